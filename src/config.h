@@ -1,0 +1,76 @@
+/* The daemon's configuration: plain data, read from YAML. Every key is documented in
+   conf/reference.yaml and runnel.yaml(5). */
+#ifndef RUNNEL_CONFIG_H
+#define RUNNEL_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine.h"
+#include "model.h"
+
+struct error;
+
+enum {
+    CONFIG_NAME_SIZE = 65,
+    CONFIG_DEVICE_SIZE = 16,
+    CONFIG_PATH_SIZE = 4096,
+    CONFIG_ENDPOINT_SIZE = 256,
+    CONFIG_DIGEST_SIZE = 17, /* 16 hexadecimal digits */
+};
+
+enum examples_socket { EXAMPLES_PULL, EXAMPLES_SUB };
+
+struct socket_config {
+    char endpoint[CONFIG_ENDPOINT_SIZE];
+    bool connect; /* connect instead of bind */
+};
+
+struct config {
+    char name[CONFIG_NAME_SIZE];
+    uint64_t seed;
+    char device[CONFIG_DEVICE_SIZE]; /* "auto", "cpu", "cuda", "cuda:N" */
+
+    struct architecture architecture;
+    char initial[CONFIG_PATH_SIZE]; /* model.initial, as opened by the daemon; "" = none */
+
+    struct {
+        size_t window, stride;
+        struct optimizer optimizer;
+        double clip;
+        size_t max_streams;
+    } learning;
+
+    struct socket_config examples, statistics, control;
+    enum examples_socket examples_socket;
+    uint64_t statistics_every; /* examples between two `loss` messages */
+    bool predictions;          /* publish `prediction` */
+
+    char state_directory[CONFIG_PATH_SIZE]; /* resolved: see config_load */
+    struct {
+        uint64_t examples; /* 0 = not by count */
+        double seconds;    /* 0 = not by time */
+    } checkpoint;
+
+    /* Of everything that decides what is computed (seed, model, learning without rate and clip):
+       two configurations of one digest can share a checkpoint. */
+    char digest[CONFIG_DIGEST_SIZE];
+};
+
+/* Read the file, then apply `overrides` ("learning.optimizer.rate=0.01", count of them), check
+   every key, fill in defaults, and compute the digest. A relative model.initial is taken from the
+   file's own directory. state.directory defaults to $STATE_DIRECTORY, else
+   $XDG_STATE_HOME/runnel/NAME, else
+   ~/.local/state/runnel/NAME.
+
+   Errors (EX_CONFIG; EX_NOINPUT when the file cannot be read) name file, line, column, key, what
+   was found and what is allowed; those of an override name it instead of file and line. */
+int config_load(struct config *config, const char *path, const char *const *overrides,
+                size_t override_count, struct error *error);
+
+/* A key that may change in flight: parse and check `value` as the file's would be. On success
+   `config` has it; on error (EX_CONFIG, unknown or fixed key or bad value) it is untouched. */
+int config_set(struct config *config, const char *key, const char *value, struct error *error);
+
+#endif

@@ -1,0 +1,120 @@
+/* What a network is made of: its description (plain data, from the configuration) and the one table
+   of its tensors. Both engines, checkpoints, export, initial values and the tests walk that table.
+
+   Equations: CONTRACT.md, "What is learned"; layer normalization as in Ba, Kiros and Hinton (2016),
+   eq. 3 and 4 and the supplement's eq. 20-22 (LSTM). H is a layer's size, G its gates (lstm 4: i f
+   g o; gru 3: r z n; rnn and dense 1), I the width of its input. */
+#ifndef RUNNEL_MODEL_H
+#define RUNNEL_MODEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct error;
+
+enum {
+    MODEL_LAYERS_MAX = 16,
+    MODEL_TENSORS_MAX = 2 + 9 * MODEL_LAYERS_MAX + 2,
+    MODEL_TENSOR_NAME_SIZE = 32,
+};
+
+enum input_kind { INPUT_REAL, INPUT_SYMBOL };
+enum cell { CELL_DENSE, CELL_RNN, CELL_GRU, CELL_LSTM };
+enum activation { ACTIVATION_RELU, ACTIVATION_TANH, ACTIVATION_IDENTITY };
+enum loss { LOSS_SQUARED, LOSS_GAUSSIAN, LOSS_SOFTMAX, LOSS_BERNOULLI, LOSS_MIXTURE };
+enum target { TARGET_GIVEN, TARGET_NEXT };
+
+struct input {
+    enum input_kind kind;
+    size_t size;      /* real: numbers in x; symbol: size of the alphabet */
+    size_t embedding; /* symbol: width of the learned embedding, 0 = one-hot */
+    bool standard;    /* scale: standard */
+    bool hold;        /* missing: hold */
+};
+
+struct layer {
+    enum cell cell;
+    size_t size;                /* H */
+    bool norm;                  /* norm: layer */
+    enum activation activation; /* dense only */
+    float gain;                 /* starting value of every gain */
+    float forget_bias;          /* lstm: added to the forget gate's starting bias */
+};
+
+struct output {
+    enum loss loss;
+    size_t size;       /* numbers in a target (mixture: 3) or classes */
+    size_t components; /* mixture: M */
+    enum target target;
+};
+
+struct architecture {
+    struct input input;
+    struct layer layers[MODEL_LAYERS_MAX];
+    size_t layer_count;
+    struct output output;
+};
+
+enum tensor_role {
+    TENSOR_EMBEDDING,     /* embedding.weight (V, E) */
+    TENSOR_WEIGHT_IH,     /* layers.N.weight_ih (GH, I); dense: layers.N.weight (H, I) */
+    TENSOR_WEIGHT_HH,     /* layers.N.weight_hh (GH, H) */
+    TENSOR_BIAS_IH,       /* layers.N.bias_ih (GH,); dense: layers.N.bias (H,) */
+    TENSOR_BIAS_HH,       /* layers.N.bias_hh (GH,), norm: none only */
+    TENSOR_GAIN_IH,       /* layers.N.norm_ih.gain (GH,); rnn, dense: layers.N.norm.gain (H,) */
+    TENSOR_SHIFT_IH,      /* layers.N.norm_ih.bias; rnn, dense: layers.N.norm.bias */
+    TENSOR_GAIN_HH,       /* layers.N.norm_hh.gain (GH,), lstm and gru */
+    TENSOR_SHIFT_HH,      /* layers.N.norm_hh.bias (GH,) */
+    TENSOR_GAIN_C,        /* layers.N.norm_c.gain (H,), lstm */
+    TENSOR_SHIFT_C,       /* layers.N.norm_c.bias (H,) */
+    TENSOR_OUTPUT_WEIGHT, /* output.weight (K, H of the last layer) */
+    TENSOR_OUTPUT_BIAS,   /* output.bias (K,) */
+    TENSOR_ROLES,
+};
+
+struct tensor {
+    char name[MODEL_TENSOR_NAME_SIZE];
+    enum tensor_role role;
+    size_t layer;   /* index of its layer; 0 for embedding and output */
+    size_t rows;    /* first dimension */
+    size_t columns; /* second dimension of a matrix, 0 of a vector */
+    size_t gates;   /* the rows are `gates` equal groups: G, 1 where there are none */
+    size_t offset;  /* of its first number in the block of all parameters, row-major float32 */
+};
+
+struct model {
+    struct architecture architecture;
+    struct tensor tensors[MODEL_TENSORS_MAX];
+    size_t tensor_count;
+    size_t parameters;                     /* numbers in the block of all parameters */
+    size_t input_width[MODEL_LAYERS_MAX];  /* I of each layer; symbol one-hot: V */
+    size_t state_offset[MODEL_LAYERS_MAX]; /* of a layer's h in the state; lstm: c follows h */
+    size_t state_size;                     /* S: numbers in one stream's hidden state */
+    size_t outputs;                        /* K: activations of the last linear layer */
+    size_t target_size;                    /* numbers in one target: size; softmax: 1 class id */
+};
+
+/* Gates of a cell: the G of the shapes above. */
+size_t model_gates(enum cell cell);
+
+/* Build the table. The architecture must be one that config_load has accepted. */
+void model_build(struct model *model, const struct architecture *architecture);
+
+/* The numbers in a tensor. */
+size_t tensor_size(const struct tensor *tensor);
+
+/* The tensor of that role and layer, or NULL when the model has none. */
+const struct tensor *model_find(const struct model *model, enum tensor_role role, size_t layer);
+
+/* The tensor of that name, or NULL. */
+const struct tensor *model_named(const struct model *model, const char *name);
+
+/* Fill `values` (tensor_size(tensor),) with its starting values, a function of seed and tensor name
+   alone: weight_hh orthogonal per gate, other weights uniform in +-1/sqrt(fan-in), biases inside a
+   normalization uniform in +-1/sqrt(H), gains `gain`, norm biases 0, forget_bias added.
+   Returns -1 when memory is short. */
+int model_initialize(const struct model *model, const struct tensor *tensor, uint64_t seed,
+                     float *values, struct error *error);
+
+#endif

@@ -1,0 +1,57 @@
+#include "wire.h"
+
+#include <string.h>
+
+void wire_header_pack(const struct wire_header *header, unsigned char bytes[WIRE_HEADER_SIZE]) {
+    memset(bytes, 0, WIRE_HEADER_SIZE);
+    bytes[0] = WIRE_VERSION;
+    bytes[1] = header->flags;
+    memcpy(bytes + 4, &header->epoch, 4);
+    memcpy(bytes + 8, &header->sequence, 8);
+    memcpy(bytes + 16, &header->time, 8);
+}
+
+const char *wire_header_unpack(struct wire_header *header, const void *bytes, size_t size) {
+    const unsigned char *b = bytes;
+    if (size != WIRE_HEADER_SIZE)
+        return "the header is not 24 bytes long";
+    if (b[0] != WIRE_VERSION)
+        return "the header's version is not 1";
+    if (b[1] & ~(WIRE_END | WIRE_DO_NOT_LEARN))
+        return "the header has unknown flags";
+    if (b[2] || b[3])
+        return "the header's reserved field is not zero";
+    header->flags = b[1];
+    memcpy(&header->epoch, b + 4, 4);
+    memcpy(&header->sequence, b + 8, 8);
+    memcpy(&header->time, b + 16, 8);
+    return NULL;
+}
+
+/* How many continuation bytes follow the lead byte `b`, and the range of the first of them
+   (Unicode table 3-7); -1 for a byte that cannot lead. */
+static int utf8_continuation(unsigned char b, unsigned char *low, unsigned char *high) {
+    *low = b == 0xE0 ? 0xA0 : b == 0xF0 ? 0x90 : 0x80;
+    *high = b == 0xED ? 0x9F : b == 0xF4 ? 0x8F : 0xBF;
+    if (b >= 0x01 && b <= 0x7F)
+        return 0;
+    if (b >= 0xC2 && b <= 0xDF)
+        return 1;
+    if (b >= 0xE0 && b <= 0xEF)
+        return 2;
+    return b >= 0xF0 && b <= 0xF4 ? 3 : -1;
+}
+
+bool wire_is_utf8(const void *bytes, size_t size) {
+    const unsigned char *b = bytes, *end = b + size;
+    while (b < end) {
+        unsigned char low, high;
+        int more = utf8_continuation(*b++, &low, &high);
+        if (more < 0 || more > end - b)
+            return false;
+        for (; more > 0; more--, b++, low = 0x80, high = 0xBF)
+            if (*b < low || *b > high)
+                return false;
+    }
+    return true;
+}

@@ -1,0 +1,55 @@
+/* What travels on the sockets, byte for byte: the one header that the daemon shares with feeders
+   and tools. Everything else about the messages stands in docs/protocol.md.
+
+   An example is the multipart message [key][x][y][header] (y and header optional), little-endian:
+     key     0..WIRE_KEY_MAX bytes of UTF-8, the stream
+     x       (steps, inputs) float32, or (steps,) uint32 for symbols
+     y       (steps, size) float32, NaN = not observed; or (steps,) uint32, WIRE_NO_CLASS = none
+     header  WIRE_HEADER_SIZE bytes, see struct wire_header
+   or one frame of JSON: {"stream", "x", "y", "end", "learn"}. */
+#ifndef RUNNEL_WIRE_H
+#define RUNNEL_WIRE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#    error "runnel sends and stores little-endian numbers as they lie in memory"
+#endif
+
+#define WIRE_EXAMPLES "tcp://127.0.0.1:5570"   /* default endpoint: PULL, feeders PUSH */
+#define WIRE_STATISTICS "tcp://127.0.0.1:5571" /* default endpoint: XPUB, watchers SUB */
+#define WIRE_CONTROL "tcp://127.0.0.1:5572"    /* default endpoint: REP, clients REQ */
+
+enum {
+    WIRE_VERSION = 1,
+    WIRE_HEADER_SIZE = 24,
+    WIRE_KEY_MAX = 255,
+};
+
+#define WIRE_NO_CLASS UINT32_MAX /* a softmax target that is not known */
+
+enum wire_flag {
+    WIRE_END = 1,          /* last example of its sequence: forget the stream's state afterwards */
+    WIRE_DO_NOT_LEARN = 2, /* predict and score, but do not learn from its targets */
+};
+
+/* The 24 bytes: u8 version, u8 flags, u16 zero, u32 epoch, u64 sequence, f64 time. */
+struct wire_header {
+    uint8_t flags;     /* enum wire_flag, or-ed */
+    uint32_t epoch;    /* grows when a producer starts again without its counter */
+    uint64_t sequence; /* grows by one per example of a key */
+    double time;       /* Unix time, or 0 */
+};
+
+void wire_header_pack(const struct wire_header *header, unsigned char bytes[WIRE_HEADER_SIZE]);
+
+/* Returns NULL and fills `header`, or says in a static phrase what is wrong with the bytes: size,
+   version, unknown flags or a reserved field that is not zero. */
+const char *wire_header_unpack(struct wire_header *header, const void *bytes, size_t size);
+
+/* Whether the bytes are well-formed UTF-8 without NUL (RFC 3629: shortest form, no surrogates). */
+bool wire_is_utf8(const void *bytes, size_t size);
+
+#endif
