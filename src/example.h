@@ -1,0 +1,25 @@
+/* One checked example, as ingest hands it to the learner. Plain data; the bytes behind the pointers
+   belong to ingest and stand until its next call. */
+#ifndef RUNNEL_EXAMPLE_H
+#define RUNNEL_EXAMPLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct example {
+    const char *key; /* the stream, UTF-8, not terminated */
+    size_t key_size; /* 0..WIRE_KEY_MAX */
+    size_t steps;    /* T >= 1 */
+    const void *x; /* (T, I) float32, or (T,) uint32 symbols; may be unaligned. NaN only if held */
+    const void *y; /* (T, size) float32, or (T,) uint32 classes; may be unaligned; NULL = none */
+    bool end;      /* the sequence ends with this example */
+    bool learn;    /* its targets are learned from */
+    bool numbered; /* it came with a header: the next two fields count */
+    uint32_t epoch;
+    uint64_t sequence;
+    double time;       /* Unix time of the header, 0 = unknown */
+    uint64_t received; /* CLOCK_MONOTONIC in ns when it was taken from the socket */
+};
+
+#endif

@@ -1,0 +1,96 @@
+/* The learner: turns examples into plans by the online protocol (CONTRACT.md: predict, then score,
+   then learn), has an engine play them, and tells an observer what became of each example.
+
+   It knows streams, windows, strides and targets, and no arithmetic. How many examples wait in one
+   plan never changes a bit of what is learned or observed. */
+#ifndef RUNNEL_LEARNER_H
+#define RUNNEL_LEARNER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine.h"
+
+struct config;
+struct error;
+struct example;
+struct learner;
+struct scaler;
+
+/* What became of one example. Pointers stand until the observer returns. */
+struct learned {
+    const char *key; /* its stream */
+    size_t key_size;
+    uint64_t examples;    /* examples learned so far, this one included */
+    uint64_t steps;       /* steps so far, those of this one included */
+    uint64_t received;    /* as in struct example */
+    size_t scored;        /* steps scored by this example */
+    double loss;          /* mean loss over them; NaN when scored is 0 */
+    double squared_error; /* squared, gaussian: sum over scored steps and observed numbers of the
+                             squared error in original units */
+    size_t observed;      /* numbers in that sum; softmax: scored steps; bernoulli: numbers */
+    size_t correct;       /* softmax: steps whose most probable class (the first of equals) was the
+                             target; bernoulli: numbers on the target's side of 1/2 */
+    size_t updates;       /* updates applied while it was learned */
+    size_t skipped;       /* updates skipped: loss or gradient not finite */
+    double gradient_norm; /* of the last update; 0 without one */
+    double update_ratio;  /* likewise */
+    const float *outputs; /* (T, K) network outputs at its steps, or NULL when not asked for */
+    size_t output_steps;  /* T */
+    const struct layer_statistics *measured; /* (layers,), or NULL when not asked for */
+    size_t streams;                          /* streams in memory after it */
+};
+
+struct learner_observer {
+    void *context;
+    /* Once for each example, in order. */
+    void (*learned)(void *context, const struct learned *learned);
+    /* A stream made room for another: its state is gone. In order with the examples. */
+    void (*forgotten)(void *context, const char *key, size_t key_size);
+    /* Whether example number `example` (counted from 1) is to be measured. May be NULL. */
+    bool (*measure)(void *context, uint64_t example);
+};
+
+/* Open a learner with fresh parameters (config.initial, else model_initialize) on an engine.
+   `plan_steps` is the most steps in one plan, >= 1. `config` and `model` must outlive it. */
+int learner_open(struct learner **learner, const struct config *config, const struct model *model,
+                 const struct engine_ops *engine, size_t plan_steps,
+                 const struct learner_observer *observer, struct error *error);
+void learner_close(struct learner **learner);
+
+/* Plan one example, copying what it needs; plays the plan whenever it is full. */
+int learner_take(struct learner *learner, const struct example *example, struct error *error);
+
+/* Play what is planned. After it every example taken has been observed. */
+int learner_flush(struct learner *learner, struct error *error);
+
+/* Examples taken and not yet observed. */
+size_t learner_queued(const struct learner *learner);
+
+/* In flight, between plans (the learner flushes first). */
+int learner_set_rate(struct learner *learner, double rate, struct error *error);
+int learner_set_clip(struct learner *learner, double clip, struct error *error);
+void learner_want_outputs(struct learner *learner, bool wanted);
+
+/* Back to how learner_open left it: parameters, moments, streams, scaler and counters. */
+int learner_reset(struct learner *learner, struct error *error);
+
+/* Counters since the start of learning (they are part of a checkpoint). */
+struct learner_counters {
+    uint64_t examples, steps, updates, skipped, forgotten;
+};
+struct learner_counters learner_counters(const struct learner *learner);
+size_t learner_streams(const struct learner *learner);
+double learner_rate(const struct learner *learner);
+double learner_clip(const struct learner *learner);
+const char *learner_device(const struct learner *learner);
+
+/* For predictions in original units; NULL with scale: none. */
+const struct scaler *learner_scaler(const struct learner *learner);
+
+/* Copy one tensor's parameters, in the table's layout. */
+int learner_read_parameters(struct learner *learner, size_t tensor, float *values,
+                            struct error *error);
+
+#endif
