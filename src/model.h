@@ -111,9 +111,16 @@ const struct tensor *model_find(const struct model *model, enum tensor_role role
 const struct tensor *model_named(const struct model *model, const char *name);
 
 /* Fill `values` (tensor_size(tensor),) with its starting values, a function of seed and tensor name
-   alone: weight_hh orthogonal per gate, other weights uniform in +-1/sqrt(fan-in), biases inside a
-   normalization uniform in +-1/sqrt(H), gains `gain`, norm biases 0, forget_bias added.
-   Returns -1 when memory is short. */
+   alone:
+     weight_hh         a random orthogonal matrix per gate
+     other weights     uniform in +-1/sqrt(fan-in), where fan-in is, as in torch.nn.init, the second
+                       dimension: I, for the output H, for the embedding E
+     bias_ih, bias_hh  uniform in +-1/sqrt(H), as in torch.nn.LSTM
+     output.bias, and a dense layer's bias without norm
+                       uniform in +-1/sqrt(fan-in), as in torch.nn.Linear
+     gains             `gain`;  norm biases 0
+   and forget_bias is added to the forget gate of norm_ih.bias, of bias_ih without norm.
+   Returns -1 (EX_UNAVAILABLE) when memory is short. */
 int model_initialize(const struct model *model, const struct tensor *tensor, uint64_t seed,
                      float *values, struct error *error);
 
