@@ -1,0 +1,58 @@
+/* The examples socket: PULL or SUB, bound or connected as the configuration says. Takes messages,
+   has them checked (decode.h), and hands on good examples; bad ones are counted by reason,
+   announced, and leave no other trace.
+
+   What waits in memory is bounded: at most INGEST_QUEUE_BYTES of one-step examples a feeder (but
+   between INGEST_QUEUE_MIN and INGEST_QUEUE_MAX of them); then PULL stops reading and the feeders
+   block, while a PUB peer of a SUB socket loses examples. A frame larger than decoder_frame_max is
+   not even received: libzmq drops that connection. */
+#ifndef RUNNEL_INGEST_H
+#define RUNNEL_INGEST_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "decode.h"
+
+struct config;
+struct error;
+struct ingest;
+
+enum {
+    INGEST_QUEUE_BYTES = 16 << 20,
+    INGEST_QUEUE_MIN = 100,
+    INGEST_QUEUE_MAX = 10000,
+    INGEST_ANNOUNCEMENT_SIZE = 512, /* long enough for every announcement */
+};
+
+/* Open the socket of `config`. The model must outlive it. Errors: EX_CONFIG for an endpoint that
+   libzmq cannot read, EX_UNAVAILABLE for one that cannot be had. */
+int ingest_open(struct ingest **ingest, void *zmq_context, const struct config *config,
+                const struct model *model, struct error *error);
+void ingest_close(struct ingest **ingest);
+
+/* The socket, for zmq_poll with ZMQ_POLLIN. */
+void *ingest_socket(const struct ingest *ingest);
+
+/* The endpoint as bound, a port asked for with '*' filled in. */
+const char *ingest_endpoint(const struct ingest *ingest);
+
+/* Take one example, never waiting; `now` (CLOCK_MONOTONIC in ns) becomes its `received`.
+   1: `example` is filled and stands until the next call. 0: none waits, or a run of bad ones has
+   been rejected: poll again. -1: the socket has failed. */
+int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, struct error *error);
+
+/* Messages rejected since open: for one reason, or for all with REJECT_NOT. */
+uint64_t ingest_rejected(const struct ingest *ingest, enum reject_reason reason);
+
+/* Write one sentence about rejections that have not been announced, for people, in printable UTF-8
+   without newline; false when none is due at `now` (as above). Each reason is due at most once a
+   second, and its sentence counts every rejection since the one before. UINT64_MAX makes all due:
+   call until false before closing. */
+bool ingest_announce(struct ingest *ingest, uint64_t now, char *text, size_t size);
+
+/* When the next announcement is due, so that a poll need not sleep longer; UINT64_MAX: none. */
+uint64_t ingest_announcement_due(const struct ingest *ingest);
+
+#endif
