@@ -34,10 +34,12 @@ struct learned {
                              target; bernoulli: numbers on the target's side of 1/2 */
     size_t updates;       /* updates applied while it was learned */
     size_t skipped;       /* updates skipped: loss or gradient not finite */
-    double gradient_norm; /* of the last update; 0 without one */
+    double gradient_norm; /* of the last of these updates; 0 without one */
     double update_ratio;  /* likewise */
-    const float *outputs; /* (T, K) network outputs at its steps, or NULL when not asked for */
-    size_t output_steps;  /* T */
+    const double *mean;   /* (I,) the scaler's mean as this example was scaled; NULL with */
+    const double *deviation; /* (I,) scale: none. x = mean + deviation * z */
+    const float *outputs;    /* (T, K) network outputs at its steps, or NULL when not asked for */
+    size_t output_steps;     /* T */
     const struct layer_statistics *measured; /* (layers,), or NULL when not asked for */
     size_t streams;                          /* streams in memory after it */
 };
@@ -53,7 +55,8 @@ struct learner_observer {
 };
 
 /* Open a learner with fresh parameters (config.initial, else model_initialize) on an engine.
-   `plan_steps` is the most steps in one plan, >= 1. `config` and `model` must outlive it. */
+   `plan_steps` is the most steps in one plan, >= 1. What it needs of `config` is copied; `model`
+   must outlive it. */
 int learner_open(struct learner **learner, const struct config *config, const struct model *model,
                  const struct engine_ops *engine, size_t plan_steps,
                  const struct learner_observer *observer, struct error *error);
@@ -73,7 +76,8 @@ int learner_set_rate(struct learner *learner, double rate, struct error *error);
 int learner_set_clip(struct learner *learner, double clip, struct error *error);
 void learner_want_outputs(struct learner *learner, bool wanted);
 
-/* Back to how learner_open left it: parameters, moments, streams, scaler and counters. */
+/* Back to how learner_open left it: parameters, moments, streams, scaler and counters. The rate and
+   the clip in effect stay. */
 int learner_reset(struct learner *learner, struct error *error);
 
 /* Counters since the start of learning (they are part of a checkpoint). */

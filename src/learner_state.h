@@ -1,0 +1,53 @@
+/* What a checkpoint keeps of a learner, read and written piece by piece so that nothing is held
+   twice. Between plans only: flush before reading. Writing is for a learner that has just been
+   opened and has taken no example. */
+#ifndef RUNNEL_LEARNER_STATE_H
+#define RUNNEL_LEARNER_STATE_H
+
+#include "learner.h"
+
+/* The window of one stream, beside the slot's record in the engine. */
+struct learner_window {
+    uint32_t next;   /* ring position of its next step */
+    uint32_t length; /* closed steps in the window */
+    uint32_t closed; /* of them: closed since the last update */
+    uint32_t terms;  /* targets to be learned among those */
+    uint32_t open;   /* 1: one more step waits for its target, else 0 */
+};
+
+/* The rate and clip in effect, and those of the configuration that the learner was opened with:
+   they differ after learner_set_rate and learner_set_clip. */
+struct learner_rates {
+    double rate, clip, configured_rate, configured_clip;
+};
+
+const struct model *learner_model(const struct learner *learner);
+
+/* A block of the engine; ENGINE_SLOT goes by the slots of learner_streams_table. */
+int learner_read(struct learner *learner, enum engine_block block, size_t index, void *data,
+                 struct error *error);
+int learner_write(struct learner *learner, enum engine_block block, size_t index, const void *data,
+                  struct error *error);
+
+/* Keys, slots and order of use. */
+const struct streams *learner_streams_table(const struct learner *learner);
+struct learner_window learner_window(const struct learner *learner, uint32_t slot);
+
+/* The last observed x (I,) of a stream, NaN where none yet; NULL without missing: hold. */
+float *learner_held(struct learner *learner, uint32_t slot);
+
+/* Add a stream as the most recently used; there must be room, and the window must be one that
+   learner_window can return. Returns its slot. */
+uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key_size,
+                            const struct learner_window *window);
+
+/* Whether a window can have come from this learner. */
+bool learner_window_valid(const struct learner *learner, const struct learner_window *window);
+
+struct learner_rates learner_rates(const struct learner *learner);
+void learner_write_counters(struct learner *learner, const struct learner_counters *counters);
+
+/* For writing; NULL with scale: none. */
+struct scaler *learner_scaler_state(struct learner *learner);
+
+#endif
