@@ -1,0 +1,34 @@
+/* Opening a ZeroMQ socket on a configured endpoint, with errors that name the socket and its key.
+ */
+#ifndef RUNNEL_ENDPOINT_H
+#define RUNNEL_ENDPOINT_H
+
+#include <stddef.h>
+
+struct error;
+struct socket_config;
+
+/* What every socket of the daemon shares. Linger is what zmq_close may keep sending for. */
+enum {
+    ENDPOINT_LINGER_MS = 200,
+    ENDPOINT_HEARTBEAT_MS = 10000,         /* a ping to each peer this often */
+    ENDPOINT_HEARTBEAT_TIMEOUT_MS = 30000, /* a peer silent for this long is gone */
+};
+
+struct endpoint_option {
+    int name, value;
+};
+
+/* Open a socket of `type` (ZMQ_XPUB, ...), set `count` integer options, then bind or connect it as
+   configured. `key` is the configuration's, e.g. "statistics.bind". An ipc path on which another
+   process listens is an error (libzmq would take it over in silence).
+   Errors: EX_UNAVAILABLE when the endpoint cannot be had, EX_CONFIG when it is no endpoint. */
+int endpoint_open(void **socket, void *zmq_context, int type, const struct socket_config *config,
+                  const char *key, const struct endpoint_option *options, size_t count,
+                  struct error *error);
+void endpoint_close(void **socket);
+
+/* The endpoint as bound, a port asked for with '*' filled in: `name` (CONFIG_ENDPOINT_SIZE,). */
+void endpoint_name(void *socket, const struct socket_config *config, char *name);
+
+#endif

@@ -1,0 +1,164 @@
+#include "publish.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sysexits.h>
+#include <time.h>
+#include <zmq.h>
+
+#include "config.h"
+#include "endpoint.h"
+#include "error.h"
+
+enum {
+    RUN_SIZE = 17,
+    SUBSCRIPTION_MAX = 4096, /* bytes of the largest message that a subscriber may send */
+    BUFFER_SIZE = 4096,      /* to begin with */
+    JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(15),
+};
+
+static const char *const topic_names[TOPICS] = {
+    [TOPIC_STATUS] = "status",         [TOPIC_LOSS] = "loss",   [TOPIC_STATE] = "state",
+    [TOPIC_PREDICTION] = "prediction", [TOPIC_EVENT] = "event",
+};
+
+struct publish {
+    void *socket;
+    char endpoint[CONFIG_ENDPOINT_SIZE];
+    char run[RUN_SIZE];
+    uint64_t sequences[TOPICS];
+    uint32_t prefixes[TOPICS]; /* bit n: the topic's first n bytes are subscribed to */
+    char *buffer;
+    size_t buffer_size;
+};
+
+static void draw_run(char run[RUN_SIZE]) {
+    uint64_t number = 0;
+    if (getrandom(&number, sizeof number, 0) != sizeof number) {
+        struct timespec now;
+        clock_gettime(CLOCK_REALTIME, &now);
+        number = (uint64_t)now.tv_sec << 30 | (uint64_t)now.tv_nsec;
+    }
+    snprintf(run, RUN_SIZE, "%016llx", (unsigned long long)number);
+}
+
+int publish_open(struct publish **publish, void *zmq_context, const struct socket_config *config,
+                 struct error *error) {
+    static const struct endpoint_option options[] = {
+        {ZMQ_SNDHWM, PUBLISH_QUEUE},
+        {ZMQ_XPUB_VERBOSE, 1}, /* every new subscriber is seen, not only a topic's first */
+        {ZMQ_MAXMSGSIZE, SUBSCRIPTION_MAX},
+    };
+    struct publish *p = calloc(1, sizeof *p);
+    *publish = p;
+    if (!p || !(p->buffer = malloc(BUFFER_SIZE))) {
+        publish_close(publish);
+        return error_set(error, EX_OSERR, "no memory for the statistics socket");
+    }
+    p->buffer_size = BUFFER_SIZE;
+    draw_run(p->run);
+    const char *key = config->connect ? "statistics.connect" : "statistics.bind";
+    if (endpoint_open(&p->socket, zmq_context, ZMQ_XPUB, config, key, options,
+                      sizeof options / sizeof *options, error)) {
+        publish_close(publish);
+        return -1;
+    }
+    endpoint_name(p->socket, config, p->endpoint);
+    return 0;
+}
+
+void publish_close(struct publish **publish) {
+    if (!*publish)
+        return;
+    endpoint_close(&(*publish)->socket);
+    free((*publish)->buffer);
+    free(*publish);
+    *publish = NULL;
+}
+
+void *publish_socket(const struct publish *publish) {
+    return publish->socket;
+}
+
+const char *publish_endpoint(const struct publish *publish) {
+    return publish->endpoint;
+}
+
+/* One frame of a subscriber: 1 PREFIX subscribes, 0 PREFIX ends it once the last one has left;
+   anything else says nothing. True: `status` was subscribed to. */
+static bool subscription(struct publish *publish, const unsigned char *frame, size_t size) {
+    bool status = false;
+    if (size == 0 || frame[0] > 1)
+        return false;
+    for (int t = 0; t < TOPICS; t++) {
+        size_t length = size - 1;
+        if (length > strlen(topic_names[t]) || memcmp(topic_names[t], frame + 1, length))
+            continue;
+        uint32_t bit = 1u << length;
+        if (frame[0])
+            publish->prefixes[t] |= bit;
+        else
+            publish->prefixes[t] &= ~bit;
+        status |= frame[0] && t == TOPIC_STATUS;
+    }
+    return status;
+}
+
+bool publish_subscriptions(struct publish *publish) {
+    bool status = false;
+    unsigned char frame[SUBSCRIPTION_MAX];
+    for (;;) {
+        int size = zmq_recv(publish->socket, frame, sizeof frame, ZMQ_DONTWAIT);
+        if (size < 0)
+            return status;
+        if ((size_t)size <= sizeof frame)
+            status |= subscription(publish, frame, (size_t)size);
+    }
+}
+
+bool publish_wanted(const struct publish *publish, enum topic topic) {
+    return publish->prefixes[topic] != 0;
+}
+
+const char *publish_run(const struct publish *publish) {
+    return publish->run;
+}
+
+/* Write the object into the buffer, which grows when it must; 0 when memory is short. */
+static size_t write_json(struct publish *publish, const json_t *message) {
+    size_t size = json_dumpb(message, publish->buffer, publish->buffer_size, JSON_FLAGS);
+    if (size <= publish->buffer_size)
+        return size;
+    char *larger = realloc(publish->buffer, 2 * size);
+    if (!larger)
+        return 0;
+    publish->buffer = larger;
+    publish->buffer_size = 2 * size;
+    return json_dumpb(message, publish->buffer, publish->buffer_size, JSON_FLAGS);
+}
+
+json_t *publish_begin(const struct publish *publish, enum topic topic, uint64_t examples,
+                      uint64_t steps) {
+    if (!publish_wanted(publish, topic))
+        return NULL;
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return json_pack("{s:s, s:I, s:I, s:I, s:f}", "run", publish->run, "sequence",
+                     (json_int_t)publish->sequences[topic] + 1, "examples", (json_int_t)examples,
+                     "steps", (json_int_t)steps, "time",
+                     (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
+}
+
+void publish_send(struct publish *publish, enum topic topic, json_t *message) {
+    size_t size = write_json(publish, message);
+    json_decref(message);
+    if (size == 0)
+        return;
+    publish->sequences[topic]++;
+    const char *name = topic_names[topic];
+    if (zmq_send(publish->socket, name, strlen(name), ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
+        zmq_send(publish->socket, publish->buffer, size, ZMQ_DONTWAIT);
+}

@@ -1,0 +1,62 @@
+/* The statistics socket: XPUB, so that the daemon knows which topics anybody wants and builds
+   nothing for the others. A message is [topic][JSON]; every JSON object begins with
+
+     run       16 hexadecimal digits, drawn when the daemon started
+     sequence  1, 2, .. of this topic's messages in this run: a gap is messages lost
+     examples  examples learned when it was written
+     steps     likewise
+     time      Unix time in seconds
+
+   A subscriber that does not keep up loses messages (PUBLISH_QUEUE may wait for each); it never
+   slows the daemon down. */
+#ifndef RUNNEL_PUBLISH_H
+#define RUNNEL_PUBLISH_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct error;
+struct publish;
+struct socket_config;
+
+enum { PUBLISH_QUEUE = 10000 };
+
+enum topic {
+    TOPIC_STATUS,
+    TOPIC_LOSS,
+    TOPIC_STATE,
+    TOPIC_PREDICTION,
+    TOPIC_EVENT,
+    TOPICS,
+};
+
+/* Errors: as endpoint_open. */
+int publish_open(struct publish **publish, void *zmq_context, const struct socket_config *config,
+                 struct error *error);
+void publish_close(struct publish **publish);
+
+/* The socket, for zmq_poll with ZMQ_POLLIN: subscriptions wait. */
+void *publish_socket(const struct publish *publish);
+
+/* The endpoint as bound, a port asked for with '*' filled in. */
+const char *publish_endpoint(const struct publish *publish);
+
+/* Take the subscriptions that wait. True: a new subscriber is owed a `status`. */
+bool publish_subscriptions(struct publish *publish);
+
+/* Whether anybody subscribes to the topic. */
+bool publish_wanted(const struct publish *publish, enum topic topic);
+
+const char *publish_run(const struct publish *publish);
+
+/* The beginning of the topic's next message: an object with the fields above, to which the caller
+   adds the topic's own. NULL when nobody subscribes to the topic (or memory is short): then there
+   is nothing to build or send. */
+json_t *publish_begin(const struct publish *publish, enum topic topic, uint64_t examples,
+                      uint64_t steps);
+
+/* Send it, and give the object back. */
+void publish_send(struct publish *publish, enum topic topic, json_t *message);
+
+#endif

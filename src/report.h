@@ -1,0 +1,60 @@
+/* What messages and replies carry, as JSON: each function adds the fields of one topic to an
+   object. Numbers that are not there yet, or not finite, become null; text that is not UTF-8 gets
+   question marks. When memory is short a field is missing: nothing here can fail. */
+#ifndef RUNNEL_REPORT_H
+#define RUNNEL_REPORT_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct architecture;
+struct config;
+struct ingest;
+struct layer_statistics;
+struct learned;
+struct learner;
+struct metrics_report;
+struct model;
+struct scaler;
+
+/* A number, or null; a text. */
+json_t *report_number(double value);
+json_t *report_text(const char *text, size_t size);
+
+/* Topic `loss`. */
+void report_loss(json_t *object, const struct metrics_report *metrics, const struct model *model,
+                 const struct learner *learner, const struct ingest *ingest);
+
+/* Topic `state`: `layers`, one object each; statistics are (layers,). What a cell or norm does not
+   have is not there. */
+void report_state(json_t *object, const struct model *model,
+                  const struct layer_statistics *statistics);
+
+/* Topic `prediction`. With T steps, T > 1, the prediction is a list of T. What one is, by loss:
+     squared             [a, ..]
+     gaussian            {"mean": [..], "sd": [..]}
+     softmax, bernoulli  [probability, ..]
+     mixture             {"end", "weights": [..], "mean1", "mean2", "sd1", "sd2", "rho"}
+   Targets of `next` are given back in original units by the scaler, which may be NULL. */
+void report_prediction(json_t *object, const struct model *model, const struct scaler *scaler,
+                       const struct learned *learned);
+
+/* Topic `status`. */
+struct report_status {
+    const struct config *config;
+    const struct model *model;
+    const char *device, *version;
+    const char *state;                           /* learning, paused, draining */
+    const char *resumed;                         /* path of the checkpoint gone on from, or NULL */
+    double uptime;                               /* seconds */
+    const char *examples, *statistics, *control; /* endpoints as bound */
+};
+void report_status(json_t *object, const struct report_status *status);
+
+enum { REPORT_SUMMARY_SIZE = 1024 };
+
+/* "real 8 (standard) > lstm 128 norm > squared 8, next" */
+void report_summary(const struct architecture *architecture, char text[REPORT_SUMMARY_SIZE]);
+
+#endif
