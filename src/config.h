@@ -59,13 +59,20 @@ struct config {
 };
 
 /* Read the file, then apply `overrides` ("learning.optimizer.rate=0.01", count of them), check
-   every key, fill in defaults, and compute the digest. A relative model.initial is taken from the
-   file's own directory. state.directory defaults to $STATE_DIRECTORY, else
-   $XDG_STATE_HOME/runnel/NAME, else
+   every key, fill in defaults, and compute the digest.
+
+   An override's value is YAML; it replaces what the file has there, a mapping or list as a whole,
+   and takes the key out when it is empty. Elements of a list are named by their number:
+   "model.layers.0.size=64". bind and connect replace each other.
+
+   Paths: "~/" is $HOME; a relative model.initial or state.directory is taken from the file's own
+   directory, that of an override from the working directory. state.directory defaults to
+   $STATE_DIRECTORY (the first, when there are several), else $XDG_STATE_HOME/runnel/NAME, else
    ~/.local/state/runnel/NAME.
 
-   Errors (EX_CONFIG; EX_NOINPUT when the file cannot be read) name file, line, column, key, what
-   was found and what is allowed; those of an override name it instead of file and line. */
+   Errors (EX_CONFIG; EX_NOINPUT when the file cannot be read, EX_USAGE for an override without
+   '=') name file, line, column, key, what was found and what is allowed; those of an override name
+   it instead of file and line. On error `config` is untouched. */
 int config_load(struct config *config, const char *path, const char *const *overrides,
                 size_t override_count, struct error *error);
 

@@ -1,0 +1,151 @@
+/* What the parts of the configuration share: config_keys.c (the one table of keys), config_value.c
+   (one value's text), config_read.c (YAML and overrides), config_check.c (rules between keys).
+   For config.c and the tests; everybody else includes config.h. */
+#ifndef RUNNEL_CONFIG_INTERNAL_H
+#define RUNNEL_CONFIG_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config.h"
+
+enum {
+    CONFIG_KEYS_MAX = 64,
+    CONFIG_SECTIONS_MAX = 16 + MODEL_LAYERS_MAX,
+    CONFIG_KEY_SIZE = 128, /* of a key's path with its terminating zero */
+    CONFIG_TEXT_SIZE = 256,
+};
+
+/* A configuration being read: the configuration itself comes first, so that one offset serves both,
+   then what it does not keep. */
+struct draft {
+    struct config config;
+    char examples_connect[CONFIG_ENDPOINT_SIZE];
+    char statistics_connect[CONFIG_ENDPOINT_SIZE];
+    char control_connect[CONFIG_ENDPOINT_SIZE];
+};
+
+enum value_type {
+    VALUE_WORD,    /* one of `words`, stored as an enum by its place among them */
+    VALUE_CHOICE,  /* one of two `words`, stored as a bool: the second is true */
+    VALUE_BOOLEAN, /* true or false */
+    VALUE_SIZE,    /* whole number in a size_t */
+    VALUE_COUNT,   /* whole number in a uint64_t */
+    VALUE_REAL,    /* number in a double */
+    VALUE_FLOAT,   /* number in a float */
+    VALUE_NAME,    /* text of CONFIG_NAME_SIZE */
+    VALUE_DEVICE,  /* text of CONFIG_DEVICE_SIZE */
+    VALUE_PATH,    /* text of CONFIG_PATH_SIZE */
+    VALUE_BIND,    /* text of CONFIG_ENDPOINT_SIZE, to be bound */
+    VALUE_CONNECT, /* likewise, to be connected to */
+};
+
+enum {
+    KEY_REQUIRED = 1,  /* must be given (where `when` holds) */
+    KEY_IN_FLIGHT = 2, /* may change while the daemon runs */
+    KEY_DIGEST = 4,    /* part of the digest */
+    KEY_BELOW = 8,     /* `maximum` itself is not allowed */
+};
+
+struct config_key {
+    const char *path; /* "model.layers.*.size": '*' stands for a number in a list */
+    enum value_type type;
+    size_t offset;           /* in struct draft; of the first layer for those of a layer */
+    double minimum, maximum; /* of a number */
+    const char *words;       /* "real|symbol" */
+    const char *fallback;    /* the default as one would write it; NULL = none, or worked out */
+    const char *when, *is;   /* the key counts only where key `when` is one of the words `is` */
+    unsigned flags;
+    const char *what; /* its meaning, in a few words */
+};
+
+extern const struct config_key config_keys[];
+extern const size_t config_key_count;
+
+/* What a path names. */
+enum path_kind { PATH_UNKNOWN, PATH_MAPPING, PATH_LIST, PATH_KEY };
+
+/* `path` with numbers in the place of '*', e.g. "model.layers.0.size"; "" is the whole file. For
+   PATH_KEY, `key` (may be NULL) is its row; `layer` (may be NULL) the number, 0 without one. */
+enum path_kind config_path_kind(const char *path, const struct config_key **key, size_t *layer);
+
+/* Whether the key lies at or below `path`; `*any_layer` says that `path` names no layer, else
+   `*layer` does. */
+bool config_key_below(const struct config_key *key, const char *path, size_t *layer,
+                      bool *any_layer);
+
+/* Whether the key stands once in every layer. */
+bool config_key_layered(const struct config_key *key);
+
+/* The key's path with the layer's number: "model.layers.2.size". */
+void config_key_path(const struct config_key *key, size_t layer, char path[CONFIG_KEY_SIZE]);
+
+/* What may stand right below `path`, as "a, b, c". */
+void config_path_children(const char *path, char *text, size_t size);
+
+/* The known path that an unknown one was probably meant to be: a sibling in similar spelling, or
+   the same last word elsewhere. False when there is none. */
+bool config_path_suggest(const char *path, char suggestion[CONFIG_KEY_SIZE]);
+
+/* The word of "a|b|c" in similar spelling. False when there is none. */
+bool config_word_suggest(const char *words, const char *text, char *suggestion, size_t size);
+
+/* Whether `word` is one of "a|b|c"; `place` (may be NULL) is its number. */
+bool config_words_contain(const char *words, const char *word, size_t *place);
+
+/* "a|b|c" as "a, b or c". */
+void config_words_list(const char *words, char *text, size_t size);
+
+/* Parse a value's text into the draft. `quoted`: it stood in quotes, and so is no number. Returns
+   -1, the draft untouched, when the text is not what config_value_expected says. */
+int config_value_store(const struct config_key *key, size_t layer, const char *text, bool quoted,
+                       struct draft *draft);
+
+/* The default into the draft; where there is none, an empty text or 0. */
+void config_value_default(const struct config_key *key, size_t layer, struct draft *draft);
+
+/* What is allowed: "a whole number from 1 to 65536". */
+void config_value_expected(const struct config_key *key, char *text, size_t size);
+
+/* The value as text that gives the same value again. */
+void config_value_print(const struct config_key *key, size_t layer, const struct draft *draft,
+                        char *text, size_t size);
+
+/* Where something stood. */
+struct place {
+    bool given;
+    const char *override; /* "learning.clip=1", or NULL: in the file, at */
+    size_t line, column;  /* counted from 1 */
+};
+
+struct reading {
+    struct draft draft;
+    const char *path; /* of the file */
+    const char *verb; /* what an override is called in errors: "--set" */
+    struct place places[CONFIG_KEYS_MAX][MODEL_LAYERS_MAX];
+    struct {
+        char path[CONFIG_KEY_SIZE];
+        struct place place;
+    } sections[CONFIG_SECTIONS_MAX]; /* mappings and lists that were given */
+    size_t section_count;
+    struct error *error;
+};
+
+/* Read the file's text, then overrides one by one, into `reading`; each value is checked by itself.
+   What an override names replaces what was there, a mapping or list as a whole; an empty value
+   takes the key out. The override's text must outlive the reading. */
+int config_read_text(struct reading *reading, const char *text, size_t size);
+int config_read_override(struct reading *reading, const char *override);
+
+/* Where the key was given (its row and layer), or NULL when `path` is none. */
+const struct place *config_place(const struct reading *reading, const char *path);
+
+/* Fail with "FILE:LINE:COLUMN: PATH: SENTENCE": the place of the key or section, else that of the
+   nearest section around it. */
+int config_fail(const struct reading *reading, const char *path, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Fill in defaults and check the rules between keys. */
+int config_check(struct reading *reading);
+
+#endif

@@ -1,0 +1,253 @@
+/* One value: its text into the draft, out of it again, and what is allowed. */
+#include "config_internal.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    PORT_MAX = 65535,
+    IPC_PATH_MAX = 107, /* of struct sockaddr_un, less its terminating zero */
+    CUDA_DEVICES_MAX = 256,
+};
+
+static void *home(const struct config_key *key, size_t layer, const struct draft *draft) {
+    size_t step = config_key_layered(key) ? layer * sizeof(struct layer) : 0;
+    return (char *)draft + key->offset + step;
+}
+
+/* A whole number in decimal digits. Leading zeros are refused: YAML 1.1 reads them as octal. */
+static bool parse_whole(const char *text, double *value) {
+    const char *digits = text + (*text == '-' || *text == '+');
+    size_t length = strlen(digits);
+    if (!length || strspn(digits, "0123456789") != length || (length > 1 && *digits == '0'))
+        return false;
+    *value = strtod(text, NULL);
+    return true;
+}
+
+/* A finite decimal number; strtod alone would take hexadecimal, "inf" and "nan" too. */
+static bool parse_real(const char *text, double *value) {
+    char *end;
+    if (!*text || strspn(text, "+-.0123456789eE") != strlen(text))
+        return false;
+    *value = strtod(text, &end);
+    return !*end && isfinite(*value);
+}
+
+static bool in_range(const struct config_key *key, double value) {
+    return value >= key->minimum && value <= key->maximum &&
+           !(key->flags & KEY_BELOW && value == key->maximum);
+}
+
+/* The words that YAML 1.1 takes for a truth value. */
+static bool parse_boolean(const char *text, bool *value) {
+    static const char *const yes = "true|True|TRUE|yes|Yes|YES|on|On|ON";
+    static const char *const no = "false|False|FALSE|no|No|NO|off|Off|OFF";
+    *value = config_words_contain(yes, text, NULL);
+    return *value || config_words_contain(no, text, NULL);
+}
+
+static bool is_name(const char *text) {
+    size_t length = strlen(text);
+    if (!length || length >= CONFIG_NAME_SIZE || !strcmp(text, ".") || !strcmp(text, ".."))
+        return false;
+    for (const char *c = text; *c; c++)
+        if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
+              strchr("-_.", *c)))
+            return false;
+    return true;
+}
+
+static bool is_device(const char *text) {
+    double number;
+    if (config_words_contain("auto|cpu|cuda", text, NULL))
+        return true;
+    return !strncmp(text, "cuda:", 5) && isdigit((unsigned char)text[5]) &&
+           parse_whole(text + 5, &number) && number < CUDA_DEVICES_MAX;
+}
+
+/* tcp://HOST:PORT; only what is bound may leave host or port open. */
+static bool is_tcp(const char *address, bool bound) {
+    const char *colon = strrchr(address, ':');
+    double port;
+    if (!colon || colon == address || strpbrk(address, " \t/"))
+        return false;
+    if (*address == '*' && (colon != address + 1 || !bound))
+        return false;
+    if (*address == '[' ? colon[-1] != ']' : memchr(address, ':', colon - address) != NULL)
+        return false;
+    if (!strcmp(colon + 1, "*"))
+        return bound;
+    return isdigit((unsigned char)colon[1]) && parse_whole(colon + 1, &port) &&
+           port >= (bound ? 0 : 1) && port <= PORT_MAX;
+}
+
+static bool is_endpoint(const char *text, bool bound) {
+    static const char tcp[] = "tcp://", ipc[] = "ipc://";
+    if (strlen(text) >= CONFIG_ENDPOINT_SIZE)
+        return false;
+    if (!strncmp(text, tcp, sizeof tcp - 1))
+        return is_tcp(text + sizeof tcp - 1, bound);
+    if (strncmp(text, ipc, sizeof ipc - 1))
+        return false;
+    const char *path = text + sizeof ipc - 1;
+    return *path && strlen(path) <= IPC_PATH_MAX && (bound || strcmp(path, "*"));
+}
+
+static int store_text(bool good, const char *text, void *where) {
+    if (!good)
+        return -1;
+    strcpy(where, text);
+    return 0;
+}
+
+static int store_word(const struct config_key *key, const char *text, void *where) {
+    size_t place;
+    if (!config_words_contain(key->words, text, &place))
+        return -1;
+    if (key->type == VALUE_CHOICE)
+        *(bool *)where = place == 1;
+    else
+        *(unsigned *)where = (unsigned)place;
+    return 0;
+}
+
+static int store_number(const struct config_key *key, const char *text, void *where) {
+    double value;
+    bool whole = key->type == VALUE_SIZE || key->type == VALUE_COUNT;
+    if (!(whole ? parse_whole(text, &value) : parse_real(text, &value)) || !in_range(key, value))
+        return -1;
+    if (key->type == VALUE_SIZE)
+        *(size_t *)where = (size_t)value;
+    else if (key->type == VALUE_COUNT)
+        *(uint64_t *)where = (uint64_t)value;
+    else if (key->type == VALUE_REAL)
+        *(double *)where = value;
+    else
+        *(float *)where = (float)value;
+    return 0;
+}
+
+int config_value_store(const struct config_key *key, size_t layer, const char *text, bool quoted,
+                       struct draft *draft) {
+    void *where = home(key, layer, draft);
+    bool boolean;
+    switch (key->type) {
+    case VALUE_WORD:
+    case VALUE_CHOICE:
+        return store_word(key, text, where);
+    case VALUE_BOOLEAN:
+        if (quoted || !parse_boolean(text, &boolean))
+            return -1;
+        *(bool *)where = boolean;
+        return 0;
+    case VALUE_SIZE:
+    case VALUE_COUNT:
+    case VALUE_REAL:
+    case VALUE_FLOAT:
+        return quoted ? -1 : store_number(key, text, where);
+    case VALUE_NAME:
+        return store_text(is_name(text), text, where);
+    case VALUE_DEVICE:
+        return store_text(is_device(text), text, where);
+    case VALUE_PATH:
+        return store_text(*text && strlen(text) < CONFIG_PATH_SIZE, text, where);
+    case VALUE_BIND:
+        return store_text(is_endpoint(text, true), text, where);
+    case VALUE_CONNECT:
+        return store_text(is_endpoint(text, false), text, where);
+    }
+    return -1;
+}
+
+void config_value_default(const struct config_key *key, size_t layer, struct draft *draft) {
+    void *where = home(key, layer, draft);
+    if (key->fallback)
+        config_value_store(key, layer, key->fallback, false, draft);
+    else if (key->type == VALUE_SIZE)
+        *(size_t *)where = 0;
+    else if (key->type >= VALUE_NAME)
+        *(char *)where = 0;
+}
+
+void config_value_expected(const struct config_key *key, char *text, size_t size) {
+    char words[CONFIG_TEXT_SIZE];
+    switch (key->type) {
+    case VALUE_WORD:
+    case VALUE_CHOICE:
+        config_words_list(key->words, words, sizeof words);
+        snprintf(text, size, "%s", words);
+        break;
+    case VALUE_BOOLEAN:
+        snprintf(text, size, "true or false");
+        break;
+    case VALUE_SIZE:
+    case VALUE_COUNT:
+        snprintf(text, size, "a whole number from %.0f to %.0f", key->minimum, key->maximum);
+        break;
+    case VALUE_REAL:
+    case VALUE_FLOAT:
+        snprintf(text, size,
+                 key->flags & KEY_BELOW ? "a number from %.9g to below %.9g"
+                                        : "a number from %.9g to %.9g",
+                 key->minimum, key->maximum);
+        break;
+    case VALUE_NAME:
+        snprintf(text, size, "1 to %d letters, digits, '-', '_' and '.'", CONFIG_NAME_SIZE - 1);
+        break;
+    case VALUE_DEVICE:
+        snprintf(text, size, "auto, cpu, cuda or cuda:N");
+        break;
+    case VALUE_PATH:
+        snprintf(text, size, "a path of 1 to %d bytes", CONFIG_PATH_SIZE - 1);
+        break;
+    case VALUE_BIND:
+        snprintf(text, size, "tcp://HOST:PORT or ipc://PATH (at most %d bytes)", IPC_PATH_MAX);
+        break;
+    case VALUE_CONNECT:
+        snprintf(text, size, "tcp://HOST:PORT or ipc://PATH (at most %d bytes), no '*'",
+                 IPC_PATH_MAX);
+        break;
+    }
+}
+
+void config_value_print(const struct config_key *key, size_t layer, const struct draft *draft,
+                        char *text, size_t size) {
+    const void *where = home(key, layer, draft);
+    const char *word = key->words;
+    switch (key->type) {
+    case VALUE_WORD:
+    case VALUE_CHOICE: {
+        size_t place = key->type == VALUE_CHOICE ? *(const bool *)where : *(const unsigned *)where;
+        while (place-- > 0)
+            word += strcspn(word, "|") + 1;
+        snprintf(text, size, "%.*s", (int)strcspn(word, "|"), word);
+        break;
+    }
+    case VALUE_BOOLEAN:
+        snprintf(text, size, "%s", *(const bool *)where ? "true" : "false");
+        break;
+    case VALUE_SIZE:
+        snprintf(text, size, "%zu", *(const size_t *)where);
+        break;
+    case VALUE_COUNT:
+        snprintf(text, size, "%" PRIu64, *(const uint64_t *)where);
+        break;
+    case VALUE_REAL:
+        snprintf(text, size, "%.17g", *(const double *)where);
+        break;
+    case VALUE_FLOAT:
+        snprintf(text, size, "%.9g", (double)*(const float *)where);
+        break;
+    case VALUE_NAME:
+    case VALUE_DEVICE:
+    case VALUE_PATH:
+    case VALUE_BIND:
+    case VALUE_CONNECT:
+        snprintf(text, size, "%s", (const char *)where);
+    }
+}
