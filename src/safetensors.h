@@ -78,6 +78,9 @@ uint64_t safetensors_file_size(const struct safetensors_writer *writer);
 int safetensors_put(struct safetensors_writer *writer, const void *bytes, size_t size,
                     struct error *error);
 
+/* Pass on what is gathered: after it the sink has seen every byte before the next put. */
+int safetensors_flush(struct safetensors_writer *writer, struct error *error);
+
 /* Pass on what is gathered and free the writer, also when it fails. EX_SOFTWARE: bytes are missing.
  */
 int safetensors_finish(struct safetensors_writer **writer, struct error *error);

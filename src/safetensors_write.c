@@ -26,7 +26,7 @@ struct safetensors_writer {
     unsigned char piece[PIECE_SIZE];
 };
 
-static int pass_on(struct safetensors_writer *writer, struct error *error) {
+int safetensors_flush(struct safetensors_writer *writer, struct error *error) {
     size_t size = writer->gathered;
     writer->gathered = 0;
     return size ? writer->sink(writer->context, writer->piece, size, error) : 0;
@@ -34,7 +34,7 @@ static int pass_on(struct safetensors_writer *writer, struct error *error) {
 
 static int gather(struct safetensors_writer *writer, const void *bytes, size_t size,
                   struct error *error) {
-    if (size > PIECE_SIZE - writer->gathered && pass_on(writer, error))
+    if (size > PIECE_SIZE - writer->gathered && safetensors_flush(writer, error))
         return -1;
     if (size >= PIECE_SIZE)
         return writer->sink(writer->context, bytes, size, error);
@@ -146,7 +146,7 @@ int safetensors_finish(struct safetensors_writer **writer, struct error *error) 
     uint64_t missing = (*writer)->data_size - (*writer)->given;
     int status = missing ? error_set(error, EX_SOFTWARE,
                                      "%" PRIu64 " bytes of the file's tensors are missing", missing)
-                         : pass_on(*writer, error);
+                         : safetensors_flush(*writer, error);
     safetensors_abandon(writer);
     return status;
 }
