@@ -1,6 +1,8 @@
 #include "endpoint.h"
 
+#include <assert.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -55,6 +57,16 @@ static int attach(void *socket, const struct socket_config *config, const char *
                      key, endpoint, zmq_strerror(errno));
 }
 
+/* libzmq refuses an option of another size than its own. */
+static void set(void *socket, const struct endpoint_option *option) {
+    int value = (int)option->value;
+    bool wide = option->name == ZMQ_MAXMSGSIZE;
+    int refused = zmq_setsockopt(socket, option->name, wide ? (const void *)&option->value : &value,
+                                 wide ? sizeof option->value : sizeof value);
+    assert(refused == 0);
+    (void)refused;
+}
+
 int endpoint_open(void **socket, void *zmq_context, int type, const struct socket_config *config,
                   const char *key, const struct endpoint_option *options, size_t count,
                   struct error *error) {
@@ -68,9 +80,9 @@ int endpoint_open(void **socket, void *zmq_context, int type, const struct socke
         return error_set(error, EX_SOFTWARE, "%s: cannot open a socket: %s", key,
                          zmq_strerror(errno));
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
-        zmq_setsockopt(*socket, shared[i].name, &shared[i].value, sizeof shared[i].value);
+        set(*socket, &shared[i]);
     for (size_t i = 0; i < count; i++)
-        zmq_setsockopt(*socket, options[i].name, &options[i].value, sizeof options[i].value);
+        set(*socket, &options[i]);
     if (attach(*socket, config, key, error)) {
         endpoint_close(socket);
         return -1;

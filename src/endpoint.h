@@ -4,6 +4,7 @@
 #define RUNNEL_ENDPOINT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct error;
 struct socket_config;
@@ -16,7 +17,8 @@ enum {
 };
 
 struct endpoint_option {
-    int name, value;
+    int name;
+    int64_t value; /* most options are an int; ZMQ_MAXMSGSIZE takes all of it */
 };
 
 /* Open a socket of `type` (ZMQ_XPUB, ...), set `count` integer options, then bind or connect it as
