@@ -1,0 +1,273 @@
+/* The online protocol: predict, then score, then learn (CONTRACT.md). A step is open until its
+   target is known or known to be missing, and then closed: with `target: given` at once, with
+   `target: next` when the stream's next x arrives. */
+#include <math.h>
+#include <string.h>
+
+#include "example.h"
+#include "learner_internal.h"
+#include "scaler.h"
+
+/* ---- The ring of a stream's positions ---- */
+
+/* The position `steps` steps before the next one. */
+static uint32_t position_before(const struct learner *learner, const struct learner_window *window,
+                                size_t steps) {
+    size_t ring = learner->window + 1;
+    return (uint32_t)((window->next + ring - steps) % ring);
+}
+
+static void advance(const struct learner *learner, struct learner_window *window) {
+    window->next = (uint32_t)((window->next + 1) % (learner->window + 1));
+}
+
+/* ---- Operations ---- */
+
+/* The window ends right before its next position: an open step has just been closed or dropped. */
+static void plan_update(struct learner *learner, uint32_t slot, struct planned *example) {
+    struct learner_window *window = &learner->windows[slot];
+    if (window->terms) {
+        struct operation *update = learner_operation(learner, OPERATION_UPDATE, slot);
+        update->position = position_before(learner, window, window->length);
+        update->length = window->length;
+        update->closed = window->closed;
+        update->terms = window->terms;
+        update->fresh = learner->run_slot == slot && learner->run_length >= window->length;
+        learner->plan.updates++;
+        example->planned_updates++;
+        learner->run_length = 0;
+    }
+    window->closed = window->terms = 0;
+}
+
+static void close_step(struct learner *learner, uint32_t slot, struct planned *example) {
+    struct learner_window *window = &learner->windows[slot];
+    if (window->length < learner->window)
+        window->length++;
+    if (++window->closed == learner->stride)
+        plan_update(learner, slot, example);
+}
+
+/* Score the newest step of the slot against the next row of plan.targets, which is filled. */
+static void plan_score(struct learner *learner, uint32_t slot, bool learn,
+                       struct planned *example) {
+    struct learner_window *window = &learner->windows[slot];
+    struct operation *score = learner_operation(learner, OPERATION_SCORE, slot);
+    score->position = position_before(learner, window, 1);
+    score->value = (uint32_t)learner->plan.scores++;
+    score->learn = learn;
+    window->terms += learn;
+    example->planned_scores++;
+}
+
+/* Step with the next row of plan.inputs, which is filled. */
+static void plan_step(struct learner *learner, uint32_t slot, struct planned *example) {
+    struct learner_window *window = &learner->windows[slot];
+    struct operation *step = learner_operation(learner, OPERATION_STEP, slot);
+    step->position = window->next;
+    step->value = (uint32_t)learner->plan.steps++;
+    advance(learner, window);
+    example->planned_steps++;
+    if (learner->run_slot != slot)
+        learner->run_length = 0;
+    learner->run_slot = slot;
+    learner->run_length++;
+}
+
+/* Right behind the step, before an update computes the window anew. */
+static void plan_measure(struct learner *learner, uint32_t slot) {
+    learner_operation(learner, OPERATION_MEASURE, slot);
+    learner->plan.measures++;
+}
+
+/* ---- Values ---- */
+
+static const void *number_at(const void *values, size_t index) {
+    return (const char *)values + index * sizeof(union value);
+}
+
+/* A real x (I,) as the network sees it: a missing number is held, then all are scaled. */
+static void read_real(struct learner *learner, uint32_t slot, const void *x, union value *input) {
+    float *held = learner_held(learner, slot);
+    for (size_t k = 0; k < learner->input_row; k++) {
+        float value;
+        memcpy(&value, number_at(x, k), sizeof value);
+        if (held && isnan(value))
+            value = held[k];
+        else if (held)
+            held[k] = value;
+        if (isnan(value))
+            input[k].real = 0;
+        else
+            input[k].real = learner->scaler ? scaler_scale(learner->scaler, k, value) : value;
+    }
+}
+
+static void read_input(struct learner *learner, uint32_t slot, const void *x, union value *input) {
+    if (learner->model->architecture.input.kind == INPUT_SYMBOL)
+        memcpy(input, x, sizeof *input);
+    else
+        read_real(learner, slot, x, input);
+}
+
+/* The same x as a target: what was not observed is no target, held or not. */
+static void next_target(const struct learner *learner, const void *x, const union value *input,
+                        union value *target) {
+    memcpy(target, input, learner->input_row * sizeof *target);
+    if (learner->model->architecture.input.kind == INPUT_SYMBOL)
+        return;
+    for (size_t k = 0; k < learner->input_row; k++) {
+        float value;
+        memcpy(&value, number_at(x, k), sizeof value);
+        if (isnan(value))
+            target[k].real = value;
+    }
+}
+
+/* Whether something of the target is observed. The mixture's density is joint: it needs all. */
+static bool target_observed(const struct model *model, const union value *target) {
+    enum loss loss = model->architecture.output.loss;
+    if (loss == LOSS_SOFTMAX)
+        return target->id != WIRE_NO_CLASS;
+    size_t missing = 0;
+    for (size_t k = 0; k < model->target_size; k++)
+        missing += isnan(target[k].real) != 0;
+    return loss == LOSS_MIXTURE ? missing == 0 : missing < model->target_size;
+}
+
+static union value *next_input_row(const struct learner *learner) {
+    return learner->plan.inputs + learner->plan.steps * learner->input_row;
+}
+
+static union value *next_target_row(const struct learner *learner) {
+    return learner->plan.targets + learner->plan.scores * learner->model->target_size;
+}
+
+/* ---- One step ---- */
+
+static void score_next(struct learner *learner, uint32_t slot, const struct example *example,
+                       const void *x, const union value *input, struct planned *planned) {
+    union value *target = next_target_row(learner);
+    next_target(learner, x, input, target);
+    if (target_observed(learner->model, target))
+        plan_score(learner, slot, example->learn, planned);
+}
+
+static void score_given(struct learner *learner, uint32_t slot, const struct example *example,
+                        size_t t, struct planned *planned) {
+    if (!example->y)
+        return;
+    union value *target = next_target_row(learner);
+    size_t size = learner->model->target_size;
+    memcpy(target, number_at(example->y, t * size), size * sizeof *target);
+    if (target_observed(learner->model, target))
+        plan_score(learner, slot, example->learn, planned);
+}
+
+static void take_step(struct learner *learner, uint32_t slot, const struct example *example,
+                      size_t t, struct planned *planned) {
+    struct learner_window *window = &learner->windows[slot];
+    bool given = learner->model->architecture.output.target == TARGET_GIVEN;
+    const void *x = number_at(example->x, t * learner->input_row);
+    union value *input = next_input_row(learner);
+    read_input(learner, slot, x, input);
+    if (window->open) {
+        score_next(learner, slot, example, x, input, planned);
+        window->open = false;
+        close_step(learner, slot, planned);
+    }
+    plan_step(learner, slot, planned);
+    if (planned->measured && t == example->steps - 1)
+        plan_measure(learner, slot);
+    if (given) {
+        score_given(learner, slot, example, t, planned);
+        close_step(learner, slot, planned);
+    } else {
+        window->open = true;
+    }
+}
+
+/* ---- One example ---- */
+
+static void forget(struct learner *learner, uint32_t slot) {
+    learner_operation(learner, OPERATION_FORGET, slot);
+    streams_remove(learner->streams, slot);
+}
+
+static void end_sequence(struct learner *learner, uint32_t slot, struct planned *planned) {
+    struct learner_window *window = &learner->windows[slot];
+    if (window->open) {
+        /* The dropped step stands behind the window: the window's steps are not the latest. */
+        window->next = position_before(learner, window, 1);
+        window->open = false;
+        learner->run_length = 0;
+    }
+    plan_update(learner, slot, planned);
+    forget(learner, slot);
+}
+
+/* The example's stream, as the most recently used; a new one may need another's slot. */
+static uint32_t find_stream(struct learner *learner, const struct example *example,
+                            struct planned *planned) {
+    struct streams *streams = learner->streams;
+    uint32_t slot = streams_find(streams, example->key, example->key_size);
+    if (slot != STREAMS_NONE) {
+        streams_touch(streams, slot);
+        return slot;
+    }
+    if (streams_count(streams) == streams_capacity(streams)) {
+        uint32_t oldest = streams_oldest(streams);
+        const char *key = streams_key(streams, oldest, &planned->forgotten_size);
+        memcpy(planned->forgotten, key, planned->forgotten_size);
+        planned->forgets = true;
+        forget(learner, oldest);
+    }
+    const struct learner_window empty = {0};
+    return learner_add_stream(learner, example->key, example->key_size, &empty);
+}
+
+static void keep_scale(struct learner *learner, const struct example *example, size_t row) {
+    size_t size = learner->input_row;
+    for (size_t t = 0; t < example->steps; t++)
+        scaler_add(learner->scaler, number_at(example->x, t * size));
+    memcpy(learner->means + row * size, scaler_means(learner->scaler), size * sizeof(double));
+    memcpy(learner->deviations + row * size, scaler_deviations(learner->scaler),
+           size * sizeof(double));
+}
+
+static struct planned *begin(struct learner *learner, const struct example *example) {
+    const struct learner_observer *observer = &learner->observer;
+    size_t row = learner->example_count++;
+    struct planned *planned = &learner->examples[row];
+    memset(&planned->forgets, 0, sizeof *planned - offsetof(struct planned, forgets));
+    memcpy(planned->key, example->key, example->key_size);
+    planned->key_size = example->key_size;
+    planned->received = example->received;
+    planned->steps = example->steps;
+    planned->outputs = learner->want_outputs;
+    learner->taken++;
+    planned->measured = observer->measure && observer->measure(observer->context, learner->taken);
+    if (learner->scaler)
+        keep_scale(learner, example, row);
+    return planned;
+}
+
+int learner_take(struct learner *learner, const struct example *example, struct error *error) {
+    if (!learner_has_room(learner) && learner_play(learner, error))
+        return -1;
+    struct planned *planned = begin(learner, example);
+    uint32_t slot = find_stream(learner, example, planned);
+    for (size_t t = 0; t < example->steps; t++) {
+        if (!learner_has_room(learner)) {
+            if (learner_play(learner, error))
+                return -1;
+            planned = &learner->examples[0];
+        }
+        take_step(learner, slot, example, t, planned);
+    }
+    if (example->end)
+        end_sequence(learner, slot, planned);
+    planned->streams = streams_count(learner->streams);
+    planned->finished = true;
+    return 0;
+}
