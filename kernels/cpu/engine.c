@@ -1,0 +1,422 @@
+/* The CPU engine: a loop over a plan's operations. Slots and what is read and written stand here;
+   arithmetic is in the files that are compiled once per instruction set. */
+#include "engine.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#ifdef __GLIBC__
+#    include <gnu/libc-version.h>
+#endif
+#ifdef __SSE__
+#    include <xmmintrin.h>
+#endif
+
+#include "error.h"
+
+#include "matrix.h"
+#include "measure.h"
+#include "memory.h"
+#include "network.h"
+
+enum { DESCRIPTION_SIZE = 128 };
+
+/* Where a slot keeps what, in floats from its start. The ring's arrays hold one row a position. */
+struct slot_layout {
+    size_t output;              /* (padded,) of the newest step; the state (state,) stands at 0 */
+    size_t before;              /* (ring, state) */
+    size_t input, input_size;   /* (ring, input_size) */
+    size_t target, target_size; /* (ring, target_size) */
+    size_t learned;             /* (ring,) 1 where a target is to be learned from */
+    size_t size;
+};
+
+struct engine {
+    const struct model *model;
+    struct engine_options options;
+    const struct kernels *kernels;
+    struct network network;
+    struct slot_layout layout;
+    float *slots; /* (options.slots, layout.size) */
+    uint64_t updates;
+    size_t newest;                         /* ring position of the newest step played */
+    size_t ahead;                          /* steps of the plan that are computed already */
+    const union value **inputs, **targets; /* (ring,) of a run or window */
+    char description[DESCRIPTION_SIZE];
+};
+
+/* Denormals become zero in the thread that computes: they cost a hundred times as much and carry
+   nothing. */
+static void flush_to_zero(void) {
+#if defined(__SSE__)
+    enum { FLUSH_TO_ZERO = 0x8000, DENORMALS_ARE_ZERO = 0x0040 };
+    _mm_setcsr(_mm_getcsr() | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO);
+#elif defined(__aarch64__)
+    uint64_t control;
+    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
+    __asm__ volatile("msr fpcr, %0" : : "r"(control | (UINT64_C(1) << 24)));
+#endif
+}
+
+/* The best instruction set of this machine; $RUNNEL_ISA names another, for tests. */
+static const struct kernels *choose_kernels(struct error *error) {
+    const struct kernels *sets[3];
+    size_t count = 0;
+#ifdef RUNNEL_X86
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
+        sets[count++] = &kernels_avx512;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        sets[count++] = &kernels_avx2;
+#endif
+    sets[count++] = &kernels_baseline;
+    const char *wanted = getenv("RUNNEL_ISA");
+    if (!wanted || !*wanted)
+        return sets[0];
+    for (size_t i = 0; i < count; i++)
+        if (strcmp(sets[i]->name, wanted) == 0)
+            return sets[i];
+    error_set(error, EX_UNAVAILABLE,
+              "RUNNEL_ISA=%s: this machine or build has no such instruction set; unset it, or use "
+              "baseline",
+              wanted);
+    return NULL;
+}
+
+static float *slot(const struct engine *e, size_t index) {
+    return e->slots + index * e->layout.size;
+}
+
+static void lay_out_slot(struct engine *e) {
+    const struct architecture *a = &e->model->architecture;
+    struct slot_layout *l = &e->layout;
+    size_t ring = e->network.ring;
+    l->input_size = a->input.kind == INPUT_REAL ? a->input.size : 1;
+    l->target_size = e->model->target_size;
+    l->output = e->network.state;
+    l->before = l->output + e->network.padded;
+    l->input = l->before + ring * e->network.state;
+    l->target = l->input + ring * l->input_size;
+    l->learned = l->target + ring * l->target_size;
+    l->size = matrix_pad(l->learned + ring);
+}
+
+static void cpu_close(struct engine **engine) {
+    struct engine *e = *engine;
+    if (!e)
+        return;
+    network_close(&e->network);
+    memory_release(e->slots, e->options.slots * e->layout.size * sizeof(float));
+    free(e->inputs);
+    free(e->targets);
+    free(e);
+    *engine = NULL;
+}
+
+static int cpu_open(struct engine **engine, const struct model *model,
+                    const struct engine_options *options, const char *device, struct error *error) {
+    (void)device;
+    *engine = NULL;
+    struct engine *e = calloc(1, sizeof *e);
+    if (!e)
+        return error_set(error, EX_OSERR, "not enough memory for the CPU engine");
+    e->model = model;
+    e->options = *options;
+    e->kernels = choose_kernels(error);
+    if (!e->kernels)
+        goto fail;
+    flush_to_zero();
+    if (network_open(&e->network, model, options->window, optimizer_blocks(&options->optimizer),
+                     error))
+        goto fail;
+    lay_out_slot(e);
+    e->slots = memory_reserve(options->slots * e->layout.size * sizeof(float));
+    e->inputs = calloc(e->network.ring, sizeof *e->inputs);
+    e->targets = calloc(e->network.ring, sizeof *e->targets);
+    if (!e->slots || !e->inputs || !e->targets) {
+        error_set(error, EX_OSERR,
+                  "not enough memory for %zu streams with a window of %zu steps; lower "
+                  "learning.max_streams or learning.window",
+                  options->slots, options->window);
+        goto fail;
+    }
+#ifdef __GLIBC__
+    const char *libc = gnu_get_libc_version();
+#else
+    const char *libc = "unknown";
+#endif
+    snprintf(e->description, sizeof e->description, "cpu %s, compiler %s, libc %s",
+             e->kernels->name, __VERSION__, libc);
+    *engine = e;
+    return 0;
+fail:
+    cpu_close(&e);
+    return -1;
+}
+
+/* ---- playing ---- */
+
+/* How many STEPs from operation `i` on follow each other with nothing between but what does not
+   change the network's state: they are computed together. */
+static size_t run_length(const struct engine *e, const struct plan *plan, size_t i) {
+    uint32_t slot = plan->operations[i].slot;
+    size_t position = plan->operations[i].position, count = 0;
+    for (; i < plan->count && count < e->network.ring; i++) {
+        const struct operation *o = &plan->operations[i];
+        if (o->kind == OPERATION_MEASURE || (o->kind == OPERATION_SCORE && o->slot == slot))
+            continue;
+        if (o->kind != OPERATION_STEP || o->slot != slot ||
+            o->position != network_position(&e->network, position, count))
+            break;
+        count++;
+    }
+    return count;
+}
+
+/* The state behind the step at `position`, gathered from the layers. */
+static void gather_state(const struct network *n, size_t position, float *state) {
+    for (size_t k = 0; k < n->layer_count; k++) {
+        const struct network_layer *l = &n->layers[k];
+        size_t bytes = l->padded * sizeof(float);
+        if (l->cell != CELL_DENSE)
+            memcpy(state + l->state, l->hidden + position * l->padded, bytes);
+        if (l->cell == CELL_LSTM)
+            memcpy(state + l->state + l->padded, l->cell_state + position * l->padded, bytes);
+    }
+}
+
+/* Compute the run of STEPs that begins at operation `i`, keeping each step's x and state before. */
+static void compute_run(struct engine *e, const struct plan *plan, size_t i) {
+    const struct operation *first = &plan->operations[i];
+    const struct network *n = &e->network;
+    float *s = slot(e, first->slot);
+    size_t count = run_length(e, plan, i), size = e->layout.input_size, t = 0;
+    for (; t < count; i++) {
+        const struct operation *o = &plan->operations[i];
+        if (o->kind != OPERATION_STEP)
+            continue;
+        e->inputs[t++] = plan->inputs + o->value * size;
+        memcpy(s + e->layout.input + o->position * size, plan->inputs + o->value * size,
+               size * sizeof(union value));
+    }
+    struct network_steps steps = {first->position, count, s, e->inputs};
+    float *before = s + e->layout.before;
+    memcpy(before + first->position * n->state, s, n->state * sizeof(float));
+    e->kernels->forward(&e->network, &steps, 0);
+    for (t = 0; t + 1 < count; t++)
+        gather_state(n, network_position(n, first->position, t),
+                     before + network_position(n, first->position, t + 1) * n->state);
+    gather_state(n, network_position(n, first->position, count - 1), s);
+    e->ahead = count;
+}
+
+static void play_step(struct engine *e, const struct plan *plan, size_t i, float *output) {
+    const struct operation *o = &plan->operations[i];
+    if (e->ahead == 0)
+        compute_run(e, plan, i);
+    e->ahead--;
+    e->newest = o->position;
+    float *s = slot(e, o->slot);
+    s[e->layout.learned + o->position] = 0.0f;
+    const float *a = e->network.output + o->position * e->network.padded;
+    memcpy(s + e->layout.output, a, e->network.padded * sizeof(float));
+    if (output)
+        memcpy(output, a, e->model->outputs * sizeof(float));
+}
+
+static double play_score(struct engine *e, const struct operation *o, const union value *y,
+                         float *scored) {
+    float *s = slot(e, o->slot);
+    size_t size = e->layout.target_size;
+    if (o->learn) {
+        s[e->layout.learned + o->position] = 1.0f;
+        memcpy(s + e->layout.target + o->position * size, y, size * sizeof(float));
+    }
+    memcpy(scored, s + e->layout.output, e->model->outputs * sizeof(float));
+    return e->kernels->loss(e->model, s + e->layout.output, y, 1.0f, NULL, e->network.loss_scratch);
+}
+
+/* sum |g|^2 over the gradient in double: the way out when its sum in float has overflowed. */
+static double squares_in_double(const struct network *n) {
+    double sum = 0;
+    for (size_t i = 0; i < n->block; i++)
+        sum += (double)n->gradient[i] * (double)n->gradient[i];
+    return sum;
+}
+
+/* As torch.nn.utils.clip_grad_norm_. */
+static double clip_factor(double clip, double norm) {
+    const double epsilon = 1e-6;
+    double factor = clip > 0 ? clip / (norm + epsilon) : 1;
+    return factor < 1 ? factor : 1;
+}
+
+static struct update_result play_update(struct engine *e, const struct plan *plan,
+                                        const struct operation *o) {
+    struct network *n = &e->network;
+    float *s = slot(e, o->slot);
+    struct network_steps steps = {o->position, o->length,
+                                  s + e->layout.before + o->position * n->state, e->inputs};
+    struct network_targets targets = {o->length - o->closed, e->targets, o->terms};
+    for (size_t t = 0; t < o->length; t++) {
+        size_t position = network_position(n, o->position, t);
+        bool learned = t >= targets.from && s[e->layout.learned + position] > 0;
+        e->inputs[t] = (union value *)(s + e->layout.input + position * e->layout.input_size);
+        e->targets[t] =
+            learned ? (union value *)(s + e->layout.target + position * e->layout.target_size)
+                    : NULL;
+    }
+    if (!o->fresh)
+        e->kernels->forward(n, &steps, targets.from);
+    struct network_gradient g = e->kernels->backward(n, &steps, &targets);
+    if (!isfinite(g.squares))
+        g.squares = squares_in_double(n);
+    struct update_result result = {false, sqrt(g.squares), 0};
+    if (!isfinite(g.loss) || !isfinite(g.squares))
+        return result;
+    struct network_change change =
+        e->kernels->optimize(n, &e->options.optimizer, plan->rate,
+                             clip_factor(plan->clip, result.gradient_norm), ++e->updates);
+    result.applied = true;
+    result.update_ratio = change.before > 0 ? sqrt(change.squares / change.before) : 0;
+    return result;
+}
+
+static int cpu_play(struct engine *e, const struct plan *plan, const struct results *results,
+                    struct error *error) {
+    (void)error;
+    size_t steps = 0, scores = 0, updates = 0, measures = 0, outputs = e->model->outputs;
+    flush_to_zero();
+    e->ahead = 0;
+    for (size_t i = 0; i < plan->count; i++) {
+        const struct operation *o = &plan->operations[i];
+        switch (o->kind) {
+        case OPERATION_FORGET:
+            memset(slot(e, o->slot), 0, e->network.state * sizeof(float));
+            break;
+        case OPERATION_STEP:
+            play_step(e, plan, i, plan->outputs ? results->outputs + steps * outputs : NULL);
+            steps++;
+            break;
+        case OPERATION_SCORE:
+            results->losses[scores] =
+                play_score(e, o, plan->targets + o->value * e->layout.target_size,
+                           results->scored + scores * outputs);
+            scores++;
+            break;
+        case OPERATION_UPDATE:
+            results->updates[updates++] = play_update(e, plan, o);
+            break;
+        case OPERATION_MEASURE:
+            measure_step(&e->network, e->newest,
+                         results->measures + measures++ * e->network.layer_count);
+            break;
+        }
+    }
+    return 0;
+}
+
+/* ---- reading and writing ---- */
+
+/* Copy a state between its padded form and a record's. */
+static void pack_state(const struct network *n, const float *padded, float *packed) {
+    for (size_t k = 0; k < n->layer_count; k++) {
+        const struct network_layer *l = &n->layers[k];
+        size_t rows = l->cell == CELL_DENSE ? 0 : l->cell == CELL_LSTM ? 2 : 1;
+        for (size_t i = 0; i < rows; i++, packed += l->size)
+            memcpy(packed, padded + l->state + i * l->padded, l->size * sizeof(float));
+    }
+}
+
+static void unpack_state(const struct network *n, const float *packed, float *padded) {
+    memset(padded, 0, n->state * sizeof(float));
+    for (size_t k = 0; k < n->layer_count; k++) {
+        const struct network_layer *l = &n->layers[k];
+        size_t rows = l->cell == CELL_DENSE ? 0 : l->cell == CELL_LSTM ? 2 : 1;
+        for (size_t i = 0; i < rows; i++, packed += l->size)
+            memcpy(padded + l->state + i * l->padded, packed, l->size * sizeof(float));
+    }
+}
+
+static float *append(float *record, const float *values, size_t count) {
+    memcpy(record, values, count * sizeof(float));
+    return record + count;
+}
+
+static const float *extract(const float *record, float *values, size_t count) {
+    memcpy(values, record, count * sizeof(float));
+    return record + count;
+}
+
+static void read_slot(const struct engine *e, const float *s, float *record) {
+    const struct slot_layout *l = &e->layout;
+    const struct network *n = &e->network;
+    size_t state = e->model->state_size;
+    pack_state(n, s, record);
+    record = append(record + state, s + l->output, e->model->outputs);
+    for (size_t p = 0; p < n->ring; p++) {
+        pack_state(n, s + l->before + p * n->state, record);
+        record = append(record + state, s + l->input + p * l->input_size, l->input_size);
+        record = append(record, s + l->target + p * l->target_size, l->target_size);
+        record = append(record, s + l->learned + p, 1);
+    }
+}
+
+static void write_slot(const struct engine *e, float *s, const float *record) {
+    const struct slot_layout *l = &e->layout;
+    const struct network *n = &e->network;
+    size_t state = e->model->state_size;
+    unpack_state(n, record, s);
+    record = extract(record + state, s + l->output, e->model->outputs);
+    for (size_t p = 0; p < n->ring; p++) {
+        unpack_state(n, record, s + l->before + p * n->state);
+        record = extract(record + state, s + l->input + p * l->input_size, l->input_size);
+        record = extract(record, s + l->target + p * l->target_size, l->target_size);
+        record = extract(record, s + l->learned + p, 1);
+    }
+}
+
+static float *block_of(const struct engine *e, enum engine_block block) {
+    return block == ENGINE_PARAMETERS ? e->network.parameters
+                                      : e->network.moments[block == ENGINE_MOMENT_2];
+}
+
+static int cpu_read(struct engine *e, enum engine_block block, size_t index, void *data,
+                    struct error *error) {
+    (void)error;
+    if (block == ENGINE_UPDATES)
+        memcpy(data, &e->updates, sizeof e->updates);
+    else if (block == ENGINE_SLOT)
+        read_slot(e, slot(e, index), data);
+    else
+        network_read(&e->network, block_of(e, block), &e->model->tensors[index], data);
+    return 0;
+}
+
+static int cpu_write(struct engine *e, enum engine_block block, size_t index, const void *data,
+                     struct error *error) {
+    (void)error;
+    if (block == ENGINE_UPDATES)
+        memcpy(&e->updates, data, sizeof e->updates);
+    else if (block == ENGINE_SLOT)
+        write_slot(e, slot(e, index), data);
+    else
+        network_write(&e->network, block_of(e, block), &e->model->tensors[index], data);
+    return 0;
+}
+
+static const char *cpu_describe(const struct engine *e) {
+    return e->description;
+}
+
+const struct engine_ops cpu_engine = {
+    .name = "cpu",
+    .open = cpu_open,
+    .play = cpu_play,
+    .read = cpu_read,
+    .write = cpu_write,
+    .describe = cpu_describe,
+    .close = cpu_close,
+};

@@ -1,0 +1,33 @@
+/* The arithmetic is compiled once per instruction set (ISA = baseline, avx2, avx512) from the same
+   sources; every name that crosses files carries the set's name, and engine.c chooses at run time
+   through struct kernels. */
+#ifndef RUNNEL_CPU_ISA_H
+#define RUNNEL_CPU_ISA_H
+
+#define ISA_JOIN_(name, isa) name##_##isa
+#define ISA_JOIN(name, isa) ISA_JOIN_(name, isa)
+#define ISA_NAME(name) ISA_JOIN(name, ISA)
+
+#ifdef ISA
+#    define kernels_table ISA_NAME(kernels)
+#    define matrix_project ISA_NAME(matrix_project)
+#    define matrix_multiply ISA_NAME(matrix_multiply)
+#    define matrix_transposed ISA_NAME(matrix_transposed)
+#    define matrix_transposed_many ISA_NAME(matrix_transposed_many)
+#    define matrix_gradient ISA_NAME(matrix_gradient)
+#    define matrix_add_column ISA_NAME(matrix_add_column)
+#    define matrix_copy_column ISA_NAME(matrix_copy_column)
+#    define normalize ISA_NAME(normalize)
+#    define normalize_backward ISA_NAME(normalize_backward)
+#    define sum_of_squares ISA_NAME(sum_of_squares)
+#    define cell_dense ISA_NAME(cell_dense)
+#    define cell_rnn ISA_NAME(cell_rnn)
+#    define cell_gru ISA_NAME(cell_gru)
+#    define cell_lstm ISA_NAME(cell_lstm)
+#    define loss_step ISA_NAME(loss_step)
+#    define optimizer_step ISA_NAME(optimizer_step)
+#    define network_forward ISA_NAME(network_forward)
+#    define network_backward ISA_NAME(network_backward)
+#endif
+
+#endif

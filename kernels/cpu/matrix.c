@@ -1,0 +1,253 @@
+#include "matrix.h"
+
+#include <string.h>
+
+#include "vector.h"
+
+enum {
+    WIDE = MATRIX_PANEL / LANES, /* vectors across a panel */
+    NARROW = MATRIX_PAD / LANES,
+    CHAINS = 4,    /* independent sums over the columns of a narrow panel: hides the latency of
+                      an addition, of which a narrow panel alone has too few in flight */
+    TILE_ROWS = 4, /* vectors of rows in a tile of products that share operands */
+    TILE = 2,      /* columns, or steps, of such a tile */
+    GROUP = 8,     /* columns whose sums are finished together */
+    FULL = WIDE < 8 ? WIDE : 8, /* vectors of one step's accumulators: all that fit the registers */
+};
+
+/* `steps` steps by `vectors` vectors of rows: constants where this is called, so that the compiler
+   unrolls both loops and keeps the accumulators in registers. */
+INLINE void project_tile(const float *restrict w, size_t width, size_t columns,
+                         const float *restrict bias, const float *const *x, float *const *y,
+                         size_t row, const int steps, const int vectors) {
+    vector sum[TILE][8];
+    for (int t = 0; t < steps; t++)
+        for (int v = 0; v < vectors; v++)
+            sum[t][v] = vector_broadcast(0.0f);
+    if (bias)
+        for (int t = 0; t < steps; t++)
+            for (int v = 0; v < vectors; v++)
+                sum[t][v] = vector_load(bias + row + v * LANES);
+    const float *x0 = x[0], *x1 = x[steps - 1];
+    for (size_t c = 0; c < columns; c++, w += width) {
+        vector a = vector_broadcast(x0[c]), b = vector_broadcast(x1[c]);
+        for (int v = 0; v < vectors; v++) {
+            vector column = vector_load(w + v * LANES);
+            sum[0][v] += column * a;
+            if (steps > 1)
+                sum[1][v] += column * b;
+        }
+    }
+    for (int t = 0; t < steps; t++)
+        for (int v = 0; v < vectors; v++)
+            vector_store(y[t] + row + v * LANES, sum[t][v]);
+}
+
+INLINE void project_narrow(const float *restrict w, size_t columns, const float *restrict bias,
+                           const float *restrict x, float *restrict y) {
+    vector sum[CHAINS][NARROW];
+    for (int k = 0; k < CHAINS; k++)
+        for (int v = 0; v < NARROW; v++)
+            sum[k][v] = vector_broadcast(0.0f);
+    size_t c = 0;
+    for (; c + CHAINS <= columns; c += CHAINS)
+        for (int k = 0; k < CHAINS; k++) {
+            vector a = vector_broadcast(x[c + k]);
+            for (int v = 0; v < NARROW; v++)
+                sum[k][v] += vector_load(w + (c + k) * MATRIX_PAD + v * LANES) * a;
+        }
+    for (; c < columns; c++) {
+        vector a = vector_broadcast(x[c]);
+        for (int v = 0; v < NARROW; v++)
+            sum[0][v] += vector_load(w + c * MATRIX_PAD + v * LANES) * a;
+    }
+    for (int v = 0; v < NARROW; v++) {
+        vector all = (sum[0][v] + sum[1][v]) + (sum[2][v] + sum[3][v]);
+        if (bias)
+            all += vector_load(bias + v * LANES);
+        vector_store(y + v * LANES, all);
+    }
+}
+
+static void project_panel(const float *w, size_t columns, const float *bias, const float *const *x,
+                          float *const *y, size_t row, size_t count) {
+    size_t t = 0;
+    for (; t + TILE <= count; t += TILE)
+        for (size_t part = 0; part < MATRIX_PANEL; part += TILE_ROWS * LANES)
+            project_tile(w + part, MATRIX_PANEL, columns, bias, x + t, y + t, row + part, TILE,
+                         TILE_ROWS);
+    for (; t < count; t++)
+        for (size_t part = 0; part < MATRIX_PANEL; part += FULL * LANES)
+            project_tile(w + part, MATRIX_PANEL, columns, bias, x + t, y + t, row + part, 1, FULL);
+}
+
+void matrix_project(const float *w, size_t rows, size_t columns, const float *bias,
+                    const float *const *x, float *const *y, size_t count) {
+    size_t row = 0;
+    for (; row + MATRIX_PANEL <= rows; row += MATRIX_PANEL)
+        project_panel(w + row * columns, columns, bias, x, y, row, count);
+    for (; row < rows; row += MATRIX_PAD)
+        for (size_t t = 0; t < count; t++)
+            project_narrow(w + row * columns, columns, bias ? bias + row : NULL, x[t], y[t] + row);
+}
+
+/* sum[k] += column k of a panel times d, for `columns` columns (a constant). */
+INLINE void transposed_panel(const float *w, size_t width, const float *d, const int columns,
+                             const int vectors, vector *sum) {
+    for (int v = 0; v < vectors; v++) {
+        vector part = vector_load(d + v * LANES);
+        for (int k = 0; k < columns; k++)
+            sum[k] += vector_load(w + (size_t)k * width + v * LANES) * part;
+    }
+}
+
+INLINE void transposed_columns(const float *w, size_t rows, size_t columns, const float *d,
+                               size_t c, const int group, vector *sum) {
+    for (int k = 0; k < group; k++)
+        sum[k] = vector_broadcast(0.0f);
+    size_t row = 0;
+    for (; row + MATRIX_PANEL <= rows; row += MATRIX_PANEL)
+        transposed_panel(w + row * columns + c * MATRIX_PANEL, MATRIX_PANEL, d + row, group, WIDE,
+                         sum);
+    for (; row < rows; row += MATRIX_PAD)
+        transposed_panel(w + row * columns + c * MATRIX_PAD, MATRIX_PAD, d + row, group, NARROW,
+                         sum);
+}
+
+void matrix_transposed(const float *w, size_t rows, size_t columns, const float *d, float *out) {
+    size_t c = 0;
+    for (; c + GROUP <= columns; c += GROUP) {
+        vector sum[GROUP];
+        transposed_columns(w, rows, columns, d, c, GROUP, sum);
+        vector_sums8(sum, out + c);
+    }
+    for (; c < columns; c++) {
+        vector sum[1];
+        transposed_columns(w, rows, columns, d, c, 1, sum);
+        out[c] = vector_sum(sum[0]);
+    }
+}
+
+/* GROUP sums at once: GROUP / TILE columns by TILE steps. */
+INLINE void transposed_pair(const float *w, size_t rows, size_t columns, const float *d, size_t c,
+                            vector *sum) {
+    enum { HALF = GROUP / TILE };
+    for (int k = 0; k < GROUP; k++)
+        sum[k] = vector_broadcast(0.0f);
+    for (size_t row = 0; row < rows;) {
+        size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
+        const float *panel = w + row * columns + c * width;
+        for (size_t part = 0; part < width; part += LANES) {
+            vector a = vector_load(d + row + part), b = vector_load(d + rows + row + part);
+            for (int k = 0; k < HALF; k++) {
+                vector column = vector_load(panel + (size_t)k * width + part);
+                sum[k] += column * a;
+                sum[HALF + k] += column * b;
+            }
+        }
+        row += width;
+    }
+}
+
+void matrix_transposed_many(const float *w, size_t rows, size_t columns, const float *d, float *out,
+                            size_t stride, size_t count) {
+    enum { HALF = GROUP / TILE };
+    size_t whole = columns / HALF * HALF, pairs = count / TILE * TILE;
+    for (size_t c = 0; c < whole; c += HALF)
+        for (size_t t = 0; t < pairs; t += TILE) {
+            vector sum[GROUP];
+            float sums[GROUP];
+            transposed_pair(w, rows, columns, d + t * rows, c, sum);
+            vector_sums8(sum, sums);
+            memcpy(out + t * stride + c, sums, sizeof(float) * HALF);
+            memcpy(out + (t + 1) * stride + c, sums + HALF, sizeof(float) * HALF);
+        }
+    for (size_t c = whole; c < columns; c++)
+        for (size_t t = 0; t < pairs; t++) {
+            vector sum[1];
+            transposed_columns(w, rows, columns, d + t * rows, c, 1, sum);
+            out[t * stride + c] = vector_sum(sum[0]);
+        }
+    for (size_t t = pairs; t < count; t++)
+        matrix_transposed(w, rows, columns, d + t * rows, out + t * stride);
+}
+
+/* `columns` columns by `vectors` vectors of a panel of the gradient; adds its squares to `squares`.
+ */
+INLINE void gradient_tile(float *restrict gradient, size_t width, const float *restrict d,
+                          const float *restrict xt, size_t count, const int columns,
+                          const int vectors, vector *squares) {
+    vector sum[TILE][TILE_ROWS];
+    for (int k = 0; k < columns; k++)
+        for (int v = 0; v < vectors; v++)
+            sum[k][v] = vector_broadcast(0.0f);
+    for (size_t t = 0; t < count; t++)
+        for (int k = 0; k < columns; k++) {
+            vector a = vector_broadcast(xt[(size_t)k * count + t]);
+            for (int v = 0; v < vectors; v++)
+                sum[k][v] += vector_load(d + t * width + v * LANES) * a;
+        }
+    for (int k = 0; k < columns; k++)
+        for (int v = 0; v < vectors; v++) {
+            vector_store(gradient + (size_t)k * width + v * LANES, sum[k][v]);
+            squares[v] += sum[k][v] * sum[k][v];
+        }
+}
+
+/* One panel of `width` rows. d (count, width) packed. */
+INLINE double gradient_panel(float *gradient, size_t columns, const float *d, const float *xt,
+                             size_t count, const size_t width, const int vectors) {
+    double total = 0;
+    for (size_t part = 0; part < width; part += (size_t)vectors * LANES) {
+        vector squares[TILE_ROWS];
+        for (int v = 0; v < vectors; v++)
+            squares[v] = vector_broadcast(0.0f);
+        size_t c = 0;
+        for (; c + TILE <= columns; c += TILE)
+            gradient_tile(gradient + c * width + part, width, d + part, xt + c * count, count, TILE,
+                          vectors, squares);
+        for (; c < columns; c++)
+            gradient_tile(gradient + c * width + part, width, d + part, xt + c * count, count, 1,
+                          vectors, squares);
+        for (int v = 0; v < vectors; v++)
+            total += (double)vector_sum(squares[v]);
+    }
+    return total;
+}
+
+double matrix_gradient(float *gradient, size_t rows, size_t columns, const float *d,
+                       const float *xt, size_t count, float *pack) {
+    double squares = 0;
+    for (size_t row = 0; row < rows;) {
+        size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
+        for (size_t t = 0; t < count; t++)
+            memcpy(pack + t * width, d + t * rows + row, width * sizeof(float));
+        float *panel = gradient + row * columns;
+        squares += width == MATRIX_PANEL
+                       ? gradient_panel(panel, columns, pack, xt, count, MATRIX_PANEL, TILE_ROWS)
+                       : gradient_panel(panel, columns, pack, xt, count, MATRIX_PAD, NARROW);
+        row += width;
+    }
+    return squares;
+}
+
+void matrix_copy_column(const float *w, size_t rows, size_t columns, size_t c, const float *bias,
+                        float *y) {
+    for (size_t row = 0; row < rows;) {
+        size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
+        const float *column = w + row * columns + c * width;
+        for (size_t i = 0; i < width; i++)
+            y[row + i] = column[i] + bias[row + i];
+        row += width;
+    }
+}
+
+void matrix_add_column(float *gradient, size_t rows, size_t columns, size_t c, const float *d) {
+    for (size_t row = 0; row < rows;) {
+        size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
+        float *column = gradient + row * columns + c * width;
+        for (size_t i = 0; i < width; i++)
+            column[i] += d[row + i];
+        row += width;
+    }
+}

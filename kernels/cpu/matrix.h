@@ -1,0 +1,61 @@
+/* Products with weight matrices at batch size one.
+
+   A weight matrix W of R rows (outputs, padded to a multiple of MATRIX_PAD) and C columns (inputs)
+   lies in panels of MATRIX_PANEL rows, the rest in panels of MATRIX_PAD; inside a panel one column
+   after the other. So W x runs through memory once in order, adding columns into accumulators that
+   stay in registers, and W^T d, which needs the same memory, sums over long columns. One layout
+   serves both directions, and a layer's weights are in the cache once.
+
+   Padding rows are zero and stay zero. The sum behind one output has one order, whatever the number
+   of steps that are computed together: a window recomputed gives the bits of its single steps. */
+#ifndef RUNNEL_CPU_MATRIX_H
+#define RUNNEL_CPU_MATRIX_H
+
+#include <stddef.h>
+
+#include "isa.h"
+
+enum { MATRIX_PANEL = 64, MATRIX_PAD = 16 };
+
+static inline size_t matrix_pad(size_t n) {
+    return (n + MATRIX_PAD - 1) / MATRIX_PAD * MATRIX_PAD;
+}
+
+/* Where row r of column c lies in a matrix of `rows` (padded) and `columns`. */
+static inline size_t matrix_index(size_t rows, size_t columns, size_t r, size_t c) {
+    size_t wide = rows / MATRIX_PANEL * MATRIX_PANEL;
+    size_t width = r < wide ? MATRIX_PANEL : MATRIX_PAD;
+    size_t first =
+        r < wide ? r / MATRIX_PANEL * MATRIX_PANEL : wide + (r - wide) / MATRIX_PAD * MATRIX_PAD;
+    return first * columns + c * width + (r - first);
+}
+
+#ifdef ISA
+/* y[t] = W x[t] + bias for `count` steps; bias (rows,) may be NULL.
+   x: count pointers to (columns,); y: count pointers to (rows,). Bound by the bytes of W. */
+void matrix_project(const float *w, size_t rows, size_t columns, const float *bias,
+                    const float *const *x, float *const *y, size_t count);
+
+/* out = W^T d: d (rows,), out (columns,). Bound by the bytes of W. */
+void matrix_transposed(const float *w, size_t rows, size_t columns, const float *d, float *out);
+
+/* out[t] = W^T d[t] for `count` steps: d (count, rows), out (count, stride). Bound by arithmetic.
+ */
+void matrix_transposed_many(const float *w, size_t rows, size_t columns, const float *d, float *out,
+                            size_t stride, size_t count);
+
+/* gradient = sum over t of d[t] x[t]^T, in W's layout: d (count, rows), xt (columns, count).
+   `pack` is scratch of count * MATRIX_PANEL. Returns the sum of its squares. Bound by arithmetic.
+ */
+double matrix_gradient(float *gradient, size_t rows, size_t columns, const float *d,
+                       const float *xt, size_t count, float *pack);
+
+/* y = column c of W + bias: the product with a one-hot vector. */
+void matrix_copy_column(const float *w, size_t rows, size_t columns, size_t c, const float *bias,
+                        float *y);
+
+/* Column c of the gradient += d (rows,). */
+void matrix_add_column(float *gradient, size_t rows, size_t columns, size_t c, const float *d);
+#endif
+
+#endif

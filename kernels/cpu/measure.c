@@ -1,0 +1,113 @@
+#include "measure.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "network.h"
+
+#define SATURATED_HIDDEN 0.99
+#define SATURATED_CELL 5.0
+
+/* Numbers met so far, for mean, deviation and extremes. */
+struct tally {
+    double count, sum, squares, minimum, maximum;
+};
+
+static void tally_add(struct tally *t, double value) {
+    t->minimum = t->count == 0 || value < t->minimum ? value : t->minimum;
+    t->maximum = t->count == 0 || value > t->maximum ? value : t->maximum;
+    t->count++;
+    t->sum += value;
+    t->squares += value * value;
+}
+
+static double tally_mean(const struct tally *t) {
+    return t->count > 0 ? t->sum / t->count : 0;
+}
+
+static double tally_std(const struct tally *t) {
+    double mean = tally_mean(t), variance = t->count > 0 ? t->squares / t->count - mean * mean : 0;
+    return variance > 0 ? sqrt(variance) : 0;
+}
+
+static struct unit_statistics units(const float *values, size_t size, double limit) {
+    struct tally t = {0};
+    size_t beyond = 0;
+    for (size_t i = 0; i < size; i++) {
+        tally_add(&t, (double)values[i]);
+        beyond += fabs((double)values[i]) > limit;
+    }
+    return (struct unit_statistics){tally_mean(&t), tally_std(&t),   t.minimum,
+                                    t.maximum,      sqrt(t.squares), (double)beyond / (double)size};
+}
+
+/* Mean and deviation of a sum over all its units. A normalized sum is gone, but each group's mean
+   and deviation stand beside it; the groups' moments are put together. */
+static struct moments sum_moments(const struct network_layer *l, const float *sum,
+                                  const struct norm_scale *scales) {
+    struct tally t = {0};
+    if (!l->norm) {
+        for (size_t gate = 0; gate < l->gates; gate++)
+            for (size_t i = 0; i < l->size; i++)
+                tally_add(&t, (double)sum[gate * l->padded + i]);
+        return (struct moments){tally_mean(&t), tally_std(&t)};
+    }
+    for (size_t k = 0; k < l->group_count; k++) {
+        double n = (double)l->groups[k].units, mean = (double)scales[k].mean;
+        double inverse = (double)scales[k].inverse;
+        double variance = 1 / (inverse * inverse) - (double)NORM_EPSILON;
+        t.count += n;
+        t.sum += n * mean;
+        t.squares += n * (fmax(variance, 0) + mean * mean);
+    }
+    return (struct moments){tally_mean(&t), tally_std(&t)};
+}
+
+static struct parameter_statistics parameters(const struct network *n,
+                                              const struct network_layer *l,
+                                              const enum tensor_role *roles, size_t count) {
+    struct tally t = {0};
+    const struct model *model = n->model;
+    size_t layer = (size_t)(l - n->layers);
+    for (size_t k = 0; k < count; k++) {
+        const struct tensor *tensor = model_find(model, roles[k], layer);
+        if (!tensor)
+            continue;
+        for (size_t gate = 0; gate < tensor->gates; gate++)
+            for (size_t i = 0; i < l->size; i++)
+                tally_add(&t, (double)n->parameters[l->at[roles[k]] + gate * l->padded + i]);
+    }
+    return (struct parameter_statistics){tally_mean(&t), tally_std(&t), t.minimum, t.maximum};
+}
+
+static void histogram(const float *values, size_t size, uint32_t bins[MEASURE_BINS]) {
+    memset(bins, 0, MEASURE_BINS * sizeof *bins);
+    for (size_t i = 0; i < size; i++) {
+        double bin = floor(((double)values[i] + 1) / 2 * MEASURE_BINS);
+        bins[bin >= MEASURE_BINS ? MEASURE_BINS - 1 : bin > 0 ? (size_t)bin : 0]++;
+    }
+}
+
+static void measure_layer(const struct network *n, const struct network_layer *l, size_t position,
+                          struct layer_statistics *s) {
+    static const enum tensor_role gains[] = {TENSOR_GAIN_IH, TENSOR_GAIN_HH, TENSOR_GAIN_C};
+    static const enum tensor_role shifts[] = {TENSOR_SHIFT_IH, TENSOR_SHIFT_HH, TENSOR_SHIFT_C};
+    const struct norm_scale *scales = l->scales + position * NETWORK_NORMS;
+    const float *hidden = l->hidden + position * l->padded;
+    memset(s, 0, sizeof *s);
+    s->summed_inputs = sum_moments(l, l->summed_ih + position * l->rows, scales);
+    if (l->cell == CELL_GRU || l->cell == CELL_LSTM)
+        s->summed_recurrent =
+            sum_moments(l, l->summed_hh + position * l->rows, scales + NETWORK_GROUPS);
+    s->hidden = units(hidden, l->size, SATURATED_HIDDEN);
+    if (l->cell == CELL_LSTM)
+        s->cell = units(l->cell_state + position * l->padded, l->size, SATURATED_CELL);
+    s->gain = parameters(n, l, gains, sizeof gains / sizeof *gains);
+    s->bias = parameters(n, l, shifts, sizeof shifts / sizeof *shifts);
+    histogram(hidden, l->size, s->histogram);
+}
+
+void measure_step(const struct network *n, size_t position, struct layer_statistics *layers) {
+    for (size_t k = 0; k < n->layer_count; k++)
+        measure_layer(n, &n->layers[k], position, &layers[k]);
+}

@@ -1,0 +1,222 @@
+#include "memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sysexits.h>
+
+#include "error.h"
+
+#include "matrix.h"
+#include "network.h"
+
+void *memory_reserve(size_t size) {
+    void *memory = mmap(NULL, size ? size : 1, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+
+void memory_release(void *memory, size_t size) {
+    if (memory)
+        munmap(memory, size ? size : 1);
+}
+
+/* ---- the block of parameters ---- */
+
+static bool is_matrix(const struct tensor *tensor) {
+    return tensor->columns > 0;
+}
+
+/* Numbers of a tensor in the block: rows padded gate by gate; the embedding, whose rows are read
+   one at a time, only as a whole. */
+static size_t block_size(const struct tensor *tensor) {
+    if (tensor->role == TENSOR_EMBEDDING)
+        return matrix_pad(tensor->rows * tensor->columns);
+    size_t rows = tensor->gates * matrix_pad(tensor->rows / tensor->gates);
+    return is_matrix(tensor) ? rows * tensor->columns : rows;
+}
+
+static size_t *block_offset(struct network *n, const struct tensor *tensor) {
+    switch (tensor->role) {
+    case TENSOR_EMBEDDING:
+        return &n->embedding;
+    case TENSOR_OUTPUT_WEIGHT:
+        return &n->output_weight;
+    case TENSOR_OUTPUT_BIAS:
+        return &n->output_bias;
+    default:
+        return &n->layers[tensor->layer].at[tensor->role];
+    }
+}
+
+/* Matrices first, vectors behind them. */
+static void lay_out_block(struct network *n) {
+    const struct model *model = n->model;
+    for (int matrices = 1; matrices >= 0; matrices--) {
+        if (!matrices)
+            n->vectors = n->block;
+        for (size_t i = 0; i < model->tensor_count; i++) {
+            const struct tensor *tensor = &model->tensors[i];
+            if (is_matrix(tensor) != (bool)matrices)
+                continue;
+            *block_offset(n, tensor) = n->block;
+            n->block += block_size(tensor);
+        }
+    }
+}
+
+/* Where number (row, column) of a tensor lies in the block. */
+static size_t block_index(const struct network *n, const struct tensor *tensor, size_t row,
+                          size_t column) {
+    size_t base = *block_offset((struct network *)n, tensor);
+    if (tensor->role == TENSOR_EMBEDDING)
+        return base + row * tensor->columns + column;
+    size_t units = tensor->rows / tensor->gates, padded = matrix_pad(units);
+    size_t place = row / units * padded + row % units;
+    return is_matrix(tensor)
+               ? base + matrix_index(tensor->gates * padded, tensor->columns, place, column)
+               : base + place;
+}
+
+void network_read(const struct network *n, const float *block, const struct tensor *tensor,
+                  float *values) {
+    size_t columns = is_matrix(tensor) ? tensor->columns : 1;
+    for (size_t r = 0; r < tensor->rows; r++)
+        for (size_t c = 0; c < columns; c++)
+            values[r * columns + c] = block[block_index(n, tensor, r, c)];
+}
+
+void network_write(const struct network *n, float *block, const struct tensor *tensor,
+                   const float *values) {
+    size_t columns = is_matrix(tensor) ? tensor->columns : 1;
+    for (size_t r = 0; r < tensor->rows; r++)
+        for (size_t c = 0; c < columns; c++)
+            block[block_index(n, tensor, r, c)] = values[r * columns + c];
+}
+
+/* ---- everything else ---- */
+
+static void describe_layer(struct network *n, size_t k) {
+    const struct layer *layer = &n->model->architecture.layers[k];
+    struct network_layer *l = &n->layers[k];
+    l->cell = layer->cell;
+    l->activation = layer->activation;
+    l->norm = layer->norm;
+    l->size = layer->size;
+    l->padded = matrix_pad(layer->size);
+    l->gates = model_gates(layer->cell);
+    l->rows = l->gates * l->padded;
+    l->inputs = n->model->input_width[k];
+    l->state = n->state;
+    if (l->cell != CELL_DENSE)
+        n->state += (l->cell == CELL_LSTM ? 2 : 1) * l->padded;
+    if (l->cell == CELL_GRU) {
+        l->groups[0] = (struct norm_group){0, 2 * l->padded, 2 * l->size};
+        l->groups[1] = (struct norm_group){2 * l->padded, l->padded, l->size};
+        l->group_count = 2;
+    } else {
+        l->groups[0] = (struct norm_group){0, l->rows, l->gates * l->size};
+        l->group_count = 1;
+    }
+}
+
+/* One walk over all arrays: counts their bytes when `memory` is NULL, else hands them out. */
+struct arena {
+    char *memory;
+    size_t used;
+};
+
+static void *take(struct arena *arena, size_t count, size_t item) {
+    enum { ALIGNMENT = 64 };
+    void *result = arena->memory ? arena->memory + arena->used : NULL;
+    arena->used += (count * item + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    return result;
+}
+
+static float *floats(struct arena *arena, size_t count) {
+    return take(arena, count, sizeof(float));
+}
+
+static void hand_out_layer(struct arena *arena, struct network_layer *l, size_t ring) {
+    bool recurrent = l->cell != CELL_DENSE, gated = l->gates > 1;
+    l->mask = floats(arena, l->rows);
+    l->summed_ih = floats(arena, ring * l->rows);
+    l->summed_hh = floats(arena, recurrent ? ring * l->rows : 0);
+    l->gate = floats(arena, gated ? ring * l->rows : 0);
+    l->cell_state = floats(arena, gated ? ring * l->padded : 0);
+    l->cell_normal = floats(arena, l->cell == CELL_LSTM && l->norm ? ring * l->padded : 0);
+    l->cell_squashed = floats(arena, l->cell == CELL_LSTM ? ring * l->padded : 0);
+    l->hidden = floats(arena, ring * l->padded);
+    l->scales = take(arena, ring * NETWORK_NORMS, sizeof *l->scales);
+}
+
+static size_t most(size_t a, size_t b) {
+    return a > b ? a : b;
+}
+
+static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
+    const struct input *input = &n->model->architecture.input;
+    size_t rows = n->padded, padded = matrix_pad(input->embedding), inputs = 0;
+    for (size_t k = 0; k < n->layer_count; k++) {
+        hand_out_layer(arena, &n->layers[k], n->ring);
+        rows = most(rows, n->layers[k].rows);
+        padded = most(padded, n->layers[k].padded);
+        inputs = most(inputs, most(n->layers[k].inputs, n->layers[k].size));
+    }
+    n->parameters = floats(arena, n->block);
+    n->gradient = floats(arena, n->block);
+    for (size_t i = 0; i < 2; i++)
+        n->moments[i] = i < blocks ? floats(arena, n->block) : NULL;
+    n->output = floats(arena, n->ring * n->padded);
+    n->d_output = floats(arena, n->window * n->padded);
+    n->d_ih = floats(arena, n->window * rows);
+    n->d_hh = floats(arena, n->window * rows);
+    n->d_hidden[0] = floats(arena, n->window * padded);
+    n->d_hidden[1] = floats(arena, n->window * padded);
+    n->d_state = floats(arena, padded);
+    n->d_cell = floats(arena, padded);
+    n->d_gate = floats(arena, rows);
+    n->columns = floats(arena, inputs * n->window);
+    n->pack = floats(arena, n->window * MATRIX_PANEL);
+    n->loss_scratch = take(arena, 2 * n->model->architecture.output.components + 1, sizeof(double));
+    n->x = take(arena, n->ring, sizeof *n->x);
+    n->y = take(arena, n->ring, sizeof *n->y);
+}
+
+static void fill_mask(struct network_layer *l) {
+    for (size_t i = 0; i < l->rows; i++)
+        l->mask[i] = i % l->padded < l->size ? 1.0f : 0.0f;
+}
+
+int network_open(struct network *n, const struct model *model, size_t window, size_t blocks,
+                 struct error *error) {
+    memset(n, 0, sizeof *n);
+    n->model = model;
+    n->layer_count = model->architecture.layer_count;
+    n->window = window;
+    n->ring = window + 1;
+    n->outputs = model->outputs;
+    n->padded = matrix_pad(model->outputs);
+    for (size_t k = 0; k < n->layer_count; k++)
+        describe_layer(n, k);
+    lay_out_block(n);
+    struct arena arena = {NULL, 0};
+    hand_out(&arena, n, blocks);
+    n->memory_size = arena.used;
+    n->memory = memory_reserve(n->memory_size);
+    if (!n->memory)
+        return error_set(error, EX_OSERR,
+                         "not enough memory for the network: %zu MiB are needed for %zu parameters "
+                         "and a window of %zu steps; lower model.layers or learning.window",
+                         n->memory_size >> 20, model->parameters, window);
+    arena = (struct arena){n->memory, 0};
+    hand_out(&arena, n, blocks);
+    for (size_t k = 0; k < n->layer_count; k++)
+        fill_mask(&n->layers[k]);
+    return 0;
+}
+
+void network_close(struct network *n) {
+    memory_release(n->memory, n->memory_size);
+    n->memory = NULL;
+}

@@ -1,0 +1,249 @@
+#include "network.h"
+
+#include <string.h>
+
+#include "matrix.h"
+#include "vector.h"
+
+static const struct cell_kernels *cells(enum cell cell) {
+    switch (cell) {
+    case CELL_RNN:
+        return &cell_rnn;
+    case CELL_GRU:
+        return &cell_gru;
+    case CELL_LSTM:
+        return &cell_lstm;
+    case CELL_DENSE:
+        break;
+    }
+    return &cell_dense;
+}
+
+/* x of step t for layer k: the example's own, its symbol's embedding, or the h of the layer below.
+   NULL for a one-hot symbol. */
+static const float *layer_input(const struct network *n, const struct network_steps *steps,
+                                size_t k, size_t t) {
+    const struct input *input = &n->model->architecture.input;
+    if (k > 0) {
+        const struct network_layer *below = &n->layers[k - 1];
+        return below->hidden + network_position(n, steps->first, t) * below->padded;
+    }
+    if (input->kind == INPUT_REAL)
+        return &steps->inputs[t]->real;
+    return input->embedding ? n->parameters + n->embedding + steps->inputs[t]->id * input->embedding
+                            : NULL;
+}
+
+static bool is_one_hot(const struct network *n, size_t k) {
+    const struct input *input = &n->model->architecture.input;
+    return k == 0 && input->kind == INPUT_SYMBOL && !input->embedding;
+}
+
+/* summed_ih = W_ih x + b_ih for all steps of the run. */
+static void project_inputs(struct network *n, const struct network_steps *steps, size_t k) {
+    const struct network_layer *l = &n->layers[k];
+    const float *w = n->parameters + l->at[TENSOR_WEIGHT_IH];
+    const float *bias = n->parameters + l->at[TENSOR_BIAS_IH];
+    for (size_t t = 0; t < steps->count; t++) {
+        n->x[t] = layer_input(n, steps, k, t);
+        n->y[t] = l->summed_ih + network_position(n, steps->first, t) * l->rows;
+        if (is_one_hot(n, k))
+            matrix_copy_column(w, l->rows, l->inputs, steps->inputs[t]->id, bias, n->y[t]);
+    }
+    if (!is_one_hot(n, k))
+        matrix_project(w, l->rows, l->inputs, bias, n->x, n->y, steps->count);
+}
+
+/* The state before step t of a run: the run's own for the first, else what the step before kept. */
+static const float *hidden_before(const struct network *n, const struct network_layer *l,
+                                  const struct network_steps *steps, size_t t) {
+    return t ? l->hidden + network_position(n, steps->first, t - 1) * l->padded
+             : steps->state + l->state;
+}
+
+static const float *cell_before(const struct network *n, const struct network_layer *l,
+                                const struct network_steps *steps, size_t t) {
+    return t ? l->cell_state + network_position(n, steps->first, t - 1) * l->padded
+             : steps->state + l->state + l->padded;
+}
+
+void network_forward(struct network *n, const struct network_steps *steps, size_t outputs_from) {
+    for (size_t k = 0; k < n->layer_count; k++) {
+        const struct network_layer *l = &n->layers[k];
+        const struct cell_kernels *cell = cells(l->cell);
+        project_inputs(n, steps, k);
+        for (size_t t = 0; t < steps->count; t++)
+            cell->forward(n, l, network_position(n, steps->first, t), hidden_before(n, l, steps, t),
+                          cell_before(n, l, steps, t));
+    }
+    if (outputs_from >= steps->count)
+        return;
+    size_t count = steps->count - outputs_from;
+    for (size_t t = 0; t < count; t++) {
+        n->x[t] = layer_input(n, steps, n->layer_count, outputs_from + t);
+        n->y[t] = n->output + network_position(n, steps->first, outputs_from + t) * n->padded;
+    }
+    matrix_project(n->parameters + n->output_weight, n->padded, n->layers[n->layer_count - 1].size,
+                   n->parameters + n->output_bias, n->x, n->y, count);
+}
+
+/* n->columns (width, count) = the transpose of the vectors n->x. */
+static void transpose_inputs(struct network *n, size_t width, size_t count) {
+    float *restrict out = n->columns;
+    for (size_t t = 0; t < count; t++) {
+        const float *restrict x = n->x[t];
+        for (size_t c = 0; c < width; c++)
+            out[c * count + t] = x[c];
+    }
+}
+
+/* out (length,) += sum of the rows of d (count, length) */
+static void add_rows(const float *restrict d, size_t length, size_t count, float *restrict out) {
+    for (size_t t = 0; t < count; t++, d += length) {
+#pragma omp simd aligned(d, out : 64)
+        for (size_t i = 0; i < length; i++)
+            out[i] += d[i];
+    }
+}
+
+/* Gradients of the output layer and, into n->d_hidden[0], of the last layer's h. */
+static struct network_gradient output_backward(struct network *n, const struct network_steps *steps,
+                                               const struct network_targets *targets) {
+    const struct network_layer *top = &n->layers[n->layer_count - 1];
+    struct network_gradient g = {0, 0};
+    size_t from = targets->from, count = steps->count - from;
+    float scale = 1.0f / (float)targets->terms;
+    memset(n->d_output, 0, count * n->padded * sizeof(float));
+    for (size_t t = 0; t < count; t++) {
+        const union value *y = targets->values[from + t];
+        const float *a = n->output + network_position(n, steps->first, from + t) * n->padded;
+        n->x[t] = layer_input(n, steps, n->layer_count, from + t);
+        if (y)
+            g.loss +=
+                loss_step(n->model, a, y, scale, n->d_output + t * n->padded, n->loss_scratch);
+    }
+    g.loss /= (double)targets->terms;
+    transpose_inputs(n, top->size, count);
+    g.squares = matrix_gradient(n->gradient + n->output_weight, n->padded, top->size, n->d_output,
+                                n->columns, count, n->pack);
+    add_rows(n->d_output, n->padded, count, n->gradient + n->output_bias);
+    memset(n->d_hidden[0], 0, steps->count * top->padded * sizeof(float));
+    matrix_transposed_many(n->parameters + n->output_weight, n->padded, top->size, n->d_output,
+                           n->d_hidden[0] + from * top->padded, top->padded, count);
+    return g;
+}
+
+/* Backward through time: from n->d_hidden[0] (count, padded) to n->d_ih and n->d_hh (count, rows).
+ */
+static void cells_backward(struct network *n, const struct network_steps *steps, size_t k) {
+    const struct network_layer *l = &n->layers[k];
+    const struct cell_kernels *cell = cells(l->cell);
+    float *restrict carry = n->d_state;
+    memset(n->d_cell, 0, l->padded * sizeof(float));
+    for (size_t t = steps->count; t-- > 0;) {
+        float *restrict d = n->d_hidden[0] + t * l->padded;
+        float *d_hh = n->d_hh + t * l->rows;
+        if (l->cell != CELL_DENSE && t + 1 < steps->count) {
+#pragma omp simd aligned(d, carry : 64)
+            for (size_t i = 0; i < l->padded; i++)
+                d[i] += carry[i];
+        }
+        cell->backward(n, l, network_position(n, steps->first, t), hidden_before(n, l, steps, t),
+                       cell_before(n, l, steps, t), d, n->d_ih + t * l->rows, d_hh);
+        if (l->cell == CELL_DENSE || t == 0)
+            continue;
+        memset(carry, 0, l->padded * sizeof(float));
+        matrix_transposed(n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, d_hh, carry);
+#pragma omp simd aligned(d, carry : 64)
+        for (size_t i = 0; i < l->padded; i++)
+            carry[i] += d[i];
+    }
+}
+
+/* The gradient of W_ih where x is one-hot: each step's d_ih goes to its symbol's column. */
+static double one_hot_gradient(struct network *n, const struct network_steps *steps) {
+    const struct network_layer *l = &n->layers[0];
+    float *gradient = n->gradient + l->at[TENSOR_WEIGHT_IH];
+    memset(gradient, 0, l->rows * l->inputs * sizeof(float));
+    for (size_t t = 0; t < steps->count; t++)
+        matrix_add_column(gradient, l->rows, l->inputs, steps->inputs[t]->id,
+                          n->d_ih + t * l->rows);
+    return sum_of_squares(gradient, l->rows * l->inputs);
+}
+
+/* Gradients of a layer's matrices and of the biases in its sums. Returns the matrices' squares. */
+static double weights_backward(struct network *n, const struct network_steps *steps, size_t k) {
+    const struct network_layer *l = &n->layers[k];
+    size_t count = steps->count;
+    double squares;
+    if (is_one_hot(n, k)) {
+        squares = one_hot_gradient(n, steps);
+    } else {
+        for (size_t t = 0; t < count; t++)
+            n->x[t] = layer_input(n, steps, k, t);
+        transpose_inputs(n, l->inputs, count);
+        squares = matrix_gradient(n->gradient + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs,
+                                  n->d_ih, n->columns, count, n->pack);
+    }
+    add_rows(n->d_ih, l->rows, count, n->gradient + l->at[TENSOR_BIAS_IH]);
+    if (l->cell == CELL_DENSE)
+        return squares;
+    for (size_t t = 0; t < count; t++)
+        n->x[t] = hidden_before(n, l, steps, t);
+    transpose_inputs(n, l->size, count);
+    if (!l->norm)
+        add_rows(n->d_hh, l->rows, count, n->gradient + l->at[TENSOR_BIAS_HH]);
+    return squares + matrix_gradient(n->gradient + l->at[TENSOR_WEIGHT_HH], l->rows, l->size,
+                                     n->d_hh, n->columns, count, n->pack);
+}
+
+/* The gradient of layer k's input becomes n->d_hidden[0]. */
+static void input_backward(struct network *n, size_t k, size_t count, size_t padded) {
+    const struct network_layer *l = &n->layers[k];
+    float *below = n->d_hidden[1];
+    memset(below, 0, count * padded * sizeof(float));
+    matrix_transposed_many(n->parameters + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs, n->d_ih,
+                           below, padded, count);
+    n->d_hidden[1] = n->d_hidden[0];
+    n->d_hidden[0] = below;
+}
+
+/* Each step's input gradient goes to its symbol's row of the embedding. */
+static double embedding_backward(struct network *n, const struct network_steps *steps) {
+    const struct input *input = &n->model->architecture.input;
+    size_t width = input->embedding, padded = matrix_pad(width);
+    float *gradient = n->gradient + n->embedding;
+    input_backward(n, 0, steps->count, padded);
+    memset(gradient, 0, matrix_pad(input->size * width) * sizeof(float));
+    for (size_t t = 0; t < steps->count; t++)
+        for (size_t i = 0; i < width; i++)
+            gradient[steps->inputs[t]->id * width + i] += n->d_hidden[0][t * padded + i];
+    return sum_of_squares(gradient, matrix_pad(input->size * width));
+}
+
+struct network_gradient network_backward(struct network *n, const struct network_steps *steps,
+                                         const struct network_targets *targets) {
+    memset(n->gradient + n->vectors, 0, (n->block - n->vectors) * sizeof(float));
+    struct network_gradient g = output_backward(n, steps, targets);
+    for (size_t k = n->layer_count; k-- > 0;) {
+        cells_backward(n, steps, k);
+        g.squares += weights_backward(n, steps, k);
+        if (k > 0)
+            input_backward(n, k, steps->count, n->layers[k - 1].padded);
+    }
+    if (n->model->architecture.input.embedding)
+        g.squares += embedding_backward(n, steps);
+    g.squares += sum_of_squares(n->gradient + n->vectors, n->block - n->vectors);
+    return g;
+}
+
+#define ISA_TEXT_(isa) #isa
+#define ISA_TEXT(isa) ISA_TEXT_(isa)
+
+const struct kernels kernels_table = {
+    .name = ISA_TEXT(ISA),
+    .forward = network_forward,
+    .backward = network_backward,
+    .loss = loss_step,
+    .optimize = optimizer_step,
+};

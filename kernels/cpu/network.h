@@ -1,0 +1,165 @@
+/* The network as the CPU engine holds it: where parameters lie, what is kept of each step, and the
+   two walks through it, forward over a run of steps and backward over a window.
+
+   Sizes that end in `padded` and all `rows` are multiples of MATRIX_PAD; gates start at multiples
+   of the padded size. Padding is zero in parameters, activations and gradients, always, so that
+   loops run over whole vectors without looking. */
+#ifndef RUNNEL_CPU_NETWORK_H
+#define RUNNEL_CPU_NETWORK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "engine.h"
+#include "model.h"
+
+#include "isa.h"
+#include "norm.h"
+
+enum {
+    NETWORK_GROUPS = 2, /* most normalization groups of one sum: gru's r,z and n */
+    NETWORK_NORMS = 2 * NETWORK_GROUPS + 1, /* of W_ih x, of W_hh h, and of the lstm's cell */
+    NETWORK_NORM_C = 2 * NETWORK_GROUPS,
+};
+
+/* Units first..first+length of a sum that are normalized together; `units` of them are no padding.
+ */
+struct norm_group {
+    size_t first, length, units;
+};
+
+struct network_layer {
+    enum cell cell;
+    enum activation activation;
+    bool norm;
+    size_t size, padded;     /* H */
+    size_t gates, rows;      /* G, and G times padded */
+    size_t inputs;           /* I */
+    size_t at[TENSOR_ROLES]; /* offsets of its tensors in the block; those it lacks: 0, unused */
+    size_t state;            /* offset of h in a padded state; lstm: c follows */
+    struct norm_group groups[NETWORK_GROUPS];
+    size_t group_count;
+    float *mask; /* (rows,): 1, and 0 at padding */
+
+    /* Kept of each step, one row a position of the ring. With norm the sums are kept normalized. */
+    float *summed_ih;     /* (ring, rows) W_ih x + b_ih */
+    float *summed_hh;     /* (ring, rows) W_hh h; not dense */
+    float *gate;          /* (ring, rows) lstm: i f g o; gru: r z n */
+    float *cell_state;    /* (ring, padded) lstm: c; gru: the recurrent sum of n behind its norm */
+    float *cell_normal;   /* (ring, padded) lstm with norm: c normalized */
+    float *cell_squashed; /* (ring, padded) lstm: tanh(LN(c)) */
+    float *hidden;        /* (ring, padded) h */
+    struct norm_scale *scales; /* (ring, NETWORK_NORMS) */
+};
+
+struct network {
+    const struct model *model;
+    struct network_layer layers[MODEL_LAYERS_MAX];
+    size_t layer_count;
+    size_t window, ring;    /* ring = window + 1 */
+    size_t outputs, padded; /* K */
+    size_t state;           /* numbers in a padded state */
+    size_t block;           /* numbers in the block of parameters */
+    size_t vectors;         /* where in the block the vectors begin; before: matrices */
+    size_t embedding, output_weight, output_bias; /* offsets in the block */
+
+    float *parameters, *gradient, *moments[2]; /* (block,) each */
+    float *output;                             /* (ring, padded) */
+
+    /* Scratch of backward. */
+    float *d_output;    /* (window, padded) */
+    float *d_ih, *d_hh; /* (window, most rows) */
+    float *d_hidden[2]; /* (window, most padded), of the layer at hand and of the one below */
+    float *d_state, *d_cell, *d_gate; /* (most padded), (most padded), (most rows) */
+    float *columns;                   /* (most inputs, window) */
+    float *pack;                      /* (window, MATRIX_PANEL) */
+    double *loss_scratch;             /* (2 components + 1) */
+    const float **x;                  /* (ring) */
+    float **y;                        /* (ring) */
+
+    void *memory; /* all of the above, in one piece */
+    size_t memory_size;
+};
+
+static inline size_t network_position(const struct network *n, size_t first, size_t t) {
+    return first + t < n->ring ? first + t : first + t - n->ring;
+}
+
+/* A window, or the steps of a run: step t stands at position first + t of the ring. */
+struct network_steps {
+    size_t first, count;
+    const float *state;               /* (state,) before the first step */
+    const union value *const *inputs; /* count pointers to (I,); symbols: (1,) */
+};
+
+/* The targets of a window's last steps: entry t is NULL or points to (target_size,). */
+struct network_targets {
+    size_t from; /* steps before it have none */
+    const union value *const *values;
+    size_t terms; /* how many there are: the loss is their mean */
+};
+
+struct network_gradient {
+    double loss;    /* mean over the targets, with today's parameters */
+    double squares; /* squared norm of the gradient */
+};
+
+/* Results of one optimizer step; see struct update_result. */
+struct network_change {
+    double squares; /* of the parameters' change */
+    double before;  /* of the parameters before it */
+};
+
+/* What is compiled once per instruction set. */
+struct kernels {
+    const char *name;
+
+    /* Forward over a run, one layer after the other; keeps all that backward needs. Outputs are
+       computed from step `outputs_from` on. */
+    void (*forward)(struct network *n, const struct network_steps *steps, size_t outputs_from);
+
+    /* Gradient of the mean loss over a window whose activations are kept. */
+    struct network_gradient (*backward)(struct network *n, const struct network_steps *steps,
+                                        const struct network_targets *targets);
+
+    /* Loss of one step; with `d` (padded,) its slopes times `scale` as well. */
+    double (*loss)(const struct model *model, const float *a, const union value *y, float scale,
+                   float *d, double *scratch);
+
+    /* One optimizer step on the gradient times `factor`; t counts from 1. Reads and writes each
+       parameter once. */
+    struct network_change (*optimize)(struct network *n, const struct optimizer *optimizer,
+                                      double rate, double factor, uint64_t t);
+};
+
+extern const struct kernels kernels_baseline;
+#ifdef RUNNEL_X86
+extern const struct kernels kernels_avx2, kernels_avx512;
+#endif
+
+#ifdef ISA
+/* A cell's arithmetic at one position of the ring. Its sums summed_ih are there before forward. */
+struct cell_kernels {
+    /* h, c: the state before the step (padded,); c of lstm only. */
+    void (*forward)(const struct network *n, const struct network_layer *l, size_t position,
+                    const float *h, const float *c);
+    /* d: gradient of the step's h (padded,), which the cell may overwrite. Writes the gradients of
+       both sums, d_ih and d_hh (rows,), and into `d` that part of the gradient of the h before the
+       step that does not pass through W_hh. lstm: n->d_cell is the gradient of c, in and out. Adds
+       to the gradients of gains and shifts. */
+    void (*backward)(const struct network *n, const struct network_layer *l, size_t position,
+                     const float *h, const float *c, float *d, float *d_ih, float *d_hh);
+};
+extern const struct cell_kernels cell_dense, cell_rnn, cell_gru, cell_lstm;
+
+void network_forward(struct network *n, const struct network_steps *steps, size_t outputs_from);
+struct network_gradient network_backward(struct network *n, const struct network_steps *steps,
+                                         const struct network_targets *targets);
+double loss_step(const struct model *model, const float *a, const union value *y, float scale,
+                 float *d, double *scratch);
+struct network_change optimizer_step(struct network *n, const struct optimizer *optimizer,
+                                     double rate, double factor, uint64_t t);
+#endif
+
+#endif

@@ -1,0 +1,81 @@
+#include "norm.h"
+
+#include "vector.h"
+
+enum { CHAINS = 4 }; /* independent sums: hide the latency of an addition */
+
+INLINE float finish(vector *sum) {
+    return vector_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+struct norm_scale normalize(float *restrict a, const float *restrict mask, size_t length,
+                            size_t units) {
+    vector sum[CHAINS];
+    for (int k = 0; k < CHAINS; k++)
+        sum[k] = vector_broadcast(0.0f);
+    size_t i = 0;
+    for (; i + CHAINS * LANES <= length; i += CHAINS * LANES)
+        for (int k = 0; k < CHAINS; k++)
+            sum[k] += vector_load(a + i + k * LANES);
+    for (; i < length; i += LANES)
+        sum[0] += vector_load(a + i);
+    float mean = finish(sum) / (float)units;
+
+    vector middle = vector_broadcast(mean), squares[CHAINS];
+    for (int k = 0; k < CHAINS; k++)
+        squares[k] = vector_broadcast(0.0f);
+    for (i = 0; i + CHAINS * LANES <= length; i += CHAINS * LANES)
+        for (int k = 0; k < CHAINS; k++) {
+            vector d =
+                (vector_load(a + i + k * LANES) - middle) * vector_load(mask + i + k * LANES);
+            squares[k] += d * d;
+            vector_store(a + i + k * LANES, d);
+        }
+    for (; i < length; i += LANES) {
+        vector d = (vector_load(a + i) - middle) * vector_load(mask + i);
+        squares[0] += d * d;
+        vector_store(a + i, d);
+    }
+    float variance = finish(squares) / (float)units;
+    float inverse = 1.0f / __builtin_sqrtf(variance + NORM_EPSILON);
+#pragma omp simd aligned(a : 64)
+    for (i = 0; i < length; i++)
+        a[i] *= inverse;
+    return (struct norm_scale){mean, inverse};
+}
+
+void normalize_backward(const float *restrict d, const float *restrict x,
+                        const float *restrict gain, struct norm_scale scale,
+                        const float *restrict mask, size_t length, size_t units, float *restrict dz,
+                        float *restrict d_gain, float *restrict d_shift) {
+    vector sum[CHAINS], product[CHAINS];
+    for (int k = 0; k < CHAINS; k++)
+        sum[k] = product[k] = vector_broadcast(0.0f);
+    for (size_t i = 0; i < length; i += LANES) {
+        size_t k = i / LANES % CHAINS;
+        vector di = vector_load(d + i), xi = vector_load(x + i);
+        vector dx = di * vector_load(gain + i);
+        sum[k] += dx;
+        product[k] += dx * xi;
+        vector_store(d_gain + i, vector_load(d_gain + i) + di * xi);
+        vector_store(d_shift + i, vector_load(d_shift + i) + di);
+    }
+    float mean = finish(sum) / (float)units, slope = finish(product) / (float)units;
+    float inverse = scale.inverse;
+#pragma omp simd aligned(d, x, gain, mask, dz : 64)
+    for (size_t i = 0; i < length; i++)
+        dz[i] = inverse * (d[i] * gain[i] - mean - x[i] * slope) * mask[i];
+}
+
+double sum_of_squares(const float *a, size_t n) {
+    enum { BLOCK = 4096 }; /* summed in float, the blocks' sums in double */
+    double total = 0;
+    for (size_t first = 0; first < n; first += BLOCK) {
+        size_t last = first + BLOCK < n ? first + BLOCK : n;
+        vector sum = vector_broadcast(0.0f);
+        for (size_t i = first; i < last; i += LANES)
+            sum += vector_load(a + i) * vector_load(a + i);
+        total += (double)vector_sum(sum);
+    }
+    return total;
+}

@@ -1,0 +1,33 @@
+/* Layer normalization (Ba, Kiros and Hinton 2016, eq. 3): over the units of one group of one step,
+   LN(a; g, b) = g * x + b with x = (a - mean(a)) / sqrt(var(a) + epsilon), the variance biased. */
+#ifndef RUNNEL_CPU_NORM_H
+#define RUNNEL_CPU_NORM_H
+
+#include <stddef.h>
+
+#include "isa.h"
+
+#define NORM_EPSILON 1e-5f
+
+/* What a normalization leaves for backward and for statistics. */
+struct norm_scale {
+    float mean;
+    float inverse; /* 1 / sqrt(var + epsilon) */
+};
+
+#ifdef ISA
+/* a becomes x, in place. `length` includes padding, where a is 0 and `mask` is 0, elsewhere 1;
+   `units` counts the others. */
+struct norm_scale normalize(float *a, const float *mask, size_t length, size_t units);
+
+/* From d, the gradient of g * x + b: dz, the gradient of a. Adds to the gradients of gain and
+   shift: d_gain += d x, d_shift += d, dz = inverse (d g - mean(d g) - x mean(d g x)). */
+void normalize_backward(const float *d, const float *x, const float *gain, struct norm_scale scale,
+                        const float *mask, size_t length, size_t units, float *dz, float *d_gain,
+                        float *d_shift);
+
+/* Sum of squares of n numbers, n a multiple of 16. */
+double sum_of_squares(const float *a, size_t n);
+#endif
+
+#endif

@@ -1,0 +1,77 @@
+/* One native vector of the instruction set that this file is compiled for. Explicit vectors are
+   used where a loop must keep its accumulators in registers (products with matrices, sums);
+   everything else is plain loops that the compiler vectorizes. */
+#ifndef RUNNEL_CPU_VECTOR_H
+#define RUNNEL_CPU_VECTOR_H
+
+#include <stddef.h>
+
+#if defined(__AVX2__)
+#    include <immintrin.h>
+#endif
+
+#if defined(__AVX512F__)
+#    define LANES 16
+#elif defined(__AVX2__)
+#    define LANES 8
+#else
+#    define LANES 4
+#endif
+
+typedef float vector __attribute__((vector_size(LANES * sizeof(float)), may_alias));
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* Loads and stores are aligned: every array of the engine starts on 64 bytes and is padded. */
+INLINE vector vector_load(const float *p) {
+    return *(const vector *)p;
+}
+
+INLINE void vector_store(float *p, vector v) {
+    *(vector *)p = v;
+}
+
+INLINE vector vector_broadcast(float x) {
+#if LANES == 16
+    return (vector){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
+#elif LANES == 8
+    return (vector){x, x, x, x, x, x, x, x};
+#else
+    return (vector){x, x, x, x};
+#endif
+}
+
+/* Sum of the lanes, by halves. */
+INLINE float vector_sum(vector v) {
+    float lanes[LANES] __attribute__((aligned(64)));
+    vector_store(lanes, v);
+    for (size_t half = LANES / 2; half > 0; half /= 2)
+        for (size_t i = 0; i < half; i++)
+            lanes[i] += lanes[i + half];
+    return lanes[0];
+}
+
+/* sums[i] = sum of the lanes of v[i], for 8 vectors at once. */
+INLINE void vector_sums8(const vector *v, float *sums) {
+#if LANES == 16
+    __m256 f[8];
+    for (int i = 0; i < 8; i++)
+        f[i] = _mm256_add_ps(_mm512_castps512_ps256((__m512)v[i]),
+                             _mm256_castpd_ps(_mm512_extractf64x4_pd((__m512d)v[i], 1)));
+#elif LANES == 8
+    __m256 f[8];
+    for (int i = 0; i < 8; i++)
+        f[i] = (__m256)v[i];
+#endif
+#if LANES >= 8
+    __m256 a = _mm256_hadd_ps(_mm256_hadd_ps(f[0], f[1]), _mm256_hadd_ps(f[2], f[3]));
+    __m256 b = _mm256_hadd_ps(_mm256_hadd_ps(f[4], f[5]), _mm256_hadd_ps(f[6], f[7]));
+    __m256 low = _mm256_permute2f128_ps(a, b, 0x20), high = _mm256_permute2f128_ps(a, b, 0x31);
+    _mm256_storeu_ps(sums, _mm256_add_ps(low, high));
+#else
+    for (int i = 0; i < 8; i++)
+        sums[i] = vector_sum(v[i]);
+#endif
+}
+
+#endif

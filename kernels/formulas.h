@@ -1,0 +1,126 @@
+/* Per-element arithmetic, written once for every engine: elementary functions, gates and their
+   derivatives, optimizers. Plain functions of floats, without branches, so that loops over them
+   vectorize. CUDA sources define FORMULA as a device function before they include this. */
+#ifndef RUNNEL_FORMULAS_H
+#define RUNNEL_FORMULAS_H
+
+#include <stdint.h>
+#include <string.h>
+
+#ifndef FORMULA
+#    define FORMULA static inline __attribute__((always_inline))
+#endif
+
+/* e^x for x in [-87, 88], the ends beyond; NaN stays NaN. Relative error below 2e-7.
+   x = n ln 2 + r with |r| <= ln 2 / 2; e^r by its Taylor polynomial of degree 7. */
+FORMULA float formula_exp(float x) {
+    const float to_integer = 12582912.0f; /* 1.5 * 2^23: adding it rounds to a whole number */
+    x = x < -87.0f ? -87.0f : x;
+    x = x > 88.0f ? 88.0f : x;
+    float shifted = x * 1.44269504f + to_integer;
+    int32_t exponent;
+    memcpy(&exponent, &shifted, sizeof exponent);
+    float n = shifted - to_integer;
+    float r = x - n * 0.693145752f; /* ln 2 in two parts, the first exact in n's products */
+    r = r - n * 1.42860677e-6f;
+    float p = 1.98412698e-4f;
+    p = p * r + 1.38888889e-3f;
+    p = p * r + 8.33333333e-3f;
+    p = p * r + 4.16666667e-2f;
+    p = p * r + 1.66666667e-1f;
+    p = p * r + 0.5f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    int32_t scale_bits = (int32_t)(((uint32_t)exponent << 23) + 0x3f800000u);
+    float scale;
+    memcpy(&scale, &scale_bits, sizeof scale);
+    return p * scale;
+}
+
+/* 1 / (1 + e^-x) */
+FORMULA float formula_sigmoid(float x) {
+    return 1.0f / (1.0f + formula_exp(-x));
+}
+
+/* (1 - e^-2|x|) / (1 + e^-2|x|) with x's sign; below 0.4, where that would cancel, its Taylor
+   polynomial of degree 11. Relative error below 4e-7. */
+FORMULA float formula_tanh(float x) {
+    float magnitude = x < 0.0f ? -x : x;
+    float t = formula_exp(-2.0f * magnitude);
+    float far = (1.0f - t) / (1.0f + t);
+    float q = x * x;
+    float p = -8.86323553e-3f;
+    p = p * q + 2.18694885e-2f;
+    p = p * q - 5.39682540e-2f;
+    p = p * q + 1.33333333e-1f;
+    p = p * q - 3.33333333e-1f;
+    float near = x + x * (q * p);
+    far = x < 0.0f ? -far : far;
+    return magnitude < 0.4f ? near : far;
+}
+
+/* Derivatives, given the function's value. */
+FORMULA float formula_sigmoid_slope(float value) {
+    return value * (1.0f - value);
+}
+
+FORMULA float formula_tanh_slope(float value) {
+    return 1.0f - value * value;
+}
+
+/* One element of torch.optim's updates. `gradient` is clipped already. Each returns the new weight.
+ */
+
+/* SGD: buffer = momentum buffer + g; w -= rate (nesterov ? g + momentum buffer : buffer) */
+struct formula_sgd {
+    float rate, momentum, decay, nesterov; /* nesterov: 1 or 0 */
+};
+
+FORMULA float formula_sgd(const struct formula_sgd *o, float weight, float gradient,
+                          float *buffer) {
+    float g = gradient + o->decay * weight;
+    float b = o->momentum * *buffer + g;
+    *buffer = b;
+    float step = o->nesterov > 0.0f ? g + o->momentum * b : b;
+    return weight - o->rate * step;
+}
+
+FORMULA float formula_sgd_plain(const struct formula_sgd *o, float weight, float gradient) {
+    return weight - o->rate * (gradient + o->decay * weight);
+}
+
+/* RMSprop: v = alpha v + (1 - alpha) g^2; w -= rate g / (sqrt(v) + epsilon) */
+struct formula_rmsprop {
+    float rate, alpha, rest, epsilon, decay; /* rest = 1 - alpha */
+};
+
+FORMULA float formula_rmsprop(const struct formula_rmsprop *o, float weight, float gradient,
+                              float *square) {
+    float g = gradient + o->decay * weight;
+    float v = o->alpha * *square + o->rest * (g * g);
+    *square = v;
+    return weight - o->rate * g / (__builtin_sqrtf(v) + o->epsilon);
+}
+
+/* Adam: m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
+   w -= rate / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon). Weight decay is added to
+   the gradient (adam) or shrinks the weight by rate * decay beforehand (adamw). */
+struct formula_adam {
+    float step;  /* rate / (1 - beta1^t) */
+    float scale; /* 1 / sqrt(1 - beta2^t) */
+    float beta1, rest1, beta2, rest2, epsilon;
+    float decay;  /* adam: weight_decay; adamw: 0 */
+    float shrink; /* adam: 1; adamw: 1 - rate * weight_decay */
+};
+
+FORMULA float formula_adam(const struct formula_adam *o, float weight, float gradient, float *first,
+                           float *second) {
+    float g = gradient + o->decay * weight;
+    float m = o->beta1 * *first + o->rest1 * g;
+    float v = o->beta2 * *second + o->rest2 * (g * g);
+    *first = m;
+    *second = v;
+    return weight * o->shrink - o->step * m / (__builtin_sqrtf(v) * o->scale + o->epsilon);
+}
+
+#endif
