@@ -1,0 +1,213 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <time.h>
+
+#include "daemon_state.h"
+#include "error.h"
+#include "log.h"
+#include "parameters.h"
+#include "report.h"
+#include "text.h"
+
+static void put_count(json_t *object, const char *key, uint64_t value) {
+    json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+static int status(void *context, const json_t *request, struct control_answer *answer,
+                  struct error *error) {
+    (void)request, (void)error;
+    struct daemon *daemon = context;
+    struct metrics_report report;
+    struct timespec now;
+    metrics_recent(&daemon->metrics, daemon_clock(), &report);
+    clock_gettime(CLOCK_REALTIME, &now);
+    json_object_set_new(answer->fields, "run", json_string(publish_run(daemon->publish)));
+    put_count(answer->fields, "examples", report.examples);
+    put_count(answer->fields, "steps", report.steps);
+    json_object_set_new(answer->fields, "time",
+                        json_real((double)now.tv_sec + 1e-9 * (double)now.tv_nsec));
+    daemon_report_status(daemon, answer->fields);
+    report_loss(answer->fields, &report, &daemon->model, daemon->learner, daemon->ingest);
+    return 0;
+}
+
+/* The value as one would write it in the file, to be freed; NULL when it is no plain value. */
+static char *value_text(const json_t *value) {
+    if (json_is_string(value))
+        return strdup(json_string_value(value));
+    if (json_is_number(value) || json_is_boolean(value))
+        return json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
+    return NULL;
+}
+
+static int apply(struct daemon *daemon, const struct config *wanted, struct error *error) {
+    double rate = wanted->learning.optimizer.rate, clip = wanted->learning.clip;
+    if (rate != learner_rate(daemon->learner) && learner_set_rate(daemon->learner, rate, error))
+        return -1;
+    if (clip != learner_clip(daemon->learner) && learner_set_clip(daemon->learner, clip, error))
+        return -1;
+    daemon->current = *wanted;
+    daemon_plan_loss(daemon);
+    daemon->changed = true;
+    return 0;
+}
+
+static int set(void *context, const json_t *request, struct control_answer *answer,
+               struct error *error) {
+    struct daemon *daemon = context;
+    const json_t *key = json_object_get(request, "key"), *value = json_object_get(request, "value");
+    char *text = value_text(value), quoted[TEXT_QUOTE_SIZE];
+    struct config *wanted = malloc(sizeof *wanted);
+    int result = -1;
+    if (!json_is_string(key) || !text || !wanted) {
+        error_set(error, EX_USAGE,
+                  "set takes a key and a value: {\"command\": \"set\", \"key\": "
+                  "\"learning.optimizer.rate\", \"value\": 0.0003}");
+        goto done;
+    }
+    *wanted = daemon->current;
+    if (config_set(wanted, json_string_value(key), text, error) || apply(daemon, wanted, error))
+        goto done;
+    text_quote(quoted, text, strlen(text));
+    log_info("%s set to %s", json_string_value(key), quoted);
+    daemon_event(daemon, "set",
+                 json_pack("{s:s, s:O}", "key", json_string_value(key), "value", value),
+                 "%s set to %s", json_string_value(key), quoted);
+    daemon_publish_status(daemon);
+    json_object_set(answer->fields, "key", (json_t *)key);
+    json_object_set(answer->fields, "value", (json_t *)value);
+    result = 0;
+done:
+    free(wanted);
+    free(text);
+    return result;
+}
+
+static int checkpoint(void *context, const json_t *request, struct control_answer *answer,
+                      struct error *error) {
+    (void)request, (void)error;
+    struct daemon *daemon = context;
+    daemon->asked = ASKED_WANTED;
+    answer->later = true;
+    return 0;
+}
+
+/* All parameters, one tensor after another, through `values`, which holds the largest. */
+static int put_parameters(struct daemon *daemon, struct safetensors_writer *writer, float *values,
+                          struct error *error) {
+    for (size_t i = 0; i < daemon->model.tensor_count; i++) {
+        size_t size = tensor_size(&daemon->model.tensors[i]) * sizeof *values;
+        if (learner_read_parameters(daemon->learner, i, values, error) ||
+            safetensors_put(writer, values, size, error))
+            return -1;
+    }
+    return 0;
+}
+
+static int export_parameters(void *context, const json_t *request, struct control_answer *answer,
+                             struct error *error) {
+    (void)request;
+    struct daemon *daemon = context;
+    const struct model *model = &daemon->model;
+    struct safetensors_memory memory = {0};
+    struct safetensors_writer *writer = NULL;
+    struct safetensors_entry entries[MODEL_TENSORS_MAX];
+    const struct safetensors_text metadata[] = {
+        {"format", "pt"},
+        {"name", daemon->config->name},
+        {"digest", daemon->config->digest},
+    };
+    float *values = malloc(model->parameters * sizeof *values);
+    if (!values) {
+        error_set(error, EX_OSERR, "no memory for the parameters; try again later");
+        goto fail;
+    }
+    parameters_entries(model, entries);
+    if (safetensors_start(&writer, entries, model->tensor_count, metadata,
+                          sizeof metadata / sizeof *metadata, safetensors_to_memory, &memory,
+                          error) ||
+        put_parameters(daemon, writer, values, error) || safetensors_finish(&writer, error))
+        goto fail;
+    free(values);
+    put_count(answer->fields, "examples", learner_counters(daemon->learner).examples);
+    put_count(answer->fields, "parameters", model->parameters);
+    put_count(answer->fields, "bytes", memory.size);
+    answer->blob = memory.bytes;
+    answer->blob_size = memory.size;
+    return 0;
+fail:
+    safetensors_abandon(&writer);
+    free(values);
+    free(memory.bytes);
+    return -1;
+}
+
+static void set_paused(struct daemon *daemon, bool paused, struct control_answer *answer) {
+    const char *done = paused ? "paused" : "resumed";
+    if (paused != daemon->paused) {
+        daemon->paused = paused;
+        log_info("%s after %" PRIu64 " examples", done, daemon->metrics.examples);
+        daemon_event(daemon, done, NULL, "%s after %" PRIu64 " examples", done,
+                     daemon->metrics.examples);
+        daemon_publish_status(daemon);
+    }
+    json_object_set_new(answer->fields, "state", json_string(daemon_state_name(daemon)));
+}
+
+static int pause_learning(void *context, const json_t *request, struct control_answer *answer,
+                          struct error *error) {
+    (void)request, (void)error;
+    set_paused(context, true, answer);
+    return 0;
+}
+
+static int resume_learning(void *context, const json_t *request, struct control_answer *answer,
+                           struct error *error) {
+    (void)request, (void)error;
+    set_paused(context, false, answer);
+    return 0;
+}
+
+static int reset(void *context, const json_t *request, struct control_answer *answer,
+                 struct error *error) {
+    (void)request;
+    struct daemon *daemon = context;
+    uint64_t forgotten = daemon->metrics.examples;
+    if (learner_reset(daemon->learner, error)) {
+        daemon->broken = true;
+        daemon->failure = *error;
+        return -1;
+    }
+    daemon->current.learning.optimizer.rate = learner_rate(daemon->learner);
+    daemon->current.learning.clip = learner_clip(daemon->learner);
+    daemon_begin_metrics(daemon);
+    daemon->checkpoint_examples = daemon->metrics.examples;
+    daemon->changed = true;
+    log_info("reset: what %" PRIu64 " examples had taught is gone", forgotten);
+    daemon_event(daemon, "reset", NULL, "what %" PRIu64 " examples had taught is gone", forgotten);
+    daemon_publish_status(daemon);
+    put_count(answer->fields, "examples", daemon->metrics.examples);
+    return 0;
+}
+
+static int stop(void *context, const json_t *request, struct control_answer *answer,
+                struct error *error) {
+    (void)request, (void)error;
+    daemon_stop(context, "shutdown was asked for");
+    json_object_set_new(answer->fields, "state", json_string(daemon_state_name(context)));
+    return 0;
+}
+
+const struct control_command daemon_commands[] = {
+    {"status", status},
+    {"set", set},
+    {"checkpoint", checkpoint},
+    {"export", export_parameters},
+    {"pause", pause_learning},
+    {"resume", resume_learning},
+    {"reset", reset},
+    {"shutdown", stop},
+    {NULL, NULL},
+};

@@ -1,0 +1,207 @@
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "build-config.h"
+#include "daemon_state.h"
+#include "log.h"
+#include "report.h"
+#include "text.h"
+
+#define STATUS_INTERVAL (10 * NS_PER_SECOND)
+#define SKIPPED_LOG_INTERVAL NS_PER_SECOND
+
+enum { EVENT_TEXT_SIZE = 1024 };
+
+uint64_t daemon_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
+}
+
+const char *daemon_state_name(const struct daemon *daemon) {
+    return daemon->stopping ? "draining" : daemon->paused ? "paused" : "learning";
+}
+
+void daemon_report_status(const struct daemon *daemon, json_t *object) {
+    const struct report_status status = {
+        .config = &daemon->current,
+        .model = &daemon->model,
+        .device = learner_device(daemon->learner),
+        .version = PACKAGE_VERSION,
+        .state = daemon_state_name(daemon),
+        .resumed = *daemon->resumed ? daemon->resumed : NULL,
+        .uptime = (double)(daemon_clock() - daemon->started) / (double)NS_PER_SECOND,
+        .examples = ingest_endpoint(daemon->ingest),
+        .statistics = publish_endpoint(daemon->publish),
+        .control = control_endpoint(daemon->control),
+    };
+    report_status(object, &status);
+    json_object_set_new(object, "forgotten",
+                        json_integer((json_int_t)learner_counters(daemon->learner).forgotten));
+    json_t *checkpoint = json_null();
+    if (daemon->checkpoint_written > 0)
+        checkpoint = json_pack("{s:I, s:f}", "examples", (json_int_t)daemon->checkpoint_on_disk,
+                               "time", daemon->checkpoint_written);
+    json_object_set_new(object, "checkpoint", checkpoint);
+}
+
+void daemon_publish_status(struct daemon *daemon) {
+    daemon->status_due = daemon_clock() + STATUS_INTERVAL;
+    json_t *message = publish_begin(daemon->publish, TOPIC_STATUS, daemon->metrics.examples,
+                                    daemon->metrics.steps);
+    if (!message)
+        return;
+    daemon_report_status(daemon, message);
+    publish_send(daemon->publish, TOPIC_STATUS, message);
+}
+
+void daemon_event(struct daemon *daemon, const char *kind, json_t *details, const char *format,
+                  ...) {
+    json_t *message = publish_begin(daemon->publish, TOPIC_EVENT, daemon->metrics.examples,
+                                    daemon->metrics.steps);
+    if (message) {
+        char text[EVENT_TEXT_SIZE];
+        va_list arguments;
+        va_start(arguments, format);
+        vsnprintf(text, sizeof text, format, arguments);
+        va_end(arguments);
+        json_object_set_new(message, "kind", json_string(kind));
+        json_object_set_new(message, "text", report_text(text, strlen(text)));
+        if (details)
+            json_object_update(message, details);
+        publish_send(daemon->publish, TOPIC_EVENT, message);
+    }
+    json_decref(details);
+}
+
+void daemon_subscriptions(struct daemon *daemon) {
+    bool status = publish_subscriptions(daemon->publish);
+    learner_want_outputs(daemon->learner, daemon->current.predictions &&
+                                              publish_wanted(daemon->publish, TOPIC_PREDICTION));
+    if (!daemon->started_told && publish_wanted(daemon->publish, TOPIC_EVENT)) {
+        daemon->started_told = true;
+        daemon_event(daemon, "started", NULL, "%s started on %s%s%s", daemon->config->name,
+                     learner_device(daemon->learner),
+                     *daemon->resumed ? ", resumed from " : " with fresh parameters",
+                     daemon->resumed);
+    }
+    if (status)
+        daemon_publish_status(daemon);
+}
+
+void daemon_begin_metrics(struct daemon *daemon) {
+    struct learner_counters counters = learner_counters(daemon->learner);
+    metrics_begin(&daemon->metrics, daemon->model.architecture.output.loss, &counters,
+                  learner_streams(daemon->learner), daemon_clock());
+    daemon->skipped_logged = counters.skipped;
+    daemon_plan_loss(daemon);
+}
+
+void daemon_plan_loss(struct daemon *daemon) {
+    uint64_t every = daemon->current.statistics_every;
+    daemon->loss_due = (daemon->metrics.examples / every + 1) * every;
+}
+
+static void publish_loss(struct daemon *daemon, const struct learned *learned) {
+    json_t *message = publish_begin(daemon->publish, TOPIC_LOSS, learned->examples, learned->steps);
+    struct metrics_report report;
+    metrics_close_interval(&daemon->metrics, daemon->now, message ? &report : NULL);
+    if (message) {
+        report_loss(message, &report, &daemon->model, daemon->learner, daemon->ingest);
+        publish_send(daemon->publish, TOPIC_LOSS, message);
+    }
+}
+
+static void publish_state(struct daemon *daemon, const struct learned *learned) {
+    json_t *message =
+        publish_begin(daemon->publish, TOPIC_STATE, learned->examples, learned->steps);
+    if (!message)
+        return;
+    report_state(message, &daemon->model, learned->measured);
+    publish_send(daemon->publish, TOPIC_STATE, message);
+}
+
+static void publish_prediction(struct daemon *daemon, const struct learned *learned) {
+    json_t *message =
+        publish_begin(daemon->publish, TOPIC_PREDICTION, learned->examples, learned->steps);
+    if (!message)
+        return;
+    report_prediction(message, &daemon->model, learner_scaler(daemon->learner), learned);
+    publish_send(daemon->publish, TOPIC_PREDICTION, message);
+}
+
+static void announce_skipped(struct daemon *daemon, const struct learned *learned) {
+    if (!publish_wanted(daemon->publish, TOPIC_EVENT))
+        return;
+    char stream[TEXT_QUOTE_SIZE];
+    daemon_event(daemon, "skipped_update",
+                 json_pack("{s:o}", "stream", report_text(learned->key, learned->key_size)),
+                 "an update of stream %s was skipped: loss or gradient was not finite",
+                 text_quote(stream, learned->key, learned->key_size));
+}
+
+static void on_learned(void *context, const struct learned *learned) {
+    struct daemon *daemon = context;
+    if (daemon->now_is_stale) {
+        daemon->now = daemon_clock();
+        daemon->now_is_stale = false;
+    }
+    metrics_add(&daemon->metrics, learned, daemon->now);
+    if (learned->skipped)
+        announce_skipped(daemon, learned);
+    if (learned->outputs)
+        publish_prediction(daemon, learned);
+    if (learned->examples < daemon->loss_due)
+        return;
+    publish_loss(daemon, learned);
+    if (learned->measured)
+        publish_state(daemon, learned);
+    daemon->loss_due += daemon->current.statistics_every;
+}
+
+static void on_forgotten(void *context, const char *key, size_t key_size) {
+    struct daemon *daemon = context;
+    if (!publish_wanted(daemon->publish, TOPIC_EVENT))
+        return;
+    char stream[TEXT_QUOTE_SIZE];
+    daemon_event(daemon, "stream_forgotten",
+                 json_pack("{s:o}", "stream", report_text(key, key_size)),
+                 "stream %s made room for another: learning.max_streams is %zu",
+                 text_quote(stream, key, key_size), daemon->config->learning.max_streams);
+}
+
+/* Measured are exactly the examples after which `loss` is due. */
+static bool on_measure(void *context, uint64_t example) {
+    const struct daemon *daemon = context;
+    return publish_wanted(daemon->publish, TOPIC_STATE) &&
+           example % daemon->current.statistics_every == 0;
+}
+
+struct learner_observer daemon_observer(struct daemon *daemon) {
+    return (struct learner_observer){
+        .context = daemon,
+        .learned = on_learned,
+        .forgotten = on_forgotten,
+        .measure = on_measure,
+    };
+}
+
+void daemon_announce(struct daemon *daemon, bool all) {
+    uint64_t now = daemon_clock();
+    char text[INGEST_ANNOUNCEMENT_SIZE];
+    while (ingest_announce(daemon->ingest, all ? UINT64_MAX : now, text, sizeof text)) {
+        log_warning("%s", text);
+        daemon_event(daemon, "rejected", NULL, "%s", text);
+    }
+    uint64_t skipped = daemon->metrics.skipped - daemon->skipped_logged;
+    if (skipped && (all || now >= daemon->skipped_log_time + SKIPPED_LOG_INTERVAL)) {
+        log_warning("%" PRIu64 " updates skipped: loss or gradient was not finite; "
+                    "a lower learning.optimizer.rate or learning.clip helps",
+                    skipped);
+        daemon->skipped_logged = daemon->metrics.skipped;
+        daemon->skipped_log_time = now;
+    }
+}

@@ -1,0 +1,112 @@
+/* The daemon's insides, for daemon*.c alone: daemon.c opens, closes and holds the loop,
+   daemon_publish.c tells subscribers, daemon_commands.c does what the control socket asks for,
+   daemon_checkpoint.c decides when to write a checkpoint. */
+#ifndef RUNNEL_DAEMON_STATE_H
+#define RUNNEL_DAEMON_STATE_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "checkpoint.h"
+#include "config.h"
+#include "control.h"
+#include "ingest.h"
+#include "learner.h"
+#include "metrics.h"
+#include "model.h"
+#include "publish.h"
+
+#define NS_PER_SECOND 1000000000ull
+
+/* A checkpoint that a client asked for. */
+enum asked_checkpoint { ASKED_NOT, ASKED_WANTED, ASKED_IN_FLIGHT };
+
+struct daemon {
+    const struct config *config; /* as loaded */
+    struct config current;       /* with what has been set in flight */
+    struct model model;
+
+    void *zmq;
+    int signals; /* signalfd */
+    struct checkpoint *checkpoint;
+    struct learner *learner;
+    struct ingest *ingest;
+    struct publish *publish;
+    struct control *control;
+
+    uint64_t started; /* all times are CLOCK_MONOTONIC in ns */
+    bool paused;
+    bool stopping;         /* no example is taken once what waits has been */
+    uint64_t stop_time;    /* when stopping began */
+    uint64_t stop_taken;   /* examples taken since */
+    char stop_reason[128]; /* why, for people */
+    bool broken;           /* learner or disk has failed: nothing more can be saved */
+    struct error failure;  /* of a command that broke the daemon; status 0 = none */
+
+    struct metrics metrics;
+    uint64_t now;      /* when the newest plan had been played, if not stale */
+    bool now_is_stale; /* the next observed example reads the clock */
+    uint64_t loss_due; /* number of the example after which `loss` is due */
+    uint64_t status_due;
+    bool started_told; /* the event `started` has found a subscriber */
+    uint64_t skipped_logged, skipped_log_time;
+    size_t budget; /* examples taken before the loop looks around again */
+
+    char resumed[CHECKPOINT_PATH_SIZE]; /* path of the checkpoint gone on from, "" = none */
+    bool changed;                 /* something was learned or set since the newest checkpoint */
+    uint64_t checkpoint_examples; /* learned when it was started */
+    uint64_t checkpoint_time;     /* when it was started */
+    double checkpoint_written;    /* Unix time of the newest one on disk, 0 = none */
+    uint64_t checkpoint_on_disk;  /* examples in that one */
+    enum asked_checkpoint asked;
+};
+
+uint64_t daemon_clock(void);
+
+/* Stop taking examples and end the loop once those that wait are learned. */
+void daemon_stop(struct daemon *daemon, const char *reason);
+
+/* daemon_publish.c */
+
+/* The learner's observer; its context is the daemon. */
+struct learner_observer daemon_observer(struct daemon *daemon);
+
+/* Begin the running figures anew: at start and after a reset. */
+void daemon_begin_metrics(struct daemon *daemon);
+
+/* Work out after which example `loss` is due. */
+void daemon_plan_loss(struct daemon *daemon);
+
+/* Publish an event; `details` (may be NULL) is taken over, its members are added. */
+void daemon_event(struct daemon *daemon, const char *kind, json_t *details, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+void daemon_publish_status(struct daemon *daemon);
+const char *daemon_state_name(const struct daemon *daemon);
+
+/* Take new subscriptions, and give what they are owed. */
+void daemon_subscriptions(struct daemon *daemon);
+
+/* Announce rejections and skipped updates that are due. */
+void daemon_announce(struct daemon *daemon, bool all);
+
+/* Add the fields of topic `status`. */
+void daemon_report_status(const struct daemon *daemon, json_t *object);
+
+/* daemon_commands.c */
+extern const struct control_command daemon_commands[];
+
+/* daemon_checkpoint.c */
+
+/* Start a checkpoint if one is due or asked for, and take the result of one that has ended. */
+int daemon_checkpoints(struct daemon *daemon, struct error *error);
+
+/* When one is due by time; UINT64_MAX: not by time, nothing has changed, or one
+   is being written. */
+uint64_t daemon_checkpoint_due(const struct daemon *daemon);
+
+/* Write the last one, unless nothing has changed, and wait for it. */
+int daemon_last_checkpoint(struct daemon *daemon, struct error *error);
+
+#endif
