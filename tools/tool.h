@@ -1,0 +1,67 @@
+/* What runnel-watch and runnel-ctl share: complaints, options, looking into JSON that nobody has
+   checked, and numbers as people read them. */
+#ifndef RUNNEL_TOOL_H
+#define RUNNEL_TOOL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+/* Room for any number that a tool_format_... function writes, its end included. */
+enum { TOOL_NUMBER_SIZE = 40 };
+
+/* Complaints on stderr, "PROGRAM: SENTENCE"; both return the exit status (sysexits.h), so that
+   `return tool_fail(...)` is all a caller writes. tool_usage points to --help and returns EX_USAGE.
+ */
+int tool_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
+int tool_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* The last line of tool_usage alone, for what getopt has complained about. */
+int tool_usage_hint(void);
+
+/* "PROGRAM VERSION" on stdout; returns the exit status. */
+int tool_version(void);
+
+/* Whether everything written to stdout has arrived: EX_OK, else complains and returns EX_IOERR. */
+int tool_finish_output(void);
+
+/* An option's value: seconds in 0..1e6, a count in 1..2^53. False when the text is anything else.
+ */
+bool tool_parse_seconds(const char *text, double *seconds);
+bool tool_parse_count(const char *text, uint64_t *count);
+
+/* Seconds of CLOCK_MONOTONIC. */
+double tool_now(void);
+
+/* A member of an object. False or NULL when `object` is not one, the member is missing, or it is of
+   another type (so null is as good as missing). */
+bool tool_number(const json_t *object, const char *key, double *value);
+const char *tool_string(const json_t *object, const char *key);
+
+/* Copy `text` so that a terminal can do nothing but show it: control characters become spaces. Cut
+   to `size`, between two UTF-8 characters. Returns `copy`. */
+char *tool_clean(char *copy, size_t size, const char *text);
+
+/* Numbers as text; each fits TOOL_NUMBER_SIZE and is returned.
+     number        a loss: 4 digits or decimals, at most 7 columns: 0.0123 12.345 1.23e-5 12.35k
+     setting       as somebody wrote it, at most 7 columns: 0.001 0.0003 2.5e-5
+     rate          3 digits, at most 5 columns: 20.0 950 12.3k
+     count         exact up to `width` columns, else as a rate
+     grouped       exact, 1,234,567
+     microseconds  950us 12.3ms 1.23s
+     duration      45 s, 3 min 20 s, 5 h 12 min, 3 d 4 h
+     bytes         512 B, 1.23 MB
+     clock         local time of a Unix time, 14:03:59 */
+char *tool_format_number(char text[TOOL_NUMBER_SIZE], double value);
+char *tool_format_setting(char text[TOOL_NUMBER_SIZE], double value);
+char *tool_format_rate(char text[TOOL_NUMBER_SIZE], double value);
+char *tool_format_count(char text[TOOL_NUMBER_SIZE], double value, int width);
+char *tool_format_grouped(char text[TOOL_NUMBER_SIZE], double value);
+char *tool_format_microseconds(char text[TOOL_NUMBER_SIZE], double microseconds);
+char *tool_format_duration(char text[TOOL_NUMBER_SIZE], double seconds);
+char *tool_format_bytes(char text[TOOL_NUMBER_SIZE], double bytes);
+char *tool_format_clock(char text[TOOL_NUMBER_SIZE], double unix_time);
+
+#endif

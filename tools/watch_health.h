@@ -1,0 +1,61 @@
+/* How the daemon is, as far as one can tell from outside: whether it is there, speaks, has been
+   restarted, and whether messages were lost on the way. What people should know is said in
+   sentences through `note`, at most once a second where it could come often. */
+#ifndef RUNNEL_WATCH_HEALTH_H
+#define RUNNEL_WATCH_HEALTH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "watch_link.h"
+
+enum presence {
+    PRESENCE_EXPECTED, /* no connection yet */
+    PRESENCE_SPEAKING,
+    PRESENCE_SILENT, /* connected, but no message for `silence` seconds */
+    PRESENCE_GONE,   /* the connection was lost */
+};
+
+/* Fill with health_open. All times are tool_now(). */
+struct health {
+    const char *endpoint;
+    double silence; /* seconds without a message that make it silent; 0 = never */
+    void (*note)(void *context, const char *text);
+    void *context;
+
+    enum presence presence;
+    bool connected;
+    double heard;      /* when the last message came, or the start */
+    bool heard_ever;   /* whether one came */
+    bool waiting_said; /* that nobody listens there */
+
+    json_t *run;               /* of the newest message; owned */
+    bool counted[TOPICS];      /* whether `sequence` is known */
+    uint64_t sequence[TOPICS]; /* of the newest message of each topic */
+    uint64_t missed[TOPICS];   /* messages that did not come, not yet said */
+    uint64_t missed_total;     /* since the start */
+    uint64_t not_understood;   /* messages, not yet said */
+    const char *problem;       /* of the newest of them */
+    double said;               /* when either was said last */
+};
+
+void health_open(struct health *health, const char *endpoint, double silence,
+                 void (*note)(void *context, const char *text), void *context);
+void health_close(struct health *health);
+
+void health_changed(struct health *health, enum link_change change);
+
+/* A message has come. True when it is of another run than the one before: whatever was learned
+   about the daemon counts no more. */
+bool health_message(struct health *health, const struct message *message);
+
+/* Call when time has passed; with `last` everything that is held back is said now. */
+void health_tick(struct health *health, bool last);
+
+/* Seconds until health_tick has something to do. */
+double health_next(const struct health *health);
+
+/* Seconds since the last message, or since the start. */
+double health_quiet(const struct health *health);
+
+#endif

@@ -1,0 +1,203 @@
+#include "build-config.h"
+
+#include "watch_screen.h"
+
+#include <errno.h>
+#include <langinfo.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+#include <wchar.h>
+
+enum {
+    BAR_SIZE = 1024,
+    COLUMNS_DEFAULT = 80, /* a terminal that does not say */
+    COLUMNS_LEAST = 20,
+    HELD_START = 64 * 1024,
+};
+
+#define TAKE_AWAY "\r\033[J" /* to the first column, erase to the end of the screen */
+#define BAR_BEGIN "\033[7m"  /* reverse video */
+#define BAR_END "\033[0m"
+
+struct screen {
+    bool terminal, utf8;
+    int columns;
+    char bar[BAR_SIZE];
+    bool bar_changed;
+    int drawn_columns; /* of the bar that the terminal shows, 0 = none */
+    char *held;        /* bytes to be written; the bar is drawn after them */
+    size_t held_size, held_room;
+    bool failed; /* memory was short: said by the next flush */
+};
+
+static int terminal_columns(void) {
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        return COLUMNS_DEFAULT;
+    return size.ws_col < COLUMNS_LEAST ? COLUMNS_LEAST : size.ws_col;
+}
+
+int screen_open(struct screen **screen, bool plain) {
+    struct screen *s = calloc(1, sizeof *s);
+    if (!s)
+        return -1;
+    s->held = malloc(HELD_START);
+    s->held_room = HELD_START;
+    if (!s->held) {
+        free(s);
+        return -1;
+    }
+    const char *kind = getenv("TERM");
+    s->terminal = !plain && isatty(STDOUT_FILENO) && kind && *kind && strcmp(kind, "dumb") != 0;
+    s->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    s->columns = isatty(STDOUT_FILENO) ? terminal_columns() : SCREEN_PLAIN_COLUMNS;
+    *screen = s;
+    return 0;
+}
+
+bool screen_has_bar(const struct screen *s) {
+    return s->terminal;
+}
+
+int screen_columns(const struct screen *s) {
+    return s->columns;
+}
+
+bool screen_is_utf8(const struct screen *s) {
+    return s->utf8;
+}
+
+/* The bytes of `text` that take at most `columns`; *used says how many columns they take. Bytes
+   that are no character of the locale count as one column each. */
+static size_t fitting(const char *text, int columns, int *used) {
+    mbstate_t state = {0};
+    size_t bytes = 0;
+    *used = 0;
+    while (text[bytes]) {
+        wchar_t character;
+        size_t length = mbrtowc(&character, text + bytes, strlen(text + bytes), &state);
+        int width = 1;
+        if (length == (size_t)-1 || length == (size_t)-2) {
+            length = 1;
+            memset(&state, 0, sizeof state);
+        } else {
+            width = wcwidth(character);
+        }
+        if (width < 0)
+            width = 1;
+        if (*used + width > columns)
+            break;
+        *used += width;
+        bytes += length;
+    }
+    return bytes;
+}
+
+int screen_width(const char *text) {
+    int used;
+    fitting(text, (int)strlen(text) * 2, &used);
+    return used;
+}
+
+static void hold(struct screen *s, const char *bytes, size_t size) {
+    if (s->held_size + size > s->held_room) {
+        size_t room = 2 * (s->held_size + size);
+        char *held = realloc(s->held, room);
+        if (!held) {
+            s->failed = true;
+            return;
+        }
+        s->held = held;
+        s->held_room = room;
+    }
+    memcpy(s->held + s->held_size, bytes, size);
+    s->held_size += size;
+}
+
+static void hold_text(struct screen *s, const char *text) {
+    hold(s, text, strlen(text));
+}
+
+/* A terminal that has become narrower may have wrapped the bar into several rows, with the cursor
+   at the last of them. */
+static void take_bar_away(struct screen *s) {
+    if (s->drawn_columns == 0)
+        return;
+    for (int rows = (s->drawn_columns - 1) / s->columns; rows > 0; rows--)
+        hold_text(s, "\033[A");
+    hold_text(s, TAKE_AWAY);
+    s->drawn_columns = 0;
+}
+
+/* The last column stays empty: a character there would make some terminals wrap. */
+static void draw_bar(struct screen *s) {
+    int used, room = s->columns - 1;
+    size_t bytes = fitting(s->bar, room, &used);
+    if (used == 0)
+        return;
+    hold_text(s, BAR_BEGIN);
+    hold(s, s->bar, bytes);
+    for (s->drawn_columns = used; s->drawn_columns < room; s->drawn_columns++)
+        hold_text(s, " ");
+    hold_text(s, BAR_END);
+}
+
+void screen_resized(struct screen *s) {
+    if (!isatty(STDOUT_FILENO))
+        return;
+    s->columns = terminal_columns();
+    take_bar_away(s);
+    s->bar_changed = true;
+}
+
+void screen_line(struct screen *s, const char *text) {
+    take_bar_away(s);
+    hold_text(s, text);
+    hold_text(s, "\n");
+}
+
+void screen_bar(struct screen *s, const char *text) {
+    if (!s->terminal || strcmp(s->bar, text) == 0)
+        return;
+    size_t size = strnlen(text, BAR_SIZE - 1);
+    memcpy(s->bar, text, size);
+    s->bar[size] = '\0';
+    s->bar_changed = true;
+}
+
+static int write_held(struct screen *s) {
+    while (s->held_size > 0) {
+        ssize_t written = write(STDOUT_FILENO, s->held, s->held_size);
+        if (written < 0)
+            return errno == EINTR || errno == EAGAIN ? 0 : -1;
+        s->held_size -= (size_t)written;
+        memmove(s->held, s->held + written, s->held_size);
+    }
+    return 0;
+}
+
+int screen_flush(struct screen *s) {
+    if (s->terminal && (s->drawn_columns == 0 || s->bar_changed)) {
+        take_bar_away(s);
+        draw_bar(s);
+        s->bar_changed = false;
+    }
+    if (s->failed) {
+        errno = ENOMEM;
+        return -1;
+    }
+    return write_held(s);
+}
+
+void screen_close(struct screen **screen) {
+    struct screen *s = *screen;
+    if (!s)
+        return;
+    take_bar_away(s);
+    write_held(s);
+    free(s->held);
+    free(s);
+    *screen = NULL;
+}

@@ -1,0 +1,38 @@
+/* Where a series of losses is going: the last TREND_VALUES of them, whether they fall, and a
+   picture of them one row high. */
+#ifndef RUNNEL_WATCH_TREND_H
+#define RUNNEL_WATCH_TREND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    TREND_VALUES = 40,
+    TREND_LEAST = 5,                           /* fewer values have no direction */
+    TREND_PICTURE_SIZE = 3 * TREND_VALUES + 1, /* a block character is 3 bytes of UTF-8 */
+};
+
+enum direction { TREND_UNKNOWN, TREND_FALLING, TREND_FLAT, TREND_RISING };
+
+struct trend {
+    double values[TREND_VALUES]; /* oldest first */
+    size_t count;
+};
+
+void trend_add(struct trend *trend, double value);
+
+/* Falling or rising when the slope of the least-squares line through the values is more than two of
+   its standard errors from zero. */
+enum direction trend_direction(const struct trend *trend);
+
+/* The last `columns` values as characters of eight heights between the least and the greatest of
+   them; in ASCII, of four. Returns `picture`. */
+char *trend_picture(const struct trend *trend, size_t columns, bool utf8,
+                    char picture[TREND_PICTURE_SIZE]);
+
+/* The same for `count` values of at least zero, drawn from zero up: a histogram. `count` is at most
+   TREND_VALUES. */
+char *trend_histogram(const double *values, size_t count, bool utf8,
+                      char picture[TREND_PICTURE_SIZE]);
+
+#endif
