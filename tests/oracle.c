@@ -1,0 +1,324 @@
+#include "oracle.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { W = ORACLE_WIDTH_MAX };
+
+static const double LN_EPSILON = 1e-5;
+static const double PI = 3.14159265358979323846;
+
+/* The step that is being computed: where its layer finds its parameters. */
+struct place {
+    const struct model *model;
+    const double *parameters;
+    size_t layer;
+};
+
+static const double *values(const struct place *at, enum tensor_role role) {
+    const struct tensor *tensor = model_find(at->model, role, at->layer);
+    assert(tensor);
+    return at->parameters + tensor->offset;
+}
+
+static double sigmoid(double x) {
+    return 1.0 / (1.0 + exp(-x));
+}
+
+/* log(1 + exp(x)) */
+static double softplus(double x) {
+    return fmax(x, 0.0) + log1p(exp(-fabs(x)));
+}
+
+/* a = weight x */
+static void multiply(const double *weight, size_t rows, size_t columns, const double *x,
+                     double *a) {
+    for (size_t row = 0; row < rows; row++) {
+        a[row] = 0.0;
+        for (size_t k = 0; k < columns; k++)
+            a[row] += weight[row * columns + k] * x[k];
+    }
+}
+
+static void add(double *a, const double *b, size_t count) {
+    for (size_t k = 0; k < count; k++)
+        a[k] += b[k];
+}
+
+/* LN(a; g, b) = g * (a - mean(a)) / sqrt(var(a) + epsilon) + b */
+static void normalize(double *a, size_t count, const double *gain, const double *shift) {
+    double mean = 0.0, variance = 0.0;
+    for (size_t k = 0; k < count; k++)
+        mean += a[k] / (double)count;
+    for (size_t k = 0; k < count; k++)
+        variance += (a[k] - mean) * (a[k] - mean) / (double)count;
+    for (size_t k = 0; k < count; k++)
+        a[k] = gain[k] * (a[k] - mean) / sqrt(variance + LN_EPSILON) + shift[k];
+}
+
+static void dense(const struct place *at, const struct layer *layer, size_t inputs, const double *x,
+                  double *h) {
+    size_t H = layer->size;
+    multiply(values(at, TENSOR_WEIGHT_IH), H, inputs, x, h);
+    add(h, values(at, TENSOR_BIAS_IH), H);
+    if (layer->norm)
+        normalize(h, H, values(at, TENSOR_GAIN_IH), values(at, TENSOR_SHIFT_IH));
+    for (size_t k = 0; k < H; k++) {
+        if (layer->activation == ACTIVATION_RELU)
+            h[k] = fmax(h[k], 0.0);
+        if (layer->activation == ACTIVATION_TANH)
+            h[k] = tanh(h[k]);
+    }
+}
+
+static void rnn(const struct place *at, const struct layer *layer, size_t inputs, const double *x,
+                double *h) {
+    size_t H = layer->size;
+    double a[W], recurrent[W];
+    multiply(values(at, TENSOR_WEIGHT_IH), H, inputs, x, a);
+    add(a, values(at, TENSOR_BIAS_IH), H);
+    multiply(values(at, TENSOR_WEIGHT_HH), H, H, h, recurrent);
+    add(a, recurrent, H);
+    if (layer->norm)
+        normalize(a, H, values(at, TENSOR_GAIN_IH), values(at, TENSOR_SHIFT_IH));
+    else
+        add(a, values(at, TENSOR_BIAS_HH), H);
+    for (size_t k = 0; k < H; k++)
+        h[k] = tanh(a[k]);
+}
+
+static void lstm(const struct place *at, const struct layer *layer, size_t inputs, const double *x,
+                 double *h) {
+    size_t H = layer->size;
+    double a[4 * W], recurrent[4 * W], inner[W], *c = h + H;
+    multiply(values(at, TENSOR_WEIGHT_IH), 4 * H, inputs, x, a);
+    add(a, values(at, TENSOR_BIAS_IH), 4 * H);
+    multiply(values(at, TENSOR_WEIGHT_HH), 4 * H, H, h, recurrent);
+    if (layer->norm) {
+        normalize(a, 4 * H, values(at, TENSOR_GAIN_IH), values(at, TENSOR_SHIFT_IH));
+        normalize(recurrent, 4 * H, values(at, TENSOR_GAIN_HH), values(at, TENSOR_SHIFT_HH));
+    } else {
+        add(recurrent, values(at, TENSOR_BIAS_HH), 4 * H);
+    }
+    add(a, recurrent, 4 * H);
+    const double *i = a, *f = a + H, *g = a + 2 * H, *o = a + 3 * H;
+    for (size_t k = 0; k < H; k++)
+        inner[k] = c[k] = sigmoid(f[k]) * c[k] + sigmoid(i[k]) * tanh(g[k]);
+    if (layer->norm)
+        normalize(inner, H, values(at, TENSOR_GAIN_C), values(at, TENSOR_SHIFT_C));
+    for (size_t k = 0; k < H; k++)
+        h[k] = sigmoid(o[k]) * tanh(inner[k]);
+}
+
+/* Reset and update gates are one group of 2H, the candidate another of H. */
+static void normalize_gru(double *a, size_t H, const double *gain, const double *shift) {
+    normalize(a, 2 * H, gain, shift);
+    normalize(a + 2 * H, H, gain + 2 * H, shift + 2 * H);
+}
+
+static void gru(const struct place *at, const struct layer *layer, size_t inputs, const double *x,
+                double *h) {
+    size_t H = layer->size;
+    double ax[3 * W], ah[3 * W];
+    multiply(values(at, TENSOR_WEIGHT_IH), 3 * H, inputs, x, ax);
+    add(ax, values(at, TENSOR_BIAS_IH), 3 * H);
+    multiply(values(at, TENSOR_WEIGHT_HH), 3 * H, H, h, ah);
+    if (layer->norm) {
+        normalize_gru(ax, H, values(at, TENSOR_GAIN_IH), values(at, TENSOR_SHIFT_IH));
+        normalize_gru(ah, H, values(at, TENSOR_GAIN_HH), values(at, TENSOR_SHIFT_HH));
+    } else {
+        add(ah, values(at, TENSOR_BIAS_HH), 3 * H);
+    }
+    for (size_t k = 0; k < H; k++) {
+        double r = sigmoid(ax[k] + ah[k]), z = sigmoid(ax[H + k] + ah[H + k]);
+        double n = tanh(ax[2 * H + k] + r * ah[2 * H + k]);
+        h[k] = (1.0 - z) * n + z * h[k];
+    }
+}
+
+/* What the first layer sees of x. */
+static void encode(const struct place *at, const union value *x, double *encoded) {
+    const struct input *input = &at->model->architecture.input;
+    if (input->kind == INPUT_REAL) {
+        for (size_t k = 0; k < input->size; k++)
+            encoded[k] = (double)x[k].real;
+    } else if (input->embedding) {
+        const double *rows = values(at, TENSOR_EMBEDDING);
+        memcpy(encoded, rows + x->id * input->embedding, input->embedding * sizeof *encoded);
+    } else {
+        for (size_t k = 0; k < input->size; k++)
+            encoded[k] = k == x->id;
+    }
+}
+
+void oracle_step(const struct model *model, const double *parameters, double *state,
+                 const union value *x, double *output) {
+    struct place at = {model, parameters, 0};
+    double encoded[W], hidden[2][W];
+    encode(&at, x, encoded);
+    const double *from = encoded;
+    for (size_t n = 0; n < model->architecture.layer_count; n++) {
+        const struct layer *layer = &model->architecture.layers[n];
+        size_t inputs = model->input_width[n];
+        double *h = state + model->state_offset[n];
+        assert(layer->size <= W && inputs <= W);
+        at.layer = n;
+        switch (layer->cell) {
+        case CELL_DENSE:
+            h = hidden[n % 2];
+            dense(&at, layer, inputs, from, h);
+            break;
+        case CELL_RNN:
+            rnn(&at, layer, inputs, from, h);
+            break;
+        case CELL_GRU:
+            gru(&at, layer, inputs, from, h);
+            break;
+        case CELL_LSTM:
+            lstm(&at, layer, inputs, from, h);
+            break;
+        }
+        from = h;
+    }
+    at.layer = 0;
+    size_t last = model->architecture.layers[model->architecture.layer_count - 1].size;
+    multiply(values(&at, TENSOR_OUTPUT_WEIGHT), model->outputs, last, from, output);
+    add(output, values(&at, TENSOR_OUTPUT_BIAS), model->outputs);
+}
+
+/* log sum exp */
+static double log_sum(const double *a, size_t count) {
+    double largest = a[0], sum = 0.0;
+    for (size_t k = 1; k < count; k++)
+        largest = fmax(largest, a[k]);
+    for (size_t k = 0; k < count; k++)
+        sum += exp(a[k] - largest);
+    return largest + log(sum);
+}
+
+/* -log N(x | mean, deviation, rho) mixed over components, Graves (2013), equations 24 to 26. */
+static double mixture_density(const double *a, size_t M, double y1, double y2) {
+    const double *logit = a, *m1 = a + M, *m2 = a + 2 * M, *s1 = a + 3 * M, *s2 = a + 4 * M,
+                 *r = a + 5 * M;
+    double terms[W];
+    for (size_t j = 0; j < M; j++) {
+        /* 1 - rho^2 = 1 / cosh(r)^2 */
+        double rho = tanh(r[j]), log_cosh = fabs(r[j]) + log1p(exp(-2.0 * fabs(r[j]))) - log(2.0);
+        double d1 = (y1 - m1[j]) * exp(-s1[j]), d2 = (y2 - m2[j]) * exp(-s2[j]);
+        double z = (d1 * d1 + d2 * d2 - 2.0 * rho * d1 * d2) * exp(2.0 * log_cosh);
+        terms[j] = logit[j] - 0.5 * z - log(2.0 * PI) - s1[j] - s2[j] + log_cosh;
+    }
+    return log_sum(logit, M) - log_sum(terms, M);
+}
+
+static double mixture_loss(const double *a, size_t M, const union value *y) {
+    bool drawn = !isnan(y[0].real) && !isnan(y[1].real), ended = !isnan(y[2].real);
+    if (!drawn && !ended)
+        return NAN;
+    double loss = 0.0;
+    if (drawn)
+        loss += mixture_density(a + 1, M, (double)y[0].real, (double)y[1].real);
+    if (ended)
+        loss += softplus(a[0]) - (double)y[2].real * a[0];
+    return loss;
+}
+
+double oracle_loss(const struct model *model, const double *a, const union value *y) {
+    const struct output *output = &model->architecture.output;
+    size_t size = output->size, observed = 0;
+    if (output->loss == LOSS_SOFTMAX)
+        return log_sum(a, size) - a[y->id];
+    if (output->loss == LOSS_MIXTURE)
+        return mixture_loss(a, output->components, y);
+    double sum = 0.0;
+    for (size_t k = 0; k < size; k++) {
+        if (isnan(y[k].real))
+            continue;
+        observed++;
+        double error = a[k] - (double)y[k].real;
+        if (output->loss == LOSS_SQUARED)
+            sum += error * error;
+        else if (output->loss == LOSS_BERNOULLI)
+            sum += softplus(a[k]) - (double)y[k].real * a[k];
+        else
+            sum += 0.5 * (log(2.0 * PI) + a[size + k] + error * error * exp(-a[size + k]));
+    }
+    return observed ? sum / (double)observed : NAN;
+}
+
+double oracle_mean_loss(const struct model *model, const double *parameters,
+                        const struct oracle_window *window) {
+    enum { STATE_MAX = 2 * W * MODEL_LAYERS_MAX };
+    double state[STATE_MAX], output[ORACLE_OUTPUTS_MAX], sum = 0.0;
+    size_t inputs =
+        model->architecture.input.kind == INPUT_SYMBOL ? 1 : model->architecture.input.size;
+    size_t terms = 0;
+    assert(model->state_size <= STATE_MAX && model->outputs <= ORACLE_OUTPUTS_MAX);
+    memcpy(state, window->state, model->state_size * sizeof *state);
+    for (size_t t = 0; t < window->length; t++) {
+        oracle_step(model, parameters, state, window->inputs + t * inputs, output);
+        if (t + window->closed < window->length || !window->learned[t])
+            continue;
+        sum += oracle_loss(model, output, window->targets + t * model->target_size);
+        terms++;
+    }
+    return terms ? sum / (double)terms : NAN;
+}
+
+void oracle_gradient(const struct model *model, double *parameters,
+                     const struct oracle_window *window, double *gradient) {
+    const double step = 1e-5;
+    for (size_t k = 0; k < model->parameters; k++) {
+        double value = parameters[k];
+        parameters[k] = value + step;
+        double above = oracle_mean_loss(model, parameters, window);
+        parameters[k] = value - step;
+        double below = oracle_mean_loss(model, parameters, window);
+        parameters[k] = value;
+        gradient[k] = (above - below) / (2.0 * step);
+    }
+}
+
+static void clip_norm(double *gradient, size_t count, double clip) {
+    const double torchs_epsilon = 1e-6;
+    double squares = 0.0;
+    for (size_t k = 0; k < count; k++)
+        squares += gradient[k] * gradient[k];
+    double factor = fmin(1.0, clip / (sqrt(squares) + torchs_epsilon));
+    for (size_t k = 0; k < count; k++)
+        gradient[k] *= factor;
+}
+
+void oracle_update(const struct optimizer *o, double clip, size_t update, size_t count,
+                   double *parameters, double *gradient, double *first, double *second) {
+    if (clip > 0.0)
+        clip_norm(gradient, count, clip);
+    double t = (double)update;
+    for (size_t k = 0; k < count; k++) {
+        double *p = &parameters[k], g = gradient[k];
+        if (o->kind == OPTIMIZER_ADAMW)
+            *p -= o->rate * o->weight_decay * *p;
+        else
+            g += o->weight_decay * *p;
+        switch (o->kind) {
+        case OPTIMIZER_SGD:
+            first[k] = o->momentum * first[k] + g;
+            *p -= o->rate * (o->nesterov ? g + o->momentum * first[k] : first[k]);
+            break;
+        case OPTIMIZER_RMSPROP:
+            first[k] = o->alpha * first[k] + (1.0 - o->alpha) * g * g;
+            *p -= o->rate * g / (sqrt(first[k]) + o->epsilon);
+            break;
+        case OPTIMIZER_ADAM:
+        case OPTIMIZER_ADAMW:
+            first[k] = o->beta1 * first[k] + (1.0 - o->beta1) * g;
+            second[k] = o->beta2 * second[k] + (1.0 - o->beta2) * g * g;
+            double m = first[k] / (1.0 - pow(o->beta1, t));
+            double v = second[k] / (1.0 - pow(o->beta2, t));
+            *p -= o->rate * m / (sqrt(v) + o->epsilon);
+            break;
+        }
+    }
+}

@@ -1,0 +1,278 @@
+/* The engine's losses and gradients against an independent computation in double with central
+   differences: every cell, normalization, activation and loss, several layers mixed, windows over
+   several steps that begin with a state, targets that are missing, not learned or before the
+   closed steps. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fixture.h"
+#include "oracle.h"
+
+enum {
+    WARM = 3, /* steps before the window */
+    LENGTH = 4,
+    CLOSED = 3,
+    STEPS = WARM + LENGTH,
+    WINDOW = LENGTH,
+    POSITIONS = WINDOW + 1,
+};
+
+/* The update is RATE * gradient: large beside the parameters, so that before - after keeps the
+   gradient's precision; a power of two, so that dividing by it is exact. */
+static const double RATE = 1024.0;
+
+/* Float arithmetic against double, norm-wise. */
+static const double LOSS_TOLERANCE = 2e-5;
+static const double GRADIENT_TOLERANCE = 1e-4;
+
+/* What rounding may leave of a gradient that is 0, relative to that of all tensors. */
+static const double GRADIENT_FLOOR = 1e-5;
+
+static const bool LEARNED[STEPS] = {true, true, true, /* the window: */ true, true, false, true};
+enum { TERMS = 2 }; /* learned among the last CLOSED */
+
+struct sequence {
+    union value x[STEPS * ORACLE_WIDTH_MAX], y[STEPS * ORACLE_WIDTH_MAX];
+};
+
+static double *doubles(const float *values, size_t count) {
+    double *copy = calloc(count, sizeof *copy);
+    assert_non_null(copy);
+    for (size_t k = 0; k < count; k++)
+        copy[k] = (double)values[k];
+    return copy;
+}
+
+/* Play the sequence and one update at its end; `after` are the parameters then. */
+static void play(struct fixture *f, const struct sequence *s, bool fresh, float *after) {
+    for (size_t t = 0; t < STEPS; t++) {
+        fixture_step(f, 0, t % POSITIONS, s->x + t * f->inputs);
+        fixture_score(f, 0, t % POSITIONS, s->y + t * f->model.target_size, LEARNED[t]);
+    }
+    fixture_update(f, 0, WARM % POSITIONS, LENGTH, CLOSED, TERMS, fresh);
+    fixture_play(f, RATE, 0.0);
+    assert_true(f->updates[0].applied);
+    fixture_read(f, ENGINE_PARAMETERS, after);
+}
+
+/* Losses of every step against the oracle's; leaves the state at the window's start. */
+static void check_losses(struct fixture *f, const struct sequence *s, const double *parameters,
+                         double *at_window, const char *name) {
+    double *state = calloc(f->model.state_size + 1, sizeof *state);
+    double output[ORACLE_OUTPUTS_MAX];
+    for (size_t t = 0; t < STEPS; t++) {
+        if (t == WARM)
+            memcpy(at_window, state, f->model.state_size * sizeof *state);
+        oracle_step(&f->model, parameters, state, s->x + t * f->inputs, output);
+        double loss = oracle_loss(&f->model, output, s->y + t * f->model.target_size);
+        if (!(fabs(f->losses[t] - loss) <= LOSS_TOLERANCE * (1.0 + fabs(loss))))
+            fail_msg("%s: loss of step %zu is %.9g, but should be %.9g", name, t, f->losses[t],
+                     loss);
+        for (size_t k = 0; k < f->model.outputs; k++) {
+            double scored = (double)f->scored[t * f->model.outputs + k];
+            if (!(fabs(scored - output[k]) <= LOSS_TOLERANCE * (1.0 + fabs(output[k]))))
+                fail_msg("%s: output %zu of step %zu is %.9g, but should be %.9g", name, k, t,
+                         scored, output[k]);
+            assert_true(f->outputs[t * f->model.outputs + k] ==
+                        f->scored[t * f->model.outputs + k]);
+        }
+    }
+    free(state);
+}
+
+static void compare(const struct fixture *f, const double *engine, const double *oracle,
+                    const char *name) {
+    double floor = GRADIENT_FLOOR * norm(oracle, f->model.parameters);
+    for (size_t n = 0; n < f->model.tensor_count; n++) {
+        const struct tensor *tensor = &f->model.tensors[n];
+        size_t count = tensor_size(tensor);
+        double off = distance(engine + tensor->offset, oracle + tensor->offset, count);
+        double expected = norm(oracle + tensor->offset, count);
+        if (!(off <= GRADIENT_TOLERANCE * expected + floor))
+            fail_msg("%s: gradient of %s is off by %.3g, its norm is %.3g", name, tensor->name, off,
+                     expected);
+    }
+}
+
+static void check_gradient(const struct architecture *architecture, const char *name) {
+    const struct optimizer sgd = {.kind = OPTIMIZER_SGD};
+    struct fixture *f, *again;
+    struct sequence s;
+    fixture_open(&f, architecture, &sgd, WINDOW, 1, 1);
+    fixture_open(&again, architecture, &sgd, WINDOW, 1, 1);
+    size_t count = f->model.parameters;
+    for (size_t t = 0; t < STEPS; t++) {
+        fixture_random_input(f, s.x + t * f->inputs);
+        fixture_random_target(f, s.y + t * f->model.target_size);
+    }
+    float *before = calloc(count, sizeof *before), *after = calloc(count, sizeof *after);
+    float *recomputed = calloc(count, sizeof *recomputed);
+    fixture_read(f, ENGINE_PARAMETERS, before);
+    play(f, &s, true, after);
+    play(again, &s, false, recomputed);
+    if (memcmp(after, recomputed, count * sizeof *after) != 0)
+        fail_msg("%s: a recomputed window gives other bits than a fresh one", name);
+
+    double *parameters = doubles(before, count);
+    double *state = calloc(f->model.state_size + 1, sizeof *state);
+    double *expected = calloc(count, sizeof *expected), *gradient = calloc(count, sizeof *gradient);
+    check_losses(f, &s, parameters, state, name);
+    const struct oracle_window window = {.state = state,
+                                         .inputs = s.x + WARM * f->inputs,
+                                         .targets = s.y + WARM * f->model.target_size,
+                                         .learned = LEARNED + WARM,
+                                         .length = LENGTH,
+                                         .closed = CLOSED};
+    oracle_gradient(&f->model, parameters, &window, expected);
+    for (size_t k = 0; k < count; k++)
+        gradient[k] = ((double)before[k] - (double)after[k]) / RATE;
+    compare(f, gradient, expected, name);
+    double expected_norm = norm(expected, count);
+    if (!(fabs(f->updates[0].gradient_norm - expected_norm) <= GRADIENT_TOLERANCE * expected_norm))
+        fail_msg("%s: gradient norm is %.9g, but should be %.9g", name, f->updates[0].gradient_norm,
+                 expected_norm);
+
+    free(before);
+    free(after);
+    free(recomputed);
+    free(parameters);
+    free(state);
+    free(expected);
+    free(gradient);
+    fixture_close(&f);
+    fixture_close(&again);
+}
+
+static const char *const CELLS[] = {"dense", "rnn", "gru", "lstm"};
+static const char *const LOSSES[] = {"squared", "gaussian", "softmax", "bernoulli", "mixture"};
+
+static struct output output_of(enum loss loss) {
+    return (struct output){.loss = loss, .size = loss == LOSS_MIXTURE ? 3 : 5, .components = 4};
+}
+
+static void every_cell_norm_and_loss(void **state) {
+    (void)state;
+    for (enum cell cell = CELL_DENSE; cell <= CELL_LSTM; cell++)
+        for (int norm_layer = 0; norm_layer < 2; norm_layer++)
+            for (enum loss loss = LOSS_SQUARED; loss <= LOSS_MIXTURE; loss++) {
+                const struct architecture architecture = {
+                    .input = {.kind = INPUT_REAL, .size = 3},
+                    .layers = {{.cell = cell,
+                                .size = 7,
+                                .norm = norm_layer,
+                                .activation = ACTIVATION_TANH}},
+                    .layer_count = 1,
+                    .output = output_of(loss),
+                };
+                char name[64];
+                snprintf(name, sizeof name, "%s, norm %s, %s", CELLS[cell],
+                         norm_layer ? "layer" : "none", LOSSES[loss]);
+                check_gradient(&architecture, name);
+            }
+}
+
+static void every_activation(void **state) {
+    (void)state;
+    const char *const names[] = {"relu", "tanh", "identity"};
+    for (enum activation a = ACTIVATION_RELU; a <= ACTIVATION_IDENTITY; a++)
+        for (int norm_layer = 0; norm_layer < 2; norm_layer++) {
+            const struct architecture architecture = {
+                .input = {.kind = INPUT_REAL, .size = 4},
+                .layers = {{.cell = CELL_DENSE, .size = 9, .norm = norm_layer, .activation = a},
+                           {.cell = CELL_DENSE, .size = 6, .norm = norm_layer, .activation = a}},
+                .layer_count = 2,
+                .output = output_of(LOSS_SQUARED),
+            };
+            check_gradient(&architecture, names[a]);
+        }
+}
+
+static void layers_mixed(void **state) {
+    (void)state;
+    const struct architecture normed = {
+        .input = {.kind = INPUT_REAL, .size = 5},
+        .layers = {{.cell = CELL_DENSE, .size = 9, .norm = true, .activation = ACTIVATION_RELU},
+                   {.cell = CELL_LSTM, .size = 6, .norm = true},
+                   {.cell = CELL_GRU, .size = 8, .norm = false},
+                   {.cell = CELL_RNN, .size = 5, .norm = true},
+                   {.cell = CELL_DENSE, .size = 7, .norm = false, .activation = ACTIVATION_TANH}},
+        .layer_count = 5,
+        .output = output_of(LOSS_GAUSSIAN),
+    };
+    check_gradient(&normed, "dense, lstm, gru, rnn, dense");
+    const struct architecture stacked = {
+        .input = {.kind = INPUT_REAL, .size = 2},
+        .layers = {{.cell = CELL_LSTM, .size = 6, .norm = false},
+                   {.cell = CELL_LSTM, .size = 5, .norm = true},
+                   {.cell = CELL_GRU, .size = 4, .norm = true},
+                   {.cell = CELL_GRU, .size = 7, .norm = true}},
+        .layer_count = 4,
+        .output = output_of(LOSS_MIXTURE),
+    };
+    check_gradient(&stacked, "lstm, lstm, gru, gru");
+}
+
+static void symbols(void **state) {
+    (void)state;
+    const enum cell cells[] = {CELL_DENSE, CELL_RNN, CELL_GRU, CELL_LSTM};
+    for (size_t n = 0; n < 4; n++)
+        for (size_t embedding = 0; embedding <= 5; embedding += 5)
+            for (int norm_layer = 0; norm_layer < 2; norm_layer++) {
+                const struct architecture architecture = {
+                    .input = {.kind = INPUT_SYMBOL, .size = 6, .embedding = embedding},
+                    .layers = {{.cell = cells[n], .size = 8, .norm = norm_layer}},
+                    .layer_count = 1,
+                    .output = {.loss = LOSS_SOFTMAX, .size = 6},
+                };
+                char name[64];
+                snprintf(name, sizeof name, "%s, norm %s, symbols%s", CELLS[cells[n]],
+                         norm_layer ? "layer" : "none", embedding ? " embedded" : "");
+                check_gradient(&architecture, name);
+            }
+}
+
+/* Wide enough for the vector loops, and no multiple of any vector. */
+static void wide_layers(void **state) {
+    (void)state;
+    const struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = 19},
+        .layers = {{.cell = CELL_LSTM, .size = 21, .norm = true},
+                   {.cell = CELL_GRU, .size = 18, .norm = true}},
+        .layer_count = 2,
+        .output = {.loss = LOSS_SOFTMAX, .size = 37},
+    };
+    check_gradient(&architecture, "wide lstm, gru");
+}
+
+static void layers_of_one_unit(void **state) {
+    (void)state;
+    for (enum cell cell = CELL_DENSE; cell <= CELL_LSTM; cell++)
+        for (int norm_layer = 0; norm_layer < 2; norm_layer++) {
+            const struct architecture architecture = {
+                .input = {.kind = INPUT_REAL, .size = 1},
+                .layers =
+                    {{.cell = cell, .size = 1, .norm = norm_layer, .activation = ACTIVATION_TANH}},
+                .layer_count = 1,
+                .output = {.loss = LOSS_SQUARED, .size = 1},
+            };
+            check_gradient(&architecture, CELLS[cell]);
+        }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_cell_norm_and_loss),
+        cmocka_unit_test(every_activation),
+        cmocka_unit_test(layers_mixed),
+        cmocka_unit_test(symbols),
+        cmocka_unit_test(wide_layers),
+        cmocka_unit_test(layers_of_one_unit),
+    };
+    return fixture_run(tests);
+}
