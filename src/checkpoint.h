@@ -6,12 +6,12 @@
      optimizer.updates          (1,) updates applied
      learner.counters           (5,) examples, steps, updates, skipped, forgotten
      learner.rates              (4,) rate and clip in effect, rate and clip configured
-     streams.*                  one row per stream, least recently used first: keys, key_sizes,
+     streams.*                  one row per stream, least recently used first: keys (size, bytes),
                                 windows, records (the engine's slots), held (missing: hold)
      scaler.*                   (I,) counts, means, squares (scale: standard)
      checksum                   (1,) CRC-32 of every byte of the file before it
-   and in __metadata__ the format, the program's version, the configuration's name and digest, the
-   device, the examples learned and the time.
+   and in __metadata__ the format, the program's version, the configuration's name, digest and
+   description, the device, the examples learned and the time.
 
    checkpoint.safetensors is the newest and checkpoint.previous.safetensors the one before it. A new
    one is written to checkpoint.tmp, synced, and takes its name by rename, so that whenever the
@@ -43,7 +43,7 @@ struct checkpoint_report {
 
 /* Create the directory (mode 0700, with its parents) unless it is there, and lock it for this
    process. EX_UNAVAILABLE when another process has it: the sentence names directory and process.
-   EX_IOERR or EX_NOPERM when the directory cannot be made or written. */
+   EX_IOERR when the directory cannot be made or written. */
 int checkpoint_open(struct checkpoint **checkpoint, const char *directory, struct error *error);
 
 /* Waits for a checkpoint in flight and gives the lock back. */
