@@ -1,0 +1,205 @@
+/* Which messages are examples, what of them is handed on, and what is said of the others. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "example_messages.h"
+
+static void good_messages_are_handed_on(void **state) {
+    for (size_t n = 0; n < COUNT(good); n++) {
+        const struct message *m = &good[n].message;
+        struct example e;
+        char why[REJECT_WHY_SIZE] = "";
+        if (decode_message(*state, m, &e, why) != REJECT_NOT)
+            fail_msg("message %zu: %s", n, why);
+        assert_ptr_equal(e.key, m->frames[0].data);
+        assert_int_equal(e.key_size, m->frames[0].size);
+        assert_ptr_equal(e.x, m->frames[1].data);
+        assert_int_equal(e.steps, good[n].steps);
+        assert_ptr_equal(e.y, good[n].y ? m->frames[2].data : NULL);
+        assert_int_equal(e.end, good[n].end);
+        assert_int_equal(e.learn, !good[n].frozen);
+        assert_int_equal(e.numbered, good[n].numbered);
+        assert_int_equal(e.epoch, good[n].end ? 2 : 0);
+        assert_int_equal(e.sequence, good[n].end ? 5 : 0);
+        assert_true(e.time == (good[n].end ? 1.5 : 0.0));
+    }
+}
+
+static void assert_rejected(struct bench *bench, const struct message *message, size_t n,
+                            enum reject_reason reason, const char *says) {
+    struct example e;
+    char why[REJECT_WHY_SIZE] = "";
+    enum reject_reason found = decode_message(bench, message, &e, why);
+    if (found != reason || !strstr(why, says))
+        fail_msg("message %zu: %s (%s), expected %s (%s)", n, reject_name(found), why,
+                 reject_name(reason), says);
+    assert_true(e.key_size <= WIRE_KEY_MAX);
+    assert_null(e.x);
+    assert_null(e.y);
+    assert_int_equal(e.steps, 0);
+}
+
+static void bad_messages_are_rejected_with_a_reason(void **state) {
+    for (size_t n = 0; n < COUNT(bad); n++)
+        assert_rejected(*state, &bad[n].message, n, bad[n].reason, bad[n].says);
+}
+
+static const struct bad bad_json[] = {
+#define JSON(model, text)                                                                          \
+    { model, {TEXT(text)}, 1 }
+    {JSON(MODEL_REAL, "{"), REJECT_JSON, "not JSON"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, NaN]}"), REJECT_JSON, "NaN"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 1e999]}"), REJECT_JSON, "not JSON"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3]} x"), REJECT_JSON, "not JSON"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"x\": [1, 2, 3]}"), REJECT_JSON, "duplicate"},
+    {JSON(MODEL_REAL, "[1, 2, 3]"), REJECT_JSON, "a list, expected an object"},
+    {JSON(MODEL_REAL, "{}"), REJECT_JSON, "no \"x\""},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"lear\": false}"), REJECT_JSON, "unknown member 'lear'"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"\\u001b[2J\": 0}"), REJECT_JSON, "member '?[2J'"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"stream\": 7}"), REJECT_JSON, "expected a string"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"stream\": \"a\\u0000b\"}"), REJECT_JSON, "not JSON"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"stream\": \"\xFF\"}"), REJECT_JSON, "not JSON"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"end\": 1}"), REJECT_JSON, "true or false"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"learn\": null}"), REJECT_JSON, "true or false"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"time\": \"now\"}"), REJECT_JSON, "seconds"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"sequence\": 1.5}"), REJECT_JSON, "whole number"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"sequence\": -1}"), REJECT_JSON, "whole number"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"sequence\": 1e17}"), REJECT_JSON, "whole number"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"epoch\": 4294967296}"), REJECT_JSON, "whole number"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"epoch\": true}"), REJECT_JSON, "whole number"},
+    {JSON(MODEL_REAL, "{\"x\": \"1\"}"), REJECT_X_SIZE, "a list of 3"},
+    {JSON(MODEL_REAL, "{\"x\": null}"), REJECT_X_SIZE, "a list of 3"},
+    {JSON(MODEL_REAL, "{\"x\": 1}"), REJECT_X_SIZE, "a list of 3"},
+    {JSON(MODEL_REAL, "{\"x\": []}"), REJECT_X_SIZE, "0 bytes"},
+    {JSON(MODEL_REAL, "{\"x\": [[]]}"), REJECT_X_SIZE, "0 numbers at step 0"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2]}"), REJECT_X_SIZE, "2 numbers"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3, 4, 5, 6]}"), REJECT_X_SIZE, "6 numbers"},
+    {JSON(MODEL_REAL, "{\"x\": [[1, 2, 3], [4, 5]]}"), REJECT_X_SIZE, "2 numbers at step 1"},
+    {JSON(MODEL_REAL, "{\"x\": [[1, 2, 3], 4]}"), REJECT_JSON, "a number, expected lists"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, [3]]}"), REJECT_JSON, "a list, expected a number"},
+    {JSON(MODEL_REAL, "{\"x\": [[[1, 2, 3]]]}"), REJECT_X_SIZE, "at step 0"},
+    {JSON(MODEL_REAL, "{\"x\": [1, \"2\", 3]}"), REJECT_JSON, "a string, expected a number"},
+    {JSON(MODEL_REAL, "{\"x\": [1, true, 3]}"), REJECT_JSON, "true, expected a number"},
+    {JSON(MODEL_REAL, "{\"x\": [1, null, 3]}"), REJECT_X_VALUE, "missing: hold"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 1e39, 3]}"), REJECT_X_VALUE, "infinite"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"y\": [1]}"), REJECT_Y_SIZE, "1 numbers"},
+    {JSON(MODEL_REAL, "{\"x\": [[1, 2, 3], [1, 2, 3]], \"y\": [1, 2]}"), REJECT_Y_SIZE, "2 steps"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"y\": [1, -1e39]}"), REJECT_Y_VALUE, "infinite"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"y\": false}"), REJECT_Y_SIZE, "false"},
+    {JSON(MODEL_HOLD, "{\"x\": [1, 2], \"y\": [1, 2]}"), REJECT_Y_GIVEN, "send no y"},
+    {JSON(MODEL_CHARACTERS, "{\"x\": 1.5}"), REJECT_X_VALUE, "whole"},
+    {JSON(MODEL_CHARACTERS, "{\"x\": -1}"), REJECT_X_VALUE, "whole"},
+    {JSON(MODEL_CHARACTERS, "{\"x\": 5}"), REJECT_X_VALUE, "expected 0..4"},
+    {JSON(MODEL_CHARACTERS, "{\"x\": 4294967296}"), REJECT_X_VALUE, "whole"},
+    {JSON(MODEL_CHARACTERS, "{\"x\": null}"), REJECT_X_VALUE, "can not be missing"},
+    {JSON(MODEL_CHARACTERS, "{\"x\": \"a\"}"), REJECT_JSON, "a string"},
+    {JSON(MODEL_TAGS, "{\"x\": 1, \"y\": 3}"), REJECT_Y_VALUE, "3 at step 0"},
+    {JSON(MODEL_TAGS, "{\"x\": [1, 2], \"y\": 1}"), REJECT_Y_SIZE, "2 steps"},
+    {JSON(MODEL_BERNOULLI, "{\"x\": [1, 2], \"y\": [0, 2]}"), REJECT_Y_VALUE, "0..1"},
+};
+
+static void bad_json_is_rejected_with_a_reason(void **state) {
+    for (size_t n = 0; n < COUNT(bad_json); n++)
+        assert_rejected(*state, &bad_json[n].message, n, bad_json[n].reason, bad_json[n].says);
+}
+
+static void assert_numbers_equal(const void *a, const void *b, size_t size) {
+    assert_int_equal(a == NULL, b == NULL);
+    if (a)
+        assert_memory_equal(a, b, size);
+}
+
+static void json_and_binary_are_one_example(void **state) {
+    struct bench *bench = *state;
+    for (size_t n = 0; n < COUNT(pairs); n++) {
+        const struct message *m = &pairs[n].message;
+        struct message json = {m->model, {{pairs[n].json, strlen(pairs[n].json)}}, 1};
+        struct example a, b;
+        char why[REJECT_WHY_SIZE] = "";
+        if (decode_message(bench, &json, &a, why) || decode_message(bench, m, &b, why))
+            fail_msg("%s: %s", pairs[n].json, why);
+        const struct model *model = &bench->models[m->model];
+        assert_int_equal(a.key_size, b.key_size);
+        assert_memory_equal(a.key, b.key, a.key_size);
+        assert_int_equal(a.steps, b.steps);
+        assert_numbers_equal(a.x, b.x, m->frames[1].size);
+        assert_numbers_equal(a.y, b.y, 4 * a.steps * model->target_size);
+        assert_int_equal(a.end, b.end);
+        assert_int_equal(a.learn, b.learn);
+        assert_int_equal(a.numbered, pairs[n].numbered);
+        assert_int_equal(a.epoch, b.epoch);
+        assert_int_equal(a.sequence, b.sequence);
+        assert_true(a.time == b.time);
+    }
+}
+
+static char *json_of_steps(size_t steps) {
+    char *text = malloc(16 + 2 * steps);
+    char *t = text + sprintf(text, "{\"x\": [");
+    for (size_t n = 0; n < steps; n++)
+        t += sprintf(t, "%d,", (int)(n % 5));
+    strcpy(t - 1, "]}");
+    return text;
+}
+
+static void json_of_many_steps_is_bounded(void **state) {
+    for (size_t steps = EXAMPLE_STEPS_MAX; steps <= EXAMPLE_STEPS_MAX + 1; steps++) {
+        char *text = json_of_steps(steps);
+        struct message message = {MODEL_CHARACTERS, {{text, strlen(text)}}, 1};
+        struct example e;
+        char why[REJECT_WHY_SIZE];
+        enum reject_reason reason = decode_message(*state, &message, &e, why);
+        assert_int_equal(reason, steps > EXAMPLE_STEPS_MAX ? REJECT_X_SIZE : REJECT_NOT);
+        if (reason == REJECT_NOT)
+            for (size_t n = 0; n < steps; n++)
+                assert_int_equal(((const uint32_t *)e.x)[n], n % 5);
+        free(text);
+    }
+}
+
+/* A number anywhere in a long x is looked at, wherever the frame begins. */
+static void no_number_is_overlooked_at_any_alignment(void **state) {
+    enum { STEPS = 67 };
+    struct bench *bench = *state;
+    unsigned char room[3 * 4 * STEPS + 8];
+    for (size_t n = 0; n < 3 * STEPS; n++) {
+        size_t offset = n % 8;
+        float x[3 * STEPS] = {0};
+        for (int wrong = 0; wrong < 2; wrong++) {
+            x[n] = wrong ? INFINITY : -1.0F;
+            memcpy(room + offset, x, sizeof x);
+            struct message m = {MODEL_REAL, {TEXT("a"), {room + offset, sizeof x}}, 2};
+            struct example e;
+            char why[REJECT_WHY_SIZE];
+            assert_int_equal(decode_message(bench, &m, &e, why),
+                             wrong ? REJECT_X_VALUE : REJECT_NOT);
+        }
+    }
+}
+
+static void frame_limit_leaves_room_for_the_largest_example(void **state) {
+    struct bench *bench = *state;
+    size_t most = decoder_frame_max(bench->decoders[MODEL_REAL]);
+    /* Python writes a float64 as up to 24 characters, then ", ", and "[" "], " around a step. */
+    assert_true(most >= EXAMPLE_STEPS_MAX * ((3 + 2) * 26 + 2 * 4) + 400);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(good_messages_are_handed_on),
+        cmocka_unit_test(bad_messages_are_rejected_with_a_reason),
+        cmocka_unit_test(bad_json_is_rejected_with_a_reason),
+        cmocka_unit_test(json_and_binary_are_one_example),
+        cmocka_unit_test(json_of_many_steps_is_bounded),
+        cmocka_unit_test(no_number_is_overlooked_at_any_alignment),
+        cmocka_unit_test(frame_limit_leaves_room_for_the_largest_example),
+    };
+    return cmocka_run_group_tests(tests, open_bench, close_bench);
+}

@@ -1,0 +1,162 @@
+/* Mutated messages: none crashes, and none that is accepted breaks a rule, by rules written anew.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "example_messages.h"
+
+enum { MUTATIONS = 100000, ROOM = 512 };
+
+static uint64_t draw(uint64_t *seed) { /* splitmix64 */
+    uint64_t z = *seed += 0x9E3779B97F4A7C15;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
+    return z ^ (z >> 31);
+}
+
+static bool number_is_valid(const struct model *model, const char *frame, uint32_t bits) {
+    const struct architecture *a = &model->architecture;
+    bool y = frame[0] == 'y';
+    if (y ? a->output.loss == LOSS_SOFTMAX : a->input.kind == INPUT_SYMBOL)
+        return bits < (y ? a->output.size : a->input.size) || (y && bits == UINT32_MAX);
+    bool infinite = (bits & 0x7FFFFFFF) == 0x7F800000, nan = (bits & 0x7FFFFFFF) > 0x7F800000;
+    if (nan)
+        return y || a->input.hold;
+    float value;
+    memcpy(&value, &bits, 4);
+    bool unit = a->output.loss == LOSS_BERNOULLI && (y || a->output.target == TARGET_NEXT);
+    return !infinite && !(unit && (value < 0 || value > 1));
+}
+
+static void assert_numbers_valid(const struct model *model, const char *frame, const void *numbers,
+                                 size_t count) {
+    for (size_t n = 0; n < count; n++) {
+        uint32_t bits;
+        memcpy(&bits, (const char *)numbers + 4 * n, 4);
+        if (!number_is_valid(model, frame, bits))
+            fail_msg("%s with the bits %08x was accepted", frame, bits);
+    }
+}
+
+static void assert_valid(const struct model *model, const struct message *m,
+                         const struct example *e) {
+    const struct architecture *a = &model->architecture;
+    size_t width = a->input.kind == INPUT_SYMBOL ? 1 : a->input.size;
+    size_t target = a->output.loss == LOSS_SOFTMAX ? 1 : a->output.size;
+    assert_true(m->count >= 1 && m->count <= 4);
+    assert_true(e->key_size <= 255 && wire_is_utf8(e->key, e->key_size));
+    assert_true(e->steps >= 1 && e->steps <= EXAMPLE_STEPS_MAX);
+    assert_false(a->output.target == TARGET_NEXT && e->y);
+    assert_true(isfinite(e->time));
+    assert_numbers_valid(model, "x", e->x, e->steps * width);
+    if (e->y)
+        assert_numbers_valid(model, "y", e->y, e->steps * target);
+    if (m->count > 1) {
+        assert_int_equal(m->frames[1].size, 4 * e->steps * width);
+        bool y = m->count > 2 && m->frames[2].size > 0;
+        assert_int_equal(e->y != NULL, y);
+        if (y)
+            assert_int_equal(m->frames[2].size, 4 * e->steps * target);
+    }
+    if (m->count == 4)
+        assert_true(m->frames[3].size == 24 && ((const char *)m->frames[3].data)[0] == 1);
+}
+
+/* Copy a frame into `room`, then flip a bit, overwrite a byte or a number, cut or lengthen it. */
+static void mutate(struct frame *frame, unsigned char room[ROOM], uint64_t *seed) {
+    static const uint32_t numbers[] = {0x7F800000, 0xFF800000, 0x7FC00000, 0x80000000, 0x3F800001,
+                                       5,          UINT32_MAX, 0x7F7FFFFF, 0,          3};
+    size_t size = frame->size < ROOM - 16 ? frame->size : ROOM - 16;
+    memcpy(room, frame->data, size);
+    for (uint64_t edits = draw(seed) % 4; edits > 0 && size > 0; edits--) {
+        size_t at = draw(seed) % size;
+        switch (draw(seed) % 5) {
+        case 0:
+            room[at] ^= (unsigned char)(1U << draw(seed) % 8);
+            break;
+        case 1:
+            room[at] = (unsigned char)draw(seed);
+            break;
+        case 2:
+            if (size >= 4)
+                memcpy(room + at % (size / 4) * 4, &numbers[draw(seed) % COUNT(numbers)], 4);
+            break;
+        case 3:
+            size = draw(seed) % 4 ? size : at;
+            break;
+        default:
+            memset(room + size, (int)draw(seed) % 256, 4);
+            size += size + 4 <= ROOM && draw(seed) % 4 == 0 ? 4 : 0;
+        }
+    }
+    *frame = (struct frame){room, size};
+}
+
+static struct message draw_message(uint64_t *seed) {
+    struct message m;
+    uint64_t kind = draw(seed) % 4;
+    if (kind == 0)
+        m = bad[draw(seed) % COUNT(bad)].message;
+    else if (kind == 1)
+        m = (struct message){.frames = {{0}}, .count = 1};
+    else
+        m = good[draw(seed) % COUNT(good)].message;
+    if (kind == 1) {
+        size_t n = draw(seed) % COUNT(pairs);
+        m.model = pairs[n].message.model;
+        m.frames[0] = (struct frame){pairs[n].json, strlen(pairs[n].json)};
+    }
+    if (draw(seed) % 16 == 0)
+        m.model = (enum example_model)(draw(seed) % EXAMPLE_MODELS);
+    if (draw(seed) % 32 == 0)
+        m.count = draw(seed) % (EXAMPLE_FRAMES_MAX + 2);
+    return m;
+}
+
+static void mutations_never_pass_for_examples(void **state) {
+    struct bench *bench = *state;
+    uint64_t seed = 20260;
+    size_t accepted = 0, reasons[REJECT_REASONS] = {0};
+    for (size_t n = 0; n < MUTATIONS; n++) {
+        struct message m = draw_message(&seed);
+        unsigned char *room[EXAMPLE_FRAMES_MAX];
+        for (size_t f = 0; f < EXAMPLE_FRAMES_MAX; f++) {
+            unsigned char bytes[ROOM];
+            if (!m.frames[f].data)
+                m.frames[f] = (struct frame)NONE;
+            mutate(&m.frames[f], bytes, &seed);
+            /* Exactly as large as the frame, so that a sanitizer sees every byte beyond. */
+            room[f] = malloc(m.frames[f].size + 1);
+            m.frames[f].data = memcpy(room[f] + 1, bytes, m.frames[f].size);
+        }
+        struct example e;
+        char why[REJECT_WHY_SIZE] = "";
+        enum reject_reason reason = decode_message(bench, &m, &e, why);
+        reasons[reason]++;
+        if (reason == REJECT_NOT)
+            assert_valid(&bench->models[m.model], &m, &e);
+        else
+            assert_true(why[0] && wire_is_utf8(why, strlen(why)));
+        accepted += reason == REJECT_NOT;
+        for (size_t f = 0; f < EXAMPLE_FRAMES_MAX; f++)
+            free(room[f]);
+    }
+    /* The mutations reach every check, and the checks let good ones through. */
+    assert_true(accepted > MUTATIONS / 20 && accepted < MUTATIONS / 2);
+    for (int r = 1; r < REJECT_REASONS; r++)
+        assert_true(reasons[r] > MUTATIONS / 1000);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mutations_never_pass_for_examples),
+    };
+    return cmocka_run_group_tests(tests, open_bench, close_bench);
+}
