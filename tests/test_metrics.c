@@ -1,0 +1,406 @@
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+#include <zmq.h>
+
+#include "config.h"
+#include "endpoint.h"
+#include "error.h"
+#include "learner.h"
+#include "metrics.h"
+#include "publish.h"
+#include "report.h"
+
+#define SECOND 1000000000ull
+
+static const struct learner_counters none = {0};
+
+/* An example with one scored step. */
+static struct learned example(uint64_t number, double loss) {
+    return (struct learned){.examples = number, .steps = number, .scored = 1, .loss = loss};
+}
+
+static void before_any_example_nothing_is_there(void **state) {
+    (void)state;
+    struct metrics metrics;
+    struct metrics_report report;
+    metrics_begin(&metrics, LOSS_SQUARED, &none, 0, SECOND);
+    metrics_recent(&metrics, SECOND, &report);
+    assert_true(isnan(report.loss) && isnan(report.mean) && isnan(report.smoothed));
+    assert_true(isnan(report.minimum) && isnan(report.maximum) && isnan(report.latency_p99));
+    assert_true(isnan(report.gradient_norm) && isnan(report.examples_per_second));
+    assert_int_equal(report.examples, 0);
+}
+
+static void an_interval_reports_its_own_losses(void **state) {
+    (void)state;
+    struct metrics metrics;
+    struct metrics_report report;
+    metrics_begin(&metrics, LOSS_SOFTMAX, &none, 0, 0);
+    for (uint64_t n = 1; n <= 3; n++) {
+        struct learned learned = example(n, (double)n);
+        metrics_add(&metrics, &learned, 0);
+    }
+    metrics_close_interval(&metrics, SECOND, &report);
+    assert_true(report.loss == 3 && report.mean == 2);
+    assert_true(report.minimum == 1 && report.maximum == 3);
+    assert_true(fabs(report.bits - 2 / log(2)) < 1e-12);
+    assert_true(report.examples_per_second == 3);
+    double smoothed = (1 * 0.99 * 0.99 + 2 * 0.99 + 3) / (0.99 * 0.99 + 0.99 + 1);
+    assert_true(fabs(report.smoothed - smoothed) < 1e-12);
+
+    struct learned learned = example(4, 10);
+    metrics_add(&metrics, &learned, SECOND);
+    metrics_recent(&metrics, 2 * SECOND, &report);
+    assert_true(report.mean == 4 && report.minimum == 1 && report.maximum == 10);
+    metrics_close_interval(&metrics, 2 * SECOND, &report);
+    assert_true(report.mean == 10 && report.minimum == 10 && report.maximum == 10);
+    assert_true(report.examples_per_second == 1);
+}
+
+static void an_unscored_example_keeps_the_newest_loss(void **state) {
+    (void)state;
+    struct metrics metrics;
+    struct metrics_report report;
+    metrics_begin(&metrics, LOSS_SQUARED, &none, 0, 0);
+    struct learned scored = example(1, 0.5);
+    struct learned unscored = {.examples = 2, .steps = 2, .loss = NAN};
+    metrics_add(&metrics, &scored, 0);
+    metrics_close_interval(&metrics, SECOND, NULL);
+    metrics_add(&metrics, &unscored, 0);
+    metrics_close_interval(&metrics, SECOND, &report);
+    assert_true(report.loss == 0.5);
+    assert_true(isnan(report.mean));
+    assert_int_equal(report.examples, 2);
+}
+
+static void a_loss_that_is_not_finite_spoils_no_mean(void **state) {
+    (void)state;
+    struct metrics metrics;
+    struct metrics_report report;
+    metrics_begin(&metrics, LOSS_SQUARED, &none, 0, 0);
+    struct learned good = example(1, 1), bad = example(2, INFINITY);
+    bad.skipped = 1;
+    bad.squared_error = INFINITY;
+    bad.observed = 1;
+    metrics_add(&metrics, &good, 0);
+    metrics_add(&metrics, &bad, 0);
+    metrics_close_interval(&metrics, SECOND, &report);
+    assert_true(report.mean == 1 && report.smoothed == 1 && report.maximum == 1);
+    assert_true(isfinite(report.rmse));
+    assert_int_equal(report.skipped, 1);
+}
+
+static void rmse_and_accuracy_are_over_what_was_observed(void **state) {
+    (void)state;
+    struct metrics metrics;
+    struct metrics_report report;
+    metrics_begin(&metrics, LOSS_SQUARED, &none, 0, 0);
+    struct learned learned = example(1, 1);
+    learned.squared_error = 18;
+    learned.observed = 2;
+    learned.correct = 1;
+    metrics_add(&metrics, &learned, 0);
+    metrics_close_interval(&metrics, SECOND, &report);
+    assert_true(report.rmse == 3 && report.accuracy == 0.5);
+}
+
+static void counters_go_on_from_where_learning_stands(void **state) {
+    (void)state;
+    const struct learner_counters counters = {
+        .examples = 100, .steps = 200, .updates = 50, .skipped = 3};
+    struct metrics metrics;
+    struct metrics_report report;
+    metrics_begin(&metrics, LOSS_SQUARED, &counters, 7, 0);
+    struct learned learned = example(101, 1);
+    learned.updates = 1;
+    learned.gradient_norm = 2;
+    learned.update_ratio = 0.25;
+    learned.streams = 8;
+    metrics_add(&metrics, &learned, 0);
+    learned = example(102, 1);
+    metrics_add(&metrics, &learned, 0);
+    metrics_close_interval(&metrics, SECOND, &report);
+    assert_int_equal(report.examples, 102);
+    assert_int_equal(report.updates, 51);
+    assert_int_equal(report.skipped, 3);
+    assert_true(report.gradient_norm == 2 && report.update_ratio == 0.25);
+    assert_true(report.examples_per_second == 2);
+}
+
+static void latency_quantiles_are_right_to_a_sixteenth(void **state) {
+    (void)state;
+    struct metrics metrics;
+    struct metrics_report report;
+    metrics_begin(&metrics, LOSS_SQUARED, &none, 0, 0);
+    for (uint64_t n = 1; n <= 1000; n++) { /* 1000 latencies, 10 us to 10 ms */
+        struct learned learned = example(n, 1);
+        learned.received = SECOND;
+        metrics_add(&metrics, &learned, SECOND + n * 10000);
+    }
+    metrics_close_interval(&metrics, SECOND, &report);
+    assert_true(fabs(report.latency_p50 / 5000 - 1) <= 1.0 / METRICS_PARTS);
+    assert_true(fabs(report.latency_p99 / 9900 - 1) <= 1.0 / METRICS_PARTS);
+    assert_true(report.latency_max == 10000);
+
+    struct learned extremes[] = {example(1, 1), example(2, 1)};
+    metrics_add(&metrics, &extremes[0], 0);
+    metrics_add(&metrics, &extremes[1], UINT64_MAX);
+    metrics_close_interval(&metrics, SECOND, &report);
+    assert_true(report.latency_p50 == 0.128 && report.latency_max > 1e15);
+}
+
+static void a_rate_spans_a_tenth_of_a_second_at_least(void **state) {
+    (void)state;
+    struct metrics metrics;
+    struct metrics_report report;
+    metrics_begin(&metrics, LOSS_SQUARED, &none, 0, 0);
+    struct learned learned = example(1000, 1);
+    metrics_add(&metrics, &learned, 0);
+    metrics_close_interval(&metrics, SECOND, &report);
+    assert_true(report.examples_per_second == 1000);
+    learned = example(1001, 1);
+    metrics_add(&metrics, &learned, 0);
+    metrics_close_interval(&metrics, SECOND + 1, &report); /* 1 ns later */
+    assert_true(report.examples_per_second < 1002);
+}
+
+/* --- the statistics socket --- */
+
+struct sockets {
+    void *zmq, *subscriber;
+    struct publish *publish;
+};
+
+static int open_sockets(void **state) {
+    static struct sockets sockets;
+    static const struct socket_config config = {.endpoint = "tcp://127.0.0.1:*"};
+    struct error error = {0};
+    sockets.zmq = zmq_ctx_new();
+    sockets.subscriber = zmq_socket(sockets.zmq, ZMQ_SUB);
+    if (publish_open(&sockets.publish, sockets.zmq, &config, &error))
+        return -1;
+    zmq_connect(sockets.subscriber, publish_endpoint(sockets.publish));
+    *state = &sockets;
+    return 0;
+}
+
+static int close_sockets(void **state) {
+    struct sockets *sockets = *state;
+    zmq_close(sockets->subscriber);
+    publish_close(&sockets->publish);
+    zmq_ctx_term(sockets->zmq);
+    return 0;
+}
+
+static bool subscribe(struct sockets *sockets, const char *prefix) {
+    zmq_setsockopt(sockets->subscriber, ZMQ_SUBSCRIBE, prefix, strlen(prefix));
+    zmq_pollitem_t item = {.socket = publish_socket(sockets->publish), .events = ZMQ_POLLIN};
+    assert_int_equal(zmq_poll(&item, 1, 10000), 1);
+    return publish_subscriptions(sockets->publish);
+}
+
+static json_t *receive(struct sockets *sockets, const char *topic) {
+    char frame[65536];
+    zmq_pollitem_t item = {.socket = sockets->subscriber, .events = ZMQ_POLLIN};
+    assert_int_equal(zmq_poll(&item, 1, 10000), 1);
+    int size = zmq_recv(sockets->subscriber, frame, sizeof frame, 0);
+    assert_int_equal(size, strlen(topic));
+    assert_memory_equal(frame, topic, strlen(topic));
+    size = zmq_recv(sockets->subscriber, frame, sizeof frame, 0);
+    json_t *message = json_loadb(frame, (size_t)size, 0, NULL);
+    assert_non_null(message);
+    return message;
+}
+
+static void a_topic_is_built_only_when_wanted(void **state) {
+    struct sockets *sockets = *state;
+    assert_null(publish_begin(sockets->publish, TOPIC_LOSS, 1, 1));
+    assert_false(subscribe(sockets, "lo"));
+    assert_true(publish_wanted(sockets->publish, TOPIC_LOSS));
+    assert_false(publish_wanted(sockets->publish, TOPIC_STATE));
+    assert_false(subscribe(sockets, "lossy"));
+    assert_true(subscribe(sockets, "stat"));
+    assert_true(publish_wanted(sockets->publish, TOPIC_STATE));
+    zmq_setsockopt(sockets->subscriber, ZMQ_UNSUBSCRIBE, "lo", 2);
+    zmq_pollitem_t item = {.socket = publish_socket(sockets->publish), .events = ZMQ_POLLIN};
+    assert_int_equal(zmq_poll(&item, 1, 10000), 1);
+    publish_subscriptions(sockets->publish);
+    assert_false(publish_wanted(sockets->publish, TOPIC_LOSS));
+    assert_true(publish_wanted(sockets->publish, TOPIC_STATUS));
+}
+
+static void messages_are_counted_per_topic(void **state) {
+    struct sockets *sockets = *state;
+    assert_true(subscribe(sockets, ""));
+    for (int n = 1; n <= 2; n++) {
+        json_t *message = publish_begin(sockets->publish, TOPIC_LOSS, 10 + n, 20 + n);
+        json_object_set_new(message, "loss", report_number(NAN));
+        publish_send(sockets->publish, TOPIC_LOSS, message);
+    }
+    publish_send(sockets->publish, TOPIC_EVENT, publish_begin(sockets->publish, TOPIC_EVENT, 1, 1));
+    for (int n = 1; n <= 2; n++) {
+        json_t *message = receive(sockets, "loss");
+        assert_int_equal(json_integer_value(json_object_get(message, "sequence")), n);
+        assert_int_equal(json_integer_value(json_object_get(message, "examples")), 10 + n);
+        assert_int_equal(json_integer_value(json_object_get(message, "steps")), 20 + n);
+        assert_string_equal(json_string_value(json_object_get(message, "run")),
+                            publish_run(sockets->publish));
+        assert_true(json_real_value(json_object_get(message, "time")) > 1e9);
+        assert_true(json_is_null(json_object_get(message, "loss")));
+        json_decref(message);
+    }
+    json_t *message = receive(sockets, "event");
+    assert_int_equal(json_integer_value(json_object_get(message, "sequence")), 1);
+    json_decref(message);
+}
+
+static void a_message_larger_than_the_buffer_arrives_whole(void **state) {
+    struct sockets *sockets = *state;
+    static char text[50000];
+    memset(text, 'a', sizeof text);
+    subscribe(sockets, "event");
+    json_t *message = publish_begin(sockets->publish, TOPIC_EVENT, 1, 1);
+    json_object_set_new(message, "long", json_stringn(text, sizeof text));
+    publish_send(sockets->publish, TOPIC_EVENT, message);
+    message = receive(sockets, "event");
+    assert_int_equal(json_string_length(json_object_get(message, "long")), sizeof text);
+    json_decref(message);
+}
+
+static void an_ipc_path_in_use_is_not_taken_over(void **state) {
+    struct sockets *sockets = *state;
+    char directory[] = "/tmp/runnel-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    struct socket_config config = {0};
+    snprintf(config.endpoint, sizeof config.endpoint, "ipc://%s/s", directory);
+    struct error error = {0};
+    struct publish *first = NULL, *second = NULL;
+    assert_int_equal(publish_open(&first, sockets->zmq, &config, &error), 0);
+    assert_int_equal(publish_open(&second, sockets->zmq, &config, &error), -1);
+    assert_non_null(strstr(error.text, "statistics.bind"));
+    publish_close(&first);
+    remove(config.endpoint + strlen("ipc://"));
+    rmdir(directory);
+}
+
+static void an_ipc_path_left_behind_is_taken(void **state) {
+    struct sockets *sockets = *state;
+    char directory[] = "/tmp/runnel-XXXXXX";
+    assert_non_null(mkdtemp(directory));
+    struct socket_config config = {0};
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    snprintf(config.endpoint, sizeof config.endpoint, "ipc://%s/s", directory);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s/s", directory);
+    int left = socket(AF_UNIX, SOCK_STREAM, 0);
+    assert_int_equal(bind(left, (struct sockaddr *)&address, sizeof address), 0);
+    close(left);
+    struct error error = {0};
+    struct publish *publish = NULL;
+    assert_int_equal(publish_open(&publish, sockets->zmq, &config, &error), 0);
+    publish_close(&publish);
+    remove(address.sun_path);
+    rmdir(directory);
+}
+
+/* --- what a prediction means --- */
+
+static json_t *predict(const struct architecture *architecture, const float *outputs,
+                       size_t steps) {
+    struct model model;
+    model_build(&model, architecture);
+    struct learned learned = example(1, 1);
+    learned.key = "a";
+    learned.key_size = 1;
+    learned.outputs = outputs;
+    learned.output_steps = steps;
+    json_t *object = json_object();
+    report_prediction(object, &model, NULL, &learned);
+    json_t *prediction = json_incref(json_object_get(object, "prediction"));
+    json_decref(object);
+    return prediction;
+}
+
+static double at(const json_t *array, size_t index) {
+    return json_real_value(json_array_get(array, index));
+}
+
+static void predictions_mean_what_the_loss_says(void **state) {
+    (void)state;
+    struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = 2},
+        .layers = {{.cell = CELL_DENSE, .size = 3}},
+        .layer_count = 1,
+        .output = {.loss = LOSS_GAUSSIAN, .size = 1, .target = TARGET_GIVEN},
+    };
+    const float gaussian[] = {3, 2 * logf(5)};
+    json_t *prediction = predict(&architecture, gaussian, 1);
+    assert_true(at(json_object_get(prediction, "mean"), 0) == 3);
+    assert_true(fabs(at(json_object_get(prediction, "sd"), 0) - 5) < 1e-5);
+    json_decref(prediction);
+
+    architecture.output = (struct output){.loss = LOSS_SOFTMAX, .size = 2};
+    const float logits[] = {1000, 1000 + logf(3), 0, INFINITY};
+    prediction = predict(&architecture, logits, 2);
+    assert_true(fabs(at(json_array_get(prediction, 0), 1) - 0.75) < 1e-5);
+    assert_true(json_is_null(json_array_get(json_array_get(prediction, 1), 1)));
+    json_decref(prediction);
+
+    architecture.output = (struct output){.loss = LOSS_MIXTURE, .size = 3, .components = 2};
+    const float mixture[] = {0, 1, 1, 2, 3, 4, 5, 0, logf(2), logf(3), 0, 0, 0.5f};
+    prediction = predict(&architecture, mixture, 1);
+    assert_true(json_real_value(json_object_get(prediction, "end")) == 0.5);
+    assert_true(at(json_object_get(prediction, "weights"), 0) == 0.5);
+    assert_true(at(json_object_get(prediction, "mean1"), 1) == 3);
+    assert_true(at(json_object_get(prediction, "mean2"), 0) == 4);
+    assert_true(fabs(at(json_object_get(prediction, "sd1"), 1) - 2) < 1e-6);
+    assert_true(fabs(at(json_object_get(prediction, "sd2"), 0) - 3) < 1e-6);
+    assert_true(fabs(at(json_object_get(prediction, "rho"), 1) - tanh(0.5)) < 1e-7);
+    json_decref(prediction);
+}
+
+static void text_is_always_utf8(void **state) {
+    (void)state;
+    json_t *good = report_text("gr\xc3\xbcn", 5), *bad = report_text("gr\xfcn\0", 5);
+    assert_string_equal(json_string_value(good), "gr\xc3\xbcn");
+    assert_string_equal(json_string_value(bad), "gr?n?");
+    json_decref(good);
+    json_decref(bad);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(before_any_example_nothing_is_there),
+        cmocka_unit_test(an_interval_reports_its_own_losses),
+        cmocka_unit_test(an_unscored_example_keeps_the_newest_loss),
+        cmocka_unit_test(a_loss_that_is_not_finite_spoils_no_mean),
+        cmocka_unit_test(rmse_and_accuracy_are_over_what_was_observed),
+        cmocka_unit_test(counters_go_on_from_where_learning_stands),
+        cmocka_unit_test(latency_quantiles_are_right_to_a_sixteenth),
+        cmocka_unit_test(a_rate_spans_a_tenth_of_a_second_at_least),
+        cmocka_unit_test_setup_teardown(a_topic_is_built_only_when_wanted, open_sockets,
+                                        close_sockets),
+        cmocka_unit_test_setup_teardown(messages_are_counted_per_topic, open_sockets,
+                                        close_sockets),
+        cmocka_unit_test_setup_teardown(a_message_larger_than_the_buffer_arrives_whole,
+                                        open_sockets, close_sockets),
+        cmocka_unit_test_setup_teardown(an_ipc_path_in_use_is_not_taken_over, open_sockets,
+                                        close_sockets),
+        cmocka_unit_test_setup_teardown(an_ipc_path_left_behind_is_taken, open_sockets,
+                                        close_sockets),
+        cmocka_unit_test(predictions_mean_what_the_loss_says),
+        cmocka_unit_test(text_is_always_utf8),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
