@@ -10,7 +10,9 @@ enum {
     CHAINS = 4,    /* independent sums over the columns of a narrow panel: hides the latency of
                       an addition, of which a narrow panel alone has too few in flight */
     TILE_ROWS = 4, /* vectors of rows in a tile of products that share operands */
-    TILE = 2,      /* columns, or steps, of such a tile */
+    TILE = 3,      /* columns, or steps, of such a tile: their accumulators, one column and the
+                      tile's broadcasts fill 16 registers */
+    PAIR = 2,      /* steps of a tile of W^T d */
     GROUP = 8,     /* columns whose sums are finished together */
     FULL = WIDE < 8 ? WIDE : 8, /* vectors of one step's accumulators: all that fit the registers */
 };
@@ -28,14 +30,22 @@ INLINE void project_tile(const float *restrict w, size_t width, size_t columns,
         for (int t = 0; t < steps; t++)
             for (int v = 0; v < vectors; v++)
                 sum[t][v] = vector_load(bias + row + v * LANES);
-    const float *x0 = x[0], *x1 = x[steps - 1];
+    const float *x0 = x[0], *x1 = x[steps > 1 ? 1 : 0], *x2 = x[steps > 2 ? 2 : 0];
     for (size_t c = 0; c < columns; c++, w += width) {
-        vector a = vector_broadcast(x0[c]), b = vector_broadcast(x1[c]);
+        vector a0 = vector_broadcast(x0[c]), a1 = vector_broadcast(x1[c]),
+               a2 = vector_broadcast(x2[c]);
+        if (steps == 1)
+            for (int v = 0; v < vectors; v += 2)
+                __builtin_prefetch(w + PD * width + v * LANES);
         for (int v = 0; v < vectors; v++) {
             vector column = vector_load(w + v * LANES);
-            sum[0][v] += column * a;
             if (steps > 1)
-                sum[1][v] += column * b;
+                column = vector_hold(column);
+            sum[0][v] += column * a0;
+            if (steps > 1)
+                sum[1][v] += column * a1;
+            if (steps > 2)
+                sum[2][v] += column * a2;
         }
     }
     for (int t = 0; t < steps; t++)
@@ -69,16 +79,31 @@ INLINE void project_narrow(const float *restrict w, size_t columns, const float 
     }
 }
 
+/* How many of `left` steps or columns the next tile takes: tiles of TILE, and of two where one
+   would be left over. */
+INLINE size_t next_tile(size_t left) {
+    return left == 2 || left == 4 ? 2 : left >= TILE ? TILE : 1;
+}
+
 static void project_panel(const float *w, size_t columns, const float *bias, const float *const *x,
                           float *const *y, size_t row, size_t count) {
-    size_t t = 0;
-    for (; t + TILE <= count; t += TILE)
-        for (size_t part = 0; part < MATRIX_PANEL; part += TILE_ROWS * LANES)
-            project_tile(w + part, MATRIX_PANEL, columns, bias, x + t, y + t, row + part, TILE,
-                         TILE_ROWS);
-    for (; t < count; t++)
-        for (size_t part = 0; part < MATRIX_PANEL; part += FULL * LANES)
-            project_tile(w + part, MATRIX_PANEL, columns, bias, x + t, y + t, row + part, 1, FULL);
+    enum { PART = TILE_ROWS * LANES };
+    for (size_t t = 0, tile; t < count; t += tile) {
+        tile = next_tile(count - t);
+        if (tile == 1) {
+            for (size_t part = 0; part < MATRIX_PANEL; part += FULL * LANES)
+                project_tile(w + part, MATRIX_PANEL, columns, bias, x + t, y + t, row + part, 1,
+                             FULL);
+            continue;
+        }
+        for (size_t part = 0; part < MATRIX_PANEL; part += PART)
+            if (tile == TILE)
+                project_tile(w + part, MATRIX_PANEL, columns, bias, x + t, y + t, row + part, TILE,
+                             TILE_ROWS);
+            else
+                project_tile(w + part, MATRIX_PANEL, columns, bias, x + t, y + t, row + part, 2,
+                             TILE_ROWS);
+    }
 }
 
 void matrix_project(const float *w, size_t rows, size_t columns, const float *bias,
@@ -128,19 +153,20 @@ void matrix_transposed(const float *w, size_t rows, size_t columns, const float 
     }
 }
 
-/* GROUP sums at once: GROUP / TILE columns by TILE steps. */
+/* GROUP sums at once: GROUP / PAIR columns by PAIR steps. */
 INLINE void transposed_pair(const float *w, size_t rows, size_t columns, const float *d, size_t c,
                             vector *sum) {
-    enum { HALF = GROUP / TILE };
+    enum { HALF = GROUP / PAIR };
     for (int k = 0; k < GROUP; k++)
         sum[k] = vector_broadcast(0.0f);
     for (size_t row = 0; row < rows;) {
         size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
         const float *panel = w + row * columns + c * width;
         for (size_t part = 0; part < width; part += LANES) {
-            vector a = vector_load(d + row + part), b = vector_load(d + rows + row + part);
+            vector a = vector_hold(vector_load(d + row + part));
+            vector b = vector_hold(vector_load(d + rows + row + part));
             for (int k = 0; k < HALF; k++) {
-                vector column = vector_load(panel + (size_t)k * width + part);
+                vector column = vector_hold(vector_load(panel + (size_t)k * width + part));
                 sum[k] += column * a;
                 sum[HALF + k] += column * b;
             }
@@ -151,10 +177,10 @@ INLINE void transposed_pair(const float *w, size_t rows, size_t columns, const f
 
 void matrix_transposed_many(const float *w, size_t rows, size_t columns, const float *d, float *out,
                             size_t stride, size_t count) {
-    enum { HALF = GROUP / TILE };
-    size_t whole = columns / HALF * HALF, pairs = count / TILE * TILE;
+    enum { HALF = GROUP / PAIR };
+    size_t whole = columns / HALF * HALF, pairs = count / PAIR * PAIR;
     for (size_t c = 0; c < whole; c += HALF)
-        for (size_t t = 0; t < pairs; t += TILE) {
+        for (size_t t = 0; t < pairs; t += PAIR) {
             vector sum[GROUP];
             float sums[GROUP];
             transposed_pair(w, rows, columns, d + t * rows, c, sum);
@@ -181,12 +207,21 @@ INLINE void gradient_tile(float *restrict gradient, size_t width, const float *r
     for (int k = 0; k < columns; k++)
         for (int v = 0; v < vectors; v++)
             sum[k][v] = vector_broadcast(0.0f);
-    for (size_t t = 0; t < count; t++)
-        for (int k = 0; k < columns; k++) {
-            vector a = vector_broadcast(xt[(size_t)k * count + t]);
-            for (int v = 0; v < vectors; v++)
-                sum[k][v] += vector_load(d + t * width + v * LANES) * a;
+    const float *x1 = xt + (columns > 1 ? count : 0), *x2 = xt + (columns > 2 ? 2 * count : 0);
+    for (size_t t = 0; t < count; t++) {
+        vector a0 = vector_broadcast(xt[t]), a1 = vector_broadcast(x1[t]),
+               a2 = vector_broadcast(x2[t]);
+        for (int v = 0; v < vectors; v++) {
+            vector row = vector_load(d + t * width + v * LANES);
+            if (columns > 1)
+                row = vector_hold(row);
+            sum[0][v] += row * a0;
+            if (columns > 1)
+                sum[1][v] += row * a1;
+            if (columns > 2)
+                sum[2][v] += row * a2;
         }
+    }
     for (int k = 0; k < columns; k++)
         for (int v = 0; v < vectors; v++) {
             vector_store(gradient + (size_t)k * width + v * LANES, sum[k][v]);
@@ -202,13 +237,16 @@ INLINE double gradient_panel(float *gradient, size_t columns, const float *d, co
         vector squares[TILE_ROWS];
         for (int v = 0; v < vectors; v++)
             squares[v] = vector_broadcast(0.0f);
-        size_t c = 0;
-        for (; c + TILE <= columns; c += TILE)
-            gradient_tile(gradient + c * width + part, width, d + part, xt + c * count, count, TILE,
-                          vectors, squares);
-        for (; c < columns; c++)
-            gradient_tile(gradient + c * width + part, width, d + part, xt + c * count, count, 1,
-                          vectors, squares);
+        for (size_t c = 0, tile; c < columns; c += tile) {
+            float *g = gradient + c * width + part;
+            tile = next_tile(columns - c);
+            if (tile == TILE)
+                gradient_tile(g, width, d + part, xt + c * count, count, TILE, vectors, squares);
+            else if (tile == 2)
+                gradient_tile(g, width, d + part, xt + c * count, count, 2, vectors, squares);
+            else
+                gradient_tile(g, width, d + part, xt + c * count, count, 1, vectors, squares);
+        }
         for (int v = 0; v < vectors; v++)
             total += (double)vector_sum(squares[v]);
     }

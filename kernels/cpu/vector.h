@@ -41,6 +41,17 @@ INLINE vector vector_broadcast(float x) {
 #endif
 }
 
+/* Keep a loaded vector in a register: the compiler would rather load it again with each product
+   that uses it, and loads are what then bounds the loop. */
+INLINE vector vector_hold(vector v) {
+#if defined(__x86_64__)
+    __asm__("" : "+v"(v));
+#elif defined(__aarch64__)
+    __asm__("" : "+w"(v));
+#endif
+    return v;
+}
+
 /* Sum of the lanes, by halves. */
 INLINE float vector_sum(vector v) {
     float lanes[LANES] __attribute__((aligned(64)));
