@@ -114,9 +114,9 @@ int config_set(struct config *config, const char *key, const char *value, struct
     list_in_flight(may, sizeof may);
     if (kind == PATH_UNKNOWN) {
         bool near = config_path_suggest(key, meant);
-        return error_set(error, EX_CONFIG, "set: unknown key \"%.*s\"%s%s%s; allowed is %s",
-                         SHOWN_MAX, key, near ? "; did you mean \"" : "", near ? meant : "",
-                         near ? "\"?" : "", may);
+        error_set(error, EX_CONFIG, "set: unknown key \"%.*s\"%s%s%s; allowed is %s", SHOWN_MAX,
+                  key, near ? " (did you mean \"" : "", near ? meant : "", near ? "\"?)" : "", may);
+        return config_clean(error);
     }
     if (!row || !(row->flags & KEY_IN_FLIGHT))
         return error_set(error, EX_CONFIG,

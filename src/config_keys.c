@@ -301,18 +301,29 @@ static bool nearer(const char *word, size_t word_length, const char *text, size_
     return true;
 }
 
+/* The key elsewhere that ends in the same word, of several the one with the most in common. */
+static bool same_word(const char *path, const char *last, char suggestion[CONFIG_KEY_SIZE]) {
+    size_t most = 0;
+    for (size_t k = 0; k < config_key_count; k++) {
+        const char *key = config_keys[k].path, *word = strrchr(key, '.');
+        size_t common = 1;
+        while (key[common - 1] == path[common - 1] && key[common - 1])
+            common++;
+        if (word && !strcmp(word + 1, last) && common > most) {
+            config_key_path(&config_keys[k], 0, suggestion);
+            most = common;
+        }
+    }
+    return most > 0;
+}
+
 bool config_path_suggest(const char *path, char suggestion[CONFIG_KEY_SIZE]) {
     const char *dot = strrchr(path, '.');
     const char *last = dot ? dot + 1 : path, *name;
     char parent[CONFIG_KEY_SIZE];
+    if (same_word(path, last, suggestion))
+        return true;
     snprintf(parent, sizeof parent, "%.*s", dot ? (int)(dot - path) : 0, path);
-    for (size_t k = 0; k < config_key_count; k++) {
-        const char *word = strrchr(config_keys[k].path, '.');
-        if (word && !strcmp(word + 1, last)) {
-            config_key_path(&config_keys[k], 0, suggestion);
-            return true;
-        }
-    }
     size_t best = SIZE_MAX, length;
     size_t used = snprintf(suggestion, CONFIG_KEY_SIZE, "%s%s", parent, *parent ? "." : "");
     for (size_t row = 0; (name = next_child(parent, &row, &length));)

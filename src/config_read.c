@@ -19,6 +19,13 @@ struct walk {
     const char *override; /* NULL: the file */
 };
 
+int config_clean(struct error *error) {
+    for (char *c = error ? error->text : ""; *c; c++)
+        if ((unsigned char)*c < ' ' || *c == 0x7F)
+            *c = '?';
+    return -1;
+}
+
 static int fail_va(const struct reading *reading, const struct place *place, const char *path,
                    const char *format, va_list arguments) {
     char sentence[ERROR_TEXT_SIZE];
@@ -32,10 +39,7 @@ static int fail_va(const struct reading *reading, const struct place *place, con
                   place->column, path, colon, sentence);
     else
         error_set(reading->error, EX_CONFIG, "%s: %s%s%s", reading->path, path, colon, sentence);
-    for (char *c = reading->error ? reading->error->text : ""; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7F)
-            *c = '?'; /* what was found may hold line ends and terminal controls */
-    return -1;
+    return config_clean(reading->error);
 }
 
 const struct place *config_place(const struct reading *reading, const char *path) {
@@ -124,9 +128,9 @@ static int fail_value(const struct walk *walk, const yaml_node_t *node,
     config_value_expected(key, expected, sizeof expected);
     bool near = key->words && node->type == YAML_SCALAR_NODE &&
                 config_word_suggest(key->words, scalar(node), meant, sizeof meant);
-    return fail_at(walk, node->start_mark, path, "found %s; allowed is %s (%s)%s%s%s",
-                   shown(node, found), expected, key->what, near ? "; did you mean \"" : "",
-                   near ? meant : "", near ? "\"?" : "");
+    return fail_at(walk, node->start_mark, path, "found %s%s%s%s; allowed is %s (%s)",
+                   shown(node, found), near ? " (did you mean \"" : "", near ? meant : "",
+                   near ? "\"?)" : "", expected, key->what);
 }
 
 static int take_value(struct walk *walk, const yaml_node_t *node, const char *path) {
@@ -164,7 +168,7 @@ static int fail_unknown(const struct walk *walk, yaml_mark_t mark, const char *p
     bool near = config_path_suggest(path, meant);
     config_path_children(parent, children, sizeof children);
     return fail_at(walk, mark, path, "unknown key%s%s%s; allowed %s%s: %s",
-                   near ? "; did you mean \"" : "", near ? meant : "", near ? "\"?" : "",
+                   near ? " (did you mean \"" : "", near ? meant : "", near ? "\"?)" : "",
                    *parent ? "in " : "here", parent, children);
 }
 
@@ -203,8 +207,11 @@ static int take_mapping(struct walk *walk, const yaml_node_t *node, const char *
         if (key->type != YAML_SCALAR_NODE || strlen(scalar(key)) != key->data.scalar.length)
             return fail_at(walk, key->start_mark, path, "found %s where a key is allowed",
                            shown(key, found));
-        /* A dot inside a key would look like a path. */
-        bool fits = join(child, path, scalar(key)) && !strchr(scalar(key), '.');
+        bool fits = join(child, path, scalar(key));
+        if (strchr(scalar(key), '.'))
+            return fail_at(walk, key->start_mark, child,
+                           "found a key with a dot; allowed are nested mappings, as in "
+                           "\"learning: {window: 16}\"");
         if (!fits || config_path_kind(child, NULL, NULL) == PATH_UNKNOWN)
             return fail_unknown(walk, key->start_mark, path, child);
         const yaml_node_t *first = earlier(walk, node, pair, scalar(key));
@@ -242,7 +249,19 @@ static int take_list(struct walk *walk, const yaml_node_t *node, const char *pat
     return 0;
 }
 
+/* A tag of one's own ("!secret") asks for a reading that nothing here does. */
+static bool has_known_tag(const yaml_node_t *node) {
+    static const char prefix[] = "tag:yaml.org,2002:";
+    const char *tag = (const char *)node->tag;
+    return !tag ||
+           (!strncmp(tag, prefix, sizeof prefix - 1) &&
+            config_words_contain("str|int|float|bool|null|map|seq", tag + sizeof prefix - 1, NULL));
+}
+
 static int take(struct walk *walk, const yaml_node_t *node, const char *path) {
+    if (!has_known_tag(node))
+        return fail_at(walk, node->start_mark, path, "found the tag \"%.*s\"; allowed is none",
+                       SHOWN_MAX, (const char *)node->tag);
     switch (config_path_kind(path, NULL, NULL)) {
     case PATH_MAPPING:
         return take_mapping(walk, node, path);
@@ -289,10 +308,13 @@ static int fail_syntax(const struct walk *walk, const yaml_parser_t *parser, con
         return fail_at(walk, mark_of_offset(text, size, parser->problem_offset), "",
                        "not YAML: %s; allowed is text in UTF-8", problem);
     yaml_mark_t mark = parser->problem_mark;
-    const char *context = parser->context ? parser->context : "";
-    bool tab = has_tab(text, size, mark.line);
-    return fail_at(walk, mark, "", "not YAML: %s%s%s%s", problem, *context ? " " : "", context,
-                   tab ? "; allowed for indentation are spaces, no tabs" : "");
+    char context[CONFIG_TEXT_SIZE] = "";
+    if (parser->context)
+        snprintf(context, sizeof context, " %s that begins in line %zu", parser->context,
+                 parser->context_mark.line + 1);
+    return fail_at(walk, mark, "", "not YAML: %s%s%s", problem, context,
+                   has_tab(text, size, mark.line) ? "; allowed for indentation are spaces, no tabs"
+                                                  : "");
 }
 
 /* Parse the one document of a text into walk->document; on success the caller deletes it. */
@@ -374,8 +396,9 @@ static int check_override(struct walk *walk, const char *path) {
         if (!config_key_below(&config_keys[k], path, &layer, &any_layer))
             any_layer = true;
     if (!any_layer && layer >= layers)
-        return fail_at(walk, none, path, "found layer %zu; allowed are 0 to %zu: there are %zu",
-                       layer, layers ? layers - 1 : 0, layers);
+        return fail_at(walk, none, path,
+                       "found layer %zu; allowed is a number below the count of layers, %zu", layer,
+                       layers);
     return 0;
 }
 

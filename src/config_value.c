@@ -192,24 +192,24 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
     case VALUE_REAL:
     case VALUE_FLOAT:
         snprintf(text, size,
-                 key->flags & KEY_BELOW ? "a number from %.9g to below %.9g"
-                                        : "a number from %.9g to %.9g",
+                 key->flags & KEY_BELOW ? "a number from %.10g to below %.10g"
+                                        : "a number from %.10g to %.10g",
                  key->minimum, key->maximum);
         break;
     case VALUE_NAME:
         snprintf(text, size, "1 to %d letters, digits, '-', '_' and '.'", CONFIG_NAME_SIZE - 1);
         break;
     case VALUE_DEVICE:
-        snprintf(text, size, "auto, cpu, cuda or cuda:N");
+        snprintf(text, size, "auto, cpu, cuda or cuda:N with N from 0 to %d", CUDA_DEVICES_MAX - 1);
         break;
     case VALUE_PATH:
         snprintf(text, size, "a path of 1 to %d bytes", CONFIG_PATH_SIZE - 1);
         break;
     case VALUE_BIND:
-        snprintf(text, size, "tcp://HOST:PORT or ipc://PATH (at most %d bytes)", IPC_PATH_MAX);
+        snprintf(text, size, "tcp://HOST:PORT or ipc://PATH of at most %d bytes", IPC_PATH_MAX);
         break;
     case VALUE_CONNECT:
-        snprintf(text, size, "tcp://HOST:PORT or ipc://PATH (at most %d bytes), no '*'",
+        snprintf(text, size, "tcp://HOST:PORT or ipc://PATH of at most %d bytes, without '*'",
                  IPC_PATH_MAX);
         break;
     }
