@@ -208,13 +208,14 @@ static int take_examples(struct daemon *daemon, struct error *error) {
     bool one_by_one = daemon->current.predictions && learner_scaler(daemon->learner) &&
                       publish_wanted(daemon->publish, TOPIC_PREDICTION);
     size_t taken = 0;
-    for (int got = 1; taken < daemon->budget; taken++) {
+    for (int got; taken < daemon->budget; taken++) {
         struct example example;
         got = ingest_take(daemon->ingest, now, &example, error);
         if (got < 0)
             return -1;
         if (got == 0)
             break;
+        daemon->taken++;
         daemon->now_is_stale = true;
         if (learner_take(daemon->learner, &example, error) ||
             (one_by_one && learner_flush(daemon->learner, error)))

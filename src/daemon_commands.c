@@ -29,7 +29,8 @@ static int status(void *context, const json_t *request, struct control_answer *a
     json_object_set_new(answer->fields, "time",
                         json_real((double)now.tv_sec + 1e-9 * (double)now.tv_nsec));
     daemon_report_status(daemon, answer->fields);
-    report_loss(answer->fields, &report, &daemon->model, daemon->learner, daemon->ingest);
+    report_loss(answer->fields, &report, &daemon->model, daemon->learner, daemon_queued(daemon),
+                daemon->ingest);
     return 0;
 }
 

@@ -96,8 +96,13 @@ void daemon_begin_metrics(struct daemon *daemon) {
     struct learner_counters counters = learner_counters(daemon->learner);
     metrics_begin(&daemon->metrics, daemon->model.architecture.output.loss, &counters,
                   learner_streams(daemon->learner), daemon_clock());
+    daemon->taken = counters.examples;
     daemon->skipped_logged = counters.skipped;
     daemon_plan_loss(daemon);
+}
+
+size_t daemon_queued(const struct daemon *daemon) {
+    return (size_t)(daemon->taken - daemon->metrics.examples);
 }
 
 void daemon_plan_loss(struct daemon *daemon) {
@@ -110,7 +115,8 @@ static void publish_loss(struct daemon *daemon, const struct learned *learned) {
     struct metrics_report report;
     metrics_close_interval(&daemon->metrics, daemon->now, message ? &report : NULL);
     if (message) {
-        report_loss(message, &report, &daemon->model, daemon->learner, daemon->ingest);
+        report_loss(message, &report, &daemon->model, daemon->learner, daemon_queued(daemon),
+                    daemon->ingest);
         publish_send(daemon->publish, TOPIC_LOSS, message);
     }
 }

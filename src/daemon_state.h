@@ -45,6 +45,7 @@ struct daemon {
     struct error failure;  /* of a command that broke the daemon; status 0 = none */
 
     struct metrics metrics;
+    uint64_t taken;    /* examples taken since the start of learning */
     uint64_t now;      /* when the newest plan had been played, if not stale */
     bool now_is_stale; /* the next observed example reads the clock */
     uint64_t loss_due; /* number of the example after which `loss` is due */
@@ -84,6 +85,9 @@ void daemon_event(struct daemon *daemon, const char *kind, json_t *details, cons
 
 void daemon_publish_status(struct daemon *daemon);
 const char *daemon_state_name(const struct daemon *daemon);
+
+/* Examples taken and not told about yet. */
+size_t daemon_queued(const struct daemon *daemon);
 
 /* Take new subscriptions, and give what they are owed. */
 void daemon_subscriptions(struct daemon *daemon);

@@ -71,7 +71,7 @@ static json_t *rejections(const struct ingest *ingest) {
 }
 
 void report_loss(json_t *object, const struct metrics_report *metrics, const struct model *model,
-                 const struct learner *learner, const struct ingest *ingest) {
+                 const struct learner *learner, size_t queued, const struct ingest *ingest) {
     put(object, "loss", report_number(metrics->loss));
     put(object, "mean", report_number(metrics->mean));
     put(object, "smoothed", report_number(metrics->smoothed));
@@ -88,7 +88,7 @@ void report_loss(json_t *object, const struct metrics_report *metrics, const str
     put(latency, "p99", report_number(metrics->latency_p99));
     put(latency, "max", report_number(metrics->latency_max));
     put(object, "latency_us", latency);
-    put(object, "queued", count(learner_queued(learner)));
+    put(object, "queued", count(queued));
     put(object, "rejected", count(ingest_rejected(ingest, REJECT_NOT)));
     put(object, "rejected_by", rejections(ingest));
     put(object, "skipped", count(metrics->skipped));

@@ -22,9 +22,9 @@ struct scaler;
 json_t *report_number(double value);
 json_t *report_text(const char *text, size_t size);
 
-/* Topic `loss`. */
+/* Topic `loss`; `queued` examples have been taken and wait to be learned. */
 void report_loss(json_t *object, const struct metrics_report *metrics, const struct model *model,
-                 const struct learner *learner, const struct ingest *ingest);
+                 const struct learner *learner, size_t queued, const struct ingest *ingest);
 
 /* Topic `state`: `layers`, one object each; statistics are (layers,). What a cell or norm does not
    have is not there. */

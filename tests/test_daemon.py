@@ -1,0 +1,565 @@
+#!/usr/bin/python3
+"""The whole daemon, from outside: real sockets, signals and files."""
+
+import json
+import math
+import os
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+try:
+    import yaml
+    import zmq
+except ImportError as missing:
+    print(f"skipped: {missing} (on Debian: apt-get install python3-yaml python3-zmq)")
+    sys.exit(77)
+
+PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runneld").resolve()
+DEADLINE = 60  # seconds; nothing here takes more than a few, also under the sanitizers
+
+CONFIG = {
+    "name": "test",
+    "seed": 3,
+    "device": "cpu",
+    "model": {
+        "input": {"kind": "real", "size": 2, "scale": "standard", "missing": "hold"},
+        "layers": [{"cell": "gru", "size": 6, "norm": "layer"},
+                   {"cell": "lstm", "size": 5, "norm": "layer"}],
+        "output": {"loss": "gaussian", "size": 2, "target": "next"},
+    },
+    "learning": {"window": 8, "stride": 3, "optimizer": {"kind": "adam", "rate": 0.01}, "clip": 1.0},
+}
+
+
+def numbers(n):
+    """The n-th example's x."""
+    return [math.sin(0.3 * n) + 0.1 * (n % 3), 5 + 2 * math.cos(0.7 * n)]
+
+
+def example(n, stream=b"a"):
+    return [stream, struct.pack("<2f", *numbers(n))]
+
+
+def wait(what, condition):
+    end = time.monotonic() + DEADLINE
+    while True:
+        value = condition()
+        if value:
+            return value
+        assert time.monotonic() < end, f"waited {DEADLINE} s for {what}"
+        time.sleep(0.01)
+
+
+class Daemon:
+    def __init__(self, directory, statistics=None, **sections):
+        self.directory = pathlib.Path(directory)
+        self.context = zmq.Context()
+        self.ends = {s: f"ipc://{directory}/{s}" for s in ("examples", "statistics", "control")}
+        self.config = dict(CONFIG, **sections)
+        self.config["state"] = {"directory": f"{directory}/state",
+                                "checkpoint": {"examples": 0, "seconds": 0},
+                                **sections.get("state", {})}
+        self.config["examples"] = {"bind": self.ends["examples"]}
+        self.config["statistics"] = {"bind": self.ends["statistics"], "every": 1,
+                                     **(statistics or {})}
+        self.config["control"] = {"bind": self.ends["control"]}
+        self.path = self.directory / "config.yaml"
+        self.path.write_text(yaml.safe_dump(self.config))
+        self.start()
+
+    def start(self):
+        self.log = open(self.directory / "log", "w+")
+        self.process = subprocess.Popen([PROGRAM, "--config", self.path], stderr=self.log)
+        self.push = self.socket(zmq.PUSH, "examples")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if kind:
+            print(self.text())
+        self.log.close()
+        self.context.destroy(0)
+
+    def text(self):
+        self.log.seek(0)
+        return self.log.read()
+
+    def socket(self, kind, end):
+        socket = self.context.socket(kind)
+        socket.linger = 0
+        socket.connect(self.ends[end])
+        return socket
+
+    def frames(self, *request):
+        socket = self.socket(zmq.REQ, "control")
+        socket.send_multipart(request)
+        end = time.monotonic() + DEADLINE
+        while not socket.poll(200):
+            assert self.process.poll() is None, f"exit {self.process.poll()}: {self.text()}"
+            assert time.monotonic() < end, f"no reply to {request}"
+        frames = socket.recv_multipart()
+        socket.close()
+        return [json.loads(frames[0])] + frames[1:]
+
+    def ask(self, command, **members):
+        reply = self.frames(json.dumps({"command": command, **members}).encode())[0]
+        assert reply["ok"], reply
+        return reply
+
+    def refused(self, command, **members):
+        reply = self.frames(json.dumps({"command": command, **members}).encode())[0]
+        assert reply["ok"] is False
+        return reply["error"]
+
+    def subscribe(self, *topics):
+        """A subscriber whose subscription has reached the daemon."""
+        socket = self.socket(zmq.SUB, "statistics")
+        socket.rcvhwm = 0
+        for topic in topics:
+            socket.subscribe(topic)
+        socket.subscribe("status")
+        self.receive(socket, "status")
+        if "status" not in topics:
+            socket.unsubscribe("status")
+        return socket
+
+    def receive(self, socket, topic, condition=lambda body: True):
+        """The next message of the topic that meets the condition."""
+        end = time.monotonic() + DEADLINE
+        while time.monotonic() < end:
+            if socket.poll(200):
+                name, body = socket.recv_multipart()
+                body = json.loads(body, parse_constant=lambda word: 1 / 0)
+                if name.decode() == topic and condition(body):
+                    return body
+            assert self.process.poll() is None, f"exit {self.process.poll()}: {self.text()}"
+        raise AssertionError(f"no {topic} in {DEADLINE} s")
+
+    def feed(self, first, last):
+        for n in range(first, last + 1):
+            self.push.send_multipart(example(n, b"b" if n % 5 == 0 else b"a"))
+
+    def learned(self, count):
+        return wait(f"{count} examples", lambda: self.ask("status")["examples"] >= count)
+
+    def export(self):
+        return self.frames(b'{"command": "export"}')[1]
+
+    def end(self, number=signal.SIGTERM):
+        self.process.send_signal(number)
+        return self.process.wait(DEADLINE)
+
+    def restart(self):
+        self.log.close()
+        self.push.close()
+        self.start()
+
+
+def tensors(blob):
+    size = struct.unpack("<Q", blob[:8])[0]
+    header = json.loads(blob[8:8 + size])
+    data = blob[8 + size:]
+    header.pop("__metadata__", None)
+    return {k: data[slice(*v["data_offsets"])] for k, v in header.items()}
+
+
+def run(*arguments):
+    result = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=DEADLINE)
+    return result.returncode, result.stdout, result.stderr
+
+
+def test_each_example_brings_one_loss_message(directory):
+    with Daemon(directory) as daemon:
+        losses = daemon.subscribe("loss")
+        daemon.feed(1, 100)
+        runs = set()
+        for n in range(1, 101):
+            body = daemon.receive(losses, "loss")
+            assert (body["examples"], body["sequence"]) == (n, n), body
+            assert (body["loss"] is None) == (n == 1), "the first step has no target yet"
+            runs.add(body["run"])
+        assert len(runs) == 1
+        assert body["steps"] == 100 and body["streams"] == 2 and body["updates"] > 20
+        assert body["mean"] == body["loss"] == body["minimum"] == body["maximum"]
+        assert body["rate"] == 0.01 and body["gradient_norm"] > 0 and body["update_ratio"] > 0
+        assert body["metric"]["rmse"] > 0 and body["examples_per_second"] > 0
+        assert body["latency_us"]["p50"] <= body["latency_us"]["max"]
+        assert body["rejected"] == body["skipped"] == body["queued"] == 0, body
+        assert abs(body["time"] - time.time()) < 600
+
+
+def test_a_message_every_so_many_examples_covers_them(directory):
+    with Daemon(directory) as daemon:
+        losses = daemon.subscribe("loss")
+        daemon.feed(1, 60)
+        each = [daemon.receive(losses, "loss")["mean"] for _ in range(60)]
+    with tempfile.TemporaryDirectory() as other:
+        with Daemon(other, statistics={"every": 30}) as daemon:
+            losses = daemon.subscribe("loss")
+            daemon.feed(1, 60)
+            for n in (30, 60):
+                body = daemon.receive(losses, "loss")
+                part = [v for v in each[n - 30:n] if v is not None]
+                assert body["examples"] == n and body["loss"] == each[n - 1]
+                assert body["minimum"] == min(part) and body["maximum"] == max(part)
+                mean = sum(part) / len(part)
+                assert abs(body["mean"] - mean) < 1e-9, (body["mean"], mean, part)
+
+
+def test_a_late_subscriber_gets_the_status_at_once(directory):
+    with Daemon(directory) as daemon:
+        daemon.feed(1, 10)
+        daemon.learned(10)
+        for _ in range(2):
+            status = daemon.receive(daemon.subscribe("status", "none"), "status")
+        socket = daemon.socket(zmq.SUB, "statistics")
+        socket.subscribe("")
+        status = daemon.receive(socket, "status")
+        assert status["state"] == "learning" and status["name"] == "test"
+        assert status["examples"] == 10 and status["parameters"] > 100
+        assert status["version"] and status["digest"] and status["uptime"] >= 0
+        assert status["device"].startswith("cpu")
+
+
+def test_state_and_predictions_are_published_when_subscribed_to(directory):
+    with Daemon(directory, statistics={"every": 10, "predictions": True}) as daemon:
+        socket = daemon.subscribe("state", "prediction")
+        daemon.feed(1, 20)
+        for n in range(1, 21):
+            body = daemon.receive(socket, "prediction")
+            assert body["example"] == n and body["stream"] == ("b" if n % 5 == 0 else "a")
+            mean, sd = body["prediction"]["mean"], body["prediction"]["sd"]
+            assert len(mean) == len(sd) == 2 and min(sd) >= 0
+            if n % 10 == 0:
+                layers = daemon.receive(socket, "state")["layers"]
+        # The second number is 5 +- 2: in units of the network's own, its mean would lie near 0.
+        assert 2 < mean[1] < 8, mean
+        gru, lstm = layers
+        assert (gru["kind"], gru["size"], lstm["kind"], lstm["size"]) == ("gru", 6, "lstm", 5)
+        assert "cell" in lstm and "cell" not in gru
+        for layer in layers:
+            assert sum(layer["histogram"]) == layer["size"] and len(layer["histogram"]) == 20
+            assert layer["hidden"]["norm"] > 0 and layer["summed_inputs"]["std"] > 0
+            assert layer["hidden"]["minimum"] <= layer["hidden"]["mean"] <= layer["hidden"]["maximum"]
+            assert abs(layer["gain"]["mean"] - 1) < 0.2
+
+
+def test_control_tells_the_status(directory):
+    with Daemon(directory) as daemon:
+        daemon.feed(1, 40)
+        daemon.learned(40)
+        status = daemon.ask("status")
+        for field in ("name", "device", "parameters", "digest", "version", "uptime", "state", "loss",
+                      "mean", "smoothed", "minimum", "maximum", "updates", "rate", "gradient_norm",
+                      "update_ratio", "metric", "examples_per_second", "latency_us", "queued",
+                      "rejected", "skipped", "streams", "examples", "steps", "time", "run"):
+            assert status.get(field) is not None, field
+        assert status["examples"] == 40 and status["state"] == "learning"
+
+
+def test_keys_are_set_in_flight(directory):
+    with Daemon(directory) as daemon:
+        socket = daemon.subscribe("event", "status", "loss")
+        daemon.ask("set", key="learning.optimizer.rate", value=0.0003)
+        body = daemon.receive(socket, "event", lambda b: b["kind"] == "set")
+        assert (body["key"], body["value"]) == ("learning.optimizer.rate", 0.0003)
+        daemon.ask("set", key="learning.clip", value=0)
+        daemon.ask("set", key="statistics.every", value=7)
+        status = daemon.receive(socket, "status", lambda b: b["every"] == 7)
+        assert status["clip"] == 0
+        daemon.feed(1, 20)
+        assert [daemon.receive(socket, "loss")["examples"] for _ in range(2)] == [7, 14]
+        assert daemon.ask("status")["rate"] == 0.0003
+        before = daemon.export()
+        for key, value in (("learning.optimizer.rate", -1), ("learning.optimizer.rate", "fast"),
+                           ("statistics.every", 0), ("learning.window", 4), ("nonsense", 1),
+                           ("learning.clip", None), ("learning.clip", [1])):
+            error = daemon.refused("set", key=key, value=value)
+            assert key in error or "key" in error, error
+        assert daemon.ask("status")["rate"] == 0.0003 and daemon.export() == before
+
+
+def test_pause_takes_no_examples_and_resume_goes_on(directory):
+    with Daemon(directory) as daemon:
+        socket = daemon.subscribe("event", "status")
+        daemon.feed(1, 10)
+        daemon.learned(10)
+        assert daemon.ask("pause")["state"] == "paused"
+        daemon.receive(socket, "event", lambda b: b["kind"] == "paused")
+        daemon.receive(socket, "status", lambda b: b["state"] == "paused")
+        daemon.feed(11, 30)
+        for _ in range(50):
+            status = daemon.ask("status")
+            assert status["examples"] == 10 and status["state"] == "paused"
+        assert daemon.ask("resume")["state"] == "learning"
+        daemon.receive(socket, "status", lambda b: b["state"] == "learning")
+        daemon.learned(30)
+        assert daemon.ask("status")["examples"] == 30
+
+
+def test_an_export_holds_every_parameter(directory):
+    with Daemon(directory) as daemon:
+        fresh = tensors(daemon.export())
+        daemon.feed(1, 30)
+        daemon.learned(30)
+        reply, blob = daemon.frames(b'{"command": "export"}')
+        learned = tensors(blob)
+        assert reply["ok"] and reply["examples"] == 30 and reply["bytes"] == len(blob)
+        assert sum(len(t) for t in learned.values()) == 4 * daemon.ask("status")["parameters"]
+        assert {"layers.0.weight_hh", "layers.1.norm_c.gain", "output.bias"} <= set(learned)
+        assert all(learned[k] != fresh[k] for k in learned), "every tensor is learned"
+
+
+def test_reset_forgets_what_was_learned(directory):
+    with Daemon(directory) as daemon:
+        fresh = daemon.export()
+        socket = daemon.subscribe("event", "loss")
+        daemon.feed(1, 30)
+        daemon.learned(30)
+        assert daemon.export() != fresh
+        assert daemon.ask("reset")["examples"] == 0
+        daemon.receive(socket, "event", lambda b: b["kind"] == "reset")
+        status = daemon.ask("status")
+        assert status["examples"] == status["updates"] == status["streams"] == 0
+        assert status["loss"] is None and daemon.export() == fresh
+        daemon.feed(1, 1)
+        assert daemon.receive(socket, "loss")["examples"] == 1
+
+
+def test_a_resumed_daemon_learns_the_same_bits(directory):
+    with tempfile.TemporaryDirectory() as other:
+        with Daemon(other) as daemon:
+            daemon.feed(1, 200)
+            daemon.learned(200)
+            expected = daemon.export()
+    with Daemon(directory) as daemon:
+        daemon.feed(1, 101)
+        daemon.learned(101)
+        reply = daemon.ask("checkpoint")
+        assert reply["examples"] == 101
+        assert pathlib.Path(reply["path"]).stat().st_size == reply["bytes"]
+        daemon.feed(102, 150)  # these are lost with the process
+        daemon.learned(150)
+        daemon.process.kill()
+        daemon.process.wait()
+        daemon.restart()
+        status = daemon.ask("status")
+        assert status["examples"] == status["steps"] == 101 and status["streams"] == 2
+        assert status["resumed"] == reply["path"] and status["updates"] > 0
+        daemon.feed(102, 160)
+        daemon.learned(160)
+        assert daemon.end(signal.SIGTERM) == 0
+        daemon.restart()
+        daemon.feed(161, 200)
+        daemon.learned(200)
+        assert daemon.ask("status")["examples"] == 200
+        assert daemon.export() == expected
+
+
+def test_a_rate_set_in_flight_survives_a_restart(directory):
+    with Daemon(directory) as daemon:
+        daemon.ask("set", key="learning.optimizer.rate", value=0.002)
+        assert daemon.end() == 0
+        daemon.restart()
+        assert daemon.ask("status")["rate"] == 0.002
+
+
+def test_checkpoints_are_written_by_count(directory):
+    with Daemon(directory, state={"checkpoint": {"examples": 50, "seconds": 0}}) as daemon:
+        events = daemon.subscribe("event")
+        daemon.feed(1, 60)
+        body = daemon.receive(events, "event", lambda b: b["kind"] == "checkpoint")
+        # Counted between batches, so that a few more may be in it.
+        assert 50 <= body["examples"] <= 60, body
+        assert pathlib.Path(body["path"]).exists()
+
+
+def test_checkpoints_are_written_by_time(directory):
+    with Daemon(directory, state={"checkpoint": {"examples": 0, "seconds": 0.2}}) as daemon:
+        events = daemon.subscribe("event")
+        daemon.feed(1, 5)
+        daemon.receive(events, "event", lambda b: b["kind"] == "checkpoint")
+        daemon.feed(6, 10)
+        daemon.receive(events, "event", lambda b: b["kind"] == "checkpoint" and b["examples"] > 5)
+
+
+def test_signals_end_the_daemon_with_a_checkpoint(directory):
+    with Daemon(directory) as daemon:
+        count = 0
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            events = daemon.subscribe("event")
+            daemon.feed(count + 1, count + 500)
+            daemon.learned(count + 1)
+            assert daemon.end(number) == 0, daemon.text()
+            text = daemon.text()
+            assert "the checkpoint has them all" in text, text
+            stopped = int(text.split("stopped after ")[1].split()[0])
+            assert count < stopped <= count + 500
+            daemon.restart()
+            count = daemon.ask("status")["examples"]
+            assert count == stopped
+            assert [b for b in iter(lambda: pending(events), None) if b["kind"] == "stopping"]
+
+
+def pending(socket):
+    """An event that has arrived, or None."""
+    return json.loads(socket.recv_multipart()[1]) if socket.poll(0) else None
+
+
+def test_what_was_received_is_learned_before_stopping(directory):
+    with Daemon(directory) as daemon:
+        daemon.ask("pause")
+        daemon.feed(1, 300)
+        daemon.ask("resume")
+        daemon.learned(1)
+        assert daemon.ask("shutdown")["state"] == "draining"
+        assert daemon.process.wait(DEADLINE) == 0
+        daemon.restart()
+        assert daemon.ask("status")["examples"] > 0
+
+
+def test_bad_examples_are_rejected_counted_and_announced(directory):
+    with Daemon(directory) as daemon:
+        events = daemon.subscribe("event")
+        bad = [[b"a", b"123"], [b"a", struct.pack("<2f", 1, math.inf)], [b"\xff", example(1)[1]],
+               [b"{"], [b"a", example(1)[1], b"", b"short"], [b"a"] * 6, [b"", b"", b"", b""]]
+        for message in bad:
+            daemon.push.send_multipart(message)
+        daemon.feed(1, 3)
+        daemon.push.send_json({"stream": "a", "x": numbers(4)})
+        daemon.push.send_json({"stream": "a", "x": [numbers(5), [None, 5]]})
+        daemon.learned(5)
+        status = daemon.ask("status")
+        assert status["examples"] == 5 and status["steps"] == 6
+        assert status["rejected"] == len(bad) == sum(status["rejected_by"].values()), status
+        body = daemon.receive(events, "event", lambda b: b["kind"] == "rejected")
+        assert body["text"]
+
+
+def test_nothing_that_is_said_to_control_silences_it(directory):
+    with Daemon(directory) as daemon:
+        for frames in ([b""], [b"{"], [b"[]"], [b"null"], [b'{"command": 1}'], [b'{"command": "x"}'],
+                       [b'{"command": "status"}', b"more"], [b"", b"", b""], [b"\xff\x00\xfe"],
+                       [b'{"command": "set"}'], [b"[" * 60000], [b'{"command": "' + b"y" * 60000 + b'"}'],
+                       ['{"command": "gr\u00fcn\\u0001"}'.encode()]):
+            reply = daemon.frames(*frames)
+            assert len(reply) == 1 and reply[0]["ok"] is False and reply[0]["error"], reply
+        lost = daemon.socket(zmq.REQ, "control")
+        lost.send(b"x" * 1000000)  # larger than anything that is taken
+        gone = daemon.socket(zmq.REQ, "control")
+        gone.send(b'{"command": "export"}')  # its client leaves before the reply
+        gone.close()
+        assert daemon.ask("status")["ok"]
+        lost.close()
+
+
+def test_a_subscriber_that_does_not_read_stops_nobody(directory):
+    with Daemon(directory) as daemon:
+        slow = daemon.socket(zmq.SUB, "statistics")
+        slow.rcvhwm = 1
+        slow.subscribe("")
+        good = daemon.subscribe("event")
+        daemon.feed(1, 5000)
+        daemon.learned(5000)
+        daemon.ask("checkpoint")
+        daemon.receive(good, "event", lambda b: b["kind"] == "checkpoint")
+
+
+def test_shutdown_replies_and_ends(directory):
+    with Daemon(directory) as daemon:
+        daemon.feed(1, 10)
+        daemon.learned(10)
+        assert daemon.ask("shutdown")["state"] == "draining"
+        assert daemon.process.wait(DEADLINE) == 0
+        daemon.restart()
+        assert daemon.ask("status")["examples"] == 10
+
+
+def test_a_state_directory_has_one_daemon(directory):
+    with Daemon(directory) as daemon:
+        daemon.ask("status")
+        code, _, text = run("--config", daemon.path, "--set", "control.bind=tcp://127.0.0.1:*",
+                            "--set", "examples.bind=tcp://127.0.0.1:*",
+                            "--set", "statistics.bind=tcp://127.0.0.1:*")
+        assert code == 69 and f"{directory}/state" in text, text
+        assert daemon.ask("status")["ok"]
+
+
+def test_a_socket_in_use_is_named(directory):
+    with Daemon(directory) as daemon:
+        daemon.ask("status")
+        free = ["--set", f"state.directory={directory}/other"]
+        for key in ("examples", "statistics", "control"):
+            others = [f"{k}.bind=tcp://127.0.0.1:*" for k in daemon.ends if k != key]
+            sets = [word for other in others for word in ("--set", other)]
+            code, _, text = run("--config", daemon.path, *free, *sets)
+            assert code == 69 and key in text and daemon.ends[key] in text, (code, text)
+        assert daemon.ask("status")["ok"]
+
+
+def test_a_lost_log_does_not_end_the_daemon(directory):
+    with Daemon(directory) as daemon:
+        daemon.ask("shutdown")
+        assert daemon.process.wait(DEADLINE) == 0
+        daemon.process = subprocess.Popen([PROGRAM, "--config", daemon.path], stderr=subprocess.PIPE)
+        daemon.process.stderr.close()
+        daemon.ask("status")
+        daemon.ask("pause")
+        assert daemon.end() == 0
+
+
+def test_exit_codes(directory):
+    path = pathlib.Path(directory, "config.yaml")
+    path.write_text(yaml.safe_dump(CONFIG))
+    assert run("--version")[0] == 0 and "runneld" in run("--version")[1]
+    assert run("--help")[0] == 0 and "--check-config" in run("--help")[1]
+    assert run("--config", path, "--check-config")[0] == 0
+    for usage in ([], ["--nonsense"], ["--config"], ["--config", path, "more"], ["--set", "a=b"]):
+        code, _, text = run(*usage)
+        assert code == 64 and "usage" in text, (usage, code, text)
+    code, _, text = run("--config", path, "--set", "learning.window=none")
+    assert code == 78 and "learning.window" in text, text
+    code, _, text = run("--config", path, "--set", "device=cuda")
+    assert code == 69 and "cuda" in text and "cpu" in text, text
+    path.write_text("name: x\nmodel: 7\n")
+    code, _, text = run("--config", path)
+    assert code == 78 and str(path) in text, text
+    code, _, text = run("--config", path.with_name("none.yaml"), "--check-config")
+    assert code == 78 and "none.yaml" in text, text
+    path.write_text(yaml.safe_dump(CONFIG))
+    blocked = pathlib.Path(directory, "file")
+    blocked.write_text("")
+    code, _, text = run("--config", path, "--set", f"state.directory={blocked}/state")
+    assert code == 74 and str(blocked) in text, (code, text)
+
+
+def main():
+    chosen = sys.argv[1:]
+    tests = [f for n, f in globals().items() if n.startswith("test_")]
+    failed = 0
+    for test in tests:
+        if chosen and test.__name__ not in chosen:
+            continue
+        try:
+            with tempfile.TemporaryDirectory(prefix="runnel-") as directory:
+                test(directory)
+            print(f"ok   {test.__name__}", flush=True)
+        except Exception:
+            failed += 1
+            traceback.print_exc(file=sys.stdout)
+            print(f"FAIL {test.__name__}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
