@@ -10,7 +10,7 @@
 
 enum { NAME_COLUMNS = 20, TEXT_SIZE = 1024 };
 
-enum form { TEXT, COUNT, NUMBER, SETTING, RATE, LATENCY, PERCENT, DURATION, CLOCK, REASONS };
+enum form { TEXT, COUNT, NUMBER, SETTING, RATE, LATENCY, PERCENT, DURATION, DATE, REASONS };
 
 /* A line of output; one without a form begins a group. */
 struct line {
@@ -35,7 +35,7 @@ static const struct line lines[] = {
     {"statistics at", "sockets", "statistics", TEXT, ""},
     {"control at", "sockets", "control", TEXT, ""},
     {"checkpoint of", "checkpoint", "examples", COUNT, " examples"},
-    {"written at", "checkpoint", "time", CLOCK, ""},
+    {"written at", "checkpoint", "time", DATE, ""},
     {"learning", NULL, NULL, TEXT, NULL},
     {"examples", NULL, "examples", COUNT, ""},
     {"steps", NULL, "steps", COUNT, ""},
@@ -87,8 +87,8 @@ static void format_value(char text[TOOL_NUMBER_SIZE], enum form form, double val
     case DURATION:
         tool_format_duration(text, value);
         break;
-    case CLOCK:
-        tool_format_clock(text, value);
+    case DATE:
+        tool_format_date(text, value);
         break;
     case TEXT:
     case REASONS:

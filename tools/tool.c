@@ -92,6 +92,18 @@ const char *tool_string(const json_t *object, const char *key) {
     return json_string_value(json_object_get(object, key));
 }
 
+/* How many of the bytes are left without a character whose last bytes were cut off. */
+static size_t whole_characters(const char *bytes, size_t size) {
+    size_t lead = size;
+    while (lead > 0 && size - lead < 3 && ((unsigned char)bytes[lead - 1] & 0xC0) == 0x80)
+        lead--;
+    if (lead == 0)
+        return size;
+    unsigned char first = (unsigned char)bytes[lead - 1];
+    size_t needed = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 1;
+    return needed > size - lead + 1 ? lead - 1 : size;
+}
+
 char *tool_clean(char *copy, size_t size, const char *text) {
     size_t used = 0;
     while (text[used] && used + 1 < size) {
@@ -104,9 +116,7 @@ char *tool_clean(char *copy, size_t size, const char *text) {
             copy[used++] = ' ';
         }
     }
-    if (text[used])
-        while (used > 0 && ((unsigned char)text[used] & 0xC0) == 0x80)
-            used--;
+    used = whole_characters(copy, used);
     copy[used] = '\0';
     return copy;
 }
@@ -222,6 +232,10 @@ char *tool_format_duration(char text[TOOL_NUMBER_SIZE], double seconds) {
     enum { MINUTE = 60, HOUR = 60 * MINUTE, DAY = 24 * HOUR };
     if (!(seconds >= 0 && seconds < EXACT_MAX))
         seconds = 0;
+    if (seconds > 0 && seconds < 0.95) {
+        snprintf(text, TOOL_NUMBER_SIZE, "%.1f s", seconds);
+        return text;
+    }
     uint64_t s = (uint64_t)(seconds + 0.5);
     unsigned long long large = s, small = 0;
     const char *large_unit = "s", *small_unit = "";
@@ -254,12 +268,25 @@ char *tool_format_bytes(char text[TOOL_NUMBER_SIZE], double bytes) {
     return text;
 }
 
+/* False when there is no such time; then `text` says so. */
+static bool local_time(struct tm *local, char text[TOOL_NUMBER_SIZE], double unix_time) {
+    strcpy(text, "--:--:--");
+    if (!(fabs(unix_time) < EXACT_MAX))
+        return false;
+    time_t seconds = (time_t)floor(unix_time);
+    return localtime_r(&seconds, local) != NULL;
+}
+
 char *tool_format_clock(char text[TOOL_NUMBER_SIZE], double unix_time) {
-    time_t seconds = 0;
     struct tm local;
-    if (fabs(unix_time) < EXACT_MAX)
-        seconds = (time_t)floor(unix_time);
-    if (!localtime_r(&seconds, &local) || !strftime(text, TOOL_NUMBER_SIZE, "%H:%M:%S", &local))
-        snprintf(text, TOOL_NUMBER_SIZE, "--:--:--");
+    if (local_time(&local, text, unix_time))
+        strftime(text, TOOL_NUMBER_SIZE, "%H:%M:%S", &local);
+    return text;
+}
+
+char *tool_format_date(char text[TOOL_NUMBER_SIZE], double unix_time) {
+    struct tm local;
+    if (local_time(&local, text, unix_time))
+        strftime(text, TOOL_NUMBER_SIZE, "%Y-%m-%d %H:%M:%S", &local);
     return text;
 }

@@ -41,7 +41,7 @@ bool tool_number(const json_t *object, const char *key, double *value);
 const char *tool_string(const json_t *object, const char *key);
 
 /* Copy `text` so that a terminal can do nothing but show it: control characters become spaces. Cut
-   to `size`, between two UTF-8 characters. Returns `copy`. */
+   to `size`; half a UTF-8 character at the end, whoever cut it, is left out. Returns `copy`. */
 char *tool_clean(char *copy, size_t size, const char *text);
 
 /* Numbers as text; each fits TOOL_NUMBER_SIZE and is returned.
@@ -51,9 +51,10 @@ char *tool_clean(char *copy, size_t size, const char *text);
      count         exact up to `width` columns, else as a rate
      grouped       exact, 1,234,567
      microseconds  950us 12.3ms 1.23s
-     duration      45 s, 3 min 20 s, 5 h 12 min, 3 d 4 h
+     duration      0.3 s, 45 s, 3 min 20 s, 5 h 12 min, 3 d 4 h
      bytes         512 B, 1.23 MB
-     clock         local time of a Unix time, 14:03:59 */
+     clock         local time of a Unix time, 14:03:59
+     date          the same with its day, 2026-01-31 14:03:59 */
 char *tool_format_number(char text[TOOL_NUMBER_SIZE], double value);
 char *tool_format_setting(char text[TOOL_NUMBER_SIZE], double value);
 char *tool_format_rate(char text[TOOL_NUMBER_SIZE], double value);
@@ -63,5 +64,6 @@ char *tool_format_microseconds(char text[TOOL_NUMBER_SIZE], double microseconds)
 char *tool_format_duration(char text[TOOL_NUMBER_SIZE], double seconds);
 char *tool_format_bytes(char text[TOOL_NUMBER_SIZE], double bytes);
 char *tool_format_clock(char text[TOOL_NUMBER_SIZE], double unix_time);
+char *tool_format_date(char text[TOOL_NUMBER_SIZE], double unix_time);
 
 #endif

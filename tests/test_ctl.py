@@ -1,0 +1,275 @@
+#!/usr/bin/python3
+"""runnel-ctl against a daemon that is played here: what it asks, prints and writes, and its exit
+status, whatever answers."""
+import contextlib
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+
+try:
+    import zmq
+except ImportError:
+    print("needs python3-zmq")
+    sys.exit(77)
+
+PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-ctl"))
+OK, USAGE, UNAVAILABLE, REFUSED, IO = 0, 64, 69, 70, 74
+LIMIT = 60  # seconds: no wait here depends on it, it ends a test that hangs
+
+STATUS = {
+    "ok": True, "run": "00ff00ff00ff00ff", "examples": 1234567, "steps": 2469134,
+    "time": 1700000000.25, "name": "host-load", "state": "learning", "device": "cpu (avx2)",
+    "model": "real 8 (standard) > lstm 128 norm > squared 8, next", "parameters": 69130,
+    "digest": "0123456789abcdef", "version": "0.1.0", "uptime": 200.4, "every": 100, "clip": 1.0,
+    "predictions": False, "state_directory": "/var/lib/runnel/host-load", "resumed": None,
+    "sockets": {"examples": "tcp://127.0.0.1:5570", "statistics": "tcp://127.0.0.1:5571",
+                "control": "tcp://127.0.0.1:5572"},
+    "forgotten": 0, "checkpoint": {"examples": 1200000, "time": 1700000000.0},
+    "loss": 0.0312, "mean": 0.0412, "smoothed": 0.0433, "minimum": 0.0001, "maximum": 12345.6,
+    "updates": 77160, "rate": 0.0003, "gradient_norm": 0.25, "update_ratio": 0.00123,
+    "metric": {"rmse": 1.5}, "examples_per_second": 12345.6,
+    "latency_us": {"p50": 95.0, "p99": 1234.0, "max": 45678.0},
+    "queued": 3, "rejected": 4, "rejected_by": {"x_size": 3, "key": 1}, "skipped": 0,
+    "streams": 12}
+NOT_YET = dict(STATUS, examples=0, steps=0, updates=0, loss=None, mean=None, smoothed=None,
+               minimum=None, maximum=None, gradient_norm=None, update_ratio=None,
+               metric={"accuracy": None, "bits": None}, examples_per_second=None, checkpoint=None,
+               latency_us={"p50": None, "p99": None, "max": None}, rejected=0, rejected_by={})
+
+HEADER = json.dumps({"output.bias": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})
+PARAMETERS = struct.pack("<Q", len(HEADER)) + HEADER.encode() + struct.pack("<2f", 1.5, -2.5)
+
+
+@contextlib.contextmanager
+def daemon(directory, frames):
+    """A REP socket that answers every request with the frames (objects become JSON); yields its
+    endpoint and the list of requests."""
+    context, requests = zmq.Context(), []
+    socket, stop = context.socket(zmq.REP), threading.Event()
+    socket.linger = 0
+    endpoint = f"ipc://{directory}/control"
+    socket.bind(endpoint)
+    frames = [f if isinstance(f, bytes) else json.dumps(f).encode() for f in frames]
+
+    def serve():
+        while not stop.is_set():
+            if socket.poll(20):
+                requests.append(json.loads(socket.recv()))
+                socket.send_multipart(frames)
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield endpoint, requests
+    finally:
+        stop.set()
+        thread.join()
+        context.destroy()
+
+
+def ctl(*arguments):
+    done = subprocess.run([PROGRAM, *arguments], capture_output=True, timeout=LIMIT,
+                          env=dict(os.environ, TZ="UTC"))
+    return done.returncode, done.stdout, done.stderr.decode()
+
+
+def ask(directory, frames, *arguments):
+    """Run one command against a daemon that answers with `frames`."""
+    with daemon(directory, frames) as (endpoint, requests):
+        return ctl("--connect", endpoint, *arguments), requests
+
+
+def values(out):
+    """The lines of `status` as {name: value}."""
+    lines = [line[2:] for line in out.decode().splitlines() if line.startswith("  ")]
+    return {line[:20].strip(): line[20:].strip() for line in lines}
+
+
+def test_status(directory):
+    (status, out, err), requests = ask(directory, [STATUS], "status")
+    assert (status, err, requests) == (OK, "", [{"command": "status"}]), (status, err, requests)
+    shown = values(out)
+    expected = {"name": "host-load", "state": "learning", "uptime": "3 min 20 s",
+                "device": "cpu (avx2)", "parameters": "69,130", "resumed from": "-",
+                "statistics at": "tcp://127.0.0.1:5571", "examples": "1,234,567",
+                "rate": "0.0003", "mean": "0.0412", "maximum": "12.35k", "rmse": "1.5000",
+                "speed": "12.3k examples/s", "latency p99": "1.23ms",
+                "rejected": "4 examples", "written at": "2023-11-14 22:13:20", "rejected by": "x_size 3"}
+    for name, value in expected.items():
+        assert shown.get(name) == value, (name, shown.get(name), value)
+    assert b"key 1" in out and "accuracy" not in shown, out
+
+
+def test_status_before_the_first_score(directory):
+    (status, out, err), _ = ask(directory, [NOT_YET], "status")
+    shown = values(out)
+    assert (status, err) == (OK, "")
+    assert shown["mean"] == shown["accuracy"] == shown["speed"] == shown["latency p50"] == "-"
+    assert "nan" not in out.decode().lower()
+
+
+def test_json_is_the_reply_as_it_came(directory):
+    raw = json.dumps(STATUS, indent=None).encode().replace(b"0.0312", b"0.031200000000000003")
+    (status, out, err), _ = ask(directory, [raw], "--json", "status")
+    assert (status, out, err) == (OK, raw + b"\n", "")
+
+
+def test_set_sends_numbers_as_numbers(directory):
+    for text, value in [("0.0003", 0.0003), ("100", 100), ("true", True), ("fast", "fast"),
+                        ("[1]", "[1]"), ('"1"', "1"), ("1e", "1e")]:
+        (status, out, _), requests = ask(directory, [{"ok": True}], "set", "learning.clip", text)
+        assert status == OK and b"learning.clip" in out
+        assert requests == [{"command": "set", "key": "learning.clip", "value": value}], requests
+        assert type(requests[0]["value"]) is type(value)
+
+
+def test_a_negative_value_is_no_option(directory):
+    (status, _, _), requests = ask(directory, [{"ok": True}], "set", "--", "learning.clip", "-1")
+    assert status == OK and requests[0]["value"] == -1
+
+
+def test_plain_commands(directory):
+    for command, reply, word in [("pause", {"state": "paused"}, b"paused"),
+                                 ("resume", {"state": "learning"}, b"learning"),
+                                 ("reset", {"examples": 0}, b"reset"),
+                                 ("shutdown", {"state": "draining"}, b"draining")]:
+        (status, out, err), requests = ask(directory, [dict(reply, ok=True)], command)
+        assert (status, err, requests) == (OK, "", [{"command": command}])
+        assert word in out, out
+
+
+def test_checkpoint(directory):
+    reply = {"ok": True, "path": "/var/lib/runnel/a/checkpoint.safetensors", "examples": 5000,
+             "bytes": 1234567, "seconds": 0.01}
+    (status, out, _), _ = ask(directory, [reply], "checkpoint")
+    assert status == OK
+    assert out == b"/var/lib/runnel/a/checkpoint.safetensors: 5,000 examples, 1.23 MB\n", out
+
+
+def test_refusal(directory):
+    refusal = {"ok": False, "error": "learning.window: cannot change in flight"}
+    (status, out, err), _ = ask(directory, [refusal], "set", "learning.window", "3")
+    assert (status, out) == (REFUSED, b"")
+    assert "learning.window: cannot change in flight" in err
+    (status, out, err), _ = ask(directory, [refusal], "--json", "set", "learning.window", "3")
+    assert status == REFUSED and json.loads(out) == refusal
+
+
+def test_text_from_the_daemon_cannot_drive_the_terminal(directory):
+    for reply in [{"ok": False, "error": "a\033[2Jb\x9b\n"}, dict(STATUS, name="a\033[2Jb\u009bc")]:
+        (_, out, err), _ = ask(directory, [reply], "status")
+        assert b"\033" not in out and b"\xc2\x9b" not in out and "\033" not in err
+
+
+def test_export(directory):
+    path = pathlib.Path(directory, "out.safetensors")
+    path.write_bytes(b"before")
+    reply = {"ok": True, "examples": 5000, "parameters": 2, "bytes": len(PARAMETERS)}
+    (status, out, err), requests = ask(directory, [reply, PARAMETERS], "export", str(path))
+    assert (status, err, requests) == (OK, "", [{"command": "export"}])
+    assert path.read_bytes() == PARAMETERS and b"5,000 examples" in out
+    assert path.stat().st_mode & 0o777 == 0o666 & ~current_umask()
+    assert leftovers(directory) == ["out.safetensors"]
+    (status, out, err), _ = ask(directory, [reply, PARAMETERS], "export", "-")
+    assert (status, out, err) == (OK, PARAMETERS, "")
+    (status, out, _), _ = ask(directory, [reply, PARAMETERS], "--json", "export", str(path))
+    assert status == OK and json.loads(out) == reply
+
+
+def current_umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+def leftovers(directory):
+    return sorted(f for f in os.listdir(directory) if f != "control")
+
+
+def test_export_that_cannot_be_written(directory):
+    reply = {"ok": True, "examples": 1, "parameters": 2, "bytes": len(PARAMETERS)}
+    blocked = pathlib.Path(directory, "directory")
+    blocked.mkdir()
+    for path in ["/nonexistent/out", str(blocked)]:
+        (status, out, err), _ = ask(directory, [reply, PARAMETERS], "export", path)
+        assert (status, out) == (IO, b"") and path in err, (status, err)
+    assert leftovers(directory) == ["directory"]
+    with open("/dev/full", "wb") as full, daemon(directory, [STATUS]) as (endpoint, _):
+        done = subprocess.run([PROGRAM, "-c", endpoint, "status"], stdout=full,
+                              stderr=subprocess.PIPE, timeout=LIMIT)
+    assert done.returncode == IO and b"standard output" in done.stderr
+
+
+def test_a_bad_export_overwrites_nothing(directory):
+    path = pathlib.Path(directory, "out.safetensors")
+    path.write_bytes(b"before")
+    reply = {"ok": True, "examples": 1}
+    for blob in [[], [b""], [b"short"], [struct.pack("<Q", 1 << 60) + b"{}"], [b"\0" * 64]]:
+        (status, _, err), _ = ask(directory, [reply, *blob], "export", str(path))
+        assert status == REFUSED and "safetensors" in err, (blob, status, err)
+        assert path.read_bytes() == b"before"
+    (status, _, err), _ = ask(directory, [{"ok": False, "error": "no memory"}], "export", str(path))
+    assert status == REFUSED and path.read_bytes() == b"before"
+
+
+def test_answers_that_no_daemon_gives(directory):
+    for frames in [[b""], [b"garbage\xff\0"], [b"[]"], [b"{}"], [b'{"ok": "yes"}'], [b"null"],
+                   [b'{"ok": true, "name": "\\u0000"}'], [b"{" * 100000], [b"1", b"2", b"3", b"4"]]:
+        (status, out, err), _ = ask(directory, frames, "status")
+        assert (status, out) == (UNAVAILABLE, b""), (frames[0][:20], status, out)
+        assert "no runneld" in err
+    # Every member of another type, or absurd, must not bring it down.
+    for value in ["x\ty", -1, 1e308, -1e308, True, [], {}, [1, {}], 10**18]:
+        strange = {key: value for key in STATUS}
+        (status, _, _), _ = ask(directory, [dict(strange, ok=True)], "status")
+        assert status == OK, (value, status)
+
+
+def test_no_daemon(directory):
+    endpoint = f"ipc://{directory}/nobody"
+    status, out, err = ctl("-c", endpoint, "--timeout", "0.2", "status")
+    assert (status, out) == (UNAVAILABLE, b"") and endpoint in err
+    # One that takes the connection and never answers.
+    context = zmq.Context()
+    socket = context.socket(zmq.REP)
+    socket.linger = 0
+    socket.bind(endpoint)
+    status, out, err = ctl("-c", endpoint, "--timeout", "0.2", "status")
+    context.destroy()
+    assert (status, out) == (UNAVAILABLE, b"") and endpoint in err and "busy" in err
+
+
+def test_usage(directory):
+    for arguments in [[], ["nonsense"], ["set"], ["set", "a"], ["set", "a", "b", "c"],
+                      ["status", "x"], ["export"], ["--timeout", "soon", "status"],
+                      ["--timeout", "-1", "status"], ["--bogus"], ["-c", "nowhere", "status"],
+                      ["--json", "export", "-"]]:
+        status, out, err = ctl(*arguments)
+        assert (status, out) == (USAGE, b""), (arguments, status, out)
+        assert "--help" in err, (arguments, err)
+
+
+def test_help_and_version(directory):
+    status, out, err = ctl("--help")
+    assert status == OK and err == "" and b"tcp://127.0.0.1:5572" in out
+    for command in ["status", "set", "checkpoint", "export", "pause", "resume", "reset",
+                    "shutdown"]:
+        assert command.encode() in out
+    status, out, _ = ctl("--version")
+    assert status == OK and out.startswith(b"runnel-ctl ")
+
+
+def main():
+    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
+    for name, test in tests:
+        with tempfile.TemporaryDirectory() as directory:
+            test(directory)
+        print("ok", name)
+
+
+main()

@@ -1,0 +1,515 @@
+#!/usr/bin/python3
+"""runnel-watch against a daemon that is played here: what it prints of what arrives, what it says
+when something is wrong, and what a terminal shows."""
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+
+try:
+    import zmq
+except ImportError:
+    print("needs python3-zmq")
+    sys.exit(77)
+
+PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-watch"))
+OK, USAGE, IO = 0, 64, 74
+LIMIT = 60  # seconds: ends a test that hangs
+TOPICS = ["status", "loss", "state", "prediction", "event"]
+
+LOSS = {"loss": 0.5, "mean": 0.0412, "smoothed": 0.25, "minimum": 0.01, "maximum": 2.0,
+        "updates": 62, "rate": 0.0003, "gradient_norm": 12.3456, "update_ratio": 0.00123,
+        "metric": {"rmse": 1.5}, "examples_per_second": 12345.6,
+        "latency_us": {"p50": 95.4, "p99": 1234.0, "max": 45678.0}, "queued": 7, "rejected": 3,
+        "rejected_by": {"x_size": 3}, "skipped": 2, "streams": 12}
+NOT_YET = dict(LOSS, loss=None, mean=None, smoothed=None, minimum=None, maximum=None, rejected=0,
+               gradient_norm=None, update_ratio=None, metric={"accuracy": None, "bits": None},
+               examples_per_second=None, latency_us={"p50": None, "p99": None, "max": None})
+STATUS = {"name": "host-load", "state": "learning", "device": "cpu (avx2)", "parameters": 69130,
+          "model": "real 8 > lstm 128 norm > squared 8, next", "digest": "0123456789abcdef",
+          "version": "0.1.0", "uptime": 12.5}
+UNITS = {"mean": -0.0123, "std": 0.456, "minimum": -1.0, "maximum": 1.0, "norm": 3.3,
+         "saturated": 0.25}
+STATE = {"layers": [{"kind": "lstm", "size": 128, "summed_inputs": {"mean": 0.5, "std": 1.25},
+                     "hidden": UNITS, "cell": UNITS, "histogram": list(range(20))},
+                    {"kind": "dense", "size": 3, "summed_inputs": {"mean": None, "std": None},
+                     "hidden": dict(UNITS, mean=None), "histogram": [0] * 20}]}
+
+
+class Daemon:
+    """An XPUB socket that speaks as the contract says."""
+
+    def __init__(self, directory, run="00000000000000aa"):
+        self.endpoint, self.run = f"ipc://{directory}/statistics", run
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.XPUB)
+        self.socket.linger = 1000
+        self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
+        self.socket.bind(self.endpoint)
+        self.sequences, self.examples = dict.fromkeys(TOPICS, 0), 0
+
+    def wait_for(self, *topics):
+        """Until somebody has subscribed to all of these."""
+        missing = set(topics)
+        while missing:
+            assert self.socket.poll(LIMIT * 1000), f"nobody subscribed to {missing}"
+            frame = self.socket.recv()
+            if frame[:1] == b"\1":
+                missing.discard(frame[1:].decode())
+
+    def send(self, topic, fields, lost=0):
+        """Send a message as the next of its topic, after `lost` that do not arrive."""
+        self.sequences[topic] += 1 + lost
+        self.examples += 100
+        message = {"run": self.run, "sequence": self.sequences[topic], "examples": self.examples,
+                   "steps": 2 * self.examples, "time": 1700000000.25, **fields}
+        self.socket.send_multipart([topic.encode(), json.dumps(message).encode()])
+
+    def close(self):
+        self.context.destroy()
+
+
+class Watch:
+    """A running runnel-watch, read line by line."""
+
+    def __init__(self, endpoint, *arguments, **options):
+        self.process = subprocess.Popen(
+            [PROGRAM, "--connect", endpoint, *arguments], stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, env=dict(os.environ, TZ="UTC"), bufsize=0, **options)
+
+    def line(self):
+        """The next line; "" when it has ended."""
+        assert select.select([self.process.stdout], [], [], LIMIT)[0], "nothing is printed"
+        return self.process.stdout.readline().decode().rstrip("\n")
+
+    def until(self, pattern):
+        """The lines up to the first that matches, that one included."""
+        lines = []
+        while not (lines and re.search(pattern, lines[-1])):
+            lines.append(self.line())
+            assert lines[-1], f"ended without {pattern!r}: {lines}"
+        return lines
+
+    def end(self):
+        """Wait for its end; the exit status, the lines not yet read, and what it complained of."""
+        out, err = self.process.communicate(timeout=LIMIT)
+        return self.process.returncode, out.decode().splitlines(), err.decode()
+
+
+def stop(watch, number=signal.SIGINT):
+    watch.process.send_signal(number)
+    return watch.end()
+
+
+def cells(header, row):
+    """A row of the table as {title: text}; every cell ends where its title ends."""
+    assert len(header) == len(row), (header, row)
+    found, begin = {}, 0
+    for title in re.finditer(r"\S+", header):
+        found[title.group()] = row[begin:title.end()].strip()
+        begin = title.end()
+    return found
+
+
+def test_table(directory):
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint, "--topic", "loss", "--count", "45")
+    daemon.wait_for("status", "loss")
+    for _ in range(45):
+        daemon.send("loss", LOSS)
+    status, lines, err = watch.end()
+    daemon.close()
+    assert (status, err) == (OK, "")
+    headers = [i for i, line in enumerate(lines) if "examples" in line]
+    assert headers == [0, 21, 42] and len(lines) == 48, headers
+    assert max(map(len, lines)) <= 100
+    shown = cells(lines[0], lines[1])
+    expected = {"examples": "100", "mean": "0.0412", "smoothed": "0.2500", "rmse": "1.5000",
+                "rate": "0.0003", "gradient": "12.346", "update": "1.23e-3", "ex/s": "12.3k",
+                "p50": "95us", "p99": "1.23ms", "queued": "7"}
+    for title, text in expected.items():
+        assert shown.get(title) == text, (title, shown)
+    assert cells(lines[0], lines[2])["examples"] == "200"
+
+
+def test_metrics_and_what_is_not_there_yet(directory):
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint, "--topic", "loss", "--count", "4")
+    daemon.wait_for("status", "loss")
+    daemon.send("loss", NOT_YET)
+    daemon.send("loss", dict(LOSS, metric={"accuracy": 0.9725, "bits": 1.75}))
+    daemon.send("loss", dict(LOSS, metric={"bits": -0.5}))
+    daemon.send("loss", dict(LOSS, metric=None))
+    status, lines, _ = watch.end()
+    daemon.close()
+    assert status == OK and "nan" not in "".join(lines).lower()
+    shown = cells(lines[0], lines[1])
+    assert {shown[t] for t in ("mean", "accuracy", "bits", "gradient", "ex/s", "p50")} == {"-"}
+    shown = cells(lines[0], lines[2])
+    assert (shown["accuracy"], shown["bits"]) == ("97.25%", "1.7500")
+    shown = cells(lines[3], lines[4])
+    assert "accuracy" not in shown and shown["bits"] == "-0.5000"
+    assert "bits" not in cells(lines[5], lines[6])
+
+
+def test_chosen_columns(directory):
+    daemon = Daemon(directory)
+    names = ["examples,loss,skipped,streams,max,steps", "all"]
+    watches = [Watch(daemon.endpoint, "-t", "loss", "-n", "1", "-C", name) for name in names]
+    daemon.wait_for("status", "loss")
+    daemon.wait_for("status", "loss")
+    daemon.send("loss", LOSS)
+    (_, chosen, _), (_, every, _) = [watch.end() for watch in watches]
+    daemon.close()
+    assert chosen[0].split() == ["examples", "loss", "skipped", "streams", "max", "steps"]
+    assert chosen[1].split() == ["100", "0.5000", "2", "12", "45.7ms", "200"]
+    shown = cells(*every)
+    assert (shown["rejected"], shown["minimum"], shown["updates"]) == ("3", "0.0100", "62")
+
+
+def test_status_and_events(directory):
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint, "--count", "6")
+    daemon.wait_for("status", "loss", "event")
+    daemon.send("status", STATUS)
+    daemon.send("status", dict(STATUS, uptime=22.5))
+    daemon.send("event", {"kind": "rejected", "text": "rejected 3 examples (x_size): x is short"})
+    daemon.send("event", {"kind": "set", "text": "learning.clip set to 2"})
+    daemon.send("status", dict(STATUS, state="paused"))
+    daemon.send("event", {"kind": "a\033[2Jb", "text": "c\nd\u009be"})
+    daemon.send("loss", LOSS)
+    status, lines, err = watch.end()
+    daemon.close()
+    assert (status, err) == (OK, "")
+    assert lines[:5] == [
+        "-- 22:13:20 host-load is learning on cpu (avx2), 69,130 parameters",
+        "-- 22:13:20 model: real 8 > lstm 128 norm > squared 8, next",
+        "-- 22:13:20 rejected 3 examples (x_size): x is short",
+        "-- 22:13:20 set: learning.clip set to 2",
+        "-- 22:13:20 host-load is paused on cpu (avx2), 69,130 parameters"], lines
+    assert lines[5].startswith("-- ") and "\033" not in lines[5] and "\x9b" not in lines[5]
+    assert len(lines) == 8 and "examples" in lines[6]
+
+
+def test_state_and_predictions(directory):
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint, "-t", "state", "--topic=prediction", "-n", "3")
+    daemon.wait_for("status", "state", "prediction")
+    daemon.send("state", STATE)
+    daemon.send("prediction", {"stream": "a", "example": 7, "prediction": [0.123456, None],
+                               "loss": None})
+    daemon.send("prediction", {"stream": "a" * 200, "example": 8, "prediction": [0.1] * 5000,
+                               "loss": 0.25})
+    status, lines, err = watch.end()
+    daemon.close()
+    assert (status, err) == (OK, "") and len(lines) == 4
+    assert re.search(r"layer 0 +hidden mean -0.0123 std +0.4560 saturated +25.0% +sums mean +0.5000"
+                     r" std +1.2500", lines[0]), lines[0]
+    assert re.search(r"layer 1 +hidden mean +- std +0.4560", lines[1]), lines[1]
+    assert lines[2].endswith("example 7 of 'a', loss -: [0.1235,null]"), lines[2]
+    assert len(lines[3]) == 100 and lines[3].endswith("...")
+
+
+def test_json(directory):
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint, "--json", "--count", "7")
+    daemon.wait_for(*TOPICS)
+    sent = [("status", STATUS), ("loss", LOSS), ("state", STATE), ("loss", NOT_YET),
+            ("event", {"kind": "set", "text": "a\nb"})]
+    for topic, fields in sent:
+        daemon.send(topic, fields)
+    daemon.socket.send_multipart([b"loss", b'{ \n "mean" : 0.10000000000000000555,\n"a":"}" }\n'])
+    daemon.socket.send_multipart([b"event", b"{}"])
+    status, lines, err = watch.end()
+    daemon.close()
+    assert (status, err) == (OK, "") and len(lines) == 7
+    for line, (topic, fields) in zip(lines, sent):
+        message = json.loads(line)
+        assert message["topic"] == topic
+        assert {key: message[key] for key in fields} == fields
+    assert "0.10000000000000000555" in lines[5]
+    assert json.loads(lines[5])["a"] == "}"
+    assert json.loads(lines[6]) == {"topic": "event"}
+
+
+def test_json_keeps_remarks_apart(directory):
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint, "--json", "-t", "loss", "-n", "2")
+    daemon.wait_for("status", "loss")
+    daemon.send("loss", LOSS)
+    daemon.send("status", STATUS)
+    daemon.send("loss", LOSS, lost=5)
+    status, lines, err = watch.end()
+    daemon.close()
+    assert status == OK and [json.loads(line)["sequence"] for line in lines] == [1, 7]
+    assert "missed 5 loss messages" in err
+
+
+def test_missed_messages(directory):
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint)
+    daemon.wait_for("status", "loss", "event")
+    daemon.send("loss", LOSS, lost=100)  # what was before the first says nothing
+    daemon.send("status", STATUS)
+    daemon.sequences["status"] -= 1  # the same status again, as for a new subscriber
+    daemon.send("status", STATUS)
+    daemon.send("loss", LOSS)
+    daemon.send("loss", LOSS, lost=37)
+    lines = watch.until("missed")
+    assert lines[-1].endswith(" missed 37 loss messages"), lines
+    daemon.send("event", {"kind": "set", "text": "x"}, lost=3)  # the first event: no gap is known
+    daemon.send("event", {"kind": "set", "text": "y"}, lost=1)
+    lines = watch.until("missed")
+    assert lines[-1].endswith(" missed 1 event message"), lines
+    status, lines, _ = stop(watch)
+    daemon.close()
+    assert status == OK and not any("missed" in line for line in lines), lines
+
+
+def test_a_restarted_daemon(directory):
+    first = Daemon(directory)
+    watch = Watch(first.endpoint)
+    first.wait_for("status", "loss", "event")
+    first.send("status", STATUS)
+    for _ in range(10):
+        first.send("loss", LOSS)
+    watch.until(" 1100 ")
+    first.close()
+    watch.until("is gone; waiting")
+    second = Daemon(directory, run="00000000000000bb")
+    second.wait_for("status", "loss", "event")
+    second.send("status", STATUS)
+    second.send("loss", LOSS)
+    lines = watch.until("0.0412")
+    status, rest, err = stop(watch)
+    second.close()
+    assert (status, err) == (OK, "")
+    text = "\n".join(lines)
+    assert "is back after" in text
+    assert "started again: run 00000000000000bb, before it 00000000000000aa" in text, text
+    assert "host-load is learning" in text, "the new daemon is not introduced"
+    assert "missed" not in text + "\n".join(rest)
+
+
+def test_silence(directory):
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint, "--silence", "0.3")
+    daemon.wait_for("status", "loss", "event")
+    daemon.send("loss", LOSS)
+    lines = watch.until("silent")
+    assert re.search(r"is silent: no message for [\d.]+ s$", lines[-1]), lines
+    assert daemon.endpoint in lines[-1]
+    daemon.send("loss", LOSS)
+    lines = watch.until("0.0412")
+    assert "is back after" in lines[0], lines
+    status, _, _ = stop(watch)
+    daemon.close()
+    assert status == OK
+
+
+def test_a_daemon_that_comes_later(directory):
+    watch = Watch(f"ipc://{directory}/statistics")
+    lines = watch.until("waiting for a daemon at ipc://")
+    assert len(lines) == 1
+    daemon = Daemon(directory)
+    daemon.wait_for("status", "loss", "event")
+    daemon.send("loss", LOSS)
+    watch.until("0.0412")
+    status, _, err = stop(watch, signal.SIGTERM)
+    daemon.close()
+    assert (status, err) == (OK, "")
+
+
+def test_what_nobody_can_understand(directory):
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint, "-t", "loss", "-t", "state", "-t", "event", "-t", "prediction")
+    daemon.wait_for("status", "loss", "state", "event", "prediction")
+    garbage = [[b"loss"], [b"loss", b"{}", b"{}"], [b"loss", b""], [b"loss", b"\xff\0garbage"],
+               [b"loss", b"[1]"], [b"loss", b"[" * 100000], [b"loss", b'{"mean": NaN}'],
+               [b"loss"] + [b"x"] * 100]
+    for frames in garbage:
+        daemon.socket.send_multipart(frames)
+    daemon.socket.send_multipart([b"lossless", b"not for us"])
+    for value in [None, "x\ty", -1, 1e308, -1e308, 1e-308, True, [], {}, [1, {}], 10**18,
+                  {"mean": "a", "rmse": [], "p50": {}}, "\u00e9" * 5000]:
+        for topic, fields in [("loss", LOSS), ("status", STATUS), ("state", STATE),
+                              ("prediction", {"stream": 1, "prediction": 1}), ("event", {"kind": 1})]:
+            message = {key: value for key in [*fields, "run", "sequence", "time", "text"]}
+            daemon.socket.send_multipart([topic.encode(), json.dumps(message).encode()])
+        layers = {"layers": [value, {"hidden": value, "histogram": [value] * 20}]}
+        daemon.socket.send_multipart([b"state", json.dumps(layers).encode()])
+    daemon.send("loss", dict(LOSS, mean=0.7777))
+    lines = watch.until("0.7777")
+    status, rest, err = stop(watch)
+    daemon.close()
+    assert (status, err) == (OK, "")
+    said = [re.search(r"(\d+) messages? not understood", line) for line in lines + rest]
+    assert sum(int(match.group(1)) for match in said if match) == len(garbage)
+
+
+def test_output_that_takes_no_more(directory):
+    daemon = Daemon(directory)
+    with open("/dev/full", "wb") as full:
+        process = subprocess.Popen([PROGRAM, "-c", daemon.endpoint], stdout=full,
+                                   stderr=subprocess.PIPE)
+        daemon.wait_for("status", "loss", "event")
+        daemon.send("loss", LOSS)
+        _, err = process.communicate(timeout=LIMIT)
+    daemon.close()
+    assert process.returncode == IO and b"standard output" in err
+
+
+class Terminal:
+    """A runnel-watch on a pseudo-terminal, and what that shows: enough of a terminal to know."""
+
+    def __init__(self, endpoint, rows, columns, kind):
+        self.columns, self.bytes = columns, b""
+        self.master, slave = pty.openpty()
+        self.resize(rows, columns)
+        environment = dict(os.environ, TERM=kind, LC_ALL="C.UTF-8")
+        self.process = subprocess.Popen([PROGRAM, "-c", endpoint, "--silence", "2"],
+                                        stdin=slave, stdout=slave, stderr=slave, env=environment)
+        os.close(slave)
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("4H", rows, columns, 0, 0))
+
+    def screen(self):
+        """The lines shown; the escapes used are erase to the end, one line up, and colours."""
+        lines, row, column = [""], 0, 0
+        text = self.bytes.decode(errors="ignore")
+        for token in re.findall(r"\033\[[0-9]*[A-Za-z]|.", text, re.DOTALL):
+            if token == "\r":
+                column = 0
+            elif token == "\n":
+                row += 1
+                lines += [""] * (row + 1 - len(lines))
+            elif token == "\033[J":
+                lines[row:] = [lines[row][:column]]
+            elif token == "\033[A":
+                row -= 1
+            elif not token.startswith("\033"):
+                if column == self.columns:
+                    row, column = row + 1, 0
+                    lines += [""] * (row + 1 - len(lines))
+                lines[row] = lines[row][:column].ljust(column) + token + lines[row][column + 1:]
+                column += 1
+        return lines
+
+    def until(self, holds):
+        """Read until holds(screen); the screen."""
+        end = time.monotonic() + LIMIT
+        while not holds(self.screen()):
+            assert select.select([self.master], [], [], max(0, end - time.monotonic()))[0], (
+                "\n".join(self.screen()))
+            self.bytes += os.read(self.master, 65536)
+        return self.screen()
+
+    def end(self):
+        """End it with Ctrl-C; the exit status and the last screen."""
+        self.process.send_signal(signal.SIGINT)
+        try:
+            while True:
+                piece = os.read(self.master, 65536)
+                if not piece:
+                    break
+                self.bytes += piece
+        except OSError:  # the terminal's other end is closed
+            pass
+        status = self.process.wait(LIMIT)
+        os.close(self.master)
+        return status, self.screen()
+
+
+def on_terminal(directory, rows, columns):
+    daemon = Daemon(directory)
+    terminal = Terminal(daemon.endpoint, rows, columns, "xterm")
+    daemon.wait_for("status", "loss", "event")
+    daemon.send("status", STATUS)
+    for i in range(30):
+        daemon.send("loss", dict(LOSS, mean=2.5 - i / 20))
+        terminal.until(lambda lines: any(f" {daemon.examples} " in line for line in lines))
+    lines = terminal.until(lambda lines: "learning  loss 1.0500 ↘ falling" in lines[-1])
+    assert lines[-1].startswith(" host-load  learning  loss 1.0500 ↘ falling  "), lines[-1]
+    assert re.search("[█▇].*▁", lines[-1]), lines[-1]
+    assert len(lines[-1]) == columns - 1, "the last column stays free"
+    table = [line for line in lines[:-1] if re.match(r" +\d+00 ", line)]
+    assert len(table) == 30 and len(set(map(len, table))) == 1, "the bar damaged a line"
+    assert sum("examples" in line for line in lines[:-1]) == 2
+    assert not any("host-load  learning" in line for line in lines[:-1]), "a bar was left behind"
+    terminal.until(lambda lines: "SILENT" in lines[-1] and "is silent" in lines[-2])
+    daemon.close()
+    terminal.until(lambda lines: "GONE" in lines[-1])
+    status, lines = terminal.end()
+    assert status == OK and lines[-1] == "" and not any("GONE" in line for line in lines), lines
+
+
+def test_terminal_of_80(directory):
+    on_terminal(directory, 24, 80)
+
+
+def test_terminal_of_120(directory):
+    on_terminal(directory, 40, 120)
+
+
+def test_dumb_terminal(directory):
+    daemon = Daemon(directory)
+    terminal = Terminal(daemon.endpoint, 24, 80, "dumb")
+    daemon.wait_for("status", "loss", "event")
+    daemon.send("status", STATUS)
+    daemon.send("loss", LOSS)
+    terminal.until(lambda lines: any("0.0412" in line for line in lines))
+    status, _ = terminal.end()
+    daemon.close()
+    assert status == OK and b"\033" not in terminal.bytes, terminal.bytes
+
+
+def test_usage(directory):
+    for arguments in [["x"], ["--topic", "nonsense"], ["--count", "0"], ["--count", "-1"],
+                      ["--count", "x"], ["--silence", "-1"], ["--silence", "soon"],
+                      ["--columns", "examples,nonsense"], ["--columns", ""], ["--bogus"],
+                      ["--connect", "nowhere"]]:
+        done = subprocess.run([PROGRAM, *arguments], capture_output=True, timeout=LIMIT)
+        assert (done.returncode, done.stdout) == (USAGE, b""), (arguments, done)
+        assert b"--help" in done.stderr, (arguments, done)
+
+
+def test_help_and_version(directory):
+    done = subprocess.run([PROGRAM, "--help"], capture_output=True, timeout=LIMIT)
+    assert done.returncode == OK and b"tcp://127.0.0.1:5571" in done.stdout
+    done = subprocess.run([PROGRAM, "--version"], capture_output=True, timeout=LIMIT)
+    assert done.returncode == OK and done.stdout.startswith(b"runnel-watch ")
+
+
+def main():
+    started, popen = [], subprocess.Popen.__init__
+
+    def remember(process, *arguments, **options):
+        started.append(process)
+        popen(process, *arguments, **options)
+
+    subprocess.Popen.__init__ = remember
+    try:
+        for name, test in list(globals().items()):
+            if name.startswith("test_"):
+                with tempfile.TemporaryDirectory() as directory:
+                    test(directory)
+                print("ok", name, flush=True)
+    finally:
+        for process in started:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+main()
