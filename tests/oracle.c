@@ -188,14 +188,19 @@ void oracle_step(const struct model *model, const double *parameters, double *st
     add(output, values(&at, TENSOR_OUTPUT_BIAS), model->outputs);
 }
 
-/* log sum exp */
-static double log_sum(const double *a, size_t count) {
-    double largest = a[0], sum = 0.0;
+static double maximum(const double *a, size_t count) {
+    double largest = a[0];
     for (size_t k = 1; k < count; k++)
         largest = fmax(largest, a[k]);
+    return largest;
+}
+
+/* log sum exp(a - shift) */
+static double log_sum(const double *a, size_t count, double shift) {
+    double largest = maximum(a, count), sum = 0.0;
     for (size_t k = 0; k < count; k++)
         sum += exp(a[k] - largest);
-    return largest + log(sum);
+    return largest - shift + log(sum);
 }
 
 /* -log N(x | mean, deviation, rho) mixed over components, Graves (2013), equations 24 to 26. */
@@ -210,7 +215,7 @@ static double mixture_density(const double *a, size_t M, double y1, double y2) {
         double z = (d1 * d1 + d2 * d2 - 2.0 * rho * d1 * d2) * exp(2.0 * log_cosh);
         terms[j] = logit[j] - 0.5 * z - log(2.0 * PI) - s1[j] - s2[j] + log_cosh;
     }
-    return log_sum(logit, M) - log_sum(terms, M);
+    return log_sum(logit, M, 0.0) - log_sum(terms, M, 0.0);
 }
 
 static double mixture_loss(const double *a, size_t M, const union value *y) {
@@ -229,7 +234,7 @@ double oracle_loss(const struct model *model, const double *a, const union value
     const struct output *output = &model->architecture.output;
     size_t size = output->size, observed = 0;
     if (output->loss == LOSS_SOFTMAX)
-        return log_sum(a, size) - a[y->id];
+        return log_sum(a, size, a[y->id]);
     if (output->loss == LOSS_MIXTURE)
         return mixture_loss(a, output->components, y);
     double sum = 0.0;

@@ -1,0 +1,283 @@
+/* Numbers at the edge of float: losses stay finite, no stream is left with a state that is no
+   number, and updates that cannot be computed change nothing at all. */
+#include <float.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fixture.h"
+#include "oracle.h"
+
+enum { WINDOW = 3, POSITIONS = WINDOW + 1, SLOTS = 1, INPUTS = 3, TARGETS = 2, SEED = 5 };
+
+static const struct optimizer ADAM = {
+    .kind = OPTIMIZER_ADAM, .rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+static const struct optimizer SGD = {.kind = OPTIMIZER_SGD, .rate = 0.01};
+static const double RATE = 0.01;
+
+static struct architecture architecture_of(enum cell cell, bool norm_layer, enum loss loss) {
+    return (struct architecture){
+        .input = {.kind = INPUT_REAL, .size = INPUTS},
+        .layers = {{.cell = cell, .size = 6, .norm = norm_layer}},
+        .layer_count = 1,
+        .output = {.loss = loss, .size = loss == LOSS_MIXTURE ? 3 : TARGETS, .components = 2},
+    };
+}
+
+static float *parameters(struct fixture *f) {
+    float *values = calloc(f->model.parameters, sizeof *values);
+    assert_non_null(values);
+    fixture_read(f, ENGINE_PARAMETERS, values);
+    return values;
+}
+
+static const char *const CELLS[] = {"dense", "rnn", "gru", "lstm"};
+static const char *const LOSSES[] = {"squared", "gaussian", "softmax", "bernoulli", "mixture"};
+
+static void assert_finite_losses(struct fixture *f, size_t count, const char *what) {
+    const struct architecture *a = &f->model.architecture;
+    for (size_t n = 0; n < count; n++)
+        if (!isfinite(f->losses[n]))
+            fail_msg("%s, norm %s, %s, %s: loss %zu is %g", CELLS[a->layers[0].cell],
+                     a->layers[0].norm ? "layer" : "none", LOSSES[a->output.loss], what, n,
+                     f->losses[n]);
+}
+
+/* A step with such inputs, and ordinary ones after it. */
+static void play_extreme_input(const struct architecture *architecture, const float *pattern) {
+    struct fixture *f;
+    union value x[INPUTS], y[3];
+    fixture_open(&f, architecture, &SGD, WINDOW, SLOTS, SEED);
+    for (size_t t = 0; t < POSITIONS; t++) {
+        fixture_random_input(f, x);
+        if (t == 1)
+            for (size_t k = 0; k < INPUTS; k++)
+                x[k].real = pattern[k];
+        fixture_random_target(f, y);
+        fixture_step(f, 0, t, x);
+        fixture_score(f, 0, t, y, true);
+    }
+    fixture_play(f, RATE, 0.0);
+    char what[64];
+    snprintf(what, sizeof what, "inputs %g %g %g", (double)pattern[0], (double)pattern[1],
+             (double)pattern[2]);
+    assert_finite_losses(f, POSITIONS, what);
+    fixture_close(&f);
+}
+
+static void losses_are_finite_for_extreme_inputs(void **state) {
+    (void)state;
+    const float patterns[][INPUTS] = {
+        {1e38F, 1e38F, 1e38F},       {-1e38F, 1e38F, -1e38F}, {FLT_MAX, FLT_MAX, FLT_MAX},
+        {FLT_MAX, -FLT_MAX, 0.0F},   {1e20F, -1e19F, 1e18F},  {1e-45F, -1e-45F, 0.0F},
+        {FLT_MIN, FLT_MAX, -1e-38F},
+    };
+    for (enum cell cell = CELL_DENSE; cell <= CELL_LSTM; cell++)
+        for (int norm_layer = 0; norm_layer < 2; norm_layer++)
+            for (enum loss loss = LOSS_SQUARED; loss <= LOSS_MIXTURE; loss++)
+                for (size_t n = 0; n < sizeof patterns / sizeof *patterns; n++) {
+                    const struct architecture architecture =
+                        architecture_of(cell, norm_layer, loss);
+                    play_extreme_input(&architecture, patterns[n]);
+                }
+}
+
+static void losses_are_finite_for_extreme_targets(void **state) {
+    (void)state;
+    const float extremes[] = {1e38F, -1e38F, FLT_MAX, -FLT_MAX, 1e-45F};
+    const enum loss losses[] = {LOSS_SQUARED, LOSS_GAUSSIAN, LOSS_MIXTURE};
+    for (size_t n = 0; n < 3; n++) {
+        const struct architecture architecture = architecture_of(CELL_LSTM, true, losses[n]);
+        struct fixture *f;
+        union value x[INPUTS], y[3];
+        fixture_open(&f, &architecture, &SGD, WINDOW, SLOTS, SEED);
+        for (size_t e = 0; e < 5; e++) {
+            fixture_random_input(f, x);
+            y[0].real = y[1].real = extremes[e];
+            y[2].real = 1.0F;
+            fixture_step(f, 0, e % POSITIONS, x);
+            fixture_score(f, 0, e % POSITIONS, y, true);
+        }
+        fixture_play(f, RATE, 0.0);
+        assert_finite_losses(f, 5, "extreme targets");
+        fixture_close(&f);
+    }
+}
+
+/* Outputs of that size, by way of output.bias; sign by sign. Returns the loss. */
+static double loss_of_outputs(struct fixture *f, float size, unsigned signs, const union value *y) {
+    float *values = parameters(f);
+    const struct tensor *weight = model_named(&f->model, "output.weight");
+    const struct tensor *bias = model_named(&f->model, "output.bias");
+    for (size_t k = 0; k < tensor_size(weight); k++)
+        values[weight->offset + k] = 0.0F;
+    for (size_t k = 0; k < tensor_size(bias); k++)
+        values[bias->offset + k] = signs >> k & 1U ? -size : size;
+    fixture_write(f, ENGINE_PARAMETERS, values);
+    free(values);
+    const union value x[INPUTS] = {{.real = 0.5F}, {.real = -0.5F}, {.real = 1.0F}};
+    fixture_step(f, 0, 0, x);
+    fixture_score(f, 0, 0, y, true);
+    fixture_play(f, RATE, 0.0);
+    return f->losses[0];
+}
+
+static void losses_are_finite_for_extreme_outputs(void **state) {
+    (void)state;
+    const float sizes[] = {20.0F, 89.0F, 1000.0F, 1e10F, 1e38F, FLT_MAX};
+    for (enum loss loss = LOSS_SQUARED; loss <= LOSS_MIXTURE; loss++) {
+        const struct architecture architecture = architecture_of(CELL_RNN, true, loss);
+        struct fixture *f;
+        union value y[3];
+        fixture_open(&f, &architecture, &SGD, WINDOW, SLOTS, SEED);
+        fixture_random_target(f, y);
+        for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
+            for (unsigned signs = 0; signs < 1U << f->model.outputs; signs++) {
+                double found = loss_of_outputs(f, sizes[n], signs, y);
+                double a[ORACLE_OUTPUTS_MAX];
+                for (size_t k = 0; k < f->model.outputs; k++)
+                    a[k] = (double)(signs >> k & 1U ? -sizes[n] : sizes[n]);
+                double expected = oracle_loss(&f->model, a, y);
+                if (!isfinite(found))
+                    fail_msg("%s: outputs of +-%g give the loss %g", LOSSES[loss], (double)sizes[n],
+                             found);
+                /* Beyond the stable range of exp(-log variance) only finite is asked for. */
+                bool plain = loss != LOSS_GAUSSIAN && loss != LOSS_MIXTURE;
+                if ((plain || sizes[n] <= 20.0F) &&
+                    !(fabs(found - expected) <= 1e-6 * (1.0 + fabs(expected))))
+                    fail_msg("%s: outputs of +-%g give the loss %.9g, but should give %.9g",
+                             LOSSES[loss], (double)sizes[n], found, expected);
+            }
+        fixture_close(&f);
+    }
+}
+
+/* ---- Updates that are skipped ---- */
+
+/* Everything that an update may change. */
+struct image {
+    float *blocks[3];
+    size_t count; /* of blocks: parameters, and the moments that the optimizer keeps */
+    uint64_t updates;
+};
+
+static struct image take_image(struct fixture *f) {
+    const enum engine_block blocks[] = {ENGINE_PARAMETERS, ENGINE_MOMENT_1, ENGINE_MOMENT_2};
+    struct image image = {.count = 1 + optimizer_blocks(&f->options.optimizer)};
+    for (size_t n = 0; n < image.count; n++) {
+        image.blocks[n] = calloc(f->model.parameters, sizeof(float));
+        fixture_read(f, blocks[n], image.blocks[n]);
+    }
+    assert_int_equal(cpu_engine.read(f->engine, ENGINE_UPDATES, 0, &image.updates, NULL), 0);
+    return image;
+}
+
+static void free_image(struct image *image) {
+    for (size_t n = 0; n < image->count; n++)
+        free(image->blocks[n]);
+}
+
+static void assert_unchanged(struct fixture *f, const struct image *before) {
+    struct image now = take_image(f);
+    for (size_t n = 0; n < now.count; n++)
+        assert_memory_equal(now.blocks[n], before->blocks[n], f->model.parameters * sizeof(float));
+    assert_int_equal(now.updates, before->updates);
+    free_image(&now);
+}
+
+/* One step with such targets, and the update on it alone. */
+static void gather_target(struct fixture *f, float y0, float y1) {
+    union value x[INPUTS], y[TARGETS] = {{.real = y0}, {.real = y1}};
+    fixture_random_input(f, x);
+    fixture_step(f, 0, 0, x);
+    fixture_score(f, 0, 0, y, true);
+    fixture_update(f, 0, 0, 1, 1, 1, true);
+}
+
+/* 2 (a - y) is beyond float for the only number observed: no clipping can make it good. */
+static void an_infinite_gradient_changes_nothing(void **state) {
+    (void)state;
+    const struct architecture architecture = architecture_of(CELL_LSTM, true, LOSS_SQUARED);
+    const double clips[] = {0.0, 1.0};
+    struct fixture *f;
+    fixture_open(&f, &architecture, &ADAM, WINDOW, SLOTS, SEED);
+    gather_target(f, 0.5F, -0.5F);
+    fixture_play(f, RATE, 0.0);
+    assert_true(f->updates[0].applied);
+
+    for (size_t n = 0; n < 2; n++) {
+        struct image before = take_image(f);
+        gather_target(f, FLT_MAX, NAN);
+        fixture_play(f, RATE, clips[n]);
+        assert_false(f->updates[0].applied);
+        assert_unchanged(f, &before);
+        free_image(&before);
+    }
+    /* And the next one is as good as ever. */
+    gather_target(f, 0.5F, -0.5F);
+    fixture_play(f, RATE, 0.0);
+    assert_true(f->updates[0].applied);
+    assert_true(isfinite(f->updates[0].gradient_norm) && f->updates[0].update_ratio > 0.0);
+    fixture_close(&f);
+}
+
+/* A gradient that is finite, but whose square is not: the second moment would be infinite for good,
+   and its weights would never change again. */
+static void a_huge_gradient_leaves_moments_finite(void **state) {
+    (void)state;
+    const struct architecture architecture = architecture_of(CELL_LSTM, true, LOSS_SQUARED);
+    const struct optimizer rmsprop = {.kind = OPTIMIZER_RMSPROP, .alpha = 0.9, .epsilon = 1e-8};
+    const struct optimizer *optimizers[] = {&ADAM, &rmsprop};
+    for (size_t n = 0; n < 2; n++) {
+        struct fixture *f;
+        fixture_open(&f, &architecture, optimizers[n], WINDOW, SLOTS, SEED);
+        gather_target(f, 1e25F, -1e25F);
+        fixture_play(f, RATE, 0.0);
+        struct image after = take_image(f);
+        for (size_t block = 0; block < after.count; block++)
+            for (size_t k = 0; k < f->model.parameters; k++)
+                assert_true(isfinite(after.blocks[block][k]));
+        free_image(&after);
+        /* Clipped, it is as good as any. */
+        gather_target(f, 1e25F, -1e25F);
+        fixture_play(f, RATE, 1.0);
+        assert_true(f->updates[0].applied);
+        fixture_close(&f);
+    }
+}
+
+static void a_loss_that_is_no_number_changes_nothing(void **state) {
+    (void)state;
+    const struct architecture architecture = architecture_of(CELL_GRU, false, LOSS_SQUARED);
+    struct fixture *f;
+    fixture_open(&f, &architecture, &ADAM, WINDOW, SLOTS, SEED);
+    float *values = parameters(f);
+    values[model_named(&f->model, "output.bias")->offset] = NAN;
+    fixture_write(f, ENGINE_PARAMETERS, values);
+    struct image before = take_image(f);
+    gather_target(f, 0.5F, -0.5F);
+    fixture_play(f, RATE, 1.0);
+    assert_true(isnan(f->losses[0]));
+    assert_false(f->updates[0].applied);
+    assert_unchanged(f, &before);
+    free_image(&before);
+    free(values);
+    fixture_close(&f);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(losses_are_finite_for_extreme_inputs),
+        cmocka_unit_test(losses_are_finite_for_extreme_targets),
+        cmocka_unit_test(losses_are_finite_for_extreme_outputs),
+        cmocka_unit_test(an_infinite_gradient_changes_nothing),
+        cmocka_unit_test(a_huge_gradient_leaves_moments_finite),
+        cmocka_unit_test(a_loss_that_is_no_number_changes_nothing),
+    };
+    return fixture_run(tests);
+}

@@ -1,0 +1,184 @@
+/* Several updates of every optimizer against PyTorch's definitions in double, from gradients that
+   central differences give. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fixture.h"
+#include "oracle.h"
+
+enum { UPDATES = 6, WINDOW = 2, POSITIONS = WINDOW + 1, INPUTS = 3, TARGETS = 2, SEED = 3 };
+
+/* Of all that has changed since the first update, norm-wise. */
+static const double TOLERANCE = 1e-3;
+
+/* The model and its parameters in double, going the same way. */
+struct double_run {
+    size_t count;
+    double *parameters, *gradient, *first, *second, *start, *now;
+    double *state; /* (S,) before the newest window */
+};
+
+static double *zeros(size_t count) {
+    double *values = calloc(count, sizeof *values);
+    assert_non_null(values);
+    return values;
+}
+
+static void read_as_double(struct fixture *f, enum engine_block block, double *values) {
+    float *floats = calloc(f->model.parameters, sizeof *floats);
+    fixture_read(f, block, floats);
+    for (size_t k = 0; k < f->model.parameters; k++)
+        values[k] = (double)floats[k];
+    free(floats);
+}
+
+static void run_open(struct double_run *run, struct fixture *f) {
+    size_t count = run->count = f->model.parameters;
+    double **all[] = {&run->parameters, &run->gradient, &run->first,
+                      &run->second,     &run->start,    &run->now};
+    for (size_t n = 0; n < sizeof all / sizeof *all; n++)
+        *all[n] = zeros(count);
+    run->state = zeros(f->model.state_size + 1);
+    read_as_double(f, ENGINE_PARAMETERS, run->parameters);
+    memcpy(run->start, run->parameters, count * sizeof *run->start);
+}
+
+static void run_close(struct double_run *run) {
+    free(run->parameters);
+    free(run->gradient);
+    free(run->first);
+    free(run->second);
+    free(run->start);
+    free(run->now);
+    free(run->state);
+}
+
+/* One window of new steps and its update, on the engine and in double. */
+static void update(struct fixture *f, struct double_run *run, size_t number, double rate,
+                   double clip) {
+    union value x[WINDOW * INPUTS], y[WINDOW * TARGETS];
+    const bool learned[WINDOW] = {true, true};
+    for (size_t t = 0; t < WINDOW; t++) {
+        fixture_random_input(f, x + t * INPUTS);
+        fixture_random_target(f, y + t * TARGETS);
+        fixture_step(f, 0, t, x + t * INPUTS);
+        fixture_score(f, 0, t, y + t * TARGETS, true);
+    }
+    fixture_update(f, 0, 0, WINDOW, WINDOW, WINDOW, true);
+    fixture_forget(f, 0);
+    fixture_play(f, rate, clip);
+    assert_true(f->updates[0].applied);
+
+    const struct oracle_window window = {run->state, x, y, learned, WINDOW, WINDOW};
+    struct optimizer optimizer = f->options.optimizer;
+    optimizer.rate = rate;
+    double *before = zeros(run->count);
+    memcpy(before, run->parameters, run->count * sizeof *before);
+    oracle_gradient(&f->model, run->parameters, &window, run->gradient);
+    double gradient_norm = norm(run->gradient, run->count);
+    oracle_update(&optimizer, clip, number, run->count, run->parameters, run->gradient, run->first,
+                  run->second);
+    double ratio = distance(run->parameters, before, run->count) / norm(before, run->count);
+    free(before);
+    assert_true(fabs(f->updates[0].gradient_norm - gradient_norm) <= TOLERANCE * gradient_norm);
+    assert_true(fabs(f->updates[0].update_ratio - ratio) <= TOLERANCE * ratio);
+}
+
+static void compare(struct fixture *f, struct double_run *run, const char *name) {
+    read_as_double(f, ENGINE_PARAMETERS, run->now);
+    for (size_t n = 0; n < f->model.tensor_count; n++) {
+        const struct tensor *tensor = &f->model.tensors[n];
+        size_t at = tensor->offset, count = tensor_size(tensor);
+        double off = distance(run->now + at, run->parameters + at, count);
+        double moved = distance(run->parameters + at, run->start + at, count);
+        if (!(off <= TOLERANCE * moved))
+            fail_msg("%s: %s is off by %.3g after moving %.3g", name, tensor->name, off, moved);
+    }
+    const double *moments[] = {run->first, run->second};
+    for (size_t n = 0; n < optimizer_blocks(&f->options.optimizer); n++) {
+        read_as_double(f, n ? ENGINE_MOMENT_2 : ENGINE_MOMENT_1, run->now);
+        if (!(distance(run->now, moments[n], run->count) <=
+              TOLERANCE * norm(moments[n], run->count)))
+            fail_msg("%s: moment %zu differs", name, n + 1);
+    }
+    uint64_t updates;
+    assert_int_equal(cpu_engine.read(f->engine, ENGINE_UPDATES, 0, &updates, NULL), 0);
+    assert_int_equal(updates, UPDATES);
+}
+
+static void check(const char *name, const struct optimizer *optimizer, double clip) {
+    const struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = INPUTS},
+        .layers = {{.cell = CELL_GRU, .size = 5, .norm = true},
+                   {.cell = CELL_DENSE, .size = 4, .activation = ACTIVATION_TANH}},
+        .layer_count = 2,
+        .output = {.loss = LOSS_SQUARED, .size = TARGETS},
+    };
+    struct fixture *f;
+    struct double_run run;
+    fixture_open(&f, &architecture, optimizer, WINDOW, 1, SEED);
+    run_open(&run, f);
+    for (size_t n = 1; n <= UPDATES; n++) {
+        /* The plan's rate counts, and may change from plan to plan. */
+        double rate = n > UPDATES / 2 ? optimizer->rate / 2.0 : optimizer->rate;
+        update(f, &run, n, rate, clip);
+    }
+    compare(f, &run, name);
+    run_close(&run);
+    fixture_close(&f);
+}
+
+static void sgd(void **state) {
+    (void)state;
+    struct optimizer o = {.kind = OPTIMIZER_SGD, .rate = 0.1};
+    check("sgd", &o, 0.0);
+    o.weight_decay = 0.1;
+    check("sgd with weight decay", &o, 0.0);
+    o.momentum = 0.9;
+    check("momentum", &o, 0.0);
+    o.nesterov = true;
+    check("nesterov", &o, 0.0);
+}
+
+static void rmsprop(void **state) {
+    (void)state;
+    struct optimizer o = {.kind = OPTIMIZER_RMSPROP, .rate = 0.01, .alpha = 0.9, .epsilon = 1e-5};
+    check("rmsprop", &o, 0.0);
+    o.weight_decay = 0.1;
+    check("rmsprop with weight decay", &o, 0.0);
+}
+
+static void adam(void **state) {
+    (void)state;
+    struct optimizer o = {
+        .kind = OPTIMIZER_ADAM, .rate = 0.01, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-5};
+    check("adam", &o, 0.0);
+    o.weight_decay = 0.1;
+    check("adam with weight decay", &o, 0.0);
+    o.kind = OPTIMIZER_ADAMW;
+    check("adamw", &o, 0.0);
+}
+
+/* A norm that every gradient exceeds, and one that none does. */
+static void clipping(void **state) {
+    (void)state;
+    struct optimizer o = {.kind = OPTIMIZER_SGD, .rate = 0.1, .momentum = 0.5, .weight_decay = 0.1};
+    check("clipped to 0.1", &o, 0.1);
+    check("clipped to 1000", &o, 1000.0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(sgd),
+        cmocka_unit_test(rmsprop),
+        cmocka_unit_test(adam),
+        cmocka_unit_test(clipping),
+    };
+    return fixture_run(tests);
+}
