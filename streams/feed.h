@@ -1,0 +1,130 @@
+/* What runnel-feed is made of: a source yields steps; feed_run.c bundles them into examples, paces
+   them and hands them to the outlet (feed_outlet.h) or prints them (feed_print.h).
+
+   A source is one struct source_type. It reads its options and operands, yields one step after the
+   other, and knows neither sockets nor pacing nor progress. */
+#ifndef RUNNEL_FEED_H
+#define RUNNEL_FEED_H
+
+#include <getopt.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire.h"
+
+/* One sentence about what went wrong; `status` is the exit code (sysexits.h). FEED_INTERRUPTED: it
+   was only a signal that cut a wait short. */
+struct feed_error {
+    int status;
+    char text[1024]; /* no newline */
+};
+enum { FEED_INTERRUPTED = 0 };
+
+/* Fill `error` and return -1, so that `return feed_fail(...)` is all a caller writes. */
+int feed_fail(struct feed_error *error, int status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+int feed_no_memory(struct feed_error *error);
+
+/* How often SIGINT, SIGTERM or SIGHUP came: 1 asks to finish, more to give up. */
+extern volatile sig_atomic_t feed_signals;
+
+/* No wait is longer than this before it looks at feed_signals, and at the progress line. */
+enum { FEED_TICK_MS = 250 };
+
+/* Seconds of CLOCK_MONOTONIC. */
+double feed_now(void);
+
+/* An option's value, the whole of it; otherwise an error (EX_USAGE) that names the option and the
+   range. */
+int feed_parse_count(const char *option, const char *text, uint64_t minimum, uint64_t maximum,
+                     uint64_t *value, struct feed_error *error);
+int feed_parse_real(const char *option, const char *text, double minimum, double maximum,
+                    double *value, struct feed_error *error);
+
+/* A stream and how many of its examples have been sent. */
+struct stream {
+    char key[WIRE_KEY_MAX + 1];
+    size_t key_size;
+    uint64_t sequence;
+};
+
+/* Name the stream. NULL, or a phrase that says why the key is none. */
+const char *stream_name(struct stream *stream, const char *key, size_t size);
+
+enum value_kind {
+    VALUE_REAL,  /* float32, NaN = missing */
+    VALUE_CLASS, /* uint32: a symbol or class id, WIRE_NO_CLASS = none */
+};
+
+/* The numbers of one step, four bytes each. */
+enum { VALUE_SIZE = 4 };
+struct shape {
+    enum value_kind kind;
+    size_t count; /* 0: none, there is no y */
+};
+
+/* One step, as a source yields it; the pointers stand until the source's next call. */
+struct step {
+    struct stream *stream; /* NULL: the stream of --stream */
+    const void *x;         /* (x.count,) */
+    const void *y;         /* (y.count,) when that is not 0 */
+    double time;           /* Unix time, or 0 */
+    bool end;              /* last step of its sequence */
+    const char *json;      /* instead of x and y: a whole example as JSON */
+    size_t json_size;
+};
+
+/* What all sources have; each one's own struct begins with it. */
+struct source {
+    const struct source_type *type;
+    struct shape x, y;  /* set by open */
+    const char *label;  /* the stream's key unless --stream says another; set by open */
+    const char *forced; /* the key of --stream, or NULL; set before open */
+    bool once;          /* it cannot be read a second time; set by open */
+    bool skip_bad;      /* --skip-bad was given */
+    uint64_t skipped;   /* bad rows passed over */
+};
+
+enum { SOURCE_OPTION = 256 }; /* getopt's codes from here on belong to the source */
+
+struct source_type {
+    const char *name;             /* "csv" */
+    const char *operands;         /* "FILE" */
+    const char *summary;          /* one line for --help */
+    const char *help;             /* its options, for --help */
+    const struct option *options; /* getopt_long's table, codes from SOURCE_OPTION */
+    double rate;                  /* examples per second unless --rate says another; 0 = no limit */
+    bool live;                    /* steps are samples of something that goes on by itself */
+    bool endless;                 /* it has no passes that could be repeated */
+    bool bundles;                 /* --steps may put several steps into one example */
+
+    /* Allocate the source with its defaults; NULL when memory is short. */
+    struct source *(*create)(void);
+    /* Take one option of the table. */
+    int (*option)(struct source *source, int code, const char *value, struct feed_error *error);
+    /* Take the operands and get ready for the first step. */
+    int (*open)(struct source *source, char **operands, int count, struct feed_error *error);
+    /* 1: a step. 0: the pass is over. -1: an error. */
+    int (*next)(struct source *source, struct step *step, struct feed_error *error);
+    /* Back to the first step, for pass number `pass` (from 0). NULL when endless. */
+    int (*rewind)(struct source *source, uint64_t pass, struct feed_error *error);
+    /* Share of the pass that is done, 0..1; NAN when unknown. May be NULL. */
+    double (*done)(const struct source *source);
+    void (*close)(struct source **source);
+};
+
+extern const struct source_type source_text, source_csv, source_idx, source_host, source_synth,
+    source_json;
+
+/* Exactly `wanted` operands, or an error (EX_USAGE) that shows what the source takes. */
+int source_operands(const struct source *source, int count, int least, int most,
+                    struct feed_error *error);
+
+/* One sentence for people, on stderr, which does not tear the progress line apart: `say` unless
+   --quiet, `detail` with --verbose only. */
+void feed_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+void feed_detail(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

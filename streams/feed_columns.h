@@ -1,0 +1,50 @@
+/* Columns of a table by name or number, and what their cells say. */
+#ifndef RUNNEL_FEED_COLUMNS_H
+#define RUNNEL_FEED_COLUMNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct feed_error;
+
+enum { CELL_WHY_SIZE = 160 };
+
+struct columns {
+    const char *file; /* for messages */
+    char **names;     /* (count,) owned; numbers from 1 when the file has no header line */
+    double *factors;  /* (count,) what cells are multiplied with */
+    size_t count;
+};
+
+/* Take the names from the fields of the header line, or number them. */
+int columns_open(struct columns *columns, const char *file, char **fields, size_t count,
+                 bool header, struct feed_error *error);
+void columns_close(struct columns *columns);
+
+/* Some of the columns, by index, in the order in which they were asked for. */
+struct selection {
+    size_t *indices; /* owned */
+    size_t count;
+};
+
+/* Select "a,b,4,6-8": each item a name or, if no column has that name, a number from 1 or a range
+   of them. Errors (EX_USAGE) name the option and the columns that there are. */
+int columns_select(const struct columns *columns, const char *option, const char *list,
+                   struct selection *selection, struct feed_error *error);
+int columns_find(const struct columns *columns, const char *option, const char *name, size_t *index,
+                 struct feed_error *error);
+
+/* "a=0.01,b=2": set factors. */
+int columns_multiply(struct columns *columns, const char *option, const char *list,
+                     struct feed_error *error);
+
+/* What a cell says; false: `why` says in a clause what was found and what is expected.
+     real   a number, times `factor`, that fits 32 bits; empty, nan or NA is NaN
+     class  a whole number below WIRE_NO_CLASS; empty, nan or NA is WIRE_NO_CLASS
+     time   Unix seconds, or 2016-07-01 [00:00[:00[.0]]] [Z|+01:00], UTC unless it says another */
+bool cell_real(const char *cell, double factor, float *value, char why[CELL_WHY_SIZE]);
+bool cell_class(const char *cell, uint32_t *value, char why[CELL_WHY_SIZE]);
+bool cell_time(const char *cell, double *value, char why[CELL_WHY_SIZE]);
+
+#endif

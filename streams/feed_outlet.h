@@ -1,0 +1,52 @@
+/* The PUSH socket that examples leave through. It never loses one: when the daemon is slow or away
+   a bounded queue fills up, and then sending waits. */
+#ifndef RUNNEL_FEED_OUTLET_H
+#define RUNNEL_FEED_OUTLET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire.h"
+
+struct feed_error;
+struct outlet;
+struct stream;
+
+/* One example. */
+struct message {
+    const struct stream *stream;
+    const void *x, *y; /* y NULL = none */
+    size_t x_size, y_size, steps;
+    bool headed; /* the header goes with it */
+    struct wire_header header;
+    const char *json; /* instead of all that: one frame of JSON, or NULL */
+    size_t json_size;
+};
+
+/* Called at least every FEED_TICK_MS while an outlet waits; `connected`: somebody is there. */
+struct outlet_waiter {
+    void (*tick)(void *context, bool connected);
+    void *context;
+};
+
+/* Open the socket and connect it, or bind it. Errors: EX_USAGE for an endpoint that is none,
+   EX_UNAVAILABLE for one that cannot be had. */
+int outlet_open(struct outlet **outlet, const char *endpoint, bool bind,
+                const struct outlet_waiter *waiter, struct feed_error *error);
+
+/* Wait until somebody is connected, but for at most `seconds` (EX_UNAVAILABLE; INFINITY: for ever).
+   FEED_INTERRUPTED after a signal. */
+int outlet_wait(struct outlet *outlet, double seconds, struct feed_error *error);
+
+/* Queue the example, waiting while the queue is full; FEED_INTERRUPTED when a signal cut that
+   short: then the example has not been sent. */
+int outlet_send(struct outlet *outlet, const struct message *message, struct feed_error *error);
+
+/* Close the outlet once everything has been handed to the network, or `linger` seconds are over,
+   or another signal comes: -1 (EX_UNAVAILABLE), and the newest examples may be lost. After a signal
+   it waits for at most OUTLET_STOP_SECONDS, and not at all when nobody is connected. */
+enum { OUTLET_STOP_SECONDS = 5 };
+int outlet_close(struct outlet **outlet, double linger, struct feed_error *error);
+
+#endif

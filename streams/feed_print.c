@@ -1,0 +1,94 @@
+#include "feed_print.h"
+
+#include <errno.h>
+#include <float.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "feed.h"
+#include "feed_outlet.h"
+
+/* The fewest digits that give the same float32 again. */
+static void print_real(float value) {
+    enum { DIGITS_MIN = 6, DIGITS_MAX = FLT_DECIMAL_DIG, ROOM = 32 };
+    char text[ROOM];
+    for (int digits = DIGITS_MIN; digits <= DIGITS_MAX; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value)
+            break;
+    }
+    fputs(isnan(value) ? "null" : text, stdout);
+}
+
+static void print_value(const unsigned char *bytes, enum value_kind kind) {
+    if (kind == VALUE_CLASS) {
+        uint32_t id;
+        memcpy(&id, bytes, sizeof id);
+        if (id == WIRE_NO_CLASS)
+            fputs("null", stdout);
+        else
+            printf("%u", id);
+        return;
+    }
+    float value;
+    memcpy(&value, bytes, sizeof value);
+    print_real(value);
+}
+
+/* [1, 2] for one step or a number a step, [[1, 2], [3, 4]] for several. */
+static void print_values(const void *values, size_t steps, const struct shape *shape) {
+    const unsigned char *bytes = values;
+    bool nested = steps > 1 && shape->count > 1;
+    for (size_t i = 0; i < steps * shape->count; i++, bytes += VALUE_SIZE) {
+        bool first = i % shape->count == 0;
+        fputs(i == 0 ? (nested ? "[[" : "[") : nested && first ? "], [" : ", ", stdout);
+        print_value(bytes, shape->kind);
+    }
+    fputs(nested ? "]]" : "]", stdout);
+}
+
+static void print_header(const struct wire_header *header) {
+    if (header->flags & WIRE_END)
+        fputs(", \"end\": true", stdout);
+    if (header->flags & WIRE_DO_NOT_LEARN)
+        fputs(", \"learn\": false", stdout);
+    printf(", \"epoch\": %u, \"sequence\": %llu", header->epoch,
+           (unsigned long long)header->sequence);
+    if (header->time > 0)
+        printf(", \"time\": %.6f", header->time);
+}
+
+static int print_failed(struct feed_error *error) {
+    return feed_fail(error, EX_IOERR, "standard output: cannot be written: %s", strerror(errno));
+}
+
+int print_message(const struct message *m, const struct shape *x, const struct shape *y,
+                  struct feed_error *error) {
+    if (m->json) {
+        fwrite(m->json, 1, m->json_size, stdout);
+        return putchar('\n') == EOF ? print_failed(error) : 0;
+    }
+    json_t *key = json_stringn(m->stream->key, m->stream->key_size);
+    char *text = key ? json_dumps(key, JSON_ENCODE_ANY) : NULL;
+    json_decref(key);
+    if (!text)
+        return feed_no_memory(error);
+    printf("{\"stream\": %s, \"x\": ", text);
+    free(text);
+    print_values(m->x, m->steps, x);
+    if (m->y) {
+        fputs(", \"y\": ", stdout);
+        print_values(m->y, m->steps, y);
+    }
+    if (m->headed)
+        print_header(&m->header);
+    return puts("}") == EOF ? print_failed(error) : 0;
+}
+
+int print_finish(struct feed_error *error) {
+    return fflush(stdout) == EOF || ferror(stdout) ? print_failed(error) : 0;
+}

@@ -1,0 +1,164 @@
+/* Tasks: streams whose messages carry the target. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "feed_synth.h"
+
+enum { LENGTH_MAX = 100000, SIZE_MAX_DRIFT = 1 << 16 };
+
+/* --- adding: remember two numbers
+   -----------------------------------------------------------------
+
+   The adding problem, as Hochreiter and Schmidhuber (1997), experiment 4, state it. A sequence has
+   T..T + T/10 steps (T: --length). x = (value uniform in -1..1, marker): the marker is 1 at two
+   steps, one of the first ten and another one of the first T/2 - 1; it is -1 at the first and at
+   the last step, else 0. A first step that is drawn for a mark keeps its -1, and counts as 0. y is
+   0.5 + (X1 + X2) / 4, the X being the marked values: at the last step; before it NaN. */
+
+enum { ADDING_INPUTS = 2, ADDING_FIRST_MARKS = 10, ADDING_LENGTH = 100 };
+
+struct adding {
+    uint64_t length, position, first, second; /* of the sequence that goes on */
+    double sum;                               /* of the marked values */
+};
+
+static int adding_open(struct synth *synth, struct feed_error *error) {
+    synth->source.x = (struct shape){VALUE_REAL, ADDING_INPUTS};
+    synth->source.y = (struct shape){VALUE_REAL, 1};
+    synth->state = calloc(1, sizeof(struct adding));
+    return synth->state ? 0 : feed_no_memory(error);
+}
+
+static void adding_begin(struct synth *synth, struct adding *adding) {
+    uint64_t shortest = synth->settings[SYNTH_LENGTH];
+    adding->position = 0;
+    adding->sum = 0;
+    adding->length = shortest + random_below(&synth->random, shortest / 10 + 1);
+    adding->first = random_below(&synth->random, ADDING_FIRST_MARKS);
+    /* One of the T/2 - 1 first steps that are not marked yet. */
+    adding->second = random_below(&synth->random, shortest / 2 - 1);
+    adding->second += adding->second >= adding->first;
+}
+
+static void adding_next(struct synth *synth, struct step *step) {
+    struct adding *adding = synth->state;
+    if (adding->position == adding->length || adding->length == 0)
+        adding_begin(synth, adding);
+    uint64_t t = adding->position++;
+    double value = random_uniform(&synth->random, -1, 1);
+    bool last = adding->position == adding->length;
+    bool marked = t > 0 && (t == adding->first || t == adding->second);
+    if (marked)
+        adding->sum += value;
+    synth->x[0] = (float)value;
+    synth->x[1] = marked ? 1 : t == 0 || last ? -1 : 0;
+    synth->y[0] = last ? (float)(0.5 + adding->sum / 4) : NAN;
+    step->end = last;
+}
+
+const struct generator generator_adding = {
+    .name = "adding",
+    .ranges = {[SYNTH_LENGTH] = {2 * ADDING_FIRST_MARKS, LENGTH_MAX, ADDING_LENGTH}},
+    .open = adding_open,
+    .next = adding_next,
+};
+
+/* --- copy: remember symbols
+   -----------------------------------------------------------------------
+
+   The copying task as in Arjovsky, Shah and Bengio (2016), after Hochreiter and Schmidhuber (1997).
+   A sequence is L random symbols out of 0..A-1, D - 1 blanks (symbol A), a delimiter (A + 1), L
+   blanks: 2 L + D steps (L: --length, D: --delay, A: --alphabet). y is no class but at the last L
+   steps, where it is the L symbols in their order. The model has input.size A + 2 and output.size
+   A. */
+
+enum { COPY_LENGTH = 10, COPY_DELAY = 20, COPY_ALPHABET = 8 };
+
+struct copy {
+    uint64_t position;
+    uint32_t symbols[]; /* (L,) of the sequence that goes on */
+};
+
+static int copy_open(struct synth *synth, struct feed_error *error) {
+    synth->source.x = (struct shape){VALUE_CLASS, 1};
+    synth->source.y = (struct shape){VALUE_CLASS, 1};
+    synth->state =
+        calloc(1, sizeof(struct copy) + synth->settings[SYNTH_LENGTH] * sizeof(uint32_t));
+    return synth->state ? 0 : feed_no_memory(error);
+}
+
+static void copy_next(struct synth *synth, struct step *step) {
+    struct copy *copy = synth->state;
+    uint64_t length = synth->settings[SYNTH_LENGTH], delay = synth->settings[SYNTH_DELAY];
+    uint32_t alphabet = (uint32_t)synth->settings[SYNTH_ALPHABET];
+    uint64_t t = copy->position++, answers = length + delay;
+    if (t < length)
+        copy->symbols[t] = (uint32_t)random_below(&synth->random, alphabet);
+    synth->symbol = t < length ? copy->symbols[t] : t == answers - 1 ? alphabet + 1 : alphabet;
+    synth->class = t < answers ? WIRE_NO_CLASS : copy->symbols[t - answers];
+    step->end = copy->position == answers + length;
+    if (step->end)
+        copy->position = 0;
+}
+
+const struct generator generator_copy = {
+    .name = "copy",
+    .ranges = {[SYNTH_LENGTH] = {1, LENGTH_MAX, COPY_LENGTH},
+               [SYNTH_DELAY] = {1, LENGTH_MAX, COPY_DELAY},
+               [SYNTH_ALPHABET] = {2, LENGTH_MAX, COPY_ALPHABET}},
+    .open = copy_open,
+    .next = copy_next,
+};
+
+/* --- drift: a concept that changes
+   ----------------------------------------------------------------
+
+   y = w x + noise, x uniform in -1..1, w standard normal over sqrt(size): and another w after every
+   --change steps, all at once (an abrupt concept drift). --verbose announces each change. */
+
+enum { DRIFT_SIZE = 4, DRIFT_CHANGE = 1000 };
+
+static void drift_change(struct synth *synth) {
+    double *weights = synth->state;
+    for (size_t i = 0; i < synth->source.x.count; i++)
+        weights[i] = random_normal(&synth->random) / sqrt((double)synth->source.x.count);
+}
+
+static int drift_open(struct synth *synth, struct feed_error *error) {
+    size_t size = synth->settings[SYNTH_SIZE];
+    synth->source.x = (struct shape){VALUE_REAL, size};
+    synth->source.y = (struct shape){VALUE_REAL, 1};
+    synth->state = malloc(size * sizeof(double));
+    if (!synth->state)
+        return feed_no_memory(error);
+    drift_change(synth);
+    return 0;
+}
+
+static void drift_next(struct synth *synth, struct step *step) {
+    const double *weights = synth->state;
+    uint64_t change = synth->settings[SYNTH_CHANGE];
+    (void)step;
+    if (change && synth->steps > 0 && synth->steps % change == 0) {
+        drift_change(synth);
+        feed_detail("the concept changes with step %llu (change %llu)",
+                    (unsigned long long)synth->steps + 1,
+                    (unsigned long long)(synth->steps / change));
+    }
+    double y = synth->noise > 0 ? synth->noise * random_normal(&synth->random) : 0;
+    for (size_t i = 0; i < synth->source.x.count; i++) {
+        double x = random_uniform(&synth->random, -1, 1);
+        y += weights[i] * x;
+        synth->x[i] = (float)x;
+    }
+    synth->y[0] = (float)y;
+}
+
+const struct generator generator_drift = {
+    .name = "drift",
+    .ranges = {[SYNTH_SIZE] = {1, SIZE_MAX_DRIFT, DRIFT_SIZE},
+               [SYNTH_CHANGE] = {0, UINT64_MAX, DRIFT_CHANGE}},
+    .noisy = true,
+    .open = drift_open,
+    .next = drift_next,
+};
