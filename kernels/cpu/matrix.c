@@ -13,6 +13,8 @@ enum {
     TILE = 3,      /* columns, or steps, of such a tile: their accumulators, one column and the
                       tile's broadcasts fill 16 registers */
     PAIR = 2,      /* steps of a tile of W^T d */
+    AHEAD = 8,     /* columns that a single step's product fetches ahead: its loads wait for the
+                      second and third cache more than for each other */
     GROUP = 8,     /* columns whose sums are finished together */
     FULL = WIDE < 8 ? WIDE : 8, /* vectors of one step's accumulators: all that fit the registers */
 };
@@ -36,7 +38,7 @@ INLINE void project_tile(const float *restrict w, size_t width, size_t columns,
                a2 = vector_broadcast(x2[c]);
         if (steps == 1)
             for (int v = 0; v < vectors; v += 2)
-                __builtin_prefetch(w + PD * width + v * LANES);
+                __builtin_prefetch(w + AHEAD * width + v * LANES);
         for (int v = 0; v < vectors; v++) {
             vector column = vector_load(w + v * LANES);
             if (steps > 1)
