@@ -192,11 +192,11 @@ def test_status_and_events(directory):
     daemon.close()
     assert (status, err) == (OK, "")
     assert lines[:5] == [
-        "-- 22:13:20 host-load is learning on cpu (avx2), 69,130 parameters",
+        "-- 22:13:20 host-load is learning: 69,130 parameters on cpu (avx2)",
         "-- 22:13:20 model: real 8 > lstm 128 norm > squared 8, next",
         "-- 22:13:20 rejected 3 examples (x_size): x is short",
         "-- 22:13:20 set: learning.clip set to 2",
-        "-- 22:13:20 host-load is paused on cpu (avx2), 69,130 parameters"], lines
+        "-- 22:13:20 host-load is paused"], lines
     assert lines[5].startswith("-- ") and "\033" not in lines[5] and "\x9b" not in lines[5]
     assert len(lines) == 8 and "examples" in lines[6]
 
@@ -213,9 +213,10 @@ def test_state_and_predictions(directory):
     status, lines, err = watch.end()
     daemon.close()
     assert (status, err) == (OK, "") and len(lines) == 4
-    assert re.search(r"layer 0 +hidden mean -0.0123 std +0.4560 saturated +25.0% +sums mean +0.5000"
-                     r" std +1.2500", lines[0]), lines[0]
-    assert re.search(r"layer 1 +hidden mean +- std +0.4560", lines[1]), lines[1]
+    assert re.search(r"layer 0 +hidden +-0.0123 \+- +0.4560 +saturated +25.0% +sums +0.5000 \+- +"
+                     r"1.2500$", lines[0]), lines[0]
+    assert re.search(r"layer 1 +hidden +- \+- +0.4560", lines[1]), lines[1]
+    assert max(map(len, lines[:2])) <= 80
     assert lines[2].endswith("example 7 of 'a', loss -: [0.1235,null]"), lines[2]
     assert len(lines[3]) == 100 and lines[3].endswith("...")
 
@@ -369,6 +370,11 @@ def test_output_that_takes_no_more(directory):
     assert process.returncode == IO and b"standard output" in err
 
 
+def own_terminal():
+    """Make standard input the controlling terminal, so that Ctrl-C is a signal."""
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+
+
 class Terminal:
     """A runnel-watch on a pseudo-terminal, and what that shows: enough of a terminal to know."""
 
@@ -378,7 +384,8 @@ class Terminal:
         self.resize(rows, columns)
         environment = dict(os.environ, TERM=kind, LC_ALL="C.UTF-8")
         self.process = subprocess.Popen([PROGRAM, "-c", endpoint, "--silence", "2"],
-                                        stdin=slave, stdout=slave, stderr=slave, env=environment)
+                                        stdin=slave, stdout=slave, stderr=slave, env=environment,
+                                        start_new_session=True, preexec_fn=own_terminal)
         os.close(slave)
 
     def resize(self, rows, columns):
@@ -416,8 +423,8 @@ class Terminal:
         return self.screen()
 
     def end(self):
-        """End it with Ctrl-C; the exit status and the last screen."""
-        self.process.send_signal(signal.SIGINT)
+        """End it with Ctrl-C, echo and all; the exit status and the last screen."""
+        os.write(self.master, b"\x03")
         try:
             while True:
                 piece = os.read(self.master, 65536)
@@ -447,6 +454,9 @@ def on_terminal(directory, rows, columns):
     assert len(table) == 30 and len(set(map(len, table))) == 1, "the bar damaged a line"
     assert sum("examples" in line for line in lines[:-1]) == 2
     assert not any("host-load  learning" in line for line in lines[:-1]), "a bar was left behind"
+    daemon.examples = 0  # the daemon was reset: a new trend begins
+    daemon.send("loss", LOSS)
+    terminal.until(lambda lines: "loss 0.0412  " in lines[-1] and "falling" not in lines[-1])
     terminal.until(lambda lines: "SILENT" in lines[-1] and "is silent" in lines[-2])
     daemon.close()
     terminal.until(lambda lines: "GONE" in lines[-1])

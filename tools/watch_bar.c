@@ -31,18 +31,24 @@ static void take_text(char *copy, size_t size, const json_t *body, const char *k
 }
 
 void bar_message(struct bar *bar, const struct message *message) {
-    double mean;
+    double mean, examples;
     if (message->topic == TOPIC_STATUS) {
         take_text(bar->name, sizeof bar->name, message->body, "name");
         take_text(bar->state, sizeof bar->state, message->body, "state");
         take_text(bar->device, sizeof bar->device, message->body, "device");
     }
-    if (message->topic == TOPIC_LOSS) {
-        json_decref(bar->loss);
-        bar->loss = json_incref(message->body);
-        if (tool_number(message->body, "mean", &mean))
-            trend_add(&bar->means, mean);
+    if (message->topic != TOPIC_LOSS)
+        return;
+    json_decref(bar->loss);
+    bar->loss = json_incref(message->body);
+    /* Fewer examples than before: what was learned was reset, and its losses are history. */
+    if (tool_number(message->body, "examples", &examples)) {
+        if (examples < bar->examples)
+            bar->means.count = 0;
+        bar->examples = examples;
     }
+    if (tool_number(message->body, "mean", &mean))
+        trend_add(&bar->means, mean);
 }
 
 /* Append a segment with two spaces before it, if all of it fits the columns. */

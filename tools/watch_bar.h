@@ -12,7 +12,8 @@ enum { BAR_NAME_SIZE = 65, BAR_WORD_SIZE = 32 };
 /* Plain data, zero to begin with: the newest of what has been heard. */
 struct bar {
     char name[BAR_NAME_SIZE], state[BAR_WORD_SIZE], device[BAR_WORD_SIZE];
-    json_t *loss; /* newest message of the topic; owned */
+    json_t *loss;    /* newest message of the topic; owned */
+    double examples; /* in it */
     struct trend means;
 };
 

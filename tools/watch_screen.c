@@ -19,15 +19,15 @@ enum {
 
 #define TAKE_AWAY "\r\033[J" /* to the first column, erase to the end of the screen */
 #define BAR_BEGIN "\033[7m"  /* reverse video */
-#define BAR_END "\033[0m"
+#define BAR_END "\033[0m\r"
 
 struct screen {
     bool terminal, utf8;
     int columns;
     char bar[BAR_SIZE];
     bool bar_changed;
-    int drawn_columns; /* of the bar that the terminal shows, 0 = none */
-    char *held;        /* bytes to be written; the bar is drawn after them */
+    bool bar_drawn; /* the terminal shows a bar, the cursor at its beginning */
+    char *held;     /* bytes to be written; the bar is drawn after them */
     size_t held_size, held_room;
     bool failed; /* memory was short: said by the next flush */
 };
@@ -120,18 +120,16 @@ static void hold_text(struct screen *s, const char *text) {
     hold(s, text, strlen(text));
 }
 
-/* A terminal that has become narrower may have wrapped the bar into several rows, with the cursor
-   at the last of them. */
 static void take_bar_away(struct screen *s) {
-    if (s->drawn_columns == 0)
-        return;
-    for (int rows = (s->drawn_columns - 1) / s->columns; rows > 0; rows--)
-        hold_text(s, "\033[A");
-    hold_text(s, TAKE_AWAY);
-    s->drawn_columns = 0;
+    if (s->bar_drawn)
+        hold_text(s, TAKE_AWAY);
+    s->bar_drawn = false;
 }
 
-/* The last column stays empty: a character there would make some terminals wrap. */
+/* The last column stays empty: a character there would make some terminals wrap. The cursor goes
+   back to the first one, so that what a user types (or the ^C that ends all this) does not wrap
+   either, and a terminal that becomes narrower wraps the bar below the cursor, where it is erased.
+ */
 static void draw_bar(struct screen *s) {
     int used, room = s->columns - 1;
     size_t bytes = fitting(s->bar, room, &used);
@@ -139,9 +137,10 @@ static void draw_bar(struct screen *s) {
         return;
     hold_text(s, BAR_BEGIN);
     hold(s, s->bar, bytes);
-    for (s->drawn_columns = used; s->drawn_columns < room; s->drawn_columns++)
+    for (; used < room; used++)
         hold_text(s, " ");
     hold_text(s, BAR_END);
+    s->bar_drawn = true;
 }
 
 void screen_resized(struct screen *s) {
@@ -179,7 +178,7 @@ static int write_held(struct screen *s) {
 }
 
 int screen_flush(struct screen *s) {
-    if (s->terminal && (s->drawn_columns == 0 || s->bar_changed)) {
+    if (s->terminal && (!s->bar_drawn || s->bar_changed)) {
         take_bar_away(s);
         draw_bar(s);
         s->bar_changed = false;

@@ -210,25 +210,36 @@ static void print_event(struct screen *screen, const json_t *body) {
     print_timed(screen, body_time(body), tool_clean(clean, sizeof clean, joined));
 }
 
-/* One line, and a second one with the model when the daemon is new. */
+static void introduce(struct screen *screen, const json_t *body, const char *name,
+                      const char *state) {
+    const char *device = tool_string(body, "device"), *model = tool_string(body, "model");
+    char joined[TEXT_SIZE], clean[TEXT_SIZE], count[TOOL_NUMBER_SIZE] = "?";
+    double parameters;
+    if (tool_number(body, "parameters", &parameters))
+        tool_format_grouped(count, parameters);
+    snprintf(joined, sizeof joined, "%s is %s: %s parameters on %s", name, state, count,
+             device ? device : "?");
+    print_timed(screen, body_time(body), tool_clean(clean, sizeof clean, joined));
+    if (!model)
+        return;
+    snprintf(joined, sizeof joined, "model: %s", model);
+    print_timed(screen, body_time(body), tool_clean(clean, sizeof clean, joined));
+}
+
+/* All of it at first, later only how it is. */
 static bool print_status(struct table *table, struct screen *screen, const json_t *body,
                          bool every_status) {
     const char *name = tool_string(body, "name"), *state = tool_string(body, "state");
-    const char *device = tool_string(body, "device"), *model = tool_string(body, "model");
     bool first = !*table->state;
-    char now[TABLE_STATE_SIZE], joined[TEXT_SIZE], clean[TEXT_SIZE], count[TOOL_NUMBER_SIZE] = "?";
+    char now[TABLE_STATE_SIZE], joined[TEXT_SIZE], clean[TEXT_SIZE];
     tool_clean(now, sizeof now, state && *state ? state : "?");
     if (!every_status && strcmp(now, table->state) == 0)
         return false;
     strcpy(table->state, now);
-    double parameters;
-    if (tool_number(body, "parameters", &parameters))
-        tool_format_grouped(count, parameters);
-    snprintf(joined, sizeof joined, "%s is %s on %s, %s parameters", name ? name : "?", now,
-             device ? device : "?", count);
-    print_timed(screen, body_time(body), tool_clean(clean, sizeof clean, joined));
-    if (first && model) {
-        snprintf(joined, sizeof joined, "model: %s", model);
+    if (first) {
+        introduce(screen, body, name ? name : "?", now);
+    } else {
+        snprintf(joined, sizeof joined, "%s is %s", name ? name : "?", now);
         print_timed(screen, body_time(body), tool_clean(clean, sizeof clean, joined));
     }
     return true;
@@ -271,10 +282,10 @@ static void print_layer(struct screen *screen, size_t index, const json_t *layer
     double share;
     if (tool_number(json_object_get(layer, "hidden"), "saturated", &share))
         snprintf(saturated, sizeof saturated, "%.1f%%", 100 * share);
-    snprintf(line, sizeof line,
-             "   layer %-2zu hidden mean %7s std %7s saturated %6s  sums mean %7s std %7s", index,
-             inner(numbers[0], layer, "hidden", "mean"), inner(numbers[1], layer, "hidden", "std"),
-             saturated, inner(numbers[2], layer, "summed_inputs", "mean"),
+    snprintf(line, sizeof line, "   layer %-2zu hidden %7s +- %7s  saturated %6s  sums %7s +- %7s",
+             index, inner(numbers[0], layer, "hidden", "mean"),
+             inner(numbers[1], layer, "hidden", "std"), saturated,
+             inner(numbers[2], layer, "summed_inputs", "mean"),
              inner(numbers[3], layer, "summed_inputs", "std"));
     append_histogram(line, screen, layer);
     screen_line(screen, line);
