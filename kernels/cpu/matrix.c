@@ -210,6 +210,7 @@ INLINE void gradient_tile(float *restrict gradient, size_t width, const float *r
         for (int v = 0; v < vectors; v++)
             sum[k][v] = vector_broadcast(0.0f);
     const float *x1 = xt + (columns > 1 ? count : 0), *x2 = xt + (columns > 2 ? 2 * count : 0);
+#pragma GCC unroll 8
     for (size_t t = 0; t < count; t++) {
         vector a0 = vector_broadcast(xt[t]), a1 = vector_broadcast(x1[t]),
                a2 = vector_broadcast(x2[t]);
