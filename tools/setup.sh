@@ -1,0 +1,83 @@
+# What tools/demo and tools/check share; to be sourced, with $source set to the project's directory.
+# POSIX sh; works from a checkout that cannot be written by building from a copy of it.
+
+say() {
+    printf '%s\n' "$*"
+}
+
+die() {
+    printf '%s: %s\n' "${0##*/}" "$*" >&2
+    exit 69
+}
+
+# Install the Debian packages among the arguments that are missing, with sudo when not root.
+install_packages() {
+    missing=
+    if ! command -v dpkg-query >/dev/null 2>&1; then
+        say "This is no Debian: needed are what these packages hold: $*"
+        return 0
+    fi
+    for package; do
+        case $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) in
+        *' installed') ;;
+        *) missing="$missing $package" ;;
+        esac
+    done
+    [ -n "$missing" ] || return 0
+    say "Installing Debian packages:$missing"
+    root=
+    if [ "$(id -u)" -ne 0 ]; then
+        command -v sudo >/dev/null 2>&1 ||
+            die "there is no sudo; as root run: apt-get install$missing"
+        root=sudo
+    fi
+    # shellcheck disable=SC2086 # lists of words
+    $root apt-get update -q >/dev/null &&
+        $root env DEBIAN_FRONTEND=noninteractive \
+            apt-get install -q -y --no-install-recommends $missing >/dev/null ||
+        die "apt-get could not install$missing"
+}
+
+BUILD_PACKAGES='gcc libc6-dev make autoconf automake pkg-config libzmq3-dev libyaml-dev
+    libjansson-dev zlib1g-dev'
+
+# Choose $build, the directory of all builds: build/ in the checkout, or $RUNNEL_BUILD; when the
+# checkout cannot be written, one below the temporary directory, and $source becomes a copy there.
+choose_build() {
+    build=${RUNNEL_BUILD:-$source/build}
+    if [ ! -w "$source" ]; then
+        build=${RUNNEL_BUILD:-${TMPDIR:-/tmp}/runnel-build-$(id -u)}
+        mkdir -p "$build" || die "cannot make $build; set RUNNEL_BUILD to a directory that can be written"
+        rm -rf "$build/source"
+        cp -R "$source" "$build/source" && chmod -R u+w "$build/source" ||
+            die "cannot copy $source to $build/source"
+        source=$build/source
+    fi
+    mkdir -p "$build" || die "cannot make $build; set RUNNEL_BUILD to a directory that can be written"
+}
+
+# run_logged LOG COMMAND...: quietly, but with the end of its output when it fails.
+run_logged() {
+    log=$1
+    shift
+    "$@" >"$log" 2>&1 && return 0
+    say "failed: $* (all of it: $log)" >&2
+    tail -n 30 "$log" >&2
+    return 1
+}
+
+# build_tree NAME TARGETS [CONFIGURE-ARGUMENT...]: build those of make's targets in $build/NAME.
+build_tree() {
+    tree=$build/$1 targets=$2
+    shift 2
+    mkdir -p "$tree" || return 1
+    if [ ! -x "$source/configure" ] || [ ! -f "$source/Makefile.in" ] ||
+        [ -n "$(find "$source/configure.ac" "$source/Makefile.am" -newer "$source/configure")" ]; then
+        (cd "$source" && run_logged "$tree/autoreconf.log" autoreconf -i) || return 1
+    fi
+    if [ ! -f "$tree/Makefile" ] || [ "$source/configure" -nt "$tree/config.status" ]; then
+        (cd "$tree" && run_logged "$tree/configure.log" "$source/configure" "$@") || return 1
+    fi
+    # shellcheck disable=SC2086 # a list of words
+    run_logged "$tree/build.log" make -C "$tree" -j "$(nproc 2>/dev/null || echo 1)" $targets
+}
