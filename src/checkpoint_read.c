@@ -175,9 +175,10 @@ static int read_tensors(struct reading *reading, struct error *error) {
             size_t count = tensor_size(&reading->model->tensors[n]);
             if (safetensors_read(reading->file, entry, 0, reading->buffer, entry->size, error))
                 return -1;
-            if (!all_finite(reading->buffer, count))
+            if (block == 0 && !all_finite(reading->buffer, count))
                 return error_set(error, EX_IOERR,
-                                 "%s is damaged: tensor %s has numbers that are not finite",
+                                 "%s has numbers that are not finite in tensor %s: its network is "
+                                 "lost",
                                  reading->path, entry->name);
             if (learner_write(reading->learner, checkpoint_block(block), n, reading->buffer, error))
                 return -1;
@@ -231,18 +232,14 @@ static int read_scaler(const struct reading *reading, struct error *error) {
 
 /* ---- Streams ---- */
 
-static bool symbols_fit(const void *ids, size_t count, size_t size) {
-    for (size_t n = 0; n < count; n++) {
-        uint32_t id;
-        memcpy(&id, (const char *)ids + n * sizeof id, sizeof id);
-        if (id >= size)
-            return false;
-    }
-    return true;
+static bool symbol_fits(const float *bits, size_t size) {
+    uint32_t id;
+    memcpy(&id, bits, sizeof id);
+    return id < size;
 }
 
-/* Whether an engine can go on from a record: finite numbers, symbols of the alphabet, classes of
-   the output, and as many targets among the closed steps as the window says. */
+/* Whether an engine can go on from a record: symbols of the alphabet, classes of the output, and as
+   many targets among the closed steps as the window says. Other numbers may be anything. */
 static bool record_valid(const struct reading *reading, const float *record,
                          const struct learner_window *window) {
     const struct model *model = reading->model;
@@ -252,17 +249,13 @@ static bool record_valid(const struct reading *reading, const float *record,
     size_t width = symbols ? 1 : input->size, ring = reading->config->learning.window + 1;
     size_t stride = model->state_size + width + model->target_size + 1, terms = 0;
     const float *positions = record + model->state_size + model->outputs;
-    if (!all_finite(record, model->state_size + model->outputs))
-        return false;
     for (size_t p = 0; p < ring; p++) {
-        const float *before = positions + p * stride, *x = before + model->state_size;
+        const float *x = positions + p * stride + model->state_size;
         const float *y = x + width, *kept = y + model->target_size;
-        size_t age = (window->next + ring - p) % ring; /* steps before the next one; 0 = ring */
+        size_t age = (window->next + ring - p) % ring; /* steps before the next one */
         bool closed = age > window->open && age <= window->open + window->closed;
-        if (!all_finite(before, model->state_size) ||
-            !(symbols ? symbols_fit(x, 1, input->size) : all_finite(x, width)) ||
-            (*kept != 0 && *kept != 1) ||
-            (*kept == 1 && classes && !symbols_fit(y, 1, output->size)))
+        if ((*kept != 0 && *kept != 1) || (symbols && !symbol_fits(x, input->size)) ||
+            (*kept == 1 && classes && !symbol_fits(y, output->size)))
             return false;
         terms += closed && *kept == 1;
     }
