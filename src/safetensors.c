@@ -89,7 +89,7 @@ static int open_file(struct safetensors *file, uint64_t *size, struct error *err
 }
 
 static int read_header(struct safetensors *file, struct error *error) {
-    uint64_t size, length;
+    uint64_t size = 0, length;
     if (open_file(file, &size, error))
         return -1;
     if (size < LENGTH_SIZE)

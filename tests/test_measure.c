@@ -1,0 +1,180 @@
+/* What MEASURE says of a layer, against the oracle's state and sums made by hand. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fixture.h"
+#include "oracle.h"
+
+enum { INPUTS = 3, SIZE = 21, STEPS = 5, WINDOW = 7, SEED = 11 };
+
+static const double TOLERANCE = 1e-5;
+
+static void assert_near(double found, double expected, const char *what) {
+    if (!(fabs(found - expected) <= TOLERANCE * (1.0 + fabs(expected))))
+        fail_msg("%s is %.9g, but should be %.9g", what, found, expected);
+}
+
+/* Population mean and standard deviation. */
+static struct moments moments(const double *values, size_t count) {
+    struct moments m = {0.0, 0.0};
+    for (size_t k = 0; k < count; k++)
+        m.mean += values[k] / (double)count;
+    for (size_t k = 0; k < count; k++)
+        m.std += (values[k] - m.mean) * (values[k] - m.mean) / (double)count;
+    m.std = sqrt(m.std);
+    return m;
+}
+
+static void assert_moments(struct moments found, const double *values, size_t count,
+                           const char *what) {
+    struct moments expected = moments(values, count);
+    assert_near(found.mean, expected.mean, what);
+    assert_near(found.std, expected.std, what);
+}
+
+static void range(const double *values, size_t count, double *minimum, double *maximum) {
+    *minimum = *maximum = values[0];
+    for (size_t k = 1; k < count; k++) {
+        *minimum = fmin(*minimum, values[k]);
+        *maximum = fmax(*maximum, values[k]);
+    }
+}
+
+static void assert_units(const struct unit_statistics *found, const double *values, size_t count,
+                         double saturation, const char *what) {
+    double minimum, maximum;
+    size_t saturated = 0;
+    range(values, count, &minimum, &maximum);
+    for (size_t k = 0; k < count; k++)
+        saturated += fabs(values[k]) > saturation;
+    assert_moments((struct moments){found->mean, found->std}, values, count, what);
+    assert_near(found->minimum, minimum, what);
+    assert_near(found->maximum, maximum, what);
+    assert_near(found->norm, norm(values, count), what);
+    assert_near(found->saturated, (double)saturated / (double)count, what);
+}
+
+/* Over all tensors of the layer with these roles. */
+static void assert_parameters(const struct parameter_statistics *found, const struct fixture *f,
+                              const double *parameters, const enum tensor_role *roles,
+                              const char *what) {
+    double values[9 * SIZE], minimum = 0.0, maximum = 0.0;
+    size_t count = 0;
+    for (size_t n = 0; n < 3; n++) {
+        const struct tensor *tensor = model_find(&f->model, roles[n], 0);
+        if (!tensor)
+            continue;
+        memcpy(values + count, parameters + tensor->offset, tensor_size(tensor) * sizeof *values);
+        count += tensor_size(tensor);
+    }
+    if (count)
+        range(values, count, &minimum, &maximum);
+    else
+        values[count++] = 0.0;
+    assert_moments((struct moments){found->mean, found->std}, values, count, what);
+    assert_near(found->minimum, minimum, what);
+    assert_near(found->maximum, maximum, what);
+}
+
+static void assert_histogram(const uint32_t *found, const double *h) {
+    uint32_t expected[MEASURE_BINS] = {0};
+    for (size_t k = 0; k < SIZE; k++) {
+        double bin = floor((h[k] + 1.0) / 2.0 * MEASURE_BINS);
+        expected[(size_t)fmin(fmax(bin, 0.0), MEASURE_BINS - 1.0)]++;
+    }
+    assert_memory_equal(found, expected, sizeof expected);
+}
+
+/* sums (rows,) = W v, with the bias of that role if the model has it. */
+static size_t project(const struct fixture *f, const double *parameters, enum tensor_role weight,
+                      enum tensor_role bias, const double *v, double *sums) {
+    const struct tensor *w = model_find(&f->model, weight, 0);
+    const struct tensor *b = model_find(&f->model, bias, 0);
+    for (size_t row = 0; row < w->rows; row++) {
+        sums[row] = b ? parameters[b->offset + row] : 0.0;
+        for (size_t k = 0; k < w->columns; k++)
+            sums[row] += parameters[w->offset + row * w->columns + k] * v[k];
+    }
+    return w->rows;
+}
+
+static void check_summed(const struct fixture *f, const double *parameters, enum cell cell,
+                         const double *x, const double *h) {
+    double sums[4 * SIZE], recurrent[4 * SIZE];
+    const struct layer_statistics *found = &f->measures[0];
+    size_t rows = project(f, parameters, TENSOR_WEIGHT_IH, TENSOR_BIAS_IH, x, sums);
+    if (cell != CELL_DENSE) {
+        bool gated = cell != CELL_RNN;
+        project(f, parameters, TENSOR_WEIGHT_HH, TENSOR_BIAS_HH, h, recurrent);
+        if (gated)
+            assert_moments(found->summed_recurrent, recurrent, rows, "summed recurrent");
+        for (size_t k = 0; k < rows && !gated; k++)
+            sums[k] += recurrent[k];
+    }
+    assert_moments(found->summed_inputs, sums, rows, "summed inputs");
+}
+
+static void check(enum cell cell, bool norm_layer) {
+    static const enum tensor_role gains[] = {TENSOR_GAIN_IH, TENSOR_GAIN_HH, TENSOR_GAIN_C};
+    static const enum tensor_role shifts[] = {TENSOR_SHIFT_IH, TENSOR_SHIFT_HH, TENSOR_SHIFT_C};
+    const struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = INPUTS},
+        .layers = {{.cell = cell, .size = SIZE, .norm = norm_layer}},
+        .layer_count = 1,
+        .output = {.loss = LOSS_SQUARED, .size = 1},
+    };
+    const struct optimizer sgd = {.kind = OPTIMIZER_SGD};
+    struct fixture *f;
+    union value x[STEPS][INPUTS];
+    fixture_open(&f, &architecture, &sgd, WINDOW, 2, SEED);
+    float *values = calloc(f->model.parameters, sizeof *values);
+    double *parameters = calloc(f->model.parameters, sizeof *parameters);
+    fixture_read(f, ENGINE_PARAMETERS, values);
+    for (size_t k = 0; k < f->model.parameters; k++)
+        parameters[k] = (double)values[k];
+
+    double state[2 * SIZE] = {0}, before[2 * SIZE] = {0}, inputs[INPUTS], output[1];
+    fixture_step(f, 1, 0, (const union value[INPUTS]){{.real = 9.0F}});
+    for (size_t t = 0; t < STEPS; t++) {
+        fixture_random_input(f, x[t]);
+        fixture_step(f, 0, t, x[t]);
+        memcpy(before, state, sizeof before);
+        oracle_step(&f->model, parameters, state, x[t], output);
+    }
+    fixture_measure(f, 0);
+    fixture_play(f, 0.0, 0.0);
+    for (size_t k = 0; k < INPUTS; k++)
+        inputs[k] = (double)x[STEPS - 1][k].real;
+
+    const struct layer_statistics *found = &f->measures[0];
+    const double saturated_hidden = 0.99, saturated_cell = 5.0;
+    check_summed(f, parameters, cell, inputs, before);
+    if (cell != CELL_DENSE) {
+        assert_units(&found->hidden, state, SIZE, saturated_hidden, "hidden");
+        assert_histogram(found->histogram, state);
+    }
+    if (cell == CELL_LSTM)
+        assert_units(&found->cell, state + SIZE, SIZE, saturated_cell, "cell");
+    assert_parameters(&found->gain, f, parameters, gains, "gain");
+    assert_parameters(&found->bias, f, parameters, shifts, "bias");
+    free(values);
+    free(parameters);
+    fixture_close(&f);
+}
+
+static void layers_are_measured(void **state) {
+    (void)state;
+    for (enum cell cell = CELL_DENSE; cell <= CELL_LSTM; cell++)
+        for (int norm_layer = 0; norm_layer < 2; norm_layer++)
+            check(cell, norm_layer);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layers_are_measured)};
+    return fixture_run(tests);
+}
