@@ -1,3 +1,4 @@
+# shellcheck shell=sh disable=SC2015,SC2034 # sourced; A && B || C dies in C
 # What tools/demo and tools/check share; to be sourced, with $source set to the project's directory.
 # POSIX sh; works from a checkout that cannot be written by building from a copy of it.
 
@@ -75,7 +76,8 @@ build_tree() {
         [ -n "$(find "$source/configure.ac" "$source/Makefile.am" -newer "$source/configure")" ]; then
         (cd "$source" && run_logged "$tree/autoreconf.log" autoreconf -i) || return 1
     fi
-    if [ ! -f "$tree/Makefile" ] || [ "$source/configure" -nt "$tree/config.status" ]; then
+    if [ ! -f "$tree/Makefile" ] ||
+        [ -n "$(find "$source/configure" -newer "$tree/config.status")" ]; then
         (cd "$tree" && run_logged "$tree/configure.log" "$source/configure" "$@") || return 1
     fi
     # shellcheck disable=SC2086 # a list of words
