@@ -99,7 +99,8 @@ def test_status(directory):
                 "statistics at": "tcp://127.0.0.1:5571", "examples": "1,234,567",
                 "rate": "0.0003", "mean": "0.0412", "maximum": "12.35k", "rmse": "1.5000",
                 "speed": "12.3k examples/s", "latency p99": "1.23ms",
-                "rejected": "4 examples", "written at": "2023-11-14 22:13:20", "rejected by": "x_size 3"}
+                "rejected": "4 examples", "written at": "2023-11-14 22:13:20",
+                "rejected by": "x_size 3"}
     for name, value in expected.items():
         assert shown.get(name) == value, (name, shown.get(name), value)
     assert b"key 1" in out and "accuracy" not in shown, out

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
-"""docs/protocol.md, runneld and the tools agree: the page's examples run, every field that the daemon
-sends is described where the page says it belongs, and runnel-ctl and runnel-watch work with it."""
+"""docs/protocol.md, runneld and the tools agree: the page's examples run, every field that the
+daemon sends is described where the page says it belongs, and runnel-ctl and runnel-watch work with it."""
 import json
 import os
 import pathlib

@@ -344,7 +344,8 @@ def test_what_nobody_can_understand(directory):
     for value in [None, "x\ty", -1, 1e308, -1e308, 1e-308, True, [], {}, [1, {}], 10**18,
                   {"mean": "a", "rmse": [], "p50": {}}, "\u00e9" * 5000]:
         for topic, fields in [("loss", LOSS), ("status", STATUS), ("state", STATE),
-                              ("prediction", {"stream": 1, "prediction": 1}), ("event", {"kind": 1})]:
+                              ("prediction", {"stream": 1, "prediction": 1}),
+                              ("event", {"kind": 1})]:
             message = {key: value for key in [*fields, "run", "sequence", "time", "text"]}
             daemon.socket.send_multipart([topic.encode(), json.dumps(message).encode()])
         layers = {"layers": [value, {"hidden": value, "histogram": [value] * 20}]}

@@ -96,10 +96,6 @@ static const char *count_of(char text[TOOL_NUMBER_SIZE], const struct reply *rep
     return tool_number(reply->body, key, &value) ? tool_format_grouped(text, value) : "?";
 }
 
-static const char *size_of(char text[TOOL_NUMBER_SIZE], double bytes) {
-    return tool_format_bytes(text, bytes);
-}
-
 static int print_checkpoint(const struct options *o, char **arguments, struct reply *reply) {
     (void)o, (void)arguments;
     const char *path = tool_string(reply->body, "path");
@@ -107,7 +103,7 @@ static int print_checkpoint(const struct options *o, char **arguments, struct re
     double bytes = 0;
     tool_number(reply->body, "bytes", &bytes);
     printf("%s: %s examples, %s\n", tool_clean(clean, sizeof clean, path ? path : "checkpoint"),
-           count_of(examples, reply, "examples"), size_of(size, bytes));
+           count_of(examples, reply, "examples"), tool_format_bytes(size, bytes));
     return EX_OK;
 }
 
@@ -155,7 +151,7 @@ static int print_export(const struct options *o, char **arguments, struct reply 
     int status = file_write(arguments[0], bytes, size);
     if (status == EX_OK && strcmp(arguments[0], "-") != 0 && !o->json)
         printf("%s: parameters after %s examples, %s\n", arguments[0],
-               count_of(examples, reply, "examples"), size_of(text, (double)size));
+               count_of(examples, reply, "examples"), tool_format_bytes(text, (double)size));
     return status;
 }
 
