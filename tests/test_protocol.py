@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """docs/protocol.md, runneld and the tools agree: the page's examples run, every field that the
-daemon sends is described where the page says it belongs, and runnel-ctl and runnel-watch work with it."""
+daemon sends is described where the page says it belongs, and runnel-ctl and runnel-watch work with
+it."""
 import json
 import os
 import pathlib
@@ -84,7 +85,8 @@ def check_statistics(sockets, subscriber):
         hear(subscriber, heard, "loss")
     feeder = subscriber.context.socket(zmq.PUSH)
     feeder.connect(f"{sockets}/examples")
-    for text in [b"nonsense", b'{"stream": "b", "x": [0, 1, 2]}', b'{"stream": "c", "x": [0, 1, 2]}']:
+    for text in [b"nonsense", b'{"stream": "b", "x": [0, 1, 2]}',
+                 b'{"stream": "c", "x": [0, 1, 2]}']:
         feeder.send(text)
     hear(subscriber, heard, "event")
     while heard["event"]["kind"] != "stream_forgotten":
