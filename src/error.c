@@ -19,12 +19,13 @@ int error_prefix(struct error *error, const char *format, ...) {
     if (!error)
         return -1;
     char text[ERROR_TEXT_SIZE];
+    memcpy(text, error->text, sizeof text);
     va_list arguments;
     va_start(arguments, format);
-    int length = vsnprintf(text, sizeof text, format, arguments);
+    vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
-    size_t used = length < 0 ? 0 : strnlen(text, sizeof text);
-    snprintf(text + used, sizeof text - used, ": %s", error->text);
-    memcpy(error->text, text, sizeof text);
+    size_t used = strnlen(error->text, sizeof error->text);
+    size_t left = sizeof error->text - used;
+    snprintf(error->text + used, left, ": %.*s", (int)left, text);
     return -1;
 }

@@ -52,10 +52,11 @@ static void normalize_groups_backward(const struct network_layer *l, const struc
     }
 }
 
-static void recurrent_sum(const struct network *n, const struct network_layer *l, const float *h,
-                          float *sum) {
+static void recurrent_sum(const struct network *n, const struct network_layer *l, size_t position,
+                          const float *h, float *sum) {
     const float *bias = l->norm ? NULL : n->parameters + l->at[TENSOR_BIAS_HH];
-    matrix_project(n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, bias, &h, &sum, 1);
+    matrix_multiply(n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, bias, h, sum,
+                    position % 2);
 }
 
 /* out = ih + hh, both behind their normalizations. (length,) */
@@ -175,7 +176,7 @@ static void rnn_forward(const struct network *n, const struct network_layer *l, 
     (void)c;
     float *restrict a = l->summed_ih + position * l->rows;
     float *restrict b = l->summed_hh + position * l->rows;
-    recurrent_sum(n, l, h, b);
+    recurrent_sum(n, l, position, h, b);
 #pragma omp simd aligned(a, b : 64)
     for (size_t i = 0; i < l->rows; i++)
         a[i] += b[i];
@@ -200,7 +201,7 @@ static void gru_forward(const struct network *n, const struct network_layer *l, 
     (void)c;
     size_t p = l->padded;
     struct sum ih = sum_ih(n, l, position), hh = sum_hh(n, l, position);
-    recurrent_sum(n, l, h, hh.values);
+    recurrent_sum(n, l, position, h, hh.values);
     if (l->norm) {
         normalize_groups(l, &ih);
         normalize_groups(l, &hh);
@@ -273,7 +274,7 @@ static void lstm_forward(const struct network *n, const struct network_layer *l,
                          const float *h, const float *restrict c) {
     size_t p = l->padded;
     struct sum ih = sum_ih(n, l, position), hh = sum_hh(n, l, position);
-    recurrent_sum(n, l, h, hh.values);
+    recurrent_sum(n, l, position, h, hh.values);
     if (l->norm) {
         normalize_groups(l, &ih);
         normalize_groups(l, &hh);

@@ -2,6 +2,7 @@
    arithmetic is in the files that are compiled once per instruction set. */
 #include "engine.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -187,6 +188,21 @@ static void gather_state(const struct network *n, size_t position, float *state)
     }
 }
 
+/* Beyond it inputs are taken as if they stood there, so that no sum of products overflows: one wild
+   number must not leave a stream with a state that is no number. */
+#define INPUT_MOST 1e30f
+
+/* Keep a step's x in its slot. */
+static union value *keep_input(const struct engine *e, float *kept, const union value *x) {
+    memcpy(kept, x, e->layout.input_size * sizeof *x);
+    if (e->model->architecture.input.kind == INPUT_REAL)
+        for (size_t k = 0; k < e->layout.input_size; k++)
+            kept[k] = kept[k] > INPUT_MOST    ? INPUT_MOST
+                      : kept[k] < -INPUT_MOST ? -INPUT_MOST
+                                              : kept[k];
+    return (union value *)kept;
+}
+
 /* Compute the run of STEPs that begins at operation `i`, keeping each step's x and state before. */
 static void compute_run(struct engine *e, const struct plan *plan, size_t i) {
     const struct operation *first = &plan->operations[i];
@@ -197,9 +213,8 @@ static void compute_run(struct engine *e, const struct plan *plan, size_t i) {
         const struct operation *o = &plan->operations[i];
         if (o->kind != OPERATION_STEP)
             continue;
-        e->inputs[t++] = plan->inputs + o->value * size;
-        memcpy(s + e->layout.input + o->position * size, plan->inputs + o->value * size,
-               size * sizeof(union value));
+        e->inputs[t++] =
+            keep_input(e, s + e->layout.input + o->position * size, plan->inputs + o->value * size);
     }
     struct network_steps steps = {first->position, count, s, e->inputs};
     float *before = s + e->layout.before;
@@ -274,11 +289,13 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
     if (!isfinite(g.squares))
         g.squares = squares_in_double(n);
     struct update_result result = {false, sqrt(g.squares), 0};
-    if (!isfinite(g.loss) || !isfinite(g.squares))
+    /* A gradient whose square leaves the range of float would make the moments infinite for good.
+     */
+    double factor = clip_factor(plan->clip, result.gradient_norm);
+    if (!isfinite(g.loss) || !(g.squares * factor * factor <= FLT_MAX))
         return result;
     struct network_change change =
-        e->kernels->optimize(n, &e->options.optimizer, plan->rate,
-                             clip_factor(plan->clip, result.gradient_norm), ++e->updates);
+        e->kernels->optimize(n, &e->options.optimizer, plan->rate, factor, ++e->updates);
     result.applied = true;
     result.update_ratio = change.before > 0 ? sqrt(change.squares / change.before) : 0;
     return result;

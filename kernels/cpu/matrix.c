@@ -108,6 +108,17 @@ static void project_panel(const float *w, size_t columns, const float *bias, con
     }
 }
 
+void matrix_multiply(const float *w, size_t rows, size_t columns, const float *bias, const float *x,
+                     float *y, bool turn) {
+    size_t panels = rows / MATRIX_PANEL, row = panels * MATRIX_PANEL;
+    for (size_t i = 0; i < panels; i++) {
+        size_t first = (turn ? panels - 1 - i : i) * MATRIX_PANEL;
+        project_panel(w + first * columns, columns, bias, &x, &y, first, 1);
+    }
+    for (; row < rows; row += MATRIX_PAD)
+        project_narrow(w + row * columns, columns, bias ? bias + row : NULL, x, y + row);
+}
+
 void matrix_project(const float *w, size_t rows, size_t columns, const float *bias,
                     const float *const *x, float *const *y, size_t count) {
     size_t row = 0;
@@ -141,14 +152,16 @@ INLINE void transposed_columns(const float *w, size_t rows, size_t columns, cons
                          sum);
 }
 
-void matrix_transposed(const float *w, size_t rows, size_t columns, const float *d, float *out) {
-    size_t c = 0;
-    for (; c + GROUP <= columns; c += GROUP) {
+void matrix_transposed(const float *w, size_t rows, size_t columns, const float *d, float *out,
+                       bool turn) {
+    size_t groups = columns / GROUP;
+    for (size_t i = 0; i < groups; i++) {
         vector sum[GROUP];
+        size_t c = (turn ? groups - 1 - i : i) * GROUP;
         transposed_columns(w, rows, columns, d, c, GROUP, sum);
         vector_sums8(sum, out + c);
     }
-    for (; c < columns; c++) {
+    for (size_t c = groups * GROUP; c < columns; c++) {
         vector sum[1];
         transposed_columns(w, rows, columns, d, c, 1, sum);
         out[c] = vector_sum(sum[0]);
@@ -197,7 +210,7 @@ void matrix_transposed_many(const float *w, size_t rows, size_t columns, const f
             out[t * stride + c] = vector_sum(sum[0]);
         }
     for (size_t t = pairs; t < count; t++)
-        matrix_transposed(w, rows, columns, d + t * rows, out + t * stride);
+        matrix_transposed(w, rows, columns, d + t * rows, out + t * stride, false);
 }
 
 /* `columns` columns by `vectors` vectors of a panel of the gradient; adds its squares to `squares`.
@@ -262,7 +275,8 @@ double matrix_gradient(float *gradient, size_t rows, size_t columns, const float
     for (size_t row = 0; row < rows;) {
         size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
         for (size_t t = 0; t < count; t++)
-            memcpy(pack + t * width, d + t * rows + row, width * sizeof(float));
+            for (size_t i = 0; i < width; i += LANES)
+                vector_store(pack + t * width + i, vector_load(d + t * rows + row + i));
         float *panel = gradient + row * columns;
         squares += width == MATRIX_PANEL
                        ? gradient_panel(panel, columns, pack, xt, count, MATRIX_PANEL, TILE_ROWS)

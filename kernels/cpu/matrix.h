@@ -11,6 +11,7 @@
 #ifndef RUNNEL_CPU_MATRIX_H
 #define RUNNEL_CPU_MATRIX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "isa.h"
@@ -36,8 +37,15 @@ static inline size_t matrix_index(size_t rows, size_t columns, size_t r, size_t 
 void matrix_project(const float *w, size_t rows, size_t columns, const float *bias,
                     const float *const *x, float *const *y, size_t count);
 
+/* y = W x + bias for one step. Its panels, and the columns of matrix_transposed, are taken in
+   ascending order or, with `turn`, in descending order, with the same bits: who alternates from
+   step to step finds in the first cache what the step before used last. */
+void matrix_multiply(const float *w, size_t rows, size_t columns, const float *bias, const float *x,
+                     float *y, bool turn);
+
 /* out = W^T d: d (rows,), out (columns,). Bound by the bytes of W. */
-void matrix_transposed(const float *w, size_t rows, size_t columns, const float *d, float *out);
+void matrix_transposed(const float *w, size_t rows, size_t columns, const float *d, float *out,
+                       bool turn);
 
 /* out[t] = W^T d[t] for `count` steps: d (count, rows), out (count, stride). Bound by arithmetic.
  */

@@ -21,6 +21,20 @@ void memory_release(void *memory, size_t size) {
         munmap(memory, size ? size : 1);
 }
 
+/* Large pages, where the system grants them: the walk through a large model's weights misses the
+   table of pages at every other step otherwise. */
+static void ask_for_large_pages(void *memory, size_t size) {
+#ifdef MADV_HUGEPAGE
+    enum { LARGE_PAGE = 2 << 20 };
+    uintptr_t first = ((uintptr_t)memory + LARGE_PAGE - 1) / LARGE_PAGE * LARGE_PAGE;
+    uintptr_t end = ((uintptr_t)memory + size) / LARGE_PAGE * LARGE_PAGE;
+    if (first < end)
+        madvise((void *)first, end - first, MADV_HUGEPAGE); /* advice: a refusal costs only time */
+#else
+    (void)memory, (void)size;
+#endif
+}
+
 /* ---- the block of parameters ---- */
 
 static bool is_matrix(const struct tensor *tensor) {
@@ -209,6 +223,7 @@ int network_open(struct network *n, const struct model *model, size_t window, si
                          "not enough memory for the network: %zu MiB are needed for %zu parameters "
                          "and a window of %zu steps; lower model.layers or learning.window",
                          n->memory_size >> 20, model->parameters, window);
+    ask_for_large_pages(n->memory, n->memory_size);
     arena = (struct arena){n->memory, 0};
     hand_out(&arena, n, blocks);
     for (size_t k = 0; k < n->layer_count; k++)

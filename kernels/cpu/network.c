@@ -153,7 +153,8 @@ static void cells_backward(struct network *n, const struct network_steps *steps,
         if (l->cell == CELL_DENSE || t == 0)
             continue;
         memset(carry, 0, l->padded * sizeof(float));
-        matrix_transposed(n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, d_hh, carry);
+        matrix_transposed(n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, d_hh, carry,
+                          t % 2);
 #pragma omp simd aligned(d, carry : 64)
         for (size_t i = 0; i < l->padded; i++)
             carry[i] += d[i];

@@ -1,11 +1,23 @@
 #include "norm.h"
 
+#include <float.h>
+#include <math.h>
+
 #include "vector.h"
 
 enum { CHAINS = 4 }; /* independent sums: hide the latency of an addition */
 
 INLINE float finish(vector *sum) {
     return vector_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
+}
+
+/* 1 / sqrt(var) when the squares of the deviations d have left the range of float: epsilon is
+   nothing beside them. */
+static float inverse_in_double(const float *d, size_t length, size_t units) {
+    double squares = 0;
+    for (size_t i = 0; i < length; i++)
+        squares += (double)d[i] * (double)d[i];
+    return (float)(1 / sqrt(squares / (double)units));
 }
 
 struct norm_scale normalize(float *restrict a, const float *restrict mask, size_t length,
@@ -37,7 +49,8 @@ struct norm_scale normalize(float *restrict a, const float *restrict mask, size_
         vector_store(a + i, d);
     }
     float variance = finish(squares) / (float)units;
-    float inverse = 1.0f / __builtin_sqrtf(variance + NORM_EPSILON);
+    float inverse = variance <= FLT_MAX ? 1.0f / __builtin_sqrtf(variance + NORM_EPSILON)
+                                        : inverse_in_double(a, length, units);
 #pragma omp simd aligned(a : 64)
     for (i = 0; i < length; i++)
         a[i] *= inverse;

@@ -6,7 +6,7 @@
 
 #include <stddef.h>
 
-#if defined(__AVX2__)
+#if defined(__SSE__)
 #    include <immintrin.h>
 #endif
 
@@ -54,12 +54,21 @@ INLINE vector vector_hold(vector v) {
 
 /* Sum of the lanes, by halves. */
 INLINE float vector_sum(vector v) {
-    float lanes[LANES] __attribute__((aligned(64)));
-    vector_store(lanes, v);
-    for (size_t half = LANES / 2; half > 0; half /= 2)
-        for (size_t i = 0; i < half; i++)
-            lanes[i] += lanes[i + half];
-    return lanes[0];
+#if defined(__SSE__)
+#    if LANES == 16
+    __m256 half = _mm256_add_ps(_mm512_castps512_ps256((__m512)v),
+                                _mm256_castpd_ps(_mm512_extractf64x4_pd((__m512d)v, 1)));
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(half), _mm256_extractf128_ps(half, 1));
+#    elif LANES == 8
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128((__m256)v), _mm256_extractf128_ps((__m256)v, 1));
+#    else
+    __m128 s = (__m128)v;
+#    endif
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_shuffle_ps(s, s, 1)));
+#else
+    return (v[0] + v[2]) + (v[1] + v[3]);
+#endif
 }
 
 /* sums[i] = sum of the lanes of v[i], for 8 vectors at once. */
