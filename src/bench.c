@@ -1,0 +1,334 @@
+/* runnel-bench: how fast a configuration learns on this machine, and how fast it could at best. */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "bench_report.h"
+#include "bench_socket.h"
+#include "bench_split.h"
+#include "build-config.h"
+#include "config.h"
+#include "error.h"
+#include "learner.h"
+
+enum {
+    PLAN = 64, /* examples that wait, unless told */
+    PLAN_MAX = 10000,
+    EXAMPLES = 2000, /* learned before anything is measured, unless told */
+    ROUNDS_MIN = 3,
+    STREAMS = 1,
+};
+
+static const double SECONDS = 5, SLICE = 0.05, SOCKET_SLICE = 0.5, MICROSECONDS = 1e6;
+
+static const char usage[] =
+    "usage: runnel-bench --config FILE [--set KEY=VALUE]... [--seconds S] [--examples N]\n"
+    "                    [--plan N] [--socket] [--bind ENDPOINT] [--daemon PROGRAM] [--json]\n"
+    "       runnel-bench --version | --help\n";
+
+static const char help[] =
+    "Measures how long a configuration takes to learn one example, and how long this machine\n"
+    "would need at best.\n"
+    "\n"
+    "  -c, --config FILE     the configuration, see runnel.yaml(5)\n"
+    "  -s, --set KEY=VALUE   override one key\n"
+    "      --seconds S       measure for about so long (5)\n"
+    "      --examples N      before that learn N examples and look at memory (2000)\n"
+    "      --plan N          examples that wait, where they wait (64)\n"
+    "      --socket          measure through a runneld's socket, too\n"
+    "      --bind ENDPOINT   that socket (tcp://127.0.0.1:*)\n"
+    "      --daemon PROGRAM  the runneld (the one beside this program)\n"
+    "      --json            print JSON\n"
+    "      --version         print the version and exit\n"
+    "  -h, --help            print this and exit\n"
+    "\n"
+    "Exit status: 0 done, 64 usage, 69 unavailable, 70 internal, 78 configuration.\n";
+
+struct arguments {
+    const char *config;
+    const char **overrides; /* (override_count,), room for one per argument */
+    size_t override_count;
+    double seconds;
+    uint64_t examples;
+    size_t plan;
+    bool socket, json;
+    const char *bind, *daemon;
+};
+
+/* What is measured, open. */
+struct bench {
+    const struct arguments *arguments;
+    struct config config;
+    struct model model;
+    struct bench_data data;
+    struct bench_learner *learner;
+    struct bench_split *split;
+    struct bench_socket *socket;
+    struct bench_report report;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal_number) {
+    (void)signal_number;
+    interrupted = 1;
+}
+
+/* ---- the command line ---- */
+
+static bool parse_count(const char *text, double minimum, double maximum, double *value) {
+    char *end;
+    *value = strtod(text, &end);
+    return end != text && *end == '\0' && *value >= minimum && *value <= maximum;
+}
+
+static int complain(const char *what, const char *value) {
+    fprintf(stderr, "runnel-bench: %s '%s'\n%s", what, value, usage);
+    return EX_USAGE;
+}
+
+enum option_code {
+    OPTION_SECONDS = 256,
+    OPTION_EXAMPLES,
+    OPTION_PLAN,
+    OPTION_SOCKET,
+    OPTION_BIND,
+    OPTION_DAEMON,
+    OPTION_JSON,
+    OPTION_VERSION,
+};
+
+/* These return -1: go on; else the exit code. */
+static int take_number(struct arguments *a, int option) {
+    double value, most = option == OPTION_PLAN ? PLAN_MAX : 1e12;
+    double least = option == OPTION_SECONDS ? 0 : 1;
+    if (!parse_count(optarg, least, most, &value))
+        return complain("no number that can be used here:", optarg);
+    if (option == OPTION_SECONDS)
+        a->seconds = value;
+    else if (option == OPTION_EXAMPLES)
+        a->examples = (uint64_t)value;
+    else
+        a->plan = (size_t)value;
+    return -1;
+}
+
+static int take_option(struct arguments *a, int option) {
+    switch (option) {
+    case 'c':
+        a->config = optarg;
+        return -1;
+    case 's':
+        a->overrides[a->override_count++] = optarg;
+        return -1;
+    case OPTION_SECONDS:
+    case OPTION_EXAMPLES:
+    case OPTION_PLAN:
+        return take_number(a, option);
+    case OPTION_SOCKET:
+        a->socket = true;
+        return -1;
+    case OPTION_BIND:
+        a->bind = optarg;
+        return -1;
+    case OPTION_DAEMON:
+        a->daemon = optarg;
+        return -1;
+    case OPTION_JSON:
+        a->json = true;
+        return -1;
+    case OPTION_VERSION:
+        puts("runnel-bench " PACKAGE_VERSION);
+        return EX_OK;
+    case 'h':
+        printf("%s\n%s", usage, help);
+        return EX_OK;
+    default:
+        fputs(usage, stderr);
+        return EX_USAGE;
+    }
+}
+
+static int parse(int argc, char **argv, struct arguments *arguments) {
+    static const struct option options[] = {
+        {"config", required_argument, NULL, 'c'},
+        {"set", required_argument, NULL, 's'},
+        {"seconds", required_argument, NULL, OPTION_SECONDS},
+        {"examples", required_argument, NULL, OPTION_EXAMPLES},
+        {"plan", required_argument, NULL, OPTION_PLAN},
+        {"socket", no_argument, NULL, OPTION_SOCKET},
+        {"bind", required_argument, NULL, OPTION_BIND},
+        {"daemon", required_argument, NULL, OPTION_DAEMON},
+        {"json", no_argument, NULL, OPTION_JSON},
+        {"version", no_argument, NULL, OPTION_VERSION},
+        {"help", no_argument, NULL, 'h'},
+        {NULL, 0, NULL, 0},
+    };
+    int code = -1;
+    for (int option; code < 0 && (option = getopt_long(argc, argv, "c:s:h", options, NULL)) != -1;)
+        code = take_option(arguments, option);
+    if (code >= 0)
+        return code;
+    if (optind < argc)
+        return complain("unexpected argument", argv[optind]);
+    if (!arguments->config)
+        return complain("--config is missing; give it a", "FILE");
+    return -1;
+}
+
+/* ---- measuring ---- */
+
+static int open_bench(struct bench *b, struct error *error) {
+    const struct arguments *a = b->arguments;
+    if (config_load(&b->config, a->config, a->overrides, a->override_count, error))
+        return -1;
+    b->config.learning.max_streams = STREAMS;
+    model_build(&b->model, &b->config.architecture);
+    if (bench_data_open(&b->data, &b->config.architecture, b->config.seed))
+        return error_set(error, EX_OSERR, "no memory for examples");
+    return bench_learner_open(&b->learner, &b->config, &b->model, &b->data, a->plan, error);
+}
+
+/* Learn, and see whether memory stays what it is after the first tenth. Before anything else is
+   opened, so that what is resident is the learner's. */
+static int measure_memory(struct bench *b, struct error *error) {
+    struct bench_memory *m = &b->report.memory;
+    uint64_t first = b->arguments->examples / 10 + 1, others = b->arguments->examples;
+    size_t together = b->arguments->plan;
+    if (bench_learner_run(b->learner, first, together, error))
+        return -1;
+    struct resident resident = bench_resident(getpid());
+    uint64_t allocations = bench_allocations();
+    size_t heap = bench_heap();
+    for (uint64_t done = 0; done < others && !interrupted; done += together)
+        if (bench_learner_run(b->learner, together, together, error))
+            return -1;
+    m->allocations = bench_allocations() - allocations;
+    m->heap_growth = (long)bench_heap() - (long)heap;
+    m->examples = others;
+    m->resident = bench_resident(getpid());
+    m->resident_growth = (long)m->resident.now - (long)resident.now;
+    m->bound = bench_memory_bound(&b->config, &b->model, STREAMS);
+    m->skipped = bench_learner_learned(b->learner).skipped;
+    return 0;
+}
+
+static int open_others(struct bench *b, struct error *error) {
+    const struct arguments *a = b->arguments;
+    char instructions[32];
+    bench_learner_instructions(b->learner, instructions, sizeof instructions);
+    machine_open(&b->report.machine, instructions);
+    if (bench_split_open(&b->split, &b->config, &b->model, &b->data, instructions, error))
+        return -1;
+    const struct bench_socket_options options = {a->daemon, a->config, a->overrides,
+                                                 a->override_count, a->bind};
+    return a->socket
+               ? bench_socket_open(&b->socket, &options, &b->config.architecture, &b->data, error)
+               : 0;
+}
+
+static void add(struct bench *b, enum bench_part part, double seconds) {
+    series_add(&b->report.parts[part], seconds * MICROSECONDS);
+}
+
+static int measure_socket(struct bench *b, struct error *error) {
+    double example;
+    struct bench_memory *m = &b->report.daemon;
+    if (bench_socket_time(b->socket, SOCKET_SLICE, &example, error))
+        return -1;
+    add(b, PART_SOCKET, example);
+    struct resident resident = bench_socket_resident(b->socket);
+    if (m->bound)
+        m->resident_growth += (long)resident.now - (long)m->resident.now;
+    m->resident = resident;
+    m->examples = bench_socket_examples(b->socket);
+    m->bound = bench_memory_bound(&b->config, &b->model, STREAMS);
+    return 0;
+}
+
+/* Everything once, one after the other, so that what disturbs the machine disturbs all alike. */
+static int measure_round(struct bench *b, struct error *error) {
+    double single, queued;
+    struct split_times split;
+    if (machine_round(&b->report.machine, error) ||
+        bench_learner_time(b->learner, SLICE, 1, &single, error) ||
+        bench_learner_time(b->learner, SLICE, b->arguments->plan, &queued, error))
+        return -1;
+    bench_split_time(b->split, SLICE, &split);
+    add(b, PART_SINGLE, single);
+    add(b, PART_QUEUED, queued);
+    add(b, PART_FORWARD_SINGLE, split.forward);
+    add(b, PART_FORWARD_QUEUED, split.together);
+    add(b, PART_BACKWARD, split.backward);
+    add(b, PART_OPTIMIZER, split.optimizer);
+    b->report.rounds++;
+    return b->socket ? measure_socket(b, error) : 0;
+}
+
+static int measure(struct bench *b, struct error *error) {
+    if (open_bench(b, error) || measure_memory(b, error) || open_others(b, error))
+        return -1;
+    double end = bench_clock() + b->arguments->seconds;
+    while (!interrupted && (b->report.rounds < ROUNDS_MIN || bench_clock() < end))
+        if (measure_round(b, error))
+            return -1;
+    if (interrupted)
+        return error_set(error, EX_TEMPFAIL, "interrupted");
+    return 0;
+}
+
+static void print(struct bench *b) {
+    b->report.config = &b->config;
+    b->report.model = &b->model;
+    b->report.plan = b->arguments->plan;
+    b->report.device = bench_learner_device(b->learner);
+    if (b->arguments->json)
+        bench_report_json(&b->report);
+    else
+        bench_report_text(&b->report);
+}
+
+static void close_bench(struct bench *b) {
+    bench_socket_close(&b->socket);
+    bench_split_close(&b->split);
+    bench_learner_close(&b->learner);
+    bench_data_close(&b->data);
+    machine_close(&b->report.machine);
+}
+
+static int run(const struct arguments *arguments) {
+    static struct bench bench;
+    struct error error = {0};
+    bench.arguments = arguments;
+    signal(SIGINT, interrupt);
+    signal(SIGTERM, interrupt);
+    int status = measure(&bench, &error);
+    if (status == 0)
+        print(&bench);
+    close_bench(&bench);
+    if (status == 0)
+        return EX_OK;
+    fprintf(stderr, "runnel-bench: %s\n", error.text);
+    return error.status == EX_NOINPUT ? EX_CONFIG : error.status ? error.status : EX_SOFTWARE;
+}
+
+int main(int argc, char **argv) {
+    struct arguments arguments = {
+        .overrides = calloc((size_t)argc, sizeof(char *)),
+        .seconds = SECONDS,
+        .examples = EXAMPLES,
+        .plan = PLAN,
+        .bind = "tcp://127.0.0.1:*",
+    };
+    if (!arguments.overrides)
+        return EX_SOFTWARE;
+    int code = parse(argc, argv, &arguments);
+    if (code < 0)
+        code = run(&arguments);
+    free(arguments.overrides);
+    return code;
+}

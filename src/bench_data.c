@@ -1,0 +1,101 @@
+#include "bench_data.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DATA_EXAMPLES = 1024, DATA_BYTES = 1 << 20, DATA_EXAMPLES_MIN = 64 };
+
+static const double TAU = 6.283185307179586;
+
+/* Sebastiano Vigna's splitmix64, as a number in [0, 1). */
+static double next_random(uint64_t *state) {
+    uint64_t z = (*state += UINT64_C(0x9e3779b97f4a7c15));
+    z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ (z >> 27)) * UINT64_C(0x94d049bb133111eb);
+    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+}
+
+/* Whole periods fit into the data, so that its end leads on to its beginning. */
+static double signal(const struct bench_data *data, size_t step, size_t unit, uint64_t *state) {
+    double periods = 1 + (double)(unit * 5 % 31);
+    double phase = TAU * periods * (double)step / (double)data->count + (double)unit;
+    return sin(phase) + 0.2 * (next_random(state) - 0.5);
+}
+
+/* Mostly one on from the symbol before. */
+static uint32_t walk(uint32_t before, size_t alphabet, uint64_t *state) {
+    if (next_random(state) < 0.2)
+        return (uint32_t)(next_random(state) * (double)alphabet);
+    return (uint32_t)((before + 1) % alphabet);
+}
+
+/* Whether number `unit` is a probability: of the bernoulli loss, and the mixture's end. */
+static bool is_probability(enum loss loss, size_t unit) {
+    return loss == LOSS_BERNOULLI || (loss == LOSS_MIXTURE && unit == 2);
+}
+
+static void fill_reals(struct bench_data *data, union value *rows, size_t width, bool target,
+                       enum loss loss, uint64_t *state) {
+    for (size_t step = 0; step < data->count; step++)
+        for (size_t unit = 0; unit < width; unit++) {
+            double value = signal(data, step, unit, state);
+            if (target && is_probability(loss, unit))
+                value = value > 0;
+            rows[step * width + unit].real = (float)value;
+        }
+}
+
+static void fill_ids(struct bench_data *data, union value *rows, size_t alphabet, uint64_t *state) {
+    uint32_t id = 0;
+    for (size_t step = 0; step < data->count; step++)
+        rows[step].id = id = walk(id, alphabet, state);
+}
+
+int bench_data_open(struct bench_data *data, const struct architecture *architecture,
+                    uint64_t seed) {
+    const struct input *input = &architecture->input;
+    const struct output *output = &architecture->output;
+    bool next = output->target == TARGET_NEXT;
+    data->inputs = input->kind == INPUT_REAL ? input->size : 1;
+    data->targets = output->loss == LOSS_SOFTMAX ? 1 : output->size;
+    size_t fitting = DATA_BYTES / (sizeof(union value) * (data->inputs + data->targets));
+    data->count = fitting > DATA_EXAMPLES ? DATA_EXAMPLES : fitting;
+    if (data->count < DATA_EXAMPLES_MIN)
+        data->count = DATA_EXAMPLES_MIN;
+    data->x = calloc(data->count, data->inputs * sizeof *data->x);
+    data->y = calloc(data->count, data->targets * sizeof *data->y);
+    if (!data->x || !data->y) {
+        bench_data_close(data);
+        return -1;
+    }
+    if (input->kind == INPUT_REAL)
+        fill_reals(data, data->x, data->inputs, next, output->loss, &seed);
+    else
+        fill_ids(data, data->x, input->size, &seed);
+    if (output->loss == LOSS_SOFTMAX)
+        fill_ids(data, data->y, output->size, &seed);
+    else
+        fill_reals(data, data->y, data->targets, true, output->loss, &seed);
+    return 0;
+}
+
+void bench_data_close(struct bench_data *data) {
+    free(data->x);
+    free(data->y);
+    data->x = data->y = NULL;
+}
+
+struct example bench_data_example(const struct bench_data *data,
+                                  const struct architecture *architecture, const char *key,
+                                  uint64_t index) {
+    size_t row = (size_t)(index % data->count);
+    return (struct example){
+        .key = key,
+        .key_size = strlen(key),
+        .steps = 1,
+        .x = data->x + row * data->inputs,
+        .y = architecture->output.target == TARGET_NEXT ? NULL : data->y + row * data->targets,
+        .learn = true,
+    };
+}

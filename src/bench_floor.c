@@ -1,0 +1,151 @@
+#include "bench_floor.h"
+
+#include "config.h"
+
+const char *const floor_phase_names[PHASES] = {"forward", "backward", "optimizer"};
+
+enum {
+    NORM_FLOPS = 2, /* a parameter: its gradient's square, summed */
+    SGD_FLOPS = 3,  /* clipping factor, product and difference; momentum costs more */
+    RMSPROP_FLOPS = 8,
+    ADAM_FLOPS = 12,
+};
+
+/* Numbers in the matrices, by what is done with them. */
+struct matrices {
+    double first;     /* W_ih of the first layer; one-hot input: 0 */
+    double column;    /* one-hot input: a column of it, all that a step touches */
+    double upper;     /* W_ih of the others, and of the first one when an embedding lies below */
+    double recurrent; /* W_hh of all layers */
+    double output;
+    double all; /* their sum, the one-hot first one's included */
+};
+
+static double size_of(const struct model *model, enum tensor_role role, size_t layer) {
+    const struct tensor *tensor = model_find(model, role, layer);
+    return tensor ? (double)tensor_size(tensor) : 0;
+}
+
+static struct matrices count_matrices(const struct model *model) {
+    const struct input *input = &model->architecture.input;
+    const struct tensor *first = model_find(model, TENSOR_WEIGHT_IH, 0);
+    struct matrices m = {.output = size_of(model, TENSOR_OUTPUT_WEIGHT, 0)};
+    for (size_t layer = 0; layer < model->architecture.layer_count; layer++) {
+        m.recurrent += size_of(model, TENSOR_WEIGHT_HH, layer);
+        m.upper += layer ? size_of(model, TENSOR_WEIGHT_IH, layer) : 0;
+    }
+    double bottom = (double)tensor_size(first);
+    m.all = bottom + m.upper + m.recurrent + m.output;
+    if (input->kind == INPUT_REAL)
+        m.first = bottom;
+    else if (input->embedding)
+        m.upper += bottom;
+    else
+        m.column = (double)first->rows;
+    return m;
+}
+
+static double optimizer_flops(enum optimizer_kind kind) {
+    switch (kind) {
+    case OPTIMIZER_SGD:
+        return SGD_FLOPS;
+    case OPTIMIZER_RMSPROP:
+        return RMSPROP_FLOPS;
+    case OPTIMIZER_ADAM:
+    case OPTIMIZER_ADAMW:
+        break;
+    }
+    return ADAM_FLOPS;
+}
+
+/* One run over `steps` steps, of which `outputs` need the output layer and `together` are computed
+   at once. */
+static struct work forward(const struct matrices *m, double steps, double outputs,
+                           double together) {
+    double inputs = m->first + m->upper;
+    return (struct work){
+        .flops = 2 * (steps * (inputs + m->recurrent) + outputs * m->output) + steps * m->column,
+        .weights_read =
+            sizeof(float) * (steps * (m->recurrent + m->column) + steps / together * inputs +
+                             outputs / together * m->output),
+    };
+}
+
+static struct work backward(const struct matrices *m, double steps, double outputs) {
+    double weights = 2 * (steps * (m->first + m->upper + m->recurrent) + outputs * m->output) +
+                     steps * m->column;
+    double below = 2 * (steps * m->upper + (steps - 1) * m->recurrent + outputs * m->output);
+    return (struct work){
+        .flops = weights + below,
+        .weights_read = sizeof(float) * ((steps - 1) * m->recurrent + m->upper + m->output),
+    };
+}
+
+static struct work add(struct work a, struct work b) {
+    return (struct work){a.flops + b.flops, a.weights_read + b.weights_read, a.updated + b.updated};
+}
+
+static struct work divide(struct work work, double count) {
+    return (struct work){work.flops / count, work.weights_read / count, work.updated / count};
+}
+
+struct floor_work floor_work(const struct config *config, const struct model *model,
+                             size_t together) {
+    const struct optimizer *optimizer = &config->learning.optimizer;
+    const struct matrices m = count_matrices(model);
+    double window = (double)config->learning.window, stride = (double)config->learning.stride;
+    double parameters = (double)model->parameters, blocks = (double)optimizer_blocks(optimizer);
+    double block = sizeof(float) * parameters;
+    double waiting = (double)together < stride ? (double)together : stride;
+    struct work pass = backward(&m, window, stride);
+    if (stride < window)
+        pass = add(pass, forward(&m, window, stride, window));
+    pass.updated = block;
+    struct work change = {
+        .flops = parameters * (NORM_FLOPS + optimizer_flops(optimizer->kind)),
+        .updated = block * (1 + 2 * (1 + blocks)),
+    };
+    return (struct floor_work){
+        .phases = {divide(forward(&m, stride, stride, waiting), stride), divide(pass, stride),
+                   divide(change, stride)},
+        .weights_set = sizeof(float) * m.all,
+        .updated_set = block * (2 + blocks),
+    };
+}
+
+/* Seconds for `bytes` of a walk over a working set of `set` bytes. */
+static double charge(double bytes, double set, const struct machine *machine,
+                     const struct figure *bandwidth) {
+    double left = set, seconds = 0;
+    for (int level = 0; level < LEVELS && left > 0; level++) {
+        double capacity = (double)machine->capacity[level],
+               held = left < capacity ? left : capacity;
+        seconds += bytes * (held / set) / bandwidth[level].median;
+        left -= held;
+    }
+    return seconds;
+}
+
+static struct floor_time larger(double flops, double bytes) {
+    return (struct floor_time){flops, bytes, flops > bytes ? flops : bytes};
+}
+
+struct floor_time floor_phase(const struct floor_work *work, enum floor_phase phase,
+                              const struct machine *machine,
+                              const struct machine_figures *figures) {
+    const struct work *w = &work->phases[phase];
+    double bytes = charge(w->weights_read, work->weights_set, machine, figures->read) +
+                   charge(w->updated, work->updated_set, machine, figures->update);
+    return larger(w->flops / figures->multiply_add.median, bytes);
+}
+
+struct floor_time floor_total(const struct floor_work *work, const struct machine *machine,
+                              const struct machine_figures *figures) {
+    double flops = 0, bytes = 0;
+    for (int phase = 0; phase < PHASES; phase++) {
+        struct floor_time time = floor_phase(work, phase, machine, figures);
+        flops += time.flops;
+        bytes += time.bytes;
+    }
+    return larger(flops, bytes);
+}

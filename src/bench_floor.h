@@ -1,0 +1,72 @@
+/* How fast learning could be at best: the work that one example cannot do without, and the time
+   that it takes at the machine's ceilings.
+
+   Work is counted over one cycle of `stride` examples and one update, and divided by stride. Taken
+   as given: truncated backpropagation as the contract has it; a weight is a float32; an update
+   needs the whole gradient before it changes the first parameter (its norm decides on clipping, and
+   nothing may change unless all of it is finite), so that the gradient is written and read again.
+
+   Flops, two a multiply-add, with M the numbers in the matrices and L the window:
+     forward    2 M a step
+     backward   of a step of the window: 2 |W_hh| (not of the first), 2 |W_ih| of every layer but
+                the first, 2 |W_out|: gradients of what lies below; and 2 M: gradients of weights.
+                stride < window: also the forward pass over the window, anew
+     optimizer  a fixed number a parameter (see bench_floor.c), one square root or division as one
+   Elementwise work of cells, norms and losses is left out.
+
+   Bytes, weights read: a step needs all of W_hh of the state before it, so W_hh is read once a step
+   forward, and once a step but the first backward. W_ih and W_out are read once for all steps that
+   are computed together: `together` examples that wait forward, all of the window backward. Bytes,
+   updated: the gradient is written and read; parameters and moments are read and written.
+   Activations, inputs, targets and everything else is left out.
+
+   A byte is charged at the bandwidth of the nearest level that can hold it: of a working set of S
+   bytes that is walked again and again, as much as the L1 cache holds is charged at L1's bandwidth,
+   as much of the rest as the L2 cache holds at L2's, and so on, as if replacement were perfect and
+   nothing else wanted a cache. Weights read: S is the bytes of all matrices. Updated: S is
+   parameters, gradient and moments.
+
+   floor = max(flops / multiply-add rate, sum of bytes / bandwidth). */
+#ifndef RUNNEL_BENCH_FLOOR_H
+#define RUNNEL_BENCH_FLOOR_H
+
+#include "bench_machine.h"
+#include "engine.h"
+
+struct config;
+
+enum floor_phase { PHASE_FORWARD, PHASE_BACKWARD, PHASE_OPTIMIZER, PHASES };
+
+/* For one example. */
+struct work {
+    double flops;
+    double weights_read; /* bytes */
+    double updated;      /* bytes, read and written */
+};
+
+struct floor_work {
+    struct work phases[PHASES];
+    double weights_set, updated_set; /* bytes of the working sets */
+};
+
+/* `together`: how many waiting examples are computed together, at most. */
+struct floor_work floor_work(const struct config *config, const struct model *model,
+                             size_t together);
+
+/* Seconds for one example. */
+struct floor_time {
+    double flops, bytes;
+    double floor; /* the larger one */
+};
+
+/* Of one phase. */
+struct floor_time floor_phase(const struct floor_work *work, enum floor_phase phase,
+                              const struct machine *machine, const struct machine_figures *figures);
+
+/* Of all phases: sums of their flops' and bytes' times, and the larger of the two sums. */
+struct floor_time floor_total(const struct floor_work *work, const struct machine *machine,
+                              const struct machine_figures *figures);
+
+extern const char *const floor_phase_names[PHASES];
+
+#endif

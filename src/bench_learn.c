@@ -1,0 +1,106 @@
+#include "bench_learn.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "bench_series.h"
+#include "config.h"
+#include "error.h"
+#include "learner.h"
+
+static const char KEY[] = "bench";
+
+struct bench_learner {
+    const struct architecture *architecture;
+    const struct bench_data *data;
+    struct learner *learner;
+    size_t stride;
+    uint64_t next; /* example */
+    struct bench_learned learned;
+};
+
+static void observe(void *context, const struct learned *learned) {
+    struct bench_learner *bench = context;
+    bench->learned.examples++;
+    bench->learned.updates += learned->updates;
+    bench->learned.skipped += learned->skipped;
+    if (learned->scored)
+        bench->learned.loss = learned->loss;
+}
+
+int bench_learner_open(struct bench_learner **learner, const struct config *config,
+                       const struct model *model, const struct bench_data *data, size_t plan,
+                       struct error *error) {
+    struct bench_learner *new = *learner = calloc(1, sizeof *new);
+    if (!new)
+        return error_set(error, EX_OSERR, "no memory for a learner");
+    new->architecture = &config->architecture;
+    new->data = data;
+    new->stride = config->learning.stride;
+    struct learner_observer observer = {.context = new, .learned = observe};
+    if (learner_open(&new->learner, config, model, &cpu_engine, plan, &observer, error)) {
+        bench_learner_close(learner);
+        return -1;
+    }
+    return 0;
+}
+
+void bench_learner_close(struct bench_learner **learner) {
+    if (*learner)
+        learner_close(&(*learner)->learner);
+    free(*learner);
+    *learner = NULL;
+}
+
+int bench_learner_run(struct bench_learner *learner, uint64_t count, size_t together,
+                      struct error *error) {
+    for (uint64_t taken = 1; taken <= count; taken++) {
+        struct example example =
+            bench_data_example(learner->data, learner->architecture, KEY, learner->next++);
+        if (learner_take(learner->learner, &example, error) ||
+            (taken % together == 0 && learner_flush(learner->learner, error)))
+            return -1;
+    }
+    return learner_flush(learner->learner, error);
+}
+
+static uint64_t common_multiple(uint64_t a, uint64_t b) {
+    uint64_t x = a, y = b;
+    while (y) {
+        uint64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
+int bench_learner_time(struct bench_learner *learner, double seconds, size_t together,
+                       double *example, struct error *error) {
+    uint64_t block = common_multiple(learner->stride, together), count = 0;
+    if (bench_learner_run(learner, learner->stride, together, error))
+        return -1;
+    double begin = bench_clock(), now = begin;
+    for (; now < begin + seconds; now = bench_clock(), count += block)
+        if (bench_learner_run(learner, block, together, error))
+            return -1;
+    *example = (now - begin) / (double)count;
+    return 0;
+}
+
+struct bench_learned bench_learner_learned(const struct bench_learner *learner) {
+    return learner->learned;
+}
+
+const char *bench_learner_device(const struct bench_learner *learner) {
+    return learner_device(learner->learner);
+}
+
+/* The engine describes itself as "cpu NAME, ...". */
+void bench_learner_instructions(const struct bench_learner *learner, char *name, size_t size) {
+    const char *text = learner_device(learner->learner), *space = strchr(text, ' ');
+    const char *begin = space ? space + 1 : text;
+    snprintf(name, size, "%.*s", (int)strcspn(begin, ","), begin);
+}

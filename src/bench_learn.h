@@ -1,0 +1,39 @@
+/* Learning in this process: the learner and the engine as the daemon has them, without sockets. */
+#ifndef RUNNEL_BENCH_LEARN_H
+#define RUNNEL_BENCH_LEARN_H
+
+#include <stdint.h>
+
+#include "bench_data.h"
+
+struct bench_learner;
+struct config;
+struct error;
+
+/* `plan`: how many examples are taken before they are learned. The data must outlive it. */
+int bench_learner_open(struct bench_learner **learner, const struct config *config,
+                       const struct model *model, const struct bench_data *data, size_t plan,
+                       struct error *error);
+void bench_learner_close(struct bench_learner **learner);
+
+/* Learn `count` examples, `together` (at most `plan`) of them in one plan. */
+int bench_learner_run(struct bench_learner *learner, uint64_t count, size_t together,
+                      struct error *error);
+
+/* Learn for at least `seconds` and a whole number of updates, after a warm-up that is not timed.
+   The result is the seconds that an example took. */
+int bench_learner_time(struct bench_learner *learner, double seconds, size_t together,
+                       double *example, struct error *error);
+
+/* What was learned so far. */
+struct bench_learned {
+    uint64_t examples, updates, skipped;
+    double loss; /* of the newest example that was scored */
+};
+struct bench_learned bench_learner_learned(const struct bench_learner *learner);
+
+/* What the engine says of itself, and of that the name of the instruction set it has chosen. */
+const char *bench_learner_device(const struct bench_learner *learner);
+void bench_learner_instructions(const struct bench_learner *learner, char *name, size_t size);
+
+#endif

@@ -1,0 +1,46 @@
+/* The machine's ceilings on one core, measured: how fast it multiplies and adds, and how fast it
+   reads and updates what lies in each cache and in memory. */
+#ifndef RUNNEL_BENCH_MACHINE_H
+#define RUNNEL_BENCH_MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "bench_series.h"
+
+struct ceilings;
+struct error;
+
+enum machine_level { LEVEL_L1, LEVEL_L2, LEVEL_L3, LEVEL_MEMORY, LEVELS };
+
+enum { MACHINE_NAME_SIZE = 64 };
+
+struct machine {
+    char processor[MACHINE_NAME_SIZE];
+    const struct ceilings *loops; /* of the instruction set that the engine uses */
+    size_t capacity[LEVELS];      /* bytes; memory: SIZE_MAX */
+    bool told;                    /* the machine tells its caches' sizes; else assumed */
+    size_t buffer_size[LEVELS];   /* bytes, of what is read to measure that level */
+    void *mapped[LEVELS];
+    float *buffers[LEVELS];       /* in `mapped`; NULL until the first round */
+    struct series multiply_add;   /* operations a second, two a multiply-add */
+    struct series read[LEVELS];   /* bytes a second */
+    struct series update[LEVELS]; /* bytes a second, read and written together */
+};
+
+/* `instructions` is the name of an instruction set, as the engine says it. */
+void machine_open(struct machine *machine, const char *instructions);
+
+/* Measure everything once, some 50 ms. -1 when memory is short. */
+int machine_round(struct machine *machine, struct error *error);
+void machine_close(struct machine *machine);
+
+/* The ceilings from all rounds. */
+struct machine_figures {
+    struct figure multiply_add, read[LEVELS], update[LEVELS];
+};
+struct machine_figures machine_figures(struct machine *machine);
+
+extern const char *const machine_level_names[LEVELS];
+
+#endif

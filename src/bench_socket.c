@@ -1,0 +1,286 @@
+#include "bench_socket.h"
+
+#include <errno.h>
+#include <ftw.h>
+#include <jansson.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "bench_sender.h"
+#include "bench_series.h"
+#include "error.h"
+
+enum {
+    START_TRIES = 100, /* of START_WAIT each */
+    REPLY_MS = 10000,
+    ENDPOINT_SIZE = 256,
+    OVERRIDES = 5, /* of the bench's own */
+    LOG_TAIL = 400,
+    OPEN_FILES = 8,
+};
+
+static const double START_WAIT = 0.05, WARM_UP = 0.3, DRAIN = 2.0, DRAIN_WAIT = 0.02, STOP = 10.0;
+
+struct bench_socket {
+    char directory[64]; /* temporary: state, sockets and log */
+    pid_t daemon;       /* 0: none */
+    void *context, *control;
+    struct bench_sender *sender;
+    bool paused;
+    uint64_t examples;
+};
+
+/* What the control socket says of the daemon. */
+struct reading {
+    uint64_t examples;
+    double time;
+    char endpoint[ENDPOINT_SIZE];
+};
+
+static void sleep_for(double seconds) {
+    struct timespec time = {(time_t)seconds, (long)((seconds - (double)(time_t)seconds) * 1e9)};
+    nanosleep(&time, NULL);
+}
+
+/* ---- the daemon's process ---- */
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *ftw) {
+    (void)status, (void)type, (void)ftw;
+    return remove(path);
+}
+
+/* runneld in the directory of this program. */
+static int find_program(char *path, size_t size, struct error *error) {
+    ssize_t length = readlink("/proc/self/exe", path, size - 1);
+    if (length < 0)
+        return error_set(error, EX_OSERR, "cannot tell where runneld is: name it with --daemon");
+    path[length] = '\0';
+    char *slash = strrchr(path, '/');
+    snprintf(slash + 1, size - (size_t)(slash + 1 - path), "runneld");
+    if (access(path, X_OK) == 0)
+        return 0;
+    return error_set(error, EX_UNAVAILABLE, "%s: %s; name the daemon with --daemon", path,
+                     strerror(errno));
+}
+
+/* The child's part: never returns. */
+static void become_daemon(const struct bench_socket *socket, char *const *arguments) {
+    char log[PATH_MAX];
+    snprintf(log, sizeof log, "%s/log", socket->directory);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (freopen(log, "w", stderr))
+        execv(arguments[0], arguments);
+    _exit(EX_UNAVAILABLE);
+}
+
+static int start_daemon(struct bench_socket *socket, const struct bench_socket_options *options,
+                        struct error *error) {
+    char program[PATH_MAX], own[OVERRIDES][ENDPOINT_SIZE];
+    if (options->program)
+        snprintf(program, sizeof program, "%s", options->program);
+    else if (find_program(program, sizeof program, error))
+        return -1;
+    const char *d = socket->directory;
+    if (options->examples)
+        snprintf(own[0], sizeof own[0], "examples.bind=%s", options->examples);
+    else
+        snprintf(own[0], sizeof own[0], "examples.bind=ipc://%s/examples", d);
+    snprintf(own[1], sizeof own[1], "statistics.bind=ipc://%s/statistics", d);
+    snprintf(own[2], sizeof own[2], "control.bind=ipc://%s/control", d);
+    snprintf(own[3], sizeof own[3], "state.directory=%s/state", d);
+    snprintf(own[4], sizeof own[4], "state.checkpoint={examples: 0, seconds: 0}");
+    char **arguments =
+        calloc(2 * (options->override_count + OVERRIDES) + 4, sizeof(char *)); /* and NULL */
+    if (!arguments)
+        return error_set(error, EX_OSERR, "no memory to start %s", program);
+    size_t n = 0;
+    arguments[n++] = program;
+    arguments[n++] = "--config";
+    arguments[n++] = (char *)options->config;
+    for (size_t i = 0; i < options->override_count + OVERRIDES; i++) {
+        arguments[n++] = "--set";
+        arguments[n++] = i < options->override_count ? (char *)options->overrides[i]
+                                                     : own[i - options->override_count];
+    }
+    socket->daemon = fork();
+    if (socket->daemon == 0)
+        become_daemon(socket, arguments);
+    free(arguments);
+    if (socket->daemon > 0)
+        return 0;
+    socket->daemon = 0;
+    return error_set(error, EX_OSERR, "cannot start %s: %s", program, strerror(errno));
+}
+
+static void stop_daemon(struct bench_socket *socket) {
+    if (!socket->daemon)
+        return;
+    kill(socket->daemon, SIGTERM);
+    for (double begin = bench_clock(); bench_clock() < begin + STOP; sleep_for(DRAIN_WAIT))
+        if (waitpid(socket->daemon, NULL, WNOHANG) != 0)
+            return;
+    kill(socket->daemon, SIGKILL);
+    waitpid(socket->daemon, NULL, 0);
+}
+
+/* What the daemon said last, for an error's sentence. */
+static int tell_log(const struct bench_socket *socket, struct error *error) {
+    char path[PATH_MAX], tail[LOG_TAIL + 1] = "";
+    snprintf(path, sizeof path, "%s/log", socket->directory);
+    FILE *file = fopen(path, "r");
+    if (file && (fseek(file, -LOG_TAIL, SEEK_END) == 0 || fseek(file, 0, SEEK_SET) == 0))
+        tail[fread(tail, 1, LOG_TAIL, file)] = '\0';
+    if (file)
+        fclose(file);
+    for (char *c = tail; *c; c++)
+        *c = *c == '\n' ? ' ' : *c;
+    return error_set(error, EX_UNAVAILABLE, "runneld does not answer; its log ends with: %s", tail);
+}
+
+/* ---- the control socket ---- */
+
+static json_t *ask(struct bench_socket *socket, const char *command, struct error *error) {
+    char request[64];
+    snprintf(request, sizeof request, "{\"command\": \"%s\"}", command);
+    zmq_msg_t reply;
+    zmq_msg_init(&reply);
+    json_t *object = NULL;
+    if (zmq_send(socket->control, request, strlen(request), 0) >= 0 &&
+        zmq_msg_recv(&reply, socket->control, 0) >= 0)
+        object = json_loadb(zmq_msg_data(&reply), zmq_msg_size(&reply), 0, NULL);
+    zmq_msg_close(&reply);
+    if (!object)
+        tell_log(socket, error);
+    return object;
+}
+
+static int command(struct bench_socket *socket, const char *name, struct error *error) {
+    json_t *reply = ask(socket, name, error);
+    json_decref(reply);
+    return reply ? 0 : -1;
+}
+
+static int read_status(struct bench_socket *socket, struct reading *reading, struct error *error) {
+    json_t *reply = ask(socket, "status", error);
+    if (!reply)
+        return -1;
+    json_int_t examples = 0;
+    const char *endpoint = "";
+    int bad = json_unpack(reply, "{s:I, s:F, s:{s:s}}", "examples", &examples, "time",
+                          &reading->time, "sockets", "examples", &endpoint);
+    reading->examples = socket->examples = (uint64_t)examples;
+    snprintf(reading->endpoint, sizeof reading->endpoint, "%s", endpoint);
+    json_decref(reply);
+    return bad ? error_set(error, EX_SOFTWARE, "runneld's status lacks what it should carry") : 0;
+}
+
+/* Connect when the daemon has bound its sockets, or has ended. */
+static int await_daemon(struct bench_socket *socket, struct error *error) {
+    char endpoint[ENDPOINT_SIZE];
+    int wait = REPLY_MS, linger = 0;
+    snprintf(endpoint, sizeof endpoint, "ipc://%s/control", socket->directory);
+    for (int i = 0; access(endpoint + strlen("ipc://"), F_OK) != 0; i++) {
+        if (waitpid(socket->daemon, NULL, WNOHANG) != 0) {
+            socket->daemon = 0;
+            return tell_log(socket, error);
+        }
+        if (i == START_TRIES)
+            return tell_log(socket, error);
+        sleep_for(START_WAIT);
+    }
+    socket->context = zmq_ctx_new();
+    socket->control = socket->context ? zmq_socket(socket->context, ZMQ_REQ) : NULL;
+    if (!socket->control || zmq_setsockopt(socket->control, ZMQ_RCVTIMEO, &wait, sizeof wait) ||
+        zmq_setsockopt(socket->control, ZMQ_LINGER, &linger, sizeof linger) ||
+        zmq_connect(socket->control, endpoint))
+        return error_set(error, EX_OSERR, "%s: %s", endpoint, zmq_strerror(errno));
+    return 0;
+}
+
+int bench_socket_open(struct bench_socket **socket, const struct bench_socket_options *options,
+                      const struct architecture *architecture, const struct bench_data *data,
+                      struct error *error) {
+    struct bench_socket *s = *socket = calloc(1, sizeof *s);
+    if (!s)
+        return error_set(error, EX_OSERR, "no memory to start a daemon");
+    snprintf(s->directory, sizeof s->directory, "/tmp/runnel-bench-XXXXXX");
+    struct reading reading;
+    if (!mkdtemp(s->directory)) {
+        error_set(error, EX_CANTCREAT, "%s: %s", s->directory, strerror(errno));
+        s->directory[0] = '\0';
+    } else if (start_daemon(s, options, error) == 0 && await_daemon(s, error) == 0 &&
+               read_status(s, &reading, error) == 0 &&
+               bench_sender_open(&s->sender, s->context, reading.endpoint, architecture, data,
+                                 error) == 0) {
+        return 0;
+    }
+    bench_socket_close(socket);
+    return -1;
+}
+
+void bench_socket_close(struct bench_socket **socket) {
+    struct bench_socket *s = *socket;
+    if (!s)
+        return;
+    bench_sender_close(&s->sender);
+    if (s->control)
+        zmq_close(s->control);
+    if (s->context)
+        zmq_ctx_term(s->context);
+    stop_daemon(s);
+    if (s->directory[0])
+        nftw(s->directory, remove_entry, OPEN_FILES, FTW_DEPTH | FTW_PHYS);
+    free(s);
+    *socket = NULL;
+}
+
+/* Wait until everything sent is learned. When that takes too long, have the daemon pause: what
+   waits then is more than a slice takes, and does not distort the next. */
+static int come_to_rest(struct bench_socket *socket, struct error *error) {
+    struct reading reading;
+    for (double begin = bench_clock(); bench_clock() < begin + DRAIN; sleep_for(DRAIN_WAIT)) {
+        if (read_status(socket, &reading, error))
+            return -1;
+        if (reading.examples == bench_sender_sent(socket->sender))
+            return 0;
+    }
+    socket->paused = true;
+    return command(socket, "pause", error);
+}
+
+int bench_socket_time(struct bench_socket *socket, double seconds, double *example,
+                      struct error *error) {
+    struct reading begin, end;
+    if (socket->paused && command(socket, "resume", error))
+        return -1;
+    socket->paused = false;
+    bench_sender_flow(socket->sender, true);
+    sleep_for(WARM_UP);
+    if (read_status(socket, &begin, error))
+        return -1;
+    sleep_for(seconds);
+    if (read_status(socket, &end, error))
+        return -1;
+    bench_sender_flow(socket->sender, false);
+    if (end.examples <= begin.examples)
+        return error_set(error, EX_UNAVAILABLE, "runneld learned nothing in %g s", seconds);
+    *example = (end.time - begin.time) / (double)(end.examples - begin.examples);
+    return come_to_rest(socket, error);
+}
+
+uint64_t bench_socket_examples(const struct bench_socket *socket) {
+    return socket->examples;
+}
+
+struct resident bench_socket_resident(const struct bench_socket *socket) {
+    return bench_resident(socket->daemon);
+}

@@ -1,0 +1,148 @@
+#include "bench_split.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "bench_series.h"
+#include "config.h"
+#include "cpu/memory.h"
+#include "cpu/network.h"
+#include "error.h"
+
+struct bench_split {
+    const struct bench_data *data;
+    const struct kernels *kernels;
+    struct network network;
+    struct optimizer optimizer;
+    double clip;
+    size_t window, stride;
+    float *state;                          /* (state,) before a window: zero */
+    const union value **inputs, **targets; /* (window,) */
+    uint64_t updates;
+    size_t next; /* row of the data */
+};
+
+static const struct kernels *find_kernels(const char *instructions) {
+#ifdef RUNNEL_X86
+    if (strcmp(instructions, kernels_avx512.name) == 0)
+        return &kernels_avx512;
+    if (strcmp(instructions, kernels_avx2.name) == 0)
+        return &kernels_avx2;
+#else
+    (void)instructions;
+#endif
+    return &kernels_baseline;
+}
+
+static int write_parameters(struct bench_split *split, const struct config *config,
+                            const struct model *model, struct error *error) {
+    struct network *n = &split->network;
+    float *values = calloc(model->parameters, sizeof *values);
+    int status = values ? 0 : error_set(error, EX_OSERR, "no memory for the starting values");
+    for (size_t i = 0; i < model->tensor_count && status == 0; i++) {
+        const struct tensor *tensor = &model->tensors[i];
+        status = model_initialize(model, tensor, config->seed, values, error);
+        network_write(n, n->parameters, tensor, values);
+    }
+    free(values);
+    return status;
+}
+
+int bench_split_open(struct bench_split **split, const struct config *config,
+                     const struct model *model, const struct bench_data *data,
+                     const char *instructions, struct error *error) {
+    struct bench_split *new = *split = calloc(1, sizeof *new);
+    if (!new)
+        return error_set(error, EX_OSERR, "no memory for a network");
+    new->data = data;
+    new->kernels = find_kernels(instructions);
+    new->optimizer = config->learning.optimizer;
+    new->clip = config->learning.clip;
+    new->window = config->learning.window;
+    new->stride = config->learning.stride;
+    if (network_open(&new->network, model, new->window, optimizer_blocks(&new->optimizer), error) ||
+        write_parameters(new, config, model, error))
+        goto fail;
+    new->state = memory_reserve(new->network.state * sizeof *new->state);
+    new->inputs = calloc(new->window, sizeof *new->inputs);
+    new->targets = calloc(new->window, sizeof *new->targets);
+    if (new->state &&new->inputs &&new->targets)
+        return 0;
+    error_set(error, EX_OSERR, "no memory for a network");
+fail:
+    bench_split_close(split);
+    return -1;
+}
+
+void bench_split_close(struct bench_split **split) {
+    struct bench_split *s = *split;
+    if (!s)
+        return;
+    memory_release(s->state, s->network.state * sizeof *s->state);
+    network_close(&s->network);
+    free(s->inputs);
+    free(s->targets);
+    free(s);
+    *split = NULL;
+}
+
+/* The next window of the data. With `target: next` an x is also the target of the step before. */
+static void choose_window(struct bench_split *split) {
+    const struct bench_data *data = split->data;
+    bool next = split->network.model->architecture.output.target == TARGET_NEXT;
+    for (size_t t = 0; t < split->window; t++) {
+        size_t row = split->next, following = (row + 1) % data->count;
+        split->inputs[t] = data->x + row * data->inputs;
+        split->targets[t] =
+            next ? data->x + following * data->inputs : data->y + row * data->targets;
+        split->next = following;
+    }
+}
+
+static void forward(struct bench_split *split, size_t first, size_t count) {
+    struct network_steps steps = {first, count, split->state, split->inputs + first};
+    split->kernels->forward(&split->network, &steps, 0);
+}
+
+/* All that comes with `stride` examples and one update, added to `times`: forward step by step, or
+   all steps at once. */
+static void play_cycle(struct bench_split *split, bool alone, struct split_times *times) {
+    size_t window = split->window, stride = split->stride;
+    struct network_steps steps = {0, window, split->state, split->inputs};
+    struct network_targets targets = {window - stride, split->targets, stride};
+    choose_window(split);
+    double begin = bench_clock();
+    if (alone)
+        for (size_t t = 0; t < stride; t++)
+            forward(split, t, 1);
+    else
+        forward(split, 0, stride);
+    double predicted = bench_clock();
+    if (stride < window)
+        split->kernels->forward(&split->network, &steps, targets.from);
+    struct network_gradient g = split->kernels->backward(&split->network, &steps, &targets);
+    double differentiated = bench_clock();
+    double norm = sqrt(g.squares);
+    split->kernels->optimize(&split->network, &split->optimizer, split->optimizer.rate,
+                             split->clip > 0 && norm > split->clip ? split->clip / norm : 1,
+                             ++split->updates);
+    double end = bench_clock();
+    *(alone ? &times->forward : &times->together) += predicted - begin;
+    times->backward += differentiated - predicted;
+    times->optimizer += end - differentiated;
+}
+
+void bench_split_time(struct bench_split *split, double seconds, struct split_times *times) {
+    struct split_times warm = {0}, sum = {0};
+    play_cycle(split, false, &warm);
+    double pairs = 0;
+    for (double begin = bench_clock(); bench_clock() < begin + seconds; pairs++) {
+        play_cycle(split, true, &sum);
+        play_cycle(split, false, &sum);
+    }
+    double examples = pairs * (double)split->stride;
+    *times = (struct split_times){sum.forward / examples, sum.together / examples,
+                                  sum.backward / (2 * examples), sum.optimizer / (2 * examples)};
+}
