@@ -129,10 +129,12 @@ static bool target_observed(const struct model *model, const union value *target
     enum loss loss = model->architecture.output.loss;
     if (loss == LOSS_SOFTMAX)
         return target->id != WIRE_NO_CLASS;
+    if (loss == LOSS_MIXTURE) /* (y1, y2) are observed together, the end by itself */
+        return (!isnan(target[0].real) && !isnan(target[1].real)) || !isnan(target[2].real);
     size_t missing = 0;
     for (size_t k = 0; k < model->target_size; k++)
         missing += isnan(target[k].real) != 0;
-    return loss == LOSS_MIXTURE ? missing == 0 : missing < model->target_size;
+    return missing < model->target_size;
 }
 
 static union value *next_input_row(const struct learner *learner) {

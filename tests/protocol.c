@@ -111,7 +111,7 @@ static bool is_target(const struct protocol *p, const union value *y) {
         return y->id != WIRE_NO_CLASS;
     for (size_t k = 0; k < kind->size; k++)
         seen += !isnan(y[k].real);
-    return kind->loss == LOSS_MIXTURE ? seen == kind->size : seen > 0;
+    return seen > 0;
 }
 
 /* Score the stream's newest output, and say in the step what of it is to be learned. */

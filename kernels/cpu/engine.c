@@ -122,7 +122,7 @@ static int cpu_open(struct engine **engine, const struct model *model,
     *engine = NULL;
     struct engine *e = calloc(1, sizeof *e);
     if (!e)
-        return error_set(error, EX_OSERR, "not enough memory for the CPU engine");
+        return error_set(error, EX_UNAVAILABLE, "not enough memory for the CPU engine");
     e->model = model;
     e->options = *options;
     e->kernels = choose_kernels(error);
@@ -137,7 +137,7 @@ static int cpu_open(struct engine **engine, const struct model *model,
     e->inputs = calloc(e->network.ring, sizeof *e->inputs);
     e->targets = calloc(e->network.ring, sizeof *e->targets);
     if (!e->slots || !e->inputs || !e->targets) {
-        error_set(error, EX_OSERR,
+        error_set(error, EX_UNAVAILABLE,
                   "not enough memory for %zu streams with a window of %zu steps; lower "
                   "learning.max_streams or learning.window",
                   options->slots, options->window);

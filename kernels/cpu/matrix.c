@@ -13,9 +13,9 @@ enum {
     TILE = 3,      /* columns, or steps, of such a tile: their accumulators, one column and the
                       tile's broadcasts fill 16 registers */
     PAIR = 2,      /* steps of a tile of W^T d */
-    AHEAD = 8,     /* columns that a single step's product fetches ahead: its loads wait for the
-                      second and third cache more than for each other */
-    GROUP = 8,     /* columns whose sums are finished together */
+    AHEAD = 8,     /* columns that a single step's product fetches ahead where the matrix is ... */
+    LARGE = 1 << 16, /* ... larger than this: it comes from the third cache, and waits for it */
+    GROUP = 8,       /* columns whose sums are finished together */
     FULL = WIDE < 8 ? WIDE : 8, /* vectors of one step's accumulators: all that fit the registers */
 };
 
@@ -23,7 +23,7 @@ enum {
    unrolls both loops and keeps the accumulators in registers. */
 INLINE void project_tile(const float *restrict w, size_t width, size_t columns,
                          const float *restrict bias, const float *const *x, float *const *y,
-                         size_t row, const int steps, const int vectors) {
+                         size_t row, const int steps, const int vectors, const bool ahead) {
     vector sum[TILE][8];
     for (int t = 0; t < steps; t++)
         for (int v = 0; v < vectors; v++)
@@ -36,7 +36,7 @@ INLINE void project_tile(const float *restrict w, size_t width, size_t columns,
     for (size_t c = 0; c < columns; c++, w += width) {
         vector a0 = vector_broadcast(x0[c]), a1 = vector_broadcast(x1[c]),
                a2 = vector_broadcast(x2[c]);
-        if (steps == 1)
+        if (ahead)
             for (int v = 0; v < vectors; v += 2)
                 __builtin_prefetch(w + AHEAD * width + v * LANES);
         for (int v = 0; v < vectors; v++) {
@@ -95,25 +95,36 @@ static void project_panel(const float *w, size_t columns, const float *bias, con
         if (tile == 1) {
             for (size_t part = 0; part < MATRIX_PANEL; part += FULL * LANES)
                 project_tile(w + part, MATRIX_PANEL, columns, bias, x + t, y + t, row + part, 1,
-                             FULL);
+                             FULL, false);
             continue;
         }
         for (size_t part = 0; part < MATRIX_PANEL; part += PART)
             if (tile == TILE)
                 project_tile(w + part, MATRIX_PANEL, columns, bias, x + t, y + t, row + part, TILE,
-                             TILE_ROWS);
+                             TILE_ROWS, false);
             else
                 project_tile(w + part, MATRIX_PANEL, columns, bias, x + t, y + t, row + part, 2,
-                             TILE_ROWS);
+                             TILE_ROWS, false);
     }
+}
+
+/* One panel for one step. */
+INLINE void multiply_panel(const float *w, size_t columns, const float *bias, const float *x,
+                           float *y, size_t row, const bool ahead) {
+    for (size_t part = 0; part < MATRIX_PANEL; part += FULL * LANES)
+        project_tile(w + part, MATRIX_PANEL, columns, bias, &x, &y, row + part, 1, FULL, ahead);
 }
 
 void matrix_multiply(const float *w, size_t rows, size_t columns, const float *bias, const float *x,
                      float *y, bool turn) {
     size_t panels = rows / MATRIX_PANEL, row = panels * MATRIX_PANEL;
+    bool ahead = rows * columns > LARGE;
     for (size_t i = 0; i < panels; i++) {
         size_t first = (turn ? panels - 1 - i : i) * MATRIX_PANEL;
-        project_panel(w + first * columns, columns, bias, &x, &y, first, 1);
+        if (ahead)
+            multiply_panel(w + first * columns, columns, bias, x, y, first, true);
+        else
+            multiply_panel(w + first * columns, columns, bias, x, y, first, false);
     }
     for (; row < rows; row += MATRIX_PAD)
         project_narrow(w + row * columns, columns, bias ? bias + row : NULL, x, y + row);

@@ -57,6 +57,17 @@ struct norm_scale normalize(float *restrict a, const float *restrict mask, size_
     return (struct norm_scale){mean, inverse};
 }
 
+/* One vector of the sums that backward needs first. */
+INLINE void backward_sums(const float *d, const float *x, const float *gain, size_t i,
+                          float *d_gain, float *d_shift, vector *sum, vector *product) {
+    vector di = vector_load(d + i), xi = vector_load(x + i);
+    vector dx = di * vector_load(gain + i);
+    *sum += dx;
+    *product += dx * xi;
+    vector_store(d_gain + i, vector_load(d_gain + i) + di * xi);
+    vector_store(d_shift + i, vector_load(d_shift + i) + di);
+}
+
 void normalize_backward(const float *restrict d, const float *restrict x,
                         const float *restrict gain, struct norm_scale scale,
                         const float *restrict mask, size_t length, size_t units, float *restrict dz,
@@ -64,19 +75,16 @@ void normalize_backward(const float *restrict d, const float *restrict x,
     vector sum[CHAINS], product[CHAINS];
     for (int k = 0; k < CHAINS; k++)
         sum[k] = product[k] = vector_broadcast(0.0f);
-    for (size_t i = 0; i < length; i += LANES) {
-        size_t k = i / LANES % CHAINS;
-        vector di = vector_load(d + i), xi = vector_load(x + i);
-        vector dx = di * vector_load(gain + i);
-        sum[k] += dx;
-        product[k] += dx * xi;
-        vector_store(d_gain + i, vector_load(d_gain + i) + di * xi);
-        vector_store(d_shift + i, vector_load(d_shift + i) + di);
-    }
+    size_t i = 0;
+    for (; i + CHAINS * LANES <= length; i += CHAINS * LANES)
+        for (int k = 0; k < CHAINS; k++)
+            backward_sums(d, x, gain, i + k * LANES, d_gain, d_shift, &sum[k], &product[k]);
+    for (; i < length; i += LANES)
+        backward_sums(d, x, gain, i, d_gain, d_shift, &sum[0], &product[0]);
     float mean = finish(sum) / (float)units, slope = finish(product) / (float)units;
     float inverse = scale.inverse;
 #pragma omp simd aligned(d, x, gain, mask, dz : 64)
-    for (size_t i = 0; i < length; i++)
+    for (i = 0; i < length; i++)
         dz[i] = inverse * (d[i] * gain[i] - mean - x[i] * slope) * mask[i];
 }
 
