@@ -14,15 +14,20 @@
 enum {
     NAMES_SIZE = 256,
     REPLIES_MAX = 100, /* that may wait for one client */
+    ENVELOPE_MAX = 8,  /* frames before a request: the client, routers on the way, an empty one */
     JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(15),
 };
 
+/* A ROUTER socket that keeps to REP's side of the protocol (RFC 28). libzmq's own REP (4.3.4) loses
+   the reply to the next client when one that has gone had left a message without an envelope. */
 struct control {
     void *socket;
     char endpoint[CONFIG_ENDPOINT_SIZE];
     const struct control_command *commands;
     void *context;
     bool waiting;
+    zmq_msg_t envelope[ENVELOPE_MAX]; /* of the newest request */
+    size_t envelope_frames;
     char *request; /* (CONTROL_REQUEST_MAX,) */
 };
 
@@ -35,14 +40,18 @@ int control_open(struct control **control, void *zmq_context, const struct socke
     };
     struct control *c = calloc(1, sizeof *c);
     *control = c;
-    if (!c || !(c->request = malloc(CONTROL_REQUEST_MAX))) {
+    if (!c)
+        return error_set(error, EX_OSERR, "no memory for the control socket");
+    for (size_t i = 0; i < ENVELOPE_MAX; i++)
+        zmq_msg_init(&c->envelope[i]);
+    if (!(c->request = malloc(CONTROL_REQUEST_MAX))) {
         control_close(control);
         return error_set(error, EX_OSERR, "no memory for the control socket");
     }
     c->commands = commands;
     c->context = context;
     const char *key = config->connect ? "control.connect" : "control.bind";
-    if (endpoint_open(&c->socket, zmq_context, ZMQ_REP, config, key, options,
+    if (endpoint_open(&c->socket, zmq_context, ZMQ_ROUTER, config, key, options,
                       sizeof options / sizeof *options, error)) {
         control_close(control);
         return -1;
@@ -54,6 +63,8 @@ int control_open(struct control **control, void *zmq_context, const struct socke
 void control_close(struct control **control) {
     if (!*control)
         return;
+    for (size_t i = 0; i < ENVELOPE_MAX; i++)
+        zmq_msg_close(&(*control)->envelope[i]);
     endpoint_close(&(*control)->socket);
     free((*control)->request);
     free(*control);
@@ -72,27 +83,28 @@ bool control_waiting(const struct control *control) {
     return control->waiting;
 }
 
-/* Take all frames of a request; only the first is kept. Returns the number of frames, 0 when
-   nothing waits. */
-static size_t receive(struct control *control, size_t *size) {
-    size_t frames = 0;
-    int more = 1;
-    for (size_t more_size = sizeof more; more; frames++) {
-        zmq_msg_t frame;
-        zmq_msg_init(&frame);
-        if (zmq_msg_recv(&frame, control->socket, ZMQ_DONTWAIT) < 0) {
-            zmq_msg_close(&frame);
-            return 0;
-        }
-        if (frames == 0) {
+/* Take all frames of one message: the envelope, which ends with an empty frame, and of the request
+   the first frame. False when nothing waits. */
+static bool receive(struct control *control, size_t *frames, size_t *size) {
+    zmq_msg_t frame;
+    zmq_msg_init(&frame);
+    bool enveloped = false, more = true;
+    *frames = *size = control->envelope_frames = 0;
+    while (more && zmq_msg_recv(&frame, control->socket, ZMQ_DONTWAIT) >= 0) {
+        more = zmq_msg_more(&frame);
+        if (!enveloped) {
+            enveloped = control->envelope_frames > 0 && zmq_msg_size(&frame) == 0;
+            if (control->envelope_frames < ENVELOPE_MAX)
+                zmq_msg_move(&control->envelope[control->envelope_frames], &frame);
+            control->envelope_frames++;
+        } else if ((*frames)++ == 0) {
             *size = zmq_msg_size(&frame);
             if (*size <= CONTROL_REQUEST_MAX)
                 memcpy(control->request, zmq_msg_data(&frame), *size);
         }
-        zmq_msg_close(&frame);
-        zmq_getsockopt(control->socket, ZMQ_RCVMORE, &more, &more_size);
     }
-    return frames;
+    zmq_msg_close(&frame);
+    return !more;
 }
 
 static void command_names(const struct control *control, char names[NAMES_SIZE]) {
@@ -141,7 +153,7 @@ static int run(struct control *control, size_t frames, size_t size, struct contr
     return result;
 }
 
-/* A reply must leave whatever happens, else REP takes no further request. */
+/* A reply to a client that has gone is dropped by libzmq. */
 static void send_reply(struct control *control, json_t *fields, const struct error *error,
                        const unsigned char *blob, size_t blob_size) {
     static const char failed[] = "{\"ok\":false,\"error\":\"no memory for the reply; try again\"}";
@@ -152,6 +164,8 @@ static void send_reply(struct control *control, json_t *fields, const struct err
         json_object_update(reply, fields);
     char *text = reply ? json_dumps(reply, JSON_FLAGS) : NULL;
     const char *frame = text ? text : failed;
+    for (size_t i = 0; i < control->envelope_frames; i++)
+        zmq_msg_send(&control->envelope[i], control->socket, ZMQ_DONTWAIT | ZMQ_SNDMORE);
     zmq_send(control->socket, frame, strlen(frame), ZMQ_DONTWAIT | (blob ? ZMQ_SNDMORE : 0));
     if (blob)
         zmq_send(control->socket, blob, blob_size, ZMQ_DONTWAIT);
@@ -160,12 +174,11 @@ static void send_reply(struct control *control, json_t *fields, const struct err
 }
 
 bool control_handle(struct control *control) {
-    size_t size = 0;
-    if (control->waiting)
+    size_t frames, size;
+    if (control->waiting || !receive(control, &frames, &size))
         return false;
-    size_t frames = receive(control, &size);
-    if (frames == 0)
-        return false;
+    if (frames == 0 || control->envelope_frames > ENVELOPE_MAX)
+        return true; /* no request, and nobody to reply to: REP drops it likewise */
     struct error error = {0};
     struct control_answer answer = {.fields = json_object()};
     int result = run(control, frames, size, &answer, &error);

@@ -1,6 +1,6 @@
-/* The control socket: REP. Takes one JSON request at a time, has the command of that name run, and
-   replies {"ok": true, ...} or {"ok": false, "error": one sentence}. Whatever a client sends, it
-   gets one reply and the next client its turn.
+/* The control socket: REP to its clients. Takes one JSON request at a time, has the command of that
+   name run, and replies {"ok": true, ...} or {"ok": false, "error": one sentence}. Whatever a
+   client sends, it gets one reply and the next client its turn.
 
    A command may leave its reply for later (a checkpoint that waits for the disk); until
    control_reply other clients wait. */

@@ -350,7 +350,7 @@ def garbage_on_every_socket(daemon):
 def abuse_connections(daemon):
     """What is no ZeroMQ at all, and frames that are larger than any message may be."""
     r = random.Random(4)
-    for name in ("examples", "statistics"):
+    for name in ("examples", "statistics", "control"):
         for size in (1, 10, 64, 100000):
             with sockets.socket(sockets.AF_UNIX) as s, contextlib.suppress(OSError):
                 s.connect(f"{daemon.directory}/{name}")
