@@ -11,12 +11,22 @@
 
 volatile sig_atomic_t feed_signals;
 
+/* What files and command lines hold may be anything; a terminal shows it and does nothing else. */
+static void clean(char *text) {
+    enum { DELETE = 0x7F };
+    bool utf8 = wire_is_utf8(text, strlen(text));
+    for (unsigned char *c = (unsigned char *)text; *c; c++)
+        if (*c < ' ' || *c == DELETE || (*c > DELETE && !utf8))
+            *c = '?';
+}
+
 int feed_fail(struct feed_error *error, int status, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     error->status = status;
     vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
+    clean(error->text);
     return -1;
 }
 

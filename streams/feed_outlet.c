@@ -1,10 +1,14 @@
 #include "feed_outlet.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sysexits.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "feed.h"
@@ -15,11 +19,15 @@
    enough to be taken again quickly. */
 enum { QUEUE_EXAMPLES = 1000, KEEPALIVE_SECONDS = 60 };
 
+enum { CONNECTIONS_MAX = 64 }; /* whose delivery is watched at the end */
+
 struct outlet {
     const char *endpoint;
     void *context, *socket, *monitor;
     struct outlet_waiter waiter;
-    int peers; /* connected now */
+    int peers;                        /* whose handshake is done */
+    int connections[CONNECTIONS_MAX]; /* descriptors, libzmq's own until closing */
+    size_t connection_count;
 };
 
 static int set(void *socket, int option, int value) {
@@ -40,7 +48,8 @@ static int set_options(void *socket) {
 /* A second socket tells who comes and goes. */
 static int open_monitor(struct outlet *outlet) {
     if (zmq_socket_monitor(outlet->socket, MONITOR,
-                           ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) < 0)
+                           ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED |
+                               ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) < 0)
         return -1;
     outlet->monitor = zmq_socket(outlet->context, ZMQ_PAIR);
     if (!outlet->monitor || set(outlet->monitor, ZMQ_LINGER, 0) < 0)
@@ -79,18 +88,31 @@ int outlet_open(struct outlet **result, const char *endpoint, bool bind,
     return -1;
 }
 
+static void forget_connection(struct outlet *outlet, int descriptor) {
+    for (size_t i = 0; i < outlet->connection_count; i++)
+        if (outlet->connections[i] == descriptor)
+            outlet->connections[i--] = outlet->connections[--outlet->connection_count];
+}
+
 /* Take in what the monitor has to say: [u16 event, u32 value][endpoint]. */
 static void hear(struct outlet *outlet) {
     unsigned char frame[6];
     while (zmq_recv(outlet->monitor, frame, sizeof frame, ZMQ_DONTWAIT) == (int)sizeof frame) {
         uint16_t event;
-        memcpy(&event, frame, sizeof event);
-        if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
-            outlet->peers++;
-        else if (event == ZMQ_EVENT_DISCONNECTED && outlet->peers > 0)
-            outlet->peers--;
+        int32_t value;
         char address[1];
+        memcpy(&event, frame, sizeof event);
+        memcpy(&value, frame + sizeof event, sizeof value);
         zmq_recv(outlet->monitor, address, sizeof address, ZMQ_DONTWAIT);
+        if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+            outlet->peers++;
+            continue;
+        }
+        forget_connection(outlet, value); /* CONNECTED, ACCEPTED, DISCONNECTED: a descriptor */
+        if (event == ZMQ_EVENT_DISCONNECTED)
+            outlet->peers -= outlet->peers > 0;
+        else if (outlet->connection_count < CONNECTIONS_MAX)
+            outlet->connections[outlet->connection_count++] = value;
     }
 }
 
@@ -151,35 +173,67 @@ int outlet_send(struct outlet *outlet, const struct message *m, struct feed_erro
     return send_frame(outlet, header, sizeof header, 0, error);
 }
 
-/* Let go of the context: it waits for what still has to leave. */
-static int drain(struct outlet *outlet, double linger, struct feed_error *error) {
-    sig_atomic_t signals = feed_signals;
-    double until = feed_now() + linger;
-    while (zmq_ctx_term(outlet->context) < 0)
-        if (feed_signals != signals)
-            return feed_fail(error, EX_UNAVAILABLE, "%s: gave up before everything was delivered",
-                             outlet->endpoint);
-    if (feed_now() < until)
-        return 0;
+/* Copies of the connections' descriptors, so that libzmq's close does not end them. A daemon whose
+   queue is full does not read, and libzmq there throws away what it has not read of a connection
+   that has been closed on both sides. */
+static void keep_connections(struct outlet *outlet) {
+    size_t kept = 0;
+    for (size_t i = 0; i < outlet->connection_count; i++) {
+        int copy = fcntl(outlet->connections[i], F_DUPFD_CLOEXEC, 0);
+        if (copy >= 0)
+            outlet->connections[kept++] = copy;
+    }
+    outlet->connection_count = kept;
+}
+
+static int give_up(const struct outlet *outlet, struct feed_error *error) {
     if (outlet->peers == 0)
         return feed_fail(error, EX_UNAVAILABLE,
                          "%s: nobody is connected any more; the newest examples, %d at most, were "
                          "not delivered",
                          outlet->endpoint, QUEUE_EXAMPLES);
-    return feed_fail(error, EX_UNAVAILABLE,
-                     "%s: after %g seconds the newest examples were still not delivered",
-                     outlet->endpoint, linger);
+    return feed_fail(error, EX_UNAVAILABLE, "%s: gave up before the newest examples were delivered",
+                     outlet->endpoint);
+}
+
+/* Let go of the context: it hands what is queued to the network. */
+static int drain(struct outlet *outlet, double until, sig_atomic_t signals,
+                 struct feed_error *error) {
+    while (zmq_ctx_term(outlet->context) < 0)
+        if (feed_signals != signals)
+            return give_up(outlet, error);
+    return feed_now() < until ? 0 : give_up(outlet, error);
+}
+
+/* Say that there is no more, and read until the other side, which has then read everything, closes
+   the connection. */
+static int await_close(struct outlet *outlet, int connection, double until, sig_atomic_t signals,
+                       struct feed_error *error) {
+    enum { TRASH = 256 };
+    char ignored[TRASH]; /* a heartbeat, perhaps */
+    struct pollfd item = {.fd = connection, .events = POLLIN};
+    shutdown(connection, SHUT_WR);
+    while (feed_signals == signals && feed_now() < until) {
+        if (poll(&item, 1, FEED_TICK_MS) > 0 &&
+            recv(connection, ignored, sizeof ignored, MSG_DONTWAIT) <= 0 && errno != EAGAIN &&
+            errno != EINTR)
+            return 0;
+        outlet->waiter.tick(outlet->waiter.context, true);
+    }
+    return give_up(outlet, error);
 }
 
 int outlet_close(struct outlet **pointer, double linger, struct feed_error *error) {
     struct outlet *outlet = *pointer;
     if (!outlet)
         return 0;
+    sig_atomic_t signals = feed_signals;
     int status = 0;
     if (outlet->monitor) {
         hear(outlet);
-        if (feed_signals)
+        if (signals)
             linger = outlet->peers > 0 ? fmin(linger, OUTLET_STOP_SECONDS) : 0;
+        keep_connections(outlet);
         zmq_socket_monitor(outlet->socket, NULL, 0);
         zmq_close(outlet->monitor);
     }
@@ -187,8 +241,14 @@ int outlet_close(struct outlet **pointer, double linger, struct feed_error *erro
         set(outlet->socket, ZMQ_LINGER, isfinite(linger) ? (int)(1000 * linger) : -1);
         zmq_close(outlet->socket);
     }
+    double until = feed_now() + linger;
     if (outlet->context)
-        status = drain(outlet, linger, error);
+        status = drain(outlet, until, signals, error);
+    for (size_t i = 0; i < outlet->connection_count; i++) {
+        if (status == 0)
+            status = await_close(outlet, outlet->connections[i], until, signals, error);
+        close(outlet->connections[i]);
+    }
     free(outlet);
     *pointer = NULL;
     return status;

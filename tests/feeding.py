@@ -1,0 +1,115 @@
+"""What the tests of runnel-feed share: run it, receive what it sends, decode the bytes."""
+import collections
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import zmq
+except ImportError:
+    print("needs python3-zmq and python3-numpy")
+    sys.exit(77)
+
+PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-feed"))
+OK, USAGE, BAD_DATA, NO_INPUT, UNAVAILABLE = 0, 64, 65, 66, 69
+LIMIT = 60  # seconds: no wait here depends on it, it ends a test that hangs
+END, DO_NOT_LEARN = 1, 2
+NO_CLASS = 0xFFFFFFFF
+
+Header = collections.namedtuple("Header", "version flags zero epoch sequence time")
+Example = collections.namedtuple("Example", "key x y header frames")
+Fed = collections.namedtuple("Fed", "status out err examples")
+
+
+def decode(frames, x_type="<f4", y_type="<f4"):
+    """An example as CONTRACT's binary message has it; y and header are None when absent."""
+    header = None
+    if len(frames) > 3:
+        assert len(frames[3]) == 24
+        header = Header(*struct.unpack("<BBHIQd", frames[3]))
+        assert header.version == 1 and header.zero == 0
+    y = np.frombuffer(frames[2], y_type) if len(frames) > 2 and frames[2] else None
+    return Example(frames[0].decode(), np.frombuffer(frames[1], x_type), y, header, frames)
+
+
+class Receiver:
+    """A PULL socket on an endpoint of its own."""
+
+    def __init__(self, directory, name="examples", queue=1000):
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.PULL)
+        self.socket.linger = 0
+        self.socket.rcvhwm = queue
+        self.endpoint = f"ipc://{directory}/{name}"
+
+    def bind(self):
+        self.socket.bind(self.endpoint)
+        return self
+
+    def take(self, milliseconds=1000 * LIMIT):
+        """The next message's frames, or None when none came in time."""
+        return self.socket.recv_multipart() if self.socket.poll(milliseconds) else None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.context.destroy(0)
+
+
+def start(*arguments, **options):
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    return subprocess.Popen([PROGRAM, *map(str, arguments)], **options)
+
+
+def run(*arguments, stdin=b""):
+    """Without a receiver: for errors and --print."""
+    done = subprocess.run([PROGRAM, *map(str, arguments)], input=stdin, capture_output=True,
+                          timeout=LIMIT, check=False)
+    return Fed(done.returncode, done.stdout.decode(), done.stderr.decode(), [])
+
+
+def feed(*arguments, stdin=b"", x_type="<f4", y_type="<f4"):
+    """Run it to its end against a receiver: everything it sent, in order."""
+    with tempfile.TemporaryDirectory() as directory, Receiver(directory) as receiver:
+        receiver.bind()
+        process = start(*arguments, "--connect", receiver.endpoint,
+                        stdin=subprocess.PIPE if stdin else None)
+        if stdin: # less than a pipe holds
+            process.stdin.write(stdin)
+            process.stdin.close()
+            process.stdin = None
+        frames = []
+        while process.poll() is None:
+            newest = receiver.take(20)
+            frames += [newest] if newest else []
+        while (newest := receiver.take(200)):
+            frames.append(newest)
+        out, err = process.communicate()
+        return Fed(process.returncode, out.decode(), err.decode(),
+                   [f if len(f) == 1 else decode(f, x_type, y_type) for f in frames])
+
+
+def good(*arguments, **options):
+    """The examples of a run that must end well."""
+    fed = feed(*arguments, **options)
+    assert fed.status == OK, (arguments, fed.status, fed.err)
+    return fed.examples
+
+
+def ends(examples):
+    """Which of the examples end their sequence."""
+    return [i for i, e in enumerate(examples) if e.header and e.header.flags & END]
+
+
+def main(names):
+    """Run the tests among a module's names."""
+    for name, test in list(names.items()):
+        if name.startswith("test_"):
+            with tempfile.TemporaryDirectory() as directory:
+                test(pathlib.Path(directory))
+            print("ok", name, flush=True)

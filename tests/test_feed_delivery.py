@@ -1,0 +1,233 @@
+#!/usr/bin/python3
+"""runnel-feed's way to the daemon: nothing lost, waiting, signals, progress, exit codes."""
+import os
+import pty
+import select
+import signal
+import sys
+
+sys.path.insert(0, os.path.join(os.environ.get("srcdir", "."), "tests"))
+from feeding import *  # noqa: E402,F403  pylint: disable=wildcard-import,wrong-import-position
+
+
+def numbers(directory, count):
+    """A table whose row n says n."""
+    path = directory / "numbers.csv"
+    path.write_text("n\n" + "".join(f"{i}\n" for i in range(count)), encoding="ascii")
+    return path
+
+
+def finish(process):
+    """Exit status and what stood on stderr."""
+    _, err = process.communicate(timeout=LIMIT)
+    return process.returncode, err.decode()
+
+
+def test_slow_receiver_loses_nothing(directory):
+    """More than all queues hold, to somebody who reads only now and then, or late."""
+    count = 60000
+    path = numbers(directory, count)
+    for endpoint in [f"ipc://{directory}/slow", "tcp://127.0.0.1:*"]:
+        with Receiver(directory, queue=10) as receiver:
+            receiver.socket.bind(endpoint)
+            endpoint = receiver.socket.last_endpoint.decode()
+            process = start("csv", path, "--connect", endpoint)
+            assert receiver.socket.poll(1000 * LIMIT) # it is there, and nobody reads yet
+            try:
+                process.wait(0.5)
+            except subprocess.TimeoutExpired:
+                pass # blocked, or not yet done: both are fine
+            for i in range(count):
+                assert decode(receiver.take()).x[0] == i
+            status, err = finish(process)
+            assert status == OK and f"sent {count} examples" in err
+
+
+def test_receiver_comes_later(directory):
+    with Receiver(directory) as receiver:
+        process = start("csv", numbers(directory, 5000), "--connect", receiver.endpoint)
+        try:
+            process.wait(0.5)
+            raise AssertionError("it ended before anybody was there")
+        except subprocess.TimeoutExpired:
+            pass
+        receiver.bind()
+        assert [decode(receiver.take()).x[0] for _ in range(5000)] == list(range(5000))
+        assert finish(process)[0] == OK
+
+
+def test_binding(directory):
+    with Receiver(directory) as receiver:
+        process = start("csv", numbers(directory, 3000), "--bind", receiver.endpoint)
+        receiver.socket.connect(receiver.endpoint)
+        assert [decode(receiver.take()).x[0] for _ in range(3000)] == list(range(3000))
+        assert finish(process)[0] == OK
+
+
+def test_nobody_there(directory):
+    endpoint = f"ipc://{directory}/nobody"
+    fed = run("synth", "sine", "--connect", endpoint, "--wait", 0.1)
+    assert fed.status == UNAVAILABLE and endpoint in fed.err and "runneld" in fed.err
+    process = start("host", "--connect", endpoint)
+    try:
+        process.wait(0.3)
+    except subprocess.TimeoutExpired:
+        pass
+    process.send_signal(signal.SIGINT)
+    status, err = finish(process)
+    assert status == UNAVAILABLE and "nothing was sent" in err, (status, err)
+
+
+def test_signals(directory):
+    """A signal ends it cleanly: what was sent arrives, and is counted in the summary."""
+    for number in [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]:
+        for options in [["synth", "sine"], ["host", "--rate", 100], ["synth", "sine", "--rate", 0.1]]:
+            with Receiver(directory) as receiver:
+                process = start(*options, "--connect", receiver.bind().endpoint)
+                received = [receiver.take()]
+                process.send_signal(number)
+                while process.poll() is None:
+                    newest = receiver.take(20)
+                    received += [newest] if newest else []
+                while (newest := receiver.take(200)):
+                    received.append(newest)
+                status, err = finish(process)
+                assert status == OK, (number, options, err)
+                assert f"sent {len(received)} example" in err, (len(received), err)
+
+
+def test_signal_while_blocked(directory):
+    """The daemon is there but does not read: the second signal ends the wait for delivery."""
+    with Receiver(directory, queue=1) as receiver:
+        process = start("synth", "sine", "--steps", 4096, "--connect", receiver.bind().endpoint)
+        receiver.take()
+        try:
+            process.wait(0.5)
+        except subprocess.TimeoutExpired:
+            pass
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(0.3)
+        except subprocess.TimeoutExpired:
+            pass
+        process.send_signal(signal.SIGINT)
+        status, err = finish(process)
+        assert status == UNAVAILABLE and "delivered" in err, (status, err)
+
+
+def test_receiver_goes(directory):
+    """The daemon left: a signal does not wait for it to come back."""
+    receiver = Receiver(directory).bind()
+    process = start("host", "--rate", 100, "--connect", receiver.endpoint)
+    receiver.take()
+    receiver.__exit__()
+    try:
+        process.wait(0.5)
+    except subprocess.TimeoutExpired:
+        pass
+    process.send_signal(signal.SIGTERM)
+    status, err = finish(process)
+    assert status == UNAVAILABLE and "were not delivered" in err, (status, err)
+
+
+def on_terminal(*arguments):
+    """Start it with a terminal as stderr; returns the process and the terminal's other side."""
+    ours, theirs = pty.openpty()
+    process = start(*arguments, stderr=theirs)
+    os.close(theirs)
+    return process, ours
+
+
+def read_until(terminal, text, seen=b""):
+    while text not in seen:
+        assert select.select([terminal], [], [], LIMIT)[0], (text, seen)
+        try:
+            newest = os.read(terminal, 4096)
+        except OSError: # the other side is closed
+            newest = b""
+        assert newest, (text, seen)
+        seen += newest
+    return seen
+
+
+def test_progress_on_a_terminal(directory):
+    with Receiver(directory) as receiver:
+        process, terminal = on_terminal("csv", numbers(directory, 60), "--rate", 50, "--connect",
+                                        receiver.endpoint)
+        read_until(terminal, b"waiting for " + receiver.endpoint.encode())
+        receiver.bind()
+        seen = read_until(terminal, b"ETA")
+        assert b"examples" in seen and b"/s" in seen and b"%" in seen and b"\r" in seen
+        seen = read_until(terminal, b"sent 60 examples", seen)
+        assert process.wait(LIMIT) == OK
+        process.communicate()
+        os.close(terminal)
+
+
+def test_silence_elsewhere(directory):
+    """No terminal: nothing but the summary; --quiet: nothing at all."""
+    fed = feed("csv", numbers(directory, 30), "--rate", 50)
+    assert fed.err.startswith("runnel-feed: sent 30 examples in ") and fed.err.count("\n") == 1
+    fed = feed("csv", numbers(directory, 30), "--quiet")
+    assert fed.status == OK and fed.err == "" and len(fed.examples) == 30
+
+
+def test_pace(directory):
+    """Deadlines are absolute: n examples take at least n - 1 periods."""
+    before = os.times().elapsed
+    assert len(good("csv", numbers(directory, 21), "--rate", 100)) == 21
+    assert os.times().elapsed - before >= 0.19
+
+
+def test_exit_codes(directory):
+    table = numbers(directory, 3)
+    taken = f"ipc://{directory}/missing/place"
+    for status, arguments in [
+            (USAGE, []), (USAGE, ["nonsense"]), (USAGE, ["--rate", 3, "host"]), (USAGE, ["text"]),
+            (USAGE, ["text", table, table]), (USAGE, ["host", "x"]), (USAGE, ["csv", table, "--bogus"]),
+            (USAGE, ["csv", table, "--rate"]), (USAGE, ["csv", table, "--rate", "fast"]),
+            (USAGE, ["csv", table, "--rate", -1]), (USAGE, ["csv", table, "--count", 0]),
+            (USAGE, ["csv", table, "--steps", 4097]), (USAGE, ["host", "--rate", 0]),
+            (USAGE, ["host", "--steps", 2]), (USAGE, ["host", "--repeat", 2]),
+            (USAGE, ["csv", table, "--connect", "nowhere"]),
+            (USAGE, ["csv", table, "--stream", "k" * 256]),
+            (USAGE, ["csv", table, "--epoch", 2**32]), (USAGE, ["csv", table, "--delimiter", "ab"]),
+            (NO_INPUT, ["csv", directory / "none"]), (UNAVAILABLE, ["csv", table, "--bind", taken])]:
+        fed = run(*arguments)
+        assert (fed.status, fed.out) == (status, ""), (arguments, fed)
+        assert fed.err.startswith("runnel-feed: "), (arguments, fed)
+        assert status != USAGE or "--help" in fed.err
+    fed = run("csv", table, "--stream", "\udcff") # the byte FF
+    assert fed.status == USAGE and "UTF-8" in fed.err
+
+
+def test_output_that_fails(directory):
+    with open("/dev/full", "wb") as full:
+        process = start("csv", numbers(directory, 3), "--print", stdout=full)
+        status, err = finish(process)
+    assert status == 74 and "standard output" in err
+
+
+def test_help_and_version(directory):
+    fed = run("--help")
+    assert fed.status == OK and fed.err == "" and "tcp://127.0.0.1:5570" in fed.out
+    for name in ["text", "csv", "idx", "host", "synth", "json"]:
+        assert f"  {name} " in fed.out
+        own = run(name, "--help")
+        assert own.status == OK and "--connect" in own.out and own.out.startswith(f"runnel-feed {name}")
+    assert run("--version").out.startswith("runnel-feed ")
+    assert run("host", "--version").out.startswith("runnel-feed ")
+
+
+def test_knows_nothing_of_the_daemon(directory):
+    """Feeders include wire.h and headers of their own."""
+    folder = pathlib.Path(os.environ.get("srcdir", "."), "streams")
+    sources = [p for p in folder.iterdir() if p.suffix in (".c", ".h")]
+    assert len(sources) > 6
+    for path in sources:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            name = line.split('"')[1] if line.startswith('#include "') else "wire.h"
+            assert name == "wire.h" or (folder / name).exists(), (path, line)
+
+
+main(globals())
