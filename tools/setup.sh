@@ -49,8 +49,10 @@ choose_build() {
     if [ ! -w "$source" ]; then
         build=${RUNNEL_BUILD:-${TMPDIR:-/tmp}/runnel-build-$(id -u)}
         mkdir -p "$build" || die "cannot make $build; set RUNNEL_BUILD to a directory that can be written"
+        [ -n "$(find "$build" -prune -user "$(id -u)")" ] ||
+            die "$build belongs to somebody else; set RUNNEL_BUILD to another directory"
         rm -rf "$build/source"
-        cp -R "$source" "$build/source" && chmod -R u+w "$build/source" ||
+        cp -Rp "$source" "$build/source" && chmod -R u+w "$build/source" ||
             die "cannot copy $source to $build/source"
         source=$build/source
     fi
