@@ -109,6 +109,8 @@ static bool is_target(const struct protocol *p, const union value *y) {
     size_t seen = 0;
     if (kind->loss == LOSS_SOFTMAX)
         return y->id != WIRE_NO_CLASS;
+    if (kind->loss == LOSS_MIXTURE && isnan(y[0].real) != isnan(y[1].real))
+        return !isnan(y[2].real); /* half a point is none */
     for (size_t k = 0; k < kind->size; k++)
         seen += !isnan(y[k].real);
     return seen > 0;
