@@ -96,20 +96,26 @@ static int read_shape(struct table *table, struct input *input, struct feed_erro
     return 0;
 }
 
+/* Room grows with what is really there, not with what the dimensions announce. */
 static int read_bytes(struct table *table, struct input *input, struct feed_error *error) {
-    size_t wanted = table->count * table->size, got;
+    enum { ROOM_FIRST = 1 << 20 };
+    size_t wanted = table->count * table->size, have = 0, room = 0, got = 1;
     unsigned char extra;
-    table->bytes = malloc(wanted + 1);
-    if (!table->bytes)
-        return feed_fail(error, EX_DATAERR,
-                         "%s: there is no memory for the %zu x %zu bytes that it announces",
-                         table->path, table->count, table->size);
-    if (input_read(input, table->bytes, wanted, &got, error) < 0)
-        return -1;
-    if (got < wanted)
+    while (have < wanted && got > 0) {
+        room = room ? 2 * room : ROOM_FIRST;
+        room = room < wanted ? room : wanted;
+        unsigned char *grown = realloc(table->bytes, room);
+        if (!grown)
+            return feed_no_memory(error);
+        table->bytes = grown;
+        if (input_read(input, table->bytes + have, room - have, &got, error) < 0)
+            return -1;
+        have += got;
+    }
+    if (have < wanted)
         return feed_fail(error, EX_DATAERR,
                          "%s: ends early: it announces %zu x %zu bytes, found %zu", table->path,
-                         table->count, table->size, got);
+                         table->count, table->size, have);
     int more = input_read(input, &extra, 1, &got, error);
     if (more < 0)
         return -1;
