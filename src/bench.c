@@ -23,7 +23,8 @@ enum {
     STREAMS = 1,
 };
 
-static const double SECONDS = 5, SLICE = 0.05, SOCKET_SLICE = 0.5, MICROSECONDS = 1e6;
+static const double SECONDS = 5, SLICE = 0.05, LONG_SLICE = 0.2, SOCKET_SLICE = 0.5,
+                    MICROSECONDS = 1e6;
 
 static const char usage[] =
     "usage: runnel-bench --config FILE [--set KEY=VALUE]... [--seconds S] [--examples N]\n"
@@ -252,11 +253,11 @@ static int measure_socket(struct bench *b, struct error *error) {
 
 /* Everything once, one after the other, so that what disturbs the machine disturbs all alike. */
 static int measure_round(struct bench *b, struct error *error) {
-    double single, queued;
+    double single, queued, slice = b->socket ? LONG_SLICE : SLICE;
     struct split_times split;
     if (machine_round(&b->report.machine, error) ||
-        bench_learner_time(b->learner, SLICE, 1, &single, error) ||
-        bench_learner_time(b->learner, SLICE, b->arguments->plan, &queued, error))
+        bench_learner_time(b->learner, slice, 1, &single, error) ||
+        bench_learner_time(b->learner, slice, b->arguments->plan, &queued, error))
         return -1;
     bench_split_time(b->split, SLICE, &split);
     add(b, PART_SINGLE, single);

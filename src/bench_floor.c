@@ -9,6 +9,25 @@ enum {
     SGD_FLOPS = 3,  /* clipping factor, product and difference; momentum costs more */
     RMSPROP_FLOPS = 8,
     ADAM_FLOPS = 12,
+
+    FUNCTION_FLOPS = 16, /* sigmoid or tanh: e^x to single precision and a division, at least */
+    NORM_FORWARD = 7,    /* a number: mean 1, variance 2, normalized 2, gain and shift 2 */
+    NORM_BACKWARD = 11,  /* gradients of gain and shift 3, two means 4, of the number 4 */
+};
+
+/* Elementwise work of a cell, for each of its units. */
+struct elementwise {
+    double normalized; /* numbers that pass through a normalization, with norm: layer */
+    double functions;  /* sigmoids and tanhs */
+    double forward;    /* other flops: sums and products of gates */
+    double backward;   /* likewise, with the slopes of sigmoid and tanh */
+};
+
+static const struct elementwise cells[] = {
+    [CELL_DENSE] = {1, 0, 1, 1},
+    [CELL_RNN] = {1, 1, 1, 3},
+    [CELL_GRU] = {6, 3, 7, 16},
+    [CELL_LSTM] = {9, 5, 8, 22},
 };
 
 /* Numbers in the matrices, by what is done with them. */
@@ -19,11 +38,22 @@ struct matrices {
     double recurrent; /* W_hh of all layers */
     double output;
     double all; /* their sum, the one-hot first one's included */
+
+    double forward, backward; /* flops of a step's elementwise work in all layers */
 };
 
 static double size_of(const struct model *model, enum tensor_role role, size_t layer) {
     const struct tensor *tensor = model_find(model, role, layer);
     return tensor ? (double)tensor_size(tensor) : 0;
+}
+
+static void count_elementwise(const struct layer *layer, struct matrices *m) {
+    const struct elementwise *e = &cells[layer->cell];
+    double size = (double)layer->size, normalized = layer->norm ? e->normalized : 0;
+    bool squashed = layer->cell == CELL_DENSE && layer->activation == ACTIVATION_TANH;
+    double functions = squashed ? 1 : e->functions;
+    m->forward += size * (e->forward + FUNCTION_FLOPS * functions + NORM_FORWARD * normalized);
+    m->backward += size * (e->backward + NORM_BACKWARD * normalized);
 }
 
 static struct matrices count_matrices(const struct model *model) {
@@ -33,6 +63,7 @@ static struct matrices count_matrices(const struct model *model) {
     for (size_t layer = 0; layer < model->architecture.layer_count; layer++) {
         m.recurrent += size_of(model, TENSOR_WEIGHT_HH, layer);
         m.upper += layer ? size_of(model, TENSOR_WEIGHT_IH, layer) : 0;
+        count_elementwise(&model->architecture.layers[layer], &m);
     }
     double bottom = (double)tensor_size(first);
     m.all = bottom + m.upper + m.recurrent + m.output;
@@ -64,7 +95,8 @@ static struct work forward(const struct matrices *m, double steps, double output
                            double together) {
     double inputs = m->first + m->upper;
     return (struct work){
-        .flops = 2 * (steps * (inputs + m->recurrent) + outputs * m->output) + steps * m->column,
+        .flops = 2 * (steps * (inputs + m->recurrent) + outputs * m->output) +
+                 steps * (m->column + m->forward),
         .weights_read =
             sizeof(float) * (steps * (m->recurrent + m->column) + steps / together * inputs +
                              outputs / together * m->output),
@@ -73,7 +105,7 @@ static struct work forward(const struct matrices *m, double steps, double output
 
 static struct work backward(const struct matrices *m, double steps, double outputs) {
     double weights = 2 * (steps * (m->first + m->upper + m->recurrent) + outputs * m->output) +
-                     steps * m->column;
+                     steps * (m->column + m->backward);
     double below = 2 * (steps * m->upper + (steps - 1) * m->recurrent + outputs * m->output);
     return (struct work){
         .flops = weights + below,
@@ -126,26 +158,24 @@ static double charge(double bytes, double set, const struct machine *machine,
     return seconds;
 }
 
-static struct floor_time larger(double flops, double bytes) {
-    return (struct floor_time){flops, bytes, flops > bytes ? flops : bytes};
-}
-
 struct floor_time floor_phase(const struct floor_work *work, enum floor_phase phase,
                               const struct machine *machine,
                               const struct machine_figures *figures) {
     const struct work *w = &work->phases[phase];
+    double flops = w->flops / figures->multiply_add.median;
     double bytes = charge(w->weights_read, work->weights_set, machine, figures->read) +
                    charge(w->updated, work->updated_set, machine, figures->update);
-    return larger(w->flops / figures->multiply_add.median, bytes);
+    return (struct floor_time){flops, bytes, flops > bytes ? flops : bytes};
 }
 
 struct floor_time floor_total(const struct floor_work *work, const struct machine *machine,
                               const struct machine_figures *figures) {
-    double flops = 0, bytes = 0;
+    struct floor_time total = {0, 0, 0};
     for (int phase = 0; phase < PHASES; phase++) {
         struct floor_time time = floor_phase(work, phase, machine, figures);
-        flops += time.flops;
-        bytes += time.bytes;
+        total.flops += time.flops;
+        total.bytes += time.bytes;
+        total.floor += time.floor;
     }
-    return larger(flops, bytes);
+    return total;
 }

@@ -7,12 +7,13 @@
    nothing may change unless all of it is finite), so that the gradient is written and read again.
 
    Flops, two a multiply-add, with M the numbers in the matrices and L the window:
-     forward    2 M a step
+     forward    2 M a step, and the cells' elementwise work
      backward   of a step of the window: 2 |W_hh| (not of the first), 2 |W_ih| of every layer but
-                the first, 2 |W_out|: gradients of what lies below; and 2 M: gradients of weights.
-                stride < window: also the forward pass over the window, anew
-     optimizer  a fixed number a parameter (see bench_floor.c), one square root or division as one
-   Elementwise work of cells, norms and losses is left out.
+                the first, 2 |W_out|: gradients of what lies below; 2 M: gradients of weights; the
+                cells' elementwise work. stride < window: also forward over the window, anew
+     optimizer  a fixed number a parameter
+   A square root, a division or a comparison is one; a sigmoid or tanh is FUNCTION_FLOPS. The loss
+   is left out. Constants and what they count: bench_floor.c.
 
    Bytes, weights read: a step needs all of W_hh of the state before it, so W_hh is read once a step
    forward, and once a step but the first backward. W_ih and W_out are read once for all steps that
@@ -26,7 +27,9 @@
    nothing else wanted a cache. Weights read: S is the bytes of all matrices. Updated: S is
    parameters, gradient and moments.
 
-   floor = max(flops / multiply-add rate, sum of bytes / bandwidth). */
+   A phase takes at least the larger one of its flops' time and its bytes' time. The phases follow
+   each other, for each needs all of what the one before it computes: floor = the sum over phases of
+   max(flops / multiply-add rate, bytes / bandwidth). */
 #ifndef RUNNEL_BENCH_FLOOR_H
 #define RUNNEL_BENCH_FLOOR_H
 
@@ -56,14 +59,12 @@ struct floor_work floor_work(const struct config *config, const struct model *mo
 /* Seconds for one example. */
 struct floor_time {
     double flops, bytes;
-    double floor; /* the larger one */
+    double floor; /* of a phase the larger one; of all phases the sum of theirs */
 };
 
-/* Of one phase. */
 struct floor_time floor_phase(const struct floor_work *work, enum floor_phase phase,
                               const struct machine *machine, const struct machine_figures *figures);
 
-/* Of all phases: sums of their flops' and bytes' times, and the larger of the two sums. */
 struct floor_time floor_total(const struct floor_work *work, const struct machine *machine,
                               const struct machine_figures *figures);
 

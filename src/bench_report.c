@@ -92,17 +92,19 @@ static void print_machine(const struct bench_report *r, const struct findings *f
 static void print_floor(const struct bench_report *r, const struct findings *f,
                         enum bench_mode mode) {
     const struct floor_work *work = &f->work[mode];
-    printf("\nWhat one example needs, %s%19s%12s%12s%10s%10s\n", mode_names[mode], "kflop",
-           "kB read", "kB updated", "flops us", "bytes us");
+    printf("\nWhat one example needs, %-14s%12s%12s%12s%10s%10s%10s\n", mode_names[mode], "kflop",
+           "kB read", "kB updated", "flops us", "bytes us", "floor us");
     for (int phase = 0; phase < PHASES; phase++) {
         const struct work *w = &work->phases[phase];
         struct floor_time time = floor_phase(work, phase, &r->machine, &f->machine);
-        printf("  %-42s%12.1f%12.1f%12.1f%10.2f%10.2f\n", floor_phase_names[phase], w->flops / KILO,
-               w->weights_read / KILO, w->updated / KILO, time.flops * MICRO, time.bytes * MICRO);
+        printf("  %-36s%12.1f%12.1f%12.1f%10.2f%10.2f%10.2f\n", floor_phase_names[phase],
+               w->flops / KILO, w->weights_read / KILO, w->updated / KILO, time.flops * MICRO,
+               time.bytes * MICRO, time.floor * MICRO);
     }
-    printf("  floor = max(%.2f, %.2f) = %.2f us; weights %.0f kB, with gradient and moments %.0f "
-           "kB\n",
-           f->floor[mode].flops * MICRO, f->floor[mode].bytes * MICRO, f->floor[mode].floor * MICRO,
+    const struct floor_time *total = &f->floor[mode];
+    printf("  %-72s%10.2f%10.2f%10.2f\n", "sum", total->flops * MICRO, total->bytes * MICRO,
+           total->floor * MICRO);
+    printf("  working sets: weights %.0f kB; with gradient and moments %.0f kB\n",
            work->weights_set / KILO, work->updated_set / KILO);
 }
 
@@ -219,6 +221,8 @@ static json_t *floor_json(const struct bench_report *r, const struct findings *f
                                       "flops_us", time.flops * MICRO, "bytes_us",
                                       time.bytes * MICRO));
     }
+    json_object_set_new(object, "flops_us", json_real(f->floor[mode].flops * MICRO));
+    json_object_set_new(object, "bytes_us", json_real(f->floor[mode].bytes * MICRO));
     json_object_set_new(object, "floor_us", json_real(f->floor[mode].floor * MICRO));
     json_object_set_new(object, "ratio", json_real(ratio(f, mode)));
     json_object_set_new(object, "rest_us", json_real(rest(f, mode)));

@@ -26,13 +26,14 @@ enum {
     OVERRIDES = 5, /* of the bench's own */
     LOG_TAIL = 400,
     OPEN_FILES = 8,
+    DIRECTORY_SIZE = 64, /* the path of an ipc socket in it must fit 108 bytes */
 };
 
 static const double START_WAIT = 0.05, WARM_UP = 0.3, DRAIN = 2.0, DRAIN_WAIT = 0.02, STOP = 10.0;
 
 struct bench_socket {
-    char directory[64]; /* temporary: state, sockets and log */
-    pid_t daemon;       /* 0: none */
+    char directory[DIRECTORY_SIZE]; /* temporary: state, sockets and log */
+    pid_t daemon;                   /* 0: none */
     void *context, *control;
     struct bench_sender *sender;
     bool paused;
@@ -206,23 +207,29 @@ static int await_daemon(struct bench_socket *socket, struct error *error) {
     return 0;
 }
 
+static int make_directory(struct bench_socket *socket, struct error *error) {
+    const char *temporary = getenv("TMPDIR");
+    int length = snprintf(socket->directory, sizeof socket->directory, "%s/runnel-bench-XXXXXX",
+                          temporary && *temporary ? temporary : "/tmp");
+    if (length < (int)sizeof socket->directory && mkdtemp(socket->directory))
+        return 0;
+    socket->directory[0] = '\0';
+    return error_set(error, EX_UNAVAILABLE,
+                     "cannot make a directory in %s; let TMPDIR name one with a short path",
+                     temporary && *temporary ? temporary : "/tmp");
+}
+
 int bench_socket_open(struct bench_socket **socket, const struct bench_socket_options *options,
                       const struct architecture *architecture, const struct bench_data *data,
                       struct error *error) {
     struct bench_socket *s = *socket = calloc(1, sizeof *s);
     if (!s)
         return error_set(error, EX_OSERR, "no memory to start a daemon");
-    snprintf(s->directory, sizeof s->directory, "/tmp/runnel-bench-XXXXXX");
     struct reading reading;
-    if (!mkdtemp(s->directory)) {
-        error_set(error, EX_CANTCREAT, "%s: %s", s->directory, strerror(errno));
-        s->directory[0] = '\0';
-    } else if (start_daemon(s, options, error) == 0 && await_daemon(s, error) == 0 &&
-               read_status(s, &reading, error) == 0 &&
-               bench_sender_open(&s->sender, s->context, reading.endpoint, architecture, data,
-                                 error) == 0) {
+    if (make_directory(s, error) == 0 && start_daemon(s, options, error) == 0 &&
+        await_daemon(s, error) == 0 && read_status(s, &reading, error) == 0 &&
+        bench_sender_open(&s->sender, s->context, reading.endpoint, architecture, data, error) == 0)
         return 0;
-    }
     bench_socket_close(socket);
     return -1;
 }

@@ -1,0 +1,150 @@
+#!/usr/bin/python3
+"""runnel-bench: what an example needs is counted right, learning allocates nothing, memory stays
+within its bound, a daemon of its own learns end to end and is gone afterwards, and wrong usage is
+told apart. How fast anything is, is no matter of a test."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+BUILD = pathlib.Path(os.environ.get("builddir", "."))
+SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
+PROGRAM = str(BUILD / "runnel-bench")
+CONFIGURATIONS = SOURCE / "conf" / "bench"
+LIMIT = 120  # seconds: no result depends on it, it ends a test that hangs
+USAGE, UNAVAILABLE, CONFIGURATION = 64, 69, 78
+SANITIZERS = "#define RUNNEL_SANITIZERS" in (BUILD / "build-config.h").read_text()
+FLOAT = 4
+ADAM, NORM = 12, 2  # flops a parameter, see bench_floor.c
+FORWARD, BACKWARD = 6 * 7 + 3 * 16 + 7, 6 * 11 + 16  # elementwise flops of a gru, a unit
+
+
+def run(*arguments, **options):
+    return subprocess.run([PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=LIMIT, **options)
+
+
+def measure(name, *arguments, **options):
+    done = run("--config", CONFIGURATIONS / (name + ".yaml"), "--seconds", 0, "--examples", 200,
+               "--json", *arguments, **options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def close(a, b):
+    assert abs(a - b) <= 1e-4 * abs(b), (a, b)
+
+
+def test_work_of_a_gru():
+    """window = stride: each step once forward and once backward."""
+    found = measure("gru64")
+    ih, hh, out, window = 192 * 8, 192 * 64, 8 * 64, 16
+    matrices, parameters = ih + hh + out, found["parameters"]
+    assert parameters == matrices + 192 * 5 + 8
+    for mode, together in (("single", 1), ("queued", window)):
+        work = found[mode]
+        close(work["forward"]["flops"], 2 * matrices + 64 * FORWARD)
+        close(work["forward"]["weights_read"], FLOAT * (hh + (ih + out) / together))
+        close(work["backward"]["flops"],
+              2 * matrices + 2 * out + 2 * hh * (window - 1) / window + 64 * BACKWARD)
+        close(work["backward"]["weights_read"],
+              FLOAT * (hh * (window - 1) + out) / window)
+        close(work["backward"]["updated"], FLOAT * parameters / window)
+        close(work["optimizer"]["flops"], (ADAM + NORM) * parameters / window)
+        close(work["optimizer"]["updated"], FLOAT * 7 * parameters / window)
+        times = [work[phase] for phase in ("forward", "backward", "optimizer")]
+        close(work["floor_us"], sum(max(t["flops_us"], t["bytes_us"]) for t in times))
+
+
+def test_work_of_a_recomputed_window():
+    """stride < window: backward comes more often, and brings a forward pass of its own."""
+    often = measure("gru64", "--set", "learning.stride=4", "--set",
+                    "learning.optimizer={kind: sgd, rate: 0.01}")
+    ih, hh, out, window, stride = 192 * 8, 192 * 64, 8 * 64, 16, 4
+    again = 2 * (window * (ih + hh) + stride * out) + window * 64 * FORWARD
+    back = (2 * (window * (ih + hh) + stride * out) + 2 * (hh * (window - 1) + stride * out)
+            + window * 64 * BACKWARD)
+    close(often["single"]["backward"]["flops"], (again + back) / stride)
+    close(often["single"]["optimizer"]["updated"], FLOAT * 3 * often["parameters"] / stride)
+
+
+def test_memory():
+    memory = measure("lstm128")["memory"]
+    assert memory["examples"] == 200 and memory["skipped"] == 0
+    assert memory["allocations"] == 0 and memory["heap_growth"] == 0, memory
+    if not SANITIZERS:
+        assert 0 < memory["resident"] <= memory["bound"], memory
+
+
+def test_every_kind_of_model():
+    """Generated examples suit all inputs and losses: nothing is skipped, everything is measured."""
+    layers = "model.layers=[{cell: dense, size: 20}, {cell: rnn, size: 12}, {cell: lstm, size: 8}]"
+    for model in (["model.input={kind: symbol, size: 30}",
+                   "model.output={loss: softmax, size: 30, target: next}"],
+                  ["model.input={kind: symbol, size: 30, embedding: 6}",
+                   "model.output={loss: gaussian, size: 2, target: given}"],
+                  ["model.input={kind: real, size: 3}",
+                   "model.output={loss: mixture, components: 2, target: next}"],
+                  ["model.input={kind: real, size: 5, scale: none}",
+                   "model.output={loss: bernoulli, size: 5, target: next}"]):
+        sets = [part for one in [layers, *model] for part in ("--set", one)]
+        found = measure("gru64", *sets)
+        assert found["memory"]["skipped"] == 0
+        for part in ("single", "queued", "forward_single", "forward_queued", "backward",
+                     "optimizer"):
+            assert found["us"][part]["minimum"] > 0, part
+        assert "socket" not in found["us"]
+
+
+def test_socket():
+    with tempfile.TemporaryDirectory(prefix="rb") as directory:
+        found = measure("gru64", "--socket", env={**os.environ, "TMPDIR": directory})
+        assert found["us"]["socket"]["minimum"] > 0
+        assert found["daemon"]["examples"] > 0
+        assert os.listdir(directory) == []
+        if not SANITIZERS:
+            assert 0 < found["daemon"]["resident"] <= found["daemon"]["bound"]
+
+
+def test_a_daemon_that_does_not_start():
+    with tempfile.TemporaryDirectory(prefix="rb") as directory:
+        done = run("--config", CONFIGURATIONS / "gru64.yaml", "--socket", "--examples", 1,
+                   "--bind", "tcp://no-such-interface:1",
+                   env={**os.environ, "TMPDIR": directory})
+        assert done.returncode == UNAVAILABLE and "no-such-interface" in done.stderr, done
+        assert os.listdir(directory) == []
+
+
+def test_people_can_read_it():
+    done = run("--config", CONFIGURATIONS / "gru64.yaml", "--seconds", 0, "--examples", 16)
+    assert done.returncode == 0, done.stderr
+    for words in ("15304 parameters", "multiply-add", "floor us", "one at a time", "queued",
+                  "backward", "optimizer", "bound 40.3 MB"):
+        assert words in done.stdout, (words, done.stdout)
+
+
+def test_usage():
+    for arguments, status in (([], USAGE), (["--config"], USAGE), (["--plan", "0"], USAGE),
+                              (["--config", "x", "--seconds", "soon"], USAGE),
+                              (["--config", "x", "more"], USAGE),
+                              (["--config", "/nowhere.yaml"], CONFIGURATION),
+                              (["--config", CONFIGURATIONS / "gru64.yaml", "--set", "seed=x"],
+                               CONFIGURATION)):
+        done = run(*arguments)
+        assert done.returncode == status and done.stderr and not done.stdout, (arguments, done)
+    for argument in ("--help", "--version"):
+        done = run(argument)
+        assert done.returncode == 0 and "runnel-bench" in done.stdout and not done.stderr
+
+
+def main():
+    tests = [value for name, value in globals().items() if name.startswith("test_")]
+    for test in tests:
+        test()
+        print(f"ok {test.__name__}")
+
+
+if __name__ == "__main__":
+    main()
