@@ -15,6 +15,7 @@
 enum {
     REJECTED_PER_TAKE = 64, /* then the caller's loop turns, so that a flood starves nobody */
     RECONNECT_MS_MAX = 5000,
+    KEEPALIVE_IDLE_S = 60,
 };
 
 static const uint64_t announcement_interval = 1000000000; /* ns */
@@ -47,7 +48,11 @@ static int open_socket(struct ingest *ingest, void *zmq_context, const struct co
         {ZMQ_RCVHWM, (int64_t)queue},
         {ZMQ_MAXMSGSIZE, (int64_t)decoder_frame_max(ingest->decoder)},
         {ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX},
+        /* While this socket is full or paused it reads nothing, no answers to heartbeats either: it
+           would give up its own peers, and what they have sent. The system notices who is gone. */
+        {ZMQ_HEARTBEAT_IVL, 0},
         {ZMQ_TCP_KEEPALIVE, 1},
+        {ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S},
     };
     bool sub = config->examples_socket == EXAMPLES_SUB;
     const char *key = config->examples.connect ? "examples.connect" : "examples.bind";

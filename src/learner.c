@@ -240,6 +240,8 @@ int learner_reset(struct learner *learner, struct error *error) {
         return -1;
     if (learner->scaler)
         scaler_reset(learner->scaler);
+    learner->rates.rate = learner->rates.configured_rate;
+    learner->rates.clip = learner->rates.configured_clip;
     learner_write_counters(learner, &(struct learner_counters){0});
     return 0;
 }

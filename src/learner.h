@@ -68,7 +68,7 @@ int learner_take(struct learner *learner, const struct example *example, struct 
 /* Play what is planned. After it every example taken has been observed. */
 int learner_flush(struct learner *learner, struct error *error);
 
-/* Examples taken and not yet observed. */
+/* Examples taken and not yet observed; while one is being observed, all of its plan. */
 size_t learner_queued(const struct learner *learner);
 
 /* In flight, between plans (the learner flushes first). */
@@ -76,9 +76,9 @@ int learner_set_rate(struct learner *learner, double rate, struct error *error);
 int learner_set_clip(struct learner *learner, double clip, struct error *error);
 void learner_want_outputs(struct learner *learner, bool wanted);
 
-/* Back to how learner_open left it: parameters, moments, streams, scaler and counters. The rate and
-   the clip in effect stay. */
-int learner_reset(struct learner *learner, struct error *error);
+/* Back to how learner_open left it: parameters, moments, streams, scaler, counters, rate and clip.
+ */
+the clip in effect stay.* / int learner_reset(struct learner *learner, struct error *error);
 
 /* Counters since the start of learning (they are part of a checkpoint). */
 struct learner_counters {
