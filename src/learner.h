@@ -78,6 +78,7 @@ void learner_want_outputs(struct learner *learner, bool wanted);
 
 /* Back to how learner_open left it: parameters, moments, streams, scaler, counters, rate and clip.
  */
+int learner_reset(struct learner *learner, struct error *error);
 
 /* Counters since the start of learning (they are part of a checkpoint). */
 struct learner_counters {
