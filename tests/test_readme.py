@@ -1,0 +1,146 @@
+#!/usr/bin/python3
+"""What README.md shows is true: its configuration is one, its two Python programs feed a running
+daemon and watch it learn, and its commands name programs and options that exist."""
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import zmq
+except ImportError:
+    print("needs python3-zmq")
+    sys.exit(77)
+
+SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
+BUILD = pathlib.Path(os.environ.get("builddir", "."))
+README = (SOURCE / "README.md").read_text(encoding="utf-8")
+LIMIT = 120  # seconds: no result depends on it, it ends a test that hangs
+PROGRAM_LINES = 15  # what the page promises to be enough
+SOCKETS = {5570: "examples", 5571: "statistics", 5572: "control"}
+
+
+def blocks(language):
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+def elsewhere(text, directory):
+    """The same program on sockets of this test's own."""
+    moved = re.sub(r"tcp://127\.0\.0\.1:(557[012])",
+                   lambda found: f"ipc://{directory}/{SOCKETS[int(found[1])]}", text)
+    assert moved != text and "tcp://" not in moved
+    return moved
+
+
+def the_one(language, word):
+    found = [block for block in blocks(language) if word in block]
+    assert len(found) == 1, f"{len(found)} {language} blocks with {word}"
+    return found[0]
+
+
+def start_daemon(directory):
+    config = pathlib.Path(directory, "config.yaml")
+    config.write_text(the_one("yaml", "name:"), encoding="utf-8")
+    sets = [f"{name}.bind=ipc://{directory}/{name}" for name in SOCKETS.values()]
+    arguments = [BUILD / "runneld", "--config", config]
+    for override in sets + [f"state.directory={directory}/state"]:
+        arguments += ["--set", override]
+    return subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+
+
+def start_program(text, directory):
+    return subprocess.Popen([sys.executable, "-u", "-c", elsewhere(text, directory)],
+                            stdout=subprocess.PIPE, text=True)
+
+
+def examples_learned(directory):
+    with zmq.Context() as context, context.socket(zmq.REQ) as socket:
+        socket.linger, socket.rcvtimeo = 0, 1000 * LIMIT
+        socket.connect(f"ipc://{directory}/control")
+        socket.send_json({"command": "status"})
+        return socket.recv_json()["examples"]
+
+
+def feed_and_watch(directory, processes):
+    feeder, watcher = the_one("python", "zmq.PUSH"), the_one("python", "zmq.SUB")
+    for text in feeder, watcher:
+        assert len([line for line in text.splitlines() if line.strip()]) <= PROGRAM_LINES
+    watching = start_program(watcher, directory)
+    processes.append(watching)
+    daemon = start_daemon(directory)
+    processes.append(daemon)
+    first = watching.stdout.readline()
+    assert first.startswith("event 0 "), first # its subscriptions have arrived
+    feeding = start_program(feeder, directory)
+    processes.append(feeding)
+    assert feeding.wait(LIMIT) == 0
+    sent = int(re.search(r"range\((\d+)\)", feeder)[1])
+    while examples_learned(directory) < sent:
+        assert daemon.poll() is None
+        time.sleep(0.05)
+    daemon.send_signal(signal.SIGTERM)
+    printed, _ = watching.communicate(timeout=LIMIT)
+    assert watching.returncode == 0
+    assert daemon.wait(LIMIT) == 0, daemon.stderr.read()
+    return sent, printed.splitlines()
+
+
+def test_programs(directory):
+    processes = []
+    try:
+        sent, lines = feed_and_watch(directory, processes)
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+    losses = [line.split() for line in lines if line.startswith("loss ")]
+    assert len(losses) == sent // 100 and int(losses[-1][1]) == sent, losses[-1:]
+    first, last = float(losses[0][2]), float(losses[-1][2])
+    assert last < first / 10, (first, last)
+    assert sum(bool(re.search(r"^state .*\[0\.\d+", line)) for line in lines) == len(losses)
+    assert lines[-1].startswith(f"event {sent} ") and "stopping" in lines[-1], lines[-1]
+
+
+def commands():
+    """What the page's shell blocks run, without comments and with continued lines joined."""
+    for block in blocks("sh"):
+        for line in block.replace("\\\n", " ").splitlines():
+            words = line.split("#")[0].split()
+            if words:
+                yield words
+
+
+def test_commands(_):
+    named = set(re.search(r"^bin_PROGRAMS = (.*)$", (SOURCE / "Makefile.am").read_text(),
+                          re.MULTILINE)[1].split())
+    table = set(re.findall(r"^\| `(runnel[a-z-]*)` \|", README, re.MULTILINE))
+    assert table == named, table ^ named
+    seen = 0
+    for words in commands():
+        program = words[0].split("/")[-1]
+        if program == "sh":
+            assert (SOURCE / words[1]).is_file(), words
+        elif program == "runneld":
+            assert words[1] == "--config"
+            config = SOURCE / "conf" / pathlib.Path(words[2]).name
+            subprocess.run([BUILD / program, "--config", config, "--check-config"], check=True,
+                           stdout=subprocess.DEVNULL)
+        elif program.startswith("runnel-"):
+            shown = subprocess.run([BUILD / program, "--help"], check=True, capture_output=True,
+                                   text=True).stdout
+            assert all(word in shown for word in words[1:]), words
+        else:
+            continue
+        seen += 1
+    assert seen >= 6, seen
+
+
+for test in test_programs, test_commands:
+    with tempfile.TemporaryDirectory() as temporary:
+        test(temporary)
+    print("ok", test.__name__)
