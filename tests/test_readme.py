@@ -52,9 +52,18 @@ def start_daemon(directory):
     return subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
 
 
-def start_program(text, directory):
-    return subprocess.Popen([sys.executable, "-u", "-c", elsewhere(text, directory)],
-                            stdout=subprocess.PIPE, text=True)
+def start_program(text, directory, output):
+    with open(pathlib.Path(directory, output), "wb") as file:
+        return subprocess.Popen([sys.executable, "-u", "-c", elsewhere(text, directory)],
+                                stdout=file)
+
+
+def wait_for_line(path):
+    deadline = time.monotonic() + LIMIT
+    while "\n" not in path.read_text(encoding="utf-8"):
+        assert time.monotonic() < deadline, f"{path} stays empty"
+        time.sleep(0.05)
+    return path.read_text(encoding="utf-8").splitlines()[0]
 
 
 def examples_learned(directory):
@@ -69,13 +78,14 @@ def feed_and_watch(directory, processes):
     feeder, watcher = the_one("python", "zmq.PUSH"), the_one("python", "zmq.SUB")
     for text in feeder, watcher:
         assert len([line for line in text.splitlines() if line.strip()]) <= PROGRAM_LINES
-    watching = start_program(watcher, directory)
+    watched = pathlib.Path(directory, "watched")
+    watching = start_program(watcher, directory, watched)
     processes.append(watching)
     daemon = start_daemon(directory)
     processes.append(daemon)
-    first = watching.stdout.readline()
+    first = wait_for_line(watched)
     assert first.startswith("event 0 "), first # its subscriptions have arrived
-    feeding = start_program(feeder, directory)
+    feeding = start_program(feeder, directory, "fed")
     processes.append(feeding)
     assert feeding.wait(LIMIT) == 0
     sent = int(re.search(r"range\((\d+)\)", feeder)[1])
@@ -83,10 +93,9 @@ def feed_and_watch(directory, processes):
         assert daemon.poll() is None
         time.sleep(0.05)
     daemon.send_signal(signal.SIGTERM)
-    printed, _ = watching.communicate(timeout=LIMIT)
-    assert watching.returncode == 0
+    assert watching.wait(LIMIT) == 0
     assert daemon.wait(LIMIT) == 0, daemon.stderr.read()
-    return sent, printed.splitlines()
+    return sent, watched.read_text(encoding="utf-8").splitlines()
 
 
 def test_programs(directory):
