@@ -227,17 +227,17 @@ void matrix_transposed_many(const float *w, size_t rows, size_t columns, const f
 /* `columns` columns by `vectors` vectors of a panel of the gradient; adds its squares to `squares`.
  */
 INLINE void gradient_tile(float *restrict gradient, size_t width, const float *restrict d,
-                          const float *restrict xt, size_t count, const int columns,
+                          const float *const *x, size_t c, size_t count, const int columns,
                           const int vectors, vector *squares) {
     vector sum[TILE][TILE_ROWS];
     for (int k = 0; k < columns; k++)
         for (int v = 0; v < vectors; v++)
             sum[k][v] = vector_broadcast(0.0f);
-    const float *x1 = xt + (columns > 1 ? count : 0), *x2 = xt + (columns > 2 ? 2 * count : 0);
 #pragma GCC unroll 8
     for (size_t t = 0; t < count; t++) {
-        vector a0 = vector_broadcast(xt[t]), a1 = vector_broadcast(x1[t]),
-               a2 = vector_broadcast(x2[t]);
+        const float *xc = x[t] + c;
+        vector a0 = vector_broadcast(xc[0]), a1 = vector_broadcast(xc[columns > 1 ? 1 : 0]),
+               a2 = vector_broadcast(xc[columns > 2 ? 2 : 0]);
         for (int v = 0; v < vectors; v++) {
             vector row = vector_load(d + t * width + v * LANES);
             if (columns > 1)
@@ -257,7 +257,7 @@ INLINE void gradient_tile(float *restrict gradient, size_t width, const float *r
 }
 
 /* One panel of `width` rows. d (count, width) packed. */
-INLINE double gradient_panel(float *gradient, size_t columns, const float *d, const float *xt,
+INLINE double gradient_panel(float *gradient, size_t columns, const float *d, const float *const *x,
                              size_t count, const size_t width, const int vectors) {
     double total = 0;
     for (size_t part = 0; part < width; part += (size_t)vectors * LANES) {
@@ -268,11 +268,11 @@ INLINE double gradient_panel(float *gradient, size_t columns, const float *d, co
             float *g = gradient + c * width + part;
             tile = next_tile(columns - c);
             if (tile == TILE)
-                gradient_tile(g, width, d + part, xt + c * count, count, TILE, vectors, squares);
+                gradient_tile(g, width, d + part, x, c, count, TILE, vectors, squares);
             else if (tile == 2)
-                gradient_tile(g, width, d + part, xt + c * count, count, 2, vectors, squares);
+                gradient_tile(g, width, d + part, x, c, count, 2, vectors, squares);
             else
-                gradient_tile(g, width, d + part, xt + c * count, count, 1, vectors, squares);
+                gradient_tile(g, width, d + part, x, c, count, 1, vectors, squares);
         }
         for (int v = 0; v < vectors; v++)
             total += (double)vector_sum(squares[v]);
@@ -281,7 +281,7 @@ INLINE double gradient_panel(float *gradient, size_t columns, const float *d, co
 }
 
 double matrix_gradient(float *gradient, size_t rows, size_t columns, const float *d,
-                       const float *xt, size_t count, float *pack) {
+                       const float *const *x, size_t count, float *pack) {
     double squares = 0;
     for (size_t row = 0; row < rows;) {
         size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
@@ -290,8 +290,8 @@ double matrix_gradient(float *gradient, size_t rows, size_t columns, const float
                 vector_store(pack + t * width + i, vector_load(d + t * rows + row + i));
         float *panel = gradient + row * columns;
         squares += width == MATRIX_PANEL
-                       ? gradient_panel(panel, columns, pack, xt, count, MATRIX_PANEL, TILE_ROWS)
-                       : gradient_panel(panel, columns, pack, xt, count, MATRIX_PAD, NARROW);
+                       ? gradient_panel(panel, columns, pack, x, count, MATRIX_PANEL, TILE_ROWS)
+                       : gradient_panel(panel, columns, pack, x, count, MATRIX_PAD, NARROW);
         row += width;
     }
     return squares;

@@ -52,11 +52,12 @@ void matrix_transposed(const float *w, size_t rows, size_t columns, const float 
 void matrix_transposed_many(const float *w, size_t rows, size_t columns, const float *d, float *out,
                             size_t stride, size_t count);
 
-/* gradient = sum over t of d[t] x[t]^T, in W's layout: d (count, rows), xt (columns, count).
+/* gradient = sum over t of d[t] x[t]^T, in W's layout: d (count, rows), x: count pointers to
+   (columns,).
    `pack` is scratch of count * MATRIX_PANEL. Returns the sum of its squares. Bound by arithmetic.
  */
 double matrix_gradient(float *gradient, size_t rows, size_t columns, const float *d,
-                       const float *xt, size_t count, float *pack);
+                       const float *const *x, size_t count, float *pack);
 
 /* y = column c of W + bias: the product with a one-hot vector. */
 void matrix_copy_column(const float *w, size_t rows, size_t columns, size_t c, const float *bias,

@@ -170,12 +170,11 @@ static size_t most(size_t a, size_t b) {
 
 static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     const struct input *input = &n->model->architecture.input;
-    size_t rows = n->padded, padded = matrix_pad(input->embedding), inputs = 0;
+    size_t rows = n->padded, padded = matrix_pad(input->embedding);
     for (size_t k = 0; k < n->layer_count; k++) {
         hand_out_layer(arena, &n->layers[k], n->ring);
         rows = most(rows, n->layers[k].rows);
         padded = most(padded, n->layers[k].padded);
-        inputs = most(inputs, most(n->layers[k].inputs, n->layers[k].size));
     }
     n->parameters = floats(arena, n->block);
     n->gradient = floats(arena, n->block);
@@ -190,7 +189,6 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     n->d_state = floats(arena, padded);
     n->d_cell = floats(arena, padded);
     n->d_gate = floats(arena, rows);
-    n->columns = floats(arena, inputs * n->window);
     n->pack = floats(arena, n->window * MATRIX_PANEL);
     n->loss_scratch = take(arena, 2 * n->model->architecture.output.components + 1, sizeof(double));
     n->x = take(arena, n->ring, sizeof *n->x);

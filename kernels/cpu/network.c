@@ -87,16 +87,6 @@ void network_forward(struct network *n, const struct network_steps *steps, size_
                    n->parameters + n->output_bias, n->x, n->y, count);
 }
 
-/* n->columns (width, count) = the transpose of the vectors n->x. */
-static void transpose_inputs(struct network *n, size_t width, size_t count) {
-    float *restrict out = n->columns;
-    for (size_t t = 0; t < count; t++) {
-        const float *restrict x = n->x[t];
-        for (size_t c = 0; c < width; c++)
-            out[c * count + t] = x[c];
-    }
-}
-
 /* out (length,) += sum of the rows of d (count, length) */
 static void add_rows(const float *restrict d, size_t length, size_t count, float *restrict out) {
     for (size_t t = 0; t < count; t++, d += length) {
@@ -123,9 +113,8 @@ static struct network_gradient output_backward(struct network *n, const struct n
                 loss_step(n->model, a, y, scale, n->d_output + t * n->padded, n->loss_scratch);
     }
     g.loss /= (double)targets->terms;
-    transpose_inputs(n, top->size, count);
     g.squares = matrix_gradient(n->gradient + n->output_weight, n->padded, top->size, n->d_output,
-                                n->columns, count, n->pack);
+                                n->x, count, n->pack);
     add_rows(n->d_output, n->padded, count, n->gradient + n->output_bias);
     memset(n->d_hidden[0], 0, steps->count * top->padded * sizeof(float));
     matrix_transposed_many(n->parameters + n->output_weight, n->padded, top->size, n->d_output,
@@ -182,20 +171,18 @@ static double weights_backward(struct network *n, const struct network_steps *st
     } else {
         for (size_t t = 0; t < count; t++)
             n->x[t] = layer_input(n, steps, k, t);
-        transpose_inputs(n, l->inputs, count);
         squares = matrix_gradient(n->gradient + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs,
-                                  n->d_ih, n->columns, count, n->pack);
+                                  n->d_ih, n->x, count, n->pack);
     }
     add_rows(n->d_ih, l->rows, count, n->gradient + l->at[TENSOR_BIAS_IH]);
     if (l->cell == CELL_DENSE)
         return squares;
     for (size_t t = 0; t < count; t++)
         n->x[t] = hidden_before(n, l, steps, t);
-    transpose_inputs(n, l->size, count);
     if (!l->norm)
         add_rows(n->d_hh, l->rows, count, n->gradient + l->at[TENSOR_BIAS_HH]);
     return squares + matrix_gradient(n->gradient + l->at[TENSOR_WEIGHT_HH], l->rows, l->size,
-                                     n->d_hh, n->columns, count, n->pack);
+                                     n->d_hh, n->x, count, n->pack);
 }
 
 /* The gradient of layer k's input becomes n->d_hidden[0]. */

@@ -72,7 +72,6 @@ struct network {
     float *d_ih, *d_hh; /* (window, most rows) */
     float *d_hidden[2]; /* (window, most padded), of the layer at hand and of the one below */
     float *d_state, *d_cell, *d_gate; /* (most padded), (most padded), (most rows) */
-    float *columns;                   /* (most inputs, window) */
     float *pack;                      /* (window, MATRIX_PANEL) */
     double *loss_scratch;             /* (2 components + 1) */
     const float **x;                  /* (ring) */
