@@ -69,6 +69,18 @@ run_logged() {
     return 1
 }
 
+# configured_with TREE CONFIGURE-ARGUMENT...: whether all of these were given to it.
+configured_with() {
+    given=$("$1/config.status" --config 2>/dev/null)
+    shift
+    for argument; do
+        case $given in
+        *"$argument"*) ;;
+        *) return 1 ;;
+        esac
+    done
+}
+
 # build_tree NAME TARGETS [CONFIGURE-ARGUMENT...]: build those of make's targets in $build/NAME.
 build_tree() {
     tree=$build/$1 targets=$2
@@ -78,7 +90,7 @@ build_tree() {
         [ -n "$(find "$source/configure.ac" "$source/Makefile.am" -newer "$source/configure")" ]; then
         (cd "$source" && run_logged "$tree/autoreconf.log" autoreconf -i) || return 1
     fi
-    if [ ! -f "$tree/Makefile" ] ||
+    if [ ! -f "$tree/Makefile" ] || ! configured_with "$tree" "$@" ||
         [ -n "$(find "$source/configure" -newer "$tree/config.status")" ]; then
         (cd "$tree" && run_logged "$tree/configure.log" "$source/configure" "$@") || return 1
     fi
