@@ -149,7 +149,18 @@ def test_commands(_):
     assert seen >= 6, seen
 
 
-for test in test_programs, test_commands:
+def test_figures(_):
+    """The page claims no figure of speed that docs/performance.md does not have in its table."""
+    claim, = (text for text in README.split("\n\n") if "microseconds" in text)
+    table = (SOURCE / "docs/performance.md").read_text(encoding="utf-8")
+    cells = {cell.strip() for line in table.splitlines() if line.startswith("|")
+             for cell in line.split("|")}
+    kinds = {"3", "64", "128", "400"} # of the machine and the networks, not of speed
+    figures = set(re.findall(r"\d+(?:\.\d+)?", claim)) - kinds
+    assert len(figures) == 6 and figures <= cells, figures - cells
+
+
+for test in test_programs, test_commands, test_figures:
     with tempfile.TemporaryDirectory() as temporary:
         test(temporary)
     print("ok", test.__name__)
