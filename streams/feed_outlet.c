@@ -214,10 +214,11 @@ static int await_close(struct outlet *outlet, int connection, double until, sig_
     struct pollfd item = {.fd = connection, .events = POLLIN};
     shutdown(connection, SHUT_WR);
     while (feed_signals == signals && feed_now() < until) {
-        if (poll(&item, 1, FEED_TICK_MS) > 0 &&
-            recv(connection, ignored, sizeof ignored, MSG_DONTWAIT) <= 0 && errno != EAGAIN &&
-            errno != EINTR)
-            return 0;
+        if (poll(&item, 1, FEED_TICK_MS) > 0) {
+            ssize_t got = recv(connection, ignored, sizeof ignored, MSG_DONTWAIT);
+            if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
+                return 0;
+        }
         outlet->waiter.tick(outlet->waiter.context, true);
     }
     return give_up(outlet, error);
