@@ -111,7 +111,7 @@ char *tool_clean(char *copy, size_t size, const char *text) {
         copy[used++] = byte < 0x20 || byte == 0x7F ? ' ' : (char)byte;
         /* U+0080..U+009F are control characters too. */
         unsigned char second = (unsigned char)text[used];
-        if (byte == 0xC2 && second < 0xA0 && used + 1 < size) {
+        if (byte == 0xC2 && second >= 0x80 && second < 0xA0 && used + 1 < size) {
             copy[used - 1] = ' ';
             copy[used++] = ' ';
         }
