@@ -200,6 +200,11 @@ def test_export_that_cannot_be_written(directory):
         (status, out, err), _ = ask(directory, [reply, PARAMETERS], "export", path)
         assert (status, out) == (IO, b"") and path in err, (status, err)
     assert leftovers(directory) == ["directory"]
+    pipe = pathlib.Path(directory, "pipe")
+    os.mkfifo(pipe)
+    (status, out, err), _ = ask(directory, [reply, PARAMETERS], "export", str(pipe))
+    assert (status, out) == (IO, b"") and "no regular file" in err and pipe.is_fifo()
+    assert leftovers(directory) == ["directory", "pipe"]
     with open("/dev/full", "wb") as full, daemon(directory, [STATUS]) as (endpoint, _):
         done = subprocess.run([PROGRAM, "-c", endpoint, "status"], stdout=full,
                               stderr=subprocess.PIPE, timeout=LIMIT)

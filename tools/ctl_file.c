@@ -63,6 +63,9 @@ int file_write(const char *path, const void *bytes, size_t size) {
             return tool_fail(EX_IOERR, "cannot write to standard output: %s", strerror(errno));
         return EX_OK;
     }
+    struct stat there;
+    if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
+        return tool_fail(EX_IOERR, "cannot write %s: it is there and is no regular file", path);
     char *temporary = malloc(strlen(path) + sizeof TEMPORARY);
     if (!temporary)
         return tool_fail(EX_IOERR, "memory is short");
