@@ -17,6 +17,7 @@ except ImportError:
 PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-feed"))
 OK, USAGE, BAD_DATA, NO_INPUT, UNAVAILABLE = 0, 64, 65, 66, 69
 LIMIT = 60  # seconds: no wait here depends on it, it ends a test that hangs
+STARTED = []  # every feeder, so that none outlives a test that fails
 END, DO_NOT_LEARN = 1, 2
 NO_CLASS = 0xFFFFFFFF
 
@@ -63,7 +64,8 @@ class Receiver:
 
 def start(*arguments, **options):
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
-    return subprocess.Popen([PROGRAM, *map(str, arguments)], **options)
+    STARTED.append(subprocess.Popen([PROGRAM, *map(str, arguments)], **options))
+    return STARTED[-1]
 
 
 def run(*arguments, stdin=b""):
@@ -108,8 +110,14 @@ def ends(examples):
 
 def main(names):
     """Run the tests among a module's names."""
-    for name, test in list(names.items()):
-        if name.startswith("test_"):
-            with tempfile.TemporaryDirectory() as directory:
-                test(pathlib.Path(directory))
-            print("ok", name, flush=True)
+    try:
+        for name, test in list(names.items()):
+            if name.startswith("test_"):
+                with tempfile.TemporaryDirectory() as directory:
+                    test(pathlib.Path(directory))
+                print("ok", name, flush=True)
+    finally:
+        for process in STARTED:
+            if process.poll() is None:
+                process.kill()
+                process.wait()

@@ -68,14 +68,13 @@ def test_nobody_there(directory):
     endpoint = f"ipc://{directory}/nobody"
     fed = run("synth", "sine", "--connect", endpoint, "--wait", 0.1)
     assert fed.status == UNAVAILABLE and endpoint in fed.err and "runneld" in fed.err
-    process = start("host", "--connect", endpoint)
-    try:
-        process.wait(0.3)
-    except subprocess.TimeoutExpired:
-        pass
+    process, terminal = on_terminal("host", "--connect", endpoint)
+    read_until(terminal, b"waiting for ")
     process.send_signal(signal.SIGINT)
-    status, err = finish(process)
-    assert status == UNAVAILABLE and "nothing was sent" in err, (status, err)
+    read_until(terminal, b"nothing was sent")
+    assert process.wait(LIMIT) == UNAVAILABLE
+    process.communicate()
+    os.close(terminal)
 
 
 def test_signals(directory):
