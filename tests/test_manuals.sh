@@ -1,0 +1,50 @@
+#!/bin/sh
+# The manuals are well formed, and each names the options that its program's --help names, and no
+# others.
+set -u
+srcdir=${srcdir:-.}
+builddir=${builddir:-.}
+failures=0
+
+if ! command -v mandoc >/dev/null; then
+    echo 'needs mandoc'
+    exit 77
+fi
+
+# options: the long options in a text, one a line.
+options() {
+    grep -oE '(^|[^[:alnum:]-])--[a-z][a-z-]*' | sed 's/^[^-]*//' | sort -u
+}
+
+# page FILE: as a terminal shows it, without its overstrikes, and wide: no option is broken.
+page() {
+    mandoc -T ascii -O width=500 "$1" | sed "s/.$(printf '\b')//g"
+}
+
+# help_of PROGRAM: its --help, and that of each source of the feeder.
+help_of() {
+    "$builddir/$1" --help
+    [ "$1" = runnel-feed ] || return 0
+    for source in $("$builddir/$1" --help | sed -n '/^Sources:/,/^$/s/^  \([a-z]*\) .*/\1/p'); do
+        "$builddir/$1" "$source" --help
+    done
+}
+
+for manual in "$srcdir"/docs/man/*.[1-8]; do
+    complaints=$(mandoc -T lint -W warning "$manual")
+    [ -z "$complaints" ] && continue
+    printf '%s\n' "$complaints"
+    failures=$((failures + 1))
+done
+
+for program in runneld runnel-feed runnel-watch runnel-ctl runnel-bench; do
+    manual=$(find "$srcdir/docs/man" -name "$program.[18]")
+    told=$(help_of "$program" | options)
+    written=$(page "$manual" | options)
+    [ -n "$told" ] && [ "$told" = "$written" ] && continue
+    printf "%s\n" "$program: --help and manual differ:" "$told" -- "$written"
+    failures=$((failures + 1))
+done
+
+echo "$failures failures"
+[ "$failures" -eq 0 ]
