@@ -176,11 +176,13 @@ static int reset(void *context, const json_t *request, struct control_answer *an
     (void)request;
     struct daemon *daemon = context;
     uint64_t forgotten = daemon->metrics.examples;
-    if (learner_reset(daemon->learner, error)) {
+    int result = learner_reset(daemon->learner, error);
+    if (result < 0) {
         daemon->broken = true;
         daemon->failure = *error;
-        return -1;
     }
+    if (result)
+        return -1;
     daemon->current.learning.optimizer.rate = learner_rate(daemon->learner);
     daemon->current.learning.clip = learner_clip(daemon->learner);
     daemon_begin_metrics(daemon);

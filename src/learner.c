@@ -92,7 +92,7 @@ static void release(struct learner *learner) {
 
 /* ---- Starting values ---- */
 
-static int starting_values(const struct learner *learner, float *values, struct error *error) {
+static int fill_values(const struct learner *learner, float *values, struct error *error) {
     const struct model *model = learner->model;
     if (*learner->initial)
         return parameters_load(model, learner->initial, values, error);
@@ -104,6 +104,18 @@ static int starting_values(const struct learner *learner, float *values, struct 
     return 0;
 }
 
+/* All parameters' starting values, to be freed; NULL on error. */
+static float *starting_values(const struct learner *learner, struct error *error) {
+    float *values = calloc(learner->model->parameters, sizeof *values);
+    if (!values)
+        error_set(error, EX_UNAVAILABLE, "there is not enough memory for %zu starting values",
+                  learner->model->parameters);
+    else if (fill_values(learner, values, error) == 0)
+        return values;
+    free(values);
+    return NULL;
+}
+
 static int write_block(struct learner *learner, enum engine_block block, const float *values,
                        struct error *error) {
     const struct model *model = learner->model;
@@ -113,6 +125,7 @@ static int write_block(struct learner *learner, enum engine_block block, const f
     return 0;
 }
 
+/* The optimizer to nothing; `values` (parameters,) is overwritten. */
 static int write_zeros(struct learner *learner, float *values, struct error *error) {
     memset(values, 0, learner->model->parameters * sizeof *values);
     if (learner->optimizer_blocks > 0 && write_block(learner, ENGINE_MOMENT_1, values, error))
@@ -121,22 +134,6 @@ static int write_zeros(struct learner *learner, float *values, struct error *err
         return -1;
     const uint64_t updates = 0;
     return learner_write(learner, ENGINE_UPDATES, 0, &updates, error);
-}
-
-/* Parameters to their starting values, and the optimizer to nothing unless `fresh`. */
-static int start(struct learner *learner, bool fresh, struct error *error) {
-    float *values = calloc(learner->model->parameters, sizeof *values);
-    if (!values)
-        return error_set(error, EX_UNAVAILABLE,
-                         "there is not enough memory for %zu starting values",
-                         learner->model->parameters);
-    int status = starting_values(learner, values, error);
-    if (!status)
-        status = write_block(learner, ENGINE_PARAMETERS, values, error);
-    if (!status && !fresh)
-        status = write_zeros(learner, values, error);
-    free(values);
-    return status;
 }
 
 /* ---- Opening and closing ---- */
@@ -168,7 +165,10 @@ static int open_parts(struct learner *learner, const struct config *config, size
         .optimizer = config->learning.optimizer, .window = learner->window, .slots = slots};
     if (learner->ops->open(&learner->engine, learner->model, &options, config->device, error))
         return -1;
-    return start(learner, true, error);
+    float *values = starting_values(learner, error);
+    int status = values ? write_block(learner, ENGINE_PARAMETERS, values, error) : -1;
+    free(values);
+    return status;
 }
 
 int learner_open(struct learner **learner, const struct config *config, const struct model *model,
@@ -235,8 +235,10 @@ static int forget_all(struct learner *learner, struct error *error) {
     return learner_play(learner, error);
 }
 
-int learner_reset(struct learner *learner, struct error *error) {
-    if (learner_flush(learner, error) || forget_all(learner, error) || start(learner, false, error))
+static int begin_again(struct learner *learner, float *values, struct error *error) {
+    if (learner_flush(learner, error) || forget_all(learner, error) ||
+        write_block(learner, ENGINE_PARAMETERS, values, error) ||
+        write_zeros(learner, values, error))
         return -1;
     if (learner->scaler)
         scaler_reset(learner->scaler);
@@ -244,6 +246,15 @@ int learner_reset(struct learner *learner, struct error *error) {
     learner->rates.clip = learner->rates.configured_clip;
     learner_write_counters(learner, &(struct learner_counters){0});
     return 0;
+}
+
+int learner_reset(struct learner *learner, struct error *error) {
+    float *values = starting_values(learner, error);
+    if (!values)
+        return 1;
+    int status = begin_again(learner, values, error);
+    free(values);
+    return status;
 }
 
 /* ---- What there is to know ---- */

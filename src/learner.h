@@ -77,7 +77,8 @@ int learner_set_clip(struct learner *learner, double clip, struct error *error);
 void learner_want_outputs(struct learner *learner, bool wanted);
 
 /* Back to how learner_open left it: parameters, moments, streams, scaler, counters, rate and clip.
- */
+   Returns 1, with nothing changed, when the starting values cannot be had (model.initial has gone,
+   memory is short); -1 when the device has failed. */
 int learner_reset(struct learner *learner, struct error *error);
 
 /* Counters since the start of learning (they are part of a checkpoint). */

@@ -336,6 +336,21 @@ def test_reset_forgets_what_was_learned(directory):
         assert daemon.receive(socket, "loss")["examples"] == 1
 
 
+def test_a_reset_that_cannot_be_is_refused_and_changes_nothing(directory):
+    initial = pathlib.Path(directory, "initial.safetensors")
+    with tempfile.TemporaryDirectory() as other, Daemon(other) as daemon:
+        initial.write_bytes(daemon.frames(b'{"command": "export"}')[1])
+    with Daemon(directory, model=dict(CONFIG["model"], initial=str(initial))) as daemon:
+        daemon.feed(1, 30)
+        daemon.learned(30)
+        learned = daemon.export()
+        initial.unlink()
+        assert str(initial) in daemon.refused("reset")
+        status = daemon.ask("status")
+        assert status["examples"] == 30 and status["streams"] == 2
+        assert daemon.export() == learned
+
+
 def test_a_resumed_daemon_learns_the_same_bits(directory):
     with tempfile.TemporaryDirectory() as other:
         with Daemon(other) as daemon:
