@@ -326,7 +326,8 @@ static int finish(struct daemon *daemon, const struct error *failure, struct err
                  daemon->metrics.examples, reason);
     if (result == 0 && !failure)
         log_info("stopped after %" PRIu64 " examples%s", daemon->metrics.examples,
-                 daemon->checkpoint_on_disk == daemon->metrics.examples
+                 daemon->checkpoint_written > 0 &&
+                         daemon->checkpoint_on_disk == daemon->metrics.examples
                      ? "; the checkpoint has them all"
                      : "");
     return result;
