@@ -51,7 +51,7 @@ void checkpoint_close(struct checkpoint **checkpoint);
 
 /* Put the newest checkpoint, or else the previous one, into a learner that has just been opened
    with the same configuration. Returns 1 when that was done, 0 when there is none, -1 on error:
-   damaged (EX_DATAERR) or of another model or learning configuration (EX_CONFIG). The sentence says
+   damaged (EX_IOERR) or of another model or learning configuration (EX_CONFIG). The sentence says
    what is wrong and how to go on. After an error the learner must be closed.
 
    A rate or clip that was set in flight stays in effect, unless the configuration's own value has

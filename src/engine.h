@@ -18,7 +18,8 @@
               back through the whole window, recomputed from the state kept before its first step
               unless `fresh`: then the activations kept by the last `length` STEPs are still those
               that today's parameters give. When the loss or a gradient is not finite, nothing
-   changes. MEASURE  statistics of the newest step of any slot
+              changes
+     MEASURE  statistics of the newest step of any slot
 
    Forbidden: two slots' STEPs inside a window that is called fresh; a SCORE without a STEP; an
    UPDATE without a target; a position at or beyond window + 1. */

@@ -124,7 +124,7 @@ static void next_target(const struct learner *learner, const void *x, const unio
     }
 }
 
-/* Whether something of the target is observed. The mixture's density is joint: it needs all. */
+/* Whether something of the target is observed. */
 static bool target_observed(const struct model *model, const union value *target) {
     enum loss loss = model->architecture.output.loss;
     if (loss == LOSS_SOFTMAX)
