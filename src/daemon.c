@@ -204,9 +204,6 @@ static void choose_budget(struct daemon *daemon, uint64_t elapsed, size_t taken)
 /* Take examples until none waits or the budget is spent, and have them learned. */
 static int take_examples(struct daemon *daemon, struct error *error) {
     uint64_t begin = daemon_clock(), now = begin;
-    /* A prediction is told in the units that held when it was made. */
-    bool one_by_one = daemon->current.predictions && learner_scaler(daemon->learner) &&
-                      publish_wanted(daemon->publish, TOPIC_PREDICTION);
     size_t taken = 0;
     for (int got; taken < daemon->budget; taken++) {
         struct example example;
@@ -217,8 +214,7 @@ static int take_examples(struct daemon *daemon, struct error *error) {
             break;
         daemon->taken++;
         daemon->now_is_stale = true;
-        if (learner_take(daemon->learner, &example, error) ||
-            (one_by_one && learner_flush(daemon->learner, error)))
+        if (learner_take(daemon->learner, &example, error))
             goto broken;
         if (!daemon->now_is_stale)
             now = daemon->now;

@@ -135,7 +135,7 @@ static void publish_prediction(struct daemon *daemon, const struct learned *lear
         publish_begin(daemon->publish, TOPIC_PREDICTION, learned->examples, learned->steps);
     if (!message)
         return;
-    report_prediction(message, &daemon->model, learner_scaler(daemon->learner), learned);
+    report_prediction(message, &daemon->model, learned);
     publish_send(daemon->publish, TOPIC_PREDICTION, message);
 }
 

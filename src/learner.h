@@ -91,7 +91,7 @@ double learner_rate(const struct learner *learner);
 double learner_clip(const struct learner *learner);
 const char *learner_device(const struct learner *learner);
 
-/* For predictions in original units; NULL with scale: none. */
+/* What inputs are scaled with now; NULL with scale: none. */
 const struct scaler *learner_scaler(const struct learner *learner);
 
 /* Copy one tensor's parameters, in the table's layout. */

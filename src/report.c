@@ -9,7 +9,6 @@
 #include "ingest.h"
 #include "learner.h"
 #include "metrics.h"
-#include "scaler.h"
 #include "wire.h"
 
 static const char *const cell_names[] = {
@@ -185,24 +184,28 @@ static json_t *softmax(const float *outputs, size_t size) {
     return array;
 }
 
-/* x = mean + sd z. A standard deviation is only stretched, a mean is moved too. */
-static json_t *unscaled(const float *outputs, size_t size, meaning *convert,
-                        const struct scaler *scaler, bool moved) {
-    if (!scaler)
+/* Where outputs are scaled: x = means + deviations z. */
+struct scale {
+    const double *means, *deviations; /* NULL: they are not */
+};
+
+/* A standard deviation is only stretched, a mean is moved too. */
+static json_t *unscaled(const float *outputs, size_t size, meaning *convert, struct scale scale,
+                        bool moved) {
+    if (!scale.means)
         return list(outputs, size, convert);
-    const double *means = scaler_means(scaler), *deviations = scaler_deviations(scaler);
     json_t *array = json_array();
     for (size_t k = 0; k < size; k++) {
-        double value = convert(outputs[k]) * deviations[k];
-        json_array_append_new(array, report_number(moved ? means[k] + value : value));
+        double value = convert(outputs[k]) * scale.deviations[k];
+        json_array_append_new(array, report_number(moved ? scale.means[k] + value : value));
     }
     return array;
 }
 
-static json_t *gaussian(const float *outputs, size_t size, const struct scaler *scaler) {
+static json_t *gaussian(const float *outputs, size_t size, struct scale scale) {
     json_t *object = json_object();
-    put(object, "mean", unscaled(outputs, size, as_it_is, scaler, true));
-    put(object, "sd", unscaled(outputs + size, size, deviation, scaler, false));
+    put(object, "mean", unscaled(outputs, size, as_it_is, scale, true));
+    put(object, "sd", unscaled(outputs + size, size, deviation, scale, false));
     return object;
 }
 
@@ -219,11 +222,11 @@ static json_t *mixture(const float *outputs, size_t components) {
     return object;
 }
 
-static json_t *prediction(const struct output *output, const struct scaler *scaler,
+static json_t *prediction(const struct output *output, struct scale scale,
                           const float *outputs /* (K,) */) {
     switch (output->loss) {
     case LOSS_GAUSSIAN:
-        return gaussian(outputs, output->size, scaler);
+        return gaussian(outputs, output->size, scale);
     case LOSS_SOFTMAX:
         return softmax(outputs, output->size);
     case LOSS_BERNOULLI:
@@ -232,23 +235,23 @@ static json_t *prediction(const struct output *output, const struct scaler *scal
         return mixture(outputs, output->components);
     case LOSS_SQUARED:
     default:
-        return unscaled(outputs, output->size, as_it_is, scaler, true);
+        return unscaled(outputs, output->size, as_it_is, scale, true);
     }
 }
 
-void report_prediction(json_t *object, const struct model *model, const struct scaler *scaler,
-                       const struct learned *learned) {
+void report_prediction(json_t *object, const struct model *model, const struct learned *learned) {
     const struct output *output = &model->architecture.output;
-    if (output->target != TARGET_NEXT)
-        scaler = NULL;
+    struct scale scale = {NULL, NULL};
+    if (output->target == TARGET_NEXT)
+        scale = (struct scale){learned->mean, learned->deviation};
     json_t *value = NULL;
     if (learned->output_steps == 1) {
-        value = prediction(output, scaler, learned->outputs);
+        value = prediction(output, scale, learned->outputs);
     } else {
         value = json_array();
         for (size_t t = 0; t < learned->output_steps; t++)
-            json_array_append_new(
-                value, prediction(output, scaler, learned->outputs + t * model->outputs));
+            json_array_append_new(value,
+                                  prediction(output, scale, learned->outputs + t * model->outputs));
     }
     put(object, "stream", report_text(learned->key, learned->key_size));
     put(object, "example", count(learned->examples));

@@ -16,7 +16,6 @@ struct learned;
 struct learner;
 struct metrics_report;
 struct model;
-struct scaler;
 
 /* A number, or null; a text. */
 json_t *report_number(double value);
@@ -36,9 +35,8 @@ void report_state(json_t *object, const struct model *model,
      gaussian            {"mean": [..], "sd": [..]}
      softmax, bernoulli  [probability, ..]
      mixture             {"end", "weights": [..], "mean1", "mean2", "sd1", "sd2", "rho"}
-   Targets of `next` are given back in original units by the scaler, which may be NULL. */
-void report_prediction(json_t *object, const struct model *model, const struct scaler *scaler,
-                       const struct learned *learned);
+   Targets of `next` are given back in original units, as the example was scaled. */
+void report_prediction(json_t *object, const struct model *model, const struct learned *learned);
 
 /* Topic `status`. */
 struct report_status {

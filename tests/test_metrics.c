@@ -326,7 +326,9 @@ static json_t *predict(const struct architecture *architecture, const float *out
     learned.outputs = outputs;
     learned.output_steps = steps;
     json_t *object = json_object();
-    report_prediction(object, &model, NULL, &learned);
+    learned.mean = (const double[]){10, 20};
+    learned.deviation = (const double[]){2, 4};
+    report_prediction(object, &model, &learned);
     json_t *prediction = json_incref(json_object_get(object, "prediction"));
     json_decref(object);
     return prediction;
@@ -348,6 +350,16 @@ static void predictions_mean_what_the_loss_says(void **state) {
     json_t *prediction = predict(&architecture, gaussian, 1);
     assert_true(at(json_object_get(prediction, "mean"), 0) == 3);
     assert_true(fabs(at(json_object_get(prediction, "sd"), 0) - 5) < 1e-5);
+    json_decref(prediction);
+
+    /* What is scaled as the inputs are is given back in original units: 10 and 20 +- 2 and 4. */
+    const float scaled[] = {3, -1, 2 * logf(5), 0};
+    architecture.output = (struct output){.loss = LOSS_GAUSSIAN, .size = 2, .target = TARGET_NEXT};
+    prediction = predict(&architecture, scaled, 1);
+    assert_true(at(json_object_get(prediction, "mean"), 0) == 16);
+    assert_true(at(json_object_get(prediction, "mean"), 1) == 16);
+    assert_true(fabs(at(json_object_get(prediction, "sd"), 0) - 10) < 1e-5);
+    assert_true(at(json_object_get(prediction, "sd"), 1) == 4);
     json_decref(prediction);
 
     architecture.output = (struct output){.loss = LOSS_SOFTMAX, .size = 2};
