@@ -79,6 +79,8 @@ int endpoint_open(void **socket, void *zmq_context, int type, const struct socke
     if (!*socket)
         return error_set(error, EX_SOFTWARE, "%s: cannot open a socket: %s", key,
                          zmq_strerror(errno));
+    const struct endpoint_option ipv6 = {ZMQ_IPV6, strchr(config->endpoint, '[') != NULL};
+    set(*socket, &ipv6);
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
         set(*socket, &shared[i]);
     for (size_t i = 0; i < count; i++)

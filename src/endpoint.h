@@ -22,8 +22,8 @@ struct endpoint_option {
 };
 
 /* Open a socket of `type` (ZMQ_XPUB, ...), set `count` integer options, then bind or connect it as
-   configured. `key` is the configuration's, e.g. "statistics.bind". An ipc path on which another
-   process listens is an error (libzmq would take it over in silence).
+   configured; an address in brackets is IPv6. `key` is the configuration's, e.g. "statistics.bind".
+   An ipc path on which another process listens is an error (libzmq would take it over in silence).
    Errors: EX_UNAVAILABLE when the endpoint cannot be had, EX_CONFIG when it is no endpoint. */
 int endpoint_open(void **socket, void *zmq_context, int type, const struct socket_config *config,
                   const char *key, const struct endpoint_option *options, size_t count,

@@ -6,6 +6,7 @@ import math
 import os
 import pathlib
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -521,6 +522,23 @@ def test_a_socket_in_use_is_named(directory):
             code, _, text = run("--config", daemon.path, *free, *sets)
             assert code == 69 and key in text and daemon.ends[key] in text, (code, text)
         assert daemon.ask("status")["ok"]
+
+
+def test_an_address_in_brackets_is_ipv6(directory):
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return  # a machine without IPv6
+    path = pathlib.Path(directory, "config.yaml")
+    ends = {s: {"bind": "tcp://[::1]:*"} for s in ("examples", "statistics", "control")}
+    path.write_text(yaml.safe_dump({**CONFIG, **ends, "state": {"directory": f"{directory}/s"}}))
+    with subprocess.Popen([PROGRAM, "--config", path], stderr=subprocess.PIPE, text=True) as daemon:
+        for line in daemon.stderr:
+            if ", control " in line:
+                break
+        daemon.terminate()
+        rest = daemon.stderr.read()
+    assert daemon.returncode == 0 and line.count("tcp://[::1]:") == 3, line + rest
 
 
 def test_a_lost_log_does_not_end_the_daemon(directory):
