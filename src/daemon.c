@@ -250,8 +250,9 @@ static long poll_timeout(const struct daemon *daemon) {
     return ms > POLL_MAX_MS ? POLL_MAX_MS : (long)ms;
 }
 
-/* Wait until something is to be done. Sockets that are not to be looked at are left out. */
-static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS],
+/* Wait until something is to be done; `idle`: nothing came for as long as the loop may sleep.
+   Sockets that are not to be looked at are left out. */
+static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS], bool *idle,
                          struct error *error) {
     bool takes = daemon->stopping || !daemon->paused;
     short control = control_waiting(daemon->control) ? 0 : ZMQ_POLLIN;
@@ -264,16 +265,16 @@ static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS]
         (zmq_pollitem_t){.socket = control_socket(daemon->control), .events = control};
     items[POLL_EXAMPLES] =
         (zmq_pollitem_t){.socket = ingest_socket(daemon->ingest), .events = ZMQ_POLLIN};
-    if (zmq_poll(items, takes ? POLL_ITEMS : POLL_EXAMPLES, poll_timeout(daemon)) >= 0)
-        return 0;
-    if (errno == EINTR)
+    int ready = zmq_poll(items, takes ? POLL_ITEMS : POLL_EXAMPLES, poll_timeout(daemon));
+    *idle = ready == 0;
+    if (ready >= 0 || errno == EINTR)
         return 0;
     return error_set(error, EX_OSERR, "waiting on the sockets failed: %s", zmq_strerror(errno));
 }
 
 static int turn(struct daemon *daemon, bool *idle, struct error *error) {
     zmq_pollitem_t items[POLL_ITEMS] = {0};
-    if (wait_for_work(daemon, items, error))
+    if (wait_for_work(daemon, items, idle, error))
         return -1;
     if (items[POLL_SIGNALS].revents)
         take_signals(daemon);
@@ -288,7 +289,6 @@ static int turn(struct daemon *daemon, bool *idle, struct error *error) {
     }
     if (items[POLL_EXAMPLES].revents && take_examples(daemon, error))
         return -1;
-    *idle = !items[POLL_EXAMPLES].revents;
     daemon_announce(daemon, false);
     if (daemon_clock() >= daemon->status_due)
         daemon_publish_status(daemon);
