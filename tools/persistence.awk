@@ -78,16 +78,21 @@ function part(from, to, i, e, count) {
         model_sum += model[i] * count
         targets += count
     }
+    if (targets == 0)
+        too_little()
+}
+
+function too_little() {
+    print "Too little was measured for a comparison; let the demo run longer."
+    exit
 }
 
 END {
     tenth = int(n / 10)
     if (tenth < 1)
         tenth = 1
-    if (n < 2 || lost || until[n] > examples) {
-        print "Too little was measured for a comparison; let the demo run longer."
-        exit
-    }
+    if (n < 2 || lost || until[n] > examples)
+        too_little()
     part(1, tenth)
     model_first = model_sum / targets
     baseline_first = baseline_sum / targets
