@@ -110,13 +110,22 @@ def check_rejections(control):
     described(rejected, "What is rejected")
 
 
+def read_while_feeding(command, sockets):
+    """The lines that a reader prints; examples are sent until it has enough of them and ends."""
+    reader = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE)
+    try:
+        while reader.poll() is None:
+            run(page_program("Binary", sockets))
+    finally:
+        reader.kill()
+        reader.wait()
+    assert reader.returncode == 0, reader.returncode
+    return reader.stdout.read().decode().splitlines()
+
+
 def check_subscriber(sockets):
     program = page_program("Statistics", sockets, ("while True:", "for _ in range(2):"))
-    reader = subprocess.Popen(program, stdout=subprocess.PIPE)
-    feeder = page_program("Binary", sockets)
-    while reader.poll() is None:  # until it has heard two messages
-        run(feeder)
-    assert reader.wait() == 0 and len(reader.stdout.read().splitlines()) == 2
+    assert len(read_while_feeding(program, sockets)) == 2
 
 
 def check_control(control, directory, heard):
@@ -147,11 +156,7 @@ def check_watch(sockets):
     watch = [BUILD / "runnel-watch", "--connect", f"{sockets}/statistics"]
     message = json.loads(run([*watch, "--json", "--topic", "status", "--count", "1"]))
     assert (message["topic"], message["name"]) == ("status", "protocol")
-    reader = subprocess.Popen([str(word) for word in watch] + ["-t", "loss", "-n", "2"],
-                              stdout=subprocess.PIPE)
-    while reader.poll() is None:
-        run(page_program("Binary", sockets))
-    lines = reader.stdout.read().decode().splitlines()
+    lines = read_while_feeding([*watch, "-t", "loss", "-n", "2"], sockets)
     assert len(lines) == 3 and "rmse" in lines[0] and "nan" not in lines[2], lines
 
 

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """runnel-watch against a daemon that is played here: what it prints of what arrives, what it says
 when something is wrong, and what a terminal shows."""
+import collections
 import fcntl
 import json
 import os
@@ -58,14 +59,14 @@ class Daemon:
         self.socket.bind(self.endpoint)
         self.sequences, self.examples = dict.fromkeys(TOPICS, 0), 0
 
-    def wait_for(self, *topics):
-        """Until somebody has subscribed to all of these."""
-        missing = set(topics)
-        while missing:
+    def wait_for(self, *topics, watchers=1):
+        """Until so many have subscribed to all of these."""
+        missing = collections.Counter(dict.fromkeys(topics, watchers))
+        while +missing:
             assert self.socket.poll(LIMIT * 1000), f"nobody subscribed to {missing}"
             frame = self.socket.recv()
             if frame[:1] == b"\1":
-                missing.discard(frame[1:].decode())
+                missing[frame[1:].decode()] -= 1
 
     def send(self, topic, fields, lost=0):
         """Send a message as the next of its topic, after `lost` that do not arrive."""
@@ -166,8 +167,7 @@ def test_chosen_columns(directory):
     daemon = Daemon(directory)
     names = ["examples,loss,skipped,streams,max,steps", "all"]
     watches = [Watch(daemon.endpoint, "-t", "loss", "-n", "1", "-C", name) for name in names]
-    daemon.wait_for("status", "loss")
-    daemon.wait_for("status", "loss")
+    daemon.wait_for("status", "loss", watchers=2)
     daemon.send("loss", LOSS)
     (_, chosen, _), (_, every, _) = [watch.end() for watch in watches]
     daemon.close()
