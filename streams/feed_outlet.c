@@ -35,12 +35,14 @@ static int set(void *socket, int option, int value) {
 }
 
 /* No heartbeats: a daemon that lets its feeders wait does not read, their answers neither, and the
-   connection would be cut with examples in it. TCP notices by itself when a machine is gone. */
-static int set_options(void *socket) {
+   connection would be cut with examples in it. TCP notices by itself when a machine is gone.
+   IPv6 only where the endpoint asks for it: a name such as localhost must not lead to ::1 when the
+   daemon listens at 127.0.0.1. */
+static int set_options(void *socket, const char *endpoint) {
     return set(socket, ZMQ_SNDHWM, QUEUE_EXAMPLES) || set(socket, ZMQ_LINGER, 0) ||
                    set(socket, ZMQ_TCP_KEEPALIVE, 1) ||
                    set(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_SECONDS) ||
-                   set(socket, ZMQ_IPV6, 1)
+                   set(socket, ZMQ_IPV6, strchr(endpoint, '[') != NULL)
                ? -1
                : 0;
 }
@@ -79,7 +81,7 @@ int outlet_open(struct outlet **result, const char *endpoint, bool bind,
     outlet->waiter = *waiter;
     outlet->context = zmq_ctx_new();
     outlet->socket = outlet->context ? zmq_socket(outlet->context, ZMQ_PUSH) : NULL;
-    if (!outlet->socket || set_options(outlet->socket) < 0 || open_monitor(outlet) < 0)
+    if (!outlet->socket || set_options(outlet->socket, endpoint) < 0 || open_monitor(outlet) < 0)
         feed_fail(error, EX_OSERR, "ZeroMQ cannot open a socket: %s", zmq_strerror(errno));
     else if (attach(outlet, bind, error) == 0)
         return 0;

@@ -64,6 +64,16 @@ def test_binding(directory):
         assert finish(process)[0] == OK
 
 
+def test_endpoint_by_name(directory):
+    """localhost is 127.0.0.1, where a daemon listens, also on a machine where it is ::1 as well."""
+    with Receiver(directory) as receiver:
+        port = receiver.socket.bind_to_random_port("tcp://127.0.0.1")
+        process = start("csv", numbers(directory, 3), "--wait", LIMIT, "--connect",
+                        f"tcp://localhost:{port}")
+        assert [decode(receiver.take()).x[0] for _ in range(3)] == [0, 1, 2]
+        assert finish(process)[0] == OK
+
+
 def test_nobody_there(directory):
     endpoint = f"ipc://{directory}/nobody"
     fed = run("synth", "sine", "--connect", endpoint, "--wait", 0.1)
