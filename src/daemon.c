@@ -242,7 +242,7 @@ static long poll_timeout(const struct daemon *daemon) {
     if (daemon->stopping)
         return DRAIN_QUIET_MS;
     uint64_t now = daemon_clock();
-    uint64_t due = earlier(daemon->status_due, ingest_announcement_due(daemon->ingest));
+    uint64_t due = earlier(daemon->status_due, daemon_announcement_due(daemon));
     due = earlier(due, daemon_checkpoint_due(daemon));
     if (due <= now)
         return 0;

@@ -38,9 +38,14 @@ static int status(void *context, const json_t *request, struct control_answer *a
 static char *value_text(const json_t *value) {
     if (json_is_string(value))
         return strdup(json_string_value(value));
-    if (json_is_number(value) || json_is_boolean(value))
-        return json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
-    return NULL;
+    if (!json_is_number(value) && !json_is_boolean(value))
+        return NULL;
+    enum { PLAIN = 15, EXACT = 17 }; /* digits: as written, if they say it all; else all of them */
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(PLAIN));
+    if (!text || !json_is_real(value) || strtod(text, NULL) == json_real_value(value))
+        return text;
+    free(text);
+    return json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(EXACT));
 }
 
 static int apply(struct daemon *daemon, const struct config *wanted, struct error *error) {

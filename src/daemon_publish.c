@@ -11,7 +11,7 @@
 #include "text.h"
 
 #define STATUS_INTERVAL (10 * NS_PER_SECOND)
-#define SKIPPED_LOG_INTERVAL NS_PER_SECOND
+#define ANNOUNCEMENT_INTERVAL NS_PER_SECOND
 
 enum { EVENT_TEXT_SIZE = 1024 };
 
@@ -97,7 +97,6 @@ void daemon_begin_metrics(struct daemon *daemon) {
     metrics_begin(&daemon->metrics, daemon->model.architecture.output.loss, &counters,
                   learner_streams(daemon->learner), daemon_clock());
     daemon->taken = counters.examples;
-    daemon->skipped_logged = counters.skipped;
     daemon_plan_loss(daemon);
 }
 
@@ -139,14 +138,12 @@ static void publish_prediction(struct daemon *daemon, const struct learned *lear
     publish_send(daemon->publish, TOPIC_PREDICTION, message);
 }
 
-static void announce_skipped(struct daemon *daemon, const struct learned *learned) {
-    if (!publish_wanted(daemon->publish, TOPIC_EVENT))
-        return;
-    char stream[TEXT_QUOTE_SIZE];
-    daemon_event(daemon, "skipped_update",
-                 json_pack("{s:o}", "stream", report_text(learned->key, learned->key_size)),
-                 "an update of stream %s was skipped: loss or gradient was not finite",
-                 text_quote(stream, learned->key, learned->key_size));
+/* Something that can happen with every example: counted, to be announced with the next of its kind.
+ */
+static void note(struct daemon_notice *notice, uint64_t count, const char *key, size_t key_size) {
+    notice->count += count;
+    notice->key_size = key_size;
+    memcpy(notice->key, key, key_size);
 }
 
 static void on_learned(void *context, const struct learned *learned) {
@@ -157,7 +154,7 @@ static void on_learned(void *context, const struct learned *learned) {
     }
     metrics_add(&daemon->metrics, learned, daemon->now);
     if (learned->skipped)
-        announce_skipped(daemon, learned);
+        note(&daemon->skipped, learned->skipped, learned->key, learned->key_size);
     if (learned->outputs)
         publish_prediction(daemon, learned);
     if (learned->examples < daemon->loss_due)
@@ -170,13 +167,7 @@ static void on_learned(void *context, const struct learned *learned) {
 
 static void on_forgotten(void *context, const char *key, size_t key_size) {
     struct daemon *daemon = context;
-    if (!publish_wanted(daemon->publish, TOPIC_EVENT))
-        return;
-    char stream[TEXT_QUOTE_SIZE];
-    daemon_event(daemon, "stream_forgotten",
-                 json_pack("{s:o}", "stream", report_text(key, key_size)),
-                 "stream %s made room for another: learning.max_streams is %zu",
-                 text_quote(stream, key, key_size), daemon->config->learning.max_streams);
+    note(&daemon->forgotten, 1, key, key_size);
 }
 
 /* Measured are exactly the examples after which `loss` is due. */
@@ -195,6 +186,54 @@ struct learner_observer daemon_observer(struct daemon *daemon) {
     };
 }
 
+/* At most one announcement of a kind in ANNOUNCEMENT_INTERVAL; none is lost, all are counted. */
+static bool is_due(const struct daemon_notice *notice, uint64_t now, bool all) {
+    return notice->count > 0 && (all || now >= notice->announced + ANNOUNCEMENT_INTERVAL);
+}
+
+uint64_t daemon_announcement_due(const struct daemon *daemon) {
+    uint64_t due = ingest_announcement_due(daemon->ingest);
+    const struct daemon_notice *notices[] = {&daemon->skipped, &daemon->forgotten};
+    for (size_t i = 0; i < sizeof notices / sizeof *notices; i++) {
+        uint64_t at = notices[i]->announced + ANNOUNCEMENT_INTERVAL;
+        due = notices[i]->count > 0 && at < due ? at : due;
+    }
+    return due;
+}
+
+/* The event's details; the notice begins anew. */
+static json_t *take_notice(struct daemon_notice *notice, uint64_t now) {
+    json_t *details = json_pack("{s:I, s:o}", "count", (json_int_t)notice->count, "stream",
+                                report_text(notice->key, notice->key_size));
+    notice->count = 0;
+    notice->announced = now;
+    return details;
+}
+
+static void announce_skipped(struct daemon *daemon, uint64_t now) {
+    char stream[TEXT_QUOTE_SIZE];
+    uint64_t count = daemon->skipped.count;
+    text_quote(stream, daemon->skipped.key, daemon->skipped.key_size);
+    log_warning("%" PRIu64 " updates skipped, the last one of stream %s: loss or gradient was not "
+                "finite; a lower learning.optimizer.rate or learning.clip helps",
+                count, stream);
+    daemon_event(daemon, "skipped_update", take_notice(&daemon->skipped, now),
+                 "%" PRIu64
+                 " updates were skipped, the last one of stream %s: loss or gradient was "
+                 "not finite",
+                 count, stream);
+}
+
+static void announce_forgotten(struct daemon *daemon, uint64_t now) {
+    char stream[TEXT_QUOTE_SIZE];
+    uint64_t count = daemon->forgotten.count;
+    text_quote(stream, daemon->forgotten.key, daemon->forgotten.key_size);
+    daemon_event(daemon, "stream_forgotten", take_notice(&daemon->forgotten, now),
+                 "%" PRIu64 " streams made room for others, the last one %s: learning.max_streams "
+                 "is %zu",
+                 count, stream, daemon->config->learning.max_streams);
+}
+
 void daemon_announce(struct daemon *daemon, bool all) {
     uint64_t now = daemon_clock();
     char text[INGEST_ANNOUNCEMENT_SIZE];
@@ -202,12 +241,8 @@ void daemon_announce(struct daemon *daemon, bool all) {
         log_warning("%s", text);
         daemon_event(daemon, "rejected", NULL, "%s", text);
     }
-    uint64_t skipped = daemon->metrics.skipped - daemon->skipped_logged;
-    if (skipped && (all || now >= daemon->skipped_log_time + SKIPPED_LOG_INTERVAL)) {
-        log_warning("%" PRIu64 " updates skipped: loss or gradient was not finite; "
-                    "a lower learning.optimizer.rate or learning.clip helps",
-                    skipped);
-        daemon->skipped_logged = daemon->metrics.skipped;
-        daemon->skipped_log_time = now;
-    }
+    if (is_due(&daemon->skipped, now, all))
+        announce_skipped(daemon, now);
+    if (is_due(&daemon->forgotten, now, all))
+        announce_forgotten(daemon, now);
 }

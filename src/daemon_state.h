@@ -16,11 +16,19 @@
 #include "metrics.h"
 #include "model.h"
 #include "publish.h"
+#include "wire.h"
 
 #define NS_PER_SECOND 1000000000ull
 
 /* A checkpoint that a client asked for. */
 enum asked_checkpoint { ASKED_NOT, ASKED_WANTED, ASKED_IN_FLIGHT };
+
+/* What has happened since it was last announced. */
+struct daemon_notice {
+    uint64_t count, announced; /* announced: when */
+    size_t key_size;
+    char key[WIRE_KEY_MAX]; /* the newest one's stream */
+};
 
 struct daemon {
     const struct config *config; /* as loaded */
@@ -51,7 +59,7 @@ struct daemon {
     uint64_t loss_due; /* number of the example after which `loss` is due */
     uint64_t status_due;
     bool started_told; /* the event `started` has found a subscriber */
-    uint64_t skipped_logged, skipped_log_time;
+    struct daemon_notice skipped, forgotten;
     size_t budget; /* examples taken before the loop looks around again */
 
     char resumed[CHECKPOINT_PATH_SIZE]; /* path of the checkpoint gone on from, "" = none */
@@ -94,6 +102,9 @@ void daemon_subscriptions(struct daemon *daemon);
 
 /* Announce rejections and skipped updates that are due. */
 void daemon_announce(struct daemon *daemon, bool all);
+
+/* When the next announcement may be made, CLOCK_MONOTONIC in ns; UINT64_MAX without one. */
+uint64_t daemon_announcement_due(const struct daemon *daemon);
 
 /* Add the fields of topic `status`. */
 void daemon_report_status(const struct daemon *daemon, json_t *object);

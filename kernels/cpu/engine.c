@@ -86,6 +86,15 @@ static const struct kernels *choose_kernels(struct error *error) {
     return NULL;
 }
 
+/* Below avx2 the C library's exp and log choose by machine whether they fuse products and sums. */
+static const char *libm_variant(void) {
+#if defined(RUNNEL_X86)
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+        return " without fma";
+#endif
+    return "";
+}
+
 static float *slot(const struct engine *e, size_t index) {
     return e->slots + index * e->layout.size;
 }
@@ -148,8 +157,8 @@ static int cpu_open(struct engine **engine, const struct model *model,
 #else
     const char *libc = "unknown";
 #endif
-    snprintf(e->description, sizeof e->description, "cpu %s, compiler %s, libc %s",
-             e->kernels->name, __VERSION__, libc);
+    snprintf(e->description, sizeof e->description, "cpu %s%s, compiler %s, libc %s",
+             e->kernels->name, libm_variant(), __VERSION__, libc);
     *engine = e;
     return 0;
 fail:

@@ -15,7 +15,8 @@ enum {
     PAIR = 2,      /* steps of a tile of W^T d */
     AHEAD = 8,     /* columns that a single step's product fetches ahead where the matrix is ... */
     LARGE = 1 << 16, /* ... larger than this: it comes from the third cache, and waits for it */
-    GROUP = 8,       /* columns whose sums are finished together */
+    LINE = LANES < 16 ? 16 / LANES : 1, /* vectors of a line of the cache */
+    GROUP = 8,                          /* columns whose sums are finished together */
     FULL = WIDE < 8 ? WIDE : 8, /* vectors of one step's accumulators: all that fit the registers */
 };
 
@@ -37,7 +38,7 @@ INLINE void project_tile(const float *restrict w, size_t width, size_t columns,
         vector a0 = vector_broadcast(x0[c]), a1 = vector_broadcast(x1[c]),
                a2 = vector_broadcast(x2[c]);
         if (ahead)
-            for (int v = 0; v < vectors; v += 2)
+            for (int v = 0; v < vectors; v += LINE)
                 __builtin_prefetch(w + AHEAD * width + v * LANES);
         for (int v = 0; v < vectors; v++) {
             vector column = vector_load(w + v * LANES);
