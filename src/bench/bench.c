@@ -47,7 +47,8 @@ static const char help[] =
     "      --version         print the version and exit\n"
     "  -h, --help            print this and exit\n"
     "\n"
-    "Exit status: 0 done, 64 usage, 69 unavailable, 70 internal, 78 configuration.\n";
+    "Exit status: 0 done, 64 usage, 69 unavailable, 70 internal, 75 interrupted,\n"
+    "78 configuration.\n";
 
 struct arguments {
     const char *config;
