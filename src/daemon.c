@@ -79,12 +79,12 @@ static int open_learner(struct daemon *daemon, struct error *error) {
     if (!engine || checkpoint_open(&daemon->checkpoint, config->state_directory, error))
         return -1;
     struct learner_observer observer = daemon_observer(daemon);
-    if (learner_open(&daemon->learner, config, &daemon->model, engine, plan_steps(&daemon->model),
-                     &observer, error))
+    if (learner_open_empty(&daemon->learner, config, &daemon->model, engine,
+                           plan_steps(&daemon->model), &observer, error))
         return -1;
     struct checkpoint_report report;
     int loaded = checkpoint_load(daemon->checkpoint, config, daemon->learner, &report, error);
-    if (loaded < 0)
+    if (loaded < 0 || (!loaded && learner_start(daemon->learner, error)))
         return -1;
     if (loaded) {
         snprintf(daemon->resumed, sizeof daemon->resumed, "%s", report.path);

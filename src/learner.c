@@ -163,17 +163,13 @@ static int open_parts(struct learner *learner, const struct config *config, size
         return error_set(error, EX_UNAVAILABLE, "there is not enough memory for the learner");
     const struct engine_options options = {
         .optimizer = config->learning.optimizer, .window = learner->window, .slots = slots};
-    if (learner->ops->open(&learner->engine, learner->model, &options, config->device, error))
-        return -1;
-    float *values = starting_values(learner, error);
-    int status = values ? write_block(learner, ENGINE_PARAMETERS, values, error) : -1;
-    free(values);
-    return status;
+    return learner->ops->open(&learner->engine, learner->model, &options, config->device, error);
 }
 
-int learner_open(struct learner **learner, const struct config *config, const struct model *model,
-                 const struct engine_ops *engine, size_t plan_steps,
-                 const struct learner_observer *observer, struct error *error) {
+int learner_open_empty(struct learner **learner, const struct config *config,
+                       const struct model *model, const struct engine_ops *engine,
+                       size_t plan_steps, const struct learner_observer *observer,
+                       struct error *error) {
     assert(plan_steps > 0 && config->learning.stride <= config->learning.window);
     struct learner *new = calloc(1, sizeof *new);
     *learner = new;
@@ -183,6 +179,24 @@ int learner_open(struct learner **learner, const struct config *config, const st
     new->ops = engine;
     new->observer = *observer;
     if (open_parts(new, config, plan_steps, error) == 0)
+        return 0;
+    learner_close(learner);
+    return -1;
+}
+
+int learner_start(struct learner *learner, struct error *error) {
+    float *values = starting_values(learner, error);
+    int status = values ? write_block(learner, ENGINE_PARAMETERS, values, error) : -1;
+    free(values);
+    return status;
+}
+
+int learner_open(struct learner **learner, const struct config *config, const struct model *model,
+                 const struct engine_ops *engine, size_t plan_steps,
+                 const struct learner_observer *observer, struct error *error) {
+    if (learner_open_empty(learner, config, model, engine, plan_steps, observer, error))
+        return -1;
+    if (learner_start(*learner, error) == 0)
         return 0;
     learner_close(learner);
     return -1;

@@ -62,6 +62,14 @@ int learner_open(struct learner **learner, const struct config *config, const st
                  const struct learner_observer *observer, struct error *error);
 void learner_close(struct learner **learner);
 
+/* The same in two steps, for who may have a checkpoint to go on from: what is opened has parameters
+   all zero, until learner_start gives it the fresh ones. config.initial is read only then. */
+int learner_open_empty(struct learner **learner, const struct config *config,
+                       const struct model *model, const struct engine_ops *engine,
+                       size_t plan_steps, const struct learner_observer *observer,
+                       struct error *error);
+int learner_start(struct learner *learner, struct error *error);
+
 /* Plan one example, copying what it needs; plays the plan whenever it is full. */
 int learner_take(struct learner *learner, const struct example *example, struct error *error);
 

@@ -350,6 +350,8 @@ def test_a_reset_that_cannot_be_is_refused_and_changes_nothing(directory):
         status = daemon.ask("status")
         assert status["examples"] == 30 and status["streams"] == 2
         assert daemon.export() == learned
+    with Daemon(directory, model=dict(CONFIG["model"], initial=str(initial))) as daemon:
+        assert daemon.export() == learned  # a checkpoint needs no starting values
 
 
 def test_a_resumed_daemon_learns_the_same_bits(directory):
