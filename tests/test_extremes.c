@@ -1,5 +1,6 @@
 /* Numbers at the edge of float: losses stay finite, no stream is left with a state that is no
-   number, and updates that cannot be computed change nothing at all. */
+   number, updates that cannot be computed change nothing at all, and what decays becomes zero. */
+#include <fenv.h>
 #include <float.h>
 #include <math.h>
 #include <setjmp.h>
@@ -270,6 +271,108 @@ static void a_loss_that_is_no_number_changes_nothing(void **state) {
     fixture_close(&f);
 }
 
+/* ---- numbers below the smallest normal ---- */
+
+/* By its bits: a thread that flushes to zero compares a denormal as if it were 0. */
+static bool is_denormal(float value) {
+    const uint32_t exponent = 0x7f800000, fraction = 0x007fffff;
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return (bits & exponent) == 0 && (bits & fraction) != 0;
+}
+
+static size_t denormals(const float *values, size_t count) {
+    size_t found = 0;
+    for (size_t k = 0; k < count; k++)
+        found += is_denormal(values[k]);
+    return found;
+}
+
+/* The arithmetic of a thread that has opened no engine yet: what flushes is the engine's doing. */
+static void keep_denormals(void) {
+    volatile float smallest = FLT_MIN;
+    assert_int_equal(fesetenv(FE_DFL_ENV), 0);
+    assert_true(is_denormal(smallest / 2.0F));
+}
+
+static const struct architecture DECAYING = {
+    .input = {.kind = INPUT_REAL, .size = 1},
+    .layers = {{.cell = CELL_LSTM, .size = 5}, {.cell = CELL_GRU, .size = 3}},
+    .layer_count = 2,
+    .output = {.loss = LOSS_SQUARED, .size = 1},
+};
+
+/* With parameters of 0 every gate is 1/2: an lstm's c and a gru's h are halved at each step. */
+static void a_state_that_decays_becomes_zero(void **state) {
+    (void)state;
+    enum { HALVINGS = 4, STEPS = HALVINGS + 3 };
+    const struct optimizer sgd = {.kind = OPTIMIZER_SGD, .rate = 0.1};
+    const union value x = {.real = 0.0F};
+    struct fixture *f;
+    keep_denormals();
+    fixture_open(&f, &DECAYING, &sgd, 1, 1, 1);
+    float *zeros = calloc(f->model.parameters, sizeof *zeros);
+    size_t size = slot_record_size(&f->model, 1), live = f->model.state_size;
+    float *record = calloc(size, sizeof *record);
+    assert_true(zeros && record);
+    fixture_write(f, ENGINE_PARAMETERS, zeros);
+    for (size_t k = 0; k < live; k++)
+        record[k] = ldexpf(FLT_MIN, HALVINGS);
+    assert_int_equal(cpu_engine.write(f->engine, ENGINE_SLOT, 0, record, NULL), 0);
+    for (size_t t = 0; t < STEPS; t++) {
+        fixture_step(f, 0, t % 2, &x);
+        fixture_play(f, 0.1, 0.0);
+        assert_int_equal(cpu_engine.read(f->engine, ENGINE_SLOT, 0, record, NULL), 0);
+        assert_int_equal(denormals(record, size), 0);
+        size_t left = 0;
+        for (size_t k = 0; k < live; k++)
+            left += record[k] != 0.0F;
+        assert_int_equal(left > 0, t < HALVINGS);
+    }
+    free(zeros);
+    free(record);
+    fixture_close(&f);
+}
+
+/* An update with a gradient of 0, from moments of the smallest normal number. */
+static void moments_that_decay_become_zero(void **state) {
+    (void)state;
+    const struct optimizer optimizers[] = {
+        {.kind = OPTIMIZER_SGD, .rate = 0.1, .momentum = 0.9},
+        {.kind = OPTIMIZER_RMSPROP, .rate = 0.1, .alpha = 0.99, .epsilon = 1e-8},
+        {.kind = OPTIMIZER_ADAM, .rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
+        {.kind = OPTIMIZER_ADAMW, .rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8}};
+    const enum engine_block blocks[] = {ENGINE_MOMENT_1, ENGINE_MOMENT_2};
+    const union value x = {.real = 0.5F};
+    for (size_t o = 0; o < sizeof optimizers / sizeof *optimizers; o++) {
+        struct fixture *f;
+        keep_denormals();
+        fixture_open(&f, &DECAYING, &optimizers[o], 1, 1, 1);
+        size_t count = f->model.parameters, kept = optimizer_blocks(&optimizers[o]);
+        float *moments = calloc(count, sizeof *moments);
+        assert_true(moments && kept > 0);
+        for (size_t k = 0; k < count; k++)
+            moments[k] = FLT_MIN;
+        for (size_t n = 0; n < kept; n++)
+            fixture_write(f, blocks[n], moments);
+        fixture_step(f, 0, 0, &x);
+        fixture_play(f, 0.1, 0.0);
+        const union value y = {.real = f->outputs[0]};
+        fixture_score(f, 0, 0, &y, true);
+        fixture_update(f, 0, 0, 1, 1, 1, true);
+        fixture_play(f, 0.1, 0.0);
+        assert_true(f->updates[0].applied && f->updates[0].gradient_norm == 0.0);
+        for (size_t n = 0; n < kept; n++) {
+            fixture_read(f, blocks[n], moments);
+            assert_int_equal(denormals(moments, count), 0);
+            for (size_t k = 0; k < count; k++)
+                assert_true(moments[k] == 0.0F);
+        }
+        free(moments);
+        fixture_close(&f);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(losses_are_finite_for_extreme_inputs),
@@ -278,6 +381,8 @@ int main(void) {
         cmocka_unit_test(an_infinite_gradient_changes_nothing),
         cmocka_unit_test(a_huge_gradient_leaves_moments_finite),
         cmocka_unit_test(a_loss_that_is_no_number_changes_nothing),
+        cmocka_unit_test(a_state_that_decays_becomes_zero),
+        cmocka_unit_test(moments_that_decay_become_zero),
     };
     return fixture_run(tests);
 }
