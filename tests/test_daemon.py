@@ -345,6 +345,7 @@ def test_a_reset_that_cannot_be_is_refused_and_changes_nothing(directory):
         daemon.feed(1, 30)
         daemon.learned(30)
         learned = daemon.export()
+        daemon.ask("checkpoint")
         initial.unlink()
         assert str(initial) in daemon.refused("reset")
         status = daemon.ask("status")
