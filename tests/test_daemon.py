@@ -166,12 +166,66 @@ class Daemon:
         self.start()
 
 
-def tensors(blob):
+def stored(blob):
+    """What a safetensors file holds: {name: (type, shape, bytes)}; its data without gaps."""
     size = struct.unpack("<Q", blob[:8])[0]
     header = json.loads(blob[8:8 + size])
-    data = blob[8 + size:]
     header.pop("__metadata__", None)
-    return {k: data[slice(*v["data_offsets"])] for k, v in header.items()}
+    data = blob[8 + size:]
+    parts = sorted(entry["data_offsets"] for entry in header.values())
+    ends = [0] + [end for _, end in parts]
+    assert [begin for begin, _ in parts] + [len(data)] == ends, parts
+    return {name: (entry["dtype"], entry["shape"], data[slice(*entry["data_offsets"])])
+            for name, entry in header.items()}
+
+
+def stored_file(entries):
+    header, data = {}, b""
+    for name, (kind, shape, values) in entries.items():
+        header[name] = {"dtype": kind, "shape": shape,
+                        "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data
+
+
+# Every parameter of CONFIG.
+SHAPES = {
+    **{f"layers.0.{name}": shape for name, shape in {
+        "weight_ih": [18, 2], "weight_hh": [18, 6], "bias_ih": [18], "norm_ih.gain": [18],
+        "norm_ih.bias": [18], "norm_hh.gain": [18], "norm_hh.bias": [18]}.items()},
+    **{f"layers.1.{name}": shape for name, shape in {
+        "weight_ih": [20, 6], "weight_hh": [20, 5], "bias_ih": [20], "norm_ih.gain": [20],
+        "norm_ih.bias": [20], "norm_hh.gain": [20], "norm_hh.bias": [20], "norm_c.gain": [5],
+        "norm_c.bias": [5]}.items()},
+    "output.weight": [4, 5], "output.bias": [4],
+}
+
+
+def counted_parameters():
+    """A file of CONFIG's parameters in which every number is another."""
+    entries, next_one = {}, 1
+    for name, shape in SHAPES.items():
+        count = math.prod(shape)
+        numbers_of_it = [(next_one + k) / 1024 for k in range(count)]
+        entries[name] = ("F32", shape, struct.pack(f"<{count}f", *numbers_of_it))
+        next_one += count
+    return entries
+
+
+def read_by_its_package(blob, entries):
+    """The file as the Python package safetensors reads it; says so where there is none."""
+    try:
+        import safetensors.numpy
+    except ImportError as missing:
+        print(f"     not checked with the package: {missing}")
+        return
+    read = safetensors.numpy.load(blob)
+    assert set(read) == set(entries)
+    for name, (_, shape, values) in entries.items():
+        tensor = read[name]
+        assert (str(tensor.dtype), list(tensor.shape)) == ("float32", shape), name
+        assert tensor.tobytes() == values, name
 
 
 def run(*arguments):
@@ -310,15 +364,30 @@ def test_pause_takes_no_examples_and_resume_goes_on(directory):
 
 def test_an_export_holds_every_parameter(directory):
     with Daemon(directory) as daemon:
-        fresh = tensors(daemon.export())
+        fresh = stored(daemon.export())
         daemon.feed(1, 30)
         daemon.learned(30)
         reply, blob = daemon.frames(b'{"command": "export"}')
-        learned = tensors(blob)
+        learned = stored(blob)
         assert reply["ok"] and reply["examples"] == 30 and reply["bytes"] == len(blob)
-        assert sum(len(t) for t in learned.values()) == 4 * daemon.ask("status")["parameters"]
-        assert {"layers.0.weight_hh", "layers.1.norm_c.gain", "output.bias"} <= set(learned)
+        assert {k: (kind, shape) for k, (kind, shape, _) in learned.items()} == {
+            k: ("F32", shape) for k, shape in SHAPES.items()}
+        assert sum(math.prod(s) for s in SHAPES.values()) == daemon.ask("status")["parameters"]
         assert all(learned[k] != fresh[k] for k in learned), "every tensor is learned"
+        # Written by other code, and what the daemon would go on from.
+        checkpoint = stored(pathlib.Path(daemon.ask("checkpoint")["path"]).read_bytes())
+        assert learned == {k: checkpoint[k] for k in SHAPES}
+        read_by_its_package(blob, learned)
+
+
+def test_an_export_holds_the_values_begun_with(directory):
+    initial = pathlib.Path(directory, "initial.safetensors")
+    entries = counted_parameters()
+    initial.write_bytes(stored_file(entries))
+    with Daemon(directory, model=dict(CONFIG["model"], initial=str(initial))) as daemon:
+        blob = daemon.export()
+        assert stored(blob) == entries
+        read_by_its_package(blob, entries)
 
 
 def test_reset_forgets_what_was_learned(directory):
@@ -561,6 +630,8 @@ def test_exit_codes(directory):
     assert run("--version")[0] == 0 and "runneld" in run("--version")[1]
     assert run("--help")[0] == 0 and "--check-config" in run("--help")[1]
     assert run("--config", path, "--check-config")[0] == 0
+    code, _, text = run("--config", path, "--set", f"model.initial={path}", "--check-config")
+    assert code == 74 and "not a safetensors file" in text
     for usage in ([], ["--nonsense"], ["--config"], ["--config", path, "more"], ["--set", "a=b"]):
         code, _, text = run(*usage)
         assert code == 64 and "usage" in text, (usage, code, text)
