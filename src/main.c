@@ -9,6 +9,8 @@
 #include "daemon.h"
 #include "error.h"
 #include "log.h"
+#include "model.h"
+#include "parameters.h"
 
 static const char usage[] = "usage: runneld --config FILE [--set KEY=VALUE]... [--check-config]\n"
                             "       runneld --version | --help\n";
@@ -90,6 +92,20 @@ static int parse(int argc, char **argv, struct arguments *arguments) {
     return EX_USAGE;
 }
 
+/* Whether model.initial, if there is one, holds this model's tensors. */
+static int check_initial(const struct config *config, struct error *error) {
+    static struct model model;
+    if (!*config->initial)
+        return 0;
+    model_build(&model, &config->architecture);
+    float *values = calloc(model.parameters, sizeof *values);
+    int status = values ? parameters_load(&model, config->initial, values, error)
+                        : error_set(error, EX_UNAVAILABLE,
+                                    "there is not enough memory for the tensors of model.initial");
+    free(values);
+    return status;
+}
+
 static int run(const struct arguments *arguments, struct error *error) {
     static struct config config;
     if (config_load(&config, arguments->config, arguments->overrides, arguments->override_count,
@@ -97,6 +113,8 @@ static int run(const struct arguments *arguments, struct error *error) {
         return -1;
     if (!arguments->check)
         return daemon_run(&config, error);
+    if (check_initial(&config, error))
+        return -1;
     printf("%s: ok\n", arguments->config);
     return 0;
 }
