@@ -44,6 +44,7 @@ BUILD_PACKAGES='gcc libc6-dev make autoconf automake pkg-config libzmq3-dev liby
 
 # Choose $build, the directory of all builds: build/ in the checkout, or $RUNNEL_BUILD; when the
 # checkout cannot be written, one below the temporary directory, and $source becomes a copy there.
+# autoconf's configure refuses sources whose path has a blank in it.
 choose_build() {
     build=${RUNNEL_BUILD:-$source/build}
     if [ ! -w "$source" ]; then
@@ -56,6 +57,9 @@ choose_build() {
             die "cannot copy $source to $build/source"
         source=$build/source
     fi
+    case $source in
+    *[[:space:]]*) die "autoconf cannot build in '$source': move the checkout to a path without blanks" ;;
+    esac
     mkdir -p "$build" || die "cannot make $build; set RUNNEL_BUILD to a directory that can be written"
 }
 

@@ -1,0 +1,136 @@
+#!/usr/bin/python3
+"""tools/demo: it says at its end what was learned, shows why it fails when it does, refuses a path
+that cannot be built in, and leaves neither processes nor files, also when it is interrupted."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+
+SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
+BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
+PROGRAMS = "runneld", "runnel-feed", "runnel-watch", "runnel-ctl"
+SECONDS = 2, 10, 60  # tried in turn: a machine that is busy may get nothing done in a few
+ENDLESS = 100000
+LIMIT = 120  # seconds: no result depends on it, it ends a test that hangs
+FAILED, INTERRUPTED = 69, 130
+STARTED = []
+
+
+def start(directory, seconds, programs=BUILD, script=SOURCE / "tools/demo"):
+    """The demo in a session of its own, which is how its processes are known. A shell cannot catch a
+    signal that it was started without."""
+    temporary = pathlib.Path(directory, "tmp")
+    temporary.mkdir(exist_ok=True)
+    env = {**os.environ, "RUNNEL_DEMO_SECONDS": str(seconds), "TMPDIR": str(temporary)}
+    env.pop("RUNNEL_BIN", None)
+    if programs:
+        env["RUNNEL_BIN"] = str(programs)
+    with open(pathlib.Path(directory, "out"), "wb") as out, \
+            open(pathlib.Path(directory, "err"), "wb") as err:
+        STARTED.append(subprocess.Popen(
+            ["sh", script], stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)))
+    return STARTED[-1]
+
+
+def said(directory, name="out"):
+    return pathlib.Path(directory, name).read_text(encoding="utf-8", errors="replace")
+
+
+def session(leader):
+    """Who lives in the session of `leader`: (process, command)."""
+    for entry in pathlib.Path("/proc").glob("[0-9]*"):
+        try:
+            name, rest = (entry / "stat").read_text(errors="replace").rsplit(")", 1)
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        state, _, _, number = rest.split()[:4]
+        if int(number) == leader and state not in "ZX":
+            yield int(entry.name), name.split("(", 1)[1]
+
+
+def finish(directory, demo):
+    """Its exit status, once nothing of it is left."""
+    status = demo.wait(LIMIT)
+    assert not list(session(demo.pid)), (list(session(demo.pid)), said(directory, "err"))
+    assert not os.listdir(pathlib.Path(directory, "tmp")), said(directory, "err")
+    return status
+
+
+def test_to_its_end(directory):
+    for seconds in SECONDS:
+        status = finish(directory, start(directory, seconds))
+        assert status == 0, (said(directory), said(directory, "err"))
+        if "Too little was measured" not in said(directory):
+            break
+    sentence = re.search(r"^In (\d+) s the network learned from (\d+) readings .* repeating the last "
+                         r"value costs [\d.]+ and [\d.]+ on the same targets, so it is .* that\.$",
+                         said(directory), re.MULTILINE)
+    assert sentence and int(sentence[1]) == seconds and int(sentence[2]) > 0, said(directory)
+    assert said(directory).index("To go on") > sentence.end()
+    assert re.search(r"^-- .* host is learning: ", said(directory), re.MULTILINE), said(directory)
+
+
+def test_interrupted(directory):
+    demo = start(directory, ENDLESS)
+    deadline = time.monotonic() + LIMIT
+    while not re.search(r"^ +\d+ +\d", said(directory), re.MULTILINE): # a row of the table
+        assert demo.poll() is None and time.monotonic() < deadline, said(directory, "err")
+        time.sleep(0.05)
+    assert {name for _, name in session(demo.pid)} >= {"runneld", "runnel-feed", "runnel-watch"}
+    os.killpg(demo.pid, signal.SIGINT)
+    assert finish(directory, demo) == INTERRUPTED, said(directory, "err")
+    assert "\nStopped; nothing is left running.\n" in said(directory), said(directory)
+    assert "runnel-feed:" not in said(directory, "err"), said(directory, "err")
+
+
+def test_a_program_that_fails(directory):
+    """What the programs had to say is shown then."""
+    programs = pathlib.Path(directory, "bin")
+    programs.mkdir()
+    for name in PROGRAMS:
+        (programs / name).symlink_to(BUILD / name)
+    (programs / "runnel-feed").unlink()
+    (programs / "runnel-feed").write_text(
+        f'#!/bin/sh\n[ "$1" = json ] && echo "a reason" >&2 && exit 70\nexec {BUILD}/runnel-feed "$@"\n')
+    (programs / "runnel-feed").chmod(0o700)
+    assert finish(directory, start(directory, ENDLESS, programs)) == FAILED
+    complaints = said(directory, "err")
+    assert "demo: one of the programs has ended early\n" in complaints, complaints
+    assert "a reason\n" in complaints, complaints
+
+
+def test_no_programs(directory):
+    assert finish(directory, start(directory, 1, pathlib.Path(directory, "none"))) == FAILED
+    assert "RUNNEL_BIN is no directory" in said(directory, "err")
+
+
+def test_path_with_a_blank(directory):
+    """Said before anything is installed or built."""
+    tools = pathlib.Path(directory, "a clone", "tools")
+    tools.mkdir(parents=True)
+    for name in "demo", "setup.sh":
+        shutil.copy(SOURCE / "tools" / name, tools)
+    assert finish(directory, start(directory, 1, None, tools / "demo")) == FAILED
+    assert not said(directory)
+    complaint, = said(directory, "err").splitlines()
+    assert "a clone" in complaint and "without blanks" in complaint, complaint
+    assert os.listdir(tools.parent) == ["tools"]
+
+
+try:
+    for test in (test_to_its_end, test_interrupted, test_a_program_that_fails, test_no_programs,
+                 test_path_with_a_blank):
+        with tempfile.TemporaryDirectory(prefix="rd") as place:
+            test(place)
+        print("ok", test.__name__, flush=True)
+finally:
+    for process in STARTED:
+        for left, _ in session(process.pid):
+            os.kill(left, signal.SIGKILL)
+        process.wait()
