@@ -1,6 +1,6 @@
 #!/bin/sh
-# The manuals are well formed, and each names the options that its program's --help names, and no
-# others.
+# The manuals are well formed, each names the options that its program's --help names, and no others,
+# and the JSON that they show is JSON.
 set -u
 srcdir=${srcdir:-.}
 builddir=${builddir:-.}
@@ -45,6 +45,13 @@ for program in runneld runnel-feed runnel-watch runnel-ctl runnel-bench; do
     printf "%s\n" "$program: --help and manual differ:" "$told" -- "$written"
     failures=$((failures + 1))
 done
+
+# An object shown on a line of its own is JSON once it is rendered: mdoc eats quotes of a macro's line.
+objects=$(for manual in "$srcdir"/docs/man/*.[1-8]; do
+    page "$manual" | grep -E '^ *\{'
+done)
+printf '%s\n' "$objects" | /usr/bin/python3 -c 'import json, sys
+for line in sys.stdin: json.loads(line)' || failures=$((failures + 1))
 
 echo "$failures failures"
 [ "$failures" -eq 0 ]
