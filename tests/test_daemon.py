@@ -3,7 +3,6 @@
 
 import json
 import math
-import os
 import pathlib
 import signal
 import socket
@@ -21,8 +20,8 @@ except ImportError as missing:
     print(f"skipped: {missing} (on Debian: apt-get install python3-yaml python3-zmq)")
     sys.exit(77)
 
-PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runneld").resolve()
-DEADLINE = 60  # seconds; nothing here takes more than a few, also under the sanitizers
+import running
+from running import LIMIT, PROGRAM
 
 CONFIG = {
     "name": "test",
@@ -48,77 +47,31 @@ def example(n, stream=b"a"):
 
 
 def wait(what, condition):
-    end = time.monotonic() + DEADLINE
+    end = time.monotonic() + LIMIT
     while True:
         value = condition()
         if value:
             return value
-        assert time.monotonic() < end, f"waited {DEADLINE} s for {what}"
+        assert time.monotonic() < end, f"waited {LIMIT} s for {what}"
         time.sleep(0.01)
 
 
-class Daemon:
+class Daemon(running.Daemon):
     def __init__(self, directory, statistics=None, **sections):
-        self.directory = pathlib.Path(directory)
-        self.context = zmq.Context()
         self.ends = {s: f"ipc://{directory}/{s}" for s in ("examples", "statistics", "control")}
-        self.config = dict(CONFIG, **sections)
-        self.config["state"] = {"directory": f"{directory}/state",
-                                "checkpoint": {"examples": 0, "seconds": 0},
-                                **sections.get("state", {})}
-        self.config["examples"] = {"bind": self.ends["examples"]}
-        self.config["statistics"] = {"bind": self.ends["statistics"], "every": 1,
-                                     **(statistics or {})}
-        self.config["control"] = {"bind": self.ends["control"]}
-        self.path = self.directory / "config.yaml"
-        self.path.write_text(yaml.safe_dump(self.config))
-        self.start()
+        config = {**CONFIG, **sections, **{s: {"bind": end} for s, end in self.ends.items()}}
+        config["state"] = {"directory": f"{directory}/state",
+                           "checkpoint": {"examples": 0, "seconds": 0},
+                           **sections.get("state", {})}
+        config["statistics"].update({"every": 1, **(statistics or {})})
+        super().__init__(directory, yaml.safe_dump(config))
 
     def start(self):
-        self.log = open(self.directory / "log", "w+")
-        self.process = subprocess.Popen([PROGRAM, "--config", self.path], stderr=self.log)
+        super().start()
         self.push = self.socket(zmq.PUSH, "examples")
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, *_):
-        if self.process.poll() is None:
-            self.process.kill()
-            self.process.wait()
-        if kind:
-            print(self.text())
-        self.log.close()
-        self.context.destroy(0)
-
-    def text(self):
-        self.log.seek(0)
-        return self.log.read()
-
-    def socket(self, kind, end):
-        socket = self.context.socket(kind)
-        socket.linger = 0
-        socket.connect(self.ends[end])
-        return socket
-
-    def frames(self, *request):
-        socket = self.socket(zmq.REQ, "control")
-        socket.send_multipart(request)
-        end = time.monotonic() + DEADLINE
-        while not socket.poll(200):
-            assert self.process.poll() is None, f"exit {self.process.poll()}: {self.text()}"
-            assert time.monotonic() < end, f"no reply to {request}"
-        frames = socket.recv_multipart()
-        socket.close()
-        return [json.loads(frames[0])] + frames[1:]
-
-    def ask(self, command, **members):
-        reply = self.frames(json.dumps({"command": command, **members}).encode())[0]
-        assert reply["ok"], reply
-        return reply
-
     def refused(self, command, **members):
-        reply = self.frames(json.dumps({"command": command, **members}).encode())[0]
+        reply = self.request(command, **members)[0]
         assert reply["ok"] is False
         return reply["error"]
 
@@ -136,15 +89,13 @@ class Daemon:
 
     def receive(self, socket, topic, condition=lambda body: True):
         """The next message of the topic that meets the condition."""
-        end = time.monotonic() + DEADLINE
+        end = time.monotonic() + LIMIT
         while time.monotonic() < end:
-            if socket.poll(200):
-                name, body = socket.recv_multipart()
-                body = json.loads(body, parse_constant=lambda word: 1 / 0)
-                if name.decode() == topic and condition(body):
-                    return body
-            assert self.process.poll() is None, f"exit {self.process.poll()}: {self.text()}"
-        raise AssertionError(f"no {topic} in {DEADLINE} s")
+            name, body = self.next_message(socket)
+            body = json.loads(body, parse_constant=lambda word: 1 / 0)
+            if name.decode() == topic and condition(body):
+                return body
+        raise AssertionError(f"no {topic} in {LIMIT} s")
 
     def feed(self, first, last):
         for n in range(first, last + 1):
@@ -152,13 +103,6 @@ class Daemon:
 
     def learned(self, count):
         return wait(f"{count} examples", lambda: self.ask("status")["examples"] >= count)
-
-    def export(self):
-        return self.frames(b'{"command": "export"}')[1]
-
-    def end(self, number=signal.SIGTERM):
-        self.process.send_signal(number)
-        return self.process.wait(DEADLINE)
 
     def restart(self):
         self.log.close()
@@ -229,7 +173,7 @@ def read_by_its_package(blob, entries):
 
 
 def run(*arguments):
-    result = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=DEADLINE)
+    result = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=LIMIT)
     return result.returncode, result.stdout, result.stderr
 
 
@@ -512,7 +456,7 @@ def test_what_was_received_is_learned_before_stopping(directory):
             daemon.ask("status")
         daemon.ask("resume")
         assert daemon.ask("shutdown")["state"] == "draining"
-        assert daemon.process.wait(DEADLINE) == 0
+        assert daemon.process.wait(LIMIT) == 0
         daemon.restart()
         assert daemon.ask("status")["examples"] == 3000
 
@@ -569,7 +513,7 @@ def test_shutdown_replies_and_ends(directory):
         daemon.feed(1, 10)
         daemon.learned(10)
         assert daemon.ask("shutdown")["state"] == "draining"
-        assert daemon.process.wait(DEADLINE) == 0
+        assert daemon.process.wait(LIMIT) == 0
         daemon.restart()
         assert daemon.ask("status")["examples"] == 10
 
@@ -616,7 +560,7 @@ def test_an_address_in_brackets_is_ipv6(directory):
 def test_a_lost_log_does_not_end_the_daemon(directory):
     with Daemon(directory) as daemon:
         daemon.ask("shutdown")
-        assert daemon.process.wait(DEADLINE) == 0
+        assert daemon.process.wait(LIMIT) == 0
         daemon.process = subprocess.Popen([PROGRAM, "--config", daemon.path], stderr=subprocess.PIPE)
         daemon.process.stderr.close()
         daemon.ask("status")

@@ -17,10 +17,12 @@ except ImportError:
     print("needs python3-zmq and python3-numpy")
     sys.exit(77)
 
+import running
+from running import LIMIT
+
 SOURCE = pathlib.Path(os.environ.get("srcdir", pathlib.Path(__file__).parent.parent))
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
 PAGE = (SOURCE / "docs/protocol.md").read_text()
-LIMIT = 60  # seconds: ends a test that hangs
 
 CONFIG = """
 name: protocol
@@ -162,15 +164,11 @@ def check_watch(sockets):
 
 def check(directory):
     sockets = f"ipc://{directory}"
-    config = directory / "config.yaml"
-    config.write_text(CONFIG.replace("SOCKETS", sockets).replace("DIRECTORY", str(directory)))
+    config = CONFIG.replace("SOCKETS", sockets).replace("DIRECTORY", str(directory))
     control = [BUILD / "runnel-ctl", "--connect", f"{sockets}/control", "--timeout", LIMIT]
-    context = zmq.Context()
-    subscriber = context.socket(zmq.SUB)
-    subscriber.subscribe(b"")
-    subscriber.connect(f"{sockets}/statistics")
-    daemon = subprocess.Popen([str(BUILD / "runneld"), "--config", str(config)])
-    try:
+    with running.Daemon(directory, config) as daemon:
+        subscriber = daemon.socket(zmq.SUB, "statistics")
+        subscriber.subscribe(b"")
         hear(subscriber, {}, "status")
         heard = check_statistics(sockets, subscriber)
         check_rejections(control)
@@ -181,11 +179,7 @@ def check(directory):
         run([*control, "reset"])
         assert json.loads(run([*control, "--json", "status"]))["examples"] == 0
         assert run([*control, "shutdown"]) == b"draining\n"
-        assert daemon.wait(LIMIT) == 0
-    finally:
-        daemon.kill()
-        daemon.wait()
-        context.destroy(linger=0)
+        assert daemon.process.wait(LIMIT) == 0
 
 
 with tempfile.TemporaryDirectory() as name:

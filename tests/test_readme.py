@@ -10,11 +10,7 @@ import sys
 import tempfile
 import time
 
-try:
-    import zmq
-except ImportError:
-    print("needs python3-zmq")
-    sys.exit(77)
+import running
 
 SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
@@ -42,14 +38,11 @@ def the_one(language, word):
     return found[0]
 
 
-def start_daemon(directory):
-    config = pathlib.Path(directory, "config.yaml")
-    config.write_text(the_one("yaml", "name:"), encoding="utf-8")
+def daemon_of_the_page(directory):
     sets = [f"{name}.bind=ipc://{directory}/{name}" for name in SOCKETS.values()]
-    arguments = [BUILD / "runneld", "--config", config]
-    for override in sets + [f"state.directory={directory}/state"]:
-        arguments += ["--set", override]
-    return subprocess.Popen(arguments, stderr=subprocess.PIPE, text=True)
+    sets.append(f"state.directory={directory}/state")
+    return running.Daemon(directory, the_one("yaml", "name:"),
+                          *(word for override in sets for word in ("--set", override)))
 
 
 def start_program(text, directory, output):
@@ -66,14 +59,6 @@ def wait_for_line(path):
     return path.read_text(encoding="utf-8").splitlines()[0]
 
 
-def examples_learned(directory):
-    with zmq.Context() as context, context.socket(zmq.REQ) as socket:
-        socket.linger, socket.rcvtimeo = 0, 1000 * LIMIT
-        socket.connect(f"ipc://{directory}/control")
-        socket.send_json({"command": "status"})
-        return socket.recv_json()["examples"]
-
-
 def feed_and_watch(directory, processes):
     feeder, watcher = the_one("python", "zmq.PUSH"), the_one("python", "zmq.SUB")
     for text in feeder, watcher:
@@ -81,20 +66,18 @@ def feed_and_watch(directory, processes):
     watched = pathlib.Path(directory, "watched")
     watching = start_program(watcher, directory, watched)
     processes.append(watching)
-    daemon = start_daemon(directory)
-    processes.append(daemon)
-    first = wait_for_line(watched)
-    assert first.startswith("event 0 "), first # its subscriptions have arrived
-    feeding = start_program(feeder, directory, "fed")
-    processes.append(feeding)
-    assert feeding.wait(LIMIT) == 0
-    sent = int(re.search(r"range\((\d+)\)", feeder)[1])
-    while examples_learned(directory) < sent:
-        assert daemon.poll() is None
-        time.sleep(0.05)
-    daemon.send_signal(signal.SIGTERM)
-    assert watching.wait(LIMIT) == 0
-    assert daemon.wait(LIMIT) == 0, daemon.stderr.read()
+    with daemon_of_the_page(directory) as daemon:
+        first = wait_for_line(watched)
+        assert first.startswith("event 0 "), first # its subscriptions have arrived
+        feeding = start_program(feeder, directory, "fed")
+        processes.append(feeding)
+        assert feeding.wait(LIMIT) == 0
+        sent = int(re.search(r"range\((\d+)\)", feeder)[1])
+        while daemon.ask("status")["examples"] < sent:
+            time.sleep(0.05)
+        daemon.process.send_signal(signal.SIGTERM)
+        assert watching.wait(LIMIT) == 0
+        assert daemon.process.wait(LIMIT) == 0, daemon.text()
     return sent, watched.read_text(encoding="utf-8").splitlines()
 
 
@@ -106,7 +89,7 @@ def test_programs(directory):
         for process in processes:
             if process.poll() is None:
                 process.kill()
-            process.communicate()
+            process.wait()
     losses = [line.split() for line in lines if line.startswith("loss ")]
     assert len(losses) == sent // 100 and int(losses[-1][1]) == sent, losses[-1:]
     first, last = float(losses[0][2]), float(losses[-1][2])

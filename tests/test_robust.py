@@ -12,7 +12,6 @@ import pathlib
 import random
 import socket as sockets
 import struct
-import subprocess
 import sys
 import tempfile
 import time
@@ -23,11 +22,12 @@ except ImportError:
     print("needs python3-zmq")
     sys.exit(77)
 
+import running
+from running import LIMIT
+
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
-PROGRAM = str(BUILD / "runneld")
 SANITIZERS = "#define RUNNEL_SANITIZERS" in (BUILD / "build-config.h").read_text()
 MESSAGES = int(os.environ.get("RUNNEL_FUZZ_MESSAGES", "100000" if SANITIZERS else "3000"))
-LIMIT = 60  # seconds: no result depends on it, it ends a test that hangs
 INPUTS, TARGETS, GOOD = 3, 2, 400
 STEPS_MAX, REQUEST_MAX, SUBSCRIPTION_MAX = 4096, 65536, 4096
 END = 1
@@ -48,43 +48,11 @@ state: {{directory: "{directory}/state", checkpoint: {{examples: 0, seconds: 0}}
 """
 
 
-class Daemon:
+class Daemon(running.Daemon):
     def __init__(self, directory):
-        self.directory, self.context = directory, zmq.Context()
-        config = pathlib.Path(directory, "config.yaml")
-        config.write_text(CONFIG.format(directory=directory))
-        self.stderr = open(pathlib.Path(directory, "stderr"), "w+")
-        self.process = subprocess.Popen([PROGRAM, "--config", str(config)], stderr=self.stderr)
-        self.requester = self.socket(zmq.REQ, "control")
-        self.ask("status")
+        super().__init__(directory, CONFIG.format(directory=directory))
+        self.context.sndhwm = 0
         self.feeder = self.socket(zmq.PUSH, "examples")
-
-    def socket(self, kind, name):
-        s = self.context.socket(kind)
-        s.linger, s.sndhwm = 0, 0
-        s.connect(f"ipc://{self.directory}/{name}")
-        return s
-
-    def alive(self):
-        assert self.process.poll() is None, f"exit {self.process.returncode}: {self.errors()}"
-
-    def errors(self):
-        self.stderr.seek(0)
-        return self.stderr.read()
-
-    def receive(self, s):
-        deadline = time.monotonic() + LIMIT
-        while not s.poll(200):
-            self.alive()
-            assert time.monotonic() < deadline, "no answer"
-        return s.recv_multipart()
-
-    def ask(self, command, **rest):
-        self.requester.send_json(dict(rest, command=command))
-        reply, *blobs = self.receive(self.requester)
-        reply = json.loads(reply)
-        assert reply["ok"], reply
-        return (reply, *blobs) if blobs else reply
 
     def feed(self, frames):
         self.feeder.send_multipart(frames)
@@ -102,26 +70,16 @@ class Daemon:
             time.sleep(0.05)
 
     def stop(self):
-        self.process.terminate()
-        code = self.process.wait(LIMIT)
-        errors = self.errors()
+        code, errors = self.end(), self.text()
         assert code == 0, f"exit {code} after SIGTERM: {errors[-2000:]}"
         for trouble in ("Sanitizer", "runtime error"):
             assert trouble not in errors, errors[-4000:]
 
 
 @contextlib.contextmanager
-def running():
-    with tempfile.TemporaryDirectory(prefix="runnel-") as directory:
-        daemon = Daemon(directory)
-        try:
-            yield daemon
-        finally:
-            if daemon.process.poll() is None:
-                daemon.process.kill()
-                daemon.process.wait()
-            daemon.stderr.close()
-            daemon.context.destroy(0)
+def started():
+    with tempfile.TemporaryDirectory(prefix="runnel-") as directory, Daemon(directory) as daemon:
+        yield daemon
 
 
 # --- examples ---------------------------------------------------------------------------------------
@@ -273,7 +231,7 @@ def fuzz_control(daemon, dealer, r, count):
         for frames in batch:
             dealer.send_multipart(frames)
         for _ in range(sum(map(reaches_the_daemon, batch))):
-            check_reply(daemon.receive(dealer))
+            check_reply(daemon.next_message(dealer))
 
 
 def fuzzed_subscription(r):
@@ -303,12 +261,12 @@ def fuzz_statistics(daemon, subscriber, r, count):
 # --- the tests --------------------------------------------------------------------------------------
 
 def learn_good_ones():
-    with running() as daemon:
+    with started() as daemon:
         for number in range(GOOD):
             daemon.feed(good_example(number))
         status = daemon.settle("examples", count=GOOD)
         assert status["rejected"] == 0, status
-        _, parameters = daemon.ask("export")
+        parameters = daemon.export()
         daemon.stop()
         return parameters
 
@@ -323,7 +281,7 @@ def bad_examples_leave_no_trace(daemon, expected):
     status = daemon.settle("examples", "rejected", count=GOOD + bad)
     assert (status["examples"], status["rejected"]) == (GOOD, bad), status
     assert sum(status["rejected_by"].values()) == bad, status
-    assert daemon.ask("export")[1] == expected, "rejected examples changed what is learned"
+    assert daemon.export() == expected, "rejected examples changed what is learned"
     print(f"ok   {bad} bad examples among {GOOD} good ones leave no trace: "
           + ", ".join(f"{n} {reason}" for reason, n in sorted(status["rejected_by"].items())))
 
@@ -380,14 +338,14 @@ def still_learns_the_same(daemon, expected):
     for number in range(GOOD):
         daemon.feed(good_example(number))
     daemon.settle("examples", count=GOOD)
-    assert daemon.ask("export")[1] == expected, "garbage changed what is learned after a reset"
+    assert daemon.export() == expected, "garbage changed what is learned after a reset"
     print("ok   after a reset it learns the same, bit for bit")
 
 
 def still_publishes(daemon):
     subscriber = daemon.socket(zmq.SUB, "statistics")
     subscriber.setsockopt(zmq.SUBSCRIBE, b"status")
-    topic, body = daemon.receive(subscriber)
+    topic, body = daemon.next_message(subscriber)
     assert topic == b"status" and json.loads(body)["name"] == "robust"
     subscriber.close()
     print("ok   a new subscriber is sent the status")
@@ -395,7 +353,7 @@ def still_publishes(daemon):
 
 def main():
     expected = learn_good_ones()
-    with running() as daemon:
+    with started() as daemon:
         bad_examples_leave_no_trace(daemon, expected)
         garbage_on_every_socket(daemon)
         abuse_connections(daemon)

@@ -1,0 +1,99 @@
+"""What the tests of a running daemon share: start runneld, ask it, and end it."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+try:
+    import zmq
+except ImportError:
+    print("needs python3-zmq")
+    sys.exit(77)
+
+PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runneld").resolve()
+LIMIT = 60  # seconds: no result depends on it, it ends a test that hangs
+
+
+class Daemon:
+    """runneld in a directory, with the text of a configuration whose sockets are the ipc endpoints
+    examples, statistics and control there. As a context it ends with the test, and shows its log
+    when the test fails."""
+
+    def __init__(self, directory, config, *arguments):
+        self.directory = pathlib.Path(directory)
+        self.path = self.directory / "config.yaml"
+        self.path.write_text(config, encoding="utf-8")
+        self.arguments = arguments
+        self.context = zmq.Context()
+        self.context.linger = 0
+        self.start()
+
+    def start(self):
+        self.log = open(self.directory / "log", "w+", encoding="utf-8")
+        self.process = subprocess.Popen([PROGRAM, "--config", self.path, *self.arguments],
+                                        stderr=self.log)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if kind:
+            print(self.text()[-4000:])
+        self.log.close()
+        self.context.destroy(0)
+
+    def text(self):
+        """Its log so far."""
+        self.log.seek(0)
+        return self.log.read()
+
+    def alive(self):
+        assert self.process.poll() is None, f"exit {self.process.returncode}: {self.text()}"
+
+    def endpoint(self, name):
+        return f"ipc://{self.directory}/{name}"
+
+    def socket(self, kind, name):
+        socket = self.context.socket(kind)
+        socket.connect(self.endpoint(name))
+        return socket
+
+    def next_message(self, socket):
+        end = time.monotonic() + LIMIT
+        while not socket.poll(200):
+            self.alive()
+            assert time.monotonic() < end, f"no message in {LIMIT} s"
+        return socket.recv_multipart()
+
+    def frames(self, *request):
+        """The reply to a request, its first frame read as JSON."""
+        with self.socket(zmq.REQ, "control") as socket:
+            socket.send_multipart(request)
+            reply, *blobs = self.next_message(socket)
+        return [json.loads(reply)] + blobs
+
+    def request(self, command, **members):
+        return self.frames(json.dumps({"command": command, **members}).encode())
+
+    def ask(self, command, **members):
+        """The reply to a command that must go well."""
+        reply = self.request(command, **members)[0]
+        assert reply["ok"], reply
+        return reply
+
+    def export(self):
+        """The parameters, a safetensors file."""
+        reply, blob = self.request("export")
+        assert reply["ok"], reply
+        return blob
+
+    def end(self, number=signal.SIGTERM):
+        """Its exit code after a signal."""
+        self.process.send_signal(number)
+        return self.process.wait(LIMIT)
