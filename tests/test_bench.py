@@ -5,6 +5,7 @@ told apart. How fast anything is, is no matter of a test."""
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -123,6 +124,36 @@ def test_people_can_read_it():
     for words in ("15304 parameters", "multiply-add", "floor us", "one at a time", "queued",
                   "backward", "optimizer", "bound 40.3 MB"):
         assert words in done.stdout, (words, done.stdout)
+
+
+def test_table():
+    """The page's table, where there is no PyTorch: a row for each configuration, all its figures but
+    the peer's, and how to get that."""
+    names = ["gru64", "lstm128"]
+    with tempfile.TemporaryDirectory(prefix="rb") as directory:
+        python = pathlib.Path(directory, "python-without-torch")
+        python.write_text("#!/bin/sh\nexit 1\n")
+        python.chmod(0o700)
+        rounds = pathlib.Path(directory, "rounds.json")
+        done = subprocess.run(
+            [sys.executable, SOURCE / "tools" / "bench" / "table.py", "--bench", PROGRAM,
+             "--python", python, "--rounds", "1", "--seconds", "0", "--markdown", "--json", rounds,
+             *(CONFIGURATIONS / (name + ".yaml") for name in names)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=LIMIT,
+            env={**os.environ, "TMPDIR": directory})
+        assert done.returncode == 0, done.stderr
+        found = json.loads(rounds.read_text())
+    title, _, *rows = [[cell.strip() for cell in line.strip("| ").split("|")]
+                       for line in done.stdout.splitlines() if line.startswith("|")]
+    assert title[0] == "configuration" and title[-2:] == ["PyTorch", "times faster"], title
+    assert [row[0] for row in rows] == names == list(found), rows
+    for row in rows:
+        assert len(row) == len(title) and row[-2:] == ["-", "-"], row
+        assert all(re.fullmatch(r"\d+(\.\d+)?%?", cell) for cell in row[1:-2]), row
+        us = found[row[0]]["rows"][0]
+        for cell, key in ((1, "floor"), (2, "single"), (4, "queued"), (6, "socket")):
+            assert abs(float(row[cell]) - us[key]) <= 0.5, (row, us)
+    assert "No PyTorch" in done.stdout and "make bench PYTHON=" in done.stdout, done.stdout
 
 
 def test_usage():
