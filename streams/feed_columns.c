@@ -143,8 +143,14 @@ int columns_multiply(struct columns *columns, const char *option, const char *li
     return status;
 }
 
+/* Nothing, nan or NA, with or without blanks around it. */
 static bool is_missing(const char *cell) {
-    return *cell == '\0' || strcasecmp(cell, "nan") == 0 || strcmp(cell, "NA") == 0;
+    cell += strspn(cell, BLANKS);
+    size_t size = strcspn(cell, BLANKS);
+    if (cell[size + strspn(cell + size, BLANKS)])
+        return false;
+    return size == 0 || (size == 3 && strncasecmp(cell, "nan", size) == 0) ||
+           (size == 2 && strncmp(cell, "NA", size) == 0);
 }
 
 static bool expected(const char *cell, const char *what, char why[CELL_WHY_SIZE]) {
@@ -156,14 +162,14 @@ bool cell_real(const char *cell, double factor, float *value, char why[CELL_WHY_
     char *end;
     cell += strspn(cell, BLANKS);
     double parsed = strtod(cell, &end);
+    bool number = end > cell && end[strspn(end, BLANKS)] == '\0';
     *value = (float)(parsed * factor);
-    if (end > cell && isfinite(*value) && end[strspn(end, BLANKS)] == '\0')
+    if (number && isfinite(*value))
         return true;
     *value = NAN;
-    if (is_missing(cell) || cell[strspn(cell, BLANKS)] == '\0')
+    if (is_missing(cell))
         return true;
-    return expected(cell, end > cell && *end == '\0' ? "a number that fits 32 bits" : "a number",
-                    why);
+    return expected(cell, number ? "a number that fits 32 bits" : "a number", why);
 }
 
 bool cell_class(const char *cell, uint32_t *value, char why[CELL_WHY_SIZE]) {

@@ -40,8 +40,8 @@ int columns_multiply(struct columns *columns, const char *option, const char *li
                      struct feed_error *error);
 
 /* What a cell says; false: `why` says in a clause what was found and what is expected.
-     real   a number, times `factor`, that fits 32 bits; empty, nan or NA is NaN
-     class  a whole number below WIRE_NO_CLASS; empty, nan or NA is WIRE_NO_CLASS
+     real   a number, times `factor`, that fits 32 bits; nothing, nan or NA is NaN
+     class  a whole number below WIRE_NO_CLASS; nothing, nan or NA is WIRE_NO_CLASS
      time   Unix seconds, or 2016-07-01 [00:00[:00[.0]]] [Z|+01:00], UTC unless it says another */
 bool cell_real(const char *cell, double factor, float *value, char why[CELL_WHY_SIZE]);
 bool cell_class(const char *cell, uint32_t *value, char why[CELL_WHY_SIZE]);

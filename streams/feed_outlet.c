@@ -25,8 +25,12 @@ struct outlet {
     const char *endpoint;
     void *context, *socket, *monitor;
     struct outlet_waiter waiter;
-    int peers;                        /* whose handshake is done */
-    int connections[CONNECTIONS_MAX]; /* descriptors, libzmq's own until closing */
+    int peers;     /* whose handshake is done */
+    bool underway; /* something was sent that the peers of now may not have read */
+    struct {
+        int descriptor; /* libzmq's own until closing */
+        bool peer;
+    } connections[CONNECTIONS_MAX]; /* in the order of their coming */
     size_t connection_count;
 };
 
@@ -90,10 +94,36 @@ int outlet_open(struct outlet **result, const char *endpoint, bool bind,
     return -1;
 }
 
-static void forget_connection(struct outlet *outlet, int descriptor) {
-    for (size_t i = 0; i < outlet->connection_count; i++)
-        if (outlet->connections[i] == descriptor)
-            outlet->connections[i--] = outlet->connections[--outlet->connection_count];
+/* Whether it was a peer's; one that there was no place to keep was. */
+static bool forget_connection(struct outlet *outlet, int descriptor) {
+    for (size_t i = 0; i < outlet->connection_count; i++) {
+        if (outlet->connections[i].descriptor != descriptor)
+            continue;
+        bool peer = outlet->connections[i].peer;
+        outlet->connection_count--;
+        memmove(&outlet->connections[i], &outlet->connections[i + 1],
+                (outlet->connection_count - i) * sizeof outlet->connections[i]);
+        return peer;
+    }
+    return true;
+}
+
+/* The monitor does not say whose handshake it was. One that is not done at once is seldom done at
+   all: it was the newest connection's that waits for it. */
+static void add_peer(struct outlet *outlet) {
+    outlet->peers++;
+    for (size_t i = outlet->connection_count; i > 0; i--)
+        if (!outlet->connections[i - 1].peer) {
+            outlet->connections[i - 1].peer = true;
+            return;
+        }
+}
+
+/* A peer is gone, and what it had not read is gone with it. */
+static void lose(struct outlet *outlet) {
+    if (outlet->underway)
+        outlet->waiter.lost(outlet->waiter.context);
+    outlet->underway = outlet->underway && outlet->peers > 0;
 }
 
 /* Take in what the monitor has to say: [u16 event, u32 value][endpoint]. */
@@ -107,15 +137,25 @@ static void hear(struct outlet *outlet) {
         memcpy(&value, frame + sizeof event, sizeof value);
         zmq_recv(outlet->monitor, address, sizeof address, ZMQ_DONTWAIT);
         if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
-            outlet->peers++;
+            add_peer(outlet);
             continue;
         }
-        forget_connection(outlet, value); /* CONNECTED, ACCEPTED, DISCONNECTED: a descriptor */
-        if (event == ZMQ_EVENT_DISCONNECTED)
-            outlet->peers -= outlet->peers > 0;
-        else if (outlet->connection_count < CONNECTIONS_MAX)
-            outlet->connections[outlet->connection_count++] = value;
+        /* CONNECTED, ACCEPTED, DISCONNECTED: a descriptor */
+        bool peer = forget_connection(outlet, value);
+        if (event == ZMQ_EVENT_DISCONNECTED) {
+            outlet->peers -= peer && outlet->peers > 0;
+            if (peer)
+                lose(outlet);
+        } else if (outlet->connection_count < CONNECTIONS_MAX) {
+            size_t last = outlet->connection_count++;
+            outlet->connections[last].descriptor = value;
+            outlet->connections[last].peer = false;
+        }
     }
+}
+
+void outlet_listen(struct outlet *outlet) {
+    hear(outlet);
 }
 
 /* Wait for one tick, or until the monitor or (`room`) the queue has something for us. */
@@ -155,6 +195,7 @@ static int send_frame(struct outlet *outlet, const void *data, size_t size, int 
         if (tick(outlet, true, error) < 0)
             return -1;
     }
+    outlet->underway = true;
     return 0;
 }
 
@@ -181,9 +222,9 @@ int outlet_send(struct outlet *outlet, const struct message *m, struct feed_erro
 static void keep_connections(struct outlet *outlet) {
     size_t kept = 0;
     for (size_t i = 0; i < outlet->connection_count; i++) {
-        int copy = fcntl(outlet->connections[i], F_DUPFD_CLOEXEC, 0);
+        int copy = fcntl(outlet->connections[i].descriptor, F_DUPFD_CLOEXEC, 0);
         if (copy >= 0)
-            outlet->connections[kept++] = copy;
+            outlet->connections[kept++].descriptor = copy;
     }
     outlet->connection_count = kept;
 }
@@ -191,9 +232,9 @@ static void keep_connections(struct outlet *outlet) {
 static int give_up(const struct outlet *outlet, struct feed_error *error) {
     if (outlet->peers == 0)
         return feed_fail(error, EX_UNAVAILABLE,
-                         "%s: nobody is connected any more; the newest examples, %d at most, were "
-                         "not delivered",
-                         outlet->endpoint, QUEUE_EXAMPLES);
+                         "%s: nobody is connected any more; the newest examples were not "
+                         "delivered, and how many they are cannot be known",
+                         outlet->endpoint);
     return feed_fail(error, EX_UNAVAILABLE, "%s: gave up before the newest examples were delivered",
                      outlet->endpoint);
 }
@@ -207,20 +248,38 @@ static int drain(struct outlet *outlet, double until, sig_atomic_t signals,
     return feed_now() < until ? 0 : give_up(outlet, error);
 }
 
+/* Read what the other side sends, a heartbeat perhaps. */
+enum reading { OPEN, CLOSED, BROKEN };
+static enum reading read_on(int connection) {
+    enum { TRASH = 256 };
+    char ignored[TRASH];
+    ssize_t got;
+    do
+        got = recv(connection, ignored, sizeof ignored, MSG_DONTWAIT);
+    while (got > 0 || (got < 0 && errno == EINTR));
+    if (got == 0)
+        return CLOSED;
+    return errno == EAGAIN ? OPEN : BROKEN;
+}
+
 /* Say that there is no more, and read until the other side, which has then read everything, closes
-   the connection. */
+   the connection. One that was closed before, or is broken, has not waited for everything. */
 static int await_close(struct outlet *outlet, int connection, double until, sig_atomic_t signals,
                        struct feed_error *error) {
-    enum { TRASH = 256 };
-    char ignored[TRASH]; /* a heartbeat, perhaps */
     struct pollfd item = {.fd = connection, .events = POLLIN};
+    enum reading reading = read_on(connection);
+    if (reading != OPEN) {
+        lose(outlet);
+        return 0;
+    }
     shutdown(connection, SHUT_WR);
     while (feed_signals == signals && feed_now() < until) {
-        if (poll(&item, 1, FEED_TICK_MS) > 0) {
-            ssize_t got = recv(connection, ignored, sizeof ignored, MSG_DONTWAIT);
-            if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
-                return 0;
-        }
+        if (poll(&item, 1, FEED_TICK_MS) > 0)
+            reading = read_on(connection);
+        if (reading == BROKEN)
+            lose(outlet);
+        if (reading != OPEN)
+            return 0;
         outlet->waiter.tick(outlet->waiter.context, true);
     }
     return give_up(outlet, error);
@@ -249,8 +308,8 @@ int outlet_close(struct outlet **pointer, double linger, struct feed_error *erro
         status = drain(outlet, until, signals, error);
     for (size_t i = 0; i < outlet->connection_count; i++) {
         if (status == 0)
-            status = await_close(outlet, outlet->connections[i], until, signals, error);
-        close(outlet->connections[i]);
+            status = await_close(outlet, outlet->connections[i].descriptor, until, signals, error);
+        close(outlet->connections[i].descriptor);
     }
     free(outlet);
     *pointer = NULL;

@@ -1,5 +1,6 @@
-/* The PUSH socket that examples leave through. It never loses one: when the daemon is slow or away
-   a bounded queue fills up, and then sending waits. */
+/* The PUSH socket that examples leave through. When the daemon is slow or away a bounded queue fills
+   up, and then sending waits. What has left the queue is lost when the daemon ends before it has
+   read it; ZeroMQ does not tell how much that is, so only the loss of the connection is told. */
 #ifndef RUNNEL_FEED_OUTLET_H
 #define RUNNEL_FEED_OUTLET_H
 
@@ -24,9 +25,11 @@ struct message {
     size_t json_size;
 };
 
-/* Called at least every FEED_TICK_MS while an outlet waits; `connected`: somebody is there. */
+/* `tick` is called at least every FEED_TICK_MS while an outlet waits; `connected`: somebody is
+   there. `lost` is called when somebody is gone who may not have read everything. */
 struct outlet_waiter {
     void (*tick)(void *context, bool connected);
+    void (*lost)(void *context);
     void *context;
 };
 
@@ -38,6 +41,9 @@ int outlet_open(struct outlet **outlet, const char *endpoint, bool bind,
 /* Wait until somebody is connected, but for at most `seconds` (EX_UNAVAILABLE; INFINITY: for ever).
    FEED_INTERRUPTED after a signal. */
 int outlet_wait(struct outlet *outlet, double seconds, struct feed_error *error);
+
+/* Look whether somebody is gone: for those who do not send for a while. */
+void outlet_listen(struct outlet *outlet);
 
 /* Queue the example, waiting while the queue is full; FEED_INTERRUPTED when a signal cut that
    short: then the example has not been sent. */

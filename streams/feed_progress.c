@@ -48,6 +48,13 @@ static void say(const char *format, va_list arguments) {
     fputc('\n', stderr);
 }
 
+void progress_warn(const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    say(format, arguments);
+    va_end(arguments);
+}
+
 void feed_say(const char *format, ...) {
     if (console.quiet)
         return;

@@ -26,6 +26,9 @@ void progress_show(const struct progress *progress);
 /* Take the line away, for good or until it is shown next. */
 void progress_clear(void);
 
+/* One sentence that people need also with --quiet. */
+void progress_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* "sent 1000 examples in 2.0 s, 500 per second", with "(12000 steps)" where they are more. */
 void progress_summary(const struct progress *progress, const char *where, uint64_t skipped);
 

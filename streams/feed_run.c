@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -15,14 +16,15 @@
 #define LATE_SECONDS 1.0
 
 /* Without a rate the clock is looked at once in so many examples. */
-enum { UNPACED_EXAMPLES = 256, NS_PER_SECOND = 1000000000 };
+enum { UNPACED_EXAMPLES = 256, NS_PER_SECOND = 1000000000, TIMES_SIZE = 32 };
 
 struct feeder {
     struct source *source;
     const struct feed_settings *settings;
     struct outlet *outlet; /* NULL when examples are printed */
     struct progress progress;
-    bool started; /* somebody was there to send to */
+    bool started;  /* somebody was there to send to */
+    uint64_t lost; /* connections, with examples on their way */
     uint64_t pass;
     double due; /* CLOCK_MONOTONIC of the next example */
 
@@ -61,6 +63,13 @@ static void waiting(void *context, bool connected) {
     feeder->progress.waiting = connected ? NULL : feeder->settings->endpoint;
     if (progress_due())
         show(feeder);
+}
+
+static void lost(void *context) {
+    struct feeder *feeder = context;
+    feeder->lost++;
+    progress_warn("%s: the daemon went away; examples that were on their way may be lost",
+                  feeder->settings->endpoint);
 }
 
 static int send_message(struct feeder *feeder, struct message *message, bool end, double time,
@@ -153,6 +162,8 @@ static int pace(struct feeder *feeder, struct feed_error *error) {
         if (feed_signals)
             return feed_fail(error, FEED_INTERRUPTED, "interrupted");
         now = feed_now();
+        if (feeder->outlet)
+            outlet_listen(feeder->outlet);
         if (progress_due())
             show(feeder);
     }
@@ -168,8 +179,10 @@ static int prepare(struct feeder *feeder, struct feed_error *error) {
             return -1;
         feeder->due += 1 / feeder->settings->rate;
     }
-    if ((feeder->settings->rate > 0 || feeder->progress.examples % UNPACED_EXAMPLES == 0) &&
-        progress_due()) {
+    bool look = feeder->progress.examples % UNPACED_EXAMPLES == 0;
+    if (look && feeder->outlet)
+        outlet_listen(feeder->outlet);
+    if ((feeder->settings->rate > 0 || look) && progress_due()) {
         feeder->progress.waiting = NULL;
         show(feeder);
     }
@@ -214,7 +227,7 @@ static int run_passes(struct feeder *feeder, struct feed_error *error) {
 static int start(struct feeder *feeder, struct feed_error *error) {
     const struct feed_settings *settings = feeder->settings;
     if (!settings->print) {
-        struct outlet_waiter waiter = {.tick = waiting, .context = feeder};
+        struct outlet_waiter waiter = {.tick = waiting, .lost = lost, .context = feeder};
         if (outlet_open(&feeder->outlet, settings->endpoint, settings->bind, &waiter, error) < 0 ||
             outlet_wait(feeder->outlet, settings->wait, error) < 0)
             return -1;
@@ -244,10 +257,18 @@ static int finish(struct feeder *feeder, int status, struct feed_error *error) {
                          feeder->source->skipped);
     if (status < 0 && !interrupted)
         return -1;
-    if (closed == 0 || feeder->progress.examples == 0)
+    if (closed < 0 && feeder->progress.examples > 0) {
+        *error = late;
+        return -1;
+    }
+    if (feeder->lost == 0)
         return 0;
-    *error = late;
-    return -1;
+    char times[TIMES_SIZE] = "once";
+    if (feeder->lost > 1)
+        snprintf(times, sizeof times, "%llu times", (unsigned long long)feeder->lost);
+    return feed_fail(error, EX_IOERR,
+                     "the daemon went away %s: examples that were on their way then may be lost",
+                     times);
 }
 
 int feed_run(struct source *source, const struct feed_settings *settings,

@@ -120,6 +120,12 @@ def test_csv_forms(directory):
     assert of('"a ""x"", y","b\nz"\n"1","2"\n', "--columns", 'b\nz') == [[2]]
     assert of("1,2\n3,4\n", "--no-header") == [[1, 2], [3, 4]]
     assert near(of("a,b,c,d\n,nan,NA,1\n", ), [[math.nan, math.nan, math.nan, 1]])
+    assert near(of("a,b,c,d\n \t, nan\t,NA ,1 \n"), [[math.nan, math.nan, math.nan, 1]])
+    fails(BAD_DATA, "found 'NA NA ', expected a number", "csv",
+          write(directory / "t.csv", "a\nNA NA \n"))
+    examples = good("csv", write(directory / "t.csv", "a,b\n1,NA \n2, nan\t\n3, 4 \n4, \n"),
+                    "--class", "b", y_type="<u4")
+    assert [e.y[0] for e in examples] == [NO_CLASS, NO_CLASS, 4, NO_CLASS]
     many = "a,b\n" + "".join(f"{i},{i / 7}\n" for i in range(30000))
     assert near(of(many), [[i, i / 7] for i in range(30000)])
 

@@ -4,6 +4,7 @@ import os
 import pty
 import select
 import signal
+import socket
 import sys
 
 sys.path.insert(0, os.path.join(os.environ.get("srcdir", "."), "tests"))
@@ -124,6 +125,33 @@ def test_signal_while_blocked(directory):
         assert status == UNAVAILABLE and "delivered" in err, (status, err)
 
 
+def test_guests_that_are_no_daemon(directory):
+    """At a bound socket, who comes and goes without being a receiver takes nobody's place: a signal
+    still waits until the receiver has got everything."""
+    with Receiver(directory, queue=1) as receiver:
+        receiver.socket.connect(receiver.endpoint)
+        process = start("synth", "sine", "--steps", 4096, "--bind", receiver.endpoint)
+        received = [receiver.take()]
+        with socket.socket(socket.AF_UNIX) as guest:
+            guest.connect(receiver.endpoint.removeprefix("ipc://"))
+        with receiver.context.socket(zmq.SUB) as guest, \
+                guest.get_monitor_socket(zmq.EVENT_DISCONNECTED) as monitor:
+            guest.connect(receiver.endpoint)
+            assert monitor.poll(1000 * LIMIT) # sent away
+        try:
+            process.wait(0.5) # its queue is full
+        except subprocess.TimeoutExpired:
+            pass
+        process.send_signal(signal.SIGTERM)
+        while process.poll() is None:
+            newest = receiver.take(20)
+            received += [newest] if newest else []
+        while (newest := receiver.take(200)):
+            received.append(newest)
+        status, err = finish(process)
+        assert status == OK and f"sent {len(received)} examples" in err, (status, err)
+
+
 def test_receiver_goes(directory):
     """The daemon left: a signal does not wait for it to come back."""
     receiver = Receiver(directory).bind()
@@ -137,6 +165,33 @@ def test_receiver_goes(directory):
     process.send_signal(signal.SIGTERM)
     status, err = finish(process)
     assert status == UNAVAILABLE and "were not delivered" in err, (status, err)
+    assert "the daemon went away; examples" in err
+
+
+def test_receiver_comes_back(directory):
+    """What was on its way to a daemon that ended may be lost: it says so, and goes on. A daemon that
+    had got nothing has lost nothing."""
+    for options, heard in [([], "per second"), (["--quiet"], "the daemon went away once")]:
+        first = Receiver(directory).bind()
+        process = start("csv", numbers(directory, 60000), "--connect", first.endpoint, *options)
+        first.take()
+        first.__exit__()
+        said = process.stderr.readline().decode()
+        assert first.endpoint in said and "went away; examples that were on their way" in said
+        with Receiver(directory) as second:
+            second.bind()
+            while decode(second.take()).x[0] != 59999:
+                pass
+            status, err = finish(process)
+        assert status == 74 and heard in err.splitlines()[0], (status, err)
+        assert "the daemon went away once: examples that were on their way then may be lost" in err
+    first = Receiver(directory).bind()
+    with first.socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED) as monitor:
+        process = start("csv", numbers(directory, 3), "--rate", 0.5, "--connect", first.endpoint)
+        assert monitor.poll(1000 * LIMIT)
+    first.__exit__()
+    process.kill()
+    assert finish(process)[1] == ""
 
 
 def on_terminal(*arguments):
