@@ -198,13 +198,8 @@ static int take_option(struct options *o, int option) {
     case 'j':
         o->json = true;
         return GO_ON;
-    case 'h':
-        fputs(help, stdout);
-        return tool_finish_output();
-    case 'V':
-        return tool_version();
     default:
-        return tool_usage_hint();
+        return tool_common_option(option, help);
     }
 }
 

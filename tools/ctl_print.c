@@ -10,93 +10,61 @@
 
 enum { NAME_COLUMNS = 20, TEXT_SIZE = 1024 };
 
-enum form { TEXT, COUNT, NUMBER, SETTING, RATE, LATENCY, PERCENT, DURATION, DATE, REASONS };
-
-/* A line of output; one without a form begins a group. */
+/* A line of output; one without a key begins a group. */
 struct line {
     const char *title, *object, *key; /* object: the member that holds `key`, NULL = the reply */
-    enum form form;
-    const char *after; /* unit or explanation */
+    tool_format *format;              /* of a number, NULL = a text, or counts by name */
+    const char *after;                /* unit or explanation */
 };
 
 static const struct line lines[] = {
-    {"name", NULL, "name", TEXT, ""},
-    {"state", NULL, "state", TEXT, ""},
-    {"uptime", NULL, "uptime", DURATION, ""},
-    {"device", NULL, "device", TEXT, ""},
-    {"model", NULL, "model", TEXT, ""},
-    {"parameters", NULL, "parameters", COUNT, ""},
-    {"version", NULL, "version", TEXT, ""},
-    {"digest", NULL, "digest", TEXT, " of the configuration"},
-    {"run", NULL, "run", TEXT, ""},
-    {"resumed from", NULL, "resumed", TEXT, ""},
-    {"state directory", NULL, "state_directory", TEXT, ""},
-    {"examples at", "sockets", "examples", TEXT, ""},
-    {"statistics at", "sockets", "statistics", TEXT, ""},
-    {"control at", "sockets", "control", TEXT, ""},
-    {"checkpoint of", "checkpoint", "examples", COUNT, " examples"},
-    {"written at", "checkpoint", "time", DATE, ""},
-    {"learning", NULL, NULL, TEXT, NULL},
-    {"examples", NULL, "examples", COUNT, ""},
-    {"steps", NULL, "steps", COUNT, ""},
-    {"updates", NULL, "updates", COUNT, ""},
-    {"skipped", NULL, "skipped", COUNT, " updates"},
-    {"streams", NULL, "streams", COUNT, " in memory"},
-    {"forgotten", NULL, "forgotten", COUNT, " streams"},
-    {"rate", NULL, "rate", SETTING, ""},
-    {"clip", NULL, "clip", SETTING, ""},
-    {"gradient norm", NULL, "gradient_norm", NUMBER, " of the last update, before clipping"},
-    {"update ratio", NULL, "update_ratio", NUMBER, ""},
-    {"loss", NULL, NULL, TEXT, NULL},
-    {"newest", NULL, "loss", NUMBER, ""},
-    {"mean", NULL, "mean", NUMBER, ""},
-    {"minimum", NULL, "minimum", NUMBER, ""},
-    {"maximum", NULL, "maximum", NUMBER, ""},
-    {"smoothed", NULL, "smoothed", NUMBER, ""},
-    {"rmse", "metric", "rmse", NUMBER, ""},
-    {"accuracy", "metric", "accuracy", PERCENT, ""},
-    {"bits", "metric", "bits", NUMBER, ""},
-    {"flow", NULL, NULL, TEXT, NULL},
-    {"speed", NULL, "examples_per_second", RATE, " examples/s"},
-    {"latency p50", "latency_us", "p50", LATENCY, ""},
-    {"latency p99", "latency_us", "p99", LATENCY, ""},
-    {"latency maximum", "latency_us", "max", LATENCY, ""},
-    {"queued", NULL, "queued", COUNT, ""},
-    {"rejected", NULL, "rejected", COUNT, " examples"},
-    {"rejected by", NULL, "rejected_by", REASONS, ""},
-    {"statistics every", NULL, "every", COUNT, " examples"},
+    {"name", NULL, "name", NULL, ""},
+    {"state", NULL, "state", NULL, ""},
+    {"uptime", NULL, "uptime", tool_format_duration, ""},
+    {"device", NULL, "device", NULL, ""},
+    {"model", NULL, "model", NULL, ""},
+    {"parameters", NULL, "parameters", tool_format_grouped, ""},
+    {"version", NULL, "version", NULL, ""},
+    {"digest", NULL, "digest", NULL, " of the configuration"},
+    {"run", NULL, "run", NULL, ""},
+    {"resumed from", NULL, "resumed", NULL, ""},
+    {"state directory", NULL, "state_directory", NULL, ""},
+    {"examples at", "sockets", "examples", NULL, ""},
+    {"statistics at", "sockets", "statistics", NULL, ""},
+    {"control at", "sockets", "control", NULL, ""},
+    {"checkpoint of", "checkpoint", "examples", tool_format_grouped, " examples"},
+    {"written at", "checkpoint", "time", tool_format_date, ""},
+    {"learning", NULL, NULL, NULL, NULL},
+    {"examples", NULL, "examples", tool_format_grouped, ""},
+    {"steps", NULL, "steps", tool_format_grouped, ""},
+    {"updates", NULL, "updates", tool_format_grouped, ""},
+    {"skipped", NULL, "skipped", tool_format_grouped, " updates"},
+    {"streams", NULL, "streams", tool_format_grouped, " in memory"},
+    {"forgotten", NULL, "forgotten", tool_format_grouped, " streams"},
+    {"rate", NULL, "rate", tool_format_setting, ""},
+    {"clip", NULL, "clip", tool_format_setting, ""},
+    {"gradient norm", NULL, "gradient_norm", tool_format_number,
+     " of the last update, before clipping"},
+    {"update ratio", NULL, "update_ratio", tool_format_number, ""},
+    {"loss", NULL, NULL, NULL, NULL},
+    {"newest", NULL, "loss", tool_format_number, ""},
+    {"mean", NULL, "mean", tool_format_number, ""},
+    {"minimum", NULL, "minimum", tool_format_number, ""},
+    {"maximum", NULL, "maximum", tool_format_number, ""},
+    {"smoothed", NULL, "smoothed", tool_format_number, ""},
+    {"rmse", "metric", "rmse", tool_format_number, ""},
+    {"accuracy", "metric", "accuracy", tool_format_percent, ""},
+    {"bits", "metric", "bits", tool_format_number, ""},
+    {"flow", NULL, NULL, NULL, NULL},
+    {"speed", NULL, "examples_per_second", tool_format_rate, " examples/s"},
+    {"latency p50", "latency_us", "p50", tool_format_microseconds, ""},
+    {"latency p99", "latency_us", "p99", tool_format_microseconds, ""},
+    {"latency maximum", "latency_us", "max", tool_format_microseconds, ""},
+    {"queued", NULL, "queued", tool_format_grouped, ""},
+    {"rejected", NULL, "rejected", tool_format_grouped, " examples"},
+    {"rejected by", NULL, "rejected_by", NULL, ""},
+    {"statistics every", NULL, "every", tool_format_grouped, " examples"},
 };
-
-static void format_value(char text[TOOL_NUMBER_SIZE], enum form form, double value) {
-    switch (form) {
-    case COUNT:
-        tool_format_grouped(text, value);
-        break;
-    case SETTING:
-        tool_format_setting(text, value);
-        break;
-    case RATE:
-        tool_format_rate(text, value);
-        break;
-    case LATENCY:
-        tool_format_microseconds(text, value);
-        break;
-    case PERCENT:
-        snprintf(text, TOOL_NUMBER_SIZE, "%.2f%%", 100 * value);
-        break;
-    case DURATION:
-        tool_format_duration(text, value);
-        break;
-    case DATE:
-        tool_format_date(text, value);
-        break;
-    case TEXT:
-    case REASONS:
-    case NUMBER:
-        tool_format_number(text, value);
-        break;
-    }
-}
 
 static void print_value(const char *title, const char *value, const char *after) {
     char clean[TEXT_SIZE];
@@ -123,16 +91,14 @@ static void print_line(const struct line *line, const json_t *reply) {
     double number;
     if (!line->key)
         printf("%s\n", line->title);
-    else if (line->form == REASONS)
-        print_reasons(line->title, member);
     else if (json_is_null(member))
         print_value(line->title, "-", "");
-    else if (line->form == TEXT && json_is_string(member))
+    else if (line->format && tool_number(object, line->key, &number))
+        print_value(line->title, line->format(text, number), line->after);
+    else if (!line->format && json_is_string(member))
         print_value(line->title, json_string_value(member), line->after);
-    else if (tool_number(object, line->key, &number)) {
-        format_value(text, line->form, number);
-        print_value(line->title, text, line->after);
-    }
+    else if (!line->format)
+        print_reasons(line->title, member);
 }
 
 void print_status(const json_t *reply) {

@@ -31,21 +31,26 @@ int tool_fail(int status, const char *format, ...) {
     return status;
 }
 
+static int usage_hint(void) {
+    fprintf(stderr, "Try '%s --help'.\n", program_invocation_short_name);
+    return EX_USAGE;
+}
+
 int tool_usage(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     complain(format, arguments);
     va_end(arguments);
-    return tool_usage_hint();
+    return usage_hint();
 }
 
-int tool_usage_hint(void) {
-    fprintf(stderr, "Try '%s --help'.\n", program_invocation_short_name);
-    return EX_USAGE;
-}
-
-int tool_version(void) {
-    printf("%s %s\n", program_invocation_short_name, PACKAGE_VERSION);
+int tool_common_option(int option, const char *help) {
+    if (option == 'h')
+        fputs(help, stdout);
+    else if (option == 'V')
+        printf("%s %s\n", program_invocation_short_name, PACKAGE_VERSION);
+    else
+        return usage_hint();
     return tool_finish_output();
 }
 
@@ -202,6 +207,11 @@ char *tool_format_grouped(char text[TOOL_NUMBER_SIZE], double value) {
         *to++ = digits[i];
     }
     *to = '\0';
+    return text;
+}
+
+char *tool_format_percent(char text[TOOL_NUMBER_SIZE], double value) {
+    snprintf(text, TOOL_NUMBER_SIZE, "%.2f%%", 100 * value);
     return text;
 }
 

@@ -18,11 +18,9 @@ enum { TOOL_NUMBER_SIZE = 40 };
 int tool_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int tool_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* The last line of tool_usage alone, for what getopt has complained about. */
-int tool_usage_hint(void);
-
-/* "PROGRAM VERSION" on stdout; returns the exit status. */
-int tool_version(void);
+/* What getopt_long has found and the program does not know itself: 'h' writes `help` to stdout, 'V'
+   "PROGRAM VERSION"; all else getopt has complained about. Returns the exit status. */
+int tool_common_option(int option, const char *help);
 
 /* Whether everything written to stdout has arrived: EX_OK, else complains and returns EX_IOERR. */
 int tool_finish_output(void);
@@ -50,16 +48,19 @@ char *tool_clean(char *copy, size_t size, const char *text);
      rate          3 digits, at most 5 columns: 20.0 950 12.3k
      count         exact up to `width` columns, else as a rate
      grouped       exact, 1,234,567
+     percent       of a share, 0.125 is 12.50%
      microseconds  950us 12.3ms 1.23s
      duration      0.3 s, 45 s, 3 min 20 s, 5 h 12 min, 3 d 4 h
      bytes         512 B, 1.23 MB
      clock         local time of a Unix time, 14:03:59
      date          the same with its day, 2026-01-31 14:03:59 */
+typedef char *tool_format(char text[TOOL_NUMBER_SIZE], double value);
 char *tool_format_number(char text[TOOL_NUMBER_SIZE], double value);
 char *tool_format_setting(char text[TOOL_NUMBER_SIZE], double value);
 char *tool_format_rate(char text[TOOL_NUMBER_SIZE], double value);
 char *tool_format_count(char text[TOOL_NUMBER_SIZE], double value, int width);
 char *tool_format_grouped(char text[TOOL_NUMBER_SIZE], double value);
+char *tool_format_percent(char text[TOOL_NUMBER_SIZE], double value);
 char *tool_format_microseconds(char text[TOOL_NUMBER_SIZE], double microseconds);
 char *tool_format_duration(char text[TOOL_NUMBER_SIZE], double seconds);
 char *tool_format_bytes(char text[TOOL_NUMBER_SIZE], double bytes);

@@ -144,13 +144,8 @@ static int take_option(struct options *o, int option) {
         return tool_parse_seconds(optarg, &o->silence)
                    ? GO_ON
                    : tool_usage("--silence is '%s', but must be seconds, 0 or more", optarg);
-    case 'h':
-        fputs(help, stdout);
-        return tool_finish_output();
-    case 'V':
-        return tool_version();
     default:
-        return tool_usage_hint();
+        return tool_common_option(option, help);
     }
 }
 

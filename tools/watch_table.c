@@ -12,8 +12,6 @@
 
 enum { LINE_SIZE = 1024, TEXT_SIZE = 600, GAP = 1 };
 
-enum format { COUNT, NUMBER, SETTING, RATE, LATENCY, PERCENT, CLOCK };
-
 /* The columns in the order in which they stand. Where not all fit, those of the lowest `rank` stay;
    rank 0 comes only when it is asked for. */
 static const struct column {
@@ -21,32 +19,32 @@ static const struct column {
     const char *title;  /* its width is the column's, unless `width` is greater */
     const char *object; /* the member that holds `key`; NULL = the message */
     const char *key;
-    enum format format;
+    tool_format *format; /* NULL = a count, within the column's width */
     int width, rank;
 } table_columns[] = {
-    {"time", "time", NULL, "time", CLOCK, 8, 0},
-    {"examples", "examples", NULL, "examples", COUNT, 8, 1},
-    {"steps", "steps", NULL, "steps", COUNT, 8, 17},
-    {"loss", "loss", NULL, "loss", NUMBER, 7, 14},
-    {"mean", "mean", NULL, "mean", NUMBER, 7, 2},
-    {"smoothed", "smoothed", NULL, "smoothed", NUMBER, 8, 3},
-    {"minimum", "minimum", NULL, "minimum", NUMBER, 7, 0},
-    {"maximum", "maximum", NULL, "maximum", NUMBER, 7, 0},
-    {"rmse", "rmse", "metric", "rmse", NUMBER, 7, 4},
-    {"accuracy", "accuracy", "metric", "accuracy", PERCENT, 8, 4},
-    {"bits", "bits", "metric", "bits", NUMBER, 7, 5},
-    {"updates", "updates", NULL, "updates", COUNT, 8, 0},
-    {"rate", "rate", NULL, "rate", SETTING, 7, 10},
-    {"gradient", "gradient", NULL, "gradient_norm", NUMBER, 8, 6},
-    {"update", "update", NULL, "update_ratio", NUMBER, 7, 12},
-    {"speed", "ex/s", NULL, "examples_per_second", RATE, 6, 7},
-    {"p50", "p50", "latency_us", "p50", LATENCY, 6, 9},
-    {"p99", "p99", "latency_us", "p99", LATENCY, 6, 8},
-    {"max", "max", "latency_us", "max", LATENCY, 6, 0},
-    {"queued", "queued", NULL, "queued", COUNT, 6, 11},
-    {"rejected", "rejected", NULL, "rejected", COUNT, 8, 13},
-    {"skipped", "skipped", NULL, "skipped", COUNT, 7, 15},
-    {"streams", "streams", NULL, "streams", COUNT, 7, 16},
+    {"time", "time", NULL, "time", tool_format_clock, 8, 0},
+    {"examples", "examples", NULL, "examples", NULL, 8, 1},
+    {"steps", "steps", NULL, "steps", NULL, 8, 17},
+    {"loss", "loss", NULL, "loss", tool_format_number, 7, 14},
+    {"mean", "mean", NULL, "mean", tool_format_number, 7, 2},
+    {"smoothed", "smoothed", NULL, "smoothed", tool_format_number, 8, 3},
+    {"minimum", "minimum", NULL, "minimum", tool_format_number, 7, 0},
+    {"maximum", "maximum", NULL, "maximum", tool_format_number, 7, 0},
+    {"rmse", "rmse", "metric", "rmse", tool_format_number, 7, 4},
+    {"accuracy", "accuracy", "metric", "accuracy", tool_format_percent, 8, 4},
+    {"bits", "bits", "metric", "bits", tool_format_number, 7, 5},
+    {"updates", "updates", NULL, "updates", NULL, 8, 0},
+    {"rate", "rate", NULL, "rate", tool_format_setting, 7, 10},
+    {"gradient", "gradient", NULL, "gradient_norm", tool_format_number, 8, 6},
+    {"update", "update", NULL, "update_ratio", tool_format_number, 7, 12},
+    {"speed", "ex/s", NULL, "examples_per_second", tool_format_rate, 6, 7},
+    {"p50", "p50", "latency_us", "p50", tool_format_microseconds, 6, 9},
+    {"p99", "p99", "latency_us", "p99", tool_format_microseconds, 6, 8},
+    {"max", "max", "latency_us", "max", tool_format_microseconds, 6, 0},
+    {"queued", "queued", NULL, "queued", NULL, 6, 11},
+    {"rejected", "rejected", NULL, "rejected", NULL, 8, 13},
+    {"skipped", "skipped", NULL, "skipped", NULL, 7, 15},
+    {"streams", "streams", NULL, "streams", NULL, 7, 16},
 };
 
 enum { COLUMNS = sizeof table_columns / sizeof *table_columns, RANKS = 17 };
@@ -114,33 +112,12 @@ static void fit_columns(int columns[TABLE_COLUMNS_MAX], int *count, const json_t
 static void format_cell(char text[TOOL_NUMBER_SIZE], const struct column *column,
                         const json_t *body) {
     double value;
-    if (!tool_number(column_object(column, body), column->key, &value)) {
+    if (!tool_number(column_object(column, body), column->key, &value))
         strcpy(text, "-");
-        return;
-    }
-    switch (column->format) {
-    case COUNT:
+    else if (column->format)
+        column->format(text, value);
+    else
         tool_format_count(text, value, column->width);
-        break;
-    case NUMBER:
-        tool_format_number(text, value);
-        break;
-    case SETTING:
-        tool_format_setting(text, value);
-        break;
-    case RATE:
-        tool_format_rate(text, value);
-        break;
-    case LATENCY:
-        tool_format_microseconds(text, value);
-        break;
-    case PERCENT:
-        snprintf(text, TOOL_NUMBER_SIZE, "%.2f%%", 100 * value);
-        break;
-    case CLOCK:
-        tool_format_clock(text, value);
-        break;
-    }
 }
 
 /* A cell's text to the right of its column, after what stands in `line`. */
