@@ -71,6 +71,12 @@ void open_state(struct run *run) {
         fail_msg("%s", error.text);
 }
 
+struct run *run_open_with_state(const struct workload *workload) {
+    struct run *run = run_open(workload);
+    open_state(run);
+    return run;
+}
+
 void run_close(struct run *run) {
     checkpoint_close(&run->checkpoint);
     learner_close(&run->learner);
@@ -124,9 +130,13 @@ struct workload_options sensor(void) {
     };
 }
 
+struct workload *sensor_workload(void) {
+    struct workload_options options = sensor();
+    return workload_open(&options);
+}
+
 struct run *write_two(const struct workload *workload) {
-    struct run *run = run_open(workload);
-    open_state(run);
+    struct run *run = run_open_with_state(workload);
     take(run, workload, 0, 10);
     save(run, workload);
     take(run, workload, 10, 10);

@@ -26,8 +26,10 @@ const char *file_in_state(const char *name);
 
 /* Two numbers, scaled and held, gaussian, next; a few streams with every mark and gap. */
 struct workload_options sensor(void);
+struct workload *sensor_workload(void);
 
 struct run *run_open(const struct workload *workload);
+struct run *run_open_with_state(const struct workload *workload);
 void run_close(struct run *run);
 
 /* Another learner, on another engine; the old one must be closed. */

@@ -165,23 +165,20 @@ static void set_rates_survive_unless_reconfigured(void **unused) {
     struct workload_options options = sensor();
     struct workload *workload = workload_open(&options);
     struct checkpoint_report report;
-    struct run *run = run_open(workload);
-    open_state(run);
+    struct run *run = run_open_with_state(workload);
     assert_int_equal(learner_set_rate(run->learner, 0.5, NULL), 0);
     assert_int_equal(learner_set_clip(run->learner, 0.25, NULL), 0);
     workload->config.learning.optimizer.rate = 0.5; /* as config_set does */
     save(run, workload);
     run_close(run);
     workload->config.learning.optimizer.rate = options.optimizer.rate;
-    run = run_open(workload);
-    open_state(run);
+    run = run_open_with_state(workload);
     assert_int_equal(load(run, workload, &report, NULL), 1);
     assert_true(learner_rate(run->learner) == 0.5);
     assert_true(learner_clip(run->learner) == 0.25);
     run_close(run);
     workload->config.learning.optimizer.rate = 0.125;
-    run = run_open(workload);
-    open_state(run);
+    run = run_open_with_state(workload);
     assert_int_equal(load(run, workload, &report, NULL), 1);
     assert_true(learner_rate(run->learner) == 0.125);
     assert_true(learner_clip(run->learner) == 0.25);
@@ -229,8 +226,7 @@ static void assert_refused(struct run *run, const struct workload *workload, int
 static void refuses_every_damage(void **unused) {
     (void)unused;
     enum { DENSE = 700, APART = 61 };
-    struct workload_options options = sensor();
-    struct workload *workload = workload_open(&options);
+    struct workload *workload = sensor_workload();
     struct run *run = write_two(workload);
     size_t size;
     char path[PATH_SIZE + 64];
@@ -295,8 +291,7 @@ static void refuses_another_configuration(void **unused) {
 
 static void goes_on_from_the_previous_one(void **unused) {
     (void)unused;
-    struct workload_options options = sensor();
-    struct workload *workload = workload_open(&options);
+    struct workload *workload = sensor_workload();
     struct checkpoint_report report;
     struct run *run = write_two(workload);
     char newest[PATH_SIZE + 64];
@@ -321,8 +316,7 @@ static const char *describe_other(const struct engine *engine) {
 
 static void warns_of_another_device(void **unused) {
     (void)unused;
-    struct workload_options options = sensor();
-    struct workload *workload = workload_open(&options);
+    struct workload *workload = sensor_workload();
     struct checkpoint_report report;
     struct run *run = write_two(workload);
     struct engine_ops other = cpu_engine;

@@ -108,11 +108,9 @@ static void locks_out_a_second_process(void **unused) {
 
 static void tells_when_it_is_on_disk(void **unused) {
     (void)unused;
-    struct workload_options options = sensor();
-    struct workload *workload = workload_open(&options);
+    struct workload *workload = sensor_workload();
     struct checkpoint_report report;
-    struct run *run = run_open(workload);
-    open_state(run);
+    struct run *run = run_open_with_state(workload);
     take(run, workload, 0, 10);
     assert_int_equal(checkpoint_poll(run->checkpoint, &report, NULL), 0);
     assert_int_equal(checkpoint_start(run->checkpoint, &workload->config, run->learner, NULL), 0);
@@ -154,8 +152,7 @@ static void assert_survives_error(struct run *run, const struct workload *worklo
 
 static void tells_of_a_full_disk(void **unused) {
     (void)unused;
-    struct workload_options options = sensor();
-    struct workload *workload = workload_open(&options);
+    struct workload *workload = sensor_workload();
     struct run *run = write_two(workload);
     assert_survives_error(run, workload, "write", 0);
     assert_survives_error(run, workload, "fsync", 0);
@@ -198,8 +195,7 @@ static bool die_at(const struct workload *workload, int call) {
 static void death_leaves_a_whole_checkpoint(void **unused) {
     (void)unused;
     enum { CALLS = 100 };
-    struct workload_options options = sensor();
-    struct workload *workload = workload_open(&options);
+    struct workload *workload = sensor_workload();
     bool died = true, old = false, new = false;
     int deaths = 0;
     for (int call = 0; died && call < CALLS; call++) {
@@ -208,8 +204,7 @@ static void death_leaves_a_whole_checkpoint(void **unused) {
         deaths += died;
         struct checkpoint_report report;
         struct error error;
-        struct run *run = run_open(workload);
-        open_state(run);
+        struct run *run = run_open_with_state(workload);
         if (load(run, workload, &report, &error) != 1)
             fail_msg("after death at call %d: %s", call, error.text);
         old |= report.examples == 20;

@@ -17,30 +17,7 @@
 
 #include "error.h"
 #include "safetensors.h"
-
-static char directory[] = "/tmp/test_safetensors.XXXXXX";
-static char path[sizeof directory + 32];
-
-static int make_directory(void **state) {
-    (void)state;
-    if (!mkdtemp(directory))
-        return -1;
-    snprintf(path, sizeof path, "%s/file.safetensors", directory);
-    return 0;
-}
-
-static int remove_directory(void **state) {
-    (void)state;
-    unlink(path);
-    return rmdir(directory);
-}
-
-static void store(const void *bytes, size_t size) {
-    FILE *file = fopen(path, "wb");
-    assert_non_null(file);
-    assert_int_equal(fwrite(bytes, 1, size, file), size);
-    assert_int_equal(fclose(file), 0);
-}
+#include "temporary_file.h"
 
 /* A header's JSON and `data` zero bytes behind it. */
 static void store_header(const char *json, size_t data) {
