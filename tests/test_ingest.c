@@ -12,9 +12,12 @@
 #include <zmq.h>
 
 #include "config.h"
+#include "control.h"
+#include "endpoint.h"
 #include "error.h"
 #include "example_models.h"
 #include "ingest.h"
+#include "publish.h"
 #include "wire.h"
 
 enum { PATIENCE_MS = 20000, INPUTS = 3 };
@@ -229,6 +232,39 @@ static void a_flood_of_bad_messages_does_not_hold_the_caller(void **state) {
     assert_int_equal(ingest_rejected(bench->ingest, REJECT_X_SIZE), 1000);
 }
 
+static int option_of(void *socket, int name) {
+    int value = -1;
+    size_t size = sizeof value;
+    assert_int_equal(zmq_getsockopt(socket, name, &value, &size), 0);
+    return value;
+}
+
+/* A paused daemon leaves its examples socket unread, and with it the answers to its own heartbeats:
+   by these it would give up feeders that are there, and the examples they have sent. The system's
+   probes find those that are gone. Subscribers and clients are always read. */
+static void only_the_examples_socket_has_no_heartbeats(void **state) {
+    struct bench *bench = *state;
+    const struct control_command none = {.name = NULL};
+    const struct socket_config statistics = {.endpoint = "inproc://statistics"};
+    const struct socket_config requests = {.endpoint = "inproc://control"};
+    struct publish *publish;
+    struct control *control;
+    open_pair(bench);
+    assert_int_equal(publish_open(&publish, bench->context, &statistics, NULL), 0);
+    assert_int_equal(control_open(&control, bench->context, &requests, &none, NULL, NULL), 0);
+    void *examples = ingest_socket(bench->ingest);
+    assert_int_equal(option_of(examples, ZMQ_HEARTBEAT_IVL), 0);
+    assert_int_equal(option_of(examples, ZMQ_TCP_KEEPALIVE), 1);
+    void *others[] = {publish_socket(publish), control_socket(control)};
+    for (size_t n = 0; n < sizeof others / sizeof *others; n++) {
+        assert_int_equal(option_of(others[n], ZMQ_HEARTBEAT_IVL), ENDPOINT_HEARTBEAT_MS);
+        assert_int_equal(option_of(others[n], ZMQ_HEARTBEAT_TIMEOUT),
+                         ENDPOINT_HEARTBEAT_TIMEOUT_MS);
+    }
+    publish_close(&publish);
+    control_close(&control);
+}
+
 /* A frame that is larger than any example never gets as far as a queue. */
 static void a_huge_frame_is_not_received(void **state) {
     struct bench *bench = *state;
@@ -352,6 +388,7 @@ int main(void) {
         TEST(an_endpoint_in_use_is_an_error_that_names_it),
         TEST(a_message_of_many_frames_leaves_nothing_behind),
         TEST(a_flood_of_bad_messages_does_not_hold_the_caller),
+        TEST(only_the_examples_socket_has_no_heartbeats),
         TEST(a_huge_frame_is_not_received),
         TEST(nothing_rejected_nothing_announced),
         TEST(one_announcement_a_second_and_reason),
