@@ -1,6 +1,7 @@
-/* The PUSH socket that examples leave through. When the daemon is slow or away a bounded queue fills
-   up, and then sending waits. What has left the queue is lost when the daemon ends before it has
-   read it; ZeroMQ does not tell how much that is, so only the loss of the connection is told. */
+/* The PUSH socket that examples leave through. When the daemon is slow or away a bounded queue
+   fills up, and then sending waits. What has left the queue is lost when the daemon ends before it
+   has read it; ZeroMQ does not tell how much that is, so only the loss of the connection is told.
+ */
 #ifndef RUNNEL_FEED_OUTLET_H
 #define RUNNEL_FEED_OUTLET_H
 
