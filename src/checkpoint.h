@@ -7,7 +7,8 @@
      learner.counters           (5,) examples, steps, updates, skipped, forgotten
      learner.rates              (4,) rate and clip in effect, rate and clip configured
      streams.*                  one row per stream, least recently used first: keys (size, bytes),
-                                windows, records (the engine's slots), held (missing: hold)
+                                windows, records (the engine's slots), held (missing: hold),
+                                scales (scale: standard and target: next)
      scaler.*                   (I,) counts, means, squares (scale: standard)
      checksum                   (1,) CRC-32 of every byte of the file before it
    and in __metadata__ the format, the program's version, the configuration's name, digest and

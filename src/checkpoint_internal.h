@@ -13,7 +13,7 @@
 #define CHECKPOINT_NEWEST "checkpoint.safetensors"
 #define CHECKPOINT_PREVIOUS "checkpoint.previous.safetensors"
 #define CHECKPOINT_TEMPORARY "checkpoint.tmp"
-#define CHECKPOINT_FORMAT "runnel-checkpoint-1"
+#define CHECKPOINT_FORMAT "runnel-checkpoint-2"
 
 enum {
     CHECKPOINT_NAME_SIZE = 64,          /* of an entry */
@@ -35,6 +35,7 @@ enum checkpoint_part {
     PART_KEYS,
     PART_WINDOWS,
     PART_HELD,
+    PART_SCALES,
     PART_COUNTS,
     PART_MEANS,
     PART_SQUARES,

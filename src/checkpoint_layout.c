@@ -57,6 +57,9 @@ void checkpoint_layout(struct checkpoint_layout *layout, const struct config *co
              CHECKPOINT_WINDOW);
     if (input->hold)
         add_part(layout, PART_HELD, "streams.held", SAFETENSORS_F32, 2, streams, input->size);
+    if (input->standard && model->architecture.output.target == TARGET_NEXT)
+        add_part(layout, PART_SCALES, "streams.scales", SAFETENSORS_F64, 2, streams,
+                 2 * input->size);
     if (input->standard) {
         add_part(layout, PART_COUNTS, "scaler.counts", SAFETENSORS_I64, 1, input->size, 0);
         add_part(layout, PART_MEANS, "scaler.means", SAFETENSORS_F64, 1, input->size, 0);

@@ -277,6 +277,18 @@ static int read_window(const struct reading *reading, size_t row, struct learner
     return 0;
 }
 
+/* A mean may be NaN: nothing had been observed. */
+static int read_scale(const struct reading *reading, size_t row, double *scale,
+                      struct error *error) {
+    size_t size = reading->model->architecture.input.size;
+    if (read_row(reading, PART_SCALES, row, scale, 2 * size * sizeof *scale, error))
+        return -1;
+    for (size_t k = 0; k < size; k++)
+        if (isinf(scale[k]) || !isfinite(scale[size + k]) || scale[size + k] < 0)
+            return damaged(reading, "a stream's scale cannot be", error);
+    return 0;
+}
+
 static int read_stream(const struct reading *reading, size_t row, struct error *error) {
     struct learner *learner = reading->learner;
     unsigned char key[CHECKPOINT_KEY];
@@ -297,6 +309,9 @@ static int read_stream(const struct reading *reading, size_t row, struct error *
     float *held = learner_held(learner, slot);
     size_t size = reading->model->architecture.input.size;
     if (held && read_row(reading, PART_HELD, row, held, size * sizeof *held, error))
+        return -1;
+    double *scale = learner_scale(learner, slot);
+    if (scale && read_scale(reading, row, scale, error))
         return -1;
     return learner_write(learner, ENGINE_SLOT, slot, reading->buffer, error);
 }

@@ -100,6 +100,12 @@ static int put_held(struct writing *writing, uint32_t slot, struct error *error)
     return safetensors_put(writing->writer, held, size * sizeof *held, error);
 }
 
+static int put_scale(struct writing *writing, uint32_t slot, struct error *error) {
+    size_t size = learner_model(writing->learner)->architecture.input.size;
+    const double *scale = learner_scale(writing->learner, slot);
+    return safetensors_put(writing->writer, scale, 2 * size * sizeof *scale, error);
+}
+
 static int put_record(struct writing *writing, uint32_t slot, struct error *error) {
     size_t part = writing->layout->parts[PART_RECORDS];
     size_t size = writing->layout->entries[part].shape[1] * sizeof(float);
@@ -135,10 +141,12 @@ static int put_scaler(struct writing *writing, struct error *error) {
 /* In the order of the layout. */
 static int put_all(struct writing *writing, struct error *error) {
     static const char no_checksum[CHECKPOINT_CHECKSUM_SIZE];
-    bool hold = learner_model(writing->learner)->architecture.input.hold;
+    bool hold = writing->layout->parts[PART_HELD] != SIZE_MAX;
+    bool scales = writing->layout->parts[PART_SCALES] != SIZE_MAX;
     if (put_tensors(writing, error) || put_counters(writing, error) ||
         put_rows(writing, put_key, error) || put_rows(writing, put_window, error) ||
-        (hold && put_rows(writing, put_held, error)) || put_scaler(writing, error) ||
+        (hold && put_rows(writing, put_held, error)) ||
+        (scales && put_rows(writing, put_scale, error)) || put_scaler(writing, error) ||
         put_rows(writing, put_record, error))
         return -1;
     return safetensors_put(writing->writer, no_checksum, sizeof no_checksum, error);

@@ -28,7 +28,8 @@ static size_t smaller(size_t a, size_t b) {
 static size_t step_bytes(const struct learner *learner) {
     const struct model *model = learner->model;
     size_t values = learner->input_row + model->target_size + 2 * model->outputs;
-    size_t scale = model->architecture.input.standard ? 2 * learner->input_row : 0;
+    /* means and deviations, score_scales */
+    size_t scale = model->architecture.input.standard ? 4 * learner->input_row : 0;
     return values * sizeof(union value) + scale * sizeof(double) + sizeof(struct planned) +
            OPERATIONS_PER_STEP * sizeof(struct operation) +
            UPDATES_PER_STEP * sizeof(struct update_result) + sizeof(double);
@@ -54,18 +55,28 @@ static bool allocate_plan(struct learner *learner) {
            learner->examples;
 }
 
+static bool allocate_scales(struct learner *learner, size_t slots) {
+    const struct architecture *architecture = &learner->model->architecture;
+    size_t steps = learner->plan_steps, size = learner->input_row;
+    if (!architecture->input.standard)
+        return true;
+    learner->means = calloc(steps, size * sizeof *learner->means);
+    learner->deviations = calloc(steps, size * sizeof *learner->deviations);
+    if (!learner->means || !learner->deviations)
+        return false;
+    if (architecture->output.target == TARGET_GIVEN)
+        return true;
+    learner->scales = calloc(slots, 2 * size * sizeof *learner->scales);
+    learner->score_scales = calloc(steps, 2 * size * sizeof *learner->score_scales);
+    return learner->scales && learner->score_scales;
+}
+
 static bool allocate_streams(struct learner *learner, size_t slots) {
     const struct input *input = &learner->model->architecture.input;
-    size_t steps = learner->plan_steps, size = learner->input_row;
     learner->windows = calloc(slots, sizeof *learner->windows);
     if (input->hold)
-        learner->held = calloc(slots, size * sizeof *learner->held);
-    if (input->standard) {
-        learner->means = calloc(steps, size * sizeof *learner->means);
-        learner->deviations = calloc(steps, size * sizeof *learner->deviations);
-    }
-    return learner->windows && (!input->hold || learner->held) &&
-           (!input->standard || (learner->means && learner->deviations));
+        learner->held = calloc(slots, learner->input_row * sizeof *learner->held);
+    return learner->windows && (!input->hold || learner->held) && allocate_scales(learner, slots);
 }
 
 static void release(struct learner *learner) {
@@ -77,6 +88,8 @@ static void release(struct learner *learner) {
     free(learner->held);
     free(learner->means);
     free(learner->deviations);
+    free(learner->scales);
+    free(learner->score_scales);
     free(learner->plan.operations);
     free(learner->plan.inputs);
     free(learner->plan.targets);

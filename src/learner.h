@@ -22,13 +22,16 @@ struct scaler;
 struct learned {
     const char *key; /* its stream */
     size_t key_size;
-    uint64_t examples;    /* examples learned so far, this one included */
-    uint64_t steps;       /* steps so far, those of this one included */
-    uint64_t received;    /* as in struct example */
-    size_t scored;        /* steps scored by this example */
-    double loss;          /* mean loss over them; NaN when scored is 0 */
-    double squared_error; /* squared, gaussian: sum over scored steps and observed numbers of the
-                             squared error in original units */
+    uint64_t examples; /* examples learned so far, this one included */
+    uint64_t steps;    /* steps so far, those of this one included */
+    uint64_t received; /* as in struct example */
+    size_t scored;     /* steps scored by this example */
+    double loss;       /* mean loss over them; NaN when scored is 0 */
+    double
+        squared_error;    /* squared, gaussian: sum over scored steps and observed numbers of
+                             (prediction - x)^2 in original units, the prediction turned back as it
+                             was published: with the scale of the example that made it. A number that
+                             had never been observed then was not predicted, and does not count */
     size_t observed;      /* numbers in that sum; softmax: scored steps; bernoulli: numbers */
     size_t correct;       /* softmax: steps whose most probable class (the first of equals) was the
                              target; bernoulli: numbers on the target's side of 1/2 */
@@ -36,8 +39,9 @@ struct learned {
     size_t skipped;       /* updates skipped: loss or gradient not finite */
     double gradient_norm; /* of the last of these updates; 0 without one */
     double update_ratio;  /* likewise */
-    const double *mean;   /* (I,) the scaler's mean as this example was scaled; NULL with */
-    const double *deviation; /* (I,) scale: none. x = mean + deviation * z */
+    const double *mean;   /* (I,) the scaler's mean as this example was scaled, NaN where nothing */
+    const double *deviation; /* (I,) had been observed yet. x = mean + deviation * z. Both NULL with
+                                scale: none */
     const float *outputs;    /* (T, K) network outputs at its steps, or NULL when not asked for */
     size_t output_steps;     /* T */
     const struct layer_statistics *measured; /* (layers,), or NULL when not asked for */

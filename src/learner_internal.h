@@ -44,6 +44,8 @@ struct learner {
     struct learner_window *windows; /* (max_streams,) */
     float *held;                    /* (max_streams, I), NaN = none yet; NULL without hold */
     struct scaler *scaler;          /* NULL with scale: none */
+    double *scales; /* (max_streams, 2, I) mean and deviation that each stream's open step was
+                       predicted with; NULL without scale: standard and target: next */
 
     /* The latest unbroken run of STEPs: of one slot, with no UPDATE among them and nothing else
        that changed parameters. A window that lies at its end is fresh. */
@@ -59,6 +61,9 @@ struct learner {
     struct planned *examples; /* (plan_steps,) */
     size_t example_count;
     double *means, *deviations; /* (plan_steps, I) the scaler as each example was scaled, or NULL */
+    double *score_scales; /* (plan_steps, 2, I) per score what makes its error out of the output a,
+                             offset + deviation a: the mean less x (NaN: not observed, or not
+                             predicted) and the deviation. NULL as scales */
 
     bool want_outputs;
     float *long_outputs; /* outputs of an example that spans plans; grows to the longest */

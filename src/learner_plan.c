@@ -147,10 +147,25 @@ static union value *next_target_row(const struct learner *learner) {
 
 /* ---- One step ---- */
 
+/* The scale of the open step's prediction against the x as it came, for the next score. */
+static void keep_score_scale(struct learner *learner, uint32_t slot, const void *x) {
+    size_t size = learner->input_row;
+    const double *means = learner_scale(learner, slot), *deviations = means + size;
+    double *offsets = learner->score_scales + learner->plan.scores * 2 * size;
+    for (size_t k = 0; k < size; k++) {
+        float value;
+        memcpy(&value, number_at(x, k), sizeof value);
+        offsets[k] = means[k] - value;
+    }
+    memcpy(offsets + size, deviations, size * sizeof *deviations);
+}
+
 static void score_next(struct learner *learner, uint32_t slot, const struct example *example,
                        const void *x, const union value *input, struct planned *planned) {
     union value *target = next_target_row(learner);
     next_target(learner, x, input, target);
+    if (learner->scales)
+        keep_score_scale(learner, slot, x);
     if (target_observed(learner->model, target))
         plan_score(learner, slot, example->learn, planned);
 }
@@ -164,6 +179,16 @@ static void score_given(struct learner *learner, uint32_t slot, const struct exa
     memcpy(target, number_at(example->y, t * size), size * sizeof *target);
     if (target_observed(learner->model, target))
         plan_score(learner, slot, example->learn, planned);
+}
+
+/* The open step's prediction is in the scale of its example. */
+static void keep_open_scale(struct learner *learner, uint32_t slot, const struct planned *planned) {
+    size_t size = learner->input_row, row = (size_t)(planned - learner->examples);
+    double *scale = learner_scale(learner, slot);
+    if (!scale)
+        return;
+    memcpy(scale, learner->means + row * size, size * sizeof *scale);
+    memcpy(scale + size, learner->deviations + row * size, size * sizeof *scale);
 }
 
 static void take_step(struct learner *learner, uint32_t slot, const struct example *example,
@@ -186,6 +211,7 @@ static void take_step(struct learner *learner, uint32_t slot, const struct examp
         close_step(learner, slot, planned);
     } else {
         window->open = true;
+        keep_open_scale(learner, slot, planned);
     }
 }
 
@@ -232,7 +258,11 @@ static void keep_scale(struct learner *learner, const struct example *example, s
     size_t size = learner->input_row;
     for (size_t t = 0; t < example->steps; t++)
         scaler_add(learner->scaler, number_at(example->x, t * size));
-    memcpy(learner->means + row * size, scaler_means(learner->scaler), size * sizeof(double));
+    double *means = learner->means + row * size;
+    memcpy(means, scaler_means(learner->scaler), size * sizeof *means);
+    for (size_t k = 0; k < size; k++)
+        if (scaler_read(learner->scaler, k).count == 0)
+            means[k] = NAN;
     memcpy(learner->deviations + row * size, scaler_deviations(learner->scaler),
            size * sizeof(double));
 }

@@ -26,16 +26,27 @@ struct operation *learner_operation(struct learner *learner, enum operation_kind
 
 /* ---- What one score says, beside its loss ---- */
 
-/* Sum over observed numbers of the squared error; scaled targets are taken back by their sd. */
+/* Sum over observed numbers of (a - y)^2. */
 static void add_squared_error(const struct learner *learner, struct planned *example,
-                              const float *output, const union value *target,
-                              const double *deviations) {
+                              const float *output, const union value *target) {
     for (size_t k = 0; k < learner->model->target_size; k++) {
         if (isnan(target[k].real))
             continue;
         double difference = (double)output[k] - target[k].real;
-        if (deviations)
-            difference *= deviations[k];
+        example->squared_error += difference * difference;
+        example->observed++;
+    }
+}
+
+/* Sum over observed numbers of (mean + deviation a - x)^2, in the scale of the prediction. */
+static void add_scaled_error(const struct learner *learner, struct planned *example,
+                             const float *output, size_t score) {
+    size_t size = learner->input_row;
+    const double *offsets = learner->score_scales + score * 2 * size, *deviations = offsets + size;
+    for (size_t k = 0; k < size; k++) {
+        if (isnan(offsets[k]))
+            continue;
+        double difference = offsets[k] + deviations[k] * output[k];
         example->squared_error += difference * difference;
         example->observed++;
     }
@@ -62,21 +73,20 @@ static void add_class(const struct learner *learner, struct planned *example, co
     example->observed++;
 }
 
-static void add_score(const struct learner *learner, struct planned *example, size_t row,
-                      size_t score) {
+static void add_score(const struct learner *learner, struct planned *example, size_t score) {
     const struct model *model = learner->model;
     const struct output *kind = &model->architecture.output;
     const float *output = learner->results.scored + score * model->outputs;
     const union value *target = learner->plan.targets + score * model->target_size;
-    const double *deviations = NULL;
-    if (learner->scaler && kind->target == TARGET_NEXT)
-        deviations = learner->deviations + row * learner->input_row;
     example->loss_sum += learner->results.losses[score];
     example->scored++;
     switch (kind->loss) {
     case LOSS_SQUARED:
     case LOSS_GAUSSIAN:
-        add_squared_error(learner, example, output, target, deviations);
+        if (learner->score_scales)
+            add_scaled_error(learner, example, output, score);
+        else
+            add_squared_error(learner, example, output, target);
         break;
     case LOSS_SOFTMAX:
         add_class(learner, example, output, target);
@@ -176,7 +186,7 @@ static void observe(struct learner *learner, const struct planned *example, size
 static int give(struct learner *learner, size_t row, struct cursor *cursor, struct error *error) {
     struct planned *example = &learner->examples[row];
     for (size_t n = 0; n < example->planned_scores; n++)
-        add_score(learner, example, row, cursor->scores++);
+        add_score(learner, example, cursor->scores++);
     for (size_t n = 0; n < example->planned_updates; n++)
         add_update(example, &learner->results.updates[cursor->updates++]);
     size_t first_step = cursor->steps;

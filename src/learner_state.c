@@ -32,6 +32,10 @@ float *learner_held(struct learner *learner, uint32_t slot) {
     return learner->held ? learner->held + slot * learner->input_row : NULL;
 }
 
+double *learner_scale(struct learner *learner, uint32_t slot) {
+    return learner->scales ? learner->scales + slot * 2 * learner->input_row : NULL;
+}
+
 uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key_size,
                             const struct learner_window *window) {
     uint32_t slot = streams_add(learner->streams, key, key_size);

@@ -36,6 +36,10 @@ struct learner_window learner_window(const struct learner *learner, uint32_t slo
 /* The last observed x (I,) of a stream, NaN where none yet; NULL without missing: hold. */
 float *learner_held(struct learner *learner, uint32_t slot);
 
+/* Mean and deviation (2, I) that a stream's open step was predicted with, the mean NaN where
+   nothing had been observed; NULL without scale: standard and target: next. */
+double *learner_scale(struct learner *learner, uint32_t slot);
+
 /* Add a stream as the most recently used; there must be room, and the window must be one that
    learner_window can return. Returns its slot. */
 uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key_size,

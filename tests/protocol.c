@@ -30,6 +30,7 @@ struct stream {
     bool open;
     struct step open_step;
     float held[SIZE_MAX_NUMBERS];
+    double mean[SIZE_MAX_NUMBERS], deviation[SIZE_MAX_NUMBERS]; /* the scaler at its newest step */
 };
 
 struct protocol {
@@ -78,8 +79,12 @@ static void close_step(struct protocol *p, struct stream *s, struct step step) {
         update(p, s);
 }
 
-/* What the observer is to be told of one score, beside its loss. */
-static void count_score(struct protocol *p, uint64_t output, const union value *y) {
+/* What the observer is to be told of one score, beside its loss; `raw` is the y of `next` as it
+   came. With `scale: standard` the prediction is turned back by the scaler that it was made with,
+   and a number that this one had never seen is not predicted. */
+static void count_score(struct protocol *p, const struct stream *s, const union value *y,
+                        const union value *raw) {
+    uint64_t output = s->output;
     const struct output *kind = &p->workload->config.architecture.output;
     size_t best = 0;
     if (kind->loss == LOSS_SOFTMAX) {
@@ -91,12 +96,13 @@ static void count_score(struct protocol *p, uint64_t output, const union value *
         return;
     }
     for (size_t k = 0; k < kind->size && kind->loss != LOSS_MIXTURE; k++) {
-        if (isnan(y[k].real))
+        bool scaled = p->scaler && kind->target == TARGET_NEXT && kind->loss != LOSS_BERNOULLI;
+        if (isnan(y[k].real) || (scaled && isnan(s->mean[k])))
             continue;
         p->now->observed++;
         double error = (double)hash_output_number(output, k) - y[k].real;
-        if (p->scaler && kind->target == TARGET_NEXT)
-            error *= scaler_deviations(p->scaler)[k];
+        if (scaled)
+            error = (s->mean[k] - raw[k].real) + s->deviation[k] * hash_output_number(output, k);
         if (kind->loss == LOSS_BERNOULLI)
             p->now->correct += (hash_output_number(output, k) >= 0) == (y[k].real >= 0.5f);
         else
@@ -118,7 +124,7 @@ static bool is_target(const struct protocol *p, const union value *y) {
 
 /* Score the stream's newest output, and say in the step what of it is to be learned. */
 static void score(struct protocol *p, const struct stream *s, struct step *step,
-                  const union value *y, bool learn) {
+                  const union value *y, const union value *raw, bool learn) {
     step->learned = false;
     if (!y || !is_target(p, y))
         return;
@@ -126,7 +132,7 @@ static void score(struct protocol *p, const struct stream *s, struct step *step,
     step->learned = learn;
     p->now->scored++;
     p->loss_sum += hash_loss(s->output, step->y);
-    count_score(p, s->output, y);
+    count_score(p, s, y, raw);
 }
 
 /* x as the network sees it, and as a target of `next`. */
@@ -146,13 +152,23 @@ static void read_x(struct protocol *p, struct stream *s, const char *bytes, unio
     }
 }
 
+static void read_scaler(const struct protocol *p, double *mean, double *deviation) {
+    for (size_t k = 0; k < p->workload->x_size; k++) {
+        struct scaler_number number = scaler_read(p->scaler, k);
+        mean[k] = number.count ? number.mean : NAN;
+        deviation[k] = scaler_deviations(p->scaler)[k];
+    }
+}
+
 static void play_step(struct protocol *p, struct stream *s, const struct example *e, size_t t) {
     const struct model *model = &p->workload->model;
     size_t x_bytes = p->workload->x_size * sizeof(union value);
     union value x[SIZE_MAX_NUMBERS], next[SIZE_MAX_NUMBERS], y[SIZE_MAX_NUMBERS];
+    union value raw[SIZE_MAX_NUMBERS];
+    memcpy(raw, (const char *)e->x + t * x_bytes, x_bytes);
     read_x(p, s, (const char *)e->x + t * x_bytes, x, next);
     if (s->open) {
-        score(p, s, &s->open_step, next, e->learn);
+        score(p, s, &s->open_step, next, raw, e->learn);
         close_step(p, s, s->open_step);
     }
     struct step step = {.before = s->state, .x = hash_values(x, p->workload->x_size)};
@@ -162,6 +178,8 @@ static void play_step(struct protocol *p, struct stream *s, const struct example
         p->outputs[t * model->outputs + k] = hash_output_number(s->output, k);
     if (model->architecture.output.target == TARGET_NEXT) {
         s->open = true;
+        if (p->scaler)
+            read_scaler(p, s->mean, s->deviation);
         s->open_step = step;
         return;
     }
@@ -169,7 +187,7 @@ static void play_step(struct protocol *p, struct stream *s, const struct example
     if (e->y)
         memcpy(y, (const char *)e->y + t * y_bytes, y_bytes);
     uint64_t measured = s->state;
-    score(p, s, &step, e->y ? y : NULL, e->learn);
+    score(p, s, &step, e->y ? y : NULL, NULL, e->learn);
     close_step(p, s, step);
     assert_int_equal(s->state, measured); /* an update rewrites no running state */
 }
@@ -221,9 +239,12 @@ static void observe(struct protocol *p, const struct example *e, size_t number,
     now->output_steps = e->steps;
     now->outputs = observed_hash(p->outputs, e->steps * model->outputs * sizeof(float));
     now->streams = count_streams(p);
-    if (p->scaler)
-        now->scale = observed_hash(scaler_means(p->scaler), o->inputs * sizeof(double)) ^
-                     observed_hash(scaler_deviations(p->scaler), o->inputs * sizeof(double)) << 1;
+    double mean[SIZE_MAX_NUMBERS], deviation[SIZE_MAX_NUMBERS];
+    if (p->scaler) {
+        read_scaler(p, mean, deviation);
+        now->scale = observed_hash(mean, o->inputs * sizeof *mean) ^
+                     observed_hash(deviation, o->inputs * sizeof *deviation) << 1;
+    }
     if (o->measure_every && number % o->measure_every == 0) {
         struct layer_statistics measured[MODEL_LAYERS_MAX] = {0};
         measured[0].hidden.mean = (double)last_state;

@@ -17,7 +17,6 @@
 #include "learner.h"
 #include "observed.h"
 #include "protocol.h"
-#include "scaler.h"
 #include "wire.h"
 #include "workload.h"
 
@@ -329,67 +328,7 @@ static void rates_are_set_in_flight(void **unused) {
     free(run);
 }
 
-/* ---- Values ---- */
-
-struct inputs_seen {
-    double squared_error;
-    double mean, deviation;
-    size_t scored, observed;
-};
-
-static void see(void *context, const struct learned *learned) {
-    struct inputs_seen *seen = context;
-    *seen = (struct inputs_seen){learned->squared_error, learned->mean[0], learned->deviation[0],
-                                 learned->scored, learned->observed};
-}
-
-/* One number, scaled and held: statistics and error in original units follow by hand. */
-static void scaled_targets_come_back_in_original_units(void **unused) {
-    (void)unused;
-    struct workload_options options = one_stream(TARGET_NEXT);
-    options.architecture = (struct architecture){
-        .input = {.kind = INPUT_REAL, .size = 1, .standard = true, .hold = true},
-        .layers = {{.cell = CELL_DENSE, .size = 1, .activation = ACTIVATION_IDENTITY}},
-        .layer_count = 1,
-        .output = {.loss = LOSS_SQUARED, .size = 1, .target = TARGET_NEXT}};
-    struct workload *workload = workload_open(&options);
-    struct inputs_seen seen;
-    struct learner_observer observer = {.context = &seen, .learned = see};
-    struct learner *learner;
-    assert_int_equal(learner_open(&learner, &workload->config, &workload->model, &cpu_engine, 8,
-                                  &observer, NULL),
-                     0);
-    assert_int_equal(learner_set_rate(learner, 0, NULL), 0);
-    const struct {
-        float x;
-        double mean, deviation;
-        size_t scored;
-    } steps[] = {
-        {NAN, 0, 0, 0}, {3, 3, 0, 1}, {5, 4, 1, 1}, {NAN, 4, 1, 0}, {10, 6, sqrt(26.0 / 3.0), 1},
-    };
-    for (size_t n = 0; n < sizeof steps / sizeof *steps; n++) {
-        struct example example = {
-            .key = "s", .key_size = 1, .steps = 1, .x = &steps[n].x, .learn = true};
-        assert_int_equal(learner_take(learner, &example, NULL), 0);
-        assert_int_equal(learner_flush(learner, NULL), 0);
-        assert_true(fabs(seen.mean - steps[n].mean) < 1e-12);
-        assert_true(fabs(seen.deviation - steps[n].deviation) < 1e-12);
-        assert_int_equal(seen.scored, steps[n].scored);
-        assert_int_equal(seen.observed, steps[n].scored);
-    }
-    /* The last x was predicted from the held 5, scaled as it was then: z = (5 - 4) / 1. */
-    float w[4];
-    read_all_parameters(learner, &workload->model, w);
-    const struct tensor *t = workload->model.tensors;
-    assert_int_equal(workload->model.tensor_count, 4);
-    double hidden = (double)w[t[0].offset] * 1 + w[t[1].offset];
-    double output = (double)w[t[2].offset] * hidden + w[t[3].offset];
-    double predicted = 6 + sqrt(26.0 / 3.0) * output;
-    assert_true(fabs(seen.squared_error - (predicted - 10) * (predicted - 10)) < 1e-4);
-    assert_true(scaler_means(learner_scaler(learner))[0] == seen.mean);
-    learner_close(&learner);
-    workload_close(&workload);
-}
+/* ---- Starting values ---- */
 
 static void a_missing_initial_file_is_an_error(void **unused) {
     (void)unused;
@@ -416,7 +355,6 @@ int main(void) {
         cmocka_unit_test(allocates_nothing_for_an_example),
         cmocka_unit_test(reset_goes_back_to_the_beginning),
         cmocka_unit_test(rates_are_set_in_flight),
-        cmocka_unit_test(scaled_targets_come_back_in_original_units),
         cmocka_unit_test(a_missing_initial_file_is_an_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
