@@ -11,12 +11,14 @@
 
 #define PROGRESS_INTERVAL 0.25 /* seconds between two versions of the line */
 #define RATE_MEMORY 3.0        /* seconds over which the rate is averaged */
+#define WAIT_QUIETLY 1.0       /* seconds without the daemon before that is worth a sentence */
 
 enum { LINE_SIZE = 256, DURATION_SIZE = 32, TERMINAL_WIDTH = 80 };
 
 static struct {
     bool quiet, verbose, terminal;
     bool drawn; /* a line stands on the terminal */
+    bool waiting_said;
     double begun, shown;
     double rate;  /* examples per second, averaged */
     double rated; /* when */
@@ -71,6 +73,13 @@ void feed_detail(const char *format, ...) {
     va_start(arguments, format);
     say(format, arguments);
     va_end(arguments);
+}
+
+void progress_waiting(const struct progress *progress) {
+    if (console.terminal || console.waiting_said || feed_now() - console.begun < WAIT_QUIETLY)
+        return;
+    console.waiting_said = true;
+    feed_say("waiting for %s", progress->waiting);
 }
 
 bool progress_due(void) {

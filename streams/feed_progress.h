@@ -23,6 +23,9 @@ void progress_begin(void);
 bool progress_due(void);
 void progress_show(const struct progress *progress);
 
+/* Where there is no line, one sentence says that nobody has come yet, once and after a while. */
+void progress_waiting(const struct progress *progress);
+
 /* Take the line away, for good or until it is shown next. */
 void progress_clear(void);
 

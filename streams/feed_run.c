@@ -61,6 +61,8 @@ static double unix_time(void) {
 static void waiting(void *context, bool connected) {
     struct feeder *feeder = context;
     feeder->progress.waiting = connected ? NULL : feeder->settings->endpoint;
+    if (!connected && !feeder->started)
+        progress_waiting(&feeder->progress);
     if (progress_due())
         show(feeder);
 }
@@ -196,8 +198,11 @@ static int run_pass(struct feeder *feeder, struct feed_error *error) {
         if (prepare(feeder, error) < 0)
             return -1;
         int status = source->type->next(source, &step, error);
-        if (status < 0)
+        if (status < 0) {
+            struct feed_error ignored; /* the source's own comes first */
+            flush(feeder, false, &ignored);
             return -1;
+        }
         if (status == 0)
             return flush(feeder, false, error);
         if (take(feeder, &step, error) < 0)
@@ -241,6 +246,18 @@ static int start(struct feeder *feeder, struct feed_error *error) {
     return run_passes(feeder, error);
 }
 
+/* A source that ends with an error may have been read far before. */
+static void count_good(const struct feeder *feeder, struct feed_error *error) {
+    size_t used = strlen(error->text);
+    unsigned long long examples = feeder->progress.examples;
+    if (error->status == EX_DATAERR && examples > 0)
+        snprintf(error->text + used, sizeof error->text - used,
+                 "; %llu good example%s before it %s", examples, examples == 1 ? "" : "s",
+                 feeder->settings->print ? examples == 1 ? "was printed" : "were printed"
+                 : examples == 1         ? "was sent"
+                                         : "were sent");
+}
+
 /* Close the outlet and say what has been done. `status` is what the loop came back with. */
 static int finish(struct feeder *feeder, int status, struct feed_error *error) {
     const struct feed_settings *settings = feeder->settings;
@@ -255,8 +272,10 @@ static int finish(struct feeder *feeder, int status, struct feed_error *error) {
     if (feeder->started && (feeder->progress.examples > 0 || status == 0 || interrupted))
         progress_summary(&feeder->progress, settings->print ? "printed" : "sent",
                          feeder->source->skipped);
-    if (status < 0 && !interrupted)
+    if (status < 0 && !interrupted) {
+        count_good(feeder, error);
         return -1;
+    }
     if (closed < 0 && feeder->progress.examples > 0) {
         *error = late;
         return -1;

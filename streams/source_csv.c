@@ -61,7 +61,9 @@ struct csv {
 
     struct values values; /* of the newest row */
     struct streams streams;
-    size_t draining; /* at the end of the file: the next stream to give its row */
+    size_t draining; /* after the last row: the next stream to give its row */
+    bool failed;     /* the last row was bad; `bad` says why */
+    struct feed_error bad;
 };
 
 static struct source *create(void) {
@@ -234,6 +236,15 @@ static bool read_values(struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]
     return csv->time == NONE || cell_time(csv->row.fields[csv->time], &values->time, why);
 }
 
+/* Without --columns a column of x may be one that nobody has meant to be. */
+static const char *way_out(const struct csv *csv, size_t column) {
+    bool chosen = csv->columns_list || csv->symbol_name;
+    for (size_t i = 0; !chosen && i < csv->x.count; i++)
+        if (csv->x.indices[i] == column)
+            return "; see --columns a,b to choose the columns of x, --time COLUMN for times";
+    return "";
+}
+
 /* Whether the row is good; else `error` says why it is not, and it may be passed over. */
 static bool check_row(struct csv *csv, struct feed_error *error) {
     const struct row *row = &csv->row;
@@ -246,8 +257,9 @@ static bool check_row(struct csv *csv, struct feed_error *error) {
         feed_fail(error, EX_DATAERR, "%s:%llu: found %zu fields, expected %zu as in the first line",
                   file_name(csv), (unsigned long long)row->line, row->count, csv->columns.count);
     else if (!read_values(csv, &column, why))
-        feed_fail(error, EX_DATAERR, "%s:%llu: column '%s': %s", file_name(csv),
-                  (unsigned long long)row->line, csv->columns.names[column], why);
+        feed_fail(error, EX_DATAERR, "%s:%llu: column '%s': %s%s", file_name(csv),
+                  (unsigned long long)row->line, csv->columns.names[column], why,
+                  way_out(csv, column));
     else
         return true;
     return false;
@@ -296,17 +308,27 @@ static struct held_stream *find_stream(struct csv *csv, struct feed_error *error
     return NULL;
 }
 
-/* At the end of the file every sequence ends. */
-static int drain(struct csv *csv, struct step *step) {
+/* At the end of the file every sequence ends; at a bad row nobody knows. */
+static int drain(struct csv *csv, struct step *step, struct feed_error *error) {
     while (csv->draining < csv->streams.count) {
         struct held_stream *stream = csv->streams.list[csv->draining++];
         if (!stream->holds)
             continue;
         stream->holds = false;
-        step->end = true;
+        step->end = !csv->failed;
         return fill_step(csv, &stream->held, stream, step);
     }
-    return 0;
+    if (!csv->failed)
+        return 0;
+    *error = csv->bad;
+    return -1;
+}
+
+/* The rows that are held back were good: they go first, then the error. */
+static int fail_late(struct csv *csv, struct step *step, struct feed_error *error) {
+    csv->failed = true;
+    csv->bad = *error;
+    return drain(csv, step, error);
 }
 
 static int next(struct source *source, struct step *step, struct feed_error *error) {
@@ -315,12 +337,10 @@ static int next(struct source *source, struct step *step, struct feed_error *err
     bool holding = csv->end || csv->sequence != NONE;
     for (;;) {
         int status = csv->draining ? 0 : read_row(csv, error);
-        if (status < 0)
-            return -1;
         if (status == 0)
-            return drain(csv, step);
-        if ((holding || csv->key != NONE) && !(stream = find_stream(csv, error)))
-            return -1;
+            return drain(csv, step, error);
+        if (status < 0 || ((holding || csv->key != NONE) && !(stream = find_stream(csv, error))))
+            return fail_late(csv, step, error);
         if (!holding)
             return fill_step(csv, &csv->values, stream, step);
         bool held = stream->holds;

@@ -111,6 +111,25 @@ def test_csv_columns(directory):
     fails(USAGE, "COLUMN=FACTOR", "csv", path, "--multiply", "a")
 
 
+def test_csv_good_rows_before_a_bad_one(directory):
+    """They are sent, those that were held back too; but nobody knows that their sequence is over."""
+    path = write(directory / "t.csv", "s,k,a\n1,p,1\n1,q,2\n1,p,3\n2,p,4\n2,p,x\n2,p,6\n")
+    fed = feed("csv", path, "--key", "k", "--sequence", "s")
+    assert fed.status == BAD_DATA
+    assert [(e.key, e.x[0]) for e in fed.examples] == [("p", 1), ("p", 3), ("p", 4), ("q", 2)]
+    assert ends(fed.examples) == [1]
+    assert ":6: column 'a': found 'x', expected a number" in fed.err
+    assert "; 4 good examples before it were sent" in fed.err
+    fed = feed("csv", path, "--key", "k", "--sequence", "s", "--skip-bad")
+    assert fed.status == OK and len(fed.examples) == 5
+    path = write(directory / "t.csv", "a\n1\n2\n3\nx\n")
+    fed = feed("csv", path, "--steps", 2, "--end")
+    assert fed.status == BAD_DATA and values(fed.examples) == [[1, 2], [3]] and not ends(fed.examples)
+    assert "--columns" in fed.err and "--time COLUMN" in fed.err
+    fed = feed("csv", path, "--columns", "a")
+    assert fed.status == BAD_DATA and len(fed.examples) == 3 and "--time" not in fed.err
+
+
 def test_csv_forms(directory):
     def of(text, *options):
         return values(good("csv", write(directory / "t.csv", text), *options))

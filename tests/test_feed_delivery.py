@@ -57,6 +57,19 @@ def test_receiver_comes_later(directory):
         assert finish(process)[0] == OK
 
 
+def test_waiting_is_said(directory):
+    """Also where no terminal shows it, and once; --quiet is quiet."""
+    with Receiver(directory) as receiver:
+        process = start("csv", numbers(directory, 3), "--connect", receiver.endpoint)
+        assert process.stderr.readline().decode() == f"runnel-feed: waiting for {receiver.endpoint}\n"
+        receiver.bind()
+        status, err = finish(process)
+        assert status == OK and err.startswith("runnel-feed: sent 3 examples"), err
+    fed = run("csv", numbers(directory, 3), "--connect", f"ipc://{directory}/nobody", "--wait", 1.5,
+              "--quiet")
+    assert fed.status == UNAVAILABLE and "waiting for" not in fed.err, fed.err
+
+
 def test_binding(directory):
     with Receiver(directory) as receiver:
         process = start("csv", numbers(directory, 3000), "--bind", receiver.endpoint)
