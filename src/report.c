@@ -189,7 +189,8 @@ struct scale {
     const double *means, *deviations; /* NULL: they are not */
 };
 
-/* A standard deviation is only stretched, a mean is moved too. */
+/* A standard deviation is only stretched, a mean is moved too. What has not varied yet has no
+   standard deviation, and what has not been observed no mean: it is NaN. */
 static json_t *unscaled(const float *outputs, size_t size, meaning *convert, struct scale scale,
                         bool moved) {
     if (!scale.means)
@@ -197,7 +198,11 @@ static json_t *unscaled(const float *outputs, size_t size, meaning *convert, str
     json_t *array = json_array();
     for (size_t k = 0; k < size; k++) {
         double value = convert(outputs[k]) * scale.deviations[k];
-        json_array_append_new(array, report_number(moved ? scale.means[k] + value : value));
+        if (moved)
+            value += scale.means[k];
+        else if (scale.deviations[k] == 0)
+            value = NAN;
+        json_array_append_new(array, report_number(value));
     }
     return array;
 }

@@ -35,7 +35,8 @@ void report_state(json_t *object, const struct model *model,
      gaussian            {"mean": [..], "sd": [..]}
      softmax, bernoulli  [probability, ..]
      mixture             {"end", "weights": [..], "mean1", "mean2", "sd1", "sd2", "rho"}
-   Targets of `next` are given back in original units, as the example was scaled. */
+   Targets of `next` are given back in original units, as the example was scaled: null where nothing
+   has been observed yet, and an sd also where nothing has varied yet. */
 void report_prediction(json_t *object, const struct model *model, const struct learned *learned);
 
 /* Topic `status`. */
