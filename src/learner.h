@@ -2,7 +2,7 @@
    then learn), has an engine play them, and tells an observer what became of each example.
 
    It knows streams, windows, strides and targets, and no arithmetic. How many examples wait in one
-   plan never changes a bit of what is learned or observed. */
+   plan never changes a bit of what is learned or observed, but for `played`. */
 #ifndef RUNNEL_LEARNER_H
 #define RUNNEL_LEARNER_H
 
@@ -24,14 +24,16 @@ struct learned {
     size_t key_size;
     uint64_t examples; /* examples learned so far, this one included */
     uint64_t steps;    /* steps so far, those of this one included */
+    uint64_t played; /* examples learned once its plan had been played: what goes with a clock that
+                        is read while they are observed */
     uint64_t received; /* as in struct example */
     size_t scored;     /* steps scored by this example */
     double loss;       /* mean loss over them; NaN when scored is 0 */
-    double
-        squared_error;    /* squared, gaussian: sum over scored steps and observed numbers of
-                             (prediction - x)^2 in original units, the prediction turned back as it
-                             was published: with the scale of the example that made it. A number that
-                             had never been observed then was not predicted, and does not count */
+    /* squared, gaussian: sum over scored steps and observed numbers of (prediction - x)^2 in
+       original units, the prediction turned back as it was published: with the scale of the example
+       that made it. A number that had never been observed then was not predicted: it does not
+       count. */
+    double squared_error;
     size_t observed;      /* numbers in that sum; softmax: scored steps; bernoulli: numbers */
     size_t correct;       /* softmax: steps whose most probable class (the first of equals) was the
                              target; bernoulli: numbers on the target's side of 1/2 */

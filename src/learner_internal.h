@@ -69,7 +69,8 @@ struct learner {
     float *long_outputs; /* outputs of an example that spans plans; grows to the longest */
     size_t long_capacity;
 
-    uint64_t taken; /* examples taken since the start of learning */
+    uint64_t taken;  /* examples taken since the start of learning */
+    uint64_t played; /* those learned once the plan that is observed was */
     struct learner_counters counters;
 };
 

@@ -162,6 +162,7 @@ static void observe(struct learner *learner, const struct planned *example, size
         .key_size = example->key_size,
         .examples = counters->examples,
         .steps = counters->steps,
+        .played = learner->played,
         .received = example->received,
         .scored = example->scored,
         .loss = example->scored ? example->loss_sum / (double)example->scored : NAN,
@@ -223,6 +224,12 @@ static void begin_plan(struct learner *learner) {
     plan->count = plan->steps = plan->scores = plan->updates = plan->measures = 0;
 }
 
+/* Of the plan: all but one that goes on in the next. */
+static size_t finished_examples(const struct learner *learner) {
+    size_t count = learner->example_count;
+    return count && !learner->examples[count - 1].finished ? count - 1 : count;
+}
+
 int learner_play(struct learner *learner, struct error *error) {
     struct plan *plan = &learner->plan;
     if (!plan->count)
@@ -234,6 +241,7 @@ int learner_play(struct learner *learner, struct error *error) {
     plan->clip = learner->rates.clip;
     if (learner->ops->play(learner->engine, plan, &learner->results, error))
         return -1;
+    learner->played = learner->counters.examples + finished_examples(learner);
     struct cursor cursor = {0};
     for (size_t row = 0; row < learner->example_count; row++)
         if (give(learner, row, &cursor, error))

@@ -33,7 +33,9 @@ void metrics_begin(struct metrics *metrics, enum loss kind, const struct learner
     metrics->loss = metrics->gradient_norm = metrics->update_ratio = NAN;
     interval_begin(&metrics->intervals[0]);
     interval_begin(&metrics->intervals[1]);
-    metrics->anchor = metrics->previous = (struct metrics_anchor){now, counters->examples};
+    metrics->played = counters->examples;
+    metrics->anchor = (struct metrics_anchor){now, counters->examples};
+    metrics->rate = NAN;
 }
 
 static unsigned latency_bucket(uint64_t latency) {
@@ -82,6 +84,7 @@ void metrics_add(struct metrics *metrics, const struct learned *learned, uint64_
     struct metrics_interval *interval = &metrics->intervals[metrics->current];
     metrics->examples = learned->examples;
     metrics->steps = learned->steps;
+    metrics->played = learned->played;
     metrics->updates += learned->updates;
     metrics->skipped += learned->skipped;
     metrics->streams = learned->streams;
@@ -152,25 +155,25 @@ static void report_interval(const struct metrics *metrics, const struct metrics_
     }
 }
 
-static double rate_since(const struct metrics_anchor *anchor, uint64_t examples, uint64_t now) {
-    if (now <= anchor->time)
-        return NAN;
-    return (double)(examples - anchor->examples) * NS_PER_S / (double)(now - anchor->time);
-}
-
+/* All examples of a plan share one reading of the clock, so all of them are counted by it: the
+   messages of one plan tell one rate. */
 static double examples_per_second(const struct metrics *metrics, uint64_t now) {
-    bool long_enough = now >= metrics->anchor.time + RATE_SPAN;
-    return rate_since(long_enough ? &metrics->anchor : &metrics->previous, metrics->examples, now);
+    const struct metrics_anchor *anchor = &metrics->anchor;
+    uint64_t least = isnan(metrics->rate) ? 1 : RATE_SPAN;
+    if (now < anchor->time + least)
+        return metrics->rate;
+    return (double)(metrics->played - anchor->examples) * NS_PER_S / (double)(now - anchor->time);
 }
 
 void metrics_close_interval(struct metrics *metrics, uint64_t now, struct metrics_report *report) {
+    double rate = examples_per_second(metrics, now);
     if (report) {
         report_interval(metrics, &metrics->intervals[metrics->current], report);
-        report->examples_per_second = examples_per_second(metrics, now);
+        report->examples_per_second = rate;
     }
     if (now >= metrics->anchor.time + RATE_SPAN) {
-        metrics->previous = metrics->anchor;
-        metrics->anchor = (struct metrics_anchor){now, metrics->examples};
+        metrics->anchor = (struct metrics_anchor){now, metrics->played};
+        metrics->rate = rate;
     }
     metrics->current ^= 1;
     interval_begin(&metrics->intervals[metrics->current]);

@@ -38,10 +38,10 @@ struct metrics_interval {
     uint32_t latency[METRICS_BUCKETS];
 };
 
-/* Where a rate is measured from. */
+/* Where the next rate is measured from. */
 struct metrics_anchor {
-    uint64_t time; /* CLOCK_MONOTONIC, ns */
-    uint64_t examples;
+    uint64_t time;     /* CLOCK_MONOTONIC, ns */
+    uint64_t examples; /* learned by then */
 };
 
 struct metrics {
@@ -55,7 +55,9 @@ struct metrics {
     size_t streams;
     struct metrics_interval intervals[2];
     unsigned current; /* index of the interval that is open; the other is the last complete one */
-    struct metrics_anchor anchor, previous;
+    uint64_t played;  /* as in struct learned, of the newest example */
+    struct metrics_anchor anchor;
+    double rate; /* examples per second up to the anchor; NaN before there is one */
 };
 
 /* NaN stands for "not there yet". */
@@ -69,7 +71,8 @@ struct metrics_report {
     double rmse;                /* squared, gaussian: root mean squared error in original units */
     double accuracy;            /* softmax, bernoulli: share of correct predictions */
     double bits;                /* softmax, bernoulli, mixture: mean loss / ln 2 */
-    double examples_per_second; /* since the last message, or the last one 0.1 s ago */
+    double examples_per_second; /* since the last message; one that comes within 0.1 s of the last
+                                   one that measured it repeats that one's */
     double latency_p50, latency_p99, latency_max; /* us from socket to learned */
     size_t streams;
 };

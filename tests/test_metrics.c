@@ -28,7 +28,8 @@ static const struct learner_counters none = {0};
 
 /* An example with one scored step. */
 static struct learned example(uint64_t number, double loss) {
-    return (struct learned){.examples = number, .steps = number, .scored = 1, .loss = loss};
+    return (struct learned){
+        .examples = number, .steps = number, .played = number, .scored = 1, .loss = loss};
 }
 
 static void before_any_example_nothing_is_there(void **state) {
@@ -174,6 +175,36 @@ static void a_rate_spans_a_tenth_of_a_second_at_least(void **state) {
     metrics_add(&metrics, &learned, 0);
     metrics_close_interval(&metrics, SECOND + 1, &report); /* 1 ns later */
     assert_true(report.examples_per_second < 1002);
+}
+
+/* Plans of 6400 examples, a message every 100: one reading of the clock for 64 messages. */
+static void a_burst_after_idling_tells_no_rate_that_climbs(void **state) {
+    (void)state;
+    enum { PLAN = 6400, EVERY = 100 };
+    static const struct {
+        uint64_t time; /* at which the plan had been played, ms */
+        double rate;
+    } plans[] = {
+        {1000, 6400}, {2000, 6400}, {12000, 640}, {12050, 640}, {12100, 128000}, {12200, 64000},
+    };
+    struct metrics metrics;
+    struct metrics_report report;
+    uint64_t examples = 0;
+    metrics_begin(&metrics, LOSS_SQUARED, &none, 0, 0);
+    for (size_t n = 0; n < sizeof plans / sizeof *plans; n++) {
+        uint64_t played = examples + PLAN, now = plans[n].time * (SECOND / 1000);
+        while (examples < played) {
+            struct learned learned = example(++examples, 1);
+            learned.played = played;
+            metrics_add(&metrics, &learned, now);
+            if (examples % EVERY)
+                continue;
+            metrics_close_interval(&metrics, now, &report);
+            assert_true(report.examples_per_second == plans[n].rate);
+        }
+    }
+    metrics_recent(&metrics, 16200 * (SECOND / 1000), &report); /* idle for 4 s */
+    assert_true(report.examples_per_second == 0);
 }
 
 /* --- the statistics socket --- */
@@ -324,6 +355,7 @@ int main(void) {
         cmocka_unit_test(counters_go_on_from_where_learning_stands),
         cmocka_unit_test(latency_quantiles_are_right_to_a_sixteenth),
         cmocka_unit_test(a_rate_spans_a_tenth_of_a_second_at_least),
+        cmocka_unit_test(a_burst_after_idling_tells_no_rate_that_climbs),
         cmocka_unit_test_setup_teardown(a_topic_is_built_only_when_wanted, open_sockets,
                                         close_sockets),
         cmocka_unit_test_setup_teardown(messages_are_counted_per_topic, open_sockets,
