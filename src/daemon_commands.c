@@ -9,6 +9,7 @@
 #include "log.h"
 #include "parameters.h"
 #include "report.h"
+#include "scaler.h"
 #include "text.h"
 
 static void put_count(json_t *object, const char *key, uint64_t value) {
@@ -34,13 +35,15 @@ static int status(void *context, const json_t *request, struct control_answer *a
     return 0;
 }
 
+/* Digits of a number in JSON: as written, if they say it all; else all of them. */
+enum { PLAIN = 15, EXACT = 17 };
+
 /* The value as one would write it in the file, to be freed; NULL when it is no plain value. */
 static char *value_text(const json_t *value) {
     if (json_is_string(value))
         return strdup(json_string_value(value));
     if (!json_is_number(value) && !json_is_boolean(value))
         return NULL;
-    enum { PLAIN = 15, EXACT = 17 }; /* digits: as written, if they say it all; else all of them */
     char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(PLAIN));
     if (!text || !json_is_real(value) || strtod(text, NULL) == json_real_value(value))
         return text;
@@ -100,6 +103,44 @@ static int checkpoint(void *context, const json_t *request, struct control_answe
     return 0;
 }
 
+/* Numbers as a JSON list, to be freed; NULL when memory is short. */
+static char *list_text(const double *numbers, size_t size) {
+    json_t *list = json_array();
+    for (size_t k = 0; k < size; k++)
+        json_array_append_new(list, report_number(numbers[k]));
+    char *text =
+        json_array_size(list) == size ? json_dumps(list, JSON_REAL_PRECISION(EXACT)) : NULL;
+    json_decref(list);
+    return text;
+}
+
+enum { EXPORT_TEXTS = 5 };
+
+/* What the file says about its parameters, in the __metadata__ of safetensors. */
+struct export_texts {
+    char *mean, *deviation; /* NULL with scale: none */
+    struct safetensors_text lines[EXPORT_TEXTS];
+    size_t count;
+};
+
+static int write_texts(struct export_texts *texts, const struct daemon *daemon,
+                       struct error *error) {
+    const struct scaler *scaler = learner_scaler(daemon->learner);
+    *texts = (struct export_texts){.lines = {{"format", "pt"},
+                                             {"name", daemon->config->name},
+                                             {"digest", daemon->config->digest}},
+                                   .count = 3};
+    if (!scaler)
+        return 0;
+    texts->mean = list_text(scaler_means(scaler), scaler_size(scaler));
+    texts->deviation = list_text(scaler_deviations(scaler), scaler_size(scaler));
+    if (!texts->mean || !texts->deviation)
+        return error_set(error, EX_OSERR, "no memory for the scaler; try again later");
+    texts->lines[texts->count++] = (struct safetensors_text){"scaler.mean", texts->mean};
+    texts->lines[texts->count++] = (struct safetensors_text){"scaler.deviation", texts->deviation};
+    return 0;
+}
+
 /* All parameters, one tensor after another, through `values`, which holds the largest. */
 static int put_parameters(struct daemon *daemon, struct safetensors_writer *writer, float *values,
                           struct error *error) {
@@ -118,36 +159,36 @@ static int export_parameters(void *context, const json_t *request, struct contro
     struct daemon *daemon = context;
     const struct model *model = &daemon->model;
     struct safetensors_memory memory = {0};
+    int result = -1;
     struct safetensors_writer *writer = NULL;
     struct safetensors_entry entries[MODEL_TENSORS_MAX];
-    const struct safetensors_text metadata[] = {
-        {"format", "pt"},
-        {"name", daemon->config->name},
-        {"digest", daemon->config->digest},
-    };
+    struct export_texts texts = {0};
     float *values = malloc(model->parameters * sizeof *values);
     if (!values) {
         error_set(error, EX_OSERR, "no memory for the parameters; try again later");
-        goto fail;
+        goto done;
     }
     parameters_entries(model, entries);
-    if (safetensors_start(&writer, entries, model->tensor_count, metadata,
-                          sizeof metadata / sizeof *metadata, safetensors_to_memory, &memory,
-                          error) ||
+    if (write_texts(&texts, daemon, error) ||
+        safetensors_start(&writer, entries, model->tensor_count, texts.lines, texts.count,
+                          safetensors_to_memory, &memory, error) ||
         put_parameters(daemon, writer, values, error) || safetensors_finish(&writer, error))
-        goto fail;
-    free(values);
+        goto done;
+    result = 0;
     put_count(answer->fields, "examples", learner_counters(daemon->learner).examples);
     put_count(answer->fields, "parameters", model->parameters);
     put_count(answer->fields, "bytes", memory.size);
     answer->blob = memory.bytes;
     answer->blob_size = memory.size;
-    return 0;
-fail:
-    safetensors_abandon(&writer);
+done:
+    if (result) {
+        safetensors_abandon(&writer);
+        free(memory.bytes);
+    }
+    free(texts.mean);
+    free(texts.deviation);
     free(values);
-    free(memory.bytes);
-    return -1;
+    return result;
 }
 
 static void set_paused(struct daemon *daemon, bool paused, struct control_answer *answer) {

@@ -6,6 +6,7 @@ import math
 import pathlib
 import signal
 import socket
+import statistics
 import struct
 import subprocess
 import sys
@@ -323,6 +324,28 @@ def test_an_export_holds_every_parameter(directory):
         checkpoint = stored(pathlib.Path(daemon.ask("checkpoint")["path"]).read_bytes())
         assert learned == {k: checkpoint[k] for k in SHAPES}
         read_by_its_package(blob, learned)
+
+
+def test_an_export_says_how_raw_numbers_are_scaled(directory):
+    def scale(daemon):
+        blob = daemon.export()
+        size = struct.unpack("<Q", blob[:8])[0]
+        texts = json.loads(blob[8:8 + size])["__metadata__"]
+        return {k: json.loads(v) for k, v in texts.items() if k.startswith("scaler.")}
+
+    with Daemon(directory) as daemon:
+        assert scale(daemon) == {"scaler.mean": [0, 0], "scaler.deviation": [0, 0]}
+        daemon.feed(1, 30)
+        daemon.learned(30)
+        of_each = list(zip(*(struct.unpack("<2f", example(n)[1]) for n in range(1, 31))))
+        found = scale(daemon)
+        for k, seen in enumerate(of_each):
+            assert math.isclose(found["scaler.mean"][k], statistics.fmean(seen), rel_tol=1e-12)
+            assert math.isclose(found["scaler.deviation"][k], statistics.pstdev(seen),
+                                rel_tol=1e-12)
+    unscaled = dict(CONFIG["model"], input={"kind": "real", "size": 2})
+    with tempfile.TemporaryDirectory() as other, Daemon(other, model=unscaled) as daemon:
+        assert scale(daemon) == {}
 
 
 def test_an_export_holds_the_values_begun_with(directory):
