@@ -143,6 +143,52 @@ def test_table(directory):
     assert cells(lines[0], lines[2])["examples"] == "200"
 
 
+def test_header_stays_in_sight(directory):
+    """Lines of all kinds push it up, not rows alone."""
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint, "-t", "loss", "-t", "state", "-n", "60")
+    daemon.wait_for("status", "loss", "state")
+    for _ in range(30):
+        daemon.send("loss", LOSS)
+        daemon.send("state", STATE)
+    status, lines, _ = watch.end()
+    daemon.close()
+    headers = [i for i, line in enumerate(lines) if "examples" in line]
+    assert status == OK and headers == [0, 22, 44, 66, 88], headers
+
+
+def test_status_is_said_when_it_changes(directory):
+    """Also when it was asked for."""
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint, "--topic", "status", "--topic", "event", "-n", "5")
+    daemon.wait_for("status", "event")
+    for change in [{}, {}, {"uptime": 9}, {"state": "paused"}, {"state": "paused"}, {},
+                   {"device": "cuda"}, {"device": "cuda"}]:
+        daemon.send("status", dict(STATUS, **change))
+    daemon.send("event", {"kind": "set", "text": "x"})
+    status, lines, err = watch.end()
+    daemon.close()
+    assert (status, err) == (OK, "")
+    assert [line[12:] for line in lines if "model:" not in line] == [
+        "host-load is learning: 69,130 parameters on cpu (avx2)", "host-load is paused",
+        "host-load is learning", "host-load is learning: 69,130 parameters on cuda", "set: x"], lines
+
+
+def test_predictions_that_are_off(directory):
+    daemon = Daemon(directory)
+    watches = [Watch(daemon.endpoint, *arguments, "-t", "event", "-n", "1")
+               for arguments in [["-t", "prediction"], ["-t", "prediction", "--json"], []]]
+    daemon.wait_for("status", "event", watchers=3)
+    for _ in range(3):
+        daemon.send("status", dict(STATUS, predictions=False))
+    daemon.send("event", {"kind": "set", "text": "x"})
+    (_, asked, _), (_, _, asked_json), (_, others, _) = [watch.end() for watch in watches]
+    daemon.close()
+    for said in ["\n".join(asked), asked_json]:
+        assert said.count("statistics.predictions=true") == 1, said
+    assert "predictions" not in "".join(others)
+
+
 def test_metrics_and_what_is_not_there_yet(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "--topic", "loss", "--count", "4")
@@ -379,12 +425,12 @@ def own_terminal():
 class Terminal:
     """A runnel-watch on a pseudo-terminal, and what that shows: enough of a terminal to know."""
 
-    def __init__(self, endpoint, rows, columns, kind):
+    def __init__(self, endpoint, rows, columns, kind, *arguments):
         self.columns, self.bytes = columns, b""
         self.master, slave = pty.openpty()
         self.resize(rows, columns)
         environment = dict(os.environ, TERM=kind, LC_ALL="C.UTF-8")
-        self.process = subprocess.Popen([PROGRAM, "-c", endpoint, "--silence", "2"],
+        self.process = subprocess.Popen([PROGRAM, "-c", endpoint, "--silence", "2", *arguments],
                                         stdin=slave, stdout=slave, stderr=slave, env=environment,
                                         start_new_session=True, preexec_fn=own_terminal)
         os.close(slave)
@@ -426,6 +472,10 @@ class Terminal:
     def end(self):
         """End it with Ctrl-C, echo and all; the exit status and the last screen."""
         os.write(self.master, b"\x03")
+        return self.rest()
+
+    def rest(self):
+        """Its exit status, and the last screen."""
         try:
             while True:
                 piece = os.read(self.master, 65536)
@@ -471,6 +521,45 @@ def test_terminal_of_80(directory):
 
 def test_terminal_of_120(directory):
     on_terminal(directory, 40, 120)
+
+
+def rows_at_full_speed(directory, *arguments):
+    """What a terminal shows of 1000 rows at once, in the end with the newest: (rows, screen)."""
+    daemon = Daemon(directory)
+    terminal = Terminal(daemon.endpoint, 24, 80, "xterm", "--silence", "0", *arguments)
+    daemon.wait_for("status", "loss", "event")
+    for _ in range(1000):
+        daemon.send("loss", LOSS)
+    newest = f"{daemon.examples} "
+    terminal.until(lambda lines: any(line.lstrip().startswith(newest) for line in lines))
+    status, lines = terminal.end()
+    daemon.close()
+    assert status == OK and lines[-1] == "", lines
+    assert b"missed" not in terminal.bytes
+    return [line for line in lines if re.match(r" *\d+00 ", line)], "\n".join(lines)
+
+
+def test_full_speed(directory):
+    """A reader gets few rows and is told so, unless all are asked for."""
+    rows, screen = rows_at_full_speed(directory)
+    assert 1 < len(rows) < 900 and screen.count("--all shows all") == 1, (len(rows), screen[-1000:])
+    rows, screen = rows_at_full_speed(directory, "--all")
+    assert len(rows) == 1000 and "--all" not in screen, len(rows)
+
+
+def test_two_signals_take_the_bar_away(directory):
+    """Whoever forwards a signal sends it twice, and the second one ends it the hard way."""
+    daemon = Daemon(directory)
+    terminal = Terminal(daemon.endpoint, 24, 80, "xterm")
+    daemon.wait_for("status", "loss", "event")
+    daemon.send("status", STATUS)
+    terminal.until(lambda lines: lines[-1].startswith(" host-load  learning"))
+    for number in [signal.SIGSTOP, signal.SIGINT, signal.SIGTERM, signal.SIGCONT]:
+        terminal.process.send_signal(number)  # so both come before it can end by itself
+    status, lines = terminal.rest()
+    daemon.close()
+    assert status in (-signal.SIGINT, -signal.SIGTERM) and lines[-1] == "", (status, lines)
+    assert not any("host-load  learning" in line for line in lines), lines
 
 
 def test_dumb_terminal(directory):

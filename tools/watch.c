@@ -17,6 +17,7 @@
 #include "watch_bar.h"
 #include "watch_health.h"
 #include "watch_link.h"
+#include "watch_pace.h"
 #include "watch_screen.h"
 #include "watch_table.h"
 #include "wire.h"
@@ -45,6 +46,8 @@ static const char help[] =
     "  -n, --count=N            end when N messages have been printed\n"
     "  -s, --silence=SECONDS    say so when no message comes for so long; 0 = never\n"
     "                           (default 15)\n"
+    "  -a, --all                every row, also on a terminal, which else gets at most 10\n"
+    "                           of a topic a second\n"
     "  -p, --plain              no bar at the bottom of the terminal\n"
     "  -h, --help               print this and end\n"
     "  -V, --version            print the version and end\n"
@@ -56,7 +59,7 @@ struct options {
     const char *endpoint;
     bool chosen[TOPICS]; /* by --topic */
     bool choice;         /* whether there was a --topic */
-    bool json, plain;
+    bool json, plain, all;
     uint64_t count; /* 0 = no end */
     double silence;
     struct table table; /* with the columns of --columns */
@@ -69,6 +72,8 @@ struct watch {
     struct health health;
     struct bar bar;
     struct table table;
+    struct pace pace;
+    bool pace_said, predictions_said;
     uint64_t printed;
 };
 
@@ -78,10 +83,15 @@ static volatile sig_atomic_t ending, resized;
 static void on_signal(int number) {
     int saved = errno;
     uint64_t one = 1;
-    if (number == SIGWINCH || number == SIGCONT)
+    if (number == SIGWINCH || number == SIGCONT) {
         resized = 1;
-    else
+    } else if (ending) {
+        signal(number, SIG_DFL);
+        screen_abandon();
+        raise(number);
+    } else {
         ending = 1;
+    }
     if (write(wake, &one, sizeof one) < 0)
         errno = saved; /* full: then it wakes anyhow */
     errno = saved;
@@ -97,7 +107,7 @@ static int catch_signals(void) {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction action = {.sa_handler = on_signal};
         if (numbers[i] != SIGWINCH && numbers[i] != SIGCONT)
-            action.sa_flags = (int)SA_RESETHAND;
+            action.sa_flags = (int)SA_NODEFER;
         sigaction(numbers[i], &action, NULL);
     }
     return EX_OK;
@@ -133,6 +143,9 @@ static int take_option(struct options *o, int option) {
     case 'j':
         o->json = true;
         return GO_ON;
+    case 'a':
+        o->all = true;
+        return GO_ON;
     case 'p':
         o->plain = true;
         return GO_ON;
@@ -152,16 +165,22 @@ static int take_option(struct options *o, int option) {
 /* Returns GO_ON, or the exit status. */
 static int take_options(struct options *o, int argc, char **argv) {
     static const struct option names[] = {
-        {"connect", required_argument, NULL, 'c'}, {"topic", required_argument, NULL, 't'},
-        {"columns", required_argument, NULL, 'C'}, {"json", no_argument, NULL, 'j'},
-        {"count", required_argument, NULL, 'n'},   {"silence", required_argument, NULL, 's'},
-        {"plain", no_argument, NULL, 'p'},         {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},       {NULL, 0, NULL, 0},
+        {"connect", required_argument, NULL, 'c'},
+        {"topic", required_argument, NULL, 't'},
+        {"columns", required_argument, NULL, 'C'},
+        {"json", no_argument, NULL, 'j'},
+        {"count", required_argument, NULL, 'n'},
+        {"silence", required_argument, NULL, 's'},
+        {"plain", no_argument, NULL, 'p'},
+        {"all", no_argument, NULL, 'a'},
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {NULL, 0, NULL, 0},
     };
     *o = (struct options){.endpoint = WIRE_STATISTICS, .silence = SILENCE};
     int option, status = GO_ON;
     while (status == GO_ON &&
-           (option = getopt_long(argc, argv, "c:t:C:jn:s:phV", names, NULL)) != -1)
+           (option = getopt_long(argc, argv, "c:t:C:jn:s:pahV", names, NULL)) != -1)
         status = take_option(o, option);
     if (status == GO_ON && optind < argc)
         return tool_usage("'%s' is one word too many", argv[optind]);
@@ -198,21 +217,53 @@ static void print_json(struct screen *screen, const struct message *message) {
     free(line);
 }
 
+static void print_message(struct watch *w, const struct message *message) {
+    if (w->options.json)
+        print_json(w->screen, message);
+    else if (!table_print(&w->table, w->screen, message))
+        return;
+    w->printed++;
+}
+
+/* Rows that have waited; with `all` also those that should wait longer. */
+static void print_rows(struct watch *w, bool all) {
+    struct message row;
+    while (pace_take(&w->pace, all, &row)) {
+        print_message(w, &row);
+        message_clear(&row);
+    }
+    if (!w->pace.replaced || w->pace_said)
+        return;
+    w->pace_said = true;
+    note(w, "rows come faster than anybody reads: 10 a second are shown, the trend takes them all "
+            "and none is lost; --all shows all");
+}
+
+/* Who waits for predictions waits in vain where the daemon publishes none. */
+static void check_predictions(struct watch *w, const struct message *message) {
+    if (message->topic != TOPIC_STATUS || !w->options.chosen[TOPIC_PREDICTION] ||
+        w->predictions_said || !json_is_false(json_object_get(message->body, "predictions")))
+        return;
+    w->predictions_said = true;
+    note(w, "this daemon publishes no predictions; start it with 'predictions: true' under "
+            "'statistics:' in its configuration, or with --set statistics.predictions=true");
+}
+
 static void take_message(struct watch *w, const struct message *message) {
     if (health_message(&w->health, message)) {
         bar_restart(&w->bar);
         table_restart(&w->table);
+        w->predictions_said = false;
     }
     if (message->problem)
         return;
     bar_message(&w->bar, message);
-    if (!is_printed(&w->options, message->topic))
+    check_predictions(w, message);
+    if (!is_printed(&w->options, message->topic) || pace_holds(&w->pace, message))
         return;
-    if (w->options.json)
-        print_json(w->screen, message);
-    else if (!table_print(&w->table, w->screen, message, w->options.choice))
-        return;
-    w->printed++;
+    if (message->topic == TOPIC_STATUS || message->topic == TOPIC_EVENT)
+        print_rows(w, true); /* they came before it */
+    print_message(w, message);
 }
 
 static bool is_done(const struct watch *w) {
@@ -229,6 +280,8 @@ static void take_messages(struct watch *w) {
     while ((change = link_changed(w->link)) != LINK_SAME)
         health_changed(&w->health, change);
     health_tick(&w->health, false);
+    if (!is_done(w))
+        print_rows(w, false);
 }
 
 static void take_signals(struct watch *w) {
@@ -249,17 +302,20 @@ static int run(struct watch *w) {
             return tool_fail(EX_IOERR, "cannot write to standard output: %s", strerror(errno));
         if (is_done(w))
             break;
-        double wait = health_next(&w->health);
+        double wait = fmin(health_next(&w->health), pace_next(&w->pace));
         link_wait(w->link, wake, screen_has_bar(w->screen) ? fmin(wait, BAR_EVERY) : wait, &woken);
         if (woken)
             take_signals(w);
     }
+    if (ending)
+        print_rows(w, true);
     health_tick(&w->health, true);
     return EX_OK;
 }
 
 static int watch(const struct options *options) {
     struct watch w = {.options = *options, .table = options->table};
+    w.pace.on = isatty(STDOUT_FILENO) && !options->json && !options->all;
     /* `status` tells that the daemon lives, and under which name, whatever is printed. */
     bool topics[TOPICS];
     for (int topic = 0; topic < TOPICS; topic++)
@@ -275,6 +331,7 @@ static int watch(const struct options *options) {
     link_close(&w.link);
     health_close(&w.health);
     bar_close(&w.bar);
+    pace_close(&w.pace);
     screen_close(&w.screen);
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <langinfo.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -17,20 +18,25 @@ enum {
     HELD_START = 64 * 1024,
 };
 
-#define TAKE_AWAY "\r\033[J" /* to the first column, erase to the end of the screen */
-#define BAR_BEGIN "\033[7m"  /* reverse video */
+/* No attributes, to the first column, erase to the end of the screen. Ctrl-C makes a terminal
+   forget what it has not shown yet, so the end of a bar may be missing. */
+#define TAKE_AWAY "\033[0m\r\033[J"
+#define BAR_BEGIN "\033[7m" /* reverse video */
 #define BAR_END "\033[0m\r"
 
 struct screen {
     bool terminal, utf8;
     int columns;
     char bar[BAR_SIZE];
+    unsigned long lines;
     bool bar_changed;
     bool bar_drawn; /* the terminal shows a bar, the cursor at its beginning */
     char *held;     /* bytes to be written; the bar is drawn after them */
     size_t held_size, held_room;
     bool failed; /* memory was short: said by the next flush */
 };
+
+static volatile sig_atomic_t bar_possible; /* for a signal handler */
 
 static int terminal_columns(void) {
     struct winsize size;
@@ -51,10 +57,20 @@ int screen_open(struct screen **screen, bool plain) {
     }
     const char *kind = getenv("TERM");
     s->terminal = !plain && isatty(STDOUT_FILENO) && kind && *kind && strcmp(kind, "dumb") != 0;
+    bar_possible = s->terminal;
     s->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     s->columns = isatty(STDOUT_FILENO) ? terminal_columns() : SCREEN_PLAIN_COLUMNS;
     *screen = s;
     return 0;
+}
+
+void screen_abandon(void) {
+    if (bar_possible && write(STDOUT_FILENO, TAKE_AWAY, sizeof TAKE_AWAY - 1) < 0)
+        bar_possible = 0;
+}
+
+unsigned long screen_lines(const struct screen *s) {
+    return s->lines;
 }
 
 bool screen_has_bar(const struct screen *s) {
@@ -155,6 +171,7 @@ void screen_line(struct screen *s, const char *text) {
     take_bar_away(s);
     hold_text(s, text);
     hold_text(s, "\n");
+    s->lines++;
 }
 
 void screen_bar(struct screen *s, const char *text) {
@@ -194,8 +211,10 @@ void screen_close(struct screen **screen) {
     struct screen *s = *screen;
     if (!s)
         return;
+    s->bar_drawn = s->terminal;
     take_bar_away(s);
     write_held(s);
+    bar_possible = 0;
     free(s->held);
     free(s);
     *screen = NULL;

@@ -17,6 +17,12 @@ int screen_open(struct screen **screen, bool plain);
 /* Take the bar away and write what is held; closes nothing of standard output. */
 void screen_close(struct screen **screen);
 
+/* Take the bar away without the rest, from a signal handler that ends the program at once. */
+void screen_abandon(void);
+
+/* How many lines were added. */
+unsigned long screen_lines(const struct screen *screen);
+
 /* Whether there is a bar. */
 bool screen_has_bar(const struct screen *screen);
 

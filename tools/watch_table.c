@@ -2,6 +2,7 @@
 
 #include "watch_table.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,11 +134,11 @@ static void print_header(struct table *table, struct screen *screen) {
         append_cell(line, column, column->title);
     }
     screen_line(screen, line);
-    table->rows = 0;
+    table->header = screen_lines(screen);
 }
 
 static void print_loss(struct table *table, struct screen *screen, const json_t *body) {
-    bool header = table->rows % TABLE_HEADER_EVERY == 0;
+    bool header = !table->header || screen_lines(screen) - table->header >= TABLE_HEADER_EVERY;
     if (!table->chosen) {
         int columns[TABLE_COLUMNS_MAX], count;
         fit_columns(columns, &count, body, screen_columns(screen));
@@ -155,7 +156,6 @@ static void print_loss(struct table *table, struct screen *screen, const json_t 
         append_cell(line, column, cell);
     }
     screen_line(screen, line);
-    table->rows++;
 }
 
 static void print_timed(struct screen *screen, double unix_time, const char *text) {
@@ -187,38 +187,41 @@ static void print_event(struct screen *screen, const json_t *body) {
     print_timed(screen, body_time(body), tool_clean(clean, sizeof clean, joined));
 }
 
-static void introduce(struct screen *screen, const json_t *body, const char *name,
-                      const char *state) {
+static void print_clean(struct screen *screen, const json_t *body, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void print_clean(struct screen *screen, const json_t *body, const char *format, ...) {
+    char text[TEXT_SIZE], clean[TEXT_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    print_timed(screen, body_time(body), tool_clean(clean, sizeof clean, text));
+}
+
+/* All of it when it is not the one that was printed last, else only how it is. */
+static bool print_status(struct table *table, struct screen *screen, const json_t *body) {
+    const char *name = tool_string(body, "name"), *state = tool_string(body, "state");
     const char *device = tool_string(body, "device"), *model = tool_string(body, "model");
-    char joined[TEXT_SIZE], clean[TEXT_SIZE], count[TOOL_NUMBER_SIZE] = "?";
+    char now[TABLE_STATE_SIZE], self[TABLE_SELF_SIZE], count[TOOL_NUMBER_SIZE] = "?";
     double parameters;
     if (tool_number(body, "parameters", &parameters))
         tool_format_grouped(count, parameters);
-    snprintf(joined, sizeof joined, "%s is %s: %s parameters on %s", name, state, count,
-             device ? device : "?");
-    print_timed(screen, body_time(body), tool_clean(clean, sizeof clean, joined));
-    if (!model)
-        return;
-    snprintf(joined, sizeof joined, "model: %s", model);
-    print_timed(screen, body_time(body), tool_clean(clean, sizeof clean, joined));
-}
-
-/* All of it at first, later only how it is. */
-static bool print_status(struct table *table, struct screen *screen, const json_t *body,
-                         bool every_status) {
-    const char *name = tool_string(body, "name"), *state = tool_string(body, "state");
-    bool first = !*table->state;
-    char now[TABLE_STATE_SIZE], joined[TEXT_SIZE], clean[TEXT_SIZE];
+    name = name ? name : "?";
+    device = device ? device : "?";
     tool_clean(now, sizeof now, state && *state ? state : "?");
-    if (!every_status && strcmp(now, table->state) == 0)
+    snprintf(self, sizeof self, "%s %s %s %s", name, count, device, model ? model : "");
+    bool same = *table->state && strcmp(self, table->self) == 0;
+    if (same && strcmp(now, table->state) == 0)
         return false;
     strcpy(table->state, now);
-    if (first) {
-        introduce(screen, body, name ? name : "?", now);
-    } else {
-        snprintf(joined, sizeof joined, "%s is %s", name ? name : "?", now);
-        print_timed(screen, body_time(body), tool_clean(clean, sizeof clean, joined));
+    strcpy(table->self, self);
+    if (same) {
+        print_clean(screen, body, "%s is %s", name, now);
+        return true;
     }
+    print_clean(screen, body, "%s is %s: %s parameters on %s", name, now, count, device);
+    if (model)
+        print_clean(screen, body, "model: %s", model);
     return true;
 }
 
@@ -300,8 +303,7 @@ static void print_prediction(struct screen *screen, const json_t *body) {
     screen_line(screen, clean);
 }
 
-bool table_print(struct table *table, struct screen *screen, const struct message *message,
-                 bool every_status) {
+bool table_print(struct table *table, struct screen *screen, const struct message *message) {
     switch (message->topic) {
     case TOPIC_LOSS:
         print_loss(table, screen, message->body);
@@ -315,7 +317,7 @@ bool table_print(struct table *table, struct screen *screen, const struct messag
         print_prediction(screen, message->body);
         return true;
     case TOPIC_STATUS:
-        return print_status(table, screen, message->body, every_status);
+        return print_status(table, screen, message->body);
     case TOPICS:
         break;
     }

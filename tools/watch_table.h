@@ -8,15 +8,21 @@
 #include "watch_link.h"
 #include "watch_screen.h"
 
-enum { TABLE_HEADER_EVERY = 20, TABLE_COLUMNS_MAX = 32, TABLE_STATE_SIZE = 32 };
+enum {
+    TABLE_HEADER_EVERY = 20, /* lines, so that a terminal of 24 always shows it */
+    TABLE_COLUMNS_MAX = 32,
+    TABLE_STATE_SIZE = 32,
+    TABLE_SELF_SIZE = 600,
+};
 
 /* Fill with zeros, then with table_choose if the user has chosen. */
 struct table {
     bool chosen;                    /* the columns are the user's */
     int columns[TABLE_COLUMNS_MAX]; /* of the row printed last */
     int count;
-    int rows;                     /* since the header */
+    unsigned long header;         /* lines when the header was printed; 0 = never */
     char state[TABLE_STATE_SIZE]; /* of the daemon, as printed last; "" = none was */
+    char self[TABLE_SELF_SIZE];   /* its name, device, parameters and model, likewise */
 };
 
 /* Take the columns from a list of names with commas between them, or "all". Returns NULL, or the
@@ -27,9 +33,8 @@ const char *table_choose(struct table *table, const char *list);
 const char *table_names(void);
 
 /* Print one message. Returns whether it was worth a line: a `status` is only when it is the first
-   one, or the daemon's state has changed, or with `every_status`. */
-bool table_print(struct table *table, struct screen *screen, const struct message *message,
-                 bool every_status);
+   one, or the daemon's state, name, device, parameters or model have changed. */
+bool table_print(struct table *table, struct screen *screen, const struct message *message);
 
 /* The daemon is another one: its first `status` is printed again. */
 void table_restart(struct table *table);
