@@ -59,6 +59,18 @@ static void recurrent_sum(const struct network *n, const struct network_layer *l
                     position % 2);
 }
 
+/* Both sums of a step of gru or lstm, normalized if the layer is; that of the inputs exists. */
+INLINE void complete_sums(const struct network *n, const struct network_layer *l, size_t position,
+                          const float *h, struct sum *ih, struct sum *hh) {
+    *ih = sum_ih(n, l, position);
+    *hh = sum_hh(n, l, position);
+    recurrent_sum(n, l, position, h, hh->values);
+    if (!l->norm)
+        return;
+    normalize_groups(l, ih);
+    normalize_groups(l, hh);
+}
+
 /* out = ih + hh, both behind their normalizations. (length,) */
 INLINE void join(const struct network_layer *l, const struct sum *ih, const struct sum *hh,
                  size_t length, float *restrict out) {
@@ -200,12 +212,8 @@ static void gru_forward(const struct network *n, const struct network_layer *l, 
                         const float *h, const float *c) {
     (void)c;
     size_t p = l->padded;
-    struct sum ih = sum_ih(n, l, position), hh = sum_hh(n, l, position);
-    recurrent_sum(n, l, position, h, hh.values);
-    if (l->norm) {
-        normalize_groups(l, &ih);
-        normalize_groups(l, &hh);
-    }
+    struct sum ih, hh;
+    complete_sums(n, l, position, h, &ih, &hh);
     float *restrict gate = l->gate + position * l->rows;
     float *restrict r = gate, *restrict z = gate + p, *restrict candidate = gate + 2 * p;
     float *restrict hn = l->cell_state + position * p, *restrict out = l->hidden + position * p;
@@ -273,12 +281,8 @@ const struct cell_kernels cell_gru = {gru_forward, gru_backward};
 static void lstm_forward(const struct network *n, const struct network_layer *l, size_t position,
                          const float *h, const float *restrict c) {
     size_t p = l->padded;
-    struct sum ih = sum_ih(n, l, position), hh = sum_hh(n, l, position);
-    recurrent_sum(n, l, position, h, hh.values);
-    if (l->norm) {
-        normalize_groups(l, &ih);
-        normalize_groups(l, &hh);
-    }
+    struct sum ih, hh;
+    complete_sums(n, l, position, h, &ih, &hh);
     float *restrict gate = l->gate + position * l->rows;
     join(l, &ih, &hh, 4 * p, gate);
     float *restrict i = gate, *restrict f = gate + p, *restrict g = gate + 2 * p,
