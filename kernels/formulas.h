@@ -1,14 +1,20 @@
 /* Per-element arithmetic, written once for every engine: elementary functions, gates and their
    derivatives, optimizers. Plain functions of floats, without branches, so that loops over them
-   vectorize. CUDA sources define FORMULA as a device function before they include this. */
+   vectorize. A CUDA compiler makes each FORMULA, here and in the headers beside this one, a
+   function of host and device. */
 #ifndef RUNNEL_FORMULAS_H
 #define RUNNEL_FORMULAS_H
 
+#include <math.h>
 #include <stdint.h>
 #include <string.h>
 
 #ifndef FORMULA
-#    define FORMULA static inline __attribute__((always_inline))
+#    ifdef __CUDACC__
+#        define FORMULA static __host__ __device__ __forceinline__
+#    else
+#        define FORMULA static inline __attribute__((always_inline))
+#    endif
 #endif
 
 /* e^x for x in [-87, 88], the ends beyond; NaN stays NaN. Relative error below 2e-7.
@@ -99,7 +105,7 @@ FORMULA float formula_rmsprop(const struct formula_rmsprop *o, float weight, flo
     float g = gradient + o->decay * weight;
     float v = o->alpha * *square + o->rest * (g * g);
     *square = v;
-    return weight - o->rate * g / (__builtin_sqrtf(v) + o->epsilon);
+    return weight - o->rate * g / (sqrtf(v) + o->epsilon);
 }
 
 /* Adam: m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
@@ -120,7 +126,7 @@ FORMULA float formula_adam(const struct formula_adam *o, float weight, float gra
     float v = o->beta2 * *second + o->rest2 * (g * g);
     *first = m;
     *second = v;
-    return weight * o->shrink - o->step * m / (__builtin_sqrtf(v) * o->scale + o->epsilon);
+    return weight * o->shrink - o->step * m / (sqrtf(v) * o->scale + o->epsilon);
 }
 
 #endif

@@ -2,7 +2,7 @@
    weight matrices is some hundred elementwise operations a unit: bound by arithmetic. */
 #include <string.h>
 
-#include "formulas.h"
+#include "gates.h"
 #include "matrix.h"
 #include "network.h"
 #include "vector.h"
@@ -85,7 +85,7 @@ INLINE void join(const struct network_layer *l, const struct sum *ih, const stru
     }
 #pragma omp simd aligned(a, b, ga, sa, gb, sb, out : 64)
     for (size_t i = 0; i < length; i++)
-        out[i] = (ga[i] * a[i] + sa[i]) + (gb[i] * b[i] + sb[i]);
+        out[i] = gates_norm(a[i], ga[i], sa[i]) + gates_norm(b[i], gb[i], sb[i]);
 }
 
 INLINE void sigmoid_all(float *restrict a, size_t length) {
@@ -108,7 +108,7 @@ static void activate(enum activation activation, const float *restrict a, float 
     case ACTIVATION_RELU:
 #pragma omp simd aligned(a, h : 64)
         for (size_t i = 0; i < length; i++)
-            h[i] = a[i] <= 0.0f ? 0.0f : a[i]; /* NaN stays NaN */
+            h[i] = gates_relu(a[i]);
         break;
     case ACTIVATION_TANH:
         tanh_all(a, h, length);
@@ -126,12 +126,12 @@ static void activate_backward(enum activation activation, const float *restrict 
     case ACTIVATION_RELU:
 #pragma omp simd aligned(h, d : 64)
         for (size_t i = 0; i < length; i++)
-            d[i] = h[i] > 0.0f ? d[i] : 0.0f;
+            d[i] = gates_relu_backward(h[i], d[i]);
         break;
     case ACTIVATION_TANH:
 #pragma omp simd aligned(h, d : 64)
         for (size_t i = 0; i < length; i++)
-            d[i] *= formula_tanh_slope(h[i]);
+            d[i] = gates_tanh_backward(h[i], d[i]);
         break;
     case ACTIVATION_IDENTITY:
         break;
@@ -153,7 +153,7 @@ static void single_forward(const struct network *n, const struct network_layer *
     const float *restrict gain = s.gain, *restrict shift = s.shift;
 #pragma omp simd aligned(a, x, gain, shift : 64)
     for (size_t i = 0; i < l->padded; i++)
-        a[i] = gain[i] * x[i] + shift[i];
+        a[i] = gates_norm(x[i], gain[i], shift[i]);
     activate(activation, a, h, l->padded);
 }
 
@@ -226,20 +226,20 @@ static void gru_forward(const struct network *n, const struct network_layer *l, 
     if (l->norm) {
 #pragma omp simd aligned(a, b, ga, sa, gb, sb, hn, candidate, r : 64)
         for (size_t i = 0; i < p; i++) {
-            hn[i] = gb[i] * b[i] + sb[i];
-            candidate[i] = ga[i] * a[i] + sa[i] + r[i] * hn[i];
+            hn[i] = gates_norm(b[i], gb[i], sb[i]);
+            candidate[i] = gates_gru_candidate(gates_norm(a[i], ga[i], sa[i]), r[i], hn[i]);
         }
     } else {
 #pragma omp simd aligned(a, b, hn, candidate, r : 64)
         for (size_t i = 0; i < p; i++) {
             hn[i] = b[i];
-            candidate[i] = a[i] + r[i] * hn[i];
+            candidate[i] = gates_gru_candidate(a[i], r[i], hn[i]);
         }
     }
 #pragma omp simd aligned(candidate, z, out, h : 64)
     for (size_t i = 0; i < p; i++) {
         candidate[i] = formula_tanh(candidate[i]);
-        out[i] = (1.0f - z[i]) * candidate[i] + z[i] * h[i];
+        out[i] = gates_gru_hidden(z[i], candidate[i], h[i]);
     }
 }
 
@@ -254,11 +254,11 @@ static void gru_backward(const struct network *n, const struct network_layer *l,
     float *restrict dr = g, *restrict dz = g + p, *restrict dn = g + 2 * p;
 #pragma omp simd aligned(h, d, r, z, candidate, hn, dr, dz, dn : 64)
     for (size_t i = 0; i < p; i++) {
-        float slope = d[i] * (1.0f - z[i]) * formula_tanh_slope(candidate[i]);
-        dn[i] = slope;
-        dr[i] = slope * hn[i] * formula_sigmoid_slope(r[i]);
-        dz[i] = d[i] * (h[i] - candidate[i]) * formula_sigmoid_slope(z[i]);
-        d[i] *= z[i];
+        struct gates_gru k = gates_gru_backward(d[i], r[i], z[i], candidate[i], hn[i], h[i]);
+        dn[i] = k.n;
+        dr[i] = k.r;
+        dz[i] = k.z;
+        d[i] = k.h;
     }
     struct sum ih = sum_ih(n, l, position), hh = sum_hh(n, l, position);
     if (l->norm)
@@ -268,7 +268,7 @@ static void gru_backward(const struct network *n, const struct network_layer *l,
     float *restrict d_hn = l->norm ? dn : d_hh + 2 * p;
 #pragma omp simd aligned(d_hn, dn, r : 64)
     for (size_t i = 0; i < p; i++)
-        d_hn[i] = dn[i] * r[i];
+        d_hn[i] = gates_gru_recurrent_backward(dn[i], r[i]);
     if (l->norm)
         normalize_groups_backward(l, &hh, g, d_hh);
 }
@@ -296,7 +296,7 @@ static void lstm_forward(const struct network *n, const struct network_layer *l,
         f[k] = formula_sigmoid(f[k]);
         g[k] = formula_tanh(g[k]);
         o[k] = formula_sigmoid(o[k]);
-        cell[k] = f[k] * c[k] + i[k] * g[k];
+        cell[k] = gates_lstm_cell(i[k], f[k], g[k], c[k]);
     }
     if (l->norm) {
         float *restrict x = l->cell_normal + position * p;
@@ -306,7 +306,7 @@ static void lstm_forward(const struct network *n, const struct network_layer *l,
         l->scales[position * NETWORK_NORMS + NETWORK_NORM_C] = normalize(x, l->mask, p, l->size);
 #pragma omp simd aligned(x, gain, shift, squashed : 64)
         for (size_t k = 0; k < p; k++)
-            squashed[k] = formula_tanh(gain[k] * x[k] + shift[k]);
+            squashed[k] = formula_tanh(gates_norm(x[k], gain[k], shift[k]));
     } else {
         tanh_all(cell, squashed, p);
     }
@@ -324,8 +324,8 @@ static void lstm_cell_backward(const struct network *n, const struct network_lay
     float *restrict dc = n->d_cell;
 #pragma omp simd aligned(d, d_o, o, squashed : 64)
     for (size_t k = 0; k < p; k++) {
-        d_o[k] = d[k] * squashed[k] * formula_sigmoid_slope(o[k]);
-        d[k] = d[k] * o[k] * formula_tanh_slope(squashed[k]);
+        d_o[k] = gates_lstm_output_backward(d[k], o[k], squashed[k]);
+        d[k] = gates_lstm_squashed_backward(d[k], o[k], squashed[k]);
     }
     const float *restrict through = d;
     if (l->norm) {
@@ -354,10 +354,11 @@ static void lstm_backward(const struct network *n, const struct network_layer *l
     lstm_cell_backward(n, l, position, d, all + 3 * p);
 #pragma omp simd aligned(dc, i, f, g, c, di, df, dg : 64)
     for (size_t k = 0; k < p; k++) {
-        di[k] = dc[k] * g[k] * formula_sigmoid_slope(i[k]);
-        df[k] = dc[k] * c[k] * formula_sigmoid_slope(f[k]);
-        dg[k] = dc[k] * i[k] * formula_tanh_slope(g[k]);
-        dc[k] *= f[k];
+        struct gates_lstm s = gates_lstm_backward(dc[k], i[k], f[k], g[k], c[k]);
+        di[k] = s.i;
+        df[k] = s.f;
+        dg[k] = s.g;
+        dc[k] = s.c;
     }
     struct sum ih = sum_ih(n, l, position), hh = sum_hh(n, l, position);
     if (l->norm) {

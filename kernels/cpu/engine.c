@@ -2,7 +2,6 @@
    arithmetic is in the files that are compiled once per instruction set. */
 #include "engine.h"
 
-#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,6 +20,7 @@
 #include "measure.h"
 #include "memory.h"
 #include "network.h"
+#include "updates.h"
 
 enum { DESCRIPTION_SIZE = 128 };
 
@@ -270,13 +270,6 @@ static double squares_in_double(const struct network *n) {
     return sum;
 }
 
-/* As torch.nn.utils.clip_grad_norm_. */
-static double clip_factor(double clip, double norm) {
-    const double epsilon = 1e-6;
-    double factor = clip > 0 ? clip / (norm + epsilon) : 1;
-    return factor < 1 ? factor : 1;
-}
-
 static struct update_result play_update(struct engine *e, const struct plan *plan,
                                         const struct operation *o) {
     struct network *n = &e->network;
@@ -298,10 +291,8 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
     if (!isfinite(g.squares))
         g.squares = squares_in_double(n);
     struct update_result result = {false, sqrt(g.squares), 0};
-    /* A gradient whose square leaves the range of float would make the moments infinite for good.
-     */
-    double factor = clip_factor(plan->clip, result.gradient_norm);
-    if (!isfinite(g.loss) || !(g.squares * factor * factor <= FLT_MAX))
+    double factor = update_clip_factor(plan->clip, result.gradient_norm);
+    if (!update_applies(g.loss, g.squares, factor))
         return result;
     struct network_change change =
         e->kernels->optimize(n, &e->options.optimizer, plan->rate, factor, ++e->updates);

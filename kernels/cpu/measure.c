@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "gates.h"
 #include "network.h"
 
 #define SATURATED_HIDDEN 0.99
@@ -55,7 +56,7 @@ static struct moments sum_moments(const struct network_layer *l, const float *su
     for (size_t k = 0; k < l->group_count; k++) {
         double n = (double)l->groups[k].units, mean = (double)scales[k].mean;
         double inverse = (double)scales[k].inverse;
-        double variance = 1 / (inverse * inverse) - (double)NORM_EPSILON;
+        double variance = 1 / (inverse * inverse) - (double)GATES_NORM_EPSILON;
         t.count += n;
         t.sum += n * mean;
         t.squares += n * (fmax(variance, 0) + mean * mean);

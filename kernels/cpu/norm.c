@@ -3,6 +3,7 @@
 #include <float.h>
 #include <math.h>
 
+#include "gates.h"
 #include "vector.h"
 
 enum { CHAINS = 4 }; /* independent sums: hide the latency of an addition */
@@ -49,8 +50,8 @@ struct norm_scale normalize(float *restrict a, const float *restrict mask, size_
         vector_store(a + i, d);
     }
     float variance = finish(squares) / (float)units;
-    float inverse = variance <= FLT_MAX ? 1.0f / __builtin_sqrtf(variance + NORM_EPSILON)
-                                        : inverse_in_double(a, length, units);
+    float inverse =
+        variance <= FLT_MAX ? gates_norm_inverse(variance) : inverse_in_double(a, length, units);
 #pragma omp simd aligned(a : 64)
     for (i = 0; i < length; i++)
         a[i] *= inverse;
@@ -85,7 +86,7 @@ void normalize_backward(const float *restrict d, const float *restrict x,
     float inverse = scale.inverse;
 #pragma omp simd aligned(d, x, gain, mask, dz : 64)
     for (i = 0; i < length; i++)
-        dz[i] = inverse * (d[i] * gain[i] - mean - x[i] * slope) * mask[i];
+        dz[i] = gates_norm_backward(d[i], gain[i], x[i], mean, slope, inverse) * mask[i];
 }
 
 double sum_of_squares(const float *a, size_t n) {

@@ -7,8 +7,6 @@
 
 #include "isa.h"
 
-#define NORM_EPSILON 1e-5f
-
 /* What a normalization leaves for backward and for statistics. */
 struct norm_scale {
     float mean;
