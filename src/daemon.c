@@ -54,16 +54,6 @@ static int open_signals(struct daemon *daemon, struct error *error) {
     return 0;
 }
 
-static const struct engine_ops *choose_engine(const struct config *config, struct error *error) {
-    if (strncmp(config->device, "cuda", 4) == 0) {
-        error_set(error, EX_UNAVAILABLE,
-                  "device: %s: this build has no CUDA engine; use device: cpu or auto",
-                  config->device);
-        return NULL;
-    }
-    return &cpu_engine;
-}
-
 /* As many steps as fit into PLAN_BYTES, so that wide outputs do not cost a wide plan. */
 static size_t plan_steps(const struct model *model) {
     const struct input *input = &model->architecture.input;
@@ -73,14 +63,19 @@ static size_t plan_steps(const struct model *model) {
     return steps < 1 ? 1 : steps > BATCH_EXAMPLES ? BATCH_EXAMPLES : steps;
 }
 
+static int open_empty(struct daemon *daemon, struct error *error) {
+    struct learner_observer observer = daemon_observer(daemon);
+    return learner_open_empty(&daemon->learner, daemon->config, &daemon->model, daemon->engine.ops,
+                              plan_steps(&daemon->model), &observer, error);
+}
+
 static int open_learner(struct daemon *daemon, struct error *error) {
     const struct config *config = daemon->config;
-    const struct engine_ops *engine = choose_engine(config, error);
-    if (!engine || checkpoint_open(&daemon->checkpoint, config->state_directory, error))
+    if (engines_choose(&daemon->engine, config->device, &daemon->model, error) ||
+        checkpoint_open(&daemon->checkpoint, config->state_directory, error))
         return -1;
-    struct learner_observer observer = daemon_observer(daemon);
-    if (learner_open_empty(&daemon->learner, config, &daemon->model, engine,
-                           plan_steps(&daemon->model), &observer, error))
+    if (open_empty(daemon, error) &&
+        (!engines_fall_back(&daemon->engine, error) || open_empty(daemon, error)))
         return -1;
     struct checkpoint_report report;
     int loaded = checkpoint_load(daemon->checkpoint, config, daemon->learner, &report, error);
@@ -118,8 +113,9 @@ static void say_hello(const struct daemon *daemon) {
     char summary[REPORT_SUMMARY_SIZE];
     report_summary(&config->architecture, summary);
     log_info("%s: %s; %zu parameters", config->name, summary, daemon->model.parameters);
-    log_info("device %s%s", learner_device(daemon->learner),
-             strcmp(config->device, "auto") ? "" : " (auto: this build has no CUDA engine)");
+    const char *why = daemon->engine.why;
+    log_info("device %s%s%s%s", learner_device(daemon->learner), *why ? " (" : "", why,
+             *why ? ")" : "");
     log_info("examples %s, statistics %s, control %s", ingest_endpoint(daemon->ingest),
              publish_endpoint(daemon->publish), control_endpoint(daemon->control));
     if (*daemon->resumed)

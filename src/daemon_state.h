@@ -11,6 +11,7 @@
 #include "checkpoint.h"
 #include "config.h"
 #include "control.h"
+#include "engines.h"
 #include "ingest.h"
 #include "learner.h"
 #include "metrics.h"
@@ -34,6 +35,7 @@ struct daemon {
     const struct config *config; /* as loaded */
     struct config current;       /* with what has been set in flight */
     struct model model;
+    struct engines_choice engine;
 
     void *zmq;
     int signals; /* signalfd */

@@ -1,0 +1,162 @@
+#include "engines.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "cuda_module.h"
+
+enum { PATH_SIZE = 4096, COUNT_SIZE = 32 };
+
+#define MODULE_FILE "runnel-cuda.so"
+
+/* ---- The module ---- */
+
+/* runnel-cuda.so in the directory of the program that runs; false when none is there. */
+static bool beside_program(char path[PATH_SIZE]) {
+    ssize_t length = readlink("/proc/self/exe", path, PATH_SIZE - 1);
+    if (length <= 0)
+        return false;
+    path[length] = '\0';
+    char *name = strrchr(path, '/') + 1;
+    size_t room = PATH_SIZE - (size_t)(name - path);
+    return snprintf(name, room, "%s", MODULE_FILE) < (int)room && access(path, F_OK) == 0;
+}
+
+/* Where the module is; false when this installation has none. A path that the environment names is
+   not looked at here: what is wrong with it is told by who tries to load it. */
+static bool find_module(char path[PATH_SIZE]) {
+    const char *named = getenv("RUNNEL_CUDA_MODULE");
+    if (named && *named) {
+        /* Without a slash the loader would search its own directories. */
+        snprintf(path, PATH_SIZE, "%s%s", strchr(named, '/') ? "" : "./", named);
+        return true;
+    }
+    if (beside_program(path))
+        return true;
+    snprintf(path, PATH_SIZE, "%s/%s", RUNNEL_PKGLIBDIR, MODULE_FILE);
+    return access(path, F_OK) == 0;
+}
+
+static const struct cuda_module *no_module(struct error *error) {
+    error_set(error, EX_UNAVAILABLE,
+              "this build has no CUDA engine (no %s beside the program or in %s); configure "
+              "--with-cuda, or use device: cpu or auto",
+              MODULE_FILE, RUNNEL_PKGLIBDIR);
+    return NULL;
+}
+
+static const struct cuda_module *load_module(const char *path, struct error *error) {
+    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (!handle) {
+        error_set(error, EX_UNAVAILABLE,
+                  "the CUDA engine cannot be loaded: %s; install what is missing (CUDA's libraries "
+                  "may have to be named in LD_LIBRARY_PATH), or use device: cpu",
+                  dlerror());
+        return NULL;
+    }
+    const struct cuda_module *module = dlsym(handle, CUDA_MODULE_SYMBOL);
+    if (module && module->interface == CUDA_MODULE_INTERFACE)
+        return module;
+    if (module)
+        error_set(error, EX_UNAVAILABLE,
+                  "%s is of another version of runnel (interface %d, this program has %d); install "
+                  "both from one build, or use device: cpu",
+                  path, module->interface, CUDA_MODULE_INTERFACE);
+    else
+        error_set(error, EX_UNAVAILABLE,
+                  "%s is no CUDA engine of runnel (it has no " CUDA_MODULE_SYMBOL
+                  "); unset RUNNEL_CUDA_MODULE, or use device: cpu",
+                  path);
+    dlclose(handle);
+    return NULL;
+}
+
+/* As engines_cuda; `found` tells whether there is a module at all. */
+static const struct cuda_module *have_module(bool *found, struct error *error) {
+    static const struct cuda_module *loaded;
+    char path[PATH_SIZE];
+    *found = loaded || find_module(path);
+    if (!*found)
+        return no_module(error);
+    if (!loaded)
+        loaded = load_module(path, error);
+    return loaded;
+}
+
+const struct cuda_module *engines_cuda(struct error *error) {
+    bool found;
+    return have_module(&found, error);
+}
+
+/* ---- The choice ---- */
+
+/* "25 thousand" or "3.2 million" */
+static void print_count(char text[COUNT_SIZE], size_t count) {
+    const double thousand = 1e3, million = 1e6;
+    if ((double)count < thousand)
+        snprintf(text, COUNT_SIZE, "%zu", count);
+    else if ((double)count < million - thousand / 2)
+        snprintf(text, COUNT_SIZE, "%.0f thousand", (double)count / thousand);
+    else
+        snprintf(text, COUNT_SIZE, "%.1f million", (double)count / million);
+}
+
+static void use_cpu(struct engines_choice *choice, const char *reason) {
+    const size_t prefix = sizeof "auto: " - 1;
+    choice->ops = &cpu_engine;
+    snprintf(choice->why, sizeof choice->why, "auto: %.*s", (int)(sizeof choice->why - prefix - 1),
+             reason);
+}
+
+static void choose_automatically(struct engines_choice *choice, const struct model *model) {
+    char parameters[COUNT_SIZE];
+    struct cuda_device device;
+    struct error error;
+    bool found;
+    print_count(parameters, model->parameters);
+    choice->automatic = true;
+    if (model->parameters < ENGINES_AUTO_PARAMETERS) {
+        snprintf(choice->why, sizeof choice->why,
+                 "auto: %s parameters, below the %d,%03d from which a GPU gains", parameters,
+                 ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);
+        return;
+    }
+    const struct cuda_module *module = have_module(&found, &error);
+    if (!found) {
+        use_cpu(choice, "no CUDA module");
+    } else if (!module || module->probe("auto", &device, &error)) {
+        use_cpu(choice, error.text);
+    } else {
+        choice->ops = module->engine;
+        snprintf(choice->why, sizeof choice->why, "auto: %s, %s parameters", device.name,
+                 parameters);
+    }
+}
+
+int engines_choose(struct engines_choice *choice, const char *device, const struct model *model,
+                   struct error *error) {
+    *choice = (struct engines_choice){.ops = &cpu_engine};
+    if (strcmp(device, "cpu") == 0)
+        return 0;
+    if (strcmp(device, "auto") == 0) {
+        choose_automatically(choice, model);
+        return 0;
+    }
+    struct cuda_device found;
+    const struct cuda_module *module = engines_cuda(error);
+    if (!module || module->probe(device, &found, error))
+        return error_prefix(error, "device: %s", device);
+    choice->ops = module->engine;
+    return 0;
+}
+
+bool engines_fall_back(struct engines_choice *choice, const struct error *error) {
+    if (!choice->automatic || choice->ops == &cpu_engine)
+        return false;
+    use_cpu(choice, error->text);
+    return true;
+}
