@@ -78,11 +78,11 @@ FORMULA float formula_tanh_slope(float value) {
  */
 
 /* SGD: buffer = momentum buffer + g; w -= rate (nesterov ? g + momentum buffer : buffer) */
-struct formula_sgd {
+struct formula_sgd_numbers {
     float rate, momentum, decay, nesterov; /* nesterov: 1 or 0 */
 };
 
-FORMULA float formula_sgd(const struct formula_sgd *o, float weight, float gradient,
+FORMULA float formula_sgd(const struct formula_sgd_numbers *o, float weight, float gradient,
                           float *buffer) {
     float g = gradient + o->decay * weight;
     float b = o->momentum * *buffer + g;
@@ -91,16 +91,16 @@ FORMULA float formula_sgd(const struct formula_sgd *o, float weight, float gradi
     return weight - o->rate * step;
 }
 
-FORMULA float formula_sgd_plain(const struct formula_sgd *o, float weight, float gradient) {
+FORMULA float formula_sgd_plain(const struct formula_sgd_numbers *o, float weight, float gradient) {
     return weight - o->rate * (gradient + o->decay * weight);
 }
 
 /* RMSprop: v = alpha v + (1 - alpha) g^2; w -= rate g / (sqrt(v) + epsilon) */
-struct formula_rmsprop {
+struct formula_rmsprop_numbers {
     float rate, alpha, rest, epsilon, decay; /* rest = 1 - alpha */
 };
 
-FORMULA float formula_rmsprop(const struct formula_rmsprop *o, float weight, float gradient,
+FORMULA float formula_rmsprop(const struct formula_rmsprop_numbers *o, float weight, float gradient,
                               float *square) {
     float g = gradient + o->decay * weight;
     float v = o->alpha * *square + o->rest * (g * g);
@@ -111,7 +111,7 @@ FORMULA float formula_rmsprop(const struct formula_rmsprop *o, float weight, flo
 /* Adam: m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
    w -= rate / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon). Weight decay is added to
    the gradient (adam) or shrinks the weight by rate * decay beforehand (adamw). */
-struct formula_adam {
+struct formula_adam_numbers {
     float step;  /* rate / (1 - beta1^t) */
     float scale; /* 1 / sqrt(1 - beta2^t) */
     float beta1, rest1, beta2, rest2, epsilon;
@@ -119,8 +119,8 @@ struct formula_adam {
     float shrink; /* adam: 1; adamw: 1 - rate * weight_decay */
 };
 
-FORMULA float formula_adam(const struct formula_adam *o, float weight, float gradient, float *first,
-                           float *second) {
+FORMULA float formula_adam(const struct formula_adam_numbers *o, float weight, float gradient,
+                           float *first, float *second) {
     float g = gradient + o->decay * weight;
     float m = o->beta1 * *first + o->rest1 * g;
     float v = o->beta2 * *second + o->rest2 * (g * g);

@@ -26,9 +26,9 @@ FORMULA bool update_applies(double loss, double squares, double factor) {
 struct update_step {
     enum optimizer_kind kind;
     bool momentum; /* sgd keeps a buffer */
-    struct formula_sgd sgd;
-    struct formula_rmsprop rmsprop;
-    struct formula_adam adam;
+    struct formula_sgd_numbers sgd;
+    struct formula_rmsprop_numbers rmsprop;
+    struct formula_adam_numbers adam;
 };
 
 FORMULA struct update_step update_prepare(const struct optimizer *o, double rate, uint64_t t) {

@@ -27,22 +27,22 @@ struct arrays {
         (double)change, (double)before                                                             \
     }
 
-static struct network_change sgd_plain(const struct formula_sgd *o, const struct arrays *a,
+static struct network_change sgd_plain(const struct formula_sgd_numbers *o, const struct arrays *a,
                                        size_t begin, size_t end) {
     LOOP(formula_sgd_plain(o, w, g));
 }
 
-static struct network_change sgd(const struct formula_sgd *o, const struct arrays *a, size_t begin,
-                                 size_t end) {
+static struct network_change sgd(const struct formula_sgd_numbers *o, const struct arrays *a,
+                                 size_t begin, size_t end) {
     LOOP(formula_sgd(o, w, g, &first[i]));
 }
 
-static struct network_change rmsprop(const struct formula_rmsprop *o, const struct arrays *a,
-                                     size_t begin, size_t end) {
+static struct network_change rmsprop(const struct formula_rmsprop_numbers *o,
+                                     const struct arrays *a, size_t begin, size_t end) {
     LOOP(formula_rmsprop(o, w, g, &first[i]));
 }
 
-static struct network_change adam(const struct formula_adam *o, const struct arrays *a,
+static struct network_change adam(const struct formula_adam_numbers *o, const struct arrays *a,
                                   size_t begin, size_t end) {
     LOOP(formula_adam(o, w, g, &first[i], &second[i]));
 }
