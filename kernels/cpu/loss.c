@@ -24,30 +24,24 @@ static void put(const struct loss_context *s, size_t k, double slope) {
 static size_t observed(const union value *y, size_t size) {
     size_t count = 0;
     for (size_t k = 0; k < size; k++)
-        count += !isnan(y[k].real);
+        count += loss_observed(y[k].real);
     return count;
 }
 
 /* squared, gaussian, bernoulli: mean over the observed numbers of the target. */
 static double elementwise(const struct loss_context *s) {
     size_t size = s->output->size;
+    bool gaussian = s->output->loss == LOSS_GAUSSIAN;
     double count = (double)observed(s->y, size), factor = s->scale / count, total = 0;
     for (size_t k = 0; k < size; k++) {
         float y = s->y[k].real;
-        if (isnan(y))
+        if (!loss_observed(y))
             continue; /* its slopes stay 0 */
         double slope = 0, slope_logvar = 0;
-        switch (s->output->loss) {
-        case LOSS_GAUSSIAN:
-            total += loss_gaussian(s->a[k], s->a[size + k], y, &slope, &slope_logvar);
+        float logvar = gaussian ? s->a[size + k] : 0;
+        total += loss_element(s->output->loss, s->a[k], logvar, y, &slope, &slope_logvar);
+        if (gaussian)
             put(s, size + k, slope_logvar * factor);
-            break;
-        case LOSS_BERNOULLI:
-            total += loss_bernoulli(s->a[k], y, &slope);
-            break;
-        default:
-            total += loss_squared(s->a[k], y, &slope);
-        }
         put(s, k, slope * factor);
     }
     return total / count;
@@ -94,18 +88,16 @@ static double log_sum_exp(double *v, size_t n) {
 }
 
 static struct loss_component component(const struct loss_context *s, size_t j) {
-    size_t m = s->output->components;
-    const float *p = s->a + 1 + m + j; /* behind end and the logits */
-    return loss_component(p[0], p[m], p[2 * m], p[3 * m], p[4 * m], s->y[0].real, s->y[1].real);
+    return loss_mixture_component(s->a, s->output->components, j, s->y[LOSS_MIXTURE_Y1].real,
+                                  s->y[LOSS_MIXTURE_Y2].real);
 }
 
-/* -log sum_j pi_j N_j, pi = softmax(logits): Graves (2013), eq. 26; slopes eq. 29, 33-35, with
-   g_j = pi_j N_j / sum: d logit = pi_j - g_j, the others g_j times the component's. */
+/* -log sum_j pi_j N_j, pi = softmax(logits): Graves (2013), eq. 26 */
 static double mixture_density(const struct loss_context *s, double *scratch) {
     size_t m = s->output->components;
     double *weight = scratch, *share = scratch + m;
     for (size_t j = 0; j < m; j++) {
-        weight[j] = (double)s->a[1 + j];
+        weight[j] = (double)s->a[loss_mixture_at(m, LOSS_MIXTURE_LOGIT, j)];
         share[j] = weight[j] + component(s, j).log_density;
     }
     double loss = log_sum_exp(weight, m) - log_sum_exp(share, m);
@@ -113,12 +105,10 @@ static double mixture_density(const struct loss_context *s, double *scratch) {
         return loss;
     for (size_t j = 0; j < m; j++) {
         struct loss_component c = component(s, j);
-        double g = share[j] * s->scale;
-        const double slopes[] = {c.slope_mean1, c.slope_mean2, c.slope_log_sd1, c.slope_log_sd2,
-                                 c.slope_atanh_rho};
-        s->d[1 + j] = (float)((weight[j] - share[j]) * s->scale);
-        for (size_t i = 0; i < sizeof slopes / sizeof *slopes; i++)
-            s->d[1 + (i + 1) * m + j] = (float)(g == 0 ? 0 : g * slopes[i]);
+        double slopes[LOSS_MIXTURE_ROWS];
+        loss_mixture_slopes(&c, weight[j], share[j], s->scale, slopes);
+        for (size_t row = 0; row < LOSS_MIXTURE_ROWS; row++)
+            s->d[loss_mixture_at(m, row, j)] = (float)slopes[row];
     }
     return loss;
 }
@@ -126,10 +116,11 @@ static double mixture_density(const struct loss_context *s, double *scratch) {
 /* The density of (y1, y2), if both are observed, and the end of stroke, if it is. */
 static double mixture(const struct loss_context *s, double *scratch) {
     double loss = 0, slope;
-    if (!isnan(s->y[0].real) && !isnan(s->y[1].real))
+    if (loss_mixture_observed(s->y[LOSS_MIXTURE_Y1].real, s->y[LOSS_MIXTURE_Y2].real))
         loss += mixture_density(s, scratch);
-    if (!isnan(s->y[2].real)) {
-        loss += loss_bernoulli(s->a[0], s->y[2].real, &slope);
+    float end = s->y[LOSS_MIXTURE_END].real;
+    if (loss_observed(end)) {
+        loss += loss_bernoulli(s->a[0], end, &slope);
         put(s, 0, slope * s->scale);
     }
     return loss;
