@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "error.h"
+#include "under_test.h"
 
 double fixture_random(struct fixture *fixture) {
     fixture->random = fixture->random * 6364136223846793005U + 1442695040888963407U;
@@ -56,7 +57,8 @@ void fixture_open(struct fixture **fixture, const struct architecture *architect
     new->plan.outputs = true;
 
     struct error error;
-    if (cpu_engine.open(&new->engine, &new->model, &new->options, "cpu", &error))
+    new->ops = under_test_ops();
+    if (new->ops->open(&new->engine, &new->model, &new->options, under_test_device(), &error))
         fail_msg("%s", error.text);
     float *values = calloc(new->model.parameters, sizeof *values);
     for (size_t n = 0; n < new->model.tensor_count; n++) {
@@ -69,7 +71,7 @@ void fixture_open(struct fixture **fixture, const struct architecture *architect
 }
 
 void fixture_close(struct fixture **fixture) {
-    cpu_engine.close(&(*fixture)->engine);
+    (*fixture)->ops->close(&(*fixture)->engine);
     assert_null((*fixture)->engine);
     free(*fixture);
     *fixture = NULL;
@@ -175,7 +177,7 @@ void fixture_play(struct fixture *fixture, double rate, double clip) {
     struct error error;
     plan->rate = rate;
     plan->clip = clip;
-    if (cpu_engine.play(fixture->engine, plan, &results, &error))
+    if (fixture->ops->play(fixture->engine, plan, &results, &error))
         fail_msg("%s", error.text);
     plan->count = plan->steps = plan->scores = plan->updates = plan->measures = 0;
 }
@@ -183,16 +185,16 @@ void fixture_play(struct fixture *fixture, double rate, double clip) {
 void fixture_read(struct fixture *fixture, enum engine_block block, float *values) {
     struct error error;
     for (size_t n = 0; n < fixture->model.tensor_count; n++)
-        if (cpu_engine.read(fixture->engine, block, n, values + fixture->model.tensors[n].offset,
-                            &error))
+        if (fixture->ops->read(fixture->engine, block, n, values + fixture->model.tensors[n].offset,
+                               &error))
             fail_msg("%s", error.text);
 }
 
 void fixture_write(struct fixture *fixture, enum engine_block block, const float *values) {
     struct error error;
     for (size_t n = 0; n < fixture->model.tensor_count; n++)
-        if (cpu_engine.write(fixture->engine, block, n, values + fixture->model.tensors[n].offset,
-                             &error))
+        if (fixture->ops->write(fixture->engine, block, n,
+                                values + fixture->model.tensors[n].offset, &error))
             fail_msg("%s", error.text);
 }
 
@@ -208,24 +210,4 @@ double distance(const double *a, const double *b, size_t count) {
     for (size_t k = 0; k < count; k++)
         squares += (a[k] - b[k]) * (a[k] - b[k]);
     return sqrt(squares);
-}
-
-const char *fixture_next_instruction_set(void) {
-    static const char *const sets[] = {"baseline", "avx2", "avx512"};
-    static size_t next = 0;
-    const struct architecture architecture = {
-        .input = {.size = 1}, .layers = {{.size = 1}}, .layer_count = 1, .output = {.size = 1}};
-    const struct engine_options options = {.window = 1, .slots = 1};
-    struct model model;
-    model_build(&model, &architecture);
-    while (next < sizeof sets / sizeof *sets) {
-        const char *name = sets[next++];
-        struct engine *engine = NULL;
-        setenv("RUNNEL_ISA", name, 1);
-        if (cpu_engine.open(&engine, &model, &options, "cpu", NULL) == 0) {
-            cpu_engine.close(&engine);
-            return name;
-        }
-    }
-    return NULL;
 }

@@ -12,6 +12,7 @@ enum { FIXTURE_OPERATIONS = 256, FIXTURE_NUMBERS = 1 << 14 };
 struct fixture {
     struct model model;
     struct engine_options options;
+    const struct engine_ops *ops;
     struct engine *engine;
     size_t inputs; /* numbers in x */
     uint64_t random;
@@ -26,7 +27,8 @@ struct fixture {
     struct layer_statistics measures[FIXTURE_OPERATIONS];
 };
 
-/* A CPU engine with random parameters: gains away from 1, biases away from 0. */
+/* The engine under test (under_test.h) with random parameters: gains away from 1, biases away from
+ * 0. */
 void fixture_open(struct fixture **fixture, const struct architecture *architecture,
                   const struct optimizer *optimizer, size_t window, size_t slots, uint64_t seed);
 void fixture_close(struct fixture **fixture);
@@ -53,20 +55,6 @@ void fixture_play(struct fixture *fixture, double rate, double clip);
 /* Copy one block of all tensors, (model.parameters,), out of or into the engine. */
 void fixture_read(struct fixture *fixture, enum engine_block block, float *values);
 void fixture_write(struct fixture *fixture, enum engine_block block, const float *values);
-
-/* Make engines that are opened from now on use the next instruction set that machine and build
-   have; NULL after the last. */
-const char *fixture_next_instruction_set(void);
-
-/* Run a group of cmocka tests once per instruction set; returns how many failed, and 1
-   when no set could be had. */
-#define fixture_run(tests)                                                                         \
-    ({                                                                                             \
-        int failed_ = 0, sets_ = 0;                                                                \
-        for (const char *name_; (name_ = fixture_next_instruction_set()); sets_++)                 \
-            failed_ += cmocka_run_group_tests_name(name_, tests, NULL, NULL);                      \
-        sets_ ? failed_ : 1;                                                                       \
-    })
 
 /* The norms of a and of a - b, both (count,). */
 double norm(const double *a, size_t count);

@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "under_test.h"
+
 char state[PATH_SIZE];
 static char base[PATH_SIZE - 64]; /* the temporary directory */
 
@@ -52,8 +54,9 @@ void open_learner(struct run *run, const struct workload *workload,
                                               .layers = 1,
                                               .measure_every = 3};
     struct learner_observer observer = observations_observer(&run->observations);
-    if (learner_open(&run->learner, &workload->config, &workload->model, engine, 16, &observer,
-                     &error))
+    struct config config = workload->config;
+    snprintf(config.device, sizeof config.device, "%s", under_test_device());
+    if (learner_open(&run->learner, &config, &workload->model, engine, 16, &observer, &error))
         fail_msg("%s", error.text);
     learner_want_outputs(run->learner, true);
 }
@@ -61,7 +64,7 @@ void open_learner(struct run *run, const struct workload *workload,
 struct run *run_open(const struct workload *workload) {
     struct run *run = calloc(1, sizeof *run);
     assert_non_null(run);
-    open_learner(run, workload, &cpu_engine);
+    open_learner(run, workload, under_test_ops());
     return run;
 }
 

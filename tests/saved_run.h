@@ -1,5 +1,5 @@
-/* A learner on the CPU engine with an observer and a state directory, for tests of checkpoints. All
-   of it fails the running test when something goes wrong. */
+/* A learner on the engine under test with an observer and a state directory, for tests of
+   checkpoints. All of it fails the running test when something goes wrong. */
 #ifndef RUNNEL_TESTS_SAVED_RUN_H
 #define RUNNEL_TESTS_SAVED_RUN_H
 

@@ -14,6 +14,7 @@
 #include "learner_state.h"
 #include "saved_run.h"
 #include "streams.h"
+#include "under_test.h"
 
 /* ---- The same bits ---- */
 
@@ -218,7 +219,7 @@ static void assert_refused(struct run *run, const struct workload *workload, int
     struct checkpoint_report report;
     struct error error;
     learner_close(&run->learner);
-    open_learner(run, workload, &cpu_engine);
+    open_learner(run, workload, under_test_ops());
     assert_int_equal(load(run, workload, &report, &error), -1);
     assert_int_equal(error.status, status);
     for (; *words; words++)
@@ -264,7 +265,7 @@ static void refuses_every_damage(void **unused) {
     write_file(path, bytes, size);
     struct checkpoint_report report;
     learner_close(&run->learner);
-    open_learner(run, workload, &cpu_engine);
+    open_learner(run, workload, under_test_ops());
     assert_int_equal(load(run, workload, &report, NULL), 1);
     free(bytes);
     run_close(run);
@@ -301,7 +302,7 @@ static void goes_on_from_the_previous_one(void **unused) {
     snprintf(newest, sizeof newest, "%s", file_in_state("checkpoint.safetensors"));
     assert_int_equal(rename(newest, file_in_state("aside")), 0);
     learner_close(&run->learner);
-    open_learner(run, workload, &cpu_engine);
+    open_learner(run, workload, under_test_ops());
     assert_int_equal(load(run, workload, &report, NULL), 1);
     assert_int_equal(report.examples, 10);
     assert_int_equal(learner_counters(run->learner).examples, 10);
@@ -333,14 +334,18 @@ static void warns_of_another_device(void **unused) {
 }
 
 int main(void) {
+    /* What a file holds and what is refused is the same whatever has computed it. */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(goes_on_with_the_same_bits, make_state, remove_state),
-        cmocka_unit_test_setup_teardown(set_rates_survive_unless_reconfigured, make_state,
-                                        remove_state),
         cmocka_unit_test_setup_teardown(refuses_every_damage, make_state, remove_state),
         cmocka_unit_test_setup_teardown(refuses_another_configuration, make_state, remove_state),
         cmocka_unit_test_setup_teardown(goes_on_from_the_previous_one, make_state, remove_state),
         cmocka_unit_test_setup_teardown(warns_of_another_device, make_state, remove_state),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest engine_tests[] = {
+        cmocka_unit_test_setup_teardown(goes_on_with_the_same_bits, make_state, remove_state),
+        cmocka_unit_test_setup_teardown(set_rates_survive_unless_reconfigured, make_state,
+                                        remove_state),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return failed + under_test_run(engine_tests);
 }

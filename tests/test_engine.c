@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "fixture.h"
+#include "under_test.h"
 
 enum { WINDOW = 3, POSITIONS = WINDOW + 1, SLOTS = 2, INPUTS = 3, TARGETS = 2, SEED = 5 };
 
@@ -166,11 +167,11 @@ static void an_update_does_not_rewrite_the_state(void **state) {
     size_t size = slot_record_size(&f->model, WINDOW);
     float *before = calloc(size, sizeof *before), *after = calloc(size, sizeof *after);
     struct error *none = NULL;
-    assert_int_equal(cpu_engine.read(f->engine, ENGINE_SLOT, 0, before, none), 0);
+    assert_int_equal(f->ops->read(f->engine, ENGINE_SLOT, 0, before, none), 0);
     for (int round = 0; round < 2; round++) {
         gather_update(f, 0, WINDOW - 1, round == 0);
         fixture_play(f, 10 * RATE, 0.0);
-        assert_int_equal(cpu_engine.read(f->engine, ENGINE_SLOT, 0, after, none), 0);
+        assert_int_equal(f->ops->read(f->engine, ENGINE_SLOT, 0, after, none), 0);
         assert_memory_equal(before, after, size * sizeof *before);
     }
     free(before);
@@ -189,14 +190,14 @@ static void carry(struct fixture *from, struct fixture *to) {
     free(values);
     float *record = calloc(slot_record_size(&from->model, WINDOW), sizeof *record);
     for (size_t slot = 0; slot < SLOTS; slot++) {
-        assert_int_equal(cpu_engine.read(from->engine, ENGINE_SLOT, slot, record, NULL), 0);
-        assert_int_equal(cpu_engine.write(to->engine, ENGINE_SLOT, slot, record, NULL), 0);
+        assert_int_equal(from->ops->read(from->engine, ENGINE_SLOT, slot, record, NULL), 0);
+        assert_int_equal(to->ops->write(to->engine, ENGINE_SLOT, slot, record, NULL), 0);
     }
     free(record);
     uint64_t updates = 0;
-    assert_int_equal(cpu_engine.read(from->engine, ENGINE_UPDATES, 0, &updates, NULL), 0);
+    assert_int_equal(from->ops->read(from->engine, ENGINE_UPDATES, 0, &updates, NULL), 0);
     assert_int_equal(updates, 2);
-    assert_int_equal(cpu_engine.write(to->engine, ENGINE_UPDATES, 0, &updates, NULL), 0);
+    assert_int_equal(to->ops->write(to->engine, ENGINE_UPDATES, 0, &updates, NULL), 0);
 }
 
 static void another_engine_can_go_on(void **state) {
@@ -256,5 +257,5 @@ int main(void) {
         cmocka_unit_test(another_engine_can_go_on),
         cmocka_unit_test(forgetting_begins_anew),
     };
-    return fixture_run(tests);
+    return under_test_run(tests);
 }

@@ -13,6 +13,7 @@
 
 #include "fixture.h"
 #include "oracle.h"
+#include "under_test.h"
 
 enum {
     WARM = 3, /* steps before the window */
@@ -274,5 +275,5 @@ int main(void) {
         cmocka_unit_test(wide_layers),
         cmocka_unit_test(layers_of_one_unit),
     };
-    return fixture_run(tests);
+    return under_test_run(tests);
 }

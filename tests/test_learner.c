@@ -1,5 +1,5 @@
 /* The learner against the protocol told a second time (protocol.h), over random streams; and on
-   the CPU engine: that the cut of plans changes no bit, that an example's path allocates nothing,
+   every engine: that the cut of plans changes no bit, that an example's path allocates nothing,
    what can be set in flight, and reset. */
 #include <math.h>
 #include <setjmp.h>
@@ -17,6 +17,7 @@
 #include "learner.h"
 #include "observed.h"
 #include "protocol.h"
+#include "under_test.h"
 #include "wire.h"
 #include "workload.h"
 
@@ -69,8 +70,10 @@ static void run_open(struct run *run, const struct workload *workload,
         .measure_every = 3,
     };
     struct learner_observer observer = observations_observer(&run->observations);
-    if (learner_open(&run->learner, &workload->config, &workload->model, engine, plan_steps,
-                     &observer, &error))
+    struct config config = workload->config;
+    snprintf(config.device, sizeof config.device, "%s", under_test_device());
+    if (learner_open(&run->learner, &config, &workload->model, engine, plan_steps, &observer,
+                     &error))
         fail_msg("%s", error.text);
     learner_want_outputs(run->learner, true);
 }
@@ -200,7 +203,7 @@ static void calls_windows_fresh(void **unused) {
     free(run);
 }
 
-/* ---- On the CPU engine ---- */
+/* ---- On every engine ---- */
 
 static void read_all_parameters(struct learner *learner, const struct model *model, float *values) {
     for (size_t n = 0; n < model->tensor_count; n++)
@@ -229,11 +232,11 @@ static void cuts_change_no_bit(void **unused) {
         size_t parameters = workload->model.parameters;
         float *values = calloc(2 * parameters, sizeof *values), *others = values + parameters;
         assert_non_null(values);
-        run_open(first, workload, &cpu_engine, cuts[0]);
+        run_open(first, workload, under_test_ops(), cuts[0]);
         take_all(first, workload);
         read_all_parameters(first->learner, &workload->model, values);
         for (size_t cut = 1; cut < CUTS; cut++) {
-            run_open(run, workload, &cpu_engine, cuts[cut]);
+            run_open(run, workload, under_test_ops(), cuts[cut]);
             take_all(run, workload);
             assert_same_observations(&first->observations, &run->observations);
             read_all_parameters(run->learner, &workload->model, others);
@@ -254,7 +257,7 @@ static void allocates_nothing_for_an_example(void **unused) {
     for (enum target target = TARGET_GIVEN; target <= TARGET_NEXT; target++) {
         struct workload_options options = busy(target);
         struct workload *workload = workload_open(&options);
-        run_open(run, workload, &cpu_engine, cuts[2]);
+        run_open(run, workload, under_test_ops(), cuts[2]);
         size_t before = allocations;
         for (size_t n = 0; n < workload->count; n++) {
             take(run, workload, n, 1);
@@ -276,7 +279,7 @@ static void reset_goes_back_to_the_beginning(void **unused) {
     struct workload_options options = busy(TARGET_NEXT);
     options.max_streams = 5;
     struct workload *workload = workload_open(&options);
-    run_open(run, workload, &cpu_engine, 2);
+    run_open(run, workload, under_test_ops(), 2);
     take_all(run, workload);
     memcpy(again->list, run->list, sizeof run->list);
     again->observations = run->observations;
@@ -300,8 +303,8 @@ static void rates_are_set_in_flight(void **unused) {
     assert_non_null(run);
     struct workload_options options = busy(TARGET_GIVEN);
     struct workload *workload = workload_open(&options);
-    run_open(run, workload, &cpu_engine, 1);
-    run_open(other, workload, &cpu_engine, 1000);
+    run_open(run, workload, under_test_ops(), 1);
+    run_open(other, workload, under_test_ops(), 1000);
     struct run *runs[] = {run, other};
     for (size_t n = 0; n < 2; n++) {
         take(runs[n], workload, 0, EXAMPLES / 2);
@@ -351,11 +354,14 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(keeps_to_the_protocol),
         cmocka_unit_test(calls_windows_fresh),
+        cmocka_unit_test(a_missing_initial_file_is_an_error),
+    };
+    const struct CMUnitTest engine_tests[] = {
         cmocka_unit_test(cuts_change_no_bit),
         cmocka_unit_test(allocates_nothing_for_an_example),
         cmocka_unit_test(reset_goes_back_to_the_beginning),
         cmocka_unit_test(rates_are_set_in_flight),
-        cmocka_unit_test(a_missing_initial_file_is_an_error),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return failed + under_test_run(engine_tests);
 }

@@ -9,6 +9,7 @@
 
 #include "fixture.h"
 #include "oracle.h"
+#include "under_test.h"
 
 enum { INPUTS = 3, SIZE = 21, STEPS = 5, WINDOW = 7, SEED = 11 };
 
@@ -176,5 +177,5 @@ static void layers_are_measured(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(layers_are_measured)};
-    return fixture_run(tests);
+    return under_test_run(tests);
 }

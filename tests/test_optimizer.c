@@ -11,6 +11,7 @@
 
 #include "fixture.h"
 #include "oracle.h"
+#include "under_test.h"
 
 enum { UPDATES = 6, WINDOW = 2, POSITIONS = WINDOW + 1, INPUTS = 3, TARGETS = 2, SEED = 3 };
 
@@ -108,7 +109,7 @@ static void compare(struct fixture *f, struct double_run *run, const char *name)
             fail_msg("%s: moment %zu differs", name, n + 1);
     }
     uint64_t updates;
-    assert_int_equal(cpu_engine.read(f->engine, ENGINE_UPDATES, 0, &updates, NULL), 0);
+    assert_int_equal(f->ops->read(f->engine, ENGINE_UPDATES, 0, &updates, NULL), 0);
     assert_int_equal(updates, UPDATES);
 }
 
@@ -180,5 +181,5 @@ int main(void) {
         cmocka_unit_test(adam),
         cmocka_unit_test(clipping),
     };
-    return fixture_run(tests);
+    return under_test_run(tests);
 }

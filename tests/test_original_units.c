@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,7 @@
 #include "learner.h"
 #include "metrics.h"
 #include "scaler.h"
+#include "under_test.h"
 #include "workload.h"
 
 enum { SIZE = 2, KEYS = 3, EXAMPLES = 200, OUTLIER = 120 };
@@ -39,8 +41,10 @@ static struct workload_options scaled(enum loss loss) {
 static struct learner *open_learner(const struct workload *workload, size_t plan_steps,
                                     const struct learner_observer *observer) {
     struct learner *learner;
-    assert_int_equal(learner_open(&learner, &workload->config, &workload->model, &cpu_engine,
-                                  plan_steps, observer, NULL),
+    struct config config = workload->config;
+    snprintf(config.device, sizeof config.device, "%s", under_test_device());
+    assert_int_equal(learner_open(&learner, &config, &workload->model, under_test_ops(), plan_steps,
+                                  observer, NULL),
                      0);
     return learner;
 }
@@ -190,5 +194,5 @@ int main(void) {
         cmocka_unit_test(an_error_is_in_the_scale_of_its_prediction),
         cmocka_unit_test(rmse_is_that_of_the_published_predictions),
     };
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return under_test_run(tests);
 }
