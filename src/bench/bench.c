@@ -12,6 +12,8 @@
 #include "bench_split.h"
 #include "build-config.h"
 #include "config.h"
+#include "cuda_module.h"
+#include "engines.h"
 #include "error.h"
 #include "learner.h"
 
@@ -21,14 +23,18 @@ enum {
     EXAMPLES = 2000, /* learned before anything is measured, unless told */
     ROUNDS_MIN = 3,
     STREAMS = 1,
+    DEVICE_SIZE = 64, /* of an override of the device */
 };
 
 static const double SECONDS = 5, SLICE = 0.05, LONG_SLICE = 0.2, SOCKET_SLICE = 0.5,
                     MICROSECONDS = 1e6;
 
 static const char usage[] =
-    "usage: runnel-bench --config FILE [--set KEY=VALUE]... [--seconds S] [--examples N]\n"
-    "                    [--plan N] [--socket] [--bind ENDPOINT] [--daemon PROGRAM] [--json]\n"
+    "usage: runnel-bench --config FILE [--set KEY=VALUE]... [--device NAME] [--seconds S]\n"
+    "                    [--examples N] [--plan N] [--socket] [--bind ENDPOINT] [--daemon "
+    "PROGRAM]\n"
+    "                    [--json]\n"
+    "       runnel-bench --config FILE [...] --parameters FILE\n"
     "       runnel-bench --version | --help\n";
 
 static const char help[] =
@@ -37,6 +43,7 @@ static const char help[] =
     "\n"
     "  -c, --config FILE     the configuration, see runnel.yaml(5)\n"
     "  -s, --set KEY=VALUE   override one key\n"
+    "      --device NAME     what to measure: auto, cpu, cuda or cuda:N (the configuration's)\n"
     "      --seconds S       measure for about so long (5)\n"
     "      --examples N      before that learn N examples and look at memory (2000)\n"
     "      --plan N          examples that wait, where they wait (64)\n"
@@ -44,6 +51,7 @@ static const char help[] =
     "      --bind ENDPOINT   that socket (tcp://127.0.0.1:*)\n"
     "      --daemon PROGRAM  the runneld (the one beside this program)\n"
     "      --json            print JSON\n"
+    "      --parameters FILE learn the examples, write the parameters, and measure nothing\n"
     "      --version         print the version and exit\n"
     "  -h, --help            print this and exit\n"
     "\n"
@@ -59,6 +67,8 @@ struct arguments {
     size_t plan;
     bool socket, json;
     const char *bind, *daemon;
+    const char *parameters;   /* file to write; NULL: measure */
+    char device[DEVICE_SIZE]; /* an override, in `overrides` when it is given */
 };
 
 /* What is measured, open. */
@@ -66,6 +76,8 @@ struct bench {
     const struct arguments *arguments;
     struct config config;
     struct model model;
+    struct engines_choice engine;
+    struct cuda_figures gpu;
     struct bench_data data;
     struct bench_learner *learner;
     struct bench_split *split;
@@ -101,6 +113,8 @@ enum option_code {
     OPTION_BIND,
     OPTION_DAEMON,
     OPTION_JSON,
+    OPTION_DEVICE,
+    OPTION_PARAMETERS,
     OPTION_VERSION,
 };
 
@@ -116,6 +130,13 @@ static int take_number(struct arguments *a, int option) {
         a->examples = (uint64_t)value;
     else
         a->plan = (size_t)value;
+    return -1;
+}
+
+static int take_device(struct arguments *a) {
+    if (snprintf(a->device, DEVICE_SIZE, "device=%s", optarg) >= DEVICE_SIZE)
+        return complain("no device:", optarg);
+    a->overrides[a->override_count++] = a->device;
     return -1;
 }
 
@@ -143,6 +164,11 @@ static int take_option(struct arguments *a, int option) {
     case OPTION_JSON:
         a->json = true;
         return -1;
+    case OPTION_DEVICE:
+        return take_device(a);
+    case OPTION_PARAMETERS:
+        a->parameters = optarg;
+        return -1;
     case OPTION_VERSION:
         puts("runnel-bench " PACKAGE_VERSION);
         return EX_OK;
@@ -166,6 +192,8 @@ static int parse(int argc, char **argv, struct arguments *arguments) {
         {"bind", required_argument, NULL, OPTION_BIND},
         {"daemon", required_argument, NULL, OPTION_DAEMON},
         {"json", no_argument, NULL, OPTION_JSON},
+        {"device", required_argument, NULL, OPTION_DEVICE},
+        {"parameters", required_argument, NULL, OPTION_PARAMETERS},
         {"version", no_argument, NULL, OPTION_VERSION},
         {"help", no_argument, NULL, 'h'},
         {NULL, 0, NULL, 0},
@@ -184,6 +212,23 @@ static int parse(int argc, char **argv, struct arguments *arguments) {
 
 /* ---- measuring ---- */
 
+static bool on_gpu(const struct bench *b) {
+    return b->engine.ops != &cpu_engine;
+}
+
+static int open_learner(struct bench *b, struct error *error) {
+    size_t plan = b->arguments->plan;
+    if (engines_choose(&b->engine, b->config.device, &b->model, error))
+        return -1;
+    for (;;) {
+        if (bench_learner_open(&b->learner, &b->config, &b->model, b->engine.ops, &b->data, plan,
+                               error) == 0)
+            return 0;
+        if (!engines_fall_back(&b->engine, error))
+            return -1;
+    }
+}
+
 static int open_bench(struct bench *b, struct error *error) {
     const struct arguments *a = b->arguments;
     if (config_load(&b->config, a->config, a->overrides, a->override_count, error))
@@ -192,7 +237,12 @@ static int open_bench(struct bench *b, struct error *error) {
     model_build(&b->model, &b->config.architecture);
     if (bench_data_open(&b->data, &b->config.architecture, b->config.seed))
         return error_set(error, EX_OSERR, "no memory for examples");
-    return bench_learner_open(&b->learner, &b->config, &b->model, &b->data, a->plan, error);
+    return open_learner(b, error);
+}
+
+/* CUDA's own libraries keep what they like in memory. */
+static size_t memory_bound(const struct bench *b) {
+    return on_gpu(b) ? 0 : bench_memory_bound(&b->config, &b->model, STREAMS);
 }
 
 /* Learn, and see whether memory stays what it is after the first tenth. Before anything else is
@@ -214,17 +264,31 @@ static int measure_memory(struct bench *b, struct error *error) {
     m->examples = others;
     m->resident = bench_resident(getpid());
     m->resident_growth = (long)m->resident.now - (long)resident.now;
-    m->bound = bench_memory_bound(&b->config, &b->model, STREAMS);
+    m->bound = memory_bound(b);
     m->skipped = bench_learner_learned(b->learner).skipped;
     return 0;
 }
 
-static int open_others(struct bench *b, struct error *error) {
-    const struct arguments *a = b->arguments;
+static int open_gpu(struct bench *b, struct error *error) {
+    const struct cuda_module *module = engines_cuda(error);
+    if (!module || module->measure(b->config.device, &b->gpu, error))
+        return -1;
+    b->report.gpu = &b->gpu;
+    return 0;
+}
+
+static int open_cpu(struct bench *b, struct error *error) {
     char instructions[32];
     bench_learner_instructions(b->learner, instructions, sizeof instructions);
     machine_open(&b->report.machine, instructions);
-    if (bench_split_open(&b->split, &b->config, &b->model, &b->data, instructions, error))
+    return bench_split_open(&b->split, &b->config, &b->model, &b->data, instructions, error);
+}
+
+static int open_others(struct bench *b, struct error *error) {
+    const struct arguments *a = b->arguments;
+    if (latencies_open(&b->report.latencies))
+        return error_set(error, EX_OSERR, "no memory for latencies");
+    if ((on_gpu(b) ? open_gpu : open_cpu)(b, error))
         return -1;
     const struct bench_socket_options options = {a->daemon, a->config, a->overrides,
                                                  a->override_count, a->bind};
@@ -244,31 +308,45 @@ static int measure_socket(struct bench *b, struct error *error) {
         return -1;
     add(b, PART_SOCKET, example);
     struct resident resident = bench_socket_resident(b->socket);
-    if (m->bound)
+    if (m->examples)
         m->resident_growth += (long)resident.now - (long)m->resident.now;
     m->resident = resident;
     m->examples = bench_socket_examples(b->socket);
-    m->bound = bench_memory_bound(&b->config, &b->model, STREAMS);
+    m->bound = memory_bound(b);
     return 0;
+}
+
+static void measure_split(struct bench *b) {
+    struct split_times split;
+    bench_split_time(b->split, SLICE, &split);
+    add(b, PART_FORWARD_SINGLE, split.forward);
+    add(b, PART_FORWARD_QUEUED, split.together);
+    add(b, PART_BACKWARD, split.backward);
+    add(b, PART_OPTIMIZER, split.optimizer);
 }
 
 /* Everything once, one after the other, so that what disturbs the machine disturbs all alike. */
 static int measure_round(struct bench *b, struct error *error) {
     double single, queued, slice = b->socket ? LONG_SLICE : SLICE;
-    struct split_times split;
-    if (machine_round(&b->report.machine, error) ||
+    if ((!on_gpu(b) && machine_round(&b->report.machine, error)) ||
         bench_learner_time(b->learner, slice, 1, &single, error) ||
-        bench_learner_time(b->learner, slice, b->arguments->plan, &queued, error))
+        bench_learner_time(b->learner, slice, b->arguments->plan, &queued, error) ||
+        bench_learner_latency(b->learner, SLICE, &b->report.latencies, error))
         return -1;
-    bench_split_time(b->split, SLICE, &split);
     add(b, PART_SINGLE, single);
     add(b, PART_QUEUED, queued);
-    add(b, PART_FORWARD_SINGLE, split.forward);
-    add(b, PART_FORWARD_QUEUED, split.together);
-    add(b, PART_BACKWARD, split.backward);
-    add(b, PART_OPTIMIZER, split.optimizer);
+    if (b->split)
+        measure_split(b);
     b->report.rounds++;
     return b->socket ? measure_socket(b, error) : 0;
+}
+
+/* Learn what --examples says, and no more: what is written depends on nothing but the command. */
+static int export_parameters(struct bench *b, struct error *error) {
+    const struct arguments *a = b->arguments;
+    if (open_bench(b, error) || bench_learner_run(b->learner, a->examples, a->plan, error))
+        return -1;
+    return bench_learner_export(b->learner, a->parameters, error);
 }
 
 static int measure(struct bench *b, struct error *error) {
@@ -299,6 +377,7 @@ static void close_bench(struct bench *b) {
     bench_split_close(&b->split);
     bench_learner_close(&b->learner);
     bench_data_close(&b->data);
+    latencies_close(&b->report.latencies);
     machine_close(&b->report.machine);
 }
 
@@ -308,8 +387,9 @@ static int run(const struct arguments *arguments) {
     bench.arguments = arguments;
     signal(SIGINT, interrupt);
     signal(SIGTERM, interrupt);
-    int status = measure(&bench, &error);
-    if (status == 0)
+    int status =
+        arguments->parameters ? export_parameters(&bench, &error) : measure(&bench, &error);
+    if (status == 0 && !arguments->parameters)
         print(&bench);
     close_bench(&bench);
     if (status == 0)

@@ -165,12 +165,12 @@ struct floor_time floor_phase(const struct floor_work *work, enum floor_phase ph
     double flops = w->flops / figures->multiply_add.median;
     double bytes = charge(w->weights_read, work->weights_set, machine, figures->read) +
                    charge(w->updated, work->updated_set, machine, figures->update);
-    return (struct floor_time){flops, bytes, flops > bytes ? flops : bytes};
+    return (struct floor_time){flops, bytes, 0, flops > bytes ? flops : bytes};
 }
 
 struct floor_time floor_total(const struct floor_work *work, const struct machine *machine,
                               const struct machine_figures *figures) {
-    struct floor_time total = {0, 0, 0};
+    struct floor_time total = {0};
     for (int phase = 0; phase < PHASES; phase++) {
         struct floor_time time = floor_phase(work, phase, machine, figures);
         total.flops += time.flops;

@@ -59,7 +59,9 @@ struct floor_work floor_work(const struct config *config, const struct model *mo
 /* Seconds for one example. */
 struct floor_time {
     double flops, bytes;
-    double floor; /* of a phase the larger one; of all phases the sum of theirs */
+    double stages; /* on a GPU, see bench_gpu.h; else 0 */
+    double floor; /* of a phase the larger one of flops and bytes, and stages; of all phases the sum
+                     of theirs */
 };
 
 struct floor_time floor_phase(const struct floor_work *work, enum floor_phase phase,

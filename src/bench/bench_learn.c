@@ -1,20 +1,24 @@
 #include "bench_learn.h"
 
-#include <math.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
+#include "bench_latency.h"
 #include "bench_series.h"
 #include "config.h"
 #include "error.h"
 #include "learner.h"
+#include "parameters.h"
 
 static const char KEY[] = "bench";
 
 struct bench_learner {
-    const struct architecture *architecture;
+    const struct model *model;
     const struct bench_data *data;
     struct learner *learner;
     size_t stride;
@@ -32,16 +36,16 @@ static void observe(void *context, const struct learned *learned) {
 }
 
 int bench_learner_open(struct bench_learner **learner, const struct config *config,
-                       const struct model *model, const struct bench_data *data, size_t plan,
-                       struct error *error) {
+                       const struct model *model, const struct engine_ops *engine,
+                       const struct bench_data *data, size_t plan, struct error *error) {
     struct bench_learner *new = *learner = calloc(1, sizeof *new);
     if (!new)
         return error_set(error, EX_OSERR, "no memory for a learner");
-    new->architecture = &config->architecture;
+    new->model = model;
     new->data = data;
     new->stride = config->learning.stride;
     struct learner_observer observer = {.context = new, .learned = observe};
-    if (learner_open(&new->learner, config, model, &cpu_engine, plan, &observer, error)) {
+    if (learner_open(&new->learner, config, model, engine, plan, &observer, error)) {
         bench_learner_close(learner);
         return -1;
     }
@@ -59,7 +63,7 @@ int bench_learner_run(struct bench_learner *learner, uint64_t count, size_t toge
                       struct error *error) {
     for (uint64_t taken = 1; taken <= count; taken++) {
         struct example example =
-            bench_data_example(learner->data, learner->architecture, KEY, learner->next++);
+            bench_data_example(learner->data, &learner->model->architecture, KEY, learner->next++);
         if (learner_take(learner->learner, &example, error) ||
             (taken % together == 0 && learner_flush(learner->learner, error)))
             return -1;
@@ -88,6 +92,55 @@ int bench_learner_time(struct bench_learner *learner, double seconds, size_t tog
             return -1;
     *example = (now - begin) / (double)count;
     return 0;
+}
+
+int bench_learner_latency(struct bench_learner *learner, double seconds,
+                          struct latencies *latencies, struct error *error) {
+    double first = bench_clock(), begin = first;
+    while (begin < first + seconds) {
+        if (bench_learner_run(learner, 1, 1, error))
+            return -1;
+        double end = bench_clock();
+        latencies_add(latencies, end - begin);
+        begin = end;
+    }
+    return 0;
+}
+
+static int put_parameters(struct bench_learner *learner, struct safetensors_writer *writer,
+                          float *values, struct error *error) {
+    const struct model *model = learner->model;
+    for (size_t i = 0; i < model->tensor_count; i++) {
+        size_t bytes = tensor_size(&model->tensors[i]) * sizeof *values;
+        if (learner_read_parameters(learner->learner, i, values, error) ||
+            safetensors_put(writer, values, bytes, error))
+            return -1;
+    }
+    return 0;
+}
+
+int bench_learner_export(struct bench_learner *learner, const char *path, struct error *error) {
+    const struct model *model = learner->model;
+    struct safetensors_entry entries[MODEL_TENSORS_MAX];
+    struct safetensors_writer *writer = NULL;
+    int descriptor = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (descriptor < 0)
+        return error_set(error, EX_IOERR, "%s: %s", path, strerror(errno));
+    struct safetensors_file file = {descriptor, path};
+    float *values = malloc(model->parameters * sizeof *values);
+    int status = values ? 0 : error_set(error, EX_OSERR, "no memory for the parameters");
+    parameters_entries(model, entries);
+    if (status ||
+        safetensors_start(&writer, entries, model->tensor_count, NULL, 0, safetensors_to_file,
+                          &file, error) ||
+        put_parameters(learner, writer, values, error) || safetensors_finish(&writer, error)) {
+        safetensors_abandon(&writer);
+        status = -1;
+    }
+    free(values);
+    if (close(descriptor) && status == 0)
+        status = error_set(error, EX_IOERR, "%s: %s", path, strerror(errno));
+    return status;
 }
 
 struct bench_learned bench_learner_learned(const struct bench_learner *learner) {

@@ -9,11 +9,12 @@
 struct bench_learner;
 struct config;
 struct error;
+struct latencies;
 
 /* `plan`: how many examples are taken before they are learned. The data must outlive it. */
 int bench_learner_open(struct bench_learner **learner, const struct config *config,
-                       const struct model *model, const struct bench_data *data, size_t plan,
-                       struct error *error);
+                       const struct model *model, const struct engine_ops *engine,
+                       const struct bench_data *data, size_t plan, struct error *error);
 void bench_learner_close(struct bench_learner **learner);
 
 /* Learn `count` examples, `together` (at most `plan`) of them in one plan. */
@@ -24,6 +25,13 @@ int bench_learner_run(struct bench_learner *learner, uint64_t count, size_t toge
    The result is the seconds that an example took. */
 int bench_learner_time(struct bench_learner *learner, double seconds, size_t together,
                        double *example, struct error *error);
+
+/* Learn one example at a time for at least `seconds`, and add the seconds that each one took. */
+int bench_learner_latency(struct bench_learner *learner, double seconds,
+                          struct latencies *latencies, struct error *error);
+
+/* Write all parameters into a safetensors file. */
+int bench_learner_export(struct bench_learner *learner, const char *path, struct error *error);
 
 /* What was learned so far. */
 struct bench_learned {

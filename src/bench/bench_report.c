@@ -1,61 +1,17 @@
 #include "bench_report.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 
+#include "bench_findings.h"
 #include "config.h"
 #include "cpu/ceilings.h"
+#include "cuda_module.h"
 #include "report.h"
 
 static const char *const mode_names[MODES] = {"one at a time", "queued"};
-static const char *const mode_keys[MODES] = {"single", "queued"};
-static const char *const part_keys[PARTS] = {
-    "single", "queued", "forward_single", "forward_queued", "backward", "optimizer", "socket",
-};
-static const char *const optimizer_names[] = {
-    [OPTIMIZER_SGD] = "sgd",
-    [OPTIMIZER_RMSPROP] = "rmsprop",
-    [OPTIMIZER_ADAM] = "adam",
-    [OPTIMIZER_ADAMW] = "adamw",
-};
-
-/* The report's series in order, and what follows from them. */
-struct findings {
-    struct machine_figures machine;
-    struct figure parts[PARTS];
-    struct floor_work work[MODES];
-    struct floor_time floor[MODES];
-};
-
-static void find(struct bench_report *report, struct findings *f) {
-    f->machine = machine_figures(&report->machine);
-    for (int part = 0; part < PARTS; part++)
-        f->parts[part] = series_figure(&report->parts[part]);
-    for (int mode = 0; mode < MODES; mode++) {
-        f->work[mode] =
-            floor_work(report->config, report->model, mode == MODE_SINGLE ? 1 : report->plan);
-        f->floor[mode] = floor_total(&f->work[mode], &report->machine, &f->machine);
-    }
-}
 
 static const double MICRO = 1e6, KILO = 1e3, MEGA = 1e6, GIGA = 1e9, PERCENT = 100;
-
-/* Floor over measured: 1 is as fast as the machine can be. */
-static double ratio(const struct findings *f, enum bench_mode mode) {
-    return f->floor[mode].floor * MICRO /
-           f->parts[mode == MODE_SINGLE ? PART_SINGLE : PART_QUEUED].median;
-}
-
-/* What an example takes beside the engine's three parts: plan, copies, scoring, clocks. */
-static double rest(const struct findings *f, enum bench_mode mode) {
-    const struct figure *p = f->parts;
-    double whole = p[mode == MODE_SINGLE ? PART_SINGLE : PART_QUEUED].median;
-    double forward = p[mode == MODE_SINGLE ? PART_FORWARD_SINGLE : PART_FORWARD_QUEUED].median;
-    return whole - forward - p[PART_BACKWARD].median - p[PART_OPTIMIZER].median;
-}
-
-/* ---- for people ---- */
 
 static void print_head(const struct bench_report *r) {
     const struct config *c = r->config;
@@ -63,7 +19,8 @@ static void print_head(const struct bench_report *r) {
     report_summary(&c->architecture, summary);
     printf("%s: %s; %zu parameters\n", c->name, summary, r->model->parameters);
     printf("window %zu, stride %zu, %s; %s; %s\n", c->learning.window, c->learning.stride,
-           optimizer_names[c->learning.optimizer.kind], r->machine.processor, r->device);
+           findings_optimizers[c->learning.optimizer.kind],
+           r->gpu ? r->gpu->device.name : r->machine.processor, r->device);
 }
 
 static void print_level(const struct bench_report *r, const struct machine_figures *m, int level) {
@@ -89,23 +46,48 @@ static void print_machine(const struct bench_report *r, const struct findings *f
         print_level(r, &f->machine, level);
 }
 
-static void print_floor(const struct bench_report *r, const struct findings *f,
-                        enum bench_mode mode) {
-    const struct floor_work *work = &f->work[mode];
-    printf("\nWhat one example needs, %-14s%12s%12s%12s%10s%10s%10s\n", mode_names[mode], "kflop",
-           "kB read", "kB updated", "flops us", "bytes us", "floor us");
+static void print_gpu(const struct cuda_figures *g) {
+    const struct cuda_device *d = &g->device;
+    printf("\nThis GPU's ceilings: capability %d.%d, %d multiprocessors, driver %d, runtime %d\n",
+           d->capability_major, d->capability_minor, d->multiprocessors, d->driver, d->runtime);
+    printf("  graph launch %.2f us, each further node %.2f us; grid barrier %.2f us; "
+           "cluster exchange ",
+           g->graph_launch * MICRO, g->node * MICRO, g->grid_barrier * MICRO);
+    if (g->cluster > 0)
+        printf("%.2f us", g->cluster * MICRO);
+    else
+        printf("none");
+    printf("\n  round trip through pinned memory %.2f us\n", g->round_trip * MICRO);
+    printf("  copy %.0f GB/s (read and written); L2 cache %zu KiB, read %.0f GB/s; multiply-add "
+           "%.0f GFLOP/s\n",
+           g->copy / GIGA, g->cache >> 10, g->cache_read / GIGA, g->multiply_add / GIGA);
+}
+
+static void print_floor_line(const char *name, const struct work *work,
+                             const struct floor_time *time) {
+    printf("  %-36s%12.1f%12.1f%12.1f%10.2f%10.2f%10.2f%10.2f\n", name, work->flops / KILO,
+           work->weights_read / KILO, work->updated / KILO, time->flops * MICRO,
+           time->bytes * MICRO, time->stages * MICRO, time->floor * MICRO);
+}
+
+static void print_floor(const struct findings *f, enum bench_mode mode) {
+    struct work sum = {0};
+    printf("\nWhat one example needs, %-14s%12s%12s%12s%10s%10s%10s%10s\n", mode_names[mode],
+           "kflop", "kB read", "kB updated", "flops us", "bytes us", "stages us", "floor us");
     for (int phase = 0; phase < PHASES; phase++) {
-        const struct work *w = &work->phases[phase];
-        struct floor_time time = floor_phase(work, phase, &r->machine, &f->machine);
-        printf("  %-36s%12.1f%12.1f%12.1f%10.2f%10.2f%10.2f\n", floor_phase_names[phase],
-               w->flops / KILO, w->weights_read / KILO, w->updated / KILO, time.flops * MICRO,
-               time.bytes * MICRO, time.floor * MICRO);
+        const struct work *w = &f->work[mode].phases[phase];
+        print_floor_line(floor_phase_names[phase], w, &f->phases[mode][phase]);
+        sum.flops += w->flops;
+        sum.weights_read += w->weights_read;
+        sum.updated += w->updated;
     }
-    const struct floor_time *total = &f->floor[mode];
-    printf("  %-72s%10.2f%10.2f%10.2f\n", "sum", total->flops * MICRO, total->bytes * MICRO,
-           total->floor * MICRO);
-    printf("  working sets: weights %.0f kB; with gradient and moments %.0f kB\n",
-           work->weights_set / KILO, work->updated_set / KILO);
+    print_floor_line(f->launches[mode] > 0 ? "sum, and launches" : "sum", &sum, &f->floor[mode]);
+    printf("  working sets: weights %.0f kB; what is updated %.0f kB\n",
+           f->work[mode].weights_set / KILO, f->work[mode].updated_set / KILO);
+    if (f->launches[mode] > 0)
+        printf("  stages: %.2f forward, %.2f backward, %.2f optimizer; launches: %.3f\n",
+               f->nodes[mode][PHASE_FORWARD], f->nodes[mode][PHASE_BACKWARD],
+               f->nodes[mode][PHASE_OPTIMIZER], f->launches[mode]);
 }
 
 static void print_figure(const char *name, const struct figure *figure) {
@@ -113,14 +95,25 @@ static void print_figure(const char *name, const struct figure *figure) {
            figure->spread * PERCENT);
 }
 
-static void print_mode(const struct findings *f, enum bench_mode mode) {
-    print_figure(mode_names[mode], &f->parts[mode == MODE_SINGLE ? PART_SINGLE : PART_QUEUED]);
-    printf("%10.2f%9.0f%%\n", f->floor[mode].floor * MICRO, ratio(f, mode) * PERCENT);
+static void print_split(const struct findings *f, enum bench_mode mode) {
     print_figure("    forward",
                  &f->parts[mode == MODE_SINGLE ? PART_FORWARD_SINGLE : PART_FORWARD_QUEUED]);
-    print_figure("\n      backward", &f->parts[PART_BACKWARD]);
-    print_figure("\n      optimizer", &f->parts[PART_OPTIMIZER]);
-    printf("\n  %-24s%10.2f\n", "    rest", rest(f, mode));
+    putchar('\n');
+    print_figure("    backward", &f->parts[PART_BACKWARD]);
+    putchar('\n');
+    print_figure("    optimizer", &f->parts[PART_OPTIMIZER]);
+    printf("\n  %-24s%10.2f\n", "    rest", findings_rest(f, mode));
+}
+
+static void print_mode(const struct bench_report *r, const struct findings *f,
+                       enum bench_mode mode) {
+    print_figure(mode_names[mode], findings_whole(f, mode));
+    printf("%10.2f%9.0f%%\n", f->floor[mode].floor * MICRO, findings_ratio(f, mode) * PERCENT);
+    if (mode == MODE_SINGLE)
+        printf("  %-24s%10.2f  p99 %10.2f (%zu examples)\n", "    latency p50", f->p50, f->p99,
+               r->latencies.count);
+    if (!r->gpu)
+        print_split(f, mode);
 }
 
 static void print_times(const struct bench_report *r, const struct findings *f) {
@@ -128,7 +121,7 @@ static void print_times(const struct bench_report *r, const struct findings *f) 
     printf("\nMicroseconds for an example%9s%10s%10s%10s%10s\n", "median", "best", "spread",
            "floor", "of it");
     for (int mode = 0; mode < MODES; mode++)
-        print_mode(f, mode);
+        print_mode(r, f, mode);
     if (socket->median > 0) {
         print_figure("through the socket", socket);
         printf("    %.0f examples/s, %.0f%% of the rate in-process (queued)\n",
@@ -138,19 +131,25 @@ static void print_times(const struct bench_report *r, const struct findings *f) 
 }
 
 static void print_memory(const char *who, const struct bench_memory *m) {
-    printf("  %-24s%.1f MB resident (%.1f at most), bound %.1f MB; growth over %" PRIu64
+    char bound[32] = "none";
+    if (m->bound)
+        snprintf(bound, sizeof bound, "%.1f MB", (double)m->bound / MEGA);
+    printf("  %-24s%.1f MB resident (%.1f at most), bound %s; growth over %" PRIu64
            " examples: %ld kB\n",
-           who, (double)m->resident.now / MEGA, (double)m->resident.peak / MEGA,
-           (double)m->bound / MEGA, m->examples, m->resident_growth / 1000);
+           who, (double)m->resident.now / MEGA, (double)m->resident.peak / MEGA, bound, m->examples,
+           m->resident_growth / 1000);
 }
 
 void bench_report_text(struct bench_report *report) {
     struct findings f;
-    find(report, &f);
+    findings_make(report, &f);
     print_head(report);
-    print_machine(report, &f);
+    if (report->gpu)
+        print_gpu(report->gpu);
+    else
+        print_machine(report, &f);
     for (int mode = 0; mode < MODES; mode++)
-        print_floor(report, &f, mode);
+        print_floor(&f, mode);
     print_times(report, &f);
     const struct bench_memory *m = &report->memory;
     printf("\nMemory\n");
@@ -158,105 +157,6 @@ void bench_report_text(struct bench_report *report) {
     printf("  %-24s%" PRIu64 " over %" PRIu64 " examples, heap growth %ld bytes; skipped updates "
            "%" PRIu64 "\n",
            "allocations", m->allocations, m->examples, m->heap_growth, m->skipped);
-    if (report->daemon.bound)
+    if (report->daemon.examples)
         print_memory("runneld", &report->daemon);
-}
-
-/* ---- JSON ---- */
-
-static json_t *figure_json(const struct figure *figure, double unit) {
-    return json_pack("{s:f, s:f, s:f, s:f}", "median", figure->median / unit, "minimum",
-                     figure->minimum / unit, "maximum", figure->maximum / unit, "spread",
-                     figure->spread);
-}
-
-static json_t *architecture_json(const struct config *config) {
-    static const char *const cells[] = {"dense", "rnn", "gru", "lstm"};
-    static const char *const losses[] = {"squared", "gaussian", "softmax", "bernoulli", "mixture"};
-    const struct architecture *a = &config->architecture;
-    json_t *layers = json_array();
-    for (size_t i = 0; i < a->layer_count; i++)
-        json_array_append_new(layers,
-                              json_pack("{s:s, s:I, s:b}", "cell", cells[a->layers[i].cell], "size",
-                                        (json_int_t)a->layers[i].size, "norm", a->layers[i].norm));
-    return json_pack("{s:s, s:I, s:I, s:o, s:s, s:I, s:I, s:s}", "input",
-                     a->input.kind == INPUT_REAL ? "real" : "symbol", "inputs",
-                     (json_int_t)a->input.size, "embedding", (json_int_t)a->input.embedding,
-                     "layers", layers, "loss", losses[a->output.loss], "size",
-                     (json_int_t)a->output.size, "components", (json_int_t)a->output.components,
-                     "target", a->output.target == TARGET_NEXT ? "next" : "given");
-}
-
-static json_t *learning_json(const struct config *config) {
-    const struct optimizer *o = &config->learning.optimizer;
-    return json_pack("{s:I, s:I, s:s, s:f, s:f}", "window", (json_int_t)config->learning.window,
-                     "stride", (json_int_t)config->learning.stride, "optimizer",
-                     optimizer_names[o->kind], "rate", o->rate, "clip", config->learning.clip);
-}
-
-static json_t *machine_json(const struct machine *machine, const struct machine_figures *figures) {
-    json_t *levels = json_array();
-    for (int level = 0; level < LEVELS; level++) {
-        size_t size = level == LEVEL_MEMORY ? 0 : machine->capacity[level];
-        json_array_append_new(levels,
-                              json_pack("{s:s, s:I, s:o, s:o}", "name", machine_level_names[level],
-                                        "bytes", (json_int_t)size, "read_gbs",
-                                        figure_json(&figures->read[level], GIGA), "update_gbs",
-                                        figure_json(&figures->update[level], GIGA)));
-    }
-    return json_pack("{s:s, s:s, s:o, s:o}", "processor", machine->processor, "instructions",
-                     machine->loops->name, "gflops", figure_json(&figures->multiply_add, GIGA),
-                     "levels", levels);
-}
-
-static json_t *floor_json(const struct bench_report *r, const struct findings *f,
-                          enum bench_mode mode) {
-    json_t *object = json_object();
-    for (int phase = 0; phase < PHASES; phase++) {
-        const struct work *w = &f->work[mode].phases[phase];
-        struct floor_time time = floor_phase(&f->work[mode], phase, &r->machine, &f->machine);
-        json_object_set_new(object, floor_phase_names[phase],
-                            json_pack("{s:f, s:f, s:f, s:f, s:f}", "flops", w->flops,
-                                      "weights_read", w->weights_read, "updated", w->updated,
-                                      "flops_us", time.flops * MICRO, "bytes_us",
-                                      time.bytes * MICRO));
-    }
-    json_object_set_new(object, "flops_us", json_real(f->floor[mode].flops * MICRO));
-    json_object_set_new(object, "bytes_us", json_real(f->floor[mode].bytes * MICRO));
-    json_object_set_new(object, "floor_us", json_real(f->floor[mode].floor * MICRO));
-    json_object_set_new(object, "ratio", json_real(ratio(f, mode)));
-    json_object_set_new(object, "rest_us", json_real(rest(f, mode)));
-    return object;
-}
-
-static json_t *memory_json(const struct bench_memory *m) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "examples",
-                     (json_int_t)m->examples, "allocations", (json_int_t)m->allocations, "skipped",
-                     (json_int_t)m->skipped, "heap_growth", (json_int_t)m->heap_growth,
-                     "resident_growth", (json_int_t)m->resident_growth, "resident",
-                     (json_int_t)m->resident.now, "resident_peak", (json_int_t)m->resident.peak,
-                     "bound", (json_int_t)m->bound);
-}
-
-void bench_report_json(struct bench_report *report) {
-    struct findings f;
-    find(report, &f);
-    json_t *object = json_pack(
-        "{s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o}", "name", report->config->name, "device",
-        report->device, "parameters", (json_int_t)report->model->parameters, "rounds",
-        (json_int_t)report->rounds, "plan", (json_int_t)report->plan, "model",
-        architecture_json(report->config), "learning", learning_json(report->config), "machine",
-        machine_json(&report->machine, &f.machine), "memory", memory_json(&report->memory));
-    json_t *parts = json_object();
-    for (int part = 0; part < PARTS; part++)
-        if (f.parts[part].median > 0)
-            json_object_set_new(parts, part_keys[part], figure_json(&f.parts[part], 1));
-    json_object_set_new(object, "us", parts);
-    for (int mode = 0; mode < MODES; mode++)
-        json_object_set_new(object, mode_keys[mode], floor_json(report, &f, mode));
-    if (report->daemon.bound)
-        json_object_set_new(object, "daemon", memory_json(&report->daemon));
-    json_dumpf(object, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(6));
-    putchar('\n');
-    json_decref(object);
 }

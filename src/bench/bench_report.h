@@ -3,10 +3,13 @@
 #define RUNNEL_BENCH_REPORT_H
 
 #include "bench_floor.h"
+#include "bench_latency.h"
 #include "bench_learn.h"
 #include "bench_machine.h"
 #include "bench_memory.h"
 #include "bench_series.h"
+
+struct cuda_figures;
 
 /* One at a time: each example is learned before the next is taken, as when they come slowly.
    Queued: many wait, and are computed together as far as the window goes. */
@@ -28,18 +31,20 @@ struct bench_memory {
     uint64_t examples, allocations, skipped; /* over that many examples, after a tenth of them */
     long heap_growth, resident_growth;       /* bytes, likewise */
     struct resident resident;
-    size_t bound;
+    size_t bound; /* 0: none is known, as on a GPU */
 };
 
 struct bench_report {
     const struct config *config;
     const struct model *model;
     const char *device;
+    const struct cuda_figures *gpu; /* what computes is a GPU; else NULL, and `machine` counts */
     struct machine machine;
+    struct latencies latencies; /* seconds of single examples, one at a time */
     struct series parts[PARTS]; /* microseconds; empty: not measured */
     size_t rounds, plan;
     struct bench_memory memory;
-    struct bench_memory daemon; /* end to end; bound 0: not measured */
+    struct bench_memory daemon; /* end to end; examples 0: not measured */
 };
 
 /* Print what was found; these sort the series. */

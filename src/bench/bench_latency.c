@@ -1,0 +1,31 @@
+#include "bench_latency.h"
+
+#include <stdlib.h>
+
+int latencies_open(struct latencies *latencies) {
+    latencies->count = 0;
+    latencies->values = malloc(LATENCIES_MAX * sizeof *latencies->values);
+    return latencies->values ? 0 : -1;
+}
+
+void latencies_close(struct latencies *latencies) {
+    free(latencies->values);
+    latencies->values = NULL;
+}
+
+void latencies_add(struct latencies *latencies, double value) {
+    if (latencies->count < LATENCIES_MAX)
+        latencies->values[latencies->count++] = value;
+}
+
+static int compare(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+double latencies_quantile(struct latencies *latencies, double part) {
+    if (latencies->count == 0)
+        return 0;
+    qsort(latencies->values, latencies->count, sizeof *latencies->values, compare);
+    return latencies->values[(size_t)(part * (double)(latencies->count - 1))];
+}
