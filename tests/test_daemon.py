@@ -3,6 +3,7 @@
 
 import json
 import math
+import os
 import pathlib
 import signal
 import socket
@@ -173,8 +174,9 @@ def read_by_its_package(blob, entries):
         assert tensor.tobytes() == values, name
 
 
-def run(*arguments):
-    result = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=LIMIT)
+def run(*arguments, **environment):
+    result = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=LIMIT,
+                            env={**os.environ, **environment})
     return result.returncode, result.stdout, result.stderr
 
 
@@ -605,8 +607,8 @@ def test_exit_codes(directory):
         assert code == 64 and "usage" in text, (usage, code, text)
     code, _, text = run("--config", path, "--set", "learning.window=none")
     assert code == 78 and "learning.window" in text, text
-    code, _, text = run("--config", path, "--set", "device=cuda")
-    assert code == 69 and "cuda" in text and "cpu" in text, text
+    code, _, text = run("--config", path, "--set", "device=cuda", RUNNEL_CUDA_MODULE="/nowhere.so")
+    assert code == 69 and "cuda" in text and "/nowhere.so" in text and "cpu" in text, text
     path.write_text("name: x\nmodel: 7\n")
     code, _, text = run("--config", path)
     assert code == 78 and str(path) in text, text
