@@ -1,0 +1,518 @@
+#include "backward.cuh"
+
+#include "cells.cuh"
+#include "loss.cuh"
+
+/* ---- losses of the window ---- */
+
+/* One block a step, and one for the optimizer's powers, which would keep all others waiting later.
+   Slopes are divided by the number of targets, for the loss is their mean. */
+static __global__ void window_loss(const struct network n, const struct optimizer optimizer) {
+    const struct segment *s = n.current;
+    if (blockIdx.x == s->length) {
+        if (threadIdx.x == 0)
+            n.state->step = update_prepare(&optimizer, n.queue->rate, n.state->updates + 1);
+        return;
+    }
+    uint32_t t = blockIdx.x, position = ring_position(n, s->window, t);
+    const float *slot = slot_of(n, s);
+    float *d = n.activations + n.d_output + (size_t)t * n.outputs;
+    bool learned = t + s->closed >= s->length && slot[n.slot.learned + position] > 0;
+    double loss = 0;
+    if (learned) {
+        struct loss_step step;
+        step.a = n.activations + n.output + (size_t)position * n.outputs;
+        step.y =
+            (const union value *)(slot + n.slot.target) + (size_t)position * n.slot.target_size;
+        step.scale = (double)(1.0f / (float)s->terms);
+        step.d = d;
+        loss = block_loss(n, step) / (double)s->terms;
+    } else {
+        for (uint32_t k = threadIdx.x; k < n.outputs; k += blockDim.x)
+            d[k] = 0;
+    }
+    if (threadIdx.x == 0)
+        n.losses[t] = loss;
+}
+
+cudaError_t launch_loss(const struct network *n, const struct optimizer *optimizer, uint32_t length,
+                        unsigned threads, cudaStream_t stream) {
+    struct launch l = {dim3(length + 1, 1, 1), threads, SCRATCH * sizeof(float), stream};
+    return launch_kernel(window_loss, &l, *n, *optimizer);
+}
+
+/* ---- products with transposed weights ---- */
+
+/* Rows first..end of d against COLUMN_GROUP columns: out[c] = sum over rows of W[row][c] d[row].
+   `d` (end - first,) and `sums` (warps, 2, COLUMN_GROUP) in shared memory. Each half of a warp
+   takes a row at a time, four columns a lane. Bound by the bytes of the weights. */
+static __device__ void multiply_transposed(const float *weight, uint32_t ld, uint32_t first,
+                                           uint32_t end, const float *d, uint32_t group,
+                                           float *sums, float *out) {
+    enum { HALF = LANES / 2, ROWS = 4 };
+    uint32_t halves = blockDim.x / HALF, half = threadIdx.x / HALF, lane = threadIdx.x % HALF;
+    uint32_t column = group * COLUMN_GROUP + lane * QUAD;
+    float4 sum = make_float4(0, 0, 0, 0);
+    if (column < ld)
+#pragma unroll ROWS
+        for (uint32_t row = first + half; row < end; row += halves) {
+            float4 w = *(const float4 *)(weight + (size_t)row * ld + column);
+            float x = d[row - first];
+            sum.x += w.x * x;
+            sum.y += w.y * x;
+            sum.z += w.z * x;
+            sum.w += w.w * x;
+        }
+    ((float4 *)sums)[half * HALF + lane] = sum;
+    __syncthreads();
+    for (uint32_t c = threadIdx.x; c < COLUMN_GROUP; c += blockDim.x) {
+        if (group * COLUMN_GROUP + c >= ld)
+            break;
+        float total = 0;
+        for (uint32_t k = 0; k < halves; k++)
+            total += sums[k * COLUMN_GROUP + c];
+        out[group * COLUMN_GROUP + c] = total;
+    }
+}
+
+/* Shared memory of the above, in floats, for a block of so many threads. */
+static __host__ __device__ __forceinline__ uint32_t transposed_sums(unsigned threads) {
+    return threads / (LANES / 2) * COLUMN_GROUP;
+}
+
+/* Which piece of a split product a block has. */
+struct piece {
+    uint32_t chunk, group, first, end; /* rows first..end */
+};
+
+static __device__ __forceinline__ struct piece piece_of(const struct split &split, uint32_t rows,
+                                                        uint32_t block) {
+    struct piece p;
+    uint32_t groups = split.groups ? split.groups : 1;
+    p.chunk = block / groups;
+    p.group = block % groups;
+    p.first = p.chunk * split.chunk_rows;
+    p.end = p.first + split.chunk_rows < rows ? p.first + split.chunk_rows : rows;
+    return p;
+}
+
+/* The sum over chunks of a split product's column. */
+static __device__ __forceinline__ float joined(const struct network &n, const struct split &split,
+                                               uint32_t ld, uint32_t index, uint32_t column) {
+    const float *partial =
+        n.activations + split.partial + (size_t)index * split.chunks * ld + column;
+    float sum = 0;
+    for (uint32_t chunk = 0; chunk < split.chunks; chunk++)
+        sum += partial[(size_t)chunk * ld];
+    return sum;
+}
+
+/* Gradient of the topmost h of each step; and that h is kept beside it. Blocks: (pieces, steps). */
+static __global__ void output_backward(const struct network n) {
+    const struct segment *s = n.current;
+    uint32_t t = blockIdx.y, ld = n.ld_output;
+    struct piece p = piece_of(n.split_output, n.outputs, blockIdx.x);
+    float *d = shared_memory + SCRATCH, *sums = d + padded(n.split_output.chunk_rows);
+    const float *slopes = n.activations + n.d_output + (size_t)t * n.outputs;
+    for (uint32_t k = p.first + threadIdx.x; k < p.end; k += blockDim.x)
+        d[k - p.first] = slopes[k];
+    __syncthreads();
+    size_t row = (size_t)t * n.split_output.chunks + p.chunk;
+    multiply_transposed(n.parameters + n.output_weight, ld, p.first, p.end, d, p.group, sums,
+                        n.activations + n.split_output.partial + row * ld);
+    if (blockIdx.x > 0)
+        return;
+    const struct network_layer &top = n.layers[n.layer_count - 1];
+    const float *h = layer_at(n, top, ring_position(n, s->window, t)).hidden;
+    float *kept = n.activations + n.top + (size_t)t * ld;
+    for (uint32_t i = threadIdx.x; i < ld; i += blockDim.x)
+        kept[i] = i < top.size ? h[i] : 0.0f;
+}
+
+/* ---- a layer at one step ---- */
+
+/* What the blocks of a layer share at a step, each computing it anew. */
+struct layer_backward {
+    struct layer_step at;
+    uint32_t t, position;
+    const float *h_before, *c_before; /* (H,) before the step */
+    float *d;                         /* (rows or more,) in shared memory: gradients behind gains */
+    bool last;                        /* of the window's steps */
+    bool writes;                      /* this block keeps what is of units */
+};
+
+static __device__ __forceinline__ struct scale scale_of(const struct layer_step &s, int index) {
+    struct scale scale = {s.scales[2 * index], s.scales[2 * index + 1]};
+    return scale;
+}
+
+static __device__ __forceinline__ float *carry_of(const struct network &n,
+                                                  const struct network_layer &l, uint32_t t) {
+    return n.activations + l.carry + (size_t)(t % 2) * l.size;
+}
+
+/* Gradient of unit i's h: from the layer above, and from the step behind. */
+static __device__ __forceinline__ float
+hidden_gradient(const struct network &n, uint32_t k, const struct layer_backward &b, uint32_t i) {
+    const struct network_layer &l = n.layers[k];
+    float d = k + 1 < n.layer_count
+                  ? joined(n, n.layers[k + 1].split_ih, n.layers[k + 1].ld_ih, b.t, i)
+                  : joined(n, n.split_output, n.ld_output, b.t, i);
+    if (b.last || l.cell == CELL_DENSE)
+        return d;
+    d += joined(n, l.split_hh, l.ld_hh, (b.t + 1) % 2, i);
+    return l.cell == CELL_GRU ? d + carry_of(n, l, b.t + 1)[i] : d;
+}
+
+static __device__ __forceinline__ void single_backward(const struct network &n, uint32_t k,
+                                                       const struct layer_backward &b) {
+    const struct network_layer &l = n.layers[k];
+    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
+        float d = hidden_gradient(n, k, b, i), h = b.at.hidden[i];
+        if (l.cell == CELL_RNN || l.activation == ACTIVATION_TANH)
+            d = gates_tanh_backward(h, d);
+        else if (l.activation == ACTIVATION_RELU)
+            d = gates_relu_backward(h, d);
+        b.d[i] = d;
+    }
+}
+
+/* Four rows: r, z, n and the recurrent sum of n. */
+static __device__ __forceinline__ void gru_backward(const struct network &n, uint32_t k,
+                                                    const struct layer_backward &b) {
+    const struct network_layer &l = n.layers[k];
+    uint32_t size = l.size;
+    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
+        struct gates_gru g =
+            gates_gru_backward(hidden_gradient(n, k, b, i), b.at.gate[i], b.at.gate[size + i],
+                               b.at.gate[2 * size + i], b.at.cell_state[i], b.h_before[i]);
+        b.d[i] = g.r;
+        b.d[size + i] = g.z;
+        b.d[2 * size + i] = g.n;
+        b.d[3 * size + i] = g.hn;
+        if (b.writes)
+            carry_of(n, l, b.t)[i] = g.h;
+    }
+}
+
+/* The gradient of c' that reaches it through h: of LN(c') first, into d; then, behind the
+   normalization, of c'. */
+static __device__ __forceinline__ void lstm_cell_backward(const struct network &n, uint32_t k,
+                                                          const struct layer_backward &b,
+                                                          float *scratch) {
+    const struct network_layer &l = n.layers[k];
+    const float *o = b.at.gate + 3 * l.size;
+    struct scale scale = scale_of(b.at, SCALE_C);
+    float sums[2] = {0, 0};
+    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
+        float d = hidden_gradient(n, k, b, i);
+        float through = gates_lstm_squashed_backward(d, o[i], b.at.squashed[i]);
+        b.d[3 * l.size + i] = gates_lstm_output_backward(d, o[i], b.at.squashed[i]);
+        b.d[i] = through;
+        if (!l.norm)
+            continue;
+        float x = normalized(b.at.cell_state[i], scale), g = n.parameters[l.gain_c + i];
+        sums[0] += through * g;
+        sums[1] += through * g * x;
+        if (b.writes) {
+            size_t unit = (size_t)b.t * l.size + i;
+            n.activations[l.pre_c + unit] = through;
+            n.activations[l.slope_c + unit] = through * x;
+        }
+    }
+    if (!l.norm)
+        return;
+    block_sums(sums, scratch);
+    float mean = sums[0] / (float)l.size, slope = sums[1] / (float)l.size;
+    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x)
+        b.d[i] =
+            gates_norm_backward(b.d[i], n.parameters[l.gain_c + i],
+                                normalized(b.at.cell_state[i], scale), mean, slope, scale.inverse);
+}
+
+static __device__ __forceinline__ void
+lstm_backward(const struct network &n, uint32_t k, const struct layer_backward &b, float *scratch) {
+    const struct network_layer &l = n.layers[k];
+    uint32_t size = l.size;
+    lstm_cell_backward(n, k, b, scratch);
+    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
+        float dc = b.d[i] + (b.last ? 0.0f : carry_of(n, l, b.t + 1)[i]);
+        struct gates_lstm g = gates_lstm_backward(dc, b.at.gate[i], b.at.gate[size + i],
+                                                  b.at.gate[2 * size + i], b.c_before[i]);
+        b.d[i] = g.i;
+        b.d[size + i] = g.f;
+        b.d[2 * size + i] = g.g;
+        if (b.writes)
+            carry_of(n, l, b.t)[i] = g.c;
+    }
+}
+
+/* ---- through the normalizations of the sums ---- */
+
+/* Of one sum: where its gradient behind the gains stands in b.d, its x, and its parameters. */
+struct sum_backward {
+    bool recurrent;
+    uint32_t gain;
+};
+
+static __device__ __forceinline__ float behind_gains(const struct network_layer &l,
+                                                     const struct layer_backward &b, bool recurrent,
+                                                     uint32_t row) {
+    bool own = l.cell == CELL_GRU && recurrent && row >= 2 * l.size;
+    return b.d[own ? row + l.size : row];
+}
+
+static __device__ __forceinline__ float sum_normalized(const struct network_layer &l,
+                                                       const struct layer_backward &b,
+                                                       bool recurrent, uint32_t row) {
+    uint32_t group = l.cell == CELL_GRU && row >= 2 * l.size;
+    float sum = recurrent ? b.at.sum_hh[row] : b.at.sum_ih[row];
+    if (l.cell == CELL_RNN)
+        sum = b.at.sum_ih[row] + b.at.sum_hh[row];
+    return normalized(sum, scale_of(b.at, (recurrent ? SCALE_HH : 0) + group));
+}
+
+/* Means over each group of both sums: of d g, and of d g x. */
+struct norm_means {
+    float mean[2 * GROUPS], slope[2 * GROUPS];
+};
+
+static __device__ __forceinline__ struct norm_means norm_means(const struct network &n,
+                                                               const struct network_layer &l,
+                                                               const struct layer_backward &b,
+                                                               float *scratch) {
+    struct norm_means m = {};
+    bool two = l.cell == CELL_LSTM || l.cell == CELL_GRU;
+    float sums[4 * GROUPS] = {};
+#pragma unroll
+    for (uint32_t k = 0; k < 2 * GROUPS; k++) {
+        bool recurrent = k >= GROUPS;
+        uint32_t first, end;
+        group_bounds(l, k % GROUPS, &first, &end);
+        for (uint32_t row = first + threadIdx.x; row < end && (two || !recurrent);
+             row += blockDim.x) {
+            float gain = n.parameters[(recurrent ? l.gain_hh : l.gain_ih) + row];
+            float dg = behind_gains(l, b, recurrent, row) * gain;
+            sums[k] += dg;
+            sums[2 * GROUPS + k] += dg * sum_normalized(l, b, recurrent, row);
+        }
+    }
+    block_sums(sums, scratch);
+#pragma unroll
+    for (uint32_t k = 0; k < 2 * GROUPS; k++) {
+        uint32_t first, end;
+        group_bounds(l, k % GROUPS, &first, &end);
+        m.mean[k] = sums[k] / (float)(end - first);
+        m.slope[k] = sums[2 * GROUPS + k] / (float)(end - first);
+    }
+    return m;
+}
+
+/* The gradient of a sum's row. */
+static __device__ __forceinline__ float
+sum_gradient(const struct network &n, const struct network_layer &l, const struct layer_backward &b,
+             const struct norm_means &m, bool recurrent, uint32_t row) {
+    bool second = l.cell == CELL_GRU && row >= 2 * l.size;
+    bool of_hh = recurrent && l.cell != CELL_RNN; /* the rnn normalizes one sum of both */
+    float d = behind_gains(l, b, recurrent, row);
+    if (!l.norm)
+        return d;
+    float mean = of_hh ? (second ? m.mean[3] : m.mean[2]) : second ? m.mean[1] : m.mean[0];
+    float slope = of_hh ? (second ? m.slope[3] : m.slope[2]) : second ? m.slope[1] : m.slope[0];
+    float gain = n.parameters[(of_hh ? l.gain_hh : l.gain_ih) + row];
+    struct scale scale = scale_of(b.at, (of_hh ? SCALE_HH : 0) + second);
+    return gates_norm_backward(d, gain, sum_normalized(l, b, of_hh, row), mean, slope,
+                               scale.inverse);
+}
+
+/* ---- what is kept for the gradients of the weights ---- */
+
+static __device__ void keep_rows(const struct network &n, const struct network_layer &l,
+                                 const struct layer_backward &b, const struct norm_means &m,
+                                 const struct piece &p) {
+    float *a = n.activations;
+    bool two = l.cell == CELL_LSTM || l.cell == CELL_GRU;
+    for (uint32_t row = p.first + threadIdx.x; row < p.end; row += blockDim.x) {
+        size_t at = (size_t)b.t * l.rows + row;
+        a[l.d_ih + at] = sum_gradient(n, l, b, m, false, row);
+        if (l.cell != CELL_DENSE)
+            a[l.d_hh + at] = sum_gradient(n, l, b, m, true, row);
+        if (!l.norm)
+            continue;
+        float d = behind_gains(l, b, false, row);
+        a[l.pre_ih + at] = d;
+        a[l.slope_ih + at] = d * sum_normalized(l, b, false, row);
+        if (two) {
+            d = behind_gains(l, b, true, row);
+            a[l.pre_hh + at] = d;
+            a[l.slope_hh + at] = d * sum_normalized(l, b, true, row);
+        }
+    }
+}
+
+/* What the weights met at this step: x, and h before it. */
+static __device__ void keep_inputs(const struct network &n, uint32_t k,
+                                   const struct layer_backward &b, const float *slot) {
+    const struct network_layer &l = n.layers[k];
+    float *input = n.activations + l.input + (size_t)b.t * l.ld_ih;
+    float *before = n.activations + l.before + (size_t)b.t * l.ld_hh;
+    for (uint32_t i = threadIdx.x; i < l.ld_hh && l.cell != CELL_DENSE; i += blockDim.x)
+        before[i] = i < l.size ? b.h_before[i] : 0.0f;
+    const float *x;
+    if (k > 0) {
+        x = layer_at(n, n.layers[k - 1], b.position).hidden;
+    } else {
+        x = slot + n.slot.input + (size_t)b.position * n.slot.input_row;
+        if (n.input_kind == INPUT_SYMBOL) {
+            uint32_t id = ((const union value *)x)->id;
+            if (threadIdx.x == 0)
+                ((uint32_t *)(n.activations + n.ids))[b.t] = id;
+            if (!n.embedding_size)
+                return;
+            x = n.parameters + n.embedding + (size_t)id * n.ld_embedding;
+        }
+    }
+    for (uint32_t i = threadIdx.x; i < l.ld_ih; i += blockDim.x)
+        input[i] = i < l.inputs ? x[i] : 0.0f;
+}
+
+/* ---- a wave ---- */
+
+static __device__ __forceinline__ struct layer_backward
+backward_at(const struct network &n, uint32_t k, uint32_t t, const float *slot) {
+    const struct network_layer &l = n.layers[k];
+    const struct segment *s = n.current;
+    const float *state = slot + n.slot.before + (size_t)s->window * n.slot.state + l.state;
+    struct layer_backward b;
+    b.t = t;
+    b.position = ring_position(n, s->window, t);
+    b.at = layer_at(n, l, b.position);
+    struct layer_step before = layer_at(n, l, ring_position(n, s->window, t ? t - 1 : 0));
+    b.h_before = t ? before.hidden : state;
+    b.c_before = t ? before.cell_state : state + l.size;
+    return b;
+}
+
+/* The rows of d that a block multiplies with, and the product. */
+static __device__ void propagate(const struct network &n, const struct network_layer &l,
+                                 const struct layer_backward &b, const struct norm_means &m,
+                                 const struct piece &p, bool recurrent, float *rows) {
+    const struct split &split = recurrent ? l.split_hh : l.split_ih;
+    uint32_t ld = recurrent ? l.ld_hh : l.ld_ih, index = recurrent ? b.t % 2 : b.t;
+    for (uint32_t row = p.first + threadIdx.x; row < p.end; row += blockDim.x)
+        rows[row - p.first] = sum_gradient(n, l, b, m, recurrent, row);
+    __syncthreads();
+    float *out = n.activations + split.partial + ((size_t)index * split.chunks + p.chunk) * ld;
+    multiply_transposed(n.parameters + (recurrent ? l.weight_hh : l.weight_ih), ld, p.first, p.end,
+                        rows, p.group, rows + padded(split.chunk_rows), out);
+}
+
+/* Floats that a layer's gradients behind the gains take: gru keeps a fourth row. */
+static __host__ __device__ __forceinline__ uint32_t gradient_rows(const struct network_layer &l) {
+    return padded(l.cell == CELL_GRU ? 4 * l.size : l.rows);
+}
+
+static __device__ __forceinline__ void layer_wave(const struct network &n, uint32_t k, uint32_t t,
+                                                  uint32_t block, bool recurrent) {
+    const struct network_layer &l = n.layers[k];
+    const float *slot = slot_of(n, n.current);
+    struct piece p = piece_of(recurrent ? l.split_hh : l.split_ih, l.rows, block);
+    struct layer_backward b = backward_at(n, k, t, slot);
+    b.last = t + 1 == n.current->length;
+    b.writes = recurrent && block == 0;
+    b.d = shared_memory + SCRATCH;
+    switch (l.cell) {
+    case CELL_LSTM:
+        lstm_backward(n, k, b, shared_memory);
+        break;
+    case CELL_GRU:
+        gru_backward(n, k, b);
+        break;
+    default:
+        single_backward(n, k, b);
+    }
+    __syncthreads();
+    struct norm_means m = {};
+    if (l.norm)
+        m = norm_means(n, l, b, shared_memory);
+    if (recurrent && p.group == 0)
+        keep_rows(n, l, b, m, p);
+    if (b.writes)
+        keep_inputs(n, k, b, slot);
+    bool wanted = recurrent ? l.cell != CELL_DENSE && t > 0 : l.split_ih.groups > 0;
+    if (wanted)
+        propagate(n, l, b, m, p, recurrent, b.d + gradient_rows(l));
+}
+
+/* The blocks of `split_hh` also keep what the weights' gradients need; a layer without recurrence
+   has them for that alone. */
+static __global__ void __launch_bounds__(512, 1)
+    backward_wave(const struct network n, uint32_t number, uint32_t length) {
+    uint32_t block = blockIdx.x;
+    for (uint32_t k = 0; k < n.layer_count; k++) {
+        const struct network_layer &l = n.layers[k];
+        const struct split *ih = &l.split_ih, *hh = &l.split_hh;
+        uint32_t groups = hh->groups ? hh->groups : 1;
+        if (block >= hh->first_block + hh->chunks * groups)
+            continue;
+        uint32_t behind = n.layer_count - 1 - k + length - 1; /* t = behind - number */
+        uint32_t t = length - 1 - (number - (n.layer_count - 1 - k));
+        if (number > behind || t >= length)
+            return;
+        bool recurrent = block >= hh->first_block;
+        layer_wave(n, k, t, block - (recurrent ? hh : ih)->first_block, recurrent);
+        return;
+    }
+}
+
+/* The gradient of each step's embedded input. */
+static __global__ void embedding_backward(const struct network n) {
+    const struct network_layer &l = n.layers[0];
+    uint32_t t = blockIdx.x;
+    float *d = n.activations + n.d_embedding + (size_t)t * n.ld_embedding;
+    for (uint32_t i = threadIdx.x; i < n.ld_embedding; i += blockDim.x)
+        d[i] = i < n.embedding_size ? joined(n, l.split_ih, l.ld_ih, t, i) : 0.0f;
+}
+
+/* ---- launchers ---- */
+
+enum { THREADS_MAX = 512 };
+
+static size_t wave_floats(const struct network_layer *l) {
+    uint32_t rows = l->split_ih.chunk_rows > l->split_hh.chunk_rows ? l->split_ih.chunk_rows
+                                                                    : l->split_hh.chunk_rows;
+    return gradient_rows(*l) + padded(rows);
+}
+
+size_t backward_shared(const struct network *n) {
+    size_t most = padded(n->split_output.chunk_rows);
+    for (uint32_t k = 0; k < n->layer_count; k++) {
+        size_t floats = wave_floats(&n->layers[k]);
+        most = floats > most ? floats : most;
+    }
+    return (SCRATCH + most + transposed_sums(THREADS_MAX)) * sizeof(float);
+}
+
+cudaError_t prepare_backward(const struct network *n) {
+    int bytes = (int)backward_shared(n);
+    cudaError_t status = cudaFuncSetAttribute((const void *)backward_wave,
+                                              cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    return status ? status
+                  : cudaFuncSetAttribute((const void *)output_backward,
+                                         cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+}
+
+cudaError_t launch_backward(const struct network *n, uint32_t length, unsigned threads,
+                            cudaStream_t stream) {
+    const struct split *out = &n->split_output;
+    struct launch l = {dim3(out->chunks * out->groups, length, 1), threads, backward_shared(n),
+                       stream};
+    cudaError_t status = launch_kernel(output_backward, &l, *n);
+    l.grid = dim3(n->blocks_backward, 1, 1);
+    for (uint32_t v = 0; v + 1 < length + n->layer_count && !status; v++)
+        status = launch_kernel(backward_wave, &l, *n, v, length);
+    if (status || !n->embedding_size)
+        return status;
+    struct launch each = {dim3(length, 1, 1), threads, 0, stream};
+    return launch_kernel(embedding_backward, &each, *n);
+}

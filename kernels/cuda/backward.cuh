@@ -1,0 +1,23 @@
+/* Backward through a window whose sums and states stand in the ring: from its targets to the
+   gradients of all sums, kept for each step, from which gradient.cuh makes those of the weights. */
+#ifndef RUNNEL_CUDA_BACKWARD_CUH
+#define RUNNEL_CUDA_BACKWARD_CUH
+
+#include "network.cuh"
+
+/* Losses and slopes of the window's targets, and the optimizer's numbers for the update: one
+ * launch.
+ */
+cudaError_t launch_loss(const struct network *n, const struct optimizer *optimizer, uint32_t length,
+                        unsigned threads, cudaStream_t stream);
+
+/* 1 + length + layers - 1 launches. In wave v the topmost layer is at step length - 1 - v, each
+   layer below one step behind the one above it. With an embedding one more. */
+cudaError_t launch_backward(const struct network *n, uint32_t length, unsigned threads,
+                            cudaStream_t stream);
+
+/* Shared memory of a wave, in bytes, and leave to use it. */
+size_t backward_shared(const struct network *n);
+cudaError_t prepare_backward(const struct network *n);
+
+#endif

@@ -1,0 +1,79 @@
+#include "device.cuh"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int cuda_check(cudaError_t status, const char *what, struct error *error) {
+    if (status == cudaSuccess)
+        return 0;
+    cudaGetLastError(); /* what was reported is forgotten, unless the device is lost */
+    return error_set(error, EX_UNAVAILABLE, "%s: CUDA says: %s (%s)", what,
+                     cudaGetErrorString(status), cudaGetErrorName(status));
+}
+
+/* The N of "cuda:N"; 0 for "cuda" and "auto". -1: no number. */
+static int index_of(const char *device) {
+    const char *colon = strchr(device, ':');
+    if (!colon)
+        return 0;
+    char *end;
+    long index = strtol(colon + 1, &end, 10);
+    return *end || end == colon + 1 || index < 0 || index > INT32_MAX ? -1 : (int)index;
+}
+
+/* CUDA writes 13.0 as 13000. */
+enum { MAJOR = 1000, MINOR = 10 };
+
+static int count_devices(const char *device, int *count, struct cuda_device *found,
+                         struct error *error) {
+    cudaError_t status = cudaRuntimeGetVersion(&found->runtime);
+    if (status == cudaSuccess)
+        status = cudaDriverGetVersion(&found->driver);
+    if (status == cudaSuccess)
+        status = cudaGetDeviceCount(count);
+    cudaGetLastError();
+    if (status == cudaErrorInsufficientDriver && found->driver > 0)
+        return error_set(error, EX_UNAVAILABLE,
+                         "device: %s: the NVIDIA driver is for CUDA %d.%d, but this build needs "
+                         "%d.%d: update the driver, or use device: cpu",
+                         device, found->driver / MAJOR, found->driver % MAJOR / MINOR,
+                         found->runtime / MAJOR, found->runtime % MAJOR / MINOR);
+    if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver ||
+        (status == cudaSuccess && *count == 0))
+        return error_set(error, EX_UNAVAILABLE,
+                         "device: %s: there is no GPU that CUDA can use, or no driver for it: see "
+                         "nvidia-smi, or use device: cpu",
+                         device);
+    return cuda_check(status, "looking for a GPU", error);
+}
+
+int cuda_probe(const char *device, struct cuda_device *found, struct error *error) {
+    int count = 0;
+    memset(found, 0, sizeof *found);
+    if (count_devices(device, &count, found, error))
+        return -1;
+    found->index = index_of(device);
+    if (found->index < 0 || found->index >= count)
+        return error_set(error, EX_UNAVAILABLE,
+                         "device: %s: this machine has %d GPU%s, counted from cuda:0", device,
+                         count, count == 1 ? "" : "s");
+    struct cudaDeviceProp properties;
+    if (cuda_check(cudaGetDeviceProperties(&properties, found->index), "asking for the GPU's name",
+                   error))
+        return -1;
+    snprintf(found->name, sizeof found->name, "%.*s", CUDA_NAME_SIZE - 1, properties.name);
+    found->capability_major = properties.major;
+    found->capability_minor = properties.minor;
+    found->multiprocessors = properties.multiProcessorCount;
+    found->memory = properties.totalGlobalMem;
+    found->shared = properties.sharedMemPerBlockOptin;
+    return 0;
+}
+
+int cuda_select(struct cuda_device *device, struct error *error) {
+    if (cuda_check(cudaSetDevice(device->index), "choosing the GPU", error))
+        return -1;
+    return cuda_check(cudaMemGetInfo(&device->free_memory, &device->memory),
+                      "asking for the GPU's free memory", error);
+}

@@ -1,0 +1,140 @@
+/* What every kernel leans on: errors of CUDA calls as sentences, the one launcher, and reductions
+   over a block in a fixed order, so that the same numbers give the same bits on every run. */
+#ifndef RUNNEL_CUDA_DEVICE_CUH
+#define RUNNEL_CUDA_DEVICE_CUH
+
+#include <cuda_runtime.h>
+#include <stdint.h>
+#include <sysexits.h>
+
+#include <utility>
+
+extern "C" {
+#include "cuda_module.h"
+#include "engine.h"
+#include "error.h"
+}
+
+enum {
+    LANES = 32,
+    WARPS_MAX = 32,
+    QUAD = 4,
+    SUMS_MAX = 8, /* that block_sums takes at once */
+    /* Shared memory begins with the scratch of reductions: floats. */
+    SCRATCH = SUMS_MAX * WARPS_MAX * sizeof(double) / sizeof(float),
+};
+
+/* All shared memory is asked for at the launch. */
+extern __shared__ float shared_memory[];
+
+/* The device that a configuration names; see cuda_module.h. It is only looked at: nothing is
+   started on it, and free_memory stays 0. */
+int cuda_probe(const char *device, struct cuda_device *found, struct error *error);
+
+/* Use that device from now on in this thread, and see how much memory it has free. */
+int cuda_select(struct cuda_device *device, struct error *error);
+
+/* 0, or -1 with "WHAT: the device's reason". */
+int cuda_check(cudaError_t status, const char *what, struct error *error);
+
+struct launch {
+    dim3 grid;
+    unsigned threads;
+    size_t shared; /* bytes */
+    cudaStream_t stream;
+};
+
+template <typename... Expected, typename... Actual>
+static cudaError_t launch_kernel(void (*kernel)(Expected...), const struct launch *l,
+                                 Actual &&...arguments) {
+    cudaLaunchConfig_t config = {};
+    config.gridDim = l->grid;
+    config.blockDim = dim3(l->threads, 1, 1);
+    config.dynamicSmemBytes = l->shared;
+    config.stream = l->stream;
+    return cudaLaunchKernelEx(&config, kernel, std::forward<Actual>(arguments)...);
+}
+
+/* ---- inside a kernel ---- */
+
+static __device__ __forceinline__ unsigned lane_index() {
+    return threadIdx.x % LANES;
+}
+
+static __device__ __forceinline__ unsigned warp_index() {
+    return threadIdx.x / LANES;
+}
+
+template <typename Number> static __device__ __forceinline__ Number warp_sum(Number value) {
+    for (int distance = LANES / 2; distance > 0; distance /= 2)
+        value += __shfl_xor_sync(0xffffffffu, value, distance);
+    return value;
+}
+
+/* Each thread's `values` become their sums over the block: a tree over each warp's lanes, then the
+   warps in order. Every thread of the block calls it. */
+template <int COUNT, typename Number>
+static __device__ __forceinline__ void block_sums(Number (&values)[COUNT], Number *scratch) {
+    static_assert(COUNT <= SUMS_MAX, "the scratch is too small");
+    unsigned warps = blockDim.x / LANES;
+    __syncthreads(); /* the scratch may still be read from the call before */
+#pragma unroll
+    for (int k = 0; k < COUNT; k++) {
+        values[k] = warp_sum(values[k]);
+        if (lane_index() == 0)
+            scratch[k * WARPS_MAX + warp_index()] = values[k];
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < COUNT; k++) {
+        Number sum = 0;
+        for (unsigned warp = 0; warp < warps; warp++)
+            sum += scratch[k * WARPS_MAX + warp];
+        values[k] = sum;
+    }
+}
+
+template <typename Number>
+static __device__ __forceinline__ Number block_sum(Number value, Number *scratch) {
+    Number values[1] = {value};
+    block_sums(values, scratch);
+    return values[0];
+}
+
+/* The largest; NaN where there is one. */
+template <typename Number>
+static __device__ __forceinline__ Number block_maximum(Number value, Number *scratch) {
+    unsigned warps = blockDim.x / LANES;
+    for (int distance = LANES / 2; distance > 0; distance /= 2) {
+        Number other = __shfl_xor_sync(0xffffffffu, value, distance);
+        value = other > value || other != other ? other : value;
+    }
+    __syncthreads();
+    if (lane_index() == 0)
+        scratch[warp_index()] = value;
+    __syncthreads();
+    for (unsigned warp = 0; warp < warps; warp++) {
+        Number other = scratch[warp];
+        value = other > value || other != other ? other : value;
+    }
+    return value;
+}
+
+/* Whether this block is the last of its grid to come here: it sees what the others wrote before.
+   `ticket` is 0 before and after. */
+static __device__ __forceinline__ bool block_is_last(unsigned *ticket) {
+    unsigned blocks = gridDim.x * gridDim.y * gridDim.z;
+    __threadfence();
+    __syncthreads();
+    unsigned *taken = (unsigned *)shared_memory;
+    if (threadIdx.x == 0)
+        *taken = atomicInc(ticket, blocks - 1);
+    __syncthreads();
+    bool last = *taken == blocks - 1;
+    __syncthreads();
+    if (last)
+        __threadfence();
+    return last;
+}
+
+#endif

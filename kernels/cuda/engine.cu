@@ -1,0 +1,179 @@
+/* The CUDA engine: opening, reading and writing. Playing is in plan.cu. */
+#include "engine.cuh"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ceilings.cuh"
+
+/* ---- opening and closing ---- */
+
+/* Plain float32 (no TF32), the same bits on every run: no atomics, one stream, a workspace of its
+   own. */
+static int open_blas(struct engine *e, struct error *error) {
+    static const size_t workspace = (size_t)32 << 20;
+    cublasStatus_t status = cublasCreate(&e->gradient.blas);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasSetStream(e->gradient.blas, e->stream);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasSetWorkspace(e->gradient.blas, e->workspace, workspace);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasSetMathMode(e->gradient.blas, CUBLAS_PEDANTIC_MATH);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        status = cublasSetAtomicsMode(e->gradient.blas, CUBLAS_ATOMICS_NOT_ALLOWED);
+    if (status == CUBLAS_STATUS_SUCCESS)
+        return 0;
+    return error_set(error, EX_UNAVAILABLE, "cuBLAS cannot be started: %s",
+                     cublasGetStatusString(status));
+}
+
+static void cuda_close(struct engine **engine) {
+    struct engine *e = *engine;
+    if (!e)
+        return;
+    if (e->stream)
+        cudaStreamSynchronize(e->stream);
+    engine_release_plan(e);
+    if (e->gradient.blas)
+        cublasDestroy(e->gradient.blas);
+    engine_release(e);
+    if (e->stream)
+        cudaStreamDestroy(e->stream);
+    free(e);
+    *engine = NULL;
+}
+
+static void describe(struct engine *e) {
+    const struct cuda_device *d = &e->device;
+    snprintf(e->description, sizeof e->description,
+             "cuda %s, capability %d.%d, %d multiprocessors, CUDA %d, driver %d, runnel %s",
+             d->name, d->capability_major, d->capability_minor, d->multiprocessors, d->runtime,
+             d->driver, PACKAGE_VERSION);
+}
+
+static int cuda_open(struct engine **engine, const struct model *model,
+                     const struct engine_options *options, const char *device,
+                     struct error *error) {
+    *engine = NULL;
+    struct engine *e = (struct engine *)calloc(1, sizeof *e);
+    if (!e)
+        return error_set(error, EX_UNAVAILABLE, "not enough memory for the CUDA engine");
+    e->model = model;
+    e->options = *options;
+    if (cuda_probe(device, &e->device, error) || cuda_select(&e->device, error) ||
+        cuda_check(cudaStreamCreateWithFlags(&e->stream, cudaStreamNonBlocking), "opening a stream",
+                   error) ||
+        engine_allocate(e, error) || (e->network.gradient && open_blas(e, error)) ||
+        cuda_check(cudaDeviceSynchronize(), "starting the GPU", error)) {
+        cuda_close(&e);
+        return -1;
+    }
+    describe(e);
+    *engine = e;
+    return 0;
+}
+
+/* ---- reading and writing ---- */
+
+enum direction { OUT, IN }; /* of the engine, into it */
+
+static int copy(void *device, void *host, size_t bytes, enum direction direction,
+                struct error *error) {
+    cudaError_t status = direction == IN ? cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice)
+                                         : cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost);
+    return cuda_check(status, "copying between host and GPU", error);
+}
+
+/* One tensor, between its padded rows and the table's layout. */
+static int copy_tensor(struct engine *e, enum engine_block block, size_t index, void *values,
+                       enum direction direction, struct error *error) {
+    const struct network *n = &e->network;
+    const struct tensor *tensor = &e->model->tensors[index];
+    struct placed placed = engine_placed(e, tensor);
+    float *from = block == ENGINE_PARAMETERS ? n->parameters : n->moments[block == ENGINE_MOMENT_2];
+    size_t columns = tensor->columns ? tensor->columns : tensor->rows;
+    size_t rows = tensor->columns ? tensor->rows : 1, row = columns * sizeof(float);
+    if (!from) { /* moments that this optimizer does not keep are zero */
+        if (direction == OUT)
+            memset(values, 0, rows * row);
+        return 0;
+    }
+    float *at = from + placed.offset;
+    size_t pitch = placed.ld * sizeof(float);
+    cudaError_t status =
+        direction == IN ? cudaMemcpy2D(at, pitch, values, row, row, rows, cudaMemcpyHostToDevice)
+                        : cudaMemcpy2D(values, row, at, pitch, row, rows, cudaMemcpyDeviceToHost);
+    return cuda_check(status, "copying parameters", error);
+}
+
+/* Copy `count` numbers between a slot and a record, and go on in the record. */
+static float *copy_numbers(float *slot, float *record, size_t count, enum direction direction) {
+    if (direction == OUT)
+        memcpy(record, slot, count * sizeof(float));
+    else
+        memcpy(slot, record, count * sizeof(float));
+    return record + count;
+}
+
+/* A slot's record is told in engine.h. */
+static int copy_slot(struct engine *e, size_t index, float *record, enum direction direction,
+                     struct error *error) {
+    const struct network *n = &e->network;
+    const struct slot_layout *l = &n->slot;
+    float *device = n->slots + index * l->size, *s = e->slot;
+    size_t bytes = l->size * sizeof(float), state = e->model->state_size;
+    size_t inputs = n->input_kind == INPUT_REAL ? n->input_size : 1;
+    if (copy(device, s, bytes, OUT, error)) /* what a record does not hold stays as it is */
+        return -1;
+    record = copy_numbers(s, record, state, direction);
+    record = copy_numbers(s + l->output, record, n->outputs, direction);
+    for (size_t p = 0; p < n->ring; p++) {
+        record = copy_numbers(s + l->before + p * l->state, record, state, direction);
+        record = copy_numbers(s + l->input + p * l->input_row, record, inputs, direction);
+        record =
+            copy_numbers(s + l->target + p * l->target_size, record, l->target_size, direction);
+        record = copy_numbers(s + l->learned + p, record, 1, direction);
+    }
+    return direction == IN ? copy(device, s, bytes, IN, error) : 0;
+}
+
+static int copy_block(struct engine *e, enum engine_block block, size_t index, void *data,
+                      enum direction direction, struct error *error) {
+    switch (block) {
+    case ENGINE_UPDATES:
+        return copy(&e->network.state->updates, data, sizeof e->network.state->updates, direction,
+                    error);
+    case ENGINE_SLOT:
+        return copy_slot(e, index, (float *)data, direction, error);
+    default:
+        return copy_tensor(e, block, index, data, direction, error);
+    }
+}
+
+static int cuda_read(struct engine *e, enum engine_block block, size_t index, void *data,
+                     struct error *error) {
+    return copy_block(e, block, index, data, OUT, error);
+}
+
+static int cuda_write(struct engine *e, enum engine_block block, size_t index, const void *data,
+                      struct error *error) {
+    return copy_block(e, block, index, (void *)data, IN, error);
+}
+
+static const char *cuda_describe(const struct engine *e) {
+    return e->description;
+}
+
+/* ---- the module ---- */
+
+static const struct engine_ops cuda_engine = {
+    "cuda", cuda_open, engine_play, cuda_read, cuda_write, cuda_describe, cuda_close,
+};
+
+extern "C" __attribute__((visibility("default"))) const struct cuda_module runnel_cuda_module = {
+    CUDA_MODULE_INTERFACE,
+    &cuda_engine,
+    cuda_probe,
+    cuda_measure,
+};

@@ -1,0 +1,80 @@
+/* The CUDA engine's own memory: what stands on the device, what is pinned, and the graphs that were
+   captured so far. */
+#ifndef RUNNEL_CUDA_ENGINE_CUH
+#define RUNNEL_CUDA_ENGINE_CUH
+
+#include "gradient.cuh"
+
+enum {
+    DESCRIPTION_SIZE = 320,
+    GRAPHS_MAX = 64,
+    RUN_MAX = 64, /* steps of one run: what is longer is played as several */
+    WALKED_MAX = MODEL_TENSORS_MAX,
+    ALLOCATIONS_MAX = 16,
+};
+
+/* What a captured graph was captured for. */
+struct shape {
+    uint32_t steps, length;
+    bool recompute, measure;
+};
+
+struct captured {
+    cudaGraphExec_t graph; /* NULL: free */
+    struct shape shape;
+    uint64_t used; /* when it was last replayed */
+};
+
+/* The queue and its arrays, for one plan: gathered in pinned memory, then copied to the device. */
+struct upload {
+    char *host, *device;
+    size_t capacity;
+};
+
+/* Results of one plan, in pinned memory that the device writes. */
+struct download {
+    char *host;
+    size_t capacity;
+};
+
+struct engine {
+    const struct model *model;
+    struct engine_options options;
+    struct cuda_device device;
+    struct network network;
+    struct gradient_plan gradient;
+    struct walked walked[WALKED_MAX];
+    unsigned threads; /* of a block, but for gradient and optimizer */
+    cudaStream_t stream;
+    struct upload upload;
+    struct download download;
+    struct captured graphs[GRAPHS_MAX];
+    uint64_t clock;  /* of graphs */
+    uint32_t newest; /* position of the newest step played */
+    float *slot;     /* (slot.size,) in host memory, for reading and writing */
+    void *allocations[ALLOCATIONS_MAX];
+    size_t allocation_count;
+    void *workspace; /* of cuBLAS */
+    char description[DESCRIPTION_SIZE];
+};
+
+/* ---- memory.cu ---- */
+
+/* Lay everything out, see that it fits, and take it from the device, all zero. */
+int engine_allocate(struct engine *e, struct error *error);
+void engine_release(struct engine *e);
+
+/* Where a tensor stands: offset in the block of parameters, and numbers in a row. */
+struct placed {
+    uint32_t offset, ld;
+};
+struct placed engine_placed(const struct engine *e, const struct tensor *tensor);
+
+/* ---- plan.cu ---- */
+
+int engine_play(struct engine *e, const struct plan *plan, const struct results *results,
+                struct error *error);
+void engine_forget_graphs(struct engine *e);
+void engine_release_plan(struct engine *e);
+
+#endif

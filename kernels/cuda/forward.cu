@@ -1,0 +1,350 @@
+#include "forward.cuh"
+
+#include "cells.cuh"
+#include "loss.cuh"
+
+/* Beyond it inputs are taken as if they stood there, so that no sum of products overflows: one wild
+   number must not leave a stream with a state that is no number. */
+#define INPUT_MOST 1e30f
+
+enum {
+    COPY_NUMBERS = 4096, /* inputs that one block of `begin` copies */
+    COPY_BLOCKS_MAX = 64,
+    ROWS_AT_ONCE = 4, /* of a product, whose loads are under way together */
+};
+
+/* ---- the start of a segment ---- */
+
+static __device__ void keep_target(const struct network &n, float *slot,
+                                   const struct score_entry *entry, const union value *y) {
+    if (!entry->learn)
+        return;
+    union value *kept =
+        (union value *)(slot + n.slot.target) + (size_t)entry->position * n.slot.target_size;
+    for (uint32_t k = threadIdx.x; k < n.slot.target_size; k += blockDim.x)
+        kept[k] = y[k];
+    if (threadIdx.x == 0)
+        slot[n.slot.learned + entry->position] = 1.0f;
+}
+
+/* Score the output a (K,) of a step, and keep its target if it is to be learned. */
+static __device__ void score(const struct network &n, float *slot, const struct score_entry *entry,
+                             const float *a) {
+    const struct queue *q = n.queue;
+    const union value *y = q->targets + (size_t)entry->target * n.target_size;
+    struct loss_step step = {a, y, 1, NULL};
+    double loss = block_loss(n, step);
+    if (threadIdx.x == 0)
+        q->losses[entry->result] = loss;
+    for (uint32_t k = threadIdx.x; k < n.outputs; k += blockDim.x)
+        q->scored[(size_t)entry->result * n.outputs + k] = a[k];
+    keep_target(n, slot, entry, y);
+}
+
+static __device__ __forceinline__ float bounded(float x) {
+    return x > INPUT_MOST ? INPUT_MOST : x < -INPUT_MOST ? -INPUT_MOST : x;
+}
+
+/* Inputs of the run go to their positions of the slot's ring; their marks are cleared. */
+static __device__ void keep_inputs(const struct network &n, const struct segment *s, float *slot) {
+    const struct queue *q = n.queue;
+    uint32_t size = n.input_kind == INPUT_REAL ? n.input_size : 1;
+    uint32_t count = s->steps * size, stride = gridDim.x * blockDim.x;
+    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride) {
+        uint32_t t = i / size, k = i % size, position = ring_position(n, s->position, t);
+        union value x = q->inputs[(size_t)q->steps[s->first + t].input * size + k];
+        if (n.input_kind == INPUT_REAL)
+            x.real = bounded(x.real);
+        ((union value *)(slot + n.slot.input))[(size_t)position * n.slot.input_row + k] = x;
+        if (k == 0)
+            slot[n.slot.learned + position] = 0.0f;
+    }
+}
+
+/* Bound by launch and latency: it moves a few kilobytes. */
+static __global__ void begin(const struct network n) {
+    struct queue *q = n.queue;
+    const struct segment *s = q->segments + q->cursor;
+    float *slot = slot_of(n, s);
+    if (blockIdx.x == 0) {
+        const uint32_t *from = (const uint32_t *)s;
+        for (uint32_t k = threadIdx.x; k < sizeof *s / sizeof *from; k += blockDim.x)
+            ((uint32_t *)n.current)[k] = from[k];
+        if (s->lead != NONE)
+            score(n, slot, q->scores + s->lead, slot + n.slot.output);
+        float *before = slot + n.slot.before + (size_t)s->position * n.slot.state;
+        for (uint32_t k = threadIdx.x; k < n.slot.state; k += blockDim.x) {
+            float value = s->forget ? 0.0f : slot[k];
+            if (s->forget)
+                slot[k] = 0.0f;
+            if (s->steps)
+                before[k] = value;
+        }
+    }
+    keep_inputs(n, s, slot);
+    if (block_is_last(&q->ticket) && threadIdx.x == 0)
+        q->cursor++;
+}
+
+cudaError_t launch_begin(const struct network *n, uint32_t steps, unsigned threads,
+                         cudaStream_t stream) {
+    size_t numbers = (size_t)steps * (n->input_kind == INPUT_REAL ? n->input_size : 1);
+    size_t blocks = (numbers + COPY_NUMBERS - 1) / COPY_NUMBERS;
+    blocks = blocks < 1 ? 1 : blocks > COPY_BLOCKS_MAX ? COPY_BLOCKS_MAX : blocks;
+    struct launch l = {dim3((unsigned)blocks, 1, 1), threads, SCRATCH * sizeof(float), stream};
+    return launch_kernel(begin, &l, *n);
+}
+
+/* ---- a wave ---- */
+
+/* Some rows of a product: out[row] = bias[row] + W[row] x. */
+struct product {
+    const float *weight, *bias; /* (rows, ld), (rows,) or NULL */
+    uint32_t ld;
+    const float *x; /* (ld,), shared or global */
+    float *out;     /* (rows,) */
+};
+
+/* COUNT rows at once, from row `first` on, `step` apart; a warp's work. Rows at or beyond `end` are
+   computed with the last row's weights, and not kept. Bound by the bytes of the weights. */
+template <int COUNT>
+static __device__ __forceinline__ void multiply_rows(const struct product &p, uint32_t first,
+                                                     uint32_t step, uint32_t end) {
+    const float4 *rows[COUNT];
+    float4 sums[COUNT];
+#pragma unroll
+    for (int k = 0; k < COUNT; k++) {
+        uint32_t row = first + k * step < end ? first + k * step : end - 1;
+        rows[k] = (const float4 *)(p.weight + (size_t)row * p.ld);
+        sums[k] = make_float4(0, 0, 0, 0);
+    }
+    const float4 *x = (const float4 *)p.x;
+#pragma unroll 2
+    for (uint32_t i = lane_index(); i < p.ld / QUAD; i += LANES) {
+        float4 b = x[i];
+#pragma unroll
+        for (int k = 0; k < COUNT; k++) {
+            float4 a = rows[k][i];
+            sums[k].x += a.x * b.x;
+            sums[k].y += a.y * b.y;
+            sums[k].z += a.z * b.z;
+            sums[k].w += a.w * b.w;
+        }
+    }
+#pragma unroll
+    for (int k = 0; k < COUNT; k++) {
+        float sum = warp_sum((sums[k].x + sums[k].y) + (sums[k].z + sums[k].w));
+        uint32_t row = first + k * step;
+        if (lane_index() == 0 && row < end)
+            p.out[row] = p.bias ? sum + p.bias[row] : sum;
+    }
+}
+
+static __device__ __forceinline__ void multiply(const struct product &p, uint32_t rows,
+                                                uint32_t block, uint32_t blocks) {
+    uint32_t each = (rows + blocks - 1) / blocks, warps = blockDim.x / LANES;
+    uint32_t first = block * each, end = first + each < rows ? first + each : rows;
+    uint32_t row = first + warp_index();
+    for (; row < end && end - row > warps; row += ROWS_AT_ONCE * warps)
+        multiply_rows<ROWS_AT_ONCE>(p, row, warps, end);
+    if (row < end)
+        multiply_rows<1>(p, row, warps, end);
+}
+
+/* W_ih x + b_ih where x is one-hot: a column. */
+static __device__ __forceinline__ void copy_column(const struct product &p, uint32_t rows,
+                                                   uint32_t column, uint32_t block,
+                                                   uint32_t blocks) {
+    for (uint32_t row = block * blockDim.x + threadIdx.x; row < rows; row += blocks * blockDim.x)
+        p.out[row] = p.weight[(size_t)row * p.ld + column] + p.bias[row];
+}
+
+/* The steps that a wave is of. */
+struct walk {
+    float *slot;
+    const float *state; /* (S,) before the first step */
+    uint32_t first;     /* position of the first step */
+    uint32_t outputs_from;
+};
+
+static __device__ __forceinline__ struct walk walk_of(const struct network &n, enum steps_of of) {
+    const struct segment *s = n.current;
+    struct walk w;
+    w.slot = slot_of(n, s);
+    w.first = of == STEPS_OF_RUN ? s->position : s->window;
+    w.outputs_from = of == STEPS_OF_RUN ? 0 : s->length - s->closed;
+    w.state = w.slot + n.slot.before + (size_t)w.first * n.slot.state;
+    return w;
+}
+
+/* W_ih x of layer 0 at step t. */
+static __device__ void project_input(const struct network &n, const struct network_layer &l,
+                                     const struct walk &w, uint32_t t, struct product p,
+                                     uint32_t block) {
+    uint32_t position = ring_position(n, w.first, t);
+    const float *x = w.slot + n.slot.input + (size_t)position * n.slot.input_row;
+    if (n.input_kind == INPUT_SYMBOL) {
+        uint32_t id = ((const union value *)x)->id;
+        if (!n.embedding_size) {
+            copy_column(p, l.rows, id, block, l.blocks_ih);
+            return;
+        }
+        x = n.parameters + n.embedding + (size_t)id * n.ld_embedding;
+    }
+    p.x = x;
+    multiply(p, l.rows, block, l.blocks_ih);
+}
+
+static __device__ __forceinline__ const float *or_null(const struct network &n, bool there,
+                                                       uint32_t offset) {
+    return there ? n.parameters + offset : NULL;
+}
+
+/* Layer k's sum of its inputs at step t. */
+static __device__ void wave_inputs(const struct network &n, const struct walk &w, uint32_t k,
+                                   uint32_t t, uint32_t block) {
+    const struct network_layer &l = n.layers[k];
+    struct product p;
+    p.weight = n.parameters + l.weight_ih;
+    p.bias = n.parameters + l.bias_ih;
+    p.ld = l.ld_ih;
+    p.out = n.activations + l.sum_ih + (size_t)ring_position(n, w.first, t) * l.rows;
+    if (k == 0) {
+        project_input(n, l, w, t, p, block);
+        return;
+    }
+    float *h = shared_memory + SCRATCH;
+    const struct network_layer &below = n.layers[k - 1];
+    activate(n, below, w.first, t, w.state + below.state, block == 0, h, l.ld_ih, shared_memory);
+    p.x = h;
+    multiply(p, l.rows, block, l.blocks_ih);
+}
+
+/* Layer k's recurrent sum at step t. */
+static __device__ void wave_recurrent(const struct network &n, const struct walk &w, uint32_t k,
+                                      uint32_t t, uint32_t block) {
+    const struct network_layer &l = n.layers[k];
+    float *h = shared_memory + SCRATCH;
+    const float *state = w.state + l.state;
+    if (t) {
+        activate(n, l, w.first, t - 1, state, false, h, l.ld_hh, shared_memory);
+    } else {
+        for (uint32_t i = threadIdx.x; i < l.ld_hh; i += blockDim.x)
+            h[i] = i < l.size ? state[i] : 0.0f;
+        __syncthreads();
+    }
+    struct product p;
+    p.weight = n.parameters + l.weight_hh;
+    p.bias = or_null(n, !l.norm, l.bias_hh);
+    p.ld = l.ld_hh;
+    p.x = h;
+    p.out = n.activations + l.sum_hh + (size_t)ring_position(n, w.first, t) * l.rows;
+    multiply(p, l.rows, block, l.blocks_hh);
+}
+
+static __device__ void wave_output(const struct network &n, const struct walk &w, uint32_t t,
+                                   uint32_t block) {
+    const struct network_layer &top = n.layers[n.layer_count - 1];
+    bool wanted = t >= w.outputs_from;
+    if (!wanted && block > 0)
+        return;
+    float *h = shared_memory + SCRATCH;
+    activate(n, top, w.first, t, w.state + top.state, block == 0, h, n.ld_output, shared_memory);
+    if (!wanted)
+        return;
+    struct product p;
+    p.weight = n.parameters + n.output_weight;
+    p.bias = n.parameters + n.output_bias;
+    p.ld = n.ld_output;
+    p.x = h;
+    p.out = n.activations + n.output + (size_t)ring_position(n, w.first, t) * n.outputs;
+    multiply(p, n.outputs, block, n.blocks_output);
+}
+
+static __global__ void __launch_bounds__(512)
+    wave(const struct network n, uint32_t number, uint32_t steps, enum steps_of of) {
+    uint32_t block = blockIdx.x, t = number;
+    struct walk w = walk_of(n, of);
+    for (uint32_t k = 0; k < n.layer_count; k++, t--) {
+        const struct network_layer &l = n.layers[k];
+        if (block >= l.first_hh + l.blocks_hh)
+            continue;
+        if (t >= steps) /* also before its first step: t is unsigned */
+            return;
+        if (block < l.first_hh)
+            wave_inputs(n, w, k, t, block - l.first_ih);
+        else
+            wave_recurrent(n, w, k, t, block - l.first_hh);
+        return;
+    }
+    if (t < steps)
+        wave_output(n, w, t, block - n.first_output);
+}
+
+size_t forward_shared(const struct network *n) {
+    size_t most = n->ld_output;
+    for (uint32_t k = 0; k < n->layer_count; k++) {
+        const struct network_layer *l = &n->layers[k];
+        most = l->ld_hh > most ? l->ld_hh : most;
+        most = k > 0 && l->ld_ih > most ? l->ld_ih : most;
+    }
+    return (SCRATCH + 2 * most) * sizeof(float);
+}
+
+cudaError_t prepare_forward(const struct network *n) {
+    return cudaFuncSetAttribute((const void *)wave, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                (int)forward_shared(n));
+}
+
+cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t steps,
+                           unsigned threads, cudaStream_t stream) {
+    struct launch l = {dim3(n->blocks_forward, 1, 1), threads, forward_shared(n), stream};
+    cudaError_t status = cudaSuccess;
+    for (uint32_t w = 0; w < steps + n->layer_count && !status; w++)
+        status = launch_kernel(wave, &l, *n, w, steps, of);
+    return status;
+}
+
+/* ---- the end of a run ---- */
+
+/* The state (S,) behind step t of the run, gathered from the layers. */
+static __device__ void gather_state(const struct network &n, uint32_t position, float *state) {
+    for (uint32_t k = 0; k < n.layer_count; k++) {
+        const struct network_layer &l = n.layers[k];
+        if (l.cell == CELL_DENSE)
+            continue;
+        struct layer_step s = layer_at(n, l, position);
+        for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
+            state[l.state + i] = s.hidden[i];
+            if (l.cell == CELL_LSTM)
+                state[l.state + l.size + i] = s.cell_state[i];
+        }
+    }
+}
+
+/* One block a step. Bound by launch and latency. */
+static __global__ void finish(const struct network n) {
+    const struct segment *s = n.current;
+    const struct queue *q = n.queue;
+    uint32_t t = blockIdx.x, position = ring_position(n, s->position, t);
+    const struct step_entry *step = q->steps + s->first + t;
+    float *slot = slot_of(n, s);
+    const float *a = n.activations + n.output + (size_t)position * n.outputs;
+    bool last = t + 1 == s->steps;
+    uint32_t next = ring_position(n, s->position, t + 1);
+    gather_state(n, position, last ? slot : slot + n.slot.before + (size_t)next * n.slot.state);
+    for (uint32_t k = threadIdx.x; k < n.outputs; k += blockDim.x) {
+        if (last)
+            slot[n.slot.output + k] = a[k];
+        if (step->output != NONE)
+            q->outputs[(size_t)step->output * n.outputs + k] = a[k];
+    }
+    if (step->score != NONE)
+        score(n, slot, q->scores + step->score, a);
+}
+
+cudaError_t launch_finish(const struct network *n, uint32_t steps, unsigned threads,
+                          cudaStream_t stream) {
+    struct launch l = {dim3(steps, 1, 1), threads, SCRATCH * sizeof(float), stream};
+    return launch_kernel(finish, &l, *n);
+}

@@ -1,0 +1,28 @@
+/* Forward over a run of steps, and what stands around it: the start of a segment and its end. */
+#ifndef RUNNEL_CUDA_FORWARD_CUH
+#define RUNNEL_CUDA_FORWARD_CUH
+
+#include "network.cuh"
+
+/* Which steps a wave is of: those of the segment's run, or its update's window anew. */
+enum steps_of { STEPS_OF_RUN, STEPS_OF_WINDOW };
+
+/* Take the next segment of the queue and make it current: score the step before it, forget, keep
+   the inputs of its `steps` steps. */
+cudaError_t launch_begin(const struct network *n, uint32_t steps, unsigned threads,
+                         cudaStream_t stream);
+
+/* All sums, hidden states and outputs of `steps` steps: steps + layers launches. In wave w layer k
+   is at step w - k, so that each wave needs only what the one before it computed. */
+cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t steps,
+                           unsigned threads, cudaStream_t stream);
+
+/* Give back outputs and scores of the run, and keep the states. */
+cudaError_t launch_finish(const struct network *n, uint32_t steps, unsigned threads,
+                          cudaStream_t stream);
+
+/* Shared memory of a wave, in bytes, and leave to use it. */
+size_t forward_shared(const struct network *n);
+cudaError_t prepare_forward(const struct network *n);
+
+#endif

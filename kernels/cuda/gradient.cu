@@ -1,0 +1,182 @@
+#include "gradient.cuh"
+
+#include "tile.cuh"
+
+enum {
+    NORM_THREADS = 256,
+    NORM_WARPS = NORM_THREADS / LANES,
+    NORM_BLOCKS_MAX = 64,      /* of a tensor */
+    SLICE = LANES * QUAD,      /* columns of a vector that a warp takes */
+    SQUARES_NUMBERS = 1 << 14, /* of a formed gradient that a block takes */
+    SQUARES_BLOCKS_MAX = 1 << 10,
+};
+
+/* ---- the norm of what is not formed ---- */
+
+/* A_t . A_s, by a warp, in double: what cancels in the sum over t and s would not survive floats.
+ */
+static __device__ double inner_product(const struct network &n, const struct factor &f, uint32_t t,
+                                       uint32_t s, uint32_t count) {
+    if (f.kind == FACTOR_SYMBOL) {
+        const uint32_t *ids = (const uint32_t *)(n.activations + n.ids);
+        return ids[t] == ids[s];
+    }
+    const float *a = n.activations + f.offset + (size_t)t * f.stride;
+    const float *b = n.activations + f.offset + (size_t)s * f.stride;
+    double sum = 0;
+#pragma unroll 4
+    for (uint32_t i = lane_index(); i < count; i += LANES)
+        sum += (double)a[i] * (double)b[i];
+    return warp_sum(sum);
+}
+
+/* Pair number `item` of steps, s <= t: item = t (t + 1) / 2 + s. */
+static __device__ __forceinline__ void pair_of(uint32_t item, uint32_t *t, uint32_t *s) {
+    uint32_t row = 0;
+    while ((row + 1) * (row + 2) / 2 <= item)
+        row++;
+    *t = row;
+    *s = item - row * (row + 1) / 2;
+}
+
+static __device__ double matrix_squares(const struct network &n, const struct walked &w,
+                                        uint32_t item) {
+    uint32_t t, s;
+    pair_of(item, &t, &s);
+    double product = inner_product(n, w.a, t, s, w.rows) * inner_product(n, w.b, t, s, w.columns);
+    return t == s ? product : 2 * product;
+}
+
+/* The squares of a slice of a vector's gradient. */
+static __device__ double vector_squares(const struct network &n, const struct walked &w,
+                                        uint32_t item, uint32_t length) {
+    double squares = 0;
+    uint32_t end = (item + 1) * SLICE < w.columns ? (item + 1) * SLICE : w.columns;
+    for (uint32_t i = item * SLICE + lane_index(); i < end; i += LANES) {
+        double sum = 0;
+        for (uint32_t t = 0; t < length; t++)
+            sum += (double)factor_at(n, w.b, t, i);
+        squares += sum * sum;
+    }
+    return warp_sum(squares);
+}
+
+/* Blocks: (some, tensors). Bound by the latency of its inner products. */
+static __global__ void __launch_bounds__(NORM_THREADS)
+    norm(const struct network n, const struct walked *tensors, uint32_t length) {
+    const struct walked &w = tensors[blockIdx.y];
+    bool vector = w.a.kind == FACTOR_ONE;
+    uint32_t items = vector ? (w.columns + SLICE - 1) / SLICE : length * (length + 1) / 2;
+    double squares = 0;
+    for (uint32_t item = blockIdx.x * NORM_WARPS + warp_index(); item < items;
+         item += gridDim.x * NORM_WARPS)
+        squares += vector ? vector_squares(n, w, item, length) : matrix_squares(n, w, item);
+    double sum = block_sum(lane_index() == 0 ? squares : 0.0, (double *)shared_memory);
+    if (threadIdx.x == 0)
+        n.squares[blockIdx.y * gridDim.x + blockIdx.x] = sum;
+}
+
+/* ---- a gradient that is formed ---- */
+
+static bool by_blas(const struct walked *w) {
+    return w->a.kind == FACTOR_ARRAY && w->b.kind == FACTOR_ARRAY;
+}
+
+/* What cuBLAS does not make: vectors, and products with symbols. */
+static __global__ void __launch_bounds__(TILE_THREADS)
+    form(const struct network n, const struct walked *tensors, uint32_t count, uint32_t length) {
+    const struct walked &w = *tensor_of(tensors, count, blockIdx.x);
+    if (w.a.kind == FACTOR_ARRAY && w.b.kind == FACTOR_ARRAY)
+        return;
+    struct tile tile = tile_of(w, blockIdx.x);
+    float4 sums[TILE_ROWS];
+    make_tile(n, w, tile, length, 1.0f, sums, shared_memory);
+#pragma unroll
+    for (int k = 0; k < TILE_ROWS; k++)
+        if (in_tensor(w, tile, k))
+            *(float4 *)(n.gradient + w.offset + (size_t)(tile.row + k) * w.ld + tile.column) =
+                sums[k];
+}
+
+/* G (rows, ld) = A^T B; to cuBLAS, which stores columns one after the other, G^T = B^T A. */
+static cudaError_t multiply(const struct network *n, const struct gradient_plan *plan,
+                            const struct walked *w, uint32_t length) {
+    const float one = 1, zero = 0;
+    cublasStatus_t status = cublasSgemm(
+        plan->blas, CUBLAS_OP_N, CUBLAS_OP_T, (int)w->ld, (int)w->rows, (int)length, &one,
+        n->activations + w->b.offset, (int)w->b.stride, n->activations + w->a.offset,
+        (int)w->a.stride, &zero, n->gradient + w->offset, (int)w->ld);
+    return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorLaunchFailure;
+}
+
+/* Bound by the bytes of the gradient. */
+static __global__ void __launch_bounds__(NORM_THREADS)
+    squares_of(const struct network n, const struct walked *tensors, uint32_t count) {
+    const struct walked &last = tensors[count - 1];
+    size_t quads = (last.offset + (size_t)last.rows * last.ld) / QUAD;
+    const float4 *gradient = (const float4 *)n.gradient;
+    double sum = 0;
+    for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < quads;
+         i += (size_t)gridDim.x * blockDim.x) {
+        float4 g = gradient[i];
+        sum += ((double)g.x * (double)g.x + (double)g.y * (double)g.y) +
+               ((double)g.z * (double)g.z + (double)g.w * (double)g.w);
+    }
+    sum = block_sum(sum, (double *)shared_memory);
+    if (threadIdx.x == 0)
+        n.squares[blockIdx.x] = sum;
+}
+
+static uint32_t squares_blocks(const struct gradient_plan *plan) {
+    const struct walked *last = &plan->host[plan->count - 1];
+    size_t numbers = last->offset + (size_t)last->rows * last->ld;
+    size_t blocks = (numbers + SQUARES_NUMBERS - 1) / SQUARES_NUMBERS;
+    return (uint32_t)(blocks < SQUARES_BLOCKS_MAX ? blocks : SQUARES_BLOCKS_MAX);
+}
+
+static cudaError_t form_gradient(const struct network *n, const struct gradient_plan *plan,
+                                 uint32_t length, uint32_t *partials, cudaStream_t stream) {
+    struct launch l = {dim3(plan->tiles, 1, 1), TILE_THREADS, TILE_SHARED * sizeof(float), stream};
+    cudaError_t status = launch_kernel(form, &l, *n, plan->tensors, plan->count, length);
+    for (uint32_t k = 0; k < plan->count && !status; k++)
+        if (by_blas(&plan->host[k]))
+            status = multiply(n, plan, &plan->host[k], length);
+    if (status)
+        return status;
+    *partials = squares_blocks(plan);
+    struct launch all = {dim3(*partials, 1, 1), NORM_THREADS, SCRATCH * sizeof(float), stream};
+    return launch_kernel(squares_of, &all, *n, plan->tensors, plan->count);
+}
+
+/* ---- the interface ---- */
+
+bool gradient_is_formed(const struct gradient_plan *plan, uint32_t length) {
+    return plan->blas && length >= GEMM_STEPS;
+}
+
+uint32_t gradient_partials(const struct gradient_plan *plan) {
+    uint32_t blocks = squares_blocks(plan), others = plan->count * NORM_BLOCKS_MAX;
+    return blocks > others ? blocks : others;
+}
+
+/* Blocks a tensor, for the longest list of items. */
+static uint32_t norm_blocks(const struct gradient_plan *plan, uint32_t length) {
+    uint32_t items = length * (length + 1) / 2;
+    for (uint32_t k = 0; k < plan->count; k++) {
+        const struct walked *w = &plan->host[k];
+        uint32_t slices = w->a.kind == FACTOR_ONE ? (w->columns + SLICE - 1) / SLICE : 0;
+        items = slices > items ? slices : items;
+    }
+    uint32_t blocks = (items + NORM_WARPS - 1) / NORM_WARPS;
+    return blocks < NORM_BLOCKS_MAX ? blocks : NORM_BLOCKS_MAX;
+}
+
+cudaError_t launch_gradient(const struct network *n, const struct gradient_plan *plan,
+                            uint32_t length, uint32_t *partials, cudaStream_t stream) {
+    if (gradient_is_formed(plan, length))
+        return form_gradient(n, plan, length, partials, stream);
+    uint32_t blocks = norm_blocks(plan, length);
+    *partials = blocks * plan->count;
+    struct launch l = {dim3(blocks, plan->count, 1), NORM_THREADS, SCRATCH * sizeof(float), stream};
+    return launch_kernel(norm, &l, *n, plan->tensors, length);
+}

@@ -1,0 +1,59 @@
+/* The gradient of each tensor, as a sum over the window's steps of outer products: G[row][column] =
+   sum over t of A[t][row] B[t][column]. Short windows never form it in memory: its norm follows
+   from the inner products of the A and of the B with one another, |G|^2 = sum over t, s of
+   (A_t . A_s) (B_t . B_s), and the optimizer makes each element where it uses it. Long ones form it
+   with cuBLAS. */
+#ifndef RUNNEL_CUDA_GRADIENT_CUH
+#define RUNNEL_CUDA_GRADIENT_CUH
+
+#include <cublas_v2.h>
+
+#include "network.cuh"
+
+enum factor_kind {
+    FACTOR_ONE,    /* 1: the tensor is a vector, and stands as one row */
+    FACTOR_ARRAY,  /* (window, stride) in the block of activations */
+    FACTOR_SYMBOL, /* 1 at the step's symbol, else 0 */
+};
+
+struct factor {
+    enum factor_kind kind;
+    uint32_t offset, stride;
+};
+
+enum {
+    TILE_THREADS = 256,
+    TILE_STEPS = 16, /* of the window that are staged at once */
+    TILE_ROWS = 4,   /* of a thread */
+    QUADS_MIN = 8,   /* float4 columns of a tile: a power of two */
+    QUADS_MAX = 64,
+    GEMM_STEPS = 32, /* windows from this length on form the gradient with cuBLAS */
+};
+
+/* A tensor as the gradient and the optimizer walk it: tiles of (TILE_THREADS / quads * TILE_ROWS)
+   rows and 4 quads columns, one block each. */
+struct walked {
+    uint32_t offset, rows, columns, ld; /* in the block of parameters */
+    struct factor a, b;
+    uint32_t quads, column_tiles, first_tile;
+};
+
+struct gradient_plan {
+    const struct walked *tensors; /* (count,) on the device */
+    const struct walked *host;    /* the same, here */
+    uint32_t count, tiles;
+    cublasHandle_t blas; /* NULL: no window is long enough */
+};
+
+/* Numbers of `squares` that a norm may leave. */
+uint32_t gradient_partials(const struct gradient_plan *plan);
+
+/* Whether a window of so many steps forms its gradient in network.gradient. */
+bool gradient_is_formed(const struct gradient_plan *plan, uint32_t length);
+
+/* Leave partial sums of the gradient's squares in network.squares, `*partials` of them; the
+   gradient itself too if it is formed. */
+cudaError_t launch_gradient(const struct network *n, const struct gradient_plan *plan,
+                            uint32_t length, uint32_t *partials, cudaStream_t stream);
+
+#endif

@@ -1,0 +1,150 @@
+#include "measure.cuh"
+
+#include "cells.cuh"
+
+#define SATURATED_HIDDEN 0.99
+#define SATURATED_CELL 5.0
+
+/* Numbers met by one thread, then by all of the block: for mean, deviation and extremes. */
+struct tally {
+    double count, sum, squares, beyond; /* beyond: |value| over a limit */
+    double minimum, maximum;
+};
+
+static __device__ struct tally tally_begin() {
+    struct tally t = {0, 0, 0, 0, INFINITY, -INFINITY};
+    return t;
+}
+
+static __device__ void tally_add(struct tally *t, double value, double limit) {
+    t->minimum = value < t->minimum ? value : t->minimum;
+    t->maximum = value > t->maximum ? value : t->maximum;
+    t->count += 1;
+    t->sum += value;
+    t->squares += value * value;
+    t->beyond += fabs(value) > limit;
+}
+
+static __device__ void tally_numbers(struct tally *t, const float *values, uint32_t count,
+                                     double limit) {
+    for (uint32_t i = threadIdx.x; i < count; i += blockDim.x)
+        tally_add(t, (double)values[i], limit);
+}
+
+/* What all threads have met. */
+static __device__ struct tally tally_join(const struct tally &t) {
+    double *scratch = (double *)shared_memory;
+    double sums[4] = {t.count, t.sum, t.squares, t.beyond};
+    block_sums(sums, scratch);
+    struct tally all = {sums[0], sums[1], sums[2], sums[3], 0, 0};
+    all.minimum = -block_maximum(-t.minimum, scratch);
+    all.maximum = block_maximum(t.maximum, scratch);
+    if (all.count == 0)
+        all.minimum = all.maximum = 0;
+    return all;
+}
+
+static __device__ struct moments moments_of(const struct tally &t) {
+    struct moments m = {0, 0};
+    if (t.count == 0)
+        return m;
+    m.mean = t.sum / t.count;
+    double variance = t.squares / t.count - m.mean * m.mean;
+    m.std = variance > 0 ? sqrt(variance) : 0;
+    return m;
+}
+
+static __device__ struct unit_statistics units(const float *values, uint32_t size, double limit) {
+    struct tally t = tally_begin();
+    tally_numbers(&t, values, size, limit);
+    t = tally_join(t);
+    struct moments m = moments_of(t);
+    struct unit_statistics u = {m.mean,    m.std,           t.minimum,
+                                t.maximum, sqrt(t.squares), t.beyond / t.count};
+    return u;
+}
+
+/* Mean and deviation of a sum over all its units: with norm put together from the groups'. */
+static __device__ struct moments sum_moments(const struct network_layer &l,
+                                             const struct layer_step &s, bool recurrent) {
+    struct tally t = tally_begin();
+    if (!l.norm) {
+        for (uint32_t i = threadIdx.x; i < l.rows; i += blockDim.x) {
+            float sum = recurrent ? s.sum_hh[i] : s.sum_ih[i];
+            tally_add(&t, (double)(l.cell == CELL_RNN ? s.sum_ih[i] + s.sum_hh[i] : sum), 0);
+        }
+        t = tally_join(t);
+        return moments_of(t);
+    }
+    for (uint32_t k = 0; k < group_count(l); k++) {
+        uint32_t first, end;
+        group_bounds(l, k, &first, &end);
+        const float *scale = s.scales + 2 * ((recurrent ? SCALE_HH : 0) + k);
+        double n = end - first, mean = scale[0], inverse = scale[1];
+        double variance = 1 / (inverse * inverse) - (double)GATES_NORM_EPSILON;
+        t.count += n;
+        t.sum += n * mean;
+        t.squares += n * ((variance > 0 ? variance : 0) + mean * mean);
+    }
+    return moments_of(t);
+}
+
+/* A layer's gains or shifts, of all its norms. */
+static __device__ struct parameter_statistics parameters(const struct network &n,
+                                                         const struct network_layer &l, uint32_t ih,
+                                                         uint32_t hh, uint32_t c) {
+    struct tally t = tally_begin();
+    bool two = l.cell == CELL_LSTM || l.cell == CELL_GRU;
+    if (l.norm)
+        tally_numbers(&t, n.parameters + ih, l.rows, 0);
+    if (l.norm && two)
+        tally_numbers(&t, n.parameters + hh, l.rows, 0);
+    if (l.norm && l.cell == CELL_LSTM)
+        tally_numbers(&t, n.parameters + c, l.size, 0);
+    t = tally_join(t);
+    struct moments m = moments_of(t);
+    struct parameter_statistics p = {m.mean, m.std, t.minimum, t.maximum};
+    return p;
+}
+
+static __device__ void histogram(const float *values, uint32_t size, uint32_t *result) {
+    unsigned *bins = (unsigned *)(shared_memory + SCRATCH);
+    for (uint32_t i = threadIdx.x; i < MEASURE_BINS; i += blockDim.x)
+        bins[i] = 0;
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
+        double bin = floor(((double)values[i] + 1) / 2 * MEASURE_BINS);
+        atomicAdd(&bins[bin >= MEASURE_BINS ? MEASURE_BINS - 1 : bin > 0 ? (unsigned)bin : 0], 1u);
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < MEASURE_BINS; i += blockDim.x)
+        result[i] = bins[i];
+}
+
+/* One block a layer. Rare: bound by nothing that matters. */
+static __global__ void measure(const struct network n) {
+    const struct segment *g = n.current;
+    const struct network_layer &l = n.layers[blockIdx.x];
+    struct layer_step s = layer_at(n, l, g->measure);
+    struct layer_statistics *result =
+        n.queue->measures + (size_t)g->measured * n.layer_count + blockIdx.x;
+    struct layer_statistics all = {};
+    all.summed_inputs = sum_moments(l, s, false);
+    if (l.cell == CELL_GRU || l.cell == CELL_LSTM)
+        all.summed_recurrent = sum_moments(l, s, true);
+    all.hidden = units(s.hidden, l.size, SATURATED_HIDDEN);
+    if (l.cell == CELL_LSTM)
+        all.cell = units(s.cell_state, l.size, SATURATED_CELL);
+    all.gain = parameters(n, l, l.gain_ih, l.gain_hh, l.gain_c);
+    all.bias = parameters(n, l, l.shift_ih, l.shift_hh, l.shift_c);
+    if (threadIdx.x == 0)
+        *result = all;
+    __syncthreads(); /* the histogram is written into it */
+    histogram(s.hidden, l.size, result->histogram);
+}
+
+cudaError_t launch_measure(const struct network *n, unsigned threads, cudaStream_t stream) {
+    struct launch l = {dim3(n->layer_count, 1, 1), threads,
+                       (SCRATCH + MEASURE_BINS) * sizeof(float), stream};
+    return launch_kernel(measure, &l, *n);
+}

@@ -1,0 +1,450 @@
+/* Where everything lies on the device, and how the work of a wave is shared out among blocks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backward.cuh"
+#include "engine.cuh"
+#include "forward.cuh"
+
+enum {
+    LINE = 32, /* floats: what is laid out begins at a line of the cache */
+    THREADS_MIN = 128,
+    THREADS_MAX = 512,
+    CHUNK_ROWS_MIN = 32, /* of a transposed product: fewer are not worth a block */
+    SHARED_PLAIN = 48 << 10,
+};
+
+static const size_t WORKSPACE = 32u << 20; /* bytes, of cuBLAS: as much as it asks for on Hopper */
+static const double GIB = 1024.0 * 1024.0 * 1024.0;
+
+/* A block of floats that is being laid out. */
+struct layout {
+    size_t size;
+};
+
+static uint32_t place(struct layout *layout, size_t numbers) {
+    size_t offset = layout->size;
+    layout->size += (numbers + LINE - 1) / LINE * LINE;
+    return (uint32_t)offset; /* that it fits is seen when all has been laid out */
+}
+
+/* ---- parameters ---- */
+
+static uint32_t place_tensor(struct layout *block, const struct model *model, enum tensor_role role,
+                             size_t layer) {
+    const struct tensor *tensor = model_find(model, role, layer);
+    if (!tensor)
+        return 0;
+    size_t ld = tensor->columns ? padded((uint32_t)tensor->columns) : tensor->rows;
+    return place(block, tensor->columns ? tensor->rows * ld : ld);
+}
+
+static void place_parameters(struct engine *e, struct layout *block) {
+    const struct model *model = e->model;
+    struct network *n = &e->network;
+    n->embedding = place_tensor(block, model, TENSOR_EMBEDDING, 0);
+    for (uint32_t k = 0; k < n->layer_count; k++) {
+        struct network_layer *l = &n->layers[k];
+        l->weight_ih = place_tensor(block, model, TENSOR_WEIGHT_IH, k);
+        l->weight_hh = place_tensor(block, model, TENSOR_WEIGHT_HH, k);
+        l->bias_ih = place_tensor(block, model, TENSOR_BIAS_IH, k);
+        l->bias_hh = place_tensor(block, model, TENSOR_BIAS_HH, k);
+        l->gain_ih = place_tensor(block, model, TENSOR_GAIN_IH, k);
+        l->shift_ih = place_tensor(block, model, TENSOR_SHIFT_IH, k);
+        l->gain_hh = place_tensor(block, model, TENSOR_GAIN_HH, k);
+        l->shift_hh = place_tensor(block, model, TENSOR_SHIFT_HH, k);
+        l->gain_c = place_tensor(block, model, TENSOR_GAIN_C, k);
+        l->shift_c = place_tensor(block, model, TENSOR_SHIFT_C, k);
+    }
+    n->output_weight = place_tensor(block, model, TENSOR_OUTPUT_WEIGHT, 0);
+    n->output_bias = place_tensor(block, model, TENSOR_OUTPUT_BIAS, 0);
+}
+
+struct placed engine_placed(const struct engine *e, const struct tensor *tensor) {
+    const struct network *n = &e->network;
+    const struct network_layer *l = &n->layers[tensor->layer];
+    const uint32_t offsets[TENSOR_ROLES] = {
+        n->embedding, l->weight_ih,     l->weight_hh,   l->bias_ih,  l->bias_hh,
+        l->gain_ih,   l->shift_ih,      l->gain_hh,     l->shift_hh, l->gain_c,
+        l->shift_c,   n->output_weight, n->output_bias,
+    };
+    struct placed p;
+    p.offset = offsets[tensor->role];
+    p.ld = padded((uint32_t)(tensor->columns ? tensor->columns : tensor->rows));
+    return p;
+}
+
+/* ---- the network's sizes ---- */
+
+static void describe_layer(struct engine *e, uint32_t k) {
+    const struct layer *from = &e->model->architecture.layers[k];
+    struct network_layer *l = &e->network.layers[k];
+    l->cell = (uint8_t)from->cell;
+    l->activation = (uint8_t)from->activation;
+    l->norm = from->norm;
+    l->gates = (uint8_t)model_gates(from->cell);
+    l->size = (uint32_t)from->size;
+    l->rows = (uint32_t)(l->gates * from->size);
+    l->inputs = (uint32_t)e->model->input_width[k];
+    l->ld_ih = padded(l->inputs);
+    l->ld_hh = padded(l->size);
+    l->state = (uint32_t)e->model->state_offset[k];
+}
+
+static void describe_network(struct engine *e) {
+    const struct model *model = e->model;
+    const struct architecture *a = &model->architecture;
+    struct network *n = &e->network;
+    n->layer_count = (uint32_t)a->layer_count;
+    n->window = (uint32_t)e->options.window;
+    n->ring = n->window + 1;
+    n->outputs = (uint32_t)model->outputs;
+    n->ld_output = padded((uint32_t)a->layers[a->layer_count - 1].size);
+    n->input_kind = a->input.kind;
+    n->input_size = (uint32_t)a->input.size;
+    n->embedding_size = a->input.kind == INPUT_SYMBOL ? (uint32_t)a->input.embedding : 0;
+    n->ld_embedding = padded(n->embedding_size);
+    n->loss = a->output.loss;
+    n->target_size = (uint32_t)model->target_size;
+    n->components = (uint32_t)a->output.components;
+    uint32_t widest = THREADS_MIN;
+    for (uint32_t k = 0; k < n->layer_count; k++) {
+        describe_layer(e, k);
+        widest = n->layers[k].size > widest ? n->layers[k].size : widest;
+    }
+    e->threads = THREADS_MIN;
+    while (e->threads < widest && e->threads < THREADS_MAX)
+        e->threads *= 2;
+}
+
+/* ---- how work is shared out ---- */
+
+/* Blocks for a product that takes `part` of `whole` of the weights, of `most` that can be of use.
+ */
+static uint32_t share(const struct engine *e, double part, double whole, uint32_t most) {
+    double blocks = (double)e->device.multiprocessors * part / whole + 0.5;
+    return blocks < 1 ? 1 : blocks > most ? most : (uint32_t)blocks;
+}
+
+static double weights(uint32_t rows, uint32_t ld) {
+    return (double)rows * ld;
+}
+
+static bool one_hot(const struct network *n, uint32_t k) {
+    return k == 0 && n->input_kind == INPUT_SYMBOL && !n->embedding_size;
+}
+
+/* Numbers that a wave reads of a layer's W_ih. */
+static double input_weights(const struct network *n, uint32_t k) {
+    const struct network_layer *l = &n->layers[k];
+    return one_hot(n, k) ? l->rows : weights(l->rows, l->ld_ih);
+}
+
+static uint32_t row_blocks(const struct engine *e, uint32_t rows) {
+    uint32_t warps = e->threads / LANES;
+    return (rows + warps - 1) / warps;
+}
+
+/* Forward: each product's rows are cut into as many pieces as its share of the weights. */
+static void share_forward(struct engine *e) {
+    struct network *n = &e->network;
+    double whole = weights(n->outputs, n->ld_output);
+    for (uint32_t k = 0; k < n->layer_count; k++) {
+        const struct network_layer *l = &n->layers[k];
+        whole += input_weights(n, k);
+        whole += l->cell == CELL_DENSE ? 0 : weights(l->rows, l->ld_hh);
+    }
+    uint32_t next = 0;
+    for (uint32_t k = 0; k < n->layer_count; k++) {
+        struct network_layer *l = &n->layers[k];
+        uint32_t most = row_blocks(e, l->rows);
+        l->first_ih = next;
+        l->blocks_ih = share(e, input_weights(n, k), whole, most);
+        l->first_hh = l->first_ih + l->blocks_ih;
+        l->blocks_hh =
+            l->cell == CELL_DENSE ? 0 : share(e, weights(l->rows, l->ld_hh), whole, most);
+        next = l->first_hh + l->blocks_hh;
+    }
+    n->first_output = next;
+    n->blocks_output =
+        share(e, weights(n->outputs, n->ld_output), whole, row_blocks(e, n->outputs));
+    n->blocks_forward = next + n->blocks_output;
+}
+
+/* Columns in groups, and rows in as many chunks as the share of blocks allows. */
+static void split_product(const struct engine *e, struct split *s, uint32_t rows, uint32_t ld,
+                          double whole) {
+    s->groups = (ld + COLUMN_GROUP - 1) / COLUMN_GROUP;
+    uint32_t most = (rows + CHUNK_ROWS_MIN - 1) / CHUNK_ROWS_MIN;
+    uint32_t chunks = share(e, weights(rows, ld), whole * s->groups, most);
+    s->chunk_rows = (rows + chunks - 1) / chunks;
+    s->chunks = (rows + s->chunk_rows - 1) / s->chunk_rows;
+}
+
+static bool has_input_gradient(const struct network *n, uint32_t k) {
+    return k > 0 || n->embedding_size;
+}
+
+static void share_backward(struct engine *e) {
+    struct network *n = &e->network;
+    double whole = 0;
+    for (uint32_t k = 0; k < n->layer_count; k++) {
+        const struct network_layer *l = &n->layers[k];
+        whole += has_input_gradient(n, k) ? weights(l->rows, l->ld_ih) : 0;
+        whole += l->cell == CELL_DENSE ? 0 : weights(l->rows, l->ld_hh);
+    }
+    uint32_t next = 0;
+    for (uint32_t k = 0; k < n->layer_count; k++) {
+        struct network_layer *l = &n->layers[k];
+        l->split_ih.first_block = next;
+        if (has_input_gradient(n, k))
+            split_product(e, &l->split_ih, l->rows, l->ld_ih, whole);
+        l->split_hh.first_block = next + l->split_ih.chunks * l->split_ih.groups;
+        l->split_hh.chunks = 1; /* one that only keeps */
+        l->split_hh.chunk_rows = l->rows;
+        if (l->cell != CELL_DENSE)
+            split_product(e, &l->split_hh, l->rows, l->ld_hh, whole);
+        uint32_t groups = l->split_hh.groups ? l->split_hh.groups : 1;
+        next = l->split_hh.first_block + l->split_hh.chunks * groups;
+    }
+    n->blocks_backward = next;
+    split_product(e, &n->split_output, n->outputs, n->ld_output, weights(n->outputs, n->ld_output));
+}
+
+/* ---- activations ---- */
+
+static void place_layer(struct network *n, struct network_layer *l, struct layout *a) {
+    size_t ring = n->ring, window = n->window, rows = l->rows, size = l->size;
+    bool recurrent = l->cell != CELL_DENSE, two = l->cell == CELL_LSTM || l->cell == CELL_GRU;
+    l->sum_ih = place(a, ring * rows);
+    l->sum_hh = recurrent ? place(a, ring * rows) : 0;
+    l->gate = two ? place(a, ring * rows) : 0;
+    l->cell_state = two ? place(a, ring * size) : 0;
+    l->squashed = l->cell == CELL_LSTM ? place(a, ring * size) : 0;
+    l->hidden = place(a, ring * size);
+    l->scales = place(a, ring * SCALE_NUMBERS);
+    l->d_ih = place(a, window * rows);
+    l->d_hh = recurrent ? place(a, window * rows) : 0;
+    if (l->norm) {
+        l->pre_ih = place(a, window * rows);
+        l->slope_ih = place(a, window * rows);
+        l->pre_hh = two ? place(a, window * rows) : 0;
+        l->slope_hh = two ? place(a, window * rows) : 0;
+        l->pre_c = l->cell == CELL_LSTM ? place(a, window * size) : 0;
+        l->slope_c = l->cell == CELL_LSTM ? place(a, window * size) : 0;
+    }
+    l->input = place(a, window * l->ld_ih);
+    l->before = recurrent ? place(a, window * l->ld_hh) : 0;
+    l->carry = two ? place(a, 2 * size) : 0;
+    l->split_ih.partial = place(a, window * l->split_ih.chunks * l->ld_ih);
+    l->split_hh.partial = recurrent ? place(a, (size_t)2 * l->split_hh.chunks * l->ld_hh) : 0;
+}
+
+static void place_activations(struct network *n, struct layout *a) {
+    for (uint32_t k = 0; k < n->layer_count; k++)
+        place_layer(n, &n->layers[k], a);
+    n->output = place(a, (size_t)n->ring * n->outputs);
+    n->d_output = place(a, (size_t)n->window * n->outputs);
+    n->top = place(a, (size_t)n->window * n->ld_output);
+    n->d_embedding = place(a, (size_t)n->window * n->ld_embedding);
+    n->ids = place(a, n->window);
+    n->split_output.partial = place(a, (size_t)n->window * n->split_output.chunks * n->ld_output);
+}
+
+static void place_slot(const struct engine *e, struct slot_layout *s) {
+    const struct network *n = &e->network;
+    struct layout slot = {0};
+    s->state = padded((uint32_t)e->model->state_size);
+    place(&slot, s->state);
+    s->output = place(&slot, n->outputs);
+    s->before = place(&slot, (size_t)n->ring * s->state);
+    s->input_row = n->input_kind == INPUT_REAL ? padded(n->input_size) : 1;
+    s->input = place(&slot, (size_t)n->ring * s->input_row);
+    s->target_size = n->target_size;
+    s->target = place(&slot, (size_t)n->ring * s->target_size);
+    s->learned = place(&slot, n->ring);
+    s->size = (uint32_t)slot.size;
+}
+
+/* ---- the tensors as the optimizer walks them ---- */
+
+static struct factor array_of(uint32_t offset, uint32_t stride) {
+    struct factor f = {FACTOR_ARRAY, offset, stride};
+    return f;
+}
+
+static void walk_matrix(const struct engine *e, struct walked *w, const struct tensor *tensor) {
+    const struct network *n = &e->network;
+    const struct network_layer *l = &n->layers[tensor->layer];
+    const struct factor symbol = {FACTOR_SYMBOL, 0, 0};
+    switch (tensor->role) {
+    case TENSOR_EMBEDDING:
+        w->a = symbol;
+        w->b = array_of(n->d_embedding, n->ld_embedding);
+        break;
+    case TENSOR_WEIGHT_IH:
+        w->a = array_of(l->d_ih, l->rows);
+        w->b = one_hot(n, (uint32_t)tensor->layer) ? symbol : array_of(l->input, l->ld_ih);
+        break;
+    case TENSOR_WEIGHT_HH:
+        w->a = array_of(l->d_hh, l->rows);
+        w->b = array_of(l->before, l->ld_hh);
+        break;
+    default: /* TENSOR_OUTPUT_WEIGHT */
+        w->a = array_of(n->d_output, n->outputs);
+        w->b = array_of(n->top, n->ld_output);
+    }
+}
+
+/* A vector's gradient is the sum of one array's rows. */
+static void walk_vector(const struct engine *e, struct walked *w, const struct tensor *tensor) {
+    const struct network *n = &e->network;
+    const struct network_layer *l = &n->layers[tensor->layer];
+    const uint32_t arrays[TENSOR_ROLES] = {
+        0,           0,         0,          l->d_ih,  l->d_hh, l->slope_ih, l->pre_ih,
+        l->slope_hh, l->pre_hh, l->slope_c, l->pre_c, 0,       n->d_output,
+    };
+    w->a.kind = FACTOR_ONE;
+    w->b = array_of(arrays[tensor->role], (uint32_t)tensor->rows);
+}
+
+static void walk_tensors(struct engine *e) {
+    struct gradient_plan *plan = &e->gradient;
+    uint32_t tile = 0;
+    for (size_t k = 0; k < e->model->tensor_count; k++) {
+        const struct tensor *tensor = &e->model->tensors[k];
+        struct walked *w = &e->walked[k];
+        struct placed placed = engine_placed(e, tensor);
+        w->offset = placed.offset;
+        w->ld = placed.ld;
+        w->rows = tensor->columns ? (uint32_t)tensor->rows : 1;
+        w->columns = (uint32_t)(tensor->columns ? tensor->columns : tensor->rows);
+        if (tensor->columns)
+            walk_matrix(e, w, tensor);
+        else
+            walk_vector(e, w, tensor);
+        w->quads = QUADS_MIN;
+        while (w->quads < QUADS_MAX && w->quads * QUAD < w->ld)
+            w->quads *= 2;
+        uint32_t rows = TILE_THREADS / w->quads * TILE_ROWS, columns = w->quads * QUAD;
+        w->column_tiles = (w->ld + columns - 1) / columns;
+        w->first_tile = tile;
+        tile += (w->rows + rows - 1) / rows * w->column_tiles;
+    }
+    plan->host = e->walked;
+    plan->count = (uint32_t)e->model->tensor_count;
+    plan->tiles = tile;
+}
+
+/* ---- taking memory ---- */
+
+/* What is taken from the device, in bytes. */
+struct need {
+    size_t block, activations, slots, workspace, others;
+    int blocks; /* of parameters, moments, gradient */
+};
+
+static size_t total(const struct need *need) {
+    return need->blocks * need->block + need->activations + need->slots + need->workspace +
+           need->others;
+}
+
+static int refuse(const struct engine *e, const struct need *need, struct error *error) {
+    return error_set(
+        error, EX_UNAVAILABLE,
+        "the model needs %.3f GiB on %s, which has %.3f GiB free: %.3f for parameters and "
+        "moments, %.3f for %zu streams, %.3f for the window; lower learning.max_streams or "
+        "learning.window, or use device: cpu",
+        (double)total(need) / GIB, e->device.name, (double)e->device.free_memory / GIB,
+        (double)(need->blocks * need->block) / GIB, (double)need->slots / GIB, e->options.slots,
+        (double)(need->activations + need->workspace + need->others) / GIB);
+}
+
+static void *take(struct engine *e, size_t bytes, struct error *error) {
+    void *memory = NULL;
+    cudaError_t status = cudaMalloc(&memory, bytes);
+    if (status == cudaSuccess)
+        e->allocations[e->allocation_count++] = memory;
+    if (status == cudaSuccess)
+        status = cudaMemset(memory, 0, bytes);
+    if (cuda_check(status, "taking memory on the GPU", error))
+        return NULL;
+    return memory;
+}
+
+/* Shared memory that a layer as wide as this wants, and the device may not have. */
+static int check_shared(const struct engine *e, struct error *error) {
+    size_t forward = forward_shared(&e->network), backward = backward_shared(&e->network);
+    size_t most = forward > backward ? forward : backward;
+    if (most <= e->device.shared)
+        return 0;
+    return error_set(error, EX_UNAVAILABLE,
+                     "a layer of this model needs %zu KiB of a multiprocessor's shared memory, but "
+                     "%s has %zu KiB: make the widest layer smaller, or use device: cpu",
+                     most >> 10, e->device.name, e->device.shared >> 10);
+}
+
+static int take_all(struct engine *e, const struct need *need, struct error *error) {
+    struct network *n = &e->network;
+    size_t kept = optimizer_blocks(&e->options.optimizer);
+    uint32_t partials = gradient_partials(&e->gradient);
+    size_t walked = e->gradient.count * sizeof *e->walked;
+    struct walked *tensors = NULL;
+    if (!(n->parameters = (float *)take(e, need->block, error)) ||
+        (kept > 0 && !(n->moments[0] = (float *)take(e, need->block, error))) ||
+        (kept > 1 && !(n->moments[1] = (float *)take(e, need->block, error))) ||
+        (need->workspace && !(n->gradient = (float *)take(e, need->block, error))) ||
+        (need->workspace && !(e->workspace = take(e, need->workspace, error))) ||
+        !(n->activations = (float *)take(e, need->activations, error)) ||
+        !(n->slots = (float *)take(e, need->slots, error)) ||
+        !(n->current = (struct segment *)take(e, sizeof *n->current, error)) ||
+        !(n->state = (struct update_state *)take(e, sizeof *n->state, error)) ||
+        !(n->losses = (double *)take(e, n->window * sizeof(double), error)) ||
+        !(n->squares = (double *)take(e, partials * sizeof(double), error)) ||
+        !(n->changes = (double *)take(e, 2 * (size_t)e->gradient.tiles * sizeof(double), error)) ||
+        !(tensors = (struct walked *)take(e, walked, error)))
+        return -1;
+    e->gradient.tensors = tensors;
+    return cuda_check(cudaMemcpy(tensors, e->walked, walked, cudaMemcpyHostToDevice),
+                      "copying to the GPU", error);
+}
+
+int engine_allocate(struct engine *e, struct error *error) {
+    struct network *n = &e->network;
+    struct layout block = {0}, activations = {0};
+    describe_network(e);
+    share_forward(e);
+    share_backward(e);
+    place_parameters(e, &block);
+    place_activations(n, &activations);
+    place_slot(e, &n->slot);
+    walk_tensors(e);
+    struct need need = {};
+    need.block = block.size * sizeof(float);
+    need.activations = activations.size * sizeof(float);
+    need.slots = e->options.slots * n->slot.size * sizeof(float);
+    need.workspace = n->window >= GEMM_STEPS ? WORKSPACE : 0;
+    need.others =
+        ((size_t)n->window + gradient_partials(&e->gradient) + 2 * (size_t)e->gradient.tiles) *
+        sizeof(double);
+    need.blocks = 1 + (int)optimizer_blocks(&e->options.optimizer) + (need.workspace > 0);
+    if (total(&need) > e->device.free_memory || block.size > UINT32_MAX ||
+        activations.size > UINT32_MAX)
+        return refuse(e, &need, error);
+    if (check_shared(e, error) || take_all(e, &need, error))
+        return -1;
+    cudaError_t status = prepare_forward(n);
+    if (status == cudaSuccess)
+        status = prepare_backward(n);
+    e->slot = (float *)malloc(n->slot.size * sizeof(float));
+    if (!e->slot)
+        return error_set(error, EX_UNAVAILABLE, "not enough memory for the CUDA engine");
+    return cuda_check(status, "preparing the GPU's kernels", error);
+}
+
+void engine_release(struct engine *e) {
+    while (e->allocation_count > 0)
+        cudaFree(e->allocations[--e->allocation_count]);
+    free(e->slot);
+    e->slot = NULL;
+}

@@ -1,0 +1,187 @@
+/* The network as the kernels see it: where everything lies, as offsets (in floats) into a few
+   blocks of device memory, small enough to be passed to each kernel by value; and the queue from
+   which the kernels of a captured graph learn which slot and positions they work on.
+
+   A plan is cut into *segments*: one slot's run of steps with their scores, and the update behind
+   it. Every segment begins with the kernel `begin`, which takes the next entry of the queue and
+   makes it the current one; the other kernels of the segment read that. */
+#ifndef RUNNEL_CUDA_NETWORK_CUH
+#define RUNNEL_CUDA_NETWORK_CUH
+
+#include "device.cuh"
+
+extern "C" {
+#include "model.h"
+}
+
+#include "updates.h"
+
+enum {
+    GROUPS = 2,                 /* most normalization groups of one sum: gru's r,z and n */
+    SCALES = 2 * GROUPS + 1,    /* of W_ih x, of W_hh h, and of the lstm's cell */
+    SCALE_HH = GROUPS,          /* index of the first of W_hh h */
+    SCALE_C = 2 * GROUPS,       /* index of the cell's */
+    SCALE_NUMBERS = 2 * SCALES, /* a mean and an inverse deviation each */
+    NONE = 0xffffffff,          /* no row */
+    COLUMN_GROUP = 64,          /* columns of a transposed product that a block owns */
+};
+
+/* How the rows of a transposed product are shared out: `chunks` of `chunk_rows` rows each, whose
+   sums are put together by who reads them; `groups` of COLUMN_GROUP columns. */
+struct split {
+    uint32_t first_block, chunks, chunk_rows, groups;
+    uint32_t partial; /* offset of the sums, see struct layer_memory */
+};
+
+struct network_layer {
+    uint8_t cell, activation, norm, gates;
+    uint32_t size, rows;   /* H, G H */
+    uint32_t inputs;       /* I */
+    uint32_t ld_ih, ld_hh; /* numbers in a row of W_ih and W_hh, with padding */
+
+    /* In the block of parameters. What the layer lacks is 0 and unused. */
+    uint32_t weight_ih, weight_hh, bias_ih, bias_hh;
+    uint32_t gain_ih, shift_ih, gain_hh, shift_hh, gain_c, shift_c;
+
+    uint32_t state; /* of h in a slot's state; lstm: c follows */
+
+    /* In the block of activations, kept of each step at its position of the ring. */
+    uint32_t sum_ih, sum_hh; /* (ring, rows) W_ih x + b_ih and W_hh h, before normalization */
+    uint32_t gate;           /* (ring, rows) lstm: i f g o; gru: r z n */
+    uint32_t cell_state;     /* (ring, H) lstm: c; gru: the recurrent sum of n behind its norm */
+    uint32_t squashed;       /* (ring, H) lstm: tanh(LN(c)) */
+    uint32_t hidden;         /* (ring, H) h */
+    uint32_t scales;         /* (ring, SCALE_NUMBERS) */
+
+    /* In the block of activations, of each step of the window that is being learned. */
+    uint32_t d_ih, d_hh;         /* (window, rows) gradients of the sums */
+    uint32_t pre_ih, pre_hh;     /* (window, rows) gradients behind gain and shift: of the shifts */
+    uint32_t slope_ih, slope_hh; /* (window, rows) those times x: of the gains */
+    uint32_t pre_c, slope_c;     /* (window, H) likewise of the cell's norm */
+    uint32_t input, before;      /* (window, ld_ih), (window, ld_hh) what the weights met */
+    uint32_t carry;              /* (2, H) lstm: gradient of c; gru: of h past W_hh; by t % 2 */
+
+    /* Forward: blocks of a wave. */
+    uint32_t first_ih, blocks_ih, first_hh, blocks_hh;
+
+    /* Backward. partial: ih (window, chunks, ld_ih), hh (2, chunks, ld_hh) by t % 2. */
+    struct split split_ih, split_hh;
+};
+
+/* Of a slot, offsets in floats from its start; the state (S,) stands at 0. */
+struct slot_layout {
+    uint32_t output;              /* (K,) of the newest step */
+    uint32_t before, state;       /* (ring, state) */
+    uint32_t input, input_row;    /* (ring, input_row) */
+    uint32_t target, target_size; /* (ring, target_size) */
+    uint32_t learned;             /* (ring,) 1 where a target is to be learned from */
+    uint32_t size;
+};
+
+struct score_entry {
+    uint32_t target;   /* row of the plan's targets */
+    uint32_t result;   /* row of the results */
+    uint32_t position; /* of the step in the ring */
+    uint32_t learn;
+};
+
+struct step_entry {
+    uint32_t input;  /* row of the plan's inputs */
+    uint32_t output; /* row of the results, or NONE */
+    uint32_t score;  /* index of its score_entry, or NONE */
+};
+
+struct segment {
+    uint32_t slot;
+    uint32_t forget;         /* zero the state first */
+    uint32_t lead;           /* score of the step before the run, or NONE */
+    uint32_t first, steps;   /* the run: index of its first step_entry, and how many */
+    uint32_t position;       /* of the run's first step in the ring */
+    uint32_t window, length; /* the update: position of its first step, and its steps */
+    uint32_t closed, terms;
+    uint32_t update;   /* row of the results */
+    uint32_t measure;  /* position of the step to be measured */
+    uint32_t measured; /* row of the results */
+};
+
+/* The head of what is uploaded for a plan. Pointers are the device's; results stand in pinned
+   memory. */
+struct queue {
+    uint32_t cursor; /* of the next segment */
+    unsigned ticket;
+    double rate, clip;
+    const struct segment *segments;
+    const struct step_entry *steps;
+    const struct score_entry *scores;
+    const union value *inputs, *targets;
+    double *losses;
+    float *scored, *outputs;
+    struct update_result *updates;
+    struct layer_statistics *measures;
+};
+
+/* What an update leaves from kernel to kernel. */
+struct update_state {
+    uint64_t updates;        /* applied so far */
+    struct update_step step; /* of the update that is under way, if it is applied */
+    unsigned ticket;
+};
+
+struct network {
+    float *parameters, *moments[2], *gradient; /* (block,) each; gradient may be NULL */
+    float *activations;
+    float *slots; /* (slots, slot.size) */
+    struct queue *queue;
+    struct segment *current;
+    double *losses;  /* (window,) of the window's steps, 0 where nothing is learned */
+    double *squares; /* partial sums of the gradient's squares */
+    double *changes; /* (2, tiles) partial sums of an update's change, and of what it changed */
+    struct update_state *state;
+
+    struct slot_layout slot;
+    uint32_t layer_count, ring, window;
+    uint32_t outputs, ld_output; /* K, numbers in a row of W_out */
+    uint32_t input_kind, input_size, embedding_size, ld_embedding;
+    uint32_t loss, target_size, components;
+    uint32_t embedding, output_weight, output_bias; /* in the block of parameters */
+    uint32_t output;                                /* (ring, K) in the block of activations */
+    uint32_t d_output;                              /* (window, K) */
+    uint32_t top;                                   /* (window, ld_output) the h that W_out met */
+    uint32_t d_embedding;                           /* (window, ld_embedding) */
+    uint32_t ids;                                   /* (window,) symbols */
+    uint32_t first_output, blocks_output;           /* forward: blocks of a wave */
+    uint32_t blocks_forward, blocks_backward;
+    struct split split_output; /* partial: (window, chunks, ld_output) */
+    struct network_layer layers[MODEL_LAYERS_MAX];
+};
+
+static_assert(sizeof(struct network) <= 4000, "kernel parameters end at 4096 bytes");
+
+static __host__ __device__ __forceinline__ uint32_t ring_position(const struct network &n,
+                                                                  uint32_t first, uint32_t t) {
+    return first + t < n.ring ? first + t : first + t - n.ring;
+}
+
+/* Up to whole float4s. */
+static __host__ __device__ __forceinline__ uint32_t padded(uint32_t numbers) {
+    return (numbers + QUAD - 1) / QUAD * QUAD;
+}
+
+static __device__ __forceinline__ float *slot_of(const struct network &n, const struct segment *s) {
+    return n.slots + (size_t)s->slot * n.slot.size;
+}
+
+static __host__ __device__ __forceinline__ uint32_t group_count(const struct network_layer &l) {
+    return l.cell == CELL_GRU ? 2 : 1;
+}
+
+/* Group `k` of a layer's sums: gru r,z and n, else all rows and none. */
+static __host__ __device__ __forceinline__ void
+group_bounds(const struct network_layer &l, uint32_t k, uint32_t *first, uint32_t *end) {
+    uint32_t middle = 2 * l.size;
+    bool split = l.cell == CELL_GRU;
+    *first = k == 0 ? 0 : split ? middle : l.rows;
+    *end = k == 0 && split ? middle : l.rows;
+}
+
+#endif

@@ -1,0 +1,158 @@
+#include "optimizer.cuh"
+
+#include "tile.cuh"
+#include "updates.h"
+
+/* What every block finds out before its tile. */
+struct verdict {
+    bool applies;
+    double norm;   /* of the gradient, before clipping */
+    double factor; /* of clipping */
+};
+
+static __device__ struct verdict judge(const struct network &n, uint32_t partials,
+                                       uint32_t length) {
+    double sums[2] = {0, 0}; /* squares, loss */
+    for (uint32_t i = threadIdx.x; i < partials; i += blockDim.x)
+        sums[0] += n.squares[i];
+    for (uint32_t t = threadIdx.x; t < length; t += blockDim.x)
+        sums[1] += n.losses[t];
+    block_sums(sums, (double *)shared_memory);
+    double squares = sums[0] < 0 ? 0 : sums[0]; /* what cancels may leave less than nothing */
+    struct verdict v;
+    v.norm = sqrt(squares);
+    v.factor = update_clip_factor(n.queue->clip, v.norm);
+    v.applies = update_applies(sums[1], squares, v.factor);
+    return v;
+}
+
+/* One number's step; `first` and `second` are its moments. */
+static __device__ __forceinline__ float step(const struct update_step &o, float weight,
+                                             float gradient, float *first, float *second) {
+    switch (o.kind) {
+    case OPTIMIZER_ADAM:
+    case OPTIMIZER_ADAMW:
+        return formula_adam(&o.adam, weight, gradient, first, second);
+    case OPTIMIZER_RMSPROP:
+        return formula_rmsprop(&o.rmsprop, weight, gradient, first);
+    default:
+        return o.momentum ? formula_sgd(&o.sgd, weight, gradient, first)
+                          : formula_sgd_plain(&o.sgd, weight, gradient);
+    }
+}
+
+/* Sums of squares: of the change, and of what was changed. */
+struct change {
+    float squares, before;
+};
+
+static __device__ __forceinline__ void change_number(const struct update_step &o, float *weight,
+                                                     float gradient, float *first, float *second,
+                                                     struct change *c) {
+    float before = *weight, next = step(o, before, gradient, first, second), d = next - before;
+    *weight = next;
+    c->squares += d * d;
+    c->before += before * before;
+}
+
+static __device__ __forceinline__ float4 load(const float *block, size_t at, bool there) {
+    return there ? *(const float4 *)(block + at) : make_float4(0, 0, 0, 0);
+}
+
+static __device__ __forceinline__ void store(float *block, size_t at, bool there, float4 value) {
+    if (there)
+        *(float4 *)(block + at) = value;
+}
+
+/* Four numbers from `at` on. */
+static __device__ __forceinline__ void change_quad(const struct network &n,
+                                                   const struct update_step &o, size_t at, float4 g,
+                                                   struct change *c) {
+    bool adam = o.kind == OPTIMIZER_ADAM || o.kind == OPTIMIZER_ADAMW;
+    bool moment = o.kind != OPTIMIZER_SGD || o.momentum;
+    float4 w = load(n.parameters, at, true);
+    float4 first = load(n.moments[0], at, moment), second = load(n.moments[1], at, adam);
+    change_number(o, &w.x, g.x, &first.x, &second.x, c);
+    change_number(o, &w.y, g.y, &first.y, &second.y, c);
+    change_number(o, &w.z, g.z, &first.z, &second.z, c);
+    change_number(o, &w.w, g.w, &first.w, &second.w, c);
+    store(n.parameters, at, true, w);
+    store(n.moments[0], at, moment, first);
+    store(n.moments[1], at, adam, second);
+}
+
+static __device__ __forceinline__ float4 scaled(float4 g, float factor) {
+    return make_float4(g.x * factor, g.y * factor, g.z * factor, g.w * factor);
+}
+
+/* The tile's numbers; the gradient is made here, or read. */
+template <bool FORMED>
+static __device__ __forceinline__ struct change
+change_tile(const struct network &n, const struct walked &w, const struct verdict &v,
+            const struct update_step &o, uint32_t length) {
+    struct tile tile = tile_of(w, blockIdx.x);
+    struct change c = {0, 0};
+    float4 made[TILE_ROWS];
+    if (!FORMED)
+        make_tile(n, w, tile, length, (float)v.factor, made, shared_memory);
+#pragma unroll
+    for (int k = 0; k < TILE_ROWS; k++) {
+        if (!in_tensor(w, tile, k))
+            continue;
+        size_t at = w.offset + (size_t)(tile.row + k) * w.ld + tile.column;
+        float4 g = made[k];
+        if (FORMED)
+            g = scaled(*(const float4 *)(n.gradient + at), (float)v.factor);
+        change_quad(n, o, at, g, &c);
+    }
+    return c;
+}
+
+/* The last block: sum what all have left, and tell. */
+static __device__ void conclude(const struct network &n, const struct verdict &v) {
+    double sums[2] = {0, 0};
+    for (uint32_t i = threadIdx.x; i < gridDim.x && v.applies; i += blockDim.x) {
+        sums[0] += n.changes[2 * i];
+        sums[1] += n.changes[2 * i + 1];
+    }
+    block_sums(sums, (double *)shared_memory);
+    if (threadIdx.x > 0)
+        return;
+    struct update_result *result = n.queue->updates + n.current->update;
+    result->applied = v.applies;
+    result->gradient_norm = v.norm;
+    result->update_ratio = v.applies && sums[1] > 0 ? sqrt(sums[0] / sums[1]) : 0;
+    n.state->updates += v.applies;
+}
+
+/* One block a tile. Bound by bytes: each parameter and its moments read and written once. */
+template <bool FORMED>
+static __global__ void __launch_bounds__(TILE_THREADS)
+    optimize(const struct network n, const struct walked *tensors, uint32_t count, uint32_t length,
+             uint32_t partials) {
+    struct verdict v = judge(n, partials, length);
+    if (v.applies) {
+        struct update_step o = n.state->step;
+        const struct walked &w = *tensor_of(tensors, count, blockIdx.x);
+        struct change c = change_tile<FORMED>(n, w, v, o, length);
+        double sums[2] = {(double)c.squares, (double)c.before};
+        block_sums(sums, (double *)shared_memory);
+        if (threadIdx.x == 0) {
+            n.changes[2 * blockIdx.x] = sums[0];
+            n.changes[2 * blockIdx.x + 1] = sums[1];
+        }
+    }
+    if (block_is_last(&n.state->ticket))
+        conclude(n, v);
+}
+
+cudaError_t launch_optimizer(const struct network *n, const struct gradient_plan *plan,
+                             uint32_t length, uint32_t partials, cudaStream_t stream) {
+    static_assert((int)TILE_SHARED >= (int)SCRATCH, "reductions need their scratch");
+    size_t floats = TILE_SHARED;
+    struct launch l = {dim3(plan->tiles, 1, 1), TILE_THREADS, floats * sizeof(float), stream};
+    return gradient_is_formed(plan, length)
+               ? launch_kernel(optimize<true>, &l, *n, plan->tensors, plan->count, length, partials)
+               : launch_kernel(optimize<false>, &l, *n, plan->tensors, plan->count, length,
+                               partials);
+}

@@ -1,0 +1,388 @@
+/* Playing a plan: it is cut into segments, uploaded at once, and enqueued segment by segment
+   without a wait, each as a graph that was captured when its shape first came. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "backward.cuh"
+#include "engine.cuh"
+#include "forward.cuh"
+#include "measure.cuh"
+#include "optimizer.cuh"
+
+enum {
+    ALIGNMENT = 256,        /* bytes, of what is uploaded and downloaded */
+    GRAPH_NODES_MAX = 1024, /* a longer segment is launched node by node */
+};
+
+static size_t aligned(size_t bytes) {
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* ---- where a plan's numbers lie ---- */
+
+/* Offsets in bytes. */
+struct upload_layout {
+    size_t segments, steps, scores, inputs, targets, size;
+};
+
+struct download_layout {
+    size_t losses, scored, outputs, updates, measures, size;
+};
+
+static size_t input_numbers(const struct engine *e) {
+    const struct network *n = &e->network;
+    return n->input_kind == INPUT_REAL ? n->input_size : 1;
+}
+
+/* A segment holds at least one operation. */
+static struct upload_layout lay_out_upload(const struct engine *e, const struct plan *plan) {
+    struct upload_layout l;
+    l.segments = aligned(sizeof(struct queue));
+    l.steps = l.segments + aligned(plan->count * sizeof(struct segment));
+    l.scores = l.steps + aligned(plan->steps * sizeof(struct step_entry));
+    l.inputs = l.scores + aligned(plan->scores * sizeof(struct score_entry));
+    l.targets = l.inputs + aligned(plan->steps * input_numbers(e) * sizeof(union value));
+    l.size = l.targets + aligned(plan->scores * e->network.target_size * sizeof(union value));
+    return l;
+}
+
+static struct download_layout lay_out_download(const struct engine *e, const struct plan *plan) {
+    const struct network *n = &e->network;
+    struct download_layout l;
+    l.losses = 0;
+    l.scored = aligned(plan->scores * sizeof(double));
+    l.outputs = l.scored + aligned(plan->scores * n->outputs * sizeof(float));
+    l.updates = l.outputs + aligned(plan->outputs ? plan->steps * n->outputs * sizeof(float) : 0);
+    l.measures = l.updates + aligned(plan->updates * sizeof(struct update_result));
+    l.size =
+        l.measures + aligned(plan->measures * n->layer_count * sizeof(struct layer_statistics));
+    return l;
+}
+
+/* Room for the plan. Graphs know where the queue lies: when it moves they are of no use. Nothing is
+   under way between plans. */
+static int reserve(struct engine *e, size_t upload, size_t download, struct error *error) {
+    cudaError_t status = cudaSuccess;
+    if (upload > e->upload.capacity) {
+        engine_forget_graphs(e);
+        cudaFree(e->upload.device);
+        cudaFreeHost(e->upload.host);
+        e->upload = (struct upload){};
+        size_t capacity = 2 * upload;
+        status = cudaMalloc((void **)&e->upload.device, capacity);
+        if (status == cudaSuccess)
+            status = cudaHostAlloc((void **)&e->upload.host, capacity, cudaHostAllocDefault);
+        e->upload.capacity = status == cudaSuccess ? capacity : 0;
+        e->network.queue = (struct queue *)e->upload.device;
+    }
+    if (status == cudaSuccess && download > e->download.capacity) {
+        cudaFreeHost(e->download.host);
+        e->download = (struct download){};
+        status = cudaHostAlloc((void **)&e->download.host, 2 * download, cudaHostAllocMapped);
+        e->download.capacity = status == cudaSuccess ? 2 * download : 0;
+    }
+    return cuda_check(status, "taking memory for a plan", error);
+}
+
+/* ---- cutting a plan into segments ---- */
+
+/* What is being gathered, in pinned memory. */
+struct cutter {
+    struct engine *e;
+    const struct plan *plan;
+    struct segment *segments;
+    struct step_entry *steps;
+    struct score_entry *scores;
+    struct shape *shapes; /* (plan.count,) */
+    uint32_t count, step_count, score_count, updates, measures;
+};
+
+static struct segment *open_segment(struct cutter *c, uint32_t slot) {
+    struct segment *s = &c->segments[c->count];
+    memset(s, 0, sizeof *s);
+    s->slot = slot;
+    s->lead = NONE;
+    s->first = c->step_count;
+    c->shapes[c->count] = (struct shape){};
+    c->count++;
+    return s;
+}
+
+/* Whether the newest segment is of this slot and not ended. */
+static bool is_open(const struct cutter *c, uint32_t slot) {
+    if (c->count == 0)
+        return false;
+    const struct shape *shape = &c->shapes[c->count - 1];
+    return c->segments[c->count - 1].slot == slot && shape->length == 0 && !shape->measure;
+}
+
+static struct segment *newest(struct cutter *c) {
+    return &c->segments[c->count - 1];
+}
+
+static void cut_forget(struct cutter *c, const struct operation *o) {
+    bool open = is_open(c, o->slot) && newest(c)->steps == 0;
+    struct segment *s = open ? newest(c) : open_segment(c, o->slot);
+    s->forget = 1;
+}
+
+static void cut_step(struct cutter *c, const struct operation *o) {
+    const struct network *n = &c->e->network;
+    uint32_t most = n->window < RUN_MAX ? n->window : RUN_MAX;
+    bool open = is_open(c, o->slot) && newest(c)->steps < most;
+    if (open && newest(c)->steps > 0)
+        open = ring_position(*n, newest(c)->position, newest(c)->steps) == o->position;
+    struct segment *s = open ? newest(c) : open_segment(c, o->slot);
+    if (s->steps == 0)
+        s->position = o->position;
+    struct step_entry *step = &c->steps[c->step_count];
+    step->input = o->value;
+    step->output = c->plan->outputs ? c->step_count : static_cast<uint32_t>(NONE);
+    step->score = NONE;
+    c->step_count++;
+    c->shapes[c->count - 1].steps = ++s->steps;
+    c->e->newest = o->position;
+}
+
+/* A score belongs to the newest step of its run, or stands before the run. */
+static void cut_score(struct cutter *c, const struct operation *o) {
+    struct score_entry *score = &c->scores[c->score_count];
+    score->target = o->value;
+    score->result = c->score_count;
+    score->position = o->position;
+    score->learn = o->learn;
+    struct segment *s = is_open(c, o->slot) ? newest(c) : open_segment(c, o->slot);
+    uint32_t *place = s->steps ? &c->steps[c->step_count - 1].score : &s->lead;
+    if (*place != NONE)
+        place = &open_segment(c, o->slot)->lead;
+    *place = c->score_count++;
+}
+
+static void cut_update(struct cutter *c, const struct operation *o) {
+    struct segment *s = is_open(c, o->slot) ? newest(c) : open_segment(c, o->slot);
+    s->window = o->position;
+    s->length = o->length;
+    s->closed = o->closed;
+    s->terms = o->terms;
+    s->update = c->updates++;
+    struct shape *shape = &c->shapes[c->count - 1];
+    shape->length = o->length;
+    shape->recompute = !o->fresh;
+}
+
+static void cut_measure(struct cutter *c, const struct operation *o) {
+    struct segment *s = open_segment(c, o->slot);
+    s->measure = c->e->newest;
+    s->measured = c->measures++;
+    c->shapes[c->count - 1].measure = true;
+}
+
+static void cut(struct cutter *c) {
+    for (size_t i = 0; i < c->plan->count; i++) {
+        const struct operation *o = &c->plan->operations[i];
+        switch (o->kind) {
+        case OPERATION_FORGET:
+            cut_forget(c, o);
+            break;
+        case OPERATION_STEP:
+            cut_step(c, o);
+            break;
+        case OPERATION_SCORE:
+            cut_score(c, o);
+            break;
+        case OPERATION_UPDATE:
+            cut_update(c, o);
+            break;
+        case OPERATION_MEASURE:
+            cut_measure(c, o);
+            break;
+        }
+    }
+}
+
+/* ---- a segment's kernels ---- */
+
+static cudaError_t enqueue_update(struct engine *e, const struct shape *shape) {
+    const struct network *n = &e->network;
+    uint32_t length = shape->length, partials = 0;
+    cudaError_t status = cudaSuccess;
+    if (shape->recompute)
+        status = launch_forward(n, STEPS_OF_WINDOW, length, e->threads, e->stream);
+    if (status == cudaSuccess)
+        status = launch_loss(n, &e->options.optimizer, length, e->threads, e->stream);
+    if (status == cudaSuccess)
+        status = launch_backward(n, length, e->threads, e->stream);
+    if (status == cudaSuccess)
+        status = launch_gradient(n, &e->gradient, length, &partials, e->stream);
+    if (status == cudaSuccess)
+        status = launch_optimizer(n, &e->gradient, length, partials, e->stream);
+    return status;
+}
+
+static cudaError_t enqueue(struct engine *e, const struct shape *shape) {
+    const struct network *n = &e->network;
+    cudaError_t status = launch_begin(n, shape->steps, e->threads, e->stream);
+    if (status == cudaSuccess && shape->steps > 0)
+        status = launch_forward(n, STEPS_OF_RUN, shape->steps, e->threads, e->stream);
+    if (status == cudaSuccess && shape->steps > 0)
+        status = launch_finish(n, shape->steps, e->threads, e->stream);
+    if (status == cudaSuccess && shape->length > 0)
+        status = enqueue_update(e, shape);
+    if (status == cudaSuccess && shape->measure)
+        status = launch_measure(n, e->threads, e->stream);
+    return status;
+}
+
+/* An upper bound of the launches of a segment. */
+static size_t nodes(const struct engine *e, const struct shape *shape) {
+    size_t layers = e->network.layer_count, others = 8 + e->gradient.count;
+    return (size_t)shape->steps + 2 * (size_t)shape->length + 3 * layers + others;
+}
+
+/* ---- graphs ---- */
+
+static bool same(const struct shape *a, const struct shape *b) {
+    return a->steps == b->steps && a->length == b->length && a->recompute == b->recompute &&
+           a->measure == b->measure;
+}
+
+static void forget_graph(struct captured *graph) {
+    if (graph->graph)
+        cudaGraphExecDestroy(graph->graph);
+    *graph = (struct captured){};
+}
+
+void engine_forget_graphs(struct engine *e) {
+    for (size_t k = 0; k < GRAPHS_MAX; k++)
+        forget_graph(&e->graphs[k]);
+}
+
+/* The graph of that shape; else the place of the one that was not used for longest. */
+static struct captured *find_graph(struct engine *e, const struct shape *shape) {
+    struct captured *oldest = &e->graphs[0];
+    for (size_t k = 0; k < GRAPHS_MAX; k++) {
+        struct captured *graph = &e->graphs[k];
+        if (graph->graph && same(&graph->shape, shape))
+            return graph;
+        if (graph->used < oldest->used)
+            oldest = graph;
+    }
+    return oldest;
+}
+
+static cudaError_t capture(struct engine *e, struct captured *place, const struct shape *shape) {
+    cudaGraph_t graph = NULL;
+    cudaError_t status = cudaStreamBeginCapture(e->stream, cudaStreamCaptureModeThreadLocal);
+    if (status != cudaSuccess)
+        return status;
+    status = enqueue(e, shape);
+    cudaError_t ended = cudaStreamEndCapture(e->stream, &graph);
+    status = status ? status : ended;
+    if (status == cudaSuccess)
+        status = cudaGraphInstantiate(&place->graph, graph, 0);
+    if (graph)
+        cudaGraphDestroy(graph);
+    place->shape = *shape;
+    return status;
+}
+
+/* A graph that is under way may be destroyed only when it has ended. */
+static cudaError_t replay(struct engine *e, const struct shape *shape) {
+    if (nodes(e, shape) > GRAPH_NODES_MAX)
+        return enqueue(e, shape);
+    struct captured *graph = find_graph(e, shape);
+    if (!graph->graph || !same(&graph->shape, shape)) {
+        cudaError_t status = graph->graph ? cudaStreamSynchronize(e->stream) : cudaSuccess;
+        forget_graph(graph);
+        status = status ? status : capture(e, graph, shape);
+        if (status)
+            return status;
+    }
+    graph->used = ++e->clock;
+    return cudaGraphLaunch(graph->graph, e->stream);
+}
+
+/* ---- the whole ---- */
+
+static void fill_queue(struct engine *e, const struct plan *plan, const struct upload_layout *up,
+                       const struct download_layout *down, char *results) {
+    struct queue *q = (struct queue *)e->upload.host;
+    const char *device = e->upload.device;
+    memset(q, 0, sizeof *q);
+    q->rate = plan->rate;
+    q->clip = plan->clip;
+    q->segments = (const struct segment *)(device + up->segments);
+    q->steps = (const struct step_entry *)(device + up->steps);
+    q->scores = (const struct score_entry *)(device + up->scores);
+    q->inputs = (const union value *)(device + up->inputs);
+    q->targets = (const union value *)(device + up->targets);
+    q->losses = (double *)(results + down->losses);
+    q->scored = (float *)(results + down->scored);
+    q->outputs = (float *)(results + down->outputs);
+    q->updates = (struct update_result *)(results + down->updates);
+    q->measures = (struct layer_statistics *)(results + down->measures);
+    if (plan->steps)
+        memcpy(e->upload.host + up->inputs, plan->inputs,
+               plan->steps * input_numbers(e) * sizeof(union value));
+    if (plan->scores)
+        memcpy(e->upload.host + up->targets, plan->targets,
+               plan->scores * e->network.target_size * sizeof(union value));
+}
+
+static void fetch(void *to, const struct engine *e, size_t from, size_t bytes) {
+    if (bytes)
+        memcpy(to, e->download.host + from, bytes);
+}
+
+static void fetch_results(const struct engine *e, const struct plan *plan,
+                          const struct download_layout *l, const struct results *results) {
+    const struct network *n = &e->network;
+    fetch(results->losses, e, l->losses, plan->scores * sizeof(double));
+    fetch(results->scored, e, l->scored, plan->scores * n->outputs * sizeof(float));
+    if (plan->outputs)
+        fetch(results->outputs, e, l->outputs, plan->steps * n->outputs * sizeof(float));
+    fetch(results->updates, e, l->updates, plan->updates * sizeof(struct update_result));
+    fetch(results->measures, e, l->measures,
+          plan->measures * n->layer_count * sizeof(struct layer_statistics));
+}
+
+static cudaError_t run(struct engine *e, const struct cutter *c, size_t upload) {
+    cudaError_t status = cudaMemcpyAsync(e->upload.device, e->upload.host, upload,
+                                         cudaMemcpyHostToDevice, e->stream);
+    for (uint32_t k = 0; k < c->count && status == cudaSuccess; k++)
+        status = replay(e, &c->shapes[k]);
+    cudaError_t ended = cudaStreamSynchronize(e->stream);
+    return status ? status : ended;
+}
+
+int engine_play(struct engine *e, const struct plan *plan, const struct results *results,
+                struct error *error) {
+    struct upload_layout up = lay_out_upload(e, plan);
+    struct download_layout down = lay_out_download(e, plan);
+    size_t shapes = up.size; /* stand behind what is uploaded */
+    char *device_results = NULL;
+    if (reserve(e, up.size + plan->count * sizeof(struct shape), down.size, error) ||
+        cuda_check(cudaHostGetDevicePointer((void **)&device_results, e->download.host, 0),
+                   "mapping memory for a plan", error))
+        return -1;
+    fill_queue(e, plan, &up, &down, device_results);
+    struct cutter c = {};
+    c.e = e;
+    c.plan = plan;
+    c.segments = (struct segment *)(e->upload.host + up.segments);
+    c.steps = (struct step_entry *)(e->upload.host + up.steps);
+    c.scores = (struct score_entry *)(e->upload.host + up.scores);
+    c.shapes = (struct shape *)(e->upload.host + shapes);
+    cut(&c);
+    if (cuda_check(run(e, &c, up.size), "learning on the GPU", error))
+        return -1;
+    fetch_results(e, plan, &down, results);
+    return 0;
+}
+
+void engine_release_plan(struct engine *e) {
+    engine_forget_graphs(e);
+    cudaFree(e->upload.device);
+    cudaFreeHost(e->upload.host);
+    cudaFreeHost(e->download.host);
+}

@@ -1,0 +1,101 @@
+/* A tile of a gradient, made from its factors: each thread has TILE_ROWS rows of one float4. */
+#ifndef RUNNEL_CUDA_TILE_CUH
+#define RUNNEL_CUDA_TILE_CUH
+
+#include "gradient.cuh"
+
+struct tile {
+    uint32_t first_row, first_column; /* of the tile */
+    uint32_t row, column;             /* of this thread's first row and float4 */
+    uint32_t rows, columns;           /* of a whole tile */
+};
+
+/* The tensor that a tile belongs to: the last whose first tile is not beyond it. */
+static __device__ __forceinline__ const struct walked *tensor_of(const struct walked *tensors,
+                                                                 uint32_t count, uint32_t tile) {
+    uint32_t low = 0, high = count;
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (tensors[middle].first_tile <= tile)
+            low = middle;
+        else
+            high = middle;
+    }
+    return tensors + low;
+}
+
+static __device__ __forceinline__ struct tile tile_of(const struct walked &w, uint32_t index) {
+    struct tile t;
+    uint32_t at = index - w.first_tile;
+    t.rows = TILE_THREADS / w.quads * TILE_ROWS;
+    t.columns = w.quads * QUAD;
+    t.first_row = at / w.column_tiles * t.rows;
+    t.first_column = at % w.column_tiles * t.columns;
+    t.row = t.first_row + threadIdx.x / w.quads * TILE_ROWS;
+    t.column = t.first_column + threadIdx.x % w.quads * QUAD;
+    return t;
+}
+
+/* Whether row k of this thread's is in the tensor. */
+static __device__ __forceinline__ bool in_tensor(const struct walked &w, const struct tile &t,
+                                                 int k) {
+    return t.row + k < w.rows && t.column < w.ld;
+}
+
+static __device__ __forceinline__ float factor_at(const struct network &n, const struct factor &f,
+                                                  uint32_t t, uint32_t index) {
+    switch (f.kind) {
+    case FACTOR_ARRAY:
+        return n.activations[f.offset + (size_t)t * f.stride + index];
+    case FACTOR_SYMBOL:
+        return ((const uint32_t *)(n.activations + n.ids))[t] == index;
+    default:
+        return 1;
+    }
+}
+
+/* Shared memory that make_tile needs, in floats. */
+enum {
+    TILE_SHARED = TILE_STEPS * (TILE_THREADS / QUADS_MIN * TILE_ROWS + QUADS_MAX * QUAD),
+};
+
+/* sums[k] = factor times the gradient of row k. Shared memory from `shared` on is used; every
+   thread of the block calls it. */
+static __device__ __forceinline__ void make_tile(const struct network &n, const struct walked &w,
+                                                 const struct tile &tile, uint32_t length,
+                                                 float factor, float4 (&sums)[TILE_ROWS],
+                                                 float *shared) {
+    float *a = shared, *b = shared + TILE_STEPS * tile.rows;
+    const float *my_a = a + (tile.row - tile.first_row);
+    const float *my_b = b + (tile.column - tile.first_column);
+#pragma unroll
+    for (int k = 0; k < TILE_ROWS; k++)
+        sums[k] = make_float4(0, 0, 0, 0);
+    for (uint32_t begin = 0; begin < length; begin += TILE_STEPS) {
+        uint32_t steps = length - begin < TILE_STEPS ? length - begin : TILE_STEPS;
+        __syncthreads();
+        for (uint32_t i = threadIdx.x; i < steps * tile.rows; i += blockDim.x) {
+            uint32_t row = tile.first_row + i % tile.rows;
+            a[i] = row < w.rows ? factor * factor_at(n, w.a, begin + i / tile.rows, row) : 0.0f;
+        }
+        for (uint32_t i = threadIdx.x; i < steps * tile.columns; i += blockDim.x) {
+            uint32_t column = tile.first_column + i % tile.columns;
+            b[i] = column < w.columns ? factor_at(n, w.b, begin + i / tile.columns, column) : 0.0f;
+        }
+        __syncthreads();
+        for (uint32_t t = 0; t < steps; t++) {
+            float4 x = *(const float4 *)(my_a + t * tile.rows);
+            float4 y = *(const float4 *)(my_b + t * tile.columns);
+            const float rows[TILE_ROWS] = {x.x, x.y, x.z, x.w};
+#pragma unroll
+            for (int k = 0; k < TILE_ROWS; k++) {
+                sums[k].x += rows[k] * y.x;
+                sums[k].y += rows[k] * y.y;
+                sums[k].z += rows[k] * y.z;
+                sums[k].w += rows[k] * y.w;
+            }
+        }
+    }
+}
+
+#endif
