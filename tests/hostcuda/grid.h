@@ -1,0 +1,87 @@
+/* The threads of the blocks that live at once, and what they wait for. A gang is one block, or the
+   blocks of a cluster, or all of a cooperative grid. */
+#ifndef HOSTCUDA_GRID_H
+#define HOSTCUDA_GRID_H
+
+#include "fiber.h"
+#include "hostcuda.h"
+
+namespace hostcuda {
+
+enum class waits { nothing, warp, block, cluster, grid, gone, KINDS };
+
+struct block;
+struct warp;
+
+struct thread {
+    fiber stack;
+    unsigned number; /* of the stack */
+    uint3 index;
+    block *home;
+    warp *lanes;
+    unsigned lane;
+    waits state;
+    const void *caller; /* who called what it waits in */
+    /* A warp collective's, from arrival until the last lane has come. */
+    hostcuda_collective what;
+    unsigned mask, argument, width;
+    uint64_t value;
+    uint64_t result; /* also that of __syncthreads_count */
+};
+
+struct warp {
+    thread *first; /* lane 0; the others follow */
+    unsigned waiting = 0, gone = 0;
+};
+
+/* Threads that can run, first come first served; with a seed, any of them. */
+class queue {
+  public:
+    void reserve(size_t threads);
+    void push(thread *t);
+    thread *pop(); /* nullptr: none */
+    bool empty() const {
+        return count == 0;
+    }
+
+  private:
+    std::vector<thread *> ring; /* a power of two */
+    size_t head = 0, count = 0;
+};
+
+struct block {
+    uint3 index;
+    unsigned rank; /* in its cluster */
+    unsigned first, threads;
+    queue ready;
+    std::vector<thread *> yielded;
+    unsigned gone, arrived, predicates;
+    std::vector<float> shared; /* while another block of the gang runs */
+};
+
+/* The thread that runs; nullptr in host code. */
+extern thread *current;
+
+/* End the launch with a fault: "KERNEL, block, thread: what". Does not return. */
+[[noreturn]] void stop(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* Let others run until the current thread is ready again. */
+void suspend(waits state, const void *caller);
+
+/* `t` can run again. */
+void wake(thread *t);
+
+/* Stay ready, behind the others that are. */
+void give_way();
+
+const char *name(hostcuda_collective what);
+
+/* All threads of the cluster (of the grid) must come here. */
+void meet(waits where, const void *caller);
+unsigned cluster_blocks();
+bool cooperative();
+block &cluster_block(unsigned rank);
+
+} // namespace hostcuda
+
+#endif

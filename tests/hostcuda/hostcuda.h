@@ -1,0 +1,121 @@
+/* The runtime's inside: what its files share. One thread at a time calls it. */
+#ifndef HOSTCUDA_HOSTCUDA_H
+#define HOSTCUDA_HOSTCUDA_H
+
+#include "cuda_runtime.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#    include <sanitizer/asan_interface.h>
+#else
+#    define ASAN_POISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
+#    define ASAN_UNPOISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
+#endif
+
+/* The one array behind `extern __shared__ float shared_memory[]`, and a guard behind it. */
+extern float shared_memory[];
+
+namespace hostcuda {
+
+/* A signalling NaN: what memory holds that nobody has written. */
+constexpr uint32_t POISON = 0x7fa00000u;
+constexpr size_t SHARED_DEFAULT = 48 << 10;
+constexpr size_t SHARED_LIMIT = 227 << 10;
+constexpr size_t SHARED_MULTIPROCESSOR = 228 << 10;
+constexpr size_t SHARED_RESERVED = 1 << 10;
+constexpr unsigned THREADS_LIMIT = 1024;
+
+void poison(void *at, size_t size);
+
+/* ---- device.cpp: settings, errors ---- */
+
+struct settings {
+    uint64_t seed; /* 0: natural order */
+    int devices, driver, multiprocessors;
+    size_t memory;
+    bool trace;
+};
+const settings &setting();
+int device();
+
+/* A number below `limit`, from the seed. */
+uint64_t chance(uint64_t limit);
+
+/* Every call of the runtime starts here: an error when there is no device or driver, an earlier
+   error stays, or HOSTCUDA_FAIL asks for one. */
+cudaError_t begin(const char *function);
+
+/* An error of this call: reported on stderr, remembered for cudaGetLastError, and returned. */
+cudaError_t fail(cudaError_t error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+/* Likewise, without words: for errors that are no misuse. */
+cudaError_t note(cudaError_t error);
+
+/* An error of the device: reported; every later call returns it too, until cudaDeviceReset. */
+cudaError_t fault(cudaError_t error, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* What was reported since the program or cudaDeviceReset began, line by line. */
+const std::string &reports();
+
+/* "name (file+0xoffset)" of an address in code. */
+const std::string &place(const void *address);
+
+/* ---- grid.cpp: one launch ---- */
+
+struct launch {
+    const void *kernel;
+    std::function<void()> body;
+    dim3 grid, block, cluster;
+    size_t shared;
+    bool cooperative;
+};
+cudaError_t run(const launch &work);
+
+/* ---- memory.cpp ---- */
+
+/* Device memory can be touched while one of these lives, and not by host code otherwise. */
+struct access {
+    access();
+    ~access();
+    access(const access &) = delete;
+    access &operator=(const access &) = delete;
+};
+enum class side { device, host };
+
+/* Whether [at, at + size) lies on that side, within one allocation; reports `what` otherwise. */
+bool within(const char *what, side where, const void *at, size_t size);
+bool is_pinned(const void *at);
+bool is_device(const void *at);
+cudaError_t check_red_zones();
+void release_memory();
+
+/* ---- stream.cpp, graph.cpp ---- */
+
+/* Enqueue, or capture, `work` in `stream`. */
+cudaError_t enqueue(cudaStream_t stream, std::function<cudaError_t()> work);
+bool capturing(cudaStream_t stream);
+
+/* An error, and the capture is void, when a call that waits comes while one of `stream` (nullptr:
+   any stream) is captured. */
+cudaError_t refuse_in_capture(const char *function, cudaStream_t stream);
+
+/* Run all that was enqueued in the stream, or in all of them. */
+cudaError_t drain(cudaStream_t stream);
+cudaError_t drain_all();
+void release_streams();
+void release_kernels();
+
+} // namespace hostcuda
+
+/* Starts every function of CUDA's. */
+#define HOSTCUDA_BEGIN()                                                                           \
+    do {                                                                                           \
+        if (cudaError_t begun = hostcuda::begin(__func__)) {                                       \
+            return begun;                                                                          \
+        }                                                                                          \
+    } while (0)
+
+#endif

@@ -1,0 +1,397 @@
+#include "stream.h"
+#include <chrono>
+
+using namespace hostcuda;
+
+namespace {
+
+/* When the work before an event had been done. */
+struct moment {
+    bool passed = false;
+    std::chrono::steady_clock::time_point time;
+};
+
+std::vector<std::unique_ptr<CUstream_st>> streams;
+std::vector<cudaEvent_t> events;
+
+CUstream_st &legacy() {
+    static CUstream_st stream = {true, false, {}, 0, 0, nullptr, {}};
+    return stream;
+}
+
+} // namespace
+
+struct CUevent_st {
+    bool timed;
+    std::shared_ptr<moment> last; /* of the last record; nullptr: none */
+    mark at = {nullptr, 0};
+    std::shared_ptr<capture> captured; /* its record was captured, behind these nodes */
+    std::vector<size_t> nodes;
+};
+
+namespace hostcuda {
+
+unsigned strict_captures;
+
+cudaStream_t stream_of(cudaStream_t handle) {
+    if (!handle || handle == cudaStreamLegacy) {
+        return &legacy();
+    }
+    for (auto &stream : streams) {
+        if (stream.get() == handle && !stream->destroyed) {
+            return handle;
+        }
+    }
+    return nullptr;
+}
+
+void join(std::vector<size_t> &to, const std::vector<size_t> &from) {
+    for (size_t node : from) {
+        bool there = false;
+        for (size_t known : to) {
+            there = there || known == node;
+        }
+        if (!there) {
+            to.push_back(node);
+        }
+    }
+}
+
+namespace {
+
+cudaError_t unknown(const char *what, const void *handle) {
+    return fail(cudaErrorInvalidResourceHandle, "%p is no %s", handle, what);
+}
+
+/* The legacy stream follows all blocking streams, and they follow it. */
+void follow_legacy(CUstream_st &stream, operation &next) {
+    if (&stream == &legacy()) {
+        for (auto &other : streams) {
+            if (other->blocking && other->done < other->enqueued) {
+                next.after.push_back({other.get(), other->enqueued});
+            }
+        }
+    } else if (stream.blocking && legacy().done < legacy().enqueued) {
+        next.after.push_back({&legacy(), legacy().enqueued});
+    }
+}
+
+cudaError_t push(CUstream_st &stream, action run, std::vector<mark> after) {
+    operation next = {std::move(run), std::move(after)};
+    follow_legacy(stream, next);
+    stream.queue.push_back(std::move(next));
+    ++stream.enqueued;
+    return cudaSuccess;
+}
+
+cudaError_t run_one(CUstream_st &stream) {
+    operation next = std::move(stream.queue.front());
+    stream.queue.pop_front();
+    cudaError_t error = cudaSuccess;
+    for (const mark &m : next.after) {
+        if (error == cudaSuccess) {
+            error = run_until(m.stream, m.number);
+        }
+    }
+    if (error == cudaSuccess) {
+        error = next.run();
+    }
+    ++stream.done;
+    return note(error);
+}
+
+/* With a seed, streams that nobody waits for get on as well, now and then. */
+void stray() {
+    const uint64_t number = setting().seed && !streams.empty() ? chance(2 * streams.size()) : ~0ull;
+    if (number < streams.size() && !streams[number]->queue.empty()) {
+        run_one(*streams[number]);
+    }
+}
+
+} // namespace
+
+cudaError_t run_until(cudaStream_t stream, uint64_t number) {
+    const access open;
+    cudaError_t error = cudaSuccess;
+    while (error == cudaSuccess && stream->done < number && !stream->queue.empty()) {
+        error = run_one(*stream);
+    }
+    return error;
+}
+
+cudaError_t drain(cudaStream_t stream) {
+    stray();
+    if (cudaError_t error = run_until(stream, stream->enqueued)) {
+        return error;
+    }
+    return check_red_zones();
+}
+
+cudaError_t drain_all() {
+    cudaError_t error = run_until(&legacy(), legacy().enqueued);
+    for (auto &stream : streams) {
+        if (error == cudaSuccess) {
+            error = run_until(stream.get(), stream->enqueued);
+        }
+    }
+    return error ? error : check_red_zones();
+}
+
+bool capturing(cudaStream_t stream) {
+    return stream && stream->capture;
+}
+
+cudaError_t enqueue(cudaStream_t handle, action work) {
+    CUstream_st *stream = stream_of(handle);
+    if (!stream) {
+        return unknown("stream", handle);
+    }
+    if (stream->capture) {
+        stream->capture->nodes.push_back({std::move(work), stream->tail});
+        stream->tail = {stream->capture->nodes.size() - 1};
+        return cudaSuccess;
+    }
+    for (auto &other : streams) {
+        if (stream == &legacy() && other->blocking && other->capture) {
+            other->capture->broken = true;
+            return fail(cudaErrorStreamCaptureImplicit,
+                        "work in the legacy stream while a blocking stream is captured");
+        }
+    }
+    return push(*stream, std::move(work), {});
+}
+
+cudaError_t refuse_in_capture(const char *function, cudaStream_t stream) {
+    if (stream ? !stream->capture : !strict_captures) {
+        return cudaSuccess;
+    }
+    for (auto &other : streams) {
+        if (other->capture && (!stream || stream == other.get())) {
+            other->capture->broken = true;
+        }
+    }
+    return fail(cudaErrorStreamCaptureUnsupported, "%s in a capture", function);
+}
+
+void release_streams() {
+    strict_captures = 0;
+    streams.clear();
+    for (cudaEvent_t event : events) {
+        delete event;
+    }
+    events.clear();
+    legacy() = {true, false, {}, 0, 0, nullptr, {}};
+    release_graphs();
+}
+
+namespace {
+
+cudaEvent_t event_of(cudaEvent_t handle) {
+    for (cudaEvent_t event : events) {
+        if (event == handle) {
+            return handle;
+        }
+    }
+    return nullptr;
+}
+
+} // namespace
+
+} // namespace hostcuda
+
+extern "C" {
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags) {
+    HOSTCUDA_BEGIN();
+    if (flags & ~(unsigned)cudaStreamNonBlocking) {
+        return fail(cudaErrorInvalidValue, "cudaStreamCreateWithFlags: unknown flags %#x", flags);
+    }
+    streams.push_back(std::make_unique<CUstream_st>());
+    streams.back()->blocking = !(flags & cudaStreamNonBlocking);
+    *stream = streams.back().get();
+    return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreate(cudaStream_t *stream) {
+    return cudaStreamCreateWithFlags(stream, cudaStreamDefault);
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t handle) {
+    HOSTCUDA_BEGIN();
+    CUstream_st *stream = stream_of(handle);
+    if (!stream || stream == &legacy()) {
+        return unknown("stream to destroy", handle);
+    }
+    if (cudaError_t error = refuse_in_capture(__func__, stream)) {
+        return error;
+    }
+    const cudaError_t error = drain(stream);
+    stream->destroyed = true;
+    return error;
+}
+
+cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+    HOSTCUDA_BEGIN();
+    CUstream_st *stream = stream_of(handle);
+    if (!stream) {
+        return unknown("stream", handle);
+    }
+    if (cudaError_t error = refuse_in_capture(__func__, stream)) {
+        return error;
+    }
+    return drain(stream);
+}
+
+/* Each query lets one more operation pass. */
+cudaError_t cudaStreamQuery(cudaStream_t handle) {
+    HOSTCUDA_BEGIN();
+    CUstream_st *stream = stream_of(handle);
+    if (!stream) {
+        return unknown("stream", handle);
+    }
+    if (cudaError_t error = refuse_in_capture(__func__, stream)) {
+        return error;
+    }
+    if (stream->queue.empty()) {
+        return check_red_zones();
+    }
+    const cudaError_t error = run_until(stream, stream->done + 1);
+    return error ? error : cudaErrorNotReady;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t handle, cudaEvent_t handle_of_event, unsigned flags) {
+    HOSTCUDA_BEGIN();
+    CUstream_st *stream = stream_of(handle);
+    CUevent_st *event = event_of(handle_of_event);
+    if (!stream || !event || flags != cudaEventWaitDefault) {
+        return stream ? unknown("event", handle_of_event) : unknown("stream", handle);
+    }
+    if (event->captured) {
+        if (stream->capture && stream->capture != event->captured) {
+            stream->capture->broken = event->captured->broken = true;
+            return fail(cudaErrorStreamCaptureMerge, "an event joins two captures");
+        }
+        if (!stream->capture) {
+            stream->capture = event->captured;
+            stream->capture->members.push_back(stream);
+            stream->tail.clear();
+        }
+        join(stream->tail, event->nodes);
+        return cudaSuccess;
+    }
+    if (stream->capture) {
+        stream->capture->broken = true;
+        return fail(cudaErrorStreamCaptureIsolation, "a capture waits for an event outside of it");
+    }
+    if (!event->last || event->last->passed) {
+        return cudaSuccess;
+    }
+    return push(*stream, [] { return cudaSuccess; }, {event->at});
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) {
+    HOSTCUDA_BEGIN();
+    if (flags & ~(unsigned)(cudaEventBlockingSync | cudaEventDisableTiming)) {
+        return fail(cudaErrorInvalidValue, "cudaEventCreateWithFlags: unknown flags %#x", flags);
+    }
+    *event = new CUevent_st();
+    (*event)->timed = !(flags & cudaEventDisableTiming);
+    events.push_back(*event);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventCreate(cudaEvent_t *event) {
+    return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t handle_of_event, cudaStream_t handle) {
+    HOSTCUDA_BEGIN();
+    CUstream_st *stream = stream_of(handle);
+    CUevent_st *event = event_of(handle_of_event);
+    if (!stream || !event) {
+        return stream ? unknown("event", handle_of_event) : unknown("stream", handle);
+    }
+    event->captured = stream->capture;
+    event->nodes = stream->tail;
+    if (stream->capture) {
+        return cudaSuccess;
+    }
+    auto passed = std::make_shared<moment>();
+    const cudaError_t error = enqueue(handle, [passed] {
+        passed->passed = true;
+        passed->time = std::chrono::steady_clock::now();
+        return cudaSuccess;
+    });
+    event->last = passed;
+    event->at = {stream, stream->enqueued};
+    return error;
+}
+
+cudaError_t cudaEventSynchronize(cudaEvent_t handle) {
+    HOSTCUDA_BEGIN();
+    CUevent_st *event = event_of(handle);
+    if (!event) {
+        return unknown("event", handle);
+    }
+    if (event->captured) {
+        event->captured->broken = true;
+        return fail(cudaErrorCapturedEvent, "%s for an event in a capture", __func__);
+    }
+    if (cudaError_t error = refuse_in_capture(__func__, nullptr)) {
+        return error;
+    }
+    stray();
+    if (event->last && !event->last->passed) {
+        if (cudaError_t error = run_until(event->at.stream, event->at.number)) {
+            return error;
+        }
+    }
+    return check_red_zones();
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t handle) {
+    HOSTCUDA_BEGIN();
+    CUevent_st *event = event_of(handle);
+    if (!event) {
+        return unknown("event", handle);
+    }
+    if (event->captured) {
+        event->captured->broken = true;
+        return fail(cudaErrorCapturedEvent, "%s of an event in a capture", __func__);
+    }
+    if (cudaError_t error = refuse_in_capture(__func__, nullptr)) {
+        return error;
+    }
+    if (!event->last || event->last->passed) {
+        return cudaSuccess;
+    }
+    const cudaError_t error = run_until(event->at.stream, event->at.stream->done + 1);
+    return error ? error : cudaErrorNotReady;
+}
+
+cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t start, cudaEvent_t end) {
+    HOSTCUDA_BEGIN();
+    CUevent_st *first = event_of(start), *last = event_of(end);
+    if (!first || !last || !first->timed || !last->timed || !first->last || !last->last) {
+        return fail(cudaErrorInvalidResourceHandle, "%s of events that keep no time", __func__);
+    }
+    if (!first->last->passed || !last->last->passed) {
+        return cudaErrorNotReady;
+    }
+    *milliseconds =
+        std::chrono::duration<float, std::milli>(last->last->time - first->last->time).count();
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t handle) {
+    HOSTCUDA_BEGIN();
+    for (size_t i = 0; i < events.size(); ++i) {
+        if (events[i] == handle) {
+            delete handle;
+            events.erase(events.begin() + (long)i);
+            return cudaSuccess;
+        }
+    }
+    return unknown("event", handle);
+}
+}
