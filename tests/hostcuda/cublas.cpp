@@ -27,7 +27,7 @@ namespace {
     X(CUBLAS_STATUS_NOT_SUPPORTED, "the functionality requested is not supported")                 \
     X(CUBLAS_STATUS_LICENSE_ERROR, "the functionality requested requires a license")
 
-constexpr int VERSION = 130100;
+constexpr int LIBRARY_VERSION = 130100;
 
 cublasStatus_t invalid(const char *format, const char *function, long value) {
     report(format, function, value);
@@ -99,7 +99,7 @@ cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
 }
 
 cublasStatus_t cublasGetVersion_v2(cublasHandle_t handle, int *version) {
-    *version = VERSION;
+    *version = LIBRARY_VERSION;
     return handle ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
 }
 

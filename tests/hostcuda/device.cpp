@@ -116,6 +116,33 @@ std::string vformat(const char *format, va_list arguments) {
     return text;
 }
 
+cudaDeviceProp properties() {
+    cudaDeviceProp p = {};
+    snprintf(p.name, sizeof p.name, "hostcuda (no GPU)");
+    p.totalGlobalMem = setting().memory;
+    p.sharedMemPerBlock = SHARED_DEFAULT;
+    p.sharedMemPerBlockOptin = SHARED_LIMIT;
+    p.sharedMemPerMultiprocessor = SHARED_MULTIPROCESSOR;
+    p.reservedSharedMemPerBlock = SHARED_RESERVED;
+    p.totalConstMem = 64 << 10;
+    p.regsPerBlock = p.regsPerMultiprocessor = REGISTERS;
+    p.warpSize = warpSize;
+    p.maxThreadsPerBlock = p.maxThreadsDim[0] = p.maxThreadsDim[1] = THREADS_LIMIT;
+    p.maxThreadsDim[2] = 64;
+    p.maxGridSize[0] = GRID_LIMIT;
+    p.maxGridSize[1] = p.maxGridSize[2] = GRID_LIMIT_YZ;
+    p.major = 9;
+    p.multiProcessorCount = setting().multiprocessors;
+    p.canMapHostMemory = p.concurrentKernels = p.unifiedAddressing = p.ECCEnabled = 1;
+    p.cooperativeLaunch = p.clusterLaunch = p.asyncEngineCount = 1;
+    p.memoryBusWidth = 6144;
+    p.l2CacheSize = L2_CACHE;
+    p.persistingL2CacheMaxSize = L2_CACHE / 2;
+    p.maxThreadsPerMultiProcessor = THREADS_MULTIPROCESSOR;
+    p.maxBlocksPerMultiProcessor = BLOCKS_MULTIPROCESSOR;
+    return p;
+}
+
 } // namespace
 
 const settings &setting() {
@@ -248,44 +275,21 @@ cudaError_t cudaRuntimeGetVersion(int *version) {
     return cudaSuccess;
 }
 
-cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int device) {
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *found, int device) {
     HOSTCUDA_BEGIN();
     if (device < 0 || device >= setting().devices) {
         return note(cudaErrorInvalidDevice);
     }
-    cudaDeviceProp p = {};
-    snprintf(p.name, sizeof p.name, "hostcuda (no GPU)");
-    p.totalGlobalMem = setting().memory;
-    p.sharedMemPerBlock = SHARED_DEFAULT;
-    p.sharedMemPerBlockOptin = SHARED_LIMIT;
-    p.sharedMemPerMultiprocessor = SHARED_MULTIPROCESSOR;
-    p.reservedSharedMemPerBlock = SHARED_RESERVED;
-    p.totalConstMem = 64 << 10;
-    p.regsPerBlock = p.regsPerMultiprocessor = REGISTERS;
-    p.warpSize = warpSize;
-    p.maxThreadsPerBlock = p.maxThreadsDim[0] = p.maxThreadsDim[1] = THREADS_LIMIT;
-    p.maxThreadsDim[2] = 64;
-    p.maxGridSize[0] = GRID_LIMIT;
-    p.maxGridSize[1] = p.maxGridSize[2] = GRID_LIMIT_YZ;
-    p.major = 9;
-    p.multiProcessorCount = setting().multiprocessors;
-    p.canMapHostMemory = p.concurrentKernels = p.unifiedAddressing = p.ECCEnabled = 1;
-    p.cooperativeLaunch = p.clusterLaunch = p.asyncEngineCount = 1;
-    p.memoryBusWidth = 6144;
-    p.l2CacheSize = L2_CACHE;
-    p.persistingL2CacheMaxSize = L2_CACHE / 2;
-    p.maxThreadsPerMultiProcessor = THREADS_MULTIPROCESSOR;
-    p.maxBlocksPerMultiProcessor = BLOCKS_MULTIPROCESSOR;
-    *properties = p;
+    *found = properties();
     return cudaSuccess;
 }
 
 cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
     HOSTCUDA_BEGIN();
-    cudaDeviceProp p;
-    if (cudaError_t error = cudaGetDeviceProperties(&p, device)) {
-        return error;
+    if (device < 0 || device >= setting().devices) {
+        return note(cudaErrorInvalidDevice);
     }
+    const cudaDeviceProp p = properties();
     const struct {
         enum cudaDeviceAttr attribute;
         int value;

@@ -93,13 +93,17 @@ void body() {
 
 } // namespace
 
+std::string whereabouts() {
+    return where(*current->home, current);
+}
+
 void stop(const char *format, ...) {
     char text[512];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    fault(cudaErrorLaunchFailure, "%s: %s", where(*current->home, current).c_str(), text);
+    fault(cudaErrorLaunchFailure, "%s: %s", whereabouts().c_str(), text);
     stopped = true;
     current->state = waits::gone;
     go(nullptr);
@@ -136,6 +140,10 @@ void meet(waits kind, const void *caller) {
         wake(&t);
     }
     go_on();
+}
+
+const void *kernel() {
+    return work->kernel;
 }
 
 bool cooperative() {
@@ -285,55 +293,6 @@ bool turn(block &b) {
     return true;
 }
 
-void report_waits(const char *what) {
-    static const char *const NAMES[] = {"run",
-                                        "wait in ",
-                                        "wait in __syncthreads",
-                                        "wait for their cluster",
-                                        "wait for the grid",
-                                        "have exited"};
-    fault(cudaErrorLaunchTimeout, "%s: %s", place(work->kernel).c_str(), what);
-    struct group {
-        const block *home;
-        waits state;
-        hostcuda_collective call;
-        unsigned mask, count;
-        const void *caller;
-    };
-    std::vector<group> groups;
-    for (const thread &t : threads) {
-        const bool warp = t.state == waits::warp;
-        group found = {t.home,
-                       t.state,
-                       warp ? t.what : HOSTCUDA_SYNCWARP,
-                       warp ? t.mask : 0,
-                       0,
-                       t.state == waits::nothing || t.state == waits::gone ? nullptr : t.caller};
-        group *same = nullptr;
-        for (group &g : groups) {
-            if (g.home == found.home && g.state == found.state && g.call == found.call &&
-                g.mask == found.mask && g.caller == found.caller) {
-                same = &g;
-            }
-        }
-        if (!same) {
-            groups.push_back(found);
-            same = &groups.back();
-        }
-        ++same->count;
-    }
-    for (const group &g : groups) {
-        const bool warp = g.state == waits::warp;
-        char mask[32] = "";
-        if (warp) {
-            snprintf(mask, sizeof mask, " with mask %08x", g.mask);
-        }
-        report("    block (%u, %u, %u): %u threads %s%s%s%s%s", g.home->index.x, g.home->index.y,
-               g.home->index.z, g.count, NAMES[(int)g.state], warp ? name(g.call) : "", mask,
-               g.caller ? ", called by " : "", g.caller ? place(g.caller).c_str() : "");
-    }
-}
-
 /* Run the gang's blocks in turns until all threads are gone. */
 void play() {
     std::vector<size_t> order(gang.size());
@@ -349,11 +308,11 @@ void play() {
             ran = turn(gang[order[i]]) || ran;
         }
         if (!stopped && alive && !ran) {
-            report_waits("deadlock: no thread can run");
+            report_waits(threads, "deadlock: no thread can run");
             stopped = true;
         }
         if (!stopped && idle > IDLE_TURNS * gang.size()) {
-            report_waits("its threads wait in a loop for what never comes");
+            report_waits(threads, "its threads wait in a loop for what never comes");
             stopped = true;
         }
     }

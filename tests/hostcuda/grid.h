@@ -65,6 +65,9 @@ extern thread *current;
 /* End the launch with a fault: "KERNEL, block, thread: what". Does not return. */
 [[noreturn]] void stop(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
+/* "KERNEL, block, thread" of the current thread. */
+std::string whereabouts();
+
 /* Let others run until the current thread is ready again. */
 void suspend(waits state, const void *caller);
 
@@ -80,6 +83,10 @@ const char *name(hostcuda_collective what);
 void meet(waits where, const void *caller);
 unsigned cluster_blocks();
 bool cooperative();
+const void *kernel();
+
+/* A fault: `what`, and what each thread waits for (deadlock.cpp). */
+void report_waits(const std::vector<thread> &threads, const char *what);
 block &cluster_block(unsigned rank);
 
 } // namespace hostcuda

@@ -83,6 +83,9 @@ struct access {
     access(const access &) = delete;
     access &operator=(const access &) = delete;
 };
+/* From here on a bad access is reported before it ends the program (crash.cpp). */
+void watch_accesses();
+
 enum class side { device, host };
 
 /* Whether [at, at + size) lies on that side, within one allocation; reports `what` otherwise. */

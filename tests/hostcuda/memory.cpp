@@ -43,6 +43,7 @@ template <typename Visit> void red_zones(char *at, const allocation &a, Visit vi
 }
 
 char *map_new(size_t size, side where) {
+    watch_accesses();
     const size_t page = (size_t)sysconf(_SC_PAGESIZE);
     allocation a;
     a.size = size;
@@ -87,6 +88,17 @@ std::map<char *, allocation>::iterator find(const void *at) {
     return allocations.end();
 }
 
+cudaError_t pin(const char *function, void **pointer, size_t size) {
+    *pointer = nullptr;
+    if (cudaError_t error = refuse_in_capture(function, nullptr)) {
+        return error;
+    }
+    if (size > 0) {
+        *pointer = map_new(size, side::host);
+    }
+    return size > 0 && !*pointer ? note(cudaErrorMemoryAllocation) : cudaSuccess;
+}
+
 const char *kind(side where) {
     return where == side::device ? "device" : "pinned";
 }
@@ -116,6 +128,7 @@ cudaError_t free_one(const char *function, void *at, side where) {
 
 access::access() {
     if (accesses++ == 0) {
+        watch_accesses();
         for (auto &entry : allocations) {
             allow(entry.second, true);
         }
@@ -237,23 +250,16 @@ cudaError_t cudaFree(void *pointer) {
 
 cudaError_t cudaHostAlloc(void **pointer, size_t size, unsigned flags) {
     HOSTCUDA_BEGIN();
-    *pointer = nullptr;
     if (flags &
         ~(unsigned)(cudaHostAllocPortable | cudaHostAllocMapped | cudaHostAllocWriteCombined)) {
         return fail(cudaErrorInvalidValue, "cudaHostAlloc: unknown flags %#x", flags);
     }
-    if (cudaError_t error = refuse_in_capture(__func__, nullptr)) {
-        return error;
-    }
-    if (size == 0) {
-        return cudaSuccess;
-    }
-    *pointer = map_new(size, side::host);
-    return *pointer ? cudaSuccess : note(cudaErrorMemoryAllocation);
+    return pin(__func__, pointer, size);
 }
 
 cudaError_t cudaMallocHost(void **pointer, size_t size) {
-    return cudaHostAlloc(pointer, size, cudaHostAllocDefault);
+    HOSTCUDA_BEGIN();
+    return pin(__func__, pointer, size);
 }
 
 cudaError_t cudaFreeHost(void *pointer) {

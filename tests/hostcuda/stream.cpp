@@ -104,7 +104,7 @@ cudaError_t run_one(CUstream_st &stream) {
 void stray() {
     const uint64_t number = setting().seed && !streams.empty() ? chance(2 * streams.size()) : ~0ull;
     if (number < streams.size() && !streams[number]->queue.empty()) {
-        run_one(*streams[number]);
+        run_until(streams[number].get(), streams[number]->done + 1);
     }
 }
 
@@ -120,6 +120,7 @@ cudaError_t run_until(cudaStream_t stream, uint64_t number) {
 }
 
 cudaError_t drain(cudaStream_t stream) {
+    const access open;
     stray();
     if (cudaError_t error = run_until(stream, stream->enqueued)) {
         return error;
@@ -128,6 +129,7 @@ cudaError_t drain(cudaStream_t stream) {
 }
 
 cudaError_t drain_all() {
+    const access open;
     cudaError_t error = run_until(&legacy(), legacy().enqueued);
     for (auto &stream : streams) {
         if (error == cudaSuccess) {

@@ -1,0 +1,45 @@
+/* Says in which kernel and thread a bad access was made, before the program ends of it. */
+#include "grid.h"
+#include <signal.h>
+
+namespace hostcuda {
+
+namespace {
+
+/* Of its own, since the fault may be that of a stack without room. */
+alignas(16) char stack[64 << 10];
+struct sigaction before;
+
+void say(int, siginfo_t *info, void *) {
+    if (current) {
+        report("%s: bad access to %p", whereabouts().c_str(), info->si_addr);
+    } else if (is_device(info->si_addr)) {
+        report("host code reaches for %p, which is the device's", info->si_addr);
+    }
+    sigaction(SIGSEGV, &before, nullptr); /* the access is made again, to its end */
+}
+
+} // namespace
+
+void watch_accesses() {
+#if !defined(__SANITIZE_ADDRESS__)
+    struct sigaction now;
+    if (sigaction(SIGSEGV, nullptr, &now) != 0 || now.sa_sigaction == say) {
+        return;
+    }
+    stack_t alternate = {};
+    alternate.ss_sp = stack;
+    alternate.ss_size = sizeof stack;
+    struct sigaction ours = {};
+    ours.sa_sigaction = say;
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK;
+    sigaltstack(&alternate, nullptr);
+    before = now;
+    sigaction(SIGSEGV, &ours, nullptr);
+#else
+    (void)say;
+    (void)stack;
+#endif
+}
+
+} // namespace hostcuda
