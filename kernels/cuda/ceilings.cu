@@ -401,9 +401,8 @@ static cudaError_t allocate(struct measuring *m) {
 
 static cudaError_t open_measuring(struct measuring *m) {
     int cache = 0;
-    cudaError_t status = cudaSetDevice(m->figures->device.index);
-    if (status == cudaSuccess)
-        status = cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, m->figures->device.index);
+    cudaError_t status =
+        cudaDeviceGetAttribute(&cache, cudaDevAttrL2CacheSize, m->figures->device.index);
     m->figures->cache = (size_t)cache;
     choose_sizes(m);
     if (status == cudaSuccess)
@@ -435,7 +434,7 @@ static void close_measuring(struct measuring *m) {
 
 int cuda_measure(const char *device, struct cuda_figures *figures, struct error *error) {
     *figures = {};
-    if (cuda_probe(device, &figures->device, error))
+    if (cuda_probe(device, &figures->device, error) || cuda_select(&figures->device, error))
         return -1;
     struct measuring m = {};
     m.figures = figures;
