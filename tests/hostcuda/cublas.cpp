@@ -29,8 +29,8 @@ namespace {
 
 constexpr int LIBRARY_VERSION = 130100;
 
-cublasStatus_t invalid(const char *format, const char *function, long value) {
-    report(format, function, value);
+cublasStatus_t invalid(const char *function, long value, const char *what) {
+    report("%s: %ld %s", function, value, what);
     return CUBLAS_STATUS_INVALID_VALUE;
 }
 
@@ -119,8 +119,7 @@ cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void *workspace, siz
         return CUBLAS_STATUS_NOT_INITIALIZED;
     }
     if ((uintptr_t)workspace % 256 != 0) {
-        return invalid("%s: workspace at %#lx, no multiple of 256", "cublasSetWorkspace",
-                       (long)(uintptr_t)workspace);
+        return invalid("cublasSetWorkspace", (long)(uintptr_t)workspace, "is no multiple of 256");
     }
     if (!within("cublasSetWorkspace", side::device, workspace, size)) {
         return CUBLAS_STATUS_INVALID_VALUE;
@@ -143,7 +142,7 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
         return CUBLAS_STATUS_NOT_INITIALIZED;
     }
     if (mode != CUBLAS_DEFAULT_MATH && mode != CUBLAS_PEDANTIC_MATH) {
-        return invalid("%s: mode %ld is no plain FP32", "cublasSetMathMode", (long)mode);
+        return invalid("cublasSetMathMode", mode, "is no plain FP32");
     }
     return CUBLAS_STATUS_SUCCESS;
 }
@@ -153,8 +152,7 @@ cublasStatus_t cublasSetAtomicsMode(cublasHandle_t handle, cublasAtomicsMode_t m
         return CUBLAS_STATUS_NOT_INITIALIZED;
     }
     if (mode != CUBLAS_ATOMICS_NOT_ALLOWED) {
-        return invalid("%s: mode %ld gives other bits on every run", "cublasSetAtomicsMode",
-                       (long)mode);
+        return invalid("cublasSetAtomicsMode", mode, "gives other bits on every run");
     }
     return CUBLAS_STATUS_SUCCESS;
 }
