@@ -44,12 +44,17 @@ static void cuda_close(struct engine **engine) {
     *engine = NULL;
 }
 
+/* The same text, the same bits: the order of sums depends on the number of multiprocessors. CUDA
+   writes 13.0 as 13000. */
 static void describe(struct engine *e) {
+    enum { MAJOR = 1000, MINOR = 10 };
     const struct cuda_device *d = &e->device;
     snprintf(e->description, sizeof e->description,
-             "cuda %s, capability %d.%d, %d multiprocessors, CUDA %d, driver %d, runnel %s",
-             d->name, d->capability_major, d->capability_minor, d->multiprocessors, d->runtime,
-             d->driver, PACKAGE_VERSION);
+             "cuda %s, capability %d.%d, %d multiprocessors, CUDA %d.%d, driver for %d.%d, runnel "
+             "%s",
+             d->name, d->capability_major, d->capability_minor, d->multiprocessors,
+             d->runtime / MAJOR, d->runtime % MAJOR / MINOR, d->driver / MAJOR,
+             d->driver % MAJOR / MINOR, PACKAGE_VERSION);
 }
 
 static int cuda_open(struct engine **engine, const struct model *model,

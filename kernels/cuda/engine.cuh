@@ -20,9 +20,9 @@ struct shape {
 };
 
 struct captured {
-    cudaGraphExec_t graph; /* NULL: free */
+    cudaGraphExec_t graph; /* NULL: the shape was met once */
     struct shape shape;
-    uint64_t used; /* when it was last replayed */
+    uint64_t used; /* when the shape was last met; 0: never, the place is free */
 };
 
 /* The queue and its arrays, for one plan: gathered in pinned memory, then copied to the device. */

@@ -257,12 +257,12 @@ void engine_forget_graphs(struct engine *e) {
         forget_graph(&e->graphs[k]);
 }
 
-/* The graph of that shape; else the place of the one that was not used for longest. */
+/* The place of that shape; else that of the shape that was not met for longest. */
 static struct captured *find_graph(struct engine *e, const struct shape *shape) {
     struct captured *oldest = &e->graphs[0];
     for (size_t k = 0; k < GRAPHS_MAX; k++) {
         struct captured *graph = &e->graphs[k];
-        if (graph->graph && same(&graph->shape, shape))
+        if (graph->used && same(&graph->shape, shape))
             return graph;
         if (graph->used < oldest->used)
             oldest = graph;
@@ -270,9 +270,10 @@ static struct captured *find_graph(struct engine *e, const struct shape *shape) 
     return oldest;
 }
 
+/* The segment's kernels become a graph. */
 static cudaError_t capture(struct engine *e, struct captured *place, const struct shape *shape) {
     cudaGraph_t graph = NULL;
-    cudaError_t status = cudaStreamBeginCapture(e->stream, cudaStreamCaptureModeThreadLocal);
+    cudaError_t status = cudaStreamBeginCapture(e->stream, cudaStreamCaptureModeRelaxed);
     if (status != cudaSuccess)
         return status;
     status = enqueue(e, shape);
@@ -282,24 +283,29 @@ static cudaError_t capture(struct engine *e, struct captured *place, const struc
         status = cudaGraphInstantiate(&place->graph, graph, 0);
     if (graph)
         cudaGraphDestroy(graph);
-    place->shape = *shape;
     return status;
 }
 
-/* A graph that is under way may be destroyed only when it has ended. */
+/* A shape that comes for the first time is launched kernel by kernel: it may be the last time, and
+   what CUDA loads at a first launch is loaded outside of a capture. */
 static cudaError_t replay(struct engine *e, const struct shape *shape) {
     if (nodes(e, shape) > GRAPH_NODES_MAX)
         return enqueue(e, shape);
     struct captured *graph = find_graph(e, shape);
-    if (!graph->graph || !same(&graph->shape, shape)) {
-        cudaError_t status = graph->graph ? cudaStreamSynchronize(e->stream) : cudaSuccess;
+    bool known = graph->used && same(&graph->shape, shape);
+    cudaError_t status = cudaSuccess;
+    if (!known) {
+        if (graph->graph) /* it may be under way */
+            status = cudaStreamSynchronize(e->stream);
         forget_graph(graph);
-        status = status ? status : capture(e, graph, shape);
-        if (status)
-            return status;
+        graph->shape = *shape;
+    } else if (!graph->graph) {
+        status = capture(e, graph, shape);
     }
     graph->used = ++e->clock;
-    return cudaGraphLaunch(graph->graph, e->stream);
+    if (status != cudaSuccess)
+        return status;
+    return known ? cudaGraphLaunch(graph->graph, e->stream) : enqueue(e, shape);
 }
 
 /* ---- the whole ---- */
@@ -361,7 +367,7 @@ int engine_play(struct engine *e, const struct plan *plan, const struct results 
     struct download_layout down = lay_out_download(e, plan);
     size_t shapes = up.size; /* stand behind what is uploaded */
     char *device_results = NULL;
-    if (reserve(e, up.size + plan->count * sizeof(struct shape), down.size, error) ||
+    if (reserve(e, up.size + plan->count * sizeof(struct shape), down.size + ALIGNMENT, error) ||
         cuda_check(cudaHostGetDevicePointer((void **)&device_results, e->download.host, 0),
                    "mapping memory for a plan", error))
         return -1;
