@@ -1,0 +1,266 @@
+/* All engines learn the same: what the first one computed, each later one is held against. The
+   models and plans are those on which engines take different ways: windows long enough for products
+   of matrices, layers wider than a block, more steps and shapes of plans than are kept. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fixture.h"
+#include "under_test.h"
+
+enum { RECORDS = 8, SEED = 11 };
+
+static const struct optimizer ADAM = {
+    .kind = OPTIMIZER_ADAM, .rate = 0.001, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+static const struct optimizer MOMENTUM = {.kind = OPTIMIZER_SGD, .momentum = 0.9};
+static const double RATE = 0.001, CLIP = 1.0, TOLERANCE = 2e-4;
+
+/* What the first engine computed in one test. */
+struct record {
+    double *numbers; /* losses, gradient norms and update ratios, in order; then the parameters */
+    size_t count;
+};
+static struct record records[RECORDS];
+
+struct run {
+    struct fixture *fixture;
+    size_t window, next; /* position of the next step */
+    double *numbers;
+    size_t count, capacity;
+};
+
+static void keep(struct run *run, double number) {
+    if (run->count == run->capacity) {
+        run->capacity = 2 * run->capacity + 1024;
+        run->numbers = realloc(run->numbers, run->capacity * sizeof *run->numbers);
+        assert_non_null(run->numbers);
+    }
+    run->numbers[run->count++] = number;
+}
+
+static struct run begin(const struct architecture *architecture, const struct optimizer *optimizer,
+                        size_t window) {
+    struct run run = {.window = window};
+    fixture_open(&run.fixture, architecture, optimizer, window, 2, SEED);
+    return run;
+}
+
+static void play(struct run *run) {
+    struct fixture *f = run->fixture;
+    size_t scores = f->plan.scores, updates = f->plan.updates;
+    fixture_play(f, RATE, CLIP);
+    for (size_t n = 0; n < scores; n++)
+        keep(run, f->losses[n]);
+    for (size_t n = 0; n < updates; n++) {
+        assert_true(f->updates[n].applied);
+        keep(run, f->updates[n].gradient_norm);
+        keep(run, f->updates[n].update_ratio);
+    }
+}
+
+/* `count` steps of slot 0 with targets, `together` in one plan. */
+static void learn_steps(struct run *run, size_t count, size_t together) {
+    struct fixture *f = run->fixture;
+    union value *x = calloc(f->inputs, sizeof *x), *y = calloc(f->model.target_size, sizeof *y);
+    for (size_t n = 0; n < count; n++) {
+        fixture_random_input(f, x);
+        fixture_random_target(f, y);
+        fixture_step(f, 0, run->next, x);
+        fixture_score(f, 0, run->next, y, true);
+        run->next = (run->next + 1) % (run->window + 1);
+        if ((n + 1) % together == 0)
+            play(run);
+    }
+    if (f->plan.count)
+        play(run);
+    free(x);
+    free(y);
+}
+
+/* The update on the last `length` steps. */
+static void update(struct run *run, size_t length, size_t closed, bool fresh) {
+    size_t ring = run->window + 1, first = (run->next + ring - length) % ring;
+    fixture_update(run->fixture, 0, first, length, closed, closed, fresh);
+}
+
+/* Hold the run against the first engine's. */
+static void end(struct run *run, size_t test) {
+    struct fixture *f = run->fixture;
+    struct record *record = &records[test];
+    size_t numbers = run->count, parameters = f->model.parameters;
+    float *values = calloc(parameters, sizeof *values);
+    fixture_read(f, ENGINE_PARAMETERS, values);
+    for (size_t k = 0; k < parameters; k++)
+        keep(run, (double)values[k]);
+    free(values);
+    fixture_close(&run->fixture);
+    if (!record->numbers) {
+        *record = (struct record){run->numbers, run->count};
+        return;
+    }
+    assert_int_equal(run->count, record->count);
+    for (size_t k = 0; k < numbers; k++)
+        if (!(fabs(run->numbers[k] - record->numbers[k]) <=
+              TOLERANCE * (1.0 + fabs(record->numbers[k]))))
+            fail_msg("number %zu is %.9g, but the first engine had %.9g", k, run->numbers[k],
+                     record->numbers[k]);
+    double off = distance(run->numbers + numbers, record->numbers + numbers, parameters);
+    if (!(off <= TOLERANCE * norm(record->numbers + numbers, parameters)))
+        fail_msg("parameters are off by %.3g", off);
+    free(run->numbers);
+}
+
+/* ---- the cases ---- */
+
+static void long_windows(void **state) {
+    (void)state;
+    const struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = 11},
+        .layers = {{.cell = CELL_LSTM, .size = 37, .norm = true},
+                   {.cell = CELL_GRU, .size = 70, .norm = true},
+                   {.cell = CELL_RNN, .size = 33, .norm = true},
+                   {.cell = CELL_DENSE, .size = 9, .activation = ACTIVATION_TANH}},
+        .layer_count = 4,
+        .output = {.loss = LOSS_GAUSSIAN, .size = 5},
+    };
+    struct run run = begin(&architecture, &ADAM, 40);
+    for (size_t n = 0; n < 3; n++) {
+        learn_steps(&run, 40, 40);
+        update(&run, 40, 20 + n, n == 0);
+        play(&run);
+    }
+    end(&run, 0);
+}
+
+static void long_windows_of_symbols(void **state) {
+    (void)state;
+    for (size_t embedding = 0; embedding <= 10; embedding += 10) {
+        const struct architecture architecture = {
+            .input = {.kind = INPUT_SYMBOL, .size = 300, .embedding = embedding},
+            .layers = {{.cell = CELL_LSTM, .size = 20, .norm = true}},
+            .layer_count = 1,
+            .output = {.loss = LOSS_SOFTMAX, .size = 300},
+        };
+        struct run run = begin(&architecture, &MOMENTUM, 33);
+        for (size_t n = 0; n < 3; n++) {
+            learn_steps(&run, 33, 17);
+            update(&run, n == 1 ? 20 : 33, 7, n == 2);
+            play(&run);
+        }
+        end(&run, embedding ? 1 : 2);
+    }
+}
+
+static void wide_layers_and_inputs(void **state) {
+    (void)state;
+    const struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = 1500},
+        .layers = {{.cell = CELL_DENSE, .size = 9, .norm = true},
+                   {.cell = CELL_LSTM, .size = 530, .norm = true},
+                   {.cell = CELL_GRU, .size = 90, .norm = false}},
+        .layer_count = 3,
+        .output = {.loss = LOSS_MIXTURE, .size = 3, .components = 40},
+    };
+    struct run run = begin(&architecture, &ADAM, 4);
+    learn_steps(&run, 4, 4);
+    update(&run, 4, 4, true);
+    play(&run);
+    update(&run, 4, 3, false);
+    play(&run);
+    end(&run, 3);
+}
+
+/* One run of more steps than an engine may take at once, and a window of more kernels than a graph
+   may have. */
+static void a_window_of_hundreds(void **state) {
+    (void)state;
+    const struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = 2},
+        .layers = {{.cell = CELL_RNN, .size = 6, .norm = true}},
+        .layer_count = 1,
+        .output = {.loss = LOSS_SQUARED, .size = 2},
+    };
+    struct run run = begin(&architecture, &ADAM, 500);
+    for (size_t n = 0; n < 2; n++) {
+        learn_steps(&run, 500, 100);
+        update(&run, 500, 500, n == 0);
+        play(&run);
+    }
+    end(&run, 4);
+}
+
+/* Runs and windows of every length, so that no cache of plans' shapes can hold them all. */
+static void plans_of_many_shapes(void **state) {
+    (void)state;
+    enum { LONGEST = 12 };
+    const struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = 3},
+        .layers = {{.cell = CELL_GRU, .size = 5, .norm = true}},
+        .layer_count = 1,
+        .output = {.loss = LOSS_BERNOULLI, .size = 2},
+    };
+    struct run run = begin(&architecture, &ADAM, LONGEST);
+    learn_steps(&run, LONGEST, LONGEST);
+    for (size_t round = 0; round < 2; round++)
+        for (size_t steps = 1; steps <= LONGEST; steps++)
+            for (size_t length = 1; length <= LONGEST; length += 2) {
+                learn_steps(&run, steps, steps + 1);
+                update(&run, length, length, false);
+                play(&run);
+            }
+    end(&run, 5);
+}
+
+/* Two streams by turns, one of them forgotten now and then, measured in between. */
+static void streams_by_turns(void **state) {
+    (void)state;
+    enum { WINDOW = 3, TURNS = 24 };
+    const struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = 3},
+        .layers = {{.cell = CELL_LSTM, .size = 8, .norm = true}},
+        .layer_count = 1,
+        .output = {.loss = LOSS_SQUARED, .size = 2},
+    };
+    struct run run = begin(&architecture, &ADAM, WINDOW);
+    struct fixture *f = run.fixture;
+    for (size_t turn = 0; turn < TURNS; turn++) {
+        size_t slot = turn % 2, t = turn / 2;
+        union value x[3], y[2];
+        fixture_random_input(f, x);
+        fixture_random_target(f, y);
+        if (t % 5 == 0)
+            fixture_forget(f, slot);
+        fixture_step(f, slot, t % (WINDOW + 1), x);
+        if (turn % 3 == 0)
+            fixture_measure(f, slot);
+        fixture_score(f, slot, t % (WINDOW + 1), y, true);
+        if (t % 5 >= WINDOW)
+            fixture_update(f, slot, (t + 2) % (WINDOW + 1), WINDOW, WINDOW, WINDOW, false);
+        if (turn % 7 == 6) {
+            size_t measures = f->plan.measures;
+            play(&run);
+            for (size_t n = 0; n < measures; n++) {
+                keep(&run, f->measures[n].hidden.norm);
+                keep(&run, f->measures[n].summed_inputs.std);
+            }
+        }
+    }
+    play(&run);
+    end(&run, 6);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(long_windows),           cmocka_unit_test(long_windows_of_symbols),
+        cmocka_unit_test(wide_layers_and_inputs), cmocka_unit_test(a_window_of_hundreds),
+        cmocka_unit_test(plans_of_many_shapes),   cmocka_unit_test(streams_by_turns),
+    };
+    int failed = under_test_run(tests);
+    for (size_t k = 0; k < RECORDS; k++)
+        free(records[k].numbers);
+    return failed;
+}
