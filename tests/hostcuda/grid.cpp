@@ -17,8 +17,10 @@ thread *current;
 
 namespace {
 
-/* Turns in a row in which threads only yielded, until it is taken for a wait that never ends. */
-constexpr unsigned IDLE_TURNS = 1 << 20;
+/* When threads have only yielded for so many turns, and for a second, they wait for what never
+   comes. A thread that waits for time to pass may take longer turns. */
+constexpr unsigned IDLE_TURNS = 1 << 16;
+constexpr long long IDLE_TIME = 1000000000;
 constexpr unsigned char GUARD_BYTE = 0xa5;
 
 const launch *work;
@@ -27,7 +29,9 @@ std::vector<block> gang;
 std::vector<thread> threads;
 std::vector<warp> warps;
 unsigned alive; /* threads of the gang */
-unsigned arrived[(int)waits::KINDS], idle;
+unsigned arrived[(int)waits::KINDS];
+size_t idle; /* turns in a row in which threads only yielded, since: */
+long long idle_since;
 bool stopped;
 
 std::string where(const block &b, const thread *t) {
@@ -135,7 +139,8 @@ void meet(waits kind, const void *caller) {
         suspend(kind, caller);
         return;
     }
-    here = idle = 0;
+    here = 0;
+    idle = 0;
     for (thread &t : threads) {
         wake(&t);
     }
@@ -279,8 +284,8 @@ bool turn(block &b) {
     if (b.ready.empty() && b.yielded.empty()) {
         return false;
     }
-    if (b.ready.empty()) {
-        ++idle;
+    if (b.ready.empty() && idle++ == 0) {
+        idle_since = clock64();
     }
     for (thread *t : b.yielded) {
         b.ready.push(t);
@@ -291,6 +296,10 @@ bool turn(block &b) {
     go(b.ready.pop());
     put_shared(b);
     return true;
+}
+
+bool hopeless() {
+    return idle > IDLE_TURNS * gang.size() && clock64() - idle_since > IDLE_TIME;
 }
 
 /* Run the gang's blocks in turns until all threads are gone. */
@@ -311,7 +320,7 @@ void play() {
             report_waits(threads, "deadlock: no thread can run");
             stopped = true;
         }
-        if (!stopped && idle > IDLE_TURNS * gang.size()) {
+        if (!stopped && hopeless()) {
             report_waits(threads, "its threads wait in a loop for what never comes");
             stopped = true;
         }

@@ -21,6 +21,10 @@ std::string readable(const char *symbol) {
     char *text = abi::__cxa_demangle(symbol, nullptr, nullptr, &status);
     std::string name = status == 0 ? text : symbol;
     free(text);
+    const std::string nameless = "(anonymous namespace)::";
+    for (size_t at; (at = name.find(nameless)) != std::string::npos;) {
+        name.erase(at, nameless.size());
+    }
     return name.substr(0, name.find('('));
 }
 
