@@ -1,13 +1,21 @@
 #!/usr/bin/env python3
 """The peer of runnel-bench: the loop that a PyTorch user would write for the same work.
 
-Online learning on the CPU, batch size one: each example is predicted, scored, and learned from;
-after every `stride` of them (the window is as long) one truncated backpropagation, clipping and
-optimizer step. Layer-normalized GRU and LSTM cells as in docs/design.md, from nn.Linear and
-functional.layer_norm; the fused optimizer where there is one; one thread; no torch.compile unless
-asked for.
+Online learning, batch size one: each example is predicted, scored, and learned from; after every
+`stride` of them (the window is as long) one truncated backpropagation, clipping and optimizer step.
+Layer-normalized GRU and LSTM cells as in docs/design.md, from nn.Linear and functional.layer_norm; the
+fused optimizer where there is one; one thread; no torch.compile unless asked for.
+
+On the CPU each loss is read as it comes; on a GPU (--device cuda) those of a window together, since
+every reading is a wait. Variants, measured in turn in one process:
+
+    eager      that loop
+    graphs     the whole step of a window captured once as a CUDA graph, and replayed
+    reference  nn.LSTM or nn.GRU (cuDNN on a GPU) over a window at once: no normalization, so not the
+               same model, but the fastest that PyTorch has
 
     python3 pytorch.py --cell lstm --size 128 --inputs 32 --loss squared --outputs 32
+    python3 pytorch.py --device cuda --variants eager,graphs,reference --size 1024 --cell gru
 
 Needs PyTorch: python3 -m venv torch && torch/bin/pip install torch
 """
@@ -118,34 +126,83 @@ def generate(inputs, outputs, mixture, count=1024):
     return x.unsqueeze(1), y.unsqueeze(1)
 
 
+class Reference(nn.Module):
+    """Layers as PyTorch has them: a window in, a window out."""
+
+    def __init__(self, cell, inputs, size, layers, outputs):
+        super().__init__()
+        self.layers = cell(inputs, size, layers)
+        self.output = nn.Linear(size, outputs)
+
+    def start(self):
+        state = self.layers.all_weights[0][1].new_zeros(self.layers.num_layers, 1,
+                                                        self.layers.hidden_size)
+        return (state, state.clone()) if isinstance(self.layers, nn.LSTM) else (state,)
+
+    def forward(self, x, states):
+        h, after = self.layers(x, states if len(states) > 1 else states[0])
+        return self.output(h), after if isinstance(after, tuple) else (after,)
+
+
+def optimizer_for(options, parameters, capturable):
+    how = {options.adam: True}
+    if options.optimizer == "sgd":
+        return torch.optim.SGD(parameters, options.rate, **how)
+    return torch.optim.Adam(parameters, options.rate, capturable=capturable, **how)
+
+
+def make_network(options, cells, network):
+    """With what the loss needs; on the device, from the same random numbers every time."""
+    torch.manual_seed(1)
+    mixture = options.loss == "mixture"
+    width = 6 * options.components + 1 if mixture else options.outputs
+    with torch.device(options.device):
+        made = network(cells[options.cell], options.inputs, options.size, options.layers, width)
+        x, y = generate(options.inputs, options.outputs, mixture)
+    return made, x, y
+
+
 class Learner:
+    """The eager loop."""
+
+    capturable = False
+
     def __init__(self, options):
-        torch.manual_seed(1)
-        cell = {"lstm": LSTM, "gru": GRU}[options.cell]
-        mixture = options.loss == "mixture"
-        width = 6 * options.components + 1 if mixture else options.outputs
-        self.network = Network(cell, options.inputs, options.size, options.layers, width)
+        self.network, self.x, self.y = self.make(options)
         self.step = torch.compile(self.network) if options.compile else self.network
+        mixture = options.loss == "mixture"
         self.loss = (lambda a, y: mixture_loss(a, y, options.components)) if mixture else F.mse_loss
         self.parameters = list(self.network.parameters())
-        self.optimizer = torch.optim.Adam(self.parameters, 1e-3, **{options.adam: True})
+        self.optimizer = optimizer_for(options, self.parameters, self.capturable)
         self.stride, self.clip = options.stride, options.clip
-        self.x, self.y = generate(options.inputs, options.outputs, mixture)
-        self.states, self.pending, self.examples, self.scores = self.network.start(), [], 0, 0.0
+        self.at_once = options.device != "cpu"  # losses of a window are read together
+        with torch.device(options.device):
+            self.states = self.network.start()
+        self.pending, self.examples, self.scores = [], 0, 0.0
+
+    @staticmethod
+    def make(options):
+        return make_network(options, {"lstm": LSTM, "gru": GRU}, Network)
+
+    def update(self, loss):
+        self.optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        if self.clip:
+            nn.utils.clip_grad_norm_(self.parameters, self.clip)
+        self.optimizer.step()
 
     def learn(self, x, y):
         """One example: predict, score, and after every `stride` of them learn."""
         prediction, self.states = self.step(x, self.states)
         loss = self.loss(prediction, y)
-        self.scores += loss.item()
+        if not self.at_once:
+            self.scores += loss.item()
         self.pending.append(loss)
         if len(self.pending) < self.stride:
             return
-        self.optimizer.zero_grad(set_to_none=True)
-        (sum(self.pending) / self.stride).backward()
-        if self.clip:
-            nn.utils.clip_grad_norm_(self.parameters, self.clip)
-        self.optimizer.step()
+        self.update(sum(self.pending) / self.stride)
+        if self.at_once:
+            self.scores += sum(torch.stack([loss.detach() for loss in self.pending]).tolist())
         self.pending = []
         self.states = [tuple(part.detach() for part in state) for state in self.states]
 
@@ -155,10 +212,75 @@ class Learner:
             self.learn(self.x[row], self.y[row])
             self.examples += 1
 
+    def window(self):
+        """The next window of the data, (stride, 1, numbers) each."""
+        row = self.examples % (len(self.x) - self.stride + 1)
+        self.examples += self.stride
+        return self.x[row:row + self.stride], self.y[row:row + self.stride]
 
-def measure(options):
+
+class GraphLearner(Learner):
+    """A window's whole step as one CUDA graph: inputs, states and losses stay where they are."""
+
+    capturable = True
+    WARM_UP = 3
+
+    def __init__(self, options):
+        super().__init__(options)
+        self.inputs, self.targets = (part[:self.stride].clone() for part in (self.x, self.y))
+        stream = torch.cuda.Stream()
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(self.WARM_UP):
+                self.learn_window()
+        torch.cuda.current_stream().wait_stream(stream)
+        self.graph = torch.cuda.CUDAGraph()
+        self.optimizer.zero_grad(set_to_none=True)
+        with torch.cuda.graph(self.graph):
+            self.losses = self.learn_window()
+
+    def learn_window(self):
+        """From self.inputs and self.targets; the states are changed in place."""
+        states, losses = self.states, []
+        for x, y in zip(self.inputs, self.targets):
+            prediction, states = self.step(x, states)
+            losses.append(self.loss(prediction, y))
+        self.update(sum(losses) / self.stride)
+        for kept, state in zip(self.states, states):
+            for to, part in zip(kept, state):
+                to.copy_(part.detach())
+        return torch.stack([loss.detach() for loss in losses])
+
+    def run(self, count):
+        for _ in range(count // self.stride):
+            x, y = self.window()
+            self.inputs.copy_(x)
+            self.targets.copy_(y)
+            self.graph.replay()
+            self.scores += sum(self.losses.tolist())
+
+
+class ReferenceLearner(Learner):
+    @staticmethod
+    def make(options):
+        return make_network(options, {"lstm": nn.LSTM, "gru": nn.GRU}, Reference)
+
+    def run(self, count):
+        for _ in range(count // self.stride):
+            x, y = self.window()
+            prediction, states = self.step(x, self.states)
+            loss = self.loss(prediction.flatten(0, 1), y.flatten(0, 1))
+            self.update(loss)
+            self.states = tuple(state.detach() for state in states)
+            self.scores += loss.item() * self.stride
+
+
+VARIANTS = {"eager": Learner, "graphs": GraphLearner, "reference": ReferenceLearner}
+
+
+def measure(options, variant="eager"):
     """Seconds for an example, one number a slice."""
-    learner = Learner(options)
+    learner = VARIANTS[variant](options)
     learner.run(2 * options.stride)
     slices, end = [], time.perf_counter() + options.seconds
     while len(slices) < 3 or time.perf_counter() < end:
@@ -172,6 +294,36 @@ def measure(options):
     return slices, sum(p.numel() for p in learner.parameters)
 
 
+def measure_variant(options, variant):
+    """What failed is told: a graph that cannot be captured, a network that does not fit."""
+    try:
+        slices, parameters = measure(options, variant)
+    except Exception as failure:
+        lines = str(failure).strip().splitlines() or [""]
+        return {"failed": f"{type(failure).__name__}: {lines[0]}"}
+    return {"parameters": parameters,
+            "us": {"median": statistics.median(slices) * 1e6, "minimum": min(slices) * 1e6,
+                   "slices": len(slices)}}
+
+
+def print_variants(options):
+    found = {variant: measure_variant(options, variant) for variant in options.variants}
+    if options.json:
+        print(json.dumps({"torch": torch.__version__, "variants": found}))
+        return
+    for variant, result in found.items():
+        text = result.get("failed") or f"{result['us']['median']:.1f} microseconds an example"
+        print(f"PyTorch {torch.__version__}, {options.device}, {variant}: {text}")
+
+
+def variants(text):
+    names = text.split(",")
+    for name in names:
+        if name not in VARIANTS:
+            raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(VARIANTS)}")
+    return names
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--cell", choices=["lstm", "gru"], default="lstm")
@@ -183,8 +335,14 @@ def arguments():
     parser.add_argument("--components", type=int, default=20, help="of the mixture")
     parser.add_argument("--stride", type=int, default=16, help="and window")
     parser.add_argument("--clip", type=float, default=1.0)
-    parser.add_argument("--adam", choices=["fused", "foreach"], default="fused")
+    parser.add_argument("--optimizer", choices=["adam", "sgd"], default="adam")
+    parser.add_argument("--rate", type=float, default=1e-3)
+    parser.add_argument("--adam", choices=["fused", "foreach"], default="fused",
+                        help="how the optimizer goes through the parameters")
     parser.add_argument("--compile", action="store_true", help="torch.compile the network")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")
+    parser.add_argument("--variants", type=variants, metavar="NAME,...",
+                        help="several in turn: " + ", ".join(VARIANTS))
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--slice", type=float, default=0.25, help="seconds in one measurement")
     parser.add_argument("--json", action="store_true")
@@ -195,6 +353,10 @@ def main():
     options = arguments()
     torch.set_num_threads(1)
     torch.set_num_interop_threads(1)
+    torch.backends.cudnn.allow_tf32 = False  # float32 is what runnel computes in
+    if options.variants:
+        print_variants(options)
+        return
     slices, parameters = measure(options)
     median, best = statistics.median(slices) * 1e6, min(slices) * 1e6
     if options.json:

@@ -4,6 +4,7 @@
 `make bench` calls it. In every round it runs, for each configuration, runnel-bench --socket (which
 measures ceilings, in-process and socket in turn) and then the PyTorch loop of pytorch.py, so that what
 disturbs the machine disturbs all; ratios are taken inside a round, and medians of the rounds shown.
+With --device cuda the table is another one: that of gpu_table.py.
 
 Needs no packages itself. The peer needs PyTorch in the Python that --python names:
 
@@ -16,6 +17,8 @@ import os
 import statistics
 import subprocess
 import sys
+
+import gpu_table
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CONFIGURATIONS = [os.path.join(HERE, "..", "..", "conf", "bench", name + ".yaml")
@@ -30,10 +33,6 @@ def run(command):
     if done.returncode:
         sys.exit(f"table.py: {' '.join(command)} ended with status {done.returncode}")
     return json.loads(done.stdout)
-
-
-def has_torch(python):
-    return subprocess.run([python, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode == 0
 
 
 def measure_runnel(options, configuration):
@@ -131,7 +130,7 @@ def print_table(results, options, torch_version):
 def measure(options, torch):
     results, version = {}, None
     for number in range(options.rounds):
-        for configuration in options.configurations:
+        for configuration in options.configurations or CONFIGURATIONS:
             name = os.path.splitext(os.path.basename(configuration))[0]
             print(f"round {number + 1} of {options.rounds}: {name}", file=sys.stderr)
             found = measure_runnel(options, configuration)
@@ -143,21 +142,43 @@ def measure(options, torch):
     return results, version
 
 
+def numbers(text):
+    return [int(part) for part in text.split(",")]
+
+
+def optimizers(text):
+    names = text.split(",")
+    for name in names:
+        if name not in gpu_table.OPTIMIZERS:
+            raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(gpu_table.OPTIMIZERS)}")
+    return names
+
+
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("configurations", nargs="*", default=CONFIGURATIONS, metavar="FILE")
+    parser.add_argument("configurations", nargs="*", metavar="FILE")
     parser.add_argument("--bench", default="./runnel-bench", help="the program to measure with")
     parser.add_argument("--python", default=sys.executable, help="a Python with PyTorch")
+    parser.add_argument("--device", default="cpu", help="cpu, cuda or cuda:N")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=5, help="for one measurement in a round")
     parser.add_argument("--markdown", action="store_true")
     parser.add_argument("--json", metavar="FILE", help="write every round's figures, too")
+    gpu = parser.add_argument_group("with --device cuda")
+    gpu.add_argument("--windows", type=numbers, default=[1, 16, 32], metavar="N,...")
+    gpu.add_argument("--optimizers", type=optimizers, default=list(gpu_table.OPTIMIZERS),
+                     metavar="NAME,...", help=" and ".join(gpu_table.OPTIMIZERS))
+    gpu.add_argument("--examples", type=int, default=256, help="learned before each measurement")
+    gpu.add_argument("--deadline", type=float, default=float("inf"), metavar="SECONDS",
+                     help="begin no row after these, and say which were left out")
     return parser.parse_args()
 
 
 def main():
     options = arguments()
-    results, version = measure(options, has_torch(options.python))
+    if options.device != "cpu":
+        sys.exit(gpu_table.main(options))
+    results, version = measure(options, gpu_table.has_torch(options.python))
     print_table(results, options, version)
     if options.json:
         for result in results.values():

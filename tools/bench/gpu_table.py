@@ -1,0 +1,206 @@
+"""The GPU's side of table.py: one row for each configuration, window = stride and optimizer.
+
+In every row runnel-bench measures the CUDA engine and the CPU engine, and pytorch.py on the same GPU the
+eager loop, CUDA graphs, and cuDNN's layers without normalization, one after the other. A measurement that
+fails leaves a dash in the table, its sentence below it, and the exit status 1.
+"""
+import json
+import os
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+NAMES = ("gru64", "lstm128", "lstm256", "lstm400x3", "gru1024", "gru2400")
+CONFIGURATIONS = [os.path.join(HERE, "..", "..", "conf", "bench", name + ".yaml") for name in NAMES]
+OPTIMIZERS = {"adam": "{kind: adam, rate: 0.001}", "sgd": "{kind: sgd, rate: 0.001}"}
+VARIANTS = ("eager", "graphs", "reference")
+PATIENCE = 300  # seconds that a measurement may take beyond those asked for
+
+COLUMNS = [("configuration", "<14"), ("window", ">7"), ("optimizer", ">10"), ("kflop", ">9"),
+           ("kB", ">9"), ("floor us", ">9"), ("queued us", ">10"), ("times floor", ">12"),
+           ("one at a time: floor us", ">24"), ("us", ">9"), ("times floor", ">12"),
+           ("p50 us", ">9"), ("p99 us", ">9"), ("CPU us", ">9"), ("x", ">6"), ("eager us", ">10"),
+           ("x", ">6"), ("graphs us", ">10"), ("x", ">6"), ("cuDNN us", ">9"), ("x", ">6")]
+
+
+class Failure(Exception):
+    """A measurement that did not come about, in one sentence."""
+
+
+def run(command, seconds):
+    """The JSON that a program prints."""
+    try:
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                              timeout=seconds + PATIENCE)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"took more than {seconds + PATIENCE:.0f} s") from None
+    if done.returncode:
+        lines = done.stderr.strip().splitlines() or ["it says nothing"]
+        raise Failure(f"status {done.returncode}: {lines[-1]}")
+    return json.loads(done.stdout)
+
+
+def measure_runnel(options, case, device):
+    configuration, window, optimizer = case
+    command = [options.bench, "--config", configuration, "--device", device, "--json",
+               "--seconds", str(options.seconds), "--examples", str(options.examples),
+               "--set", f"learning.optimizer={OPTIMIZERS[optimizer]}"]
+    for key in ("window", "stride"):
+        command += ["--set", f"learning.{key}={window}"]
+    return run(command, options.seconds)
+
+
+def measure_peers(options, found):
+    """The same work in PyTorch on the same GPU, by what runnel-bench says of its model: what each
+    variant found, or {"failed": why}."""
+    model, learning, layer = found["model"], found["learning"], found["model"]["layers"][0]
+    command = [options.python, os.path.join(HERE, "pytorch.py"), "--json", "--device",
+               options.device, "--variants", ",".join(VARIANTS), "--seconds", str(options.seconds),
+               "--cell", layer["cell"], "--size", str(layer["size"]),
+               "--layers", str(len(model["layers"])), "--inputs", str(model["inputs"]),
+               "--loss", model["loss"], "--outputs", str(model["size"]),
+               "--components", str(model["components"]), "--stride", str(learning["stride"]),
+               "--clip", str(learning["clip"]), "--optimizer", learning["optimizer"],
+               "--rate", str(learning["rate"])]
+    peers = run(command, options.seconds * len(VARIANTS))
+    for variant in ("eager", "graphs"):
+        count = peers["variants"][variant].get("parameters", found["parameters"])
+        if count != found["parameters"]:
+            raise Failure(f"PyTorch has {count} parameters, runnel {found['parameters']}")
+    return peers
+
+
+def attempt(row, what, measure, *arguments):
+    """What `measure` returns; None, and a line in the row's failures."""
+    try:
+        return measure(*arguments)
+    except Failure as failure:
+        row["failures"].append(f"{row['name']}, window {row['window']}, {row['optimizer']}, "
+                               f"{what}: {failure}")
+        return None
+
+
+def measure_row(options, case, torch):
+    """`case`: configuration, window and optimizer. `torch`: whether there is a peer to measure."""
+    configuration, window, optimizer = case
+    name = os.path.splitext(os.path.basename(configuration))[0]
+    row = {"name": name, "window": window, "optimizer": optimizer, "failures": []}
+    row["gpu"] = attempt(row, options.device, measure_runnel, options, case, options.device)
+    row["cpu"] = attempt(row, "cpu", measure_runnel, options, case, "cpu")
+    found = row["gpu"] or row["cpu"]
+    row["peers"] = (attempt(row, "PyTorch", measure_peers, options, found)
+                    if torch and found else None)
+    for variant, result in (row["peers"] or {"variants": {}})["variants"].items():
+        if "failed" in result:
+            row["failures"].append(f"{name}, window {window}, {optimizer}, PyTorch {variant}: "
+                                   f"{result['failed']}")
+    return row
+
+
+def number(value):
+    return "-" if value is None else f"{value:.{2 if value < 100 else 0}f}"
+
+
+def work(mode):
+    """Thousands of operations, and of bytes, that an example needs."""
+    phases = [mode[phase] for phase in ("forward", "backward", "optimizer")]
+    return (sum(phase["flops"] for phase in phases) / 1e3,
+            sum(phase["weights_read"] + phase["updated"] for phase in phases) / 1e3)
+
+
+def cells(row):
+    """Times floor: measured over floor. x: so many times as long as the GPU takes, queued."""
+    texts, ours = [row["name"], str(row["window"]), row["optimizer"]], None
+    if row["gpu"]:
+        gpu, ours = row["gpu"], row["gpu"]["us"]["queued"]["median"]
+        single, queued = gpu["single"], gpu["queued"]
+        texts += [number(value) for value in (
+            *work(queued), queued["floor_us"], ours, 1 / queued["ratio"], single["floor_us"],
+            gpu["us"]["single"]["median"], 1 / single["ratio"], gpu["latency_us"]["p50"],
+            gpu["latency_us"]["p99"])]
+    else:
+        texts += ["-"] * 10
+    others = [row["cpu"]["us"]["queued"]["median"] if row["cpu"] else None]
+    for variant in VARIANTS:
+        result = row["peers"]["variants"][variant] if row["peers"] else {}
+        others.append(result["us"]["median"] if "us" in result else None)
+    for other in others:
+        texts += [number(other), number(other / ours if other and ours else None)]
+    return texts
+
+
+def line(texts, markdown):
+    if markdown:
+        return "| " + " | ".join(texts) + " |"
+    return "".join(f"{text:{style}}" for text, (_, style) in zip(texts, COLUMNS))
+
+
+def figures(gpu):
+    """What everything on the device rests on, the four basic ones first: lines of Markdown."""
+    cluster = f"{gpu['cluster_us']:.3f} us" if gpu["cluster_us"] else "none"
+    return [f"| figure of {gpu['name']} | |", "| --- | --: |",
+            f"| graph launch, until the host sees its end | {gpu['graph_launch_us']:.2f} us |",
+            f"| each further node of a graph | {gpu['node_us']:.3f} us |",
+            f"| barrier of a cooperative grid | {gpu['grid_barrier_us']:.2f} us |",
+            f"| exchange in a cluster | {cluster} |",
+            f"| round trip through pinned memory | {gpu['round_trip_us']:.2f} us |",
+            f"| copy in device memory, read and written | {gpu['copy_gbs']:.0f} GB/s |",
+            f"| reads of the L2 cache, {gpu['cache'] >> 10} KiB | {gpu['cache_read_gbs']:.0f} GB/s |",
+            f"| multiply-adds | {gpu['gflops']:.0f} GFLOP/s |"]
+
+
+def table(rows, markdown):
+    """Lines: the device's figures, then a row for each configuration."""
+    gpus = [row["gpu"]["gpu"] for row in rows if row["gpu"] and "gpu" in row["gpu"]]
+    versions = [row["peers"]["torch"] for row in rows if row["peers"]]
+    lines = figures(gpus[0]) if gpus else []
+    lines += ["", "Microseconds for an example. PyTorch "
+              f"{versions[0] if versions else 'was not measured'}.", "",
+              line([title for title, _ in COLUMNS], markdown)]
+    if markdown:
+        lines.append(line(["---"] + ["--:"] * (len(COLUMNS) - 1), True))
+    return lines + [line(cells(row), markdown) for row in rows]
+
+
+def processor():
+    """The CPU's name, and how many there are."""
+    with open("/proc/cpuinfo") as file:
+        names = [line.partition(":")[2].strip() for line in file if line.startswith("model name")]
+    return f"{names[0] if names else 'unknown'}, {os.cpu_count()} CPUs"
+
+
+def has_torch(python):
+    return subprocess.run([python, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode == 0
+
+
+def cases(options):
+    return [(configuration, window, optimizer)
+            for configuration in options.configurations or CONFIGURATIONS
+            for window in options.windows for optimizer in options.optimizers]
+
+
+def main(options):
+    """Returns the exit status."""
+    torch = has_torch(options.python)
+    deadline, rows, left = time.monotonic() + options.deadline, [], []
+    for case in cases(options):
+        name = f"{os.path.basename(case[0])}, window {case[1]}, {case[2]}"
+        if time.monotonic() > deadline:
+            left.append(name)
+            continue
+        print(f"row {len(rows) + 1} of {len(cases(options))}: {name}", file=sys.stderr)
+        rows.append(measure_row(options, case, torch))
+        if options.json:
+            with open(options.json, "w") as file:
+                json.dump(rows, file, indent=1)
+    failures = [text for row in rows for text in row["failures"]]
+    failures += [f"{name}: left out, {options.deadline:.0f} s were over" for name in left]
+    if not torch:
+        failures.append(f"no PyTorch in {options.python}: its columns are empty")
+    print("\n".join(table(rows, options.markdown)))
+    if failures:
+        print("\nNot measured:\n")
+    for text in failures:
+        print(f"- {text}")
+    return 1 if failures else 0
