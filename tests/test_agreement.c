@@ -174,6 +174,32 @@ static void wide_layers_and_inputs(void **state) {
     end(&run, 3);
 }
 
+/* Inputs wide enough to be projected for many steps at once give the bits of single steps. */
+static void wide_inputs_together_and_apart(void **state) {
+    (void)state;
+    enum { WINDOW = 10 };
+    const struct architecture architecture = {
+        .input = {.kind = INPUT_SYMBOL, .size = 20, .embedding = 1030},
+        .layers = {{.cell = CELL_LSTM, .size = 64, .norm = true}},
+        .layer_count = 1,
+        .output = {.loss = LOSS_SQUARED, .size = 2},
+    };
+    const size_t together[] = {1, 3, WINDOW};
+    struct run runs[3];
+    for (size_t n = 0; n < 3; n++) {
+        runs[n] = begin(&architecture, &ADAM, WINDOW);
+        learn_steps(&runs[n], WINDOW, together[n]);
+        update(&runs[n], WINDOW, WINDOW, n == 0);
+        play(&runs[n]);
+        assert_int_equal(runs[n].count, runs[0].count);
+        assert_memory_equal(runs[n].numbers, runs[0].numbers, runs[0].count * sizeof(double));
+    }
+    for (size_t n = 0; n < 3; n++) {
+        fixture_close(&runs[n].fixture);
+        free(runs[n].numbers);
+    }
+}
+
 /* One run of more steps than an engine may take at once, and a window of more kernels than a graph
    may have. */
 static void a_window_of_hundreds(void **state) {
@@ -256,8 +282,9 @@ static void streams_by_turns(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(long_windows),           cmocka_unit_test(long_windows_of_symbols),
-        cmocka_unit_test(wide_layers_and_inputs), cmocka_unit_test(a_window_of_hundreds),
-        cmocka_unit_test(plans_of_many_shapes),   cmocka_unit_test(streams_by_turns),
+        cmocka_unit_test(wide_layers_and_inputs), cmocka_unit_test(wide_inputs_together_and_apart),
+        cmocka_unit_test(a_window_of_hundreds),   cmocka_unit_test(plans_of_many_shapes),
+        cmocka_unit_test(streams_by_turns),
     };
     int failed = under_test_run(tests);
     for (size_t k = 0; k < RECORDS; k++)

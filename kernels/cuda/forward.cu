@@ -10,8 +10,13 @@
 enum {
     COPY_NUMBERS = 4096, /* inputs that one block of `begin` copies */
     COPY_BLOCKS_MAX = 64,
-    ROWS_AT_ONCE = 4, /* of a product, whose loads are under way together */
+    ROWS_AT_ONCE = 4,  /* of a product, whose loads are under way together */
+    STEPS_AT_ONCE = 8, /* whose inputs a weight meets when it is loaded once */
 };
+
+/* Bytes of W_ih from which on it is worth a launch of its own to read them once for several steps.
+ */
+static const size_t PROJECT_BYTES = 1 << 20;
 
 /* ---- the start of a segment ---- */
 
@@ -177,22 +182,81 @@ static __device__ __forceinline__ struct walk walk_of(const struct network &n, e
     return w;
 }
 
+/* The x of layer 0 at step t, where it is no one-hot symbol. */
+static __device__ __forceinline__ const float *input_of(const struct network &n,
+                                                        const struct walk &w, uint32_t t) {
+    uint32_t position = ring_position(n, w.first, t);
+    const float *x = w.slot + n.slot.input + (size_t)position * n.slot.input_row;
+    if (n.input_kind == INPUT_REAL)
+        return x;
+    uint32_t id = ((const union value *)x)->id;
+    return n.parameters + n.embedding + (size_t)id * n.ld_embedding;
+}
+
 /* W_ih x of layer 0 at step t. */
 static __device__ void project_input(const struct network &n, const struct network_layer &l,
                                      const struct walk &w, uint32_t t, struct product p,
                                      uint32_t block) {
-    uint32_t position = ring_position(n, w.first, t);
-    const float *x = w.slot + n.slot.input + (size_t)position * n.slot.input_row;
-    if (n.input_kind == INPUT_SYMBOL) {
-        uint32_t id = ((const union value *)x)->id;
-        if (!n.embedding_size) {
-            copy_column(p, l.rows, id, block, l.blocks_ih);
-            return;
-        }
-        x = n.parameters + n.embedding + (size_t)id * n.ld_embedding;
+    if (n.input_kind == INPUT_SYMBOL && !n.embedding_size) {
+        const float *x = w.slot + n.slot.input + ring_position(n, w.first, t);
+        copy_column(p, l.rows, ((const union value *)x)->id, block, l.blocks_ih);
+        return;
     }
-    p.x = x;
+    p.x = input_of(n, w, t);
     multiply(p, l.rows, block, l.blocks_ih);
+}
+
+/* One row of W_ih of layer 0 against STEPS_AT_ONCE inputs from step `first` on; a warp's work. Each
+   sum is taken as multiply_rows takes it: bits must not depend on how steps come together. */
+static __device__ __forceinline__ void project_row(const struct network &n, const struct walk &w,
+                                                   uint32_t row, uint32_t first, uint32_t steps) {
+    const struct network_layer &l = n.layers[0];
+    const float4 *weight = (const float4 *)(n.parameters + l.weight_ih + (size_t)row * l.ld_ih);
+    const float4 *x[STEPS_AT_ONCE];
+    float4 sums[STEPS_AT_ONCE];
+#pragma unroll
+    for (uint32_t k = 0; k < STEPS_AT_ONCE; k++) {
+        x[k] = (const float4 *)input_of(n, w, first + k < steps ? first + k : steps - 1);
+        sums[k] = make_float4(0, 0, 0, 0);
+    }
+    for (uint32_t i = lane_index(); i < l.ld_ih / QUAD; i += LANES) {
+        float4 a = weight[i];
+#pragma unroll
+        for (uint32_t k = 0; k < STEPS_AT_ONCE; k++) {
+            float4 b = x[k][i];
+            sums[k].x += a.x * b.x;
+            sums[k].y += a.y * b.y;
+            sums[k].z += a.z * b.z;
+            sums[k].w += a.w * b.w;
+        }
+    }
+    float bias = n.parameters[l.bias_ih + row];
+#pragma unroll
+    for (uint32_t k = 0; k < STEPS_AT_ONCE; k++) {
+        float sum = warp_sum((sums[k].x + sums[k].y) + (sums[k].z + sums[k].w));
+        if (lane_index() == 0 && first + k < steps)
+            n.activations[l.sum_ih + (size_t)ring_position(n, w.first, first + k) * l.rows + row] =
+                sum + bias;
+    }
+}
+
+/* Layer 0's sum of its inputs for all steps of a run. Bound by the bytes of W_ih. */
+static __global__ void __launch_bounds__(512)
+    project(const struct network n, uint32_t steps, enum steps_of of) {
+    struct walk w = walk_of(n, of);
+    uint32_t warps = gridDim.x * (blockDim.x / LANES);
+    for (uint32_t row = blockIdx.x * (blockDim.x / LANES) + warp_index(); row < n.layers[0].rows;
+         row += warps)
+        for (uint32_t first = 0; first < steps; first += STEPS_AT_ONCE)
+            project_row(n, w, row, first, steps);
+}
+
+/* Whether a run's inputs are projected before its waves. */
+static bool is_projected(const struct network *n, uint32_t steps) {
+    const struct network_layer *l = &n->layers[0];
+    bool one_hot = n->input_kind == INPUT_SYMBOL && !n->embedding_size;
+    return steps >= STEPS_AT_ONCE && !one_hot &&
+           (size_t)l->rows * l->ld_ih * sizeof(float) >= PROJECT_BYTES;
 }
 
 static __device__ __forceinline__ const float *or_null(const struct network &n, bool there,
@@ -262,7 +326,8 @@ static __device__ void wave_output(const struct network &n, const struct walk &w
 }
 
 static __global__ void __launch_bounds__(512)
-    wave(const struct network n, uint32_t number, uint32_t steps, enum steps_of of) {
+    wave(const struct network n, uint32_t number, uint32_t steps, enum steps_of of,
+         bool projected) {
     uint32_t block = blockIdx.x, t = number;
     struct walk w = walk_of(n, of);
     for (uint32_t k = 0; k < n.layer_count; k++, t--) {
@@ -270,6 +335,8 @@ static __global__ void __launch_bounds__(512)
         if (block >= l.first_hh + l.blocks_hh)
             continue;
         if (t >= steps) /* also before its first step: t is unsigned */
+            return;
+        if (block < l.first_hh && k == 0 && projected)
             return;
         if (block < l.first_hh)
             wave_inputs(n, w, k, t, block - l.first_ih);
@@ -299,9 +366,14 @@ cudaError_t prepare_forward(const struct network *n) {
 cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t steps,
                            unsigned threads, cudaStream_t stream) {
     struct launch l = {dim3(n->blocks_forward, 1, 1), threads, forward_shared(n), stream};
+    bool projected = is_projected(n, steps);
     cudaError_t status = cudaSuccess;
+    if (projected) {
+        struct launch all = {dim3(n->blocks_forward, 1, 1), threads, 0, stream};
+        status = launch_kernel(project, &all, *n, steps, of);
+    }
     for (uint32_t w = 0; w < steps + n->layer_count && !status; w++)
-        status = launch_kernel(wave, &l, *n, w, steps, of);
+        status = launch_kernel(wave, &l, *n, w, steps, of, projected);
     return status;
 }
 

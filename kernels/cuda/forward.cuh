@@ -12,8 +12,9 @@ enum steps_of { STEPS_OF_RUN, STEPS_OF_WINDOW };
 cudaError_t launch_begin(const struct network *n, uint32_t steps, unsigned threads,
                          cudaStream_t stream);
 
-/* All sums, hidden states and outputs of `steps` steps: steps + layers launches. In wave w layer k
-   is at step w - k, so that each wave needs only what the one before it computed. */
+/* All sums, hidden states and outputs of `steps` steps: steps + layers launches, one more
+   where W_ih of layer 0 is large. In wave w layer k is at step w - k, so that each wave needs only
+   what the one before it computed. */
 cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t steps,
                            unsigned threads, cudaStream_t stream);
 
