@@ -107,11 +107,11 @@ static __device__ __forceinline__ float joined(const struct network &n, const st
     return sum;
 }
 
-/* Gradient of the topmost h of each step; and that h is kept beside it. Blocks: (pieces, steps). */
+/* Gradient of the topmost h of each step; and that h is kept beside it. Blocks: (steps, pieces). */
 static __global__ void output_backward(const struct network n) {
     const struct segment *s = n.current;
-    uint32_t t = blockIdx.y, ld = n.ld_output;
-    struct piece p = piece_of(n.split_output, n.outputs, blockIdx.x);
+    uint32_t t = blockIdx.x, ld = n.ld_output;
+    struct piece p = piece_of(n.split_output, n.outputs, blockIdx.y);
     float *d = shared_memory + SCRATCH, *sums = d + padded(n.split_output.chunk_rows);
     const float *slopes = n.activations + n.d_output + (size_t)t * n.outputs;
     for (uint32_t k = p.first + threadIdx.x; k < p.end; k += blockDim.x)
@@ -120,7 +120,7 @@ static __global__ void output_backward(const struct network n) {
     size_t row = (size_t)t * n.split_output.chunks + p.chunk;
     multiply_transposed(n.parameters + n.output_weight, ld, p.first, p.end, d, p.group, sums,
                         n.activations + n.split_output.partial + row * ld);
-    if (blockIdx.x > 0)
+    if (blockIdx.y > 0)
         return;
     const struct network_layer &top = n.layers[n.layer_count - 1];
     const float *h = layer_at(n, top, ring_position(n, s->window, t)).hidden;
@@ -505,7 +505,7 @@ cudaError_t prepare_backward(const struct network *n) {
 cudaError_t launch_backward(const struct network *n, uint32_t length, unsigned threads,
                             cudaStream_t stream) {
     const struct split *out = &n->split_output;
-    struct launch l = {dim3(out->chunks * out->groups, length, 1), threads, backward_shared(n),
+    struct launch l = {dim3(length, out->chunks * out->groups, 1), threads, backward_shared(n),
                        stream};
     cudaError_t status = launch_kernel(output_backward, &l, *n);
     l.grid = dim3(n->blocks_backward, 1, 1);
