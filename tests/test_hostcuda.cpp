@@ -4,6 +4,9 @@
 #include "hostcuda_testing.h"
 #include <cooperative_groups.h>
 #include <math.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #define WHOLE_WARP 0xffffffffu
 
@@ -248,6 +251,50 @@ static void writes_beyond_are_reported(void **) {
     assert_error(cudaErrorIllegalAddress, cudaDeviceSynchronize());
     assert_true(reported("wrote around 40 bytes of device memory"));
 }
+
+/* What a child says on stderr before `act` ends it with SIGSEGV. */
+static std::string last_words(void (*act)()) {
+    int ends[2];
+    assert_int_equal(pipe(ends), 0);
+    const pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        signal(SIGSEGV, SIG_DFL);
+        dup2(ends[1], STDERR_FILENO);
+        act();
+        _exit(0);
+    }
+    close(ends[1]);
+    char text[1024];
+    std::string words;
+    for (ssize_t got; (got = read(ends[0], text, sizeof text)) > 0;) {
+        words.append(text, (size_t)got);
+    }
+    close(ends[0]);
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status));
+    assert_int_equal(WTERMSIG(status), SIGSEGV);
+    return words;
+}
+
+static void far_write() {
+    const cudaLaunchConfig_t config = shape(1, 2, 0);
+    float *at = (float *)device_memory(40);
+    cudaLaunchKernelEx(&config, write_beyond, at, (size_t)100000, false);
+    cudaDeviceSynchronize();
+}
+
+static void reach_from_the_host() {
+    *(volatile char *)device_memory(40) = 1;
+}
+
+static void bad_accesses_name_their_kernel(void **) {
+    const std::string far = last_words(far_write);
+    assert_true(far.find("write_beyond") != std::string::npos);
+    assert_true(far.find("block (0, 0, 0), thread (0, 0, 0): bad access") != std::string::npos);
+    assert_true(last_words(reach_from_the_host).find("is the device's") != std::string::npos);
+}
 #endif
 
 /* ---- launches ---- */
@@ -388,6 +435,7 @@ int main(void) {
         cmocka_unit_test_setup(unwritten_memory_is_nan, fresh),
 #if !defined(__SANITIZE_ADDRESS__)
         cmocka_unit_test_setup(writes_beyond_are_reported, fresh),
+        cmocka_unit_test_setup(bad_accesses_name_their_kernel, fresh),
 #endif
         cmocka_unit_test_setup(launches_are_checked, fresh),
         cmocka_unit_test_setup(cooperative_grids_wait_for_all_blocks, fresh),

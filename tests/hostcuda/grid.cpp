@@ -14,6 +14,7 @@ alignas(1024) float shared_memory[(hostcuda::SHARED_LIMIT + GUARD) / sizeof(floa
 namespace hostcuda {
 
 thread *current;
+bool permuted;
 
 namespace {
 
@@ -182,7 +183,7 @@ thread *queue::pop() {
     if (!count) {
         return nullptr;
     }
-    if (setting().seed) {
+    if (permuted) {
         std::swap(ring[head], ring[(head + chance(count)) & (ring.size() - 1)]);
     }
     thread *t = ring[head];
@@ -310,7 +311,7 @@ void play() {
         for (size_t i = 0; i < order.size(); ++i) {
             order[i] = i;
         }
-        for (size_t i = 0; setting().seed && i + 1 < order.size(); ++i) {
+        for (size_t i = 0; permuted && i + 1 < order.size(); ++i) {
             std::swap(order[i], order[i + chance(order.size() - i)]);
         }
         for (size_t i = 0; i < order.size() && !stopped; ++i) {
@@ -348,6 +349,7 @@ void open_gang(size_t number, const dim3 &extent) {
 
 cudaError_t run(const launch &launched) {
     work = &launched;
+    permuted = setting().seed != 0;
     const dim3 extent = launched.cooperative ? launched.grid : launched.cluster;
     const size_t blocks = (size_t)extent.x * extent.y * extent.z;
     const size_t gangs = (size_t)launched.grid.x * launched.grid.y * launched.grid.z / blocks;
@@ -360,7 +362,7 @@ cudaError_t run(const launch &launched) {
     stopped = false;
     fiber_adopt(host);
     open_guard();
-    std::vector<size_t> order(setting().seed ? gangs : 0);
+    std::vector<size_t> order(permuted ? gangs : 0);
     for (size_t i = 0; i < order.size(); ++i) {
         order[i] = i;
     }

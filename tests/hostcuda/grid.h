@@ -59,6 +59,9 @@ struct block {
     std::vector<float> shared; /* while another block of the gang runs */
 };
 
+/* Whether the schedule is permuted: setting().seed, at hand. */
+extern bool permuted;
+
 /* The thread that runs; nullptr in host code. */
 extern thread *current;
 

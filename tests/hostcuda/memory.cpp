@@ -12,6 +12,7 @@ namespace hostcuda {
 namespace {
 
 constexpr size_t ALIGNMENT = 256;
+constexpr size_t RED_ZONE = 256;
 constexpr unsigned char RED = 0xb6;
 
 struct allocation {
@@ -36,9 +37,10 @@ void allow(const allocation &a, bool yes) {
     }
 }
 
-/* The bytes of the body in front of the allocation, and behind it. */
+/* Bytes right in front of the allocation, and all that are behind it. */
 template <typename Visit> void red_zones(char *at, const allocation &a, Visit visit) {
-    visit(a.body, (size_t)(at - a.body));
+    const size_t before = min((size_t)(at - a.body), RED_ZONE);
+    visit(at - before, before);
     visit(at + a.size, (size_t)(a.body + a.whole - (at + a.size)));
 }
 
@@ -188,7 +190,6 @@ cudaError_t check_red_zones() {
             for (size_t i = 0; i < bytes; ++i) {
                 whole = whole && (unsigned char)zone[i] == RED;
             }
-            memset(zone, RED, bytes);
         });
         if (!whole) {
             return fault(cudaErrorIllegalAddress, "somebody wrote around %zu bytes of %s memory",

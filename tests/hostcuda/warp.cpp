@@ -115,7 +115,7 @@ uint64_t hostcuda_warp(hostcuda_collective what, unsigned mask, uint64_t value, 
         return t.result;
     }
     finish(w, mask);
-    if (setting().seed) {
+    if (permuted) {
         give_way();
     }
     return t.result;
