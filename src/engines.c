@@ -148,8 +148,10 @@ int engines_choose(struct engines_choice *choice, const char *device, const stru
     }
     struct cuda_device found;
     const struct cuda_module *module = engines_cuda(error);
-    if (!module || module->probe(device, &found, error))
+    if (!module)
         return error_prefix(error, "device: %s", device);
+    if (module->probe(device, &found, error))
+        return -1;
     choice->ops = module->engine;
     return 0;
 }

@@ -138,8 +138,11 @@ static void losses_are_finite_for_extreme_outputs(void **state) {
         union value y[3];
         fixture_open(&f, &architecture, &SGD, WINDOW, SLOTS, SEED);
         fixture_random_target(f, y);
+        unsigned patterns = 1U << f->model.outputs;
+        /* A plan on another engine costs a thousand times as much; an odd step meets every sign. */
+        unsigned by = under_test_is_cpu() || patterns < 256 ? 1 : 149;
         for (size_t n = 0; n < sizeof sizes / sizeof *sizes; n++)
-            for (unsigned signs = 0; signs < 1U << f->model.outputs; signs++) {
+            for (unsigned signs = 0; signs < patterns; signs += by) {
                 double found = loss_of_outputs(f, sizes[n], signs, y);
                 double a[ORACLE_OUTPUTS_MAX];
                 for (size_t k = 0; k < f->model.outputs; k++)

@@ -1,0 +1,309 @@
+#!/usr/bin/python3
+"""The daemon with the CUDA engine, from outside. $RUNNEL_CUDA_MODULE names the module: the one that
+the tests' runtime plays on the CPU (tests/hostcuda), whose environment can take away devices, driver
+and memory and let calls fail, or the real one on a machine with a GPU."""
+import contextlib
+import json
+import math
+import os
+import pathlib
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+
+try:
+    import yaml
+    import zmq
+except ImportError as missing:
+    print(f"skipped: {missing} (on Debian: apt-get install python3-yaml python3-zmq)")
+    sys.exit(77)
+
+import running
+from running import LIMIT, PROGRAM
+
+MODULE = os.environ.get("RUNNEL_CUDA_MODULE", "")
+HOSTCUDA = "hostcuda" in MODULE
+UNAVAILABLE = 69
+NEAR = 1e-4  # how far the engines may be apart, in losses and parameters of about 1
+LARGE = 330  # units of an lstm that `auto` gives to a GPU
+
+
+def configuration(directory, device, size=12):
+    sockets = {s: {"bind": f"ipc://{directory}/{s}"} for s in ("examples", "statistics", "control")}
+    sockets["statistics"]["every"] = 1
+    return yaml.safe_dump({
+        "name": "test", "seed": 5, "device": device,
+        "model": {"input": {"kind": "real", "size": 2},
+                  "layers": [{"cell": "lstm", "size": size, "norm": "layer"}],
+                  "output": {"loss": "squared", "size": 2, "target": "next"}},
+        "learning": {"window": 8, "stride": 4, "optimizer": {"kind": "sgd", "rate": 0.1},
+                     "clip": 1.0},
+        "state": {"directory": f"{directory}/state", "checkpoint": {"examples": 0, "seconds": 0}},
+        **sockets})
+
+
+@contextlib.contextmanager
+def environment(**variables):
+    """These set for what is started meanwhile."""
+    before = dict(os.environ)
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+
+
+class Daemon(running.Daemon):
+    def __init__(self, directory, device, size=12, **variables):
+        with environment(**variables):
+            super().__init__(directory, configuration(directory, device, size))
+
+    def start(self):
+        super().start()
+        self.push = self.socket(zmq.PUSH, "examples")
+
+    def feed(self, first, last):
+        for n in range(first, last + 1):
+            x = struct.pack("<2f", math.sin(0.3 * n), math.cos(0.17 * n))
+            self.push.send_multipart([b"a" if n % 3 else b"b", x])
+
+    def learn(self, first, last):
+        self.feed(first, last)
+        end = time.monotonic() + LIMIT
+        while self.ask("status")["examples"] < last:
+            assert time.monotonic() < end, f"waited {LIMIT} s for {last} examples"
+            time.sleep(0.01)
+
+    def stop(self):
+        """End it as users do; its log."""
+        assert self.end() == 0, self.text()
+        return self.text()
+
+
+def refused(directory, device, size=12, **variables):
+    """The one sentence with which a daemon ends that cannot have its device."""
+    path = pathlib.Path(directory, "refused.yaml")
+    path.write_text(configuration(directory, device, size))
+    result = subprocess.run([PROGRAM, "--config", path], env={**os.environ, **variables},
+                            capture_output=True, text=True, timeout=LIMIT)
+    assert result.returncode == UNAVAILABLE, (result.returncode, result.stderr)
+    lines = [line for line in result.stderr.splitlines() if line.startswith("runneld: ")]
+    assert len(lines) == 1 and lines[0].startswith("runneld: error: "), result.stderr
+    return lines[0]
+
+
+def started(directory, device, size=12, **variables):
+    """The line about the device with which a daemon starts."""
+    with Daemon(directory, device, size, **variables) as daemon:
+        daemon.ask("status")
+        lines = re.findall(r"^runneld: device (.*)$", daemon.stop(), re.MULTILINE)
+    assert len(lines) == 1
+    return lines[0]
+
+
+def parameters(blob):
+    """The numbers of an export, tensor by tensor in their order."""
+    size = struct.unpack("<Q", blob[:8])[0]
+    header = json.loads(blob[8:8 + size])
+    header.pop("__metadata__", None)
+    data = blob[8 + size:]
+    return [number for name in sorted(header)
+            for number in struct.unpack(
+                f"<{math.prod(header[name]['shape'])}f",
+                data[slice(*header[name]["data_offsets"])])]
+
+
+def assert_near(found, expected):
+    assert len(found) == len(expected) > 0
+    worst = max(abs(a - b) for a, b in zip(found, expected))
+    assert worst < NEAR, worst
+
+
+def files(directory):
+    return {path.name: path.read_bytes() for path in pathlib.Path(directory, "state").glob("*.safe*")}
+
+
+def test_both_engines_learn_the_same(directory):
+    losses, learned = {}, {}
+    for device in "cpu", "cuda":
+        place = pathlib.Path(directory, device)
+        place.mkdir()
+        with Daemon(place, device) as daemon:
+            socket = daemon.socket(zmq.SUB, "statistics")
+            socket.subscribe("")
+            daemon.next_message(socket)  # the status: the subscription has arrived
+            daemon.feed(1, 150)
+            losses[device] = []
+            while len(losses[device]) < 150:
+                topic, body = daemon.next_message(socket)
+                if topic == b"loss":
+                    losses[device].append(json.loads(body)["loss"] or 0.0)
+            assert daemon.ask("status")["device"].startswith(device)
+            learned[device] = parameters(daemon.export())
+            daemon.stop()
+    assert losses["cpu"][-1] < losses["cpu"][5], "nothing was learned"
+    assert_near(losses["cuda"], losses["cpu"])
+    assert_near(learned["cuda"], learned["cpu"])
+
+
+def test_auto_says_which_and_why(directory):
+    assert re.match(r"cpu .* \(auto: \d+ parameters, below the 400,000 from which a GPU gains\)$",
+                    started(directory, "auto"))
+    large = pathlib.Path(directory, "large")
+    large.mkdir()
+    line = started(large, "auto", LARGE)
+    assert re.match(r"cuda .* \(auto: .+, 44\d thousand parameters\)$", line), line
+    assert "auto" not in started(directory, "cuda")
+    if not HOSTCUDA:
+        return
+    line = started(directory, "auto", HOSTCUDA_FAIL="cudaGetDeviceCount:1")
+    assert line.startswith("cpu "), "a small model asks no GPU"
+    for variables, why in (({"HOSTCUDA_DEVICES": "0"}, "there is no GPU"),
+                           ({"HOSTCUDA_DRIVER": "11080"}, "11.8"),
+                           ({"HOSTCUDA_MEMORY": "1000000"}, "GiB"),
+                           ({"RUNNEL_CUDA_MODULE": "/nowhere.so"}, "/nowhere.so")):
+        with tempfile.TemporaryDirectory(dir=directory) as place:
+            line = started(place, "auto", LARGE, **variables)
+            assert line.startswith("cpu ") and "(auto: " in line and why in line, line
+
+
+def test_a_device_that_is_named_is_had_or_refused(directory):
+    text = refused(directory, "cuda", RUNNEL_CUDA_MODULE="/nowhere.so")
+    assert "device: cuda" in text and "/nowhere.so" in text and "device: cpu" in text, text
+    text = refused(directory, "cuda", RUNNEL_CUDA_MODULE=str(PROGRAM))
+    assert str(PROGRAM) in text, text
+    text = refused(directory, "cuda:77")
+    assert "cuda:77" in text and "GPU" in text, text
+    if not HOSTCUDA:
+        return
+    text = refused(directory, "cuda:7")
+    assert "cuda:7" in text and "1 GPU" in text, text
+    assert "cuda:1" in refused(directory, "cuda:1")
+    assert started(directory, "cuda:1", HOSTCUDA_DEVICES="2").startswith("cuda ")
+    text = refused(directory, "cuda", HOSTCUDA_DEVICES="0")
+    assert "device: cuda" in text and "no GPU" in text and "device: cpu" in text, text
+
+
+def test_an_old_driver_is_told_with_both_versions(directory):
+    if not HOSTCUDA:
+        return
+    text = refused(directory, "cuda", HOSTCUDA_DRIVER="11080")
+    assert "11.8" in text and len(set(re.findall(r"\d+\.\d+", text))) == 2, text
+
+
+def test_a_model_too_large_is_told_before_memory_is_taken(directory):
+    if not HOSTCUDA:
+        return
+    sentences = {refused(directory, "cuda", LARGE, HOSTCUDA_MEMORY="1000000", **more)
+                 for more in ({}, {"HOSTCUDA_FAIL": "cudaMalloc:1"})}
+    assert len(sentences) == 1, sentences
+    text = sentences.pop()
+    needed, free = (float(number) for number in re.findall(r"(\d+\.\d+) GiB", text))
+    assert needed > free > 0 and "device: cpu" in text, text
+
+
+def test_a_device_that_fails_ends_the_daemon(directory):
+    if not HOSTCUDA:
+        return
+    with Daemon(directory, "cuda") as daemon:
+        daemon.learn(1, 60)
+        daemon.stop()
+    saved = files(directory)
+    assert saved
+    for failure in ("cudaGraphLaunch:9:cudaErrorLaunchFailure",
+                    "cudaStreamSynchronize:5:cudaErrorIllegalAddress",
+                    "cudaMemcpyAsync:5:cudaErrorECCUncorrectable",
+                    "cudaGraphInstantiate:2:cudaErrorMemoryAllocation"):
+        with Daemon(directory, "cuda", HOSTCUDA_FAIL=failure) as daemon:
+            daemon.feed(61, 160)
+            code = daemon.process.wait(LIMIT)
+            errors = [line for line in daemon.text().splitlines() if "runneld: error: " in line]
+        assert code == UNAVAILABLE and len(errors) == 1, (failure, code, daemon.text())
+        assert failure.split(":")[2] in errors[0], errors
+        assert files(directory) == saved, f"{failure}: the checkpoint was touched"
+    with Daemon(directory, "cuda") as daemon:
+        assert daemon.ask("status")["examples"] == 60
+        daemon.stop()
+
+
+def test_a_device_that_is_lost_while_idle_leaves_the_checkpoint(directory):
+    """What was learned since cannot be had any more; the checkpoint from before stays whole."""
+    if not HOSTCUDA:
+        return
+    with Daemon(directory, "cuda") as daemon:
+        daemon.learn(1, 30)
+        daemon.stop()
+    saved = files(directory)
+    # The network has 11 tensors. Loading copies each, and so does an export: the third one fails.
+    with Daemon(directory, "cuda", HOSTCUDA_FAIL="cudaMemcpy2D:40:cudaErrorLaunchFailure") as daemon:
+        daemon.learn(31, 60)
+        while daemon.request("export")[0]["ok"]:
+            assert daemon.process.poll() is None
+        code = daemon.end()
+        errors = [line for line in daemon.text().splitlines() if "runneld: error: " in line]
+    assert code == UNAVAILABLE and len(errors) == 1, daemon.text()
+    assert "cudaErrorLaunchFailure" in errors[0] and files(directory) == saved
+
+
+def test_checkpoints_go_from_engine_to_engine(directory):
+    places = {name: pathlib.Path(directory, name) for name in ("moved", "stays")}
+    for place in places.values():
+        place.mkdir()
+    devices = "cpu", "cuda", "cpu"
+    for n, device in enumerate(devices):
+        for name, place in places.items():
+            used = device if name == "moved" else "cpu"
+            with Daemon(place, used) as daemon:
+                daemon.learn(50 * n + 1, 50 * (n + 1))
+                text = daemon.stop()
+            assert ("was written on another device" in text) == (name == "moved" and n > 0), text
+            assert ("resumed after" in text) == (n > 0), text
+    learned = []
+    for place in places.values():
+        with Daemon(place, "cpu") as daemon:
+            learned.append(parameters(daemon.export()))
+            daemon.stop()
+    assert_near(*learned)
+
+
+def test_a_signal_in_mid_plan_saves_everything(directory):
+    with Daemon(directory, "cuda", 40) as daemon:
+        daemon.feed(1, 600)
+        end = time.monotonic() + LIMIT
+        while daemon.ask("status")["examples"] == 0:
+            assert time.monotonic() < end
+        text = daemon.stop()
+        count = int(re.search(r"stopped after (\d+) examples; the checkpoint has them all", text)[1])
+        assert 0 < count <= 600
+    with Daemon(directory, "cuda", 40) as daemon:
+        assert daemon.ask("status")["examples"] == count
+        daemon.stop()
+
+
+def main():
+    if not MODULE:
+        print("skipped: this build has no module for tests (on Debian: apt-get install g++)")
+        return 77
+    chosen = sys.argv[1:]
+    failed = 0
+    for test in [f for n, f in globals().items() if n.startswith("test_")]:
+        if chosen and test.__name__ not in chosen:
+            continue
+        try:
+            with tempfile.TemporaryDirectory(prefix="runnel-") as directory:
+                test(directory)
+            print(f"ok   {test.__name__}", flush=True)
+        except Exception:
+            failed += 1
+            traceback.print_exc(file=sys.stdout)
+            print(f"FAIL {test.__name__}", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
