@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """runnel-bench: what an example needs is counted right, learning allocates nothing, memory stays
-within its bound, a daemon of its own learns end to end and is gone afterwards, and wrong usage is
-told apart. How fast anything is, is no matter of a test."""
+within its bound, a daemon of its own learns end to end and is gone afterwards, a GPU's stages count, the
+same parameters come out of the same command, and wrong usage is told apart. How fast anything is, is no
+matter of a test."""
 import json
 import os
 import pathlib
@@ -15,8 +16,11 @@ SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
 PROGRAM = str(BUILD / "runnel-bench")
 CONFIGURATIONS = SOURCE / "conf" / "bench"
 LIMIT = 120  # seconds: no result depends on it, it ends a test that hangs
-USAGE, UNAVAILABLE, CONFIGURATION = 64, 69, 78
+USAGE, UNAVAILABLE, IO, CONFIGURATION = 64, 69, 74, 78
 SANITIZERS = "#define RUNNEL_SANITIZERS" in (BUILD / "build-config.h").read_text()
+MODULE = BUILD / "tests" / "hostcuda" / "runnel-cuda.so"
+GPU = {**os.environ, "RUNNEL_CUDA_MODULE": str(MODULE), "HOSTCUDA_SMS": "4",
+       "HOSTCUDA_MEMORY": str(64 << 20)}
 FLOAT = 4
 ADAM, NORM = 12, 2  # flops a parameter, see bench_floor.c
 FORWARD, BACKWARD = 6 * 7 + 3 * 16 + 7, 6 * 11 + 16  # elementwise flops of a gru, a unit
@@ -99,6 +103,74 @@ def test_every_kind_of_model():
         assert "socket" not in found["us"]
 
 
+def test_latency():
+    latency = measure("gru64")["latency_us"]
+    assert latency["examples"] > 0 and 0 < latency["p50"] <= latency["p99"], latency
+
+
+def stages(work):
+    return [work[phase]["nodes"] for phase in ("forward", "backward", "optimizer")]
+
+
+def test_work_on_a_gpu():
+    """Stages of two layers, a window of 4; launches; and the floor from them."""
+    if not MODULE.exists():
+        return
+    arguments = ("--device", "cuda", "--examples", 8, "--plan", 8)
+    found = measure("tiny", *arguments, env=GPU)
+    assert found["device"].startswith("cuda ") and "machine" not in found
+    assert "forward_single" not in found["us"] and "rest_us" not in found["single"]
+    gpu = found["gpu"]
+    assert all(gpu[key] >= 0 for key in gpu if key != "name"), gpu
+    for mode, together, plan in (("single", 1, 1), ("queued", 4, 8)):
+        work = found[mode]
+        assert stages(work) == [(together + 4) / together, 7 / 4, 2 / 4], work
+        close(work["optimizer"]["updated"], FLOAT * 6 * found["parameters"] / 4)
+        assert work["backward"]["updated"] == 0
+        close(work["launches"], 1 / plan)
+        floor = work["launches"] * (gpu["graph_launch_us"] - gpu["node_us"])
+        for phase in ("forward", "backward", "optimizer"):
+            close(work[phase]["stages_us"], work[phase]["nodes"] * gpu["node_us"])
+            floor += max(work[phase]["flops_us"], work[phase]["bytes_us"]) + work[phase]["stages_us"]
+        close(work["floor_us"], floor)
+        close(work["ratio"], floor / found["us"][mode]["median"])
+    again = measure("tiny", *arguments, "--set", "learning.stride=2", "--set",
+                    "learning.optimizer={kind: sgd, rate: 0.01}", env=GPU)
+    assert stages(again["single"]) == [5, (7 + 6) / 2, 2 / 2], again["single"]
+    close(again["single"]["optimizer"]["updated"], FLOAT * 2 * again["parameters"] / 2)
+
+
+def test_gpu_for_people():
+    if not MODULE.exists():
+        return
+    done = run("--config", CONFIGURATIONS / "tiny.yaml", "--seconds", 0, "--examples", 8, "--plan", 8,
+               env=GPU)
+    assert done.returncode == 0, done.stderr
+    for words in ("graph launch", "grid barrier", "cluster exchange", "pinned memory", "stages us",
+                  "sum, and launches", "latency p50", "bound none"):
+        assert words in done.stdout, (words, done.stdout)
+    assert "nan" not in done.stdout
+
+
+def test_parameters():
+    """The same bytes, however the examples are cut into plans, and what has been learned from more
+    of them is something else."""
+    written = []
+    with tempfile.TemporaryDirectory(prefix="rb") as directory:
+        for plan, examples in ((1, 33), (64, 33), (7, 49)):
+            path = pathlib.Path(directory, "parameters.safetensors")
+            done = run("--config", CONFIGURATIONS / "gru64.yaml", "--examples", examples, "--plan",
+                       plan, "--parameters", path)
+            assert done.returncode == 0 and not done.stdout and not done.stderr, done
+            written.append(path.read_bytes())
+        done = run("--config", CONFIGURATIONS / "gru64.yaml", "--examples", 1, "--parameters",
+                   pathlib.Path(directory, "no", "such"))
+        assert done.returncode == IO and "no/such" in done.stderr, done
+    assert written[0] == written[1] and written[0] != written[2]
+    header = json.loads(written[0][8:8 + int.from_bytes(written[0][:8], "little")])
+    assert header["layers.0.weight_hh"]["shape"] == [192, 64], header
+
+
 def test_socket():
     with tempfile.TemporaryDirectory(prefix="rb") as directory:
         found = measure("gru64", "--socket", env={**os.environ, "TMPDIR": directory})
@@ -160,6 +232,9 @@ def test_usage():
     for arguments, status in (([], USAGE), (["--config"], USAGE), (["--plan", "0"], USAGE),
                               (["--config", "x", "--seconds", "soon"], USAGE),
                               (["--config", "x", "more"], USAGE),
+                              (["--config", "x", "--device", "x" * 99], USAGE),
+                              (["--config", CONFIGURATIONS / "gru64.yaml", "--device", "tpu"],
+                               CONFIGURATION),
                               (["--config", "/nowhere.yaml"], CONFIGURATION),
                               (["--config", CONFIGURATIONS / "gru64.yaml", "--set", "seed=x"],
                                CONFIGURATION)):
@@ -172,6 +247,8 @@ def test_usage():
 
 def main():
     tests = [value for name, value in globals().items() if name.startswith("test_")]
+    if not MODULE.exists():
+        print("there is no CUDA engine on the host runtime in this build: left out are GPUs")
     for test in tests:
         test()
         print(f"ok {test.__name__}")
