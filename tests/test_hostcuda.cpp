@@ -2,7 +2,6 @@
    compute there what they compute on a device, and that it finds what a device would not forgive.
  */
 #include "hostcuda_testing.h"
-#include <cooperative_groups.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/wait.h>

@@ -1,7 +1,6 @@
 /* The calls of the runtime on which machines without a GPU run the kernels (tests/hostcuda):
    memory, streams, graphs, failures and cuBLAS, as a device and its driver have them. */
 #include "hostcuda_testing.h"
-#include <cublas_v2.h>
 #include <math.h>
 
 /* ---- memory ---- */

@@ -3,6 +3,8 @@
 #define RUNNEL_HOSTCUDA_TESTING_H
 
 #include "hostcuda.h"
+#include <cooperative_groups.h>
+#include <cublas_v2.h>
 #include <cuda_runtime.h>
 #include <setjmp.h>
 #include <stdarg.h>
