@@ -54,11 +54,11 @@ wrong 'not in its room' "$(room tools wire.h)"
 wrong 'not in its room' "$(room kernels engine.h model.h error.h cuda_module.h formulas.h losses.h gates.h \
     updates.h)"
 
-# Of the tests, only the runtime that stands for CUDA's own (tests/hostcuda).
+# Of the tests, only the runtime that stands for CUDA's own (tests/hostcuda), and its tests.
 wrong 'a CUDA header outside of kernels/cuda' "$({
     sources
     find tests -name '*.[ch]' -o -name '*.cpp'
-} | grep -vE '^(kernels/cuda|tests/hostcuda)/' |
+} | grep -vE '^(kernels/cuda/|tests/(test_)?hostcuda)' |
     xargs grep -nE '#[[:space:]]*include[[:space:]]*[<"](cuda|cublas|curand|nvml|nvrtc|cooperative_groups)' |
     grep -vF '"cuda_module.h"')"
 
