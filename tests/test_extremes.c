@@ -306,12 +306,9 @@ static const struct architecture DECAYING = {
     .output = {.loss = LOSS_SQUARED, .size = 1},
 };
 
-/* With parameters of 0 every gate is 1/2: an lstm's c and a gru's h are halved at each step. This
-   and the next are asked of the CPU alone: a GPU computes with denormals as fast as with others. */
+/* With parameters of 0 every gate is 1/2: an lstm's c and a gru's h are halved at each step. */
 static void a_state_that_decays_becomes_zero(void **state) {
     (void)state;
-    if (!under_test_is_cpu())
-        skip();
     enum { HALVINGS = 4, STEPS = HALVINGS + 3 };
     const struct optimizer sgd = {.kind = OPTIMIZER_SGD, .rate = 0.1};
     const union value x = {.real = 0.0F};
@@ -344,8 +341,6 @@ static void a_state_that_decays_becomes_zero(void **state) {
 /* An update with a gradient of 0, from moments of the smallest normal number. */
 static void moments_that_decay_become_zero(void **state) {
     (void)state;
-    if (!under_test_is_cpu())
-        skip();
     const struct optimizer optimizers[] = {
         {.kind = OPTIMIZER_SGD, .rate = 0.1, .momentum = 0.9},
         {.kind = OPTIMIZER_RMSPROP, .rate = 0.1, .alpha = 0.99, .epsilon = 1e-8},
