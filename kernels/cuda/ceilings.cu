@@ -2,7 +2,6 @@
 
 #include <cooperative_groups.h>
 
-#include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -13,8 +12,9 @@ namespace groups = cooperative_groups;
 enum {
     REPEATS = 9, /* of each measurement: their median counts */
     ROUNDS_MAX = 1 << 20,
-    CHAIN = 512,    /* further nodes in the long graph */
-    LAUNCHES = 100, /* of each graph */
+    CHAIN = 256,            /* further nodes in the long graph */
+    LAUNCHES = 100,         /* of the short graph, */
+    LAUNCHES_OF_CHAIN = 20, /* and of the long one */
     BARRIER_THREADS = 128,
     CLUSTER_BLOCKS = 8, /* the most that every device with clusters has */
     CLUSTER_CAPABILITY = 9,
@@ -292,8 +292,8 @@ static cudaError_t build_chain(struct measuring *m, int nodes, cudaGraphExec_t *
     return status;
 }
 
-/* The host's seconds from the launch until it knows that the end was reached. */
-static cudaError_t time_chain(struct measuring *m, int nodes, double *seconds) {
+/* The host's seconds from a launch (LAUNCHES at most) until it knows that the end was reached. */
+static cudaError_t time_chain(struct measuring *m, int nodes, int launches, double *seconds) {
     double times[LAUNCHES];
     cudaGraphExec_t chain = NULL;
     cudaError_t status = build_chain(m, nodes, &chain);
@@ -301,7 +301,7 @@ static cudaError_t time_chain(struct measuring *m, int nodes, double *seconds) {
         status = cudaGraphLaunch(chain, m->stream);
     if (status == cudaSuccess)
         status = cudaStreamSynchronize(m->stream);
-    for (int i = 0; i < LAUNCHES && status == cudaSuccess; i++) {
+    for (int i = 0; i < launches && status == cudaSuccess; i++) {
         double begin = clock_now();
         status = cudaGraphLaunch(chain, m->stream);
         if (status == cudaSuccess)
@@ -311,15 +311,15 @@ static cudaError_t time_chain(struct measuring *m, int nodes, double *seconds) {
     if (chain)
         cudaGraphExecDestroy(chain);
     if (status == cudaSuccess)
-        *seconds = median(times, LAUNCHES);
+        *seconds = median(times, (size_t)launches);
     return status;
 }
 
 static int measure_graphs(struct measuring *m) {
     double chain = 0;
-    cudaError_t status = time_chain(m, 1, &m->figures->graph_launch);
+    cudaError_t status = time_chain(m, 1, LAUNCHES, &m->figures->graph_launch);
     if (status == cudaSuccess)
-        status = time_chain(m, 1 + CHAIN, &chain);
+        status = time_chain(m, 1 + CHAIN, LAUNCHES_OF_CHAIN, &chain);
     if (status != cudaSuccess)
         return fail(m, "the launch of a graph", status);
     m->figures->node = (chain - m->figures->graph_launch) / CHAIN;
