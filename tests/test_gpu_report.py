@@ -125,6 +125,9 @@ def main():
     if not (BUILD / "tests" / "hostcuda" / "runnel-cuda.so").exists():
         print("there is no CUDA engine on the host runtime in this build")
         return SKIPPED
+    if "#define RUNNEL_SANITIZERS" in (BUILD / "build-config.h").read_text():
+        print("the script is tested in a build without sanitizers; the engine's own tests have them")
+        return SKIPPED
     for name, test in list(globals().items()):
         if name.startswith("test_"):
             with tempfile.TemporaryDirectory(prefix="rg") as directory:
