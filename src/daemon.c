@@ -14,6 +14,7 @@
 #include "daemon_state.h"
 #include "error.h"
 #include "log.h"
+#include "notify.h"
 #include "report.h"
 
 #define BATCH_TIME (20 * NS_PER_SECOND / 1000) /* between two looks at the other sockets, about */
@@ -125,6 +126,10 @@ static void say_hello(const struct daemon *daemon) {
         log_info("fresh parameters; checkpoints go to %s", config->state_directory);
 }
 
+static void tell_manager(const struct daemon *daemon) {
+    notify_status("%s: %" PRIu64 " examples", daemon_state_name(daemon), daemon->metrics.examples);
+}
+
 static int daemon_open(struct daemon **opened, const struct config *config, struct error *error) {
     struct daemon *daemon = *opened = calloc(1, sizeof *daemon);
     if (!daemon)
@@ -139,6 +144,8 @@ static int daemon_open(struct daemon **opened, const struct config *config, stru
         return -1;
     daemon_begin_metrics(daemon);
     say_hello(daemon);
+    tell_manager(daemon);
+    notify_ready();
     return 0;
 }
 
@@ -168,6 +175,8 @@ void daemon_stop(struct daemon *daemon, const char *reason) {
     daemon->stop_time = daemon_clock();
     snprintf(daemon->stop_reason, sizeof daemon->stop_reason, "%s", reason);
     log_info("stopping: %s", reason);
+    notify_stopping();
+    tell_manager(daemon);
     daemon_publish_status(daemon);
 }
 
@@ -239,7 +248,7 @@ static long poll_timeout(const struct daemon *daemon) {
         return DRAIN_QUIET_MS;
     uint64_t now = daemon_clock();
     uint64_t due = earlier(daemon->status_due, daemon_announcement_due(daemon));
-    due = earlier(due, daemon_checkpoint_due(daemon));
+    due = earlier(earlier(due, daemon_checkpoint_due(daemon)), notify_alive_due());
     if (due <= now)
         return 0;
     uint64_t ms = (due - now) / (NS_PER_SECOND / 1000) + 1;
@@ -286,8 +295,11 @@ static int turn(struct daemon *daemon, bool *idle, struct error *error) {
     if (items[POLL_EXAMPLES].revents && take_examples(daemon, error))
         return -1;
     daemon_announce(daemon, false);
-    if (daemon_clock() >= daemon->status_due)
+    if (daemon_clock() >= daemon->status_due) {
         daemon_publish_status(daemon);
+        tell_manager(daemon);
+    }
+    notify_alive(); /* what the turn took has been learned, or nothing waited */
     return daemon_checkpoints(daemon, error);
 }
 
@@ -308,12 +320,14 @@ static int loop(struct daemon *daemon, struct error *error) {
 /* Save what was learned, and say goodbye. `failure` is why the loop ended, NULL for a request. */
 static int finish(struct daemon *daemon, const struct error *failure, struct error *error) {
     int result = 0;
+    notify_stopping();
     daemon_announce(daemon, true);
     take_signals(daemon);
     release_signals();
     if (!daemon->broken)
         result = daemon_last_checkpoint(daemon, error);
     const char *reason = failure ? failure->text : result ? error->text : daemon->stop_reason;
+    notify_status("stopped after %" PRIu64 " examples: %s", daemon->metrics.examples, reason);
     daemon_event(daemon, "stopping", NULL, "stopping after %" PRIu64 " examples: %s",
                  daemon->metrics.examples, reason);
     if (result == 0 && !failure)

@@ -1,32 +1,61 @@
 #include "log.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#include <unistd.h>
 
-static void __attribute__((format(printf, 2, 0)))
-line(const char *level, const char *format, va_list arguments) {
-    char text[2048];
+enum { LINE_SIZE = 2048 };
+
+/* $JOURNAL_STREAM names the device and inode of the stream that systemd has connected to its
+   journal. A process that was started from a service, but has its stderr elsewhere, inherits it. */
+static bool to_journal(void) {
+    const char *stream = getenv("JOURNAL_STREAM");
+    unsigned long long device, inode;
+    struct stat status;
+    return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
+           fstat(STDERR_FILENO, &status) == 0 && status.st_dev == device && status.st_ino == inode;
+}
+
+/* A line stays one line, so that nobody who is quoted in it writes lines of his own. */
+static void flatten(char *text) {
+    for (; *text; text++)
+        if (*text == '\n' || *text == '\r')
+            *text = ' ';
+}
+
+static void __attribute__((format(printf, 3, 0)))
+line(int priority, const char *level, const char *format, va_list arguments) {
+    char text[LINE_SIZE];
     vsnprintf(text, sizeof text, format, arguments);
-    fprintf(stderr, "runneld: %s%s\n", level, text); /* one call, so that lines stay whole */
+    flatten(text);
+    /* One call, so that lines stay whole. */
+    if (to_journal())
+        fprintf(stderr, "<%d>%s%s\n", priority, level, text);
+    else
+        fprintf(stderr, "runneld: %s%s\n", level, text);
 }
 
 void log_info(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    line("", format, arguments);
+    line(LOG_INFO, "", format, arguments);
     va_end(arguments);
 }
 
 void log_warning(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    line("warning: ", format, arguments);
+    line(LOG_WARNING, "warning: ", format, arguments);
     va_end(arguments);
 }
 
 void log_error(const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
-    line("error: ", format, arguments);
+    line(LOG_ERR, "error: ", format, arguments);
     va_end(arguments);
 }

@@ -1,0 +1,100 @@
+#include "notify.h"
+
+#ifdef RUNNEL_SYSTEMD
+
+#    include <stdarg.h>
+#    include <stdbool.h>
+#    include <stdio.h>
+#    include <systemd/sd-daemon.h>
+#    include <time.h>
+
+#    define NS_PER_SECOND 1000000000ull
+#    define NS_PER_MICROSECOND 1000ull
+
+enum {
+    STATUS_SIZE = 512,
+    ALIVE_IN_WATCHDOG = 4, /* calls passed on while the watchdog waits: one may come late */
+};
+
+struct watchdog {
+    bool known;
+    uint64_t interval; /* ns between two calls that are passed on, 0: no watchdog */
+    uint64_t due;      /* CLOCK_MONOTONIC in ns */
+};
+
+static struct watchdog *the_watchdog(void) {
+    static struct watchdog watchdog;
+    uint64_t microseconds;
+    if (!watchdog.known && sd_watchdog_enabled(0, &microseconds) > 0)
+        watchdog.interval = microseconds * NS_PER_MICROSECOND / ALIVE_IN_WATCHDOG;
+    watchdog.known = true;
+    return &watchdog;
+}
+
+void notify_ready(void) {
+    sd_notify(0, "READY=1");
+}
+
+void notify_status(const char *format, ...) {
+    char text[STATUS_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    for (char *at = text; *at; at++)
+        if (*at == '\n') /* would begin another assignment */
+            *at = ' ';
+    sd_notifyf(0, "STATUS=%s", text);
+}
+
+void notify_alive(void) {
+    struct watchdog *watchdog = the_watchdog();
+    if (!watchdog->interval)
+        return;
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    uint64_t now = (uint64_t)time.tv_sec * NS_PER_SECOND + (uint64_t)time.tv_nsec;
+    if (now < watchdog->due)
+        return;
+    watchdog->due = now + watchdog->interval;
+    sd_notify(0, "WATCHDOG=1");
+}
+
+uint64_t notify_alive_due(void) {
+    struct watchdog *watchdog = the_watchdog();
+    return watchdog->interval ? watchdog->due : UINT64_MAX;
+}
+
+void notify_extend(unsigned seconds) {
+    static const unsigned long long microseconds = 1000000;
+    sd_notifyf(0, "EXTEND_TIMEOUT_USEC=%llu", seconds * microseconds);
+}
+
+void notify_stopping(void) {
+    sd_notify(0, "STOPPING=1");
+}
+
+#else
+
+void notify_ready(void) {
+}
+
+void notify_status(const char *format, ...) {
+    (void)format;
+}
+
+void notify_alive(void) {
+}
+
+uint64_t notify_alive_due(void) {
+    return UINT64_MAX;
+}
+
+void notify_extend(unsigned seconds) {
+    (void)seconds;
+}
+
+void notify_stopping(void) {
+}
+
+#endif
