@@ -65,6 +65,16 @@ FORMULA float formula_tanh(float x) {
     return magnitude < 0.4f ? near : far;
 }
 
+/* Beyond it inputs are taken as if they stood there, so that no sum of products overflows: one wild
+   number must not leave a stream with a state that is no number. NaN stays NaN. */
+#define FORMULA_INPUT_MOST 1e30f
+
+FORMULA float formula_bounded(float x) {
+    return x > FORMULA_INPUT_MOST    ? FORMULA_INPUT_MOST
+           : x < -FORMULA_INPUT_MOST ? -FORMULA_INPUT_MOST
+                                     : x;
+}
+
 /* Derivatives, given the function's value. */
 FORMULA float formula_sigmoid_slope(float value) {
     return value * (1.0f - value);

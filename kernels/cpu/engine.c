@@ -15,6 +15,7 @@
 #endif
 
 #include "error.h"
+#include "formulas.h"
 
 #include "matrix.h"
 #include "measure.h"
@@ -197,18 +198,12 @@ static void gather_state(const struct network *n, size_t position, float *state)
     }
 }
 
-/* Beyond it inputs are taken as if they stood there, so that no sum of products overflows: one wild
-   number must not leave a stream with a state that is no number. */
-#define INPUT_MOST 1e30f
-
 /* Keep a step's x in its slot. */
 static union value *keep_input(const struct engine *e, float *kept, const union value *x) {
     memcpy(kept, x, e->layout.input_size * sizeof *x);
     if (e->model->architecture.input.kind == INPUT_REAL)
         for (size_t k = 0; k < e->layout.input_size; k++)
-            kept[k] = kept[k] > INPUT_MOST    ? INPUT_MOST
-                      : kept[k] < -INPUT_MOST ? -INPUT_MOST
-                                              : kept[k];
+            kept[k] = formula_bounded(kept[k]);
     return (union value *)kept;
 }
 

@@ -7,7 +7,8 @@
 
 /* One block a step, and one for the optimizer's powers, which would keep all others waiting later.
    Slopes are divided by the number of targets, for the loss is their mean. */
-static __global__ void window_loss(const struct network n, const struct optimizer optimizer) {
+static __global__ void window_loss(const __grid_constant__ struct network n,
+                                   const __grid_constant__ struct optimizer optimizer) {
     const struct segment *s = n.current;
     if (blockIdx.x == s->length) {
         if (threadIdx.x == 0)
@@ -16,7 +17,7 @@ static __global__ void window_loss(const struct network n, const struct optimize
     }
     uint32_t t = blockIdx.x, position = ring_position(n, s->window, t);
     const float *slot = slot_of(n, s);
-    float *d = n.activations + n.d_output + (size_t)t * n.outputs;
+    float *d = n.activations + n.d_output + (size_t)t * padded(n.outputs);
     bool learned = t + s->closed >= s->length && slot[n.slot.learned + position] > 0;
     double loss = 0;
     if (learned) {
@@ -108,12 +109,12 @@ static __device__ __forceinline__ float joined(const struct network &n, const st
 }
 
 /* Gradient of the topmost h of each step; and that h is kept beside it. Blocks: (steps, pieces). */
-static __global__ void output_backward(const struct network n) {
+static __global__ void output_backward(const __grid_constant__ struct network n) {
     const struct segment *s = n.current;
     uint32_t t = blockIdx.x, ld = n.ld_output;
     struct piece p = piece_of(n.split_output, n.outputs, blockIdx.y);
     float *d = shared_memory + SCRATCH, *sums = d + padded(n.split_output.chunk_rows);
-    const float *slopes = n.activations + n.d_output + (size_t)t * n.outputs;
+    const float *slopes = n.activations + n.d_output + (size_t)t * padded(n.outputs);
     for (uint32_t k = p.first + threadIdx.x; k < p.end; k += blockDim.x)
         d[k - p.first] = slopes[k];
     __syncthreads();
@@ -249,12 +250,6 @@ lstm_backward(const struct network &n, uint32_t k, const struct layer_backward &
 
 /* ---- through the normalizations of the sums ---- */
 
-/* Of one sum: where its gradient behind the gains stands in b.d, its x, and its parameters. */
-struct sum_backward {
-    bool recurrent;
-    uint32_t gain;
-};
-
 static __device__ __forceinline__ float behind_gains(const struct network_layer &l,
                                                      const struct layer_backward &b, bool recurrent,
                                                      uint32_t row) {
@@ -333,10 +328,10 @@ static __device__ void keep_rows(const struct network &n, const struct network_l
     float *a = n.activations;
     bool two = l.cell == CELL_LSTM || l.cell == CELL_GRU;
     for (uint32_t row = p.first + threadIdx.x; row < p.end; row += blockDim.x) {
-        size_t at = (size_t)b.t * l.rows + row;
-        a[l.d_ih + at] = sum_gradient(n, l, b, m, false, row);
+        size_t at = (size_t)b.t * l.rows + row, wide = (size_t)b.t * padded(l.rows) + row;
+        a[l.d_ih + wide] = sum_gradient(n, l, b, m, false, row);
         if (l.cell != CELL_DENSE)
-            a[l.d_hh + at] = sum_gradient(n, l, b, m, true, row);
+            a[l.d_hh + wide] = sum_gradient(n, l, b, m, true, row);
         if (!l.norm)
             continue;
         float d = behind_gains(l, b, false, row);
@@ -351,8 +346,8 @@ static __device__ void keep_rows(const struct network &n, const struct network_l
 }
 
 /* What the weights met at this step: x, and h before it. */
-static __device__ void keep_inputs(const struct network &n, uint32_t k,
-                                   const struct layer_backward &b, const float *slot) {
+static __device__ void keep_vectors(const struct network &n, uint32_t k,
+                                    const struct layer_backward &b, const float *slot) {
     const struct network_layer &l = n.layers[k];
     float *input = n.activations + l.input + (size_t)b.t * l.ld_ih;
     float *before = n.activations + l.before + (size_t)b.t * l.ld_hh;
@@ -438,7 +433,7 @@ static __device__ __forceinline__ void layer_wave(const struct network &n, uint3
     if (recurrent && p.group == 0)
         keep_rows(n, l, b, m, p);
     if (b.writes)
-        keep_inputs(n, k, b, slot);
+        keep_vectors(n, k, b, slot);
     bool wanted = recurrent ? l.cell != CELL_DENSE && t > 0 : l.split_ih.groups > 0;
     if (wanted)
         propagate(n, l, b, m, p, recurrent, b.d + gradient_rows(l));
@@ -446,8 +441,8 @@ static __device__ __forceinline__ void layer_wave(const struct network &n, uint3
 
 /* The blocks of `split_hh` also keep what the weights' gradients need; a layer without recurrence
    has them for that alone. */
-static __global__ void __launch_bounds__(512, 1)
-    backward_wave(const struct network n, uint32_t number, uint32_t length) {
+static __global__ void __launch_bounds__(THREADS_MAX, 1)
+    backward_wave(const __grid_constant__ struct network n, uint32_t number, uint32_t length) {
     uint32_t block = blockIdx.x;
     for (uint32_t k = 0; k < n.layer_count; k++) {
         const struct network_layer &l = n.layers[k];
@@ -466,7 +461,7 @@ static __global__ void __launch_bounds__(512, 1)
 }
 
 /* The gradient of each step's embedded input. */
-static __global__ void embedding_backward(const struct network n) {
+static __global__ void embedding_backward(const __grid_constant__ struct network n) {
     const struct network_layer &l = n.layers[0];
     uint32_t t = blockIdx.x;
     float *d = n.activations + n.d_embedding + (size_t)t * n.ld_embedding;
@@ -475,8 +470,6 @@ static __global__ void embedding_backward(const struct network n) {
 }
 
 /* ---- launchers ---- */
-
-enum { THREADS_MAX = 512 };
 
 static size_t wave_floats(const struct network_layer *l) {
     uint32_t rows = l->split_ih.chunk_rows > l->split_hh.chunk_rows ? l->split_ih.chunk_rows
@@ -493,8 +486,8 @@ size_t backward_shared(const struct network *n) {
     return (SCRATCH + most + transposed_sums(THREADS_MAX)) * sizeof(float);
 }
 
-cudaError_t prepare_backward(const struct network *n) {
-    int bytes = (int)backward_shared(n);
+cudaError_t prepare_backward(size_t shared) {
+    int bytes = (int)shared;
     cudaError_t status = cudaFuncSetAttribute((const void *)backward_wave,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
     return status ? status

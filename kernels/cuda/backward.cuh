@@ -16,8 +16,10 @@ cudaError_t launch_loss(const struct network *n, const struct optimizer *optimiz
 cudaError_t launch_backward(const struct network *n, uint32_t length, unsigned threads,
                             cudaStream_t stream);
 
-/* Shared memory of a wave, in bytes, and leave to use it. */
+/* Shared memory of a wave, in bytes. */
 size_t backward_shared(const struct network *n);
-cudaError_t prepare_backward(const struct network *n);
+
+/* Leave for all engines of this process to use so much. */
+cudaError_t prepare_backward(size_t shared);
 
 #endif

@@ -14,8 +14,9 @@ struct scale {
     float inverse; /* 1 / sqrt(var + epsilon) */
 };
 
-/* Rows first..end of a sum are normalized together. */
+/* Rows first..end of a + b are normalized together; b may be NULL. */
 struct range {
+    const float *a, *b;
     uint32_t first, end;
 };
 
@@ -42,37 +43,40 @@ layer_at(const struct network &n, const struct network_layer &l, uint32_t positi
     return s;
 }
 
+static __device__ __forceinline__ float number_at(const struct range &r, uint32_t row) {
+    return r.b ? r.a[row] + r.b[row] : r.a[row];
+}
+
 /* 1 / sqrt(var) when the squares of the deviations have left the range of float: epsilon is nothing
-   beside them. */
-template <typename Load>
-static __device__ float inverse_in_double(struct range range, Load load, double *scratch) {
-    double count = range.end - range.first, sum = 0, squares = 0;
-    for (uint32_t row = range.first + threadIdx.x; row < range.end; row += blockDim.x)
-        sum += (double)load(row);
+   beside them. Not inlined: it is as good as never needed, and code is what a step waits for. */
+static __device__ __attribute__((noinline)) float inverse_in_double(struct range r, double *scratch) {
+    double count = r.end - r.first, sum = 0, squares = 0;
+    for (uint32_t row = r.first + threadIdx.x; row < r.end; row += blockDim.x)
+        sum += (double)number_at(r, row);
     double mean = block_sum(sum, scratch) / count;
-    for (uint32_t row = range.first + threadIdx.x; row < range.end; row += blockDim.x) {
-        double d = (double)load(row) - mean;
+    for (uint32_t row = r.first + threadIdx.x; row < r.end; row += blockDim.x) {
+        double d = (double)number_at(r, row) - mean;
         squares += d * d;
     }
     return (float)(1 / sqrt(block_sum(squares, scratch) / count));
 }
 
-/* Mean and inverse deviation of COUNT ranges at once, in two passes. load(k, row). */
-template <int COUNT, typename Load>
-static __device__ __forceinline__ void normalize(const struct range (&ranges)[COUNT], Load load,
+/* Mean and inverse deviation of COUNT ranges at once, in two passes. */
+template <int COUNT>
+static __device__ __forceinline__ void normalize(const struct range (&ranges)[COUNT],
                                                  struct scale (&scales)[COUNT], float *scratch) {
     float sums[COUNT] = {};
 #pragma unroll
     for (int k = 0; k < COUNT; k++)
         for (uint32_t row = ranges[k].first + threadIdx.x; row < ranges[k].end; row += blockDim.x)
-            sums[k] += load(k, row);
+            sums[k] += number_at(ranges[k], row);
     block_sums(sums, scratch);
     float squares[COUNT] = {};
 #pragma unroll
     for (int k = 0; k < COUNT; k++) {
         scales[k].mean = sums[k] / (float)(ranges[k].end - ranges[k].first);
         for (uint32_t row = ranges[k].first + threadIdx.x; row < ranges[k].end; row += blockDim.x) {
-            float d = load(k, row) - scales[k].mean;
+            float d = number_at(ranges[k], row) - scales[k].mean;
             squares[k] += d * d;
         }
     }
@@ -80,10 +84,9 @@ static __device__ __forceinline__ void normalize(const struct range (&ranges)[CO
 #pragma unroll
     for (int k = 0; k < COUNT; k++) {
         float variance = squares[k] / (float)(ranges[k].end - ranges[k].first);
-        scales[k].inverse = 1.0f / sqrtf(variance + GATES_NORM_EPSILON);
+        scales[k].inverse = gates_norm_inverse(variance);
         if (variance > FLT_MAX)
-            scales[k].inverse = inverse_in_double(
-                ranges[k], [&](uint32_t row) { return load(k, row); }, (double *)scratch);
+            scales[k].inverse = inverse_in_double(ranges[k], (double *)scratch);
     }
 }
 
@@ -121,19 +124,16 @@ static __device__ __forceinline__ void activate_single(const struct network &n,
                                                        const struct network_layer &l,
                                                        const struct layer_step &s, bool keep,
                                                        float *h, float *scratch) {
-    bool recurrent = l.cell == CELL_RNN;
-    auto load = [&](int, uint32_t row) {
-        return recurrent ? s.sum_ih[row] + s.sum_hh[row] : s.sum_ih[row];
-    };
+    const struct range sum[1] = {{s.sum_ih, l.cell == CELL_RNN ? s.sum_hh : NULL, 0, l.rows}};
     struct scale scales[1] = {};
     if (l.norm) {
-        const struct range ranges[1] = {{0, l.rows}};
-        normalize(ranges, load, scales, scratch);
+        normalize(sum, scales, scratch);
         if (keep)
             keep_scale(s.scales, 0, scales[0]);
     }
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
-        h[i] = activation_of(l, behind(n, l, load(0, i), scales[0], l.gain_ih, l.shift_ih, i));
+        h[i] = activation_of(
+            l, behind(n, l, number_at(sum[0], i), scales[0], l.gain_ih, l.shift_ih, i));
         if (keep)
             s.hidden[i] = h[i];
     }
@@ -148,11 +148,11 @@ static __device__ __forceinline__ void activate_gru(const struct network &n,
     struct scale scales[2 * GROUPS] = {};
     uint32_t size = l.size;
     if (l.norm) {
-        const struct range ranges[2 * GROUPS] = {
-            {0, 2 * size}, {2 * size, l.rows}, {0, 2 * size}, {2 * size, l.rows}};
-        normalize(
-            ranges, [&](int k, uint32_t row) { return k < GROUPS ? s.sum_ih[row] : s.sum_hh[row]; },
-            scales, scratch);
+        const struct range ranges[2 * GROUPS] = {{s.sum_ih, NULL, 0, 2 * size},
+                                                 {s.sum_ih, NULL, 2 * size, l.rows},
+                                                 {s.sum_hh, NULL, 0, 2 * size},
+                                                 {s.sum_hh, NULL, 2 * size, l.rows}};
+        normalize(ranges, scales, scratch);
 #pragma unroll
         for (int k = 0; keep && k < 2 * GROUPS; k++)
             keep_scale(s.scales, k, scales[k]);
@@ -214,10 +214,8 @@ activate_lstm(const struct network &n, const struct network_layer &l, const stru
               const float *before, bool keep, float *h, float *output, float *scratch) {
     struct scale scales[2] = {}, cell_scale[1] = {};
     if (l.norm) {
-        const struct range ranges[2] = {{0, l.rows}, {0, l.rows}};
-        normalize(
-            ranges, [&](int k, uint32_t row) { return k ? s.sum_hh[row] : s.sum_ih[row]; }, scales,
-            scratch);
+        const struct range ranges[2] = {{s.sum_ih, NULL, 0, l.rows}, {s.sum_hh, NULL, 0, l.rows}};
+        normalize(ranges, scales, scratch);
         if (keep) {
             keep_scale(s.scales, 0, scales[0]);
             keep_scale(s.scales, SCALE_HH, scales[1]);
@@ -225,9 +223,8 @@ activate_lstm(const struct network &n, const struct network_layer &l, const stru
     }
     lstm_cell(n, l, s, before, keep, h, output, scales);
     if (l.norm) {
-        const struct range ranges[1] = {{0, l.size}};
-        normalize(
-            ranges, [&](int, uint32_t row) { return h[row]; }, cell_scale, scratch);
+        const struct range ranges[1] = {{h, NULL, 0, l.size}};
+        normalize(ranges, cell_scale, scratch);
         if (keep)
             keep_scale(s.scales, SCALE_C, cell_scale[0]);
     }

@@ -19,13 +19,14 @@ enum {
     LANES = 32,
     WARPS_MAX = 32,
     QUAD = 4,
-    SUMS_MAX = 8, /* that block_sums takes at once */
+    THREADS_MAX = 512, /* of a block of a wave */
+    SUMS_MAX = 8,      /* that block_sums takes at once */
     /* Shared memory begins with the scratch of reductions: floats. */
     SCRATCH = SUMS_MAX * WARPS_MAX * sizeof(double) / sizeof(float),
 };
 
 /* All shared memory is asked for at the launch. */
-extern __shared__ float shared_memory[];
+extern __shared__ __align__(16) float shared_memory[];
 
 /* The device that a configuration names; see cuda_module.h. It is only looked at: nothing is
    started on it, and free_memory stays 0. */

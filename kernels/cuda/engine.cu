@@ -12,12 +12,11 @@
 /* Plain float32 (no TF32), the same bits on every run: no atomics, one stream, a workspace of its
    own. */
 static int open_blas(struct engine *e, struct error *error) {
-    static const size_t workspace = (size_t)32 << 20;
     cublasStatus_t status = cublasCreate(&e->gradient.blas);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasSetStream(e->gradient.blas, e->stream);
     if (status == CUBLAS_STATUS_SUCCESS)
-        status = cublasSetWorkspace(e->gradient.blas, e->workspace, workspace);
+        status = cublasSetWorkspace(e->gradient.blas, e->workspace, BLAS_WORKSPACE);
     if (status == CUBLAS_STATUS_SUCCESS)
         status = cublasSetMathMode(e->gradient.blas, CUBLAS_PEDANTIC_MATH);
     if (status == CUBLAS_STATUS_SUCCESS)
@@ -44,17 +43,20 @@ static void cuda_close(struct engine **engine) {
     *engine = NULL;
 }
 
-/* The same text, the same bits: the order of sums depends on the number of multiprocessors. CUDA
-   writes 13.0 as 13000. */
+/* The same text, the same bits: the order of sums depends on the number of multiprocessors, and the
+   gradient of long windows on cuBLAS. CUDA writes 13.0 as 13000. */
 static void describe(struct engine *e) {
     enum { MAJOR = 1000, MINOR = 10 };
     const struct cuda_device *d = &e->device;
+    int blas = 0;
+    if (e->gradient.blas)
+        cublasGetVersion(e->gradient.blas, &blas);
     snprintf(e->description, sizeof e->description,
-             "cuda %s, capability %d.%d, %d multiprocessors, CUDA %d.%d, driver for %d.%d, runnel "
-             "%s",
+             "cuda %s, capability %d.%d, %d multiprocessors, CUDA %d.%d, driver for %d.%d, cuBLAS "
+             "%d, runnel %s",
              d->name, d->capability_major, d->capability_minor, d->multiprocessors,
              d->runtime / MAJOR, d->runtime % MAJOR / MINOR, d->driver / MAJOR,
-             d->driver % MAJOR / MINOR, PACKAGE_VERSION);
+             d->driver % MAJOR / MINOR, blas, PACKAGE_VERSION);
 }
 
 static int cuda_open(struct engine **engine, const struct model *model,
@@ -83,11 +85,19 @@ static int cuda_open(struct engine **engine, const struct model *model,
 
 enum direction { OUT, IN }; /* of the engine, into it */
 
-static int copy(void *device, void *host, size_t bytes, enum direction direction,
+/* Copies go through the engine's own stream: what the default stream does is not ordered before it.
+   They have ended when this returns. */
+static int settle(struct engine *e, cudaError_t status, const char *what, struct error *error) {
+    cudaError_t ended = cudaStreamSynchronize(e->stream);
+    return cuda_check(status ? status : ended, what, error);
+}
+
+static int copy(struct engine *e, void *device, void *host, size_t bytes, enum direction direction,
                 struct error *error) {
-    cudaError_t status = direction == IN ? cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice)
-                                         : cudaMemcpy(host, device, bytes, cudaMemcpyDeviceToHost);
-    return cuda_check(status, "copying between host and GPU", error);
+    cudaError_t status =
+        direction == IN ? cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, e->stream)
+                        : cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, e->stream);
+    return settle(e, status, "copying between host and GPU", error);
 }
 
 /* One tensor, between its padded rows and the table's layout. */
@@ -129,7 +139,7 @@ static int copy_slot(struct engine *e, size_t index, float *record, enum directi
     float *device = n->slots + index * l->size, *s = e->slot;
     size_t bytes = l->size * sizeof(float), state = e->model->state_size;
     size_t inputs = n->input_kind == INPUT_REAL ? n->input_size : 1;
-    if (copy(device, s, bytes, OUT, error)) /* what a record does not hold stays as it is */
+    if (copy(e, device, s, bytes, OUT, error)) /* what a record does not hold stays as it is */
         return -1;
     record = copy_numbers(s, record, state, direction);
     record = copy_numbers(s + l->output, record, n->outputs, direction);
@@ -140,15 +150,15 @@ static int copy_slot(struct engine *e, size_t index, float *record, enum directi
             copy_numbers(s + l->target + p * l->target_size, record, l->target_size, direction);
         record = copy_numbers(s + l->learned + p, record, 1, direction);
     }
-    return direction == IN ? copy(device, s, bytes, IN, error) : 0;
+    return direction == IN ? copy(e, device, s, bytes, IN, error) : 0;
 }
 
 static int copy_block(struct engine *e, enum engine_block block, size_t index, void *data,
                       enum direction direction, struct error *error) {
     switch (block) {
     case ENGINE_UPDATES:
-        return copy(&e->network.state->updates, data, sizeof e->network.state->updates, direction,
-                    error);
+        return copy(e, &e->network.state->updates, data, sizeof e->network.state->updates,
+                    direction, error);
     case ENGINE_SLOT:
         return copy_slot(e, index, (float *)data, direction, error);
     default:

@@ -3,10 +3,6 @@
 #include "cells.cuh"
 #include "loss.cuh"
 
-/* Beyond it inputs are taken as if they stood there, so that no sum of products overflows: one wild
-   number must not leave a stream with a state that is no number. */
-#define INPUT_MOST 1e30f
-
 enum {
     COPY_NUMBERS = 4096, /* inputs that one block of `begin` copies */
     COPY_BLOCKS_MAX = 64,
@@ -46,10 +42,6 @@ static __device__ void score(const struct network &n, float *slot, const struct 
     keep_target(n, slot, entry, y);
 }
 
-static __device__ __forceinline__ float bounded(float x) {
-    return x > INPUT_MOST ? INPUT_MOST : x < -INPUT_MOST ? -INPUT_MOST : x;
-}
-
 /* Inputs of the run go to their positions of the slot's ring; their marks are cleared. */
 static __device__ void keep_inputs(const struct network &n, const struct segment *s, float *slot) {
     const struct queue *q = n.queue;
@@ -59,7 +51,7 @@ static __device__ void keep_inputs(const struct network &n, const struct segment
         uint32_t t = i / size, k = i % size, position = ring_position(n, s->position, t);
         union value x = q->inputs[(size_t)q->steps[s->first + t].input * size + k];
         if (n.input_kind == INPUT_REAL)
-            x.real = bounded(x.real);
+            x.real = formula_bounded(x.real);
         ((union value *)(slot + n.slot.input))[(size_t)position * n.slot.input_row + k] = x;
         if (k == 0)
             slot[n.slot.learned + position] = 0.0f;
@@ -67,7 +59,7 @@ static __device__ void keep_inputs(const struct network &n, const struct segment
 }
 
 /* Bound by launch and latency: it moves a few kilobytes. */
-static __global__ void begin(const struct network n) {
+static __global__ void begin(const __grid_constant__ struct network n) {
     struct queue *q = n.queue;
     const struct segment *s = q->segments + q->cursor;
     float *slot = slot_of(n, s);
@@ -182,7 +174,7 @@ static __device__ __forceinline__ struct walk walk_of(const struct network &n, e
     return w;
 }
 
-/* The x of layer 0 at step t, where it is no one-hot symbol. */
+/* The x of layer 0 at step t; of no use where it is a one-hot symbol. */
 static __device__ __forceinline__ const float *input_of(const struct network &n,
                                                         const struct walk &w, uint32_t t) {
     uint32_t position = ring_position(n, w.first, t);
@@ -191,19 +183,6 @@ static __device__ __forceinline__ const float *input_of(const struct network &n,
         return x;
     uint32_t id = ((const union value *)x)->id;
     return n.parameters + n.embedding + (size_t)id * n.ld_embedding;
-}
-
-/* W_ih x of layer 0 at step t. */
-static __device__ void project_input(const struct network &n, const struct network_layer &l,
-                                     const struct walk &w, uint32_t t, struct product p,
-                                     uint32_t block) {
-    if (n.input_kind == INPUT_SYMBOL && !n.embedding_size) {
-        const float *x = w.slot + n.slot.input + ring_position(n, w.first, t);
-        copy_column(p, l.rows, ((const union value *)x)->id, block, l.blocks_ih);
-        return;
-    }
-    p.x = input_of(n, w, t);
-    multiply(p, l.rows, block, l.blocks_ih);
 }
 
 /* One row of W_ih of layer 0 against STEPS_AT_ONCE inputs from step `first` on; a warp's work. Each
@@ -241,8 +220,8 @@ static __device__ __forceinline__ void project_row(const struct network &n, cons
 }
 
 /* Layer 0's sum of its inputs for all steps of a run. Bound by the bytes of W_ih. */
-static __global__ void __launch_bounds__(512)
-    project(const struct network n, uint32_t steps, enum steps_of of) {
+static __global__ void __launch_bounds__(THREADS_MAX)
+    project(const __grid_constant__ struct network n, uint32_t steps, enum steps_of of) {
     struct walk w = walk_of(n, of);
     uint32_t warps = gridDim.x * (blockDim.x / LANES);
     for (uint32_t row = blockIdx.x * (blockDim.x / LANES) + warp_index(); row < n.layers[0].rows;
@@ -254,98 +233,140 @@ static __global__ void __launch_bounds__(512)
 /* Whether a run's inputs are projected before its waves. */
 static bool is_projected(const struct network *n, uint32_t steps) {
     const struct network_layer *l = &n->layers[0];
-    bool one_hot = n->input_kind == INPUT_SYMBOL && !n->embedding_size;
-    return steps >= STEPS_AT_ONCE && !one_hot &&
+    return steps >= STEPS_AT_ONCE && !is_one_hot(*n) &&
            (size_t)l->rows * l->ld_ih * sizeof(float) >= PROJECT_BYTES;
 }
 
-static __device__ __forceinline__ const float *or_null(const struct network &n, bool there,
-                                                       uint32_t offset) {
-    return there ? n.parameters + offset : NULL;
-}
+/* What a block of a wave does: make x, and multiply some rows with it. Bits must not depend on
+   where a step stands in its run; so every x is made by the one call of `activate` in the kernel,
+   and every row by the one of `multiply`. */
+struct task {
+    struct product product; /* x is NULL until it is made */
+    uint32_t rows, block, blocks;
+    uint32_t layer, t; /* whose h is x, unless x or `state` is given */
+    const float *state;
+    bool keep;   /* leave what backward needs of that h */
+    bool wanted; /* the product */
+};
 
 /* Layer k's sum of its inputs at step t. */
-static __device__ void wave_inputs(const struct network &n, const struct walk &w, uint32_t k,
-                                   uint32_t t, uint32_t block) {
+static __device__ __forceinline__ struct task
+task_inputs(const struct network &n, const struct walk &w, uint32_t k, uint32_t t, uint32_t block) {
     const struct network_layer &l = n.layers[k];
-    struct product p;
-    p.weight = n.parameters + l.weight_ih;
-    p.bias = n.parameters + l.bias_ih;
-    p.ld = l.ld_ih;
-    p.out = n.activations + l.sum_ih + (size_t)ring_position(n, w.first, t) * l.rows;
-    if (k == 0) {
-        project_input(n, l, w, t, p, block);
-        return;
-    }
-    float *h = shared_memory + SCRATCH;
-    const struct network_layer &below = n.layers[k - 1];
-    activate(n, below, w.first, t, w.state + below.state, block == 0, h, l.ld_ih, shared_memory);
-    p.x = h;
-    multiply(p, l.rows, block, l.blocks_ih);
+    struct task task = {};
+    task.product.weight = n.parameters + l.weight_ih;
+    task.product.bias = n.parameters + l.bias_ih;
+    task.product.ld = l.ld_ih;
+    task.product.out = n.activations + l.sum_ih + (size_t)ring_position(n, w.first, t) * l.rows;
+    task.rows = l.rows;
+    task.block = block;
+    task.blocks = l.blocks_ih;
+    task.wanted = true;
+    task.keep = block == 0;
+    task.layer = k - 1;
+    task.t = t;
+    if (k == 0)
+        task.product.x = input_of(n, w, t);
+    return task;
 }
 
 /* Layer k's recurrent sum at step t. */
-static __device__ void wave_recurrent(const struct network &n, const struct walk &w, uint32_t k,
-                                      uint32_t t, uint32_t block) {
+static __device__ __forceinline__ struct task task_recurrent(const struct network &n,
+                                                             const struct walk &w, uint32_t k,
+                                                             uint32_t t, uint32_t block) {
     const struct network_layer &l = n.layers[k];
-    float *h = shared_memory + SCRATCH;
-    const float *state = w.state + l.state;
-    if (t) {
-        activate(n, l, w.first, t - 1, state, false, h, l.ld_hh, shared_memory);
-    } else {
-        for (uint32_t i = threadIdx.x; i < l.ld_hh; i += blockDim.x)
-            h[i] = i < l.size ? state[i] : 0.0f;
-        __syncthreads();
+    struct task task = {};
+    task.product.weight = n.parameters + l.weight_hh;
+    task.product.bias = l.norm ? NULL : n.parameters + l.bias_hh;
+    task.product.ld = l.ld_hh;
+    task.product.out = n.activations + l.sum_hh + (size_t)ring_position(n, w.first, t) * l.rows;
+    task.rows = l.rows;
+    task.block = block;
+    task.blocks = l.blocks_hh;
+    task.wanted = true;
+    task.layer = k;
+    task.t = t - 1;
+    task.state = t ? NULL : w.state + l.state;
+    return task;
+}
+
+/* The output at step t. Where none is wanted, one block still leaves what backward needs. */
+static __device__ __forceinline__ struct task
+task_output(const struct network &n, const struct walk &w, uint32_t t, uint32_t block) {
+    struct task task = {};
+    task.product.weight = n.parameters + n.output_weight;
+    task.product.bias = n.parameters + n.output_bias;
+    task.product.ld = n.ld_output;
+    task.product.out = n.activations + n.output + (size_t)ring_position(n, w.first, t) * n.outputs;
+    task.rows = n.outputs;
+    task.block = block;
+    task.blocks = n.blocks_output;
+    task.wanted = t >= w.outputs_from;
+    task.keep = block == 0;
+    task.layer = n.layer_count - 1;
+    task.t = t;
+    return task;
+}
+
+/* x in shared memory (product.ld,): the h of a layer, or the state before the first step. */
+static __device__ __forceinline__ void make_vector(const struct network &n, const struct walk &w,
+                                                   const struct task &task) {
+    float *x = shared_memory + SCRATCH;
+    const struct network_layer &l = n.layers[task.layer];
+    if (!task.state) {
+        activate(n, l, w.first, task.t, w.state + l.state, task.keep, x, task.product.ld,
+                 shared_memory);
+        return;
     }
-    struct product p;
-    p.weight = n.parameters + l.weight_hh;
-    p.bias = or_null(n, !l.norm, l.bias_hh);
-    p.ld = l.ld_hh;
-    p.x = h;
-    p.out = n.activations + l.sum_hh + (size_t)ring_position(n, w.first, t) * l.rows;
-    multiply(p, l.rows, block, l.blocks_hh);
+    for (uint32_t i = threadIdx.x; i < task.product.ld; i += blockDim.x)
+        x[i] = i < l.size ? task.state[i] : 0.0f;
+    __syncthreads();
 }
 
-static __device__ void wave_output(const struct network &n, const struct walk &w, uint32_t t,
-                                   uint32_t block) {
-    const struct network_layer &top = n.layers[n.layer_count - 1];
-    bool wanted = t >= w.outputs_from;
-    if (!wanted && block > 0)
+static __device__ __forceinline__ void perform(const struct network &n, const struct walk &w,
+                                               struct task &task) {
+    if (!task.wanted && !task.keep)
         return;
-    float *h = shared_memory + SCRATCH;
-    activate(n, top, w.first, t, w.state + top.state, block == 0, h, n.ld_output, shared_memory);
-    if (!wanted)
-        return;
-    struct product p;
-    p.weight = n.parameters + n.output_weight;
-    p.bias = n.parameters + n.output_bias;
-    p.ld = n.ld_output;
-    p.x = h;
-    p.out = n.activations + n.output + (size_t)ring_position(n, w.first, t) * n.outputs;
-    multiply(p, n.outputs, block, n.blocks_output);
+    if (!task.product.x) {
+        make_vector(n, w, task);
+        task.product.x = shared_memory + SCRATCH;
+    }
+    if (task.wanted)
+        multiply(task.product, task.rows, task.block, task.blocks);
 }
 
-static __global__ void __launch_bounds__(512)
-    wave(const struct network n, uint32_t number, uint32_t steps, enum steps_of of,
-         bool projected) {
-    uint32_t block = blockIdx.x, t = number;
+/* Layer 0's sum where x is a one-hot symbol. */
+static __device__ __forceinline__ void choose_column(const struct network &n, const struct walk &w,
+                                                     struct task &task, uint32_t t) {
+    const float *x = w.slot + n.slot.input + ring_position(n, w.first, t);
+    copy_column(task.product, task.rows, ((const union value *)x)->id, task.block, task.blocks);
+}
+
+static __global__ void __launch_bounds__(THREADS_MAX)
+    wave(const __grid_constant__ struct network n, uint32_t number, uint32_t steps,
+         enum steps_of of, bool projected) {
+    uint32_t block = blockIdx.x, k = 0;
+    while (k < n.layer_count && block >= n.layers[k].first_hh + n.layers[k].blocks_hh)
+        k++;
+    uint32_t t = number - k;
+    if (t >= steps) /* also before its first step: t is unsigned */
+        return;
     struct walk w = walk_of(n, of);
-    for (uint32_t k = 0; k < n.layer_count; k++, t--) {
-        const struct network_layer &l = n.layers[k];
-        if (block >= l.first_hh + l.blocks_hh)
-            continue;
-        if (t >= steps) /* also before its first step: t is unsigned */
+    struct task task;
+    if (k == n.layer_count) {
+        task = task_output(n, w, t, block - n.first_output);
+    } else if (block >= n.layers[k].first_hh) {
+        task = task_recurrent(n, w, k, t, block - n.layers[k].first_hh);
+    } else {
+        if (k == 0 && projected)
             return;
-        if (block < l.first_hh && k == 0 && projected)
+        task = task_inputs(n, w, k, t, block - n.layers[k].first_ih);
+        if (k == 0 && is_one_hot(n)) {
+            choose_column(n, w, task, t);
             return;
-        if (block < l.first_hh)
-            wave_inputs(n, w, k, t, block - l.first_ih);
-        else
-            wave_recurrent(n, w, k, t, block - l.first_hh);
-        return;
+        }
     }
-    if (t < steps)
-        wave_output(n, w, t, block - n.first_output);
+    perform(n, w, task);
 }
 
 size_t forward_shared(const struct network *n) {
@@ -358,9 +379,9 @@ size_t forward_shared(const struct network *n) {
     return (SCRATCH + 2 * most) * sizeof(float);
 }
 
-cudaError_t prepare_forward(const struct network *n) {
+cudaError_t prepare_forward(size_t shared) {
     return cudaFuncSetAttribute((const void *)wave, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                (int)forward_shared(n));
+                                (int)shared);
 }
 
 cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t steps,
@@ -395,7 +416,7 @@ static __device__ void gather_state(const struct network &n, uint32_t position, 
 }
 
 /* One block a step. Bound by launch and latency. */
-static __global__ void finish(const struct network n) {
+static __global__ void finish(const __grid_constant__ struct network n) {
     const struct segment *s = n.current;
     const struct queue *q = n.queue;
     uint32_t t = blockIdx.x, position = ring_position(n, s->position, t);

@@ -22,8 +22,10 @@ cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t s
 cudaError_t launch_finish(const struct network *n, uint32_t steps, unsigned threads,
                           cudaStream_t stream);
 
-/* Shared memory of a wave, in bytes, and leave to use it. */
+/* Shared memory of a wave, in bytes. */
 size_t forward_shared(const struct network *n);
-cudaError_t prepare_forward(const struct network *n);
+
+/* Leave for all engines of this process to use so much. */
+cudaError_t prepare_forward(size_t shared);
 
 #endif

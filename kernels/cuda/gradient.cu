@@ -21,12 +21,15 @@ static __device__ double inner_product(const struct network &n, const struct fac
         const uint32_t *ids = (const uint32_t *)(n.activations + n.ids);
         return ids[t] == ids[s];
     }
-    const float *a = n.activations + f.offset + (size_t)t * f.stride;
-    const float *b = n.activations + f.offset + (size_t)s * f.stride;
+    const float4 *a = (const float4 *)(n.activations + f.offset + (size_t)t * f.stride);
+    const float4 *b = (const float4 *)(n.activations + f.offset + (size_t)s * f.stride);
     double sum = 0;
 #pragma unroll 4
-    for (uint32_t i = lane_index(); i < count; i += LANES)
-        sum += (double)a[i] * (double)b[i];
+    for (uint32_t i = lane_index(); i < padded(count) / QUAD; i += LANES) {
+        float4 x = a[i], y = b[i];
+        sum += ((double)x.x * (double)y.x + (double)x.y * (double)y.y) +
+               ((double)x.z * (double)y.z + (double)x.w * (double)y.w);
+    }
     return warp_sum(sum);
 }
 
@@ -63,7 +66,7 @@ static __device__ double vector_squares(const struct network &n, const struct wa
 
 /* Blocks: (some, tensors). Bound by the latency of its inner products. */
 static __global__ void __launch_bounds__(NORM_THREADS)
-    norm(const struct network n, const struct walked *tensors, uint32_t length) {
+    norm(const __grid_constant__ struct network n, const struct walked *tensors, uint32_t length) {
     const struct walked &w = tensors[blockIdx.y];
     bool vector = w.a.kind == FACTOR_ONE;
     uint32_t items = vector ? (w.columns + SLICE - 1) / SLICE : length * (length + 1) / 2;
@@ -84,7 +87,8 @@ static bool by_blas(const struct walked *w) {
 
 /* What cuBLAS does not make: vectors, and products with symbols. */
 static __global__ void __launch_bounds__(TILE_THREADS)
-    form(const struct network n, const struct walked *tensors, uint32_t count, uint32_t length) {
+    form(const __grid_constant__ struct network n, const struct walked *tensors, uint32_t count,
+         uint32_t length) {
     const struct walked &w = *tensor_of(tensors, count, blockIdx.x);
     if (w.a.kind == FACTOR_ARRAY && w.b.kind == FACTOR_ARRAY)
         return;
@@ -99,19 +103,20 @@ static __global__ void __launch_bounds__(TILE_THREADS)
 }
 
 /* G (rows, ld) = A^T B; to cuBLAS, which stores columns one after the other, G^T = B^T A. */
-static cudaError_t multiply(const struct network *n, const struct gradient_plan *plan,
-                            const struct walked *w, uint32_t length) {
+static cudaError_t multiply_by_blas(const struct network *n, const struct gradient_plan *plan,
+                                    const struct walked *w, uint32_t length) {
     const float one = 1, zero = 0;
     cublasStatus_t status = cublasSgemm(
         plan->blas, CUBLAS_OP_N, CUBLAS_OP_T, (int)w->ld, (int)w->rows, (int)length, &one,
         n->activations + w->b.offset, (int)w->b.stride, n->activations + w->a.offset,
         (int)w->a.stride, &zero, n->gradient + w->offset, (int)w->ld);
-    return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorLaunchFailure;
+    return status == CUBLAS_STATUS_SUCCESS ? cudaSuccess : cudaErrorUnknown;
 }
 
 /* Bound by the bytes of the gradient. */
 static __global__ void __launch_bounds__(NORM_THREADS)
-    squares_of(const struct network n, const struct walked *tensors, uint32_t count) {
+    squares_of(const __grid_constant__ struct network n, const struct walked *tensors,
+               uint32_t count) {
     const struct walked &last = tensors[count - 1];
     size_t quads = (last.offset + (size_t)last.rows * last.ld) / QUAD;
     const float4 *gradient = (const float4 *)n.gradient;
@@ -140,7 +145,7 @@ static cudaError_t form_gradient(const struct network *n, const struct gradient_
     cudaError_t status = launch_kernel(form, &l, *n, plan->tensors, plan->count, length);
     for (uint32_t k = 0; k < plan->count && !status; k++)
         if (by_blas(&plan->host[k]))
-            status = multiply(n, plan, &plan->host[k], length);
+            status = multiply_by_blas(n, plan, &plan->host[k], length);
     if (status)
         return status;
     *partials = squares_blocks(plan);

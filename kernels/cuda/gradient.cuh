@@ -23,25 +23,35 @@ struct factor {
 
 enum {
     TILE_THREADS = 256,
-    TILE_STEPS = 16, /* of the window that are staged at once */
-    TILE_ROWS = 4,   /* of a thread */
-    QUADS_MIN = 8,   /* float4 columns of a tile: a power of two */
-    QUADS_MAX = 64,
-    GEMM_STEPS = 32, /* windows from this length on form the gradient with cuBLAS */
+    TILE_STEPS = 16,   /* of the window that are staged at once */
+    TILE_ROWS = 4,     /* of a thread */
+    QUAD_BITS_MIN = 3, /* float4 columns of a tile: 2 to that power */
+    QUAD_BITS_MAX = 6,
+    OPTIMIZER_BLOCKS = 4, /* of the optimizer, a multiprocessor: as many as run at once */
+    GEMM_STEPS = 32,      /* windows from this length on form the gradient with cuBLAS */
 };
 
-/* A tensor as the gradient and the optimizer walk it: tiles of (TILE_THREADS / quads * TILE_ROWS)
-   rows and 4 quads columns, one block each. */
+/* Rows and columns of a tile: powers of two. */
+static __host__ __device__ __forceinline__ uint32_t tile_rows(uint32_t quad_bits) {
+    return TILE_THREADS * TILE_ROWS >> quad_bits;
+}
+
+static __host__ __device__ __forceinline__ uint32_t tile_columns(uint32_t quad_bits) {
+    return QUAD << quad_bits;
+}
+
+/* A tensor as the gradient and the optimizer walk it, in tiles. */
 struct walked {
     uint32_t offset, rows, columns, ld; /* in the block of parameters */
     struct factor a, b;
-    uint32_t quads, column_tiles, first_tile;
+    uint32_t quad_bits, column_tiles, first_tile;
 };
 
 struct gradient_plan {
     const struct walked *tensors; /* (count,) on the device */
     const struct walked *host;    /* the same, here */
     uint32_t count, tiles;
+    uint32_t blocks;     /* of the optimizer, which take tiles by turns */
     cublasHandle_t blas; /* NULL: no window is long enough */
 };
 

@@ -9,12 +9,12 @@
 enum {
     LINE = 32, /* floats: what is laid out begins at a line of the cache */
     THREADS_MIN = 128,
-    THREADS_MAX = 512,
-    CHUNK_ROWS_MIN = 32, /* of a transposed product: fewer are not worth a block */
-    SHARED_PLAIN = 48 << 10,
+    CHUNK_ROWS_MIN = 32,   /* of a transposed product: fewer are not worth a block, */
+    CHUNK_ROWS_MAX = 4096, /* and of more the gradient would take too much shared memory */
 };
 
-static const size_t WORKSPACE = 32u << 20; /* bytes, of cuBLAS: as much as it asks for on Hopper */
+/* Bytes that are left for plans, graphs and cuBLAS itself. */
+static const size_t MARGIN = (size_t)64 << 20;
 static const double GIB = 1024.0 * 1024.0 * 1024.0;
 
 /* A block of floats that is being laid out. */
@@ -131,7 +131,7 @@ static double weights(uint32_t rows, uint32_t ld) {
 }
 
 static bool one_hot(const struct network *n, uint32_t k) {
-    return k == 0 && n->input_kind == INPUT_SYMBOL && !n->embedding_size;
+    return k == 0 && is_one_hot(*n);
 }
 
 /* Numbers that a wave reads of a layer's W_ih. */
@@ -177,6 +177,8 @@ static void split_product(const struct engine *e, struct split *s, uint32_t rows
     s->groups = (ld + COLUMN_GROUP - 1) / COLUMN_GROUP;
     uint32_t most = (rows + CHUNK_ROWS_MIN - 1) / CHUNK_ROWS_MIN;
     uint32_t chunks = share(e, weights(rows, ld), whole * s->groups, most);
+    uint32_t least = (rows + CHUNK_ROWS_MAX - 1) / CHUNK_ROWS_MAX;
+    chunks = chunks > least ? chunks : least;
     s->chunk_rows = (rows + chunks - 1) / chunks;
     s->chunks = (rows + s->chunk_rows - 1) / s->chunk_rows;
 }
@@ -213,7 +215,9 @@ static void share_backward(struct engine *e) {
 
 /* ---- activations ---- */
 
-static void place_layer(struct network *n, struct network_layer *l, struct layout *a) {
+/* kept_input: the layer's input is no symbol, and kept for the gradient of W_ih. */
+static void place_layer(struct network *n, struct network_layer *l, bool kept_input,
+                        struct layout *a) {
     size_t ring = n->ring, window = n->window, rows = l->rows, size = l->size;
     bool recurrent = l->cell != CELL_DENSE, two = l->cell == CELL_LSTM || l->cell == CELL_GRU;
     l->sum_ih = place(a, ring * rows);
@@ -223,8 +227,8 @@ static void place_layer(struct network *n, struct network_layer *l, struct layou
     l->squashed = l->cell == CELL_LSTM ? place(a, ring * size) : 0;
     l->hidden = place(a, ring * size);
     l->scales = place(a, ring * SCALE_NUMBERS);
-    l->d_ih = place(a, window * rows);
-    l->d_hh = recurrent ? place(a, window * rows) : 0;
+    l->d_ih = place(a, window * padded(l->rows));
+    l->d_hh = recurrent ? place(a, window * padded(l->rows)) : 0;
     if (l->norm) {
         l->pre_ih = place(a, window * rows);
         l->slope_ih = place(a, window * rows);
@@ -233,7 +237,7 @@ static void place_layer(struct network *n, struct network_layer *l, struct layou
         l->pre_c = l->cell == CELL_LSTM ? place(a, window * size) : 0;
         l->slope_c = l->cell == CELL_LSTM ? place(a, window * size) : 0;
     }
-    l->input = place(a, window * l->ld_ih);
+    l->input = kept_input ? place(a, window * l->ld_ih) : 0;
     l->before = recurrent ? place(a, window * l->ld_hh) : 0;
     l->carry = two ? place(a, 2 * size) : 0;
     l->split_ih.partial = place(a, window * l->split_ih.chunks * l->ld_ih);
@@ -242,16 +246,17 @@ static void place_layer(struct network *n, struct network_layer *l, struct layou
 
 static void place_activations(struct network *n, struct layout *a) {
     for (uint32_t k = 0; k < n->layer_count; k++)
-        place_layer(n, &n->layers[k], a);
+        place_layer(n, &n->layers[k], !one_hot(n, k), a);
     n->output = place(a, (size_t)n->ring * n->outputs);
-    n->d_output = place(a, (size_t)n->window * n->outputs);
+    n->d_output = place(a, (size_t)n->window * padded(n->outputs));
     n->top = place(a, (size_t)n->window * n->ld_output);
     n->d_embedding = place(a, (size_t)n->window * n->ld_embedding);
     n->ids = place(a, n->window);
     n->split_output.partial = place(a, (size_t)n->window * n->split_output.chunks * n->ld_output);
 }
 
-static void place_slot(const struct engine *e, struct slot_layout *s) {
+/* Returns the numbers in a slot. */
+static size_t place_slot(const struct engine *e, struct slot_layout *s) {
     const struct network *n = &e->network;
     struct layout slot = {0};
     s->state = padded((uint32_t)e->model->state_size);
@@ -264,6 +269,7 @@ static void place_slot(const struct engine *e, struct slot_layout *s) {
     s->target = place(&slot, (size_t)n->ring * s->target_size);
     s->learned = place(&slot, n->ring);
     s->size = (uint32_t)slot.size;
+    return slot.size;
 }
 
 /* ---- the tensors as the optimizer walks them ---- */
@@ -283,15 +289,15 @@ static void walk_matrix(const struct engine *e, struct walked *w, const struct t
         w->b = array_of(n->d_embedding, n->ld_embedding);
         break;
     case TENSOR_WEIGHT_IH:
-        w->a = array_of(l->d_ih, l->rows);
+        w->a = array_of(l->d_ih, padded(l->rows));
         w->b = one_hot(n, (uint32_t)tensor->layer) ? symbol : array_of(l->input, l->ld_ih);
         break;
     case TENSOR_WEIGHT_HH:
-        w->a = array_of(l->d_hh, l->rows);
+        w->a = array_of(l->d_hh, padded(l->rows));
         w->b = array_of(l->before, l->ld_hh);
         break;
     default: /* TENSOR_OUTPUT_WEIGHT */
-        w->a = array_of(n->d_output, n->outputs);
+        w->a = array_of(n->d_output, padded(n->outputs));
         w->b = array_of(n->top, n->ld_output);
     }
 }
@@ -304,8 +310,11 @@ static void walk_vector(const struct engine *e, struct walked *w, const struct t
         0,           0,         0,          l->d_ih,  l->d_hh, l->slope_ih, l->pre_ih,
         l->slope_hh, l->pre_hh, l->slope_c, l->pre_c, 0,       n->d_output,
     };
+    bool wide = tensor->role == TENSOR_BIAS_IH || tensor->role == TENSOR_BIAS_HH ||
+                tensor->role == TENSOR_OUTPUT_BIAS;
+    uint32_t rows = (uint32_t)tensor->rows;
     w->a.kind = FACTOR_ONE;
-    w->b = array_of(arrays[tensor->role], (uint32_t)tensor->rows);
+    w->b = array_of(arrays[tensor->role], wide ? padded(rows) : rows);
 }
 
 static void walk_tensors(struct engine *e) {
@@ -323,10 +332,10 @@ static void walk_tensors(struct engine *e) {
             walk_matrix(e, w, tensor);
         else
             walk_vector(e, w, tensor);
-        w->quads = QUADS_MIN;
-        while (w->quads < QUADS_MAX && w->quads * QUAD < w->ld)
-            w->quads *= 2;
-        uint32_t rows = TILE_THREADS / w->quads * TILE_ROWS, columns = w->quads * QUAD;
+        w->quad_bits = QUAD_BITS_MIN;
+        while (w->quad_bits < QUAD_BITS_MAX && (uint32_t)QUAD << w->quad_bits < w->ld)
+            w->quad_bits++;
+        uint32_t rows = tile_rows(w->quad_bits), columns = tile_columns(w->quad_bits);
         w->column_tiles = (w->ld + columns - 1) / columns;
         w->first_tile = tile;
         tile += (w->rows + rows - 1) / rows * w->column_tiles;
@@ -334,6 +343,8 @@ static void walk_tensors(struct engine *e) {
     plan->host = e->walked;
     plan->count = (uint32_t)e->model->tensor_count;
     plan->tiles = tile;
+    plan->blocks = (uint32_t)e->device.multiprocessors * OPTIMIZER_BLOCKS;
+    plan->blocks = plan->blocks < tile ? plan->blocks : tile;
 }
 
 /* ---- taking memory ---- */
@@ -346,7 +357,7 @@ struct need {
 
 static size_t total(const struct need *need) {
     return need->blocks * need->block + need->activations + need->slots + need->workspace +
-           need->others;
+           need->others + MARGIN;
 }
 
 static int refuse(const struct engine *e, const struct need *need, struct error *error) {
@@ -357,7 +368,7 @@ static int refuse(const struct engine *e, const struct need *need, struct error 
         "learning.window, or use device: cpu",
         (double)total(need) / GIB, e->device.name, (double)e->device.free_memory / GIB,
         (double)(need->blocks * need->block) / GIB, (double)need->slots / GIB, e->options.slots,
-        (double)(need->activations + need->workspace + need->others) / GIB);
+        (double)(need->activations + need->workspace + need->others + MARGIN) / GIB);
 }
 
 static void *take(struct engine *e, size_t bytes, struct error *error) {
@@ -417,25 +428,31 @@ int engine_allocate(struct engine *e, struct error *error) {
     share_backward(e);
     place_parameters(e, &block);
     place_activations(n, &activations);
-    place_slot(e, &n->slot);
+    size_t slot = place_slot(e, &n->slot);
     walk_tensors(e);
     struct need need = {};
     need.block = block.size * sizeof(float);
     need.activations = activations.size * sizeof(float);
-    need.slots = e->options.slots * n->slot.size * sizeof(float);
-    need.workspace = n->window >= GEMM_STEPS ? WORKSPACE : 0;
+    need.slots = e->options.slots * slot * sizeof(float);
+    need.workspace = n->window >= GEMM_STEPS ? BLAS_WORKSPACE : 0;
     need.others =
         ((size_t)n->window + gradient_partials(&e->gradient) + 2 * (size_t)e->gradient.tiles) *
         sizeof(double);
     need.blocks = 1 + (int)optimizer_blocks(&e->options.optimizer) + (need.workspace > 0);
-    if (total(&need) > e->device.free_memory || block.size > UINT32_MAX ||
-        activations.size > UINT32_MAX)
+    if (total(&need) > e->device.free_memory)
         return refuse(e, &need, error);
+    if (block.size > UINT32_MAX || activations.size > UINT32_MAX || slot > UINT32_MAX)
+        return error_set(
+            error, EX_UNAVAILABLE,
+            "the model has more than %u numbers in its parameters, its window or one "
+            "stream, which the CUDA engine cannot count: lower learning.window, or use "
+            "device: cpu",
+            UINT32_MAX);
     if (check_shared(e, error) || take_all(e, &need, error))
         return -1;
-    cudaError_t status = prepare_forward(n);
+    cudaError_t status = prepare_forward(e->device.shared);
     if (status == cudaSuccess)
-        status = prepare_backward(n);
+        status = prepare_backward(e->device.shared);
     e->slot = (float *)malloc(n->slot.size * sizeof(float));
     if (!e->slot)
         return error_set(error, EX_UNAVAILABLE, "not enough memory for the CUDA engine");

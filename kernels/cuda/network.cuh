@@ -54,7 +54,7 @@ struct network_layer {
     uint32_t scales;         /* (ring, SCALE_NUMBERS) */
 
     /* In the block of activations, of each step of the window that is being learned. */
-    uint32_t d_ih, d_hh;         /* (window, rows) gradients of the sums */
+    uint32_t d_ih, d_hh;         /* (window, padded rows) gradients of the sums */
     uint32_t pre_ih, pre_hh;     /* (window, rows) gradients behind gain and shift: of the shifts */
     uint32_t slope_ih, slope_hh; /* (window, rows) those times x: of the gains */
     uint32_t pre_c, slope_c;     /* (window, H) likewise of the cell's norm */
@@ -145,7 +145,7 @@ struct network {
     uint32_t loss, target_size, components;
     uint32_t embedding, output_weight, output_bias; /* in the block of parameters */
     uint32_t output;                                /* (ring, K) in the block of activations */
-    uint32_t d_output;                              /* (window, K) */
+    uint32_t d_output;                              /* (window, padded K) */
     uint32_t top;                                   /* (window, ld_output) the h that W_out met */
     uint32_t d_embedding;                           /* (window, ld_embedding) */
     uint32_t ids;                                   /* (window,) symbols */
@@ -169,6 +169,10 @@ static __host__ __device__ __forceinline__ uint32_t padded(uint32_t numbers) {
 
 static __device__ __forceinline__ float *slot_of(const struct network &n, const struct segment *s) {
     return n.slots + (size_t)s->slot * n.slot.size;
+}
+
+static __host__ __device__ __forceinline__ bool is_one_hot(const struct network &n) {
+    return n.input_kind == INPUT_SYMBOL && !n.embedding_size;
 }
 
 static __host__ __device__ __forceinline__ uint32_t group_count(const struct network_layer &l) {

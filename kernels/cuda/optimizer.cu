@@ -89,8 +89,8 @@ static __device__ __forceinline__ float4 scaled(float4 g, float factor) {
 template <bool FORMED>
 static __device__ __forceinline__ struct change
 change_tile(const struct network &n, const struct walked &w, const struct verdict &v,
-            const struct update_step &o, uint32_t length) {
-    struct tile tile = tile_of(w, blockIdx.x);
+            const struct update_step &o, uint32_t length, uint32_t number) {
+    struct tile tile = tile_of(w, number);
     struct change c = {0, 0};
     float4 made[TILE_ROWS];
     if (!FORMED)
@@ -109,9 +109,9 @@ change_tile(const struct network &n, const struct walked &w, const struct verdic
 }
 
 /* The last block: sum what all have left, and tell. */
-static __device__ void conclude(const struct network &n, const struct verdict &v) {
+static __device__ void conclude(const struct network &n, const struct verdict &v, uint32_t tiles) {
     double sums[2] = {0, 0};
-    for (uint32_t i = threadIdx.x; i < gridDim.x && v.applies; i += blockDim.x) {
+    for (uint32_t i = threadIdx.x; i < tiles && v.applies; i += blockDim.x) {
         sums[0] += n.changes[2 * i];
         sums[1] += n.changes[2 * i + 1];
     }
@@ -125,34 +125,36 @@ static __device__ void conclude(const struct network &n, const struct verdict &v
     n.state->updates += v.applies;
 }
 
-/* One block a tile. Bound by bytes: each parameter and its moments read and written once. */
+/* Each block takes tiles by turns. Bound by bytes: each parameter and its moments read and written
+   once. */
 template <bool FORMED>
-static __global__ void __launch_bounds__(TILE_THREADS)
-    optimize(const struct network n, const struct walked *tensors, uint32_t count, uint32_t length,
-             uint32_t partials) {
+static __global__ void __launch_bounds__(TILE_THREADS, OPTIMIZER_BLOCKS)
+    optimize(const __grid_constant__ struct network n, const struct walked *tensors, uint32_t count,
+             uint32_t tiles, uint32_t length, uint32_t partials) {
     struct verdict v = judge(n, partials, length);
-    if (v.applies) {
-        struct update_step o = n.state->step;
-        const struct walked &w = *tensor_of(tensors, count, blockIdx.x);
-        struct change c = change_tile<FORMED>(n, w, v, o, length);
+    const struct update_step o = n.state->step;
+    for (uint32_t number = blockIdx.x; number < tiles && v.applies; number += gridDim.x) {
+        const struct walked &w = *tensor_of(tensors, count, number);
+        struct change c = change_tile<FORMED>(n, w, v, o, length, number);
         double sums[2] = {(double)c.squares, (double)c.before};
         block_sums(sums, (double *)shared_memory);
         if (threadIdx.x == 0) {
-            n.changes[2 * blockIdx.x] = sums[0];
-            n.changes[2 * blockIdx.x + 1] = sums[1];
+            n.changes[2 * (size_t)number] = sums[0];
+            n.changes[2 * (size_t)number + 1] = sums[1];
         }
     }
     if (block_is_last(&n.state->ticket))
-        conclude(n, v);
+        conclude(n, v, tiles);
 }
 
 cudaError_t launch_optimizer(const struct network *n, const struct gradient_plan *plan,
                              uint32_t length, uint32_t partials, cudaStream_t stream) {
     static_assert((int)TILE_SHARED >= (int)SCRATCH, "reductions need their scratch");
     size_t floats = TILE_SHARED;
-    struct launch l = {dim3(plan->tiles, 1, 1), TILE_THREADS, floats * sizeof(float), stream};
+    struct launch l = {dim3(plan->blocks, 1, 1), TILE_THREADS, floats * sizeof(float), stream};
     return gradient_is_formed(plan, length)
-               ? launch_kernel(optimize<true>, &l, *n, plan->tensors, plan->count, length, partials)
-               : launch_kernel(optimize<false>, &l, *n, plan->tensors, plan->count, length,
-                               partials);
+               ? launch_kernel(optimize<true>, &l, *n, plan->tensors, plan->count, plan->tiles,
+                               length, partials)
+               : launch_kernel(optimize<false>, &l, *n, plan->tensors, plan->count, plan->tiles,
+                               length, partials);
 }

@@ -59,15 +59,27 @@ static struct download_layout lay_out_download(const struct engine *e, const str
     return l;
 }
 
+static void release_upload(struct engine *e) {
+    if (e->upload.device)
+        cudaFree(e->upload.device);
+    if (e->upload.host)
+        cudaFreeHost(e->upload.host);
+    e->upload = (struct upload){};
+}
+
+static void release_download(struct engine *e) {
+    if (e->download.host)
+        cudaFreeHost(e->download.host);
+    e->download = (struct download){};
+}
+
 /* Room for the plan. Graphs know where the queue lies: when it moves they are of no use. Nothing is
    under way between plans. */
 static int reserve(struct engine *e, size_t upload, size_t download, struct error *error) {
     cudaError_t status = cudaSuccess;
     if (upload > e->upload.capacity) {
         engine_forget_graphs(e);
-        cudaFree(e->upload.device);
-        cudaFreeHost(e->upload.host);
-        e->upload = (struct upload){};
+        release_upload(e);
         size_t capacity = 2 * upload;
         status = cudaMalloc((void **)&e->upload.device, capacity);
         if (status == cudaSuccess)
@@ -76,8 +88,7 @@ static int reserve(struct engine *e, size_t upload, size_t download, struct erro
         e->network.queue = (struct queue *)e->upload.device;
     }
     if (status == cudaSuccess && download > e->download.capacity) {
-        cudaFreeHost(e->download.host);
-        e->download = (struct download){};
+        release_download(e);
         status = cudaHostAlloc((void **)&e->download.host, 2 * download, cudaHostAllocMapped);
         e->download.capacity = status == cudaSuccess ? 2 * download : 0;
     }
@@ -121,7 +132,7 @@ static struct segment *newest(struct cutter *c) {
 }
 
 static void cut_forget(struct cutter *c, const struct operation *o) {
-    bool open = is_open(c, o->slot) && newest(c)->steps == 0;
+    bool open = is_open(c, o->slot) && newest(c)->steps == 0 && newest(c)->lead == NONE;
     struct segment *s = open ? newest(c) : open_segment(c, o->slot);
     s->forget = 1;
 }
@@ -132,6 +143,9 @@ static void cut_step(struct cutter *c, const struct operation *o) {
     bool open = is_open(c, o->slot) && newest(c)->steps < most;
     if (open && newest(c)->steps > 0)
         open = ring_position(*n, newest(c)->position, newest(c)->steps) == o->position;
+    /* a run must not come upon the position of the score before it: both write the mark there */
+    if (open && newest(c)->steps == 0 && newest(c)->lead != NONE)
+        open = ring_position(*n, c->scores[newest(c)->lead].position, 1) == o->position;
     struct segment *s = open ? newest(c) : open_segment(c, o->slot);
     if (s->steps == 0)
         s->position = o->position;
@@ -257,17 +271,25 @@ void engine_forget_graphs(struct engine *e) {
         forget_graph(&e->graphs[k]);
 }
 
-/* The place of that shape; else that of the shape that was not met for longest. */
+/* Whether `a` should make room rather than `b`: what was met once before what was captured, then
+   what was not met for longest. */
+static bool is_dispensable(const struct captured *a, const struct captured *b) {
+    if (!a->graph != !b->graph)
+        return !a->graph;
+    return a->used < b->used;
+}
+
+/* The place of that shape; else one that makes room for it. */
 static struct captured *find_graph(struct engine *e, const struct shape *shape) {
-    struct captured *oldest = &e->graphs[0];
+    struct captured *room = &e->graphs[0];
     for (size_t k = 0; k < GRAPHS_MAX; k++) {
         struct captured *graph = &e->graphs[k];
         if (graph->used && same(&graph->shape, shape))
             return graph;
-        if (graph->used < oldest->used)
-            oldest = graph;
+        if (is_dispensable(graph, room))
+            room = graph;
     }
-    return oldest;
+    return room;
 }
 
 /* The segment's kernels become a graph. */
@@ -388,7 +410,6 @@ int engine_play(struct engine *e, const struct plan *plan, const struct results 
 
 void engine_release_plan(struct engine *e) {
     engine_forget_graphs(e);
-    cudaFree(e->upload.device);
-    cudaFreeHost(e->upload.host);
-    cudaFreeHost(e->download.host);
+    release_upload(e);
+    release_download(e);
 }

@@ -4,6 +4,13 @@
 
 #include "gradient.cuh"
 
+enum {
+    TILE_BITS = 10,  /* TILE_THREADS * TILE_ROWS = 2^10 */
+    COLUMN_BITS = 2, /* QUAD = 2^2 */
+};
+static_assert(TILE_THREADS * TILE_ROWS == 1 << TILE_BITS && QUAD == 1 << COLUMN_BITS,
+              "tiles are powers of two");
+
 struct tile {
     uint32_t first_row, first_column; /* of the tile */
     uint32_t row, column;             /* of this thread's first row and float4 */
@@ -24,15 +31,15 @@ static __device__ __forceinline__ const struct walked *tensor_of(const struct wa
     return tensors + low;
 }
 
-static __device__ __forceinline__ struct tile tile_of(const struct walked &w, uint32_t index) {
+static __device__ __forceinline__ struct tile tile_of(const struct walked &w, uint32_t number) {
     struct tile t;
-    uint32_t at = index - w.first_tile;
-    t.rows = TILE_THREADS / w.quads * TILE_ROWS;
-    t.columns = w.quads * QUAD;
+    uint32_t at = number - w.first_tile;
+    t.rows = tile_rows(w.quad_bits);
+    t.columns = tile_columns(w.quad_bits);
     t.first_row = at / w.column_tiles * t.rows;
     t.first_column = at % w.column_tiles * t.columns;
-    t.row = t.first_row + threadIdx.x / w.quads * TILE_ROWS;
-    t.column = t.first_column + threadIdx.x % w.quads * QUAD;
+    t.row = t.first_row + (threadIdx.x >> w.quad_bits) * TILE_ROWS;
+    t.column = t.first_column + (threadIdx.x & ((1u << w.quad_bits) - 1)) * QUAD;
     return t;
 }
 
@@ -56,7 +63,8 @@ static __device__ __forceinline__ float factor_at(const struct network &n, const
 
 /* Shared memory that make_tile needs, in floats. */
 enum {
-    TILE_SHARED = TILE_STEPS * (TILE_THREADS / QUADS_MIN * TILE_ROWS + QUADS_MAX * QUAD),
+    TILE_SHARED =
+        TILE_STEPS * ((TILE_THREADS * TILE_ROWS >> QUAD_BITS_MIN) + (QUAD << QUAD_BITS_MAX)),
 };
 
 /* sums[k] = factor times the gradient of row k. Shared memory from `shared` on is used; every
@@ -66,6 +74,7 @@ static __device__ __forceinline__ void make_tile(const struct network &n, const 
                                                  float factor, float4 (&sums)[TILE_ROWS],
                                                  float *shared) {
     float *a = shared, *b = shared + TILE_STEPS * tile.rows;
+    uint32_t row_bits = TILE_BITS - w.quad_bits, column_bits = w.quad_bits + COLUMN_BITS;
     const float *my_a = a + (tile.row - tile.first_row);
     const float *my_b = b + (tile.column - tile.first_column);
 #pragma unroll
@@ -75,12 +84,13 @@ static __device__ __forceinline__ void make_tile(const struct network &n, const 
         uint32_t steps = length - begin < TILE_STEPS ? length - begin : TILE_STEPS;
         __syncthreads();
         for (uint32_t i = threadIdx.x; i < steps * tile.rows; i += blockDim.x) {
-            uint32_t row = tile.first_row + i % tile.rows;
-            a[i] = row < w.rows ? factor * factor_at(n, w.a, begin + i / tile.rows, row) : 0.0f;
+            uint32_t row = tile.first_row + (i & (tile.rows - 1)), t = begin + (i >> row_bits);
+            a[i] = row < w.rows ? factor * factor_at(n, w.a, t, row) : 0.0f;
         }
         for (uint32_t i = threadIdx.x; i < steps * tile.columns; i += blockDim.x) {
-            uint32_t column = tile.first_column + i % tile.columns;
-            b[i] = column < w.columns ? factor_at(n, w.b, begin + i / tile.columns, column) : 0.0f;
+            uint32_t column = tile.first_column + (i & (tile.columns - 1));
+            uint32_t t = begin + (i >> column_bits);
+            b[i] = column < w.columns ? factor_at(n, w.b, t, column) : 0.0f;
         }
         __syncthreads();
         for (uint32_t t = 0; t < steps; t++) {
