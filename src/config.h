@@ -20,6 +20,9 @@ enum {
     CONFIG_DIGEST_SIZE = 17, /* 16 hexadecimal digits */
 };
 
+/* The three sockets, where they stand in a row. */
+enum socket_role { SOCKET_EXAMPLES, SOCKET_STATISTICS, SOCKET_CONTROL, SOCKET_ROLES };
+
 enum examples_socket { EXAMPLES_PULL, EXAMPLES_SUB };
 
 struct socket_config {
@@ -46,6 +49,12 @@ struct config {
     enum examples_socket examples_socket;
     uint64_t statistics_every; /* examples between two `loss` messages */
     bool predictions;          /* publish `prediction` */
+
+    struct {
+        char secret[CONFIG_PATH_SIZE];              /* file of the daemon's key; "" = no CURVE */
+        char allow[SOCKET_ROLES][CONFIG_PATH_SIZE]; /* files of clients' keys; "" = every client */
+        bool insecure;                              /* bind beyond this machine without CURVE */
+    } security;
 
     char state_directory[CONFIG_PATH_SIZE]; /* resolved: see config_load */
     struct {

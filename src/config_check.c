@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "endpoint.h"
 #include "wire.h"
 
 enum { STROKE_SIZE = 3 }; /* a mixture's target: y1, y2, end */
@@ -228,10 +229,44 @@ static int default_directory(struct reading *reading) {
     return 0;
 }
 
+static const char *const allow_keys[SOCKET_ROLES] = {
+    [SOCKET_EXAMPLES] = "security.allow.examples",
+    [SOCKET_STATISTICS] = "security.allow.statistics",
+    [SOCKET_CONTROL] = "security.allow.control",
+};
+
+/* Lists of keys mean something only where there are keys, and what others can reach wants them. */
+static int check_security(struct reading *reading) {
+    const struct config *config = &reading->draft.config;
+    const struct socket_config *sockets[SOCKET_ROLES] = {&config->examples, &config->statistics,
+                                                         &config->control};
+    static const char *const binds[SOCKET_ROLES] = {"examples.bind", "statistics.bind",
+                                                    "control.bind"};
+    bool keys = *config->security.secret != 0;
+    for (size_t i = 0; i < SOCKET_ROLES; i++) {
+        if (!keys && *config->security.allow[i])
+            return config_fail(reading, allow_keys[i],
+                               "found without security.secret; it is allowed only beside that");
+        if (!keys && !config->security.insecure && !sockets[i]->connect &&
+            !endpoint_is_local(sockets[i]->endpoint))
+            return config_fail(reading, binds[i],
+                               "found \"%s\", which other machines can reach, without keys; "
+                               "allowed is loopback or ipc, or any with security.secret "
+                               "(runnel-keygen) or, on a trusted network, with "
+                               "security.insecure: true",
+                               sockets[i]->endpoint);
+    }
+    return 0;
+}
+
 static int check_paths(struct reading *reading) {
     struct config *config = &reading->draft.config;
-    if (resolve(reading, "model.initial", config->initial) != 0)
+    if (resolve(reading, "model.initial", config->initial) != 0 ||
+        resolve(reading, "security.secret", config->security.secret) != 0)
         return -1;
+    for (size_t i = 0; i < SOCKET_ROLES; i++)
+        if (resolve(reading, allow_keys[i], config->security.allow[i]) != 0)
+            return -1;
     if (config_place(reading, "state.directory")->given)
         return resolve(reading, "state.directory", config->state_directory);
     return default_directory(reading);
@@ -243,7 +278,8 @@ int config_check(struct reading *reading) {
         return -1;
     if (output->target == TARGET_NEXT && check_next(reading) != 0)
         return -1;
-    if (check_size(reading) != 0 || check_learning(reading) != 0 || check_sockets(reading) != 0)
+    if (check_size(reading) != 0 || check_learning(reading) != 0 || check_sockets(reading) != 0 ||
+        check_security(reading) != 0)
         return -1;
     return check_paths(reading);
 }

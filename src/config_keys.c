@@ -136,6 +136,17 @@ const struct config_key config_keys[] = {
     {"control.connect", VALUE_CONNECT, IN_DRAFT(control_connect),
      .what = "a bound proxy to connect to"},
 
+    {"security.secret", VALUE_PATH, AT(security.secret),
+     .what = "file of the daemon's secret key"},
+    {"security.allow.examples", VALUE_PATH, AT(security.allow[SOCKET_EXAMPLES]),
+     .what = "file of the keys that may send examples"},
+    {"security.allow.statistics", VALUE_PATH, AT(security.allow[SOCKET_STATISTICS]),
+     .what = "file of the keys that may read statistics"},
+    {"security.allow.control", VALUE_PATH, AT(security.allow[SOCKET_CONTROL]),
+     .what = "file of the keys that may control"},
+    {"security.insecure", VALUE_BOOLEAN, AT(security.insecure), .fallback = "false",
+     .what = "bind beyond this machine without keys"},
+
     {"state.directory", VALUE_PATH, AT(state_directory),
      .what = "where checkpoints are kept"},
     {"state.checkpoint.examples", VALUE_COUNT, AT(checkpoint.examples), RANGE(0, COUNT_MAX),

@@ -31,8 +31,9 @@ struct control {
     char *request; /* (CONTROL_REQUEST_MAX,) */
 };
 
-int control_open(struct control **control, void *zmq_context, const struct socket_config *config,
-                 const struct control_command *commands, void *context, struct error *error) {
+int control_open(struct control **control, void *zmq_context, struct security *security,
+                 const struct socket_config *config, const struct control_command *commands,
+                 void *context, struct error *error) {
     static const struct endpoint_option options[] = {
         {ZMQ_MAXMSGSIZE, CONTROL_REQUEST_MAX},
         {ZMQ_SNDHWM, REPLIES_MAX},
@@ -51,7 +52,7 @@ int control_open(struct control **control, void *zmq_context, const struct socke
     c->commands = commands;
     c->context = context;
     const char *key = config->connect ? "control.connect" : "control.bind";
-    if (endpoint_open(&c->socket, zmq_context, ZMQ_ROUTER, config, key, options,
+    if (endpoint_open(&c->socket, zmq_context, security, ZMQ_ROUTER, config, key, options,
                       sizeof options / sizeof *options, error)) {
         control_close(control);
         return -1;

@@ -13,6 +13,7 @@
 
 struct control;
 struct error;
+struct security;
 struct socket_config;
 
 enum {
@@ -36,8 +37,9 @@ struct control_command {
 
 /* Open the socket. The table and what `context` points to must outlive it. Errors: endpoint_open.
  */
-int control_open(struct control **control, void *zmq_context, const struct socket_config *config,
-                 const struct control_command *commands, void *context, struct error *error);
+int control_open(struct control **control, void *zmq_context, struct security *security,
+                 const struct socket_config *config, const struct control_command *commands,
+                 void *context, struct error *error);
 void control_close(struct control **control);
 
 /* The socket, for zmq_poll with ZMQ_POLLIN. */

@@ -31,7 +31,15 @@ enum {
 };
 
 /* What the loop waits for. */
-enum { POLL_SIGNALS, POLL_DISK, POLL_STATISTICS, POLL_CONTROL, POLL_EXAMPLES, POLL_ITEMS };
+enum {
+    POLL_SIGNALS,
+    POLL_DISK,
+    POLL_SECURITY,
+    POLL_STATISTICS,
+    POLL_CONTROL,
+    POLL_EXAMPLES,
+    POLL_ITEMS
+};
 
 /* --- opening and closing -------------------------------------------------------------------- */
 
@@ -101,10 +109,11 @@ static int open_sockets(struct daemon *daemon, struct error *error) {
     if (!daemon->zmq)
         return error_set(error, EX_OSERR, "cannot start ZeroMQ: %s", zmq_strerror(errno));
     const struct config *config = daemon->config;
-    if (publish_open(&daemon->publish, daemon->zmq, &config->statistics, error) ||
-        control_open(&daemon->control, daemon->zmq, &config->control, daemon_commands, daemon,
-                     error) ||
-        ingest_open(&daemon->ingest, daemon->zmq, config, &daemon->model, error))
+    if (security_open(&daemon->security, daemon->zmq, config, error) ||
+        publish_open(&daemon->publish, daemon->zmq, daemon->security, &config->statistics, error) ||
+        control_open(&daemon->control, daemon->zmq, daemon->security, &config->control,
+                     daemon_commands, daemon, error) ||
+        ingest_open(&daemon->ingest, daemon->zmq, daemon->security, config, &daemon->model, error))
         return -1;
     return 0;
 }
@@ -144,6 +153,7 @@ static int daemon_open(struct daemon **opened, const struct config *config, stru
         return -1;
     daemon_begin_metrics(daemon);
     say_hello(daemon);
+    daemon_warn_exposed(config);
     tell_manager(daemon);
     notify_ready();
     return 0;
@@ -156,6 +166,7 @@ static void daemon_close(struct daemon **opened) {
     ingest_close(&daemon->ingest);
     control_close(&daemon->control);
     publish_close(&daemon->publish);
+    security_close(&daemon->security);
     if (daemon->zmq)
         zmq_ctx_term(daemon->zmq);
     learner_close(&daemon->learner);
@@ -190,6 +201,10 @@ static void release_signals(void) {
 static void take_signals(struct daemon *daemon) {
     struct signalfd_siginfo info;
     while (read(daemon->signals, &info, sizeof info) == sizeof info) {
+        if (info.ssi_signo == SIGHUP && daemon->security) {
+            daemon_reload_security(daemon);
+            continue;
+        }
         if (daemon->stopping && daemon_clock() >= daemon->stop_time + SAME_SIGNAL) {
             release_signals();
             raise((int)info.ssi_signo);
@@ -264,6 +279,8 @@ static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS]
     items[POLL_SIGNALS] = (zmq_pollitem_t){.fd = daemon->signals, .events = ZMQ_POLLIN};
     items[POLL_DISK] =
         (zmq_pollitem_t){.fd = checkpoint_descriptor(daemon->checkpoint), .events = ZMQ_POLLIN};
+    items[POLL_SECURITY] =
+        (zmq_pollitem_t){.fd = security_descriptor(daemon->security), .events = ZMQ_POLLIN};
     items[POLL_STATISTICS] =
         (zmq_pollitem_t){.socket = publish_socket(daemon->publish), .events = ZMQ_POLLIN};
     items[POLL_CONTROL] =

@@ -46,6 +46,9 @@ void daemon_report_status(const struct daemon *daemon, json_t *object) {
         checkpoint = json_pack("{s:I, s:f}", "examples", (json_int_t)daemon->checkpoint_on_disk,
                                "time", daemon->checkpoint_written);
     json_object_set_new(object, "checkpoint", checkpoint);
+    json_t *security = security_report(daemon->security);
+    if (security)
+        json_object_set_new(object, "security", security);
 }
 
 void daemon_publish_status(struct daemon *daemon) {
@@ -193,6 +196,8 @@ static bool is_due(const struct daemon_notice *notice, uint64_t now, bool all) {
 
 uint64_t daemon_announcement_due(const struct daemon *daemon) {
     uint64_t due = ingest_announcement_due(daemon->ingest);
+    uint64_t refused = security_announcement_due(daemon->security);
+    due = refused < due ? refused : due;
     const struct daemon_notice *notices[] = {&daemon->skipped, &daemon->forgotten};
     for (size_t i = 0; i < sizeof notices / sizeof *notices; i++) {
         uint64_t at = notices[i]->announced + ANNOUNCEMENT_INTERVAL;
@@ -241,6 +246,7 @@ void daemon_announce(struct daemon *daemon, bool all) {
         log_warning("%s", text);
         daemon_event(daemon, "rejected", NULL, "%s", text);
     }
+    daemon_announce_security(daemon, all);
     if (is_due(&daemon->skipped, now, all))
         announce_skipped(daemon, now);
     if (is_due(&daemon->forgotten, now, all))

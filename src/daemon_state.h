@@ -17,6 +17,7 @@
 #include "metrics.h"
 #include "model.h"
 #include "publish.h"
+#include "security.h"
 #include "wire.h"
 
 #define NS_PER_SECOND 1000000000ull
@@ -44,6 +45,7 @@ struct daemon {
     struct ingest *ingest;
     struct publish *publish;
     struct control *control;
+    struct security *security; /* NULL without security.secret */
 
     uint64_t started; /* all times are CLOCK_MONOTONIC in ns */
     bool paused;
@@ -110,6 +112,17 @@ uint64_t daemon_announcement_due(const struct daemon *daemon);
 
 /* Add the fields of topic `status`. */
 void daemon_report_status(const struct daemon *daemon, json_t *object);
+
+/* daemon_security.c */
+
+/* Announce failed handshakes that are due. */
+void daemon_announce_security(struct daemon *daemon, bool all);
+
+/* Read the lists of keys again, and say what became of it. */
+void daemon_reload_security(struct daemon *daemon);
+
+/* Warn of sockets that stand open to other machines without keys. */
+void daemon_warn_exposed(const struct config *config);
 
 /* daemon_commands.c */
 extern const struct control_command daemon_commands[];

@@ -1,8 +1,13 @@
 #include "endpoint.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -12,12 +17,65 @@
 
 #include "config.h"
 #include "error.h"
+#include "security.h"
+
+static const char ipc_scheme[] = "ipc://", tcp_scheme[] = "tcp://";
+
+static bool is_loopback(int family, const void *address) {
+    const unsigned char *bytes = address; /* 127.0.0.0/8, ::ffff:127.0.0.0/104, ::1 */
+    enum { LOOPBACK = 127, MAPPED_AT = 12 };
+    if (family == AF_INET)
+        return bytes[0] == LOOPBACK;
+    return IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)address) ||
+           (IN6_IS_ADDR_V4MAPPED((const struct in6_addr *)address) && bytes[MAPPED_AT] == LOOPBACK);
+}
+
+/* Whether there is such an interface, and all its addresses are loopback. */
+static bool is_loopback_interface(const char *name) {
+    struct ifaddrs *list;
+    size_t loopback = 0, others = 0;
+    if (getifaddrs(&list))
+        return false;
+    for (const struct ifaddrs *i = list; i; i = i->ifa_next) {
+        if (strcmp(i->ifa_name, name) || !i->ifa_addr)
+            continue;
+        int family = i->ifa_addr->sa_family;
+        if (family == AF_INET || family == AF_INET6) {
+            const void *address =
+                family == AF_INET
+                    ? (const void *)&((const struct sockaddr_in *)i->ifa_addr)->sin_addr
+                    : (const void *)&((const struct sockaddr_in6 *)i->ifa_addr)->sin6_addr;
+            *(is_loopback(family, address) ? &loopback : &others) += 1;
+        }
+    }
+    freeifaddrs(list);
+    return loopback > 0 && others == 0;
+}
+
+bool endpoint_is_local(const char *endpoint) {
+    char host[CONFIG_ENDPOINT_SIZE];
+    unsigned char address[sizeof(struct in6_addr)];
+    const char *colon = strrchr(endpoint, ':'), *begin = endpoint + sizeof tcp_scheme - 1;
+    if (!strncmp(endpoint, ipc_scheme, sizeof ipc_scheme - 1))
+        return true;
+    if (strncmp(endpoint, tcp_scheme, sizeof tcp_scheme - 1) || colon < begin)
+        return false;
+    const char *end = colon;
+    if (*begin == '[' && end - begin >= 2 && end[-1] == ']')
+        begin++, end--;
+    snprintf(host, sizeof host, "%.*s", (int)(end - begin), begin);
+    if (inet_pton(AF_INET, host, address) == 1)
+        return is_loopback(AF_INET, address);
+    if (inet_pton(AF_INET6, host, address) == 1)
+        return is_loopback(AF_INET6, address);
+    return is_loopback_interface(host);
+}
 
 static bool somebody_listens(const char *endpoint) {
-    static const char scheme[] = "ipc://";
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    const char *path = endpoint + sizeof scheme - 1;
-    if (strncmp(endpoint, scheme, sizeof scheme - 1) || strlen(path) >= sizeof address.sun_path)
+    const char *path = endpoint + sizeof ipc_scheme - 1;
+    if (strncmp(endpoint, ipc_scheme, sizeof ipc_scheme - 1) ||
+        strlen(path) >= sizeof address.sun_path)
         return false;
     memcpy(address.sun_path, path, strlen(path) + 1);
     int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -58,18 +116,19 @@ static int attach(void *socket, const struct socket_config *config, const char *
 }
 
 /* libzmq refuses an option of another size than its own. */
-static void set(void *socket, const struct endpoint_option *option) {
+static void set(void *socket, const struct endpoint_option *option, bool encrypted) {
     int value = (int)option->value;
     bool wide = option->name == ZMQ_MAXMSGSIZE;
-    int refused = zmq_setsockopt(socket, option->name, wide ? (const void *)&option->value : &value,
-                                 wide ? sizeof option->value : sizeof value);
+    int64_t whole = option->value + (wide && encrypted ? SECURITY_OVERHEAD : 0);
+    int refused = zmq_setsockopt(socket, option->name, wide ? (const void *)&whole : &value,
+                                 wide ? sizeof whole : sizeof value);
     assert(refused == 0);
     (void)refused;
 }
 
-int endpoint_open(void **socket, void *zmq_context, int type, const struct socket_config *config,
-                  const char *key, const struct endpoint_option *options, size_t count,
-                  struct error *error) {
+int endpoint_open(void **socket, void *zmq_context, struct security *security, int type,
+                  const struct socket_config *config, const char *key,
+                  const struct endpoint_option *options, size_t count, struct error *error) {
     static const struct endpoint_option shared[] = {
         {ZMQ_LINGER, ENDPOINT_LINGER_MS},
         {ZMQ_HEARTBEAT_IVL, ENDPOINT_HEARTBEAT_MS},
@@ -79,13 +138,14 @@ int endpoint_open(void **socket, void *zmq_context, int type, const struct socke
     if (!*socket)
         return error_set(error, EX_SOFTWARE, "%s: cannot open a socket: %s", key,
                          zmq_strerror(errno));
+    const bool encrypted = security != NULL;
     const struct endpoint_option ipv6 = {ZMQ_IPV6, strchr(config->endpoint, '[') != NULL};
-    set(*socket, &ipv6);
+    set(*socket, &ipv6, encrypted);
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
-        set(*socket, &shared[i]);
+        set(*socket, &shared[i], encrypted);
     for (size_t i = 0; i < count; i++)
-        set(*socket, &options[i]);
-    if (attach(*socket, config, key, error)) {
+        set(*socket, &options[i], encrypted);
+    if (security_protect(security, *socket, key, error) || attach(*socket, config, key, error)) {
         endpoint_close(socket);
         return -1;
     }

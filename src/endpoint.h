@@ -3,10 +3,12 @@
 #ifndef RUNNEL_ENDPOINT_H
 #define RUNNEL_ENDPOINT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct error;
+struct security;
 struct socket_config;
 
 /* What every socket of the daemon shares. Linger is what zmq_close may keep sending for. */
@@ -23,14 +25,20 @@ struct endpoint_option {
 
 /* Open a socket of `type` (ZMQ_XPUB, ...), set `count` integer options, then bind or connect it as
    configured; an address in brackets is IPv6. `key` is the configuration's, e.g. "statistics.bind".
-   An ipc path on which another process listens is an error (libzmq would take it over in silence).
-   Errors: EX_UNAVAILABLE when the endpoint cannot be had, EX_CONFIG when it is no endpoint. */
-int endpoint_open(void **socket, void *zmq_context, int type, const struct socket_config *config,
-                  const char *key, const struct endpoint_option *options, size_t count,
-                  struct error *error);
+   With `security` (NULL: none) only who may comes in, and a limit on messages is one on what is in
+   them. An ipc path on which another process listens is an error (libzmq would take it over in
+   silence). Errors: EX_UNAVAILABLE when the endpoint cannot be had, EX_CONFIG when it is no
+   endpoint. */
+int endpoint_open(void **socket, void *zmq_context, struct security *security, int type,
+                  const struct socket_config *config, const char *key,
+                  const struct endpoint_option *options, size_t count, struct error *error);
 void endpoint_close(void **socket);
 
 /* The endpoint as bound, a port asked for with '*' filled in: `name` (CONFIG_ENDPOINT_SIZE,). */
 void endpoint_name(void *socket, const struct socket_config *config, char *name);
+
+/* Whether only this machine can reach what is bound there: ipc, or tcp on a loopback address or the
+   name of an interface that has no others. */
+bool endpoint_is_local(const char *endpoint);
 
 #endif

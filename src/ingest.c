@@ -38,8 +38,8 @@ struct ingest {
     struct rejections rejections[REJECT_REASONS];
 };
 
-static int open_socket(struct ingest *ingest, void *zmq_context, const struct config *config,
-                       struct error *error) {
+static int open_socket(struct ingest *ingest, void *zmq_context, struct security *security,
+                       const struct config *config, struct error *error) {
     size_t waiting = decoder_step_bytes(ingest->decoder) + EXAMPLE_FRAMES_MAX * sizeof(zmq_msg_t);
     size_t queue = INGEST_QUEUE_BYTES / waiting;
     queue = queue < INGEST_QUEUE_MIN ? INGEST_QUEUE_MIN : queue;
@@ -56,8 +56,8 @@ static int open_socket(struct ingest *ingest, void *zmq_context, const struct co
     };
     bool sub = config->examples_socket == EXAMPLES_SUB;
     const char *key = config->examples.connect ? "examples.connect" : "examples.bind";
-    if (endpoint_open(&ingest->socket, zmq_context, sub ? ZMQ_SUB : ZMQ_PULL, &config->examples,
-                      key, options, sizeof options / sizeof *options, error))
+    if (endpoint_open(&ingest->socket, zmq_context, security, sub ? ZMQ_SUB : ZMQ_PULL,
+                      &config->examples, key, options, sizeof options / sizeof *options, error))
         return -1;
     if (sub && zmq_setsockopt(ingest->socket, ZMQ_SUBSCRIBE, "", 0))
         return error_set(error, EX_SOFTWARE, "%s: cannot subscribe: %s", key, zmq_strerror(errno));
@@ -65,8 +65,8 @@ static int open_socket(struct ingest *ingest, void *zmq_context, const struct co
     return 0;
 }
 
-int ingest_open(struct ingest **ingest, void *zmq_context, const struct config *config,
-                const struct model *model, struct error *error) {
+int ingest_open(struct ingest **ingest, void *zmq_context, struct security *security,
+                const struct config *config, const struct model *model, struct error *error) {
     struct ingest *i = calloc(1, sizeof *i);
     *ingest = i;
     if (!i)
@@ -74,7 +74,8 @@ int ingest_open(struct ingest **ingest, void *zmq_context, const struct config *
     for (size_t n = 0; n < EXAMPLE_FRAMES_MAX; n++)
         zmq_msg_init(&i->messages[n]);
     zmq_msg_init(&i->surplus);
-    if (decoder_open(&i->decoder, model, error) || open_socket(i, zmq_context, config, error)) {
+    if (decoder_open(&i->decoder, model, error) ||
+        open_socket(i, zmq_context, security, config, error)) {
         ingest_close(ingest);
         return -1;
     }

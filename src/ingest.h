@@ -18,6 +18,7 @@
 struct config;
 struct error;
 struct ingest;
+struct security;
 
 enum {
     INGEST_QUEUE_BYTES = 16 << 20,
@@ -28,8 +29,8 @@ enum {
 
 /* Open the socket of `config`. The model must outlive it. Errors: EX_CONFIG for an endpoint that
    libzmq cannot read, EX_UNAVAILABLE for one that cannot be had. */
-int ingest_open(struct ingest **ingest, void *zmq_context, const struct config *config,
-                const struct model *model, struct error *error);
+int ingest_open(struct ingest **ingest, void *zmq_context, struct security *security,
+                const struct config *config, const struct model *model, struct error *error);
 void ingest_close(struct ingest **ingest);
 
 /* The socket, for zmq_poll with ZMQ_POLLIN. */

@@ -45,8 +45,8 @@ static void draw_run(char run[RUN_SIZE]) {
     snprintf(run, RUN_SIZE, "%016llx", (unsigned long long)number);
 }
 
-int publish_open(struct publish **publish, void *zmq_context, const struct socket_config *config,
-                 struct error *error) {
+int publish_open(struct publish **publish, void *zmq_context, struct security *security,
+                 const struct socket_config *config, struct error *error) {
     static const struct endpoint_option options[] = {
         {ZMQ_SNDHWM, PUBLISH_QUEUE},
         {ZMQ_XPUB_VERBOSE, 1}, /* every new subscriber is seen, not only a topic's first */
@@ -61,7 +61,7 @@ int publish_open(struct publish **publish, void *zmq_context, const struct socke
     p->buffer_size = BUFFER_SIZE;
     draw_run(p->run);
     const char *key = config->connect ? "statistics.connect" : "statistics.bind";
-    if (endpoint_open(&p->socket, zmq_context, ZMQ_XPUB, config, key, options,
+    if (endpoint_open(&p->socket, zmq_context, security, ZMQ_XPUB, config, key, options,
                       sizeof options / sizeof *options, error)) {
         publish_close(publish);
         return -1;

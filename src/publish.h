@@ -18,6 +18,7 @@
 
 struct error;
 struct publish;
+struct security;
 struct socket_config;
 
 enum { PUBLISH_QUEUE = 10000 };
@@ -32,8 +33,8 @@ enum topic {
 };
 
 /* Errors: as endpoint_open. */
-int publish_open(struct publish **publish, void *zmq_context, const struct socket_config *config,
-                 struct error *error);
+int publish_open(struct publish **publish, void *zmq_context, struct security *security,
+                 const struct socket_config *config, struct error *error);
 void publish_close(struct publish **publish);
 
 /* The socket, for zmq_poll with ZMQ_POLLIN: subscriptions wait. */

@@ -3,7 +3,7 @@
 #ifndef RUNNEL_CONFIG_ERRORS_H
 #define RUNNEL_CONFIG_ERRORS_H
 
-#define TOP "name, seed, device, model, learning, examples, statistics, control, state"
+#define TOP "name, seed, device, model, learning, examples, statistics, control, security, state"
 #define OPTIMIZER "kind, rate, momentum, nesterov, alpha, beta1, beta2, epsilon, weight_decay"
 #define NAME "; allowed is 1 to 64 letters, digits, '-', '_' and '.' (what this daemon is called)"
 #define SEED "; allowed is a whole number from 0 to 9007199254740991 (seed of the starting weights)"
@@ -249,6 +249,23 @@ static const struct {
     {BASE "control: {bind: \"tcp://127.0.0.1:5570\"}\n",
      ":6:17: control.bind: found \"tcp://127.0.0.1:5570\", which examples.bind has too; allowed is "
      "another endpoint"},
+    /* What other machines can reach, and lists without keys. */
+    {BASE "examples: {bind: \"tcp://*:5570\"}\n",
+     ":6:18: examples.bind: found \"tcp://*:5570\", which other machines can reach, without keys; "
+     "allowed is loopback or ipc, or any with security.secret..."},
+    {BASE "statistics: {bind: \"tcp://0.0.0.0:5570\"}\n",
+     ":6:20: statistics.bind: found \"tcp://0.0.0.0:5570\", which other machines can reach..."},
+    {BASE "control: {bind: \"tcp://[::]:5570\"}\n",
+     ":6:17: control.bind: found \"tcp://[::]:5570\", which other machines can reach..."},
+    {BASE "control: {bind: \"tcp://[::ffff:128.0.0.1]:*\"}\n",
+     ":6:17: control.bind: found \"tcp://[::ffff:128.0.0.1]:*\", which other machines can "
+     "reach..."},
+    {BASE "control: {bind: \"tcp://no-such-interface:5570\"}\nsecurity: {insecure: false}\n",
+     ":6:17: control.bind: found \"tcp://no-such-interface:5570\", which other machines can "
+     "reach..."},
+    {BASE "security: {allow: {control: a}}\n",
+     ":6:29: security.allow.control: found without security.secret; it is allowed only beside "
+     "that"},
     /* Keys that count only beside others. */
     {"name: a\nmodel:\n  layers: [{cell: gru, size: 4}]\n  input: {kind: real, size: 2, embedding: "
      "3}\n  output: {loss: squared, size: 2}\n",

@@ -111,6 +111,9 @@ static void test_losses_and_targets(void **state) {
     }
 }
 
+/* Endpoints that other machines can reach need keys, or this. */
+#define OPEN "security: {insecure: true}\n"
+
 static void test_endpoints(void **state) {
     (void)state;
     static const char *const endpoints[] = {
@@ -119,19 +122,31 @@ static void test_endpoints(void **state) {
     };
     for (size_t n = 0; n < COUNT(endpoints); n++) {
         char text[CONFIG_TEXT_SIZE];
-        snprintf(text, sizeof text, BASE "examples: {bind: \"%s\", socket: sub}\n", endpoints[n]);
+        snprintf(text, sizeof text, BASE OPEN "examples: {bind: \"%s\", socket: sub}\n",
+                 endpoints[n]);
         struct config c = good(text, NULL);
         assert_string_equal(c.examples.endpoint, endpoints[n]);
         assert_false(c.examples.connect);
         assert_int_equal(c.examples_socket, EXAMPLES_SUB);
     }
+    /* Without keys, what only this machine reaches is bound, and anything is connected to. */
+    static const char *const local[] = {"tcp://127.0.0.1:*", "tcp://127.8.9.10:1", "tcp://[::1]:1",
+                                        "tcp://[::ffff:127.0.0.1]:1", "ipc:///tmp/a"};
+    for (size_t n = 0; n < COUNT(local); n++) {
+        char text[CONFIG_TEXT_SIZE];
+        snprintf(text, sizeof text, BASE "examples: {bind: \"%s\"}\n", local[n]);
+        assert_false(good(text, NULL).security.insecure);
+    }
+    assert_string_equal(
+        good(BASE "control: {bind: \"tcp://*:1\"}\nsecurity: {secret: /k}\n", NULL).security.secret,
+        "/k");
     struct config c = good(BASE "examples: {connect: \"tcp://a:1\"}\n"
                                 "statistics: {bind: \"tcp://127.0.0.1:*\"}\n"
                                 "control: {bind: \"tcp://127.0.0.1:*\"}\n",
                            NULL);
     assert_true(c.examples.connect);
     assert_string_equal(c.examples.endpoint, "tcp://a:1");
-    c = good(BASE "examples: {connect: \"tcp://a:1\"}\n", "examples.bind=tcp://b:2");
+    c = good(BASE OPEN "examples: {connect: \"tcp://a:1\"}\n", "examples.bind=tcp://b:2");
     assert_false(c.examples.connect);
     assert_string_equal(c.examples.endpoint, "tcp://b:2");
     c = good(BASE "examples: {bind: \"tcp://a:1\"}\n", "examples.connect=tcp://b:2");

@@ -63,7 +63,8 @@ static void open_feeder(struct bench *bench, int type) {
 /* A PULL socket on inproc and a feeder connected to it. */
 static void open_pair(struct bench *bench) {
     struct config config = config_of("inproc://examples", false, EXAMPLES_PULL);
-    assert_int_equal(ingest_open(&bench->ingest, bench->context, &config, &bench->model, NULL), 0);
+    assert_int_equal(
+        ingest_open(&bench->ingest, bench->context, NULL, &config, &bench->model, NULL), 0);
     open_feeder(bench, ZMQ_PUSH);
     assert_int_equal(zmq_connect(bench->feeder, "inproc://examples"), 0);
 }
@@ -136,7 +137,7 @@ static void wait_for_subscription(struct bench *bench) {
 static void run_feeder_on(struct bench *bench, const struct config *config, int type,
                           bool handshake) {
     struct error error = {0};
-    if (ingest_open(&bench->ingest, bench->context, config, &bench->model, &error))
+    if (ingest_open(&bench->ingest, bench->context, NULL, config, &bench->model, &error))
         fail_msg("%s", error.text);
     open_feeder(bench, type);
     const char *endpoint = ingest_endpoint(bench->ingest);
@@ -194,8 +195,8 @@ static void an_endpoint_in_use_is_an_error_that_names_it(void **state) {
     struct config config = config_of("inproc://examples", false, EXAMPLES_PULL);
     struct ingest *second_ingest;
     struct error error;
-    assert_int_equal(ingest_open(&second_ingest, bench->context, &config, &bench->model, &error),
-                     -1);
+    assert_int_equal(
+        ingest_open(&second_ingest, bench->context, NULL, &config, &bench->model, &error), -1);
     assert_null(second_ingest);
     assert_int_equal(error.status, EX_UNAVAILABLE);
     assert_non_null(strstr(error.text, "examples.bind"));
@@ -250,8 +251,8 @@ static void only_the_examples_socket_has_no_heartbeats(void **state) {
     struct publish *publish;
     struct control *control;
     open_pair(bench);
-    assert_int_equal(publish_open(&publish, bench->context, &statistics, NULL), 0);
-    assert_int_equal(control_open(&control, bench->context, &requests, &none, NULL, NULL), 0);
+    assert_int_equal(publish_open(&publish, bench->context, NULL, &statistics, NULL), 0);
+    assert_int_equal(control_open(&control, bench->context, NULL, &requests, &none, NULL, NULL), 0);
     void *sockets[] = {ingest_socket(bench->ingest), publish_socket(publish),
                        control_socket(control)};
     int intervals[3], timeouts[3];
@@ -274,7 +275,8 @@ static void only_the_examples_socket_has_no_heartbeats(void **state) {
 static void a_huge_frame_is_not_received(void **state) {
     struct bench *bench = *state;
     struct config config = config_of("tcp://127.0.0.1:*", false, EXAMPLES_PULL);
-    assert_int_equal(ingest_open(&bench->ingest, bench->context, &config, &bench->model, NULL), 0);
+    assert_int_equal(
+        ingest_open(&bench->ingest, bench->context, NULL, &config, &bench->model, NULL), 0);
     struct decoder *decoder;
     assert_int_equal(decoder_open(&decoder, &bench->model, NULL), 0);
     size_t size = decoder_frame_max(decoder) + 1;

@@ -220,7 +220,7 @@ static int open_sockets(void **state) {
     struct error error = {0};
     sockets.zmq = zmq_ctx_new();
     sockets.subscriber = zmq_socket(sockets.zmq, ZMQ_SUB);
-    if (publish_open(&sockets.publish, sockets.zmq, &config, &error))
+    if (publish_open(&sockets.publish, sockets.zmq, NULL, &config, &error))
         return -1;
     zmq_connect(sockets.subscriber, publish_endpoint(sockets.publish));
     *state = &sockets;
@@ -318,8 +318,8 @@ static void an_ipc_path_in_use_is_not_taken_over(void **state) {
     snprintf(config.endpoint, sizeof config.endpoint, "ipc://%s/s", directory);
     struct error error = {0};
     struct publish *first = NULL, *second = NULL;
-    assert_int_equal(publish_open(&first, sockets->zmq, &config, &error), 0);
-    assert_int_equal(publish_open(&second, sockets->zmq, &config, &error), -1);
+    assert_int_equal(publish_open(&first, sockets->zmq, NULL, &config, &error), 0);
+    assert_int_equal(publish_open(&second, sockets->zmq, NULL, &config, &error), -1);
     assert_non_null(strstr(error.text, "statistics.bind"));
     publish_close(&first);
     remove(config.endpoint + strlen("ipc://"));
@@ -339,7 +339,7 @@ static void an_ipc_path_left_behind_is_taken(void **state) {
     close(left);
     struct error error = {0};
     struct publish *publish = NULL;
-    assert_int_equal(publish_open(&publish, sockets->zmq, &config, &error), 0);
+    assert_int_equal(publish_open(&publish, sockets->zmq, NULL, &config, &error), 0);
     publish_close(&publish);
     remove(address.sun_path);
     rmdir(directory);

@@ -1,0 +1,43 @@
+#include <string.h>
+
+#include "daemon_state.h"
+#include "endpoint.h"
+#include "error.h"
+#include "log.h"
+
+void daemon_announce_security(struct daemon *daemon, bool all) {
+    struct security_notice notice;
+    while (security_announce(daemon->security, all ? UINT64_MAX : daemon_clock(), &notice)) {
+        log_warning("%s", notice.text);
+        json_t *details =
+            json_pack("{s:I, s:s, s:s, s:s}", "count", (json_int_t)notice.count, "reason",
+                      notice.reason, "socket", notice.socket, "address", notice.address);
+        if (*notice.key)
+            json_object_set_new(details, "key", json_string(notice.key));
+        daemon_event(daemon, "refused", details, "%s", notice.text);
+    }
+}
+
+void daemon_reload_security(struct daemon *daemon) {
+    struct error error;
+    size_t cut_off;
+    if (security_reload(daemon->security, &cut_off, &error)) {
+        log_warning("the lists of keys stay as they were: %s", error.text);
+        daemon_event(daemon, "reload_failed", NULL, "the lists of keys stay as they were: %s",
+                     error.text);
+        return;
+    }
+    log_info("read the lists of keys again; %zu connections cut off", cut_off);
+    daemon_event(daemon, "reloaded", json_pack("{s:I}", "cut_off", (json_int_t)cut_off),
+                 "read the lists of keys again; %zu connections cut off", cut_off);
+}
+
+void daemon_warn_exposed(const struct config *config) {
+    const struct socket_config *sockets[SOCKET_ROLES] = {&config->examples, &config->statistics,
+                                                         &config->control};
+    for (size_t i = 0; i < SOCKET_ROLES && !*config->security.secret; i++)
+        if (!sockets[i]->connect && !endpoint_is_local(sockets[i]->endpoint))
+            log_warning("%s: other machines can reach it, nothing is encrypted and nobody is asked "
+                        "who they are, since security.insecure is true",
+                        sockets[i]->endpoint);
+}

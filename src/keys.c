@@ -1,0 +1,186 @@
+#include "keys.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zmq.h>
+
+static const char alphabet[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                               ".-:+=^!/*?&<>()[]{}@%$#";
+static const char blank[] = " \t\r\n";
+
+bool key_valid(const char *text) {
+    unsigned char bytes[KEYS_BYTES];
+    bool valid = strlen(text) == KEYS_TEXT && strspn(text, alphabet) == KEYS_TEXT &&
+                 zmq_z85_decode(bytes, text);
+    explicit_bzero(bytes, sizeof bytes);
+    return valid;
+}
+
+/* Open a file that others may have no permission of `forbidden` for; NULL with `why` filled. */
+static FILE *open_file(const char *path, mode_t forbidden, char why[KEYS_WHY_SIZE]) {
+    struct stat status;
+    int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    FILE *stream = NULL;
+    if (file < 0 || fstat(file, &status))
+        snprintf(why, KEYS_WHY_SIZE, "%s: cannot be read: %s", path, strerror(errno));
+    else if (!S_ISREG(status.st_mode))
+        snprintf(why, KEYS_WHY_SIZE, "%s: is no regular file", path);
+    else if (status.st_mode & forbidden)
+        snprintf(why, KEYS_WHY_SIZE, "%s: its group or others may %s it (mode %04o); %s %s'", path,
+                 forbidden & S_IROTH ? "read" : "change", (unsigned)(status.st_mode & 07777),
+                 forbidden & S_IROTH
+                     ? "a secret is its owner's alone: draw a new key if anybody else was there, "
+                       "else 'chmod 600"
+                     : "whoever can would let others in: 'chmod go-w",
+                 path);
+    else if (!(stream = fdopen(file, "r")))
+        snprintf(why, KEYS_WHY_SIZE, "%s: cannot be read: %s", path, strerror(errno));
+    if (!stream && file >= 0)
+        close(file);
+    return stream;
+}
+
+/* The next key of a file: 1 with `key` filled, 0 at the end, -1 with `why` filled. */
+static int next_key(FILE *stream, const char *path, size_t *number, key_text key,
+                    char why[KEYS_WHY_SIZE]) {
+    char line[KEYS_WHY_SIZE];
+    int result = 0;
+    while (result == 0 && fgets(line, sizeof line, stream)) {
+        char *text = line + strspn(line, blank);
+        size_t length = strcspn(text, blank);
+        bool whole = strchr(line, '\n') || feof(stream);
+        (*number)++;
+        if (!whole) {
+            snprintf(why, KEYS_WHY_SIZE, "%s:%zu: the line is too long for a key", path, *number);
+            result = -1;
+        } else if (length == KEYS_TEXT) {
+            memcpy(key, text, KEYS_TEXT);
+            key[KEYS_TEXT] = '\0';
+            result = key_valid(key) ? 1 : 0;
+        }
+        if (result == 0 && *text && *text != '#') {
+            snprintf(why, KEYS_WHY_SIZE,
+                     "%s:%zu: no key stands there; expected are %d characters of Z85 as "
+                     "runnel-keygen writes them, or a line that begins with '#'",
+                     path, *number, KEYS_TEXT);
+            result = -1;
+        }
+    }
+    explicit_bzero(line, sizeof line);
+    if (result == 0 && ferror(stream)) {
+        snprintf(why, KEYS_WHY_SIZE, "%s: cannot be read: %s", path, strerror(errno));
+        result = -1;
+    }
+    return result;
+}
+
+/* A file's only key. */
+static int read_key(const char *path, mode_t forbidden, key_text key, char why[KEYS_WHY_SIZE]) {
+    size_t number = 0;
+    key_text second;
+    FILE *stream = open_file(path, forbidden, why);
+    if (!stream)
+        return -1;
+    int got = next_key(stream, path, &number, key, why);
+    if (got == 0)
+        snprintf(why, KEYS_WHY_SIZE, "%s: there is no key in it; runnel-keygen draws one", path);
+    int more = got == 1 ? next_key(stream, path, &number, second, why) : 0;
+    if (more == 1)
+        snprintf(why, KEYS_WHY_SIZE, "%s:%zu: a second key; expected is one", path, number);
+    explicit_bzero(second, sizeof second);
+    fclose(stream);
+    return got == 1 && more == 0 ? 0 : -1;
+}
+
+int keys_read_pair(const char *path, struct key_pair *pair, char why[KEYS_WHY_SIZE]) {
+    if (read_key(path, S_IRWXG | S_IRWXO, pair->secret, why))
+        return -1;
+    if (zmq_curve_public(pair->public, pair->secret) == 0)
+        return 0;
+    snprintf(why, KEYS_WHY_SIZE, "%s: this libzmq cannot use keys: %s", path, zmq_strerror(errno));
+    return -1;
+}
+
+int keys_read_public(const char *text, key_text key, char why[KEYS_WHY_SIZE]) {
+    if (access(text, F_OK) == 0 || !key_valid(text))
+        return read_key(text, 0, key, why);
+    memcpy(key, text, KEYS_TEXT + 1);
+    return 0;
+}
+
+int keys_read_list(const char *path, struct key_list *list, char why[KEYS_WHY_SIZE]) {
+    *list = (struct key_list){0};
+    FILE *stream = open_file(path, S_IWGRP | S_IWOTH, why);
+    if (!stream)
+        return -1;
+    key_text key;
+    size_t number = 0;
+    int got = 0;
+    list->keys = malloc(KEYS_LIST_MAX * sizeof *list->keys);
+    if (!list->keys) {
+        snprintf(why, KEYS_WHY_SIZE, "%s: no memory for its keys", path);
+        got = -1;
+    }
+    while (got >= 0 && (got = next_key(stream, path, &number, key, why)) == 1) {
+        if (list->count < KEYS_LIST_MAX) {
+            memcpy(list->keys[list->count++], key, sizeof key);
+            continue;
+        }
+        snprintf(why, KEYS_WHY_SIZE, "%s:%zu: more than %d keys", path, number, KEYS_LIST_MAX);
+        got = -1;
+    }
+    fclose(stream);
+    if (got < 0)
+        keys_clear(list);
+    return got < 0 ? -1 : 0;
+}
+
+bool key_listed(const struct key_list *list, const char *key) {
+    for (size_t i = 0; i < list->count; i++)
+        if (!strcmp(list->keys[i], key))
+            return true;
+    return false;
+}
+
+void keys_clear(struct key_list *list) {
+    free(list->keys);
+    *list = (struct key_list){0};
+}
+
+int keys_client(struct key_client *client, const char *key, const char *server_key,
+                char why[KEYS_WHY_SIZE]) {
+    *client = (struct key_client){.on = server_key != NULL};
+    if (key && !server_key) {
+        snprintf(why, KEYS_WHY_SIZE,
+                 "--key needs --server-key with the daemon's public key, a file or the key itself");
+        return -1;
+    }
+    if (!server_key)
+        return 0;
+    if (keys_read_public(server_key, client->server, why))
+        return -1;
+    if (key)
+        return keys_read_pair(key, &client->own, why);
+    if (zmq_curve_keypair(client->own.public, client->own.secret) == 0)
+        return 0;
+    snprintf(why, KEYS_WHY_SIZE, "--server-key: this libzmq cannot use keys: %s",
+             zmq_strerror(errno));
+    return -1;
+}
+
+int keys_apply(const struct key_client *client, void *socket) {
+    if (!client->on)
+        return 0;
+    return zmq_setsockopt(socket, ZMQ_CURVE_SERVERKEY, client->server, sizeof client->server) ||
+                   zmq_setsockopt(socket, ZMQ_CURVE_PUBLICKEY, client->own.public,
+                                  sizeof client->own.public) ||
+                   zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, client->own.secret,
+                                  sizeof client->own.secret)
+               ? -1
+               : 0;
+}

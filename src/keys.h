@@ -1,0 +1,66 @@
+/* CURVE keys in files: what the daemon, its feeders and its tools share, and what runnel-keygen
+   writes. A key is 40 characters of Z85 (ZeroMQ RFC 32).
+
+   A key file holds one key on a line of its own; a list of keys holds any number, each at the start
+   of a line, followed by nothing or by a space and whatever says whose it is. Empty lines and lines
+   that begin with '#' are passed over; a '#' that begins a whole key is part of that key.
+
+   Functions that can fail return 0, or -1 with `why` filled: one sentence that names the file and
+   the way out. */
+#ifndef RUNNEL_KEYS_H
+#define RUNNEL_KEYS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum {
+    KEYS_BYTES = 32,      /* of a key as libzmq computes with it */
+    KEYS_TEXT = 40,       /* of its text */
+    KEYS_LIST_MAX = 4096, /* keys in one list */
+    KEYS_WHY_SIZE = 1024,
+};
+
+typedef char key_text[KEYS_TEXT + 1];
+
+struct key_pair {
+    key_text secret, public;
+};
+
+struct key_list {
+    key_text *keys; /* (count,) */
+    size_t count;
+};
+
+/* Whether the text is a key and nothing else. */
+bool key_valid(const char *text);
+
+/* Read a secret key and work out its public one. A file that group or others may read is refused:
+   then the key is no secret. */
+int keys_read_pair(const char *path, struct key_pair *pair, char why[KEYS_WHY_SIZE]);
+
+/* Read a public key: from the file of that name, or `text` is the key itself. */
+int keys_read_public(const char *text, key_text key, char why[KEYS_WHY_SIZE]);
+
+/* Read a list of public keys, to be cleared; an empty one is a list too. A file that group or
+   others may write is refused: they could let in whom they like. */
+int keys_read_list(const char *path, struct key_list *list, char why[KEYS_WHY_SIZE]);
+bool key_listed(const struct key_list *list, const char *key);
+void keys_clear(struct key_list *list);
+
+/* What a client needs to speak CURVE. */
+struct key_client {
+    bool on; /* false: it speaks without keys */
+    key_text server;
+    struct key_pair own;
+};
+
+/* From the options --key FILE and --server-key FILE-OR-KEY, either NULL when not given. Without
+   both, the client is off. --server-key alone draws a pair that is used once, which a daemon takes
+   where it has no list of keys; --key alone is an error. */
+int keys_client(struct key_client *client, const char *key, const char *server_key,
+                char why[KEYS_WHY_SIZE]);
+
+/* Make the socket, not yet connected or bound, that client; 0, or -1 with errno. */
+int keys_apply(const struct key_client *client, void *socket);
+
+#endif
