@@ -1,0 +1,438 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "journal_internal.h"
+#include "wire.h"
+
+#define QUOTED_(number) #number
+#define QUOTED(number) QUOTED_(number)
+
+#define APPLICATION_ID 1381322316 /* "RUNL" */
+#define FORMAT 1
+#define BUSY_MS 10000   /* that another program's write may take; none should write at all */
+#define CACHE_KIB 16384 /* of pages, a connection */
+#define LOG_FRAMES_MAX                                                                             \
+    250 /* pages of 4 KiB, then they go to the file: few, so that no commit waits long */
+#define LOG_BYTES_KEPT 67108864 /* of a log that somebody's long reading made grow */
+
+const char *const journal_sync_words[] = {"full", "normal", "off"};
+
+static const char SCHEMA[] =
+    "PRAGMA page_size = 4096;"
+    "PRAGMA application_id = " QUOTED(
+        APPLICATION_ID) ";"
+                        "PRAGMA user_version = " QUOTED(
+                            FORMAT) ";"
+                                    "CREATE TABLE journal ("
+                                    "    id INTEGER PRIMARY KEY CHECK (id = 1),"
+                                    "    name TEXT NOT NULL, digest TEXT NOT NULL, sync TEXT NOT "
+                                    "NULL,"
+                                    "    oldest INTEGER NOT NULL, newest INTEGER NOT NULL, streams "
+                                    "INTEGER NOT NULL,"
+                                    "    crc INTEGER NOT NULL);"
+                                    "CREATE TABLE entries ("
+                                    "    position INTEGER PRIMARY KEY, time REAL NOT NULL, kind "
+                                    "INTEGER NOT NULL,"
+                                    "    stream BLOB, epoch INTEGER, sequence INTEGER, stamp REAL, "
+                                    "flags INTEGER, steps INTEGER,"
+                                    "    x BLOB, y BLOB, command TEXT, crc INTEGER NOT NULL);"
+                                    "CREATE TABLE streams ("
+                                    "    key BLOB PRIMARY KEY, epoch INTEGER NOT NULL, sequence "
+                                    "INTEGER NOT NULL,"
+                                    "    position INTEGER NOT NULL, crc INTEGER NOT NULL) WITHOUT "
+                                    "ROWID;"
+                                    "INSERT INTO journal VALUES (1, '', '', '', 1, 0, 0, 0);";
+
+static const char TOTALS[] = "UPDATE journal SET name = ?, digest = ?, sync = ?, oldest = ?, "
+                             "newest = ?, streams = ?, crc = ? WHERE id = 1";
+
+/* ---- Errors ---- */
+
+int journal_damaged(struct error *error, const char *path, const char *format, ...) {
+    char what[ERROR_TEXT_SIZE / 2];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    return error_set(error, EX_IOERR,
+                     "the journal %s is damaged: %s; put back a whole copy of it, or move it and "
+                     "%s-wal away to go on from the last checkpoint without what was learned since",
+                     path, what, JOURNAL_NAME);
+}
+
+int journal_sql_error(struct error *error, sqlite3 *file, const char *path, const char *doing) {
+    int code = sqlite3_errcode(file) & 0xFF, reason = sqlite3_system_errno(file);
+    if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
+        return journal_damaged(error, path, "%s", sqlite3_errmsg(file));
+    if (code == SQLITE_NOMEM)
+        return error_set(error, EX_UNAVAILABLE, "there is not enough memory for the journal %s",
+                         path);
+    const char *why = code == SQLITE_FULL ? "the disk is full" : sqlite3_errmsg(file);
+    bool known = (code == SQLITE_IOERR || code == SQLITE_CANTOPEN) && reason;
+    return error_set(error, EX_IOERR, "the journal %s cannot be %s: %s%s%s%s", path, doing, why,
+                     known ? " (" : "", known ? strerror(reason) : "", known ? ")" : "");
+}
+
+static int write_error(struct journal_store *store, struct error *error) {
+    return journal_sql_error(error, store->file, store->path, "written");
+}
+
+/* ---- Checksums ---- */
+
+static uint32_t sum(uint32_t checksum, const void *bytes, size_t size) {
+    return size ? (uint32_t)crc32_z(checksum, bytes, size) : checksum;
+}
+
+static uint64_t bits(double number) {
+    uint64_t value;
+    memcpy(&value, &number, sizeof value);
+    return value;
+}
+
+uint32_t journal_record_checksum(const struct journal_record *r) {
+    const uint64_t numbers[] = {r->position, bits(r->time), r->kind,   r->numbered,
+                                r->epoch,    r->sequence,   r->flags,  bits(r->stamp),
+                                r->steps,    r->key_size,   r->x_size, r->y_size};
+    uint32_t checksum = sum(0, numbers, sizeof numbers);
+    checksum = sum(checksum, r->key, r->key_size);
+    checksum = sum(checksum, r->x, r->x_size);
+    return sum(checksum, r->y, r->y_size);
+}
+
+uint32_t journal_stream_checksum(const struct journal_record *r) {
+    const uint64_t numbers[] = {r->position, r->epoch, r->sequence, r->key_size};
+    return sum(sum(0, numbers, sizeof numbers), r->key, r->key_size);
+}
+
+uint32_t journal_totals_checksum(const struct journal_totals *t) {
+    const uint64_t numbers[] = {t->sync, t->oldest, t->newest, t->streams};
+    uint32_t checksum = sum(0, numbers, sizeof numbers);
+    checksum = sum(checksum, t->name, strlen(t->name) + 1);
+    return sum(checksum, t->digest, strlen(t->digest));
+}
+
+/* ---- Statements ---- */
+
+static int run(struct journal_store *store, sqlite3_stmt *statement, struct error *error) {
+    int code = sqlite3_step(statement);
+    if (code != SQLITE_DONE && code != SQLITE_ROW)
+        write_error(store, error);
+    sqlite3_reset(statement);
+    return code == SQLITE_DONE || code == SQLITE_ROW ? 0 : -1;
+}
+
+int journal_store_begin(struct journal_store *store, struct error *error) {
+    return run(store, store->begin, error);
+}
+
+int journal_store_commit(struct journal_store *store, struct error *error) {
+    return run(store, store->commit, error);
+}
+
+static void bind_bytes(sqlite3_stmt *statement, int column, const void *bytes, size_t size) {
+    sqlite3_bind_blob(statement, column, size ? bytes : "", (int)size, SQLITE_STATIC);
+}
+
+enum { POSITION = 1, TIME, KIND, STREAM, EPOCH, SEQUENCE, STAMP, FLAGS, STEPS, X, Y, TEXT, CRC };
+
+static void bind_example(sqlite3_stmt *insert, const struct journal_record *r) {
+    bind_bytes(insert, STREAM, r->key, r->key_size);
+    if (r->numbered) {
+        sqlite3_bind_int64(insert, EPOCH, r->epoch);
+        sqlite3_bind_int64(insert, SEQUENCE, (sqlite3_int64)r->sequence);
+    } else {
+        sqlite3_bind_null(insert, EPOCH);
+        sqlite3_bind_null(insert, SEQUENCE);
+    }
+    if (r->stamp != 0)
+        sqlite3_bind_double(insert, STAMP, r->stamp);
+    else
+        sqlite3_bind_null(insert, STAMP);
+    sqlite3_bind_int(insert, FLAGS, r->flags);
+    sqlite3_bind_int64(insert, STEPS, (sqlite3_int64)r->steps);
+    bind_bytes(insert, X, r->x, r->x_size);
+    if (r->y)
+        bind_bytes(insert, Y, r->y, r->y_size);
+    else
+        sqlite3_bind_null(insert, Y);
+    sqlite3_bind_null(insert, TEXT);
+}
+
+int journal_store_insert(struct journal_store *store, const struct journal_record *record,
+                         struct error *error) {
+    sqlite3_stmt *insert = store->insert;
+    if (record->kind == JOURNAL_EXAMPLE) {
+        bind_example(insert, record);
+    } else {
+        sqlite3_clear_bindings(insert);
+        sqlite3_bind_text(insert, TEXT, record->x, (int)record->x_size, SQLITE_STATIC);
+    }
+    sqlite3_bind_int64(insert, POSITION, (sqlite3_int64)record->position);
+    sqlite3_bind_double(insert, TIME, record->time);
+    sqlite3_bind_int(insert, KIND, record->kind);
+    sqlite3_bind_int64(insert, CRC, journal_record_checksum(record));
+    return run(store, insert, error);
+}
+
+int journal_store_stream(struct journal_store *store, const struct journal_record *record,
+                         bool *added, struct error *error) {
+    sqlite3_stmt *const statements[] = {store->update_stream, store->insert_stream};
+    *added = false;
+    for (size_t n = 0; n < 2; n++) {
+        bind_bytes(statements[n], 1, record->key, record->key_size);
+        sqlite3_bind_int64(statements[n], 2, record->epoch);
+        sqlite3_bind_int64(statements[n], 3, (sqlite3_int64)record->sequence);
+        sqlite3_bind_int64(statements[n], 4, (sqlite3_int64)record->position);
+        sqlite3_bind_int64(statements[n], 5, journal_stream_checksum(record));
+        if (run(store, statements[n], error))
+            return -1;
+        if (sqlite3_changes(store->file) > 0)
+            break;
+        *added = true;
+    }
+    return 0;
+}
+
+int journal_store_prune(struct journal_store *store, uint64_t position, struct error *error) {
+    sqlite3_bind_int64(store->prune, 1, (sqlite3_int64)position);
+    return run(store, store->prune, error);
+}
+
+int journal_store_totals(struct journal_store *store, const struct journal_totals *totals,
+                         struct error *error) {
+    sqlite3_stmt *update = store->totals;
+    sqlite3_bind_text(update, 1, totals->name, -1, SQLITE_STATIC);
+    sqlite3_bind_text(update, 2, totals->digest, -1, SQLITE_STATIC);
+    sqlite3_bind_text(update, 3, journal_sync_words[totals->sync], -1, SQLITE_STATIC);
+    sqlite3_bind_int64(update, 4, (sqlite3_int64)totals->oldest);
+    sqlite3_bind_int64(update, 5, (sqlite3_int64)totals->newest);
+    sqlite3_bind_int64(update, 6, (sqlite3_int64)totals->streams);
+    sqlite3_bind_int64(update, 7, journal_totals_checksum(totals));
+    return run(store, update, error);
+}
+
+static int number_of(struct journal_store *store, sqlite3_stmt *statement, uint64_t *number,
+                     struct error *error) {
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW)
+        *number = (uint64_t)sqlite3_column_int64(statement, 0);
+    else
+        journal_sql_error(error, store->file, store->path, "read");
+    sqlite3_reset(statement);
+    return code == SQLITE_ROW ? 0 : -1;
+}
+
+int journal_store_used(struct journal_store *store, uint64_t *bytes, struct error *error) {
+    enum { PAGE_SIZE = 4096 };
+    uint64_t pages, free_pages;
+    if (number_of(store, store->pages, &pages, error) ||
+        number_of(store, store->free_pages, &free_pages, error))
+        return -1;
+    *bytes = (pages - free_pages) * PAGE_SIZE;
+    return 0;
+}
+
+/* While somebody reads, the log may only grow: it is not gone through at every commit. */
+int journal_store_move_log(struct journal_store *store, struct error *error) {
+    if (store->log_frames < store->log_tried)
+        store->log_tried = 0;
+    if (store->log_frames - store->log_tried < LOG_FRAMES_MAX)
+        return 0;
+    int code = sqlite3_wal_checkpoint_v2(store->file, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    if (code != SQLITE_OK && code != SQLITE_BUSY)
+        return write_error(store, error);
+    store->log_tried = store->log_frames;
+    return 0;
+}
+
+/* ---- Opening ---- */
+
+static int count_frames(void *context, sqlite3 *file, const char *database, int frames) {
+    (void)file;
+    (void)database;
+    ((struct journal_store *)context)->log_frames = frames;
+    return SQLITE_OK;
+}
+
+static int execute(struct journal_store *store, const char *sql, struct error *error) {
+    if (sqlite3_exec(store->file, sql, NULL, NULL, NULL) == SQLITE_OK)
+        return 0;
+    return journal_sql_error(error, store->file, store->path, "opened");
+}
+
+static int pragma_is(struct journal_store *store, const char *sql, const char *value, bool *is,
+                     struct error *error) {
+    sqlite3_stmt *statement;
+    *is = false;
+    if (sqlite3_prepare_v2(store->file, sql, -1, &statement, NULL) != SQLITE_OK)
+        return journal_sql_error(error, store->file, store->path, "opened");
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW)
+        *is = !strcmp((const char *)sqlite3_column_text(statement, 0), value);
+    else
+        journal_sql_error(error, store->file, store->path, "opened");
+    sqlite3_finalize(statement);
+    return code == SQLITE_ROW ? 0 : -1;
+}
+
+static int connect_to(struct journal_store *store, const char *path, struct error *error) {
+    *store = (struct journal_store){.path = path};
+    int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX;
+    if (sqlite3_open_v2(path, &store->file, flags, NULL) != SQLITE_OK)
+        return journal_sql_error(error, store->file, path, "opened");
+    sqlite3_extended_result_codes(store->file, 1);
+    sqlite3_busy_timeout(store->file, BUSY_MS);
+    return 0;
+}
+
+/* Whether the file is a journal, and of this format. */
+static int check_format(struct journal_store *store, struct error *error) {
+    bool ours, known;
+    if (pragma_is(store, "PRAGMA application_id", QUOTED(APPLICATION_ID), &ours, error) ||
+        pragma_is(store, "PRAGMA user_version", QUOTED(FORMAT), &known, error))
+        return -1;
+    if (!ours)
+        return journal_damaged(error, store->path, "it is an SQLite file, but no journal");
+    if (!known)
+        return error_set(error, EX_CONFIG,
+                         "the journal %s was written by another version of runneld, in a format "
+                         "that this one does not know: go on with that version, or give this one "
+                         "a directory of its own with state.directory",
+                         store->path);
+    return 0;
+}
+
+int journal_store_open(struct journal_store *store, const char *path, enum journal_sync sync,
+                       struct error *error) {
+    char settings[512];
+    bool logged;
+    if (connect_to(store, path, error))
+        return -1;
+    sqlite3_db_config(store->file, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    snprintf(settings, sizeof settings,
+             "PRAGMA cell_size_check = ON; PRAGMA synchronous = %s; PRAGMA secure_delete = OFF;"
+             "PRAGMA wal_autocheckpoint = 0; PRAGMA temp_store = MEMORY; PRAGMA cache_size = -%d;"
+             "PRAGMA journal_size_limit = %d;",
+             journal_sync_words[sync], CACHE_KIB, LOG_BYTES_KEPT);
+    if (execute(store, settings, error) || check_format(store, error) ||
+        pragma_is(store, "PRAGMA journal_mode = WAL", "wal", &logged, error))
+        return -1;
+    if (!logged)
+        return error_set(error, EX_IOERR,
+                         "the journal %s cannot be opened: its filesystem has no shared memory, "
+                         "which SQLite's write-ahead log needs; give it a local directory with "
+                         "state.directory",
+                         path);
+    sqlite3_wal_hook(store->file, count_frames, store);
+    return 0;
+}
+
+int journal_store_prepare(struct journal_store *store, struct error *error) {
+    const struct {
+        sqlite3_stmt **statement;
+        const char *sql;
+    } statements[] = {
+        {&store->begin, "BEGIN IMMEDIATE"},
+        {&store->commit, "COMMIT"},
+        {&store->insert, "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&store->update_stream, "UPDATE streams SET epoch = ?2, sequence = ?3, position = ?4, "
+                                "crc = ?5 WHERE key = ?1"},
+        {&store->insert_stream, "INSERT INTO streams VALUES (?1, ?2, ?3, ?4, ?5)"},
+        {&store->prune, "DELETE FROM entries WHERE position <= ?"},
+        {&store->totals, TOTALS},
+        {&store->pages, "PRAGMA page_count"},
+        {&store->free_pages, "PRAGMA freelist_count"},
+    };
+    for (size_t n = 0; n < sizeof statements / sizeof *statements; n++)
+        if (sqlite3_prepare_v3(store->file, statements[n].sql, -1, SQLITE_PREPARE_PERSISTENT,
+                               statements[n].statement, NULL) != SQLITE_OK)
+            return journal_sql_error(error, store->file, store->path, "opened");
+    sqlite3_db_config(store->file, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+    return 0;
+}
+
+void journal_store_close(struct journal_store *store, bool failed) {
+    sqlite3_stmt *const statements[] = {
+        store->begin, store->commit, store->insert, store->update_stream, store->insert_stream,
+        store->prune, store->totals, store->pages,  store->free_pages};
+    for (size_t n = 0; n < sizeof statements / sizeof *statements; n++)
+        sqlite3_finalize(statements[n]);
+    if (store->file && failed)
+        sqlite3_db_config(store->file, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    sqlite3_close(store->file);
+    *store = (struct journal_store){.file = NULL};
+}
+
+/* ---- Creating ---- */
+
+static int sync_directory(const char *path, struct error *error) {
+    char directory[JOURNAL_PATH_SIZE];
+    snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(path, '/') - path), path);
+    int file = open(*directory ? directory : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    int status = file < 0 ? -1 : fsync(file), reason = errno;
+    if (file >= 0)
+        close(file);
+    if (status)
+        return error_set(error, EX_IOERR, "the journal %s cannot be made: %s", path,
+                         strerror(reason));
+    return 0;
+}
+
+static int fill(const char *path, const struct journal_totals *totals, struct error *error) {
+    struct journal_store store;
+    int status = -1;
+    if (!connect_to(&store, path, error) && !execute(&store, "PRAGMA synchronous = FULL", error) &&
+        !execute(&store, SCHEMA, error)) {
+        if (sqlite3_prepare_v2(store.file, TOTALS, -1, &store.totals, NULL) == SQLITE_OK)
+            status = journal_store_totals(&store, totals, error);
+        else
+            journal_sql_error(error, store.file, path, "written");
+    }
+    journal_store_close(&store, false);
+    return status;
+}
+
+static int make(const char *temporary, const char *path, const struct journal_totals *totals,
+                struct error *error) {
+    enum { FILE_MODE = 0600 };
+    static const char *const companions[] = {"", "-journal", "-wal", "-shm"};
+    char name[2 * JOURNAL_PATH_SIZE];
+    for (size_t n = 0; n < sizeof companions / sizeof *companions; n++) {
+        snprintf(name, sizeof name, "%s%s", temporary, companions[n]);
+        unlink(name);
+    }
+    int file = open(temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, FILE_MODE);
+    if (file < 0 || close(file))
+        return error_set(error, EX_IOERR, "the journal %s cannot be made: %s", path,
+                         strerror(errno));
+    if (fill(temporary, totals, error))
+        return -1;
+    if (rename(temporary, path))
+        return error_set(error, EX_IOERR, "the journal %s cannot be made: %s", path,
+                         strerror(errno));
+    return sync_directory(path, error);
+}
+
+int journal_store_create(const char *path, const struct journal_totals *totals,
+                         struct error *error) {
+    char log[JOURNAL_PATH_SIZE + 8], temporary[JOURNAL_PATH_SIZE + 8];
+    if (access(path, F_OK) == 0)
+        return 0;
+    snprintf(log, sizeof log, "%s-wal", path);
+    if (access(log, F_OK) == 0)
+        return journal_damaged(error, path, "it is missing, but its write-ahead log %s is there",
+                               log);
+    snprintf(temporary, sizeof temporary, "%s.tmp", path);
+    int status = make(temporary, path, totals, error);
+    if (status)
+        unlink(temporary);
+    return status;
+}

@@ -1,0 +1,82 @@
+#include "faulty_disk.h"
+
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static sqlite3_vfs vfs, *real;
+/* A copy for every set of methods that the real VFS has: files with locks, and without. */
+enum { KINDS_MAX = 4 };
+static struct kind {
+    sqlite3_io_methods methods; /* what the file has instead: first, so that it leads here */
+    const sqlite3_io_methods *real;
+} kinds[KINDS_MAX];
+static _Atomic enum disk_fault fault;
+static _Atomic int left;
+
+static bool struck(bool sync) {
+    if (fault == DISK_WELL)
+        return false;
+    bool concerned = fault >= DISK_KILL || (fault == DISK_SYNC) == sync;
+    return concerned && atomic_fetch_sub(&left, 1) <= 0;
+}
+
+static const sqlite3_io_methods *real_of(const sqlite3_file *file) {
+    return ((const struct kind *)(const void *)file->pMethods)->real;
+}
+
+static int write_half(sqlite3_file *file, const void *bytes, int size, sqlite3_int64 at) {
+    return real_of(file)->xWrite(file, bytes, size / 2, at);
+}
+
+static int faulty_write(sqlite3_file *file, const void *bytes, int size, sqlite3_int64 at) {
+    if (!struck(false))
+        return real_of(file)->xWrite(file, bytes, size, at);
+    if (fault == DISK_SHORT || fault == DISK_KILL_TORN)
+        write_half(file, bytes, size, at);
+    if (fault >= DISK_KILL)
+        kill(getpid(), SIGKILL);
+    return fault == DISK_BROKEN ? SQLITE_IOERR_WRITE : SQLITE_FULL;
+}
+
+static int faulty_sync(sqlite3_file *file, int flags) {
+    if (!struck(true))
+        return real_of(file)->xSync(file, flags);
+    if (fault >= DISK_KILL)
+        kill(getpid(), SIGKILL);
+    return SQLITE_IOERR_FSYNC;
+}
+
+static int faulty_open(sqlite3_vfs *unused, const char *name, sqlite3_file *file, int flags,
+                       int *out) {
+    (void)unused;
+    int status = real->xOpen(real, name, file, flags, out), n = 0;
+    if (status != SQLITE_OK || !file->pMethods)
+        return status;
+    while (kinds[n].real && kinds[n].real != file->pMethods)
+        if (++n == KINDS_MAX)
+            abort();
+    kinds[n].real = file->pMethods;
+    kinds[n].methods = *file->pMethods;
+    kinds[n].methods.xWrite = faulty_write;
+    kinds[n].methods.xSync = faulty_sync;
+    file->pMethods = &kinds[n].methods;
+    return SQLITE_OK;
+}
+
+void faulty_disk_install(void) {
+    real = sqlite3_vfs_find(NULL);
+    vfs = *real;
+    vfs.zName = "faulty";
+    vfs.xOpen = faulty_open;
+    sqlite3_vfs_register(&vfs, 1);
+}
+
+void faulty_disk(enum disk_fault new_fault, int after) {
+    fault = DISK_WELL;
+    left = after;
+    fault = new_fault;
+}

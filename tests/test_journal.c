@@ -1,0 +1,342 @@
+/* The journal on a disk that is well. */
+#include <fcntl.h>
+#include <poll.h>
+#include <sqlite3.h>
+
+#include "faulty_disk.h"
+#include "journal_testing.h"
+
+enum { POLL_MS = 60000, NAP_US = 1000 };
+
+static void round_trip(const struct journal_options *options) {
+    struct journal *journal = open_with(options);
+    assert_int_equal(journal_position(journal), 0);
+    assert_int_equal(assert_entries(journal, 0), 0);
+    append_entries(journal, 500);
+    assert_sequences(journal, 500);
+    assert_synced(journal);
+    assert_int_equal(assert_entries(journal, 0), 500);
+    append_entries(journal, 1);
+    journal_close(&journal);
+    assert_null(journal);
+
+    journal = open_with(options);
+    assert_int_equal(journal_position(journal), 501);
+    assert_int_equal(journal_durable(journal), 501);
+    assert_sequences(journal, 501);
+    append_entries(journal, 5000);
+    assert_synced(journal);
+    assert_int_equal(assert_entries(journal, 0), 5501);
+    assert_int_equal(assert_entries(journal, 400), 5101);
+    assert_int_equal(assert_entries(journal, 5501), 0);
+    journal_close(&journal);
+}
+
+static void gives_back_what_was_appended(void **unused) {
+    (void)unused;
+    struct journal_options options = plain_options();
+    struct stat file;
+    round_trip(&options);
+    assert_int_equal(stat(in_state(JOURNAL_NAME), &file), 0);
+    assert_int_equal(file.st_mode & 0777, 0600);
+}
+
+static void gives_back_with_less_syncing(void **unused) {
+    (void)unused;
+    struct journal_options options = plain_options();
+    options.sync = JOURNAL_NORMAL;
+    round_trip(&options);
+    remove_state(unused);
+    make_state(unused);
+    options.sync = JOURNAL_OFF;
+    round_trip(&options);
+    options.sync = JOURNAL_FULL;
+    options.name = "renamed";
+    struct journal *journal = open_with(&options);
+    assert_int_equal(assert_entries(journal, 0), 5501);
+    journal_close(&journal);
+}
+
+static void tells_what_is_durable(void **unused) {
+    (void)unused;
+    struct journal *journal = open_plain();
+    struct journal_figures figures;
+    struct pollfd ready = {.fd = journal_descriptor(journal), .events = POLLIN};
+    assert_int_equal(poll(&ready, 1, 0), 0);
+    append_entries(journal, 3);
+    while (journal_durable(journal) < 3) {
+        assert_int_equal(poll(&ready, 1, POLL_MS), 1);
+        assert_int_equal(journal_poll(journal, NULL), 0);
+    }
+    assert_synced(journal);
+    assert_true(journal_has_room(journal));
+    journal_figures(journal, &figures);
+    assert_int_equal(figures.position, 3);
+    assert_int_equal(figures.durable, 3);
+    assert_int_equal(figures.oldest, 1);
+    assert_int_equal(figures.entries, 3);
+    assert_true(figures.waiting == 0);
+    assert_true(figures.bytes > 0 && figures.free_bytes > 0);
+    journal_close(&journal);
+}
+
+/* More than the queue holds, in records that fill it unevenly; and what is too large for it. */
+static void waits_when_the_queue_is_full(void **unused) {
+    (void)unused;
+    enum { STEP = 1 << 20, COUNT = 80 };
+    struct journal_options options = plain_options();
+    options.input_bytes = STEP;
+    options.sync = JOURNAL_OFF;
+    struct journal *journal = open_with(&options);
+    char *x = calloc(STEPS_MAX + 1, STEP);
+    assert_non_null(x);
+    struct example example = {.key = "k", .key_size = 1, .x = x, .learn = true};
+    for (size_t n = 0; n < COUNT; n++) {
+        example.steps = 1 + n % STEPS_MAX;
+        x[0] = (char)n;
+        assert_int_equal(journal_append_example(journal, &example), n + 1);
+    }
+    example.steps = STEPS_MAX + 1;
+    assert_int_equal(journal_append_example(journal, &example), 0);
+    assert_int_equal(journal_position(journal), COUNT);
+    assert_synced(journal);
+    journal_close(&journal);
+    free(x);
+}
+
+static int first_byte_is_position(void *context, const struct journal_entry *entry,
+                                  struct error *error) {
+    (void)error;
+    ++*(int *)context;
+    assert_int_equal(*(const char *)entry->example.x, (char)(entry->position - 1));
+    return 0;
+}
+
+static void keeps_large_examples_in_order(void **unused) {
+    (void)unused;
+    struct journal_options options = plain_options();
+    int count = 0;
+    waits_when_the_queue_is_full(unused);
+    options.input_bytes = 1 << 20;
+    struct journal *journal = open_with(&options);
+    assert_int_equal(journal_replay(journal, 0, first_byte_is_position, &count, NULL), 0);
+    assert_int_equal(count, 80);
+    journal_close(&journal);
+}
+
+/* ---- Pruning ---- */
+
+/* Wait until the journal's thread has pruned up to the position. */
+static void wait_for_oldest(struct journal *journal, uint64_t oldest,
+                            struct journal_figures *figures) {
+    for (int naps = 0; naps < POLL_MS; naps++) {
+        journal_figures(journal, figures);
+        if (figures->oldest >= oldest)
+            return;
+        usleep(NAP_US);
+    }
+    fail_msg("nothing was pruned");
+}
+
+static void stays_flat_when_pruned(void **unused) {
+    (void)unused;
+    enum { ROUNDS = 40, EARLY = 8, ENTRIES = 3000 };
+    struct journal *journal = open_plain();
+    struct journal_figures figures;
+    uint64_t early = 0;
+    for (int round = 1; round <= ROUNDS; round++) {
+        append_entries(journal, ENTRIES);
+        assert_synced(journal);
+        journal_prune(journal, journal_position(journal));
+        wait_for_oldest(journal, journal_position(journal) + 1, &figures);
+        assert_int_equal(figures.entries, 0);
+        if (round <= EARLY)
+            early = figures.bytes > early ? figures.bytes : early;
+    }
+    assert_true(figures.bytes < 2 * early);
+    journal_close(&journal);
+    journal = open_plain();
+    assert_int_equal(journal_position(journal), ROUNDS * ENTRIES);
+    assert_sequences(journal, ROUNDS * ENTRIES);
+    append_entries(journal, 10);
+    assert_synced(journal);
+    assert_int_equal(assert_entries(journal, ROUNDS * ENTRIES), 10);
+    journal_close(&journal);
+}
+
+static void keeps_what_it_is_told_to(void **unused) {
+    (void)unused;
+    enum { ROUNDS = 20, ENTRIES = 3000, MEBIBYTE = 1 << 20 };
+    struct journal_options options = plain_options();
+    struct journal_figures figures;
+    options.keep = JOURNAL_KEEP_ALL;
+    struct journal *journal = open_with(&options);
+    for (int round = 0; round < ROUNDS; round++) {
+        append_entries(journal, ENTRIES);
+        journal_prune(journal, journal_position(journal));
+    }
+    assert_synced(journal);
+    assert_int_equal(assert_entries(journal, 0), ROUNDS * ENTRIES);
+    journal_close(&journal);
+
+    options.keep = MEBIBYTE;
+    journal = open_with(&options);
+    journal_prune(journal, ROUNDS * ENTRIES);
+    wait_for_oldest(journal, ROUNDS * ENTRIES / 2, &figures);
+    journal_close(&journal);
+    journal = open_with(&options);
+    journal_figures(journal, &figures);
+    assert_in_range(figures.entries, ENTRIES, ROUNDS * ENTRIES / 2);
+    assert_int_equal(assert_entries(journal, figures.oldest - 1), figures.entries);
+    journal_close(&journal);
+}
+
+static uint64_t append_stream(struct journal *journal, int stream, uint64_t sequence) {
+    static const float x[INPUTS];
+    char key[16];
+    const struct example example = {
+        .key = key,
+        .key_size = (size_t)snprintf(key, sizeof key, "%d", stream),
+        .steps = 1,
+        .x = x,
+        .numbered = true,
+        .sequence = sequence,
+    };
+    return journal_append_example(journal, &example);
+}
+
+/* More streams than are kept in memory; each is known at every moment. */
+static void remembers_every_stream(void **unused) {
+    (void)unused;
+    enum { STREAMS = JOURNAL_KEYS + 2000, CHECK_EVERY = 500 };
+    struct journal_options options = plain_options();
+    uint64_t sequence, position;
+    uint32_t epoch;
+    char key[16];
+    struct journal *journal = open_with(&options);
+    for (int n = 0; n < 2 * STREAMS; n++) {
+        int stream = n % STREAMS;
+        size_t size = (size_t)snprintf(key, sizeof key, "%d", stream);
+        bool second = n >= STREAMS;
+        if (n % CHECK_EVERY == 0 || n < STREAMS / 100) {
+            int known = journal_last(journal, key, size, &epoch, &sequence, &position, NULL);
+            assert_int_equal(known, second);
+        }
+        append_stream(journal, stream, (uint64_t)n);
+        assert_int_equal(journal_last(journal, key, size, &epoch, &sequence, &position, NULL), 1);
+        assert_int_equal(sequence, n);
+        assert_int_equal(position, n + 1);
+    }
+    journal_prune(journal, journal_position(journal));
+    journal_close(&journal);
+    journal = open_with(&options);
+    for (int stream = 0; stream < STREAMS; stream += CHECK_EVERY) {
+        size_t size = (size_t)snprintf(key, sizeof key, "%d", stream);
+        assert_int_equal(journal_last(journal, key, size, &epoch, &sequence, &position, NULL), 1);
+        assert_int_equal(sequence, stream + STREAMS);
+    }
+    journal_close(&journal);
+}
+
+/* ---- Beside checkpoints, configurations and other programs ---- */
+
+static void refuses_another_checkpoint(void **unused) {
+    (void)unused;
+    struct journal *journal = open_plain();
+    struct error error;
+    append_entries(journal, 100);
+    assert_synced(journal);
+    assert_int_equal(journal_replay(journal, 101, NULL, NULL, &error), -1);
+    assert_int_equal(error.status, EX_IOERR);
+    assert_non_null(strstr(error.text, "entries 1 to 100"));
+    assert_int_equal(journal_begin_behind(journal, 1000, &error), 0);
+    assert_int_equal(journal_position(journal), 1000);
+    assert_int_equal(journal_replay(journal, 999, NULL, NULL, &error), -1);
+    assert_sequences(journal, 100);
+    append_entries(journal, 20);
+    journal_close(&journal);
+    journal = open_plain();
+    assert_int_equal(assert_entries(journal, 1000), 20);
+    journal_close(&journal);
+}
+
+static int refuse_third(void *context, const struct journal_entry *entry, struct error *error) {
+    ++*(int *)context;
+    return entry->position == 3 ? error_set(error, EX_SOFTWARE, "enough") : 0;
+}
+
+static void stops_where_the_visit_says(void **unused) {
+    (void)unused;
+    struct journal *journal = open_plain();
+    struct error error;
+    int count = 0;
+    append_entries(journal, 10);
+    assert_synced(journal);
+    assert_int_equal(journal_replay(journal, 0, refuse_third, &count, &error), -1);
+    assert_int_equal(count, 3);
+    assert_string_equal(error.text, "enough");
+    assert_int_equal(assert_entries(journal, 0), 10);
+    journal_close(&journal);
+}
+
+static void refuses_another_configuration(void **unused) {
+    (void)unused;
+    struct journal_options options = plain_options();
+    struct journal *journal = open_with(&options);
+    struct error error;
+    append_entries(journal, 10);
+    journal_close(&journal);
+    options.digest = "fedcba9876543210";
+    options.name = "other";
+    assert_int_equal(journal_open(&journal, state, &options, &error), -1);
+    assert_int_equal(error.status, EX_CONFIG);
+    assert_non_null(strstr(error.text, in_state(JOURNAL_NAME)));
+    assert_non_null(strstr(error.text, "tests, digest 0123456789abcdef"));
+    assert_null(journal);
+    journal = open_plain();
+    assert_int_equal(assert_entries(journal, 0), 10);
+    journal_close(&journal);
+}
+
+static int64_t query(const char *sql) {
+    sqlite3 *file;
+    sqlite3_stmt *statement;
+    assert_int_equal(sqlite3_open_v2(in_state(JOURNAL_NAME), &file, SQLITE_OPEN_READONLY, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(file, sql, -1, &statement, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(statement, 0);
+    sqlite3_finalize(statement);
+    sqlite3_close(file);
+    return value;
+}
+
+/* As docs/reliability.md says. */
+static void can_be_read_meanwhile(void **unused) {
+    (void)unused;
+    struct journal *journal = open_plain();
+    append_entries(journal, 100);
+    assert_synced(journal);
+    assert_int_equal(query("SELECT count(*) FROM entries WHERE kind = 2"), 9);
+    assert_int_equal(query("SELECT sequence FROM streams WHERE key = CAST('ccccccc' AS BLOB)"), 97);
+    assert_int_equal(query("SELECT newest - oldest + 1 FROM journal"), 100);
+    append_entries(journal, 10);
+    assert_synced(journal);
+    assert_int_equal(query("SELECT max(position) FROM entries"), 110);
+    journal_close(&journal);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_state, remove_state)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(gives_back_what_was_appended), TEST(gives_back_with_less_syncing),
+        TEST(tells_what_is_durable),        TEST(keeps_large_examples_in_order),
+        TEST(stays_flat_when_pruned),       TEST(keeps_what_it_is_told_to),
+        TEST(remembers_every_stream),       TEST(refuses_another_checkpoint),
+        TEST(stops_where_the_visit_says),   TEST(refuses_another_configuration),
+        TEST(can_be_read_meanwhile),
+    };
+    faulty_disk_install();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
