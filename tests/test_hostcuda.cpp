@@ -142,6 +142,7 @@ static std::vector<uint32_t> run_neighbours(const char *seed, bool barrier) {
     const size_t size = x.size() * sizeof(float);
     float *from = (float *)device_memory(size), *to = (float *)device_memory(size);
     assert_cuda(cudaMemcpy(from, x.data(), size, cudaMemcpyHostToDevice));
+    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
     const cudaLaunchConfig_t config = shape(BLOCKS, THREADS, THREADS * sizeof(float));
     assert_cuda(cudaLaunchKernelEx(&config, neighbours, from, to, barrier));
     std::vector<uint32_t> y(x.size());

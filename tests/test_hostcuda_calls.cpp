@@ -10,7 +10,9 @@ static void ranges_are_checked(void **) {
     char *at = (char *)device_memory(300);
     assert_cuda(cudaHostAlloc(&pinned, 300, cudaHostAllocMapped));
     assert_cuda(cudaMemcpy(at, host, 300, cudaMemcpyHostToDevice));
+    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
     assert_cuda(cudaMemcpy(at + 299, pinned + 299, 1, cudaMemcpyHostToDevice));
+    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
     assert_error(cudaErrorInvalidValue, cudaMemcpy(at + 1, host, 300, cudaMemcpyHostToDevice));
     assert_error(cudaErrorInvalidValue, cudaMemcpy(at, pinned + 10, 291, cudaMemcpyHostToDevice));
     assert_error(cudaErrorInvalidValue, cudaMemcpy(host, host + 9, 9, cudaMemcpyHostToDevice));
@@ -87,6 +89,7 @@ static void events_order_streams(void **) {
         unsigned *at = (unsigned *)device_memory(sizeof *at);
         assert_cuda(cudaMallocHost(&pinned, sizeof *pinned));
         assert_cuda(cudaMemcpy(at, &zero, sizeof zero, cudaMemcpyHostToDevice));
+        assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
         cudaStream_t first = new_stream(), second = new_stream();
         cudaEvent_t done, seen;
         assert_cuda(cudaEventCreate(&done));
@@ -115,6 +118,7 @@ static void graphs_replay_what_was_captured(void **) {
     unsigned *pinned, zero = 0, *at = (unsigned *)device_memory(sizeof *at);
     assert_cuda(cudaMallocHost(&pinned, sizeof *pinned));
     assert_cuda(cudaMemcpy(at, &zero, sizeof zero, cudaMemcpyHostToDevice));
+    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
     cudaLaunchConfig_t config = shape(1, 1, 0);
     config.stream = new_stream();
     assert_cuda(cudaStreamBeginCapture(config.stream, cudaStreamCaptureModeGlobal));
@@ -172,6 +176,7 @@ static void branches_of_graphs_meet(void **) {
         with("HOSTCUDA_SEED", seed);
         unsigned zero = 0, sum = 0, *at = (unsigned *)device_memory(2 * sizeof *at);
         assert_cuda(cudaMemcpy(at, &zero, sizeof zero, cudaMemcpyHostToDevice));
+        assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
         cudaStream_t trunk = new_stream(), branch = new_stream();
         cudaEvent_t fork, joint;
         assert_cuda(cudaEventCreate(&fork));
@@ -280,13 +285,16 @@ static void products_are_those_of_the_definition(void **) {
     float *at_a = (float *)device_memory(sizeof a), *at_b = (float *)device_memory(sizeof b);
     float *at_c = (float *)device_memory(sizeof c);
     assert_cuda(cudaMemcpy(at_a, a, sizeof a, cudaMemcpyHostToDevice));
+    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
     assert_cuda(cudaMemcpy(at_b, b, sizeof b, cudaMemcpyHostToDevice));
+    assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
     cublasHandle_t handle;
     assert_int_equal(cublasCreate(&handle), CUBLAS_STATUS_SUCCESS);
     for (int which = 0; which < 8; ++which) {
         const bool ta = which & 1, tb = which & 2;
         const float alpha = 1.5f, beta = which & 4 ? -2.0f : 0.0f;
         assert_cuda(cudaMemcpy(at_c, c, sizeof c, cudaMemcpyHostToDevice));
+        assert_cuda(cudaDeviceSynchronize()); /* the copy may still be under way */
         assert_int_equal(cublasSgemm(handle, ta ? CUBLAS_OP_T : CUBLAS_OP_N,
                                      tb ? CUBLAS_OP_T : CUBLAS_OP_N, ROWS, COLUMNS, DEPTH, &alpha,
                                      at_a, LEADING, at_b, LEADING, &beta, at_c, LEADING),

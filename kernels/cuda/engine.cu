@@ -116,10 +116,11 @@ static int copy_tensor(struct engine *e, enum engine_block block, size_t index, 
     }
     float *at = from + placed.offset;
     size_t pitch = placed.ld * sizeof(float);
-    cudaError_t status =
-        direction == IN ? cudaMemcpy2D(at, pitch, values, row, row, rows, cudaMemcpyHostToDevice)
-                        : cudaMemcpy2D(values, row, at, pitch, row, rows, cudaMemcpyDeviceToHost);
-    return cuda_check(status, "copying parameters", error);
+    cudaError_t status = direction == IN ? cudaMemcpy2DAsync(at, pitch, values, row, row, rows,
+                                                             cudaMemcpyHostToDevice, e->stream)
+                                         : cudaMemcpy2DAsync(values, row, at, pitch, row, rows,
+                                                             cudaMemcpyDeviceToHost, e->stream);
+    return settle(e, status, "copying parameters", error);
 }
 
 /* Copy `count` numbers between a slot and a record, and go on in the record. */

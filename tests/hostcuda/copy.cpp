@@ -84,7 +84,9 @@ cudaError_t copy(const char *function, rows r, cudaMemcpyKind kind) {
         return error;
     }
     const cudaError_t error = copy_async(function, r, kind, nullptr);
-    return error ? error : cudaStreamSynchronize(nullptr);
+    /* From pageable memory it may return before the device has what was staged. */
+    const bool staged = kind == cudaMemcpyHostToDevice && !is_pinned(r.from);
+    return error || staged ? error : cudaStreamSynchronize(nullptr);
 }
 
 cudaError_t fill(const char *function, void *at, int value, size_t size, cudaStream_t stream) {

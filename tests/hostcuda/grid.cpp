@@ -271,7 +271,7 @@ void put_shared(block &b) {
 
 void fill_shared(block &b) {
     if (gang.size() > 1) {
-        b.shared.resize((work->shared + 3) / 4);
+        b.shared.resize((work->shared + 3) / 4 + 1); /* of no size it would have no address */
         poison(b.shared.data(), b.shared.size() * 4);
     } else {
         poison(shared_memory, work->shared);

@@ -160,7 +160,7 @@ cudaError_t cudaFuncSetAttribute(const void *kernel, enum cudaFuncAttribute attr
             return fail(cudaErrorInvalidValue, "%s: %d bytes of shared memory, of %zu that are",
                         place(kernel).c_str(), value, SHARED_LIMIT);
         }
-        p.shared = max(value, (int)SHARED_DEFAULT);
+        p.shared = value; /* also below what needs no leave, and for all of the process */
         return cudaSuccess;
     case cudaFuncAttributePreferredSharedMemoryCarveout:
         p.carveout = value;
