@@ -350,6 +350,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(set_rates_survive_unless_reconfigured, make_state,
                                         remove_state),
     };
+    under_test_above_engines();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return failed + under_test_run(engine_tests);
 }

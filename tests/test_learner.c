@@ -362,6 +362,7 @@ int main(void) {
         cmocka_unit_test(reset_goes_back_to_the_beginning),
         cmocka_unit_test(rates_are_set_in_flight),
     };
+    under_test_above_engines();
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     return failed + under_test_run(engine_tests);
 }

@@ -44,6 +44,12 @@ static bool use_instruction_set(const char *name) {
     return true;
 }
 
+void under_test_above_engines(void) {
+#ifdef RUNNEL_SANITIZERS
+    unsetenv("RUNNEL_CUDA_MODULE");
+#endif
+}
+
 const char *under_test_next(void) {
     static const char *const sets[] = {"baseline", "avx2", "avx512"};
     static size_t next = 0;

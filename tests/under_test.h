@@ -18,6 +18,10 @@ const struct engine_ops *under_test_ops(void);
 const char *under_test_device(void);
 bool under_test_is_cpu(void);
 
+/* For tests of what stands above engines: leave the CUDA engine out where it would take minutes and
+   show nothing that the tests of engines do not, which is in a build with sanitizers. */
+void under_test_above_engines(void);
+
 /* Run a group of cmocka tests once per engine; returns how many failed, and 1 when none could be
    had. */
 #define under_test_run(tests)                                                                      \
