@@ -12,6 +12,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 enum {
     KEYS_BYTES = 32,      /* of a key as libzmq computes with it */
@@ -62,5 +63,14 @@ int keys_client(struct key_client *client, const char *key, const char *server_k
 
 /* Make the socket, not yet connected or bound, that client; 0, or -1 with errno. */
 int keys_apply(const struct key_client *client, void *socket);
+
+/* What a monitor of that socket is to tell of for the function below. */
+extern const int keys_events;
+
+/* Why a client's handshake has failed, as a monitor tells it: a phrase that begins with "the
+   daemon", or NULL when the event is none of them or says nothing to its user. `*final`: libzmq
+   will not try again. */
+const char *keys_refusal(const struct key_client *client, uint16_t event, int32_t value,
+                         bool *final);
 
 #endif

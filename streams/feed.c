@@ -30,6 +30,7 @@ static const struct option COMMON[] = {
     {"steps", required_argument, NULL, 'S'},   {"numbered", no_argument, NULL, 'N'},
     {"epoch", required_argument, NULL, 'e'},   {"no-learn", no_argument, NULL, 'L'},
     {"wait", required_argument, NULL, 'w'},    {"linger", required_argument, NULL, 'l'},
+    {"key", required_argument, NULL, 'K'},     {"server-key", required_argument, NULL, 'Y'},
     {"skip-bad", no_argument, NULL, 'k'},      {"print", no_argument, NULL, 'p'},
     {"dry-run", no_argument, NULL, 'p'},       {"quiet", no_argument, NULL, 'q'},
     {"verbose", no_argument, NULL, 'v'},       {"help", no_argument, NULL, 'h'},
@@ -41,6 +42,8 @@ static const char COMMON_HELP[] =
     "Options of every source:\n"
     "  --connect ENDPOINT  the daemon's examples socket (default " WIRE_EXAMPLES ")\n"
     "  --bind ENDPOINT     wait there for a daemon that connects\n"
+    "  --server-key KEY    the daemon's public key, or the file that has it\n"
+    "  --key FILE          your secret key, where the daemon wants to know who you are\n"
     "  --rate N            examples per second (default: no limit; host: 20)\n"
     "  --repeat N          read everything N times, 0 = for ever (default 1)\n"
     "  --count N           stop after N examples\n"
@@ -61,6 +64,7 @@ struct call {
     const struct source_type *type;
     struct source *source;
     const char *stream;
+    const char *key, *server_key;
     bool quiet, verbose, help, version;
     bool rate_given, repeat_given;
 };
@@ -116,6 +120,12 @@ static int take_option(struct call *call, int code, const char *value, struct fe
         return 0;
     case 's':
         call->stream = value;
+        return 0;
+    case 'K':
+        call->key = value;
+        return 0;
+    case 'Y':
+        call->server_key = value;
         return 0;
     case 'N':
         s->numbered = true;
@@ -240,7 +250,10 @@ static void catch_signals(void) {
 static int feed(struct call *call, char **operands, int count, struct feed_error *error) {
     struct stream stream;
     struct source *source = call->source;
+    char why[KEYS_WHY_SIZE];
     source->forced = call->stream;
+    if (keys_client(&call->settings.keys, call->key, call->server_key, why))
+        return feed_fail(error, EX_USAGE, "%s", why);
     progress_start(call->quiet, call->verbose, !call->settings.print || !isatty(STDOUT_FILENO));
     if (call->settings.print && call->settings.rate > 0)
         setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads wants each example when it comes */

@@ -24,7 +24,11 @@ enum { CONNECTIONS_MAX = 64 }; /* whose delivery is watched at the end */
 struct outlet {
     const char *endpoint;
     void *context, *socket, *monitor;
+    const struct key_client *keys;
     struct outlet_waiter waiter;
+    bool binds;
+    const char *refusal; /* the daemon's, for good, of this outlet's only connection; or NULL */
+    bool hindrance_said;
     int peers;     /* whose handshake is done */
     bool underway; /* something was sent that the peers of now may not have read */
     struct {
@@ -54,7 +58,7 @@ static int set_options(void *socket, const char *endpoint) {
 /* A second socket tells who comes and goes. */
 static int open_monitor(struct outlet *outlet) {
     if (zmq_socket_monitor(outlet->socket, MONITOR,
-                           ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED |
+                           keys_events | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED |
                                ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) < 0)
         return -1;
     outlet->monitor = zmq_socket(outlet->context, ZMQ_PAIR);
@@ -76,16 +80,20 @@ static int attach(struct outlet *outlet, bool bind, struct feed_error *error) {
 }
 
 int outlet_open(struct outlet **result, const char *endpoint, bool bind,
-                const struct outlet_waiter *waiter, struct feed_error *error) {
+                const struct key_client *keys, const struct outlet_waiter *waiter,
+                struct feed_error *error) {
     struct outlet *outlet = calloc(1, sizeof *outlet);
     *result = outlet;
     if (!outlet)
         return feed_no_memory(error);
     outlet->endpoint = endpoint;
+    outlet->keys = keys;
+    outlet->binds = bind;
     outlet->waiter = *waiter;
     outlet->context = zmq_ctx_new();
     outlet->socket = outlet->context ? zmq_socket(outlet->context, ZMQ_PUSH) : NULL;
-    if (!outlet->socket || set_options(outlet->socket, endpoint) < 0 || open_monitor(outlet) < 0)
+    if (!outlet->socket || set_options(outlet->socket, endpoint) < 0 ||
+        keys_apply(keys, outlet->socket) < 0 || open_monitor(outlet) < 0)
         feed_fail(error, EX_OSERR, "ZeroMQ cannot open a socket: %s", zmq_strerror(errno));
     else if (attach(outlet, bind, error) == 0)
         return 0;
@@ -126,6 +134,18 @@ static void lose(struct outlet *outlet) {
     outlet->underway = outlet->underway && outlet->peers > 0;
 }
 
+/* A handshake has failed. A bound outlet goes on waiting for others. */
+static void take_refusal(struct outlet *outlet, uint16_t event, int32_t value) {
+    bool final;
+    const char *refusal = keys_refusal(outlet->keys, event, value, &final);
+    if (refusal && final && !outlet->binds) {
+        outlet->refusal = refusal;
+    } else if (refusal && !outlet->hindrance_said) {
+        outlet->hindrance_said = true;
+        feed_say("%s: %s", outlet->endpoint, refusal);
+    }
+}
+
 /* Take in what the monitor has to say: [u16 event, u32 value][endpoint]. */
 static void hear(struct outlet *outlet) {
     unsigned char frame[6];
@@ -138,6 +158,10 @@ static void hear(struct outlet *outlet) {
         zmq_recv(outlet->monitor, address, sizeof address, ZMQ_DONTWAIT);
         if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
             add_peer(outlet);
+            continue;
+        }
+        if (event & keys_events) {
+            take_refusal(outlet, event, value);
             continue;
         }
         /* CONNECTED, ACCEPTED, DISCONNECTED: a descriptor */
@@ -167,6 +191,8 @@ static int tick(struct outlet *outlet, bool room, struct feed_error *error) {
                          zmq_strerror(errno));
     hear(outlet);
     outlet->waiter.tick(outlet->waiter.context, outlet->peers > 0);
+    if (outlet->refusal)
+        return feed_fail(error, EX_UNAVAILABLE, "%s: %s", outlet->endpoint, outlet->refusal);
     if (feed_signals)
         return feed_fail(error, FEED_INTERRUPTED, "interrupted");
     return 0;

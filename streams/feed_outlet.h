@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "keys.h"
 #include "wire.h"
 
 struct feed_error;
@@ -34,12 +35,15 @@ struct outlet_waiter {
     void *context;
 };
 
-/* Open the socket and connect it, or bind it. Errors: EX_USAGE for an endpoint that is none,
-   EX_UNAVAILABLE for one that cannot be had. */
+/* Open the socket, as the client that `keys`, which must outlive it, makes it, and connect it or
+   bind it. Errors: EX_USAGE for an endpoint that is none, EX_UNAVAILABLE for one that cannot be
+   had. */
 int outlet_open(struct outlet **outlet, const char *endpoint, bool bind,
-                const struct outlet_waiter *waiter, struct feed_error *error);
+                const struct key_client *keys, const struct outlet_waiter *waiter,
+                struct feed_error *error);
 
-/* Wait until somebody is connected, but for at most `seconds` (EX_UNAVAILABLE; INFINITY: for ever).
+/* Wait until somebody is connected, but for at most `seconds` (INFINITY: for ever). EX_UNAVAILABLE
+   then, and when the daemon refuses the keys: sending finds out too.
    FEED_INTERRUPTED after a signal. */
 int outlet_wait(struct outlet *outlet, double seconds, struct feed_error *error);
 

@@ -233,7 +233,8 @@ static int start(struct feeder *feeder, struct feed_error *error) {
     const struct feed_settings *settings = feeder->settings;
     if (!settings->print) {
         struct outlet_waiter waiter = {.tick = waiting, .lost = lost, .context = feeder};
-        if (outlet_open(&feeder->outlet, settings->endpoint, settings->bind, &waiter, error) < 0 ||
+        if (outlet_open(&feeder->outlet, settings->endpoint, settings->bind, &settings->keys,
+                        &waiter, error) < 0 ||
             outlet_wait(feeder->outlet, settings->wait, error) < 0)
             return -1;
         feeder->progress.waiting = NULL;

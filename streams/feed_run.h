@@ -6,9 +6,11 @@
 #include <stdint.h>
 
 #include "feed.h"
+#include "keys.h"
 
 struct feed_settings {
     const char *endpoint;
+    struct key_client keys;
     bool bind;             /* the endpoint, instead of connecting to it */
     bool print;            /* instead of sending */
     bool numbered;         /* every example has a header, not only those that need one */

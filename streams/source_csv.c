@@ -33,7 +33,7 @@ static const struct option OPTIONS[] = {
     {"targets", required_argument, NULL, OPTION_TARGETS},
     {"class", required_argument, NULL, OPTION_CLASS},
     {"sequence", required_argument, NULL, OPTION_SEQUENCE},
-    {"key", required_argument, NULL, OPTION_KEY},
+    {"stream-column", required_argument, NULL, OPTION_KEY},
     {"time", required_argument, NULL, OPTION_TIME},
     {"multiply", required_argument, NULL, OPTION_MULTIPLY},
     {"delimiter", required_argument, NULL, OPTION_DELIMITER},
@@ -149,7 +149,7 @@ static int select_others(struct csv *csv, struct feed_error *error) {
 
 static int select_columns(struct csv *csv, struct feed_error *error) {
     if (find_optional(csv, "--sequence", csv->sequence_name, &csv->sequence, error) < 0 ||
-        find_optional(csv, "--key", csv->key_name, &csv->key, error) < 0 ||
+        find_optional(csv, "--stream-column", csv->key_name, &csv->key, error) < 0 ||
         find_optional(csv, "--time", csv->time_name, &csv->time, error) < 0 ||
         select_some(csv, "--targets", csv->targets_list, "--class", csv->class_name, &csv->y,
                     error) < 0 ||
@@ -198,7 +198,7 @@ static int open_csv(struct source *source, char **operands, int count, struct fe
         select_columns(csv, error) < 0)
         return -1;
     if (csv->key_name && source->forced)
-        return feed_fail(error, EX_USAGE, "--key and --stream exclude each other");
+        return feed_fail(error, EX_USAGE, "--stream-column and --stream exclude each other");
     source->label = "csv";
     csv->streams.numbers = csv->x.count + csv->y.count;
     source->once = input_is_pipe(rows_input(csv->rows));
@@ -295,7 +295,7 @@ static int fill_step(const struct csv *csv, const struct values *values, struct 
     return 1;
 }
 
-/* The stream that the row belongs to; without --key there is only one. */
+/* The stream that the row belongs to; without --stream-column there is only one. */
 static struct held_stream *find_stream(struct csv *csv, struct feed_error *error) {
     const char *key = csv->key == NONE ? "" : csv->row.fields[csv->key];
     struct held_stream *stream = streams_find(&csv->streams, key, error);
@@ -392,7 +392,8 @@ const struct source_type source_csv = {
             "  --sequence COLUMN   rows with the same value are one sequence, which ends with the "
             "last\n"
             "  --end               the end of the file ends a sequence\n"
-            "  --key COLUMN        names the stream of a row\n"
+            "  --stream-column COLUMN\n"
+            "                      names the stream of a row\n"
             "  --time COLUMN       Unix seconds or 2016-07-01 12:34:56 (UTC), sent in the header\n"
             "  --multiply C=F,...  multiply columns with constants: dx=0.01,dy=0.01\n"
             "  --delimiter C       between fields: a character or tab (default ,)\n"

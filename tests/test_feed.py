@@ -114,13 +114,13 @@ def test_csv_columns(directory):
 def test_csv_good_rows_before_a_bad_one(directory):
     """They are sent, those that were held back too; but nobody knows that their sequence is over."""
     path = write(directory / "t.csv", "s,k,a\n1,p,1\n1,q,2\n1,p,3\n2,p,4\n2,p,x\n2,p,6\n")
-    fed = feed("csv", path, "--key", "k", "--sequence", "s")
+    fed = feed("csv", path, "--stream-column", "k", "--sequence", "s")
     assert fed.status == BAD_DATA
     assert [(e.key, e.x[0]) for e in fed.examples] == [("p", 1), ("p", 3), ("p", 4), ("q", 2)]
     assert ends(fed.examples) == [1]
     assert ":6: column 'a': found 'x', expected a number" in fed.err
     assert "; 4 good examples before it were sent" in fed.err
-    fed = feed("csv", path, "--key", "k", "--sequence", "s", "--skip-bad")
+    fed = feed("csv", path, "--stream-column", "k", "--sequence", "s", "--skip-bad")
     assert fed.status == OK and len(fed.examples) == 5
     path = write(directory / "t.csv", "a\n1\n2\n3\nx\n")
     fed = feed("csv", path, "--steps", 2, "--end")
@@ -162,17 +162,17 @@ def test_csv_sequences(directory):
 
 def test_csv_streams(directory):
     path = write(directory / "t.csv", "k,s,v\nx,1,1\ny,1,2\nx,1,3\ny,2,4\nx,2,5\n")
-    examples = good("csv", path, "--key", "k", "--columns", "v", "--numbered", "--epoch", 7)
+    examples = good("csv", path, "--stream-column", "k", "--columns", "v", "--numbered", "--epoch", 7)
     assert [(e.key, e.x[0], e.header.sequence) for e in examples] == [
         ("x", 1, 0), ("y", 2, 0), ("x", 3, 1), ("y", 4, 1), ("x", 5, 2)]
     assert all(e.header.epoch == 7 and e.header.time > 1.5e9 and e.y is None for e in examples)
-    examples = good("csv", path, "--key", "k", "--sequence", "s")
+    examples = good("csv", path, "--stream-column", "k", "--sequence", "s")
     for key, expected in [("x", [(1, 0), (3, 1), (5, 1)]), ("y", [(2, 1), (4, 1)])]:
         of = [(e.x[0], bool(e.header and e.header.flags & END)) for e in examples if e.key == key]
         assert of == expected, (key, of)
-    fails(USAGE, "exclude", "csv", path, "--key", "k", "--stream", "z")
+    fails(USAGE, "exclude", "csv", path, "--stream-column", "k", "--stream", "z")
     long = write(directory / "long.csv", "k,v\n" + "x" * 256 + ",1\n")
-    fails(BAD_DATA, "long.csv:2: column 'k'", "csv", long, "--key", "k")
+    fails(BAD_DATA, "long.csv:2: column 'k'", "csv", long, "--stream-column", "k")
 
 
 def test_csv_time(directory):

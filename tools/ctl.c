@@ -38,6 +38,8 @@ static const char help[] =
     "\n"
     "  -c, --connect=ENDPOINT   the daemon's control socket\n"
     "                           (default " WIRE_CONTROL ")\n"
+    "      --key=FILE           your secret key, where the daemon wants to know who you are\n"
+    "      --server-key=KEY     the daemon's public key, or the file that has it\n"
     "  -t, --timeout=SECONDS    wait so long for an answer (default 10)\n"
     "  -j, --json               print the daemon's reply as it came, one line of JSON\n"
     "  -h, --help               print this and end\n"
@@ -48,6 +50,7 @@ static const char help[] =
 
 struct options {
     const char *endpoint;
+    struct tool_keys keys;
     double timeout;
     bool json;
 };
@@ -174,7 +177,7 @@ static int run(const struct options *o, const struct command *command, char **ar
     if (!body)
         return tool_usage("'%s' is not UTF-8", arguments[0]);
     struct reply reply;
-    status = request_send(o->endpoint, o->timeout, body, o->json, &reply);
+    status = request_send(o->endpoint, &o->keys.client, o->timeout, body, o->json, &reply);
     json_decref(body);
     if (status != EX_OK)
         return status;
@@ -199,7 +202,7 @@ static int take_option(struct options *o, int option) {
         o->json = true;
         return GO_ON;
     default:
-        return tool_common_option(option, help);
+        return tool_key_option(&o->keys, option) ? GO_ON : tool_common_option(option, help);
     }
 }
 
@@ -221,14 +224,20 @@ static int take_command(const struct options *o, int count, char **words) {
 
 int main(int argc, char **argv) {
     static const struct option names[] = {
-        {"connect", required_argument, NULL, 'c'}, {"timeout", required_argument, NULL, 't'},
-        {"json", no_argument, NULL, 'j'},          {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},       {NULL, 0, NULL, 0},
+        {"connect", required_argument, NULL, 'c'},
+        {"timeout", required_argument, NULL, 't'},
+        {"json", no_argument, NULL, 'j'},
+        TOOL_KEY_OPTIONS,
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {NULL, 0, NULL, 0},
     };
     struct options options = {.endpoint = WIRE_CONTROL, .timeout = TIMEOUT};
     int option, status = GO_ON;
     setlocale(LC_CTYPE, "");
     while (status == GO_ON && (option = getopt_long(argc, argv, "c:t:jhV", names, NULL)) != -1)
         status = take_option(&options, option);
+    if (status == GO_ON && !tool_keys_ready(&options.keys))
+        return EX_USAGE;
     return status == GO_ON ? take_command(&options, argc - optind, argv + optind) : status;
 }

@@ -11,26 +11,62 @@
 
 #include "tool.h"
 
+#define MONITOR "inproc://monitor"
+
 enum { ERROR_SIZE = 2048 };
+
+/* The socket, what tells of it, and why it does not come to talk with the daemon. */
+struct line {
+    void *socket, *monitor;
+    const struct key_client *keys;
+    const char *refusal; /* NULL: not known */
+    bool refused;        /* for good */
+};
 
 /* IPv6 only where the endpoint asks for it: a name such as localhost must not lead to ::1 when the
    daemon listens at 127.0.0.1. IMMEDIATE: a request leaves only over a connection that stands. */
-static int set_options(void *socket, const char *endpoint) {
+static int set_options(const struct line *line, const char *endpoint) {
     const int zero = 0, one = 1, ipv6 = strchr(endpoint, '[') != NULL;
-    return zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero) ||
-           zmq_setsockopt(socket, ZMQ_IMMEDIATE, &one, sizeof one) ||
-           zmq_setsockopt(socket, ZMQ_IPV6, &ipv6, sizeof ipv6);
+    return zmq_setsockopt(line->socket, ZMQ_LINGER, &zero, sizeof zero) ||
+           zmq_setsockopt(line->socket, ZMQ_IMMEDIATE, &one, sizeof one) ||
+           zmq_setsockopt(line->socket, ZMQ_IPV6, &ipv6, sizeof ipv6) ||
+           keys_apply(line->keys, line->socket) ||
+           zmq_socket_monitor(line->socket, MONITOR, keys_events) < 0 ||
+           zmq_connect(line->monitor, MONITOR);
+}
+
+/* Take in what the monitor has to say: [u16 event, i32 value][endpoint]. */
+static void hear(struct line *line) {
+    unsigned char frame[sizeof(uint16_t) + sizeof(int32_t)], endpoint[1];
+    uint16_t event;
+    int32_t value;
+    while (zmq_recv(line->monitor, frame, sizeof frame, ZMQ_DONTWAIT) == (int)sizeof frame) {
+        bool final;
+        memcpy(&event, frame, sizeof event);
+        memcpy(&value, frame + sizeof event, sizeof value);
+        zmq_recv(line->monitor, endpoint, sizeof endpoint, ZMQ_DONTWAIT);
+        const char *refusal = keys_refusal(line->keys, event, value, &final);
+        if (refusal)
+            line->refusal = refusal;
+        line->refused |= refusal && final;
+    }
 }
 
 /* Whether the socket is ready for `events` before the deadline (tool_now). */
-static bool wait_for(void *socket, short events, double deadline) {
-    zmq_pollitem_t item = {.socket = socket, .events = events};
-    for (;;) {
+static bool wait_for(struct line *line, short events, double deadline) {
+    zmq_pollitem_t items[] = {{.socket = line->socket, .events = events},
+                              {.socket = line->monitor, .events = ZMQ_POLLIN}};
+    while (!line->refused) {
         double left = deadline - tool_now();
-        int ready = zmq_poll(&item, 1, left > 0 ? (long)(left * 1e3) + 1 : 0);
-        if (ready > 0 || (ready == 0 && left <= 0) || (ready < 0 && errno != EINTR))
-            return ready > 0;
+        int ready =
+            zmq_poll(items, sizeof items / sizeof *items, left > 0 ? (long)(left * 1e3) + 1 : 0);
+        if (ready > 0 && items[0].revents)
+            return true;
+        if (ready < 0 ? errno != EINTR : left <= 0)
+            return false;
+        hear(line);
     }
+    return false;
 }
 
 /* Take all frames; those beyond the second are dropped. */
@@ -48,24 +84,27 @@ static bool receive(void *socket, struct reply *reply) {
     return count > 0;
 }
 
-static int exchange(void *socket, const char *endpoint, double timeout, const char *text,
+static int exchange(struct line *line, const char *endpoint, double timeout, const char *text,
                     struct reply *reply) {
     double deadline = tool_now() + timeout;
     char waited[TOOL_NUMBER_SIZE];
     tool_format_duration(waited, timeout);
-    if (set_options(socket, endpoint))
+    if (set_options(line, endpoint))
         return tool_fail(EX_UNAVAILABLE, "cannot set up a socket: %s", zmq_strerror(zmq_errno()));
-    if (zmq_connect(socket, endpoint))
+    if (zmq_connect(line->socket, endpoint))
         return tool_usage("cannot connect to '%s': %s (an endpoint looks like "
                           "tcp://127.0.0.1:5572 or ipc:///run/runnel/control)",
                           endpoint, zmq_strerror(zmq_errno()));
-    if (!wait_for(socket, ZMQ_POLLOUT, deadline) ||
-        zmq_send(socket, text, strlen(text), ZMQ_DONTWAIT) < 0)
+    bool sent = wait_for(line, ZMQ_POLLOUT, deadline) &&
+                zmq_send(line->socket, text, strlen(text), ZMQ_DONTWAIT) >= 0;
+    if (!sent && line->refusal)
+        return tool_fail(EX_UNAVAILABLE, "%s: %s", endpoint, line->refusal);
+    if (!sent)
         return tool_fail(EX_UNAVAILABLE,
                          "no daemon answers at %s (waited %s): start runneld, or name its control "
                          "socket with --connect",
                          endpoint, waited);
-    if (!wait_for(socket, ZMQ_POLLIN, deadline) || !receive(socket, reply))
+    if (!wait_for(line, ZMQ_POLLIN, deadline) || !receive(line->socket, reply))
         return tool_fail(EX_UNAVAILABLE,
                          "%s has taken the request but not answered within %s: it may be busy "
                          "(--timeout waits longer), or no runneld",
@@ -95,24 +134,31 @@ static void write_raw(zmq_msg_t *text) {
     putchar('\n');
 }
 
-int request_send(const char *endpoint, double timeout, const json_t *request, bool raw,
-                 struct reply *reply) {
+int request_send(const char *endpoint, const struct key_client *keys, double timeout,
+                 const json_t *request, bool raw, struct reply *reply) {
     reply->body = NULL;
     zmq_msg_init(&reply->text);
     zmq_msg_init(&reply->bytes);
     char *text = json_dumps(request, JSON_COMPACT);
-    void *context = zmq_ctx_new(), *socket = context ? zmq_socket(context, ZMQ_REQ) : NULL;
+    void *context = zmq_ctx_new();
+    struct line line = {.keys = keys};
     int status;
-    if (!text || !socket)
+    if (context) {
+        line.socket = zmq_socket(context, ZMQ_REQ);
+        line.monitor = zmq_socket(context, ZMQ_PAIR);
+    }
+    if (!text || !line.socket || !line.monitor)
         status = tool_fail(EX_UNAVAILABLE, "cannot open a socket: %s", strerror(errno));
     else
-        status = exchange(socket, endpoint, timeout, text, reply);
+        status = exchange(&line, endpoint, timeout, text, reply);
     if (status == EX_OK)
         status = check(endpoint, reply);
     if (raw && json_is_object(reply->body))
         write_raw(&reply->text);
-    if (socket)
-        zmq_close(socket);
+    if (line.socket)
+        zmq_close(line.socket);
+    if (line.monitor)
+        zmq_close(line.monitor);
     if (context)
         zmq_ctx_term(context);
     free(text);

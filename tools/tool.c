@@ -3,6 +3,7 @@
 #include "tool.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -77,6 +78,24 @@ bool tool_parse_count(const char *text, uint64_t *count) {
         return false;
     *count = (uint64_t)value;
     return true;
+}
+
+bool tool_key_option(struct tool_keys *keys, int option) {
+    if (option == TOOL_KEY)
+        keys->own = optarg;
+    else if (option == TOOL_SERVER_KEY)
+        keys->server = optarg;
+    else
+        return false;
+    return true;
+}
+
+bool tool_keys_ready(struct tool_keys *keys) {
+    char why[KEYS_WHY_SIZE];
+    if (keys_client(&keys->client, keys->own, keys->server, why) == 0)
+        return true;
+    tool_fail(EX_USAGE, "%s", why);
+    return false;
 }
 
 double tool_now(void) {

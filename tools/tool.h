@@ -9,6 +9,8 @@
 
 #include <jansson.h>
 
+#include "keys.h"
+
 /* Room for any number that a tool_format_... function writes, its end included. */
 enum { TOOL_NUMBER_SIZE = 40 };
 
@@ -29,6 +31,21 @@ int tool_finish_output(void);
  */
 bool tool_parse_seconds(const char *text, double *seconds);
 bool tool_parse_count(const char *text, uint64_t *count);
+
+/* The options --key and --server-key: TOOL_KEY_OPTIONS stands in getopt_long's table,
+   tool_key_option takes one (false when it is neither), and when all are taken tool_keys_ready
+   makes the client of them, or complains and returns false. */
+#define TOOL_KEY_OPTIONS                                                                           \
+    {"key", required_argument, NULL, TOOL_KEY}, {                                                  \
+        "server-key", required_argument, NULL, TOOL_SERVER_KEY                                     \
+    }
+enum { TOOL_KEY = 256, TOOL_SERVER_KEY };
+struct tool_keys {
+    const char *own, *server; /* as given; NULL = not */
+    struct key_client client;
+};
+bool tool_key_option(struct tool_keys *keys, int option);
+bool tool_keys_ready(struct tool_keys *keys);
 
 /* Seconds of CLOCK_MONOTONIC. */
 double tool_now(void);

@@ -36,6 +36,8 @@ static const char help[] =
     "\n"
     "  -c, --connect=ENDPOINT   the daemon's statistics socket\n"
     "                           (default " WIRE_STATISTICS ")\n"
+    "      --key=FILE           your secret key, where the daemon wants to know who you are\n"
+    "      --server-key=KEY     the daemon's public key, or the file that has it\n"
     "  -t, --topic=TOPIC        print this topic and not the usual ones; may be repeated:\n"
     "                           status, loss, state, prediction, event\n"
     "                           (default: loss, event and what is new of status; with\n"
@@ -57,6 +59,7 @@ static const char help[] =
 
 struct options {
     const char *endpoint;
+    struct tool_keys keys;
     bool chosen[TOPICS]; /* by --topic */
     bool choice;         /* whether there was a --topic */
     bool json, plain, all;
@@ -73,7 +76,8 @@ struct watch {
     struct bar bar;
     struct table table;
     struct pace pace;
-    bool pace_said, predictions_said;
+    bool pace_said, predictions_said, hindrance_said;
+    bool refused; /* by the daemon, for good */
     uint64_t printed;
 };
 
@@ -158,7 +162,7 @@ static int take_option(struct options *o, int option) {
                    ? GO_ON
                    : tool_usage("--silence is '%s', but must be seconds, 0 or more", optarg);
     default:
-        return tool_common_option(option, help);
+        return tool_key_option(&o->keys, option) ? GO_ON : tool_common_option(option, help);
     }
 }
 
@@ -173,6 +177,7 @@ static int take_options(struct options *o, int argc, char **argv) {
         {"silence", required_argument, NULL, 's'},
         {"plain", no_argument, NULL, 'p'},
         {"all", no_argument, NULL, 'a'},
+        TOOL_KEY_OPTIONS,
         {"help", no_argument, NULL, 'h'},
         {"version", no_argument, NULL, 'V'},
         {NULL, 0, NULL, 0},
@@ -184,6 +189,8 @@ static int take_options(struct options *o, int argc, char **argv) {
         status = take_option(o, option);
     if (status == GO_ON && optind < argc)
         return tool_usage("'%s' is one word too many", argv[optind]);
+    if (status == GO_ON && !tool_keys_ready(&o->keys))
+        return EX_USAGE;
     return status;
 }
 
@@ -267,7 +274,17 @@ static void take_message(struct watch *w, const struct message *message) {
 }
 
 static bool is_done(const struct watch *w) {
-    return ending || (w->options.count > 0 && w->printed >= w->options.count);
+    return ending || w->refused || (w->options.count > 0 && w->printed >= w->options.count);
+}
+
+static void take_change(struct watch *w, enum link_change change) {
+    w->refused |= change == LINK_REFUSED;
+    if (change == LINK_CONNECTED || change == LINK_DISCONNECTED) {
+        health_changed(&w->health, change);
+    } else if (change == LINK_HINDERED && !w->hindrance_said) {
+        w->hindrance_said = true;
+        note(w, link_refusal(w->link));
+    }
 }
 
 static void take_messages(struct watch *w) {
@@ -278,7 +295,7 @@ static void take_messages(struct watch *w) {
         message_clear(&message);
     }
     while ((change = link_changed(w->link)) != LINK_SAME)
-        health_changed(&w->health, change);
+        take_change(w, change);
     health_tick(&w->health, false);
     if (!is_done(w))
         print_rows(w, false);
@@ -309,6 +326,8 @@ static int run(struct watch *w) {
     }
     if (ending)
         print_rows(w, true);
+    if (w->refused)
+        return tool_fail(EX_UNAVAILABLE, "%s: %s", w->options.endpoint, link_refusal(w->link));
     health_tick(&w->health, true);
     return EX_OK;
 }
@@ -325,7 +344,7 @@ static int watch(const struct options *options) {
     health_open(&w.health, options->endpoint, options->silence, note, &w);
     int status = catch_signals();
     if (status == EX_OK)
-        status = link_open(&w.link, options->endpoint, topics);
+        status = link_open(&w.link, options->endpoint, &options->keys.client, topics);
     if (status == EX_OK)
         status = run(&w);
     link_close(&w.link);

@@ -27,6 +27,8 @@ const char *const topic_names[TOPICS] = {"status", "loss", "state", "prediction"
 
 struct link {
     void *context, *socket, *monitor;
+    const struct key_client *keys;
+    const char *refusal;
 };
 
 enum topic topic_find(const char *name, size_t size) {
@@ -49,7 +51,7 @@ static int set_options(struct link *l, const char *endpoint, const bool topics[T
         set_option(l, ZMQ_RECONNECT_IVL, RECONNECT_MS) ||
         set_option(l, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS) ||
         set_option(l, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) ||
-        set_option(l, ZMQ_IPV6, strchr(endpoint, '[') != NULL) ||
+        set_option(l, ZMQ_IPV6, strchr(endpoint, '[') != NULL) || keys_apply(l->keys, l->socket) ||
         zmq_setsockopt(l->socket, ZMQ_MAXMSGSIZE, &largest, sizeof largest))
         return -1;
     for (int topic = 0; topic < TOPICS; topic++)
@@ -59,15 +61,18 @@ static int set_options(struct link *l, const char *endpoint, const bool topics[T
     return 0;
 }
 
-int link_open(struct link **link, const char *endpoint, const bool topics[TOPICS]) {
+int link_open(struct link **link, const char *endpoint, const struct key_client *keys,
+              const bool topics[TOPICS]) {
     int status = EX_UNAVAILABLE;
     struct link *l = calloc(1, sizeof *l);
     if (!l)
         return tool_fail(EX_UNAVAILABLE, "memory is short");
+    l->keys = keys;
     l->context = zmq_ctx_new();
     l->socket = l->context ? zmq_socket(l->context, ZMQ_SUB) : NULL;
     if (!l->socket || set_options(l, endpoint, topics) ||
-        zmq_socket_monitor(l->socket, MONITOR, ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED)) {
+        zmq_socket_monitor(l->socket, MONITOR,
+                           ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED | keys_events)) {
         tool_fail(status, "cannot open a socket: %s", zmq_strerror(zmq_errno()));
         goto fail;
     }
@@ -117,22 +122,38 @@ void link_wait(struct link *l, int wake, double seconds, bool *woken) {
     *woken = items[2].revents != 0;
 }
 
-/* A monitor's message is [u16 event, u32 value][endpoint]. */
+static enum link_change change_of(struct link *l, uint16_t event, int32_t value) {
+    bool final;
+    const char *refusal = keys_refusal(l->keys, event, value, &final);
+    if (!refusal)
+        return event == ZMQ_EVENT_CONNECTED      ? LINK_CONNECTED
+               : event == ZMQ_EVENT_DISCONNECTED ? LINK_DISCONNECTED
+                                                 : LINK_SAME;
+    l->refusal = refusal;
+    return final ? LINK_REFUSED : LINK_HINDERED;
+}
+
+const char *link_refusal(const struct link *l) {
+    return l->refusal;
+}
+
+/* A monitor's message is [u16 event, i32 value][endpoint]. */
 enum link_change link_changed(struct link *l) {
     uint16_t event = 0;
+    int32_t value = 0;
     zmq_msg_t frame;
     zmq_msg_init(&frame);
     for (bool first = true, more = true; more; first = false) {
         if (zmq_msg_recv(&frame, l->monitor, ZMQ_DONTWAIT) < 0)
             break;
-        if (first && zmq_msg_size(&frame) >= sizeof event)
+        if (first && zmq_msg_size(&frame) >= sizeof event + sizeof value) {
             memcpy(&event, zmq_msg_data(&frame), sizeof event);
+            memcpy(&value, (const char *)zmq_msg_data(&frame) + sizeof event, sizeof value);
+        }
         more = zmq_msg_more(&frame);
     }
     zmq_msg_close(&frame);
-    return event == ZMQ_EVENT_CONNECTED      ? LINK_CONNECTED
-           : event == ZMQ_EVENT_DISCONNECTED ? LINK_DISCONNECTED
-                                             : LINK_SAME;
+    return change_of(l, event, value);
 }
 
 /* Take the frames of one message; returns how many came (those beyond FRAMES_MAX are dropped), 0

@@ -8,6 +8,8 @@
 
 #include <jansson.h>
 
+#include "keys.h"
+
 enum topic { TOPIC_STATUS, TOPIC_LOSS, TOPIC_STATE, TOPIC_PREDICTION, TOPIC_EVENT, TOPICS };
 
 extern const char *const topic_names[TOPICS];
@@ -22,14 +24,15 @@ struct message {
     const char *problem; /* instead of the other two: why it is no message, a static phrase */
 };
 
-enum link_change { LINK_SAME, LINK_CONNECTED, LINK_DISCONNECTED };
+enum link_change { LINK_SAME, LINK_CONNECTED, LINK_DISCONNECTED, LINK_HINDERED, LINK_REFUSED };
 
 struct link;
 
-/* Subscribe to the topics marked in `topics` at the endpoint; the daemon may come later. Returns
-   EX_OK, or complains and returns an exit status: EX_USAGE when it is no endpoint, EX_UNAVAILABLE
-   when there are no sockets. */
-int link_open(struct link **link, const char *endpoint, const bool topics[TOPICS]);
+/* Subscribe to the topics marked in `topics` at the endpoint, with keys that must outlive it; the
+   daemon may come later. Returns EX_OK, or complains and returns an exit status: EX_USAGE when it
+   is no endpoint, EX_UNAVAILABLE when there are no sockets. */
+int link_open(struct link **link, const char *endpoint, const struct key_client *keys,
+              const bool topics[TOPICS]);
 void link_close(struct link **link);
 
 /* Wait until there is a message, a change, something to read on `wake`, or `seconds` have passed.
@@ -38,6 +41,10 @@ void link_wait(struct link *link, int wake, double seconds, bool *woken);
 
 /* What has become of the connection since the last call, one change at a time. */
 enum link_change link_changed(struct link *link);
+
+/* After LINK_HINDERED (it is tried again) and LINK_REFUSED (it is not): why, a phrase that begins
+   with "the daemon". */
+const char *link_refusal(const struct link *link);
 
 /* Take the next message: true with `message` filled, false when none waits. Messages of topics that
    nobody knows are passed over. */
