@@ -1,0 +1,75 @@
+#!/bin/sh
+# shellcheck disable=SC2015 # A && B || C: each A that succeeds leaves nothing for C
+# debian/ agrees with the rest of the project: its version, what it builds on, where each program and
+# manual goes. tools/package builds the packages, and looks into them.
+set -u
+cd "${srcdir:-.}" || exit 99
+failures=0
+
+wrong() {
+    echo "$*"
+    failures=$((failures + 1))
+}
+
+version=$(sed -n 's/^AC_INIT(\[runnel\], \[\(.*\)\])$/\1/p' configure.ac)
+packaged=$(sed -n '1s/^runnel (\(.*\)-[^-]*) .*/\1/p' debian/changelog)
+[ -n "$version" ] && [ "$version" = "$packaged" ] ||
+    wrong "configure.ac is of version '$version', debian/changelog of '$packaged'"
+
+# What configure asks for by the name of its Debian package.
+needed=$(sed -n 's/^RUNNEL_LIBRARY(.*, \[\([a-z0-9.+-]*\)\])$/\1/p' configure.ac)
+[ "$(echo "$needed" | wc -l)" -ge 4 ] || wrong "configure.ac needs no more than: $needed"
+built_with=$(sed -n '/^Build-Depends:/,/^[A-Z][a-z-]*Version/p' debian/control)
+for library in $needed libsystemd-dev libcmocka-dev; do
+    echo "$built_with" | grep -qE "[ ]$library( |,|\$)" ||
+        wrong "debian/control does not build with $library"
+done
+
+# in_packages PATH: how many packages take it; install files have one pattern a line.
+in_packages() {
+    count=0
+    for list in debian/*.install; do
+        while read -r pattern; do
+            # shellcheck disable=SC2254 # patterns
+            case $1 in
+            $pattern | $pattern/*) count=$((count + 1)) ;;
+            esac
+        done <"$list"
+    done
+    echo "$count"
+}
+
+programs=$(sed -n 's/^bin_PROGRAMS +*= //p' Makefile.am)
+[ -n "$programs" ] || wrong 'no programs'
+for program in $programs; do
+    [ "$(in_packages "usr/bin/$program")" = 1 ] || wrong "not in exactly one package: $program"
+done
+manuals=$(grep -o 'docs/man/[a-z.-]*\.[1-8]' Makefile.am | sort -u)
+[ -n "$manuals" ] || wrong 'no manuals'
+for manual in $manuals; do
+    file=usr/share/man/man${manual##*.}/${manual##*/}
+    [ "$(in_packages "$file")" = 1 ] || wrong "not in exactly one package: $file"
+done
+
+# shellcheck disable=SC2044 # names without blanks
+for file in $(find debian -type f); do
+    [ "$(git ls-files -- "$file" 2>/dev/null)" = "$file" ] || [ ! -e .git ] || continue
+    grep -qF "$file" Makefile.am || wrong "not in Makefile.am: $file"
+done
+for script in debian/*.postinst debian/*.prerm debian/*.postrm tools/package; do
+    sh -n "$script" || wrong "$script is no shell script"
+    grep -qE '^#DEBHELPER#$|^source=' "$script" || wrong "$script leaves out what debhelper does"
+done
+[ -x debian/rules ] || wrong 'debian/rules cannot be run'
+
+# The licence is the project's.
+words() {
+    sed 's/^ \.$//' "$1" | tr -s ' ' '\n' | sed '/^$/d'
+}
+words LICENSE | sed -n '/^Permission$/,$p' >"${TMPDIR:-/tmp}/licence.$$"
+words debian/copyright | sed -n '/^Permission$/,$p' | cmp -s - "${TMPDIR:-/tmp}/licence.$$" ||
+    wrong 'debian/copyright and LICENSE differ'
+rm -f "${TMPDIR:-/tmp}/licence.$$"
+
+echo "$failures failures"
+[ "$failures" -eq 0 ]
