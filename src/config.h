@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "engine.h"
+#include "journal.h"
 #include "model.h"
 
 struct error;
@@ -61,6 +62,11 @@ struct config {
         uint64_t examples; /* 0 = not by count */
         double seconds;    /* 0 = not by time */
     } checkpoint;
+    struct {
+        bool enabled;
+        enum journal_sync sync;
+        uint64_t keep; /* as in struct journal_options */
+    } journal;
 
     /* Of everything that decides what is computed (seed, model, learning without rate and clip):
        two configurations of one digest can share a checkpoint. */

@@ -33,6 +33,7 @@ enum value_type {
     VALUE_COUNT,   /* whole number in a uint64_t */
     VALUE_REAL,    /* number in a double */
     VALUE_FLOAT,   /* number in a float */
+    VALUE_KEEP,    /* "checkpoint", "all" or a size as in 10G, in a uint64_t: see journal.h */
     VALUE_NAME,    /* text of CONFIG_NAME_SIZE */
     VALUE_DEVICE,  /* text of CONFIG_DEVICE_SIZE */
     VALUE_PATH,    /* text of CONFIG_PATH_SIZE */

@@ -153,6 +153,12 @@ const struct config_key config_keys[] = {
      .fallback = "100000", .what = "examples between two checkpoints, 0 = not by count"},
     {"state.checkpoint.seconds", VALUE_REAL, AT(checkpoint.seconds), RANGE(0, SECONDS_MAX),
      .fallback = "60", .what = "seconds between two checkpoints, 0 = not by time"},
+    {"state.journal.enabled", VALUE_BOOLEAN, AT(journal.enabled), .fallback = "true",
+     .what = "write what is learned to a journal"},
+    {"state.journal.sync", VALUE_WORD, AT(journal.sync), .words = "full|normal|off",
+     .fallback = "full", .what = "what an acknowledged example outlives"},
+    {"state.journal.keep", VALUE_KEEP, AT(journal.keep), .words = "checkpoint|all",
+     .fallback = "checkpoint", .what = "which examples stay in the journal"},
 };
 /* clang-format on */
 

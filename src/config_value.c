@@ -14,6 +14,11 @@ enum {
     CUDA_DEVICES_MAX = 256,
 };
 
+#define KEEP_MIN 1048576.0
+#define KEEP_MAX 9007199254740991.0 /* 2^53 - 1, as for other counts */
+
+static const char KEEP_UNITS[] = "KMGT"; /* each 1024 times the one before */
+
 static void *home(const struct config_key *key, size_t layer, const struct draft *draft) {
     size_t step = config_key_layered(key) ? layer * sizeof(struct layer) : 0;
     return (char *)draft + key->offset + step;
@@ -132,6 +137,30 @@ static int store_number(const struct config_key *key, const char *text, void *wh
     return 0;
 }
 
+/* "checkpoint", "all", or bytes: "10G". */
+static int store_keep(const struct config_key *key, const char *text, uint64_t *keep) {
+    enum { DIGITS_SIZE = 20, UNIT_BITS = 10 };
+    char digits[DIGITS_SIZE];
+    size_t length = strlen(text), place;
+    double bytes;
+    if (config_words_contain(key->words, text, &place)) {
+        *keep = place ? JOURNAL_KEEP_ALL : JOURNAL_KEEP_CHECKPOINT;
+        return 0;
+    }
+    if (length == 0 || length >= sizeof digits)
+        return -1;
+    const char *unit = strchr(KEEP_UNITS, text[length - 1]);
+    snprintf(digits, sizeof digits, "%.*s", (int)(length - (unit != NULL)), text);
+    if (!parse_whole(digits, &bytes))
+        return -1;
+    if (unit)
+        bytes = ldexp(bytes, UNIT_BITS * (int)(unit + 1 - KEEP_UNITS));
+    if (bytes < KEEP_MIN || bytes > KEEP_MAX)
+        return -1;
+    *keep = (uint64_t)bytes;
+    return 0;
+}
+
 int config_value_store(const struct config_key *key, size_t layer, const char *text, bool quoted,
                        struct draft *draft) {
     void *where = home(key, layer, draft);
@@ -150,6 +179,8 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
     case VALUE_REAL:
     case VALUE_FLOAT:
         return quoted ? -1 : store_number(key, text, where);
+    case VALUE_KEEP:
+        return store_keep(key, text, where);
     case VALUE_NAME:
         return store_text(is_name(text), text, where);
     case VALUE_DEVICE:
@@ -195,6 +226,9 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
                  key->flags & KEY_BELOW ? "a number from %.10g to below %.10g"
                                         : "a number from %.10g to %.10g",
                  key->minimum, key->maximum);
+        break;
+    case VALUE_KEEP:
+        snprintf(text, size, "checkpoint, all, or a size of at least 1M such as 10G");
         break;
     case VALUE_NAME:
         snprintf(text, size, "1 to %d letters, digits, '-', '_' and '.'", CONFIG_NAME_SIZE - 1);
@@ -243,6 +277,14 @@ void config_value_print(const struct config_key *key, size_t layer, const struct
     case VALUE_FLOAT:
         snprintf(text, size, "%.9g", (double)*(const float *)where);
         break;
+    case VALUE_KEEP: {
+        uint64_t keep = *(const uint64_t *)where;
+        if (keep == JOURNAL_KEEP_ALL || keep == JOURNAL_KEEP_CHECKPOINT)
+            snprintf(text, size, "%s", keep == JOURNAL_KEEP_ALL ? "all" : "checkpoint");
+        else
+            snprintf(text, size, "%" PRIu64, keep);
+        break;
+    }
     case VALUE_NAME:
     case VALUE_DEVICE:
     case VALUE_PATH:

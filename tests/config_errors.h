@@ -74,7 +74,7 @@ static const struct {
     {BASE "learning: 3\n", ":6:11: learning: found \"3\"; allowed is a mapping of window, stride, "
                            "optimizer, clip, max_streams"},
     {BASE "state: [a]\n",
-     ":6:8: state: found a list; allowed is a mapping of directory, checkpoint"},
+     ":6:8: state: found a list; allowed is a mapping of directory, checkpoint, journal"},
     {BASE "learning:\n  optimizer: adam\n",
      ":7:14: learning.optimizer: found \"adam\"; allowed is a mapping of " OPTIMIZER},
     {"name: a\nmodel:\n  layers: lstm\n",
@@ -197,6 +197,18 @@ static const struct {
     {BASE "state: {checkpoint: {seconds: -1}}\n",
      ":6:31: state.checkpoint.seconds: found \"-1\"; allowed is a number from 0 to 31536000 "
      "(seconds between two checkpoints, 0 = not by time)"},
+    {BASE "state: {journal: {sync: often}}\n",
+     ":6:25: state.journal.sync: found \"often\"; allowed is full, normal or off (what an "
+     "acknowledged example outlives)"},
+    {BASE "state: {journal: {keep: 1023K}}\n",
+     ":6:25: state.journal.keep: found \"1023K\"; allowed is checkpoint, all, or a size of at "
+     "least 1M such as 10G (which examples stay in the journal)"},
+    {BASE "state: {journal: {keep: 10X}}\n",
+     ":6:25: state.journal.keep: found \"10X\"; allowed is checkpoint, all, or a size of at "
+     "least 1M such as 10G (which examples stay in the journal)"},
+    {BASE "state: {journal: {keep: G}}\n",
+     ":6:25: state.journal.keep: found \"G\"; allowed is checkpoint, all, or a size of at "
+     "least 1M such as 10G (which examples stay in the journal)"},
     {BASE "state: {directory: \"\"}\n", ":6:20: state.directory: found the text \"\"; allowed is a "
                                         "path of 1 to 4095 bytes (where checkpoints are kept)"},
     {BASE "learning: {max_streams: 1048577}\n",

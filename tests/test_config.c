@@ -31,8 +31,24 @@ static void test_defaults(void **state) {
     assert_int_equal(c.statistics_every, 100);
     assert_int_equal(c.checkpoint.examples, 100000);
     assert_true(c.checkpoint.seconds == 60);
+    assert_true(c.journal.enabled);
+    assert_int_equal(c.journal.sync, JOURNAL_FULL);
+    assert_true(c.journal.keep == JOURNAL_KEEP_CHECKPOINT);
     assert_string_equal(c.initial, "");
     assert_int_equal(good(BASE "learning: {window: 7}\n", NULL).learning.stride, 7);
+}
+
+static void test_journal(void **state) {
+    (void)state;
+    struct config c = good(BASE "state: {journal: {enabled: false, sync: off, keep: all}}\n", NULL);
+    assert_false(c.journal.enabled);
+    assert_int_equal(c.journal.sync, JOURNAL_OFF);
+    assert_true(c.journal.keep == JOURNAL_KEEP_ALL);
+    c = good(BASE "state: {journal: {sync: normal, keep: 10G}}\n", NULL);
+    assert_int_equal(c.journal.sync, JOURNAL_NORMAL);
+    assert_true(c.journal.keep == 10ull << 30);
+    assert_true(good(BASE, "state.journal.keep=1M").journal.keep == 1 << 20);
+    assert_true(good(BASE, "state.journal.keep=3000000").journal.keep == 3000000);
 }
 
 /* As PyYAML writes it: block style, and an anchor where the same layer stands again. */
@@ -321,6 +337,7 @@ static const char *const digest_same[] = {
     "examples={connect: \"tcp://a:1\", socket: sub}",
     "control.bind=ipc:///x",
     "state={directory: /s, checkpoint: {examples: 1, seconds: 1}}",
+    "state.journal={enabled: no, sync: normal, keep: all}",
     "learning.optimizer={kind: adam, beta1: 0.90, epsilon: 0.00000001}",
 };
 
@@ -400,6 +417,7 @@ static void test_set(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_defaults),
+        cmocka_unit_test(test_journal),
         cmocka_unit_test(test_anchors_and_styles),
         cmocka_unit_test(test_spellings),
         cmocka_unit_test(test_losses_and_targets),
