@@ -4,7 +4,8 @@
      parameters                 under the contract's names
      optimizer.moment_1.TENSOR  and optimizer.moment_2.TENSOR, as many as the optimizer keeps
      optimizer.updates          (1,) updates applied
-     learner.counters           (5,) examples, steps, updates, skipped, forgotten
+     learner.counters           (6,) examples, steps, updates, skipped, forgotten, position
+                                in the journal
      learner.rates              (4,) rate and clip in effect, rate and clip configured
      streams.*                  one row per stream, least recently used first: keys (size, bytes),
                                 windows, records (the engine's slots), held (missing: hold),

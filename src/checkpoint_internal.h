@@ -13,14 +13,14 @@
 #define CHECKPOINT_NEWEST "checkpoint.safetensors"
 #define CHECKPOINT_PREVIOUS "checkpoint.previous.safetensors"
 #define CHECKPOINT_TEMPORARY "checkpoint.tmp"
-#define CHECKPOINT_FORMAT "runnel-checkpoint-2"
+#define CHECKPOINT_FORMAT "runnel-checkpoint-3"
 
 enum {
     CHECKPOINT_NAME_SIZE = 64,          /* of an entry */
     CHECKPOINT_DESCRIPTION_SIZE = 2048, /* of a configuration */
     CHECKPOINT_BLOCKS = 3,              /* parameters and at most two moments */
     CHECKPOINT_ENTRIES_MAX = CHECKPOINT_BLOCKS * MODEL_TENSORS_MAX + 16,
-    CHECKPOINT_COUNTERS = 5,           /* numbers in learner.counters */
+    CHECKPOINT_COUNTERS = 6,           /* numbers in learner.counters */
     CHECKPOINT_RATES = 4,              /* in learner.rates */
     CHECKPOINT_WINDOW = 5,             /* in a row of streams.windows */
     CHECKPOINT_KEY = 1 + WIRE_KEY_MAX, /* bytes in a row of streams.keys: size, key, zeros */

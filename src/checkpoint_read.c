@@ -211,7 +211,7 @@ static int read_counters(const struct reading *reading, struct error *error) {
         learner_write(reading->learner, ENGINE_UPDATES, 0, &updates, error))
         return -1;
     learner_write_counters(reading->learner,
-                           &(struct learner_counters){c[0], c[1], c[2], c[3], c[4]});
+                           &(struct learner_counters){c[0], c[1], c[2], c[3], c[4], c[5]});
     return read_rates(reading, error);
 }
 

@@ -66,8 +66,8 @@ static int put_counters(struct writing *writing, struct error *error) {
     struct learner_counters c = learner_counters(writing->learner);
     struct learner_rates r = learner_rates(writing->learner);
     uint64_t updates;
-    const uint64_t counters[CHECKPOINT_COUNTERS] = {c.examples, c.steps, c.updates, c.skipped,
-                                                    c.forgotten};
+    const uint64_t counters[CHECKPOINT_COUNTERS] = {c.examples, c.steps,     c.updates,
+                                                    c.skipped,  c.forgotten, c.position};
     const double rates[CHECKPOINT_RATES] = {r.rate, r.clip, r.configured_rate, r.configured_clip};
     if (learner_read(writing->learner, ENGINE_UPDATES, 0, &updates, error) ||
         safetensors_put(writing->writer, &updates, sizeof updates, error) ||

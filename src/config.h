@@ -24,7 +24,7 @@ enum {
 /* The three sockets, where they stand in a row. */
 enum socket_role { SOCKET_EXAMPLES, SOCKET_STATISTICS, SOCKET_CONTROL, SOCKET_ROLES };
 
-enum examples_socket { EXAMPLES_PULL, EXAMPLES_SUB };
+enum examples_socket { EXAMPLES_PULL, EXAMPLES_SUB, EXAMPLES_ROUTER };
 
 struct socket_config {
     char endpoint[CONFIG_ENDPOINT_SIZE];

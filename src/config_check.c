@@ -272,6 +272,16 @@ static int check_paths(struct reading *reading) {
     return default_directory(reading);
 }
 
+/* An acknowledgement means that the example is in the journal. */
+static int check_journal(struct reading *reading) {
+    const struct config *config = &reading->draft.config;
+    if (config->examples_socket == EXAMPLES_ROUTER && !config->journal.enabled)
+        return config_fail(reading, "state.journal.enabled",
+                           "found false with examples.socket: router, which acknowledges what the "
+                           "journal has; allowed is true");
+    return 0;
+}
+
 int config_check(struct reading *reading) {
     const struct output *output = &reading->draft.config.architecture.output;
     if (check_keys(reading) != 0 || check_output_size(reading) != 0)
@@ -279,7 +289,7 @@ int config_check(struct reading *reading) {
     if (output->target == TARGET_NEXT && check_next(reading) != 0)
         return -1;
     if (check_size(reading) != 0 || check_learning(reading) != 0 || check_sockets(reading) != 0 ||
-        check_security(reading) != 0)
+        check_security(reading) != 0 || check_journal(reading) != 0)
         return -1;
     return check_paths(reading);
 }

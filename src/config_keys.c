@@ -121,7 +121,7 @@ const struct config_key config_keys[] = {
      .what = "where feeders connect"},
     {"examples.connect", VALUE_CONNECT, IN_DRAFT(examples_connect),
      .what = "a bound feeder to connect to"},
-    {"examples.socket", VALUE_WORD, AT(examples_socket), .words = "pull|sub", .fallback = "pull",
+    {"examples.socket", VALUE_WORD, AT(examples_socket), .words = "pull|sub|router", .fallback = "pull",
      .what = "ZeroMQ socket type"},
     {"statistics.bind", VALUE_BIND, AT(statistics.endpoint),
      .what = "where subscribers connect"},

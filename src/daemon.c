@@ -34,6 +34,7 @@ enum {
 enum {
     POLL_SIGNALS,
     POLL_DISK,
+    POLL_JOURNAL,
     POLL_SECURITY,
     POLL_STATISTICS,
     POLL_CONTROL,
@@ -115,7 +116,10 @@ static int open_sockets(struct daemon *daemon, struct error *error) {
                      daemon_commands, daemon, error) ||
         ingest_open(&daemon->ingest, daemon->zmq, daemon->security, config, &daemon->model, error))
         return -1;
-    return 0;
+    return config->examples_socket == EXAMPLES_ROUTER
+               ? acknowledge_open(&daemon->acknowledge, ingest_socket(daemon->ingest),
+                                  &daemon->model, error)
+               : 0;
 }
 
 static void say_hello(const struct daemon *daemon) {
@@ -149,11 +153,14 @@ static int daemon_open(struct daemon **opened, const struct config *config, stru
     daemon->started = daemon_clock();
     daemon->budget = 1;
     model_build(&daemon->model, &config->architecture);
-    if (open_signals(daemon, error) || open_learner(daemon, error) || open_sockets(daemon, error))
+    if (open_signals(daemon, error) || open_learner(daemon, error) ||
+        daemon_open_journal(daemon, error) || open_sockets(daemon, error))
         return -1;
     daemon_begin_metrics(daemon);
     say_hello(daemon);
     daemon_warn_exposed(config);
+    if (daemon_replay(daemon, error))
+        return -1;
     tell_manager(daemon);
     notify_ready();
     return 0;
@@ -163,6 +170,7 @@ static void daemon_close(struct daemon **opened) {
     struct daemon *daemon = *opened;
     if (!daemon)
         return;
+    acknowledge_close(&daemon->acknowledge);
     ingest_close(&daemon->ingest);
     control_close(&daemon->control);
     publish_close(&daemon->publish);
@@ -170,6 +178,7 @@ static void daemon_close(struct daemon **opened) {
     if (daemon->zmq)
         zmq_ctx_term(daemon->zmq);
     learner_close(&daemon->learner);
+    journal_close(&daemon->journal);
     checkpoint_close(&daemon->checkpoint);
     if (daemon->signals >= 0)
         close(daemon->signals);
@@ -198,7 +207,7 @@ static void release_signals(void) {
     sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-static void take_signals(struct daemon *daemon) {
+void daemon_take_signals(struct daemon *daemon) {
     struct signalfd_siginfo info;
     while (read(daemon->signals, &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGHUP && daemon->security) {
@@ -225,16 +234,14 @@ static void choose_budget(struct daemon *daemon, uint64_t elapsed, size_t taken)
 static int take_examples(struct daemon *daemon, struct error *error) {
     uint64_t begin = daemon_clock(), now = begin;
     size_t taken = 0;
-    for (int got; taken < daemon->budget; taken++) {
+    for (int got; taken < daemon->budget && daemon_has_room(daemon); taken++) {
         struct example example;
         got = ingest_take(daemon->ingest, now, &example, error);
         if (got < 0)
             return -1;
         if (got == 0)
             break;
-        daemon->taken++;
-        daemon->now_is_stale = true;
-        if (learner_take(daemon->learner, &example, error))
+        if (daemon_take_example(daemon, &example, error))
             goto broken;
         if (!daemon->now_is_stale)
             now = daemon->now;
@@ -244,6 +251,7 @@ static int take_examples(struct daemon *daemon, struct error *error) {
     daemon->now_is_stale = true;
     if (learner_flush(daemon->learner, error))
         goto broken;
+    daemon_want_outputs(daemon);
     daemon->changed = true;
     daemon->stop_taken += daemon->stopping ? taken : 0;
     choose_budget(daemon, daemon_clock() - begin, taken);
@@ -274,11 +282,13 @@ static long poll_timeout(const struct daemon *daemon) {
    Sockets that are not to be looked at are left out. */
 static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS], bool *idle,
                          struct error *error) {
-    bool takes = daemon->stopping || !daemon->paused;
+    bool takes = (daemon->stopping || !daemon->paused) && daemon_has_room(daemon);
     short control = control_waiting(daemon->control) ? 0 : ZMQ_POLLIN;
     items[POLL_SIGNALS] = (zmq_pollitem_t){.fd = daemon->signals, .events = ZMQ_POLLIN};
     items[POLL_DISK] =
         (zmq_pollitem_t){.fd = checkpoint_descriptor(daemon->checkpoint), .events = ZMQ_POLLIN};
+    items[POLL_JOURNAL] =
+        (zmq_pollitem_t){.fd = daemon_journal_descriptor(daemon), .events = ZMQ_POLLIN};
     items[POLL_SECURITY] =
         (zmq_pollitem_t){.fd = security_descriptor(daemon->security), .events = ZMQ_POLLIN};
     items[POLL_STATISTICS] =
@@ -299,7 +309,7 @@ static int turn(struct daemon *daemon, bool *idle, struct error *error) {
     if (wait_for_work(daemon, items, idle, error))
         return -1;
     if (items[POLL_SIGNALS].revents)
-        take_signals(daemon);
+        daemon_take_signals(daemon);
     if (items[POLL_STATISTICS].revents)
         daemon_subscriptions(daemon);
     if (items[POLL_CONTROL].revents)
@@ -310,6 +320,8 @@ static int turn(struct daemon *daemon, bool *idle, struct error *error) {
         return -1;
     }
     if (items[POLL_EXAMPLES].revents && take_examples(daemon, error))
+        return -1;
+    if (daemon_journal_turn(daemon, error))
         return -1;
     daemon_announce(daemon, false);
     if (daemon_clock() >= daemon->status_due) {
@@ -339,8 +351,10 @@ static int finish(struct daemon *daemon, const struct error *failure, struct err
     int result = 0;
     notify_stopping();
     daemon_announce(daemon, true);
-    take_signals(daemon);
+    daemon_take_signals(daemon);
     release_signals();
+    if (!daemon->broken)
+        result = daemon_journal_sync(daemon, error);
     if (!daemon->broken)
         result = daemon_last_checkpoint(daemon, error);
     const char *reason = failure ? failure->text : result ? error->text : daemon->stop_reason;

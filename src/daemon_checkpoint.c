@@ -17,6 +17,7 @@ static json_t *fields(const struct checkpoint_report *report) {
 static void written(struct daemon *daemon, const struct checkpoint_report *report) {
     daemon->checkpoint_written = report->time;
     daemon->checkpoint_on_disk = report->examples;
+    daemon_journal_checkpointed(daemon);
     daemon_event(daemon, "checkpoint", fields(report),
                  "checkpoint of %" PRIu64 " examples, %" PRIu64 " bytes in %.3f s",
                  report->examples, report->bytes, report->seconds);
@@ -35,7 +36,11 @@ static int failed(struct daemon *daemon, const struct error *error) {
     return -1;
 }
 
+/* A checkpoint must not know examples that the journal may lose: they will be sent again. */
 static int start(struct daemon *daemon, struct error *error) {
+    if (learner_flush(daemon->learner, error) || daemon_journal_sync(daemon, error))
+        return failed(daemon, error);
+    daemon->starting_position = learner_counters(daemon->learner).position;
     if (checkpoint_start(daemon->checkpoint, &daemon->current, daemon->learner, error))
         return failed(daemon, error);
     daemon->changed = false;

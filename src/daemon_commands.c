@@ -63,22 +63,32 @@ static int apply(struct daemon *daemon, const struct config *wanted, struct erro
     return 0;
 }
 
+int daemon_set(struct daemon *daemon, const char *key, const char *value, struct error *error) {
+    struct config *wanted = malloc(sizeof *wanted);
+    if (!wanted)
+        return error_set(error, EX_OSERR, "no memory to set %s; try again later", key);
+    *wanted = daemon->current;
+    int result = config_set(wanted, key, value, error) || apply(daemon, wanted, error) ? -1 : 0;
+    free(wanted);
+    return result;
+}
+
 static int set(void *context, const json_t *request, struct control_answer *answer,
                struct error *error) {
     struct daemon *daemon = context;
     const json_t *key = json_object_get(request, "key"), *value = json_object_get(request, "value");
     char *text = value_text(value), quoted[TEXT_QUOTE_SIZE];
-    struct config *wanted = malloc(sizeof *wanted);
     int result = -1;
-    if (!json_is_string(key) || !text || !wanted) {
+    if (!json_is_string(key) || !text) {
         error_set(error, EX_USAGE,
                   "set takes a key and a value: {\"command\": \"set\", \"key\": "
                   "\"learning.optimizer.rate\", \"value\": 0.0003}");
         goto done;
     }
-    *wanted = daemon->current;
-    if (config_set(wanted, json_string_value(key), text, error) || apply(daemon, wanted, error))
+    if (daemon_set(daemon, json_string_value(key), text, error))
         goto done;
+    daemon_journal_command(
+        daemon, json_pack("{s:s, s:O, s:s}", "command", "set", "key", key, "value", text));
     text_quote(quoted, text, strlen(text));
     log_info("%s set to %s", json_string_value(key), quoted);
     daemon_event(daemon, "set",
@@ -89,7 +99,6 @@ static int set(void *context, const json_t *request, struct control_answer *answ
     json_object_set(answer->fields, "value", (json_t *)value);
     result = 0;
 done:
-    free(wanted);
     free(text);
     return result;
 }
@@ -229,6 +238,7 @@ static int reset(void *context, const json_t *request, struct control_answer *an
     }
     if (result)
         return -1;
+    daemon_journal_command(daemon, json_pack("{s:s}", "command", "reset"));
     daemon->current.learning.optimizer.rate = learner_rate(daemon->learner);
     daemon->current.learning.clip = learner_clip(daemon->learner);
     daemon_begin_metrics(daemon);

@@ -22,10 +22,13 @@ uint64_t daemon_clock(void) {
 }
 
 const char *daemon_state_name(const struct daemon *daemon) {
-    return daemon->stopping ? "draining" : daemon->paused ? "paused" : "learning";
+    return daemon->stopping    ? "draining"
+           : daemon->replaying ? "replaying"
+           : daemon->paused    ? "paused"
+                               : "learning";
 }
 
-void daemon_report_status(const struct daemon *daemon, json_t *object) {
+void daemon_report_status(struct daemon *daemon, json_t *object) {
     const struct report_status status = {
         .config = &daemon->current,
         .model = &daemon->model,
@@ -46,6 +49,9 @@ void daemon_report_status(const struct daemon *daemon, json_t *object) {
         checkpoint = json_pack("{s:I, s:f}", "examples", (json_int_t)daemon->checkpoint_on_disk,
                                "time", daemon->checkpoint_written);
     json_object_set_new(object, "checkpoint", checkpoint);
+    json_t *journal = daemon_report_journal(daemon);
+    if (journal)
+        json_object_set_new(object, "journal", journal);
     json_t *security = security_report(daemon->security);
     if (security)
         json_object_set_new(object, "security", security);
@@ -80,10 +86,16 @@ void daemon_event(struct daemon *daemon, const char *kind, json_t *details, cons
     json_decref(details);
 }
 
+void daemon_want_outputs(struct daemon *daemon) {
+    bool published =
+        daemon->current.predictions && publish_wanted(daemon->publish, TOPIC_PREDICTION);
+    learner_want_outputs(daemon->learner,
+                         published || acknowledge_wants_results(daemon->acknowledge));
+}
+
 void daemon_subscriptions(struct daemon *daemon) {
     bool status = publish_subscriptions(daemon->publish);
-    learner_want_outputs(daemon->learner, daemon->current.predictions &&
-                                              publish_wanted(daemon->publish, TOPIC_PREDICTION));
+    daemon_want_outputs(daemon);
     if (!daemon->started_told && publish_wanted(daemon->publish, TOPIC_EVENT)) {
         daemon->started_told = true;
         daemon_event(daemon, "started", NULL, "%s started on %s%s%s", daemon->config->name,
@@ -141,9 +153,7 @@ static void publish_prediction(struct daemon *daemon, const struct learned *lear
     publish_send(daemon->publish, TOPIC_PREDICTION, message);
 }
 
-/* Something that can happen with every example: counted, to be announced with the next of its kind.
- */
-static void note(struct daemon_notice *notice, uint64_t count, const char *key, size_t key_size) {
+void daemon_note(struct daemon_notice *notice, uint64_t count, const char *key, size_t key_size) {
     notice->count += count;
     notice->key_size = key_size;
     memcpy(notice->key, key, key_size);
@@ -157,8 +167,10 @@ static void on_learned(void *context, const struct learned *learned) {
     }
     metrics_add(&daemon->metrics, learned, daemon->now);
     if (learned->skipped)
-        note(&daemon->skipped, learned->skipped, learned->key, learned->key_size);
-    if (learned->outputs)
+        daemon_note(&daemon->skipped, learned->skipped, learned->key, learned->key_size);
+    if (daemon->acknowledge)
+        acknowledge_learned(daemon->acknowledge, learned);
+    if (learned->outputs && daemon->current.predictions)
         publish_prediction(daemon, learned);
     if (learned->examples < daemon->loss_due)
         return;
@@ -170,7 +182,7 @@ static void on_learned(void *context, const struct learned *learned) {
 
 static void on_forgotten(void *context, const char *key, size_t key_size) {
     struct daemon *daemon = context;
-    note(&daemon->forgotten, 1, key, key_size);
+    daemon_note(&daemon->forgotten, 1, key, key_size);
 }
 
 /* Measured are exactly the examples after which `loss` is due. */
@@ -198,7 +210,7 @@ uint64_t daemon_announcement_due(const struct daemon *daemon) {
     uint64_t due = ingest_announcement_due(daemon->ingest);
     uint64_t refused = security_announcement_due(daemon->security);
     due = refused < due ? refused : due;
-    const struct daemon_notice *notices[] = {&daemon->skipped, &daemon->forgotten};
+    const struct daemon_notice *notices[] = {&daemon->skipped, &daemon->forgotten, &daemon->gaps};
     for (size_t i = 0; i < sizeof notices / sizeof *notices; i++) {
         uint64_t at = notices[i]->announced + ANNOUNCEMENT_INTERVAL;
         due = notices[i]->count > 0 && at < due ? at : due;
@@ -239,6 +251,17 @@ static void announce_forgotten(struct daemon *daemon, uint64_t now) {
                  count, stream, daemon->config->learning.max_streams);
 }
 
+static void announce_gaps(struct daemon *daemon, uint64_t now) {
+    char stream[TEXT_QUOTE_SIZE];
+    uint64_t count = daemon->gaps.count;
+    text_quote(stream, daemon->gaps.key, daemon->gaps.key_size);
+    log_warning("%" PRIu64 " examples never came, the last ones of stream %s: its sequence numbers "
+                "have a gap",
+                count, stream);
+    daemon_event(daemon, "gap", take_notice(&daemon->gaps, now),
+                 "%" PRIu64 " examples never came, the last ones of stream %s", count, stream);
+}
+
 void daemon_announce(struct daemon *daemon, bool all) {
     uint64_t now = daemon_clock();
     char text[INGEST_ANNOUNCEMENT_SIZE];
@@ -251,4 +274,6 @@ void daemon_announce(struct daemon *daemon, bool all) {
         announce_skipped(daemon, now);
     if (is_due(&daemon->forgotten, now, all))
         announce_forgotten(daemon, now);
+    if (is_due(&daemon->gaps, now, all))
+        announce_gaps(daemon, now);
 }

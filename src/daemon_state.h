@@ -8,11 +8,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "acknowledge.h"
 #include "checkpoint.h"
 #include "config.h"
 #include "control.h"
 #include "engines.h"
 #include "ingest.h"
+#include "journal.h"
 #include "learner.h"
 #include "metrics.h"
 #include "model.h"
@@ -45,7 +47,9 @@ struct daemon {
     struct ingest *ingest;
     struct publish *publish;
     struct control *control;
-    struct security *security; /* NULL without security.secret */
+    struct security *security;       /* NULL without security.secret */
+    struct journal *journal;         /* NULL without state.journal */
+    struct acknowledge *acknowledge; /* NULL unless examples.socket is router */
 
     uint64_t started; /* all times are CLOCK_MONOTONIC in ns */
     bool paused;
@@ -63,7 +67,7 @@ struct daemon {
     uint64_t loss_due; /* number of the example after which `loss` is due */
     uint64_t status_due;
     bool started_told; /* the event `started` has found a subscriber */
-    struct daemon_notice skipped, forgotten;
+    struct daemon_notice skipped, forgotten, gaps;
     size_t budget; /* examples taken before the loop looks around again */
 
     char resumed[CHECKPOINT_PATH_SIZE]; /* path of the checkpoint gone on from, "" = none */
@@ -73,6 +77,13 @@ struct daemon {
     double checkpoint_written;    /* Unix time of the newest one on disk, 0 = none */
     uint64_t checkpoint_on_disk;  /* examples in that one */
     enum asked_checkpoint asked;
+
+    bool replaying;               /* learning again from the journal */
+    uint64_t replay_told;         /* when its progress was told last */
+    uint64_t duplicates, missing; /* examples that came again, and that never came */
+    uint64_t checkpoint_position; /* in the journal, of the newest checkpoint on disk */
+    uint64_t starting_position;   /* of the one that is being written */
+    bool disk_is_low;             /* it was said */
 };
 
 uint64_t daemon_clock(void);
@@ -90,6 +101,12 @@ void daemon_begin_metrics(struct daemon *daemon);
 
 /* Work out after which example `loss` is due. */
 void daemon_plan_loss(struct daemon *daemon);
+
+/* Count what has happened to a stream, to be announced with the next of its kind. */
+void daemon_note(struct daemon_notice *notice, uint64_t count, const char *key, size_t key_size);
+
+/* Ask the learner for outputs if anybody wants them. */
+void daemon_want_outputs(struct daemon *daemon);
 
 /* Publish an event; `details` (may be NULL) is taken over, its members are added. */
 void daemon_event(struct daemon *daemon, const char *kind, json_t *details, const char *format, ...)
@@ -111,7 +128,7 @@ void daemon_announce(struct daemon *daemon, bool all);
 uint64_t daemon_announcement_due(const struct daemon *daemon);
 
 /* Add the fields of topic `status`. */
-void daemon_report_status(const struct daemon *daemon, json_t *object);
+void daemon_report_status(struct daemon *daemon, json_t *object);
 
 /* daemon_security.c */
 
@@ -124,7 +141,45 @@ void daemon_reload_security(struct daemon *daemon);
 /* Warn of sockets that stand open to other machines without keys. */
 void daemon_warn_exposed(const struct config *config);
 
+/* daemon.c */
+void daemon_take_signals(struct daemon *daemon);
+
+/* daemon_journal.c */
+
+/* Open the journal, if there is to be one; the checkpoint has been loaded. */
+int daemon_open_journal(struct daemon *daemon, struct error *error);
+
+/* Learn what the journal has behind the checkpoint. Also 0 when it was asked to stop meanwhile. */
+int daemon_replay(struct daemon *daemon, struct error *error);
+
+/* Write an example down, unless it came before, and have it learned. */
+int daemon_take_example(struct daemon *daemon, const struct example *example, struct error *error);
+
+/* Whether an example can be taken without waiting for the disk. */
+bool daemon_has_room(const struct daemon *daemon);
+
+/* Write down a command that has changed learning; the object is taken over. */
+void daemon_journal_command(struct daemon *daemon, json_t *command);
+
+/* Acknowledge what has become durable; -1 when the journal has failed. */
+int daemon_journal_turn(struct daemon *daemon, struct error *error);
+
+/* The same, once everything is durable. */
+int daemon_journal_sync(struct daemon *daemon, struct error *error);
+
+/* A checkpoint is safe on disk: what lies behind the one before it may go. */
+void daemon_journal_checkpointed(struct daemon *daemon);
+
+/* For zmq_poll; -1 without a journal. */
+int daemon_journal_descriptor(const struct daemon *daemon);
+
+/* What `status` says of it, and a warning when the disk is nearly full; NULL without a journal. */
+json_t *daemon_report_journal(struct daemon *daemon);
+
 /* daemon_commands.c */
+
+/* Set a key to a value as one would write it in the file. */
+int daemon_set(struct daemon *daemon, const char *key, const char *value, struct error *error);
 extern const struct control_command daemon_commands[];
 
 /* daemon_checkpoint.c */

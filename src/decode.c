@@ -220,6 +220,7 @@ static enum reject_reason take_header(struct example *example, const struct fram
         return reject(REJECT_HEADER, why, "%s", wrong);
     example->end = header.flags & WIRE_END;
     example->learn = !(header.flags & WIRE_DO_NOT_LEARN);
+    example->result = header.flags & WIRE_RESULT;
     example->numbered = true;
     example->epoch = header.epoch;
     example->sequence = header.sequence;

@@ -15,6 +15,7 @@ struct example {
     const void *y; /* (T, size) float32, or (T,) uint32 classes; may be unaligned; NULL = none */
     bool end;      /* the sequence ends with this example */
     bool learn;    /* its targets are learned from */
+    bool result;   /* a ROUTER's client wants prediction and loss back */
     bool numbered; /* it came with a header: the next two fields count */
     uint32_t epoch;
     uint64_t sequence;

@@ -11,6 +11,7 @@
 #include "endpoint.h"
 #include "error.h"
 #include "text.h"
+#include "wire.h"
 
 enum {
     REJECTED_PER_TAKE = 64, /* then the caller's loop turns, so that a flood starves nobody */
@@ -33,6 +34,8 @@ struct ingest {
     void *socket;
     struct decoder *decoder;
     char endpoint[CONFIG_ENDPOINT_SIZE];
+    bool router;
+    zmq_msg_t peer; /* router: the identity of who sent the newest message */
     zmq_msg_t messages[EXAMPLE_FRAMES_MAX];
     zmq_msg_t surplus;
     struct rejections rejections[REJECT_REASONS];
@@ -54,9 +57,11 @@ static int open_socket(struct ingest *ingest, void *zmq_context, struct security
         {ZMQ_TCP_KEEPALIVE, 1},
         {ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S},
     };
+    static const int kinds[] = {
+        [EXAMPLES_PULL] = ZMQ_PULL, [EXAMPLES_SUB] = ZMQ_SUB, [EXAMPLES_ROUTER] = ZMQ_ROUTER};
     bool sub = config->examples_socket == EXAMPLES_SUB;
     const char *key = config->examples.connect ? "examples.connect" : "examples.bind";
-    if (endpoint_open(&ingest->socket, zmq_context, security, sub ? ZMQ_SUB : ZMQ_PULL,
+    if (endpoint_open(&ingest->socket, zmq_context, security, kinds[config->examples_socket],
                       &config->examples, key, options, sizeof options / sizeof *options, error))
         return -1;
     if (sub && zmq_setsockopt(ingest->socket, ZMQ_SUBSCRIBE, "", 0))
@@ -71,8 +76,10 @@ int ingest_open(struct ingest **ingest, void *zmq_context, struct security *secu
     *ingest = i;
     if (!i)
         return error_set(error, EX_OSERR, "no memory for the examples socket");
+    i->router = config->examples_socket == EXAMPLES_ROUTER;
     for (size_t n = 0; n < EXAMPLE_FRAMES_MAX; n++)
         zmq_msg_init(&i->messages[n]);
+    zmq_msg_init(&i->peer);
     zmq_msg_init(&i->surplus);
     if (decoder_open(&i->decoder, model, error) ||
         open_socket(i, zmq_context, security, config, error)) {
@@ -88,6 +95,7 @@ void ingest_close(struct ingest **ingest) {
         return;
     for (size_t n = 0; n < EXAMPLE_FRAMES_MAX; n++)
         zmq_msg_close(&i->messages[n]);
+    zmq_msg_close(&i->peer);
     zmq_msg_close(&i->surplus);
     endpoint_close(&i->socket);
     decoder_close(&i->decoder);
@@ -116,15 +124,41 @@ static int receive_frame(struct ingest *ingest, zmq_msg_t *message, bool first) 
 static int receive(struct ingest *ingest, struct frame *frames) {
     int count = 0;
     zmq_msg_t *message;
+    if (ingest->router) {
+        if (receive_frame(ingest, &ingest->peer, true))
+            return errno == EAGAIN || errno == EINTR ? 0 : -1;
+        if (!zmq_msg_more(&ingest->peer))
+            return 0;
+    }
     do {
         message = count < EXAMPLE_FRAMES_MAX ? &ingest->messages[count] : &ingest->surplus;
-        if (receive_frame(ingest, message, count == 0))
+        if (receive_frame(ingest, message, count == 0 && !ingest->router))
             return count == 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
         if (count < EXAMPLE_FRAMES_MAX)
             frames[count] = (struct frame){zmq_msg_data(message), zmq_msg_size(message)};
         count++;
     } while (zmq_msg_more(message));
     return count;
+}
+
+/* A ROUTER's client is told at once: there is nothing to be made safe. What its header says is sent
+   back, if it can be read. */
+static void refuse(struct ingest *ingest, const struct frame *frames, int count,
+                   const struct example *example, enum reject_reason reason) {
+    struct wire_header header = {0};
+    if (count == EXAMPLE_FRAMES_MAX)
+        wire_header_unpack(&header, frames[count - 1].data, frames[count - 1].size);
+    const struct wire_acknowledgement acknowledgement = {.status = WIRE_REJECTED,
+                                                         .reason = (uint16_t)reason,
+                                                         .epoch = header.epoch,
+                                                         .sequence = header.sequence};
+    unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE];
+    size_t size;
+    const void *peer = ingest_peer(ingest, &size);
+    wire_acknowledgement_pack(&acknowledgement, bytes);
+    if (zmq_send(ingest->socket, peer, size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0 &&
+        zmq_send(ingest->socket, example->key, example->key_size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
+        zmq_send(ingest->socket, bytes, sizeof bytes, ZMQ_DONTWAIT);
 }
 
 static void count_rejection(struct ingest *ingest, enum reject_reason reason,
@@ -149,11 +183,23 @@ int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, st
         char why[REJECT_WHY_SIZE];
         enum reject_reason reason = decode(ingest->decoder, frames, (size_t)count, example, why);
         example->received = now;
+        if (reason == REJECT_NOT && ingest->router && !example->numbered) {
+            reason = REJECT_HEADER;
+            strcpy(why, "a router socket needs epoch and sequence");
+        }
         if (reason == REJECT_NOT)
             return 1;
+        if (ingest->router)
+            refuse(ingest, frames, count, example, reason);
         count_rejection(ingest, reason, example, why);
     }
     return 0;
+}
+
+const void *ingest_peer(const struct ingest *ingest, size_t *size) {
+    zmq_msg_t *peer = (zmq_msg_t *)&ingest->peer;
+    *size = zmq_msg_size(peer);
+    return zmq_msg_data(peer);
 }
 
 uint64_t ingest_rejected(const struct ingest *ingest, enum reject_reason reason) {

@@ -1,6 +1,6 @@
-/* The examples socket: PULL or SUB, bound or connected as the configuration says. Takes messages,
-   has them checked (decode.h), and hands on good examples; bad ones are counted by reason,
-   announced, and leave no other trace.
+/* The examples socket: PULL, SUB or ROUTER, bound or connected as the configuration says. Takes
+   messages, has them checked (decode.h), and hands on good examples; bad ones are counted by
+   reason, announced, and leave no other trace.
 
    What waits in memory is bounded: at most INGEST_QUEUE_BYTES of one-step examples a feeder (but
    between INGEST_QUEUE_MIN and INGEST_QUEUE_MAX of them); then PULL stops reading and the feeders
@@ -32,6 +32,9 @@ enum {
 int ingest_open(struct ingest **ingest, void *zmq_context, struct security *security,
                 const struct config *config, const struct model *model, struct error *error);
 void ingest_close(struct ingest **ingest);
+
+/* Who sent the example that ingest_take gave last: the identity of a ROUTER's client. */
+const void *ingest_peer(const struct ingest *ingest, size_t *size);
 
 /* The socket, for zmq_poll with ZMQ_POLLIN. */
 void *ingest_socket(const struct ingest *ingest);

@@ -271,7 +271,8 @@ static int begin_again(struct learner *learner, float *values, struct error *err
         scaler_reset(learner->scaler);
     learner->rates.rate = learner->rates.configured_rate;
     learner->rates.clip = learner->rates.configured_clip;
-    learner_write_counters(learner, &(struct learner_counters){0});
+    learner_write_counters(learner,
+                           &(struct learner_counters){.position = learner->counters.position});
     return 0;
 }
 
@@ -288,6 +289,10 @@ int learner_reset(struct learner *learner, struct error *error) {
 
 struct learner_counters learner_counters(const struct learner *learner) {
     return learner->counters;
+}
+
+void learner_set_position(struct learner *learner, uint64_t position) {
+    learner->counters.position = position;
 }
 
 size_t learner_streams(const struct learner *learner) {

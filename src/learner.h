@@ -98,8 +98,12 @@ int learner_reset(struct learner *learner, struct error *error);
 /* Counters since the start of learning (they are part of a checkpoint). */
 struct learner_counters {
     uint64_t examples, steps, updates, skipped, forgotten;
+    uint64_t position; /* of the newest journal entry taken; 0 = none, or without a journal */
 };
 struct learner_counters learner_counters(const struct learner *learner);
+
+/* What was taken or set last is the journal's entry at `position`. */
+void learner_set_position(struct learner *learner, uint64_t position);
 size_t learner_streams(const struct learner *learner);
 double learner_rate(const struct learner *learner);
 double learner_clip(const struct learner *learner);

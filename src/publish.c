@@ -33,6 +33,7 @@ struct publish {
     uint32_t prefixes[TOPICS]; /* bit n: the topic's first n bytes are subscribed to */
     char *buffer;
     size_t buffer_size;
+    bool replaying;
 };
 
 static void draw_run(char run[RUN_SIZE]) {
@@ -146,10 +147,17 @@ json_t *publish_begin(const struct publish *publish, enum topic topic, uint64_t 
         return NULL;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    return json_pack("{s:s, s:I, s:I, s:I, s:f}", "run", publish->run, "sequence",
-                     (json_int_t)publish->sequences[topic] + 1, "examples", (json_int_t)examples,
-                     "steps", (json_int_t)steps, "time",
-                     (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
+    json_t *message = json_pack("{s:s, s:I, s:I, s:I, s:f}", "run", publish->run, "sequence",
+                                (json_int_t)publish->sequences[topic] + 1, "examples",
+                                (json_int_t)examples, "steps", (json_int_t)steps, "time",
+                                (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
+    if (message && publish->replaying)
+        json_object_set_new(message, "replaying", json_true());
+    return message;
+}
+
+void publish_mark_replaying(struct publish *publish, bool replaying) {
+    publish->replaying = replaying;
 }
 
 void publish_send(struct publish *publish, enum topic topic, json_t *message) {

@@ -49,6 +49,9 @@ bool publish_subscriptions(struct publish *publish);
 /* Whether anybody subscribes to the topic. */
 bool publish_wanted(const struct publish *publish, enum topic topic);
 
+/* Whether what is published from now on is learned again from the journal: messages say so. */
+void publish_mark_replaying(struct publish *publish, bool replaying);
+
 const char *publish_run(const struct publish *publish);
 
 /* The beginning of the topic's next message: an object with the fields above, to which the caller

@@ -3,12 +3,14 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "config.h"
 #include "ingest.h"
 #include "learner.h"
 #include "metrics.h"
+#include "prediction.h"
 #include "wire.h"
 
 static const char *const cell_names[] = {
@@ -150,117 +152,57 @@ void report_state(json_t *object, const struct model *model,
     put(object, "layers", layers);
 }
 
-/* What turns an output into what it means. */
-typedef double meaning(double output);
-
-static double as_it_is(double a) {
-    return a;
-}
-
-static double sigmoid(double a) {
-    return 1 / (1 + exp(-a));
-}
-
-static double deviation(double log_variance) {
-    return exp(log_variance / 2);
-}
-
-static json_t *list(const float *outputs, size_t size, meaning *convert) {
+static json_t *list(const double *numbers, size_t size) {
     json_t *array = json_array();
     for (size_t k = 0; k < size; k++)
-        json_array_append_new(array, report_number(convert(outputs[k])));
+        json_array_append_new(array, report_number(numbers[k]));
     return array;
 }
 
-static json_t *softmax(const float *outputs, size_t size) {
-    json_t *array = json_array();
-    double largest = outputs[0], sum = 0;
-    for (size_t k = 1; k < size; k++)
-        largest = fmax(largest, outputs[k]);
-    for (size_t k = 0; k < size; k++)
-        sum += exp(outputs[k] - largest);
-    for (size_t k = 0; k < size; k++)
-        json_array_append_new(array, report_number(exp(outputs[k] - largest) / sum));
-    return array;
-}
-
-/* Where outputs are scaled: x = means + deviations z. */
-struct scale {
-    const double *means, *deviations; /* NULL: they are not */
-};
-
-/* A standard deviation is only stretched, a mean is moved too. What has not varied yet has no
-   standard deviation, and what has not been observed no mean: it is NaN. */
-static json_t *unscaled(const float *outputs, size_t size, meaning *convert, struct scale scale,
-                        bool moved) {
-    if (!scale.means)
-        return list(outputs, size, convert);
-    json_t *array = json_array();
-    for (size_t k = 0; k < size; k++) {
-        double value = convert(outputs[k]) * scale.deviations[k];
-        if (moved)
-            value += scale.means[k];
-        else if (scale.deviations[k] == 0)
-            value = NAN;
-        json_array_append_new(array, report_number(value));
-    }
-    return array;
-}
-
-static json_t *gaussian(const float *outputs, size_t size, struct scale scale) {
+static json_t *gaussian(const double *numbers, size_t size) {
     json_t *object = json_object();
-    put(object, "mean", unscaled(outputs, size, as_it_is, scale, true));
-    put(object, "sd", unscaled(outputs + size, size, deviation, scale, false));
+    put(object, "mean", list(numbers, size));
+    put(object, "sd", list(numbers + size, size));
     return object;
 }
 
-static json_t *mixture(const float *outputs, size_t components) {
-    const float *next = outputs + 1;
+static json_t *mixture(const double *numbers, size_t components) {
+    static const char *const rows[] = {"weights", "mean1", "mean2", "sd1", "sd2", "rho"};
     json_t *object = json_object();
-    put(object, "end", report_number(sigmoid(outputs[0])));
-    put(object, "weights", softmax(next, components));
-    put(object, "mean1", list(next += components, components, as_it_is));
-    put(object, "mean2", list(next += components, components, as_it_is));
-    put(object, "sd1", list(next += components, components, exp));
-    put(object, "sd2", list(next += components, components, exp));
-    put(object, "rho", list(next += components, components, tanh));
+    put(object, "end", report_number(numbers[0]));
+    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++)
+        put(object, rows[row], list(numbers + 1 + row * components, components));
     return object;
 }
 
-static json_t *prediction(const struct output *output, struct scale scale,
-                          const float *outputs /* (K,) */) {
-    switch (output->loss) {
-    case LOSS_GAUSSIAN:
-        return gaussian(outputs, output->size, scale);
-    case LOSS_SOFTMAX:
-        return softmax(outputs, output->size);
-    case LOSS_BERNOULLI:
-        return list(outputs, output->size, sigmoid);
-    case LOSS_MIXTURE:
-        return mixture(outputs, output->components);
-    case LOSS_SQUARED:
-    default:
-        return unscaled(outputs, output->size, as_it_is, scale, true);
+static json_t *prediction(const struct model *model, const double *numbers) {
+    const struct output *output = &model->architecture.output;
+    if (output->loss == LOSS_GAUSSIAN)
+        return gaussian(numbers, output->size);
+    return output->loss == LOSS_MIXTURE ? mixture(numbers, output->components)
+                                        : list(numbers, model->outputs);
+}
+
+/* One step's prediction, or a list of them. NULL when memory is short. */
+static json_t *predictions(const struct model *model, const struct learned *learned) {
+    double *numbers = malloc(model->outputs * sizeof *numbers);
+    json_t *value = numbers && learned->output_steps > 1 ? json_array() : NULL;
+    for (size_t t = 0; numbers && t < learned->output_steps; t++) {
+        prediction_of(model, learned, t, numbers);
+        json_t *step = prediction(model, numbers);
+        if (!value)
+            value = step;
+        else
+            json_array_append_new(value, step);
     }
+    free(numbers);
+    return value;
 }
 
 void report_prediction(json_t *object, const struct model *model, const struct learned *learned) {
-    const struct output *output = &model->architecture.output;
-    struct scale scale = {NULL, NULL};
-    if (output->target == TARGET_NEXT)
-        scale = (struct scale){learned->mean, learned->deviation};
-    json_t *value = NULL;
-    if (learned->output_steps == 1) {
-        value = prediction(output, scale, learned->outputs);
-    } else {
-        value = json_array();
-        for (size_t t = 0; t < learned->output_steps; t++)
-            json_array_append_new(value,
-                                  prediction(output, scale, learned->outputs + t * model->outputs));
-    }
     put(object, "stream", report_text(learned->key, learned->key_size));
     put(object, "example", count(learned->examples));
-    put(object, "prediction", value);
+    put(object, "prediction", predictions(model, learned));
     put(object, "loss", report_number(learned->scored ? learned->loss : NAN));
 }
 

@@ -17,7 +17,7 @@ const char *wire_header_unpack(struct wire_header *header, const void *bytes, si
         return "the header is not 24 bytes long";
     if (b[0] != WIRE_VERSION)
         return "the header's version is not 1";
-    if (b[1] & ~(WIRE_END | WIRE_DO_NOT_LEARN))
+    if (b[1] & ~(WIRE_END | WIRE_DO_NOT_LEARN | WIRE_RESULT))
         return "the header has unknown flags";
     if (b[2] || b[3])
         return "the header's reserved field is not zero";
@@ -25,6 +25,33 @@ const char *wire_header_unpack(struct wire_header *header, const void *bytes, si
     memcpy(&header->epoch, b + 4, 4);
     memcpy(&header->sequence, b + 8, 8);
     memcpy(&header->time, b + 16, 8);
+    return NULL;
+}
+
+void wire_acknowledgement_pack(const struct wire_acknowledgement *acknowledgement,
+                               unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE]) {
+    bytes[0] = WIRE_VERSION;
+    bytes[1] = acknowledgement->status;
+    memcpy(bytes + 2, &acknowledgement->reason, 2);
+    memcpy(bytes + 4, &acknowledgement->epoch, 4);
+    memcpy(bytes + 8, &acknowledgement->sequence, 8);
+    memcpy(bytes + 16, &acknowledgement->position, 8);
+}
+
+const char *wire_acknowledgement_unpack(struct wire_acknowledgement *acknowledgement,
+                                        const void *bytes, size_t size) {
+    const unsigned char *b = bytes;
+    if (size != WIRE_ACKNOWLEDGEMENT_SIZE)
+        return "the acknowledgement is not 24 bytes long";
+    if (b[0] != WIRE_VERSION)
+        return "the acknowledgement's version is not 1";
+    if (b[1] > WIRE_REJECTED)
+        return "the acknowledgement has an unknown status";
+    acknowledgement->status = b[1];
+    memcpy(&acknowledgement->reason, b + 2, 2);
+    memcpy(&acknowledgement->epoch, b + 4, 4);
+    memcpy(&acknowledgement->sequence, b + 8, 8);
+    memcpy(&acknowledgement->position, b + 16, 8);
     return NULL;
 }
 

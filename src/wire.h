@@ -33,6 +33,7 @@ enum {
 enum wire_flag {
     WIRE_END = 1,          /* last example of its sequence: forget the stream's state afterwards */
     WIRE_DO_NOT_LEARN = 2, /* predict and score, but do not learn from its targets */
+    WIRE_RESULT = 4,       /* router: send prediction and loss back with the acknowledgement */
 };
 
 /* The 24 bytes: u8 version, u8 flags, u16 zero, u32 epoch, u64 sequence, f64 time. */
@@ -42,6 +43,32 @@ struct wire_header {
     uint64_t sequence; /* grows by one per example of a key */
     double time;       /* Unix time, or 0 */
 };
+
+/* What a ROUTER socket answers to each example, once it is safe on disk: [key][acknowledgement], and
+   with WIRE_RESULT [prediction float32][loss float32, or empty: nothing was scored]. Little-endian:
+   u8 version, u8 status, u16 reason, u32 epoch, u64 sequence, u64 position. */
+enum { WIRE_ACKNOWLEDGEMENT_SIZE = 24 };
+
+enum wire_status {
+    WIRE_ACCEPTED = 0,
+    WIRE_DUPLICATE = 1, /* taken before: learned once */
+    WIRE_REJECTED = 2,  /* no example, or none with a header: `reason` says why; nothing is learned */
+};
+
+struct wire_acknowledgement {
+    uint8_t status;    /* enum wire_status */
+    uint16_t reason;   /* of a rejection: see docs/protocol.md; else 0 */
+    uint32_t epoch;    /* of the example, */
+    uint64_t sequence; /* likewise; 0 when a rejected one had none */
+    uint64_t position; /* in the journal; a duplicate's: of the stream's newest example */
+};
+
+void wire_acknowledgement_pack(const struct wire_acknowledgement *acknowledgement,
+                               unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE]);
+
+/* As wire_header_unpack. */
+const char *wire_acknowledgement_unpack(struct wire_acknowledgement *acknowledgement,
+                                        const void *bytes, size_t size);
 
 void wire_header_pack(const struct wire_header *header, unsigned char bytes[WIRE_HEADER_SIZE]);
 

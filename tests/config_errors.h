@@ -251,8 +251,13 @@ static const struct {
      ":6:21: examples.connect: found the text \"tcp://127.0.0.1:*\"" CONNECT},
     {BASE "examples: {connect: \"tcp://127.0.0.1:0\"}\n",
      ":6:21: examples.connect: found the text \"tcp://127.0.0.1:0\"" CONNECT},
-    {BASE "examples: {socket: push}\n", ":6:20: examples.socket: found \"push\" (did you mean "
-                                        "\"pull\"?); allowed is pull or sub (ZeroMQ socket type)"},
+    {BASE "examples: {socket: router}\nstate: {journal: {enabled: false}}\n",
+     ":7:28: state.journal.enabled: found false with examples.socket: router, which acknowledges "
+     "what the "
+     "journal has; allowed is true"},
+    {BASE "examples: {socket: push}\n",
+     ":6:20: examples.socket: found \"push\" (did you mean "
+     "\"pull\"?); allowed is pull, sub or router (ZeroMQ socket type)"},
     {BASE "examples:\n  bind: \"tcp://127.0.0.1:1\"\n  connect: \"tcp://127.0.0.1:2\"\n",
      ":8:12: examples.connect: found beside examples.bind; allowed is one of them"},
     {BASE "statistics: {bind: \"ipc:///tmp/a\"}\ncontrol: {bind: \"ipc:///tmp/a\"}\n",

@@ -124,7 +124,7 @@ def bad_example(r):
         lambda: [key, x, y, end[:r.randrange(24)]],
         lambda: [key, x, y, end + b"\0"],
         lambda: [key, x, y, header(flags=END, version=r.choice((0, 2, 255)))],
-        lambda: [key, x, y, header(flags=END | 4)],
+        lambda: [key, x, y, header(flags=END | 8)],
         lambda: [key, x, y, header(flags=END, reserved=r.randrange(1, 65536))],
         lambda: [key, x, y, header(flags=END, when=float("inf"))],
         lambda: [b'{"stream": "a", "x": [1, 2, 3], "end": true, "lern": false}'],
