@@ -49,7 +49,8 @@ static __device__ __forceinline__ float number_at(const struct range &r, uint32_
 
 /* 1 / sqrt(var) when the squares of the deviations have left the range of float: epsilon is nothing
    beside them. Not inlined: it is as good as never needed, and code is what a step waits for. */
-static __device__ __attribute__((noinline)) float inverse_in_double(struct range r, double *scratch) {
+static __device__ __attribute__((noinline)) float inverse_in_double(struct range r,
+                                                                    double *scratch) {
     double count = r.end - r.first, sum = 0, squares = 0;
     for (uint32_t row = r.first + threadIdx.x; row < r.end; row += blockDim.x)
         sum += (double)number_at(r, row);

@@ -66,6 +66,19 @@ static __device__ __forceinline__ unsigned warp_index() {
     return threadIdx.x / LANES;
 }
 
+/* sum += a b, number by number; and the sum of a float4. Every product of weights is made of these,
+   so that the same numbers give the same bits wherever they meet. */
+static __device__ __forceinline__ void add_products(float4 *sum, float4 a, float4 b) {
+    sum->x += a.x * b.x;
+    sum->y += a.y * b.y;
+    sum->z += a.z * b.z;
+    sum->w += a.w * b.w;
+}
+
+static __device__ __forceinline__ float quad_sum(float4 a) {
+    return (a.x + a.y) + (a.z + a.w);
+}
+
 template <typename Number> static __device__ __forceinline__ Number warp_sum(Number value) {
     for (int distance = LANES / 2; distance > 0; distance /= 2)
         value += __shfl_xor_sync(0xffffffffu, value, distance);

@@ -59,6 +59,11 @@ struct engine {
     char description[DESCRIPTION_SIZE];
 };
 
+/* ---- share.cu ---- */
+
+/* Give each product of a wave its blocks. The network's sizes are there. */
+void engine_share(struct engine *e);
+
 /* ---- memory.cu ---- */
 
 /* Lay everything out, see that it fits, and take it from the device, all zero. */

@@ -120,17 +120,12 @@ static __device__ __forceinline__ void multiply_rows(const struct product &p, ui
     for (uint32_t i = lane_index(); i < p.ld / QUAD; i += LANES) {
         float4 b = x[i];
 #pragma unroll
-        for (int k = 0; k < COUNT; k++) {
-            float4 a = rows[k][i];
-            sums[k].x += a.x * b.x;
-            sums[k].y += a.y * b.y;
-            sums[k].z += a.z * b.z;
-            sums[k].w += a.w * b.w;
-        }
+        for (int k = 0; k < COUNT; k++)
+            add_products(&sums[k], rows[k][i], b);
     }
 #pragma unroll
     for (int k = 0; k < COUNT; k++) {
-        float sum = warp_sum((sums[k].x + sums[k].y) + (sums[k].z + sums[k].w));
+        float sum = warp_sum(quad_sum(sums[k]));
         uint32_t row = first + k * step;
         if (lane_index() == 0 && row < end)
             p.out[row] = p.bias ? sum + p.bias[row] : sum;
@@ -201,18 +196,13 @@ static __device__ __forceinline__ void project_row(const struct network &n, cons
     for (uint32_t i = lane_index(); i < l.ld_ih / QUAD; i += LANES) {
         float4 a = weight[i];
 #pragma unroll
-        for (uint32_t k = 0; k < STEPS_AT_ONCE; k++) {
-            float4 b = x[k][i];
-            sums[k].x += a.x * b.x;
-            sums[k].y += a.y * b.y;
-            sums[k].z += a.z * b.z;
-            sums[k].w += a.w * b.w;
-        }
+        for (uint32_t k = 0; k < STEPS_AT_ONCE; k++)
+            add_products(&sums[k], a, x[k][i]);
     }
     float bias = n.parameters[l.bias_ih + row];
 #pragma unroll
     for (uint32_t k = 0; k < STEPS_AT_ONCE; k++) {
-        float sum = warp_sum((sums[k].x + sums[k].y) + (sums[k].z + sums[k].w));
+        float sum = warp_sum(quad_sum(sums[k]));
         if (lane_index() == 0 && first + k < steps)
             n.activations[l.sum_ih + (size_t)ring_position(n, w.first, first + k) * l.rows + row] =
                 sum + bias;

@@ -1,4 +1,4 @@
-/* Where everything lies on the device, and how the work of a wave is shared out among blocks. */
+/* Where everything lies on the device. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +9,6 @@
 enum {
     LINE = 32, /* floats: what is laid out begins at a line of the cache */
     THREADS_MIN = 128,
-    CHUNK_ROWS_MIN = 32,   /* of a transposed product: fewer are not worth a block, */
-    CHUNK_ROWS_MAX = 4096, /* and of more the gradient would take too much shared memory */
 };
 
 /* Bytes that are left for plans, graphs and cuBLAS itself. */
@@ -117,102 +115,6 @@ static void describe_network(struct engine *e) {
         e->threads *= 2;
 }
 
-/* ---- how work is shared out ---- */
-
-/* Blocks for a product that takes `part` of `whole` of the weights, of `most` that can be of use.
- */
-static uint32_t share(const struct engine *e, double part, double whole, uint32_t most) {
-    double blocks = (double)e->device.multiprocessors * part / whole + 0.5;
-    return blocks < 1 ? 1 : blocks > most ? most : (uint32_t)blocks;
-}
-
-static double weights(uint32_t rows, uint32_t ld) {
-    return (double)rows * ld;
-}
-
-static bool one_hot(const struct network *n, uint32_t k) {
-    return k == 0 && is_one_hot(*n);
-}
-
-/* Numbers that a wave reads of a layer's W_ih. */
-static double input_weights(const struct network *n, uint32_t k) {
-    const struct network_layer *l = &n->layers[k];
-    return one_hot(n, k) ? l->rows : weights(l->rows, l->ld_ih);
-}
-
-static uint32_t row_blocks(const struct engine *e, uint32_t rows) {
-    uint32_t warps = e->threads / LANES;
-    return (rows + warps - 1) / warps;
-}
-
-/* Forward: each product's rows are cut into as many pieces as its share of the weights. */
-static void share_forward(struct engine *e) {
-    struct network *n = &e->network;
-    double whole = weights(n->outputs, n->ld_output);
-    for (uint32_t k = 0; k < n->layer_count; k++) {
-        const struct network_layer *l = &n->layers[k];
-        whole += input_weights(n, k);
-        whole += l->cell == CELL_DENSE ? 0 : weights(l->rows, l->ld_hh);
-    }
-    uint32_t next = 0;
-    for (uint32_t k = 0; k < n->layer_count; k++) {
-        struct network_layer *l = &n->layers[k];
-        uint32_t most = row_blocks(e, l->rows);
-        l->first_ih = next;
-        l->blocks_ih = share(e, input_weights(n, k), whole, most);
-        l->first_hh = l->first_ih + l->blocks_ih;
-        l->blocks_hh =
-            l->cell == CELL_DENSE ? 0 : share(e, weights(l->rows, l->ld_hh), whole, most);
-        next = l->first_hh + l->blocks_hh;
-    }
-    n->first_output = next;
-    n->blocks_output =
-        share(e, weights(n->outputs, n->ld_output), whole, row_blocks(e, n->outputs));
-    n->blocks_forward = next + n->blocks_output;
-}
-
-/* Columns in groups, and rows in as many chunks as the share of blocks allows. */
-static void split_product(const struct engine *e, struct split *s, uint32_t rows, uint32_t ld,
-                          double whole) {
-    s->groups = (ld + COLUMN_GROUP - 1) / COLUMN_GROUP;
-    uint32_t most = (rows + CHUNK_ROWS_MIN - 1) / CHUNK_ROWS_MIN;
-    uint32_t chunks = share(e, weights(rows, ld), whole * s->groups, most);
-    uint32_t least = (rows + CHUNK_ROWS_MAX - 1) / CHUNK_ROWS_MAX;
-    chunks = chunks > least ? chunks : least;
-    s->chunk_rows = (rows + chunks - 1) / chunks;
-    s->chunks = (rows + s->chunk_rows - 1) / s->chunk_rows;
-}
-
-static bool has_input_gradient(const struct network *n, uint32_t k) {
-    return k > 0 || n->embedding_size;
-}
-
-static void share_backward(struct engine *e) {
-    struct network *n = &e->network;
-    double whole = 0;
-    for (uint32_t k = 0; k < n->layer_count; k++) {
-        const struct network_layer *l = &n->layers[k];
-        whole += has_input_gradient(n, k) ? weights(l->rows, l->ld_ih) : 0;
-        whole += l->cell == CELL_DENSE ? 0 : weights(l->rows, l->ld_hh);
-    }
-    uint32_t next = 0;
-    for (uint32_t k = 0; k < n->layer_count; k++) {
-        struct network_layer *l = &n->layers[k];
-        l->split_ih.first_block = next;
-        if (has_input_gradient(n, k))
-            split_product(e, &l->split_ih, l->rows, l->ld_ih, whole);
-        l->split_hh.first_block = next + l->split_ih.chunks * l->split_ih.groups;
-        l->split_hh.chunks = 1; /* one that only keeps */
-        l->split_hh.chunk_rows = l->rows;
-        if (l->cell != CELL_DENSE)
-            split_product(e, &l->split_hh, l->rows, l->ld_hh, whole);
-        uint32_t groups = l->split_hh.groups ? l->split_hh.groups : 1;
-        next = l->split_hh.first_block + l->split_hh.chunks * groups;
-    }
-    n->blocks_backward = next;
-    split_product(e, &n->split_output, n->outputs, n->ld_output, weights(n->outputs, n->ld_output));
-}
-
 /* ---- activations ---- */
 
 /* kept_input: the layer's input is no symbol, and kept for the gradient of W_ih. */
@@ -246,7 +148,7 @@ static void place_layer(struct network *n, struct network_layer *l, bool kept_in
 
 static void place_activations(struct network *n, struct layout *a) {
     for (uint32_t k = 0; k < n->layer_count; k++)
-        place_layer(n, &n->layers[k], !one_hot(n, k), a);
+        place_layer(n, &n->layers[k], k > 0 || !is_one_hot(*n), a);
     n->output = place(a, (size_t)n->ring * n->outputs);
     n->d_output = place(a, (size_t)n->window * padded(n->outputs));
     n->top = place(a, (size_t)n->window * n->ld_output);
@@ -290,7 +192,7 @@ static void walk_matrix(const struct engine *e, struct walked *w, const struct t
         break;
     case TENSOR_WEIGHT_IH:
         w->a = array_of(l->d_ih, padded(l->rows));
-        w->b = one_hot(n, (uint32_t)tensor->layer) ? symbol : array_of(l->input, l->ld_ih);
+        w->b = tensor->layer == 0 && is_one_hot(*n) ? symbol : array_of(l->input, l->ld_ih);
         break;
     case TENSOR_WEIGHT_HH:
         w->a = array_of(l->d_hh, padded(l->rows));
@@ -424,8 +326,7 @@ int engine_allocate(struct engine *e, struct error *error) {
     struct network *n = &e->network;
     struct layout block = {0}, activations = {0};
     describe_network(e);
-    share_forward(e);
-    share_backward(e);
+    engine_share(e);
     place_parameters(e, &block);
     place_activations(n, &activations);
     size_t slot = place_slot(e, &n->slot);

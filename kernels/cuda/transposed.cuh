@@ -1,0 +1,72 @@
+/* Products with transposed weights: their columns are shared out among blocks in groups, their rows
+   in chunks, and whoever needs the product adds the chunks' sums up in order. */
+#ifndef RUNNEL_CUDA_TRANSPOSED_CUH
+#define RUNNEL_CUDA_TRANSPOSED_CUH
+
+#include "network.cuh"
+
+/* Rows first..end of d against COLUMN_GROUP columns: out[c] = sum over rows of W[row][c] d[row].
+   `d` (end - first,) and `sums` (warps, 2, COLUMN_GROUP) in shared memory. Each half of a warp
+   takes a row at a time, four columns a lane. Bound by the bytes of the weights. */
+static __device__ void multiply_transposed(const float *weight, uint32_t ld, uint32_t first,
+                                           uint32_t end, const float *d, uint32_t group,
+                                           float *sums, float *out) {
+    enum { HALF = LANES / 2, ROWS = 4 };
+    uint32_t halves = blockDim.x / HALF, half = threadIdx.x / HALF, lane = threadIdx.x % HALF;
+    uint32_t column = group * COLUMN_GROUP + lane * QUAD;
+    float4 sum = make_float4(0, 0, 0, 0);
+    if (column < ld)
+#pragma unroll ROWS
+        for (uint32_t row = first + half; row < end; row += halves) {
+            float4 w = *(const float4 *)(weight + (size_t)row * ld + column);
+            float x = d[row - first];
+            sum.x += w.x * x;
+            sum.y += w.y * x;
+            sum.z += w.z * x;
+            sum.w += w.w * x;
+        }
+    ((float4 *)sums)[half * HALF + lane] = sum;
+    __syncthreads();
+    for (uint32_t c = threadIdx.x; c < COLUMN_GROUP; c += blockDim.x) {
+        if (group * COLUMN_GROUP + c >= ld)
+            break;
+        float total = 0;
+        for (uint32_t k = 0; k < halves; k++)
+            total += sums[k * COLUMN_GROUP + c];
+        out[group * COLUMN_GROUP + c] = total;
+    }
+}
+
+/* Shared memory of the above, in floats, for a block of so many threads. */
+static __host__ __device__ __forceinline__ uint32_t transposed_sums(unsigned threads) {
+    return threads / (LANES / 2) * COLUMN_GROUP;
+}
+
+/* Which piece of a split product a block has. */
+struct piece {
+    uint32_t chunk, group, first, end; /* rows first..end */
+};
+
+static __device__ __forceinline__ struct piece piece_of(const struct split &split, uint32_t rows,
+                                                        uint32_t block) {
+    struct piece p;
+    uint32_t groups = split.groups ? split.groups : 1;
+    p.chunk = block / groups;
+    p.group = block % groups;
+    p.first = p.chunk * split.chunk_rows;
+    p.end = p.first + split.chunk_rows < rows ? p.first + split.chunk_rows : rows;
+    return p;
+}
+
+/* The sum over chunks of a split product's column. */
+static __device__ __forceinline__ float joined(const struct network &n, const struct split &split,
+                                               uint32_t ld, uint32_t index, uint32_t column) {
+    const float *partial =
+        n.activations + split.partial + (size_t)index * split.chunks * ld + column;
+    float sum = 0;
+    for (uint32_t chunk = 0; chunk < split.chunks; chunk++)
+        sum += partial[(size_t)chunk * ld];
+    return sum;
+}
+
+#endif
