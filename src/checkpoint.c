@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "checkpoint_internal.h"
+#include "text.h"
 
 enum { DIRECTORY_MODE = 0700, FILE_MODE = 0600, PID_TEXT_SIZE = 24, TIME_TEXT_SIZE = 32 };
 
@@ -309,6 +310,7 @@ void checkpoint_warn(struct checkpoint_report *report, const char *format, ...) 
     va_start(arguments, format);
     vsnprintf(end, room, format, arguments);
     va_end(arguments);
+    text_clean(end);
 }
 
 /* Which checkpoint is there: its name, or NULL. */

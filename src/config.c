@@ -116,7 +116,7 @@ int config_set(struct config *config, const char *key, const char *value, struct
         bool near = config_path_suggest(key, meant);
         error_set(error, EX_CONFIG, "set: unknown key \"%.*s\"%s%s%s; allowed is %s", SHOWN_MAX,
                   key, near ? " (did you mean \"" : "", near ? meant : "", near ? "\"?)" : "", may);
-        return config_clean(error);
+        return -1;
     }
     if (!row || !(row->flags & KEY_IN_FLIGHT))
         return error_set(error, EX_CONFIG,

@@ -146,9 +146,6 @@ const struct place *config_place(const struct reading *reading, const char *path
 int config_fail(const struct reading *reading, const char *path, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* What was found may hold line ends and terminal controls: show them as '?'. Returns -1. */
-int config_clean(struct error *error);
-
 /* Fill in defaults and check the rules between keys. */
 int config_check(struct reading *reading);
 

@@ -19,13 +19,6 @@ struct walk {
     const char *override; /* NULL: the file */
 };
 
-int config_clean(struct error *error) {
-    for (char *c = error ? error->text : ""; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == 0x7F)
-            *c = '?';
-    return -1;
-}
-
 static int fail_va(const struct reading *reading, const struct place *place, const char *path,
                    const char *format, va_list arguments) {
     char sentence[ERROR_TEXT_SIZE];
@@ -39,7 +32,7 @@ static int fail_va(const struct reading *reading, const struct place *place, con
                   place->column, path, colon, sentence);
     else
         error_set(reading->error, EX_CONFIG, "%s: %s%s%s", reading->path, path, colon, sentence);
-    return config_clean(reading->error);
+    return -1;
 }
 
 const struct place *config_place(const struct reading *reading, const char *path) {

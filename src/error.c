@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "text.h"
+
 int error_set(struct error *error, int status, const char *format, ...) {
     if (!error)
         return -1;
@@ -12,6 +14,7 @@ int error_set(struct error *error, int status, const char *format, ...) {
     error->status = status;
     vsnprintf(error->text, sizeof error->text, format, arguments);
     va_end(arguments);
+    text_clean(error->text);
     return -1;
 }
 
@@ -27,5 +30,6 @@ int error_prefix(struct error *error, const char *format, ...) {
     size_t used = strnlen(error->text, sizeof error->text);
     size_t left = sizeof error->text - used;
     snprintf(error->text + used, left, ": %.*s", (int)left, text);
+    text_clean(error->text);
     return -1;
 }

@@ -10,11 +10,11 @@ enum { ERROR_TEXT_SIZE = 1024 };
 
 struct error {
     int status;                 /* EX_CONFIG, EX_IOERR, EX_UNAVAILABLE, EX_SOFTWARE, EX_USAGE */
-    char text[ERROR_TEXT_SIZE]; /* one sentence, no newline */
+    char text[ERROR_TEXT_SIZE]; /* one sentence of printable UTF-8 */
 };
 
 /* Fill `error` (may be NULL) and return -1, so that `return error_set(...)` is all a caller writes.
- */
+   What is quoted may be any bytes: those that do not print become '?'. */
 int error_set(struct error *error, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -16,6 +16,16 @@ static size_t printable(const unsigned char *b, size_t size) {
     return control ? 0 : length;
 }
 
+void text_clean(char *text) {
+    for (size_t left = strlen(text), length; left > 0; left -= length, text += length) {
+        length = printable((unsigned char *)text, left);
+        if (!length) {
+            *text = '?';
+            length = 1;
+        }
+    }
+}
+
 char *text_quote(char text[TEXT_QUOTE_SIZE], const void *bytes, size_t size) {
     static const char ending[] = "...'";
     const unsigned char *b = bytes, *end = b + size;

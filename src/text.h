@@ -10,4 +10,7 @@ enum { TEXT_QUOTE_SIZE = 80 };
    and "..." in place of what does not fit. Always terminated, always UTF-8. Returns `text`. */
 char *text_quote(char text[TEXT_QUOTE_SIZE], const void *bytes, size_t size);
 
+/* Put a '?' for each of these bytes into a terminated text. */
+void text_clean(char *text);
+
 #endif
