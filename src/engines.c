@@ -43,8 +43,9 @@ static bool find_module(char path[PATH_SIZE]) {
 
 static const struct cuda_module *no_module(struct error *error) {
     error_set(error, EX_UNAVAILABLE,
-              "this build has no CUDA engine (no %s beside the program or in %s); configure "
-              "--with-cuda, or use device: cpu or auto",
+              "the CUDA engine was not found (%s is neither beside the program nor in %s); build "
+              "with configure --with-cuda, name the file in RUNNEL_CUDA_MODULE, or use device: cpu "
+              "or auto",
               MODULE_FILE, RUNNEL_PKGLIBDIR);
     return NULL;
 }
@@ -105,10 +106,17 @@ static void print_count(char text[COUNT_SIZE], size_t count) {
         snprintf(text, COUNT_SIZE, "%.1f million", (double)count / million);
 }
 
+/* The reason is an error's sentence: without the name of the device, and the advice to do what is
+   done. */
 static void use_cpu(struct engines_choice *choice, const char *reason) {
-    const size_t prefix = sizeof "auto: " - 1;
+    static const char name[] = "device: auto: ", advice[] = ", or use device: cpu";
+    size_t prefix = sizeof "auto: " - 1, room = sizeof choice->why - prefix - 1;
+    if (!strncmp(reason, name, sizeof name - 1))
+        reason += sizeof name - 1;
+    const char *end = strstr(reason, advice);
+    size_t length = end ? (size_t)(end - reason) : strlen(reason);
     choice->ops = &cpu_engine;
-    snprintf(choice->why, sizeof choice->why, "auto: %.*s", (int)(sizeof choice->why - prefix - 1),
+    snprintf(choice->why, sizeof choice->why, "auto: %.*s", (int)(length < room ? length : room),
              reason);
 }
 
@@ -121,13 +129,13 @@ static void choose_automatically(struct engines_choice *choice, const struct mod
     choice->automatic = true;
     if (model->parameters < ENGINES_AUTO_PARAMETERS) {
         snprintf(choice->why, sizeof choice->why,
-                 "auto: %s parameters, below the %d,%03d from which a GPU gains", parameters,
-                 ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);
+                 "auto: %s parameters, below the %d,%03d from which auto looks for a GPU",
+                 parameters, ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);
         return;
     }
     const struct cuda_module *module = have_module(&found, &error);
     if (!found) {
-        use_cpu(choice, "no CUDA module");
+        use_cpu(choice, "there is no runnel-cuda.so beside the program or installed");
     } else if (!module || module->probe("auto", &device, &error)) {
         use_cpu(choice, error.text);
     } else {

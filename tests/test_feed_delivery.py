@@ -288,7 +288,7 @@ def test_help_and_version(directory):
 
 
 def test_knows_nothing_of_the_daemon(directory):
-    """Feeders include wire.h and headers of their own."""
+    """Feeders include wire.h, keys.h and headers of their own."""
     folder = pathlib.Path(os.environ.get("srcdir", "."), "streams")
     sources = [p for p in folder.iterdir() if p.suffix in (".c", ".h")]
     assert len(sources) > 6

@@ -46,17 +46,17 @@ static void cuda_close(struct engine **engine) {
 /* The same text, the same bits: the order of sums depends on the number of multiprocessors, and the
    gradient of long windows on cuBLAS. CUDA writes 13.0 as 13000. */
 static void describe(struct engine *e) {
-    enum { MAJOR = 1000, MINOR = 10 };
+    enum { MAJOR = 1000, MINOR = 10, BLAS_TEXT_SIZE = 24 };
     const struct cuda_device *d = &e->device;
-    int blas = 0;
-    if (e->gradient.blas)
-        cublasGetVersion(e->gradient.blas, &blas);
+    char blas[BLAS_TEXT_SIZE] = "";
+    int version = 0;
+    if (e->gradient.blas && cublasGetVersion(e->gradient.blas, &version) == CUBLAS_STATUS_SUCCESS)
+        snprintf(blas, sizeof blas, ", cuBLAS %d", version);
     snprintf(e->description, sizeof e->description,
-             "cuda %s, capability %d.%d, %d multiprocessors, CUDA %d.%d, driver for %d.%d, cuBLAS "
-             "%d, runnel %s",
-             d->name, d->capability_major, d->capability_minor, d->multiprocessors,
-             d->runtime / MAJOR, d->runtime % MAJOR / MINOR, d->driver / MAJOR,
-             d->driver % MAJOR / MINOR, blas, PACKAGE_VERSION);
+             "cuda %s (%d.%d, %d multiprocessors), CUDA %d.%d, driver %d.%d%s, runnel %s", d->name,
+             d->capability_major, d->capability_minor, d->multiprocessors, d->runtime / MAJOR,
+             d->runtime % MAJOR / MINOR, d->driver / MAJOR, d->driver % MAJOR / MINOR, blas,
+             PACKAGE_VERSION);
 }
 
 static int cuda_open(struct engine **engine, const struct model *model,

@@ -13,7 +13,7 @@ enum {
 
 /* Bytes that are left for plans, graphs and cuBLAS itself. */
 static const size_t MARGIN = (size_t)64 << 20;
-static const double GIB = 1024.0 * 1024.0 * 1024.0;
+static const double MIB = 1024.0 * 1024.0;
 
 /* A block of floats that is being laid out. */
 struct layout {
@@ -265,12 +265,12 @@ static size_t total(const struct need *need) {
 static int refuse(const struct engine *e, const struct need *need, struct error *error) {
     return error_set(
         error, EX_UNAVAILABLE,
-        "the model needs %.3f GiB on %s, which has %.3f GiB free: %.3f for parameters and "
-        "moments, %.3f for %zu streams, %.3f for the window; lower learning.max_streams or "
-        "learning.window, or use device: cpu",
-        (double)total(need) / GIB, e->device.name, (double)e->device.free_memory / GIB,
-        (double)(need->blocks * need->block) / GIB, (double)need->slots / GIB, e->options.slots,
-        (double)(need->activations + need->workspace + need->others + MARGIN) / GIB);
+        "the model needs %.1f MiB on %s, which has %.1f MiB free: %.1f for parameters and moments, "
+        "%.1f for %zu streams, %.1f for the window and %.1f for plans; lower learning.max_streams "
+        "or learning.window, or use device: cpu",
+        (double)total(need) / MIB, e->device.name, (double)e->device.free_memory / MIB,
+        (double)(need->blocks * need->block) / MIB, (double)need->slots / MIB, e->options.slots,
+        (double)(need->activations + need->workspace + need->others) / MIB, (double)MARGIN / MIB);
 }
 
 static void *take(struct engine *e, size_t bytes, struct error *error) {
