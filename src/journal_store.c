@@ -17,8 +17,8 @@
 
 #define APPLICATION_ID 1381322316 /* "RUNL" */
 #define FORMAT 1
-#define BUSY_MS 10000   /* that another program's write may take; none should write at all */
-#define CACHE_KIB 16384 /* of pages, a connection */
+#define BUSY_MS 10000  /* that another program's write may take; none should write at all */
+#define CACHE_KIB 4096 /* of pages, a connection */
 #define LOG_FRAMES_MAX                                                                             \
     250 /* pages of 4 KiB, then they go to the file: few, so that no commit waits long */
 #define LOG_BYTES_KEPT 67108864 /* of a log that somebody's long reading made grow */

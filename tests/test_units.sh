@@ -118,6 +118,8 @@ END
     wait "$pid"
     pid=
     sed -n 's/^[0-9]* *\([a-z_0-9]*\)(.*/\1/p' "$directory/calls" | sort -u >"$directory/called"
+    # SQLite gives its files the owner of the database, but only where it runs as root.
+    [ "$(id -u)" -ne 0 ] || sed -i '/^fchown$/d' "$directory/called"
     [ "$(wc -l <"$directory/called")" -gt 20 ] || wrong "too few calls: $(cat "$directory/called")"
     allowed
     [ "$(wc -l <"$directory/allowed")" -gt 100 ] || wrong "too few allowed: $(cat "$directory/allowed")"
