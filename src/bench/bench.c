@@ -55,8 +55,8 @@ static const char help[] =
     "      --version         print the version and exit\n"
     "  -h, --help            print this and exit\n"
     "\n"
-    "Exit status: 0 done, 64 usage, 69 unavailable, 70 internal, 75 interrupted,\n"
-    "78 configuration.\n";
+    "Exit status: 0 done, 64 usage, 69 unavailable, 70 internal, 71 no memory, 74 a file,\n"
+    "75 interrupted, 78 configuration.\n";
 
 struct arguments {
     const char *config;
@@ -366,6 +366,7 @@ static void print(struct bench *b) {
     b->report.model = &b->model;
     b->report.plan = b->arguments->plan;
     b->report.device = bench_learner_device(b->learner);
+    b->report.why = b->engine.why;
     if (b->arguments->json)
         bench_report_json(&b->report);
     else

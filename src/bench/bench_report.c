@@ -18,9 +18,10 @@ static void print_head(const struct bench_report *r) {
     char summary[REPORT_SUMMARY_SIZE];
     report_summary(&c->architecture, summary);
     printf("%s: %s; %zu parameters\n", c->name, summary, r->model->parameters);
-    printf("window %zu, stride %zu, %s; %s; %s\n", c->learning.window, c->learning.stride,
+    printf("window %zu, stride %zu, %s; %s; %s%s%s%s\n", c->learning.window, c->learning.stride,
            findings_optimizers[c->learning.optimizer.kind],
-           r->gpu ? r->gpu->device.name : r->machine.processor, r->device);
+           r->gpu ? r->gpu->device.name : r->machine.processor, r->device, *r->why ? " (" : "",
+           r->why, *r->why ? ")" : "");
 }
 
 static void print_level(const struct bench_report *r, const struct machine_figures *m, int level) {

@@ -37,7 +37,7 @@ struct bench_memory {
 struct bench_report {
     const struct config *config;
     const struct model *model;
-    const char *device;
+    const char *device, *why;       /* `why` auto took it, "" for one that was named */
     const struct cuda_figures *gpu; /* what computes is a GPU; else NULL, and `machine` counts */
     struct machine machine;
     struct latencies latencies; /* seconds of single examples, one at a time */
