@@ -31,15 +31,15 @@ struct cuda_device {
 /* What everything on a device rests on, measured. Seconds, and bytes a second. */
 struct cuda_figures {
     struct cuda_device device;
-    double graph_launch;  /* of a graph of one empty node, until the host sees its end */
-    double node;          /* each further empty node of a chain in a graph */
-    double grid_barrier;  /* all multiprocessors, one block each: a cooperative grid's barrier */
-    double cluster;       /* an exchange in a thread-block cluster; 0: the device has none */
-    double round_trip;    /* host -> pinned memory -> kernel -> pinned memory -> host */
-    double copy;          /* device memory to device memory, bytes read plus written */
-    double cache_read;    /* reads of what lies in the L2 cache */
-    size_t cache;         /* bytes of the L2 cache */
-    double multiply_add;  /* float operations a second, two a multiply-add */
+    double graph_launch; /* of a graph of one empty node, until the host sees its end */
+    double node;         /* each further empty node of a chain in a graph */
+    double grid_barrier; /* all multiprocessors, one block each: a cooperative grid's barrier */
+    double cluster;      /* an exchange in a thread-block cluster; 0: the device has none */
+    double round_trip;   /* host -> pinned memory -> kernel -> pinned memory -> host */
+    double copy;         /* device memory to device memory, bytes read plus written */
+    double cache_read;   /* reads of what lies in the L2 cache */
+    size_t cache;        /* bytes of the L2 cache */
+    double multiply_add; /* float operations a second, two a multiply-add */
 };
 
 struct cuda_module {

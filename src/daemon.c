@@ -328,7 +328,7 @@ static int turn(struct daemon *daemon, bool *idle, struct error *error) {
         daemon_publish_status(daemon);
         tell_manager(daemon);
     }
-    notify_alive(); /* what the turn took has been learned, or nothing waited */
+    notify_alive(); /* nothing waited, or it has been learned: see on_played */
     return daemon_checkpoints(daemon, error);
 }
 

@@ -7,6 +7,7 @@
 #include "build-config.h"
 #include "daemon_state.h"
 #include "log.h"
+#include "notify.h"
 #include "report.h"
 #include "text.h"
 
@@ -192,12 +193,18 @@ static bool on_measure(void *context, uint64_t example) {
            example % daemon->current.statistics_every == 0;
 }
 
+static void on_played(void *context) {
+    (void)context;
+    notify_alive();
+}
+
 struct learner_observer daemon_observer(struct daemon *daemon) {
     return (struct learner_observer){
         .context = daemon,
         .learned = on_learned,
         .forgotten = on_forgotten,
         .measure = on_measure,
+        .played = on_played,
     };
 }
 

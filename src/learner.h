@@ -58,6 +58,8 @@ struct learner_observer {
     void (*forgotten)(void *context, const char *key, size_t key_size);
     /* Whether example number `example` (counted from 1) is to be measured. May be NULL. */
     bool (*measure)(void *context, uint64_t example);
+    /* After each plan: a sign of life, for a long example takes many. May be NULL. */
+    void (*played)(void *context);
 };
 
 /* Open a learner with fresh parameters (config.initial, else model_initialize) on an engine.

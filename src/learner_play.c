@@ -247,5 +247,7 @@ int learner_play(struct learner *learner, struct error *error) {
         if (give(learner, row, &cursor, error))
             return -1;
     begin_plan(learner);
+    if (learner->observer.played)
+        learner->observer.played(learner->observer.context);
     return 0;
 }

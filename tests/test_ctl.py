@@ -35,11 +35,15 @@ STATUS = {
     "metric": {"rmse": 1.5}, "examples_per_second": 12345.6,
     "latency_us": {"p50": 95.0, "p99": 1234.0, "max": 45678.0},
     "queued": 3, "rejected": 4, "rejected_by": {"x_size": 3, "key": 1}, "skipped": 0,
-    "streams": 12}
+    "streams": 12,
+    "journal": {"position": 1234570, "durable": 1234567, "oldest": 1100001, "entries": 134570,
+                "bytes": 25000000, "free_bytes": 53000000000, "waiting": 0.002, "replaying": False,
+                "duplicates": 7, "missing": 0}}
 NOT_YET = dict(STATUS, examples=0, steps=0, updates=0, loss=None, mean=None, smoothed=None,
                minimum=None, maximum=None, gradient_norm=None, update_ratio=None,
                metric={"accuracy": None, "bits": None}, examples_per_second=None, checkpoint=None,
                latency_us={"p50": None, "p99": None, "max": None}, rejected=0, rejected_by={})
+del NOT_YET["journal"]
 
 HEADER = json.dumps({"output.bias": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})
 PARAMETERS = struct.pack("<Q", len(HEADER)) + HEADER.encode() + struct.pack("<2f", 1.5, -2.5)
@@ -100,7 +104,8 @@ def test_status(directory):
                 "rate": "0.0003", "mean": "0.0412", "maximum": "12.35k", "rmse": "1.5000",
                 "speed": "12.3k examples/s", "latency p99": "1.23ms",
                 "rejected": "4 examples", "written at": "2023-11-14 22:13:20",
-                "rejected by": "x_size 3"}
+                "rejected by": "x_size 3", "on disk up to": "1,234,567",
+                "duplicates": "7 examples, learned once"}
     for name, value in expected.items():
         assert shown.get(name) == value, (name, shown.get(name), value)
     assert b"key 1" in out and "accuracy" not in shown, out
@@ -111,7 +116,7 @@ def test_status_before_the_first_score(directory):
     shown = values(out)
     assert (status, err) == (OK, "")
     assert shown["mean"] == shown["accuracy"] == shown["speed"] == shown["latency p50"] == "-"
-    assert "nan" not in out.decode().lower()
+    assert "nan" not in out.decode().lower() and "journal" not in out.decode()
 
 
 def test_json_is_the_reply_as_it_came(directory):

@@ -10,7 +10,7 @@
 
 enum { NAME_COLUMNS = 20, TEXT_SIZE = 1024 };
 
-/* A line of output; one without a key begins a group. */
+/* A line of output; one without a key begins a group, which is left out without its object. */
 struct line {
     const char *title, *object, *key; /* object: the member that holds `key`, NULL = the reply */
     tool_format *format;              /* of a number, NULL = a text, or counts by name */
@@ -64,6 +64,15 @@ static const struct line lines[] = {
     {"rejected", NULL, "rejected", tool_format_grouped, " examples"},
     {"rejected by", NULL, "rejected_by", NULL, ""},
     {"statistics every", NULL, "every", tool_format_grouped, " examples"},
+    {"journal", "journal", NULL, NULL, NULL},
+    {"newest entry", "journal", "position", tool_format_grouped, ""},
+    {"on disk up to", "journal", "durable", tool_format_grouped, ""},
+    {"oldest not on disk", "journal", "waiting", tool_format_duration, " old"},
+    {"entries kept", "journal", "entries", tool_format_grouped, ""},
+    {"size", "journal", "bytes", tool_format_bytes, ""},
+    {"free on its disk", "journal", "free_bytes", tool_format_bytes, ""},
+    {"duplicates", "journal", "duplicates", tool_format_grouped, " examples, learned once"},
+    {"missing", "journal", "missing", tool_format_grouped, " numbers of numbered examples"},
 };
 
 static void print_value(const char *title, const char *value, const char *after) {
@@ -89,6 +98,8 @@ static void print_line(const struct line *line, const json_t *reply) {
     json_t *member = json_object_get(object, line->key);
     char text[TOOL_NUMBER_SIZE];
     double number;
+    if (!object)
+        return;
     if (!line->key)
         printf("%s\n", line->title);
     else if (json_is_null(member))
