@@ -1,0 +1,301 @@
+/* Checkpoints. The first byte chooses one of a few learners and what the rest is: edits of the good
+   checkpoint that this learner writes (so that no seed grows old with the format), or a whole file.
+   The checksum is put right unless the byte says not to.
+
+   An edit is a byte for its kind, two for the place and eight for the value. What can be loaded is
+   the state of a learner: it learns on, and it is saved as a file that loads as the same state. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zlib.h>
+
+#include "checkpoint_internal.h"
+#include "engines.h"
+#include "error.h"
+#include "example.h"
+#include "fuzz.h"
+#include "learner.h"
+
+enum { CHOICE_LEARNER = 3, CHOICE_WHOLE = 4, CHOICE_NO_REPAIR = 8 }; /* bits of the first byte */
+enum edit { EDIT_BYTE, EDIT_NUMBER, EDIT_WORD, EDIT_HEADER_ADD, EDIT_HEADER_CUT, EDIT_CUT, EDITS };
+enum {
+    LENGTH_SIZE = sizeof(uint64_t), /* of the header's length, at the start of the file */
+    EDITS_MAX = 32,
+    PLAN_STEPS = 4,
+    EXAMPLES = 12,
+    STEPS = 2,
+    NUMBERS_MAX = 8, /* in an example's x or y */
+    LEARNERS = 4,
+};
+
+/* One learner for each part that a checkpoint may have. */
+static const struct {
+    struct input input;
+    struct layer layer;
+    struct output output;
+    enum optimizer_kind optimizer;
+} learners[LEARNERS] = {
+    {{.kind = INPUT_REAL, .size = 2, .standard = true, .hold = true},
+     {.cell = CELL_GRU, .size = 3, .norm = true, .gain = 1},
+     {LOSS_GAUSSIAN, 2, 0, TARGET_NEXT},
+     OPTIMIZER_ADAM},
+    {{.kind = INPUT_SYMBOL, .size = 5, .embedding = 2},
+     {.cell = CELL_LSTM, .size = 2, .norm = true, .gain = 1},
+     {LOSS_SOFTMAX, 3, 0, TARGET_GIVEN},
+     OPTIMIZER_RMSPROP},
+    {{.kind = INPUT_SYMBOL, .size = 4},
+     {.cell = CELL_RNN, .size = 3},
+     {LOSS_SOFTMAX, 4, 0, TARGET_NEXT},
+     OPTIMIZER_SGD},
+    {{.kind = INPUT_REAL, .size = 1, .standard = true},
+     {.cell = CELL_GRU, .size = 2, .norm = true, .gain = 1},
+     {LOSS_MIXTURE, 3, 2, TARGET_GIVEN},
+     OPTIMIZER_ADAMW},
+};
+
+static struct side {
+    struct config config;
+    struct model model;
+    unsigned char *good; /* a checkpoint */
+    size_t good_size;
+} sides[LEARNERS];
+
+static void ignore_learned(void *context, const struct learned *learned) {
+    (void)context, (void)learned;
+}
+
+static void ignore_forgotten(void *context, const char *key, size_t key_size) {
+    (void)context, (void)key, (void)key_size;
+}
+
+static struct learner *open_learner(const struct side *side) {
+    static struct engines_choice choice;
+    const struct learner_observer observer = {.learned = ignore_learned,
+                                              .forgotten = ignore_forgotten};
+    struct learner *learner;
+    struct error error = {0};
+    REQUIRE(choice.ops || !engines_choose(&choice, "cpu", &side->model, &error), "%s", error.text);
+    REQUIRE(!learner_open_empty(&learner, &side->config, &side->model, choice.ops, PLAN_STEPS,
+                                &observer, &error),
+            "%s", error.text);
+    return learner;
+}
+
+/* Examples of three streams: all numbers are small, and are symbols or classes where needed. */
+static void learn(struct learner *learner, const struct side *side, size_t first) {
+    static const char *const keys[] = {"", "one", "two"};
+    const struct architecture *a = &side->model.architecture;
+    bool symbols = a->input.kind == INPUT_SYMBOL, classes = a->output.loss == LOSS_SOFTMAX;
+    for (size_t n = first; n < first + EXAMPLES; n++) {
+        union {
+            float real;
+            uint32_t whole;
+        } x[NUMBERS_MAX], y[NUMBERS_MAX];
+        for (size_t k = 0; k < NUMBERS_MAX; k++) {
+            uint32_t whole = (uint32_t)(n + k) % 3;
+            x[k].whole = y[k].whole = whole;
+            if (!symbols)
+                x[k].real = (float)whole;
+            if (!classes)
+                y[k].real = (float)whole;
+        }
+        const char *key = keys[n % (sizeof keys / sizeof *keys)];
+        const struct example example = {.key = key,
+                                        .key_size = strlen(key),
+                                        .steps = STEPS,
+                                        .x = x,
+                                        .y = a->output.target == TARGET_GIVEN ? y : NULL,
+                                        .end = n % 7 == 6,
+                                        .learn = true};
+        struct error error = {0};
+        REQUIRE(!learner_take(learner, &example, &error), "%s", error.text);
+    }
+    struct error error = {0};
+    REQUIRE(!learner_flush(learner, &error), "%s", error.text);
+}
+
+static unsigned char *save(struct learner *learner, const struct side *side, enum fuzz_file which,
+                           size_t *size) {
+    struct error error = {0};
+    uint64_t told = 0;
+    const char *path = fuzz_file(which, "", 0);
+    REQUIRE(
+        !checkpoint_write(fuzz_descriptor(which), path, &side->config, learner, 0, &told, &error),
+        "%s", error.text);
+    unsigned char *bytes = fuzz_contents(which, size);
+    REQUIRE(*size == told, "a checkpoint of %zu bytes, not of %llu", *size,
+            (unsigned long long)told);
+    return bytes;
+}
+
+static void describe(struct side *side, size_t which) {
+    struct config *config = &side->config;
+    snprintf(config->name, sizeof config->name, "fuzz");
+    snprintf(config->device, sizeof config->device, "cpu");
+    snprintf(config->digest, sizeof config->digest, "%016zx", which);
+    config->architecture = (struct architecture){.input = learners[which].input,
+                                                 .layers = {learners[which].layer},
+                                                 .layer_count = 1,
+                                                 .output = learners[which].output};
+    config->learning.window = 3;
+    config->learning.stride = 2;
+    config->learning.clip = 1;
+    config->learning.max_streams = 4;
+    config->learning.optimizer = (struct optimizer){.kind = learners[which].optimizer,
+                                                    .rate = 0.01,
+                                                    .momentum = 0.5,
+                                                    .alpha = 0.9,
+                                                    .beta1 = 0.9,
+                                                    .beta2 = 0.99,
+                                                    .epsilon = 1e-8};
+    model_build(&side->model, &config->architecture);
+}
+
+/* The learner's description and good checkpoint, made when first asked for. */
+static const struct side *side_of(size_t which) {
+    struct side *side = &sides[which];
+    if (side->good)
+        return side;
+    describe(side, which);
+    struct learner *learner = open_learner(side);
+    struct error error = {0};
+    REQUIRE(!learner_start(learner, &error), "%s", error.text);
+    learn(learner, side, 0);
+    side->good = save(learner, side, FUZZ_FIRST, &side->good_size);
+    learner_close(&learner);
+    return side;
+}
+
+/* ---- The file under test ---- */
+
+struct file {
+    unsigned char *bytes;
+    size_t size;
+};
+
+static uint64_t header_size(const struct file *file) {
+    uint64_t size = 0;
+    if (file->size >= LENGTH_SIZE)
+        memcpy(&size, file->bytes, LENGTH_SIZE);
+    return size <= file->size - LENGTH_SIZE ? size : 0;
+}
+
+/* Make room for a byte in the header, or take one out. */
+static void resize_header(struct file *file, uint64_t place, bool more, unsigned char byte) {
+    uint64_t size = header_size(file);
+    if (file->size < LENGTH_SIZE || size == 0)
+        return;
+    unsigned char *at = file->bytes + LENGTH_SIZE + place % size;
+    size_t behind = (size_t)(file->bytes + file->size - at);
+    if (more) {
+        memmove(at + 1, at, behind);
+        *at = byte;
+        file->size++;
+        size++;
+    } else {
+        memmove(at, at + 1, behind - 1);
+        file->size--;
+        size--;
+    }
+    memcpy(file->bytes, &size, LENGTH_SIZE);
+}
+
+/* Over one of the tensors' numbers, of which all begin at multiples of four. */
+static void put_data(struct file *file, uint64_t place, const void *bytes, size_t size) {
+    size_t begin = LENGTH_SIZE + header_size(file);
+    if (file->size < begin + size)
+        return;
+    memcpy(file->bytes + begin + place * sizeof(float) % (file->size - begin - size + 1), bytes,
+           size);
+}
+
+static void edit(struct file *file, enum edit kind, uint64_t place, uint64_t value) {
+    switch (kind) {
+    case EDIT_BYTE:
+        if (file->size)
+            file->bytes[place % file->size] = (unsigned char)value;
+        break;
+    case EDIT_NUMBER:
+        put_data(file, place, &value, sizeof(float));
+        break;
+    case EDIT_WORD:
+        put_data(file, place, &value, sizeof value);
+        break;
+    case EDIT_HEADER_ADD:
+    case EDIT_HEADER_CUT:
+        resize_header(file, place, kind == EDIT_HEADER_ADD, (unsigned char)value);
+        break;
+    default:
+        file->size = place % (file->size + 1);
+    }
+}
+
+static void repair(struct file *file) {
+    if (file->size < CHECKPOINT_CHECKSUM_SIZE)
+        return;
+    size_t end = file->size - CHECKPOINT_CHECKSUM_SIZE;
+    const int64_t checksum = (int64_t)crc32_z(0, file->bytes, end);
+    memcpy(file->bytes + end, &checksum, sizeof checksum);
+}
+
+static const char *given(const struct side *side, unsigned choice, struct fuzz_input input) {
+    bool whole = choice & CHOICE_WHOLE;
+    struct file file = {.size = whole ? input.size : side->good_size};
+    file.bytes = malloc(file.size + EDITS_MAX);
+    REQUIRE(file.bytes, "no memory");
+    if (file.size)
+        memcpy(file.bytes, whole ? input.bytes : side->good, file.size);
+    for (size_t n = 0; !whole && n < EDITS_MAX && input.size > 0; n++) {
+        enum edit kind = (enum edit)(fuzz_byte(&input) % EDITS);
+        uint64_t place = fuzz_pair(&input);
+        edit(&file, kind, place, fuzz_word(&input));
+    }
+    if (!(choice & CHOICE_NO_REPAIR))
+        repair(&file);
+    const char *path = fuzz_file(FUZZ_GIVEN, file.bytes, file.size);
+    free(file.bytes);
+    return path;
+}
+
+/* ---- What must hold ---- */
+
+static void require_same_state(struct learner *learner, const struct side *side) {
+    size_t size, again;
+    unsigned char *saved = save(learner, side, FUZZ_FIRST, &size);
+    struct learner *other = open_learner(side);
+    static struct checkpoint_report report;
+    struct error error = {0};
+    const char *path = fuzz_file(FUZZ_FIRST, saved, size);
+    REQUIRE(!checkpoint_read(path, &side->config, other, &report, &error), "%s", error.text);
+    unsigned char *saved_again = save(other, side, FUZZ_SECOND, &again);
+    REQUIRE(size == again && !memcmp(saved, saved_again, size),
+            "a checkpoint was loaded as another state");
+    learner_close(&other);
+    free(saved);
+    free(saved_again);
+}
+
+bool fuzz_checkpoint(const uint8_t *bytes, size_t size) {
+    struct fuzz_input input = {bytes, size};
+    unsigned choice = fuzz_byte(&input);
+    const struct side *side = side_of(choice & CHOICE_LEARNER);
+    bool untouched = !(choice & CHOICE_WHOLE) && input.size == 0;
+    struct learner *learner = open_learner(side);
+    static struct checkpoint_report report;
+    struct error error = {0};
+    const char *path = given(side, choice, input);
+    report.warning[0] = '\0';
+    bool loaded = !checkpoint_read(path, &side->config, learner, &report, &error);
+    if (loaded) {
+        require_same_state(learner, side);
+        learn(learner, side, EXAMPLES);
+    } else {
+        REQUIRE(!untouched, "a good checkpoint is refused: %s", error.text);
+        fuzz_require_sentence(error.text);
+    }
+    if (*report.warning)
+        fuzz_require_sentence(report.warning);
+    learner_close(&learner);
+    return loaded;
+}

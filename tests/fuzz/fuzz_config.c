@@ -1,0 +1,115 @@
+/* Configurations: the file's text, then texts that are each an override, or, after a '!', a change
+   in flight (KEY=VALUE). A byte that YAML knows no use for (SEPARATOR) stands between them. */
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "config.h"
+#include "decode.h"
+#include "error.h"
+#include "fuzz.h"
+#include "model.h"
+
+enum { SEPARATOR = 0x1E, TEXTS_MAX = 8, POISON = 0xA5 };
+
+/* The input as texts, the first of which may hold zeros; the rest are cut at theirs. */
+struct texts {
+    char *text[TEXTS_MAX];
+    size_t size[TEXTS_MAX], count;
+};
+
+static void split(struct texts *texts, struct fuzz_input input) {
+    texts->count = 0;
+    do {
+        const uint8_t *end = input.size ? memchr(input.bytes, SEPARATOR, input.size) : NULL;
+        size_t size = end ? (size_t)(end - input.bytes) : input.size;
+        char *text = malloc(size + 1);
+        REQUIRE(text, "no memory");
+        if (size)
+            memcpy(text, input.bytes, size);
+        text[size] = '\0';
+        texts->text[texts->count] = text;
+        texts->size[texts->count++] = size;
+        size += end != NULL;
+        input.bytes += size;
+        input.size -= size;
+    } while (input.size && texts->count < TEXTS_MAX);
+}
+
+static void require_error(const struct error *error, const struct config *config,
+                          const struct config *before) {
+    fuzz_require_sentence(error->text);
+    REQUIRE(error->status == EX_CONFIG || error->status == EX_USAGE, "the status %d of \"%s\"",
+            error->status, error->text);
+    REQUIRE(!memcmp(config, before, sizeof *config), "changed in spite of \"%s\"", error->text);
+}
+
+/* What was accepted can be built: its parameters and the largest frame are counted right. */
+static void require_buildable(const struct config *config) {
+    static struct model model;
+    struct decoder *decoder;
+    memset(&model, 0, sizeof model);
+    model_build(&model, &config->architecture);
+    unsigned __int128 sum = 0;
+    for (size_t n = 0; n < model.tensor_count; n++) {
+        const struct tensor *tensor = &model.tensors[n];
+        REQUIRE(tensor->offset == sum, "the offset of %s", tensor->name);
+        sum += (unsigned __int128)tensor->rows * (tensor->columns ? tensor->columns : 1);
+    }
+    REQUIRE(model.parameters == sum, "%zu parameters", model.parameters);
+    REQUIRE(decoder_open(&decoder, &model, NULL) == 0, "no decoder");
+    unsigned __int128 numbers =
+        config->architecture.input.kind == INPUT_SYMBOL ? 1 : config->architecture.input.size;
+    REQUIRE(decoder_frame_max(decoder) >= numbers * EXAMPLE_STEPS_MAX * sizeof(float),
+            "a frame of %zu bytes", decoder_frame_max(decoder));
+    decoder_close(&decoder);
+    REQUIRE(*config->name && strlen(config->digest) == CONFIG_DIGEST_SIZE - 1, "name or digest");
+    REQUIRE(config->learning.stride >= 1 && config->learning.stride <= config->learning.window &&
+                config->learning.max_streams >= 1,
+            "window, stride or streams");
+}
+
+static bool load(const struct texts *texts) {
+    const char *overrides[TEXTS_MAX], *path;
+    size_t count = 0;
+    static struct config before, config, again;
+    struct error error = {0};
+    path = fuzz_file(FUZZ_GIVEN, texts->text[0], texts->size[0]);
+    for (size_t n = 1; n < texts->count; n++)
+        if (*texts->text[n] != '!')
+            overrides[count++] = texts->text[n];
+    memset(&before, POISON, sizeof before);
+    config = again = before;
+    if (config_load(&config, path, overrides, count, &error) != 0) {
+        require_error(&error, &config, &before);
+        return false;
+    }
+    require_buildable(&config);
+    REQUIRE(!config_load(&again, path, overrides, count, &error) &&
+                !memcmp(&config, &again, sizeof config),
+            "a second load gives another configuration");
+    for (size_t n = 1; n < texts->count; n++) {
+        char *equals = strchr(texts->text[n], '=');
+        if (*texts->text[n] != '!' || !equals)
+            continue;
+        *equals = '\0';
+        before = config;
+        if (config_set(&config, texts->text[n] + 1, equals + 1, &error) != 0)
+            require_error(&error, &config, &before);
+        require_buildable(&config);
+        REQUIRE(!strcmp(config.digest, before.digest), "a change in flight changed the digest");
+    }
+    return true;
+}
+
+bool fuzz_config(const uint8_t *bytes, size_t size) {
+    struct texts texts;
+    setenv("HOME", "/home/user", 1);
+    unsetenv("STATE_DIRECTORY");
+    unsetenv("XDG_STATE_HOME");
+    split(&texts, (struct fuzz_input){bytes, size});
+    bool accepted = load(&texts);
+    for (size_t n = 0; n < texts.count; n++)
+        free(texts.text[n]);
+    return accepted;
+}

@@ -1,0 +1,42 @@
+#!/bin/sh
+# Usage: sh tests/fuzz/run.sh SECONDS [HARNESS...]
+# Fuzzes each harness for that many seconds, one after another, in a tree in which `make fuzz` has been
+# run ($builddir, else here), and says how many inputs it has executed. What was found on the way is
+# kept in $FUZZ_CORPUS for the next time, when that is set; $FUZZ_FLAGS are handed to the fuzzer. Ends
+# with 1 after any finding, which then lies in tests/fuzz/ as HARNESS-crash-..., -leak-..., -timeout-...
+# or -oom-...
+set -u
+seconds=${1:?usage: run.sh SECONDS [HARNESS...]}
+shift
+[ $# -gt 0 ] || set -- decode json config safetensors checkpoint
+here=$(dirname "$0")
+fuzzers=${builddir:-.}/tests/fuzz
+scratch=$(mktemp -d) || exit 99
+trap 'rm -rf "$scratch"' EXIT
+total=0
+failed=
+
+for name; do
+    corpus=${FUZZ_CORPUS:-$scratch}/$name
+    seeds=$here/seeds/$name
+    dictionary=$here/$name.dict
+    mkdir -p "$corpus" || exit 99
+    [ -f "$dictionary" ] && dictionary=-dict=$dictionary || dictionary=
+    # shellcheck disable=SC2086 # a list of words
+    FUZZ_HARNESS=$name "$fuzzers/fuzz" -max_total_time="$seconds" -max_len=4096 -timeout=60 \
+        -rss_limit_mb=2048 -print_final_stats=1 -artifact_prefix="$fuzzers/$name-" \
+        ${dictionary:+"$dictionary"} ${FUZZ_FLAGS:-} "$corpus" "$seeds" >"$scratch/log" 2>&1 || {
+        failed="$failed $name"
+        tail -n 60 "$scratch/log" >&2
+    }
+    count=$(sed -n 's/^stat::number_of_executed_units: *//p' "$scratch/log")
+    covered=$(sed -n 's/.* cov: \([0-9]*\) .*/\1/p' "$scratch/log" | tail -n 1)
+    echo "$name: ${count:-0} executions, ${covered:-0} edges covered"
+    # The seeds are executed however short the time is.
+    [ "${count:-0}" -ge "$(find "$seeds" -type f | wc -l)" ] || failed="$failed $name"
+    total=$((total + ${count:-0}))
+done
+
+echo "all: $total executions"
+[ -z "$failed" ] || echo "failed:$failed" >&2
+[ -z "$failed" ]
