@@ -332,10 +332,12 @@ static int turn(struct daemon *daemon, bool *idle, struct error *error) {
     return daemon_checkpoints(daemon, error);
 }
 
-/* Whether a daemon that stops has learned what it can. */
+/* Whether a daemon that stops has learned what it can. What is not acknowledged is sent again: with
+   acknowledgements it need not wait for what is on its way. */
 static bool drained(const struct daemon *daemon, bool idle) {
-    return daemon->stopping && (daemon->paused || idle || daemon->stop_taken >= DRAIN_EXAMPLES ||
-                                daemon_clock() >= daemon->stop_time + DRAIN_TIME);
+    return daemon->stopping &&
+           (daemon->acknowledge || daemon->paused || idle || daemon->stop_taken >= DRAIN_EXAMPLES ||
+            daemon_clock() >= daemon->stop_time + DRAIN_TIME);
 }
 
 static int loop(struct daemon *daemon, struct error *error) {

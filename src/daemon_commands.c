@@ -226,12 +226,24 @@ static int resume_learning(void *context, const json_t *request, struct control_
     return 0;
 }
 
+int daemon_reset(struct daemon *daemon, struct error *error) {
+    int result = learner_reset(daemon->learner, error);
+    if (result)
+        return result;
+    daemon->current.learning.optimizer.rate = learner_rate(daemon->learner);
+    daemon->current.learning.clip = learner_clip(daemon->learner);
+    daemon_begin_metrics(daemon);
+    daemon->checkpoint_examples = daemon->metrics.examples;
+    daemon->changed = true;
+    return 0;
+}
+
 static int reset(void *context, const json_t *request, struct control_answer *answer,
                  struct error *error) {
     (void)request;
     struct daemon *daemon = context;
     uint64_t forgotten = daemon->metrics.examples;
-    int result = learner_reset(daemon->learner, error);
+    int result = daemon_reset(daemon, error);
     if (result < 0) {
         daemon->broken = true;
         daemon->failure = *error;
@@ -239,11 +251,6 @@ static int reset(void *context, const json_t *request, struct control_answer *an
     if (result)
         return -1;
     daemon_journal_command(daemon, json_pack("{s:s}", "command", "reset"));
-    daemon->current.learning.optimizer.rate = learner_rate(daemon->learner);
-    daemon->current.learning.clip = learner_clip(daemon->learner);
-    daemon_begin_metrics(daemon);
-    daemon->checkpoint_examples = daemon->metrics.examples;
-    daemon->changed = true;
     log_info("reset: what %" PRIu64 " examples had taught is gone", forgotten);
     daemon_event(daemon, "reset", NULL, "what %" PRIu64 " examples had taught is gone", forgotten);
     daemon_publish_status(daemon);

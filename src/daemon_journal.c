@@ -60,7 +60,7 @@ static int replay_command(struct daemon *daemon, const char *text, struct error 
     const char *value = json_string_value(json_object_get(request, "value"));
     int result;
     if (name && !strcmp(name, "reset"))
-        result = learner_reset(daemon->learner, error);
+        result = daemon_reset(daemon, error);
     else if (name && !strcmp(name, "set") && key && value)
         result = daemon_set(daemon, key, value, error);
     else

@@ -180,6 +180,9 @@ json_t *daemon_report_journal(struct daemon *daemon);
 
 /* Set a key to a value as one would write it in the file. */
 int daemon_set(struct daemon *daemon, const char *key, const char *value, struct error *error);
+
+/* The command reset, but its entry in the journal and its answer. Returns as learner_reset. */
+int daemon_reset(struct daemon *daemon, struct error *error);
 extern const struct control_command daemon_commands[];
 
 /* daemon_checkpoint.c */

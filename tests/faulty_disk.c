@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 static sqlite3_vfs vfs, *real;
+enum { STALL_US = 1000 }; /* between two looks */
 /* A copy for every set of methods that the real VFS has: files with locks, and without. */
 enum { KINDS_MAX = 4 };
 static struct kind {
@@ -18,7 +19,7 @@ static _Atomic enum disk_fault fault;
 static _Atomic int left;
 
 static bool struck(bool sync) {
-    if (fault == DISK_WELL)
+    if (fault == DISK_WELL || fault == DISK_STALL)
         return false;
     bool concerned = fault >= DISK_KILL || (fault == DISK_SYNC) == sync;
     return concerned && atomic_fetch_sub(&left, 1) <= 0;
@@ -43,6 +44,8 @@ static int faulty_write(sqlite3_file *file, const void *bytes, int size, sqlite3
 }
 
 static int faulty_sync(sqlite3_file *file, int flags) {
+    while (fault == DISK_STALL)
+        usleep(STALL_US);
     if (!struck(true))
         return real_of(file)->xSync(file, flags);
     if (fault >= DISK_KILL)

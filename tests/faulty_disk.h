@@ -9,6 +9,7 @@ enum disk_fault {
     DISK_BROKEN,    /* a write fails: an error */
     DISK_SHORT,     /* half of a write is done, then it fails: no room */
     DISK_SYNC,      /* a sync fails */
+    DISK_STALL,     /* a sync does not return while this lasts */
     DISK_KILL,      /* the process is killed before a write or sync */
     DISK_KILL_TORN, /* half of a write is done, then the process is killed; or before a sync */
 };

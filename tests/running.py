@@ -21,6 +21,7 @@ class Daemon:
     """runneld in a directory, with the text of a configuration whose sockets are the ipc endpoints
     examples, statistics and control there. As a context it ends with the test, and shows its log
     when the test fails."""
+    program = PROGRAM
 
     def __init__(self, directory, config, *arguments):
         self.directory = pathlib.Path(directory)
@@ -33,7 +34,7 @@ class Daemon:
 
     def start(self):
         self.log = open(self.directory / "log", "w+", encoding="utf-8")
-        self.process = subprocess.Popen([PROGRAM, "--config", self.path, *self.arguments],
+        self.process = subprocess.Popen([self.program, "--config", self.path, *self.arguments],
                                         stderr=self.log)
 
     def __enter__(self):

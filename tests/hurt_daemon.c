@@ -1,0 +1,74 @@
+/* runneld on a machine that can be hurt: linked with the daemon's main in front of libc.
+
+   SIGUSR1: the journal's disk gets the fault $HURT_DISK (a number of enum disk_fault) after
+   $HURT_AFTER more calls; again: it is well. SIGUSR2: the wall clock jumps, a year forth and two
+   back by turns. */
+#include <signal.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "faulty_disk.h"
+
+#define YEAR (365L * 24 * 60 * 60)
+
+static enum disk_fault fault;
+static int after;
+static _Atomic int struck;  /* SIGUSR1 has come an odd number of times */
+static _Atomic long offset; /* of the wall clock, seconds */
+
+static int variable(const char *name) {
+    const char *text = getenv(name);
+    return text ? atoi(text) : 0;
+}
+
+static void hurt_disk(int unused) {
+    (void)unused;
+    struck = !struck;
+    faulty_disk(struck ? fault : DISK_WELL, after);
+}
+
+static void hurt_clock(int unused) {
+    (void)unused;
+    offset += offset > 0 ? -2 * YEAR : offset < 0 ? 2 * YEAR : YEAR;
+}
+
+__attribute__((constructor)) static void begin(void) {
+    struct sigaction disk = {.sa_handler = hurt_disk, .sa_flags = SA_RESTART};
+    struct sigaction clock = {.sa_handler = hurt_clock, .sa_flags = SA_RESTART};
+    fault = (enum disk_fault)variable("HURT_DISK");
+    after = variable("HURT_AFTER");
+    faulty_disk_install();
+    sigaction(SIGUSR1, &disk, NULL);
+    sigaction(SIGUSR2, &clock, NULL);
+}
+
+/* Libraries find these before libc's. */
+
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    int status = (int)syscall(SYS_clock_gettime, clock, now);
+    if (status == 0 && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE))
+        now->tv_sec += offset;
+    return status;
+}
+
+int gettimeofday(struct timeval *restrict now, void *restrict unused) {
+    (void)unused;
+    struct timespec time;
+    int status = clock_gettime(CLOCK_REALTIME, &time);
+    now->tv_sec = time.tv_sec;
+    now->tv_usec = time.tv_nsec / 1000;
+    return status;
+}
+
+time_t time(time_t *where) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (where)
+        *where = now.tv_sec;
+    return now.tv_sec;
+}
