@@ -8,8 +8,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include <zmq.h>
-
 #include "tool.h"
 
 #define MONITOR "inproc://monitor"
@@ -110,16 +108,18 @@ void link_close(struct link **link) {
     *link = NULL;
 }
 
+void link_items(const struct link *l, zmq_pollitem_t items[LINK_ITEMS]) {
+    items[0] = (zmq_pollitem_t){.socket = l->socket, .events = ZMQ_POLLIN};
+    items[1] = (zmq_pollitem_t){.socket = l->monitor, .events = ZMQ_POLLIN};
+}
+
 void link_wait(struct link *l, int wake, double seconds, bool *woken) {
-    zmq_pollitem_t items[] = {
-        {.socket = l->socket, .events = ZMQ_POLLIN},
-        {.socket = l->monitor, .events = ZMQ_POLLIN},
-        {.fd = wake, .events = ZMQ_POLLIN},
-    };
+    zmq_pollitem_t items[LINK_ITEMS + 1] = {[LINK_ITEMS] = {.fd = wake, .events = ZMQ_POLLIN}};
+    link_items(l, items);
     /* Rounded up: a deadline that is waited for has passed when the wait is over. */
     long milliseconds = (long)(seconds * 1e3) + 1;
     zmq_poll(items, sizeof items / sizeof *items, milliseconds);
-    *woken = items[2].revents != 0;
+    *woken = items[LINK_ITEMS].revents != 0;
 }
 
 static enum link_change change_of(struct link *l, uint16_t event, int32_t value) {

@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include <jansson.h>
+#include <zmq.h>
 
 #include "keys.h"
 
@@ -38,6 +39,11 @@ void link_close(struct link **link);
 /* Wait until there is a message, a change, something to read on `wake`, or `seconds` have passed.
    Sets *woken when it is `wake`. */
 void link_wait(struct link *link, int wake, double seconds, bool *woken);
+
+/* For who waits for several links at once: fill in what to poll for. Any event there means that
+   link_receive and link_changed have something to take. */
+enum { LINK_ITEMS = 2 };
+void link_items(const struct link *link, zmq_pollitem_t items[LINK_ITEMS]);
 
 /* What has become of the connection since the last call, one change at a time. */
 enum link_change link_changed(struct link *link);
