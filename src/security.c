@@ -16,7 +16,7 @@
 
 #define ZAP_ENDPOINT "inproc://zeromq.zap.01" /* RFC 27 */
 
-enum { NAME_SIZE = 32, MONITOR_SIZE = 64 };
+enum { NAME_SIZE = 32, MONITOR_SIZE = 64, COUNTED_SIZE = 64 };
 
 static const uint64_t announcement_interval = 1000000000; /* ns */
 
@@ -27,11 +27,9 @@ static const char *const socket_names[SOCKET_ROLES] = {
 };
 
 static const char *const failure_names[SECURITY_FAILURES] = {
-    [SECURITY_UNKNOWN_KEY] = "unknown_key",
-    [SECURITY_NO_KEY] = "no_key",
-    [SECURITY_WRONG_KEY] = "wrong_key",
-    [SECURITY_PROTOCOL] = "protocol",
-    [SECURITY_BROKEN_OFF] = "it left in the handshake, as clients without keys do, or fell silent",
+    [SECURITY_UNKNOWN_KEY] = "unknown_key", [SECURITY_NO_KEY] = "no_key",
+    [SECURITY_WRONG_KEY] = "wrong_key",     [SECURITY_PROTOCOL] = "protocol",
+    [SECURITY_BROKEN_OFF] = "broken_off",
 };
 
 static const char *const failure_texts[SECURITY_FAILURES] = {
@@ -212,39 +210,51 @@ int security_descriptor(const struct security *security) {
     return security ? security->news : -1;
 }
 
-static void write_notice(const struct failures *f, enum security_failure failure,
+static void write_notice(const struct guarded *guarded, enum security_failure failure,
                          struct security_notice *notice) {
-    char counted[64] = "a connection";
+    const struct failures *f = &guarded->failures[failure];
+    char counted[COUNTED_SIZE] = "a connection";
     notice->count = f->count - f->announced;
     if (notice->count > 1)
         snprintf(counted, sizeof counted, "%" PRIu64 " connections, the last", notice->count);
     notice->reason = failure_names[failure];
-    notice->socket = f->socket;
+    notice->socket = guarded->name;
     memcpy(notice->address, f->address, sizeof notice->address);
     memcpy(notice->key, f->key, sizeof notice->key);
     snprintf(notice->text, sizeof notice->text, "refused %s from %s to the %s socket (%s): %s%s%s",
-             counted, f->address, f->socket, notice->reason, failure_texts[failure],
+             counted, f->address, guarded->name, notice->reason, failure_texts[failure],
              *f->key ? ": " : "", f->key);
 }
 
+/* The next failures that have not been announced, of any socket; NULL without any. */
+static struct failures *next_failures(struct security *security, uint64_t now,
+                                      struct guarded **guarded, enum security_failure *failure) {
+    for (size_t n = 0; n < SOCKET_ROLES * SECURITY_FAILURES; n++) {
+        *guarded = &security->sockets[n / SECURITY_FAILURES];
+        *failure = (enum security_failure)(n % SECURITY_FAILURES);
+        struct failures *f = &(*guarded)->failures[*failure];
+        if (f->count > f->announced && now >= f->due)
+            return f;
+    }
+    return NULL;
+}
+
 bool security_announce(struct security *security, uint64_t now, struct security_notice *notice) {
-    bool found = false;
     eventfd_t news;
+    struct guarded *guarded;
+    enum security_failure failure;
     if (!security)
         return false;
     eventfd_read(security->news, &news);
     pthread_mutex_lock(&security->lock);
-    for (size_t i = 0; i < SECURITY_FAILURES && !found; i++) {
-        struct failures *f = &security->failures[i];
-        found = f->count > f->announced && now >= f->due;
-        if (!found)
-            continue;
-        write_notice(f, (enum security_failure)i, notice);
+    struct failures *f = next_failures(security, now, &guarded, &failure);
+    if (f) {
+        write_notice(guarded, failure, notice);
         f->announced = f->count;
         f->due = now < UINT64_MAX - announcement_interval ? now + announcement_interval : now;
     }
     pthread_mutex_unlock(&security->lock);
-    return found;
+    return f != NULL;
 }
 
 uint64_t security_announcement_due(struct security *security) {
@@ -252,8 +262,9 @@ uint64_t security_announcement_due(struct security *security) {
     if (!security)
         return due;
     pthread_mutex_lock(&security->lock);
-    for (size_t i = 0; i < SECURITY_FAILURES; i++) {
-        const struct failures *f = &security->failures[i];
+    for (size_t n = 0; n < SOCKET_ROLES * SECURITY_FAILURES; n++) {
+        const struct failures *f =
+            &security->sockets[n / SECURITY_FAILURES].failures[n % SECURITY_FAILURES];
         if (f->count > f->announced && f->due < due)
             due = f->due;
     }
@@ -262,10 +273,12 @@ uint64_t security_announcement_due(struct security *security) {
 }
 
 uint64_t security_failed(struct security *security, enum security_failure failure) {
+    uint64_t count = 0;
     if (!security)
-        return 0;
+        return count;
     pthread_mutex_lock(&security->lock);
-    uint64_t count = security->failures[failure].count;
+    for (size_t i = 0; i < SOCKET_ROLES; i++)
+        count += security->sockets[i].failures[failure].count;
     pthread_mutex_unlock(&security->lock);
     return count;
 }

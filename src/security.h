@@ -62,12 +62,12 @@ struct security_notice {
     const char *reason, *socket; /* "unknown_key", "control" */
     char address[SECURITY_ADDRESS_SIZE];
     key_text key;   /* of SECURITY_UNKNOWN_KEY, else "" */
-    uint64_t count; /* of this reason since the announcement before */
+    uint64_t count; /* of this reason at this socket since the announcement before */
 };
 
 /* What is to be announced at `now` (CLOCK_MONOTONIC in ns), one notice at a time; false when
-   nothing is. A reason is due at most once a second. UINT64_MAX makes all due: call until false
-   before closing. */
+   nothing is. A reason is due at most once a second for each socket. UINT64_MAX makes all due: call
+   until false before closing. */
 bool security_announce(struct security *security, uint64_t now, struct security_notice *notice);
 uint64_t security_announcement_due(struct security *security);
 

@@ -22,11 +22,10 @@ struct connection {
     bool settled;                        /* the descriptor was still its own when asked */
 };
 
-/* What has been counted, and what is to be announced, of one kind of failure. */
+/* What has been counted, and what is to be announced, of one kind of failure at one socket. */
 struct failures {
     uint64_t count, announced, due;
-    const char *socket; /* of the last */
-    char address[SECURITY_ADDRESS_SIZE];
+    char address[SECURITY_ADDRESS_SIZE]; /* of the last */
     key_text key;
 };
 
@@ -38,6 +37,7 @@ struct guarded {
     struct connection *connections; /* (room,), the newest last */
     size_t count, room;
     int failing; /* the failure of the connection that is told of next, or SECURITY_FAILURES */
+    struct failures failures[SECURITY_FAILURES];
 };
 
 struct security {
@@ -49,7 +49,6 @@ struct security {
     bool running;
     pthread_mutex_t lock; /* of all that follows */
     struct guarded sockets[SOCKET_ROLES];
-    struct failures failures[SECURITY_FAILURES];
 };
 
 /* The thread's function; `context` is the struct security. */

@@ -31,11 +31,10 @@ struct zap {
 
 static const char version[] = "1.0";
 
-static void fail(struct security *security, enum security_failure failure,
-                 const struct guarded *guarded, const char *address, const char *key) {
-    struct failures *f = &security->failures[failure];
+static void fail(struct security *security, enum security_failure failure, struct guarded *guarded,
+                 const char *address, const char *key) {
+    struct failures *f = &guarded->failures[failure];
     f->count++;
-    f->socket = guarded->name;
     snprintf(f->address, sizeof f->address, "%s", *address ? address : "an unknown address");
     memcpy(f->key, key, strlen(key) + 1);
     eventfd_write(security->news, 1);
