@@ -1,0 +1,115 @@
+/* What the files of the history share. */
+#ifndef RUNNEL_HISTORY_INTERNAL_H
+#define RUNNEL_HISTORY_INTERNAL_H
+
+#include <sqlite3.h>
+
+#include "history.h"
+
+enum {
+    HISTORY_COLUMNS_MAX = HISTORY_LAYER_COLUMNS,
+    HISTORY_LEVELS = 9, /* 10^8 messages in a row of the last: three years at 1 Hz */
+    HISTORY_ERROR_SIZE = 512,
+};
+
+/* The two kinds of tables: `loss` with `loss_levels`, and `state` with `state_levels`. */
+enum history_kind { KIND_LOSS, KIND_STATE, KINDS };
+
+struct history_table {
+    const char *name;
+    const struct history_column *columns;
+    int count;
+    bool layered; /* has a number of the layer in its key, and a histogram */
+};
+extern const struct history_table history_tables[KINDS];
+
+/* What belongs together in a table: the rows of one level. */
+struct history_place {
+    enum history_kind kind;
+    int64_t run;
+    int layer; /* 0 where the table has none */
+    int level;
+};
+
+/* A row of any level; of level 0 minimum = maximum = mean. */
+struct history_row {
+    int64_t number;
+    struct history_point at;
+    struct history_value values[HISTORY_COLUMNS_MAX];
+    uint64_t bin_messages; /* that the bins are the mean of; 0 = there are no bins */
+    float bins[HISTORY_BINS];
+};
+
+/* Where the messages of an endpoint go. */
+struct history_feed {
+    char *endpoint;
+    int64_t run;    /* 0 = none yet */
+    char *run_text; /* the daemon's own, owned */
+    int part;
+    double position[HISTORY_AXES]; /* of the newest message with numbers */
+    double first[HISTORY_AXES];    /* of the first one in this file */
+    int64_t next[KINDS];           /* number of the next message */
+    int layers;                    /* whose kinds are written */
+    struct history_feed *following;
+};
+
+/* For each table the statements on its rows, prepared when first needed. */
+struct history_statements {
+    sqlite3_stmt *insert[2], *select[2], *first[2], *last[2], *trim[2]; /* level 0, the others */
+};
+
+struct history {
+    sqlite3 *file;
+    char *path;
+    int lock;     /* held by the one writer; -1 = a reader */
+    bool writing; /* within a transaction */
+    struct history_options options;
+    uint64_t keep; /* rows a level that the bytes allow at present */
+    unsigned commits;
+    struct history_statements statements[KINDS];
+    struct history_feed *feeds;
+    char error[HISTORY_ERROR_SIZE];
+};
+
+/* Fill the error from what SQLite says; -1. */
+int history_fail(struct history *history);
+int history_memory(struct history *history);
+
+/* Run SQL without results; prepare one statement (NULL: failed, the error is filled). */
+int history_run_sql(struct history *history, const char *sql);
+sqlite3_stmt *history_prepare(struct history *history, const char *sql);
+
+/* Step a statement that has no rows, and reset it. */
+int history_done(struct history *history, sqlite3_stmt *statement);
+
+/* ---- Rows (history_rows.c) ---- */
+
+/* The text of the tables' definitions; to be freed with sqlite3_free. NULL when memory is short. */
+char *history_rows_schema(void);
+void history_rows_close(struct history *history);
+
+int history_row_insert(struct history *history, const struct history_place *place,
+                       const struct history_row *row);
+
+/* Rows with numbers first..last in order: each is given to `take`, until it returns false. */
+typedef bool history_take_row(void *context, const struct history_row *row);
+int history_rows(struct history *history, const struct history_place *place, int64_t first,
+                 int64_t last, history_take_row *take, void *context);
+
+/* The number of the first row with number >= `from`, or the last of all; -1 where there is none. */
+int history_row_first(struct history *history, const struct history_place *place, int64_t from,
+                      int64_t *number, double position[HISTORY_AXES]);
+int history_row_last(struct history *history, const struct history_place *place, int64_t *number,
+                     double position[HISTORY_AXES]);
+
+/* Delete rows with numbers below `below`. */
+int history_row_trim(struct history *history, const struct history_place *place, int64_t below);
+
+/* Into an empty row (zeros), or one that has something, another. */
+void history_row_add(struct history_row *into, const struct history_row *row, int columns);
+
+/* ---- Retention (history_retain.c) ---- */
+
+int history_retain(struct history *history);
+
+#endif

@@ -1,0 +1,371 @@
+#include "build-config.h"
+
+#include "history_internal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    ROWS_A_POINT = HISTORY_FACTOR, /* so many rows are read for a point at most */
+    LIST_STEP = 64,
+};
+
+/* ---- Lists of rows with strings ---- */
+
+/* Strings, one behind the other; until the list is whole they are offsets, for the block moves. */
+struct strings {
+    char *text;
+    size_t size, room;
+};
+
+static int keep_string(struct strings *strings, sqlite3_stmt *select, int column,
+                       const char **string) {
+    const char *text = (const char *)sqlite3_column_text(select, column);
+    size_t size = text ? (size_t)sqlite3_column_bytes(select, column) + 1 : 1;
+    if (strings->size + size > strings->room) {
+        size_t room = 2 * strings->room + size;
+        char *bigger = realloc(strings->text, room);
+        if (!bigger)
+            return -1;
+        strings->text = bigger;
+        strings->room = room;
+    }
+    memcpy(strings->text + strings->size, text ? text : "", size);
+    *string = (const char *)(uintptr_t)strings->size;
+    strings->size += size;
+    return 0;
+}
+
+static void place_string(const struct strings *strings, const char **string) {
+    *string = strings->text + (uintptr_t)*string;
+}
+
+static double number_in(sqlite3_stmt *select, int column) {
+    return sqlite3_column_type(select, column) == SQLITE_NULL
+               ? NAN
+               : sqlite3_column_double(select, column);
+}
+
+/* Room for one more element of `size` bytes. */
+static int grow(void **list, size_t count, size_t size) {
+    if (count % LIST_STEP)
+        return 0;
+    void *bigger = realloc(*list, (count + LIST_STEP) * size);
+    if (!bigger)
+        return -1;
+    *list = bigger;
+    return 0;
+}
+
+/* ---- Runs ---- */
+
+enum { RUN_STRINGS = 8 };
+
+static void run_strings(struct history_run *run, const char **strings[RUN_STRINGS]) {
+    const char **all[RUN_STRINGS] = {&run->run,   &run->endpoint, &run->name,    &run->digest,
+                                     &run->model, &run->device,   &run->version, &run->resumed};
+    memcpy(strings, all, sizeof all);
+}
+
+static int read_run(struct history_run *run, sqlite3_stmt *select, struct strings *texts) {
+    const char **strings[RUN_STRINGS];
+    double *numbers[] = {&run->parameters,  &run->every,          &run->first_time,
+                         &run->newest_time, &run->first_examples, &run->newest_examples,
+                         &run->first_steps, &run->newest_steps};
+    run_strings(run, strings);
+    run->id = sqlite3_column_int64(select, 0);
+    run->part = sqlite3_column_int(select, 1);
+    for (int i = 0; i < RUN_STRINGS; i++)
+        if (keep_string(texts, select, 2 + i, strings[i]))
+            return -1;
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        *numbers[i] = number_in(select, 2 + RUN_STRINGS + (int)i);
+    return 0;
+}
+
+int history_runs(struct history *h, struct history_runs *runs) {
+    *runs = (struct history_runs){0};
+    struct strings texts = {0};
+    sqlite3_stmt *select = history_prepare(
+        h, "SELECT id, part, run, endpoint, name, digest, model, device, version, resumed,"
+           " parameters, every, first_time, newest_time, first_examples, newest_examples,"
+           " first_steps, newest_steps FROM runs ORDER BY id");
+    if (!select)
+        return -1;
+    int code, status = 0;
+    while (!status && (code = sqlite3_step(select)) == SQLITE_ROW) {
+        void *list = runs->runs;
+        if (grow(&list, runs->count, sizeof *runs->runs) == 0) {
+            runs->runs = list;
+            status = read_run(&runs->runs[runs->count++], select, &texts);
+        } else {
+            status = -1;
+        }
+    }
+    status = status ? history_memory(h) : code == SQLITE_DONE ? 0 : history_fail(h);
+    sqlite3_finalize(select);
+    runs->text = texts.text;
+    for (size_t i = 0; !status && i < runs->count; i++) {
+        const char **strings[RUN_STRINGS];
+        run_strings(&runs->runs[i], strings);
+        for (int s = 0; s < RUN_STRINGS; s++)
+            place_string(&texts, strings[s]);
+    }
+    if (status)
+        history_runs_clear(runs);
+    return status;
+}
+
+void history_runs_clear(struct history_runs *runs) {
+    free(runs->runs);
+    free(runs->text);
+    *runs = (struct history_runs){0};
+}
+
+int history_layers(struct history *h, int64_t run, struct history_layer layers[HISTORY_LAYERS],
+                   int *count) {
+    *count = 0;
+    sqlite3_stmt *select =
+        history_prepare(h, "SELECT kind, size FROM layers WHERE run = ? ORDER BY layer");
+    if (!select)
+        return -1;
+    sqlite3_bind_int64(select, 1, run);
+    int code = SQLITE_DONE;
+    while (*count < HISTORY_LAYERS && (code = sqlite3_step(select)) == SQLITE_ROW) {
+        struct history_layer *layer = &layers[(*count)++];
+        const char *kind = (const char *)sqlite3_column_text(select, 0);
+        sqlite3_snprintf(sizeof layer->kind, layer->kind, "%s", kind ? kind : "");
+        layer->size = sqlite3_column_int(select, 1);
+    }
+    int status = code == SQLITE_ROW || code == SQLITE_DONE ? 0 : history_fail(h);
+    sqlite3_finalize(select);
+    return status;
+}
+
+/* ---- Series ---- */
+
+/* The first number among first..last + 1 at or behind which positions are at least `from`, or with
+   `beyond` greater than it. Positions never fall within a run. */
+static int search(struct history *h, const struct history_place *place, enum history_axis axis,
+                  double from, bool beyond, int64_t first, int64_t last, int64_t *found) {
+    while (first <= last) {
+        int64_t middle = first + (last - first) / 2, number;
+        double position[HISTORY_AXES];
+        if (history_row_first(h, place, middle, &number, position))
+            return -1;
+        if (number < 0 || (beyond ? position[axis] > from : position[axis] >= from))
+            last = middle - 1;
+        else
+            first = number + 1;
+    }
+    *found = first;
+    return 0;
+}
+
+/* Numbers [*first, *end) of a level that lie in the range; *covers: it reaches back to the range's
+   beginning. */
+static int find_rows(struct history *h, const struct history_place *place,
+                     const struct history_range *range, int64_t *first, int64_t *end,
+                     bool *covers) {
+    double oldest_at[HISTORY_AXES], newest_at[HISTORY_AXES];
+    int64_t oldest, newest;
+    if (history_row_first(h, place, 0, &oldest, oldest_at) ||
+        history_row_last(h, place, &newest, newest_at))
+        return -1;
+    *first = *end = 0;
+    *covers = oldest <= 0 || oldest_at[range->axis] <= range->from;
+    if (oldest < 0)
+        return 0;
+    if (search(h, place, range->axis, range->from, false, oldest, newest, first))
+        return -1;
+    return search(h, place, range->axis, range->to, true, *first, newest, end);
+}
+
+/* The finest level that reaches back far enough and has few enough rows to read. */
+static int choose_level(struct history *h, struct history_place *place,
+                        const struct history_range *range, int64_t *first, int64_t *end) {
+    int64_t most = (int64_t)range->points * ROWS_A_POINT;
+    bool covers = false;
+    for (place->level = 0; place->level < HISTORY_LEVELS; place->level++) {
+        if (find_rows(h, place, range, first, end, &covers))
+            return -1;
+        if (covers && *end - *first <= most)
+            return 0;
+    }
+    place->level--;
+    return 0;
+}
+
+/* Rows become points, of `group` messages each. */
+struct gathering {
+    struct history_series *series;
+    const struct history_table *table;
+    struct history_row row;
+    const struct history_range *range;
+    uint64_t group;
+    size_t room;
+    bool raw, done, short_of_memory;
+};
+
+static bool flush_point(struct gathering *g) {
+    struct history_series *s = g->series;
+    if (s->points == g->room) {
+        size_t room = g->room ? 2 * g->room : LIST_STEP;
+        struct history_point *at = realloc(s->at, room * sizeof *at);
+        s->at = at ? at : s->at;
+        struct history_value *values = realloc(s->values, room * s->columns * sizeof *values);
+        s->values = values ? values : s->values;
+        float *bins =
+            g->table->layered ? realloc(s->histograms, room * HISTORY_BINS * sizeof *bins) : NULL;
+        s->histograms = bins ? bins : s->histograms;
+        g->short_of_memory = !at || !values || (g->table->layered && !bins);
+        if (g->short_of_memory)
+            return false;
+        g->room = room;
+    }
+    s->at[s->points] = g->row.at;
+    memcpy(s->values + s->points * s->columns, g->row.values, s->columns * sizeof *s->values);
+    for (int bin = 0; s->histograms && bin < HISTORY_BINS; bin++)
+        s->histograms[s->points * HISTORY_BINS + (size_t)bin] =
+            g->row.bin_messages ? g->row.bins[bin] : NAN;
+    s->points++;
+    g->row.at.messages = 0;
+    return true;
+}
+
+static bool gather(void *context, const struct history_row *row) {
+    struct gathering *g = context;
+    g->done = row->at.position[g->range->axis] > g->range->to;
+    if (g->done && g->raw)
+        return false;
+    history_row_add(&g->row, row, g->table->count);
+    return (g->row.at.messages < g->group || flush_point(g)) && !g->done;
+}
+
+/* Rows [first, ...) of the level, then of finer levels what no row of the level stands for yet. A
+   row across the range's end belongs to it: there may be nothing finer. */
+static int gather_levels(struct history *h, struct history_place place, int64_t first,
+                         struct gathering *g) {
+    for (;; place.level--) {
+        double position[HISTORY_AXES];
+        int64_t last;
+        g->raw = place.level == 0;
+        if (history_rows(h, &place, first, INT64_MAX, gather, g) ||
+            history_row_last(h, &place, &last, position))
+            return -1;
+        if (g->raw || g->done || g->short_of_memory)
+            return 0;
+        first = (last >= first ? last + 1 : first) * HISTORY_FACTOR;
+    }
+}
+
+static int read_rows(struct history *h, struct history_place place,
+                     const struct history_range *range, struct history_series *series) {
+    const struct history_table *table = &history_tables[place.kind];
+    *series = (struct history_series){.columns = (size_t)table->count};
+    struct gathering g = {.series = series, .table = table, .range = range};
+    int64_t first, end;
+    uint64_t in_row = 1;
+    if (choose_level(h, &place, range, &first, &end))
+        return -1;
+    if (first == end && place.level == 0)
+        return 0;
+    for (int level = 0; level < place.level; level++)
+        in_row *= HISTORY_FACTOR;
+    /* One row may lie across the end; what finer levels add is less than one of this one. */
+    uint64_t rows = (uint64_t)(end - first) + (place.level > 0 ? 2 : 0);
+    g.group = in_row * ((rows + range->points - 1) / range->points);
+    int status = gather_levels(h, place, first, &g);
+    if (!status && (g.short_of_memory || (g.row.at.messages && !flush_point(&g))))
+        status = history_memory(h);
+    if (status)
+        history_series_clear(series);
+    return status;
+}
+
+/* Within one transaction, so that a writer's commit does not come in between. */
+static int read_series(struct history *h, struct history_place place,
+                       const struct history_range *range, struct history_series *series) {
+    bool within = h->writing;
+    *series = (struct history_series){0};
+    if (!within && history_run_sql(h, "BEGIN"))
+        return -1;
+    int status = read_rows(h, place, range, series);
+    if (!within && history_run_sql(h, "COMMIT") && !status) {
+        history_series_clear(series);
+        status = -1;
+    }
+    return status;
+}
+
+int history_loss(struct history *h, int64_t run, const struct history_range *range,
+                 struct history_series *series) {
+    return read_series(h, (struct history_place){.kind = KIND_LOSS, .run = run}, range, series);
+}
+
+int history_state(struct history *h, int64_t run, int layer, const struct history_range *range,
+                  struct history_series *series) {
+    struct history_place place = {.kind = KIND_STATE, .run = run, .layer = layer};
+    return read_series(h, place, range, series);
+}
+
+void history_series_clear(struct history_series *series) {
+    free(series->at);
+    free(series->values);
+    free(series->histograms);
+    *series = (struct history_series){0};
+}
+
+/* ---- Events ---- */
+
+int history_events(struct history *h, int64_t run, const struct history_range *range,
+                   struct history_events *events) {
+    static const char *const axes[HISTORY_AXES] = {"examples", "steps", "time"};
+    char sql[256];
+    *events = (struct history_events){0};
+    struct strings texts = {0};
+    sqlite3_snprintf(sizeof sql, sql,
+                     "SELECT id, examples, steps, time, kind, text FROM (SELECT * FROM events"
+                     " WHERE run = ?1 AND %s BETWEEN ?2 AND ?3 ORDER BY id DESC LIMIT ?4)"
+                     " ORDER BY id",
+                     axes[range->axis]);
+    sqlite3_stmt *select = history_prepare(h, sql);
+    if (!select)
+        return -1;
+    sqlite3_bind_int64(select, 1, run);
+    sqlite3_bind_double(select, 2, range->from);
+    sqlite3_bind_double(select, 3, range->to);
+    sqlite3_bind_int64(select, 4, (sqlite3_int64)range->points);
+    int code, status = 0;
+    while (!status && (code = sqlite3_step(select)) == SQLITE_ROW) {
+        void *list = events->events;
+        status = grow(&list, events->count, sizeof *events->events);
+        if (status)
+            break;
+        events->events = list;
+        struct history_event *event = &events->events[events->count++];
+        event->id = sqlite3_column_int64(select, 0);
+        for (int axis = 0; axis < HISTORY_AXES; axis++)
+            event->position[axis] = number_in(select, 1 + axis);
+        status = keep_string(&texts, select, 4, &event->kind) ||
+                 keep_string(&texts, select, 5, &event->text);
+    }
+    status = status ? history_memory(h) : code == SQLITE_DONE ? 0 : history_fail(h);
+    sqlite3_finalize(select);
+    events->text = texts.text;
+    for (size_t i = 0; !status && i < events->count; i++) {
+        place_string(&texts, &events->events[i].kind);
+        place_string(&texts, &events->events[i].text);
+    }
+    if (status)
+        history_events_clear(events);
+    return status;
+}
+
+void history_events_clear(struct history_events *events) {
+    free(events->events);
+    free(events->text);
+    *events = (struct history_events){0};
+}
