@@ -266,7 +266,16 @@ enum reject_reason decode(struct decoder *decoder, const struct frame *frames, s
     else
         reason = reject(REJECT_FRAMES, why, "it has %zu frames, expected 2 to %d, or 1 of JSON",
                         count, EXAMPLE_FRAMES_MAX);
-    if (reason != REJECT_NOT)
-        *example = (struct example){.key = example->key, .key_size = example->key_size};
+    if (reason == REJECT_NOT)
+        return reason;
+    const struct frame *last = count == 1 ? decoder->json.frames : frames;
+    struct wire_header header = {0};
+    if (count == 1 || count == EXAMPLE_FRAMES_MAX)
+        wire_header_unpack(&header, last[EXAMPLE_FRAMES_MAX - 1].data,
+                           last[EXAMPLE_FRAMES_MAX - 1].size);
+    *example = (struct example){.key = example->key,
+                                .key_size = example->key_size,
+                                .epoch = header.epoch,
+                                .sequence = header.sequence};
     return reason;
 }

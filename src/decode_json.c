@@ -193,11 +193,15 @@ static enum reject_reason put_members(struct json_example *example, const struct
                                       const struct shape *y, json_t *root, char *why) {
     if (!json_is_object(root))
         return reject(REJECT_JSON, why, "it is %s, expected an object", kind(root));
-    /* The key first, so that whatever is wrong can be said of its stream. */
-    json_t *stream = json_object_get(root, "stream"), *value;
-    enum reject_reason reason = stream ? put_key(example, stream, why) : REJECT_NOT;
+    /* Key and numbers first, so that whatever is wrong can be said of its example. */
+    static const char *const first[] = {"stream", "epoch", "sequence"};
+    enum reject_reason reason = REJECT_NOT;
     struct wire_header header = {0};
     const char *name;
+    json_t *value;
+    for (size_t i = 0; i < sizeof first / sizeof *first && reason == REJECT_NOT; i++)
+        if ((value = json_object_get(root, first[i])))
+            reason = put_member(example, &header, x, y, first[i], value, why);
     json_object_foreach(root, name, value) {
         if (reason == REJECT_NOT)
             reason = put_member(example, &header, x, y, name, value, why);

@@ -37,8 +37,8 @@ struct json_example {
     bool numbered; /* it has a "sequence" */
 };
 
-/* REJECT_NOT: `example->frames` are the message. Else as decode(), with frames[0] the key if it was
-   understood. */
+/* REJECT_NOT: `example->frames` are the message. Else as decode(), with frames[0] the key and
+   frames[3] the header if they were understood, the latter as far as it was. */
 enum reject_reason decode_json(struct json_example *example, const struct shape *x,
                                const struct shape *y, const void *text, size_t size,
                                char why[REJECT_WHY_SIZE]);

@@ -15,6 +15,7 @@
 
 enum {
     REJECTED_PER_TAKE = 64, /* then the caller's loop turns, so that a flood starves nobody */
+    ANSWERS_MAX = 100000,   /* that wait until their client reads; more than one commit sends */
     RECONNECT_MS_MAX = 5000,
     KEEPALIVE_IDLE_S = 60,
 };
@@ -49,6 +50,7 @@ static int open_socket(struct ingest *ingest, void *zmq_context, struct security
     queue = queue > INGEST_QUEUE_MAX ? INGEST_QUEUE_MAX : queue;
     const struct endpoint_option options[] = {
         {ZMQ_RCVHWM, (int64_t)queue},
+        {ZMQ_SNDHWM, ANSWERS_MAX}, /* a router's, of one client */
         {ZMQ_MAXMSGSIZE, (int64_t)decoder_frame_max(ingest->decoder)},
         {ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX},
         /* While this socket is full or paused it reads nothing, no answers to heartbeats either: it
@@ -143,15 +145,12 @@ static int receive(struct ingest *ingest, struct frame *frames) {
 
 /* A ROUTER's client is told at once: there is nothing to be made safe. What its header says is sent
    back, if it can be read. */
-static void refuse(struct ingest *ingest, const struct frame *frames, int count,
-                   const struct example *example, enum reject_reason reason) {
-    struct wire_header header = {0};
-    if (count == EXAMPLE_FRAMES_MAX)
-        wire_header_unpack(&header, frames[count - 1].data, frames[count - 1].size);
+static void refuse(struct ingest *ingest, const struct example *example,
+                   enum reject_reason reason) {
     const struct wire_acknowledgement acknowledgement = {.status = WIRE_REJECTED,
                                                          .reason = (uint16_t)reason,
-                                                         .epoch = header.epoch,
-                                                         .sequence = header.sequence};
+                                                         .epoch = example->epoch,
+                                                         .sequence = example->sequence};
     unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE];
     size_t size;
     const void *peer = ingest_peer(ingest, &size);
@@ -190,7 +189,7 @@ int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, st
         if (reason == REJECT_NOT)
             return 1;
         if (ingest->router)
-            refuse(ingest, frames, count, example, reason);
+            refuse(ingest, example, reason);
         count_rejection(ingest, reason, example, why);
     }
     return 0;

@@ -31,10 +31,10 @@ static const struct option COMMON[] = {
     {"epoch", required_argument, NULL, 'e'},   {"no-learn", no_argument, NULL, 'L'},
     {"wait", required_argument, NULL, 'w'},    {"linger", required_argument, NULL, 'l'},
     {"key", required_argument, NULL, 'K'},     {"server-key", required_argument, NULL, 'Y'},
-    {"skip-bad", no_argument, NULL, 'k'},      {"print", no_argument, NULL, 'p'},
-    {"dry-run", no_argument, NULL, 'p'},       {"quiet", no_argument, NULL, 'q'},
-    {"verbose", no_argument, NULL, 'v'},       {"help", no_argument, NULL, 'h'},
-    {"version", no_argument, NULL, 'V'},
+    {"socket", required_argument, NULL, 'o'},  {"skip-bad", no_argument, NULL, 'k'},
+    {"print", no_argument, NULL, 'p'},         {"dry-run", no_argument, NULL, 'p'},
+    {"quiet", no_argument, NULL, 'q'},         {"verbose", no_argument, NULL, 'v'},
+    {"help", no_argument, NULL, 'h'},          {"version", no_argument, NULL, 'V'},
 };
 enum { COMMON_COUNT = sizeof COMMON / sizeof COMMON[0] };
 
@@ -42,6 +42,8 @@ static const char COMMON_HELP[] =
     "Options of every source:\n"
     "  --connect ENDPOINT  the daemon's examples socket (default " WIRE_EXAMPLES ")\n"
     "  --bind ENDPOINT     wait there for a daemon that connects\n"
+    "  --socket KIND       push (default), or router: every example is numbered, acknowledged\n"
+    "                      by the daemon, and sent again until it is\n"
     "  --server-key KEY    the daemon's public key, or the file that has it\n"
     "  --key FILE          your secret key, where the daemon wants to know who you are\n"
     "  --rate N            examples per second (default: no limit; host: 20)\n"
@@ -115,9 +117,11 @@ static int take_option(struct call *call, int code, const char *value, struct fe
     switch (code) {
     case 'c':
     case 'b':
-        s->endpoint = value;
-        s->bind = code == 'b';
+        s->to.endpoint = value;
+        s->to.bind = code == 'b';
         return 0;
+    case 'o':
+        return sender_parse_socket(&s->to, value, error);
     case 's':
         call->stream = value;
         return 0;
@@ -224,6 +228,9 @@ static int check(const struct call *call, struct feed_error *error) {
     const struct source_type *type = call->type;
     if (s->steps > 1 && !type->bundles)
         return feed_fail(error, EX_USAGE, "--steps: not with %s", type->name);
+    if (s->to.router && s->to.bind)
+        return feed_fail(error, EX_USAGE,
+                         "--bind: not with --socket router, which connects to the daemon");
     if (type == &source_json && (s->numbered || !s->learn))
         return feed_fail(error, EX_USAGE, "--numbered, --no-learn: json sends lines as they are");
     if (type->endless && call->repeat_given)
@@ -252,9 +259,12 @@ static int feed(struct call *call, char **operands, int count, struct feed_error
     struct source *source = call->source;
     char why[KEYS_WHY_SIZE];
     source->forced = call->stream;
-    if (keys_client(&call->settings.keys, call->key, call->server_key, why))
+    source->numbers = call->settings.to.router;
+    source->epoch = call->settings.epoch;
+    if (keys_client(&call->settings.to.keys, call->key, call->server_key, why))
         return feed_fail(error, EX_USAGE, "%s", why);
-    progress_start(call->quiet, call->verbose, !call->settings.print || !isatty(STDOUT_FILENO));
+    progress_start("runnel-feed", call->quiet, call->verbose,
+                   !call->settings.print || !isatty(STDOUT_FILENO));
     if (call->settings.print && call->settings.rate > 0)
         setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads wants each example when it comes */
     catch_signals();
@@ -270,7 +280,7 @@ static int feed(struct call *call, char **operands, int count, struct feed_error
 
 int main(int count, char **arguments) {
     struct feed_error error = {0};
-    struct call call = {.settings = {.endpoint = WIRE_EXAMPLES,
+    struct call call = {.settings = {.to.endpoint = WIRE_EXAMPLES,
                                      .learn = true,
                                      .repeat = 1,
                                      .steps = 1,

@@ -33,6 +33,10 @@ extern volatile sig_atomic_t feed_signals;
 /* No wait is longer than this before it looks at feed_signals, and at the progress line. */
 enum { FEED_TICK_MS = 250 };
 
+/* Called, unless NULL, at least that often while a source waits for its input. */
+extern void (*feed_meanwhile)(void *context);
+extern void *feed_meanwhile_context;
+
 /* Seconds of CLOCK_MONOTONIC. */
 double feed_now(void);
 
@@ -74,6 +78,7 @@ struct step {
     bool end;              /* last step of its sequence */
     const char *json;      /* instead of x and y: a whole example as JSON */
     size_t json_size;
+    uint32_t epoch; /* of JSON that is numbered; its sequence is the stream's */
 };
 
 /* What all sources have; each one's own struct begins with it. */
@@ -82,6 +87,8 @@ struct source {
     struct shape x, y;  /* set by open */
     const char *label;  /* the stream's key unless --stream says another; set by open */
     const char *forced; /* the key of --stream, or NULL; set before open */
+    bool numbers;       /* JSON gets epoch and number where it has none; set before open */
+    uint32_t epoch;     /* of these */
     bool once;          /* it cannot be read a second time; set by open */
     bool skip_bad;      /* --skip-bad was given */
     uint64_t skipped;   /* bad rows passed over */

@@ -10,6 +10,8 @@
 #include <time.h>
 
 volatile sig_atomic_t feed_signals;
+void (*feed_meanwhile)(void *context);
+void *feed_meanwhile_context;
 
 /* What files and command lines hold may be anything; a terminal shows it and does nothing else. */
 static void clean(char *text) {

@@ -127,10 +127,13 @@ static ssize_t read_pipe(struct input *input, void *data, size_t size, struct fe
     do {
         if (feed_signals)
             return feed_fail(error, FEED_INTERRUPTED, "interrupted");
-        if (poll(&item, 1, FEED_TICK_MS) > 0)
+        if (poll(&item, 1, FEED_TICK_MS) > 0) {
             got = read(input->fd, data, size);
-        else
-            errno = EINTR;
+            continue;
+        }
+        if (feed_meanwhile)
+            feed_meanwhile(feed_meanwhile_context);
+        errno = EINTR;
     } while (got < 0 && (errno == EINTR || errno == EAGAIN));
     if (got < 0)
         return read_failed(input, Z_ERRNO, error);

@@ -134,15 +134,32 @@ static void lose(struct outlet *outlet) {
     outlet->underway = outlet->underway && outlet->peers > 0;
 }
 
+static void say_hindrance(struct outlet *outlet, const char *why) {
+    if (!outlet->hindrance_said)
+        feed_say("%s: %s", outlet->endpoint, why);
+    outlet->hindrance_said = true;
+}
+
 /* A handshake has failed. A bound outlet goes on waiting for others. */
 static void take_refusal(struct outlet *outlet, uint16_t event, int32_t value) {
     bool final;
     const char *refusal = keys_refusal(outlet->keys, event, value, &final);
-    if (refusal && final && !outlet->binds) {
+    if (refusal && final && !outlet->binds)
         outlet->refusal = refusal;
-    } else if (refusal && !outlet->hindrance_said) {
-        outlet->hindrance_said = true;
-        feed_say("%s: %s", outlet->endpoint, refusal);
+    else if (refusal)
+        say_hindrance(outlet, refusal);
+}
+
+/* A connection has ended. Sockets of kinds that do not match part without a word, and libzmq does
+   not try again. */
+static void take_end(struct outlet *outlet, bool peer) {
+    if (peer) {
+        outlet->peers -= outlet->peers > 0;
+        lose(outlet);
+    } else if (!outlet->binds) {
+        say_hindrance(outlet,
+                      "the connection ended before the handshake; in the daemon's configuration "
+                      "examples.socket may be router: then try --socket router");
     }
 }
 
@@ -167,9 +184,7 @@ static void hear(struct outlet *outlet) {
         /* CONNECTED, ACCEPTED, DISCONNECTED: a descriptor */
         bool peer = forget_connection(outlet, value);
         if (event == ZMQ_EVENT_DISCONNECTED) {
-            outlet->peers -= peer && outlet->peers > 0;
-            if (peer)
-                lose(outlet);
+            take_end(outlet, peer);
         } else if (outlet->connection_count < CONNECTIONS_MAX) {
             size_t last = outlet->connection_count++;
             outlet->connections[last].descriptor = value;

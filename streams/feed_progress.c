@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "feed.h"
+#include "feed_router.h"
 
 #define PROGRESS_INTERVAL 0.25 /* seconds between two versions of the line */
 #define RATE_MEMORY 3.0        /* seconds over which the rate is averaged */
@@ -16,6 +17,7 @@
 enum { LINE_SIZE = 256, DURATION_SIZE = 32, TERMINAL_WIDTH = 80 };
 
 static struct {
+    const char *program;
     bool quiet, verbose, terminal;
     bool drawn; /* a line stands on the terminal */
     bool waiting_said;
@@ -25,7 +27,8 @@ static struct {
     uint64_t examples_rated;
 } console;
 
-void progress_start(bool quiet, bool verbose, bool line) {
+void progress_start(const char *program, bool quiet, bool verbose, bool line) {
+    console.program = program;
     console.quiet = quiet;
     console.verbose = verbose;
     console.terminal = line && isatty(STDERR_FILENO) == 1;
@@ -45,7 +48,7 @@ void progress_clear(void) {
 
 static void say(const char *format, va_list arguments) {
     progress_clear();
-    fputs("runnel-feed: ", stderr);
+    fprintf(stderr, "%s: ", console.program);
     vfprintf(stderr, format, arguments);
     fputc('\n', stderr);
 }
@@ -143,16 +146,21 @@ void progress_show(const struct progress *progress) {
     console.shown = now;
 }
 
-void progress_summary(const struct progress *progress, const char *where, uint64_t skipped) {
-    char steps[DURATION_SIZE] = "", bad[DURATION_SIZE + LINE_SIZE] = "";
+void progress_summary(const struct progress *progress, const char *where, uint64_t skipped,
+                      const struct router_figures *figures) {
+    char steps[DURATION_SIZE] = "", bad[DURATION_SIZE + LINE_SIZE] = "", back[LINE_SIZE] = "";
     double seconds = feed_now() - console.begun;
     if (progress->steps > progress->examples)
         snprintf(steps, sizeof steps, " (%llu steps)", (unsigned long long)progress->steps);
     if (skipped)
         snprintf(bad, sizeof bad, "; %llu bad %s skipped", (unsigned long long)skipped,
                  skipped == 1 ? "line was" : "lines were");
-    feed_say("%s %llu example%s%s in %.1f s, %.*f per second%s", where,
+    if (figures)
+        snprintf(back, sizeof back, "; %llu acknowledged (%llu duplicates), %llu rejected",
+                 (unsigned long long)figures->acknowledged, (unsigned long long)figures->duplicates,
+                 (unsigned long long)figures->rejected);
+    feed_say("%s %llu example%s%s in %.1f s, %.*f per second%s%s", where,
              (unsigned long long)progress->examples, progress->examples == 1 ? "" : "s", steps,
              seconds, progress->examples < 100 * seconds ? 1 : 0,
-             seconds > 0 ? (double)progress->examples / seconds : 0.0, bad);
+             seconds > 0 ? (double)progress->examples / seconds : 0.0, back, bad);
 }

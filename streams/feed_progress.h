@@ -13,8 +13,8 @@ struct progress {
     const char *waiting; /* the endpoint that nobody is connected to, or NULL */
 };
 
-/* `line`: false when standard output may be the same terminal. */
-void progress_start(bool quiet, bool verbose, bool line);
+/* `program` speaks. `line`: false when standard output may be the same terminal. */
+void progress_start(const char *program, bool quiet, bool verbose, bool line);
 
 /* The clock of the rates begins now: call it when the first example may leave. */
 void progress_begin(void);
@@ -32,7 +32,10 @@ void progress_clear(void);
 /* One sentence that people need also with --quiet. */
 void progress_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* "sent 1000 examples in 2.0 s, 500 per second", with "(12000 steps)" where they are more. */
-void progress_summary(const struct progress *progress, const char *where, uint64_t skipped);
+/* "sent 1000 examples in 2.0 s, 500 per second", with "(12000 steps)" where they are more, and what
+   has come back unless `figures` is NULL. */
+struct router_figures;
+void progress_summary(const struct progress *progress, const char *where, uint64_t skipped,
+                      const struct router_figures *figures);
 
 #endif

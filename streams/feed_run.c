@@ -8,7 +8,6 @@
 #include <sysexits.h>
 #include <time.h>
 
-#include "feed_outlet.h"
 #include "feed_print.h"
 #include "feed_progress.h"
 
@@ -21,7 +20,8 @@ enum { UNPACED_EXAMPLES = 256, NS_PER_SECOND = 1000000000, TIMES_SIZE = 32 };
 struct feeder {
     struct source *source;
     const struct feed_settings *settings;
-    struct outlet *outlet; /* NULL when examples are printed */
+    struct sender sender;
+    struct router_figures figures;
     struct progress progress;
     bool started;  /* somebody was there to send to */
     uint64_t lost; /* connections, with examples on their way */
@@ -57,10 +57,10 @@ static double unix_time(void) {
     return (double)now.tv_sec + (double)now.tv_nsec / NS_PER_SECOND;
 }
 
-/* The outlet waits: say for whom. */
+/* The sender waits: say for whom. */
 static void waiting(void *context, bool connected) {
     struct feeder *feeder = context;
-    feeder->progress.waiting = connected ? NULL : feeder->settings->endpoint;
+    feeder->progress.waiting = connected ? NULL : feeder->settings->to.endpoint;
     if (!connected && !feeder->started)
         progress_waiting(&feeder->progress);
     if (progress_due())
@@ -69,25 +69,41 @@ static void waiting(void *context, bool connected) {
 
 static void lost(void *context) {
     struct feeder *feeder = context;
+    const struct sender_options *to = &feeder->settings->to;
+    if (to->router) {
+        feed_say("%s: the daemon went away; what it has not acknowledged will be sent again",
+                 to->endpoint);
+        return;
+    }
     feeder->lost++;
     progress_warn("%s: the daemon went away; examples that were on their way may be lost",
-                  feeder->settings->endpoint);
+                  to->endpoint);
+}
+
+/* A source waits for its input. What fails here fails again when the next example is sent. */
+static void meanwhile(void *context) {
+    struct feeder *feeder = context;
+    struct feed_error ignored;
+    sender_listen(&feeder->sender, &ignored);
+    if (progress_due())
+        show(feeder);
 }
 
 static int send_message(struct feeder *feeder, struct message *message, bool end, double time,
                         struct feed_error *error) {
     const struct feed_settings *settings = feeder->settings;
-    struct stream *stream = message->json ? settings->stream : (struct stream *)message->stream;
-    message->headed = settings->numbered || !settings->learn || end || time > 0;
+    struct stream *stream = (struct stream *)message->stream;
+    bool numbered = settings->numbered || settings->to.router;
+    message->headed = numbered || !settings->learn || end || time > 0;
     if (message->headed)
         message->header = (struct wire_header){
             .flags = (uint8_t)((end ? WIRE_END : 0) | (settings->learn ? 0 : WIRE_DO_NOT_LEARN)),
-            .epoch = settings->epoch,
+            .epoch = message->json ? message->header.epoch : settings->epoch,
             .sequence = stream->sequence,
-            .time = settings->numbered && !(time > 0) ? unix_time() : time};
-    int status = feeder->outlet
-                     ? outlet_send(feeder->outlet, message, error)
-                     : print_message(message, &feeder->source->x, &feeder->source->y, error);
+            .time = numbered && !(time > 0) ? unix_time() : time};
+    int status = settings->print
+                     ? print_message(message, &feeder->source->x, &feeder->source->y, error)
+                     : sender_send(&feeder->sender, message, error);
     if (status < 0)
         return -1;
     stream->sequence++;
@@ -146,6 +162,7 @@ static int take(struct feeder *feeder, const struct step *step, struct feed_erro
                               .x_size = source->x.count * VALUE_SIZE,
                               .y_size = source->y.count * VALUE_SIZE,
                               .steps = 1,
+                              .header.epoch = step->epoch,
                               .json = step->json,
                               .json_size = step->json_size};
     return send_message(feeder, &message, step->end, step->time, error);
@@ -164,8 +181,8 @@ static int pace(struct feeder *feeder, struct feed_error *error) {
         if (feed_signals)
             return feed_fail(error, FEED_INTERRUPTED, "interrupted");
         now = feed_now();
-        if (feeder->outlet)
-            outlet_listen(feeder->outlet);
+        if (!feeder->settings->print && sender_listen(&feeder->sender, error) < 0)
+            return -1;
         if (progress_due())
             show(feeder);
     }
@@ -182,8 +199,8 @@ static int prepare(struct feeder *feeder, struct feed_error *error) {
         feeder->due += 1 / feeder->settings->rate;
     }
     bool look = feeder->progress.examples % UNPACED_EXAMPLES == 0;
-    if (look && feeder->outlet)
-        outlet_listen(feeder->outlet);
+    if (look && !feeder->settings->print && sender_listen(&feeder->sender, error) < 0)
+        return -1;
     if ((feeder->settings->rate > 0 || look) && progress_due()) {
         feeder->progress.waiting = NULL;
         show(feeder);
@@ -233,11 +250,12 @@ static int start(struct feeder *feeder, struct feed_error *error) {
     const struct feed_settings *settings = feeder->settings;
     if (!settings->print) {
         struct outlet_waiter waiter = {.tick = waiting, .lost = lost, .context = feeder};
-        if (outlet_open(&feeder->outlet, settings->endpoint, settings->bind, &settings->keys,
-                        &waiter, error) < 0 ||
-            outlet_wait(feeder->outlet, settings->wait, error) < 0)
+        if (sender_open(&feeder->sender, &settings->to, &waiter, error) < 0 ||
+            sender_wait(&feeder->sender, settings->wait, error) < 0)
             return -1;
         feeder->progress.waiting = NULL;
+        feed_meanwhile = meanwhile;
+        feed_meanwhile_context = feeder;
     }
     feeder->started = true;
     progress_begin();
@@ -259,28 +277,22 @@ static void count_good(const struct feeder *feeder, struct feed_error *error) {
                                          : "were sent");
 }
 
-/* Close the outlet and say what has been done. `status` is what the loop came back with. */
-static int finish(struct feeder *feeder, int status, struct feed_error *error) {
-    const struct feed_settings *settings = feeder->settings;
-    bool interrupted = status < 0 && error->status == FEED_INTERRUPTED;
-    struct feed_error late = {0};
-    int closed = settings->print ? print_finish(&late)
-                                 : outlet_close(&feeder->outlet, settings->linger, &late);
-    progress_clear();
-    if (interrupted && !feeder->started)
-        return feed_fail(error, EX_UNAVAILABLE, "%s: nobody was connected, so nothing was sent",
-                         settings->endpoint);
-    if (feeder->started && (feeder->progress.examples > 0 || status == 0 || interrupted))
-        progress_summary(&feeder->progress, settings->print ? "printed" : "sent",
-                         feeder->source->skipped);
-    if (status < 0 && !interrupted) {
-        count_good(feeder, error);
-        return -1;
-    }
-    if (closed < 0 && feeder->progress.examples > 0) {
-        *error = late;
-        return -1;
-    }
+/* What has not been acknowledged can be sent again by another call, unless it was a sample. */
+static void tell_epoch(const struct feeder *feeder, struct feed_error *error) {
+    size_t used = strlen(error->text);
+    if (error->status == EX_TEMPFAIL && !feeder->source->type->live)
+        snprintf(error->text + used, sizeof error->text - used,
+                 "; the same call with --epoch %lu has them learned, and nothing twice",
+                 (unsigned long)feeder->settings->epoch);
+}
+
+/* What became of the examples when nothing was wrong with sending them. */
+static int judge(const struct feeder *feeder, struct feed_error *error) {
+    const struct router_figures *figures = &feeder->figures;
+    if (figures->rejected)
+        return feed_fail(error, EX_DATAERR, "the daemon rejected %llu example%s; the first one: %s",
+                         (unsigned long long)figures->rejected, figures->rejected == 1 ? "" : "s",
+                         figures->reason);
     if (feeder->lost == 0)
         return 0;
     char times[TIMES_SIZE] = "once";
@@ -289,6 +301,35 @@ static int finish(struct feeder *feeder, int status, struct feed_error *error) {
     return feed_fail(error, EX_IOERR,
                      "the daemon went away %s: examples that were on their way then may be lost",
                      times);
+}
+
+/* Close the sender and say what has been done. `status` is what the loop came back with. */
+static int finish(struct feeder *feeder, int status, struct feed_error *error) {
+    const struct feed_settings *settings = feeder->settings;
+    bool interrupted = status < 0 && error->status == FEED_INTERRUPTED;
+    struct feed_error late = {0};
+    int closed = settings->print
+                     ? print_finish(&late)
+                     : sender_close(&feeder->sender, settings->linger, &feeder->figures, &late);
+    feed_meanwhile = NULL;
+    progress_clear();
+    if (interrupted && !feeder->started)
+        return feed_fail(error, EX_UNAVAILABLE, "%s: nobody was connected, so nothing was sent",
+                         settings->to.endpoint);
+    if (feeder->started && (feeder->progress.examples > 0 || status == 0 || interrupted))
+        progress_summary(&feeder->progress, settings->print ? "printed" : "sent",
+                         feeder->source->skipped,
+                         settings->to.router && !settings->print ? &feeder->figures : NULL);
+    if (status < 0 && !interrupted) {
+        count_good(feeder, error);
+        return -1;
+    }
+    if (closed < 0 && feeder->progress.examples > 0) {
+        *error = late;
+        tell_epoch(feeder, error);
+        return -1;
+    }
+    return judge(feeder, error);
 }
 
 int feed_run(struct source *source, const struct feed_settings *settings,

@@ -6,12 +6,10 @@
 #include <stdint.h>
 
 #include "feed.h"
-#include "keys.h"
+#include "feed_sender.h"
 
 struct feed_settings {
-    const char *endpoint;
-    struct key_client keys;
-    bool bind;             /* the endpoint, instead of connecting to it */
+    struct sender_options to;
     bool print;            /* instead of sending */
     bool numbered;         /* every example has a header, not only those that need one */
     bool learn;            /* false: every example has the flag "do not learn" */

@@ -1,5 +1,6 @@
 /* Lines of JSON, one example each, handed on as they are once they are known to be examples in
    form: {"stream", "x", "y", "end", "learn", "epoch", "sequence", "time"}, of which x is needed.
+   Only what --stream names, and numbers where all examples have some, are added to lines without.
    What only the daemon can know (how many numbers it expects) is the daemon's to check. */
 #include <jansson.h>
 #include <math.h>
@@ -10,15 +11,18 @@
 
 #include "feed.h"
 #include "feed_input.h"
+#include "feed_streams.h"
 
 enum { WHY_SIZE = 256 };
+static const json_int_t SEQUENCE_MAX = (json_int_t)1 << 53; /* exact in any reader of JSON */
 
 static const struct option OPTIONS[] = {{0}};
 
 struct json {
     struct source source;
     struct input *input;
-    char *named; /* the newest line with --stream's name in it, or NULL */
+    struct streams streams; /* that have been numbered */
+    char *written;          /* the newest line with what was added, or NULL */
 };
 
 static struct source *create(void) {
@@ -37,6 +41,7 @@ static int open_json(struct source *source, char **operands, int count, struct f
         input_open(&json->input, count ? operands[0] : "-", error) < 0)
         return -1;
     source->x = (struct shape){VALUE_REAL, 0};
+    json->streams.numbers = 1; /* rows are not held here */
     source->label = "json";
     source->once = input_is_pipe(json->input);
     return 0;
@@ -60,8 +65,12 @@ static bool is_of(const char *key, const json_t *value) {
         return json_is_string(value) && json_string_length(value) <= WIRE_KEY_MAX;
     if (strcmp(key, "end") == 0 || strcmp(key, "learn") == 0)
         return json_is_boolean(value);
-    if (strcmp(key, "epoch") == 0 || strcmp(key, "sequence") == 0)
-        return json_is_integer(value) && json_integer_value(value) >= 0;
+    json_int_t most = strcmp(key, "epoch") == 0      ? UINT32_MAX
+                      : strcmp(key, "sequence") == 0 ? SEQUENCE_MAX
+                                                     : -1;
+    if (most > 0)
+        return json_is_integer(value) && json_integer_value(value) >= 0 &&
+               json_integer_value(value) <= most;
     if (strcmp(key, "time") == 0)
         return json_is_number(value);
     return is_numeric(value, DEPTH);
@@ -73,8 +82,8 @@ static const char *expected(const char *key) {
                                            {"y", "numbers, or lists of them"},
                                            {"end", "true or false"},
                                            {"learn", "true or false"},
-                                           {"epoch", "a whole number from 0"},
-                                           {"sequence", "a whole number from 0"},
+                                           {"epoch", "a whole number from 0 to 2^32 - 1"},
+                                           {"sequence", "a whole number from 0 to 2^53"},
                                            {"time", "a number"}};
     for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; i++)
         if (strcmp(KNOWN[i][0], key) == 0)
@@ -107,30 +116,61 @@ static bool is_example(json_t *value, char why[WHY_SIZE]) {
     return false;
 }
 
-/* Read the line into the step. False: `why` says what is wrong with it. */
-static bool take(struct json *json, const char *line, size_t size, struct step *step,
-                 char why[WHY_SIZE]) {
+/* Give the example the next number of its stream, unless it has one, from which its stream then
+   goes on. 1: something was added. -1: no memory. */
+static int number(struct json *json, json_t *value, struct step *step, struct feed_error *error) {
+    const char *key = json_string_value(json_object_get(value, "stream"));
+    json_t *sequence = json_object_get(value, "sequence"), *epoch = json_object_get(value, "epoch");
+    struct held_stream *held = streams_find(&json->streams, key ? key : "", error);
+    if (!held)
+        return -1;
+    step->stream = &held->stream;
+    step->epoch = (uint32_t)json_integer_value(epoch);
+    if (sequence) {
+        held->stream.sequence = (uint64_t)json_integer_value(sequence);
+        return 0;
+    }
+    if (!epoch) {
+        step->epoch = json->source.epoch;
+        json_object_set_new(value, "epoch", json_integer(step->epoch));
+    }
+    json_object_set_new(value, "sequence", json_integer((json_int_t)held->stream.sequence));
+    return 1;
+}
+
+/* Add to the example what it lacks, and hand it on as it then is. */
+static int complete(struct json *json, json_t *value, struct step *step, struct feed_error *error) {
+    bool named = json->source.forced && !json_object_get(value, "stream");
+    if (named)
+        json_object_set_new(value, "stream", json_string(json->source.forced));
+    int numbered = json->source.numbers ? number(json, value, step, error) : 0;
+    if (numbered < 0 || (!named && !numbered))
+        return numbered;
+    free(json->written);
+    json->written = json_dumps(value, JSON_COMPACT);
+    if (!json->written)
+        return feed_no_memory(error);
+    step->json = json->written;
+    step->json_size = strlen(json->written);
+    return 0;
+}
+
+/* Read the line into the step: 1. 0: `why` says what is wrong with it. -1: no memory. */
+static int take(struct json *json, const char *line, size_t size, struct step *step,
+                char why[WHY_SIZE], struct feed_error *error) {
     json_error_t reason;
     json_t *value = json_loadb(line, size, JSON_REJECT_DUPLICATES, &reason);
     if (!value) {
         snprintf(why, WHY_SIZE, "column %d: %s", reason.column, reason.text);
-        return false;
+        return 0;
     }
-    bool good = is_example(value, why);
+    int status = is_example(value, why);
     step->json = line;
     step->json_size = size;
-    if (good && json->source.forced && !json_object_get(value, "stream")) {
-        free(json->named);
-        json_object_set_new(value, "stream", json_string(json->source.forced));
-        json->named = json_dumps(value, JSON_COMPACT);
-        good = json->named != NULL;
-        step->json = json->named;
-        step->json_size = good ? strlen(json->named) : 0;
-        if (!good)
-            snprintf(why, WHY_SIZE, "it cannot be written again with --stream's name");
-    }
+    if (status && complete(json, value, step, error) < 0)
+        status = -1;
     json_decref(value);
-    return good;
+    return status;
 }
 
 static int next(struct source *source, struct step *step, struct feed_error *error) {
@@ -143,8 +183,9 @@ static int next(struct source *source, struct step *step, struct feed_error *err
             size--;
         if (size == 0)
             continue;
-        if (take(json, line, size, step, why))
-            return 1;
+        int taken = take(json, line, size, step, why, error);
+        if (taken)
+            return taken;
         if (!source->skip_bad)
             return feed_fail(error, EX_DATAERR, "%s:%llu: %s", input_name(json->input),
                              (unsigned long long)input_line_number(json->input), why);
@@ -169,7 +210,8 @@ static double done(const struct source *source) {
 static void close_json(struct source **source) {
     struct json *json = (struct json *)*source;
     input_close(&json->input);
-    free(json->named);
+    streams_close(&json->streams);
+    free(json->written);
     free(json);
     *source = NULL;
 }

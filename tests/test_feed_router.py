@@ -1,0 +1,280 @@
+#!/usr/bin/python3
+"""runnel-feed --socket router: everything is learned exactly once, whatever happens to either side."""
+import json
+import os
+import signal
+import sqlite3
+import struct
+import sys
+
+sys.path.insert(0, os.path.join(os.environ.get("srcdir", "."), "tests"))
+from feeding import *  # noqa: E402,F403  pylint: disable=wildcard-import,wrong-import-position
+import running # noqa: E402  pylint: disable=wrong-import-position
+
+TRY_AGAIN = 75
+WINDOW = 10000 # examples, as runnel-feed(1) says
+CONFIG = """
+name: router
+device: cpu
+model:
+  input: {{kind: real, size: 2}}
+  layers: [{{cell: dense, size: 2, activation: tanh}}]
+  output: {{loss: squared, size: 2, target: next}}
+examples: {{bind: "ipc://{d}/examples", socket: {kind}}}
+statistics: {{bind: "ipc://{d}/statistics"}}
+control: {{bind: "ipc://{d}/control"}}
+state: {{directory: {d}/state, journal: {{keep: all}}}}
+"""
+
+
+def daemon(directory, kind="router", more=""):
+    return running.Daemon(directory, CONFIG.format(d=directory, kind=kind) + more)
+
+
+def to(directory):
+    return ["--socket", "router", "--connect", f"ipc://{directory}/examples"]
+
+
+def table(directory, count, streams=1, columns=("a", "b")):
+    """Row n says n in its columns, and belongs to stream n modulo `streams`."""
+    path = directory / "table.csv"
+    path.write_text(f"stream,{','.join(columns)}\n" + "".join(
+        f"s{i % streams}{f',{i}' * len(columns)}\n" for i in range(count)), encoding="ascii")
+    return ["csv", path, "--stream-column", "stream"]
+
+
+def finish(process):
+    _, err = process.communicate(timeout=LIMIT)
+    return process.returncode, err.decode()
+
+
+def journal(directory):
+    """Its examples in the order of learning: (stream, epoch, sequence, first number)."""
+    file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
+    rows = file.execute("SELECT position, stream, epoch, sequence, x FROM entries WHERE kind = 1 "
+                        "ORDER BY position").fetchall()
+    file.close()
+    assert [row[0] for row in rows] == list(range(1, len(rows) + 1))
+    return [(row[1].decode(), row[2], row[3], struct.unpack("<f", row[4][:4])[0]) for row in rows]
+
+
+def test_kills(directory):
+    """The daemon is killed again and again while it is fed at full speed."""
+    count, streams = 60000, 3
+    with daemon(directory) as d:
+        process = start(*table(directory, count, streams), *to(directory), "--epoch", 5)
+        for part in range(1, 4):
+            while d.ask("status")["examples"] < part * count // 4:
+                assert process.poll() is None
+            d.process.kill()
+            d.process.wait()
+            d.start()
+        status, err = finish(process)
+        assert status == OK and f"sent {count} examples" in err, (status, err)
+        assert "will be sent again" in err and f"; {count} acknowledged" in err, err
+        assert "), 0 rejected" in err, err
+        learned = journal(directory)
+    assert len(learned) == count
+    for s in range(streams):
+        assert [row[1:] for row in learned if row[0] == f"s{s}"] == [
+            (5, n, n * streams + s) for n in range(count // streams)]
+
+
+def test_starting_again(directory):
+    """The same epoch and numbers: what the daemon has is a duplicate, and it goes on behind that."""
+    rows = table(directory, 500, 2)
+    with daemon(directory):
+        first = run(*rows, *to(directory), "--epoch", 7, "--count", 300)
+        assert first.status == OK and "300 acknowledged (0 duplicates), 0 rejected" in first.err
+        again = run(*rows, *to(directory), "--epoch", 7)
+        assert again.status == OK and "500 acknowledged (300 duplicates), 0 rejected" in again.err
+        assert [row[3] for row in journal(directory)] == list(range(500))
+        grown = run(*rows, *to(directory), "--epoch", 8, "--count", 10)
+        assert "10 acknowledged (0 duplicates)" in grown.err, grown.err
+
+
+def test_json(directory):
+    """Lines get numbers unless they have some; a rejection is that of its line."""
+    lines = b"""{"stream": "a", "x": [1, 1]}
+{"stream": "a", "x": [2]}
+{"x": [3, 3]}
+{"stream": "a", "x": [4, 4], "epoch": 9, "sequence": 70}
+{"stream": "a", "x": [5, 5], "epoch": 9}
+"""
+    with daemon(directory):
+        fed = run("json", *to(directory), "--epoch", 8, stdin=lines)
+        assert fed.status == BAD_DATA and "4 acknowledged (0 duplicates), 1 rejected" in fed.err, fed
+        assert "x_size (stream a, number 1)" in fed.err, fed.err
+        again = run("json", *to(directory), "--epoch", 8, stdin=lines)
+        assert "4 acknowledged (4 duplicates), 1 rejected" in again.err, again.err
+        named = run("json", *to(directory), "--epoch", 8, "--stream", "b", stdin=lines)
+        assert "4 acknowledged (3 duplicates), 1 rejected" in named.err, named.err
+        assert journal(directory) == [("a", 8, 0, 1), ("", 8, 0, 3), ("a", 9, 70, 4), ("a", 9, 71, 5),
+                                      ("b", 8, 0, 3)]
+
+
+def test_rejections(directory):
+    """They are counted, and an error in the end; what is good between them is learned."""
+    with daemon(directory):
+        path = directory / "gaps.csv"
+        path.write_text("a,b\n1,1\nnan,2\n3,3\n4,\n5,5\n", encoding="ascii")
+        fed = run("csv", path, *to(directory))
+        assert fed.status == BAD_DATA, fed
+        assert "rejects an example: x_value (stream csv, number 1)" in fed.err, fed.err
+        assert "sent 5 examples" in fed.err and "3 acknowledged (0 duplicates), 2 rejected" in fed.err
+        assert "rejected 2 examples; the first one: x_value" in fed.err, fed.err
+        assert [row[3] for row in journal(directory)] == [1, 3, 5]
+
+
+def test_other_sockets(directory):
+    """Kinds that do not match: the sentence says so, instead of waiting without a word."""
+    for kind, options, said in (("pull", ["--socket", "router"], b"examples.socket: router"),
+                                ("router", [], b"try --socket router")):
+        with daemon(directory, kind):
+            process = start(*table(directory, 3), "--connect", f"ipc://{directory}/examples", *options)
+            while said not in process.stderr.readline():
+                assert process.poll() is None
+            process.send_signal(signal.SIGTERM)
+            status, err = finish(process)
+            assert status == UNAVAILABLE and "nothing was sent" in err, (status, err)
+
+
+class Router:
+    """A daemon's socket whose answers the test chooses."""
+
+    def __init__(self, directory):
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.ROUTER)
+        self.socket.linger = 0
+        self.socket.rcvhwm = self.socket.sndhwm = 0
+        self.socket.bind(f"ipc://{directory}/examples")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.context.destroy(0)
+
+    def take(self, count):
+        """That many messages: (peer, key, sequence)."""
+        taken = []
+        while len(taken) < count:
+            assert self.socket.poll(1000 * LIMIT), (len(taken), count)
+            peer, key, _, _, header = self.socket.recv_multipart()
+            taken.append((peer, key, Header(*struct.unpack("<BBHIQd", header))))
+        return taken
+
+    def answer(self, taken):
+        for peer, key, header in taken:
+            self.socket.send_multipart(
+                [peer, key, struct.pack("<BBHIQQ", 1, 0, 0, header.epoch, header.sequence, 1)])
+
+
+def sequences(taken):
+    return [header.sequence for _, _, header in taken]
+
+
+def test_window(directory):
+    """It waits when so many are not acknowledged, and goes on for each that is."""
+    with Router(directory) as router:
+        process = start(*table(directory, WINDOW + 500), *to(directory))
+        taken = router.take(WINDOW)
+        assert not router.socket.poll(200)
+        router.answer(taken[:100])
+        taken = taken[100:] + router.take(100)
+        assert not router.socket.poll(200) and process.poll() is None
+        router.answer(taken)
+        router.answer(router.take(400))
+        status, err = finish(process)
+        assert status == OK and f"{WINDOW + 500} acknowledged" in err, (status, err)
+
+
+def test_sent_again(directory):
+    """A new connection begins with the oldest that is not answered, in order, without the others."""
+    count = WINDOW + 1
+    with Router(directory) as router:
+        process = start(*table(directory, count), *to(directory))
+        taken = router.take(WINDOW)
+        assert sequences(taken) == list(range(WINDOW))
+        router.answer([(taken[0][0], b"unknown", taken[0][2])]) # passed over
+        router.answer([taken[n] for n in (5, 2, 0)])
+        router.take(1) # it has read them: there is room for one more
+    with Router(directory) as router:
+        taken = router.take(count - 3)
+        assert sequences(taken) == [1, 3, 4, *range(6, count)]
+        router.answer(reversed(taken))
+        status, err = finish(process)
+        assert status == OK and f"{count} acknowledged" in err, (status, err)
+        assert "will be sent again" in err, err
+
+
+def test_silent_input(directory):
+    """What waits is sent again also while no new line comes."""
+    with Router(directory) as router:
+        process = start("json", *to(directory), stdin=subprocess.PIPE)
+        process.stdin.write(b'{"x": [1, 2]}\n')
+        process.stdin.flush()
+        assert router.socket.poll(1000 * LIMIT)
+    with Router(directory) as router:
+        assert router.socket.poll(1000 * LIMIT)
+        peer, line = router.socket.recv_multipart()
+        numbers = {"x": [1, 2], **json.loads(line)}
+        router.socket.send_multipart([peer, b"", struct.pack("<BBHIQQ", 1, 0, 0, numbers["epoch"],
+                                                             numbers["sequence"], 1)])
+        process.stdin.close()
+        process.stdin = None
+        status, err = finish(process)
+        assert status == OK and "1 acknowledged" in err, (status, err)
+
+
+def test_signals(directory):
+    """It waits for what it has sent; when it must not, it says how much is missing and what to do."""
+    with daemon(directory) as d:
+        process = start("synth", "sine", "--size", 2, "--epoch", 3, *to(directory))
+        while d.ask("status")["examples"] < 1000:
+            assert process.poll() is None
+        process.send_signal(signal.SIGTERM)
+        status, err = finish(process)
+        count = len(journal(directory))
+        assert status == OK and f"sent {count} examples" in err, (status, err, count)
+        assert f"{count} acknowledged (0 duplicates)" in err, err
+        d.end()
+    with Router(directory) as router:
+        process = start("synth", "sine", "--size", 2, "--count", 20, "--epoch", 3, *to(directory))
+        router.answer(router.take(20)[:5])
+        process.send_signal(signal.SIGTERM)
+        status, err = finish(process)
+        assert status == TRY_AGAIN and "15 examples were not acknowledged" in err, (status, err)
+        assert "--epoch 3" in err and "sent 20 examples" in err and "5 acknowledged" in err, err
+
+
+def test_linger(directory):
+    with Router(directory):
+        fed = run(*table(directory, 1), *to(directory), "--linger", 0.2)
+        assert fed.status == TRY_AGAIN and "1 example was not acknowledged" in fed.err, fed
+
+
+def test_keys(directory):
+    """Encrypted, as with any other socket; a stranger is told what is missing."""
+    keygen = pathlib.Path(PROGRAM).with_name("runnel-keygen")
+    secret = directory / "daemon"
+    subprocess.run([keygen, secret], check=True, capture_output=True, timeout=LIMIT)
+    files = {p.suffix: p for p in directory.iterdir() if p.name.startswith("daemon")}
+    with daemon(directory, more=f"security: {{secret: {files['.secret']}}}\n") as d:
+        d.alive()
+        good_one = run(*table(directory, 5), *to(directory), "--server-key", files[".public"])
+        assert good_one.status == OK and "5 acknowledged" in good_one.err, good_one
+        stranger = run(*table(directory, 5), *to(directory))
+        assert stranger.status == UNAVAILABLE and "--server-key" in stranger.err, stranger
+
+
+def test_usage(directory):
+    for arguments, word in ((["--socket", "pub"], "push or router"),
+                            (["--socket", "router", "--bind", "ipc:///tmp/x"], "--bind")):
+        fed = run(*table(directory, 3), *arguments)
+        assert fed.status == USAGE and word in fed.err, fed
+    fed = run(*table(directory, 3), "--socket", "router", "--connect", "nowhere")
+    assert fed.status == USAGE and "no endpoint" in fed.err, fed
+
+
+main(globals())
