@@ -56,8 +56,8 @@ void checkpoint_close(struct checkpoint **checkpoint);
    damaged (EX_IOERR) or of another model or learning configuration (EX_CONFIG). The sentence says
    what is wrong and how to go on. After an error the learner must be closed.
 
-   A rate or clip that was set in flight stays in effect, unless the configuration's own value has
-   been changed since: then the configuration's counts. */
+   Rate and clip are those of the checkpoint, also those configured: what is replayed behind it was
+   learned with them. learner_configure then puts in what the configuration has changed since. */
 int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
                     struct learner *learner, struct checkpoint_report *report, struct error *error);
 

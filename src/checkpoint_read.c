@@ -187,20 +187,13 @@ static int read_tensors(struct reading *reading, struct error *error) {
 }
 
 static int read_rates(const struct reading *reading, struct error *error) {
-    const struct learner_rates now = learner_rates(reading->learner);
     double r[CHECKPOINT_RATES];
     if (read_row(reading, PART_RATES, 0, r, sizeof r, error))
         return -1;
     for (size_t n = 0; n < CHECKPOINT_RATES; n++)
         if (!isfinite(r[n]) || r[n] < 0)
             return damaged(reading, "learning rate or clip is no number", error);
-    const struct learner_rates kept = {r[0], r[1], r[2], r[3]};
-    if (kept.configured_rate == now.configured_rate &&
-        learner_set_rate(reading->learner, kept.rate, error))
-        return -1;
-    if (kept.configured_clip == now.configured_clip &&
-        learner_set_clip(reading->learner, kept.clip, error))
-        return -1;
+    learner_write_rates(reading->learner, &(struct learner_rates){r[0], r[1], r[2], r[3]});
     return 0;
 }
 

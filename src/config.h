@@ -95,4 +95,21 @@ int config_load(struct config *config, const char *path, const char *const *over
    `config` has it; on error (EX_CONFIG, unknown or fixed key or bad value) it is untouched. */
 int config_set(struct config *config, const char *key, const char *value, struct error *error);
 
+/* Where a configuration comes from, to be read again. */
+struct config_source {
+    const char *path;
+    const char *const *overrides; /* (override_count,) */
+    size_t override_count;
+};
+
+/* A key whose value has changed: its path, and the new value as one would write it ("" = none). */
+typedef void config_changed(void *context, const char *key, const char *value);
+
+/* The file has been read again: what `after` has different from `before` is put into `current`,
+   which may have other values still, set in flight, and told. -1 (EX_CONFIG) when one of the
+   differences cannot be made while the daemon runs: the sentence names it, nothing is put or
+   told. */
+int config_reload(struct config *current, const struct config *before, const struct config *after,
+                  config_changed *changed, void *context, struct error *error);
+
 #endif

@@ -46,6 +46,7 @@ enum {
     KEY_IN_FLIGHT = 2, /* may change while the daemon runs */
     KEY_DIGEST = 4,    /* part of the digest */
     KEY_BELOW = 8,     /* `maximum` itself is not allowed */
+    KEY_RELOAD = 16,   /* may change when the file is read again, as those in flight may */
 };
 
 struct config_key {
@@ -104,6 +105,12 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
 
 /* The default into the draft; where there is none, an empty text or 0. */
 void config_value_default(const struct config_key *key, size_t layer, struct draft *draft);
+
+/* Whether two have the same value there; that of a bound or connected socket is all of it. */
+bool config_value_same(const struct config_key *key, size_t layer, const struct draft *a,
+                       const struct draft *b);
+void config_value_copy(const struct config_key *key, size_t layer, const struct draft *from,
+                       struct draft *to);
 
 /* What is allowed: "a whole number from 1 to 65536". */
 void config_value_expected(const struct config_key *key, char *text, size_t size);

@@ -205,6 +205,34 @@ void config_value_default(const struct config_key *key, size_t layer, struct dra
         *(char *)where = 0;
 }
 
+static size_t value_size(enum value_type type) {
+    static const size_t sizes[] = {
+        [VALUE_WORD] = sizeof(unsigned),        [VALUE_CHOICE] = sizeof(bool),
+        [VALUE_BOOLEAN] = sizeof(bool),         [VALUE_SIZE] = sizeof(size_t),
+        [VALUE_COUNT] = sizeof(uint64_t),       [VALUE_REAL] = sizeof(double),
+        [VALUE_FLOAT] = sizeof(float),          [VALUE_KEEP] = sizeof(uint64_t),
+        [VALUE_NAME] = CONFIG_NAME_SIZE,        [VALUE_DEVICE] = CONFIG_DEVICE_SIZE,
+        [VALUE_PATH] = CONFIG_PATH_SIZE,        [VALUE_BIND] = sizeof(struct socket_config),
+        [VALUE_CONNECT] = CONFIG_ENDPOINT_SIZE,
+    };
+    return sizes[type];
+}
+
+bool config_value_same(const struct config_key *key, size_t layer, const struct draft *a,
+                       const struct draft *b) {
+    const void *left = home(key, layer, a), *right = home(key, layer, b);
+    if (key->type == VALUE_BIND && ((const struct socket_config *)left)->connect !=
+                                       ((const struct socket_config *)right)->connect)
+        return false;
+    return key->type >= VALUE_NAME ? !strcmp(left, right)
+                                   : !memcmp(left, right, value_size(key->type));
+}
+
+void config_value_copy(const struct config_key *key, size_t layer, const struct draft *from,
+                       struct draft *to) {
+    memcpy(home(key, layer, to), home(key, layer, from), value_size(key->type));
+}
+
 void config_value_expected(const struct config_key *key, char *text, size_t size) {
     char words[CONFIG_TEXT_SIZE];
     switch (key->type) {

@@ -143,12 +143,15 @@ static void tell_manager(const struct daemon *daemon) {
     notify_status("%s: %" PRIu64 " examples", daemon_state_name(daemon), daemon->metrics.examples);
 }
 
-static int daemon_open(struct daemon **opened, const struct config *config, struct error *error) {
+static int daemon_open(struct daemon **opened, const struct config *config,
+                       const struct config_source *source, struct error *error) {
     struct daemon *daemon = *opened = calloc(1, sizeof *daemon);
     if (!daemon)
         return error_set(error, EX_OSERR, "no memory to start");
     daemon->config = config;
-    daemon->current = *config;
+    daemon->source = source;
+    daemon->current = daemon->configured = *config;
+    daemon->had_terminal = daemon_has_terminal();
     daemon->signals = -1;
     daemon->started = daemon_clock();
     daemon->budget = 1;
@@ -159,7 +162,7 @@ static int daemon_open(struct daemon **opened, const struct config *config, stru
     daemon_begin_metrics(daemon);
     say_hello(daemon);
     daemon_warn_exposed(config);
-    if (daemon_replay(daemon, error))
+    if (daemon_replay(daemon, error) || daemon_configure(daemon, error))
         return -1;
     tell_manager(daemon);
     notify_ready();
@@ -210,8 +213,8 @@ static void release_signals(void) {
 void daemon_take_signals(struct daemon *daemon) {
     struct signalfd_siginfo info;
     while (read(daemon->signals, &info, sizeof info) == sizeof info) {
-        if (info.ssi_signo == SIGHUP && daemon->security) {
-            daemon_reload_security(daemon);
+        if (info.ssi_signo == SIGHUP && daemon_means_reload(daemon)) {
+            daemon->reload_wanted = true;
             continue;
         }
         if (daemon->stopping && daemon_clock() >= daemon->stop_time + SAME_SIGNAL) {
@@ -269,6 +272,8 @@ static uint64_t earlier(uint64_t a, uint64_t b) {
 static long poll_timeout(const struct daemon *daemon) {
     if (daemon->stopping)
         return DRAIN_QUIET_MS;
+    if (daemon->reload_wanted)
+        return 0;
     uint64_t now = daemon_clock();
     uint64_t due = earlier(daemon->status_due, daemon_announcement_due(daemon));
     due = earlier(earlier(due, daemon_checkpoint_due(daemon)), notify_alive_due());
@@ -310,6 +315,8 @@ static int turn(struct daemon *daemon, bool *idle, struct error *error) {
         return -1;
     if (items[POLL_SIGNALS].revents)
         daemon_take_signals(daemon);
+    if (daemon->reload_wanted && daemon_reload(daemon, error))
+        return -1;
     if (items[POLL_STATISTICS].revents)
         daemon_subscriptions(daemon);
     if (items[POLL_CONTROL].revents)
@@ -332,12 +339,13 @@ static int turn(struct daemon *daemon, bool *idle, struct error *error) {
     return daemon_checkpoints(daemon, error);
 }
 
-/* Whether a daemon that stops has learned what it can. What is not acknowledged is sent again: with
+/* Whether a daemon that stops has learned what it can. One that has not learned all of its journal
+   again can take nothing more: that comes behind it. What is not acknowledged is sent again: with
    acknowledgements it need not wait for what is on its way. */
 static bool drained(const struct daemon *daemon, bool idle) {
-    return daemon->stopping &&
-           (daemon->acknowledge || daemon->paused || idle || daemon->stop_taken >= DRAIN_EXAMPLES ||
-            daemon_clock() >= daemon->stop_time + DRAIN_TIME);
+    return daemon->stopping && (daemon->replaying || daemon->acknowledge || daemon->paused ||
+                                idle || daemon->stop_taken >= DRAIN_EXAMPLES ||
+                                daemon_clock() >= daemon->stop_time + DRAIN_TIME);
 }
 
 static int loop(struct daemon *daemon, struct error *error) {
@@ -372,9 +380,10 @@ static int finish(struct daemon *daemon, const struct error *failure, struct err
     return result;
 }
 
-int daemon_run(const struct config *config, struct error *error) {
+int daemon_run(const struct config *config, const struct config_source *source,
+               struct error *error) {
     struct daemon *daemon;
-    int result = daemon_open(&daemon, config, error);
+    int result = daemon_open(&daemon, config, source, error);
     if (result == 0) {
         struct error last = {0};
         result = loop(daemon, error);

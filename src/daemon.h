@@ -4,13 +4,17 @@
 #define RUNNEL_DAEMON_H
 
 struct config;
+struct config_source;
 struct error;
 
-/* Run until SIGTERM, SIGINT, SIGHUP or the control command `shutdown`: then learn what has already
-   been received (for DRAIN_SECONDS at most), write a checkpoint and return 0. A second signal ends
-   the process at once. -1: it could not start or go on; `error` says why and has the exit status.
+/* Run until SIGTERM, SIGINT or the control command `shutdown`: then learn what has already been
+   received (for DRAIN_SECONDS at most), write a checkpoint and return 0. A second signal ends the
+   process at once. SIGHUP: read the configuration again from its source, unless the terminal from
+   which the daemon was started is gone: then it is as SIGTERM. -1: it could not start or go on;
+   `error` says why and has the exit status.
 
    Blocks those signals in the calling thread, which must not have started others. */
-int daemon_run(const struct config *config, struct error *error);
+int daemon_run(const struct config *config, const struct config_source *source,
+               struct error *error);
 
 #endif

@@ -52,14 +52,14 @@ static int start(struct daemon *daemon, struct error *error) {
 }
 
 uint64_t daemon_checkpoint_due(const struct daemon *daemon) {
-    double seconds = daemon->config->checkpoint.seconds;
+    double seconds = daemon->current.checkpoint.seconds;
     if (!daemon->changed || seconds <= 0 || checkpoint_busy(daemon->checkpoint))
         return UINT64_MAX;
     return daemon->checkpoint_time + (uint64_t)(seconds * (double)NS_PER_SECOND);
 }
 
 static bool due(const struct daemon *daemon) {
-    uint64_t count = daemon->config->checkpoint.examples;
+    uint64_t count = daemon->current.checkpoint.examples;
     uint64_t learned = daemon->metrics.examples - daemon->checkpoint_examples;
     return daemon->asked == ASKED_WANTED || (count && learned >= count) ||
            daemon_clock() >= daemon_checkpoint_due(daemon);
@@ -91,4 +91,11 @@ int daemon_last_checkpoint(struct daemon *daemon, struct error *error) {
         if (start(daemon, error))
             return -1;
     }
+}
+
+int daemon_first_checkpoint(struct daemon *daemon, struct error *error) {
+    if (daemon->checkpoint_written > 0)
+        return 0;
+    daemon->changed = true;
+    return daemon_last_checkpoint(daemon, error);
 }

@@ -87,8 +87,9 @@ static int set(void *context, const json_t *request, struct control_answer *answ
     }
     if (daemon_set(daemon, json_string_value(key), text, error))
         goto done;
-    daemon_journal_command(
-        daemon, json_pack("{s:s, s:O, s:s}", "command", "set", "key", key, "value", text));
+    if (!strcmp(json_string_value(key), RATE_KEY) || !strcmp(json_string_value(key), CLIP_KEY))
+        daemon_journal_command(
+            daemon, json_pack("{s:s, s:O, s:s}", "command", "set", "key", key, "value", text));
     text_quote(quoted, text, strlen(text));
     log_info("%s set to %s", json_string_value(key), quoted);
     daemon_event(daemon, "set",

@@ -7,6 +7,7 @@
 
 #include "daemon_state.h"
 #include "error.h"
+#include "learner_state.h"
 #include "log.h"
 #include "notify.h"
 #include "report.h"
@@ -53,6 +54,23 @@ int daemon_open_journal(struct daemon *daemon, struct error *error) {
     return journal_begin_behind(daemon->journal, learned, error);
 }
 
+/* Keys that nothing is learned with are what the configuration says, as after any start. */
+static int replay_set(struct daemon *daemon, const char *key, const char *value, bool configured,
+                      struct error *error) {
+    bool rate = !strcmp(key, RATE_KEY), clip = !strcmp(key, CLIP_KEY);
+    if (!rate && !clip)
+        return 0;
+    if (daemon_set(daemon, key, value, error))
+        return -1;
+    struct learner_rates rates = learner_rates(daemon->learner);
+    if (configured && rate)
+        rates.configured_rate = rates.rate;
+    if (configured && clip)
+        rates.configured_clip = rates.clip;
+    learner_write_rates(daemon->learner, &rates);
+    return 0;
+}
+
 static int replay_command(struct daemon *daemon, const char *text, struct error *error) {
     json_t *request = json_loads(text, 0, NULL);
     const char *name = json_string_value(json_object_get(request, "command"));
@@ -62,7 +80,8 @@ static int replay_command(struct daemon *daemon, const char *text, struct error 
     if (name && !strcmp(name, "reset"))
         result = daemon_reset(daemon, error);
     else if (name && !strcmp(name, "set") && key && value)
-        result = daemon_set(daemon, key, value, error);
+        result = replay_set(daemon, key, value,
+                            json_is_true(json_object_get(request, "configured")), error);
     else
         result = error_set(error, EX_IOERR,
                            "the journal has a command that this program does not "
@@ -94,9 +113,11 @@ static int replay_entry(void *context, const struct journal_entry *entry, struct
     if (entry->command && replay_command(daemon, entry->command, error))
         return -1;
     if (!entry->command) {
+        struct example example = entry->example;
+        example.received = daemon_clock(); /* latencies are those of learning it again */
         daemon->taken++;
         daemon->now_is_stale = true;
-        if (learner_take(daemon->learner, &entry->example, error))
+        if (learner_take(daemon->learner, &example, error))
             return -1;
     }
     learner_set_position(daemon->learner, entry->position);
@@ -125,8 +146,8 @@ int daemon_replay(struct daemon *daemon, struct error *error) {
     double seconds = (double)(daemon_clock() - begin) / (double)NS_PER_SECOND;
     uint64_t done = learner_counters(daemon->learner).position - from;
     daemon->changed = true;
-    daemon->replaying = false;
-    publish_mark_replaying(daemon->publish, false);
+    daemon->replaying = stopped;
+    publish_mark_replaying(daemon->publish, stopped);
     log_info("learned %" PRIu64 " entries of the journal again in %.1f s%s", done, seconds,
              stopped ? ", not all: asked to stop" : "");
     daemon_event(daemon, "replayed",

@@ -2,7 +2,6 @@
 
 #include "daemon_state.h"
 #include "endpoint.h"
-#include "error.h"
 #include "log.h"
 
 void daemon_announce_security(struct daemon *daemon, bool all) {
@@ -16,20 +15,6 @@ void daemon_announce_security(struct daemon *daemon, bool all) {
             json_object_set_new(details, "key", json_string(notice.key));
         daemon_event(daemon, "refused", details, "%s", notice.text);
     }
-}
-
-void daemon_reload_security(struct daemon *daemon) {
-    struct error error;
-    size_t cut_off;
-    if (security_reload(daemon->security, &cut_off, &error)) {
-        log_warning("the lists of keys stay as they were: %s", error.text);
-        daemon_event(daemon, "reload_failed", NULL, "the lists of keys stay as they were: %s",
-                     error.text);
-        return;
-    }
-    log_info("read the lists of keys again; %zu connections cut off", cut_off);
-    daemon_event(daemon, "reloaded", json_pack("{s:I}", "cut_off", (json_int_t)cut_off),
-                 "read the lists of keys again; %zu connections cut off", cut_off);
 }
 
 void daemon_warn_exposed(const struct config *config) {

@@ -1,6 +1,7 @@
 /* The daemon's insides, for daemon*.c alone: daemon.c opens, closes and holds the loop,
    daemon_publish.c tells subscribers, daemon_commands.c does what the control socket asks for,
-   daemon_checkpoint.c decides when to write a checkpoint. */
+   daemon_checkpoint.c decides when to write a checkpoint, daemon_reload.c reads the configuration
+   again. */
 #ifndef RUNNEL_DAEMON_STATE_H
 #define RUNNEL_DAEMON_STATE_H
 
@@ -24,6 +25,10 @@
 
 #define NS_PER_SECOND 1000000000ull
 
+/* The keys that learning depends on and that may change in flight. */
+#define RATE_KEY "learning.optimizer.rate"
+#define CLIP_KEY "learning.clip"
+
 /* A checkpoint that a client asked for. */
 enum asked_checkpoint { ASKED_NOT, ASKED_WANTED, ASKED_IN_FLIGHT };
 
@@ -35,8 +40,10 @@ struct daemon_notice {
 };
 
 struct daemon {
-    const struct config *config; /* as loaded */
-    struct config current;       /* with what has been set in flight */
+    const struct config *config;        /* as loaded at the start */
+    const struct config_source *source; /* where it can be read again */
+    struct config configured;           /* as loaded last */
+    struct config current;              /* with what has been set in flight */
     struct model model;
     struct engines_choice engine;
 
@@ -53,6 +60,8 @@ struct daemon {
 
     uint64_t started; /* all times are CLOCK_MONOTONIC in ns */
     bool paused;
+    bool had_terminal;     /* that can go away */
+    bool reload_wanted;    /* the configuration is to be read again */
     bool stopping;         /* no example is taken once what waits has been */
     uint64_t stop_time;    /* when stopping began */
     uint64_t stop_taken;   /* examples taken since */
@@ -135,11 +144,22 @@ void daemon_report_status(struct daemon *daemon, json_t *object);
 /* Announce failed handshakes that are due. */
 void daemon_announce_security(struct daemon *daemon, bool all);
 
-/* Read the lists of keys again, and say what became of it. */
-void daemon_reload_security(struct daemon *daemon);
-
 /* Warn of sockets that stand open to other machines without keys. */
 void daemon_warn_exposed(const struct config *config);
+
+/* daemon_reload.c */
+
+/* Put the rate and clip of the file in place of those that were configured when what has been
+   loaded and replayed was learned. */
+int daemon_configure(struct daemon *daemon, struct error *error);
+
+/* What SIGHUP asks for is to read the configuration again, and not to stop. */
+bool daemon_has_terminal(void);
+bool daemon_means_reload(const struct daemon *daemon);
+
+/* Read the configuration again and take all of it, or nothing; say which. -1 when the daemon cannot
+   go on. */
+int daemon_reload(struct daemon *daemon, struct error *error);
 
 /* daemon.c */
 void daemon_take_signals(struct daemon *daemon);
@@ -158,7 +178,8 @@ int daemon_take_example(struct daemon *daemon, const struct example *example, st
 /* Whether an example can be taken without waiting for the disk. */
 bool daemon_has_room(const struct daemon *daemon);
 
-/* Write down a command that has changed learning; the object is taken over. */
+/* Write down a command that has changed learning; the object is taken over. A `set` says
+   "configured" when the configuration itself has changed: a reset goes back to that. */
 void daemon_journal_command(struct daemon *daemon, json_t *command);
 
 /* Acknowledge what has become durable; -1 when the journal has failed. */
@@ -193,6 +214,9 @@ int daemon_checkpoints(struct daemon *daemon, struct error *error);
 /* When one is due by time; UINT64_MAX: not by time, nothing has changed, or one
    is being written. */
 uint64_t daemon_checkpoint_due(const struct daemon *daemon);
+
+/* Write one and wait for it, unless there is one on disk. */
+int daemon_first_checkpoint(struct daemon *daemon, struct error *error);
 
 /* Write the last one, unless nothing has changed, and wait for it. */
 int daemon_last_checkpoint(struct daemon *daemon, struct error *error);

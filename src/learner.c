@@ -245,6 +245,17 @@ int learner_set_clip(struct learner *learner, double clip, struct error *error) 
     return 0;
 }
 
+int learner_configure(struct learner *learner, double rate, double clip, struct error *error) {
+    struct learner_rates *rates = &learner->rates;
+    if (learner_flush(learner, error))
+        return -1;
+    if (rate != rates->configured_rate)
+        rates->rate = rates->configured_rate = rate;
+    if (clip != rates->configured_clip)
+        rates->clip = rates->configured_clip = clip;
+    return 0;
+}
+
 void learner_want_outputs(struct learner *learner, bool wanted) {
     learner->want_outputs = wanted;
 }

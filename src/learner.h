@@ -92,9 +92,13 @@ int learner_set_rate(struct learner *learner, double rate, struct error *error);
 int learner_set_clip(struct learner *learner, double clip, struct error *error);
 void learner_want_outputs(struct learner *learner, bool wanted);
 
-/* Back to how learner_open left it: parameters, moments, streams, scaler, counters, rate and clip.
-   Returns 1, with nothing changed, when the starting values cannot be had (model.initial has gone,
-   memory is short); -1 when the device has failed. */
+/* The configuration's own rate and clip are these from now on: learner_reset goes back to them, and
+   one that is another than before takes effect. One that is not stays as it was set. */
+int learner_configure(struct learner *learner, double rate, double clip, struct error *error);
+
+/* Back to how learner_open left it: parameters, moments, streams, scaler and counters; rate and
+   clip as configured. Returns 1, with nothing changed, when the starting values cannot be had
+   (model.initial has gone, memory is short); -1 when the device has failed. */
 int learner_reset(struct learner *learner, struct error *error);
 
 /* Counters since the start of learning (they are part of a checkpoint). */

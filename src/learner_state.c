@@ -57,6 +57,10 @@ struct learner_rates learner_rates(const struct learner *learner) {
     return learner->rates;
 }
 
+void learner_write_rates(struct learner *learner, const struct learner_rates *rates) {
+    learner->rates = *rates;
+}
+
 void learner_write_counters(struct learner *learner, const struct learner_counters *counters) {
     learner->counters = *counters;
     learner->taken = counters->examples;

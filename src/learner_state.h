@@ -15,7 +15,7 @@ struct learner_window {
     uint32_t open;   /* 1: one more step waits for its target, else 0 */
 };
 
-/* The rate and clip in effect, and those of the configuration that the learner was opened with:
+/* The rate and clip in effect, and those of the configuration (learner_open, learner_configure):
    they differ after learner_set_rate and learner_set_clip. */
 struct learner_rates {
     double rate, clip, configured_rate, configured_clip;
@@ -49,6 +49,7 @@ uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key
 bool learner_window_valid(const struct learner *learner, const struct learner_window *window);
 
 struct learner_rates learner_rates(const struct learner *learner);
+void learner_write_rates(struct learner *learner, const struct learner_rates *rates);
 void learner_write_counters(struct learner *learner, const struct learner_counters *counters);
 
 /* For writing; NULL with scale: none. */

@@ -11,6 +11,7 @@
 #include "log.h"
 #include "model.h"
 #include "parameters.h"
+#include "security.h"
 
 static const char usage[] = "usage: runneld --config FILE [--set KEY=VALUE]... [--check-config]\n"
                             "       runneld --version | --help\n";
@@ -111,9 +112,11 @@ static int run(const struct arguments *arguments, struct error *error) {
     if (config_load(&config, arguments->config, arguments->overrides, arguments->override_count,
                     error))
         return -1;
+    const struct config_source source = {arguments->config, arguments->overrides,
+                                         arguments->override_count};
     if (!arguments->check)
-        return daemon_run(&config, error);
-    if (check_initial(&config, error))
+        return daemon_run(&config, &source, error);
+    if (check_initial(&config, error) || security_check(&config, error))
         return -1;
     printf("%s: ok\n", arguments->config);
     return 0;

@@ -2,6 +2,7 @@
 
 #ifdef RUNNEL_SYSTEMD
 
+#    include <inttypes.h>
 #    include <stdarg.h>
 #    include <stdbool.h>
 #    include <stdio.h>
@@ -22,6 +23,12 @@ struct watchdog {
     uint64_t due;      /* CLOCK_MONOTONIC in ns */
 };
 
+static uint64_t now_ns(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * NS_PER_SECOND + (uint64_t)time.tv_nsec;
+}
+
 static struct watchdog *the_watchdog(void) {
     static struct watchdog watchdog;
     uint64_t microseconds;
@@ -33,6 +40,11 @@ static struct watchdog *the_watchdog(void) {
 
 void notify_ready(void) {
     sd_notify(0, "READY=1");
+}
+
+/* The time lets the manager tell this reload from one that it asks for later. */
+void notify_reloading(void) {
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, (uint64_t)(now_ns() / NS_PER_MICROSECOND));
 }
 
 void notify_status(const char *format, ...) {
@@ -51,9 +63,7 @@ void notify_alive(void) {
     struct watchdog *watchdog = the_watchdog();
     if (!watchdog->interval)
         return;
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    uint64_t now = (uint64_t)time.tv_sec * NS_PER_SECOND + (uint64_t)time.tv_nsec;
+    uint64_t now = now_ns();
     if (now < watchdog->due)
         return;
     watchdog->due = now + watchdog->interval;
@@ -77,6 +87,9 @@ void notify_stopping(void) {
 #else
 
 void notify_ready(void) {
+}
+
+void notify_reloading(void) {
 }
 
 void notify_status(const char *format, ...) {

@@ -8,8 +8,11 @@
 
 #include <stdint.h>
 
-/* Started: the sockets are there. */
+/* Started: the sockets are there. Or no longer reloading. */
 void notify_ready(void);
+
+/* The configuration is being read again; notify_ready says that this is over. */
+void notify_reloading(void);
 
 /* What is going on, one line, as `systemctl status` shows it. */
 void notify_status(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -61,23 +61,39 @@ static int read_lists(const struct config *config, struct key_list lists[SOCKET_
     return 0;
 }
 
-static int read_keys(struct security *security, struct error *error) {
+/* The lists are to be cleared where it succeeds. */
+static int read_keys(const struct config *config, struct key_pair *pair,
+                     struct key_list lists[SOCKET_ROLES], struct error *error) {
     char why[KEYS_WHY_SIZE];
-    const struct config *config = security->config;
-    struct key_list lists[SOCKET_ROLES];
     if (!zmq_has("curve"))
         return error_set(error, EX_CONFIG,
                          "security.secret: this libzmq was built without CURVE; install one that "
                          "has it");
-    if (keys_read_pair(config->security.secret, &security->pair, why))
+    if (keys_read_pair(config->security.secret, pair, why))
         return error_set(error, EX_CONFIG, "security.secret: %s", why);
-    if (read_lists(config, lists, error))
-        return -1;
+    return read_lists(config, lists, error);
+}
+
+static void take_lists(struct security *security, const struct config *config,
+                       struct key_list lists[SOCKET_ROLES]) {
     for (size_t i = 0; i < SOCKET_ROLES; i++) {
-        security->sockets[i].allowed = lists[i];
-        security->sockets[i].listed = *config->security.allow[i] != '\0';
+        struct guarded *guarded = &security->sockets[i];
+        keys_clear(&guarded->allowed);
+        guarded->allowed = lists[i];
+        guarded->listed = *config->security.allow[i] != '\0';
     }
-    return 0;
+}
+
+int security_check(const struct config *config, struct error *error) {
+    struct key_pair pair;
+    struct key_list lists[SOCKET_ROLES];
+    if (!*config->security.secret)
+        return 0;
+    int result = read_keys(config, &pair, lists, error);
+    explicit_bzero(&pair, sizeof pair);
+    for (size_t i = 0; result == 0 && i < SOCKET_ROLES; i++)
+        keys_clear(&lists[i]);
+    return result;
 }
 
 /* Nothing that a monitor tells is ever dropped, or waits: that would hold up libzmq's own thread.
@@ -117,10 +133,10 @@ int security_open(struct security **opened, void *zmq_context, const struct conf
     *opened = NULL;
     if (!*config->security.secret)
         return 0;
+    struct key_list lists[SOCKET_ROLES];
     struct security *security = *opened = calloc(1, sizeof *security);
     if (!security)
         return error_set(error, EX_OSERR, "no memory for the keys");
-    security->config = config;
     pthread_mutex_init(&security->lock, NULL);
     for (size_t i = 0; i < SOCKET_ROLES; i++) {
         security->sockets[i].name = socket_names[i];
@@ -128,7 +144,9 @@ int security_open(struct security **opened, void *zmq_context, const struct conf
     }
     security->stop = eventfd(0, EFD_CLOEXEC);
     security->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int result = read_keys(security, error);
+    int result = read_keys(config, &security->pair, lists, error);
+    if (result == 0)
+        take_lists(security, config, lists);
     if (result == 0 && (security->stop < 0 || security->news < 0 ||
                         open_pairs(security, zmq_context) || start_thread(security)))
         result =
@@ -185,21 +203,30 @@ int security_protect(struct security *security, void *socket, const char *key,
                      zmq_strerror(errno));
 }
 
-int security_reload(struct security *security, size_t *cut_off, struct error *error) {
+int security_reload(struct security *security, const struct config *config, size_t *cut_off,
+                    struct error *error) {
+    struct key_pair pair;
     struct key_list lists[SOCKET_ROLES];
     *cut_off = 0;
     if (!security)
         return 0;
-    if (read_lists(security->config, lists, error))
+    int result = read_keys(config, &pair, lists, error);
+    bool same = result == 0 && !memcmp(pair.secret, security->pair.secret, sizeof pair.secret);
+    explicit_bzero(&pair, sizeof pair);
+    if (result)
         return -1;
-    pthread_mutex_lock(&security->lock);
-    for (size_t i = 0; i < SOCKET_ROLES; i++) {
-        struct guarded *guarded = &security->sockets[i];
-        struct key_list old = guarded->allowed;
-        guarded->allowed = lists[i];
-        keys_clear(&old);
-        *cut_off += security_cut_off(guarded);
+    if (!same) {
+        for (size_t i = 0; i < SOCKET_ROLES; i++)
+            keys_clear(&lists[i]);
+        return error_set(error, EX_CONFIG,
+                         "security.secret: %s has another key than the daemon runs with; restart "
+                         "it to change that",
+                         config->security.secret);
     }
+    pthread_mutex_lock(&security->lock);
+    take_lists(security, config, lists);
+    for (size_t i = 0; i < SOCKET_ROLES; i++)
+        *cut_off += security_cut_off(&security->sockets[i]);
     pthread_mutex_unlock(&security->lock);
     return 0;
 }

@@ -36,11 +36,14 @@ enum { SECURITY_ADDRESS_SIZE = 64, SECURITY_TEXT_SIZE = 2 * KEYS_WHY_SIZE };
 /* CURVE's share of an encrypted frame, bytes: command name, nonce, authenticator, flags. */
 enum { SECURITY_OVERHEAD = 33 };
 
-/* Read the secret and the lists, and start answering. `config` must outlive it. Where the
-   configuration has no security.secret there is nothing to open: 0, and *security is NULL, which
-   every function here takes. Errors: EX_CONFIG, with the key of the configuration. */
+/* Read the secret and the lists, and start answering. Where the configuration has no
+   security.secret there is nothing to open: 0, and *security is NULL, which every function here
+   takes. Errors: EX_CONFIG, with the key of the configuration. */
 int security_open(struct security **security, void *zmq_context, const struct config *config,
                   struct error *error);
+
+/* Whether the files that a configuration names could be opened: as security_open. */
+int security_check(const struct config *config, struct error *error);
 
 /* Once all sockets are closed, and before the context is. */
 void security_close(struct security **security);
@@ -49,9 +52,11 @@ void security_close(struct security **security);
    "statistics.bind". Once for each of the sockets examples, statistics and control. */
 int security_protect(struct security *security, void *socket, const char *key, struct error *error);
 
-/* Read all lists again. When one of them is bad, none is taken: -1. Else *cut_off says how many
-   connections have been ended since their key, or possibly their key, may no longer be there. */
-int security_reload(struct security *security, size_t *cut_off, struct error *error);
+/* Read the lists that `config` names. When one of them is bad, or the secret is no longer the one
+   that the sockets have, nothing is taken: -1. Else *cut_off says how many connections have been
+   ended since their key, or possibly their key, may no longer be there. */
+int security_reload(struct security *security, const struct config *config, size_t *cut_off,
+                    struct error *error);
 
 /* Becomes readable when there may be something to announce; -1 without security. */
 int security_descriptor(const struct security *security);

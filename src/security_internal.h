@@ -41,7 +41,6 @@ struct guarded {
 };
 
 struct security {
-    const struct config *config;
     struct key_pair pair;
     void *zap;      /* REP */
     int stop, news; /* eventfds: to the thread, from it */

@@ -188,8 +188,15 @@ static void set_rates_survive_unless_reconfigured(void **unused) {
     workload->config.learning.optimizer.rate = 0.125;
     run = run_open_with_state(workload);
     assert_int_equal(load(run, workload, &report, NULL), 1);
+    assert_true(learner_rate(run->learner) == 0.5);
+    assert_int_equal(learner_configure(run->learner, 0.125, workload->config.learning.clip, NULL),
+                     0);
     assert_true(learner_rate(run->learner) == 0.125);
     assert_true(learner_clip(run->learner) == 0.25);
+    assert_int_equal(learner_set_rate(run->learner, 0.5, NULL), 0);
+    assert_int_equal(learner_reset(run->learner, NULL), 0);
+    assert_true(learner_rate(run->learner) == 0.125);
+    assert_true(learner_clip(run->learner) == workload->config.learning.clip);
     run_close(run);
     workload_close(&workload);
 }

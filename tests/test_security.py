@@ -262,6 +262,48 @@ def test_bad_lists_change_nothing(directory):
             assert fed.returncode == 0, fed
 
 
+def test_the_secret_stays(directory):
+    with Guarded(directory, control=()) as daemon:
+        events = daemon.listen()
+        secret = daemon.server.file.read_text()
+        for change, says in [(lambda: daemon.server.file.chmod(0o644), "may read it"),
+                             (lambda: daemon.server.file.write_text(daemon.yours.file.read_text()),
+                              "has another key than the daemon runs with; restart it")]:
+            change()
+            daemon.write_list(directory, "control", [])
+            daemon.hang_up()
+            told = daemon.event(events, lambda e: e["kind"] == "reload_failed")
+            assert "security.secret: " in told["text"] and says in told["text"], told
+            daemon.ask("status")  # the list that lets nobody in was not taken
+            daemon.server.file.chmod(0o600)
+        daemon.server.file.write_text(secret)
+        daemon.write_list(directory, "control", [daemon.mine])
+        daemon.hang_up()
+        daemon.event(events, lambda e: e["kind"] == "reloaded")
+
+
+def test_a_list_comes_and_goes(directory):
+    with Guarded(directory) as daemon:
+        events = daemon.listen()
+        everybody = daemon.path.read_text()
+        control = daemon.socket(zmq.REQ, "control", daemon.yours)
+        control.send(b'{"command": "status"}')
+        daemon.next_message(control)
+        daemon.write_list(directory, "control", [daemon.mine])
+        daemon.path.write_text(everybody.replace("allow: {}", "allow: {control: control.keys}"))
+        daemon.hang_up()
+        told = daemon.event(events, lambda e: e["kind"] == "reloaded")
+        assert told["changed"] == {"security.allow.control": f"{directory}/control.keys"}, told
+        assert told["cut_off"] >= 1, told
+        daemon.event(events, refused("unknown_key", "control", daemon.yours))
+        daemon.path.write_text(everybody)
+        daemon.hang_up()
+        told = daemon.event(events, lambda e: e["kind"] == "reloaded")
+        assert told["changed"] == {"security.allow.control": ""}, told
+        done = daemon.tool("runnel-ctl", "control", "status", key=daemon.yours.file)
+        assert done.returncode == 0, done
+
+
 def null_greeting():
     """A whole greeting of ZMTP 3.0 without keys (RFC 23)."""
     return b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
@@ -353,7 +395,10 @@ def test_what_others_can_reach(directory):
     said = check(CONFIGURATION)
     assert "config.yaml:8:" in said and "examples.bind" in said and "security.insecure" in said, said
     check(0, "--set", "security.insecure=true")
-    check(0, "--set", "security.secret=daemon.secret")
+    assert "daemon.secret: cannot be read" in check(CONFIGURATION, "--set",
+                                                    f"security.secret={directory}/daemon.secret")
+    Pair(directory, "daemon")
+    check(0, "--set", f"security.secret={directory}/daemon.secret")
     check(0, "--set", "examples.bind=tcp://127.0.0.1:5570")
     assert "control.bind" in check(CONFIGURATION, "--set", "security.insecure=false", "--set",
                                    "examples.bind=ipc:///tmp/a", "--set",

@@ -1,0 +1,347 @@
+#!/usr/bin/python3
+"""SIGHUP: the configuration is read again; all of it is taken or nothing, and what is learned with
+what has changed is learned again after a crash with the same bits."""
+import json
+import os
+import pathlib
+import pty
+import re
+import signal
+import socket as sockets
+import struct
+import tempfile
+import time
+
+import running
+from running import LIMIT, Daemon, zmq
+
+CONFIG = """
+name: {name}
+seed: {seed}
+device: cpu
+model:
+  input: {{kind: real, size: {size}}}
+  layers: {layers}
+  output: {{loss: squared, size: {size}, target: next}}
+learning: {{window: {window}, stride: 2, optimizer: {{kind: adam, rate: {rate}}}, clip: {clip}}}
+examples: {{{examples}, socket: {socket}}}
+statistics: {{bind: "{statistics}", every: {every}, predictions: {predictions}}}
+control: {{bind: "ipc://{directory}/control"}}
+state:
+  directory: {state}
+  checkpoint: {{examples: {count}, seconds: {seconds}}}
+  journal: {{enabled: {journal}, keep: {keep}}}
+"""
+VALUES = {"name": "again", "seed": 1, "size": 2, "layers": "[{cell: gru, size: 4}]", "window": 4,
+          "rate": 0.01, "clip": 1, "socket": "pull", "every": 100, "predictions": "false",
+          "count": 0, "seconds": 0, "journal": "true", "keep": "checkpoint"}
+
+
+class Running(Daemon):
+    """A daemon whose configuration is written anew with other values."""
+
+    def __init__(self, directory, *arguments, **values):
+        self.values = dict(VALUES, directory=directory, state=f"{directory}/state",
+                           examples=f'bind: "ipc://{directory}/examples"',
+                           statistics=f"ipc://{directory}/statistics", **values)
+        self.fed = 0
+        super().__init__(directory, CONFIG.format(**self.values), *arguments)
+        self.events = self.listen()
+
+    def write(self, **values):
+        self.values.update(values)
+        self.path.write_text(CONFIG.format(**self.values), encoding="utf-8")
+
+    def until(self, reached, act=lambda: None):
+        ended = time.monotonic() + LIMIT
+        while not reached():
+            self.alive()
+            assert time.monotonic() < ended
+            act()
+
+    def listen(self):
+        """A subscriber whose subscription has arrived: an event says so."""
+        events = self.context.socket(zmq.SUB)
+        events.subscribe(b"event")
+        events.connect(self.endpoint("statistics"))
+        self.until(lambda: events.poll(100), lambda: (self.ask("pause"), self.ask("resume")))
+        return events
+
+    def event(self, *kinds):
+        """The next event of those kinds."""
+        while True:
+            event = json.loads(self.next_message(self.events)[1])
+            if event["kind"] in kinds:
+                return event
+
+    def reload(self):
+        """What the daemon says to SIGHUP."""
+        self.process.send_signal(signal.SIGHUP)
+        event = self.event("reloaded", "reload_failed")
+        assert event["text"] in self.text(), self.text()
+        return event
+
+    def refuses(self, *sentence):
+        before = self.ask("status")
+        event = self.reload()
+        assert event["kind"] == "reload_failed", event
+        for part in sentence:
+            assert part in event["text"], (part, event)
+        after = self.ask("status")
+        for key in ("rate", "clip", "every", "predictions", "digest"):
+            assert before[key] == after[key], key
+
+    def takes(self, **changed):
+        """The keys, with __ for a dot."""
+        event = self.reload()
+        assert event["kind"] == "reloaded", event
+        wanted = {key.replace("__", "."): value for key, value in changed.items()}
+        assert event["changed"] == wanted, event
+        return event
+
+    def feed(self, count):
+        with self.socket(zmq.PUSH, "examples") as push:
+            for n in range(self.fed, self.fed + count):
+                push.send_multipart([b"a", struct.pack("<2f", n % 7 / 7, n % 5 / 5)])
+            self.fed += count
+            self.until(lambda: self.ask("status")["examples"] == self.fed)
+
+    def kill_and_start(self):
+        self.end(signal.SIGKILL)
+        self.log.close()
+        self.start()
+        self.events.close()
+        self.events = self.listen()
+
+
+def test_takes_what_may_change(directory):
+    with Running(directory) as daemon:
+        daemon.write(rate=0.25, clip=2, every=3, predictions="true")
+        event = daemon.takes(learning__optimizer__rate="0.25", learning__clip="2",
+                             statistics__every="3", statistics__predictions="true")
+        assert "learning.optimizer.rate is 0.25" in event["text"], event
+        status = daemon.ask("status")
+        assert (status["rate"], status["clip"], status["every"], status["predictions"]) \
+            == (0.25, 2, 3, True), status
+        daemon.takes()
+        with daemon.context.socket(zmq.SUB) as subscriber:
+            subscriber.subscribe(b"prediction")
+            subscriber.connect(daemon.endpoint("statistics"))
+            daemon.until(lambda: subscriber.poll(100), lambda: daemon.feed(1))
+        daemon.write(count=daemon.fed + 2)
+        daemon.takes(state__checkpoint__examples=str(daemon.fed + 2))
+        daemon.feed(1)
+        daemon.write(count=1)
+        daemon.takes(state__checkpoint__examples="1")
+        assert daemon.event("checkpoint")["examples"] >= daemon.fed
+        daemon.write(count=0, seconds=0.05)
+        daemon.takes(state__checkpoint__examples="0", state__checkpoint__seconds="0.05")
+        daemon.feed(1)
+        daemon.event("checkpoint")
+
+
+def test_what_was_set_stays_unless_the_file_changes_it(directory):
+    with Running(directory) as daemon:
+        daemon.ask("set", key="learning.optimizer.rate", value=0.5)
+        daemon.write(clip=3)
+        daemon.takes(learning__clip="3")
+        status = daemon.ask("status")
+        assert (status["rate"], status["clip"]) == (0.5, 3), status
+        daemon.write(rate=0.02)
+        daemon.takes(learning__optimizer__rate="0.02")
+        assert daemon.ask("status")["rate"] == 0.02
+        daemon.ask("set", key="learning.optimizer.rate", value=0.5)
+        daemon.ask("reset")  # to what the file says now
+        assert daemon.ask("status")["rate"] == 0.02
+
+
+def test_keeps_everything_when_one_key_cannot_change(directory):
+    with Running(directory) as daemon:
+        cases = [("model.input.size", {"size": 3}), ("seed", {"seed": 2}), ("name", {"name": "x"}),
+                 ("learning.window", {"window": 5}), ("state.directory", {"state": "/nowhere"}),
+                 ("model.layers", {"layers": "[{cell: gru, size: 4}, {cell: gru, size: 4}]"}),
+                 ("model.layers.0.size", {"layers": "[{cell: gru, size: 5}]"}),
+                 ("examples.socket", {"socket": "router"}),
+                 ("examples.bind", {"examples": f'bind: "ipc://{directory}/other"'}),
+                 ("examples.connect", {"examples": f'connect: "ipc://{directory}/examples"'}),
+                 ("statistics.bind", {"statistics": f"ipc://{directory}/other"}),
+                 ("state.journal.enabled", {"journal": "false"}),
+                 ("state.journal.keep", {"keep": "all"})]
+        for key, values in cases:
+            before = dict(daemon.values)
+            daemon.write(rate=0.5, every=7, **values)
+            daemon.refuses(f": {key}: found", "restart it to change that")
+            daemon.write(**before)
+        daemon.takes()
+
+
+def test_keeps_everything_when_the_file_is_wrong(directory):
+    with Running(directory) as daemon:
+        good = daemon.path.read_text()
+        for text, sentence in [(good.replace("rate: 0.01", "rate: fast"), "config.yaml:9:"),
+                               (good + "unheard: 1\n", 'unknown key'), ("{", "config.yaml"),
+                               (good.replace("stride: 2", "stride: 9"), "learning.stride"),
+                               (good + "security: {allow: {control: keys}}\n", "security.secret"),
+                               (good.replace("ipc://", "tcp://*:", 1), "config.yaml")]:
+            daemon.path.write_text(text)
+            daemon.refuses(sentence, "stays as it was")
+        daemon.path.unlink()
+        daemon.refuses("cannot open the configuration")
+        daemon.path.write_text(good)
+        daemon.takes()
+
+
+def test_overrides_count_again(directory):
+    with Running(directory, "--set", "learning.optimizer.rate=0.125") as daemon:
+        daemon.write(rate=0.5, clip=4)
+        daemon.takes(learning__clip="4")
+        assert daemon.ask("status")["rate"] == 0.125
+
+
+def learn(daemon, disturb):
+    """Some examples, with changes between; `disturb` is called where the daemon may be killed."""
+    daemon.feed(13)
+    disturb(daemon)
+    daemon.write(rate=0.05)
+    daemon.takes(learning__optimizer__rate="0.05")
+    disturb(daemon)
+    daemon.feed(17)
+    daemon.ask("set", key="learning.clip", value=0.125)
+    daemon.feed(5)
+    disturb(daemon)
+    daemon.write(rate=0.03, clip=0.5)
+    daemon.takes(learning__optimizer__rate="0.03", learning__clip="0.5")
+    daemon.ask("set", key="learning.optimizer.rate", value=0.3)
+    daemon.feed(9)
+    disturb(daemon)
+    daemon.write(every=7)
+    daemon.takes(statistics__every="7")
+    daemon.feed(6)
+    disturb(daemon)
+    status = daemon.ask("status")
+    assert (status["rate"], status["clip"], status["every"]) == (0.3, 0.5, 7), status
+    exported = [daemon.export()]
+    daemon.ask("reset")
+    daemon.fed = 0
+    daemon.feed(9)
+    disturb(daemon)
+    daemon.feed(9)
+    status = daemon.ask("status")
+    assert (status["rate"], status["clip"]) == (0.03, 0.5), status
+    return exported + [daemon.export()]
+
+
+def durable(daemon):
+    daemon.until(lambda: (lambda j: j["durable"] == j["position"])(daemon.ask("status")["journal"]))
+
+
+def test_recovery_has_the_same_bits(directory):
+    def kill(daemon):
+        durable(daemon)
+        daemon.kill_and_start()
+
+    def kill_after_a_checkpoint(daemon):
+        daemon.ask("checkpoint")
+        kill(daemon)
+
+    results = []
+    for disturb in (lambda daemon: None, kill, kill_after_a_checkpoint):
+        with tempfile.TemporaryDirectory(prefix="runnel-") as name:
+            with Running(name) as daemon:
+                results.append(learn(daemon, disturb))
+    assert results[0] == results[1], "killed"
+    assert results[0] == results[2], "killed after a checkpoint"
+
+
+def test_a_file_that_changed_while_the_daemon_was_down(directory):
+    """What the journal has was learned with the old rate; only then the new one counts."""
+    results = []
+    for crash in False, True:
+        with tempfile.TemporaryDirectory(prefix="runnel-") as name:
+            with Running(name) as daemon:
+                daemon.feed(5)
+                daemon.ask("checkpoint")
+                daemon.feed(11)
+                daemon.write(rate=0.2)
+                if crash:
+                    durable(daemon)
+                    daemon.kill_and_start()
+                    assert "learning.optimizer.rate is 0.2" in daemon.text(), daemon.text()
+                else:
+                    daemon.takes(learning__optimizer__rate="0.2")
+                daemon.feed(11)
+                if crash:
+                    durable(daemon)
+                    daemon.kill_and_start()
+                assert daemon.ask("status")["latency_us"]["max"] < 1e6 * LIMIT
+                daemon.feed(1)
+                results.append(daemon.export())
+    assert results[0] == results[1]
+
+
+def test_tells_the_manager(directory):
+    header = (running.PROGRAM.parent / "build-config.h").read_text()
+    if not re.search(r"^#define RUNNEL_SYSTEMD 1$", header, re.MULTILINE):
+        return
+    with sockets.socket(sockets.AF_UNIX, sockets.SOCK_DGRAM) as manager:
+        manager.bind(f"{directory}/notify")
+        manager.settimeout(LIMIT)
+        os.environ["NOTIFY_SOCKET"] = f"{directory}/notify"
+        try:
+            daemon = Running(directory)
+        finally:
+            del os.environ["NOTIFY_SOCKET"]
+        with daemon:
+            while manager.recv(4096) != b"READY=1":
+                pass
+            for change in (lambda: daemon.write(clip=2)), (lambda: daemon.write(seed=9)):
+                change()
+                daemon.reload()
+                told = [b""]
+                while told[-1] != b"READY=1":
+                    told.append(manager.recv(4096))
+                reloading = [t for t in told if t.startswith(b"RELOADING=1\nMONOTONIC_USEC=")]
+                assert len(reloading) == 1, told
+                assert 0 < int(reloading[0].rsplit(b"=", 1)[1]) <= time.monotonic_ns() // 1000, told
+
+
+def test_a_closed_terminal_ends_it(directory):
+    path = directory / "config.yaml"
+    path.write_text(CONFIG.format(**dict(
+        VALUES, directory=directory, state=f"{directory}/state",
+        examples=f'bind: "ipc://{directory}/examples"',
+        statistics=f"ipc://{directory}/statistics")))
+    child, terminal = pty.fork()
+    if child == 0:
+        os.execv(running.PROGRAM, [running.PROGRAM, "--config", path])
+    try:
+        said = b""
+        while b"fresh parameters" not in said:
+            said += os.read(terminal, 4096)
+        os.kill(child, signal.SIGHUP)
+        while b"read the configuration again" not in said:
+            said += os.read(terminal, 4096)
+        os.close(terminal)
+        ended = time.monotonic() + LIMIT
+        while (result := os.waitpid(child, os.WNOHANG)) == (0, 0):
+            assert time.monotonic() < ended
+            time.sleep(0.02)
+        child = None
+        assert os.waitstatus_to_exitcode(result[1]) == 0, result
+    finally:
+        if child:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+
+
+def main():
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also under nohup, for the daemons
+    for name, test in list(globals().items()):
+        if name.startswith("test_"):
+            with tempfile.TemporaryDirectory(prefix="runnel-") as directory:
+                test(pathlib.Path(directory))
+            print("ok", name, flush=True)
+
+
+if __name__ == "__main__":
+    main()
