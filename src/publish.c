@@ -15,8 +15,9 @@
 
 enum {
     RUN_SIZE = 17,
-    SUBSCRIPTION_MAX = 4096, /* bytes of the largest message that a subscriber may send */
-    BUFFER_SIZE = 4096,      /* to begin with */
+    SUBSCRIPTION_MAX =
+        1024, /* bytes of a frame from a subscriber: a prefix of a topic, or a handshake */
+    BUFFER_SIZE = 4096, /* to begin with */
     JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(15),
 };
 
