@@ -45,9 +45,8 @@ static int allocate(struct journal *journal, const struct journal_options *optio
     journal->largest = largest_example(options);
     if (journal->largest < JOURNAL_COMMAND_BYTES)
         journal->largest = JOURNAL_COMMAND_BYTES;
-    size_t capacity = journal_queue_size(journal->largest);
-    if (capacity < JOURNAL_QUEUE_BYTES)
-        capacity = JOURNAL_QUEUE_BYTES;
+    /* Wherever what waits lies in the ring, there is room for a largest one behind or before it. */
+    size_t capacity = JOURNAL_QUEUE_BYTES + 2 * journal_queue_size(journal->largest);
     journal->lasts = calloc(JOURNAL_KEYS, sizeof *journal->lasts);
     journal->batch_newest = calloc(JOURNAL_BATCH_ENTRIES, sizeof(struct journal_record *));
     if (streams_open(&journal->keys, JOURNAL_KEYS, NULL) ||
@@ -275,12 +274,7 @@ static uint64_t append(struct journal *journal, struct journal_record *record) {
     struct journal_record *place = wait_for_place(journal, record->size);
     if (!place)
         return record->position;
-    char *key = (char *)(place + 1), *x = key + record->key_size, *y = x + record->x_size;
-    *place = *record;
-    place->key = memcpy(key, record->key, record->key_size);
-    place->x = memcpy(x, record->x, record->x_size);
-    if (record->y)
-        place->y = memcpy(y, record->y, record->y_size);
+    journal_queue_write(place, record);
     put(journal, place);
     return record->position;
 }

@@ -32,7 +32,7 @@ struct journal;
 enum {
     JOURNAL_BATCH_ENTRIES = 4096,
     JOURNAL_BATCH_NS = 2000000,        /* an entry waits this long for others to come along */
-    JOURNAL_QUEUE_BYTES = 16 << 20,    /* in memory, or one largest example if that is more */
+    JOURNAL_QUEUE_BYTES = 16 << 20,    /* in memory, and two largest examples */
     JOURNAL_EXAMPLE_BYTES = 512 << 20, /* key, x and y of one example: SQLite takes a little less
                                           than twice this in a row */
     JOURNAL_COMMAND_BYTES = 1 << 20,   /* text of one command */

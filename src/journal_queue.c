@@ -1,6 +1,7 @@
 #include "journal_queue.h"
 
 #include <stdalign.h>
+#include <string.h>
 #include <sys/mman.h>
 
 static const size_t NO_WRAP = SIZE_MAX;
@@ -40,6 +41,15 @@ struct journal_record *journal_queue_place(struct journal_queue *queue, size_t s
         place = 0;
     }
     return (struct journal_record *)(void *)(queue->bytes + place);
+}
+
+void journal_queue_write(struct journal_record *place, const struct journal_record *record) {
+    char *key = (char *)(place + 1), *x = key + record->key_size, *y = x + record->x_size;
+    *place = *record;
+    place->key = record->key_size ? memcpy(key, record->key, record->key_size) : key;
+    place->x = memcpy(x, record->x, record->x_size);
+    if (record->y)
+        place->y = memcpy(y, record->y, record->y_size);
 }
 
 void journal_queue_put(struct journal_queue *queue, const struct journal_record *record) {

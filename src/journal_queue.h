@@ -46,7 +46,10 @@ size_t journal_queue_size(size_t bytes);
 /* Where a record of that size may be written, or NULL: not now. */
 struct journal_record *journal_queue_place(struct journal_queue *queue, size_t size);
 
-/* The record at the place, its `size` set, is complete. */
+/* Copy a record, its `size` set, and what its pointers lead to, to its place. */
+void journal_queue_write(struct journal_record *place, const struct journal_record *record);
+
+/* The record at the place is complete. */
 void journal_queue_put(struct journal_queue *queue, const struct journal_record *record);
 
 /* The record behind `record`, or with NULL the oldest. There must be one, as of `queue`, which may

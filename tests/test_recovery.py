@@ -23,7 +23,7 @@ from recovery import Producer, check_once, fresh, merge, message, read_journal, 
 
 IO_ERROR = 74
 DISK_FULL, DISK_BROKEN, DISK_SHORT, DISK_SYNC, DISK_STALL = range(1, 6)  # tests/faulty_disk.h
-QUEUE_STEPS, QUEUE_FILLS = 64, 290  # examples of 256 KiB: more than the queue holds
+QUEUE_INPUTS, QUEUE_STEPS, QUEUE_FILLS = 64, 256, 300  # examples of 64 KiB: more than it holds
 CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
 
 
@@ -306,10 +306,10 @@ def full_queue():
     """While the disk does not answer, learning goes on until the queue is full; then producers wait,
     and the control socket is served all the time. Nothing is lost."""
     arm_disk(DISK_STALL)
-    options = {"inputs": 1024, "size": 2, "scale": "none", "checkpoint": 0}
+    options = {"inputs": QUEUE_INPUTS, "size": 2, "scale": "none", "checkpoint": 0}
     r = recovery.np.random.default_rng(5)
-    x = [r.standard_normal(QUEUE_STEPS * 1024).astype("<f4").tobytes() for _ in range(QUEUE_FILLS)]
-    messages = [message(b"large", x[n], n) for n in range(QUEUE_FILLS)]
+    x = r.standard_normal((QUEUE_FILLS, QUEUE_STEPS * QUEUE_INPUTS)).astype("<f4")
+    messages = [message(b"large", x[n].tobytes(), n) for n in range(QUEUE_FILLS)]
     with fresh() as directory, start(directory, HurtDaemon, **options) as daemon:
         feed(daemon, messages[:1])
         daemon.process.send_signal(signal.SIGUSR1)
@@ -318,12 +318,13 @@ def full_queue():
                                                       for m in messages[1:]])
             socket.sndhwm = QUEUE_FILLS
             sender.start()
+            wait_until(lambda: daemon.ask("status")["examples"] > QUEUE_FILLS // 3, "examples")
             taken, before = 0, -1
             while taken != before:  # until it takes no more
                 time.sleep(0.3)
                 before, taken = taken, daemon.ask("status")["examples"]
             journal = daemon.ask("status")["journal"]
-            assert 1 < taken < QUEUE_FILLS and journal["durable"] == 1, (taken, journal)
+            assert taken < QUEUE_FILLS and journal["durable"] == 1, (taken, journal)
             assert journal["waiting"] > 0.1 and not socket.poll(0), journal
             daemon.process.send_signal(signal.SIGUSR1)
             sender.join()
