@@ -31,6 +31,7 @@ ACCEPTED, DUPLICATE, REJECTED = 0, 1, 2
 EXAMPLE, COMMAND = 1, 2  # kinds of an entry
 SILENCE_MS = 150  # without an answer: the daemon was killed, or is learning again
 NEVER_MS = 2**31 - 1
+KEPT = "4M"  # of the journal: some thousand examples, many more than between two kills
 WINDOW = 40  # examples of a producer that are on their way
 
 Entry = collections.namedtuple("Entry", "kind stream epoch sequence flags x command")
@@ -38,19 +39,21 @@ Acknowledgement = collections.namedtuple("Acknowledgement",
                                          "version status reason epoch sequence position")
 
 
-def configuration(directory, socket="router", device="cpu", journal="{}", checkpoint=300, **others):
-    """More streams than slots, so that some are forgotten and come back."""
-    learning = others.get("learning", "rate: 0.01")
+def configuration(directory, socket="router", device="cpu", journal="{keep: all}", checkpoint=300,
+                  **others):
+    """More streams than slots, so that some are forgotten and come back. The journal keeps what a
+    producer may not have been told the position of: an answer is lost with its connection."""
+    inputs, scale = others.get("inputs", INPUTS), others.get("scale", "standard")
     return f"""
 name: recovery
 seed: 3
 device: {device}
 model:
-  input: {{kind: real, size: {others.get("inputs", INPUTS)}, scale: {others.get("scale", "standard")}}}
+  input: {{kind: real, size: {inputs}, scale: {scale}}}
   layers: [{{cell: gru, size: {others.get("size", 12)}, norm: layer}}]
-  output: {{loss: squared, size: {others.get("inputs", INPUTS)}, target: next}}
+  output: {{loss: squared, size: {inputs}, target: next}}
 learning:
-  {{window: 8, stride: 4, optimizer: {{kind: adam, {learning}}}, clip: 1.0, max_streams: 5}}
+  {{window: 8, stride: 4, optimizer: {{kind: adam, rate: 0.01}}, clip: 1.0, max_streams: 5}}
 examples: {{bind: "ipc://{directory}/examples", socket: {socket}}}
 statistics: {{bind: "ipc://{directory}/statistics"}}
 control: {{bind: "ipc://{directory}/control"}}
@@ -108,8 +111,8 @@ def acknowledgement(frames):
 
 class Producer(threading.Thread):
     """Sends examples of its own streams until told to finish, and again until each is acknowledged.
-    `sent` has them all, {(key, sequence): (x, flags)}; `accepted` the positions of those whose first
-    answer got through, {(key, sequence): position}."""
+    `sent` has them all, {(key, sequence): (x, flags)}; `accepted` the positions of those whose
+    first answer got through, {(key, sequence): position}."""
 
     def __init__(self, directory, number, streams=3, pace=0.0):
         super().__init__(daemon=True)
@@ -290,11 +293,13 @@ def set_rate(daemon, r):
     time.sleep(r.uniform(0, 0.005))
 
 
-def kill_loop(kills, seed, say=lambda text: None, device="cpu", journal="{}", checkpoint=300):
+def kill_loop(kills, seed, say=lambda text: None, device="cpu", sync="full",
+              checkpoint=300):
     """Kill a daemon that three producers feed; everything is checked. Counts of what happened."""
     r = random.Random(seed)
     options = {"device": device, "checkpoint": checkpoint}
     entries, exports, in_start = {}, Exports(), 0
+    journal = f"{{sync: {sync}, keep: {KEPT}}}"
     with fresh() as directory, start(directory, journal=journal, **options) as daemon:
         producers = [Producer(directory, 1000 * seed + n) for n in range(3)]
         for producer in producers:

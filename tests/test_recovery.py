@@ -1,7 +1,7 @@
 #!/usr/bin/python3
-"""Nothing that is acknowledged is lost, and nothing is learned twice: the daemon is killed, stopped,
-starved of disk and given damaged files while producers feed it, and has the parameters of one that
-was left alone. tools/killloop.py is the long form of the first test."""
+"""Nothing that is acknowledged is lost, and nothing is learned twice: the daemon is killed,
+stopped, starved of disk and given damaged files while producers feed it, and has the parameters of
+one that was left alone. tools/killloop.py is the long form of the first test."""
 import contextlib
 import json
 import multiprocessing
@@ -82,7 +82,7 @@ def feed(daemon, messages):
             assert answer.status == recovery.ACCEPTED, answer
 
 
-# --- killed, stopped, abandoned --------------------------------------------------------------------
+# --- killed, stopped, abandoned ------------------------------------------------------------------
 
 def killed_again_and_again():
     done = recovery.kill_loop(kills=8, seed=7)
@@ -126,7 +126,7 @@ def send_all(directory, messages, pace):
 def producer_stopped_and_killed():
     """A stopped one goes on; of a killed one another sends everything again."""
     messages = numbered("alone", 300)
-    with fresh() as directory, start(directory, journal="{keep: all}") as daemon:
+    with fresh() as directory, start(directory) as daemon:
         daemon.ask("status")
         child = multiprocessing.Process(target=send_all, args=(directory, messages, 0.001))
         child.start()
@@ -168,7 +168,7 @@ def say_hello(directory):
 
 
 def half_messages():
-    """Producers that die in the middle: what is not whole is not learned, and nobody else suffers."""
+    """Producers that die in the middle: what is not whole is not learned, nobody else suffers."""
     key, x, y, header = message(b"half", b"\0" * 12, 0)
     frames = [bytes([last ^ 1, len(f)]) + f for last, f in ((0, key), (0, x), (0, y), (1, header))]
     whole = b"".join(frames)
@@ -188,7 +188,7 @@ def half_messages():
         assert daemon.end() == 0
 
 
-# --- commands, and an ordinary end -----------------------------------------------------------------
+# --- commands, and an ordinary end ---------------------------------------------------------------
 
 def commands_are_learned_again():
     """A rate that was set, and a reset, are done again at their places."""
@@ -243,7 +243,7 @@ def told_to_stop_while_fed():
         assert undisturbed(check_once(producers, entries))[1] == parameters
 
 
-# --- the disk --------------------------------------------------------------------------------------
+# --- the disk ------------------------------------------------------------------------------------
 
 def size_limit(daemon, size):
     """Of the files that it may write: to a process, a disk that is full."""
@@ -251,8 +251,8 @@ def size_limit(daemon, size):
 
 
 def check_gives_up(daemon, producers):
-    """It ends with a sentence, has acknowledged nothing that is not there afterwards, and goes on when
-    the disk is well."""
+    """It ends with a sentence, has acknowledged nothing that is not there afterwards, and goes on
+    when the disk is well."""
     directory = daemon.directory
     assert daemon.process.wait(running.LIMIT) == IO_ERROR, daemon.text()
     last = daemon.text().splitlines()[-1]
@@ -273,7 +273,7 @@ def check_gives_up(daemon, producers):
 
 def full_disk():
     """It ends, says why, and has acknowledged nothing that is not there when it starts again."""
-    with fresh() as directory, start(directory, journal="{keep: all}", checkpoint=0) as daemon:
+    with fresh() as directory, start(directory, checkpoint=0) as daemon:
         producers = produce(directory)
         answered(producers, 200)
         size_limit(daemon, max(path.stat().st_size
@@ -295,7 +295,7 @@ def broken_disk():
     """The same for errors of every kind, wherever they strike."""
     for fault, after in ((DISK_FULL, 0), (DISK_BROKEN, 3), (DISK_SHORT, 1), (DISK_SYNC, 0)):
         arm_disk(fault, after)
-        with fresh() as directory, start(directory, HurtDaemon, journal="{keep: all}") as daemon:
+        with fresh() as directory, start(directory, HurtDaemon) as daemon:
             producers = produce(directory)
             answered(producers, 100)
             daemon.process.send_signal(signal.SIGUSR1)
@@ -303,8 +303,8 @@ def broken_disk():
 
 
 def full_queue():
-    """While the disk does not answer, learning goes on until the queue is full; then producers wait,
-    and the control socket is served all the time. Nothing is lost."""
+    """While the disk does not answer, learning goes on until the queue is full; then producers
+    wait, and the control socket is served all the time. Nothing is lost."""
     arm_disk(DISK_STALL)
     options = {"inputs": QUEUE_INPUTS, "size": 2, "scale": "none", "checkpoint": 0}
     r = recovery.np.random.default_rng(5)
@@ -381,11 +381,11 @@ def journal_moved_away():
         assert daemon.export() == undisturbed(entries_of(messages))[1]
 
 
-# --- the clock, and numbers that are left out --------------------------------------------------------
+# --- the clock, and numbers that are left out ----------------------------------------------------
 
 def clock_that_jumps():
     """Years forth and back: nobody waits, nothing is learned otherwise, and a kill is survived."""
-    with fresh() as directory, start(directory, HurtDaemon, journal="{keep: all}") as daemon:
+    with fresh() as directory, start(directory, HurtDaemon) as daemon:
         producers = produce(directory)
         for count in range(100, 500, 100):
             answered(producers, count)

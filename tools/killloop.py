@@ -25,8 +25,7 @@ def main():
     arguments = parser.parse_args()
     begin = time.monotonic()
     done = recovery.kill_loop(arguments.kills, arguments.seed, lambda text: print(text, flush=True),
-                              arguments.device, f"{{sync: {arguments.sync}}}",
-                              arguments.checkpoint)
+                              arguments.device, arguments.sync, arguments.checkpoint)
     print(f"{done.kills} kills ({done.in_start} of them during a start) in "
           f"{time.monotonic() - begin:.0f} s: {done.examples} examples, each learned once; "
           f"{done.commands} commands; parameters equal after {done.recoveries} recoveries and at "
