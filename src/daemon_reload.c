@@ -65,7 +65,7 @@ static void write_changes(json_t *changes, char text[CHANGES_TEXT_SIZE]) {
     const char *key;
     json_t *value;
     size_t used = 0;
-    snprintf(text, CHANGES_TEXT_SIZE, "nothing has changed in it");
+    snprintf(text, CHANGES_TEXT_SIZE, "no value has changed");
     json_object_foreach(changes, key, value) {
         const char *now = json_string_value(value);
         if (used < CHANGES_TEXT_SIZE)
@@ -112,10 +112,12 @@ static int take(struct daemon *daemon, const struct config *wanted, json_t *chan
     daemon_plan_loss(daemon);
     daemon_want_outputs(daemon);
     write_changes(changes, text);
-    log_info("read the configuration again: %s; %zu connections cut off", text, cut_off);
+    const char *lists = daemon->security ? " and the lists of keys" : "";
+    log_info("read the configuration%s again: %s; %zu connections cut off", lists, text, cut_off);
     daemon_event(daemon, "reloaded",
                  json_pack("{s:O, s:I}", "changed", changes, "cut_off", (json_int_t)cut_off),
-                 "read the configuration again: %s; %zu connections cut off", text, cut_off);
+                 "read the configuration%s again: %s; %zu connections cut off", lists, text,
+                 cut_off);
     daemon_publish_status(daemon);
     return 0;
 }
