@@ -64,7 +64,8 @@ static bool measure(void *context, uint64_t example) {
 }
 
 struct learner_observer observations_observer(struct observations *observations) {
-    return (struct learner_observer){observations, learned, forgotten, measure};
+    return (struct learner_observer){
+        .context = observations, .learned = learned, .forgotten = forgotten, .measure = measure};
 }
 
 #define ASSERT_SAME(field)                                                                         \
