@@ -232,6 +232,13 @@ int router_send(struct router *router, const struct message *message, struct fee
     return 0;
 }
 
+int router_settle(struct router *router, struct feed_error *error) {
+    while (window_waiting(router->window) > 0)
+        if (interrupted(error) < 0 || tick(router, error) < 0)
+            return -1;
+    return 0;
+}
+
 static int await_answers(struct router *router, double linger, struct feed_error *error) {
     sig_atomic_t signals = 0;
     double until = feed_now() + linger;

@@ -34,6 +34,9 @@ int router_listen(struct router *router, struct feed_error *error);
    is full: FEED_INTERRUPTED when a signal cut that short; then the example is not sent. */
 int router_send(struct router *router, const struct message *message, struct feed_error *error);
 
+/* Wait until everything is answered; FEED_INTERRUPTED when a signal cut that short. */
+int router_settle(struct router *router, struct feed_error *error);
+
 /* Wait until everything is answered, for at most `linger` seconds, after a signal for at most
    OUTLET_STOP_SECONDS, or until another signal comes; and close. -1 (EX_TEMPFAIL) says how many
    examples were not acknowledged. `figures` is what has come back. */

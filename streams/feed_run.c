@@ -8,23 +8,15 @@
 #include <sysexits.h>
 #include <time.h>
 
-#include "feed_print.h"
-#include "feed_progress.h"
-
-/* Later than this the schedule begins anew, so that a daemon that was away is not flooded. */
-#define LATE_SECONDS 1.0
+#include "feed_delivery.h"
 
 /* Without a rate the clock is looked at once in so many examples. */
-enum { UNPACED_EXAMPLES = 256, NS_PER_SECOND = 1000000000, TIMES_SIZE = 32 };
+enum { UNPACED_EXAMPLES = 256, NS_PER_SECOND = 1000000000 };
 
 struct feeder {
     struct source *source;
     const struct feed_settings *settings;
-    struct sender sender;
-    struct router_figures figures;
-    struct progress progress;
-    bool started;  /* somebody was there to send to */
-    uint64_t lost; /* connections, with examples on their way */
+    struct delivery delivery;
     uint64_t pass;
     double due; /* CLOCK_MONOTONIC of the next example */
 
@@ -35,58 +27,22 @@ struct feeder {
     double time;
 };
 
-static double done(const struct feeder *feeder) {
+static double done(const void *context) {
+    const struct feeder *feeder = context;
     const struct feed_settings *settings = feeder->settings;
     const struct source *source = feeder->source;
     double counted = NAN, passed = NAN;
     if (settings->count)
-        counted = (double)feeder->progress.examples / (double)settings->count;
+        counted = (double)feeder->delivery.progress.examples / (double)settings->count;
     if (settings->repeat && source->type->done)
         passed = ((double)feeder->pass + source->type->done(source)) / (double)settings->repeat;
     return fmax(counted, passed); /* whichever ends first; the other one when one is NAN */
-}
-
-static void show(struct feeder *feeder) {
-    feeder->progress.done = done(feeder);
-    progress_show(&feeder->progress);
 }
 
 static double unix_time(void) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     return (double)now.tv_sec + (double)now.tv_nsec / NS_PER_SECOND;
-}
-
-/* The sender waits: say for whom. */
-static void waiting(void *context, bool connected) {
-    struct feeder *feeder = context;
-    feeder->progress.waiting = connected ? NULL : feeder->settings->to.endpoint;
-    if (!connected && !feeder->started)
-        progress_waiting(&feeder->progress);
-    if (progress_due())
-        show(feeder);
-}
-
-static void lost(void *context) {
-    struct feeder *feeder = context;
-    const struct sender_options *to = &feeder->settings->to;
-    if (to->router) {
-        feed_say("%s: the daemon went away; what it has not acknowledged will be sent again",
-                 to->endpoint);
-        return;
-    }
-    feeder->lost++;
-    progress_warn("%s: the daemon went away; examples that were on their way may be lost",
-                  to->endpoint);
-}
-
-/* A source waits for its input. What fails here fails again when the next example is sent. */
-static void meanwhile(void *context) {
-    struct feeder *feeder = context;
-    struct feed_error ignored;
-    sender_listen(&feeder->sender, &ignored);
-    if (progress_due())
-        show(feeder);
 }
 
 static int send_message(struct feeder *feeder, struct message *message, bool end, double time,
@@ -101,14 +57,9 @@ static int send_message(struct feeder *feeder, struct message *message, bool end
             .epoch = message->json ? message->header.epoch : settings->epoch,
             .sequence = stream->sequence,
             .time = numbered && !(time > 0) ? unix_time() : time};
-    int status = settings->print
-                     ? print_message(message, &feeder->source->x, &feeder->source->y, error)
-                     : sender_send(&feeder->sender, message, error);
-    if (status < 0)
+    if (delivery_send(&feeder->delivery, message, error) < 0)
         return -1;
     stream->sequence++;
-    feeder->progress.examples++;
-    feeder->progress.steps += message->steps;
     return 0;
 }
 
@@ -128,7 +79,7 @@ static int flush(struct feeder *feeder, bool end, struct feed_error *error) {
 
 /* Whether --count has been reached. */
 static bool enough(const struct feeder *feeder) {
-    return feeder->settings->count && feeder->progress.examples >= feeder->settings->count;
+    return feeder->settings->count && feeder->delivery.progress.examples >= feeder->settings->count;
 }
 
 /* Several steps an example: it is over when it is full, its sequence ends or the stream changes. */
@@ -168,44 +119,18 @@ static int take(struct feeder *feeder, const struct step *step, struct feed_erro
     return send_message(feeder, &message, step->end, step->time, error);
 }
 
-/* Sleep until the example is due, in short pieces. The deadlines are absolute: no drift. */
-static int pace(struct feeder *feeder, struct feed_error *error) {
-    double now = feed_now(), tick = FEED_TICK_MS / 1000.0;
-    if (now > feeder->due + LATE_SECONDS)
-        feeder->due = now;
-    while (now < feeder->due) {
-        double until = fmin(feeder->due, now + tick);
-        struct timespec deadline = {.tv_sec = (time_t)until};
-        deadline.tv_nsec = (long)((until - (double)deadline.tv_sec) * NS_PER_SECOND);
-        clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, NULL);
-        if (feed_signals)
-            return feed_fail(error, FEED_INTERRUPTED, "interrupted");
-        now = feed_now();
-        if (!feeder->settings->print && sender_listen(&feeder->sender, error) < 0)
-            return -1;
-        if (progress_due())
-            show(feeder);
-    }
-    return 0;
-}
-
 /* Before a step: its time, signals, the progress line. */
 static int prepare(struct feeder *feeder, struct feed_error *error) {
+    double rate = feeder->settings->rate;
     if (feed_signals)
         return feed_fail(error, FEED_INTERRUPTED, "interrupted");
-    if (feeder->settings->rate > 0 && feeder->steps == 0) {
-        if (pace(feeder, error) < 0)
+    if (rate > 0 && feeder->steps == 0) {
+        if (delivery_pause(&feeder->delivery, &feeder->due, error) < 0)
             return -1;
-        feeder->due += 1 / feeder->settings->rate;
+        feeder->due += 1 / rate;
     }
-    bool look = feeder->progress.examples % UNPACED_EXAMPLES == 0;
-    if (look && !feeder->settings->print && sender_listen(&feeder->sender, error) < 0)
-        return -1;
-    if ((feeder->settings->rate > 0 || look) && progress_due()) {
-        feeder->progress.waiting = NULL;
-        show(feeder);
-    }
-    return 0;
+    bool look = feeder->delivery.progress.examples % UNPACED_EXAMPLES == 0;
+    return rate > 0 || look ? delivery_listen(&feeder->delivery, error) : 0;
 }
 
 static int run_pass(struct feeder *feeder, struct feed_error *error) {
@@ -232,10 +157,10 @@ static int run_passes(struct feeder *feeder, struct feed_error *error) {
     const struct feed_settings *settings = feeder->settings;
     struct source *source = feeder->source;
     for (feeder->pass = 0; !enough(feeder); feeder->pass++) {
-        uint64_t before = feeder->progress.examples;
+        uint64_t before = feeder->delivery.progress.examples;
         if (run_pass(feeder, error) < 0)
             return -1;
-        if (feeder->progress.examples == before)
+        if (feeder->delivery.progress.examples == before)
             return feed_fail(error, EX_DATAERR, "there is no example in it");
         if (settings->repeat && feeder->pass + 1 >= settings->repeat)
             break;
@@ -248,17 +173,8 @@ static int run_passes(struct feeder *feeder, struct feed_error *error) {
 /* Wait for the daemon, then send. */
 static int start(struct feeder *feeder, struct feed_error *error) {
     const struct feed_settings *settings = feeder->settings;
-    if (!settings->print) {
-        struct outlet_waiter waiter = {.tick = waiting, .lost = lost, .context = feeder};
-        if (sender_open(&feeder->sender, &settings->to, &waiter, error) < 0 ||
-            sender_wait(&feeder->sender, settings->wait, error) < 0)
-            return -1;
-        feeder->progress.waiting = NULL;
-        feed_meanwhile = meanwhile;
-        feed_meanwhile_context = feeder;
-    }
-    feeder->started = true;
-    progress_begin();
+    if (delivery_open(&feeder->delivery, settings->wait, error) < 0)
+        return -1;
     feeder->due = feed_now();
     if (feeder->source->type->live && settings->rate > 0)
         feeder->due += 1 / settings->rate; /* the first sample covers the time since open */
@@ -268,7 +184,7 @@ static int start(struct feeder *feeder, struct feed_error *error) {
 /* A source that ends with an error may have been read far before. */
 static void count_good(const struct feeder *feeder, struct feed_error *error) {
     size_t used = strlen(error->text);
-    unsigned long long examples = feeder->progress.examples;
+    unsigned long long examples = feeder->delivery.progress.examples;
     if (error->status == EX_DATAERR && examples > 0)
         snprintf(error->text + used, sizeof error->text - used,
                  "; %llu good example%s before it %s", examples, examples == 1 ? "" : "s",
@@ -286,59 +202,24 @@ static void tell_epoch(const struct feeder *feeder, struct feed_error *error) {
                  (unsigned long)feeder->settings->epoch);
 }
 
-/* What became of the examples when nothing was wrong with sending them. */
-static int judge(const struct feeder *feeder, struct feed_error *error) {
-    const struct router_figures *figures = &feeder->figures;
-    if (figures->rejected)
-        return feed_fail(error, EX_DATAERR, "the daemon rejected %llu example%s; the first one: %s",
-                         (unsigned long long)figures->rejected, figures->rejected == 1 ? "" : "s",
-                         figures->reason);
-    if (feeder->lost == 0)
-        return 0;
-    char times[TIMES_SIZE] = "once";
-    if (feeder->lost > 1)
-        snprintf(times, sizeof times, "%llu times", (unsigned long long)feeder->lost);
-    return feed_fail(error, EX_IOERR,
-                     "the daemon went away %s: examples that were on their way then may be lost",
-                     times);
-}
-
-/* Close the sender and say what has been done. `status` is what the loop came back with. */
-static int finish(struct feeder *feeder, int status, struct feed_error *error) {
-    const struct feed_settings *settings = feeder->settings;
-    bool interrupted = status < 0 && error->status == FEED_INTERRUPTED;
-    struct feed_error late = {0};
-    int closed = settings->print
-                     ? print_finish(&late)
-                     : sender_close(&feeder->sender, settings->linger, &feeder->figures, &late);
-    feed_meanwhile = NULL;
-    progress_clear();
-    if (interrupted && !feeder->started)
-        return feed_fail(error, EX_UNAVAILABLE, "%s: nobody was connected, so nothing was sent",
-                         settings->to.endpoint);
-    if (feeder->started && (feeder->progress.examples > 0 || status == 0 || interrupted))
-        progress_summary(&feeder->progress, settings->print ? "printed" : "sent",
-                         feeder->source->skipped,
-                         settings->to.router && !settings->print ? &feeder->figures : NULL);
-    if (status < 0 && !interrupted) {
-        count_good(feeder, error);
-        return -1;
-    }
-    if (closed < 0 && feeder->progress.examples > 0) {
-        *error = late;
-        tell_epoch(feeder, error);
-        return -1;
-    }
-    return judge(feeder, error);
-}
-
 int feed_run(struct source *source, const struct feed_settings *settings,
              struct feed_error *error) {
     struct feeder feeder = {.source = source, .settings = settings};
+    feeder.delivery = (struct delivery){.to = settings->to,
+                                        .print = settings->print,
+                                        .x = &source->x,
+                                        .y = &source->y,
+                                        .linger = settings->linger,
+                                        .done = done,
+                                        .context = &feeder};
     feeder.x = malloc(settings->steps * source->x.count * VALUE_SIZE + 1);
     feeder.y = malloc(settings->steps * source->y.count * VALUE_SIZE + 1);
     int status = feeder.x && feeder.y ? start(&feeder, error) : feed_no_memory(error);
-    status = finish(&feeder, status, error);
+    if (status < 0)
+        count_good(&feeder, error);
+    status = delivery_close(&feeder.delivery, status, source->skipped, error);
+    if (status < 0)
+        tell_epoch(&feeder, error);
     free(feeder.x);
     free(feeder.y);
     return status;
