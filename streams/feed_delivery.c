@@ -73,7 +73,9 @@ int delivery_send(struct delivery *delivery, const struct message *message,
 }
 
 int delivery_settle(struct delivery *delivery, struct feed_error *error) {
-    return router_settle(delivery->sender.router, error);
+    int status = router_settle(delivery->sender.router, error);
+    delivery->figures = *router_figures(delivery->sender.router);
+    return status;
 }
 
 int delivery_listen(struct delivery *delivery, struct feed_error *error) {

@@ -34,7 +34,7 @@ int delivery_open(struct delivery *delivery, double wait, struct feed_error *err
 int delivery_send(struct delivery *delivery, const struct message *message,
                   struct feed_error *error);
 
-/* Routers only: as router_settle. */
+/* Routers only: as router_settle; `figures` is filled. */
 int delivery_settle(struct delivery *delivery, struct feed_error *error);
 
 /* Look after what was sent, and show the progress line if it is due: for those who do not send for

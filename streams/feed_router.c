@@ -232,6 +232,10 @@ int router_send(struct router *router, const struct message *message, struct fee
     return 0;
 }
 
+const struct router_figures *router_figures(const struct router *router) {
+    return &router->figures;
+}
+
 int router_settle(struct router *router, struct feed_error *error) {
     while (window_waiting(router->window) > 0)
         if (interrupted(error) < 0 || tick(router, error) < 0)

@@ -34,6 +34,8 @@ int router_listen(struct router *router, struct feed_error *error);
    is full: FEED_INTERRUPTED when a signal cut that short; then the example is not sent. */
 int router_send(struct router *router, const struct message *message, struct feed_error *error);
 
+const struct router_figures *router_figures(const struct router *router);
+
 /* Wait until everything is answered; FEED_INTERRUPTED when a signal cut that short. */
 int router_settle(struct router *router, struct feed_error *error);
 
