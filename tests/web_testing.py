@@ -1,0 +1,201 @@
+"""What the tests of runnel-web share: a daemon that is played, and the program."""
+import json
+import os
+import pathlib
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+try:
+    import zmq
+except ImportError:
+    print("needs python3-zmq")
+    sys.exit(77)
+
+PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runnel-web").resolve()
+if not PROGRAM.exists():
+    print("needs runnel-web, which is built where there is libmicrohttpd-dev")
+    sys.exit(77)
+LIMIT = 60  # seconds: no result depends on it, it ends a test that hangs
+STARTED = [] # every daemon that is played: one left open would keep a test that failed from ending
+START = 1767225600.0  # Unix time of the first message
+UNITS = {"mean": -0.01, "std": 0.4, "minimum": -1.0, "maximum": 1.0, "norm": 3.3, "saturated": 0.25}
+
+
+class Daemon:
+    """An XPUB socket that speaks as docs/protocol.md says."""
+
+    def __init__(self, directory, name="waves", run="00000000000000aa"):
+        self.endpoint, self.name = f"ipc://{directory}/{name}", name
+        self.examples = 0
+        self.open(run)
+        STARTED.append(self)
+
+    def open(self, run):
+        """Begin to speak, as another run."""
+        self.run, self.sequences = run, {}
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.XPUB)
+        self.socket.linger = 0
+        self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
+        self.socket.bind(self.endpoint)
+
+    def close(self):
+        """When this returns the endpoint is gone, so that another can bind it."""
+        self.context.destroy(0)
+
+    def await_subscriber(self):
+        wanted = {b"\1status", b"\1loss", b"\1state", b"\1event"}
+        while wanted:
+            assert self.socket.poll(LIMIT * 1000), f"nobody subscribed to {wanted}"
+            wanted.discard(self.socket.recv())
+
+    def send(self, topic, fields):
+        self.sequences[topic] = self.sequences.get(topic, 0) + 1
+        message = {"run": self.run, "sequence": self.sequences[topic], "examples": self.examples,
+                   "steps": 2 * self.examples, "time": START + self.examples / 10, **fields}
+        self.socket.send_multipart([topic.encode(), json.dumps(message).encode()])
+
+    def status(self, **fields):
+        self.send("status", {
+            "name": self.name, "state": "learning", "device": "cpu avx2", "parameters": 3266,
+            "model": "real 2 > gru 32 norm > squared 2, next", "digest": "0123456789abcdef",
+            "version": "0.1.0", "uptime": 12.5, "every": 10, "clip": 1.0, "predictions": False,
+            "resumed": None, "forgotten": 0, **fields})
+
+    def learn(self, mean, layers=1, **fields):
+        """Ten more examples: `loss` and `state`."""
+        self.examples += 10
+        low, high = (None, None) if mean is None else (mean / 2, 2 * mean)
+        self.send("loss", {
+            "loss": mean, "mean": mean, "smoothed": mean, "minimum": low, "maximum": high,
+            "updates": self.examples, "rate": 0.003, "gradient_norm": 1.5, "update_ratio": 0.001,
+            "metric": {"rmse": mean}, "examples_per_second": 100.0,
+            "latency_us": {"p50": 10.0, "p99": 20.0, "max": 30.0}, "queued": 0, "rejected": 2,
+            "rejected_by": {"x_size": 2}, "skipped": 0, "streams": 1, **fields})
+        histogram = [0] * 20
+        histogram[self.examples // 10 % 20] = 32
+        self.send("state", {"layers": [
+            {"kind": "gru", "size": 32, "summed_inputs": {"mean": 0.5, "std": 1.25},
+             "summed_recurrent": {"mean": 0.1, "std": 0.2}, "hidden": UNITS,
+             "gain": UNITS, "bias": UNITS, "histogram": histogram}] * layers})
+
+    def event(self, kind, text):
+        self.send("event", {"kind": kind, "text": text})
+
+
+class Web:
+    """A running runnel-web. As a context it ends with the test."""
+
+    def __init__(self, directory, *endpoints, arguments=()):
+        connects = [word for endpoint in endpoints for word in ("--connect", endpoint)]
+        self.process = subprocess.Popen(
+            [PROGRAM, "--listen", "127.0.0.1:0", "--history", f"{directory}/history", *connects,
+             *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        self.url = self.process.stdout.readline().strip()
+        assert self.url.startswith("http://127.0.0.1:"), self.url
+        self.port = int(self.url.rstrip("/").rsplit(":", 1)[1])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(LIMIT)
+
+    def open(self, path, **headers):
+        """(status, headers, body) of a GET; a redirection is not followed."""
+        request = urllib.request.Request(self.url + path.lstrip("/"), headers=headers)
+        opener = urllib.request.build_opener(NoRedirection)
+        try:
+            with opener.open(request, timeout=LIMIT) as reply:
+                return reply.status, reply.headers, reply.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.headers, error.read()
+
+    def get(self, path, **headers):
+        status, _, body = self.open(path, **headers)
+        assert status == 200, (path, status, body)
+        return json.loads(body)
+
+    def until(self, path, condition):
+        """The first answer that fulfils the condition."""
+        deadline = time.monotonic() + LIMIT
+        while not condition(answer := self.get(path)):
+            assert time.monotonic() < deadline, (path, answer)
+            time.sleep(0.05)
+        return answer
+
+    def series(self, points, query="run=1"):
+        """The series, once it has so many points."""
+        return self.until(f"api/series?{query}", lambda answer: len(answer["time"]) >= points)
+
+
+class NoRedirection(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+
+
+class Live:
+    """Server-sent events of /api/live."""
+
+    def __init__(self, web):
+        self.reply = urllib.request.urlopen(web.url + "api/live", timeout=LIMIT)
+        name, _ = self.next()
+        assert name == "hello"
+
+    def next(self):
+        """(name, data) of the next event."""
+        name = data = None
+        while True:
+            line = self.reply.readline().decode().rstrip("\n")
+            if line.startswith("event: "):
+                name = line[7:]
+            elif line.startswith("data: "):
+                data = json.loads(line[6:])
+            elif not line and name:
+                return name, data
+
+    def until(self, wanted, condition=lambda data: True):
+        deadline = time.monotonic() + LIMIT
+        while time.monotonic() < deadline: # pings come all the time
+            name, data = self.next()
+            if name == wanted and condition(data):
+                return data
+        raise AssertionError(f"no event {wanted}")
+
+    def close(self):
+        self.reply.close()
+
+
+def run_tests(tests):
+    for test in tests:
+        try:
+            with tempfile.TemporaryDirectory() as temporary:
+                test(temporary)
+        finally:
+            for daemon in STARTED:
+                daemon.close()
+            STARTED.clear()
+        print("ok", test.__name__, flush=True)
+
+
+def readable(sockets, seconds):
+    """Those of the sockets that have something to read, or their end."""
+    poll = select.poll()
+    by_number = {one.fileno(): one for one in sockets}
+    for number in by_number:
+        poll.register(number, select.POLLIN)
+    return [by_number[number] for number, _ in poll.poll(1000 * seconds)]

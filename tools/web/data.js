@@ -1,0 +1,209 @@
+// What the page knows: runs, their series at the resolution of the view, and their events. It comes
+// from /api/ and grows with what /api/live tells.
+
+export const POINTS = 1000; // asked for per series
+const LIVE_POINTS = 400;    // that may be added before all are fetched anew
+const CHAIN = 8;            // runs before a daemon's present one that are shown with it
+
+async function get(path) {
+  const response = await fetch(path, { cache: "no-store" });
+  const body = await response.json();
+  if (!response.ok) throw new Error(body.error || response.statusText);
+  return body;
+}
+
+// Points of a run's losses, or of one of its layers: arrays, one entry a point.
+export class Series {
+  constructor(body) {
+    this.examples = body.examples;
+    this.steps = body.steps;
+    this.time = body.time;
+    this.messages = body.messages;
+    this.columns = body.columns;
+    this.histogram = body.histogram || null;
+    this.live = 0;       // points added since it was fetched
+    this.generation = Series.generations++;
+    for (const column of Object.values(this.columns)) {
+      if (column.minimum) continue;
+      column.minimum = column.mean.slice();
+      column.maximum = column.mean.slice();
+      column.missing = column.mean.map((value) => (value === null ? 1 : 0));
+    }
+  }
+
+  get length() {
+    return this.examples.length;
+  }
+
+  // Add a message: the columns' values are at their paths in `body`.
+  add(body, source, paths, messages = 1) {
+    const last = this.length - 1;
+    if (last >= 0 && body.time <= this.time[last]) return false;
+    this.examples.push(body.examples);
+    this.steps.push(body.steps);
+    this.time.push(body.time);
+    this.messages.push(messages);
+    for (const [name, path] of paths) {
+      const column = this.columns[name];
+      if (!column) continue;
+      let value = source;
+      for (const key of path) value = value === null || value === undefined ? null : value[key];
+      if (typeof value !== "number") value = null;
+      column.mean.push(value);
+      column.minimum.push(value);
+      column.maximum.push(value);
+      column.missing.push(value === null ? 1 : 0);
+    }
+    if (this.histogram) this.histogram.push(source.histogram || []);
+    this.live++;
+    return true;
+  }
+
+  // The index of the last point at or before a position; -1 when all are behind it.
+  at(positions, position) {
+    let low = -1, high = positions.length;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (positions[middle] <= position) low = middle;
+      else high = middle;
+    }
+    return low;
+  }
+}
+Series.generations = 1;
+
+export class Store {
+  constructor() {
+    this.runs = new Map();   // id -> run
+    this.series = new Map(); // "id/kind" -> Series; kind: "loss", or a layer's number
+    this.events = new Map(); // run id -> events, oldest first
+    this.paths = { loss: [], layer: [] };
+    this.wanted = new Map(); // "id/kind" -> number of the newest request
+  }
+
+  async start() {
+    const columns = await get("api/columns");
+    for (const kind of ["loss", "layer"])
+      this.paths[kind] = columns[kind].map((column) => [column.name, column.path.split(".")]);
+  }
+
+  async fetchDaemons() {
+    return (await get("api/daemons")).daemons;
+  }
+
+  async fetchRuns() {
+    const seen = new Set();
+    for (const run of (await get("api/runs")).runs) {
+      seen.add(run.id);
+      this.runs.set(run.id, Object.assign(this.runs.get(run.id) || {}, run));
+    }
+    for (const id of [...this.runs.keys()]) if (!seen.has(id)) this.runs.delete(id);
+  }
+
+  // The run, and those before it that it went on from, newest first.
+  chain(id) {
+    const found = [];
+    const all = [...this.runs.values()].sort((a, b) => b.id - a.id);
+    let run = this.runs.get(id);
+    while (run && found.length < CHAIN) {
+      found.push(run.id);
+      const one = run;
+      run = one.resumed && one.part === 0
+        ? all.find((other) => other.id < one.id && other.endpoint === one.endpoint &&
+          other.digest === one.digest)
+        : undefined;
+    }
+    return found;
+  }
+
+  // Where a run's axis begins: positions of `elapsed` count from there.
+  origin(id) {
+    const run = this.runs.get(id);
+    return run && run.first_time !== null ? run.first_time : 0;
+  }
+
+  positions(id, series, axis) {
+    if (axis !== "elapsed") return series[axis];
+    const origin = this.origin(id);
+    if (series.elapsed?.origin !== origin || series.elapsed.generation !== series.generation)
+      series.elapsed = { origin, generation: series.generation, values: [] };
+    const values = series.elapsed.values;
+    while (values.length < series.length) values.push(series.time[values.length] - origin);
+    return values;
+  }
+
+  get(id, kind) {
+    return this.series.get(`${id}/${kind}`);
+  }
+
+  query(id, view) {
+    const shift = view.axis === "elapsed" ? this.origin(id) : 0;
+    const query = new URLSearchParams({ run: id, points: POINTS });
+    query.set("axis", view.axis === "elapsed" ? "time" : view.axis);
+    if (view.from !== null) {
+      // A margin, so that lines leave the chart at its edges and short moves show no gap.
+      const margin = (view.to - view.from) / 4;
+      query.set("from", view.from - margin + shift);
+      query.set("to", view.to + margin + shift);
+    }
+    return query;
+  }
+
+  // Fetch a series for a view; an answer that a newer request has overtaken is dropped.
+  async load(id, kind, view) {
+    const key = `${id}/${kind}`, number = (this.wanted.get(key) || 0) + 1;
+    const query = this.query(id, view);
+    if (kind !== "loss") query.set("layer", kind);
+    this.wanted.set(key, number);
+    const body = await get(`api/series?${query}`);
+    if (this.wanted.get(key) !== number) return false;
+    const before = this.series.get(key);
+    const series = new Series(body);
+    // What came live while the request was under way.
+    if (before && view.from === null) this.keepTail(before, series);
+    this.series.set(key, series);
+    return true;
+  }
+
+  keepTail(before, series) {
+    const newest = series.length ? series.time[series.length - 1] : -Infinity;
+    for (let i = 0; i < before.length; i++) {
+      if (!(before.time[i] > newest) || i < before.length - before.live) continue;
+      for (const axis of ["examples", "steps", "time", "messages"]) series[axis].push(before[axis][i]);
+      for (const [name, column] of Object.entries(series.columns))
+        for (const part of ["mean", "minimum", "maximum", "missing"])
+          column[part].push(before.columns[name] ? before.columns[name][part][i] : null);
+      if (series.histogram) series.histogram.push(before.histogram?.[i] || []);
+      series.live++;
+    }
+  }
+
+  async loadEvents(id) {
+    this.events.set(id, (await get(`api/events?run=${id}&points=500`)).events);
+  }
+
+  // A live message. Returns the kinds of the series that need to be fetched anew.
+  take(topic, id, body, merged) {
+    const run = this.runs.get(id), stale = [];
+    if (run && body.time > (run.newest_time || 0)) {
+      run.newest_time = body.time;
+      run.newest_examples = body.examples;
+      run.newest_steps = body.steps;
+      if (run.first_time === null) run.first_time = body.time;
+    }
+    if (topic === "loss") this.addTo(id, "loss", body, body, this.paths.loss, merged, stale);
+    else if (topic === "state")
+      (body.layers || []).forEach((layer, number) =>
+        this.addTo(id, number, body, layer, this.paths.layer, merged, stale));
+    else if (topic === "event" && this.events.has(id))
+      this.events.get(id).push({ examples: body.examples, steps: body.steps, time: body.time,
+        kind: body.kind, text: body.text });
+    return stale;
+  }
+
+  addTo(id, kind, body, source, paths, merged, stale) {
+    const series = this.get(id, kind);
+    if (series && series.add(body, source, paths, merged) && series.live === LIVE_POINTS)
+      stale.push(kind);
+  }
+}

@@ -1,0 +1,261 @@
+// One chart: lines by Chart.js; bands, marks of events and of what is not finite by a plugin of our
+// own; the pointer's line and the selection are elements above it, so that moving draws nothing.
+
+import { number, position, ticks } from "./format.js";
+
+export const LEFT = 56, RIGHT = 10; // of the plots, so that all of them line up
+const MARK_SIZE = 4;
+
+export const theme = { colors: {} };
+export function readTheme() {
+  const style = getComputedStyle(document.documentElement);
+  for (const name of ["text", "faint", "grid", "line", "bad", "good", "warn", "accent", "card"])
+    theme.colors[name] = style.getPropertyValue(`--${name}`).trim();
+  theme.dark = document.documentElement.dataset.theme === "dark";
+}
+
+// Of kinds of events; others are faint.
+export function eventColor(kind) {
+  const { accent, bad, warn, good, faint } = theme.colors;
+  return { checkpoint: good, started: accent, resumed: accent, replayed: accent, reset: bad,
+    set: warn, paused: warn, skipped_update: bad, rejected: bad, gap: bad, disk: bad, drift: bad,
+    stopping: bad, watch: warn }[kind] || faint;
+}
+
+const fade = (color, share) =>
+  color + Math.round(255 * share).toString(16).padStart(2, "0");
+
+function drawBand(context, chart, line) {
+  const { x, y } = chart.scales;
+  const least = y.type === "logarithmic" ? y.min : -Infinity;
+  const { data, low, high } = line;
+  context.fillStyle = fade(line.color, theme.dark ? 0.22 : 0.18);
+  let i = 0;
+  while (i < data.length) {
+    if (low[i] === null || high[i] === null) { i++; continue; }
+    let end = i;
+    while (end < data.length && low[end] !== null && high[end] !== null) end++;
+    context.beginPath();
+    for (let k = i; k < end; k++)
+      context.lineTo(x.getPixelForValue(data[k].x), y.getPixelForValue(Math.max(high[k], least)));
+    for (let k = end - 1; k >= i; k--)
+      context.lineTo(x.getPixelForValue(data[k].x), y.getPixelForValue(Math.max(low[k], least)));
+    if (end - i === 1) { // one point alone: a stroke
+      const at = x.getPixelForValue(data[i].x);
+      context.rect(at - 1, y.getPixelForValue(high[i]), 2,
+        y.getPixelForValue(Math.max(low[i], least)) - y.getPixelForValue(high[i]));
+    }
+    context.fill();
+    i = end;
+  }
+}
+
+function drawMissing(context, chart, line) {
+  const { x } = chart.scales, top = chart.chartArea.top + MARK_SIZE + 1;
+  context.strokeStyle = theme.colors.bad;
+  context.lineWidth = 1.6;
+  context.beginPath();
+  let before = -Infinity;
+  for (let i = 0; i < line.data.length; i++) {
+    if (!line.missing[i]) continue;
+    const at = x.getPixelForValue(line.data[i].x);
+    if (at < chart.chartArea.left || at > chart.chartArea.right || at - before < MARK_SIZE) continue;
+    before = at;
+    context.moveTo(at - MARK_SIZE, top - MARK_SIZE);
+    context.lineTo(at + MARK_SIZE, top + MARK_SIZE);
+    context.moveTo(at + MARK_SIZE, top - MARK_SIZE);
+    context.lineTo(at - MARK_SIZE, top + MARK_SIZE);
+  }
+  context.stroke();
+}
+
+function drawEvents(context, chart, events) {
+  const { top, bottom, left, right } = chart.chartArea;
+  const last = new Map(); // kind -> pixel, so that many of a kind do not paint the chart over
+  for (const event of events) {
+    const at = Math.round(chart.scales.x.getPixelForValue(event.x)) + 0.5;
+    if (at < left || at > right || at - (last.get(event.kind) ?? -Infinity) < 3) continue;
+    last.set(event.kind, at);
+    const color = eventColor(event.kind);
+    context.strokeStyle = fade(color, event.kind === "checkpoint" ? 0.25 : 0.6);
+    context.lineWidth = 1;
+    context.setLineDash([2, 3]);
+    context.beginPath();
+    context.moveTo(at, top);
+    context.lineTo(at, bottom);
+    context.stroke();
+    context.setLineDash([]);
+    context.fillStyle = color;
+    context.beginPath();
+    context.moveTo(at - MARK_SIZE, bottom);
+    context.lineTo(at + MARK_SIZE, bottom);
+    context.lineTo(at, bottom - 1.6 * MARK_SIZE);
+    context.fill();
+  }
+}
+
+function clipped(chart, draw) {
+  const { left, top, width, height } = chart.chartArea, context = chart.ctx;
+  context.save();
+  context.beginPath();
+  context.rect(left, top, width, height);
+  context.clip();
+  draw(context);
+  context.restore();
+}
+
+const plugin = {
+  id: "runnel",
+  beforeDatasetsDraw(chart) {
+    clipped(chart, (context) => {
+      for (const line of chart.data.datasets) if (line.low) drawBand(context, chart, line);
+    });
+  },
+  afterDatasetsDraw(chart) {
+    clipped(chart, (context) => {
+      drawEvents(context, chart, chart.events || []);
+      for (const line of chart.data.datasets) if (line.marksMissing) drawMissing(context, chart, line);
+    });
+  },
+};
+
+function options(plot) {
+  return {
+    animation: false, parsing: false, normalized: true, responsive: true, maintainAspectRatio: false,
+    events: [], resizeDelay: 60,
+    layout: { padding: { right: RIGHT, top: 2 } },
+    plugins: { legend: { display: false }, tooltip: { enabled: false } },
+    elements: { point: { radius: 0 }, line: { borderJoinStyle: "round", tension: 0 } },
+    scales: {
+      x: {
+        type: "linear",
+        afterBuildTicks: (scale) => {
+          scale.ticks = ticks(plot.axis, scale.min, scale.max, Math.max(2, scale.width / 90));
+        },
+        ticks: { callback: (value, index, all) => all[index].label, maxRotation: 0, autoSkip: false },
+      },
+      y: {
+        type: "linear",
+        afterFit: (scale) => { scale.width = LEFT; },
+        ticks: { maxTicksLimit: 6, includeBounds: false, callback: (value) => yLabel(plot, value) },
+      },
+    },
+  };
+}
+
+// A logarithmic axis labels 1, 2 and 5 of each power, or powers alone where there are many.
+function yLabel(plot, value) {
+  const write = plot.format || number;
+  if (!plot.isLog) return write(value);
+  const { min, max } = plot.chart.scales.y;
+  const lead = Math.round(value / 10 ** Math.floor(Math.log10(value) + 1e-9));
+  const allowed = max / min > 1e3 ? [1] : [1, 2, 5];
+  return allowed.includes(lead) ? write(value) : "";
+}
+
+// The part of `values` below which a share lies.
+function quantile(values, share) {
+  const sorted = Float64Array.from(values).sort();
+  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
+}
+
+export class Plot {
+  constructor(element) {
+    this.element = element;
+    this.axis = "examples";
+    this.isLog = false;
+    this.canvas = document.createElement("canvas");
+    this.canvas.setAttribute("role", "img");
+    this.cursor = document.createElement("div");
+    this.cursor.className = "cursor";
+    this.selection = document.createElement("div");
+    this.selection.className = "selection";
+    this.empty = document.createElement("div");
+    this.empty.className = "empty";
+    this.empty.textContent = "nothing yet";
+    element.append(this.canvas, this.selection, this.cursor, this.empty);
+    this.chart = new Chart(this.canvas, {
+      type: "line", data: { datasets: [] }, options: options(this), plugins: [plugin],
+    });
+  }
+
+  // `lines`: datasets with data, and low, high, missing, color; `bounds`: [from, to] of x.
+  draw({ lines, axis, bounds, log, events, range }) {
+    const { chart } = this, { colors } = theme;
+    this.axis = axis;
+    chart.events = events;
+    chart.data.datasets = lines;
+    this.empty.hidden = lines.some((line) => line.data.length > 0);
+    const [low, high, isLog] = limits(lines, bounds, log, range);
+    this.isLog = isLog;
+    Object.assign(chart.options.scales.x, { min: bounds[0], max: bounds[1] });
+    Object.assign(chart.options.scales.y,
+      { type: isLog ? "logarithmic" : "linear", min: low, max: high });
+    for (const scale of Object.values(chart.options.scales)) {
+      scale.grid = { color: colors.grid, borderColor: colors.line, drawTicks: false };
+      scale.ticks.color = colors.faint;
+      scale.ticks.padding = 5;
+      scale.ticks.font = { size: 11 };
+    }
+    chart.update("none");
+  }
+
+  area() {
+    return this.chart.chartArea;
+  }
+
+  toPixel(value) {
+    return this.chart.scales.x.getPixelForValue(value);
+  }
+
+  toValue(pixel) {
+    return this.chart.scales.x.getValueForPixel(pixel);
+  }
+}
+
+// Of y: bands of a deviation are seen whole. Of those from least to greatest value it is what lies
+// within half the lines' range above and below them, without the outermost twentieth.
+function limits(lines, [from, to], log, range) {
+  const seen = [], lows = [], highs = [];
+  for (const line of lines)
+    for (let i = 0; i < line.data.length; i++) {
+      const { x, y } = line.data[i];
+      if (x < from || x > to) continue;
+      if (y !== null && Number.isFinite(y)) seen.push(y);
+      if (line.low && line.low[i] !== null && line.high[i] !== null) {
+        if (line.spec.band === "deviation") {
+          seen.push(line.low[i], line.high[i]);
+        } else {
+          lows.push(line.low[i]);
+          highs.push(line.high[i]);
+        }
+      }
+    }
+  if (!seen.length) return [log ? 0.1 : 0, 1, log];
+  let low = Infinity, high = -Infinity;
+  for (const value of seen) { low = Math.min(low, value); high = Math.max(high, value); }
+  const isLog = log && low > 0;
+  const forward = isLog ? Math.log10 : (value) => value;
+  const back = isLog ? (value) => 10 ** value : (value) => value;
+  let bottom = forward(low), top = forward(high);
+  const room = Math.max((top - bottom) / 2, 1e-9 * Math.max(Math.abs(top), 1e-300));
+  if (lows.length) {
+    const positive = isLog ? lows.filter((value) => value > 0) : lows;
+    if (positive.length) bottom = Math.min(bottom, Math.max(forward(quantile(positive, 0.05)), bottom - room));
+    const most = quantile(highs, 0.95);
+    if (!isLog || most > 0) top = Math.max(top, Math.min(forward(most), top + room));
+  }
+  let margin = 0.06 * (top - bottom);
+  if (!(margin > 1e-12 * Math.max(Math.abs(top), Math.abs(bottom)))) margin = isLog ? 0.3 : Math.abs(top) / 10 || 0.5;
+  const floor = !isLog && bottom >= 0 ? 0 : -Infinity;
+  bottom = Math.max(bottom - margin, floor);
+  top += margin;
+  if (range && !isLog) {
+    if (range[0] !== null) bottom = Math.max(bottom, range[0]);
+    if (range[1] !== null) top = Math.min(top, range[1]);
+    if (!(top > bottom)) top = bottom + 1;
+  }
+  return [back(bottom), back(top), isLog];
+}
+
+export { fade, position };

@@ -1,0 +1,104 @@
+// Numbers, times and ticks as people read them.
+
+const PREFIXES = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
+
+// 4 digits or so: 0.0123 12.35 1.23e-5 12.3k
+export function number(value) {
+  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  const size = Math.abs(value);
+  if (size === 0) return "0";
+  if (size >= 1e12 || size < 1e-3) return value.toExponential(2);
+  for (const [unit, letter] of PREFIXES)
+    if (size >= (letter === "k" ? 10 : 1) * unit) return shorten(value / unit, 4) + letter;
+  return shorten(value, 4);
+}
+
+function shorten(value, digits) {
+  const text = value.toPrecision(digits);
+  return text.includes(".") ? text.replace(/\.?0+$/, "") : String(Number(text));
+}
+
+export function microseconds(value) {
+  if (value === null || value === undefined) return "–";
+  if (value >= 1e6) return `${shorten(value / 1e6, 3)} s`;
+  return value >= 1e3 ? `${shorten(value / 1e3, 3)} ms` : `${shorten(value, 3)} µs`;
+}
+
+export function grouped(value) {
+  return value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en");
+}
+
+export function percent(value) {
+  return value === null || value === undefined ? "–" : (100 * value).toFixed(1) + "%";
+}
+
+export function duration(seconds) {
+  const s = Math.max(0, Math.round(seconds));
+  if (s < 60) return `${s} s`;
+  if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60 ? `${s % 60} s` : ""}`.trim();
+  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
+  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+}
+
+const pad = (value) => String(value).padStart(2, "0");
+
+// Local time; with its day where that is not today's.
+export function clock(unix, withDay = true) {
+  const date = new Date(unix * 1000);
+  const time = `${pad(date.getHours())}:${pad(date.getMinutes())}:${pad(date.getSeconds())}`;
+  const today = new Date().toDateString() === date.toDateString();
+  return today || !withDay ? time : `${day(date)} ${time}`;
+}
+
+function day(date) {
+  return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`;
+}
+
+// A position on an axis, in words. `span`: of the view, decides how much is told.
+export function position(axis, value, span = Infinity) {
+  if (axis === "time") return clock(value);
+  if (axis === "elapsed") return elapsed(value, span);
+  return grouped(value);
+}
+
+function elapsed(seconds, span) {
+  const s = Math.max(0, seconds);
+  if (span < 5) return `${s.toFixed(2)} s`;
+  const hours = Math.floor(s / 3600), minutes = Math.floor((s % 3600) / 60);
+  const rest = pad(Math.floor(s % 60));
+  return hours ? `${hours}:${pad(minutes)}:${rest}` : `${minutes}:${rest}`;
+}
+
+const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600,
+  43200, 86400, 172800, 604800, 1209600, 2592000];
+
+// Where ticks stand between two positions, and what they say.
+export function ticks(axis, from, to, most) {
+  const span = to - from;
+  const timed = axis === "time" || axis === "elapsed";
+  const step = (timed && span > most && TIME_STEPS.find((one) => span / one <= most)) ||
+    niceStep(span / most);
+  // Full hours and days of local time, not of UTC.
+  const shift = axis === "time" ? new Date(from * 1000).getTimezoneOffset() * 60 : 0;
+  const found = [];
+  for (let at = Math.ceil((from - shift) / step) * step + shift; at <= to; at += step)
+    found.push({ value: at, label: tickLabel(axis, at, step) });
+  return found;
+}
+
+function niceStep(least) {
+  const power = 10 ** Math.floor(Math.log10(least));
+  return power * [1, 2, 5, 10].find((one) => one * power >= least * 0.999);
+}
+
+function tickLabel(axis, value, step) {
+  if (axis === "elapsed") return elapsed(value, step);
+  if (axis !== "time") return number(value);
+  const date = new Date(value * 1000);
+  if (step >= 86400 || (date.getHours() === 0 && date.getMinutes() === 0 && step >= 60))
+    return day(date).slice(5);
+  const minutes = `${pad(date.getHours())}:${pad(date.getMinutes())}`;
+  if (step >= 60) return minutes;
+  const seconds = date.getSeconds() + date.getMilliseconds() / 1000;
+  return `${minutes}:${step < 1 ? seconds.toFixed(1).padStart(4, "0") : pad(Math.floor(seconds))}`;
+}

@@ -1,0 +1,150 @@
+// Which charts there are, and their lines made of series.
+
+import { microseconds } from "./format.js";
+
+// band: columns of least and greatest value; "own": of the column itself; "deviation": mean -+ std.
+export const LEARNING = [
+  { id: "loss", title: "Loss", unit: "nats", large: true, log: true, missing: true,
+    lines: [{ column: "mean", band: ["minimum", "maximum"], smooth: true }] },
+  { id: "metric", title: "", choices: [
+    { title: "Error (rmse)", unit: "original units", column: "metric_rmse" },
+    { title: "Accuracy", unit: "share", column: "metric_accuracy", range: [0, 1] },
+    { title: "Bits", unit: "bits", column: "metric_bits" },
+    { title: "Smoothed loss", unit: "nats", column: "smoothed" }] },
+  { id: "gradient", title: "Gradient norm", unit: "before clipping", log: true, missing: true,
+    lines: [{ column: "gradient_norm", band: "own", smooth: true }], range: [0, null] },
+  { id: "ratio", title: "Update ratio", unit: "change over parameters", log: true,
+    lines: [{ column: "update_ratio", band: "own", smooth: true }], range: [0, null] },
+  { id: "rate", title: "Learning rate", unit: "", log: true, range: [0, null],
+    lines: [{ column: "rate", stepped: true }] },
+];
+
+export const HIDDEN = [
+  { id: "heat", title: "Histogram of h", unit: "share of units", heat: true },
+  { id: "hidden", title: "Hidden state", unit: "mean ± deviation over the units",
+    lines: [{ column: "hidden_mean", band: "deviation", of: "hidden_std", smooth: true }] },
+  { id: "norm", title: "Norm of h", unit: "", range: [0, null],
+    lines: [{ column: "hidden_norm", band: "own", smooth: true }] },
+  { id: "saturated", title: "Saturated units", unit: "share; dashed: cells", range: [0, 1],
+    lines: [{ column: "hidden_saturated", band: "own", smooth: true },
+      { column: "cell_saturated", dash: [5, 4], smooth: true }] },
+  { id: "sums", title: "Summed inputs", unit: "mean ± deviation; dashed: recurrent",
+    lines: [{ column: "summed_inputs_mean", band: "deviation", of: "summed_inputs_std", smooth: true },
+      { column: "summed_recurrent_mean", dash: [5, 4], smooth: true }] },
+  { id: "gain", title: "Gain", unit: "mean ± deviation; dashed: bias",
+    lines: [{ column: "gain_mean", band: "deviation", of: "gain_std" },
+      { column: "bias_mean", dash: [5, 4] }] },
+];
+
+export const HEALTH = [
+  { id: "speed", title: "Examples per second", unit: "", range: [0, null],
+    lines: [{ column: "examples_per_second", band: "own", smooth: true }] },
+  { id: "latency", title: "Latency", unit: "median, dashed 99%", log: true, format: microseconds,
+    range: [0, null], lines: [{ column: "latency_us_p50", smooth: true },
+      { column: "latency_us_p99", dash: [5, 4], smooth: true }] },
+  { id: "queue", title: "Queued", unit: "dashed: rejected, dotted: skipped updates", range: [0, null],
+    lines: [{ column: "queued" }, { column: "rejected", dash: [5, 4] },
+      { column: "skipped", dash: [1, 3] }] },
+];
+
+// A dataset for Chart.js that keeps up with a series: `extend` adds what is new since the last time.
+class Line {
+  constructor(spec, run, color, kind) {
+    Object.assign(this, { spec, run, kind, color, borderColor: color, data: [], generation: 0 });
+    this.borderWidth = 1.7;
+    this.borderDash = spec.dash || [];
+    this.stepped = spec.stepped ? "before" : false;
+  }
+
+  reset(generation, key) {
+    Object.assign(this, { generation, key, data: [], missing: [], average: null });
+    this.lows = this.spec.band ? [] : null;
+    this.highs = this.spec.band ? [] : null;
+  }
+
+  // `tau`: of the exponential average along x; 0 = none.
+  extend(series, positions, tau, key) {
+    if (this.generation !== series.generation || this.key !== key) this.reset(series.generation, key);
+    const column = series.columns[this.spec.column];
+    for (let i = this.data.length; column && i < positions.length; i++) {
+      const value = column.mean[i];
+      this.missing.push(column.missing[i]);
+      this.data.push({ x: positions[i], y: this.smoothed(value, positions[i], tau) });
+      if (this.lows) this.addBand(series, i, value);
+    }
+  }
+
+  smoothed(value, x, tau) {
+    if (!tau || value === null) return value;
+    if (this.average === null) this.average = value;
+    else this.average += (1 - Math.exp(-Math.max(0, x - this.last) / tau)) * (value - this.average);
+    this.last = x;
+    return this.average;
+  }
+
+  addBand(series, i, value) {
+    const { band, column, of } = this.spec, { columns } = series;
+    if (band === "deviation") {
+      const deviation = columns[of] ? columns[of].mean[i] : null;
+      const known = value !== null && deviation !== null;
+      this.lows.push(known ? value - deviation : null);
+      this.highs.push(known ? value + deviation : null);
+    } else if (band === "own") {
+      this.lows.push(columns[column].minimum[i]);
+      this.highs.push(columns[column].maximum[i]);
+    } else {
+      this.lows.push(columns[band[0]].minimum[i]);
+      this.highs.push(columns[band[1]].maximum[i]);
+    }
+  }
+}
+
+// The lines of one panel; they are kept from one drawing to the next.
+export class Lines {
+  constructor(panel) {
+    this.panel = panel;
+    this.kept = new Map();
+  }
+
+  specs() {
+    const { panel } = this;
+    if (!panel.choices) return panel.lines;
+    return [{ column: panel.choice.column, band: "own", smooth: true }];
+  }
+
+  // Datasets for the runs that are shown; `view` has axis, band, smooth, span.
+  build(store, runs, kind, view) {
+    const found = [], used = new Set();
+    for (const run of runs) {
+      const series = store.get(run.id, kind);
+      if (!series) continue;
+      const positions = store.positions(run.id, series, view.axis);
+      for (const spec of this.specs()) {
+        const name = `${run.id}/${kind}/${spec.column}`, line = this.line(name, spec, run, kind);
+        const tau = spec.smooth ? view.smooth * view.span : 0;
+        used.add(name);
+        line.extend(series, positions, tau, `${view.axis}/${tau}`);
+        found.push(this.dressed(line, view, run));
+      }
+    }
+    for (const name of this.kept.keys()) if (!used.has(name)) this.kept.delete(name);
+    return found;
+  }
+
+  line(name, spec, run, kind) {
+    let line = this.kept.get(name);
+    if (!line) this.kept.set(name, (line = new Line(spec, run, run.color, kind)));
+    line.run = run;
+    return line;
+  }
+
+  // As it is to be drawn now: without its band where bands are off.
+  dressed(line, view, run) {
+    const banded = view.band || line.spec.band === "deviation";
+    line.color = line.borderColor = run.color;
+    line.low = banded ? line.lows : null;
+    line.high = banded ? line.highs : null;
+    line.marksMissing = Boolean(this.panel.missing);
+    return line;
+  }
+}

@@ -1,0 +1,35 @@
+/* Who may read: everybody on a loopback address, and elsewhere who has the token. */
+#ifndef RUNNEL_WEB_ACCESS_H
+#define RUNNEL_WEB_ACCESS_H
+
+#include <stdbool.h>
+
+#include <microhttpd.h>
+
+enum { ACCESS_TOKEN_LEAST = 16, ACCESS_TOKEN_MOST = 128 };
+
+struct access {
+    bool guarded; /* there is a token */
+    char token[ACCESS_TOKEN_MOST + 1];
+};
+
+/* Read the token: the first line of a file that group and others may not read. EX_OK, or complains
+   and returns an exit status. */
+int access_read(struct access *access, const char *path);
+
+enum access_verdict {
+    ACCESS_GRANTED,
+    ACCESS_COOKIE,  /* granted by ?token= in the address: to be kept as a cookie */
+    ACCESS_NO_HOST, /* the name in `Host` is not one of the machine itself */
+    ACCESS_NO_TOKEN,
+};
+
+/* Without a token, pages of other sites could read this one under a name of theirs that leads to
+   127.0.0.1; so only names that mean the machine itself are taken. */
+enum access_verdict access_check(const struct access *access, struct MHD_Connection *connection);
+
+/* The value of the header Set-Cookie that keeps the token. */
+enum { ACCESS_COOKIE_SIZE = ACCESS_TOKEN_MOST + 64 };
+void access_cookie(const struct access *access, char text[ACCESS_COOKIE_SIZE]);
+
+#endif

@@ -1,0 +1,116 @@
+#include "build-config.h"
+
+#include "web_reply.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <jansson.h>
+
+enum { SENTENCE_SIZE = 512 };
+
+static size_t pending;
+
+size_t reply_pending(void) {
+    return pending;
+}
+
+struct reply reply_error(unsigned status, const char *format, ...) {
+    char sentence[SENTENCE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    json_t *object = json_pack("{s:s}", "error", sentence);
+    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(object);
+    if (!text)
+        return (struct reply){.status = status, .type = REPLY_JSON, .body = ""};
+    return (struct reply){
+        .status = status, .type = REPLY_JSON, .body = text, .size = strlen(text), .owned = true};
+}
+
+bool reply_begin(struct reply_text *text) {
+    *text = (struct reply_text){0};
+    text->stream = open_memstream(&text->text, &text->size);
+    return text->stream != NULL;
+}
+
+struct reply reply_end(struct reply_text *text, const char *type) {
+    bool failed = ferror(text->stream) != 0;
+    if (fclose(text->stream) == 0 && !failed)
+        return (struct reply){.status = MHD_HTTP_OK,
+                              .type = type,
+                              .body = text->text,
+                              .size = text->size,
+                              .owned = true};
+    free(text->text);
+    return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "memory is short");
+}
+
+void reply_headers(struct MHD_Response *response) {
+    static const char *const headers[][2] = {
+        {"Content-Security-Policy",
+         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+         "connect-src 'self'; manifest-src 'none'; base-uri 'none'; form-action 'none'; "
+         "frame-ancestors 'none'"},
+        {"X-Content-Type-Options", "nosniff"},
+        {"X-Frame-Options", "DENY"},
+        {"Referrer-Policy", "no-referrer"},
+        {"Cross-Origin-Opener-Policy", "same-origin"},
+        {"Cross-Origin-Resource-Policy", "same-origin"},
+    };
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++)
+        MHD_add_response_header(response, headers[i][0], headers[i][1]);
+}
+
+/* What counts as pending while it is under way. */
+struct body {
+    char *text;
+    size_t size;
+};
+
+static void sent(void *context) {
+    struct body *body = context;
+    pending -= body->size;
+    free(body->text);
+    free(body);
+}
+
+static struct MHD_Response *owned_response(struct reply *reply) {
+    struct body *body = malloc(sizeof *body);
+    if (!body) {
+        free((void *)reply->body);
+        return NULL;
+    }
+    *body = (struct body){(void *)reply->body, reply->size};
+    pending += body->size;
+    struct MHD_Response *response =
+        MHD_create_response_from_buffer_with_free_callback_cls(body->size, body->text, sent, body);
+    if (!response)
+        sent(body);
+    return response;
+}
+
+enum MHD_Result reply_send(struct MHD_Connection *connection, struct reply *reply) {
+    struct MHD_Response *response =
+        reply->owned ? owned_response(reply)
+                     : MHD_create_response_from_buffer(reply->size, (void *)reply->body,
+                                                       MHD_RESPMEM_PERSISTENT);
+    reply->body = NULL;
+    if (!response)
+        return MHD_NO;
+    bool kept = reply->etag && *reply->etag;
+    reply_headers(response);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->type);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL,
+                            kept ? "no-cache" : "no-store");
+    if (kept)
+        MHD_add_response_header(response, MHD_HTTP_HEADER_ETAG, reply->etag);
+    for (size_t i = 0; i < REPLY_EXTRA && reply->extra[i].name; i++)
+        MHD_add_response_header(response, reply->extra[i].name, reply->extra[i].value);
+    enum MHD_Result result = MHD_queue_response(connection, reply->status, response);
+    MHD_destroy_response(response);
+    return result;
+}
