@@ -1,0 +1,481 @@
+#!/usr/bin/python3
+"""runnel-top on a terminal that tmux plays: what the screen says of a daemon that is played here, at
+80 x 24 and 200 x 60, and what its keys do to a real one."""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+import running
+from publishing import LOSS, STATE, STATUS, Publisher
+
+PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runnel-top").resolve()
+OK, USAGE, UNAVAILABLE = 0, 64, 69
+LIMIT = 60  # seconds: no result depends on it, it ends a test that hangs
+HEARD = ("status", "loss", "state", "event")
+BRAILLE = re.compile("[\u2801-\u28ff]")
+
+if not PROGRAM.exists():
+    print("runnel-top was not built: ncurses is missing")
+    sys.exit(77)
+if not shutil.which("tmux"):
+    print("needs tmux")
+    sys.exit(77)
+
+
+class Screen:
+    """A terminal of that size with a runnel-top on it."""
+
+    def __init__(self, directory, columns, rows, *arguments, kind="screen-256color",
+                 locale="C.UTF-8"):
+        self.tmux = ["tmux", "-u", "-f", "/dev/null", "-S", f"{directory}/tmux"]
+        words = ["env", f"TERM={kind}", f"LC_ALL={locale}", "TZ=UTC", str(PROGRAM), "--silence", "0",
+                 *arguments]  # no test takes a busy machine for a silent daemon
+        command = " ".join(f"'{word}'" for word in words) + "; echo ended $?; read line"
+        environment = {key: value for key, value in os.environ.items()
+                       if key not in ("TMUX", "NO_COLOR")}
+        subprocess.run([*self.tmux, "new-session", "-d", "-x", str(columns), "-y", str(rows),
+                        command], check=True, env=dict(environment, LC_ALL="C.UTF-8"),
+                       timeout=LIMIT)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.ask("kill-server")
+
+    def ask(self, *words):
+        return subprocess.run([*self.tmux, *words], check=True, capture_output=True,
+                              timeout=LIMIT).stdout.decode()
+
+    def lines(self, *options):
+        return self.ask("capture-pane", "-p", *options).rstrip("\n").split("\n")
+
+    def until(self, *patterns, absent=()):
+        """The screen as soon as it has a match of all patterns and of none that must be absent."""
+        end = time.monotonic() + LIMIT
+        while True:
+            text = "\n".join(self.lines())
+            if (all(re.search(pattern, text) for pattern in patterns) and
+                    not any(re.search(pattern, text) for pattern in absent)):
+                return text
+            assert time.monotonic() < end, f"no {patterns} without {absent} in:\n{text}"
+            time.sleep(0.05)
+
+    def keys(self, *keys):
+        self.ask("send-keys", *keys)
+
+    def resize(self, columns, rows):
+        self.ask("resize-window", "-x", str(columns), "-y", str(rows))
+
+
+@contextlib.contextmanager
+def watched(directory, columns, rows, *arguments, **options):
+    """A played daemon and a screen that has heard its first messages."""
+    with Publisher(directory) as daemon, \
+            Screen(directory, columns, rows, "-c", daemon.endpoint, *arguments,
+                   **options) as screen:
+        daemon.wait_for(*HEARD)
+        yield daemon, screen
+
+
+def publish(daemon, **loss):
+    """A loss and its state, 100 examples later."""
+    daemon.send("loss", dict(LOSS, **loss), examples=100)
+    daemon.send("state", STATE)
+
+
+FACTS = [r"^ host-load  learning .* up 12 s", r"69,130 parameters on cpu \(avx2\)",
+         r"loss 0\.0412, smoothed 0\.2500, from 0\.0100 to 2\.0000", r"rmse +1\.5000",
+         r"gradient +12\.346", r"update +1\.23e-3", r"rate +0\.0003", r"speed +12\.3k",
+         r"p50 95us p99 1\.23ms max 45\.7ms", r"queued +7  streams 12  missed 0",
+         r"rejected 3  skipped 2", r"2,000 examples", r"0 lstm 128 ", r"1 dense 3 ", r"12\.5%",
+         r"0\.500 ±1\.250", r"-0\.012 ±0\.456",
+         r"22:13:20 checkpoint of 900 examples", r"learning: ", r"healthy: yes",
+         r"keeps up: ! barely: 7 wait", r"saved +none yet in this run"]
+
+
+def facts(directory, columns, rows, *more):
+    with watched(directory, columns, rows) as (daemon, screen):
+        daemon.send("status", STATUS)
+        daemon.send("event", {"kind": "checkpoint", "text": "checkpoint of 900 examples"})
+        for _ in range(20):
+            publish(daemon)
+        text = screen.until(*(f"(?m){fact}" for fact in FACTS), *more)
+        assert len(BRAILLE.findall(text)) > columns, text
+        assert max(map(len, text.split("\n"))) <= columns and text.count("\n") == rows - 1
+        screen.keys("q")
+        screen.until("ended 0")
+
+
+def test_facts_at_80(directory):
+    facts(directory, 80, 24, "▁▁▂▂▂▃▃▄▄▄▅▅▅▆▆▇▇▇██ 1.050")
+
+
+def test_facts_at_200(directory):
+    """The layers have panels with everything that is known of them."""
+    facts(directory, 200, 60, r"layer 0 lstm 128", r"recurrent +-0\.750 ±2\.500",
+          r"range +-1\.000\.\.1\.000", r"cell +0\.333 ±0\.456", r"gain +1\.050 ±0\.200",
+          r"bias +-0\.100 ±0\.300", r"updates +62  steps 4,000", "real 8 > lstm 128 norm")
+
+
+def curve(text):
+    """(row, column) of the highest dots of the chart, column by column."""
+    rows = [line[8:] for line in text.split("\n") if re.match(r"^ *[-\d.e]*[│┤]", line)]
+    highest = {}
+    for row, line in enumerate(rows):
+        for column, character in enumerate(line):
+            if BRAILLE.match(character):
+                highest.setdefault(column, row)
+    return len(rows), [highest[column] for column in sorted(highest)]
+
+
+def test_the_chart_falls_with_the_loss(directory):
+    with watched(directory, 80, 24) as (daemon, screen):
+        for i in range(101):
+            value = 10 ** (-i / 50)  # 1 to 0.01
+            publish(daemon, mean=value, smoothed=value, minimum=value, maximum=value)
+        text = screen.until(r"loss 0\.0100, ", "learning: ↘ falling", r"(?m)^ 1\.0000┤")
+        rows, line = curve(text)
+        assert line[0] == 0 and line[-1] == rows - 1 and line == sorted(line), text
+        assert len(line) == 72, "the chart is as wide as the screen"
+        screen.keys("l")
+        text = screen.until(r"log +10,100 examples", "(?m)^ 1.0000┤", r"(?m)^ 0\.\d+┤")
+        rows, line = curve(text)
+        middle = line[len(line) // 2]
+        assert abs(middle - rows / 2) <= 1, "on a logarithmic axis it is straight"
+        screen.keys("l", "-")
+        for _ in range(30):
+            publish(daemon, mean=-1, smoothed=-1, minimum=-2, maximum=-0.5)
+        screen.keys("l")
+        screen.until("no log: not all > 0")
+
+
+def test_resize(directory):
+    with watched(directory, 80, 24) as (daemon, screen):
+        daemon.send("status", STATUS)
+        publish(daemon)
+        screen.until("0 lstm 128")
+        screen.resize(200, 60)
+        screen.until("layer 0 lstm 128 ─")
+        for columns, rows in [(30, 8), (4, 2), (1, 1), (300, 90)]:
+            screen.resize(columns, rows)
+            publish(daemon)
+        screen.until("layer 0 lstm 128 ─", "300 examples|600 examples|500 examples")
+        screen.resize(80, 24)
+        publish(daemon)
+        screen.until("0 lstm 128", "host-load  learning", absent=["layer 0 lstm"])
+
+
+def test_freeze_and_scroll_back(directory):
+    with watched(directory, 80, 24) as (daemon, screen):
+        for i in range(1, 41):
+            publish(daemon, mean=i / 100)
+        screen.until("loss 0.4000, ", "4,000 examples")
+        screen.keys("Space")
+        screen.until("FROZEN at 22:13:20")
+        publish(daemon, mean=0.5)
+        daemon.send("event", {"kind": "set", "text": "something new"})
+        screen.until("something new", "loss 0.4000, ", "4,000 examples")
+        screen.keys("Home")
+        screen.until("loss 0.0100, ", " 100 examples")
+        screen.keys("End")
+        screen.until("loss 0.5000, ", "4,100 examples")
+        screen.keys("Left")
+        screen.until("FROZEN", r"loss 0\.3800, ", "3,850 examples")
+        screen.keys("Space")
+        screen.until("loss 0.5000, ", absent=["FROZEN"])
+        screen.keys("+")
+        screen.until(r"(?m)^ +\d,\d{3} .* 4,100 examples")
+
+
+def test_help_and_views(directory):
+    with watched(directory, 80, 24) as (daemon, screen):
+        daemon.send("status", STATUS)
+        for i in range(30):
+            daemon.send("event", {"kind": "set", "text": f"number {i} "})
+            publish(daemon)
+        screen.until("number 29", "events: 2[0-9] older above")
+        screen.keys("?")
+        screen.until("(?m)^ +q +quit", "set the learning rate", "any key goes back")
+        screen.keys("x")
+        screen.until("rmse", absent=["any key goes back"])
+        screen.keys("v")
+        screen.until("rmse", "loss 0.0412", absent=["number 29", "0 lstm 128"])
+        screen.keys("v")
+        screen.until("layer 0 lstm 128 ─", "recurrent", "range", absent=["rmse"])
+        screen.keys("v")
+        screen.until("number 29", "(?m)number 10$", absent=["(?m)number 2$"])
+        screen.keys(*["Up"] * 20)
+        screen.until("(?m)number 2$", "newer below", absent=["number 29"])
+        screen.keys("v")
+        screen.until("rmse")
+
+
+def test_what_matters_is_said(directory):
+    with watched(directory, 80, 24) as (daemon, screen):
+        daemon.send("status", STATUS)
+        for _ in range(12):
+            publish(daemon, queued=0)
+        screen.until("healthy: yes", "keeps up: yes")
+        publish(daemon, rejected=5)
+        screen.until("healthy: ! rejects: 2", "rejected 5")
+        publish(daemon, rejected=5, skipped=3)
+        screen.until("healthy: ! skips: 1")
+        for i in range(12):
+            publish(daemon, queued=2 ** i, rejected=5, skipped=3)
+        screen.until("keeps up: ! no: 2048 wait")
+        later = dict(time=1700000100, queued=0, rejected=5, skipped=3)
+        saturated = json.loads(json.dumps(STATE))
+        saturated["layers"][0]["hidden"]["saturated"] = 0.75
+        publish(daemon, **later)
+        daemon.send("state", saturated)
+        screen.until("healthy: ! layer 0 75% saturated")
+        dead = json.loads(json.dumps(STATE))
+        dead["layers"][1]["hidden"].update(minimum=0, maximum=0)
+        daemon.send("state", dead)
+        screen.until("healthy: ! layer 1 dead")
+        daemon.send("loss", dict(LOSS, **later), examples=100, lost=37)
+        screen.until("missed 37 loss messages", "missed 37$|missed 37 ")
+        daemon.send("status", dict(STATUS, state="paused"))
+        screen.until("host-load  paused", "learning: ! paused")
+        daemon.send("status", dict(STATUS, checkpoint={"examples": 4321, "time": time.time() - 200}))
+        screen.until("saved +3 min 2\\d s ago, of 4,321")
+        journal = {"position": 1234, "entries": 1234, "bytes": 5.6e6, "free_bytes": 12e9,
+                   "waiting": 0, "replaying": False}
+        daemon.send("status", dict(STATUS, journal=journal))
+        screen.until(r"journal  1234, 5\.60 MB; 12\.0 GB free")
+        journal["replaying"] = True
+        daemon.send("status", dict(STATUS, journal=journal, replaying=True))
+        screen.until("replaying, learning", r"journal  replaying 1234, 5\.60 MB",
+                     "learning: ! replaying")
+        journal.update(free_bytes=1e6, replaying=False)
+        daemon.send("status", dict(STATUS, journal=journal))
+        screen.until("healthy: ! disk: 1.00 MB free")
+        daemon.send("status", dict(STATUS, journal=dict(journal, waiting=9, free_bytes=12e9)))
+        screen.until("keeps up: ! slow disk: 9 s", r"journal  1234, 5\.60 MB; 9 s behind")
+
+
+def test_a_reset_begins_anew(directory):
+    with watched(directory, 80, 24) as (daemon, screen):
+        for _ in range(30):
+            publish(daemon)
+        screen.until("3,000 examples")
+        daemon.examples = 0
+        for _ in range(3):
+            publish(daemon)
+        screen.until(r"(?m)^ +100 .* 300 examples", "too early to say")
+
+
+def test_silence_and_return(directory):
+    with watched(directory, 80, 24, "--silence", "0.5") as (daemon, screen):
+        daemon.send("status", STATUS)
+        screen.until(r"host-load  SILENT since \d\d:\d\d:\d\d \(\d+ s\)", "learning: not heard")
+        daemon.send("status", STATUS)
+        screen.until("host-load  learning", "is back after")
+        daemon.close()
+        screen.until(r"GONE since \d\d:\d\d:\d\d \(\d+ s\)")
+        with Publisher(directory, run="00000000000000bb") as second:
+            second.wait_for(*HEARD)
+            second.send("status", dict(STATUS, name="again"))
+            screen.until("again  learning", "started again")
+
+
+def test_several_daemons(directory):
+    with Publisher(directory) as first, Publisher(directory, "bb", "other") as second, \
+            Screen(directory, 80, 24, "-c", first.endpoint, "-c", second.endpoint, "-c",
+                   f"ipc://{directory}/none") as screen:
+        for daemon, name in (first, "left"), (second, "right"):
+            daemon.wait_for(*HEARD)
+            daemon.send("status", dict(STATUS, name=name))
+            publish(daemon, mean=0.1 if name == "left" else 0.2)
+        screen.until("(?m)^ left  learning +up 12 s +right  learning", "1 left   2 right   3 ipc.*!",
+                     "loss 0.1000, .*loss 0.2000", "rejected 3.*rejected 3", "0 lstm 128.*0 lstm 128")
+        screen.keys("a")
+        screen.until("(?m)^ left  learning", "loss 0.1000", absent=["loss 0.2000"])
+        screen.keys("Tab")
+        screen.until("(?m)^ right  learning", "loss 0.2000", absent=["loss 0.1000"])
+        screen.keys("3")
+        screen.until("waiting for a daemon", "no loss has been heard yet")
+        screen.keys("P")
+        screen.until("nothing has been heard of ipc.* yet")
+        screen.keys("a", "1")
+        screen.until("loss 0.1000, .*loss 0.2000")
+        screen.resize(200, 60)
+        screen.until("left  learning.*right  learning.*waiting for a daemon")
+
+
+def test_without_utf8_and_colours(directory):
+    with watched(directory, 80, 24, kind="vt100", locale="C") as (daemon, screen):
+        daemon.send("status", dict(STATUS, name="n\u00e4me\033[2J"))
+        daemon.send("event", {"kind": "skipped_update", "text": "loss is not finite"})
+        for i in range(60):
+            publish(daemon, smoothed=2 - i / 40, rejected=3 + i // 50)
+        text = screen.until(r"n\?\?me \[2J  learning", "rejected 4  skipped 2", r"\*\*", "::",
+                            r"0\.500 ~1\.250", "! rejects: 1", "falling|steady", "loss is not finite")
+        assert text.isascii(), text
+        assert not re.search(r"\033\[[\d;]*3[0-8]", "\n".join(screen.lines("-e"))), "no colours"
+
+
+def test_colours(directory):
+    with watched(directory, 80, 24) as (daemon, screen):
+        daemon.send("status", STATUS)
+        publish(daemon)
+        publish(daemon, rejected=9)
+        screen.until("! rejects: 6")
+        shown = "\n".join(screen.lines("-e"))
+        assert re.search(r"\033\[[\d;]*38;5;\d+m! rejects", shown), repr(shown[:3000])
+
+
+def test_what_nobody_can_understand(directory):
+    with watched(directory, 80, 24) as (daemon, screen):
+        for frames in [[b"loss"], [b"loss", b"x"], [b"state", b"[1]"], [b"loss"] + [b"x"] * 9]:
+            daemon.socket.send_multipart(frames)
+        screen.until("not understood")
+        for value in [None, "x\ty\033", -1, 1e308, -1e308, 1e-308, True, [], {}, [1, {}], 10**18,
+                      {"mean": "a", "rmse": [], "p50": {}}, "\u00e9" * 5000]:
+            for topic, fields in [("loss", LOSS), ("status", STATUS), ("state", STATE),
+                                  ("event", {"kind": 1})]:
+                message = {key: value for key in [*fields, "run", "sequence", "time", "text"]}
+                for examples in value, 1, 1e300:
+                    message["examples"] = examples
+                    daemon.socket.send_multipart([topic.encode(), json.dumps(message).encode()])
+            layers = {"examples": 5, "layers": [value, {"hidden": value, "histogram": [value] * 20}]}
+            daemon.socket.send_multipart([b"state", json.dumps(layers).encode()])
+        for key in "l", "+", "Left", "v", "v", "v", "v", "End", "Space":
+            screen.keys(key)
+        publish(daemon, mean=0.7777)
+        screen.until("loss 0.7777")
+        screen.keys("q")
+        screen.until("ended 0")
+
+
+CONFIG = """
+name: real
+model:
+  input: {{kind: real, size: 2}}
+  layers: [{{cell: gru, size: 8}}]
+  output: {{loss: squared, size: 2, target: next}}
+examples: {{bind: "ipc://{0}/examples"}}
+statistics: {{bind: "ipc://{0}/statistics", every: 10}}
+control: {{bind: "ipc://{0}/control"}}
+state: {{directory: "{0}/state"}}
+"""
+
+
+def learn(daemon, count=200):
+    with daemon.socket(running.zmq.PUSH, "examples") as feeder:
+        for i in range(count):
+            feeder.send_json({"stream": "a", "x": [i % 7 / 7, i % 5 / 5]})
+        end = time.monotonic() + LIMIT
+        while daemon.ask("status")["examples"] < count:
+            assert time.monotonic() < end
+            time.sleep(0.02)
+
+
+def test_a_real_daemon_and_keys_that_act(directory):
+    with running.Daemon(directory, CONFIG.format(directory)) as daemon, \
+            Screen(directory, 80, 24, "-c", daemon.endpoint("statistics")) as screen:
+        screen.until("real  learning", "started")
+        learn(daemon)
+        screen.until("0 gru 8 ", "rmse +0", "200 examples", "healthy: yes")
+        screen.keys("P")
+        screen.until("Pause real: .*y/N")
+        screen.keys("n")
+        screen.until("nothing was done")
+        assert daemon.ask("status")["state"] == "learning"
+        screen.keys("P", "y")
+        screen.until("real  paused", "done: it is paused now", "paused after 200 examples")
+        assert daemon.ask("status")["state"] == "paused"
+        screen.keys("P")
+        screen.until("Resume real.*y/N")
+        screen.keys("y")
+        screen.until("real  learning", "done: it is learning now")
+        screen.keys("R")
+        screen.until("Learning rate of real, now 0.001, new: _")
+        screen.keys("0", ".", "5", "BSpace", "0", "2", "Enter")
+        screen.until("Set the learning rate of real from 0.001 to 0.02.*y/N")
+        screen.keys("y")
+        screen.until("done: learning.optimizer.rate is now 0.02")
+        assert daemon.ask("status")["rate"] == 0.02
+        screen.keys("R", "-", "1", "Enter", "y")
+        screen.until("(?s)learning.optimizer.rate: found.*allowed")
+        screen.keys("R", "7", "Escape")
+        screen.until("nothing was done")
+        screen.keys("C")
+        screen.until("Write a checkpoint of real now.*y/N")
+        screen.keys("y")
+        screen.until("done: checkpoint .*state", "checkpoint of 200 examples")
+        assert daemon.ask("status")["rate"] == 0.02 and list(daemon.directory.glob("state/*.safetensors"))
+
+
+def test_the_wrong_daemon_is_not_touched(directory):
+    with running.Daemon(directory, CONFIG.format(directory)) as daemon, \
+            Publisher(directory, name="other") as other, \
+            Screen(directory, 80, 24, "-c", other.endpoint, "--control",
+                   daemon.endpoint("control")) as screen:
+        other.wait_for(*HEARD)
+        other.send("status", STATUS)
+        screen.until("host-load  learning")
+        screen.keys("P", "y")
+        screen.until(r"(?s)is not the one watched\s+here:\s+nothing was done; --control\s+names the right one")
+        assert daemon.ask("status")["state"] == "learning"
+
+
+def once(*arguments, locale="C.UTF-8", **sizes):
+    environment = dict(os.environ, LC_ALL=locale, TZ="UTC", **sizes)
+    return subprocess.Popen([PROGRAM, "--once", *arguments], stdout=subprocess.PIPE,
+                            stderr=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment)
+
+
+def test_once(directory):
+    with Publisher(directory) as daemon:
+        prints = [once("-c", daemon.endpoint), once("-c", daemon.endpoint, locale="C"),
+                  once("-c", daemon.endpoint, COLUMNS="200", LINES="60")]
+        daemon.wait_for(*HEARD, subscribers=3)
+        daemon.send("status", STATUS)
+        publish(daemon)
+        for process, rows in zip(prints, (24, 24, 60)):
+            out, err = process.communicate(timeout=LIMIT)
+            text = out.decode()
+            assert (process.returncode, err) == (OK, b""), err
+            assert text.count("\n") == rows and "\033" not in text, text
+            for fact in r"host-load  learning", "loss 0.0412", r"gradient +12\.346", "rejected 3":
+                assert re.search(fact, text), (fact, text)
+        assert prints[1].args and text.count("layer 0 lstm 128") == 1
+
+
+def test_once_without_a_daemon(directory):
+    done = subprocess.run([PROGRAM, "--once", "--wait", "0.2", "-c", f"ipc://{directory}/none"],
+                          capture_output=True, timeout=LIMIT)
+    assert done.returncode == UNAVAILABLE and b"waiting for a daemon" in done.stdout
+    assert b"nothing was heard from ipc://" in done.stderr
+
+
+def test_usage(directory):
+    for arguments in [["x"], ["--wait", "1"], ["--once", "--wait", "x"], ["--silence", "-1"],
+                      ["--bogus"], ["--once", "-c", "nowhere"], [], ["--once", "--control", "a",
+                      "--control", "b"], ["--once"] + ["-c", "ipc:///none"] * 17]:
+        done = subprocess.run([PROGRAM, *arguments], capture_output=True, timeout=LIMIT,
+                              stdin=subprocess.DEVNULL)
+        assert (done.returncode, done.stdout) == (USAGE, b""), (arguments, done)
+        assert b"--help" in done.stderr, (arguments, done)
+    with Screen(directory, 80, 24, kind="dumb") as screen:
+        screen.until("cannot draw on a terminal of the kind 'dumb'", f"ended {UNAVAILABLE}")
+
+
+def main():
+    for name, test in list(globals().items()):
+        if name.startswith("test_") and (len(sys.argv) < 2 or sys.argv[1] in name):
+            with tempfile.TemporaryDirectory() as directory:
+                test(directory)
+            print("ok", name, flush=True)
+
+
+main()

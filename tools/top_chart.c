@@ -1,0 +1,196 @@
+#include "build-config.h"
+
+#include "top_chart.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool.h"
+#include "top_plot.h"
+
+enum {
+    LABEL = 8,       /* columns: a number and the axis */
+    BELOW = 2,       /* rows: the axis and its labels */
+    MARKED = 3,      /* rows that have a label: top, middle, bottom */
+    AXIS_SIZE = 160, /* of the text below the axis */
+};
+
+#define CALM 0.95 /* the share of the greatest losses that decides the height of a linear axis */
+#define NEAR 1e-3 /* losses below this share of the least mean are at the bottom of a log axis */
+
+/* The samples shown, and how examples become columns of dots. */
+struct window {
+    const struct sample *samples;
+    size_t count;
+    double begin, end; /* examples */
+};
+
+static struct window window_of(const struct watched *w) {
+    const struct history *h = &w->history;
+    double end = watched_cursor(w);
+    struct window window = {.end = end};
+    if (h->count == 0 || isnan(end))
+        return window;
+    double first = h->samples[0].examples;
+    window.begin = w->look.span > 0 ? fmax(first, end - w->look.span) : first;
+    size_t from = history_after(h, window.begin), to = history_after(h, end);
+    from -= from > 0; /* the one before, from which the curve comes */
+    window.samples = h->samples + from;
+    window.count = to > from ? to - from : 0;
+    return window;
+}
+
+static int dot_of(const struct window *window, int width, double examples) {
+    double length = window->end - window->begin;
+    double share = length > 0 ? fmax(-1, (examples - window->begin) / length) : 1;
+    return (int)lround(share * (width - 1));
+}
+
+static int compare(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* The height of a linear axis: all means and curves, but of the greatest losses only what is not
+   rare, since a single one would flatten everything else. */
+static void add_calm(struct range *range, const struct window *window) {
+    double *greatest = malloc((window->count + 1) * sizeof *greatest);
+    size_t count = 0;
+    for (size_t i = 0; greatest && i < window->count; i++)
+        if (isfinite(window->samples[i].values[FIELD_MAXIMUM]))
+            greatest[count++] = window->samples[i].values[FIELD_MAXIMUM];
+    if (count > 0) {
+        qsort(greatest, count, sizeof *greatest, compare);
+        range_add(range, greatest[(size_t)((double)(count - 1) * CALM)]);
+    }
+    free(greatest);
+}
+
+/* Whether the axis can be logarithmic, and its range. */
+static bool loss_range(struct range *range, const struct window *window, bool log) {
+    *range = (struct range){INFINITY, -INFINITY};
+    struct range means = *range, least = *range;
+    for (size_t i = 0; i < window->count; i++) {
+        const double *values = window->samples[i].values;
+        range_add(&means, values[FIELD_MEAN]);
+        range_add(&means, values[FIELD_SMOOTHED]);
+        range_add(&least, values[FIELD_MINIMUM]);
+        if (log)
+            range_add(range, values[FIELD_MAXIMUM]);
+    }
+    log = log && means.low > 0;
+    if (!log)
+        add_calm(range, window);
+    range_add(range, means.low);
+    range_add(range, means.high);
+    range_add(range, log ? fmax(least.low, means.low * NEAR) : least.low);
+    range_finish(range);
+    return log && range->low > 0;
+}
+
+static void draw_loss(struct plot *p, const struct window *window) {
+    int before = -1;
+    for (size_t i = 0; i < window->count; i++) {
+        const double *values = window->samples[i].values;
+        int dot = dot_of(window, p->width, window->samples[i].examples);
+        int from = before < 0 || before >= dot ? dot : before + 1;
+        if (dot >= 0 && isfinite(values[FIELD_MINIMUM]) && isfinite(values[FIELD_MAXIMUM]))
+            plot_band(p, from < 0 ? 0 : from, dot, values[FIELD_MINIMUM], values[FIELD_MAXIMUM]);
+        if (isfinite(values[FIELD_SMOOTHED]))
+            plot_curve(p, dot, values[FIELD_SMOOTHED]);
+        before = dot;
+    }
+}
+
+static void label_axis(struct canvas *c, const struct area *area, const struct plot *p) {
+    for (int row = 0; row < area->rows; row++)
+        canvas_print(c, area, row, LABEL - 1, STYLE_DIM, "%s", canvas_text(c, "│", "|"));
+    for (int i = 0; i < MARKED; i++) {
+        int row = i * (area->rows - 1) / (MARKED - 1);
+        double share = area->rows > 1 ? 1 - (double)row / (area->rows - 1) : 0;
+        double value =
+            p->log ? p->low * pow(p->high / p->low, share) : p->low + share * (p->high - p->low);
+        char number[TOOL_NUMBER_SIZE];
+        tool_format_number(number, value);
+        canvas_print(c, area, row, 0, STYLE_DIM, "%7s%s", number, canvas_text(c, "┤", "+"));
+    }
+}
+
+static void mark_events(struct canvas *c, const struct area *row, const struct watched *w,
+                        const struct window *window) {
+    for (int column = 0; column < row->columns; column++)
+        canvas_put(c, row, 0, column, STYLE_DIM, c->utf8 ? L'─' : L'-');
+    for (size_t i = 0; i < w->event_count; i++) {
+        const struct happening *event = &w->events[i];
+        if (event->mark && event->examples >= window->begin && event->examples <= window->end)
+            canvas_put(c, row, 0, dot_of(window, row->columns, event->examples), event->style,
+                       (wchar_t)event->mark);
+    }
+}
+
+/* Below the axis: its ends, and what the chart shows as far as there is room. */
+static void label_examples(struct canvas *c, const struct area *row, const struct window *window,
+                           bool wanted_log, bool log) {
+    char first[TOOL_NUMBER_SIZE], last[TOOL_NUMBER_SIZE], middle[AXIS_SIZE];
+    char right[TOOL_NUMBER_SIZE + sizeof " examples"];
+    tool_format_grouped(first, window->begin);
+    snprintf(right, sizeof right, "%s examples", tool_format_grouped(last, window->end));
+    if (window->begin < window->end)
+        canvas_print(c, row, 0, 0, STYLE_DIM, "%s", first);
+    canvas_print_right(c, row, 0, STYLE_DIM, right);
+    const char *scale = log ? ", log" : wanted_log ? ", no log: not all > 0" : "";
+    snprintf(middle, sizeof middle, "loss: %s smoothed  %s min..max%s", canvas_text(c, "━", "*"),
+             canvas_text(c, "⢕", ":"), scale);
+    int room = row->columns - (int)strlen(first) - (int)strlen(right), width = canvas_width(middle);
+    if (width + 4 <= room)
+        canvas_print(c, row, 0, (int)strlen(first) + (room - width) / 2, STYLE_DIM, "%s", middle);
+}
+
+void chart_loss(struct canvas *c, const struct area *area, const struct watched *w, bool log) {
+    struct area upper = area_rows(area, 0, area->rows - BELOW);
+    struct area inside = area_columns(&upper, LABEL, area->columns - LABEL);
+    struct area axis = area_rows(area, area->rows - BELOW, 1);
+    struct area labels = area_rows(area, area->rows - 1, 1);
+    struct window window = window_of(w);
+    if (inside.rows < 1 || inside.columns < 1)
+        return;
+    if (window.count == 0) {
+        canvas_print(c, &upper, upper.rows / 2, LABEL, STYLE_DIM, "no loss has been heard yet");
+        return;
+    }
+    struct range range;
+    struct plot plot;
+    bool drawn_log = loss_range(&range, &window, log);
+    if (plot_open(&plot, c, &inside, range.low, range.high, drawn_log))
+        return;
+    label_axis(c, &upper, &plot);
+    draw_loss(&plot, &window);
+    plot_close(&plot, STYLE_LINE, STYLE_BAND);
+    axis = area_columns(&axis, LABEL, axis.columns - LABEL);
+    labels = area_columns(&labels, LABEL, labels.columns - LABEL);
+    mark_events(c, &axis, w, &window);
+    label_examples(c, &labels, &window, log, drawn_log);
+}
+
+void chart_field(struct canvas *c, const struct area *area, const struct watched *w,
+                 enum field field) {
+    struct window window = window_of(w);
+    struct range range = {INFINITY, -INFINITY};
+    struct plot plot;
+    if (area->rows < 1 || area->columns < 1 || window.count == 0)
+        return;
+    for (size_t i = 0; i < window.count; i++)
+        range_add(&range, window.samples[i].values[field]);
+    if (!(range.low <= range.high))
+        return;
+    range_finish(&range);
+    if (plot_open(&plot, c, area, range.low, range.high, false))
+        return;
+    for (size_t i = 0; i < window.count; i++)
+        if (isfinite(window.samples[i].values[field]))
+            plot_curve(&plot, dot_of(&window, plot.width, window.samples[i].examples),
+                       window.samples[i].values[field]);
+    plot_close(&plot, STYLE_LINE, STYLE_BAND);
+}

@@ -1,0 +1,73 @@
+/* What a daemon has published of its learning, from the first message that was heard: a sample for
+   each `loss` message, and the `state` messages beside them. Memory is bounded: when it is full,
+   the older half gets coarser, two samples becoming one that keeps minimum and maximum; so all of a
+   long run stays in sight, its newest part in full. */
+#ifndef RUNNEL_TOP_HISTORY_H
+#define RUNNEL_TOP_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <jansson.h>
+
+enum field {
+    FIELD_STEPS,
+    FIELD_LOSS,
+    FIELD_MEAN,
+    FIELD_MINIMUM,
+    FIELD_MAXIMUM,
+    FIELD_SMOOTHED,
+    FIELD_UPDATES,
+    FIELD_RATE,
+    FIELD_GRADIENT,
+    FIELD_UPDATE,
+    FIELD_RMSE,
+    FIELD_ACCURACY,
+    FIELD_BITS,
+    FIELD_SPEED,
+    FIELD_P50,
+    FIELD_P99,
+    FIELD_SLOWEST,
+    FIELD_QUEUED,
+    FIELD_REJECTED,
+    FIELD_SKIPPED,
+    FIELD_STREAMS,
+    FIELDS,
+};
+
+struct sample {
+    double examples, time; /* of the message; of several merged ones, those of the newest */
+    double weight;         /* messages in it */
+    double values[FIELDS]; /* NAN where the message had none */
+};
+
+enum { HISTORY_SAMPLES = 4096, HISTORY_STATES = 512 };
+
+/* Plain data, zero to begin with. */
+struct history {
+    struct sample *samples; /* (count,), by rising examples; owned */
+    size_t count;
+    struct history_state {
+        double examples;
+        char *text; /* JSON; owned */
+    } states[HISTORY_STATES];
+    size_t state_count;
+};
+
+void history_close(struct history *history);
+
+/* Take in a `loss` message. What was learned at or after its examples is forgotten: either all of
+   it was reset, or a restarted daemon learns it again. */
+void history_loss(struct history *history, const json_t *body);
+
+/* Take in a `state` message as text from malloc, which becomes the history's. */
+void history_state(struct history *history, double examples, char *text);
+
+/* The newest sample, and the newest state, of at most so many examples; NULL when there is none. */
+const struct sample *history_at(const struct history *history, double examples);
+json_t *history_state_at(const struct history *history, double examples); /* the caller's */
+
+/* The index of the first sample of more examples. */
+size_t history_after(const struct history *history, double examples);
+
+#endif
