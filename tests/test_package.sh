@@ -39,7 +39,7 @@ in_packages() {
     echo "$count"
 }
 
-programs=$(sed -n 's/^bin_PROGRAMS +*= //p' Makefile.am)
+programs=$(sed -n 's/^bin_[A-Z]* +*= //p' Makefile.am)
 [ -n "$programs" ] || wrong 'no programs'
 for program in $programs; do
     [ "$(in_packages "usr/bin/$program")" = 1 ] || wrong "not in exactly one package: $program"

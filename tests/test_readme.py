@@ -108,7 +108,8 @@ def commands():
 
 
 def test_commands(_):
-    lines = re.findall(r"^bin_PROGRAMS \+?= (.*)$", (SOURCE / "Makefile.am").read_text(), re.MULTILINE)
+    lines = re.findall(r"^bin_(?:PROGRAMS|SCRIPTS) \+?= (.*)$",
+                       (SOURCE / "Makefile.am").read_text(), re.MULTILINE)
     named = set(" ".join(lines).split())
     table = set(re.findall(r"^\| `(runnel[a-z-]*)` \|", README, re.MULTILINE))
     assert table == named, table ^ named

@@ -88,7 +88,7 @@ wrong 'depends on what is no part of the project' "$(written src kernels streams
 # Manuals: each that is installed exists, and each program has one.
 wrong 'in Makefile.am, but not there' "$(grep -o 'docs/man/[a-z.-]*\.[1-8]' Makefile.am |
     while read -r page; do [ -f "$page" ] || echo "$page"; done)"
-programs=$(sed -n 's/^bin_PROGRAMS +\{0,1\}= //p' Makefile.am)
+programs=$(sed -n 's/^bin_[A-Z]* +\{0,1\}= //p' Makefile.am)
 [ -n "$programs" ] || wrong 'no programs' Makefile.am
 for program in $programs; do
     page=$(find docs/man -name "$program.[18]")

@@ -35,6 +35,9 @@ struct history_column {
 extern const struct history_column history_loss_columns[HISTORY_LOSS_COLUMNS];
 extern const struct history_column history_layer_columns[HISTORY_LAYER_COLUMNS];
 
+/* The number at a column's path in a message, or in a layer of one; NaN where there is none. */
+double history_number(const json_t *object, const char *path);
+
 /* The column of that name among `count`; -1 when there is none. */
 int history_column(const struct history_column *columns, int count, const char *name);
 

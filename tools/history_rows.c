@@ -3,7 +3,10 @@
 #include "history_internal.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "tool.h"
 
 const struct history_column history_loss_columns[HISTORY_LOSS_COLUMNS] = {
     {"loss", "loss", "nats"},
@@ -65,6 +68,18 @@ int history_column(const struct history_column *columns, int count, const char *
         if (!strcmp(columns[i].name, name))
             return i;
     return -1;
+}
+
+double history_number(const json_t *object, const char *path) {
+    char first[32];
+    double value;
+    const char *dot = strchr(path, '.');
+    if (dot) {
+        snprintf(first, sizeof first, "%.*s", (int)(dot - path), path);
+        object = json_object_get(object, first);
+        path = dot + 1;
+    }
+    return tool_number(object, path, &value) && isfinite(value) ? value : NAN;
 }
 
 /* ---- SQL ---- */

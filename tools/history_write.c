@@ -180,25 +180,10 @@ static int add_event(struct history *h, int64_t run, const double position[HISTO
     return do_once(h, insert);
 }
 
-/* The number at a path of at most two members; NaN where there is none. */
-static double number_at(const json_t *object, const char *path) {
-    char first[32];
-    double value;
-    const char *dot = strchr(path, '.');
-    if (dot) {
-        size_t size = (size_t)(dot - path);
-        memcpy(first, path, size);
-        first[size] = '\0';
-        object = json_object_get(object, first);
-        path = dot + 1;
-    }
-    return tool_number(object, path, &value) && isfinite(value) ? value : NAN;
-}
-
 static void fill_row(struct history_row *row, const struct history_table *table,
                      const json_t *object) {
     for (int column = 0; column < table->count; column++) {
-        double value = number_at(object, table->columns[column].path);
+        double value = history_number(object, table->columns[column].path);
         row->values[column] = (struct history_value){value, value, value, isnan(value)};
     }
     const json_t *histogram = json_object_get(object, "histogram");

@@ -17,8 +17,10 @@ void trend_add(struct trend *trend, double value) {
 /* For i = 0..n-1 and values v: slope b = sum (i - mean i)(v - mean v) / sum (i - mean i)^2,
    residual r = v - mean v - b (i - mean i), and the standard error of b is sqrt(sum r^2 / (n - 2) /
    sum (i - mean i)^2). */
-double trend_slope(const struct trend *trend, double *error) {
+enum direction trend_direction(const struct trend *trend) {
     size_t n = trend->count;
+    if (n < TREND_LEAST)
+        return TREND_UNKNOWN;
     double mean = 0, middle = (double)(n - 1) / 2, products = 0, squares = 0, residuals = 0;
     for (size_t i = 0; i < n; i++)
         mean += trend->values[i] / (double)n;
@@ -32,14 +34,7 @@ double trend_slope(const struct trend *trend, double *error) {
         double residual = trend->values[i] - mean - slope * ((double)i - middle);
         residuals += residual * residual;
     }
-    *error = sqrt(residuals / (double)(n - 2) / squares);
-    return slope;
-}
-
-enum direction trend_direction(const struct trend *trend) {
-    if (trend->count < TREND_LEAST)
-        return TREND_UNKNOWN;
-    double error, slope = trend_slope(trend, &error);
+    double error = sqrt(residuals / (double)(n - 2) / squares);
     if (!(fabs(slope) > SIGNIFICANT * error))
         return TREND_FLAT;
     return slope < 0 ? TREND_FALLING : TREND_RISING;

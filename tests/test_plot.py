@@ -1,0 +1,202 @@
+#!/usr/bin/python3
+"""runnel-plot draws what runnel-record has written: the curves' own points, in the SVG's paths, the
+texts around them, and pictures that are not blank."""
+import contextlib
+import io
+import os
+import pathlib
+import re
+import runpy
+import subprocess
+import sys
+import xml.etree.ElementTree as xml
+
+import test_record as recording
+from test_record import LIMIT, OK, Daemon, Record, loss_fields
+
+try:
+    import matplotlib
+    matplotlib.use("Agg")
+    import matplotlib.image
+    import matplotlib.pyplot
+except ImportError:
+    print("needs python3-matplotlib")
+    sys.exit(77)
+
+PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-plot").resolve())
+USAGE, DATA, NO_INPUT, CANNOT_MAKE = 64, 65, 66, 73
+BLUE, RED = "#0072b2", "#d55e00"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def record(directory, *runs, arguments=()):
+    """A recording of played daemons: each (name, digits, first, end) learns messages first..end-1."""
+    daemons = {}
+    for name, digits, *_ in runs:
+        if name not in daemons:
+            daemons[name] = Daemon(directory, name, digits * 16)
+    recorder = Record(directory, daemons.values(), "-o", "runnel.db", *arguments)
+    total = 0
+    for name, digits, first, end in runs:
+        daemon = daemons[name]
+        daemon.run = digits * 16
+        daemon.examples = 100 * first
+        resumed = {"resumed": "/checkpoint"} if first else {}
+        daemon.send("status", dict(recording.STATUS, name=name, **resumed))
+        daemon.learn(first, end)
+        total += end - first
+        recorder.until(lambda: recording.rows(directory, "SELECT count(*) FROM runs WHERE "
+                                                f"newest_examples = {100 * end} AND run = '{daemon.run}'")
+                       == [(1,)], f"the end of {name}")
+    recorder.end()
+    for daemon in daemons.values():
+        daemon.close()
+
+
+def plot(directory, *arguments, status=OK):
+    """What it writes; played in this process, which has loaded matplotlib already."""
+    before, sys.argv = sys.argv, [PROGRAM, *arguments]
+    out, err, found = io.StringIO(), io.StringIO(), OK
+    try:
+        with contextlib.chdir(directory), contextlib.redirect_stdout(out), \
+                contextlib.redirect_stderr(err):
+            runpy.run_path(PROGRAM, run_name="__main__")
+    except SystemExit as end:
+        found = end.code or OK
+    finally:
+        sys.argv = before
+        matplotlib.pyplot.close("all")
+    assert found == status, (arguments, found, err.getvalue())
+    assert status == OK or err.getvalue().count("\n") == 1, err.getvalue()
+    return out.getvalue() + err.getvalue()
+
+
+class Drawing:
+    """An SVG: its texts, and the points of the paths of a colour."""
+
+    def __init__(self, *path):
+        self.root = xml.parse(pathlib.Path(*path)).getroot()
+        self.texts = ["".join(text.itertext()).strip() for text in self.root.iter(f"{SVG}text")]
+
+    def curves(self, colour):
+        """Lines of that colour in the order drawn, each a list of (x, y), but for the legend's."""
+        found = []
+        for path in self.root.iter(f"{SVG}path"):
+            style = path.get("style", "")
+            if f"stroke: {colour}" in style and "fill: none" in style:
+                points = [tuple(map(float, point.split())) for point
+                          in re.findall(r"[ML] (\S+ \S+)", path.get("d"))]
+                if len({y for _, y in points}) > 1:  # else it is the legend's
+                    found.append(points)
+        return found
+
+    def has(self, *texts):
+        for text in texts:
+            assert text in self.texts, (text, self.texts)
+
+
+def same_line(points, x, y):
+    """The points drawn are those at x and y but for place and scale."""
+    assert len(points) == len(x), (len(points), len(x))
+    for drawn, values in zip(zip(*points), (x, y)):
+        low, high = values.index(min(values)), values.index(max(values))
+        scale = (drawn[high] - drawn[low]) / (values[high] - values[low])
+        for at, value in zip(drawn, values):
+            assert abs(drawn[low] + (value - values[low]) * scale - at) < 0.01, (at, value)
+
+
+def test_curves(directory):
+    record(directory, ("first", "a", 0, 40), ("second", "b", 0, 20))
+    plot(directory, "-o", "loss.svg", "-o", "loss.png", "-y", "loss")
+    drawing = Drawing(directory, "loss.svg")
+    drawing.has("first", "second", "examples", "loss of the newest example (nats)",
+                "real 2 > gru 4 norm > squared 2, next", "cpu", "4,000")
+    for colour, count in [(BLUE, 40), (RED, 20)]:
+        line, = drawing.curves(colour)
+        same_line(line, [100 * (i + 1) for i in range(count)], [1 / (i + 1) for i in range(count)])
+    image = matplotlib.image.imread(pathlib.Path(directory, "loss.png"))
+    assert image.shape[:2] == (504, 900)  # 7.5 x 4.2 inches, 120 dots each
+    for colour in (BLUE, RED):
+        rgb = [int(colour[i:i + 2], 16) / 255 for i in (1, 3, 5)]
+        assert (abs(image[:, :, :3] - rgb).max(axis=2) < 0.02).sum() > 100, colour
+    assert (image[:, :, :3] > 0.99).all(axis=2).mean() > 0.5, "most of it is paper"
+
+
+def test_options(directory):
+    record(directory, ("first", "a", 0, 40), ("second", "b", 0, 20))
+    plot(directory, "-o", "b.svg", "-r", "second", "-y", "smoothed", "-x", "time", "--log",
+         "--band", "--smooth=5", "--title=What was run", "--label=One & only", "--size=4x3")
+    drawing = Drawing(directory, "b.svg")
+    drawing.has("One & only", "What was run", "smoothed loss (nats)",
+                "time since the run began (minutes)",
+                "band: least and greatest; mean over 5 messages")
+    assert "first" not in drawing.texts and not drawing.curves(RED)
+    thin, thick = drawing.curves(BLUE)
+    assert len(thin) == len(thick) == 20
+    assert drawing.root.get("viewBox") == "0 0 288 216"  # points: 72 an inch
+    plot(directory, "-o", "l.svg", "-y", "layer1.hidden_std", "-r", "aaaa", "--from=1000",
+         "--to=2000")
+    line, = Drawing(directory, "l.svg").curves(BLUE)
+    same_line(line, [100 * i for i in range(10, 21)], [0.5 + i for i in range(10, 21)])
+    listed = plot(directory, "--list")
+    assert "1 first aaaaaaaaaaaaaaaa 100..4000 examples: real 2" in listed, listed
+
+
+def test_gaps_and_pieces(directory):
+    """A null is a gap with a cross; a run that goes on from a checkpoint has its curve's colour."""
+    record(directory, ("first", "a", 0, 12), ("first", "b", 12, 30))
+    plot(directory, "-o", "loss.svg")
+    drawing = Drawing(directory, "loss.svg")
+    drawing.has("first", "first: no finite number")
+    assert drawing.texts.count("first") == 1
+    before, after = drawing.curves(BLUE)
+    same_line(before, [100 * (i + 1) for i in range(12) if i != 3],
+              [loss_fields(i)["mean"] for i in range(12) if i != 3])
+    assert len(after) == 18 and after[0][0] > before[-1][0] and not drawing.curves(RED)
+
+
+def test_coarse_rows(directory):
+    """Where single messages are kept no more, rows of ten and of a hundred are drawn."""
+    record(directory, ("first", "a", 0, 1234), arguments=["--keep=50"])
+    record(directory, ("first", "b", 1234, 1235), arguments=["--keep=50"])  # it lets go
+    plot(directory, "-o", "loss.svg", "-y", "updates", "-r", "aaaa")
+    line, = Drawing(directory, "loss.svg").curves(BLUE)
+    whole = 12  # hundreds, then tens, then single ones
+    x = [100.0 * i for i in range(1, whole + 1)] + [1210, 1220, 1230, 1231, 1232, 1233, 1234]
+    sizes = [100] * whole + [10] * 3 + [1] * 4
+    same_line(line, x, [at - (size + 1) / 2 for at, size in zip(x, sizes)])
+    plot(directory, "-o", "few.svg", "-y", "updates", "-r", "aaaa", "--points=4")
+    assert len(Drawing(directory, "few.svg").curves(BLUE)[0]) <= 4
+
+
+def test_heat_map(directory):
+    record(directory, ("first", "a", 0, 40), ("second", "b", 0, 20))
+    plot(directory, "-o", "hidden.svg", "-o", "hidden.png", "--histogram=1")
+    Drawing(directory, "hidden.svg").has("first: layer 1, lstm of 4 units", "second: layer 1, lstm of 4 units",
+                                        "hidden unit h", "units (%)", "examples", "mean")
+    image = matplotlib.image.imread(pathlib.Path(directory, "hidden.png"))[:, :, :3]
+    assert image.shape[1] == 900 and image.shape[0] in (743, 744), image.shape
+    colours = {tuple((pixel * 255).astype(int)) for row in image[100:400:3] for pixel in row[::3]}
+    assert len(colours) > 5, "a histogram has five heights, each of a colour of its own"
+    plot(directory, "--histogram=7", status=USAGE)
+
+
+def test_what_cannot_be_drawn(directory):
+    pathlib.Path(directory, "text").write_text("no recording\n" * 1000)
+    assert "no recording" in plot(directory, "text", status=DATA)
+    assert "runnel.db" in plot(directory, status=NO_INPUT)
+    record(directory, ("first", "a", 0, 3))
+    for status, arguments, text in [
+            (USAGE, ["-y", "nonsense"], "metric_bits"), (USAGE, ["-y", "layerx.mean"], "hidden_std"),
+            (USAGE, ["-r", "other"], "--list"), (CANNOT_MAKE, ["-o", "loss.doc"], "loss.doc"),
+            (USAGE, ["--bogus"], "--help"), (USAGE, ["--smooth=0"], "--smooth"),
+            (USAGE, ["--label=a", "--label=b"], "2 labels"),
+            (CANNOT_MAKE, ["-o", "no/where.png"], "no/where.png")]:
+        said = plot(directory, *arguments, status=status)
+        assert text in said, (arguments, said)
+    assert subprocess.run([PROGRAM, "--version"], capture_output=True, timeout=2 * LIMIT,
+                          check=True).stdout.startswith(b"runnel-plot 0.")
+    assert "--histogram" in plot(directory, "--help")
+
+
+recording.main(globals())

@@ -1,0 +1,463 @@
+#!/usr/bin/python3
+"""runnel-record against daemons that are played here: what is in its files, read back with SQLite,
+csv, a reader of TensorBoard's event files that is written here, and TensorBoard itself where there
+is one: importable here, or by the Python that $TENSORBOARD_PYTHON names."""
+import collections
+import csv
+import json
+import math
+import os
+import pathlib
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import zmq
+except ImportError:
+    print("needs python3-zmq")
+    sys.exit(77)
+
+PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-record").resolve())
+OK, USAGE, DATA, CANNOT_MAKE, IO = 0, 64, 65, 73, 74
+LIMIT = 60  # seconds: ends a test that hangs
+TOPICS = ["status", "loss", "state", "event"]
+STATUS = {"name": "waves", "state": "learning", "device": "cpu", "parameters": 1234,
+          "model": "real 2 > gru 4 norm > squared 2, next", "digest": "0123456789abcdef",
+          "version": "0.1.0", "every": 100, "resumed": None}
+UNITS = {"mean": -0.25, "std": 0.5, "minimum": -1.5, "maximum": 0.75, "norm": 3.0,
+         "saturated": 0.125}
+
+
+def loss_fields(i):
+    return {"loss": 1.0 / (i + 1), "mean": None if i == 3 else 2.0 / (i + 1), "smoothed": 0.1 + i,
+            "minimum": -i / 3, "maximum": 1e-30, "updates": i, "rate": 0.0003,
+            "gradient_norm": None, "update_ratio": None, "metric": {"rmse": 1.5 * i},
+            "examples_per_second": 20.0, "latency_us": {"p50": 95.5, "p99": 123, "max": 1234},
+            "queued": 0, "rejected": 0, "rejected_by": {}, "skipped": 0, "streams": 1}
+
+
+def state_fields(i):
+    layer = {"kind": "gru", "size": 4, "summed_inputs": {"mean": 0.5, "std": 1.25},
+             "hidden": dict(UNITS, std=0.5 + i), "histogram": [(i + bin) % 5 for bin in range(20)]}
+    return {"layers": [layer, dict(layer, kind="lstm", cell=UNITS)]}
+
+
+class Daemon:
+    """An XPUB socket that speaks as docs/protocol.md says."""
+
+    def __init__(self, directory, name="waves", run="00000000000000aa"):
+        self.endpoint, self.run, self.name = f"ipc://{directory}/{name}", run, name
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.XPUB)
+        self.socket.linger = 1000
+        self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
+        self.socket.bind(self.endpoint)
+        self.sequences, self.examples = dict.fromkeys(TOPICS, 0), 0
+
+    def wait_for_subscriber(self):
+        missing = set(TOPICS)
+        while missing:
+            assert self.socket.poll(LIMIT * 1000), f"nobody subscribed to {missing}"
+            frame = self.socket.recv()
+            if frame[:1] == b"\1":
+                missing.discard(frame[1:].decode())
+        self.send("status", dict(STATUS, name=self.name))
+
+    def send(self, topic, fields):
+        self.sequences[topic] += 1
+        message = {"run": self.run, "sequence": self.sequences[topic], "examples": self.examples,
+                   "steps": 2 * self.examples, "time": 1700000000.25 + self.examples, **fields}
+        self.socket.send_multipart([topic.encode(), json.dumps(message).encode()])
+
+    def learn(self, first, end):
+        for i in range(first, end):
+            self.examples = 100 * (i + 1)
+            self.send("loss", loss_fields(i))
+            self.send("state", state_fields(i))
+
+    def close(self):
+        self.context.destroy()
+
+
+class Record:
+    """A running runnel-record, in `directory`."""
+
+    def __init__(self, directory, daemons, *arguments):
+        self.directory = directory
+        endpoints = [f"--connect={daemon.endpoint}" for daemon in daemons]
+        self.process = subprocess.Popen([PROGRAM, *endpoints, *arguments], cwd=directory,
+                                        stderr=subprocess.PIPE, text=True)
+        for daemon in daemons:
+            daemon.wait_for_subscriber()
+
+    def until(self, holds, what):
+        """Wait until `holds()`: files are written at least once a second."""
+        end = time.monotonic() + LIMIT
+        while not holds():
+            assert time.monotonic() < end, f"it never came: {what}"
+            assert self.process.poll() is None, self.process.communicate()
+            time.sleep(0.05)
+
+    def until_rows(self, count):
+        self.until(lambda: rows(self.directory, "SELECT count(*) FROM loss") == [(count,)],
+                   f"{count} rows")
+
+    def end(self, number=signal.SIGTERM):
+        """End it; what it said."""
+        self.process.send_signal(number)
+        _, said = self.process.communicate(timeout=LIMIT)
+        assert self.process.returncode == OK, (self.process.returncode, said)
+        return said
+
+
+def rows(directory, sql, name="runnel.db"):
+    """What a query gives; None as long as there is no such table."""
+    path = pathlib.Path(directory, name)
+    if not path.exists():
+        return None
+    file = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    try:
+        return file.execute(sql).fetchall()
+    except sqlite3.OperationalError:
+        return None
+    finally:
+        file.close()
+
+
+# --- TensorBoard's event files, read as its documentation has them ---
+
+def crc32c(data):
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def masked(data):
+    crc = crc32c(data)
+    return (((crc >> 15) | (crc << 17)) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def varint(data, at):
+    value = shift = 0
+    while True:
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if not byte & 0x80:
+            return value, at
+
+
+def fields(data):
+    """A message of protocol buffers as {field: [value, ...]}."""
+    found, at = collections.defaultdict(list), 0
+    while at < len(data):
+        key, at = varint(data, at)
+        kind = key & 7
+        if kind == 0:
+            value, at = varint(data, at)
+        elif kind == 1:
+            value, at = struct.unpack_from("<d", data, at)[0], at + 8
+        elif kind == 5:
+            value, at = struct.unpack_from("<f", data, at)[0], at + 4
+        else:
+            assert kind == 2, f"field of type {kind}"
+            size, at = varint(data, at)
+            value, at = data[at:at + size], at + size
+        found[key >> 3].append(value)
+    assert at == len(data)
+    return found
+
+
+def doubles(data):
+    return list(struct.unpack(f"<{len(data) // 8}d", data))
+
+
+def events(directory):
+    """{tag: [(step, wall time, value)]} of a run; a histogram's value is (limits, counts, fields)."""
+    found = collections.defaultdict(list)
+    for path in sorted(pathlib.Path(directory).iterdir()):
+        assert "tfevents" in path.name, path
+        data, at, number = path.read_bytes(), 0, 0
+        while at < len(data):
+            length, of_length = struct.unpack_from("<QI", data, at)
+            assert masked(data[at:at + 8]) == of_length, "CRC of a length"
+            body = data[at + 12:at + 12 + length]
+            assert struct.unpack_from("<I", data, at + 12 + length) == (masked(body),), "CRC"
+            at += 16 + length
+            event = fields(body)
+            if number == 0:
+                assert event[3] == [b"brain.Event:2"]
+            for summary in event[5]:
+                for value in map(fields, fields(summary)[1]):
+                    content = value[2][0] if value[2] else fields(value[5][0])
+                    if value[5]:
+                        content = (doubles(content[6][0]), doubles(content[7][0]), content)
+                    found[value[1][0].decode()].append((event[2][0], event[1][0], content))
+            number += 1
+    return found
+
+
+# --- Tests ---
+
+def test_crc():
+    assert crc32c(b"123456789") == 0xE3069283  # the check value of CRC-32C
+
+
+def check_board(directory, first, end):
+    """The numbers of messages first..end-1 in the event files of a run."""
+    found = events(directory)
+    expected = range(first, end)
+    for tag, of in [("loss/loss", lambda i: loss_fields(i)["loss"]),
+                    ("metric/rmse", lambda i: 1.5 * i), ("latency_us/p50", lambda i: 95.5),
+                    ("run/rate", lambda i: 0.0003), ("layer1/cell/saturated", lambda i: 0.125)]:
+        assert [step for step, _, _ in found[tag]] == [100 * (i + 1) for i in expected], tag
+        assert [value for _, _, value in found[tag]] == [
+            struct.unpack("<f", struct.pack("<f", of(i)))[0] for i in expected], tag
+        assert found[tag][0][1] == 1700000000.25 + 100 * (first + 1)
+    assert "run/gradient_norm" not in found, "what never was a number is not there"
+    mean = [value for _, _, value in found["loss/mean"]]
+    assert [math.isnan(value) for value in mean] == [i == 3 for i in expected]
+    for i, (_, _, (limits, counts, histogram)) in zip(expected, found["layer0/hidden"]):
+        assert counts == state_fields(i)["layers"][0]["histogram"]
+        assert len(limits) == 20 and abs(limits[0] + 0.9) < 1e-9 and limits[19] == 1.0
+        assert histogram[1] == [-1.5] and histogram[2] == [1.0]
+        assert histogram[3] == [sum(counts)] and histogram[4] == [-0.25 * sum(counts)]
+    assert len(found["layer0/hidden"]) == len(found["layer1/hidden"]) == len(expected)
+
+
+def test_all_files(directory):
+    daemon = Daemon(directory)
+    record = Record(directory, [daemon], "-o", "runnel.db", "--csv=loss.csv",
+                    "--csv-layers=layers.csv", "--tensorboard=board")
+    daemon.learn(0, 25)
+    daemon.send("event", {"kind": "checkpoint", "text": "all is safe"})
+    record.until_rows(25)
+    loss_csv = pathlib.Path(directory, "loss.csv")
+    record.until(lambda: loss_csv.read_text().count("\n") == 26, "rows while it runs")
+    said = record.end()
+    daemon.close()
+    assert "recording waves: real 2 > gru 4 norm > squared 2, next; cpu" in said, said
+
+    run = rows(directory, "SELECT name, run, model, parameters, newest_examples FROM runs")
+    assert run == [("waves", "00000000000000aa", STATUS["model"], 1234.0, 2500.0)]
+    assert rows(directory, "SELECT examples, mean, minimum, metric_rmse, latency_us_p99,"
+                " gradient_norm FROM loss ORDER BY number") == [
+        (100 * (i + 1), loss_fields(i)["mean"], -i / 3, 1.5 * i, 123, None) for i in range(25)]
+    assert rows(directory, "SELECT number, mean_missing, loss_maximum, loss_minimum, messages"
+                " FROM loss_levels ORDER BY number") == [(0, 1, 1, 1 / 10, 10),
+                                                         (1, 0, 1 / 11, 1 / 20, 10)]
+    blobs = rows(directory, "SELECT histogram FROM state WHERE layer = 1 ORDER BY number")
+    assert [list(struct.unpack("<20f", blob)) for blob, in blobs] == [
+        state_fields(i)["layers"][1]["histogram"] for i in range(25)]
+    assert rows(directory, "SELECT kind, text FROM events") == [("checkpoint", "all is safe")]
+
+    with open(loss_csv, newline="") as file:
+        table = list(csv.DictReader(file))
+    assert len(table) == 25
+    for i, row in enumerate(table):
+        expected = loss_fields(i)
+        assert (row["name"], row["run"]) == ("waves", "00000000000000aa")
+        assert float(row["minimum"]) == expected["minimum"], "every digit"
+        assert row["mean"] == "" if i == 3 else float(row["mean"]) == expected["mean"]
+        assert float(row["time"]) == 1700000000.25 + 100 * (i + 1) and row["gradient_norm"] == ""
+    with open(pathlib.Path(directory, "layers.csv"), newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [(row["layer"], row["kind"]) for row in table] == [("0", "gru"), ("1", "lstm")] * 25
+    assert [float(table[14][f"bin_{bin}"]) for bin in range(20)] == (
+        state_fields(7)["layers"][0]["histogram"])
+    assert table[14]["cell_mean"] == "" and float(table[15]["cell_mean"]) == -0.25
+    check_board(pathlib.Path(directory, "board", "waves-00000000000000aa"), 0, 25)
+
+
+def test_several_daemons_that_come_and_go(directory):
+    """One is started again as another run, another one is reset, and what was recorded stays."""
+    first, second = Daemon(directory, "first"), Daemon(directory, "second", "00000000000000bb")
+    record = Record(directory, [first, second], "-o", "runnel.db", "--tensorboard=board",
+                    "--silence=1")
+    first.learn(0, 12)
+    second.learn(0, 5)
+    record.until_rows(17)
+    first.close()
+    second.learn(0, 3)  # it was reset
+    record.until_rows(20)
+    first = Daemon(directory, "first", "00000000000000cc")
+    first.wait_for_subscriber()
+    first.learn(12, 20)
+    record.until_rows(28)
+    record.until(lambda: rows(directory, "SELECT * FROM events WHERE text LIKE '%silent%'"),
+                 "that it is silent")
+    said = record.end(signal.SIGINT)
+    second.close()
+    first.close()
+    for text in ["is gone; waiting for its return", "is back after",
+                 "first: the daemon was started again: run 00000000000000cc",
+                 "second: ", "is silent"]:
+        assert text in said, (text, said)
+    assert sorted(rows(directory, "SELECT name, part, newest_examples FROM runs")) == [
+        ("first", 0, 1200), ("first", 0, 2000), ("second", 0, 500), ("second", 1, 300)]
+    board = pathlib.Path(directory, "board")
+    assert sorted(path.name for path in board.iterdir()) == [
+        "first-00000000000000aa", "first-00000000000000cc", "second-00000000000000bb",
+        "second-00000000000000bb-2"]
+    check_board(board / "first-00000000000000aa", 0, 12)
+    check_board(board / "first-00000000000000cc", 12, 20)
+    check_board(board / "second-00000000000000bb-2", 0, 3)
+
+
+def test_going_on(directory):
+    """A recorder that is started again appends to its files."""
+    daemon = Daemon(directory)
+    arguments = ["-o", "runnel.db", "--csv=loss.csv", "--tensorboard=board"]
+    for first, end in [(0, 8), (8, 30)]:
+        record = Record(directory, [daemon], *arguments)
+        daemon.learn(first, end)
+        record.until_rows(end)
+        record.end()
+    daemon.close()
+    assert rows(directory, "SELECT number, examples FROM loss ORDER BY number") == [
+        (i, 100 * (i + 1)) for i in range(30)]
+    assert rows(directory, "SELECT sum(messages) FROM loss_levels WHERE level = 1") == [(30,)]
+    lines = pathlib.Path(directory, "loss.csv").read_text().splitlines()
+    assert len(lines) == 31 and sum(line.startswith("name,run,") for line in lines) == 1
+    check_board(pathlib.Path(directory, "board", "waves-00000000000000aa"), 0, 30)
+
+
+def test_counting(directory):
+    """--count ends it by itself, and without options there is one file."""
+    daemon = Daemon(directory)
+    record = Record(directory, [daemon], "--count=7")
+    daemon.learn(0, 20)
+    _, said = record.process.communicate(timeout=LIMIT)
+    daemon.close()
+    assert record.process.returncode == OK, said
+    assert rows(directory, "SELECT count(*) FROM loss") == [(7,)]
+
+
+def test_names_that_are_no_names(directory):
+    """What a daemon calls itself leads nowhere else."""
+    daemon = Daemon(directory, run="../../x")
+    record = Record(directory, [daemon], "--tensorboard=board", "--count=1", "--csv=loss.csv")
+    daemon.send("status", dict(STATUS, name="../a,\"b\"\n\x1b[31m"))
+    daemon.run = "../../y"
+    daemon.send("status", dict(STATUS, name="../a,\"b\"\n\x1b[31m"))
+    daemon.learn(0, 1)
+    _, said = record.process.communicate(timeout=LIMIT)
+    daemon.close()
+    assert record.process.returncode == OK and "\x1b" not in said, said
+    found = [path.name for path in pathlib.Path(directory, "board").iterdir()]
+    assert len(found) == 1 and found[0].startswith("_") and "/" not in found[0], found
+    with open(pathlib.Path(directory, "loss.csv"), newline="") as file:
+        assert [row["run"] for row in csv.DictReader(file)] == ["../../y"]
+
+
+def run(directory, *arguments):
+    done = subprocess.run([PROGRAM, *arguments], cwd=directory, capture_output=True, text=True,
+                          timeout=LIMIT)
+    return done.returncode, done.stderr
+
+
+def test_files_that_cannot_be_written(directory):
+    pathlib.Path(directory, "other").write_text("somebody's\n" * 1000)
+    for status, arguments, text in [
+            (IO, ["-o", "other"], "no database"), (IO, ["-o", "no/where"], "no/where"),
+            (DATA, ["--csv=other"], "other columns"), (DATA, ["--csv-layers=other"], "other"),
+            (CANNOT_MAKE, ["--csv=no/where"], "no/where"),
+            (CANNOT_MAKE, ["--tensorboard=no/where"], "no/where")]:
+        found, said = run(directory, *arguments)
+        assert found == status and said.count("\n") == 1, (arguments, found, said)
+        assert text in said or "is not a database" in said, (arguments, said)
+    assert pathlib.Path(directory, "other").read_text() == "somebody's\n" * 1000
+    daemon = Daemon(directory)
+    record = Record(directory, [daemon], "--csv=/dev/full")
+    daemon.learn(0, 1)
+    _, said = record.process.communicate(timeout=LIMIT)
+    daemon.close()
+    assert record.process.returncode == IO and "/dev/full" in said, said
+
+
+def test_one_writer_a_file(directory):
+    daemon = Daemon(directory)
+    record = Record(directory, [daemon])
+    daemon.learn(0, 1)
+    record.until_rows(1)
+    status, said = run(directory)
+    assert status == IO and "being written by another program" in said, (status, said)
+    record.end()
+    daemon.close()
+
+
+def test_usage(directory):
+    for arguments in [["x"], ["--count=0"], ["--keep=-1"], ["--megabytes=x"], ["--silence=-1"],
+                      ["--connect=nowhere"], ["-c", "ipc://a", "-c", "ipc://a"], ["--bogus"],
+                      ["--csv=-", "--csv-layers=-"]]:
+        status, said = run(directory, *arguments)
+        assert status == USAGE and "--help" in said, (arguments, status, said)
+    for option, text in [("--help", "tcp://127.0.0.1:5571"), ("--version", "runnel-record ")]:
+        done = subprocess.run([PROGRAM, option], capture_output=True, text=True, timeout=LIMIT)
+        assert done.returncode == OK and text in done.stdout, done
+
+
+READ_WITH_TENSORBOARD = """
+import math, sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+run = EventAccumulator(sys.argv[1], size_guidance={"scalars": 0, "histograms": 0}).Reload()
+loss, histograms = run.Scalars("loss/mean")[:25], run.Histograms("layer0/hidden")
+assert [event.step for event in loss] == [100 * (i + 1) for i in range(25)]
+assert [math.isnan(event.value) for event in loss] == [i == 3 for i in range(25)]
+assert loss[1].value == 1.0 and loss[1].wall_time == 1700000200.25
+assert len(histograms) == 25
+value = histograms[7].histogram_value
+assert value.bucket == [(7 + bin) % 5 for bin in range(20)] and value.bucket_limit[-1] == 1.0
+print("TensorBoard has read", len(run.Tags()["scalars"]), "scalars and",
+      len(run.Tags()["histograms"]), "histograms")
+"""
+
+
+def test_tensorboard(directory):
+    python = os.environ.get("TENSORBOARD_PYTHON", sys.executable)
+    there = subprocess.run([python, "-c", "import tensorboard"], capture_output=True)
+    if there.returncode:
+        print("TensorBoard is not installed: its files were read here only")
+        return
+    daemon = Daemon(directory)
+    record = Record(directory, [daemon], "--tensorboard=board", "--count=26")
+    daemon.learn(0, 25)
+    daemon.send("loss", loss_fields(3))
+    _, said = record.process.communicate(timeout=LIMIT)
+    daemon.close()
+    assert record.process.returncode == OK, said
+    path = str(pathlib.Path(directory, "board", "waves-00000000000000aa"))
+    subprocess.run([python, "-c", READ_WITH_TENSORBOARD, path], check=True, timeout=5 * LIMIT)
+
+
+def main(tests):
+    started, popen = [], subprocess.Popen.__init__
+
+    def remember(process, *arguments, **options):
+        started.append(process)
+        popen(process, *arguments, **options)
+
+    subprocess.Popen.__init__ = remember
+    try:
+        for name, test in list(tests.items()):
+            if name.startswith("test_"):
+                with tempfile.TemporaryDirectory() as directory:
+                    test(directory) if test.__code__.co_argcount else test()
+                print("ok", name, flush=True)
+    finally:
+        for process in started:
+            if process.poll() is None:
+                process.kill()
+                process.wait()
+
+
+if __name__ == "__main__":
+    main(globals())
