@@ -17,10 +17,8 @@ void trend_add(struct trend *trend, double value) {
 /* For i = 0..n-1 and values v: slope b = sum (i - mean i)(v - mean v) / sum (i - mean i)^2,
    residual r = v - mean v - b (i - mean i), and the standard error of b is sqrt(sum r^2 / (n - 2) /
    sum (i - mean i)^2). */
-enum direction trend_direction(const struct trend *trend) {
+double trend_slope(const struct trend *trend, double *error) {
     size_t n = trend->count;
-    if (n < TREND_LEAST)
-        return TREND_UNKNOWN;
     double mean = 0, middle = (double)(n - 1) / 2, products = 0, squares = 0, residuals = 0;
     for (size_t i = 0; i < n; i++)
         mean += trend->values[i] / (double)n;
@@ -34,7 +32,14 @@ enum direction trend_direction(const struct trend *trend) {
         double residual = trend->values[i] - mean - slope * ((double)i - middle);
         residuals += residual * residual;
     }
-    double error = sqrt(residuals / (double)(n - 2) / squares);
+    *error = sqrt(residuals / (double)(n - 2) / squares);
+    return slope;
+}
+
+enum direction trend_direction(const struct trend *trend) {
+    if (trend->count < TREND_LEAST)
+        return TREND_UNKNOWN;
+    double error, slope = trend_slope(trend, &error);
     if (!(fabs(slope) > SIGNIFICANT * error))
         return TREND_FLAT;
     return slope < 0 ? TREND_FALLING : TREND_RISING;

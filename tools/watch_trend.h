@@ -21,8 +21,11 @@ struct trend {
 
 void trend_add(struct trend *trend, double value);
 
-/* Falling or rising when the slope of the least-squares line through the values is more than two of
-   its standard errors from zero. */
+/* Slope of the least-squares line through the values, per value, and its standard error. There must
+   be TREND_LEAST of them. */
+double trend_slope(const struct trend *trend, double *error);
+
+/* Falling or rising when the slope is more than two of its standard errors from zero. */
 enum direction trend_direction(const struct trend *trend);
 
 /* The last `columns` values as characters of eight heights between the least and the greatest of

@@ -1,0 +1,383 @@
+#!/usr/bin/python3
+"""runnel-alert: what it says of a daemon that is played here and of a real one, once each; that it
+runs commands without a shell, and posts."""
+import http.server
+import json
+import os
+import pathlib
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import running
+
+try:
+    import zmq
+except ImportError:
+    print("needs python3-zmq")
+    sys.exit(77)
+
+BUILD = pathlib.Path(os.environ.get("builddir", "."))
+PROGRAM = str(BUILD / "runnel-alert")
+LIMIT = 60  # seconds: ends a test that hangs
+TOPICS = ["status", "loss", "state", "event"]
+if not pathlib.Path(PROGRAM).exists():
+    print("needs runnel-alert, which is built where libcurl is: apt-get install libcurl4-openssl-dev")
+    sys.exit(77)
+
+LOSS = {"loss": 0.5, "mean": 0.5, "smoothed": 0.5, "gradient_norm": 1.0, "queued": 0,
+        "rejected": 0, "rejected_by": {}, "skipped": 0}
+UNITS = {"mean": 0.0, "std": 0.4, "minimum": -0.9, "maximum": 0.9, "norm": 1.0, "saturated": 0.0}
+JOURNAL = {"waiting": 0.0, "free_bytes": 10**12, "missing": 0}
+STATUS = {"name": "host", "state": "learning", "every": 10, "journal": JOURNAL,
+          "model": "real 8 > lstm 128 norm > squared 8, next"}
+
+
+class Publisher:
+    """An XPUB socket that speaks as docs/protocol.md says."""
+
+    def __init__(self, directory, name="statistics"):
+        self.endpoint, self.run = f"ipc://{directory}/{name}", "00000000000000aa"
+        self.context = zmq.Context()
+        self.socket = self.context.socket(zmq.XPUB)
+        self.socket.linger = 1000
+        self.socket.bind(self.endpoint)
+        self.examples, self.sequence = 0, dict.fromkeys(TOPICS, 0)
+
+    def wait(self):
+        missing = set(TOPICS)
+        while missing:
+            assert self.socket.poll(LIMIT * 1000), f"nobody subscribed to {missing}"
+            missing.discard(self.socket.recv()[1:].decode())
+
+    def body(self, topic, fields):
+        self.examples += 10 if topic == "loss" else 0
+        self.sequence[topic] += 1
+        return {"run": self.run, "sequence": self.sequence[topic], "examples": self.examples,
+                "steps": self.examples, "time": 1767225600 + self.examples / 10, **fields}
+
+    def send(self, topic, **fields):
+        self.socket.send_multipart([topic.encode(), json.dumps(self.body(topic, fields)).encode()])
+
+    def loss(self, **fields):
+        self.send("loss", **{**LOSS, **fields})
+
+    def state(self, **fields):
+        hidden = {**UNITS, "norm": 1 + random.random(), **fields}
+        self.send("state", layers=[{"kind": "gru", "size": 8, "hidden": hidden}])
+
+    def close(self):
+        self.context.destroy()
+
+
+class Alert:
+    """runnel-alert --json, and what it has said so far."""
+
+    def __init__(self, directory, *arguments):
+        self.errors = open(pathlib.Path(directory, "errors"), "w+", encoding="utf-8")
+        self.process = subprocess.Popen([PROGRAM, "--json", *arguments], stdout=subprocess.PIPE,
+                                        stderr=self.errors, text=True)
+        self.said = []
+        self.changed = threading.Condition()
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+
+    def read(self):
+        for line in self.process.stdout:
+            with self.changed:
+                self.said.append(json.loads(line))
+                self.changed.notify_all()
+
+    def until(self, kind, state="began", count=1):
+        """The `count`-th alert of that kind and state, when it has been said."""
+        def those():
+            return [one for one in self.said if (one["kind"], one["state"]) == (kind, state)]
+        with self.changed:
+            assert self.changed.wait_for(lambda: len(those()) >= count, LIMIT), \
+                (kind, state, self.said, self.text())
+            return those()[count - 1]
+
+    def count(self, kind, state="began"):
+        return sum((one["kind"], one["state"]) == (kind, state) for one in self.said)
+
+    def text(self):
+        self.errors.seek(0)
+        return self.errors.read()
+
+    def wait_for_error(self, text):
+        deadline = time.monotonic() + LIMIT
+        while text not in self.text():
+            assert time.monotonic() < deadline, self.text()
+            time.sleep(0.05)
+
+    def end(self):
+        self.process.send_signal(signal.SIGTERM)
+        assert self.process.wait(LIMIT) == 0, self.text()
+        self.reader.join(LIMIT)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        if kind:
+            print(self.said[-5:], self.text())
+        self.errors.close()
+
+
+def test_conditions(directory):
+    """Each is said once when it begins and once when it is over, however often it is seen."""
+    daemon = Publisher(directory)
+    with Alert(directory, "-c", daemon.endpoint, "--interval=1", "--silence=3") as alert:
+        daemon.wait()
+        daemon.send("status", **STATUS)
+        daemon.loss()
+
+        for _ in range(30):
+            daemon.state(saturated=0.75)
+        assert "75% of the units of layer 0 (gru)" in alert.until("saturated")["text"]
+        for _ in range(30):
+            daemon.state(saturated=0.0)
+        alert.until("saturated", "over")
+
+        for _ in range(30):
+            daemon.state(std=1e-5)
+        assert "say the same" in alert.until("dead")["text"]
+        daemon.state()
+        alert.until("dead", "over")
+
+        for _ in range(5):
+            daemon.loss(rejected=3, rejected_by={"x_size": 3})
+        rejected = alert.until("rejected")
+        assert rejected["value"] == 3 and "x_size 3" in rejected["text"], rejected
+        daemon.loss(rejected=3, loss=None, mean=None)
+        assert "loss is not finite" in alert.until("non-finite")["text"]
+        alert.until("rejected", "over")
+        alert.until("non-finite", "over")
+
+        for waiting in 30.5, 40.5, 0.0, 0.0:
+            daemon.send("status", **{**STATUS, "journal": {**JOURNAL, "waiting": waiting}})
+        assert alert.until("journal")["value"] == 30.5
+        alert.until("journal", "over")
+        for free in 10**8, 10**8, 10**12:
+            daemon.send("status", **{**STATUS, "journal": {**JOURNAL, "free_bytes": free}})
+        assert "100 MB" in alert.until("disk")["text"]
+        alert.until("disk", "over")
+        daemon.send("status", **{**STATUS, "journal": {**JOURNAL, "missing": 7}})
+        assert alert.until("gap")["value"] == 7
+
+        alert.until("silence")
+        daemon.run = "00000000000000bb"
+        daemon.send("status", **STATUS)
+        alert.until("silence", "over")
+        assert "not been told to end" in alert.until("restart")["text"]
+        alert.end()
+        for kind in "saturated", "dead", "rejected", "journal", "disk", "gap", "restart":
+            assert alert.count(kind) == 1, (kind, alert.said)
+        assert alert.count("page-hinkley") == alert.count("adwin") == alert.count("rising") == 0
+        assert all(one["daemon"] == "host" and one["endpoint"] == daemon.endpoint
+                   for one in alert.said)
+    daemon.close()
+
+
+def recording(path, losses, topic="loss", **fields):
+    """As runnel-watch --json writes it: a message a second."""
+    with open(path, "w", encoding="utf-8") as file:
+        for i, loss in enumerate(losses):
+            body = {"topic": topic, "run": "00000000000000aa", "sequence": i + 1,
+                    "examples": 10 * (i + 1), "steps": 10 * (i + 1), "time": 1767225600 + i,
+                    **LOSS, "loss": loss, "mean": loss, **fields}
+            file.write(json.dumps(body) + "\n")
+    return path
+
+
+def replay(path, *arguments):
+    done = subprocess.run([PROGRAM, "--json", "--replay", path, *arguments], check=True,
+                          stdout=subprocess.PIPE, text=True, timeout=LIMIT)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def noisy(level, count, seed):
+    source = random.Random(seed)
+    return [level * sum(source.gauss(0, 1) ** 2 for _ in range(10)) / 10 for _ in range(count)]
+
+
+def test_drift(directory):
+    """Two rises, learned away; both tests find both, say so once, and say that it is over."""
+    quiet, high = noisy(0.01, 400, 1), noisy(0.1, 30, 2)
+    path = recording(pathlib.Path(directory, "drift"), quiet + high + quiet + high + quiet)
+    said = replay(path)
+    for kind in "page-hinkley", "adwin":
+        examples = [(one["state"], one["examples"]) for one in said if one["kind"] == kind]
+        assert [state for state, _ in examples] == ["began", "over"] * 2, examples
+        for (_, found), change in zip(examples[::2], (4000, 8300)):
+            assert change < found <= change + 200, examples
+    # The same with a least time between two alerts that is longer than the recording: one each.
+    patient = replay(path, "--interval=10000")
+    assert sum(one["state"] == "began" for one in patient) == 2, patient
+    # Slowly: no jump, but it goes on rising.
+    rising = [loss * (1 + i / 200) for i, loss in enumerate(noisy(0.01, 400, 3))]
+    said = replay(recording(pathlib.Path(directory, "rising"), rising), "--only=rising")
+    assert [one["state"] for one in said] == ["began"], said
+    # A queue that stays long.
+    waits = replay(recording(pathlib.Path(directory, "queue"), noisy(1, 60, 4), queued=250))
+    assert [(one["kind"], one["value"]) for one in waits] == [("queue", 250)], waits
+    # Nothing happens.
+    assert not replay(recording(pathlib.Path(directory, "quiet"), noisy(0.01, 2000, 5)))
+
+
+def test_reminder(directory):
+    """--again reminds of what still holds."""
+    path = recording(pathlib.Path(directory, "queue"), noisy(1, 100, 4), queued=250)
+    said = replay(path, "--again=30", "--only=queue")
+    assert [one["state"] for one in said] == ["began", "still", "still"], said
+
+
+NASTY = "host'; touch \"$(touch pwned)\" `touch pwned` ; #"
+
+
+def test_command(directory):
+    """It gets the alert twice, as JSON and in its environment, and nothing of it is run."""
+    directory = pathlib.Path(directory)
+    (directory / "work").mkdir()
+    command = [sys.executable, "-c", "import json, os, sys; json.dump([json.load(sys.stdin), "
+               "{k: v for k, v in os.environ.items() if k.startswith('RUNNEL_')}], "
+               "open('got', 'w'))"]
+    path = recording(directory / "queue", noisy(1, 60, 4), queued=250)
+    with open(path, encoding="utf-8") as file:
+        lines = [json.dumps({**STATUS, "topic": "status", "run": "00000000000000aa", "examples": 0,
+                             "time": 1767225599, "name": NASTY})] + file.read().splitlines()
+    path.write_text("\n".join(lines), encoding="utf-8")
+    subprocess.run([PROGRAM, "--replay", path, "--quiet", "--", *command], check=True,
+                   cwd=directory / "work", timeout=LIMIT,
+                   env={**os.environ, "RUNNEL_ALERT_KIND": "forged"})
+    assert os.listdir(directory / "work") == ["got"]
+    alert, environment = json.loads((directory / "work" / "got").read_text(encoding="utf-8"))
+    assert alert["kind"] == "queue" and alert["daemon"] == NASTY, alert
+    for key, value in alert.items():
+        text = "" if value is None else value if isinstance(value, str) else json.dumps(value)
+        found = environment["RUNNEL_ALERT_" + key.upper()]
+        assert found == text or float(found) == value, (key, found)
+
+    def complaint(*words):
+        done = subprocess.run([PROGRAM, "--replay", path, "--timeout=1", *words], timeout=LIMIT,
+                              stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+        return done.returncode, done.stderr
+    assert "exit status 3" in complaint("sh", "-c", "exit 3")[1]
+    assert "did not end within 1 s" in complaint("sh", "-c", "sleep 1000 & wait")[1]
+    status, text = complaint("no-such-program")
+    assert status == 64 and "no-such-program" in text, text
+
+
+class Hook(http.server.BaseHTTPRequestHandler):
+    """Fails once, then takes what comes."""
+    got, failures = [], 1
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        failing, Hook.failures = Hook.failures > 0, Hook.failures - 1
+        if not failing:
+            Hook.got.append((self.path, self.headers["Content-Type"], body))
+        self.send_response(503 if failing else 200)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_post(directory):
+    """Live, so that there is time for another try; the URL from a file."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Hook)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = pathlib.Path(directory, "url")
+    url.write_text(f"http://127.0.0.1:{server.server_port}/hook?secret=1\n", encoding="utf-8")
+    os.environ["no_proxy"] = "127.0.0.1"
+    daemon = Publisher(directory)
+    with Alert(directory, "-c", daemon.endpoint, f"--post=@{url}", "--timeout=20") as alert:
+        daemon.wait()
+        daemon.loss()
+        daemon.loss(rejected=1)
+        said = alert.until("rejected")
+        deadline = time.monotonic() + LIMIT
+        while not Hook.got:
+            assert time.monotonic() < deadline, alert.text()
+            time.sleep(0.05)
+        assert Hook.got == [("/hook?secret=1", "application/json", said)], Hook.got
+        server.shutdown()
+        server.server_close()
+        daemon.loss(rejected=1, skipped=5)
+        alert.until("non-finite")
+        alert.end()
+        errors = alert.text()
+        assert "not delivered" in errors and "5 updates" in errors, errors
+        assert "secret" not in errors
+    daemon.close()
+
+
+CONFIG = """
+name: drifting
+device: cpu
+model:
+  input: {{kind: real, size: 4}}
+  layers: [{{cell: dense, size: 32, norm: none, activation: tanh}}]
+  output: {{loss: squared, size: 1, target: given}}
+learning: {{window: 4, stride: 4, optimizer: {{kind: adam, rate: 0.003}}, clip: 1.0}}
+examples: {{bind: "ipc://{0}/examples"}}
+statistics: {{bind: "ipc://{0}/statistics", every: 10}}
+control: {{bind: "ipc://{0}/control"}}
+state: {{directory: "{0}/state"}}
+"""
+
+
+def test_daemon(directory):
+    """A concept that changes, two daemons at once, and one of them is killed."""
+    other = Publisher(directory, "other")
+    with running.Daemon(directory, CONFIG.format(directory)) as daemon, \
+            Alert(directory, "-c", daemon.endpoint("statistics"), "-c", other.endpoint,
+                  "--interval=0", "--silence=20") as alert:
+        other.wait()
+        other.send("status", **STATUS)
+        # Until it hears the real one: a rejected example is an event.
+        with daemon.socket(zmq.PUSH, "examples") as socket:
+            while not alert.count("rejected"):
+                socket.send(b"no example")
+                time.sleep(0.2)
+        subprocess.run([BUILD / "runnel-feed", "synth", "drift", "--noise", "0.1", "--change", "2500",
+                        "--seed", "5", "--count", "7500", "--connect", daemon.endpoint("examples")],
+                       check=True, stderr=subprocess.DEVNULL, timeout=LIMIT)
+        for kind in "page-hinkley", "adwin":
+            for count, change in enumerate((2500, 5000), 1):
+                found = alert.until(kind, count=count)
+                assert change < found["examples"] <= change + 2000, found
+                assert found["daemon"] == "drifting", found
+        daemon.process.kill()
+        daemon.process.wait()
+        daemon.start()
+        assert "not been told to end" in alert.until("restart")["text"]
+        other.loss()
+        other.loss(skipped=1)
+        assert alert.until("non-finite")["daemon"] == "host", alert.said
+        alert.end()
+    other.close()
+
+
+def test_usage(_):
+    for words in (["--only=nothing"], ["--post=ftp://x/"], ["--adwin=2"], ["--page-hinkley=1,x"],
+                  ["--replay=x", "--connect=ipc://x"], ["--connect=nowhere"]):
+        done = subprocess.run([PROGRAM, *words], stderr=subprocess.PIPE, text=True, timeout=LIMIT)
+        assert done.returncode == 64 and done.stderr, (words, done)
+    assert subprocess.run([PROGRAM, "--replay=/no/such"], stderr=subprocess.DEVNULL,
+                          timeout=LIMIT).returncode == 66
+
+
+for test in (test_conditions, test_drift, test_reminder, test_command, test_post, test_daemon,
+             test_usage):
+    with tempfile.TemporaryDirectory() as temporary:
+        test(temporary)
+    print("ok", test.__name__, flush=True)

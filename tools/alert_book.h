@@ -1,0 +1,90 @@
+/* What is wrong with one daemon, kept so that nobody hears the same thing twice: a condition is
+   said when it begins and when it is over, and the beginnings of one kind have a least time between
+   them. A condition that comes too early is said when that time has passed, if it still holds. */
+#ifndef RUNNEL_ALERT_BOOK_H
+#define RUNNEL_ALERT_BOOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum alert_kind {
+    ALERT_SILENCE,
+    ALERT_RESTART,
+    ALERT_NON_FINITE,
+    ALERT_RISING,
+    ALERT_PAGE_HINKLEY,
+    ALERT_ADWIN,
+    ALERT_DEAD,
+    ALERT_SATURATED,
+    ALERT_QUEUE,
+    ALERT_REJECTED,
+    ALERT_JOURNAL,
+    ALERT_DISK,
+    ALERT_GAP,
+    ALERT_KINDS
+};
+
+extern const char *const alert_names[ALERT_KINDS];
+
+/* The kind of that name (not terminated), ALERT_KINDS when there is none. */
+enum alert_kind alert_find(const char *name, size_t size);
+
+enum alert_state {
+    ALERT_BEGAN,
+    ALERT_STILL, /* said again, to remind */
+    ALERT_OVER,
+};
+
+extern const char *const alert_states[3];
+
+enum { ALERT_TEXT_SIZE = 320, ALERT_NAME_SIZE = 128, ALERT_RUN_SIZE = 64 };
+
+/* What is said. Times are in seconds, on the clock of book_report. */
+struct alert {
+    enum alert_kind kind;
+    enum alert_state state;
+    char text[ALERT_TEXT_SIZE]; /* a sentence */
+    double value, limit;        /* what was seen and what it is measured by; NAN = no number */
+    double now, since;          /* since when the condition has held */
+    uint64_t times;             /* that it has begun since it was said last, this one included */
+};
+
+struct book {
+    bool watched[ALERT_KINDS];
+    double interval; /* seconds between two beginnings of a kind */
+    double again;    /* seconds after which what still holds is said again; 0 = never */
+    void (*say)(void *context, const struct alert *alert);
+    void *context;
+    struct condition {
+        bool holds, said;
+        double until;     /* it is over then, when nothing renews it; INFINITY = when it is told */
+        double said_last; /* when its beginning was; -INFINITY = never */
+        double reminded;
+        struct alert alert; /* of the newest beginning */
+    } conditions[ALERT_KINDS];
+};
+
+void book_open(struct book *book, const bool watched[ALERT_KINDS], double interval, double again,
+               void (*say)(void *context, const struct alert *alert), void *context);
+
+/* What is seen of a kind now; the sentence is printed only where it begins. book_over says that it
+   is over, with a sentence of its own; nothing happens where it does not hold. */
+void book_begin(struct book *book, enum alert_kind kind, double now, double value, double limit,
+                const char *format, ...) __attribute__((format(printf, 6, 7)));
+void book_over(struct book *book, enum alert_kind kind, double now, const char *format, ...)
+    __attribute__((format(printf, 4, 5)));
+
+/* Something that has happened once: it is over when it has not happened again
+   for `calm` seconds; with 0 it is a moment that is never over. */
+void book_happened(struct book *book, enum alert_kind kind, double now, double calm, double value,
+                   const char *format, ...) __attribute__((format(printf, 6, 7)));
+
+bool book_holds(const struct book *book, enum alert_kind kind);
+
+/* Time has passed: says what was held back, what still holds and what is over. book_next: seconds
+   until there is something to do. */
+void book_tick(struct book *book, double now);
+double book_next(const struct book *book, double now);
+
+#endif

@@ -1,0 +1,37 @@
+/* Units that no longer do anything, from the statistics of the hidden layers (topic `state`). */
+#ifndef RUNNEL_ALERT_LAYERS_H
+#define RUNNEL_ALERT_LAYERS_H
+
+#include <stdbool.h>
+
+#include <jansson.h>
+
+#include "alert_book.h"
+
+enum {
+    LAYERS_MAX = 16,
+    LAYERS_SATURATED_LEAST = 10, /* messages before saturation is judged */
+    LAYERS_DEAD_LEAST = 20,      /* messages in a row without life */
+};
+
+#define LAYERS_ALIKE                                                                               \
+    1e-3 /* standard deviation over a layer's units below which all say the same                   \
+          */
+
+struct layers {
+    struct layer {
+        bool unbounded; /* h beyond 1 was seen: |h| > 0.99 is no saturation there */
+        int messages;
+        double saturated; /* moving average of the share */
+        int alike, same;  /* messages in a row */
+        double mean, std, norm;
+    } layers[LAYERS_MAX];
+};
+
+/* Take a message and tell the book: saturated when the moving average of a layer's share reaches
+   `limit` (over below 4/5 of it), dead when all units of a layer are alike, or nothing in it moves,
+   LAYERS_DEAD_LEAST messages long. */
+void layers_take(struct layers *layers, const json_t *body, double limit, struct book *book,
+                 double now);
+
+#endif

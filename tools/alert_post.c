@@ -1,0 +1,83 @@
+#include "build-config.h"
+
+#include "alert_post.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+#include <curl/curl.h>
+
+enum {
+    ANSWER_MAX = 1 << 20, /* bytes: whoever answers more is cut off */
+    STATUS_FIRST = 200,
+    STATUS_AFTER = 300,
+    STATUS_BUSY = 429,
+    STATUS_SERVER = 500,
+};
+
+bool post_is_url(const char *text) {
+    CURLU *url = curl_url();
+    char *scheme = NULL;
+    bool good = url && curl_url_set(url, CURLUPART_URL, text, 0) == CURLUE_OK &&
+                curl_url_get(url, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+                (strcasecmp(scheme, "http") == 0 || strcasecmp(scheme, "https") == 0);
+    curl_free(scheme);
+    curl_url_cleanup(url);
+    return good;
+}
+
+static size_t pass_over(char *bytes, size_t size, size_t count, void *context) {
+    size_t *total = context;
+    (void)bytes;
+    *total += size * count;
+    return *total > ANSWER_MAX ? 0 : size * count;
+}
+
+static int failed(char why[POST_WHY_SIZE], const char *text) {
+    snprintf(why, POST_WHY_SIZE, "cannot post: %s", text);
+    return -1;
+}
+
+static int judge(CURLcode result, long status, bool *again, char why[POST_WHY_SIZE]) {
+    *again = result != CURLE_OK || status >= STATUS_SERVER || status == STATUS_BUSY;
+    if (result != CURLE_OK)
+        return failed(why, curl_easy_strerror(result));
+    if (status >= STATUS_FIRST && status < STATUS_AFTER)
+        return 0;
+    char text[64];
+    snprintf(text, sizeof text, "the server answered %ld", status);
+    return failed(why, text);
+}
+
+int post_send(const char *url, const json_t *alert, double seconds, bool *again,
+              char why[POST_WHY_SIZE]) {
+    size_t answered = 0;
+    long status = 0;
+    *again = false;
+    char *text = json_dumps(alert, JSON_COMPACT);
+    CURL *curl = curl_easy_init();
+    struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
+    int done = -1;
+    if (!text || !curl || !headers) {
+        failed(why, "memory is short");
+        goto end;
+    }
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, text);
+    curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
+    curl_easy_setopt(curl, CURLOPT_USERAGENT, "runnel-alert/" PACKAGE_VERSION);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, (long)(seconds * 1e3) + 1);
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, pass_over);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answered);
+    CURLcode result = curl_easy_perform(curl);
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
+    done = judge(result, status, again, why);
+end:
+    curl_slist_free_all(headers);
+    curl_easy_cleanup(curl);
+    free(text);
+    return done;
+}

@@ -1,0 +1,46 @@
+#include "build-config.h"
+
+#include "alert_say.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "tool.h"
+
+static json_t *number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *count(double value) {
+    return isfinite(value) ? json_integer((json_int_t)value) : json_null();
+}
+
+/* The daemon's own name is nothing that one can rely on before its first `status`. */
+static const char *name_of(const struct watcher *w) {
+    return *w->name ? w->name : w->endpoint;
+}
+
+json_t *say_json(const struct watcher *w, const struct alert *alert, double unix_offset) {
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:I}", "kind",
+                     alert_names[alert->kind], "state", alert_states[alert->state], "daemon",
+                     name_of(w), "endpoint", w->endpoint, "text", alert->text, "time",
+                     number(alert->now + unix_offset), "since", number(alert->since + unix_offset),
+                     "run", w->run, "examples", count(w->examples), "value", number(alert->value),
+                     "limit", number(alert->limit), "times", (json_int_t)alert->times);
+}
+
+char *say_line(char line[SAY_LINE_SIZE], const struct watcher *w, const struct alert *alert,
+               double unix_offset) {
+    static const char *const words[] = {"ALERT", "STILL", "over "};
+    char date[TOOL_NUMBER_SIZE], examples[TOOL_NUMBER_SIZE];
+    int length = snprintf(line, SAY_LINE_SIZE, "%s %s %s %s: %s",
+                          tool_format_date(date, alert->now + unix_offset), words[alert->state],
+                          name_of(w), alert_names[alert->kind], alert->text);
+    if (isfinite(w->examples) && length < SAY_LINE_SIZE)
+        length += snprintf(line + length, SAY_LINE_SIZE - (size_t)length, " (at example %s)",
+                           tool_format_grouped(examples, w->examples));
+    if (alert->times > 1 && length < SAY_LINE_SIZE)
+        snprintf(line + length, SAY_LINE_SIZE - (size_t)length, "; %llu times since it was said",
+                 (unsigned long long)alert->times);
+    return line;
+}
