@@ -125,8 +125,8 @@ static void take_message(struct daemon *daemon, const struct message *message) {
     if (every > 0)
         tool_fail(EX_OK,
                   "%s sends its loss every %.0f examples: a drift that is learned away within some "
-                  "hundreds is found with statistics.every=10 only (runnel-ctl set "
-                  "statistics.every 10)",
+                  "hundreds is found with statistics.every=5 only (runnel-ctl set "
+                  "statistics.every 5)",
                   daemon->endpoint, every);
 }
 
