@@ -40,6 +40,7 @@ class Publisher:
         self.context = zmq.Context()
         self.socket = self.context.socket(zmq.XPUB)
         self.socket.linger = 1000
+        self.socket.sndhwm = 0  # nothing is dropped, however slow the machine
         self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         self.socket.bind(self.endpoint)
         self.sequences, self.examples = dict.fromkeys(TOPICS, 0), 0

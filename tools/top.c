@@ -22,11 +22,11 @@
 #include "top_terminal.h"
 #include "wire.h"
 
-#define SILENCE 15.0    /* seconds: a daemon sends `status` every 10 */
-#define FRAME_EVERY 0.1 /* seconds between two frames, at least */
-#define SETTLE 0.02     /* seconds that a message waits for those that come with it */
-#define CLOCK_EVERY 1.0 /* seconds: times shown go on when nothing comes */
-#define WAIT_MOST 15.0  /* seconds for --once without --wait */
+#define SILENCE 15.0     /* seconds: a daemon sends `status` every 10 */
+#define FRAME_EVERY 0.05 /* seconds between two frames, at least */
+#define SETTLE 0.02      /* seconds that a message waits for those that come with it */
+#define CLOCK_EVERY 1.0  /* seconds: times shown go on when nothing comes */
+#define WAIT_MOST 15.0   /* seconds for --once without --wait */
 
 enum {
     GO_ON = -1,

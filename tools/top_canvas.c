@@ -60,7 +60,7 @@ void canvas_put(struct canvas *c, const struct area *area, int row, int column, 
                 wchar_t character) {
     if (is_inside(area, row, column))
         c->cells[(area->top + row) * c->columns + area->left + column] =
-            (struct cell){character, (unsigned char)style};
+            (struct cell){character, style};
 }
 
 /* The next character of the text, how many bytes and columns it takes; false at its end. */

@@ -23,7 +23,7 @@ enum style {
 
 struct cell {
     wchar_t character; /* 0: covered by the wide one before it */
-    unsigned char style;
+    enum style style;
 };
 
 /* Plain data, zero to begin with. */

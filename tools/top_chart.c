@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "tool.h"
@@ -17,8 +16,8 @@ enum {
     AXIS_SIZE = 160, /* of the text below the axis */
 };
 
-#define CALM 0.95 /* the share of the greatest losses that decides the height of a linear axis */
-#define NEAR 1e-3 /* losses below this share of the least mean are at the bottom of a log axis */
+#define BEYOND 0.5      /* of the range of means and curve, above and below it */
+#define BEYOND_LOG 10.0 /* times the greatest of them, and part of the least */
 
 /* The samples shown, and how examples become columns of dots. */
 struct window {
@@ -42,65 +41,81 @@ static struct window window_of(const struct watched *w) {
     return window;
 }
 
+/* Rounded; not more than a chart's width before it. */
 static int dot_of(const struct window *window, int width, double examples) {
     double length = window->end - window->begin;
-    double share = length > 0 ? fmax(-1, (examples - window->begin) / length) : 1;
-    return (int)lround(share * (width - 1));
+    double share = length > 0 ? (examples - window->begin) / length : 1;
+    return (int)((share >= -1 ? share : -1) * (width - 1) + width + 0.5) - width;
 }
 
-static int compare(const void *a, const void *b) {
-    double left = *(const double *)a, right = *(const double *)b;
-    return (left > right) - (left < right);
-}
-
-/* The height of a linear axis: all means and curves, but of the greatest losses only what is not
-   rare, since a single one would flatten everything else. */
-static void add_calm(struct range *range, const struct window *window) {
-    double *greatest = malloc((window->count + 1) * sizeof *greatest);
-    size_t count = 0;
-    for (size_t i = 0; greatest && i < window->count; i++)
-        if (isfinite(window->samples[i].values[FIELD_MAXIMUM]))
-            greatest[count++] = window->samples[i].values[FIELD_MAXIMUM];
-    if (count > 0) {
-        qsort(greatest, count, sizeof *greatest, compare);
-        range_add(range, greatest[(size_t)((double)(count - 1) * CALM)]);
-    }
-    free(greatest);
-}
-
-/* Whether the axis can be logarithmic, and its range. */
+/* The axis is as long as means and curve need, and a little more where the band goes beyond: the
+   rarest loss of a single example would else flatten what one wants to see. Returns whether it is
+   logarithmic, which it can be when all of that is positive. */
 static bool loss_range(struct range *range, const struct window *window, bool log) {
-    *range = (struct range){INFINITY, -INFINITY};
-    struct range means = *range, least = *range;
+    struct range means = {INFINITY, -INFINITY}, band = means;
     for (size_t i = 0; i < window->count; i++) {
         const double *values = window->samples[i].values;
         range_add(&means, values[FIELD_MEAN]);
         range_add(&means, values[FIELD_SMOOTHED]);
-        range_add(&least, values[FIELD_MINIMUM]);
-        if (log)
-            range_add(range, values[FIELD_MAXIMUM]);
+        range_add(&band, values[FIELD_MINIMUM]);
+        range_add(&band, values[FIELD_MAXIMUM]);
     }
     log = log && means.low > 0;
-    if (!log)
-        add_calm(range, window);
-    range_add(range, means.low);
-    range_add(range, means.high);
-    range_add(range, log ? fmax(least.low, means.low * NEAR) : least.low);
+    double more = BEYOND * (means.high - means.low);
+    *range = means;
+    range_add(range, fmax(band.low, log ? means.low / BEYOND_LOG : means.low - more));
+    range_add(range, fmin(band.high, log ? means.high * BEYOND_LOG : means.high + more));
     range_finish(range);
     return log && range->low > 0;
 }
 
+/* What the samples of one column of dots have between them. */
+struct column {
+    int dot;
+    struct range band, curve;
+    double last; /* of the curve; NAN = none */
+};
+
+/* The samples from *i on that share a column; *i goes behind them. */
+static struct column take_column(const struct window *window, int width, size_t *i, enum field low,
+                                 enum field high, enum field curve) {
+    struct column column = {.dot = dot_of(window, width, window->samples[*i].examples),
+                            .band = {INFINITY, -INFINITY},
+                            .curve = {INFINITY, -INFINITY},
+                            .last = NAN};
+    for (; *i < window->count; (*i)++) {
+        const struct sample *sample = &window->samples[*i];
+        if (dot_of(window, width, sample->examples) != column.dot)
+            break;
+        range_add(&column.band, sample->values[low]);
+        range_add(&column.band, sample->values[high]);
+        range_add(&column.curve, sample->values[curve]);
+        if (isfinite(sample->values[curve]))
+            column.last = sample->values[curve];
+    }
+    return column;
+}
+
+static void plot_column(struct plot *p, const struct column *column) {
+    if (isnan(column->last))
+        return;
+    if (column->curve.low < column->curve.high) {
+        plot_curve(p, column->dot, column->curve.low);
+        plot_curve(p, column->dot, column->curve.high);
+    }
+    plot_curve(p, column->dot, column->last);
+}
+
 static void draw_loss(struct plot *p, const struct window *window) {
     int before = -1;
-    for (size_t i = 0; i < window->count; i++) {
-        const double *values = window->samples[i].values;
-        int dot = dot_of(window, p->width, window->samples[i].examples);
-        int from = before < 0 || before >= dot ? dot : before + 1;
-        if (dot >= 0 && isfinite(values[FIELD_MINIMUM]) && isfinite(values[FIELD_MAXIMUM]))
-            plot_band(p, from < 0 ? 0 : from, dot, values[FIELD_MINIMUM], values[FIELD_MAXIMUM]);
-        if (isfinite(values[FIELD_SMOOTHED]))
-            plot_curve(p, dot, values[FIELD_SMOOTHED]);
-        before = dot;
+    for (size_t i = 0; i < window->count;) {
+        struct column column =
+            take_column(window, p->width, &i, FIELD_MINIMUM, FIELD_MAXIMUM, FIELD_SMOOTHED);
+        int from = before < 0 ? column.dot : before + 1;
+        if (column.dot >= 0 && column.band.low <= column.band.high)
+            plot_band(p, from, column.dot, column.band.low, column.band.high);
+        plot_column(p, &column);
+        before = column.dot;
     }
 }
 
@@ -188,9 +203,9 @@ void chart_field(struct canvas *c, const struct area *area, const struct watched
     range_finish(&range);
     if (plot_open(&plot, c, area, range.low, range.high, false))
         return;
-    for (size_t i = 0; i < window.count; i++)
-        if (isfinite(window.samples[i].values[field]))
-            plot_curve(&plot, dot_of(&window, plot.width, window.samples[i].examples),
-                       window.samples[i].values[field]);
+    for (size_t i = 0; i < window.count;) {
+        struct column column = take_column(&window, plot.width, &i, field, field, field);
+        plot_column(&plot, &column);
+    }
     plot_close(&plot, STYLE_LINE, STYLE_BAND);
 }

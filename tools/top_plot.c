@@ -89,13 +89,6 @@ void plot_close(struct plot *p, enum style line, enum style band) {
     p->line = p->band = NULL;
 }
 
-void range_add(struct range *r, double value) {
-    if (!isfinite(value))
-        return;
-    r->low = fmin(r->low, value);
-    r->high = fmax(r->high, value);
-}
-
 void range_finish(struct range *r) {
     if (!(r->low <= r->high))
         *r = (struct range){0, 1};

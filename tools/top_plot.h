@@ -4,6 +4,8 @@
 #ifndef RUNNEL_TOP_PLOT_H
 #define RUNNEL_TOP_PLOT_H
 
+#include <math.h>
+
 #include "top_canvas.h"
 
 struct plot {
@@ -30,12 +32,22 @@ void plot_curve(struct plot *plot, int dot, double value);
 /* Put it on the canvas and free it. */
 void plot_close(struct plot *plot, enum style line, enum style band);
 
-/* The largest range of the values seen: widened so that low < high, and with `log` false again
-   where a value is not positive. */
+/* The range of values: begins as {INFINITY, -INFINITY}. */
 struct range {
     double low, high;
 };
-void range_add(struct range *range, double value); /* begins as {INFINITY, -INFINITY} */
+
+/* What is not finite is left out. Inline: it is called for every sample of every frame. */
+static inline void range_add(struct range *range, double value) {
+    if (!isfinite(value))
+        return;
+    if (value < range->low)
+        range->low = value;
+    if (value > range->high)
+        range->high = value;
+}
+
+/* Widen it so that low < high; without a value it becomes 0..1. */
 void range_finish(struct range *range);
 
 #endif

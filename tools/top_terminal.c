@@ -26,7 +26,8 @@ struct terminal {
     SCREEN *screen;
     attr_t attributes[STYLES];
     short pairs[STYLES];
-    bool whole; /* the next frame is drawn whole */
+    struct cell *shown; /* the frame before; owned, NULL when it does not count */
+    int rows, columns;  /* of it */
 };
 
 /* Without colours everything that matters is told apart by bold and reverse. */
@@ -90,7 +91,6 @@ int terminal_open(struct terminal **terminal) {
     make_styles(t);
     if (has_colors() && !(mono && *mono))
         make_colors(t);
-    t->whole = true;
     *terminal = t;
     return EX_OK;
 }
@@ -101,6 +101,7 @@ void terminal_close(struct terminal **terminal) {
         return;
     endwin();
     delscreen(t->screen);
+    free(t->shown);
     free(t);
     *terminal = NULL;
 }
@@ -119,13 +120,14 @@ void terminal_resized(struct terminal *t) {
     int rows, columns;
     terminal_size(&rows, &columns);
     resizeterm(rows, columns);
-    t->whole = true;
+    free(t->shown);
+    t->shown = NULL;
 }
 
 /* The characters from `column` on that have one style; returns how many cells they cover. */
 static int show_run(struct terminal *t, const struct canvas *c, int row, int column) {
     const struct cell *cells = c->cells + row * c->columns;
-    unsigned char style = cells[column].style;
+    enum style style = cells[column].style;
     wchar_t text[RUN_MAX];
     int end = column, length = 0;
     while (end < c->columns && length < RUN_MAX && cells[end].style == style) {
@@ -138,14 +140,33 @@ static int show_run(struct terminal *t, const struct canvas *c, int row, int col
     return end - column;
 }
 
+/* Whether the row is as it was: most are, and curses need not be told. */
+static bool is_shown(const struct terminal *t, const struct canvas *c, int row) {
+    size_t width = (size_t)c->columns * sizeof *c->cells;
+    return t->shown && c->rows == t->rows && c->columns == t->columns &&
+           memcmp(t->shown + row * c->columns, c->cells + row * c->columns, width) == 0;
+}
+
+static void remember(struct terminal *t, const struct canvas *c) {
+    size_t size = (size_t)c->rows * (size_t)c->columns * sizeof *c->cells;
+    struct cell *shown = realloc(t->shown, size + 1);
+    if (!shown)
+        free(t->shown);
+    t->shown = shown;
+    t->rows = c->rows;
+    t->columns = c->columns;
+    if (shown)
+        memcpy(shown, c->cells, size);
+}
+
 void terminal_show(struct terminal *t, const struct canvas *c) {
-    if (t->whole)
+    if (!t->shown)
         clearok(stdscr, TRUE);
-    t->whole = false;
     for (int row = 0; row < c->rows && row < LINES; row++)
-        for (int column = 0; column < c->columns;)
+        for (int column = 0; column < c->columns && !is_shown(t, c, row);)
             column += show_run(t, c, row, column);
     refresh();
+    remember(t, c);
 }
 
 int terminal_key(struct terminal *t) {
