@@ -356,7 +356,13 @@ int journal_sync(struct journal *journal, struct error *error) {
     }
     int status = status_of(journal, error);
     pthread_mutex_unlock(&journal->mutex);
-    return status;
+    if (status || journal->sync != JOURNAL_NORMAL || journal_read_sync(journal, error) == 0)
+        return status;
+    pthread_mutex_lock(&journal->mutex);
+    journal->failed = true;
+    journal->error = *error;
+    pthread_mutex_unlock(&journal->mutex);
+    return -1;
 }
 
 int journal_begin_behind(struct journal *journal, uint64_t position, struct error *error) {

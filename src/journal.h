@@ -105,7 +105,8 @@ int journal_descriptor(const struct journal *journal);
    that names file and reason. */
 int journal_poll(struct journal *journal, struct error *error);
 
-/* Wait until everything appended is durable; -1 as journal_poll. */
+/* Wait until everything appended is durable, with JOURNAL_NORMAL over a loss of power too; -1 as
+   journal_poll. */
 int journal_sync(struct journal *journal, struct error *error);
 
 /* Entries up to this position are in a checkpoint that is safe on disk, and may go as options.keep

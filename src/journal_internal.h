@@ -1,7 +1,7 @@
 /* What the parts of the journal share: journal.c (the learning thread's side), journal_queue.c (the
    entries on their way to the other thread), journal_write.c (that thread), journal_store.c (the
    file: its schema and statements), journal_check.c (what is looked at before it is trusted),
-   journal_read.c (looking up), journal_replay.c (replaying). */
+   journal_read.c (looking up, and syncing), journal_replay.c (replaying). */
 #ifndef RUNNEL_JOURNAL_INTERNAL_H
 #define RUNNEL_JOURNAL_INTERNAL_H
 
@@ -146,6 +146,9 @@ void journal_read_close(struct journal *journal);
 /* Look into the file: 1, 0 or -1 as journal_last. */
 int journal_look_up(struct journal *journal, const char *key, size_t key_size,
                     struct journal_last *last, struct error *error);
+
+/* Sync the log, which commits do not with JOURNAL_NORMAL. */
+int journal_read_sync(struct journal *journal, struct error *error);
 
 /* The sentence of a failed call of the reading connection. Returns -1. */
 int journal_read_error(struct journal *journal, struct error *error);

@@ -1,5 +1,7 @@
 /* Looking up streams. Nothing is read for longer than a call takes: a transaction that is left open
    would keep the write-ahead log from being used again. */
+#include <sysexits.h>
+
 #include "journal_internal.h"
 
 int journal_read_error(struct journal *journal, struct error *error) {
@@ -50,4 +52,13 @@ int journal_look_up(struct journal *journal, const char *key, size_t key_size,
     }
     sqlite3_reset(look_up);
     return status;
+}
+
+int journal_read_sync(struct journal *journal, struct error *error) {
+    sqlite3_file *log = NULL;
+    sqlite3_file_control(journal->reading, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    if (log && log->pMethods && log->pMethods->xSync(log, SQLITE_SYNC_NORMAL) == SQLITE_OK)
+        return 0;
+    return error_set(error, EX_IOERR, "the write-ahead log of the journal %s cannot be synced",
+                     journal->path);
 }

@@ -68,7 +68,8 @@ static void read_record(sqlite3_stmt *row, struct journal_record *record) {
 /* Whether the record is what was appended, and can be handed on. */
 static bool is_whole(const struct journal *journal, sqlite3_stmt *row,
                      const struct journal_record *r) {
-    if (sqlite3_column_int64(row, CRC) != journal_record_checksum(r))
+    if (sqlite3_column_int64(row, CRC) != journal_record_checksum(r) ||
+        r->key_size + r->x_size + r->y_size > journal->largest)
         return false;
     if (r->kind == JOURNAL_COMMAND)
         return r->x != NULL;

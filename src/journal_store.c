@@ -240,17 +240,20 @@ int journal_store_used(struct journal_store *store, uint64_t *bytes, struct erro
     return 0;
 }
 
+/* Both are synced, unless with JOURNAL_OFF. */
+static int move_log(struct journal_store *store, struct error *error) {
+    int code = sqlite3_wal_checkpoint_v2(store->file, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
+    return code == SQLITE_OK || code == SQLITE_BUSY ? 0 : write_error(store, error);
+}
+
 /* While somebody reads, the log may only grow: it is not gone through at every commit. */
 int journal_store_move_log(struct journal_store *store, struct error *error) {
     if (store->log_frames < store->log_tried)
         store->log_tried = 0;
     if (store->log_frames - store->log_tried < LOG_FRAMES_MAX)
         return 0;
-    int code = sqlite3_wal_checkpoint_v2(store->file, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL, NULL);
-    if (code != SQLITE_OK && code != SQLITE_BUSY)
-        return write_error(store, error);
     store->log_tried = store->log_frames;
-    return 0;
+    return move_log(store, error);
 }
 
 /* ---- Opening ---- */
@@ -356,7 +359,9 @@ int journal_store_prepare(struct journal_store *store, struct error *error) {
                                statements[n].statement, NULL) != SQLITE_OK)
             return journal_sql_error(error, store->file, store->path, "opened");
     sqlite3_db_config(store->file, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
-    return 0;
+    /* A process that was killed, or whose sync failed, has left what was never synced, and what is
+       there will be called durable. */
+    return move_log(store, error);
 }
 
 void journal_store_close(struct journal_store *store, bool failed) {

@@ -21,7 +21,8 @@ static _Atomic int left;
 static bool struck(bool sync) {
     if (fault == DISK_WELL || fault == DISK_STALL)
         return false;
-    bool concerned = fault >= DISK_KILL || (fault == DISK_SYNC) == sync;
+    bool syncs = fault == DISK_SYNC || fault == DISK_KILL_SYNC;
+    bool concerned = fault == DISK_KILL || fault == DISK_KILL_TORN || syncs == sync;
     return concerned && atomic_fetch_sub(&left, 1) <= 0;
 }
 

@@ -12,6 +12,7 @@ enum disk_fault {
     DISK_STALL,     /* a sync does not return while this lasts */
     DISK_KILL,      /* the process is killed before a write or sync */
     DISK_KILL_TORN, /* half of a write is done, then the process is killed; or before a sync */
+    DISK_KILL_SYNC, /* the process is killed before a sync */
 };
 
 /* Once, before SQLite is used. */

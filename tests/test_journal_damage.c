@@ -128,7 +128,57 @@ static void survives_kills_at_any_moment(void **unused) {
     }
 }
 
+/* What was written before a kill, and not synced, is there when it is opened again: it is called
+   durable once it has been synced. */
+static void syncs_what_a_killed_process_left(void **unused) {
+    (void)unused;
+    enum { HEADER = 1 }; /* of the log, which is synced before */
+    const struct journal_options options = plain_options();
+    struct reported *report = shared_report();
+    struct journal *journal = open_plain();
+    struct error error;
+    journal_close(&journal);
+    pid_t child = fork();
+    if (child == 0) {
+        journal = open_plain();
+        faulty_disk(DISK_KILL_SYNC, HEADER);
+        append_entries(journal, GROUP);
+        journal_sync(journal, NULL);
+        report->durable = journal_durable(journal);
+        _exit(EXIT_SUCCESS);
+    }
+    assert_true(was_killed(child));
+    assert_int_equal(report->durable, 0);
+    faulty_disk(DISK_SYNC, 0);
+    assert_int_equal(journal_open(&journal, state, &options, &error), -1);
+    assert_int_equal(error.status, EX_IOERR);
+    faulty_disk(DISK_WELL, 0);
+    journal = open_plain();
+    assert_int_equal(journal_durable(journal), GROUP);
+    assert_int_equal(assert_entries(journal, 0), GROUP);
+    journal_close(&journal);
+}
+
 /* ---- A disk that fails ---- */
+
+/* A checkpoint waits for journal_sync, and must not know more than a loss of power leaves. */
+static void syncs_a_lax_journal_when_asked(void **unused) {
+    (void)unused;
+    struct journal_options options = plain_options();
+    struct error error = {0};
+    options.sync = JOURNAL_NORMAL;
+    struct journal *journal = open_with(&options);
+    append_entries(journal, GROUP);
+    assert_synced(journal);
+    faulty_disk(DISK_SYNC, 0);
+    append_entries(journal, GROUP);
+    assert_int_equal(journal_sync(journal, &error), -1);
+    assert_int_equal(error.status, EX_IOERR);
+    assert_non_null(strstr(error.text, in_state(JOURNAL_NAME)));
+    faulty_disk(DISK_WELL, 0);
+    assert_int_equal(journal_poll(journal, &error), -1);
+    journal_close(&journal);
+}
 
 static void fails(enum disk_fault fault, int after, const char *why) {
     struct journal *journal = open_plain();
@@ -356,6 +406,8 @@ int main(void) {
         TEST(survives_a_kill_at_every_write),
         TEST(survives_a_kill_within_every_write),
         TEST(survives_kills_at_any_moment),
+        TEST(syncs_what_a_killed_process_left),
+        TEST(syncs_a_lax_journal_when_asked),
         TEST(says_when_the_disk_fails),
         TEST(says_when_it_cannot_be_made),
         TEST(never_takes_changed_bytes),
