@@ -20,6 +20,7 @@ struct values {
 
 struct held_stream {
     struct stream stream; /* first: the tree compares by it */
+    uint32_t epoch;       /* of its newest number, where numbers are those of a journal */
     struct values held;
     bool holds;     /* there is a row in `held` */
     char *sequence; /* what names the held row's sequence; NULL before the first row */

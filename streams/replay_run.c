@@ -17,7 +17,7 @@ struct replay {
     const struct replay_settings *settings;
     struct replay_journal *journal;
     struct delivery delivery;
-    struct streams streams;         /* and how many examples of each have been sent, to renumber */
+    struct streams streams;         /* with the next number of each */
     uint64_t first, last, position; /* to be replayed; the next one of them */
     double due, time;               /* of that one; in the journal, of the one before */
     uint64_t commands;              /* that were not sent */
@@ -70,6 +70,26 @@ static int renumber(struct replay *replay, struct replay_entry *entry, struct fe
     return 0;
 }
 
+/* A producer of a pull socket may have used a number twice: a router would take that for a
+   duplicate. */
+static int check_number(struct replay *replay, const struct replay_entry *entry,
+                        struct feed_error *error) {
+    const struct wire_header *header = &entry->header;
+    struct held_stream *held = streams_find(&replay->streams, entry->stream.key, error);
+    if (!held)
+        return -1;
+    if (header->epoch < held->epoch ||
+        (header->epoch == held->epoch && header->sequence < held->stream.sequence))
+        return feed_fail(error, EX_DATAERR,
+                         "%s: entry %llu has no higher number than the entry before it in its "
+                         "stream, which --socket router takes for a duplicate: --epoch numbers all "
+                         "entries anew",
+                         replay->settings->path, (unsigned long long)entry->position);
+    held->epoch = header->epoch;
+    held->stream.sequence = header->sequence + 1;
+    return 0;
+}
+
 /* Commands are carried out only once: a call that repeats an earlier one must not send them. */
 static int check_first(struct replay *replay, struct feed_error *error) {
     if (!replay->settings->control || replay->delivery.progress.examples != 1)
@@ -94,6 +114,9 @@ static int send_example(struct replay *replay, struct replay_entry *entry,
             "%s: entry %llu has no number, which --socket router needs: --epoch numbers "
             "all entries anew",
             replay->settings->path, (unsigned long long)entry->position);
+    if (replay->settings->to.router && !replay->settings->renumber &&
+        check_number(replay, entry, error) < 0)
+        return -1;
     struct message message = {
         .stream = &entry->stream,
         .x = entry->x,

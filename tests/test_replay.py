@@ -152,6 +152,21 @@ def test_numbers(directory):
         assert b.export() == a.export() and b.ask("status")["journal"]["missing"] == 0
 
 
+def test_numbers_used_twice(directory):
+    """A pull socket takes them; a router would leave examples out."""
+    with daemon(directory, "a", "pull") as a, daemon(directory, "b") as b, \
+            daemon(directory, "c") as c:
+        messages = examples(20)
+        for message in messages:
+            message[3] = struct.pack("<BBHIQd", 1, 0, 0, 0, 0, 0)
+        teach(a, messages)
+        status, err = run(journal(a), *to(b))
+        assert status == BAD_DATA and "has no higher number" in err and "--epoch" in err, err
+        status, err = run(journal(a), *to(c), "--epoch", 1)
+        assert status == OK and "20 acknowledged (0 duplicates)" in err, (status, err)
+        assert c.export() == a.export()
+
+
 def test_positions(directory):
     with daemon(directory, "a") as a, daemon(directory, "b") as b:
         parts = examples(50)
