@@ -73,6 +73,15 @@ int daemon_set(struct daemon *daemon, const char *key, const char *value, struct
     return result;
 }
 
+/* What is answered outlives the daemon. */
+static int write_down(struct daemon *daemon, json_t *command, struct error *error) {
+    daemon_journal_command(daemon, command);
+    if (daemon_journal_sync(daemon, error) == 0)
+        return 0;
+    daemon->failure = *error;
+    return -1;
+}
+
 static int set(void *context, const json_t *request, struct control_answer *answer,
                struct error *error) {
     struct daemon *daemon = context;
@@ -87,9 +96,13 @@ static int set(void *context, const json_t *request, struct control_answer *answ
     }
     if (daemon_set(daemon, json_string_value(key), text, error))
         goto done;
-    if (!strcmp(json_string_value(key), RATE_KEY) || !strcmp(json_string_value(key), CLIP_KEY))
-        daemon_journal_command(
-            daemon, json_pack("{s:s, s:O, s:s}", "command", "set", "key", key, "value", text));
+    bool learned =
+        !strcmp(json_string_value(key), RATE_KEY) || !strcmp(json_string_value(key), CLIP_KEY);
+    if (learned &&
+        write_down(daemon,
+                   json_pack("{s:s, s:O, s:s}", "command", "set", "key", key, "value", text),
+                   error))
+        goto done;
     text_quote(quoted, text, strlen(text));
     log_info("%s set to %s", json_string_value(key), quoted);
     daemon_event(daemon, "set",
@@ -251,7 +264,8 @@ static int reset(void *context, const json_t *request, struct control_answer *an
     }
     if (result)
         return -1;
-    daemon_journal_command(daemon, json_pack("{s:s}", "command", "reset"));
+    if (write_down(daemon, json_pack("{s:s}", "command", "reset"), error))
+        return -1;
     log_info("reset: what %" PRIu64 " examples had taught is gone", forgotten);
     daemon_event(daemon, "reset", NULL, "what %" PRIu64 " examples had taught is gone", forgotten);
     daemon_publish_status(daemon);

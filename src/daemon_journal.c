@@ -129,6 +129,10 @@ int daemon_replay(struct daemon *daemon, struct error *error) {
         return 0;
     uint64_t from = learner_counters(daemon->learner).position;
     uint64_t to = journal_position(daemon->journal), begin = daemon_clock();
+    /* What is learned again begins with the values and rates that learning began with: the
+       configuration may have changed by then. */
+    if (to == 0 && !*daemon->resumed)
+        return daemon_first_checkpoint(daemon, error);
     if (from == to)
         return 0;
     daemon->replaying = true;

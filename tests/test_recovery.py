@@ -218,6 +218,33 @@ def commands_are_learned_again():
         assert results[0][1:] == (400, 403) or results[0][1:] == (200, 403), results[0][1:]
 
 
+def answered_commands_outlive_a_kill():
+    with fresh() as directory, start(directory, checkpoint=0) as daemon:
+        feed(daemon, numbered("told", 20))
+        for field, value, command in (
+                ("rate", 0.003, {"command": "set", "key": "learning.optimizer.rate"}),
+                ("clip", 0.5, {"command": "set", "key": "learning.clip"}),
+                ("examples", 0, {"command": "reset"})):
+            daemon.ask(**command, value=value)
+            recovery.kill_and_start(daemon)
+            assert daemon.ask("status")[field] == value, command
+
+
+def configured_anew_after_a_kill():
+    """What is learned again, without a checkpoint since, is learned with the rate of that time."""
+    messages = numbered("anew", 60)
+    with fresh() as directory, start(directory, checkpoint=0) as daemon:
+        feed(daemon, messages)
+        daemon.end(signal.SIGKILL)
+        daemon.log.close()
+        text = daemon.path.read_text(encoding="utf-8")
+        assert "rate: 0.01}" in text
+        daemon.path.write_text(text.replace("rate: 0.01}", "rate: 0.05}"), encoding="utf-8")
+        daemon.start()
+        assert daemon.ask("status")["rate"] == 0.05
+        assert daemon.export() == undisturbed(entries_of(messages))[1]
+
+
 def told_to_stop_while_fed():
     """What is acknowledged is in the last checkpoint; the rest is sent again."""
     with fresh() as directory, start(directory) as daemon:
@@ -431,6 +458,7 @@ def examples_left_out():
 
 CASES = [killed_again_and_again, killed_with_the_cuda_engine, stopped_and_continued,
          producer_stopped_and_killed, half_messages, commands_are_learned_again,
+         answered_commands_outlive_a_kill, configured_anew_after_a_kill,
          told_to_stop_while_fed, full_disk, broken_disk, full_queue, damaged_checkpoint,
          journal_moved_away, clock_that_jumps, examples_left_out]
 
