@@ -203,10 +203,13 @@ void daemon_stop(struct daemon *daemon, const char *reason) {
     daemon_publish_status(daemon);
 }
 
-/* From now on a signal does what it does to any process. */
-static void release_signals(void) {
+/* From now on a signal does what it does to any process; but one that means to have the
+   configuration read again does not end this one. */
+static void release_signals(const struct daemon *daemon) {
     sigset_t set;
     daemon_signals(&set);
+    if (daemon_means_reload(daemon))
+        sigdelset(&set, SIGHUP);
     sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
@@ -218,7 +221,7 @@ void daemon_take_signals(struct daemon *daemon) {
             continue;
         }
         if (daemon->stopping && daemon_clock() >= daemon->stop_time + SAME_SIGNAL) {
-            release_signals();
+            release_signals(daemon);
             raise((int)info.ssi_signo);
         }
         daemon_stop(daemon, strsignal((int)info.ssi_signo));
@@ -332,6 +335,7 @@ static int turn(struct daemon *daemon, bool *idle, struct error *error) {
         return -1;
     daemon_announce(daemon, false);
     if (daemon_clock() >= daemon->status_due) {
+        daemon_watch_disk(daemon);
         daemon_publish_status(daemon);
         tell_manager(daemon);
     }
@@ -362,7 +366,7 @@ static int finish(struct daemon *daemon, const struct error *failure, struct err
     notify_stopping();
     daemon_announce(daemon, true);
     daemon_take_signals(daemon);
-    release_signals();
+    release_signals(daemon);
     if (!daemon->broken)
         result = daemon_journal_sync(daemon, error);
     if (!daemon->broken)

@@ -15,7 +15,6 @@
 #define PROGRESS_INTERVAL NS_PER_SECOND /* between two looks around while replaying */
 
 enum {
-    REPLAY_LOOK = 256,         /* entries between two looks at the clock */
     REPLAY_EXTENSION_S = 30,   /* asked of the service manager each time */
     DISK_LOW_BYTES = 256 << 20 /* free on the filesystem: people are warned */
 };
@@ -92,8 +91,8 @@ static int replay_command(struct daemon *daemon, const char *text, struct error 
 }
 
 /* Tell everybody how far it is; let signals and subscribers in. */
-static void look_around(struct daemon *daemon, uint64_t position) {
-    uint64_t now = daemon_clock(), last = journal_position(daemon->journal);
+static void look_around(struct daemon *daemon, uint64_t now, uint64_t position) {
+    uint64_t last = journal_position(daemon->journal);
     if (now < daemon->replay_told + PROGRESS_INTERVAL)
         return;
     daemon->replay_told = now;
@@ -106,15 +105,15 @@ static void look_around(struct daemon *daemon, uint64_t position) {
 
 static int replay_entry(void *context, const struct journal_entry *entry, struct error *error) {
     struct daemon *daemon = context;
-    if (entry->position % REPLAY_LOOK == 0)
-        look_around(daemon, entry->position);
+    uint64_t now = daemon_clock();
+    look_around(daemon, now, entry->position);
     if (daemon->stopping)
         return error_set(error, EX_TEMPFAIL, "stopped while learning again from the journal");
     if (entry->command && replay_command(daemon, entry->command, error))
         return -1;
     if (!entry->command) {
         struct example example = entry->example;
-        example.received = daemon_clock(); /* latencies are those of learning it again */
+        example.received = now; /* latencies are those of learning it again */
         daemon->taken++;
         daemon->now_is_stale = true;
         if (learner_take(daemon->learner, &example, error))
@@ -136,6 +135,7 @@ int daemon_replay(struct daemon *daemon, struct error *error) {
     if (from == to)
         return 0;
     daemon->replaying = true;
+    daemon->replay_told = begin;
     publish_mark_replaying(daemon->publish, true);
     log_info("learning again what the journal has behind the checkpoint: %" PRIu64 " entries",
              to - from);
@@ -281,10 +281,10 @@ int daemon_journal_descriptor(const struct daemon *daemon) {
     return daemon->journal ? journal_descriptor(daemon->journal) : -1;
 }
 
-json_t *daemon_report_journal(struct daemon *daemon) {
+void daemon_watch_disk(struct daemon *daemon) {
     struct journal_figures f;
     if (!daemon->journal)
-        return NULL;
+        return;
     journal_figures(daemon->journal, &f);
     if (f.free_bytes < DISK_LOW_BYTES && !daemon->disk_is_low) {
         log_warning("the filesystem of %s has only %" PRIu64 " MB free: the journal will fail",
@@ -293,6 +293,13 @@ json_t *daemon_report_journal(struct daemon *daemon) {
                      f.free_bytes >> 20);
     }
     daemon->disk_is_low = f.free_bytes < DISK_LOW_BYTES;
+}
+
+json_t *daemon_report_journal(struct daemon *daemon) {
+    struct journal_figures f;
+    if (!daemon->journal)
+        return NULL;
+    journal_figures(daemon->journal, &f);
     return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b, s:I, s:I}", "position",
                      (json_int_t)f.position, "durable", (json_int_t)f.durable, "oldest",
                      (json_int_t)f.oldest, "entries", (json_int_t)f.entries, "bytes",

@@ -194,7 +194,10 @@ void daemon_journal_checkpointed(struct daemon *daemon);
 /* For zmq_poll; -1 without a journal. */
 int daemon_journal_descriptor(const struct daemon *daemon);
 
-/* What `status` says of it, and a warning when the disk is nearly full; NULL without a journal. */
+/* Warn when the journal's disk is nearly full. */
+void daemon_watch_disk(struct daemon *daemon);
+
+/* What `status` says of it; NULL without a journal. */
 json_t *daemon_report_journal(struct daemon *daemon);
 
 /* daemon_commands.c */
