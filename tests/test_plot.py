@@ -29,7 +29,7 @@ BLUE, RED = "#0072b2", "#d55e00"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def record(directory, *runs, arguments=()):
+def record(directory, *runs, arguments=(), events=()):
     """A recording of played daemons: each (name, digits, first, end) learns messages first..end-1."""
     daemons = {}
     for name, digits, *_ in runs:
@@ -44,6 +44,10 @@ def record(directory, *runs, arguments=()):
         resumed = {"resumed": "/checkpoint"} if first else {}
         daemon.send("status", dict(recording.STATUS, name=name, **resumed))
         daemon.learn(first, end)
+        for kind in events:
+            daemon.send("event", {"kind": kind, "text": "as it is"})
+            recorder.until(lambda: recording.rows(directory, "SELECT count(*) FROM events WHERE "
+                                                  f"kind = '{kind}'") == [(1,)], kind)
         total += end - first
         recorder.until(lambda: recording.rows(directory, "SELECT count(*) FROM runs WHERE "
                                                 f"newest_examples = {100 * end} AND run = '{daemon.run}'")
@@ -140,6 +144,14 @@ def test_options(directory):
     same_line(line, [100 * i for i in range(10, 21)], [0.5 + i for i in range(10, 21)])
     listed = plot(directory, "--list")
     assert "1 first aaaaaaaaaaaaaaaa 100..4000 examples: real 2" in listed, listed
+
+
+def test_events(directory):
+    record(directory, ("first", "a", 0, 40), events=["checkpoint", "reset"])
+    plot(directory, "-o", "without.svg")
+    plot(directory, "-o", "with.svg", "--events")
+    Drawing(directory, "with.svg").has("checkpoint", "reset")
+    assert "reset" not in Drawing(directory, "without.svg").texts
 
 
 def test_gaps_and_pieces(directory):
