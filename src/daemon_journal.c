@@ -1,9 +1,11 @@
 /* The journal's part in the daemon: what is taken is written down and acknowledged, and learned
    again after a crash. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include "daemon_state.h"
 #include "error.h"
@@ -21,10 +23,21 @@ enum {
 
 /* ---- opening, and learning again ---- */
 
+static void warn_of_idle_journal(const struct config *config) {
+    char path[CONFIG_PATH_SIZE + sizeof "/" JOURNAL_NAME];
+    snprintf(path, sizeof path, "%s/%s", config->state_directory, JOURNAL_NAME);
+    if (access(path, F_OK) == 0)
+        log_warning("state.journal.enabled is false: what %s has behind the checkpoint is not "
+                    "learned until it is true again",
+                    path);
+}
+
 int daemon_open_journal(struct daemon *daemon, struct error *error) {
     const struct config *config = daemon->config;
-    if (!config->journal.enabled)
+    if (!config->journal.enabled) {
+        warn_of_idle_journal(config);
         return 0;
+    }
     const struct architecture *a = &config->architecture;
     size_t inputs = a->input.kind == INPUT_REAL ? a->input.size : 1;
     const struct journal_options options = {

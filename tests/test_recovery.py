@@ -245,6 +245,22 @@ def configured_anew_after_a_kill():
         assert daemon.export() == undisturbed(entries_of(messages))[1]
 
 
+def journal_turned_off():
+    """What only it has is learned once it is on again, and meanwhile it is said."""
+    messages = numbered("off", 50)
+    with fresh() as directory:
+        with start(directory) as daemon:
+            feed(daemon, messages)
+            daemon.end(signal.SIGKILL)
+        with start(directory, socket="pull", journal="{enabled: false}") as daemon:
+            assert daemon.ask("status")["examples"] == 0
+            assert "has behind the checkpoint is not learned" in daemon.text(), daemon.text()
+            assert daemon.end() == 0
+        with start(directory) as daemon:
+            daemon.ask("status")
+            assert daemon.export() == undisturbed(entries_of(messages))[1]
+
+
 def told_to_stop_while_fed():
     """What is acknowledged is in the last checkpoint; the rest is sent again."""
     with fresh() as directory, start(directory) as daemon:
@@ -459,6 +475,7 @@ def examples_left_out():
 CASES = [killed_again_and_again, killed_with_the_cuda_engine, stopped_and_continued,
          producer_stopped_and_killed, half_messages, commands_are_learned_again,
          answered_commands_outlive_a_kill, configured_anew_after_a_kill,
+         journal_turned_off,
          told_to_stop_while_fed, full_disk, broken_disk, full_queue, damaged_checkpoint,
          journal_moved_away, clock_that_jumps, examples_left_out]
 
