@@ -97,6 +97,7 @@ static int open_learner(struct daemon *daemon, struct error *error) {
         daemon->checkpoint_on_disk = report.examples;
         if (*report.warning)
             log_warning("%s", report.warning);
+        snprintf(daemon->resumed_warning, sizeof daemon->resumed_warning, "%s", report.warning);
     }
     daemon->current.learning.optimizer.rate = learner_rate(daemon->learner);
     daemon->current.learning.clip = learner_clip(daemon->learner);

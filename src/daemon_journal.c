@@ -177,7 +177,8 @@ int daemon_replay(struct daemon *daemon, struct error *error) {
 
 /* Examples that a producer numbered and that never came. */
 static void count_missing(struct daemon *daemon, const struct example *example, uint64_t count) {
-    daemon->missing += count;
+    daemon->missing +=
+        count < INT64_MAX - daemon->missing ? count : 0; /* absurd jumps count nothing */
     daemon_note(&daemon->gaps, count, example->key, example->key_size);
 }
 

@@ -103,6 +103,8 @@ void daemon_subscriptions(struct daemon *daemon) {
                      learner_device(daemon->learner),
                      *daemon->resumed ? ", resumed from " : " with fresh parameters",
                      daemon->resumed);
+        if (*daemon->resumed_warning)
+            daemon_event(daemon, "resumed", NULL, "%s", daemon->resumed_warning);
     }
     if (status)
         daemon_publish_status(daemon);

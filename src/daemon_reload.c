@@ -139,7 +139,7 @@ static int read_again(struct daemon *daemon, struct config *wanted, struct confi
 }
 
 int daemon_reload(struct daemon *daemon, struct error *error) {
-    struct config *wanted = malloc(2 * sizeof *wanted), *current = wanted + 1;
+    struct config *wanted = malloc(2 * sizeof *wanted);
     json_t *changes = json_object();
     struct error why;
     size_t cut_off;
@@ -151,6 +151,7 @@ int daemon_reload(struct daemon *daemon, struct error *error) {
         refuse(daemon, &why);
         goto done;
     }
+    struct config *current = wanted + 1;
     *current = daemon->current;
     if (read_again(daemon, wanted, current, changes, &cut_off, &why)) {
         refuse(daemon, &why);

@@ -79,7 +79,8 @@ struct daemon {
     struct daemon_notice skipped, forgotten, gaps;
     size_t budget; /* examples taken before the loop looks around again */
 
-    char resumed[CHECKPOINT_PATH_SIZE]; /* path of the checkpoint gone on from, "" = none */
+    char resumed[CHECKPOINT_PATH_SIZE];    /* path of the checkpoint gone on from, "" = none */
+    char resumed_warning[ERROR_TEXT_SIZE]; /* what its readers should know, "" = nothing */
     bool changed;                 /* something was learned or set since the newest checkpoint */
     uint64_t checkpoint_examples; /* learned when it was started */
     uint64_t checkpoint_time;     /* when it was started */

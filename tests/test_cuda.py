@@ -264,6 +264,12 @@ def test_checkpoints_go_from_engine_to_engine(directory):
         for name, place in places.items():
             used = device if name == "moved" else "cpu"
             with Daemon(place, used) as daemon:
+                if name == "moved" and n:
+                    socket = daemon.socket(zmq.SUB, "statistics")
+                    socket.subscribe("event")
+                    events = [json.loads(daemon.next_message(socket)[1]) for _ in range(2)]
+                    assert [e["kind"] for e in events] == ["started", "resumed"], events
+                    assert "another device" in events[1]["text"], events
                 daemon.learn(50 * n + 1, 50 * (n + 1))
                 text = daemon.stop()
             assert ("was written on another device" in text) == (name == "moved" and n > 0), text
