@@ -41,7 +41,7 @@ class Daemon:
         self.run, self.sequences = run, {}
         self.context = zmq.Context()
         self.socket = self.context.socket(zmq.XPUB)
-        self.socket.linger = 0
+        self.socket.linger = self.socket.sndhwm = 0 # nothing is dropped
         self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         self.socket.bind(self.endpoint)
 
@@ -68,8 +68,8 @@ class Daemon:
             "version": "0.1.0", "uptime": 12.5, "every": 10, "clip": 1.0, "predictions": False,
             "resumed": None, "forgotten": 0, **fields})
 
-    def learn(self, mean, layers=1, **fields):
-        """Ten more examples: `loss` and `state`."""
+    def learn(self, mean, layers=1, row=None, **fields):
+        """Ten more examples: `loss` and `state`; all units are in one row of the histogram."""
         self.examples += 10
         low, high = (None, None) if mean is None else (mean / 2, 2 * mean)
         self.send("loss", {
@@ -79,7 +79,7 @@ class Daemon:
             "latency_us": {"p50": 10.0, "p99": 20.0, "max": 30.0}, "queued": 0, "rejected": 2,
             "rejected_by": {"x_size": 2}, "skipped": 0, "streams": 1, **fields})
         histogram = [0] * 20
-        histogram[self.examples // 10 % 20] = 32
+        histogram[self.examples // 10 % 20 if row is None else row] = 32
         self.send("state", {"layers": [
             {"kind": "gru", "size": 32, "summed_inputs": {"mean": 0.5, "std": 1.25},
              "summed_recurrent": {"mean": 0.1, "std": 0.2}, "hidden": UNITS,

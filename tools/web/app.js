@@ -7,7 +7,9 @@ import { clock, duration, grouped, number, percent, position } from "./format.js
 import { Heat, heatColor } from "./heat.js";
 import { HEALTH, HIDDEN, LEARNING, Lines } from "./panels.js";
 
-const DRAW_EVERY = 100;    // ms between two drawings of what comes live
+const DRAW_EVERY = 60;     // ms between two drawings of what comes live, at least,
+const DRAW_SHARE = 0.5;    // and of the time at most so much is spent on them
+const WRITE_EVERY = 250;   // ms between two figures that somebody could read
 const FETCH_AFTER = 120;   // ms after the last move of the view
 const EVENTS_LISTED = 200;
 const AXES = ["examples", "steps", "time", "elapsed"];
@@ -144,10 +146,12 @@ function setAxis(axis) {
 
 let fetchTimer = null;
 function moved() {
-  keepView();
   draw();
   clearTimeout(fetchTimer);
-  fetchTimer = setTimeout(() => fetchSeries().catch(fail), FETCH_AFTER);
+  fetchTimer = setTimeout(() => {
+    keepView();
+    fetchSeries().catch(fail);
+  }, FETCH_AFTER);
 }
 
 // The address holds the view, so that it can be kept and sent.
@@ -193,27 +197,24 @@ async function fetchOne(run, kind) {
   if (await store.load(run.id, kind, view)) drawSoon();
 }
 
-async function fetchSeries() {
+async function fetchSeries(events = false) {
   const runs = shownRuns();
-  const jobs = runs.map((run) => fetchOne(run, "loss"));
-  await Promise.all(jobs);
-  await Promise.all(runs.map((run) =>
-    ((run.layers || []).length > view.layer ? fetchOne(run, view.layer) : null)));
-  await Promise.all(runs.filter((run) => !store.events.has(run.id))
-    .map((run) => store.loadEvents(run.id)));
+  await Promise.all(runs.map((run) => fetchOne(run, "loss")));
+  await Promise.all([
+    ...runs.filter((run) => (run.layers || []).length > view.layer)
+      .map((run) => fetchOne(run, view.layer)),
+    ...runs.filter((run) => events || !store.events.has(run.id)).map((run) => store.loadEvents(run.id))]);
   drawSoon();
 }
 
 async function refresh() {
-  const list = await store.fetchDaemons();
+  const [list] = await Promise.all([store.fetchDaemons(), store.fetchRuns()]);
   daemons.splice(0, daemons.length, ...list);
-  await store.fetchRuns();
   adoptRuns();
-  store.events.clear();
   showDaemons();
   showLayers();
   showRuns();
-  await fetchSeries();
+  await fetchSeries(true);
   showEvents();
 }
 
@@ -240,10 +241,10 @@ function listen() {
   const source = new EventSource("api/live");
   const on = (event, take) => source.addEventListener(event, (message) => take(JSON.parse(message.data)));
   source.onerror = () => say("runnel-web does not answer; trying again", true);
+  // What came between the first look and this, or while there was no connection.
   on("hello", ({ version }) => {
     say(`live · version ${version}`);
-    document.documentElement.dataset.live = "1";
-    refresh().catch(fail);
+    refreshSoon();
   });
   on("lost", refreshSoon);
   on("daemon", (daemon) => {
@@ -273,10 +274,11 @@ function take(topic, { daemon: number, run_id: id, merged, message }) {
 
 // ---- Drawing ----
 
-let drawn = 0, drawTimer = null;
+let drawn = 0, written = 0, drawTimer = null;
 function drawSoon() {
   if (drawTimer || document.hidden || view.paused) return;
-  const wait = Math.max(0, drawn + DRAW_EVERY - performance.now());
+  const pause = Math.max(DRAW_EVERY, runnel.drawTime / DRAW_SHARE);
+  const wait = Math.max(0, drawn + pause - performance.now());
   drawTimer = setTimeout(() => requestAnimationFrame(() => {
     drawTimer = null;
     draw();
@@ -313,21 +315,30 @@ function draw() {
   advance();
   const runs = shownRuns(), range = bounds(), events = eventsInView(runs);
   const of = { axis: view.axis, band: view.band, smooth: view.smooth, span: roundedSpan(range) };
-  for (const panel of panels) if (panel.inSight) drawPanel(panel, runs, of, range, events);
+  const seen = panels.filter((panel) => panel.inSight);
+  for (const panel of seen) if (panel.plot) drawPanel(panel, runs, of, range, events);
+  openNext(seen.filter((panel) => !panel.plot), runs, of, range, events);
   showRange(range);
   if (cursor !== null) showCursor();
-  showDaemonNumbers();
-  document.documentElement.dataset.drawn = "1";
+  if (drawn - written > WRITE_EVERY) showDaemonNumbers();
   runnel.drawings++;
+  if (!runnel.firstChart && panels[0].shown.some((line) => line.data.length))
+    runnel.firstChart = performance.now();
   runnel.drawTime = performance.now() - drawn;
+}
+
+// A chart is made when it is first seen, one in a frame: to make all takes longer than to draw them.
+function openNext([panel, ...others], ...state) {
+  if (!panel) return;
+  if (!panel.plot) openPlot(panel);
+  drawPanel(panel, ...state);
+  requestAnimationFrame(() => openNext(others, ...state));
 }
 
 function drawPanel(panel, runs, of, range, events) {
   const kind = panel.isLayer ? view.layer : "loss";
   if (panel.heat) {
-    const run = heatRun(runs), series = run && store.get(run.id, view.layer);
-    panel.plot.draw({ positions: series?.histogram ? store.positions(run.id, series, view.axis) : null,
-      histograms: series?.histogram, axis: view.axis, bounds: range });
+    panel.plot.draw({ parts: heatParts(runs), axis: view.axis, bounds: range });
     return;
   }
   chooseColumn(panel, runs);
@@ -406,16 +417,20 @@ function makePanels() {
   panels = groups.flatMap(([specs, place, isLayer]) => specs.map((spec) => {
     const panel = makePanel(spec, isLayer);
     $(place).append(panel.element);
-    const plot = panel.element.querySelector(".plot");
-    panel.plot = spec.heat ? new Heat(plot) : new Plot(plot);
-    panel.plot.format = spec.format;
-    panel.lines = spec.heat ? null : new Lines(spec);
     inSight.observe(panel.element);
-    handle(panel, plot);
     return panel;
   }));
   const heat = panels.find((panel) => panel.heat);
-  heat.unit.replaceChildren("share of units 0", makeRamp(), "20% and more");
+  heat.unit.replaceChildren("share of units", makeRamp(), "20%");
+  panels[0].inSight = true; // as soon as there is something to be drawn
+}
+
+function openPlot(panel) {
+  const plot = panel.element.querySelector(".plot"), { spec } = panel;
+  panel.plot = spec.heat ? new Heat(plot) : new Plot(plot);
+  panel.plot.format = spec.format;
+  panel.lines = spec.heat ? null : new Lines(spec);
+  handle(panel, plot);
 }
 
 function makeRamp() {
@@ -432,6 +447,15 @@ function heatRun(runs) {
   const having = runs.filter((run) => (run.layers || []).length > view.layer);
   return having.find((run) => run.id === view.heat) ||
     having.filter((run) => isCurrent(run.id)).pop() || having[having.length - 1];
+}
+
+// The histograms of the chosen run, and of those that it went on from.
+function heatParts(runs) {
+  const run = heatRun(runs);
+  return (run ? store.chain(run.id) : []).map((id) => [id, store.get(id, view.layer)])
+    .filter(([, series]) => series?.histogram)
+    .map(([id, series]) => ({ positions: store.positions(id, series, view.axis),
+      histograms: series.histogram }));
 }
 
 // ---- Pointer ----
@@ -491,7 +515,7 @@ function showSelection(panel, from, to) {
 function showCursor() {
   const [from, to] = bounds();
   for (const panel of panels) {
-    if (!panel.inSight) continue;
+    if (!panel.inSight || !panel.plot) continue;
     const { style } = panel.plot.cursor, visible = cursor !== null && cursor >= from && cursor <= to;
     style.display = visible ? "block" : "none";
     if (visible) {
@@ -590,6 +614,7 @@ function stateOf(daemon) {
 }
 
 function showDaemonNumbers() {
+  written = performance.now();
   for (const daemon of daemons) {
     if (!daemon.card) continue;
     const [text, kind] = stateOf(daemon), state = daemon.card.querySelector(".state");
@@ -795,7 +820,7 @@ function control() {
 }
 
 // For the console, and for whoever tests the page.
-const runnel = { store, view, daemons, shown, get panels() { return panels; }, drawings: 0, drawTime: 0,
+const runnel = { store, view, daemons, shown, get panels() { return panels; }, drawings: 0, drawTime: 0, firstChart: 0,
   draw, setRange, showAll, bounds };
 window.runnel = runnel;
 
@@ -805,11 +830,20 @@ async function start() {
   setTheme(["light", "dark", "system"].includes(choice) ? choice : "system");
   if (!window.Chart) return say("the chart library did not load", true);
   Chart.defaults.font.family = getComputedStyle(document.body).fontFamily;
+  const asked = [store.fetchColumns(), store.fetchDaemons(), store.fetchRuns()];
   readView();
   makePanels();
   control();
-  await store.start();
+  const [, list] = await Promise.all(asked);
+  daemons.push(...list);
+  adoptRuns();
+  const fetched = fetchSeries();
+  showDaemons();
+  showLayers();
+  await fetched;
   listen();
+  showRuns();
+  showEvents();
   return undefined;
 }
 

@@ -1,9 +1,9 @@
 // What the page knows: runs, their series at the resolution of the view, and their events. It comes
 // from /api/ and grows with what /api/live tells.
 
-export const POINTS = 1000; // asked for per series
-const LIVE_POINTS = 400;    // that may be added before all are fetched anew
-const CHAIN = 8;            // runs before a daemon's present one that are shown with it
+export const POINTS = 600; // asked for per series: lines one or two pixels long
+const LIVE_POINTS = 300;   // that may be added before all are fetched anew
+const CHAIN = 8;           // runs before a daemon's present one that are shown with it
 
 async function get(path) {
   const response = await fetch(path, { cache: "no-store" });
@@ -81,7 +81,7 @@ export class Store {
     this.wanted = new Map(); // "id/kind" -> number of the newest request
   }
 
-  async start() {
+  async fetchColumns() {
     const columns = await get("api/columns");
     for (const kind of ["loss", "layer"])
       this.paths[kind] = columns[kind].map((column) => [column.name, column.path.split(".")]);

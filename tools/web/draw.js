@@ -11,6 +11,7 @@ export function readTheme() {
   const style = getComputedStyle(document.documentElement);
   for (const name of ["text", "faint", "grid", "line", "bad", "good", "warn", "accent", "card"])
     theme.colors[name] = style.getPropertyValue(`--${name}`).trim();
+  theme.version = (theme.version || 0) + 1;
   theme.dark = document.documentElement.dataset.theme === "dark";
 }
 
@@ -22,6 +23,9 @@ export function eventColor(kind) {
     stopping: bad, watch: warn }[kind] || faint;
 }
 
+// Pixels that the label of a tick takes.
+export const tickRoom = (axis) => (axis === "time" || axis === "elapsed" ? 80 : 60);
+
 const fade = (color, share) =>
   color + Math.round(255 * share).toString(16).padStart(2, "0");
 
@@ -29,7 +33,7 @@ function drawBand(context, chart, line) {
   const { x, y } = chart.scales;
   const least = y.type === "logarithmic" ? y.min : -Infinity;
   const { data, low, high } = line;
-  context.fillStyle = fade(line.color, theme.dark ? 0.22 : 0.18);
+  context.fillStyle = fade(line.color, (theme.dark ? 0.2 : 0.16) / Math.sqrt(chart.runs || 1));
   let i = 0;
   while (i < data.length) {
     if (low[i] === null || high[i] === null) { i++; continue; }
@@ -130,7 +134,7 @@ function options(plot) {
       x: {
         type: "linear",
         afterBuildTicks: (scale) => {
-          scale.ticks = ticks(plot.axis, scale.min, scale.max, Math.max(2, scale.width / 90));
+          scale.ticks = ticks(plot.axis, scale.min, scale.max, Math.max(2, scale.width / tickRoom(plot.axis)));
         },
         ticks: { callback: (value, index, all) => all[index].label, maxRotation: 0, autoSkip: false },
       },
@@ -181,9 +185,10 @@ export class Plot {
 
   // `lines`: datasets with data, and low, high, missing, color; `bounds`: [from, to] of x.
   draw({ lines, axis, bounds, log, events, range }) {
-    const { chart } = this, { colors } = theme;
+    const { chart } = this;
     this.axis = axis;
     chart.events = events;
+    chart.runs = new Set(lines.map((line) => line.run)).size;
     chart.data.datasets = lines;
     this.empty.hidden = lines.some((line) => line.data.length > 0);
     const [low, high, isLog] = limits(lines, bounds, log, range);
@@ -191,13 +196,19 @@ export class Plot {
     Object.assign(chart.options.scales.x, { min: bounds[0], max: bounds[1] });
     Object.assign(chart.options.scales.y,
       { type: isLog ? "logarithmic" : "linear", min: low, max: high });
-    for (const scale of Object.values(chart.options.scales)) {
+    if (this.dressed !== theme.version) this.dress();
+    chart.update("none");
+  }
+
+  dress() {
+    const { colors, version } = theme;
+    this.dressed = version;
+    for (const scale of Object.values(this.chart.options.scales)) {
       scale.grid = { color: colors.grid, borderColor: colors.line, drawTicks: false };
       scale.ticks.color = colors.faint;
       scale.ticks.padding = 5;
       scale.ticks.font = { size: 11 };
     }
-    chart.update("none");
   }
 
   area() {

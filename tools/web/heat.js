@@ -1,7 +1,7 @@
 // The histogram of a layer's hidden units over time: a column for each point, a row for each bin, -1
 // at the bottom. Drawn as wide as the charts beside it, so that they line up.
 
-import { LEFT, RIGHT, theme } from "./draw.js";
+import { LEFT, RIGHT, theme, tickRoom } from "./draw.js";
 import { ticks } from "./format.js";
 
 const BOTTOM = 24, TOP = 4, BINS = 20;
@@ -48,8 +48,8 @@ export class Heat {
     return from + (to - from) * (pixel - left) / (right - left);
   }
 
-  // `positions` and `histograms`, one entry a point; null = nothing to show.
-  draw({ positions, histograms, axis, bounds }) {
+  // `parts`: runs that follow one another, each with `positions` and `histograms`, one entry a point.
+  draw({ parts, axis, bounds }) {
     this.bounds = bounds;
     const { clientWidth: width, clientHeight: height } = this.element;
     const dense = window.devicePixelRatio || 1;
@@ -58,8 +58,9 @@ export class Heat {
     this.canvas.height = Math.round(height * dense);
     const context = this.canvas.getContext("2d");
     context.scale(dense, dense);
-    this.empty.hidden = Boolean(positions && positions.length);
-    if (positions && positions.length) this.drawCells(context, positions, histograms, dense);
+    this.empty.hidden = parts.some(({ positions }) => positions.length > 0);
+    for (const { positions, histograms } of parts)
+      if (positions.length) this.drawCells(context, positions, histograms, dense);
     this.drawAxes(context, axis);
   }
 
@@ -112,10 +113,10 @@ export class Heat {
     context.strokeRect(left + 0.5, top + 0.5, right - left - 1, bottom - top - 1);
     context.textBaseline = "top";
     context.textAlign = "center";
-    const most = Math.max(2, (right - left) / 90);
+    const most = Math.max(2, (right - left) / tickRoom(axis));
     for (const tick of ticks(axis, this.bounds[0], this.bounds[1], most)) {
       const at = this.toPixel(tick.value);
-      if (at > left + 8 && at < right - 8) context.fillText(tick.label, at, bottom + 7);
+      if (at >= left && at <= right + 1) context.fillText(tick.label, at, bottom + 7);
     }
   }
 }

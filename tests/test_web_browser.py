@@ -1,0 +1,333 @@
+#!/usr/bin/python3
+"""The page of runnel-web in Chromium, fed by daemons that are played here: what is drawn, how it grows,
+zooms, lays runs over one another, looks by night and on a phone, and what it says of a daemon that was
+killed. With --figures it measures instead how fast it is (docs/web-api.md)."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import statistics
+import sys
+import threading
+import time
+
+from web_testing import LIMIT, START, Daemon, Web, run_tests
+
+try:
+    from selenium import webdriver
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.by import By
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+except ImportError:
+    print("needs python3-selenium")
+    sys.exit(77)
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+if not CHROMIUM or not DRIVER:
+    print("needs chromium and chromium-driver")
+    sys.exit(77)
+
+MESSAGES = 2000 # of a run: more than are drawn at once
+LOSS = "runnel.panels[0]"
+
+
+class Page:
+    """Chromium without a window, showing the page."""
+
+    def __init__(self, directory, width=1400, height=1000):
+        options = Options()
+        options.binary_location = CHROMIUM
+        for argument in ["--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars",
+                         "--disable-dev-shm-usage", "--no-first-run",
+                         f"--user-data-dir={directory}/chromium", f"--window-size={width},{height}"]:
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+        self.driver = webdriver.Chrome(service=Service(DRIVER), options=options)
+        self.driver.set_page_load_timeout(LIMIT)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.driver.quit()
+
+    def run(self, script):
+        return self.driver.execute_script(script)
+
+    def value(self, expression):
+        return self.run(f"return {expression}")
+
+    def until(self, expression, condition=bool):
+        deadline = time.monotonic() + LIMIT
+        while not condition(value := self.value(expression)):
+            assert time.monotonic() < deadline, (expression, value, self.driver.get_log("browser"))
+            time.sleep(0.05)
+        return value
+
+    def keys(self, text):
+        for key in text:
+            self.run("document.activeElement.blur(); document.body.dispatchEvent("
+                     f"new KeyboardEvent('keydown', {{key: {json.dumps(key)}, bubbles: true}}))")
+
+    def text(self, selector):
+        return self.driver.find_element(By.CSS_SELECTOR, selector).text
+
+    def wait_for_newest(self, daemon, run):
+        """Until the loss chart has the daemon's newest message."""
+        self.until(f"(() => {{ const line = {LOSS}.shown.find((one) => one.run.id === {run});"
+                   "return line && line.data.length ? line.data[line.data.length - 1].x : 0; })()",
+                   lambda x: x == daemon.examples)
+
+    def until_colored(self, color, panel="loss", pixels=20):
+        """Until so many pixels of a panel's canvas have about that colour, [r, g, b]."""
+        self.until("""(() => {
+            const canvas = document.querySelector(arguments[0] + " .plot canvas"), want = arguments[1];
+            const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+            let count = 0;
+            for (let i = 0; i < data.length; i += 4)
+              if (data[i + 3] > 200 && want.every((v, k) => Math.abs(data[i + k] - v) < 12)) count++;
+            return count; })()""".replace("arguments[0]", json.dumps(f"#panel-{panel}"))
+                   .replace("arguments[1]", json.dumps(color)), lambda count: count > pixels)
+
+
+def rgb(text):
+    return [int(text[i:i + 2], 16) for i in (1, 3, 5)]
+
+
+def feed(daemon, count, nonfinite=None):
+    for i in range(count):
+        daemon.learn(None if i == nonfinite else 1 / (1 + daemon.examples / 1000) + 0.1 * (i % 7), row=13)
+
+
+def test_page_in_a_browser(directory):
+    one, two = Daemon(directory, "one"), Daemon(directory, "two", run="00000000000000cc")
+    with Web(directory, one.endpoint, two.endpoint) as web:
+        for daemon in one, two:
+            daemon.await_subscriber()
+            daemon.status()
+        feed(one, MESSAGES)
+        feed(two, 60, nonfinite=30)
+        web.until("api/daemons", lambda answer: all(
+            d["loss"] and d["loss"]["examples"] == e.examples
+            for d, e in zip(answer["daemons"], (one, two))))
+        runs = {r["name"]: r["id"] for r in web.get("api/runs")["runs"]}
+        with Page(directory) as page:
+            page.driver.get(web.url)
+            look_at_charts(page, one, two, runs)
+            zoom_in(page, runs)
+            lay_over(page, runs)
+            kill_and_bring_back(page, one, runs)
+            by_night_and_on_a_phone(page)
+            check_console(page, web)
+
+
+def look_at_charts(page, one, two, runs):
+    page.wait_for_newest(one, runs["one"])
+    page.wait_for_newest(two, runs["two"])
+    colors = [rgb(page.value(f"runnel.store.runs.get({runs[name]}).color")) for name in ("one", "two")]
+    assert colors[0] != colors[1]
+    for color in colors:
+        page.until_colored(color)
+    for name in ["metric", "gradient", "ratio", "rate"]:
+        page.until_colored(colors[0], name)
+    points = page.value(f"{LOSS}.shown.find((line) => line.run.id === {runs['one']}).data.length")
+    assert 500 <= points <= 1000, points # of the 2000
+    page.until_colored(rgb(page.value(
+        "getComputedStyle(document.documentElement).getPropertyValue('--bad').trim()")), pixels=10)
+    cards = page.text("#daemons")
+    assert "one" in cards and "two" in cards and "20,000" in cards and "learning" in cards, cards
+    before = page.value("document.querySelector('#panel-loss canvas').toDataURL()")
+    feed(one, 40)
+    page.wait_for_newest(one, runs["one"])
+    assert page.value("document.querySelector('#panel-loss canvas').toDataURL()") != before
+    page.run("document.querySelector('#panel-heat').scrollIntoView()")
+    page.until("runnel.panels.find((p) => p.heat).inSight")
+    page.run(f"const list = document.querySelector('#heat-run'); list.value = {runs['one']};"
+             "list.dispatchEvent(new Event('change'))")
+    page.until("document.querySelector('#panel-heat .empty').hidden")
+    page.until_colored([253, 231, 37], "heat", pixels=100)
+    assert "layer 0: gru 32" in page.text("#layers")
+    page.run("window.scrollTo(0, 0)")
+    page.until(f"{LOSS}.inSight")
+
+
+def zoom_in(page, runs):
+    widest = f"Math.max(...runnel.store.get({runs['one']}, 'loss').messages)"
+    coarse = page.value(widest)
+    assert coarse > 1
+    from_, to = page.value("runnel.bounds()")
+    plot = page.driver.find_element(By.CSS_SELECTOR, "#panel-loss .plot")
+    width = plot.size["width"]
+    ActionChains(page.driver).move_to_element_with_offset(plot, 0, 0).click_and_hold() \
+        .move_by_offset(int(width * 0.1), 0).release().perform()
+    low, high = page.until("runnel.bounds()", lambda bounds: bounds != [from_, to])
+    assert from_ < low < high < to and high - low < 0.2 * (to - from_), (low, high)
+    page.until(widest, lambda now: now < coarse)
+    seen = page.value(f"{LOSS}.plot.chart.scales.x.min"), page.value(f"{LOSS}.plot.chart.scales.x.max")
+    assert seen == (low, high)
+    assert "from=" in page.driver.current_url
+    page.keys("0")
+    assert page.until("runnel.bounds()", lambda bounds: bounds[1] > high)[0] == from_
+
+
+def lay_over(page, runs):
+    """Runs of different days lie on one axis from their starts; each can be put away."""
+    page.keys("aaa")
+    assert page.value("document.querySelector('#axis').value") == "elapsed"
+    page.until(f"{LOSS}.shown.map((line) => line.data.length ? line.data[0].x : 1e9)",
+               lambda starts: len(starts) == 2 and max(starts) < 10)
+    page.keys("2")
+    page.until(f"{LOSS}.shown.length", lambda count: count == 1)
+    page.keys("2")
+    page.until(f"{LOSS}.shown.length", lambda count: count == 2)
+    page.keys("s")
+    assert page.value("runnel.view.smooth") == 0 and page.text("#smooth-value") == "off"
+    raw = page.value(f"{LOSS}.shown.find((l) => l.run.id === {runs['two']}).data.slice(0, 3)")
+    two = page.value(f"runnel.store.get({runs['two']}, 'loss').columns.mean.mean.slice(0, 3)")
+    assert [point["y"] for point in raw] == two
+    page.keys("sbl")
+    assert page.until(f"{LOSS}.plot.chart.scales.y.type") == "logarithmic"
+    page.keys("bla")
+    assert page.value("document.querySelector('#axis').value") == "examples"
+
+
+def kill_and_bring_back(page, daemon, runs):
+    state = "document.querySelectorAll('.daemon .state')[0].textContent"
+    daemon.close()
+    page.until(state, lambda text: text.startswith("gone for "))
+    daemon.open("00000000000000bb")
+    daemon.await_subscriber()
+    daemon.status(resumed="/state/checkpoint")
+    feed(daemon, 5)
+    page.until(state, lambda text: text == "learning")
+    page.until(f"{LOSS}.shown.length", lambda count: count == 3)
+    chain = page.value(f"{LOSS}.shown.filter((line) => line.run.name === 'one').map((l) => l.color)")
+    assert len(chain) == 2 and len(set(chain)) == 1, chain
+    newest = page.value("Math.max(...[...runnel.shown])")
+    assert newest not in runs.values()
+    page.wait_for_newest(daemon, newest)
+    page.until("document.querySelector('#events').textContent", lambda text: "gone" in text)
+
+
+def by_night_and_on_a_phone(page):
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = page.value(background)
+    page.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
+        "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
+    dark = page.until(background, lambda color: color != light)
+    assert sum(map(int, re.findall(r"\d+", dark))) < 150 < sum(map(int, re.findall(r"\d+", light)))
+    page.run("runnel.draw()")
+    page.until_colored(rgb(page.value(f"{LOSS}.shown[0].color")))
+    page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+        "width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True})
+    page.until("document.querySelector('#panel-loss').getBoundingClientRect().width",
+               lambda width: 330 < width <= 390)
+    assert page.value("document.documentElement.scrollWidth") <= 390
+    page.until("document.querySelector('#panel-loss canvas').clientWidth", lambda width: width < 390)
+    page.until(f"{LOSS}.plot.chart.width", lambda width: 300 < width < 390)
+
+
+def check_console(page, web):
+    errors = [entry for entry in page.driver.get_log("browser") if entry["level"] == "SEVERE"]
+    assert not errors, errors
+    names = page.value("performance.getEntriesByType('resource').map((entry) => entry.name)")
+    assert len(names) > 8 and all(name.startswith(web.url) for name in names), names
+
+
+# ---- Figures ----
+
+def processor_seconds(process):
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii").rsplit(")")[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_mb(process):
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+    return int(re.search(r"^VmHWM:\s*(\d+)", status, re.MULTILINE)[1]) / 1024
+
+
+def first_chart(page, web):
+    """Milliseconds from opening the page to its first chart with data."""
+    page.driver.get("about:blank")
+    page.driver.get(web.url)
+    return page.until("window.runnel?.firstChart")
+
+
+FRAMES = """
+const done = arguments[arguments.length - 1], times = [], all = runnel.bounds(), span = all[1] - all[0];
+let last = null, i = 0;
+function frame(now) {
+  if (last !== null) times.push(now - last);
+  last = now;
+  if (i++ >= 120) return done(times);
+  runnel.setRange(all[0] + span * 0.3 * (i / 120), all[1] - span * 0.3 * (i / 120));
+  requestAnimationFrame(frame);
+}
+requestAnimationFrame(frame);"""
+
+DELAYS = """
+const done = arguments[arguments.length - 1], delays = [];
+let newest = 0;
+function look() {
+  const series = runnel.store.get(arguments_run, "loss"), line = runnel.panels[0].shown.find((l) =>
+    l.run.id === arguments_run);
+  const drawn = line?.data.length ? series.time[line.data.length - 1] : 0;
+  if (drawn > newest) { if (newest) delays.push(Date.now() - 1000 * drawn); newest = drawn; }
+  if (delays.length >= 100) return done(delays);
+  requestAnimationFrame(look);
+}
+look();"""
+
+
+def figures(directory):
+    """A day at 1 Hz and 100,000 points of one run, then four daemons at 10 messages a second."""
+    daemons = [Daemon(directory, f"d{i}", run=f"{i:016x}") for i in range(4)]
+    stop = threading.Event()
+    with Web(directory, *(daemon.endpoint for daemon in daemons)) as web:
+        for daemon in daemons:
+            daemon.await_subscriber()
+            daemon.status()
+        begun = time.monotonic()
+        for burst in range(100):
+            for _ in range(1000):
+                daemons[0].learn(1 + 1 / (1 + daemons[0].examples / 10000))
+            web.until("api/daemons", lambda answer: answer["daemons"][0]["loss"]
+                      and answer["daemons"][0]["loss"]["examples"] == daemons[0].examples)
+        print(f"100,000 messages of loss and state taken in {time.monotonic() - begun:.1f} s")
+        ids = {run["name"]: run["id"] for run in web.get("api/runs")["runs"]}
+        begun = time.monotonic()
+        day = web.get(f"api/series?run={ids['d0']}&axis=time&from={START}&to={START + 86400}")
+        print(f"a day at 1 Hz as {len(day['time'])} points: {1000 * (time.monotonic() - begun):.0f} ms")
+        with Page(directory) as page:
+            opened = [first_chart(page, web) for _ in range(5)]
+            print(f"first chart after {statistics.median(opened):.0f} ms (median of 5, of 100,000 points)")
+            page.driver.set_script_timeout(LIMIT)
+            frames = page.driver.execute_async_script(FRAMES)
+            print(f"frames while zooming over 100,000 points: median {statistics.median(frames):.1f} ms, "
+                  f"95% {statistics.quantiles(frames, n=20)[-1]:.1f} ms")
+
+            def speak(daemon):
+                while not stop.wait(0.1):
+                    daemon.learn(1.0, time=time.time())
+            for daemon in daemons:
+                daemon.kind = threading.Thread(target=speak, args=[daemon])
+                daemon.kind.start()
+            run = next(r["id"] for r in web.until("api/runs", lambda answer: len(answer["runs"]) == 4)["runs"]
+                       if r["name"] == "d1")
+            page.driver.get(web.url)
+            page.until(f"runnel.panels?.[0]?.shown?.length === 4")
+            before, begun = processor_seconds(web.process), time.monotonic()
+            delays = page.driver.execute_async_script(DELAYS.replace("arguments_run", str(run)))
+            time.sleep(20)
+            used = (processor_seconds(web.process) - before) / (time.monotonic() - begun)
+            print(f"message to screen: median {statistics.median(delays):.0f} ms, "
+                  f"95% {statistics.quantiles(delays, n=20)[-1]:.0f} ms")
+            print(f"four daemons at 10 messages of loss and of state a second, one page open: "
+                  f"{100 * used:.1f}% of a core, {memory_mb(web.process):.0f} MB at most")
+            stop.set()
+            for daemon in daemons:
+                daemon.kind.join()
+
+
+run_tests([figures if "--figures" in sys.argv else test_page_in_a_browser])
