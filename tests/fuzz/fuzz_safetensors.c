@@ -1,14 +1,17 @@
 /* Files of safetensors: a byte, the header's length in two, the file from the header on; after an
    odd first byte eight more say what the file has as that length. What can be opened can be read,
-   and be written again as a file with the same tensors. */
+   and be written again as a file with the same tensors; and it may hold a model's parameters. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "error.h"
 #include "fuzz.h"
+#include "model.h"
+#include "parameters.h"
 #include "safetensors.h"
 
-enum { METADATA_MAX = 1 };
+enum { METADATA_MAX = 1, PARAMETERS = 4 };
 
 static void require_entries(const struct safetensors *file) {
     uint64_t end = 0;
@@ -78,6 +81,28 @@ static void require_same(const struct safetensors *file, const struct safetensor
     REQUIRE(!a == !b && (!a || !strcmp(a, b)), "other metadata");
 }
 
+/* As the starting values of the smallest model. */
+static bool load_parameters(const char *path) {
+    static const struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = 1},
+        .layers = {{.cell = CELL_DENSE, .size = 1, .activation = ACTIVATION_TANH}},
+        .layer_count = 1,
+        .output = {LOSS_SQUARED, 1, 0, TARGET_NEXT},
+    };
+    static struct model model;
+    float values[PARAMETERS];
+    struct error error = {0};
+    model_build(&model, &architecture);
+    REQUIRE(model.parameters == PARAMETERS, "a model of %zu parameters", model.parameters);
+    if (parameters_load(&model, path, values, &error)) {
+        fuzz_require_sentence(error.text);
+        return false;
+    }
+    for (size_t n = 0; n < PARAMETERS; n++)
+        REQUIRE(isfinite(values[n]), "a parameter that is no number");
+    return true;
+}
+
 /* The file that the input describes. */
 static const char *given(struct fuzz_input input) {
     bool repair = !(fuzz_byte(&input) & 1);
@@ -100,14 +125,16 @@ static const char *given(struct fuzz_input input) {
 bool fuzz_safetensors(const uint8_t *bytes, size_t size) {
     struct safetensors *file, *other;
     struct error error = {0};
-    if (safetensors_open(&file, given((struct fuzz_input){bytes, size}), &error)) {
+    const char *path = given((struct fuzz_input){bytes, size});
+    bool loaded = load_parameters(path);
+    if (safetensors_open(&file, path, &error)) {
         fuzz_require_sentence(error.text);
-        REQUIRE(!file, "a file that is not open");
+        REQUIRE(!file && !loaded, "a file that is not open");
         return false;
     }
     require_entries(file);
     struct safetensors_memory memory = rewrite(file);
-    const char *path = fuzz_file(FUZZ_FIRST, memory.bytes, memory.size);
+    path = fuzz_file(FUZZ_FIRST, memory.bytes, memory.size);
     REQUIRE(!safetensors_open(&other, path, &error), "%s", error.text);
     require_entries(other);
     require_same(file, other);
