@@ -16,6 +16,9 @@
 #include "example.h"
 #include "fuzz.h"
 #include "learner.h"
+#include "learner_state.h"
+#include "streams.h"
+#include "wire.h"
 
 enum { CHOICE_LEARNER = 3, CHOICE_WHOLE = 4, CHOICE_NO_REPAIR = 8 }; /* bits of the first byte */
 enum edit { EDIT_BYTE, EDIT_NUMBER, EDIT_WORD, EDIT_HEADER_ADD, EDIT_HEADER_CUT, EDIT_CUT, EDITS };
@@ -260,6 +263,21 @@ static const char *given(const struct side *side, unsigned choice, struct fuzz_i
 
 /* ---- What must hold ---- */
 
+static void require_streams(const struct learner *learner) {
+    const struct streams *streams = learner_streams_table(learner);
+    size_t count = 0;
+    for (uint32_t slot = streams_oldest(streams); slot != STREAMS_NONE;
+         slot = streams_newer(streams, slot)) {
+        size_t size;
+        const char *key = streams_key(streams, slot, &size);
+        REQUIRE(size <= WIRE_KEY_MAX && wire_is_utf8(key, size) &&
+                    streams_find(streams, key, size) == slot,
+                "the key of stream %zu", count);
+        count++;
+    }
+    REQUIRE(count == streams_count(streams), "%zu streams", count);
+}
+
 static void require_same_state(struct learner *learner, const struct side *side) {
     size_t size, again;
     unsigned char *saved = save(learner, side, FUZZ_FIRST, &size);
@@ -288,6 +306,7 @@ bool fuzz_checkpoint(const uint8_t *bytes, size_t size) {
     report.warning[0] = '\0';
     bool loaded = !checkpoint_read(path, &side->config, learner, &report, &error);
     if (loaded) {
+        require_streams(learner);
         require_same_state(learner, side);
         learn(learner, side, EXAMPLES);
     } else {
