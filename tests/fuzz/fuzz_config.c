@@ -1,5 +1,6 @@
-/* Configurations: the file's text, then texts that are each an override, or, after a '!', a change
-   in flight (KEY=VALUE). A byte that YAML knows no use for (SEPARATOR) stands between them. */
+/* Configurations: the file's text, then texts that are each an override; or, after a '!', a change
+   in flight (KEY=VALUE); or, after a '@', the file's text when it is read again. A byte that YAML
+   knows no use for (SEPARATOR) stands between them. */
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -9,6 +10,7 @@
 #include "error.h"
 #include "fuzz.h"
 #include "model.h"
+#include "wire.h"
 
 enum { SEPARATOR = 0x1E, TEXTS_MAX = 8, POISON = 0xA5 };
 
@@ -69,35 +71,84 @@ static void require_buildable(const struct config *config) {
             "window, stride or streams");
 }
 
-static bool load(const struct texts *texts) {
-    const char *overrides[TEXTS_MAX], *path;
-    size_t count = 0;
-    static struct config before, config, again;
+/* A running daemon's configurations: as the file has it, and as it is since it was changed. */
+struct running {
+    struct config configured, current;
+    const char *overrides[TEXTS_MAX];
+    size_t override_count;
+};
+
+static bool load(struct running *running, const char *path) {
+    static struct config before, again;
     struct error error = {0};
-    path = fuzz_file(FUZZ_GIVEN, texts->text[0], texts->size[0]);
-    for (size_t n = 1; n < texts->count; n++)
-        if (*texts->text[n] != '!')
-            overrides[count++] = texts->text[n];
     memset(&before, POISON, sizeof before);
-    config = again = before;
-    if (config_load(&config, path, overrides, count, &error) != 0) {
-        require_error(&error, &config, &before);
+    running->configured = again = before;
+    if (config_load(&running->configured, path, running->overrides, running->override_count,
+                    &error) != 0) {
+        require_error(&error, &running->configured, &before);
         return false;
     }
-    require_buildable(&config);
-    REQUIRE(!config_load(&again, path, overrides, count, &error) &&
-                !memcmp(&config, &again, sizeof config),
+    require_buildable(&running->configured);
+    REQUIRE(!config_load(&again, path, running->overrides, running->override_count, &error) &&
+                !memcmp(&running->configured, &again, sizeof again),
             "a second load gives another configuration");
+    return true;
+}
+
+static void set(struct running *running, char *text) {
+    static struct config before;
+    struct error error = {0};
+    char *equals = strchr(text, '=');
+    if (!equals)
+        return;
+    *equals = '\0';
+    before = running->current;
+    if (config_set(&running->current, text, equals + 1, &error) != 0)
+        require_error(&error, &running->current, &before);
+}
+
+static void require_text(void *context, const char *key, const char *value) {
+    REQUIRE(*key && wire_is_utf8(value, strlen(value)), "%s is told to be \"%s\"", key, value);
+    ++*(size_t *)context;
+}
+
+static void reload(struct running *running, const char *text) {
+    static struct config before;
+    static struct running wanted;
+    struct error error = {0};
+    size_t told = 0;
+    before = running->current;
+    wanted = *running;
+    if (!load(&wanted, fuzz_file(FUZZ_FIRST, text, strlen(text))))
+        return;
+    if (config_reload(&running->current, &running->configured, &wanted.configured, require_text,
+                      &told, &error) != 0) {
+        REQUIRE(!told, "told in spite of \"%s\"", error.text);
+        require_error(&error, &running->current, &before);
+        return;
+    }
+    REQUIRE(told || !memcmp(&before, &running->current, sizeof before), "a change is not told");
+    running->configured = wanted.configured;
+}
+
+static bool run(const struct texts *texts) {
+    static struct running running;
+    static char digest[CONFIG_DIGEST_SIZE];
+    running.override_count = 0;
+    for (size_t n = 1; n < texts->count; n++)
+        if (*texts->text[n] != '!' && *texts->text[n] != '@')
+            running.overrides[running.override_count++] = texts->text[n];
+    if (!load(&running, fuzz_file(FUZZ_GIVEN, texts->text[0], texts->size[0])))
+        return false;
+    running.current = running.configured;
+    memcpy(digest, running.current.digest, sizeof digest);
     for (size_t n = 1; n < texts->count; n++) {
-        char *equals = strchr(texts->text[n], '=');
-        if (*texts->text[n] != '!' || !equals)
-            continue;
-        *equals = '\0';
-        before = config;
-        if (config_set(&config, texts->text[n] + 1, equals + 1, &error) != 0)
-            require_error(&error, &config, &before);
-        require_buildable(&config);
-        REQUIRE(!strcmp(config.digest, before.digest), "a change in flight changed the digest");
+        if (*texts->text[n] == '!')
+            set(&running, texts->text[n] + 1);
+        else if (*texts->text[n] == '@')
+            reload(&running, texts->text[n] + 1);
+        require_buildable(&running.current);
+        REQUIRE(!strcmp(running.current.digest, digest), "a change in flight changed the digest");
     }
     return true;
 }
@@ -108,7 +159,7 @@ bool fuzz_config(const uint8_t *bytes, size_t size) {
     unsetenv("STATE_DIRECTORY");
     unsetenv("XDG_STATE_HOME");
     split(&texts, (struct fuzz_input){bytes, size});
-    bool accepted = load(&texts);
+    bool accepted = run(&texts);
     for (size_t n = 0; n < texts.count; n++)
         free(texts.text[n]);
     return accepted;
