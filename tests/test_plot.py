@@ -35,7 +35,7 @@ def record(directory, *runs, arguments=(), events=()):
     for name, digits, *_ in runs:
         if name not in daemons:
             daemons[name] = Daemon(directory, name, digits * 16)
-    recorder = Record(directory, daemons.values(), "-o", "runnel.db", *arguments)
+    recorder = Record(directory, daemons.values(), "-o", "runnel.db", *arguments, in_order=True)
     total = 0
     for name, digits, first, end in runs:
         daemon = daemons[name]

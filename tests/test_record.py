@@ -87,13 +87,16 @@ class Daemon:
 class Record:
     """A running runnel-record, in `directory`."""
 
-    def __init__(self, directory, daemons, *arguments):
+    def __init__(self, directory, daemons, *arguments, in_order=False):
         self.directory = directory
         endpoints = [f"--connect={daemon.endpoint}" for daemon in daemons]
         self.process = subprocess.Popen([PROGRAM, *endpoints, *arguments], cwd=directory,
                                         stderr=subprocess.PIPE, text=True)
         for daemon in daemons:
             daemon.wait_for_subscriber()
+            if in_order:  # else its run may stand behind that of the next
+                self.until(lambda: rows(self.directory, "SELECT count(*) FROM runs WHERE run = "
+                                        f"'{daemon.run}'") == [(1,)], f"the run of {daemon.name}")
 
     def until(self, holds, what):
         """Wait until `holds()`: files are written at least once a second."""
