@@ -27,7 +27,7 @@ from running import LIMIT
 
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
 SANITIZERS = "#define RUNNEL_SANITIZERS" in (BUILD / "build-config.h").read_text()
-MESSAGES = int(os.environ.get("RUNNEL_FUZZ_MESSAGES", "100000" if SANITIZERS else "3000"))
+MESSAGES = int(os.environ.get("RUNNEL_FUZZ_MESSAGES", "30000" if SANITIZERS else "3000"))
 INPUTS, TARGETS, GOOD = 3, 2, 400
 STEPS_MAX, REQUEST_MAX, SUBSCRIPTION_MAX = 4096, 65536, 1024
 END = 1
