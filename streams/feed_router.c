@@ -86,15 +86,20 @@ static int take_answer(struct router *router, const char *key, size_t key_size,
     return 0;
 }
 
-/* The next frame of a message that has come; its size, also where that is more than `size`. */
+/* The next frame of a message that has come; its size, also where that is more than `size`. A peer
+   that is killed in the middle of a message leaves one whose rest never comes: libzmq goes on
+   saying that there is more of it. */
 static size_t receive_frame(void *socket, void *bytes, size_t size, int *more) {
     size_t option = sizeof *more;
     int got;
     do
         got = zmq_recv(socket, bytes, size, ZMQ_DONTWAIT);
     while (got < 0 && errno == EINTR);
+    *more = 0;
+    if (got < 0)
+        return 0;
     zmq_getsockopt(socket, ZMQ_RCVMORE, more, &option);
-    return got < 0 ? 0 : (size_t)got;
+    return (size_t)got;
 }
 
 /* Take in all answers that are there. What is none is passed over. */
