@@ -137,9 +137,10 @@ static char *list_text(const double *numbers, size_t size) {
     return text;
 }
 
-enum { EXPORT_TEXTS = 5 };
+enum { EXPORT_TEXTS = 4 };
 
-/* What the file says about its parameters, in the __metadata__ of safetensors. */
+/* What the file says about its parameters, in the __metadata__ of safetensors. Nothing but what
+   they follow from: two daemons that have learned the same export the same bytes. */
 struct export_texts {
     char *mean, *deviation; /* NULL with scale: none */
     struct safetensors_text lines[EXPORT_TEXTS];
@@ -149,10 +150,8 @@ struct export_texts {
 static int write_texts(struct export_texts *texts, const struct daemon *daemon,
                        struct error *error) {
     const struct scaler *scaler = learner_scaler(daemon->learner);
-    *texts = (struct export_texts){.lines = {{"format", "pt"},
-                                             {"name", daemon->config->name},
-                                             {"digest", daemon->config->digest}},
-                                   .count = 3};
+    *texts = (struct export_texts){.lines = {{"format", "pt"}, {"digest", daemon->config->digest}},
+                                   .count = 2};
     if (!scaler)
         return 0;
     texts->mean = list_text(scaler_means(scaler), scaler_size(scaler));

@@ -10,9 +10,10 @@
 #include "feed_dealer.h"
 #include "feed_window.h"
 
-/* Seconds without an answer after which a connection counts as dead. It doubles until there is one:
-   a daemon that is paused answers nothing, and each connection fills another queue of its. */
-#define SILENCE_FIRST 5.0
+/* Seconds without an answer after which a connection may be dead without a sign of it. It doubles
+   until there is an answer: a daemon that is paused has none, and each connection fills another
+   queue of its. */
+#define SILENCE_FIRST 60.0
 
 /* Connections without an answer after which it is worth a sentence. */
 enum { FRUITLESS = 5 };
@@ -24,6 +25,7 @@ struct router {
     uint64_t next; /* number of the example to be sent next on this connection */
     struct outlet_waiter waiter;
     double heard, silence; /* the last answer, or what makes one due; seconds */
+    double lost_at;        /* when the daemon went away, 0 = it is there */
     int fruitless;
     struct router_figures figures;
 };
@@ -153,12 +155,32 @@ static void disconnect(struct router *router) {
     bool lost = dealer_connected(router->dealer) && unanswered(router);
     dealer_drop(router->dealer);
     router->next = window_oldest(router->window);
-    if (lost)
+    if (lost && router->lost_at == 0) {
         router->waiter.lost(router->waiter.context);
+        router->lost_at = feed_now();
+    }
     if (lost && ++router->fruitless == FRUITLESS)
         feed_say("%s: the daemon ends the connection again and again without an answer; are the "
                  "examples larger than any of its model?",
                  router->endpoint);
+}
+
+/* Nothing is wrong that anybody could see: the daemon may be paused, or behind a dead wire. */
+static void connect_anew(struct router *router) {
+    feed_say("%s: no answer for %.0f s; a daemon that is paused or busy has none. Connecting again",
+             router->endpoint, router->silence);
+    router->silence *= 2;
+    dealer_drop(router->dealer);
+    router->next = window_oldest(router->window);
+}
+
+/* Say once that the daemon which went away is back. */
+static void welcome(struct router *router) {
+    if (router->lost_at == 0 || !dealer_connected(router->dealer))
+        return;
+    feed_say("%s: back after %.1f s, and sent what is not acknowledged", router->endpoint,
+             feed_now() - router->lost_at);
+    router->lost_at = 0;
 }
 
 /* Send what is to be sent, as far as the queue takes it. */
@@ -188,13 +210,11 @@ static int turn(struct router *router, struct feed_error *error) {
         return -1;
     if (over)
         disconnect(router);
-    if (is_silent(router)) {
-        feed_detail("%s: no answer for %.0f s: sending again", router->endpoint, router->silence);
-        router->silence *= 2;
-        disconnect(router);
-    }
+    if (is_silent(router))
+        connect_anew(router);
     if (dealer_renew(router->dealer, error) < 0)
         return -1;
+    welcome(router);
     push(router);
     return 0;
 }

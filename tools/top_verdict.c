@@ -110,6 +110,8 @@ struct verdict verdict_health(const struct watched *w, const json_t *layers) {
     char number[TOOL_NUMBER_SIZE];
     double more, bytes;
     const json_t *journal = json_object_get(w->status, "journal");
+    if (w->health.presence != PRESENCE_SPEAKING)
+        return say(STYLE_DIM, "not known");
     if (tool_number(journal, "free_bytes", &bytes) && bytes < DISK_LEAST)
         return say(STYLE_BAD, "disk: %s free", tool_format_bytes(number, bytes));
     if ((more = verdict_recent(w, FIELD_SKIPPED)) > 0)
@@ -127,6 +129,8 @@ struct verdict verdict_pace(const struct watched *w) {
     char number[TOOL_NUMBER_SIZE];
     double waiting, least = INFINITY;
     const json_t *journal = json_object_get(w->status, "journal");
+    if (w->health.presence != PRESENCE_SPEAKING)
+        return say(STYLE_DIM, "not known");
     if (tool_number(journal, "waiting", &waiting) && waiting > DISK_SLOW)
         return say(STYLE_WARN, "slow disk: %s", tool_format_duration(number, waiting));
     size_t end = isnan(watched_cursor(w)) ? 0 : history_after(h, watched_cursor(w));
