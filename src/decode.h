@@ -62,7 +62,8 @@ void decoder_close(struct decoder **decoder);
    REJECT_NOT: `example` is filled but for `received`; its pointers lead into the frames (JSON: into
    the decoder) and stand until those are changed or the next decode. Any other reason: `why` says
    in a clause what was found and what is expected, in printable UTF-8, and `example` has key, epoch
-   and sequence if that much was understood (else key_size and the numbers are 0) and nothing else. */
+   and sequence if that much was understood (else key_size and the numbers are 0) and nothing else.
+ */
 enum reject_reason decode(struct decoder *decoder, const struct frame *frames, size_t count,
                           struct example *example, char why[REJECT_WHY_SIZE]);
 

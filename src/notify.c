@@ -44,7 +44,8 @@ void notify_ready(void) {
 
 /* The time lets the manager tell this reload from one that it asks for later. */
 void notify_reloading(void) {
-    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, (uint64_t)(now_ns() / NS_PER_MICROSECOND));
+    sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
+               (uint64_t)(now_ns() / NS_PER_MICROSECOND));
 }
 
 void notify_status(const char *format, ...) {

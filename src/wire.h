@@ -44,15 +44,16 @@ struct wire_header {
     double time;       /* Unix time, or 0 */
 };
 
-/* What a ROUTER socket answers to each example, once it is safe on disk: [key][acknowledgement], and
-   with WIRE_RESULT [prediction float32][loss float32, or empty: nothing was scored]. Little-endian:
-   u8 version, u8 status, u16 reason, u32 epoch, u64 sequence, u64 position. */
+/* What a ROUTER socket answers to each example, once it is safe on disk: [key][acknowledgement],
+   and with WIRE_RESULT [prediction float32][loss float32, or empty: nothing was scored].
+   Little-endian: u8 version, u8 status, u16 reason, u32 epoch, u64 sequence, u64 position. */
 enum { WIRE_ACKNOWLEDGEMENT_SIZE = 24 };
 
 enum wire_status {
     WIRE_ACCEPTED = 0,
     WIRE_DUPLICATE = 1, /* taken before: learned once */
-    WIRE_REJECTED = 2,  /* no example, or none with a header: `reason` says why; nothing is learned */
+    WIRE_REJECTED =
+        2, /* no example, or none with a header: `reason` says why; nothing is learned */
 };
 
 struct wire_acknowledgement {
