@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """runnel-watch against a daemon that is played here: what it prints of what arrives, what it says
 when something is wrong, and what a terminal shows."""
-import collections
 import fcntl
 import json
 import os
@@ -12,21 +11,15 @@ import select
 import signal
 import struct
 import subprocess
-import sys
 import tempfile
 import termios
 import time
 
-try:
-    import zmq
-except ImportError:
-    print("needs python3-zmq")
-    sys.exit(77)
+from publishing import TOPICS, Publisher
 
 PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-watch"))
 OK, USAGE, IO = 0, 64, 74
 LIMIT = 60  # seconds: ends a test that hangs
-TOPICS = ["status", "loss", "state", "prediction", "event"]
 
 LOSS = {"loss": 0.5, "mean": 0.0412, "smoothed": 0.25, "minimum": 0.01, "maximum": 2.0,
         "updates": 62, "rate": 0.0003, "gradient_norm": 12.3456, "update_ratio": 0.00123,
@@ -47,37 +40,11 @@ STATE = {"layers": [{"kind": "lstm", "size": 128, "summed_inputs": {"mean": 0.5,
                      "hidden": dict(UNITS, mean=None), "histogram": [0] * 20}]}
 
 
-class Daemon:
-    """An XPUB socket that speaks as the contract says."""
-
-    def __init__(self, directory, run="00000000000000aa"):
-        self.endpoint, self.run = f"ipc://{directory}/statistics", run
-        self.context = zmq.Context()
-        self.socket = self.context.socket(zmq.XPUB)
-        self.socket.linger = 1000
-        self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
-        self.socket.bind(self.endpoint)
-        self.sequences, self.examples = dict.fromkeys(TOPICS, 0), 0
-
-    def wait_for(self, *topics, watchers=1):
-        """Until so many have subscribed to all of these."""
-        missing = collections.Counter(dict.fromkeys(topics, watchers))
-        while +missing:
-            assert self.socket.poll(LIMIT * 1000), f"nobody subscribed to {missing}"
-            frame = self.socket.recv()
-            if frame[:1] == b"\1":
-                missing[frame[1:].decode()] -= 1
+class Daemon(Publisher):
+    """It has learned a hundred examples more with each message."""
 
     def send(self, topic, fields, lost=0):
-        """Send a message as the next of its topic, after `lost` that do not arrive."""
-        self.sequences[topic] += 1 + lost
-        self.examples += 100
-        message = {"run": self.run, "sequence": self.sequences[topic], "examples": self.examples,
-                   "steps": 2 * self.examples, "time": 1700000000.25, **fields}
-        self.socket.send_multipart([topic.encode(), json.dumps(message).encode()])
-
-    def close(self):
-        self.context.destroy()
+        super().send(topic, fields, lost, examples=100)
 
 
 class Watch:
@@ -178,7 +145,7 @@ def test_predictions_that_are_off(directory):
     daemon = Daemon(directory)
     watches = [Watch(daemon.endpoint, *arguments, "-t", "event", "-n", "1")
                for arguments in [["-t", "prediction"], ["-t", "prediction", "--json"], []]]
-    daemon.wait_for("status", "event", watchers=3)
+    daemon.wait_for("status", "event", subscribers=3)
     for _ in range(3):
         daemon.send("status", dict(STATUS, predictions=False))
     daemon.send("event", {"kind": "set", "text": "x"})
@@ -213,7 +180,7 @@ def test_chosen_columns(directory):
     daemon = Daemon(directory)
     names = ["examples,loss,skipped,streams,max,steps", "all"]
     watches = [Watch(daemon.endpoint, "-t", "loss", "-n", "1", "-C", name) for name in names]
-    daemon.wait_for("status", "loss", watchers=2)
+    daemon.wait_for("status", "loss", subscribers=2)
     daemon.send("loss", LOSS)
     (_, chosen, _), (_, every, _) = [watch.end() for watch in watches]
     daemon.close()
