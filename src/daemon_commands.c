@@ -6,6 +6,7 @@
 
 #include "daemon_state.h"
 #include "error.h"
+#include "json_text.h"
 #include "log.h"
 #include "parameters.h"
 #include "report.h"
@@ -14,6 +15,19 @@
 
 static void put_count(json_t *object, const char *key, uint64_t value) {
     json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+/* What a `loss` message would say. */
+static void add_loss(struct daemon *daemon, json_t *object, const struct metrics_report *report) {
+    struct json_text text = {0};
+    json_text_begin(&text);
+    report_loss(&text, report, &daemon->model, daemon->learner, daemon_queued(daemon),
+                daemon->ingest);
+    json_t *loss = json_text_end(&text) ? json_loadb(text.bytes, text.size, 0, NULL) : NULL;
+    if (loss)
+        json_object_update(object, loss);
+    json_decref(loss);
+    json_text_free(&text);
 }
 
 static int status(void *context, const json_t *request, struct control_answer *answer,
@@ -30,8 +44,7 @@ static int status(void *context, const json_t *request, struct control_answer *a
     json_object_set_new(answer->fields, "time",
                         json_real((double)now.tv_sec + 1e-9 * (double)now.tv_nsec));
     daemon_report_status(daemon, answer->fields);
-    report_loss(answer->fields, &report, &daemon->model, daemon->learner, daemon_queued(daemon),
-                daemon->ingest);
+    add_loss(daemon, answer->fields, &report);
     return 0;
 }
 

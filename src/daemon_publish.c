@@ -6,6 +6,7 @@
 
 #include "build-config.h"
 #include "daemon_state.h"
+#include "json_text.h"
 #include "log.h"
 #include "notify.h"
 #include "report.h"
@@ -60,29 +61,39 @@ void daemon_report_status(struct daemon *daemon, json_t *object) {
 
 void daemon_publish_status(struct daemon *daemon) {
     daemon->status_due = daemon_clock() + STATUS_INTERVAL;
-    json_t *message = publish_begin(daemon->publish, TOPIC_STATUS, daemon->metrics.examples,
-                                    daemon->metrics.steps);
+    struct json_text *message = publish_begin(daemon->publish, TOPIC_STATUS,
+                                              daemon->metrics.examples, daemon->metrics.steps);
     if (!message)
         return;
-    daemon_report_status(daemon, message);
-    publish_send(daemon->publish, TOPIC_STATUS, message);
+    json_t *object = json_object();
+    daemon_report_status(daemon, object);
+    json_text_members(message, object);
+    json_decref(object);
+    publish_send(daemon->publish, TOPIC_STATUS);
+}
+
+/* An event may tell of other examples than those learned by now. */
+static uint64_t told_examples(const struct daemon *daemon, json_t *details) {
+    const json_t *told = json_object_get(details, "examples");
+    uint64_t examples = told ? (uint64_t)json_integer_value(told) : daemon->metrics.examples;
+    json_object_del(details, "examples");
+    return examples;
 }
 
 void daemon_event(struct daemon *daemon, const char *kind, json_t *details, const char *format,
                   ...) {
-    json_t *message = publish_begin(daemon->publish, TOPIC_EVENT, daemon->metrics.examples,
-                                    daemon->metrics.steps);
+    struct json_text *message = publish_begin(
+        daemon->publish, TOPIC_EVENT, told_examples(daemon, details), daemon->metrics.steps);
     if (message) {
         char text[EVENT_TEXT_SIZE];
         va_list arguments;
         va_start(arguments, format);
         vsnprintf(text, sizeof text, format, arguments);
         va_end(arguments);
-        json_object_set_new(message, "kind", json_string(kind));
-        json_object_set_new(message, "text", report_text(text, strlen(text)));
-        if (details)
-            json_object_update(message, details);
-        publish_send(daemon->publish, TOPIC_EVENT, message);
+        json_text_string(message, "kind", kind, strlen(kind));
+        json_text_string(message, "text", text, strlen(text));
+        json_text_members(message, details);
+        publish_send(daemon->publish, TOPIC_EVENT);
     }
     json_decref(details);
 }
@@ -128,32 +139,33 @@ void daemon_plan_loss(struct daemon *daemon) {
 }
 
 static void publish_loss(struct daemon *daemon, const struct learned *learned) {
-    json_t *message = publish_begin(daemon->publish, TOPIC_LOSS, learned->examples, learned->steps);
+    struct json_text *message =
+        publish_begin(daemon->publish, TOPIC_LOSS, learned->examples, learned->steps);
     struct metrics_report report;
     metrics_close_interval(&daemon->metrics, daemon->now, message ? &report : NULL);
     if (message) {
         report_loss(message, &report, &daemon->model, daemon->learner, daemon_queued(daemon),
                     daemon->ingest);
-        publish_send(daemon->publish, TOPIC_LOSS, message);
+        publish_send(daemon->publish, TOPIC_LOSS);
     }
 }
 
 static void publish_state(struct daemon *daemon, const struct learned *learned) {
-    json_t *message =
+    struct json_text *message =
         publish_begin(daemon->publish, TOPIC_STATE, learned->examples, learned->steps);
     if (!message)
         return;
     report_state(message, &daemon->model, learned->measured);
-    publish_send(daemon->publish, TOPIC_STATE, message);
+    publish_send(daemon->publish, TOPIC_STATE);
 }
 
 static void publish_prediction(struct daemon *daemon, const struct learned *learned) {
-    json_t *message =
+    struct json_text *message =
         publish_begin(daemon->publish, TOPIC_PREDICTION, learned->examples, learned->steps);
     if (!message)
         return;
     report_prediction(message, &daemon->model, learned);
-    publish_send(daemon->publish, TOPIC_PREDICTION, message);
+    publish_send(daemon->publish, TOPIC_PREDICTION);
 }
 
 void daemon_note(struct daemon_notice *notice, uint64_t count, const char *key, size_t key_size) {

@@ -12,13 +12,12 @@
 #include "config.h"
 #include "endpoint.h"
 #include "error.h"
+#include "json_text.h"
 
 enum {
     RUN_SIZE = 17,
     SUBSCRIPTION_MAX =
         1024, /* bytes of a frame from a subscriber: a prefix of a topic, or a handshake */
-    BUFFER_SIZE = 4096, /* to begin with */
-    JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(15),
 };
 
 static const char *const topic_names[TOPICS] = {
@@ -32,8 +31,7 @@ struct publish {
     char run[RUN_SIZE];
     uint64_t sequences[TOPICS];
     uint32_t prefixes[TOPICS]; /* bit n: the topic's first n bytes are subscribed to */
-    char *buffer;
-    size_t buffer_size;
+    struct json_text text;     /* the message that is being written */
     bool replaying;
 };
 
@@ -56,11 +54,8 @@ int publish_open(struct publish **publish, void *zmq_context, struct security *s
     };
     struct publish *p = calloc(1, sizeof *p);
     *publish = p;
-    if (!p || !(p->buffer = malloc(BUFFER_SIZE))) {
-        publish_close(publish);
+    if (!p)
         return error_set(error, EX_OSERR, "no memory for the statistics socket");
-    }
-    p->buffer_size = BUFFER_SIZE;
     draw_run(p->run);
     const char *key = config->connect ? "statistics.connect" : "statistics.bind";
     if (endpoint_open(&p->socket, zmq_context, security, ZMQ_XPUB, config, key, options,
@@ -76,7 +71,7 @@ void publish_close(struct publish **publish) {
     if (!*publish)
         return;
     endpoint_close(&(*publish)->socket);
-    free((*publish)->buffer);
+    json_text_free(&(*publish)->text);
     free(*publish);
     *publish = NULL;
 }
@@ -129,45 +124,34 @@ const char *publish_run(const struct publish *publish) {
     return publish->run;
 }
 
-/* Write the object into the buffer, which grows when it must; 0 when memory is short. */
-static size_t write_json(struct publish *publish, const json_t *message) {
-    size_t size = json_dumpb(message, publish->buffer, publish->buffer_size, JSON_FLAGS);
-    if (size <= publish->buffer_size)
-        return size;
-    char *larger = realloc(publish->buffer, 2 * size);
-    if (!larger)
-        return 0;
-    publish->buffer = larger;
-    publish->buffer_size = 2 * size;
-    return json_dumpb(message, publish->buffer, publish->buffer_size, JSON_FLAGS);
-}
-
-json_t *publish_begin(const struct publish *publish, enum topic topic, uint64_t examples,
-                      uint64_t steps) {
+struct json_text *publish_begin(struct publish *publish, enum topic topic, uint64_t examples,
+                                uint64_t steps) {
     if (!publish_wanted(publish, topic))
         return NULL;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
-    json_t *message = json_pack("{s:s, s:I, s:I, s:I, s:f}", "run", publish->run, "sequence",
-                                (json_int_t)publish->sequences[topic] + 1, "examples",
-                                (json_int_t)examples, "steps", (json_int_t)steps, "time",
-                                (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
-    if (message && publish->replaying)
-        json_object_set_new(message, "replaying", json_true());
-    return message;
+    struct json_text *text = &publish->text;
+    json_text_begin(text);
+    json_text_string(text, "run", publish->run, strlen(publish->run));
+    json_text_count(text, "sequence", publish->sequences[topic] + 1);
+    json_text_count(text, "examples", examples);
+    json_text_count(text, "steps", steps);
+    json_text_number(text, "time", (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
+    if (publish->replaying)
+        json_text_true(text, "replaying");
+    return text;
 }
 
 void publish_mark_replaying(struct publish *publish, bool replaying) {
     publish->replaying = replaying;
 }
 
-void publish_send(struct publish *publish, enum topic topic, json_t *message) {
-    size_t size = write_json(publish, message);
-    json_decref(message);
-    if (size == 0)
+void publish_send(struct publish *publish, enum topic topic) {
+    const struct json_text *text = &publish->text;
+    if (!json_text_end(&publish->text))
         return;
     publish->sequences[topic]++;
     const char *name = topic_names[topic];
     if (zmq_send(publish->socket, name, strlen(name), ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
-        zmq_send(publish->socket, publish->buffer, size, ZMQ_DONTWAIT);
+        zmq_send(publish->socket, text->bytes, text->size, ZMQ_DONTWAIT);
 }

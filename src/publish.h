@@ -12,11 +12,11 @@
 #ifndef RUNNEL_PUBLISH_H
 #define RUNNEL_PUBLISH_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct error;
+struct json_text;
 struct publish;
 struct security;
 struct socket_config;
@@ -55,12 +55,12 @@ void publish_mark_replaying(struct publish *publish, bool replaying);
 const char *publish_run(const struct publish *publish);
 
 /* The beginning of the topic's next message: an object with the fields above, to which the caller
-   adds the topic's own. NULL when nobody subscribes to the topic (or memory is short): then there
-   is nothing to build or send. */
-json_t *publish_begin(const struct publish *publish, enum topic topic, uint64_t examples,
-                      uint64_t steps);
+   adds the topic's own; publish_send must follow before another one is begun. NULL when nobody
+   subscribes to the topic: then there is nothing to write or send. */
+struct json_text *publish_begin(struct publish *publish, enum topic topic, uint64_t examples,
+                                uint64_t steps);
 
-/* Send it, and give the object back. */
-void publish_send(struct publish *publish, enum topic topic, json_t *message);
+/* Send it; it is lost when memory is short. */
+void publish_send(struct publish *publish, enum topic topic);
 
 #endif

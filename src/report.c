@@ -8,6 +8,7 @@
 
 #include "config.h"
 #include "ingest.h"
+#include "json_text.h"
 #include "learner.h"
 #include "metrics.h"
 #include "prediction.h"
@@ -50,160 +51,176 @@ static json_t *count(uint64_t number) {
     return json_integer((json_int_t)number);
 }
 
-static json_t *metric(const struct metrics_report *metrics, enum loss loss) {
-    json_t *object = json_object();
+static void put_metric(struct json_text *text, const struct metrics_report *metrics,
+                       enum loss loss) {
+    json_text_open_object(text, "metric");
     if (loss == LOSS_SQUARED || loss == LOSS_GAUSSIAN)
-        put(object, "rmse", report_number(metrics->rmse));
+        json_text_number(text, "rmse", metrics->rmse);
     if (loss == LOSS_SOFTMAX || loss == LOSS_BERNOULLI)
-        put(object, "accuracy", report_number(metrics->accuracy));
+        json_text_number(text, "accuracy", metrics->accuracy);
     if (loss == LOSS_SOFTMAX || loss == LOSS_BERNOULLI || loss == LOSS_MIXTURE)
-        put(object, "bits", report_number(metrics->bits));
-    return object;
+        json_text_number(text, "bits", metrics->bits);
+    json_text_close_object(text);
 }
 
-static json_t *rejections(const struct ingest *ingest) {
-    json_t *object = json_object();
+static void put_latency(struct json_text *text, const struct metrics_report *metrics) {
+    json_text_open_object(text, "latency_us");
+    json_text_number(text, "p50", metrics->latency_p50);
+    json_text_number(text, "p99", metrics->latency_p99);
+    json_text_number(text, "max", metrics->latency_max);
+    json_text_close_object(text);
+}
+
+static void put_rejections(struct json_text *text, const struct ingest *ingest) {
+    json_text_open_object(text, "rejected_by");
     for (int r = REJECT_NOT + 1; r < REJECT_REASONS; r++) {
         uint64_t rejected = ingest_rejected(ingest, (enum reject_reason)r);
         if (rejected)
-            put(object, reject_name((enum reject_reason)r), count(rejected));
+            json_text_count(text, reject_name((enum reject_reason)r), rejected);
     }
-    return object;
+    json_text_close_object(text);
 }
 
-void report_loss(json_t *object, const struct metrics_report *metrics, const struct model *model,
-                 const struct learner *learner, size_t queued, const struct ingest *ingest) {
-    put(object, "loss", report_number(metrics->loss));
-    put(object, "mean", report_number(metrics->mean));
-    put(object, "smoothed", report_number(metrics->smoothed));
-    put(object, "minimum", report_number(metrics->minimum));
-    put(object, "maximum", report_number(metrics->maximum));
-    put(object, "updates", count(metrics->updates));
-    put(object, "rate", report_number(learner_rate(learner)));
-    put(object, "gradient_norm", report_number(metrics->gradient_norm));
-    put(object, "update_ratio", report_number(metrics->update_ratio));
-    put(object, "metric", metric(metrics, model->architecture.output.loss));
-    put(object, "examples_per_second", report_number(metrics->examples_per_second));
-    json_t *latency = json_object();
-    put(latency, "p50", report_number(metrics->latency_p50));
-    put(latency, "p99", report_number(metrics->latency_p99));
-    put(latency, "max", report_number(metrics->latency_max));
-    put(object, "latency_us", latency);
-    put(object, "queued", count(queued));
-    put(object, "rejected", count(ingest_rejected(ingest, REJECT_NOT)));
-    put(object, "rejected_by", rejections(ingest));
-    put(object, "skipped", count(metrics->skipped));
-    put(object, "streams", count(metrics->streams));
+void report_loss(struct json_text *text, const struct metrics_report *metrics,
+                 const struct model *model, const struct learner *learner, size_t queued,
+                 const struct ingest *ingest) {
+    json_text_number(text, "loss", metrics->loss);
+    json_text_number(text, "mean", metrics->mean);
+    json_text_number(text, "smoothed", metrics->smoothed);
+    json_text_number(text, "minimum", metrics->minimum);
+    json_text_number(text, "maximum", metrics->maximum);
+    json_text_count(text, "updates", metrics->updates);
+    json_text_number(text, "rate", learner_rate(learner));
+    json_text_number(text, "gradient_norm", metrics->gradient_norm);
+    json_text_number(text, "update_ratio", metrics->update_ratio);
+    put_metric(text, metrics, model->architecture.output.loss);
+    json_text_number(text, "examples_per_second", metrics->examples_per_second);
+    put_latency(text, metrics);
+    json_text_count(text, "queued", queued);
+    json_text_count(text, "rejected", ingest_rejected(ingest, REJECT_NOT));
+    put_rejections(text, ingest);
+    json_text_count(text, "skipped", metrics->skipped);
+    json_text_count(text, "streams", metrics->streams);
 }
 
-static json_t *moments(const struct moments *moments) {
-    json_t *object = json_object();
-    put(object, "mean", report_number(moments->mean));
-    put(object, "std", report_number(moments->std));
-    return object;
+static void put_moments(struct json_text *text, const char *key, const struct moments *moments) {
+    json_text_open_object(text, key);
+    json_text_number(text, "mean", moments->mean);
+    json_text_number(text, "std", moments->std);
+    json_text_close_object(text);
 }
 
-static json_t *units(const struct unit_statistics *units) {
-    json_t *object = json_object();
-    put(object, "mean", report_number(units->mean));
-    put(object, "std", report_number(units->std));
-    put(object, "minimum", report_number(units->minimum));
-    put(object, "maximum", report_number(units->maximum));
-    put(object, "norm", report_number(units->norm));
-    put(object, "saturated", report_number(units->saturated));
-    return object;
+static void put_units(struct json_text *text, const char *key,
+                      const struct unit_statistics *units) {
+    json_text_open_object(text, key);
+    json_text_number(text, "mean", units->mean);
+    json_text_number(text, "std", units->std);
+    json_text_number(text, "minimum", units->minimum);
+    json_text_number(text, "maximum", units->maximum);
+    json_text_number(text, "norm", units->norm);
+    json_text_number(text, "saturated", units->saturated);
+    json_text_close_object(text);
 }
 
-static json_t *parameter_range(const struct parameter_statistics *parameters) {
-    json_t *object = json_object();
-    put(object, "mean", report_number(parameters->mean));
-    put(object, "std", report_number(parameters->std));
-    put(object, "minimum", report_number(parameters->minimum));
-    put(object, "maximum", report_number(parameters->maximum));
-    return object;
+static void put_range(struct json_text *text, const char *key,
+                      const struct parameter_statistics *parameters) {
+    json_text_open_object(text, key);
+    json_text_number(text, "mean", parameters->mean);
+    json_text_number(text, "std", parameters->std);
+    json_text_number(text, "minimum", parameters->minimum);
+    json_text_number(text, "maximum", parameters->maximum);
+    json_text_close_object(text);
 }
 
-static json_t *layer_state(const struct layer *layer, const struct layer_statistics *statistics) {
-    json_t *object = json_object();
-    put(object, "kind", json_string(cell_names[layer->cell]));
-    put(object, "size", count(layer->size));
-    put(object, "summed_inputs", moments(&statistics->summed_inputs));
+static void put_layer(struct json_text *text, const struct layer *layer,
+                      const struct layer_statistics *statistics) {
+    const char *kind = cell_names[layer->cell];
+    json_text_open_object(text, NULL);
+    json_text_string(text, "kind", kind, strlen(kind));
+    json_text_count(text, "size", layer->size);
+    put_moments(text, "summed_inputs", &statistics->summed_inputs);
     if (layer->cell == CELL_LSTM || layer->cell == CELL_GRU)
-        put(object, "summed_recurrent", moments(&statistics->summed_recurrent));
-    put(object, "hidden", units(&statistics->hidden));
+        put_moments(text, "summed_recurrent", &statistics->summed_recurrent);
+    put_units(text, "hidden", &statistics->hidden);
     if (layer->cell == CELL_LSTM)
-        put(object, "cell", units(&statistics->cell));
+        put_units(text, "cell", &statistics->cell);
     if (layer->norm) {
-        put(object, "gain", parameter_range(&statistics->gain));
-        put(object, "bias", parameter_range(&statistics->bias));
+        put_range(text, "gain", &statistics->gain);
+        put_range(text, "bias", &statistics->bias);
     }
-    json_t *histogram = json_array();
+    json_text_open_list(text, "histogram");
     for (int i = 0; i < MEASURE_BINS; i++)
-        json_array_append_new(histogram, count(statistics->histogram[i]));
-    put(object, "histogram", histogram);
-    return object;
+        json_text_count(text, NULL, statistics->histogram[i]);
+    json_text_close_list(text);
+    json_text_close_object(text);
 }
 
-void report_state(json_t *object, const struct model *model,
+void report_state(struct json_text *text, const struct model *model,
                   const struct layer_statistics *statistics) {
-    json_t *layers = json_array();
+    json_text_open_list(text, "layers");
     for (size_t i = 0; i < model->architecture.layer_count; i++)
-        json_array_append_new(layers, layer_state(&model->architecture.layers[i], &statistics[i]));
-    put(object, "layers", layers);
+        put_layer(text, &model->architecture.layers[i], &statistics[i]);
+    json_text_close_list(text);
 }
 
-static json_t *list(const double *numbers, size_t size) {
-    json_t *array = json_array();
+static void put_list(struct json_text *text, const char *key, const double *numbers, size_t size) {
+    json_text_open_list(text, key);
     for (size_t k = 0; k < size; k++)
-        json_array_append_new(array, report_number(numbers[k]));
-    return array;
+        json_text_number(text, NULL, numbers[k]);
+    json_text_close_list(text);
 }
 
-static json_t *gaussian(const double *numbers, size_t size) {
-    json_t *object = json_object();
-    put(object, "mean", list(numbers, size));
-    put(object, "sd", list(numbers + size, size));
-    return object;
+static void put_gaussian(struct json_text *text, const char *key, const double *numbers,
+                         size_t size) {
+    json_text_open_object(text, key);
+    put_list(text, "mean", numbers, size);
+    put_list(text, "sd", numbers + size, size);
+    json_text_close_object(text);
 }
 
-static json_t *mixture(const double *numbers, size_t components) {
+static void put_mixture(struct json_text *text, const char *key, const double *numbers,
+                        size_t components) {
     static const char *const rows[] = {"weights", "mean1", "mean2", "sd1", "sd2", "rho"};
-    json_t *object = json_object();
-    put(object, "end", report_number(numbers[0]));
+    json_text_open_object(text, key);
+    json_text_number(text, "end", numbers[0]);
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++)
-        put(object, rows[row], list(numbers + 1 + row * components, components));
-    return object;
+        put_list(text, rows[row], numbers + 1 + row * components, components);
+    json_text_close_object(text);
 }
 
-static json_t *prediction(const struct model *model, const double *numbers) {
+static void put_prediction(struct json_text *text, const char *key, const struct model *model,
+                           const double *numbers) {
     const struct output *output = &model->architecture.output;
     if (output->loss == LOSS_GAUSSIAN)
-        return gaussian(numbers, output->size);
-    return output->loss == LOSS_MIXTURE ? mixture(numbers, output->components)
-                                        : list(numbers, model->outputs);
+        put_gaussian(text, key, numbers, output->size);
+    else if (output->loss == LOSS_MIXTURE)
+        put_mixture(text, key, numbers, output->components);
+    else
+        put_list(text, key, numbers, model->outputs);
 }
 
-/* One step's prediction, or a list of them. NULL when memory is short. */
-static json_t *predictions(const struct model *model, const struct learned *learned) {
+/* One step's prediction, or a list of them. */
+static void put_predictions(struct json_text *text, const char *key, const struct model *model,
+                            const struct learned *learned) {
     double *numbers = malloc(model->outputs * sizeof *numbers);
-    json_t *value = numbers && learned->output_steps > 1 ? json_array() : NULL;
+    bool many = learned->output_steps > 1;
+    if (many)
+        json_text_open_list(text, key);
     for (size_t t = 0; numbers && t < learned->output_steps; t++) {
         prediction_of(model, learned, t, numbers);
-        json_t *step = prediction(model, numbers);
-        if (!value)
-            value = step;
-        else
-            json_array_append_new(value, step);
+        put_prediction(text, many ? NULL : key, model, numbers);
     }
+    if (many)
+        json_text_close_list(text);
     free(numbers);
-    return value;
 }
 
-void report_prediction(json_t *object, const struct model *model, const struct learned *learned) {
-    put(object, "stream", report_text(learned->key, learned->key_size));
-    put(object, "example", count(learned->examples));
-    put(object, "prediction", predictions(model, learned));
-    put(object, "loss", report_number(learned->scored ? learned->loss : NAN));
+void report_prediction(struct json_text *text, const struct model *model,
+                       const struct learned *learned) {
+    json_text_string(text, "stream", learned->key, learned->key_size);
+    json_text_count(text, "example", learned->examples);
+    put_predictions(text, "prediction", model, learned);
+    json_text_number(text, "loss", learned->scored ? learned->loss : NAN);
 }
 
 static void __attribute__((format(printf, 2, 3)))

@@ -1,6 +1,8 @@
 /* What messages and replies carry, as JSON: each function adds the fields of one topic to an
    object. Numbers that are not there yet, or not finite, become null; text that is not UTF-8 gets
-   question marks. When memory is short a field is missing: nothing here can fail. */
+   question marks. When memory is short a field of `status` is missing, and a text is empty: nothing
+   here can fail. Topics that come with the examples are written as text (json_text.h), the others
+   are objects of jansson. */
 #ifndef RUNNEL_REPORT_H
 #define RUNNEL_REPORT_H
 
@@ -11,6 +13,7 @@
 struct architecture;
 struct config;
 struct ingest;
+struct json_text;
 struct layer_statistics;
 struct learned;
 struct learner;
@@ -22,12 +25,13 @@ json_t *report_number(double value);
 json_t *report_text(const char *text, size_t size);
 
 /* Topic `loss`; `queued` examples have been taken and wait to be learned. */
-void report_loss(json_t *object, const struct metrics_report *metrics, const struct model *model,
-                 const struct learner *learner, size_t queued, const struct ingest *ingest);
+void report_loss(struct json_text *text, const struct metrics_report *metrics,
+                 const struct model *model, const struct learner *learner, size_t queued,
+                 const struct ingest *ingest);
 
 /* Topic `state`: `layers`, one object each; statistics are (layers,). What a cell or norm does not
    have is not there. */
-void report_state(json_t *object, const struct model *model,
+void report_state(struct json_text *text, const struct model *model,
                   const struct layer_statistics *statistics);
 
 /* Topic `prediction`. With T steps, T > 1, the prediction is a list of T. What one is, by loss:
@@ -37,7 +41,8 @@ void report_state(json_t *object, const struct model *model,
      mixture             {"end", "weights": [..], "mean1", "mean2", "sd1", "sd2", "rho"}
    Targets of `next` are given back in original units, as the example was scaled: null where nothing
    has been observed yet, and an sd also where nothing has varied yet. */
-void report_prediction(json_t *object, const struct model *model, const struct learned *learned);
+void report_prediction(struct json_text *text, const struct model *model,
+                       const struct learned *learned);
 
 /* Topic `status`. */
 struct report_status {

@@ -17,10 +17,10 @@
 #include "config.h"
 #include "endpoint.h"
 #include "error.h"
+#include "json_text.h"
 #include "learner.h"
 #include "metrics.h"
 #include "publish.h"
-#include "report.h"
 
 #define SECOND 1000000000ull
 
@@ -276,11 +276,11 @@ static void messages_are_counted_per_topic(void **state) {
     struct sockets *sockets = *state;
     assert_true(subscribe(sockets, ""));
     for (int n = 1; n <= 2; n++) {
-        json_t *message = publish_begin(sockets->publish, TOPIC_LOSS, 10 + n, 20 + n);
-        json_object_set_new(message, "loss", report_number(NAN));
-        publish_send(sockets->publish, TOPIC_LOSS, message);
+        json_text_number(publish_begin(sockets->publish, TOPIC_LOSS, 10 + n, 20 + n), "loss", NAN);
+        publish_send(sockets->publish, TOPIC_LOSS);
     }
-    publish_send(sockets->publish, TOPIC_EVENT, publish_begin(sockets->publish, TOPIC_EVENT, 1, 1));
+    assert_non_null(publish_begin(sockets->publish, TOPIC_EVENT, 1, 1));
+    publish_send(sockets->publish, TOPIC_EVENT);
     for (int n = 1; n <= 2; n++) {
         json_t *message = receive(sockets, "loss");
         assert_int_equal(json_integer_value(json_object_get(message, "sequence")), n);
@@ -302,10 +302,9 @@ static void a_message_larger_than_the_buffer_arrives_whole(void **state) {
     static char text[50000];
     memset(text, 'a', sizeof text);
     subscribe(sockets, "event");
-    json_t *message = publish_begin(sockets->publish, TOPIC_EVENT, 1, 1);
-    json_object_set_new(message, "long", json_stringn(text, sizeof text));
-    publish_send(sockets->publish, TOPIC_EVENT, message);
-    message = receive(sockets, "event");
+    json_text_string(publish_begin(sockets->publish, TOPIC_EVENT, 1, 1), "long", text, sizeof text);
+    publish_send(sockets->publish, TOPIC_EVENT);
+    json_t *message = receive(sockets, "event");
     assert_int_equal(json_string_length(json_object_get(message, "long")), sizeof text);
     json_decref(message);
 }

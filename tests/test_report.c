@@ -1,14 +1,17 @@
 /* What messages say: predictions in the units of their targets, and text. */
+#include <float.h>
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "json_text.h"
 #include "learner.h"
 #include "model.h"
 #include "report.h"
@@ -16,6 +19,15 @@
 struct scale {
     double mean[2], deviation[2];
 };
+
+/* The text, as jansson reads it. */
+static json_t *written(struct json_text *text) {
+    assert_true(json_text_end(text));
+    json_t *object = json_loadb(text->bytes, text->size, JSON_REJECT_DUPLICATES, NULL);
+    assert_non_null(object);
+    json_text_free(text);
+    return object;
+}
 
 static json_t *predict_scaled(const struct architecture *architecture, const float *outputs,
                               size_t steps, const struct scale *scale) {
@@ -28,8 +40,10 @@ static json_t *predict_scaled(const struct architecture *architecture, const flo
                                     .output_steps = steps,
                                     .mean = scale->mean,
                                     .deviation = scale->deviation};
-    json_t *object = json_object();
-    report_prediction(object, &model, &learned);
+    struct json_text text = {0};
+    json_text_begin(&text);
+    report_prediction(&text, &model, &learned);
+    json_t *object = written(&text);
     json_t *prediction = json_incref(json_object_get(object, "prediction"));
     json_decref(object);
     return prediction;
@@ -120,11 +134,125 @@ static void text_is_always_utf8(void **state) {
     json_decref(bad);
 }
 
+/* Write the numbers, and compare the bytes with those of jansson. */
+static void compare_with_jansson(const double *numbers, size_t count) {
+    struct json_text text = {0};
+    json_t *object = json_object(), *list = json_array();
+    json_text_begin(&text);
+    json_text_open_list(&text, "numbers");
+    for (size_t n = 0; n < count; n++) {
+        json_text_number(&text, NULL, numbers[n]);
+        json_array_append_new(list, report_number(numbers[n]));
+    }
+    json_text_close_list(&text);
+    assert_true(json_text_end(&text));
+    json_object_set_new(object, "numbers", list);
+    char *expected = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(15));
+    assert_int_equal(text.size, strlen(expected));
+    assert_memory_equal(text.bytes, expected, text.size);
+    free(expected);
+    json_decref(object);
+    json_text_free(&text);
+}
+
+static void numbers_are_written_as_jansson_writes_them(void **state) {
+    enum { RANDOM = 200000, EXPONENTS = 640 };
+    static double numbers[RANDOM];
+    const double chosen[] = {0,
+                             -0.0,
+                             1,
+                             -1,
+                             10,
+                             0.1,
+                             0.5,
+                             1.0 / 3,
+                             2.0 / 3,
+                             1e-4,
+                             9.9999e-5,
+                             1e-5,
+                             123456,
+                             999999999999999,
+                             1e15,
+                             1e16,
+                             999999999999999.9,
+                             0.1 + 0.2,
+                             0.125,
+                             1.5,
+                             2.5,
+                             1e22,
+                             1e23,
+                             5e-324,
+                             DBL_MIN,
+                             DBL_MAX,
+                             FLT_MAX,
+                             FLT_MIN,
+                             0.99999999999999944,
+                             1.0000000000000002,
+                             9007199254740992,
+                             1784646123.123456,
+                             INFINITY,
+                             -INFINITY,
+                             NAN,
+                             1e27,
+                             1e28,
+                             1e-12,
+                             1e-13};
+    (void)state;
+    compare_with_jansson(chosen, sizeof chosen / sizeof *chosen);
+    for (int n = 0; n < EXPONENTS; n++)
+        numbers[n] = pow(10, n - EXPONENTS / 2);
+    compare_with_jansson(numbers, EXPONENTS);
+    uint64_t random = 1;
+    for (size_t n = 0; n < RANDOM; n++) {
+        random = random * 6364136223846793005u + 1442695040888963407u;
+        double share = (double)(random >> 11) * 0x1p-53;
+        double magnitude = exp2((double)((int)(random % 97) - 48));
+        /* Doubles, floats, short decimals and halves of the last digit. */
+        numbers[n] = n % 4 == 0   ? share * magnitude
+                     : n % 4 == 1 ? (double)(float)(share * magnitude)
+                     : n % 4 == 2 ? floor(share * 1e5) / 1e3
+                                  : floor(share * 1e15) / 8;
+        if (random & 4096)
+            numbers[n] = -numbers[n];
+    }
+    compare_with_jansson(numbers, RANDOM);
+}
+
+static void text_is_escaped_as_jansson_escapes_it(void **state) {
+    (void)state;
+    struct json_text text = {0};
+    char all[127];
+    for (size_t n = 0; n < sizeof all; n++)
+        all[n] = (char)(n + 1);
+    json_t *details = json_pack("{s:s, s:[i]}", "who", "gr\xc3\xbcn", "list", 3);
+    json_text_begin(&text);
+    json_text_members(&text, NULL);
+    json_text_string(&text, "all", all, sizeof all);
+    json_text_string(&text, "bad", "gr\xfcn\0", 5);
+    json_text_members(&text, details);
+    json_text_open_object(&text, "object");
+    json_text_count(&text, "count", UINT64_MAX / 2);
+    json_text_true(&text, "yes");
+    json_text_close_object(&text);
+    json_text_open_list(&text, "none");
+    json_text_close_list(&text);
+    json_t *expected = json_pack("{s:s#, s:s, s:s, s:[i], s:{s:I, s:b}, s:[]}", "all", all,
+                                 sizeof all, "bad", "gr?n?", "who", "gr\xc3\xbcn", "list", 3,
+                                 "object", "count", (json_int_t)(UINT64_MAX / 2), "yes", 1, "none");
+    json_t *object = written(&text);
+    assert_true(json_equal(object, expected));
+    json_decref(object);
+    json_decref(expected);
+    json_decref(details);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(predictions_mean_what_the_loss_says),
         cmocka_unit_test(what_is_not_known_yet_is_not_predicted),
         cmocka_unit_test(text_is_always_utf8),
+        cmocka_unit_test(numbers_are_written_as_jansson_writes_them),
+        cmocka_unit_test(text_is_escaped_as_jansson_escapes_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
