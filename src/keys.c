@@ -195,6 +195,14 @@ const char *keys_refusal(const struct key_client *client, uint16_t event, int32_
                : NULL;
 }
 
+const char *keys_suspicion(const struct key_client *client, uint16_t event, int *broken_off) {
+    if (client->on || event != ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL ||
+        ++*broken_off < KEYS_BROKEN_OFF)
+        return NULL;
+    return "the daemon breaks off the handshake; most likely it wants keys: name its public key "
+           "with --server-key, and your own secret one with --key";
+}
+
 int keys_apply(const struct key_client *client, void *socket) {
     if (!client->on)
         return 0;

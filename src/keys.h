@@ -73,4 +73,11 @@ extern const int keys_events;
 const char *keys_refusal(const struct key_client *client, uint16_t event, int32_t value,
                          bool *final);
 
+/* A client without keys is often not told that the daemon wants some: libzmq there ends the
+   connection with that word still in it. Where so many handshakes in a row are broken off, it is
+   to be supposed. `*broken_off`, 0 to begin with and after a handshake that succeeded, counts them:
+   a phrase as above, or NULL. */
+enum { KEYS_BROKEN_OFF = 3 };
+const char *keys_suspicion(const struct key_client *client, uint16_t event, int *broken_off);
+
 #endif

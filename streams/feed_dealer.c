@@ -27,7 +27,9 @@ struct dealer {
     void *context, *socket, *monitor;
     uint64_t connections; /* so far */
     bool connected;
-    int unshaken;        /* connections in a row that ended before the handshake */
+    bool explained;      /* why the handshake of this connection failed, as far as is known */
+    int unshaken;        /* connections in a row that ended in the handshake, unexplained */
+    int broken_off;      /* see keys_suspicion */
     const char *refusal; /* the daemon's, for good; or NULL */
     bool hindrance_said;
     double retry_at, retry; /* CLOCK_MONOTONIC; seconds */
@@ -66,6 +68,7 @@ static int open_monitor(struct dealer *dealer) {
 
 static int begin(struct dealer *dealer, struct feed_error *error) {
     dealer->connections++;
+    dealer->explained = false;
     dealer->socket = zmq_socket(dealer->context, ZMQ_DEALER);
     if (!dealer->socket || set_options(dealer) < 0 ||
         keys_apply(dealer->keys, dealer->socket) < 0 || open_monitor(dealer) < 0)
@@ -138,17 +141,21 @@ static void say_hindrance(struct dealer *dealer, const char *why) {
 static void take_refusal(struct dealer *dealer, uint16_t event, int32_t value) {
     bool final;
     const char *refusal = keys_refusal(dealer->keys, event, value, &final);
+    const char *suspicion = keys_suspicion(dealer->keys, event, &dealer->broken_off);
+    dealer->explained = true;
     if (refusal && final)
         dealer->refusal = refusal;
-    else if (refusal)
-        say_hindrance(dealer, refusal);
+    else if (refusal || suspicion)
+        say_hindrance(dealer, refusal ? refusal : suspicion);
 }
 
-/* Sockets of kinds that do not match part without a word. */
+/* Sockets of kinds that do not match part without a word, for what breaks a connection there is
+   one. It would be the same each time. */
 static void take_end(struct dealer *dealer) {
-    if (!dealer->connected && ++dealer->unshaken == UNSHAKEN)
-        say_hindrance(dealer, "connections end before the handshake; is it an examples socket, and "
-                              "in the daemon's configuration examples.socket: router?");
+    if (dealer->connected || dealer->explained || ++dealer->unshaken < UNSHAKEN)
+        return;
+    dealer->refusal = "what is there ends the connection in the handshake; it is no examples "
+                      "socket, or in the daemon's configuration examples.socket is not router";
 }
 
 /* The monitor says [u16 event, u32 value][endpoint]. */
@@ -169,7 +176,7 @@ bool dealer_hear(struct dealer *dealer) {
             take_end(dealer);
         if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
             dealer->connected = true;
-            dealer->unshaken = 0;
+            dealer->unshaken = dealer->broken_off = 0;
         } else {
             over = true;
         }
@@ -179,8 +186,10 @@ bool dealer_hear(struct dealer *dealer) {
 
 void dealer_drop(struct dealer *dealer) {
     end(dealer);
-    dealer->retry_at = feed_now() + dealer->retry;
-    dealer->retry = fmin(2 * dealer->retry, RETRY_MAX);
+    bool asking = dealer->broken_off > 0 && dealer->broken_off < KEYS_BROKEN_OFF;
+    dealer->retry_at = feed_now() + (asking ? RETRY_FIRST : dealer->retry);
+    if (!asking)
+        dealer->retry = fmin(2 * dealer->retry, RETRY_MAX);
 }
 
 void dealer_useful(struct dealer *dealer) {

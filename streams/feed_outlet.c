@@ -29,8 +29,10 @@ struct outlet {
     bool binds;
     const char *refusal; /* the daemon's, for good, of this outlet's only connection; or NULL */
     bool hindrance_said;
-    int peers;     /* whose handshake is done */
-    bool underway; /* something was sent that the peers of now may not have read */
+    bool explained; /* why the handshake of the newest connection failed, as far as is known */
+    int broken_off; /* see keys_suspicion */
+    int peers;      /* whose handshake is done */
+    bool underway;  /* something was sent that the peers of now may not have read */
     struct {
         int descriptor; /* libzmq's own until closing */
         bool peer;
@@ -144,22 +146,24 @@ static void say_hindrance(struct outlet *outlet, const char *why) {
 static void take_refusal(struct outlet *outlet, uint16_t event, int32_t value) {
     bool final;
     const char *refusal = keys_refusal(outlet->keys, event, value, &final);
+    const char *suspicion = keys_suspicion(outlet->keys, event, &outlet->broken_off);
+    outlet->explained = true;
     if (refusal && final && !outlet->binds)
         outlet->refusal = refusal;
-    else if (refusal)
-        say_hindrance(outlet, refusal);
+    else if (refusal || suspicion)
+        say_hindrance(outlet, refusal ? refusal : suspicion);
 }
 
-/* A connection has ended. Sockets of kinds that do not match part without a word, and libzmq does
-   not try again. */
+/* A connection has ended. Sockets of kinds that do not match part without a word, for what breaks a
+   connection there is one; and libzmq does not try again. */
 static void take_end(struct outlet *outlet, bool peer) {
     if (peer) {
         outlet->peers -= outlet->peers > 0;
         lose(outlet);
-    } else if (!outlet->binds) {
-        say_hindrance(outlet,
-                      "the connection ended before the handshake; in the daemon's configuration "
-                      "examples.socket may be router: then try --socket router");
+    } else if (!outlet->binds && !outlet->explained && !outlet->refusal) {
+        outlet->refusal = "what is there ends the connection in the handshake; it is no examples "
+                          "socket, or in the daemon's configuration examples.socket is not pull: "
+                          "where it is router, try --socket router";
     }
 }
 
@@ -175,6 +179,7 @@ static void hear(struct outlet *outlet) {
         zmq_recv(outlet->monitor, address, sizeof address, ZMQ_DONTWAIT);
         if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
             add_peer(outlet);
+            outlet->broken_off = 0;
             continue;
         }
         if (event & keys_events) {
@@ -185,7 +190,10 @@ static void hear(struct outlet *outlet) {
         bool peer = forget_connection(outlet, value);
         if (event == ZMQ_EVENT_DISCONNECTED) {
             take_end(outlet, peer);
-        } else if (outlet->connection_count < CONNECTIONS_MAX) {
+            continue;
+        }
+        outlet->explained = false;
+        if (outlet->connection_count < CONNECTIONS_MAX) {
             size_t last = outlet->connection_count++;
             outlet->connections[last].descriptor = value;
             outlet->connections[last].peer = false;
@@ -334,7 +342,7 @@ int outlet_close(struct outlet **pointer, double linger, struct feed_error *erro
     int status = 0;
     if (outlet->monitor) {
         hear(outlet);
-        if (signals)
+        if (signals || outlet->refusal)
             linger = outlet->peers > 0 ? fmin(linger, OUTLET_STOP_SECONDS) : 0;
         keep_connections(outlet);
         zmq_socket_monitor(outlet->socket, NULL, 0);

@@ -55,8 +55,9 @@ void outlet_listen(struct outlet *outlet);
 int outlet_send(struct outlet *outlet, const struct message *message, struct feed_error *error);
 
 /* Close the outlet once everything has been handed to the network, or `linger` seconds are over,
-   or another signal comes: -1 (EX_UNAVAILABLE), and the newest examples may be lost. After a signal
-   it waits for at most OUTLET_STOP_SECONDS, and not at all when nobody is connected. */
+   or another signal comes: -1 (EX_UNAVAILABLE), and the newest examples may be lost. After a
+   signal, and when the daemon refuses this client, it waits for at most OUTLET_STOP_SECONDS, and
+   not at all when nobody is connected. */
 enum { OUTLET_STOP_SECONDS = 5 };
 int outlet_close(struct outlet **outlet, double linger, struct feed_error *error);
 

@@ -13,7 +13,7 @@
 
 #define MONITOR "inproc://monitor"
 
-enum { ERROR_SIZE = 2048 };
+enum { ERROR_SIZE = 2048, RECONNECT_MS = 20 };
 
 /* The socket, what tells of it, and why it does not come to talk with the daemon. */
 struct line {
@@ -21,15 +21,17 @@ struct line {
     const struct key_client *keys;
     const char *refusal; /* NULL: not known */
     bool refused;        /* for good */
+    int broken_off;      /* handshakes */
 };
 
 /* IPv6 only where the endpoint asks for it: a name such as localhost must not lead to ::1 when the
    daemon listens at 127.0.0.1. IMMEDIATE: a request leaves only over a connection that stands. */
 static int set_options(const struct line *line, const char *endpoint) {
-    const int zero = 0, one = 1, ipv6 = strchr(endpoint, '[') != NULL;
+    const int zero = 0, one = 1, again = RECONNECT_MS, ipv6 = strchr(endpoint, '[') != NULL;
     return zmq_setsockopt(line->socket, ZMQ_LINGER, &zero, sizeof zero) ||
            zmq_setsockopt(line->socket, ZMQ_IMMEDIATE, &one, sizeof one) ||
            zmq_setsockopt(line->socket, ZMQ_IPV6, &ipv6, sizeof ipv6) ||
+           zmq_setsockopt(line->socket, ZMQ_RECONNECT_IVL, &again, sizeof again) ||
            keys_apply(line->keys, line->socket) ||
            zmq_socket_monitor(line->socket, MONITOR, keys_events) < 0 ||
            zmq_connect(line->monitor, MONITOR);
@@ -46,9 +48,10 @@ static void hear(struct line *line) {
         memcpy(&value, frame + sizeof event, sizeof value);
         zmq_recv(line->monitor, endpoint, sizeof endpoint, ZMQ_DONTWAIT);
         const char *refusal = keys_refusal(line->keys, event, value, &final);
-        if (refusal)
-            line->refusal = refusal;
-        line->refused |= refusal && final;
+        const char *suspicion = keys_suspicion(line->keys, event, &line->broken_off);
+        if (refusal || suspicion)
+            line->refusal = refusal ? refusal : suspicion;
+        line->refused |= suspicion || (refusal && final);
     }
 }
 

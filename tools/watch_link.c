@@ -27,6 +27,7 @@ struct link {
     void *context, *socket, *monitor;
     const struct key_client *keys;
     const char *refusal;
+    int broken_off; /* see keys_suspicion */
 };
 
 enum topic topic_find(const char *name, size_t size) {
@@ -70,7 +71,8 @@ int link_open(struct link **link, const char *endpoint, const struct key_client 
     l->socket = l->context ? zmq_socket(l->context, ZMQ_SUB) : NULL;
     if (!l->socket || set_options(l, endpoint, topics) ||
         zmq_socket_monitor(l->socket, MONITOR,
-                           ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED | keys_events)) {
+                           ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED |
+                               ZMQ_EVENT_HANDSHAKE_SUCCEEDED | keys_events)) {
         tool_fail(status, "cannot open a socket: %s", zmq_strerror(zmq_errno()));
         goto fail;
     }
@@ -125,12 +127,15 @@ void link_wait(struct link *l, int wake, double seconds, bool *woken) {
 static enum link_change change_of(struct link *l, uint16_t event, int32_t value) {
     bool final;
     const char *refusal = keys_refusal(l->keys, event, value, &final);
-    if (!refusal)
+    const char *suspicion = keys_suspicion(l->keys, event, &l->broken_off);
+    if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
+        l->broken_off = 0;
+    if (!refusal && !suspicion)
         return event == ZMQ_EVENT_CONNECTED      ? LINK_CONNECTED
                : event == ZMQ_EVENT_DISCONNECTED ? LINK_DISCONNECTED
                                                  : LINK_SAME;
-    l->refusal = refusal;
-    return final ? LINK_REFUSED : LINK_HINDERED;
+    l->refusal = refusal ? refusal : suspicion;
+    return refusal && final ? LINK_REFUSED : LINK_HINDERED;
 }
 
 const char *link_refusal(const struct link *l) {
