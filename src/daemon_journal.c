@@ -182,9 +182,9 @@ static void count_missing(struct daemon *daemon, const struct example *example, 
     daemon_note(&daemon->gaps, count, example->key, example->key_size);
 }
 
-/* 1: the example is new. 0: it was taken before, at `position`. */
+/* 1: the example is new. 0: it was taken before, and its stream's newest one is at `position`. */
 static int is_new(struct daemon *daemon, const struct example *example, uint64_t *position,
-                  struct error *error) {
+                  enum wire_duplicate *why, struct error *error) {
     uint32_t epoch;
     uint64_t sequence;
     int known = journal_last(daemon->journal, example->key, example->key_size, &epoch, &sequence,
@@ -194,17 +194,19 @@ static int is_new(struct daemon *daemon, const struct example *example, uint64_t
     if (!known || example->epoch > epoch)
         return 1;
     bool before = example->epoch < epoch || example->sequence <= sequence;
+    *why = example->epoch < epoch ? WIRE_OLD_EPOCH : WIRE_OLD_SEQUENCE;
     if (!before && example->sequence > sequence + 1)
         count_missing(daemon, example, example->sequence - sequence - 1);
     return !before;
 }
 
 static int answer(struct daemon *daemon, const struct example *example, enum wire_status status,
-                  uint64_t position, struct error *error) {
+                  enum wire_duplicate why, uint64_t position, struct error *error) {
     struct acknowledge_entry entry = {
         .key = example->key,
         .key_size = example->key_size,
         .acknowledgement = {.status = (uint8_t)status,
+                            .reason = (uint16_t)why,
                             .epoch = example->epoch,
                             .sequence = example->sequence,
                             .position = position},
@@ -220,13 +222,14 @@ static int answer(struct daemon *daemon, const struct example *example, enum wir
 
 int daemon_take_example(struct daemon *daemon, const struct example *example, struct error *error) {
     uint64_t position = 0;
+    enum wire_duplicate why;
     if (daemon->journal && example->numbered) {
-        int new = is_new(daemon, example, &position, error);
+        int new = is_new(daemon, example, &position, &why, error);
         if (new < 0)
             return -1;
         if (!new && daemon->acknowledge) {
             daemon->duplicates++;
-            return answer(daemon, example, WIRE_DUPLICATE, position, error);
+            return answer(daemon, example, WIRE_DUPLICATE, why, position, error);
         }
     }
     if (daemon->journal) {
@@ -235,7 +238,7 @@ int daemon_take_example(struct daemon *daemon, const struct example *example, st
             return error_set(error, EX_SOFTWARE, "the journal cannot hold an example of %zu steps",
                              example->steps);
     }
-    if (daemon->acknowledge && answer(daemon, example, WIRE_ACCEPTED, position, error))
+    if (daemon->acknowledge && answer(daemon, example, WIRE_ACCEPTED, 0, position, error))
         return -1;
     daemon->taken++;
     daemon->now_is_stale = true;

@@ -56,9 +56,15 @@ enum wire_status {
         2, /* no example, or none with a header: `reason` says why; nothing is learned */
 };
 
+/* Why an example is a duplicate. */
+enum wire_duplicate {
+    WIRE_OLD_SEQUENCE = 0, /* its sequence is not higher than its stream's newest */
+    WIRE_OLD_EPOCH = 1, /* its epoch is lower than its stream's: it may have been learned never */
+};
+
 struct wire_acknowledgement {
     uint8_t status;    /* enum wire_status */
-    uint16_t reason;   /* of a rejection: see docs/protocol.md; else 0 */
+    uint16_t reason;   /* of a rejection: see docs/protocol.md; of a duplicate: enum below */
     uint32_t epoch;    /* of the example, */
     uint64_t sequence; /* likewise; 0 when a rejected one had none */
     uint64_t position; /* in the journal; a duplicate's: of the stream's newest example */

@@ -32,7 +32,7 @@ static void waiting(void *context, bool connected) {
 static void lost(void *context) {
     struct delivery *delivery = context;
     if (delivery->to.router) {
-        feed_say("%s: the daemon went away; what it has not acknowledged will be sent again",
+        feed_say("%s: the connection has ended; what is not acknowledged will be sent again",
                  delivery->to.endpoint);
         return;
     }
@@ -109,6 +109,12 @@ static int judge(const struct delivery *delivery, struct feed_error *error) {
         return feed_fail(error, EX_DATAERR, "the daemon rejected %llu example%s; the first one: %s",
                          (unsigned long long)figures->rejected, figures->rejected == 1 ? "" : "s",
                          figures->reason);
+    if (figures->outdated)
+        return feed_fail(error, EX_DATAERR,
+                         "the daemon did not learn %llu example%s: the epoch is lower than that of "
+                         "the stream there; a greater --epoch has %s learned",
+                         (unsigned long long)figures->outdated, figures->outdated == 1 ? "" : "s",
+                         figures->outdated == 1 ? "it" : "them");
     if (delivery->lost == 0)
         return 0;
     char times[TIMES_SIZE] = "once";

@@ -8,6 +8,7 @@
 
 #include "feed.h"
 #include "feed_dealer.h"
+#include "feed_progress.h"
 #include "feed_window.h"
 
 /* Seconds without an answer after which a connection may be dead without a sign of it. It doubles
@@ -27,6 +28,8 @@ struct router {
     double heard, silence; /* the last answer, or what makes one due; seconds */
     double lost_at;        /* when the daemon went away, 0 = it is there */
     int fruitless;
+    uint32_t epoch; /* the greatest that was sent */
+    bool outdated_said;
     struct router_figures figures;
 };
 
@@ -65,6 +68,22 @@ static void take_rejection(struct router *router, const char *key, size_t key_si
              (int)key_size, key, (unsigned long long)answer->sequence);
 }
 
+/* A call that goes on behind another gets duplicates too, but those of its newest epoch have no
+   greater one before them. */
+static void take_duplicate(struct router *router, const char *key, size_t key_size,
+                           const struct wire_acknowledgement *answer) {
+    router->figures.duplicates++;
+    if (answer->reason != WIRE_OLD_EPOCH)
+        return;
+    router->figures.outdated += answer->epoch == router->epoch;
+    if (!router->outdated_said)
+        progress_warn("%s: the daemon has examples of stream %.*s with a greater epoch than %lu, "
+                      "and takes this one for an old one: unless it was learned before, only a "
+                      "greater --epoch has it learned",
+                      router->endpoint, (int)key_size, key, (unsigned long)answer->epoch);
+    router->outdated_said = true;
+}
+
 static int take_answer(struct router *router, const char *key, size_t key_size,
                        const struct wire_acknowledgement *answer, struct feed_error *error) {
     router->heard = feed_now();
@@ -84,7 +103,8 @@ static int take_answer(struct router *router, const char *key, size_t key_size,
         take_rejection(router, key, key_size, answer);
     else
         router->figures.acknowledged++;
-    router->figures.duplicates += answer->status == WIRE_DUPLICATE;
+    if (answer->status == WIRE_DUPLICATE)
+        take_duplicate(router, key, key_size, answer);
     return 0;
 }
 
@@ -253,6 +273,10 @@ int router_send(struct router *router, const struct message *message, struct fee
             return -1;
     if (window_add(router->window, message, error) < 0)
         return -1;
+    if (message->header.epoch > router->epoch) {
+        router->epoch = message->header.epoch;
+        router->figures.outdated = 0;
+    }
     push(router);
     return 0;
 }
@@ -275,7 +299,8 @@ static int await_answers(struct router *router, double linger, struct feed_error
     while (status == 0 && window_waiting(router->window) > 0 && feed_now() < until) {
         if (signals == 0 && feed_signals) {
             signals = feed_signals;
-            until = fmin(until, feed_now() + OUTLET_STOP_SECONDS);
+            until = fmin(until,
+                         feed_now() + (dealer_connected(router->dealer) ? OUTLET_STOP_SECONDS : 0));
         }
         if (feed_signals != signals)
             break;

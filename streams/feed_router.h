@@ -17,6 +17,8 @@ struct router;
 struct router_figures {
     uint64_t acknowledged; /* they are safe; */
     uint64_t duplicates;   /* of these, what the daemon had before */
+    uint64_t outdated;     /* of the duplicates, those of the newest epoch that was sent, whose
+                              streams have a greater one there: they were never learned */
     uint64_t rejected;
     const char *reason; /* of the first rejection, as docs/protocol.md names it */
 };
@@ -40,8 +42,9 @@ const struct router_figures *router_figures(const struct router *router);
 int router_settle(struct router *router, struct feed_error *error);
 
 /* Wait until everything is answered, for at most `linger` seconds, after a signal for at most
-   OUTLET_STOP_SECONDS, or until another signal comes; and close. -1 (EX_TEMPFAIL) says how many
-   examples were not acknowledged. `figures` is what has come back. */
+   OUTLET_STOP_SECONDS and not at all when nobody is connected, or until another signal comes; and
+   close. -1 (EX_TEMPFAIL) says how many examples were not acknowledged. `figures` is what has come
+   back. */
 int router_close(struct router **router, double linger, struct router_figures *figures,
                  struct feed_error *error);
 

@@ -21,6 +21,7 @@ struct replay {
     uint64_t first, last, position; /* to be replayed; the next one of them */
     double due, time;               /* of that one; in the journal, of the one before */
     uint64_t commands;              /* that were not sent */
+    bool repeated;                  /* the daemon has had it all before, see check_first */
 };
 
 static double done(const void *context) {
@@ -98,9 +99,16 @@ static int check_first(struct replay *replay, struct feed_error *error) {
         return -1;
     if (replay->delivery.figures.duplicates == 0)
         return 0;
+    if (replay->delivery.figures.outdated > 0)
+        return feed_fail(error, EX_DATAERR,
+                         "the daemon has a greater epoch of that stream than entry %llu: only a "
+                         "greater --epoch, which numbers all entries anew, has them learned",
+                         (unsigned long long)replay->position);
+    replay->repeated = true;
     return feed_fail(error, EX_DATAERR,
-                     "the daemon has had entry %llu before, and perhaps the commands behind it: go "
-                     "on with --from behind the last one that it had, or leave out --control",
+                     "the daemon has had entry %llu before, and perhaps the commands behind it, "
+                     "which must not be carried out twice; if an earlier call stopped early, go on "
+                     "with the --from that it named, else all is there",
                      (unsigned long long)replay->position);
 }
 
@@ -183,7 +191,7 @@ static void tell_position(const struct replay *replay) {
     char epoch[sizeof " with a greater --epoch"] = "";
     if (replay->settings->renumber)
         strcpy(epoch, " with a greater --epoch");
-    if (replay->delivery.started && replay->position <= replay->last)
+    if (replay->delivery.started && replay->position <= replay->last && !replay->repeated)
         feed_say("stopped before entry %llu; --from %llu%s goes on there",
                  (unsigned long long)replay->position, (unsigned long long)replay->position, epoch);
 }

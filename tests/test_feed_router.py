@@ -127,16 +127,31 @@ def test_rejections(directory):
 
 
 def test_other_sockets(directory):
-    """Kinds that do not match: the sentence says so, instead of waiting without a word."""
-    for kind, options, said in (("pull", ["--socket", "router"], b"examples.socket: router"),
-                                ("router", [], b"try --socket router")):
+    """Kinds that do not match: it ends and says so, since waiting would not help."""
+    for kind, options, said in (("pull", ["--socket", "router"], "examples.socket is not router"),
+                                ("router", [], "try --socket router")):
         with daemon(directory, kind):
-            process = start(*table(directory, 3), "--connect", f"ipc://{directory}/examples", *options)
-            while said not in process.stderr.readline():
-                assert process.poll() is None
-            process.send_signal(signal.SIGTERM)
-            status, err = finish(process)
-            assert status == UNAVAILABLE and "nothing was sent" in err, (status, err)
+            fed = run(*table(directory, 3), "--connect", f"ipc://{directory}/examples", *options)
+            assert fed.status == UNAVAILABLE and said in fed.err.splitlines()[-1], fed
+
+
+def test_lower_epoch(directory):
+    """What the daemon takes for old was never learned: that is no success."""
+    rows = table(directory, 4, 2)
+    with daemon(directory):
+        assert run(*rows, *to(directory), "--epoch", 8).status == OK
+        fed = run(*rows, *to(directory), "--epoch", 7, "--quiet")
+        assert fed.status == BAD_DATA and "did not learn 4 examples" in fed.err, fed
+        first = fed.err.splitlines()[0]
+        assert "stream s0" in first and "epoch than 7" in first and "--epoch" in first, fed.err
+        again = run(*rows, *to(directory), "--epoch", 8)
+        assert again.status == OK and "(4 duplicates)" in again.err, again
+        assert "greater" not in again.err, again
+        # A file with epochs of its own is sent again from its beginning.
+        lines = b"".join(b'{"x": [1, 1], "sequence": 0, "epoch": %d}\n' % n for n in (1, 2))
+        for duplicates in 0, 2:
+            sent = run("json", *to(directory), stdin=lines)
+            assert sent.status == OK and f"({duplicates} duplicates)" in sent.err, sent
 
 
 class Router:
@@ -246,6 +261,24 @@ def test_signals(directory):
         status, err = finish(process)
         assert status == TRY_AGAIN and "15 examples were not acknowledged" in err, (status, err)
         assert "--epoch 3" in err and "sent 20 examples" in err and "5 acknowledged" in err, err
+
+
+def test_signal_without_a_daemon(directory):
+    """It waits for nobody, and says what is not acknowledged, if anything was sent."""
+    process = start("synth", "sine", "--size", 2, *to(directory))
+    while "waiting for" not in process.stderr.readline().decode():
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    status, err = finish(process)
+    assert status == UNAVAILABLE and "nothing was sent" in err, (status, err)
+    with Router(directory) as router:
+        process = start("synth", "sine", "--size", 2, "--count", 20, *to(directory))
+        router.take(20)
+    while "the connection has ended" not in process.stderr.readline().decode():
+        assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    status, err = finish(process)
+    assert status == TRY_AGAIN and "20 examples were not acknowledged" in err, (status, err)
 
 
 def test_linger(directory):

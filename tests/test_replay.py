@@ -132,11 +132,31 @@ def test_commands(directory):
         assert b.export() == a.export() and b.ask("status")["rate"] == 0.02
         status, err = run(journal(a), *to(b), "--control", b.endpoint("control"))
         assert status == BAD_DATA and "has had entry 1 before" in err, (status, err)
+        assert err.count("--from") == 1, err
         assert b.export() == a.export() and b.ask("status")["examples"] == 200
         status, err = run(journal(a), *to(c))
         assert status == OK and "of the journal that were not sent: 2;" in err, (status, err)
         assert 'entry 101 is a command and is not sent: {"command":"reset"}' in err, err
         assert c.export() != a.export() and c.ask("status")["examples"] == 300
+
+
+def test_other_sockets(directory):
+    """Kinds that do not match: it ends and says so."""
+    with daemon(directory, "a") as a, daemon(directory, "b", "pull") as b:
+        teach(a, examples(3))
+        for d, socket, said in (a, "push", "try --socket router"), (b, "router", "is not router"):
+            status, err = run(journal(a), *to(d, socket))
+            assert status == UNAVAILABLE and said in err.splitlines()[-1], (status, err)
+
+
+def test_lower_epoch(directory):
+    with daemon(directory, "a") as a, daemon(directory, "b") as b:
+        teach(a, examples(20))
+        assert run(journal(a), *to(b), "--epoch", 9)[0] == OK
+        for options in [], ["--control", b.endpoint("control")]:
+            status, err = run(journal(a), *to(b), *options)
+            assert status == BAD_DATA and "greater epoch" in err and "--epoch" in err, (status, err)
+            assert "before, and" not in err, err
 
 
 def test_numbers(directory):
