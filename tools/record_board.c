@@ -167,14 +167,11 @@ static void put_numbers(struct board_run *run, const char *group,
 static void put_histogram(struct board_run *run, const char *group, const json_t *layer) {
     double counts[HISTORY_BINS], edges[HISTORY_BINS + 1];
     char tag[2 * TAG_SIZE];
-    const json_t *bins = json_object_get(layer, "histogram");
     double mean = history_number(layer, "hidden.mean"), std = history_number(layer, "hidden.std");
-    if (json_array_size(bins) != HISTORY_BINS)
+    if (tool_counts(layer, "histogram", counts, HISTORY_BINS) != HISTORY_BINS)
         return;
-    for (int i = 0; i < HISTORY_BINS; i++) {
-        counts[i] = json_number_value(json_array_get(bins, (size_t)i));
+    for (int i = 0; i < HISTORY_BINS; i++)
         edges[i] = -1 + 2.0 * i / HISTORY_BINS;
-    }
     /* The outer bins count what lies beyond as well. */
     edges[0] = fmin(-1, history_number(layer, "hidden.minimum"));
     edges[HISTORY_BINS] = fmax(1, history_number(layer, "hidden.maximum"));

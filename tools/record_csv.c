@@ -157,7 +157,8 @@ static void put_numbers(struct csv *c, const struct history_column *columns, int
 
 static void put_layer(struct csv *c, const char *name, const json_t *body, size_t number) {
     const json_t *layer = json_array_get(json_object_get(body, "layers"), number);
-    const json_t *bins = json_object_get(layer, "histogram");
+    double bins[HISTORY_BINS];
+    bool counted = tool_counts(layer, "histogram", bins, HISTORY_BINS) == HISTORY_BINS;
     const char *kind = tool_string(layer, "kind");
     put_begin(c, name, body);
     fprintf(c->file, ",%zu,", number);
@@ -167,14 +168,13 @@ static void put_layer(struct csv *c, const char *name, const json_t *body, size_
     put_numbers(c, history_layer_columns, HISTORY_LAYER_COLUMNS, layer);
     for (size_t bin = 0; bin < HISTORY_BINS; bin++) {
         putc(',', c->file);
-        const json_t *count = json_array_get(bins, bin);
-        put_number(c->file, json_is_number(count) ? json_number_value(count) : NAN);
+        put_number(c->file, counted ? bins[bin] : NAN);
     }
     fputs("\r\n", c->file);
 }
 
 void csv_take(struct csv *c, const char *name, const struct message *message) {
-    if (message->topic != c->topic)
+    if (message->topic != c->topic || ferror(c->file))
         return;
     if (c->topic == TOPIC_LOSS) {
         put_begin(c, name, message->body);

@@ -128,21 +128,51 @@ static size_t whole_characters(const char *bytes, size_t size) {
     return needed > size - lead + 1 ? lead - 1 : size;
 }
 
+/* How many bytes the control character takes with which the text begins; 0 when it is none.
+   U+0080..U+009F are controls too, and so are those that end a line (U+2028, U+2029) or turn the
+   direction of writing: U+061C, U+200E, U+200F, U+202A..U+202E, U+2066..U+2069. */
+static size_t control_bytes(const char *text) {
+    const unsigned char *byte = (const unsigned char *)text;
+    if (byte[0] < 0x20 || byte[0] == 0x7F)
+        return 1;
+    if (byte[0] == 0xC2)
+        return byte[1] >= 0x80 && byte[1] < 0xA0 ? 2 : 0;
+    if (byte[0] == 0xD8)
+        return byte[1] == 0x9C ? 2 : 0;
+    if (byte[0] != 0xE2)
+        return 0;
+    bool turns = (byte[1] == 0x80 && (byte[2] == 0x8E || byte[2] == 0x8F)) ||
+                 (byte[1] == 0x80 && byte[2] >= 0xA8 && byte[2] <= 0xAE) ||
+                 (byte[1] == 0x81 && byte[2] >= 0xA6 && byte[2] <= 0xA9);
+    return turns ? 3 : 0;
+}
+
 char *tool_clean(char *copy, size_t size, const char *text) {
     size_t used = 0;
     while (text[used] && used + 1 < size) {
-        unsigned char byte = (unsigned char)text[used];
-        copy[used++] = byte < 0x20 || byte == 0x7F ? ' ' : (char)byte;
-        /* U+0080..U+009F are control characters too. */
-        unsigned char second = (unsigned char)text[used];
-        if (byte == 0xC2 && second >= 0x80 && second < 0xA0 && used + 1 < size) {
-            copy[used - 1] = ' ';
-            copy[used++] = ' ';
-        }
+        size_t control = control_bytes(text + used);
+        if (!control)
+            copy[used] = text[used];
+        for (size_t i = 0; i < control && used + i + 1 < size; i++)
+            copy[used + i] = ' ';
+        used += control ? control : 1;
     }
-    used = whole_characters(copy, used);
+    used = whole_characters(copy, used < size ? used : size - 1);
     copy[used] = '\0';
     return copy;
+}
+
+size_t tool_counts(const json_t *object, const char *key, double *counts, size_t most) {
+    const json_t *list = json_object_get(object, key);
+    size_t size = json_array_size(list);
+    if (size > most)
+        return 0;
+    for (size_t i = 0; i < size; i++) {
+        counts[i] = json_number_value(json_array_get(list, i));
+        if (!(counts[i] >= 0 && counts[i] <= EXACT_MAX))
+            return 0;
+    }
+    return size;
 }
 
 /* 1.20e-05 -> 1.20e-5 */

@@ -1,4 +1,4 @@
-/* What runnel-watch and runnel-ctl share: complaints, options, looking into JSON that nobody has
+/* What the tools share: complaints, options, looking into JSON that nobody has
    checked, and numbers as people read them. */
 #ifndef RUNNEL_TOOL_H
 #define RUNNEL_TOOL_H
@@ -55,8 +55,13 @@ double tool_now(void);
 bool tool_number(const json_t *object, const char *key, double *value);
 const char *tool_string(const json_t *object, const char *key);
 
-/* Copy `text` so that a terminal can do nothing but show it: control characters become spaces. Cut
-   to `size`; half a UTF-8 character at the end, whoever cut it, is left out. Returns `copy`. */
+/* The numbers of the list `key`: how many, at most `most`; 0 when there is no such list, it is
+   longer, or one of them is negative or beyond 2^53. What is no number counts as 0. */
+size_t tool_counts(const json_t *object, const char *key, double *counts, size_t most);
+
+/* Copy `text` so that a terminal can do nothing but show it: control characters become spaces, a
+   space a byte, and so do those that turn the direction of writing. Cut to `size`; half a UTF-8
+   character at the end, whoever cut it, is left out. Returns `copy`. */
 char *tool_clean(char *copy, size_t size, const char *text);
 
 /* Numbers as text; each fits TOOL_NUMBER_SIZE and is returned.

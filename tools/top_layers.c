@@ -85,14 +85,7 @@ static void format_saturated(const struct canvas *c, char text[CELL_SIZE], const
 
 /* The counts of the histogram; 0 when there is none. */
 static size_t take_bins(const json_t *layer, double bins[BINS]) {
-    const json_t *counts = json_object_get(layer, "histogram");
-    if (json_array_size(counts) != BINS)
-        return 0;
-    for (size_t i = 0; i < BINS; i++) {
-        double value = json_number_value(json_array_get(counts, i));
-        bins[i] = value > 0 ? value : 0;
-    }
-    return BINS;
+    return tool_counts(layer, "histogram", bins, BINS) == BINS ? BINS : 0;
 }
 
 static void format_histogram(const struct canvas *c, char text[CELL_SIZE], const json_t *layer,

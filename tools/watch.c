@@ -210,17 +210,32 @@ static bool is_printed(const struct options *o, enum topic topic) {
     return o->json || (topic != TOPIC_STATE && topic != TOPIC_PREDICTION);
 }
 
+/* Write JSON so that a terminal can do nothing but show it: U+007F..U+009F, which JSON allows
+   within strings, as \u007f..\u009f. */
+static void put_json(FILE *file, const char *text) {
+    for (const unsigned char *byte = (const unsigned char *)text; *byte; byte++) {
+        bool wide = byte[0] == 0xC2 && byte[1] >= 0x80 && byte[1] < 0xA0;
+        if (wide || *byte == 0x7F)
+            fprintf(file, "\\u%04x", byte[wide]);
+        else
+            putc_unlocked(*byte, file);
+        byte += wide;
+    }
+}
+
 /* {"a": 1} as {"topic":"loss","a": 1}, with every digit as it came. */
 static void print_json(struct screen *screen, const struct message *message) {
     const char *members = message->text + 1;
-    members += strspn(members, " \t");
-    size_t size = strlen(members) + strlen(topic_names[message->topic]) + sizeof "{'topic':'',";
-    char *line = malloc(size);
-    if (!line)
+    char *line = NULL;
+    size_t size;
+    FILE *file = open_memstream(&line, &size);
+    if (!file)
         return;
-    snprintf(line, size, "{\"topic\":\"%s\"%s%s", topic_names[message->topic],
-             *members == '}' ? "" : ",", members);
-    screen_line(screen, line);
+    members += strspn(members, " \t");
+    fprintf(file, "{\"topic\":\"%s\"%s", topic_names[message->topic], *members == '}' ? "" : ",");
+    put_json(file, members);
+    if (fclose(file) == 0)
+        screen_line(screen, line);
     free(line);
 }
 

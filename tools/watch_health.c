@@ -9,7 +9,7 @@
 #include "tool.h"
 
 #define WAIT_QUIETLY 1.0 /* seconds to connect before it is worth a word */
-#define SAY_EVERY 1.0    /* seconds between two sentences about lost or broken messages */
+#define SAY_EVERY 1.0    /* seconds between two sentences about one thing */
 #define FAR_AWAY 3600.0
 #define SEQUENCE_MAX 9007199254740992.0
 
@@ -30,7 +30,7 @@ void health_open(struct health *h, const char *endpoint, double silence,
     *h = (struct health){.endpoint = endpoint, .silence = silence, .note = note};
     h->context = context;
     h->heard = tool_now();
-    h->said = -INFINITY;
+    h->said = h->restart_said = -INFINITY;
 }
 
 void health_close(struct health *h) {
@@ -73,16 +73,25 @@ static void run_text(char text[RUN_SIZE], const json_t *run) {
     free(dumped);
 }
 
+/* Two daemons behind one endpoint take turns with every message. */
+static void say_restart(struct health *h, const json_t *run) {
+    char before[RUN_SIZE], after[RUN_SIZE];
+    double now = tool_now();
+    if (now - h->restart_said < SAY_EVERY)
+        return;
+    h->restart_said = now;
+    run_text(before, h->run);
+    run_text(after, run);
+    say(h, "the daemon was started again: run %s, before it %s", after, before);
+}
+
 static bool note_run(struct health *h, const json_t *body) {
     json_t *run = json_object_get(body, "run");
     if (!run || json_equal(run, h->run))
         return false;
     bool another = h->run != NULL;
     if (another) {
-        char before[RUN_SIZE], after[RUN_SIZE];
-        run_text(before, h->run);
-        run_text(after, run);
-        say(h, "the daemon was started again: run %s, before it %s", after, before);
+        say_restart(h, run);
         for (int topic = 0; topic < TOPICS; topic++)
             h->counted[topic] = false;
     }

@@ -37,6 +37,7 @@ struct health {
     uint64_t not_understood;   /* messages, not yet said */
     const char *problem;       /* of the newest of them */
     double said;               /* when either was said last */
+    double restart_said;       /* and that it was started again */
 };
 
 void health_open(struct health *health, const char *endpoint, double silence,

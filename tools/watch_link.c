@@ -13,11 +13,13 @@
 #define MONITOR "inproc://monitor"
 
 enum {
-    FRAMES_MAX = 3, /* topic, JSON, and one more to know that there are too many */
-    MESSAGE_MAX = 64 << 20,
-    HEARTBEAT_MS = 5000, /* a host that vanished is noticed within two of them */
+    FRAMES_MAX = 3,         /* topic, JSON, and one more to know that there are too many */
+    MESSAGE_MAX = 64 << 20, /* bytes: a prediction may have thousands of steps */
+    BODY_MAX = 1 << 20,     /* of all else, which has numbers of layers at most */
+    HEARTBEAT_MS = 5000,    /* a host that vanished is noticed within two of them */
     RECONNECT_MS = 200,
     RECONNECT_MAX_MS = 2000,
+    RECONNECT_LOCAL_MS = 50,
     QUEUE_MESSAGES = 10000,
 };
 
@@ -42,14 +44,31 @@ static int set_option(struct link *l, int option, int value) {
     return zmq_setsockopt(l->socket, option, &value, sizeof value);
 }
 
+/* A daemon of this machine. */
+static bool is_local(const char *endpoint) {
+    static const char *const begins[] = {"ipc://", "tcp://127.",
+                                         "tcp://localhost:", "tcp://[::1]:"};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (strncmp(endpoint, begins[i], strlen(begins[i])) == 0)
+            return true;
+    return false;
+}
+
+/* A daemon that is back goes on at once with what waits for it, and what it publishes before it is
+   connected to again is lost. On this machine trying costs next to nothing; elsewhere the intervals
+   grow. */
+static int set_reconnection(struct link *l, const char *endpoint) {
+    bool local = is_local(endpoint);
+    return set_option(l, ZMQ_RECONNECT_IVL, local ? RECONNECT_LOCAL_MS : RECONNECT_MS) ||
+           set_option(l, ZMQ_RECONNECT_IVL_MAX, local ? 0 : RECONNECT_MAX_MS);
+}
+
 /* IPv6 only where the endpoint asks for it: a name such as localhost must not lead to ::1 when the
    daemon listens at 127.0.0.1. */
 static int set_options(struct link *l, const char *endpoint, const bool topics[TOPICS]) {
     int64_t largest = MESSAGE_MAX;
     if (set_option(l, ZMQ_LINGER, 0) || set_option(l, ZMQ_RCVHWM, QUEUE_MESSAGES) ||
-        set_option(l, ZMQ_RECONNECT_IVL, RECONNECT_MS) ||
-        set_option(l, ZMQ_RECONNECT_IVL_MAX, RECONNECT_MAX_MS) ||
-        set_option(l, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) ||
+        set_reconnection(l, endpoint) || set_option(l, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) ||
         set_option(l, ZMQ_IPV6, strchr(endpoint, '[') != NULL) || keys_apply(l->keys, l->socket) ||
         zmq_setsockopt(l->socket, ZMQ_MAXMSGSIZE, &largest, sizeof largest))
         return -1;
@@ -201,6 +220,10 @@ static void parse(struct message *message, zmq_msg_t frames[FRAMES_MAX], int cou
         return;
     const char *text = zmq_msg_data(&frames[1]);
     size_t size = zmq_msg_size(&frames[1]);
+    if (size > BODY_MAX && message->topic != TOPIC_PREDICTION) {
+        message->problem = "it is larger than 1 MiB";
+        return;
+    }
     message->body = json_loadb(text, size, 0, NULL);
     if (json_is_object(message->body))
         message->text = on_one_line(text, size);

@@ -26,6 +26,7 @@ enum {
 
 struct screen {
     bool terminal, utf8;
+    bool ascii; /* a terminal that shows nothing else */
     int columns;
     char bar[BAR_SIZE];
     unsigned long lines;
@@ -59,6 +60,7 @@ int screen_open(struct screen **screen, bool plain) {
     s->terminal = !plain && isatty(STDOUT_FILENO) && kind && *kind && strcmp(kind, "dumb") != 0;
     bar_possible = s->terminal;
     s->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    s->ascii = !s->utf8 && isatty(STDOUT_FILENO);
     s->columns = isatty(STDOUT_FILENO) ? terminal_columns() : SCREEN_PLAIN_COLUMNS;
     *screen = s;
     return 0;
@@ -167,9 +169,18 @@ void screen_resized(struct screen *s) {
     s->bar_changed = true;
 }
 
+/* To a terminal of another encoding single bytes of a UTF-8 character may be control characters. */
+static void make_safe(const struct screen *s, char *bytes, size_t size) {
+    for (size_t i = 0; s->ascii && i < size; i++)
+        if ((unsigned char)bytes[i] >= 0x80)
+            bytes[i] = '?';
+}
+
 void screen_line(struct screen *s, const char *text) {
     take_bar_away(s);
+    size_t begin = s->held_size;
     hold_text(s, text);
+    make_safe(s, s->held + begin, s->held_size - begin);
     hold_text(s, "\n");
     s->lines++;
 }
@@ -180,6 +191,7 @@ void screen_bar(struct screen *s, const char *text) {
     size_t size = strnlen(text, BAR_SIZE - 1);
     memcpy(s->bar, text, size);
     s->bar[size] = '\0';
+    make_safe(s, s->bar, size);
     s->bar_changed = true;
 }
 

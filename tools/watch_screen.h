@@ -36,7 +36,8 @@ bool screen_is_utf8(const struct screen *screen);
 /* The terminal has changed its size, or somebody else has written on it. */
 void screen_resized(struct screen *screen);
 
-/* Add a line. The text must be clean (tool_clean) and have no newline. */
+/* Add a line. The text must be clean (tool_clean) and have no newline. What is not ASCII becomes
+   '?' on a terminal that does not show UTF-8. */
 void screen_line(struct screen *screen, const char *text);
 
 /* Set the bar's text, which is cut to the terminal's width. Clean, no newline. */

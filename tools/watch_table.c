@@ -240,17 +240,11 @@ static const char *inner(char text[TOOL_NUMBER_SIZE], const json_t *object, cons
 
 static void append_histogram(char line[LINE_SIZE], const struct screen *screen,
                              const json_t *layer) {
-    const json_t *bins = json_object_get(layer, "histogram");
     double values[TREND_VALUES];
     char picture[TREND_PICTURE_SIZE];
-    size_t count = json_array_size(bins);
-    if (!count || count > TREND_VALUES ||
-        screen_width(line) + 2 + (int)count > screen_columns(screen))
+    size_t count = tool_counts(layer, "histogram", values, TREND_VALUES);
+    if (!count || screen_width(line) + 2 + (int)count > screen_columns(screen))
         return;
-    for (size_t i = 0; i < count; i++) {
-        double value = json_number_value(json_array_get(bins, i));
-        values[i] = value > 0 ? value : 0;
-    }
     size_t used = strlen(line);
     bool utf8 = screen_is_utf8(screen);
     snprintf(line + used, LINE_SIZE - used, "  %s", trend_histogram(values, count, utf8, picture));
