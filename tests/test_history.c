@@ -387,6 +387,26 @@ static void the_past_gets_coarser(void **unused) {
     history_close(&history);
 }
 
+/* Rows that are not yet put together to one of the next level are kept, however few are wanted. */
+static void little_is_kept(void **unused) {
+    (void)unused;
+    for (int end = 0; end < 137; end += 17) {
+        struct history *history = open_history(&(struct history_options){.keep = 1});
+        take_losses(history, RUN, end, end + 5);
+        assert_int_equal(history_commit(history), 0);
+        take_losses(history, RUN, end + 5, end + 17);
+        history_close(&history);
+        history = open_history(NULL);
+        struct history_series series = losses(history, 1, ALL);
+        uint64_t messages = 0;
+        for (size_t i = 0; i < series.points; i++)
+            messages += series.at[i].messages;
+        check_points(&series, end + 17 - (int)messages, end + 17);
+        history_series_clear(&series);
+        history_close(&history);
+    }
+}
+
 static void files_stay_within_their_bytes(void **unused) {
     (void)unused;
     enum { RUNS = 6, MESSAGES = 5000, BYTES = 3 << 20 };
@@ -460,15 +480,110 @@ static void odd_messages_do_no_harm(void **unused) {
     history_close(&history);
 }
 
+static void words_of_any_length_are_cut(void **unused) {
+    (void)unused;
+    enum { LENGTH = 100000 };
+    char *words = malloc(LENGTH + 1);
+    assert_non_null(words);
+    for (int i = 0; i < LENGTH; i += 2)
+        memcpy(words + i, "\u00e9", 2);
+    words[LENGTH] = '\0';
+    words[1000] = '\n';
+    words[1001] = '\x1b';
+    struct history *history = open_history(&DEFAULTS);
+    json_t *body = envelope(RUN, 0);
+    json_object_set_new(body, "model", json_string(words));
+    json_object_set_new(body, "kind", json_string(words));
+    json_object_set_new(body, "text", json_string(words));
+    json_object_set_new(body, "layers", json_pack("[{s:s}]", "kind", words));
+    for (int topic = 0; topic < TOPICS; topic++)
+        take(history, (enum topic)topic, json_deep_copy(body));
+    json_decref(body);
+    struct history_runs runs;
+    struct history_events events;
+    struct history_layer layers[HISTORY_LAYERS];
+    int count;
+    assert_int_equal(history_runs(history, &runs), 0);
+    assert_int_equal(history_events(history, 1, &ALL, &events), 0);
+    assert_int_equal(history_layers(history, 1, layers, &count), 0);
+    assert_in_range(strlen(runs.runs[0].model), 1000, 5000);
+    assert_in_range(strlen(events.events[0].text), 1000, 5000);
+    assert_int_equal(runs.runs[0].model[1000], ' ');
+    assert_int_equal(count, 1);
+    /* Not cut within a character: then it would be no string of JSON. */
+    const char *cut[] = {runs.runs[0].model, events.events[0].kind, layers[0].kind};
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        json_t *string = json_string(cut[i]);
+        assert_non_null(string);
+        json_decref(string);
+    }
+    history_runs_clear(&runs);
+    history_events_clear(&events);
+    history_close(&history);
+    free(words);
+}
+
+static void a_run_is_recorded_once(void **unused) {
+    (void)unused;
+    struct history *history = open_history(&DEFAULTS);
+    for (int i = 0; i < 20; i++) {
+        json_t *body = loss(RUN, i);
+        struct message message = {.topic = TOPIC_LOSS, .body = body};
+        assert_int_equal(history_take(history, ENDPOINT, &message), 0);
+        assert_int_equal(history_take(history, "tcp://localhost:5571", &message), 0);
+        json_decref(body);
+    }
+    struct history_series series = losses(history, 1, ALL);
+    assert_int_equal(series.points, 20);
+    check_points(&series, 0, 20);
+    history_series_clear(&series);
+    history_close(&history);
+}
+
+static void losses_have_the_unit_of_their_kind(void **unused) {
+    (void)unused;
+    static const char *const of[][2] = {
+        {"real 2 > gru 64 norm > squared 2, next", ""},
+        {"real 2 > gru 64 norm > gaussian 2, next", "nats"},
+        {"symbol 256 embedded in 8 > lstm 128 > softmax 256, next", "nats"},
+        {"real 784 > dense 32 relu > bernoulli 10, given", "nats"},
+        {"real 3 > lstm 64 > mixture 3 of 20, next", "nats"},
+        {"real 3 > lstm 64 > other 3", ""},
+        {"softmax", ""},
+        {"", ""},
+        {NULL, ""}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        assert_string_equal(history_loss_unit(of[i][0]), of[i][1]);
+    struct history *history = open_history(&DEFAULTS);
+    struct history_runs runs;
+    json_t *body = status(RUN, 0);
+    json_object_set_new(body, "model", json_string(of[1][0]));
+    take(history, TOPIC_STATUS, body);
+    assert_int_equal(history_runs(history, &runs), 0);
+    assert_string_equal(runs.runs[0].loss_unit, "nats");
+    history_runs_clear(&runs);
+    history_close(&history);
+}
+
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(every_number_comes_back),    TEST(every_resolution_is_right),
-        TEST(ranges_on_every_axis),       TEST(layers_and_histograms),
-        TEST(runs_and_their_names),       TEST(events_come_back),
-        TEST(others_read_meanwhile),      TEST(a_run_goes_on_after_a_new_start_of_the_writer),
-        TEST(the_past_gets_coarser),      TEST(files_stay_within_their_bytes),
-        TEST(other_files_are_left_alone), TEST(odd_messages_do_no_harm),
+        TEST(every_number_comes_back),
+        TEST(every_resolution_is_right),
+        TEST(ranges_on_every_axis),
+        TEST(layers_and_histograms),
+        TEST(runs_and_their_names),
+        TEST(events_come_back),
+        TEST(others_read_meanwhile),
+        TEST(a_run_goes_on_after_a_new_start_of_the_writer),
+        TEST(the_past_gets_coarser),
+        TEST(files_stay_within_their_bytes),
+        TEST(other_files_are_left_alone),
+        TEST(odd_messages_do_no_harm),
+        TEST(words_of_any_length_are_cut),
+        TEST(a_run_is_recorded_once),
+        TEST(losses_have_the_unit_of_their_kind),
+        TEST(little_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

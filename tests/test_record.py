@@ -4,6 +4,7 @@ csv, a reader of TensorBoard's event files that is written here, and TensorBoard
 is one: importable here, or by the Python that $TENSORBOARD_PYTHON names."""
 import collections
 import csv
+import fcntl
 import json
 import math
 import os
@@ -14,6 +15,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 try:
@@ -87,11 +89,11 @@ class Daemon:
 class Record:
     """A running runnel-record, in `directory`."""
 
-    def __init__(self, directory, daemons, *arguments, in_order=False):
+    def __init__(self, directory, daemons, *arguments, in_order=False, stdout=None):
         self.directory = directory
         endpoints = [f"--connect={daemon.endpoint}" for daemon in daemons]
         self.process = subprocess.Popen([PROGRAM, *endpoints, *arguments], cwd=directory,
-                                        stderr=subprocess.PIPE, text=True)
+                                        stdout=stdout, stderr=subprocess.PIPE, text=True)
         for daemon in daemons:
             daemon.wait_for_subscriber()
             if in_order:  # else its run may stand behind that of the next
@@ -384,6 +386,68 @@ def test_files_that_cannot_be_written(directory):
     _, said = record.process.communicate(timeout=LIMIT)
     daemon.close()
     assert record.process.returncode == IO and "/dev/full" in said, said
+
+
+def test_a_reader_that_does_not_read(directory):
+    """It holds up the table, but neither the recording nor the end."""
+    daemon = Daemon(directory)
+    record = Record(directory, [daemon], "-o", "runnel.db", "--csv=-", stdout=subprocess.PIPE)
+    daemon.learn(0, 20)
+    record.until_rows(20)
+    full, size = struct.pack("i", 0), 60000
+    while struct.unpack("i", full)[0] < size:
+        daemon.learn(20, 120)
+        time.sleep(0.02)
+        full = fcntl.ioctl(record.process.stdout, termios.FIONREAD, full)
+    daemon.learn(20, 520)
+    time.sleep(0.1)
+    for _ in range(2):  # the first may be lost on a write that begins anew
+        record.process.send_signal(signal.SIGTERM)
+        time.sleep(0.1)
+    record.process.wait(LIMIT)
+    record.process.communicate()
+    assert rows(directory, "SELECT count(*) >= 20 FROM loss") == [(1,)]
+    daemon.close()
+
+
+def test_two_names_of_one_daemon(directory):
+    """What is heard twice is recorded once."""
+    daemon = Daemon(directory)
+    pathlib.Path(directory, "link").symlink_to(directory)
+    other = f"ipc://{directory}/link/{daemon.name}"
+    record = Record(directory, [daemon], f"--connect={other}", "--tensorboard=board", "-o",
+                    "runnel.db")
+    daemon.wait_for_subscriber()
+    daemon.learn(0, 20)
+    record.until_rows(20)
+    record.end()
+    daemon.close()
+    assert rows(directory, "SELECT run, newest_examples FROM runs") == [(daemon.run, 2000.0)]
+
+
+def test_what_was_not_heard(directory):
+    """Examples that were learned while nobody listened are told apart from those that were not."""
+    daemon = Daemon(directory)
+    record = Record(directory, [daemon])
+    daemon.learn(0, 5)
+    daemon.learn(12, 14)
+    record.until_rows(7)
+    record.end()
+    daemon.learn(14, 20)  # nobody listens, and so the numbers of messages do not count on
+    record = Record(directory, [daemon])
+    daemon.learn(20, 22)
+    record.until_rows(9)
+    daemon.close()
+    daemon = Daemon(directory, run="00000000000000bb")
+    daemon.wait_for_subscriber()
+    daemon.learn(30, 32)
+    record.until_rows(11)
+    record.end()
+    daemon.close()
+    assert rows(directory, "SELECT run, examples, text FROM events WHERE kind = 'gap'") == [
+        (1, 1300.0, "nothing was heard between 500 and 1,300 examples"),
+        (1, 2100.0, "nothing was heard between 1,400 and 2,100 examples"),
+        (2, 3100.0, "nothing was heard between 2,200 and 3,100 examples")]
 
 
 def test_one_writer_a_file(directory):

@@ -23,20 +23,26 @@ enum {
     HISTORY_FACTOR = 10,        /* rows of one level in a row of the next */
     HISTORY_LOSS_COLUMNS = 20,  /* of `loss` messages, */
     HISTORY_LAYER_COLUMNS = 24, /* and of each layer in `state` messages */
-    HISTORY_LAYERS = 16         /* of a network, at most */
+    HISTORY_LAYERS = 16,        /* of a network, at most */
+    HISTORY_KIND_SIZE = 16      /* of a layer's kind as text */
 };
 
 /* What is kept of a message: one number. */
 struct history_column {
     const char *path; /* in the message: "latency_us.p50" */
     const char *name; /* of the column: "latency_us_p50"; unique among those of its table */
-    const char *unit; /* "nats", "us", ...; "" = a pure number */
+    const char *unit; /* "nats", "us", ...; "" = a pure number. For losses see history_loss_unit */
 };
 extern const struct history_column history_loss_columns[HISTORY_LOSS_COLUMNS];
 extern const struct history_column history_layer_columns[HISTORY_LAYER_COLUMNS];
 
 /* The number at a column's path in a message, or in a layer of one; NaN where there is none. */
 double history_number(const json_t *object, const char *path);
+
+/* The unit of a run's losses, from its `model`: "nats", and "" for squared errors, which have none
+   that one could name, or where the model is not known (NULL or ""). The columns above that are in
+   nats are in this unit. */
+const char *history_loss_unit(const char *model);
 
 /* The column of that name among `count`; -1 when there is none. */
 int history_column(const struct history_column *columns, int count, const char *name);
@@ -64,7 +70,9 @@ const char *history_error(const struct history *history);
 /* ---- Writing ---- */
 
 /* Take a message of any topic that came from the daemon at `endpoint`. It is written with the next
-   commit. Messages that are not as docs/protocol.md has them are passed over. */
+   commit. Messages that are not as docs/protocol.md has them are passed over, and so are those of a
+   run that is heard at another endpoint already. Examples of which nothing was heard between two
+   `loss` messages make an event of kind "gap". */
 int history_take(struct history *history, const char *endpoint, const struct message *message);
 
 /* Something that the writer itself has to say about the daemon at `endpoint`: an event of that kind
@@ -87,6 +95,7 @@ struct history_run {
     int part;             /* 0; grows with each `reset` within the daemon's run */
     const char *endpoint; /* where it was heard */
     const char *name, *digest, *model, *device, *version, *resumed;
+    const char *loss_unit; /* history_loss_unit; static */
     double parameters, every;
     double first_time, newest_time; /* of its messages, Unix time */
     double first_examples, newest_examples, first_steps, newest_steps;
@@ -101,8 +110,8 @@ void history_runs_clear(struct history_runs *runs);
 
 /* The layers of a run that have statistics in the file, in order; returns in *count how many. */
 struct history_layer {
-    char kind[16]; /* dense, rnn, gru, lstm */
-    int size;      /* units */
+    char kind[HISTORY_KIND_SIZE]; /* dense, rnn, gru, lstm */
+    int size;                     /* units */
 };
 int history_layers(struct history *history, int64_t run,
                    struct history_layer layers[HISTORY_LAYERS], int *count);

@@ -5,11 +5,14 @@
 #include <sqlite3.h>
 
 #include "history.h"
+#include "watch_gap.h"
 
 enum {
     HISTORY_COLUMNS_MAX = HISTORY_LAYER_COLUMNS,
     HISTORY_LEVELS = 9, /* 10^8 messages in a row of the last: three years at 1 Hz */
     HISTORY_ERROR_SIZE = 512,
+    HISTORY_RUN_SIZE = 81,    /* of a run's digits */
+    HISTORY_TEXT_SIZE = 2048, /* of what a daemon says in words; the rest is cut off */
 };
 
 /* The two kinds of tables: `loss` with `loss_levels`, and `state` with `state_levels`. */
@@ -50,6 +53,7 @@ struct history_feed {
     double first[HISTORY_AXES];    /* of the first one in this file */
     int64_t next[KINDS];           /* number of the next message */
     int layers;                    /* whose kinds are written */
+    struct gap gap;
     struct history_feed *following;
 };
 
@@ -90,6 +94,9 @@ void history_rows_close(struct history *history);
 
 int history_row_insert(struct history *history, const struct history_place *place,
                        const struct history_row *row);
+
+/* A column of a result, NaN where it is NULL. */
+double history_column_number(sqlite3_stmt *select, int column);
 
 /* Rows with numbers first..last in order: each is given to `take`, until it returns false. */
 typedef bool history_take_row(void *context, const struct history_row *row);

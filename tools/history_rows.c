@@ -79,7 +79,7 @@ double history_number(const json_t *object, const char *path) {
         object = json_object_get(object, first);
         path = dot + 1;
     }
-    return tool_number(object, path, &value) && isfinite(value) ? value : NAN;
+    return tool_number(object, path, &value) ? value : NAN;
 }
 
 /* ---- SQL ---- */
@@ -237,7 +237,7 @@ int history_row_insert(struct history *h, const struct history_place *place,
     return history_done(h, insert);
 }
 
-static double number_in(sqlite3_stmt *select, int column) {
+double history_column_number(sqlite3_stmt *select, int column) {
     return sqlite3_column_type(select, column) == SQLITE_NULL
                ? NAN
                : sqlite3_column_double(select, column);
@@ -248,13 +248,13 @@ static void read_row(sqlite3_stmt *select, const struct history_table *table,
     int at = 0;
     row->number = sqlite3_column_int64(select, at++);
     for (int axis = 0; axis < HISTORY_AXES; axis++)
-        row->at.position[axis] = number_in(select, at++);
+        row->at.position[axis] = history_column_number(select, at++);
     row->at.messages = (uint64_t)sqlite3_column_int64(select, at++);
     for (int column = 0; column < table->count; column++) {
         struct history_value *value = &row->values[column];
-        value->minimum = number_in(select, at++);
-        value->maximum = raw ? value->minimum : number_in(select, at++);
-        value->mean = raw ? value->minimum : number_in(select, at++);
+        value->minimum = history_column_number(select, at++);
+        value->maximum = raw ? value->minimum : history_column_number(select, at++);
+        value->mean = raw ? value->minimum : history_column_number(select, at++);
         value->missing = raw ? isnan(value->mean) : (uint64_t)sqlite3_column_int64(select, at++);
     }
     row->bin_messages = 0;
@@ -292,7 +292,7 @@ static int find(struct history *h, const struct history_place *place, enum verb 
     int code = sqlite3_step(select);
     *number = code == SQLITE_ROW ? sqlite3_column_int64(select, 0) : -1;
     for (int axis = 0; axis < HISTORY_AXES; axis++)
-        position[axis] = code == SQLITE_ROW ? number_in(select, 1 + axis) : NAN;
+        position[axis] = code == SQLITE_ROW ? history_column_number(select, 1 + axis) : NAN;
     int status = code == SQLITE_ROW || code == SQLITE_DONE ? 0 : history_fail(h);
     sqlite3_reset(select);
     return status;

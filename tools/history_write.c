@@ -19,10 +19,11 @@ static void bind_number(sqlite3_stmt *statement, int at, const json_t *body, con
         sqlite3_bind_double(statement, at, value);
 }
 
-static void bind_string(sqlite3_stmt *statement, int at, const json_t *body, const char *key) {
-    const char *text = tool_string(body, key);
+/* Clean, and cut, for it may be of any length; NULL stays NULL. */
+static void bind_text(sqlite3_stmt *statement, int at, const char *text, size_t size) {
+    char clean[HISTORY_TEXT_SIZE];
     if (text)
-        sqlite3_bind_text(statement, at, text, -1, SQLITE_STATIC);
+        sqlite3_bind_text(statement, at, tool_clean(clean, size, text), -1, SQLITE_TRANSIENT);
 }
 
 static int do_once(struct history *h, sqlite3_stmt *statement) {
@@ -58,6 +59,7 @@ static struct history_feed *get_feed(struct history *h, const char *endpoint) {
     struct history_feed *feed = find_feed(h, endpoint);
     if (feed || !(feed = calloc(1, sizeof *feed)))
         return feed;
+    feed->gap = GAP_BEGIN;
     feed->endpoint = strdup(endpoint);
     if (!feed->endpoint) {
         free(feed);
@@ -115,6 +117,8 @@ static int go_on_counting(struct history *h, struct history_feed *feed) {
         if (history_row_last(h, &place, &last, position))
             return -1;
         feed->next[kind] = last + 1;
+        if (kind == KIND_LOSS && last >= 0)
+            feed->gap.newest = position[HISTORY_EXAMPLES];
         if (last >= 0 && position[0] > feed->position[0])
             memcpy(feed->position, position, sizeof position);
     }
@@ -130,14 +134,18 @@ static int change_run(struct history *h, struct history_feed *feed, const char *
     free(feed->run_text);
     feed->run_text = text;
     sqlite3_stmt *select =
-        history_prepare(h, "SELECT id, part FROM runs WHERE run = ? ORDER BY part DESC LIMIT 1");
+        history_prepare(h, "SELECT id, part, every FROM runs WHERE run = ? ORDER BY part DESC"
+                           " LIMIT 1");
     if (!select)
         return -1;
     sqlite3_bind_text(select, 1, text, -1, SQLITE_STATIC);
     int code = sqlite3_step(select), status = 0;
     feed->run = code == SQLITE_ROW ? sqlite3_column_int64(select, 0) : 0;
     feed->part = code == SQLITE_ROW ? sqlite3_column_int(select, 1) : 0;
+    if (code == SQLITE_ROW)
+        feed->gap.every = history_column_number(select, 2);
     feed->layers = 0;
+    gap_restart(&feed->gap);
     memset(feed->next, 0, sizeof feed->next);
     if (code != SQLITE_ROW && code != SQLITE_DONE)
         status = history_fail(h);
@@ -149,7 +157,7 @@ static int change_run(struct history *h, struct history_feed *feed, const char *
 
 /* ---- Messages ---- */
 
-static int take_status(struct history *h, const struct history_feed *feed, const json_t *body) {
+static int take_status(struct history *h, struct history_feed *feed, const json_t *body) {
     static const char *const texts[] = {"name", "digest", "model", "device", "version", "resumed"};
     enum { TEXTS = sizeof texts / sizeof *texts };
     sqlite3_stmt *update = history_prepare(
@@ -157,8 +165,9 @@ static int take_status(struct history *h, const struct history_feed *feed, const
            " parameters = ?, every = ? WHERE id = ?");
     if (!update)
         return -1;
+    gap_status(&feed->gap, body);
     for (int i = 0; i < TEXTS; i++)
-        bind_string(update, 1 + i, body, texts[i]);
+        bind_text(update, 1 + i, tool_string(body, texts[i]), HISTORY_TEXT_SIZE);
     bind_number(update, TEXTS + 1, body, "parameters");
     bind_number(update, TEXTS + 2, body, "every");
     sqlite3_bind_int64(update, TEXTS + 3, feed->run);
@@ -175,8 +184,8 @@ static int add_event(struct history *h, int64_t run, const double position[HISTO
     sqlite3_bind_int64(insert, 1, run);
     for (int axis = 0; axis < HISTORY_AXES; axis++)
         sqlite3_bind_double(insert, 2 + axis, position[axis]);
-    sqlite3_bind_text(insert, 5, kind ? kind : "", -1, SQLITE_STATIC);
-    sqlite3_bind_text(insert, 6, text ? text : "", -1, SQLITE_STATIC);
+    bind_text(insert, 5, kind ? kind : "", HISTORY_TEXT_SIZE);
+    bind_text(insert, 6, text ? text : "", HISTORY_TEXT_SIZE);
     return do_once(h, insert);
 }
 
@@ -186,10 +195,10 @@ static void fill_row(struct history_row *row, const struct history_table *table,
         double value = history_number(object, table->columns[column].path);
         row->values[column] = (struct history_value){value, value, value, isnan(value)};
     }
-    const json_t *histogram = json_object_get(object, "histogram");
-    row->bin_messages = json_array_size(histogram) == HISTORY_BINS;
+    double bins[HISTORY_BINS];
+    row->bin_messages = tool_counts(object, "histogram", bins, HISTORY_BINS) == HISTORY_BINS;
     for (size_t bin = 0; row->bin_messages && bin < HISTORY_BINS; bin++)
-        row->bins[bin] = (float)json_number_value(json_array_get(histogram, bin));
+        row->bins[bin] = (float)bins[bin];
 }
 
 struct folding {
@@ -224,6 +233,10 @@ static int insert(struct history *h, struct history_place place, struct history_
 
 static int take_loss(struct history *h, struct history_feed *feed, struct history_row *row,
                      const json_t *body) {
+    char text[GAP_TEXT];
+    if (gap_loss(&feed->gap, row->at.position[HISTORY_EXAMPLES], text) && *text &&
+        add_event(h, feed->run, row->at.position, "gap", text))
+        return -1;
     fill_row(row, &history_tables[KIND_LOSS], body);
     return insert(h, (struct history_place){.kind = KIND_LOSS, .run = feed->run}, row);
 }
@@ -235,7 +248,7 @@ static int describe_layer(struct history *h, const struct history_feed *feed, in
         return -1;
     sqlite3_bind_int64(replace, 1, feed->run);
     sqlite3_bind_int(replace, 2, layer);
-    bind_string(replace, 3, object, "kind");
+    bind_text(replace, 3, tool_string(object, "kind"), HISTORY_KIND_SIZE);
     bind_number(replace, 4, object, "size");
     return do_once(h, replace);
 }
@@ -294,15 +307,28 @@ static int take_numbers(struct history *h, struct history_feed *feed, const stru
                              : take_state(h, feed, &row, message->body);
 }
 
+/* Who connects to one daemon by two names hears everything twice. */
+static bool is_heard_elsewhere(const struct history *h, const struct history_feed *feed,
+                               const char *run) {
+    for (const struct history_feed *other = h->feeds; other; other = other->following)
+        if (other != feed && other->run_text && strcmp(other->run_text, run) == 0)
+            return true;
+    return false;
+}
+
 int history_take(struct history *h, const char *endpoint, const struct message *message) {
     double position[HISTORY_AXES];
-    const char *run = tool_string(message->body, "run");
-    if (message->problem || !run || !has_position(message->body, position) ||
+    char run[HISTORY_RUN_SIZE];
+    const char *said = tool_string(message->body, "run");
+    if (message->problem || !said || !has_position(message->body, position) ||
         message->topic == TOPIC_PREDICTION)
         return 0;
+    tool_clean(run, sizeof run, said);
     struct history_feed *feed = get_feed(h, endpoint);
     if (!feed)
         return history_memory(h);
+    if (is_heard_elsewhere(h, feed, run))
+        return 0;
     if (begin(h))
         return -1;
     if ((!feed->run_text || strcmp(feed->run_text, run) != 0) && change_run(h, feed, run))

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
+#include <sys/eventfd.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -79,10 +79,12 @@ struct record {
     struct board *board;
     struct source *sources; /* (options.count) */
     zmq_pollitem_t *items;  /* LINK_ITEMS for each source, and the signals */
-    int signals;            /* signalfd */
     uint64_t written;       /* loss messages */
     int failed;             /* exit status of what could not be written; EX_OK */
 };
+
+static int wake = -1; /* eventfd: a signal has come */
+static volatile sig_atomic_t ending;
 
 /* ---- Options ---- */
 
@@ -221,15 +223,14 @@ static void flush(struct record *r) {
         r->failed = board_flush(r->board);
 }
 
-/* Wait for a message, a signal or the clock; true when a signal has come. */
-static bool wait_for_something(struct record *r, double seconds) {
+/* Wait for a message, a signal or the clock. */
+static void wait_for_something(struct record *r, double seconds) {
     size_t count = r->options.count;
     for (size_t i = 0; i < count; i++)
         link_items(r->sources[i].link, r->items + i * LINK_ITEMS);
-    r->items[count * LINK_ITEMS] = (zmq_pollitem_t){.fd = r->signals, .events = ZMQ_POLLIN};
+    r->items[count * LINK_ITEMS] = (zmq_pollitem_t){.fd = wake, .events = ZMQ_POLLIN};
     /* Rounded up: a deadline that is waited for has passed when the wait is over. */
     zmq_poll(r->items, (int)(count * LINK_ITEMS + 1), (long)(seconds * 1e3) + 1);
-    return r->items[count * LINK_ITEMS].revents != 0;
 }
 
 static bool all_refused(const struct record *r) {
@@ -241,12 +242,11 @@ static bool all_refused(const struct record *r) {
 
 static int run(struct record *r) {
     double flushed = tool_now();
-    bool ending = false;
     while (!ending && !is_done(r) && !all_refused(r)) {
         double wait = FLUSH_EVERY;
         for (size_t i = 0; i < r->options.count; i++)
             wait = fmin(wait, health_next(&r->sources[i].health));
-        ending = wait_for_something(r, wait);
+        wait_for_something(r, wait);
         for (size_t i = 0; i < r->options.count; i++) {
             take_messages(r, &r->sources[i]);
             source_tick(&r->sources[i], false);
@@ -264,19 +264,29 @@ static int run(struct record *r) {
     return r->failed;
 }
 
-/* Before ZeroMQ makes its threads, for they block what this one blocks. */
-static int catch_signals(struct record *r) {
-    sigset_t signals;
-    sigemptyset(&signals);
-    sigaddset(&signals, SIGINT);
-    sigaddset(&signals, SIGTERM);
-    sigaddset(&signals, SIGHUP);
+static void on_signal(int number) {
+    int saved = errno;
+    uint64_t one = 1;
+    if (ending) {
+        signal(number, SIG_DFL);
+        raise(number);
+    }
+    ending = 1;
+    if (write(wake, &one, sizeof one) < 0)
+        errno = saved; /* full: then it wakes anyhow */
+    errno = saved;
+}
+
+/* Without SA_RESTART, so that a write ends that waits for whoever reads a table; the second signal
+   ends the program the hard way. */
+static int catch_signals(void) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     signal(SIGPIPE, SIG_IGN);
-    r->signals = sigprocmask(SIG_BLOCK, &signals, NULL)
-                     ? -1
-                     : signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (r->signals < 0)
+    wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (wake < 0)
         return tool_fail(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaction(numbers[i], &(struct sigaction){.sa_handler = on_signal}, NULL);
     return EX_OK;
 }
 
@@ -321,8 +331,8 @@ static int close_files(struct record *r, int status) {
 }
 
 static int record(const struct options *options) {
-    struct record r = {.options = *options, .signals = -1};
-    int status = catch_signals(&r);
+    struct record r = {.options = *options};
+    int status = catch_signals();
     if (status == EX_OK)
         status = open_files(&r);
     if (status == EX_OK)
@@ -333,8 +343,6 @@ static int record(const struct options *options) {
         source_close(&r.sources[i]);
     free(r.sources);
     free(r.items);
-    if (r.signals >= 0)
-        close(r.signals);
     return close_files(&r, status);
 }
 

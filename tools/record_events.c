@@ -182,7 +182,10 @@ static FILE *create(const char *directory, char *path, size_t size) {
         if (file < 0 && errno != EEXIST)
             return NULL;
     }
-    return file < 0 ? NULL : fdopen(file, "w");
+    FILE *stream = file < 0 ? NULL : fdopen(file, "w");
+    if (file >= 0 && !stream)
+        close(file);
+    return stream;
 }
 
 int event_file_open(struct event_file **file, const char *directory) {
