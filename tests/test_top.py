@@ -7,13 +7,14 @@ import os
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 
 import running
-from publishing import LOSS, STATE, STATUS, Publisher
+from publishing import LOSS, LSTM, STATE, STATUS, Publisher
 
 PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runnel-top").resolve()
 OK, USAGE, UNAVAILABLE = 0, 64, 69
@@ -37,7 +38,8 @@ class Screen:
         self.tmux = ["tmux", "-u", "-f", "/dev/null", "-S", f"{directory}/tmux"]
         words = ["env", f"TERM={kind}", f"LC_ALL={locale}", "TZ=UTC", str(PROGRAM), "--silence", "0",
                  *arguments]  # no test takes a busy machine for a silent daemon
-        command = " ".join(f"'{word}'" for word in words) + "; echo ended $?; read line"
+        command = " ".join(f"'{word}'" for word in words) + (
+            "; echo ended $?; stty -a | grep -ow -e -echo -e -icanon; read line")
         environment = {key: value for key, value in os.environ.items()
                        if key not in ("TMUX", "NO_COLOR")}
         subprocess.run([*self.tmux, "new-session", "-d", "-x", str(columns), "-y", str(rows),
@@ -70,6 +72,17 @@ class Screen:
 
     def keys(self, *keys):
         self.ask("send-keys", *keys)
+
+    def program(self):
+        """The process of runnel-top."""
+        shell = int(self.ask("display-message", "-p", "#{pane_pid}"))
+        return int(pathlib.Path(f"/proc/{shell}/task/{shell}/children").read_text().split()[0])
+
+    def modes(self):
+        """Whether the cursor is shown, whether the screen is one that a program takes, and whether
+        cursor keys are a program's."""
+        return self.ask("display-message", "-p",
+                        "#{cursor_flag} #{alternate_on} #{keypad_cursor_flag}").strip()
 
     def resize(self, columns, rows):
         self.ask("resize-window", "-x", str(columns), "-y", str(rows))
@@ -287,6 +300,34 @@ def test_silence_and_return(directory):
             screen.until("again  learning", "started again")
 
 
+def test_what_was_not_heard(directory):
+    """The curve leaves out examples that nobody listened to, here and after a restart."""
+    with watched(directory, 80, 24) as (daemon, screen):
+        daemon.send("status", STATUS)
+        for _ in range(10):
+            publish(daemon, smoothed=1)
+        daemon.examples += 1000
+        for _ in range(10):
+            publish(daemon, smoothed=1)
+        text = screen.until("3,000 examples", "nothing was heard between 1,000 and 2,100 examples",
+                            "(?m)^ +[─g]+$|^ +─+g─+ *$")
+        row = next(line[8:] for line in text.split("\n") if re.search("[\u2801-\u28ff]{20}", line))
+        assert re.search("^[^ ]{20,} {20,}[^ ]{20,}$", row), text
+        daemon.close()
+        with Publisher(directory, run="00000000000000bb") as second:
+            second.wait_for(*HEARD)
+            second.send("status", STATUS)
+            second.examples = 4000
+            publish(second)
+            screen.until("nothing was heard between 3,000 and 4,100 examples")
+            second.send("status", dict(STATUS, every=200), examples=50)
+            second.send("loss", LOSS, examples=150)
+            second.send("status", dict(STATUS, every=100), examples=150)
+            second.send("loss", LOSS, examples=50)
+            publish(second, mean=0.75)
+            screen.until("loss 0.7500", absent=["between 4,"])
+
+
 def test_several_daemons(directory):
     with Publisher(directory) as first, Publisher(directory, "bb", "other") as second, \
             Screen(directory, 80, 24, "-c", first.endpoint, "-c", second.endpoint, "-c",
@@ -354,6 +395,48 @@ def test_what_nobody_can_understand(directory):
         screen.until("loss 0.7777")
         screen.keys("q")
         screen.until("ended 0")
+
+
+def test_words_of_any_length(directory):
+    """Text that no line can be broken at, after a character that no terminal knows; numbers of
+    layers and names that no network has; and all else is still understood."""
+    with watched(directory, 80, 24) as (daemon, screen):
+        daemon.send("event", {"kind": "set", "text": "\u0378" + 500 * "y"})
+        daemon.send("status", dict(STATUS, name=100000 * "\u6f22", model=100000 * "x"))
+        screen.keys("v", "v", "v")
+        screen.until("y{60}", "\u6f22{10}")
+        for layers in [], [LSTM] * 100, [LSTM, None, 3], [LSTM]:
+            publish(daemon)
+            daemon.send("state", {"layers": layers})
+        screen.keys("v")
+        daemon.send("status", dict(STATUS, name=2 ** 20 * "z"))
+        screen.until("not understood: it is larger than 1 MiB", "0 lstm 128", "\u6f22{10}")
+        screen.keys("q")
+        screen.until("ended 0")
+
+
+def test_events_are_found_again(directory):
+    """Also when their keys were pressed where none are shown."""
+    with watched(directory, 80, 24) as (daemon, screen):
+        daemon.send("event", {"kind": "set", "text": "the only one"})
+        screen.until("the only one")
+        screen.keys("v", *["Up"] * 9)
+        screen.until("loss 0|no loss has", absent=["the only one"])
+        screen.keys("v", "v", "v")
+        screen.until("the only one", absent=["-\\d older"])
+
+
+def test_the_terminal_comes_back(directory):
+    """As it was, however the program ends."""
+    for number, status in [("INT", 0), ("TERM", 0), ("HUP", 0), ("SEGV", 139), ("ABRT", 134),
+                           ("QUIT", 131)]:
+        with watched(directory, 80, 24) as (daemon, screen):
+            daemon.send("status", STATUS)
+            screen.until("host-load  learning")
+            assert screen.modes() == "0 1 1"
+            os.kill(screen.program(), getattr(signal, f"SIG{number}"))
+            screen.until(f"ended {status}", absent=["host-load", "-echo", "-icanon"])
+            assert screen.modes() == "1 0 0", number
 
 
 CONFIG = """

@@ -24,7 +24,7 @@
 
 #define SILENCE 15.0     /* seconds: a daemon sends `status` every 10 */
 #define FRAME_EVERY 0.05 /* seconds between two frames, at least */
-#define SETTLE 0.02      /* seconds that a message waits for those that come with it */
+#define SETTLE 0.02      /* seconds that a loss waits for the state that comes with it */
 #define CLOCK_EVERY 1.0  /* seconds: times shown go on when nothing comes */
 #define WAIT_MOST 15.0   /* seconds for --once without --wait */
 
@@ -85,11 +85,20 @@ struct top {
 static int wake = -1; /* eventfd: a signal has come */
 static volatile sig_atomic_t ending, resized;
 
+static void die(int number) {
+    terminal_abandon();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* Whoever asks a second time to end has a terminal that takes no more. */
 static void on_signal(int number) {
     int saved = errno;
     uint64_t one = 1;
     if (number == SIGWINCH || number == SIGCONT)
         resized = 1;
+    else if (ending)
+        die(number);
     else
         ending = 1;
     if (write(wake, &one, sizeof one) < 0)
@@ -99,11 +108,14 @@ static void on_signal(int number) {
 
 static int catch_signals(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGCONT};
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT};
     wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake < 0)
         return tool_fail(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         sigaction(numbers[i], &(struct sigaction){.sa_handler = on_signal}, NULL);
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+        sigaction(crashes[i], &(struct sigaction){.sa_handler = die}, NULL);
     return EX_OK;
 }
 
@@ -273,13 +285,25 @@ static int draw(struct top *t) {
     return EX_OK;
 }
 
+static bool is_settled(const struct session *s) {
+    for (size_t i = 0; i < s->count; i++)
+        if (!watched_settled(s->watched[i]))
+            return false;
+    return true;
+}
+
+/* When the next frame is due. */
+static double frame_due(const struct top *t) {
+    double news = t->news + (is_settled(&t->session) ? 0 : SETTLE);
+    return fmin(t->drawn + CLOCK_EVERY, fmax(news, t->drawn + FRAME_EVERY));
+}
+
 static int run(struct top *t) {
     int status = draw(t);
     while (status == EX_OK && !ending && !t->session.ending) {
-        double due = fmin(t->drawn + CLOCK_EVERY, fmax(t->news + SETTLE, t->drawn + FRAME_EVERY));
-        wait_for_news(t, fmax(0, due - tool_now()));
+        wait_for_news(t, fmax(0, frame_due(t) - tool_now()));
         bool pressed = take_news(t);
-        if (pressed || resized || tool_now() >= due)
+        if (pressed || resized || tool_now() >= frame_due(t))
             status = draw(t);
     }
     return status;

@@ -116,7 +116,7 @@ static size_t line_bytes(const char *text, int columns) {
         used += width;
         if (used > columns && before > text)
             return (size_t)((blank ? blank : before) - text);
-        if (character == L' ')
+        if (character == L' ' && before > text)
             blank = before;
     }
     return (size_t)(at - text);

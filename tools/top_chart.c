@@ -74,6 +74,7 @@ struct column {
     int dot;
     struct range band, curve;
     double last; /* of the curve; NAN = none */
+    bool apart;  /* from the one before */
 };
 
 /* The samples from *i on that share a column; *i goes behind them. */
@@ -82,7 +83,8 @@ static struct column take_column(const struct window *window, int width, size_t 
     struct column column = {.dot = dot_of(window, width, window->samples[*i].examples),
                             .band = {INFINITY, -INFINITY},
                             .curve = {INFINITY, -INFINITY},
-                            .last = NAN};
+                            .last = NAN,
+                            .apart = window->samples[*i].apart};
     for (; *i < window->count; (*i)++) {
         const struct sample *sample = &window->samples[*i];
         if (dot_of(window, width, sample->examples) != column.dot)
@@ -97,6 +99,8 @@ static struct column take_column(const struct window *window, int width, size_t 
 }
 
 static void plot_column(struct plot *p, const struct column *column) {
+    if (column->apart)
+        plot_lift(p);
     if (isnan(column->last))
         return;
     if (column->curve.low < column->curve.high) {
@@ -111,7 +115,7 @@ static void draw_loss(struct plot *p, const struct window *window) {
     for (size_t i = 0; i < window->count;) {
         struct column column =
             take_column(window, p->width, &i, FIELD_MINIMUM, FIELD_MAXIMUM, FIELD_SMOOTHED);
-        int from = before < 0 ? column.dot : before + 1;
+        int from = before < 0 || column.apart ? column.dot : before + 1;
         if (column.dot >= 0 && column.band.low <= column.band.high)
             plot_band(p, from, column.dot, column.band.low, column.band.high);
         plot_column(p, &column);

@@ -9,6 +9,8 @@
 
 #include "tool.h"
 
+enum { STATES_LEAST = 4, STATES_BYTES = 16 << 20 };
+
 enum merge { MERGE_NEWER, MERGE_MEAN, MERGE_LEAST, MERGE_GREATEST };
 
 static const struct {
@@ -69,6 +71,7 @@ static double merge_value(enum merge merge, const struct sample *a, const struct
 static struct sample merge_samples(const struct sample *a, const struct sample *b) {
     struct sample both = *b;
     both.weight = a->weight + b->weight;
+    both.apart = a->apart || b->apart;
     for (size_t field = 0; field < FIELDS; field++)
         both.values[field] = merge_value(fields[field].merge, a, b, field);
     return both;
@@ -81,6 +84,13 @@ static void thin_samples(struct history *h) {
         h->samples[i / 2] = merge_samples(&h->samples[i], &h->samples[i + 1]);
     memmove(h->samples + half / 2, h->samples + half, (h->count - half) * sizeof *h->samples);
     h->count -= half / 2;
+}
+
+static size_t state_bytes(const struct history *h) {
+    size_t bytes = 0;
+    for (size_t i = 0; i < h->state_count; i++)
+        bytes += h->states[i].size;
+    return bytes;
 }
 
 /* Of the older half every other one goes. */
@@ -114,8 +124,8 @@ static void forget_from(struct history *h, double examples) {
         drop_states(h, h->state_count - 1, 1);
 }
 
-void history_loss(struct history *h, const json_t *body) {
-    struct sample sample = {.weight = 1, .time = (double)time(NULL)};
+void history_loss(struct history *h, const json_t *body, bool apart) {
+    struct sample sample = {.weight = 1, .time = (double)time(NULL), .apart = apart};
     if (!tool_number(body, "examples", &sample.examples))
         return;
     tool_number(body, "time", &sample.time);
@@ -138,9 +148,11 @@ void history_loss(struct history *h, const json_t *body) {
 void history_state(struct history *h, double examples, char *text) {
     while (h->state_count > 0 && h->states[h->state_count - 1].examples >= examples)
         drop_states(h, h->state_count - 1, 1);
-    if (h->state_count == HISTORY_STATES)
+    size_t size = strlen(text);
+    while (h->state_count == HISTORY_STATES ||
+           (h->state_count >= STATES_LEAST && state_bytes(h) + size > STATES_BYTES))
         thin_states(h);
-    h->states[h->state_count++] = (struct history_state){examples, text};
+    h->states[h->state_count++] = (struct history_state){examples, text, size};
 }
 
 const struct sample *history_at(const struct history *h, double examples) {

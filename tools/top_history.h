@@ -38,6 +38,7 @@ enum field {
 struct sample {
     double examples, time; /* of the message; of several merged ones, those of the newest */
     double weight;         /* messages in it */
+    bool apart;            /* before it there were examples of which nothing was heard */
     double values[FIELDS]; /* NAN where the message had none */
 };
 
@@ -50,15 +51,16 @@ struct history {
     struct history_state {
         double examples;
         char *text; /* JSON; owned */
+        size_t size;
     } states[HISTORY_STATES];
     size_t state_count;
 };
 
 void history_close(struct history *history);
 
-/* Take in a `loss` message. What was learned at or after its examples is forgotten: either all of
-   it was reset, or a restarted daemon learns it again. */
-void history_loss(struct history *history, const json_t *body);
+/* Take in a `loss` message; `apart` goes with the sample. What was learned at or after its examples
+   is forgotten: either all of it was reset, or a restarted daemon learns it again. */
+void history_loss(struct history *history, const json_t *body, bool apart);
 
 /* Take in a `state` message as text from malloc, which becomes the history's. */
 void history_state(struct history *history, double examples, char *text);

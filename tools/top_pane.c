@@ -162,7 +162,8 @@ static void head_events(struct canvas *c, const struct area *area, int above, in
 /* With `whole` each takes the rows that it needs, else one. */
 static void draw_events(struct canvas *c, const struct area *area, struct watched *w, bool whole) {
     char clock[TOOL_NUMBER_SIZE];
-    int count = (int)w->event_count, below = w->look.events, row = 1;
+    int count = (int)w->event_count, row = 1;
+    int below = w->look.events < count ? w->look.events : count;
     while (below > 0 && (below >= count || first_event(area, w, below, whole) == 0) &&
            first_event(area, w, below - 1, whole) == 0)
         below--;

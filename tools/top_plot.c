@@ -58,6 +58,10 @@ void plot_band(struct plot *p, int from, int to, double low, double high) {
                 set(p, p->band, dot, row);
 }
 
+void plot_lift(struct plot *p) {
+    p->dot = NOWHERE;
+}
+
 /* Straight from where it was, as wide steps of one column or tall ones of one row. */
 void plot_curve(struct plot *p, int dot, double value) {
     int row = row_of(p, value);

@@ -29,6 +29,9 @@ void plot_band(struct plot *plot, int from, int to, double low, double high);
 /* Draw the curve on to the value at that column of dots. */
 void plot_curve(struct plot *plot, int dot, double value);
 
+/* The curve goes on elsewhere. */
+void plot_lift(struct plot *plot);
+
 /* Put it on the canvas and free it. */
 void plot_close(struct plot *plot, enum style line, enum style band);
 

@@ -4,10 +4,12 @@
 
 #include "top_terminal.h"
 
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sysexits.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include "tool.h"
@@ -18,6 +20,7 @@ enum {
     RUN_MAX = 512, /* characters written at once */
     DEFAULT_ROWS = 24,
     DEFAULT_COLUMNS = 80,
+    LEAVE_SIZE = 256,
     DELETE = 127,
     BACKSPACE = 8,
 };
@@ -63,11 +66,46 @@ static bool has_capability(const char *name) {
     return text && text != (const char *)-1;
 }
 
+/* What a signal handler needs to give the terminal back. */
+static struct {
+    volatile sig_atomic_t taken;
+    struct termios modes; /* as they were */
+    size_t size;
+    char bytes[LEAVE_SIZE]; /* no attributes, cursor and keys as usual, the screen of before */
+} leaving;
+
+/* Of terminfo; its header, <term.h>, makes macros of words like "columns" and "lines". */
+extern int tputs(const char *capability, int lines_affected, int (*put)(int byte));
+
+static int add_byte(int byte) {
+    if (leaving.size < sizeof leaving.bytes)
+        leaving.bytes[leaving.size++] = (char)byte;
+    return byte;
+}
+
+static void prepare_leaving(void) {
+    static const char *const names[] = {"sgr0", "cnorm", "rmkx", "rmcup"};
+    leaving.size = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (has_capability(names[i]))
+            tputs(tigetstr(names[i]), 1, add_byte);
+}
+
+void terminal_abandon(void) {
+    if (!leaving.taken)
+        return;
+    leaving.taken = 0;
+    if (write(STDOUT_FILENO, leaving.bytes, leaving.size) < 0)
+        leaving.size = 0; /* then there is nobody to see it */
+    tcsetattr(STDIN_FILENO, TCSANOW, &leaving.modes);
+}
+
 int terminal_open(struct terminal **terminal) {
     const char *kind = getenv("TERM"), *mono = getenv("NO_COLOR");
     struct terminal *t = calloc(1, sizeof *t);
     if (!t)
         return tool_fail(EX_UNAVAILABLE, "memory is short");
+    bool modes = tcgetattr(STDIN_FILENO, &leaving.modes) == 0;
     t->screen = newterm(NULL, stdout, stdin);
     if (t->screen && !has_capability("cup")) {
         endwin();
@@ -91,6 +129,8 @@ int terminal_open(struct terminal **terminal) {
     make_styles(t);
     if (has_colors() && !(mono && *mono))
         make_colors(t);
+    prepare_leaving();
+    leaving.taken = modes;
     *terminal = t;
     return EX_OK;
 }
@@ -99,6 +139,7 @@ void terminal_close(struct terminal **terminal) {
     struct terminal *t = *terminal;
     if (!t)
         return;
+    leaving.taken = 0;
     endwin();
     delscreen(t->screen);
     free(t->shown);
@@ -163,7 +204,7 @@ void terminal_show(struct terminal *t, const struct canvas *c) {
     if (!t->shown)
         clearok(stdscr, TRUE);
     for (int row = 0; row < c->rows && row < LINES; row++)
-        for (int column = 0; column < c->columns && !is_shown(t, c, row);)
+        for (int column = is_shown(t, c, row) ? COLS : 0; column < c->columns && column < COLS;)
             column += show_run(t, c, row, column);
     refresh();
     remember(t, c);

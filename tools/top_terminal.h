@@ -31,6 +31,9 @@ struct terminal;
 int terminal_open(struct terminal **terminal);
 void terminal_close(struct terminal **terminal);
 
+/* Give the terminal back as it was, from a signal handler that ends the program at once. */
+void terminal_abandon(void);
+
 /* Its size now. */
 void terminal_size(int *rows, int *columns);
 

@@ -12,7 +12,7 @@
 
 #include "tool.h"
 
-enum { MESSAGES_AT_ONCE = 2000 };
+enum { MESSAGES_AT_ONCE = 2000, GAP_MARK = 'g' };
 
 static void note_health(void *context, const char *text) {
     watched_note(context, STYLE_WARN, text);
@@ -23,6 +23,7 @@ int watched_open(struct watched *w, double silence) {
     static const bool topics[TOPICS] = {
         [TOPIC_STATUS] = true, [TOPIC_LOSS] = true, [TOPIC_STATE] = true, [TOPIC_EVENT] = true};
     w->look.cursor = NAN;
+    w->gap = GAP_BEGIN;
     health_open(&w->health, w->endpoint, silence, note_health, w);
     return link_open(&w->link, w->endpoint, &w->keys, topics);
 }
@@ -60,7 +61,7 @@ static void dress_event(struct happening *event, const char *kind) {
         {"paused", 'p', STYLE_WARN},          {"set", 's', STYLE_STRONG},
         {"reset", 'R', STYLE_WARN},           {"checkpoint", 'c', STYLE_GOOD},
         {"rejected", 'x', STYLE_WARN},        {"skipped_update", '!', STYLE_BAD},
-        {"stream_forgotten", 0, STYLE_PLAIN}, {"gap", 'g', STYLE_WARN},
+        {"stream_forgotten", 0, STYLE_PLAIN}, {"gap", GAP_MARK, STYLE_WARN},
         {"replayed", '^', STYLE_PLAIN},       {"disk", '!', STYLE_BAD},
         {"stopping", '$', STYLE_WARN},
     };
@@ -89,16 +90,30 @@ static void take_event(struct watched *w, const json_t *body) {
     tool_clean(event->text, sizeof event->text, joined);
 }
 
+/* An event of our own at `examples`; returns whether there is a gap before them. */
+static bool take_gap(struct watched *w, double examples) {
+    char text[GAP_TEXT];
+    bool gap = gap_loss(&w->gap, examples, text);
+    if (!*text)
+        return gap;
+    watched_note(w, STYLE_WARN, text);
+    w->events[w->event_count - 1].examples = examples;
+    w->events[w->event_count - 1].mark = GAP_MARK;
+    return gap;
+}
+
 static void take_loss(struct watched *w, const json_t *body) {
     double mean, examples, newest = watched_newest(w), now = tool_now();
-    if (tool_number(body, "examples", &examples) && examples < newest)
+    if (!tool_number(body, "examples", &examples))
+        return;
+    if (examples < newest)
         w->means.count = 0;
     if (tool_number(body, "mean", &mean))
         trend_add(&w->means, mean);
     if (w->loss_heard > 0)
         w->loss_gap += (now - w->loss_heard - w->loss_gap) / WATCHED_GAPS;
     w->loss_heard = now;
-    history_loss(&w->history, body);
+    history_loss(&w->history, body, take_gap(w, examples));
 }
 
 static void take_state(struct watched *w, struct message *message) {
@@ -114,6 +129,7 @@ static void restart(struct watched *w) {
     json_decref(w->status);
     w->status = NULL;
     w->state_heard = false;
+    gap_restart(&w->gap);
     w->loss_heard = w->loss_gap = 0;
     w->means.count = 0;
 }
@@ -131,6 +147,7 @@ static void take_message(struct watched *w, struct message *message) {
     case TOPIC_STATUS:
         json_decref(w->status);
         w->status = json_incref(message->body);
+        gap_status(&w->gap, message->body);
         break;
     case TOPIC_LOSS:
         take_loss(w, message->body);
@@ -190,6 +207,12 @@ const char *watched_state(const struct watched *w) {
 
 bool watched_complete(const struct watched *w) {
     return w->status && w->history.count > 0 && w->state_heard;
+}
+
+bool watched_settled(const struct watched *w) {
+    const struct history *h = &w->history;
+    return !w->state_heard || h->state_count == 0 ||
+           !(h->states[h->state_count - 1].examples < watched_newest(w));
 }
 
 /* The part of tcp://HOST:PORT before the last colon, without the scheme; 0 when it is no tcp. */

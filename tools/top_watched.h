@@ -11,6 +11,7 @@
 #include "keys.h"
 #include "top_canvas.h"
 #include "top_history.h"
+#include "watch_gap.h"
 #include "watch_health.h"
 #include "watch_link.h"
 #include "watch_trend.h"
@@ -51,6 +52,7 @@ struct watched {
     bool replaying, state_heard;
     double loss_heard, loss_gap; /* tool_now() of the last `loss`; seconds between two, about */
     struct trend means;
+    struct gap gap;
     struct history history;
     struct happening events[WATCHED_EVENTS]; /* oldest first */
     size_t event_count;
@@ -80,6 +82,9 @@ bool watched_control(const struct watched *watched, char text[WATCHED_ENDPOINT])
 
 /* Whether the newest status, loss and state have come. */
 bool watched_complete(const struct watched *watched);
+
+/* Whether the state that comes with the newest loss has come too, where states come at all. */
+bool watched_settled(const struct watched *watched);
 
 /* The sample and the state under the cursor (NULL: none); the state is the caller's. */
 const struct sample *watched_sample(const struct watched *watched);
