@@ -25,6 +25,10 @@ for library in $needed libsystemd-dev libcmocka-dev; do
         wrong "debian/control does not build with $library"
 done
 
+# dpkg reads no file in which a package has a field twice.
+twice=$(awk '/^$/ { split("", seen) } /^[A-Z][A-Za-z-]*:/ && seen[$1]++ { print FNR ": " $1 }' debian/control)
+[ -z "$twice" ] || wrong "debian/control has a field twice: $twice"
+
 # in_packages PATH: how many packages take it; install files have one pattern a line.
 in_packages() {
     count=0
