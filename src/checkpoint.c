@@ -48,6 +48,23 @@ static double clock_of(clockid_t clock) {
 
 /* ---- Directory and lock ---- */
 
+/* A directory that has been made stays after a loss of power once its parent is on disk. A parent
+   that may be written but not read cannot be opened for that, and not every filesystem can. */
+static int sync_parent(const char *path) {
+    char parent[CONFIG_PATH_SIZE];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    memcpy(parent, path, length);
+    parent[length] = '\0';
+    int file = open(length ? parent : slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file < 0)
+        return errno == EACCES ? 0 : -1;
+    int result = fsync(file) && errno != EINVAL ? -1 : 0, reason = errno;
+    close(file);
+    errno = reason;
+    return result;
+}
+
 /* The directory and whatever of its parents is not there. */
 static int make_directory(const char *directory, struct error *error) {
     char path[CONFIG_PATH_SIZE];
@@ -57,7 +74,7 @@ static int make_directory(const char *directory, struct error *error) {
             continue;
         memcpy(path, directory, n);
         path[n] = '\0';
-        if (mkdir(path, DIRECTORY_MODE) && errno != EEXIST)
+        if (mkdir(path, DIRECTORY_MODE) ? errno != EEXIST : sync_parent(path))
             return error_set(error, EX_IOERR, "the state directory %s cannot be made: %s: %s",
                              directory, path, strerror(errno));
     }

@@ -90,6 +90,35 @@ static void makes_the_directory_for_its_owner(void **unused) {
     assert_null(checkpoint);
 }
 
+/* The state directory and its parent are made: both are entries to be synced. */
+static void puts_new_directories_on_disk(void **unused) {
+    (void)unused;
+    enum { MADE = 2 };
+    struct checkpoint *checkpoint;
+    struct error error;
+    char parent[sizeof state];
+    snprintf(parent, sizeof parent, "%.*s", (int)(strrchr(state, '/') - state), state);
+    for (int after = 0; after <= MADE; after++) {
+        fault_call = "fsync";
+        fault_after = after;
+        fault = FAULT_ERROR;
+        int status = checkpoint_open(&checkpoint, state, &error);
+        fault = FAULT_NONE;
+        assert_int_equal(status, after < MADE ? -1 : 0);
+        if (status) {
+            assert_int_equal(error.status, EX_IOERR);
+            assert_non_null(strstr(error.text, state));
+            assert_non_null(strstr(error.text, strerror(ENOSPC)));
+        }
+        checkpoint_close(&checkpoint);
+        unlink(file_in_state("lock"));
+        rmdir(state);
+        assert_int_equal(rmdir(parent), 0);
+    }
+    assert_int_equal(checkpoint_open(&checkpoint, state, &error), 0);
+    checkpoint_close(&checkpoint);
+}
+
 static void locks_out_a_second_process(void **unused) {
     (void)unused;
     struct checkpoint *checkpoint, *second;
@@ -223,6 +252,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(makes_the_directory_for_its_owner, make_state,
                                         remove_state),
+        cmocka_unit_test_setup_teardown(puts_new_directories_on_disk, make_state, remove_state),
         cmocka_unit_test_setup_teardown(locks_out_a_second_process, make_state, remove_state),
         cmocka_unit_test_setup_teardown(tells_when_it_is_on_disk, make_state, remove_state),
         cmocka_unit_test_setup_teardown(tells_of_a_full_disk, make_state, remove_state),
