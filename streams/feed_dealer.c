@@ -1,6 +1,7 @@
 #include "feed_dealer.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -19,7 +20,9 @@ enum { QUEUE_EXAMPLES = 1000, KEEPALIVE_SECONDS = 60, ENDPOINT_SIZE = 64 };
 #define RETRY_FIRST 0.1
 #define RETRY_MAX 2.0
 
-enum { CONNECT_MS = 30000, BETWEEN_MS = 20, UNSHAKEN = 3 };
+/* libzmq is not to connect again by itself. -1 would say just that, but libzmq 4.3 may abort with
+   it when a peer dies in the middle of a message. */
+enum { NEVER_MS = INT_MAX, CONNECT_MS = 30000, BETWEEN_MS = 20, UNSHAKEN = 3 };
 
 struct dealer {
     const char *endpoint;
@@ -43,7 +46,7 @@ static int set(void *socket, int option, int value) {
 static int set_options(const struct dealer *dealer) {
     void *socket = dealer->socket;
     return set(socket, ZMQ_SNDHWM, QUEUE_EXAMPLES) || set(socket, ZMQ_RCVHWM, 0) ||
-                   set(socket, ZMQ_LINGER, 0) || set(socket, ZMQ_RECONNECT_IVL, -1) ||
+                   set(socket, ZMQ_LINGER, 0) || set(socket, ZMQ_RECONNECT_IVL, NEVER_MS) ||
                    set(socket, ZMQ_CONNECT_TIMEOUT, CONNECT_MS) ||
                    set(socket, ZMQ_TCP_KEEPALIVE, 1) ||
                    set(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_SECONDS) ||
