@@ -288,6 +288,29 @@ def told_to_stop_while_fed():
 
 # --- the disk ------------------------------------------------------------------------------------
 
+def told_to_stop_while_learning_again():
+    """It ends with a checkpoint in the middle of its journal, and the next start learns the rest. It
+    listens once a second: so there is three times more to learn each time, until that takes longer."""
+    options = {"size": 256, "checkpoint": 0}
+    with fresh() as directory, start(directory, **options) as daemon:
+        sent, stopped = [], False
+        while not stopped:
+            more = numbered("a", 1000 + 2 * len(sent), len(sent))
+            feed(daemon, more)
+            sent += more
+            recovery.kill_and_start(daemon)
+            wait_until(lambda: "learning again what" in daemon.text(), "replay")
+            assert daemon.end() == 0, daemon.text()
+            stopped = "not all: asked to stop" in daemon.text()
+            assert stopped or "the checkpoint has them all" in daemon.text(), daemon.text()
+            daemon.log.close()
+            daemon.start()
+        assert daemon.ask("status")["examples"] == len(sent)
+        assert "learning again what" in daemon.text(), daemon.text()
+        assert undisturbed(entries_of(sent), **options)[1] == daemon.export()
+        assert daemon.end() == 0
+
+
 def size_limit(daemon, size):
     """Of the files that it may write: to a process, a disk that is full."""
     resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
@@ -476,8 +499,8 @@ CASES = [killed_again_and_again, killed_with_the_cuda_engine, stopped_and_contin
          producer_stopped_and_killed, half_messages, commands_are_learned_again,
          answered_commands_outlive_a_kill, configured_anew_after_a_kill,
          journal_turned_off,
-         told_to_stop_while_fed, full_disk, broken_disk, full_queue, damaged_checkpoint,
-         journal_moved_away, clock_that_jumps, examples_left_out]
+         told_to_stop_while_fed, told_to_stop_while_learning_again, full_disk, broken_disk,
+         full_queue, damaged_checkpoint, journal_moved_away, clock_that_jumps, examples_left_out]
 
 if __name__ == "__main__":
     for case in CASES:
