@@ -57,7 +57,7 @@ struct config {
         bool insecure;                              /* bind beyond this machine without CURVE */
     } security;
 
-    char state_directory[CONFIG_PATH_SIZE]; /* resolved: see config_load */
+    char state_directory[CONFIG_PATH_SIZE]; /* resolved and absolute: see config_load */
     struct {
         uint64_t examples; /* 0 = not by count */
         double seconds;    /* 0 = not by time */

@@ -1,10 +1,12 @@
 /* Defaults, and the rules between keys. */
 #include "config_internal.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "endpoint.h"
 #include "wire.h"
@@ -201,6 +203,24 @@ static int resolve(struct reading *reading, const char *key, char path[CONFIG_PA
     return 0;
 }
 
+/* People look for it from other directories. */
+static int make_absolute(struct reading *reading, const char *key, char path[CONFIG_PATH_SIZE]) {
+    char directory[CONFIG_PATH_SIZE], whole[2 * CONFIG_PATH_SIZE];
+    if (*path == '/')
+        return 0;
+    if (!getcwd(directory, sizeof directory))
+        return config_fail(reading, key,
+                           "found \"%s\", and the working directory has no path: %s; "
+                           "write the whole path",
+                           path, strerror(errno));
+    int length = snprintf(whole, sizeof whole, "%s/%s", directory, path);
+    if (length >= CONFIG_PATH_SIZE)
+        return config_fail(reading, key, "found a path of %d bytes; allowed are at most %d", length,
+                           CONFIG_PATH_SIZE - 1);
+    memcpy(path, whole, (size_t)length + 1);
+    return 0;
+}
+
 /* $STATE_DIRECTORY is systemd's: one or more absolute paths with colons between them. */
 static int default_directory(struct reading *reading) {
     static const char key[] = "state.directory";
@@ -267,9 +287,12 @@ static int check_paths(struct reading *reading) {
     for (size_t i = 0; i < SOCKET_ROLES; i++)
         if (resolve(reading, allow_keys[i], config->security.allow[i]) != 0)
             return -1;
-    if (config_place(reading, "state.directory")->given)
-        return resolve(reading, "state.directory", config->state_directory);
-    return default_directory(reading);
+    if (!config_place(reading, "state.directory")->given)
+        return default_directory(reading);
+    return resolve(reading, "state.directory", config->state_directory) ||
+                   make_absolute(reading, "state.directory", config->state_directory)
+               ? -1
+               : 0;
 }
 
 /* An acknowledgement means that the example is in the journal. */

@@ -141,7 +141,10 @@ static void say_hello(const struct daemon *daemon) {
 }
 
 static void tell_manager(const struct daemon *daemon) {
-    notify_status("%s: %" PRIu64 " examples", daemon_state_name(daemon), daemon->metrics.examples);
+    const char *refused = daemon->reload_refused;
+    notify_status(
+        "%s: %" PRIu64 " examples%s%s", daemon_state_name(daemon), daemon->metrics.examples,
+        *refused ? "; the configuration that was read again is not in use: " : "", refused);
 }
 
 static int daemon_open(struct daemon **opened, const struct config *config,

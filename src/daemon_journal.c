@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -17,7 +18,11 @@
 #define PROGRESS_INTERVAL NS_PER_SECOND /* between two looks around while replaying */
 
 enum {
-    REPLAY_EXTENSION_S = 30,   /* asked of the service manager each time */
+    REPLAY_EXTENSION_S = 30, /* asked of the service manager each time */
+    CHECK_EXTENSION_S = 30,
+    CHECK_BYTES_PER_S = 10 << 20,
+    CHECK_EXTENSION_MAX_S = 24 * 60 * 60,
+    CHECK_WORTH_A_WORD = 256 << 20,
     DISK_LOW_BYTES = 256 << 20 /* free on the filesystem: people are warned */
 };
 
@@ -30,6 +35,25 @@ static void warn_of_idle_journal(const struct config *config) {
         log_warning("state.journal.enabled is false: what %s has behind the checkpoint is not "
                     "learned until it is true again",
                     path);
+}
+
+/* Opening looks through the file: in what a slow disk needs for that nothing else is heard. */
+static void ask_for_time(const struct config *config) {
+    static const char *const names[] = {JOURNAL_NAME, JOURNAL_NAME "-wal"};
+    char path[CONFIG_PATH_SIZE + sizeof "/" JOURNAL_NAME "-wal"];
+    struct stat file;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", config->state_directory, names[i]);
+        bytes += stat(path, &file) == 0 ? (uint64_t)file.st_size : 0;
+    }
+    if (bytes == 0)
+        return;
+    uint64_t seconds = CHECK_EXTENSION_S + bytes / CHECK_BYTES_PER_S;
+    notify_status("looking through the journal, %" PRIu64 " MB", bytes >> 20);
+    notify_extend(seconds < CHECK_EXTENSION_MAX_S ? (unsigned)seconds : CHECK_EXTENSION_MAX_S);
+    if (bytes >= CHECK_WORTH_A_WORD)
+        log_info("looking through the journal, %" PRIu64 " MB", bytes >> 20);
 }
 
 int daemon_open_journal(struct daemon *daemon, struct error *error) {
@@ -49,6 +73,7 @@ int daemon_open_journal(struct daemon *daemon, struct error *error) {
         .name = config->name,
         .digest = config->digest,
     };
+    ask_for_time(config);
     if (journal_open(&daemon->journal, config->state_directory, &options, error)) {
         if (*daemon->resumed)
             error_prefix(error, "the checkpoint %s with %" PRIu64 " examples can be used, but",
@@ -165,11 +190,12 @@ int daemon_replay(struct daemon *daemon, struct error *error) {
     daemon->changed = true;
     daemon->replaying = stopped;
     publish_mark_replaying(daemon->publish, stopped);
-    log_info("learned %" PRIu64 " entries of the journal again in %.1f s%s", done, seconds,
+    const char *entries = done == 1 ? "entry" : "entries";
+    log_info("learned %" PRIu64 " %s of the journal again in %.1f s%s", done, entries, seconds,
              stopped ? ", not all: asked to stop" : "");
     daemon_event(daemon, "replayed",
                  json_pack("{s:I, s:f}", "entries", (json_int_t)done, "seconds", seconds),
-                 "learned %" PRIu64 " entries of the journal again in %.1f s", done, seconds);
+                 "learned %" PRIu64 " %s of the journal again in %.1f s", done, entries, seconds);
     return 0;
 }
 
@@ -312,15 +338,26 @@ void daemon_watch_disk(struct daemon *daemon) {
     daemon->disk_is_low = f.free_bytes < DISK_LOW_BYTES;
 }
 
+/* As in the configuration. */
+static json_t *keep_json(uint64_t keep) {
+    return keep == JOURNAL_KEEP_CHECKPOINT ? json_string("checkpoint")
+           : keep == JOURNAL_KEEP_ALL      ? json_string("all")
+                                           : json_integer((json_int_t)keep);
+}
+
 json_t *daemon_report_journal(struct daemon *daemon) {
+    static const char *const sync[] = {
+        [JOURNAL_FULL] = "full", [JOURNAL_NORMAL] = "normal", [JOURNAL_OFF] = "off"};
     struct journal_figures f;
     if (!daemon->journal)
         return NULL;
     journal_figures(daemon->journal, &f);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b, s:I, s:I}", "position",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b, s:I, s:I, s:s, s:o}", "position",
                      (json_int_t)f.position, "durable", (json_int_t)f.durable, "oldest",
                      (json_int_t)f.oldest, "entries", (json_int_t)f.entries, "bytes",
                      (json_int_t)f.bytes, "free_bytes", (json_int_t)f.free_bytes, "waiting",
                      f.waiting, "replaying", daemon->replaying, "duplicates",
-                     (json_int_t)daemon->duplicates, "missing", (json_int_t)daemon->missing);
+                     (json_int_t)daemon->duplicates, "missing", (json_int_t)daemon->missing, "sync",
+                     sync[daemon->config->journal.sync], "keep",
+                     keep_json(daemon->config->journal.keep));
 }

@@ -113,16 +113,22 @@ static int take(struct daemon *daemon, const struct config *wanted, json_t *chan
     daemon_want_outputs(daemon);
     write_changes(changes, text);
     const char *lists = daemon->security ? " and the lists of keys" : "";
-    log_info("read the configuration%s again: %s; %zu connections cut off", lists, text, cut_off);
+    const char *many = cut_off == 1 ? "" : "s";
+    log_info("read the configuration%s again: %s; %zu connection%s cut off", lists, text, cut_off,
+             many);
     daemon_event(daemon, "reloaded",
                  json_pack("{s:O, s:I}", "changed", changes, "cut_off", (json_int_t)cut_off),
-                 "read the configuration%s again: %s; %zu connections cut off", lists, text,
-                 cut_off);
+                 "read the configuration%s again: %s; %zu connection%s cut off", lists, text,
+                 cut_off, many);
+    *daemon->reload_refused = '\0';
     daemon_publish_status(daemon);
     return 0;
 }
 
+/* `systemctl reload` has gone by now: the status, which is told at once, is what it can show. */
 static void refuse(struct daemon *daemon, const struct error *why) {
+    snprintf(daemon->reload_refused, sizeof daemon->reload_refused, "%s", why->text);
+    daemon->status_due = daemon_clock();
     log_warning("the configuration stays as it was: %s", why->text);
     daemon_event(daemon, "reload_failed", NULL, "the configuration stays as it was: %s", why->text);
 }

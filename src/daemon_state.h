@@ -60,14 +60,16 @@ struct daemon {
 
     uint64_t started; /* all times are CLOCK_MONOTONIC in ns */
     bool paused;
-    bool had_terminal;     /* that can go away */
-    bool reload_wanted;    /* the configuration is to be read again */
-    bool stopping;         /* no example is taken once what waits has been */
-    uint64_t stop_time;    /* when stopping began */
-    uint64_t stop_taken;   /* examples taken since */
-    char stop_reason[128]; /* why, for people */
-    bool broken;           /* learner or disk has failed: nothing more can be saved */
-    struct error failure;  /* of a command that broke the daemon; status 0 = none */
+    bool had_terminal;                    /* that can go away */
+    bool reload_wanted;                   /* the configuration is to be read again */
+    char reload_refused[ERROR_TEXT_SIZE]; /* why it stayed as it was the last time; "" = it did not
+                                           */
+    bool stopping;                        /* no example is taken once what waits has been */
+    uint64_t stop_time;                   /* when stopping began */
+    uint64_t stop_taken;                  /* examples taken since */
+    char stop_reason[128];                /* why, for people */
+    bool broken;          /* learner or disk has failed: nothing more can be saved */
+    struct error failure; /* of a command that broke the daemon; status 0 = none */
 
     struct metrics metrics;
     uint64_t taken;    /* examples taken since the start of learning */

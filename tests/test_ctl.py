@@ -38,12 +38,14 @@ STATUS = {
     "streams": 12,
     "journal": {"position": 1234570, "durable": 1234567, "oldest": 1100001, "entries": 134570,
                 "bytes": 25000000, "free_bytes": 53000000000, "waiting": 0.002, "replaying": False,
-                "duplicates": 7, "missing": 0}}
+                "duplicates": 7, "missing": 0,
+                "sync": "full", "keep": 10000000000},
+    "security": {"key": "A" * 40, "refused": 3, "refused_by": {"no_key": 2, "unknown_key": 1}}}
 NOT_YET = dict(STATUS, examples=0, steps=0, updates=0, loss=None, mean=None, smoothed=None,
                minimum=None, maximum=None, gradient_norm=None, update_ratio=None,
                metric={"accuracy": None, "bits": None}, examples_per_second=None, checkpoint=None,
                latency_us={"p50": None, "p99": None, "max": None}, rejected=0, rejected_by={})
-del NOT_YET["journal"]
+del NOT_YET["journal"], NOT_YET["security"]
 
 HEADER = json.dumps({"output.bias": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}})
 PARAMETERS = struct.pack("<Q", len(HEADER)) + HEADER.encode() + struct.pack("<2f", 1.5, -2.5)
@@ -105,7 +107,9 @@ def test_status(directory):
                 "speed": "12.3k examples/s", "latency p99": "1.23ms",
                 "rejected": "4 examples", "written at": "2023-11-14 22:13:20",
                 "rejected by": "x_size 3", "on disk up to": "1,234,567",
-                "duplicates": "7 examples, learned once"}
+                "duplicates": "7 examples, learned once", "synced": "full", "kept": "10.0 GB at most",
+                "encrypted by": "A" * 40, "refused": "3 connections in this run",
+                "refused by": "no_key 2"}
     for name, value in expected.items():
         assert shown.get(name) == value, (name, shown.get(name), value)
     assert b"key 1" in out and "accuracy" not in shown, out

@@ -97,6 +97,36 @@ def is_ready_when_its_sockets_are_there(manager):
         end(process)
 
 
+def asks_for_time_to_look_through_its_journal(manager):
+    for journal in False, True:
+        process = manager.start()
+        try:
+            told = manager.until("READY=1")
+            assert any("EXTEND_TIMEOUT_USEC=" in message for message in told) == journal, told
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(LIMIT) == 0
+            manager.rest()
+        finally:
+            end(process)
+
+
+def a_reload_that_is_refused_shows(manager):
+    path = manager.directory / "told.yaml"
+    process = manager.start()
+    try:
+        manager.until("READY=1")
+        text = path.read_text()
+        path.write_text(text.replace("size: 4", "size: 5"))
+        process.send_signal(signal.SIGHUP)
+        told = manager.until(r"STATUS=learning: 0 examples; .*model\.layers")
+        assert [t for t in told if t.startswith("RELOADING=1")] and "READY=1" in told, told
+        path.write_text(text)
+        process.send_signal(signal.SIGHUP)
+        manager.until(r"STATUS=learning: 0 examples$")
+    finally:
+        end(process)
+
+
 def feeds_no_watchdog_that_is_not_there(manager):
     for environment in ({}, {"WATCHDOG_USEC": "100000", "WATCHDOG_PID": "1"}):
         process = manager.start(**environment)
@@ -209,7 +239,8 @@ def lines_bear_priorities_in_the_journal_alone(manager):
 def main():
     tests = [lines_bear_priorities_in_the_journal_alone]
     if built_with_systemd():
-        tests += [is_ready_when_its_sockets_are_there, feeds_no_watchdog_that_is_not_there,
+        tests += [is_ready_when_its_sockets_are_there,
+                  asks_for_time_to_look_through_its_journal, a_reload_that_is_refused_shows, feeds_no_watchdog_that_is_not_there,
                   feeds_the_watchdog_while_idle_and_while_it_learns, a_hung_daemon_feeds_nothing,
                   says_why_it_could_not_go_on, a_manager_that_is_gone_stops_nothing]
     else:

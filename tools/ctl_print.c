@@ -71,8 +71,15 @@ static const struct line lines[] = {
     {"entries kept", "journal", "entries", tool_format_grouped, ""},
     {"size", "journal", "bytes", tool_format_bytes, ""},
     {"free on its disk", "journal", "free_bytes", tool_format_bytes, ""},
+    {"synced", "journal", "sync", NULL, ""},
+    {"kept", "journal", "keep", NULL, ""},
+    {"kept", "journal", "keep", tool_format_bytes, " at most"},
     {"duplicates", "journal", "duplicates", tool_format_grouped, " examples, learned once"},
     {"missing", "journal", "missing", tool_format_grouped, " numbers of numbered examples"},
+    {"security", "security", NULL, NULL, NULL},
+    {"encrypted by", "security", "key", NULL, ""},
+    {"refused", "security", "refused", tool_format_grouped, " connections in this run"},
+    {"refused by", "security", "refused_by", NULL, ""},
 };
 
 static void print_value(const char *title, const char *value, const char *after) {
@@ -116,4 +123,8 @@ void print_status(const json_t *reply) {
     printf("daemon\n");
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
         print_line(&lines[i], reply);
+    if (!json_object_get(reply, "security")) {
+        printf("security\n");
+        print_value("encrypted by", "nobody: it has no keys (security.secret)", "");
+    }
 }
