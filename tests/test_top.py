@@ -5,12 +5,14 @@ import contextlib
 import json
 import os
 import pathlib
+import pty
 import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 import running
@@ -437,6 +439,28 @@ def test_the_terminal_comes_back(directory):
             os.kill(screen.program(), getattr(signal, f"SIG{number}"))
             screen.until(f"ended {status}", absent=["host-load", "-echo", "-icanon"])
             assert screen.modes() == "1 0 0", number
+
+
+def test_a_terminal_that_takes_no_more(directory):
+    """Whose output is stopped: the second signal ends it."""
+    with Publisher(directory) as daemon:
+        master, slave = pty.openpty()
+        process = subprocess.Popen([PROGRAM, "-c", daemon.endpoint], stdin=slave, stdout=slave,
+                                   env=dict(os.environ, TERM="xterm"))
+        daemon.wait_for(*HEARD)
+        termios.tcflow(slave, termios.TCOOFF)
+        try:
+            end = time.monotonic() + LIMIT
+            while process.poll() is None:
+                publish(daemon)
+                process.send_signal(signal.SIGTERM)
+                time.sleep(0.2)
+                assert time.monotonic() < end
+        finally:
+            process.kill()
+            process.wait()
+            os.close(slave)
+            os.close(master)
 
 
 CONFIG = """

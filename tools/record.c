@@ -282,6 +282,7 @@ static void on_signal(int number) {
 static int catch_signals(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file that may grow no more is an error like a full disk */
     wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake < 0)
         return tool_fail(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));

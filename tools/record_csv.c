@@ -39,6 +39,14 @@ static void put_header(FILE *file, enum topic topic) {
     fputs("\r\n", file);
 }
 
+/* A row that was broken off, by a full disk for instance, is not gone on with. */
+static void end_line(FILE *file) {
+    bool whole = fseek(file, -1, SEEK_END) == 0 && getc(file) == '\n';
+    fseek(file, 0, SEEK_END);
+    if (!whole)
+        fputs("\r\n", file);
+}
+
 /* Write the first line into an empty file; of any other it must be the first line. */
 static int check_header(struct csv *c) {
     char *expected = NULL, *found = NULL;
@@ -60,6 +68,8 @@ static int check_header(struct csv *c) {
         status = tool_fail(EX_DATAERR, "%s has other columns than %s: name another file", c->path,
                            c->topic == TOPIC_LOSS ? "--csv writes" : "--csv-layers writes");
     fseek(c->file, 0, SEEK_END);
+    if (status == EX_OK && read > 0)
+        end_line(c->file);
     free(found);
     free(expected);
     return status;

@@ -3,6 +3,7 @@
 #include "tool.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <math.h>
 #include <stdarg.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sysexits.h>
 #include <time.h>
+#include <unistd.h>
 
 #define SECONDS_MAX 1e6
 #define EXACT_MAX 9007199254740992.0 /* 2^53: integers up to here are exact in a double */
@@ -59,6 +61,14 @@ int tool_finish_output(void) {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return EX_OK;
     return tool_fail(EX_IOERR, "cannot write to standard output: %s", strerror(errno));
+}
+
+void tool_write_last(const void *bytes, size_t size) {
+    int flags = fcntl(STDOUT_FILENO, F_GETFL);
+    fcntl(STDOUT_FILENO, F_SETFL, flags | O_NONBLOCK);
+    ssize_t written = write(STDOUT_FILENO, bytes, size);
+    (void)written;
+    fcntl(STDOUT_FILENO, F_SETFL, flags);
 }
 
 bool tool_parse_seconds(const char *text, double *seconds) {

@@ -27,6 +27,10 @@ int tool_common_option(int option, const char *help);
 /* Whether everything written to stdout has arrived: EX_OK, else complains and returns EX_IOERR. */
 int tool_finish_output(void);
 
+/* Write to a terminal as much as it takes at once, from a signal handler that ends the program:
+   where output is stopped or nobody reads, it is not waited for. */
+void tool_write_last(const void *bytes, size_t size);
+
 /* An option's value: seconds in 0..1e6, a count in 1..2^53. False when the text is anything else.
  */
 bool tool_parse_seconds(const char *text, double *seconds);

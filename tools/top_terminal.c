@@ -95,8 +95,7 @@ void terminal_abandon(void) {
     if (!leaving.taken)
         return;
     leaving.taken = 0;
-    if (write(STDOUT_FILENO, leaving.bytes, leaving.size) < 0)
-        leaving.size = 0; /* then there is nobody to see it */
+    tool_write_last(leaving.bytes, leaving.size);
     tcsetattr(STDIN_FILENO, TCSANOW, &leaving.modes);
 }
 

@@ -11,6 +11,8 @@
 #include <unistd.h>
 #include <wchar.h>
 
+#include "tool.h"
+
 enum {
     BAR_SIZE = 1024,
     COLUMNS_DEFAULT = 80, /* a terminal that does not say */
@@ -67,8 +69,8 @@ int screen_open(struct screen **screen, bool plain) {
 }
 
 void screen_abandon(void) {
-    if (bar_possible && write(STDOUT_FILENO, TAKE_AWAY, sizeof TAKE_AWAY - 1) < 0)
-        bar_possible = 0;
+    if (bar_possible)
+        tool_write_last(TAKE_AWAY, sizeof TAKE_AWAY - 1);
 }
 
 unsigned long screen_lines(const struct screen *s) {
