@@ -432,7 +432,9 @@ def test_the_terminal_comes_back(directory):
     """As it was, however the program ends."""
     for number, status in [("INT", 0), ("TERM", 0), ("HUP", 0), ("SEGV", 139), ("ABRT", 134),
                            ("QUIT", 131)]:
-        with watched(directory, 80, 24) as (daemon, screen):
+        own = pathlib.Path(directory, number)
+        own.mkdir()
+        with watched(own, 80, 24) as (daemon, screen):
             daemon.send("status", STATUS)
             screen.until("host-load  learning")
             assert screen.modes() == "0 1 1"
