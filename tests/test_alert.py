@@ -225,6 +225,17 @@ def test_drift(directory):
     rising = [loss * (1 + i / 200) for i, loss in enumerate(noisy(0.01, 400, 3))]
     said = replay(recording(pathlib.Path(directory, "rising"), rising), "--only=rising")
     assert [one["state"] for one in said] == ["began"], said
+    # Another run, or a reset, begins anew; an event that tells of fewer examples does not.
+    with open(path, "a+", encoding="utf-8") as file:
+        file.seek(0)
+        lines = file.read().splitlines()
+    newest = json.loads(lines[399])
+    for topic, began in ("event", 2), ("status", 1):
+        odd = {**newest, "topic": topic, "kind": "checkpoint", "text": "of 90", "examples": 90}
+        mixed = pathlib.Path(directory, "mixed")
+        mixed.write_text("\n".join(lines[:400] + [json.dumps(odd)] + lines[400:]), encoding="utf-8")
+        found = [one for one in replay(mixed, "--only=adwin") if one["state"] == "began"]
+        assert len(found) == began, (topic, found)
     # A queue that stays long.
     waits = replay(recording(pathlib.Path(directory, "queue"), noisy(1, 60, 4), queued=250))
     assert [(one["kind"], one["value"]) for one in waits] == [("queue", 250)], waits
@@ -240,6 +251,14 @@ def test_reminder(directory):
 
 
 NASTY = "host'; touch \"$(touch pwned)\" `touch pwned` ; #"
+
+
+def lives(process):
+    try:
+        text = pathlib.Path(f"/proc/{process}/stat").read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return False
+    return text.rsplit(")", 1)[1].split()[0] not in "ZX"
 
 
 def test_command(directory):
@@ -271,6 +290,19 @@ def test_command(directory):
         return done.returncode, done.stderr
     assert "exit status 3" in complaint("sh", "-c", "exit 3")[1]
     assert "did not end within 1 s" in complaint("sh", "-c", "sleep 1000 & wait")[1]
+    # Not even what will not listen is left behind.
+    script, number = directory / "stubborn.sh", directory / "number"
+    script.write_text(f"trap '' TERM; echo $$ > {number}; while :; do sleep 1; done\n", encoding="utf-8")
+    complaint("sh", "-c", f"sh {script} & wait")
+    deadline = time.monotonic() + LIMIT
+    while lives(int(number.read_text(encoding="ascii"))):
+        assert time.monotonic() < deadline, "it lives on"
+        time.sleep(0.05)
+    # Whoever started it may have told the system not to keep what became of children.
+    done = subprocess.run([PROGRAM, "--replay", path, "--", "sh", "-c", "exit 3"], check=True, text=True,
+                          capture_output=True, timeout=LIMIT,
+                          preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+    assert "exit status 3" in done.stderr, done.stderr
     status, text = complaint("no-such-program")
     assert status == 64 and "no-such-program" in text, text
 
@@ -369,11 +401,22 @@ def test_daemon(directory):
 
 def test_usage(_):
     for words in (["--only=nothing"], ["--post=ftp://x/"], ["--adwin=2"], ["--page-hinkley=1,x"],
-                  ["--replay=x", "--connect=ipc://x"], ["--connect=nowhere"]):
+                  ["--replay=x", "--connect=ipc://x"], ["--connect=nowhere"],
+                  ["-c", "ipc:///tmp/x", "-c", "ipc:///tmp/x"]):
         done = subprocess.run([PROGRAM, *words], stderr=subprocess.PIPE, text=True, timeout=LIMIT)
         assert done.returncode == 64 and done.stderr, (words, done)
     assert subprocess.run([PROGRAM, "--replay=/no/such"], stderr=subprocess.DEVNULL,
                           timeout=LIMIT).returncode == 66
+    # A recording from a pipe ends with a signal as everything does.
+    with subprocess.Popen([PROGRAM, "--replay=-"], stdin=subprocess.PIPE, text=True,
+                          stdout=subprocess.PIPE) as process:
+        for rejected in 0, 1:
+            message = {"topic": "loss", "run": "aa", "examples": 1, "time": 1, "rejected": rejected}
+            process.stdin.write(json.dumps(message) + "\n")
+        process.stdin.flush()
+        assert "1 message was rejected" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LIMIT) == 0
 
 
 for test in (test_conditions, test_drift, test_reminder, test_command, test_post, test_daemon,

@@ -62,6 +62,7 @@ static int catch_signals(void) {
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         sigaction(numbers[i], &action, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGCHLD, SIG_DFL); /* ignored by whoever started this, commands would have no status */
     return EX_OK;
 }
 
@@ -204,11 +205,12 @@ static int watch(struct alerts *a) {
     return EX_OK;
 }
 
-static void take_recorded(void *context, const struct message *message, double now) {
+static bool take_recorded(void *context, const struct message *message, double now) {
     struct alerts *a = context;
     struct watcher *watcher = &a->daemons[0].watcher;
     watcher_message(watcher, message, now);
     book_tick(&watcher->book, now);
+    return !ending && !a->broken;
 }
 
 static int run(struct alerts *a) {

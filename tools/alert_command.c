@@ -117,6 +117,7 @@ static int start(char *const *words, char **variables, int input, pid_t *child) 
     return error;
 }
 
+/* With -1 for the process, when there was no descriptor to be had, it waits all the time. */
 static bool has_ended(int process, double seconds) {
     struct pollfd item = {.fd = process, .events = POLLIN};
     return poll(&item, 1, (int)(seconds * 1e3)) > 0;
@@ -124,19 +125,20 @@ static bool has_ended(int process, double seconds) {
 
 static int wait_for(pid_t child, const char *program, double seconds, char why[COMMAND_WHY_SIZE]) {
     int process = pidfd_open(child, 0), status = 0;
-    bool late = process >= 0 && !has_ended(process, seconds);
+    bool late = !has_ended(process, seconds);
     if (late) {
         kill(-child, SIGTERM);
-        if (!has_ended(process, GRACE))
-            kill(-child, SIGKILL);
+        has_ended(process, GRACE);
+        kill(-child, SIGKILL); /* also what it started and has not ended with it */
     }
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
+    bool process_unknown = process < 0;
     if (process >= 0)
         close(process);
-    if (!late && WIFEXITED(status) && WEXITSTATUS(status) == 0)
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && (!late || process_unknown))
         return 0;
-    if (late)
+    if (late && !process_unknown)
         snprintf(why, COMMAND_WHY_SIZE, "'%s' did not end within %g s and was ended", program,
                  seconds);
     else if (WIFEXITED(status))

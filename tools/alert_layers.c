@@ -26,8 +26,14 @@ static void take_saturation(struct layer *layer, const json_t *body) {
     tool_number(hidden, "maximum", &maximum);
     layer->unbounded |= minimum < -BOUND || maximum > BOUND;
     double share = share_saturated(layer, body);
-    double weight = fmax(NEWEST_WEIGHT, 1.0 / ++layer->messages);
+    layer->messages += layer->messages < LAYERS_SATURATED_LEAST;
+    double weight = fmax(NEWEST_WEIGHT, 1.0 / layer->messages);
     layer->saturated += weight * (share - layer->saturated);
+}
+
+/* One more message in a row, up to where it counts as many; or none. */
+static int counted(int messages, bool again) {
+    return !again ? 0 : messages < LAYERS_DEAD_LEAST ? messages + 1 : messages;
 }
 
 static void take_life(struct layer *layer, const json_t *body) {
@@ -38,8 +44,8 @@ static void take_life(struct layer *layer, const json_t *body) {
     tool_number(hidden, "std", &std);
     tool_number(hidden, "norm", &norm);
     bool same = mean == layer->mean && std == layer->std && norm == layer->norm;
-    layer->alike = size > 1 && std < LAYERS_ALIKE ? layer->alike + 1 : 0;
-    layer->same = layer->messages > 1 && same ? layer->same + 1 : 0;
+    layer->alike = counted(layer->alike, size > 1 && std < LAYERS_ALIKE);
+    layer->same = counted(layer->same, layer->messages > 1 && same);
     layer->mean = mean;
     layer->std = std;
     layer->norm = norm;

@@ -14,16 +14,15 @@ enum {
     LAYERS_DEAD_LEAST = 20,      /* messages in a row without life */
 };
 
-#define LAYERS_ALIKE                                                                               \
-    1e-3 /* standard deviation over a layer's units below which all say the same                   \
-          */
+/* Standard deviation over a layer's units below which all say the same. */
+#define LAYERS_ALIKE 1e-3
 
 struct layers {
     struct layer {
-        bool unbounded; /* h beyond 1 was seen: |h| > 0.99 is no saturation there */
-        int messages;
+        bool unbounded;   /* h beyond 1 was seen: |h| > 0.99 is no saturation there */
+        int messages;     /* up to LAYERS_SATURATED_LEAST */
         double saturated; /* moving average of the share */
-        int alike, same;  /* messages in a row */
+        int alike, same;  /* messages in a row, up to LAYERS_DEAD_LEAST */
         double mean, std, norm;
     } layers[LAYERS_MAX];
 };

@@ -40,8 +40,9 @@ static int failed(char why[POST_WHY_SIZE], const char *text) {
 }
 
 static int judge(CURLcode result, long status, bool *again, char why[POST_WHY_SIZE]) {
-    *again = result != CURLE_OK || status >= STATUS_SERVER || status == STATUS_BUSY;
-    if (result != CURLE_OK)
+    bool answered = result == CURLE_OK || result == CURLE_WRITE_ERROR; /* the latter cut off */
+    *again = !answered || status >= STATUS_SERVER || status == STATUS_BUSY;
+    if (!answered)
         return failed(why, curl_easy_strerror(result));
     if (status >= STATUS_FIRST && status < STATUS_AFTER)
         return 0;

@@ -19,7 +19,7 @@ static bool parse(const char *line, struct message *message, double *now) {
     return message->topic != TOPICS && tool_number(message->body, "time", now);
 }
 
-int replay(const char *path, void (*take)(void *context, const struct message *message, double now),
+int replay(const char *path, bool (*take)(void *context, const struct message *message, double now),
            void *context) {
     FILE *file = strcmp(path, "-") == 0 ? stdin : fopen(path, "re");
     if (!file)
@@ -27,17 +27,19 @@ int replay(const char *path, void (*take)(void *context, const struct message *m
     char *line = NULL;
     size_t size = 0, number = 0, wrong = 0, first = 0;
     double now = 0;
-    while (getline(&line, &size, file) >= 0) {
+    bool more = true;
+    while (more && getline(&line, &size, file) >= 0) {
         struct message message;
         number++;
         if (parse(line, &message, &now))
-            take(context, &message, now);
+            more = take(context, &message, now);
         else if (wrong++ == 0)
             first = number;
         message_clear(&message);
     }
-    int status =
-        ferror(file) ? tool_fail(EX_IOERR, "cannot read '%s': %s", path, strerror(errno)) : EX_OK;
+    int status = EX_OK;
+    if (ferror(file) && errno != EINTR)
+        status = tool_fail(EX_IOERR, "cannot read '%s': %s", path, strerror(errno));
     if (wrong > 0)
         tool_fail(EX_OK,
                   "%s: %zu line%s no message as runnel-watch --json writes them; the first "

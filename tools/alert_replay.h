@@ -4,9 +4,10 @@
 
 #include "watch_link.h"
 
-/* Call `take` with each message and its time; a line that is none is complained of and passed over.
-   "-" is standard input. Returns EX_OK, or complains and returns EX_NOINPUT or EX_IOERR. */
-int replay(const char *path, void (*take)(void *context, const struct message *message, double now),
+/* Call `take` with each message and its time, until it returns false; a line that is none is
+   complained of and passed over. "-" is standard input; a signal that interrupts the reading of it
+   ends the recording. Returns EX_OK, or complains and returns EX_NOINPUT or EX_IOERR. */
+int replay(const char *path, bool (*take)(void *context, const struct message *message, double now),
            void *context);
 
 #endif

@@ -15,18 +15,32 @@ static json_t *count(double value) {
     return isfinite(value) ? json_integer((json_int_t)value) : json_null();
 }
 
+/* Of what is not UTF-8, such as an endpoint with a strange path, only what is ASCII. */
+static json_t *string(const char *text) {
+    json_t *whole = json_string(text);
+    char ascii[ALERT_TEXT_SIZE];
+    if (whole)
+        return whole;
+    snprintf(ascii, sizeof ascii, "%s", text);
+    for (char *c = ascii; *c; c++)
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    return json_string(ascii);
+}
+
 /* The daemon's own name is nothing that one can rely on before its first `status`. */
 static const char *name_of(const struct watcher *w) {
     return *w->name ? w->name : w->endpoint;
 }
 
 json_t *say_json(const struct watcher *w, const struct alert *alert, double unix_offset) {
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:I}", "kind",
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "kind",
                      alert_names[alert->kind], "state", alert_states[alert->state], "daemon",
-                     name_of(w), "endpoint", w->endpoint, "text", alert->text, "time",
-                     number(alert->now + unix_offset), "since", number(alert->since + unix_offset),
-                     "run", w->run, "examples", count(w->examples), "value", number(alert->value),
-                     "limit", number(alert->limit), "times", (json_int_t)alert->times);
+                     string(name_of(w)), "endpoint", string(w->endpoint), "text",
+                     string(alert->text), "time", number(alert->now + unix_offset), "since",
+                     number(alert->since + unix_offset), "run", string(w->run), "examples",
+                     count(w->examples), "value", number(alert->value), "limit",
+                     number(alert->limit), "times", (json_int_t)alert->times);
 }
 
 char *say_line(char line[SAY_LINE_SIZE], const struct watcher *w, const struct alert *alert,

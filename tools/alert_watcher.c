@@ -40,14 +40,19 @@ static void end_all(struct watcher *w, double now, const char *why) {
             book_over(&w->book, (enum alert_kind)kind, now, "%s", why);
 }
 
-/* Another run is a restart; fewer examples in the same run are a reset. */
-static void take_run(struct watcher *w, const json_t *body, double now) {
-    const char *text = tool_string(body, "run");
+/* Another run is a restart; fewer examples in the same run are a reset. Not in an event: one of a
+   checkpoint has the examples that are in it, fewer than have been learned meanwhile. */
+static void take_run(struct watcher *w, const struct message *message, double now) {
+    const char *text = tool_string(message->body, "run");
     char run[ALERT_RUN_SIZE];
-    double examples = NAN;
-    tool_clean(run, sizeof run, text ? text : "");
-    tool_number(body, "examples", &examples);
+    double examples = w->examples;
+    if (!text)
+        return;
+    tool_clean(run, sizeof run, text);
     bool another = *w->run && strcmp(run, w->run) != 0;
+    tool_number(message->body, "examples", &examples);
+    if (message->topic == TOPIC_EVENT && !another)
+        examples = fmax(examples, w->examples);
     if (another || examples < w->examples) {
         bool ended = w->ending;
         end_all(w, now, another ? "the daemon was started again" : "learning was reset");
@@ -221,7 +226,7 @@ static void take_event(struct watcher *w, const json_t *body, double now) {
 
 void watcher_message(struct watcher *w, const struct message *message, double now) {
     const json_t *body = message->body;
-    take_run(w, body, now);
+    take_run(w, message, now);
     book_over(&w->book, ALERT_SILENCE, now, "the daemon speaks again");
     /* What is learned again after a crash has been judged before. */
     bool again = json_is_true(json_object_get(body, "replaying"));
