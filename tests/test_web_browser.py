@@ -135,8 +135,11 @@ def look_at_charts(page, one, two, runs):
     assert 500 <= points <= 1000, points # of the 2000
     page.until_colored(rgb(page.value(
         "getComputedStyle(document.documentElement).getPropertyValue('--bad').trim()")), pixels=10)
-    cards = page.text("#daemons")
-    assert "one" in cards and "two" in cards and "20,000" in cards and "learning" in cards, cards
+    for daemon in one, two:
+        daemon.status() # for it may have taken long enough to get here to be called silent
+    cards = page.until("document.querySelector('#daemons').textContent",
+                       lambda text: text.count("learning") == 2)
+    assert "one" in cards and "two" in cards and "20,000" in cards, cards
     before = page.value("document.querySelector('#panel-loss canvas').toDataURL()")
     feed(one, 40)
     page.wait_for_newest(one, runs["one"])
@@ -251,7 +254,7 @@ def first_chart(page, web):
     """Milliseconds from opening the page to its first chart with data."""
     page.driver.get("about:blank")
     page.driver.get(web.url)
-    return page.until("window.runnel?.firstChart")
+    return page.until("window.runnel?.drawing.firstChart")
 
 
 FRAMES = """

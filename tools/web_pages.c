@@ -3,6 +3,7 @@
 #include "web_pages.h"
 
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -26,26 +27,56 @@ EMBED(index, "index.html")
 EMBED(style, "style.css")
 EMBED(icon, "icon.svg")
 EMBED(app, "app.js")
+EMBED(charts, "charts.js")
+EMBED(controls, "controls.js")
 EMBED(data, "data.js")
-EMBED(panels, "panels.js")
+EMBED(dom, "dom.js")
 EMBED(draw, "draw.js")
 EMBED(format, "format.js")
+EMBED(frame, "frame.js")
 EMBED(heat, "heat.js")
+EMBED(lists, "lists.js")
+EMBED(live, "live.js")
+EMBED(panels, "panels.js")
+EMBED(pointer, "pointer.js")
+EMBED(state, "state.js")
+EMBED(view, "view.js")
+
+#define PAGE(path, type, name)                                                                     \
+    { path, type, page_##name##_begin, page_##name##_end }
+#define MODULE(name) PAGE("/" #name ".js", JAVASCRIPT, name)
 
 static const struct page {
     const char *path, *type, *begin, *end;
-} pages_table[] = {
-    {"/", HTML, page_index_begin, page_index_end},
-    {"/style.css", CSS, page_style_begin, page_style_end},
-    {"/icon.svg", SVG, page_icon_begin, page_icon_end},
-    {"/favicon.ico", SVG, page_icon_begin, page_icon_end},
-    {"/app.js", JAVASCRIPT, page_app_begin, page_app_end},
-    {"/data.js", JAVASCRIPT, page_data_begin, page_data_end},
-    {"/panels.js", JAVASCRIPT, page_panels_begin, page_panels_end},
-    {"/draw.js", JAVASCRIPT, page_draw_begin, page_draw_end},
-    {"/format.js", JAVASCRIPT, page_format_begin, page_format_end},
-    {"/heat.js", JAVASCRIPT, page_heat_begin, page_heat_end},
+} pages_table[PAGES] = {
+    PAGE("/", HTML, index),
+    PAGE("/style.css", CSS, style),
+    PAGE("/icon.svg", SVG, icon),
+    PAGE("/favicon.ico", SVG, icon),
+    MODULE(app),
+    MODULE(charts),
+    MODULE(controls),
+    MODULE(data),
+    MODULE(dom),
+    MODULE(draw),
+    MODULE(format),
+    MODULE(frame),
+    MODULE(heat),
+    MODULE(lists),
+    MODULE(live),
+    MODULE(panels),
+    MODULE(pointer),
+    MODULE(state),
+    MODULE(view),
 };
+
+/* Tells one version of a file from another (FNV-1a), so that a browser keeps what it has. */
+static void write_etag(char etag[PAGE_ETAG_SIZE], const char *begin, const char *end) {
+    uint64_t hash = 0xcbf29ce484222325;
+    for (const char *byte = begin; byte < end; byte++)
+        hash = (hash ^ (unsigned char)*byte) * 0x100000001b3;
+    snprintf(etag, PAGE_ETAG_SIZE, "\"%016llx\"", (unsigned long long)hash);
+}
 
 int pages_open(struct pages *pages, const char *chart_file) {
     static const char way_out[] = "it has the charts; on Debian: apt-get install libjs-chart.js";
@@ -61,6 +92,9 @@ int pages_open(struct pages *pages, const char *chart_file) {
     if (pages->chart_size > 0 && pages->chart_size < LARGEST) {
         char *fitting = realloc(pages->chart, pages->chart_size);
         pages->chart = fitting ? fitting : pages->chart;
+        write_etag(pages->chart_etag, pages->chart, pages->chart + pages->chart_size);
+        for (size_t i = 0; i < PAGES; i++)
+            write_etag(pages->etags[i], pages_table[i].begin, pages_table[i].end);
         return EX_OK;
     }
     pages_close(pages);
@@ -78,15 +112,17 @@ bool pages_find(const struct pages *pages, const char *path, struct reply *reply
         reply->type = JAVASCRIPT;
         reply->body = pages->chart;
         reply->size = pages->chart_size;
+        reply->etag = pages->chart_etag;
         return true;
     }
-    for (size_t i = 0; i < sizeof pages_table / sizeof *pages_table; i++) {
+    for (size_t i = 0; i < PAGES; i++) {
         const struct page *page = &pages_table[i];
         if (strcmp(path, page->path) != 0)
             continue;
         reply->type = page->type;
         reply->body = page->begin;
         reply->size = (size_t)(page->end - page->begin);
+        reply->etag = pages->etags[i];
         return true;
     }
     return false;

@@ -38,7 +38,7 @@ export class Series {
   // Add a message: the columns' values are at their paths in `body`.
   add(body, source, paths, messages = 1) {
     const last = this.length - 1;
-    if (last >= 0 && body.time <= this.time[last]) return false;
+    if (typeof body.time !== "number" || (last >= 0 && body.time <= this.time[last])) return false;
     this.examples.push(body.examples);
     this.steps.push(body.steps);
     this.time.push(body.time);
@@ -54,7 +54,7 @@ export class Series {
       column.maximum.push(value);
       column.missing.push(value === null ? 1 : 0);
     }
-    if (this.histogram) this.histogram.push(source.histogram || []);
+    if (this.histogram) this.histogram.push(Array.isArray(source?.histogram) ? source.histogram : []);
     this.live++;
     return true;
   }
@@ -182,10 +182,11 @@ export class Store {
     this.events.set(id, (await get(`api/events?run=${id}&points=500`)).events);
   }
 
-  // A live message. Returns the kinds of the series that need to be fetched anew.
+  // A live message. Returns the kinds of the series that need to be fetched anew. An event may be of
+  // examples that are long learned.
   take(topic, id, body, merged) {
     const run = this.runs.get(id), stale = [];
-    if (run && body.time > (run.newest_time || 0)) {
+    if (run && topic !== "event" && body.time > (run.newest_time || 0)) {
       run.newest_time = body.time;
       run.newest_examples = body.examples;
       run.newest_steps = body.steps;
@@ -193,11 +194,11 @@ export class Store {
     }
     if (topic === "loss") this.addTo(id, "loss", body, body, this.paths.loss, merged, stale);
     else if (topic === "state")
-      (body.layers || []).forEach((layer, number) =>
+      (Array.isArray(body.layers) ? body.layers : []).forEach((layer, number) =>
         this.addTo(id, number, body, layer, this.paths.layer, merged, stale));
     else if (topic === "event" && this.events.has(id))
       this.events.get(id).push({ examples: body.examples, steps: body.steps, time: body.time,
-        kind: body.kind, text: body.text });
+        kind: String(body.kind ?? ""), text: String(body.text ?? "") });
     return stale;
   }
 

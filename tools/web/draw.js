@@ -1,9 +1,9 @@
 // One chart: lines by Chart.js; bands, marks of events and of what is not finite by a plugin of our
-// own; the pointer's line and the selection are elements above it, so that moving draws nothing.
+// own.
 
-import { number, position, ticks } from "./format.js";
+import { number, ticks } from "./format.js";
+import { Frame, LEFT, RIGHT, tickRoom } from "./frame.js";
 
-export const LEFT = 56, RIGHT = 10; // of the plots, so that all of them line up
 const MARK_SIZE = 4;
 
 export const theme = { colors: {} };
@@ -22,9 +22,6 @@ export function eventColor(kind) {
     set: warn, paused: warn, skipped_update: bad, rejected: bad, gap: bad, disk: bad, drift: bad,
     stopping: bad, watch: warn }[kind] || faint;
 }
-
-// Pixels that the label of a tick takes.
-export const tickRoom = (axis) => (axis === "time" || axis === "elapsed" ? 80 : 60);
 
 const fade = (color, share) =>
   color + Math.round(255 * share).toString(16).padStart(2, "0");
@@ -163,34 +160,25 @@ function quantile(values, share) {
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
 }
 
-export class Plot {
+export class Plot extends Frame {
   constructor(element) {
-    this.element = element;
+    super(element);
     this.axis = "examples";
     this.isLog = false;
-    this.canvas = document.createElement("canvas");
-    this.canvas.setAttribute("role", "img");
-    this.cursor = document.createElement("div");
-    this.cursor.className = "cursor";
-    this.selection = document.createElement("div");
-    this.selection.className = "selection";
-    this.empty = document.createElement("div");
-    this.empty.className = "empty";
-    this.empty.textContent = "nothing yet";
-    element.append(this.canvas, this.selection, this.cursor, this.empty);
     this.chart = new Chart(this.canvas, {
       type: "line", data: { datasets: [] }, options: options(this), plugins: [plugin],
     });
   }
 
-  // `lines`: datasets with data, and low, high, missing, color; `bounds`: [from, to] of x.
-  draw({ lines, axis, bounds, log, events, range }) {
+  // `lines`: datasets with data, and low, high, missing, color; `bounds`: [from, to] of x; `empty`: why
+  // there is nothing.
+  draw({ lines, axis, bounds, log, events, range, empty }) {
     const { chart } = this;
     this.axis = axis;
     chart.events = events;
     chart.runs = new Set(lines.map((line) => line.run)).size;
     chart.data.datasets = lines;
-    this.empty.hidden = lines.some((line) => line.data.length > 0);
+    this.sayEmpty(empty);
     const [low, high, isLog] = limits(lines, bounds, log, range);
     this.isLog = isLog;
     Object.assign(chart.options.scales.x, { min: bounds[0], max: bounds[1] });
@@ -268,5 +256,3 @@ function limits(lines, [from, to], log, range) {
   }
   return [back(bottom), back(top), isLog];
 }
-
-export { fade, position };

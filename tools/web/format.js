@@ -4,7 +4,7 @@ const PREFIXES = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
 
 // 4 digits or so: 0.0123 12.35 1.23e-5 12.3k
 export function number(value) {
-  if (value === null || value === undefined || Number.isNaN(value)) return "–";
+  if (typeof value !== "number" || Number.isNaN(value)) return "–";
   const size = Math.abs(value);
   if (size === 0) return "0";
   if (size >= 1e12 || size < 1e-3) return value.toExponential(2);
@@ -19,17 +19,17 @@ function shorten(value, digits) {
 }
 
 export function microseconds(value) {
-  if (value === null || value === undefined) return "–";
+  if (typeof value !== "number") return "–";
   if (value >= 1e6) return `${shorten(value / 1e6, 3)} s`;
   return value >= 1e3 ? `${shorten(value / 1e3, 3)} ms` : `${shorten(value, 3)} µs`;
 }
 
 export function grouped(value) {
-  return value === null || value === undefined ? "–" : Math.round(value).toLocaleString("en");
+  return typeof value !== "number" ? "–" : Math.round(value).toLocaleString("en");
 }
 
 export function percent(value) {
-  return value === null || value === undefined ? "–" : (100 * value).toFixed(1) + "%";
+  return typeof value !== "number" ? "–" : (100 * value).toFixed(1) + "%";
 }
 
 export function duration(seconds) {

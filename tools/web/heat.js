@@ -1,8 +1,9 @@
 // The histogram of a layer's hidden units over time: a column for each point, a row for each bin, -1
 // at the bottom. Drawn as wide as the charts beside it, so that they line up.
 
-import { LEFT, RIGHT, theme, tickRoom } from "./draw.js";
+import { theme } from "./draw.js";
 import { ticks } from "./format.js";
+import { Frame, LEFT, RIGHT, tickRoom } from "./frame.js";
 
 const BOTTOM = 24, TOP = 4, BINS = 20;
 // Shares of units to colours: of viridis; what is empty is the page itself.
@@ -16,19 +17,9 @@ export function heatColor(share) {
 
 const RAMP = Array.from({ length: 256 }, (_, i) => heatColor(i / 255));
 
-export class Heat {
+export class Heat extends Frame {
   constructor(element) {
-    this.element = element;
-    this.canvas = document.createElement("canvas");
-    this.canvas.setAttribute("role", "img");
-    this.cursor = document.createElement("div");
-    this.cursor.className = "cursor";
-    this.selection = document.createElement("div");
-    this.selection.className = "selection";
-    this.empty = document.createElement("div");
-    this.empty.className = "empty";
-    this.empty.textContent = "nothing yet";
-    element.append(this.canvas, this.selection, this.cursor, this.empty);
+    super(element);
     this.image = document.createElement("canvas");
     this.bounds = [0, 1];
   }
@@ -49,8 +40,9 @@ export class Heat {
   }
 
   // `parts`: runs that follow one another, each with `positions` and `histograms`, one entry a point.
-  draw({ parts, axis, bounds }) {
+  draw({ parts, axis, bounds, empty }) {
     this.bounds = bounds;
+    this.sayEmpty(empty);
     const { clientWidth: width, clientHeight: height } = this.element;
     const dense = window.devicePixelRatio || 1;
     if (!width) return;
@@ -58,7 +50,6 @@ export class Heat {
     this.canvas.height = Math.round(height * dense);
     const context = this.canvas.getContext("2d");
     context.scale(dense, dense);
-    this.empty.hidden = parts.some(({ positions }) => positions.length > 0);
     for (const { positions, histograms } of parts)
       if (positions.length) this.drawCells(context, positions, histograms, dense);
     this.drawAxes(context, axis);

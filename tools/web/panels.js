@@ -2,15 +2,17 @@
 
 import { microseconds } from "./format.js";
 
+export const OF_LOSS = "of the loss"; // a unit that depends on the runs
+
 // band: columns of least and greatest value; "own": of the column itself; "deviation": mean -+ std.
 export const LEARNING = [
-  { id: "loss", title: "Loss", unit: "nats", large: true, log: true, missing: true,
+  { id: "loss", title: "Loss", unit: OF_LOSS, large: true, log: true, missing: true,
     lines: [{ column: "mean", band: ["minimum", "maximum"], smooth: true }] },
   { id: "metric", title: "", choices: [
     { title: "Error (rmse)", unit: "original units", column: "metric_rmse" },
     { title: "Accuracy", unit: "share", column: "metric_accuracy", range: [0, 1] },
     { title: "Bits", unit: "bits", column: "metric_bits" },
-    { title: "Smoothed loss", unit: "nats", column: "smoothed" }] },
+    { title: "Smoothed loss", unit: OF_LOSS, column: "smoothed" }] },
   { id: "gradient", title: "Gradient norm", unit: "before clipping", log: true, missing: true,
     lines: [{ column: "gradient_norm", band: "own", smooth: true }], range: [0, null] },
   { id: "ratio", title: "Update ratio", unit: "change over parameters", log: true,
@@ -57,7 +59,7 @@ class Line {
   }
 
   reset(generation, key) {
-    Object.assign(this, { generation, key, data: [], missing: [], average: null });
+    Object.assign(this, { generation, key, data: [], missing: [], average: null, known: false });
     this.lows = this.spec.band ? [] : null;
     this.highs = this.spec.band ? [] : null;
   }
@@ -68,6 +70,7 @@ class Line {
     const column = series.columns[this.spec.column];
     for (let i = this.data.length; column && i < positions.length; i++) {
       const value = column.mean[i];
+      this.known ||= value !== null;
       this.missing.push(column.missing[i]);
       this.data.push({ x: positions[i], y: this.smoothed(value, positions[i], tau) });
       if (this.lows) this.addBand(series, i, value);

@@ -1,0 +1,117 @@
+// What hands and keys do, beside the charts: switches, buttons, keys, light and dark.
+
+import { draw, drawSoon } from "./charts.js";
+import { $ } from "./dom.js";
+import { readTheme } from "./draw.js";
+import { setLayer, showDaemonNumbers, showDaemons, showEvents, showRuns, toggleDaemon } from "./lists.js";
+import { AXES, view } from "./state.js";
+import { goBack, keepView, pan, remember, setAxis, showAll, zoom } from "./view.js";
+
+const THEMES = ["system", "light", "dark"];
+const darkSystem = matchMedia("(prefers-color-scheme: dark)");
+
+// ---- Light and dark ----
+
+function setTheme(choice) {
+  const dark = choice === "dark" || (choice === "system" && darkSystem.matches);
+  document.documentElement.dataset.theme = dark ? "dark" : "light";
+  document.documentElement.dataset.choice = choice;
+  $("theme").textContent = { light: "☀ light", dark: "☾ dark", system: "◐ system" }[choice];
+  try { localStorage.setItem("theme", choice); } catch { /* it is then for this visit */ }
+  readTheme();
+}
+
+export function restoreTheme() {
+  let choice = "system";
+  try { choice = localStorage.getItem("theme") || choice; } catch { /* as the system */ }
+  setTheme(THEMES.includes(choice) ? choice : "system");
+}
+
+function changeTheme(choice) {
+  setTheme(choice);
+  showDaemons();
+  showRuns();
+  showEvents();
+  draw();
+}
+
+function nextTheme() {
+  changeTheme(THEMES[(THEMES.indexOf(document.documentElement.dataset.choice) + 1) % THEMES.length]);
+}
+
+// ---- Switches ----
+
+function setPaused(paused) {
+  view.paused = paused;
+  $("pause").setAttribute("aria-pressed", String(paused));
+  $("pause").textContent = paused ? "go on" : "pause";
+  draw();
+}
+
+function setSmooth(value) {
+  view.smooth = value;
+  $("smooth").value = Math.round(value * 100);
+  $("smooth-value").textContent = value ? `${Math.round(value * 100)}%` : "off";
+}
+
+function setSwitch(key, on) {
+  view[key] = on;
+  $(key).checked = on;
+  keepView();
+  draw();
+}
+
+let smoothBefore = 0.01;
+function toggleSmooth() {
+  if (view.smooth) smoothBefore = view.smooth;
+  setSmooth(view.smooth ? 0 : smoothBefore);
+  keepView();
+  draw();
+}
+
+// ---- Keys ----
+
+const KEYS = {
+  ArrowLeft: () => pan(-0.25), ArrowRight: () => pan(0.25),
+  "+": () => zoom(0.5), "=": () => zoom(0.5), "-": () => zoom(2), "−": () => zoom(2),
+  0: () => { remember(); showAll(); }, Backspace: goBack,
+  a: () => setAxis(AXES[(AXES.indexOf(view.axis) + 1) % AXES.length]),
+  s: toggleSmooth, b: () => setSwitch("band", !view.band), l: () => setSwitch("log", !view.log),
+  e: () => setSwitch("marks", !view.marks), d: nextTheme, " ": () => setPaused(!view.paused),
+  ",": () => setLayer(view.layer - 1), ".": () => setLayer(view.layer + 1),
+  "?": () => $("help").showModal(),
+};
+
+function onKey(event) {
+  if (event.ctrlKey || event.altKey || event.metaKey || $("help").open) return;
+  const { tagName, type } = event.target;
+  if (tagName === "SELECT" || type === "range") return;
+  if (event.key === " " && (tagName === "BUTTON" || tagName === "INPUT")) return;
+  const act = KEYS[event.key] ||
+    (/^[1-9]$/.test(event.key) ? () => toggleDaemon(Number(event.key) - 1) : null);
+  if (!act) return;
+  event.preventDefault();
+  act();
+}
+
+export function control() {
+  $("axis").value = view.axis;
+  $("axis").addEventListener("change", () => setAxis($("axis").value));
+  setSmooth(view.smooth);
+  $("smooth").addEventListener("input", () => { setSmooth($("smooth").value / 100); keepView(); drawSoon(); });
+  for (const key of ["band", "log", "marks"]) {
+    $(key).checked = view[key];
+    $(key).addEventListener("change", () => setSwitch(key, $(key).checked));
+  }
+  $("back").addEventListener("click", goBack);
+  $("whole").addEventListener("click", () => { remember(); showAll(); });
+  $("pause").addEventListener("click", () => setPaused(!view.paused));
+  $("theme").addEventListener("click", nextTheme);
+  $("help-open").addEventListener("click", () => $("help").showModal());
+  $("heat-run").addEventListener("change", () => { view.heat = Number($("heat-run").value); drawSoon(); });
+  document.addEventListener("keydown", onKey);
+  document.addEventListener("visibilitychange", drawSoon);
+  darkSystem.addEventListener("change", () => changeTheme(document.documentElement.dataset.choice));
+  addEventListener("resize", drawSoon);
+  setInterval(showDaemonNumbers, 1000);
+}

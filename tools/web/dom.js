@@ -1,0 +1,9 @@
+// Elements: found by id, and made.
+
+export const $ = (id) => document.getElementById(id);
+
+export const make = (tag, properties = {}, ...children) => {
+  const element = Object.assign(document.createElement(tag), properties);
+  element.append(...children);
+  return element;
+};

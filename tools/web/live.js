@@ -1,0 +1,113 @@
+// What comes from the server: once, when the view asks for it, and then as it happens.
+
+import { drawSoon } from "./charts.js";
+import { $ } from "./dom.js";
+import { showDaemons, showEvents, showLayers, showRuns } from "./lists.js";
+import { adoptRuns, daemons, layersOf, loading, shownRuns, store, view } from "./state.js";
+
+const REFRESH_AFTER = 300; // ms, in which more may come that asks for it
+const TRY_AGAIN = 2000;    // ms
+
+export function say(text, bad = false) {
+  $("connection").textContent = text;
+  $("connection").classList.toggle("bad", bad);
+}
+
+export function fail(error) {
+  say(error.message, true);
+}
+
+async function fetchOne(run, kind) {
+  if (await store.load(run.id, kind, view)) drawSoon();
+}
+
+// The losses first: they are what is looked at first.
+export async function fetchSeries(events = false) {
+  const runs = shownRuns();
+  await Promise.all(runs.map((run) => fetchOne(run, "loss")));
+  await Promise.all([
+    ...runs.filter((run) => layersOf(run) > view.layer).map((run) => fetchOne(run, view.layer)),
+    ...runs.filter((run) => events || !store.events.has(run.id)).map((run) => store.loadEvents(run.id))]);
+  drawSoon();
+}
+
+// What comes live before the first answers are there waits for them.
+let ready = false;
+const early = [];
+
+// The runs that there are and the daemons, then what is shown of them.
+export async function load(asked = [store.fetchDaemons(), store.fetchRuns()]) {
+  early.length = 0;
+  const [list] = await Promise.all(asked);
+  daemons.splice(0, daemons.length, ...list);
+  adoptRuns();
+  loading.runs = false;
+  const fetched = fetchSeries(true);
+  showDaemons();
+  showLayers();
+  showRuns();
+  drawSoon();
+  await fetched;
+  showEvents();
+  ready = true;
+  for (const act of early.splice(0)) act();
+}
+
+let refreshTimer = null;
+export function refreshSoon(after = REFRESH_AFTER) {
+  refreshTimer ??= setTimeout(() => {
+    refreshTimer = null;
+    load().catch(failForNow);
+  }, after);
+}
+
+function failForNow(error) {
+  fail(error);
+  refreshSoon(TRY_AGAIN);
+}
+
+// The first time.
+export async function begin() {
+  say("loading");
+  await load([store.fetchDaemons(), store.fetchRuns(), store.fetchColumns()]).catch(failForNow);
+}
+
+export function listen() {
+  const source = new EventSource("api/live");
+  let greeted = false;
+  const on = (event, act) => source.addEventListener(event, (message) => {
+    const data = JSON.parse(message.data);
+    if (ready) act(data);
+    else early.push(() => act(data));
+  });
+  source.onerror = () => say("runnel-web does not answer; trying again", true);
+  on("hello", ({ version }) => {
+    say(`live · version ${version}`);
+    if (greeted) refreshSoon(); // what came while there was no connection
+    greeted = true;
+  });
+  on("lost", () => refreshSoon());
+  on("daemon", (daemon) => {
+    Object.assign(daemons[daemon.daemon] || {}, daemon, { heardAt: performance.now() - 1000 * daemon.quiet });
+    showDaemons();
+  });
+  for (const topic of ["status", "loss", "state", "event"]) on(topic, (data) => take(topic, data));
+}
+
+function take(topic, { daemon: number, run_id: id, merged, message }) {
+  const daemon = daemons[number];
+  if (!daemon) return;
+  daemon[topic] = message;
+  daemon.quiet = 0;
+  daemon.heardAt = performance.now();
+  if (daemon.run_id !== id || !store.runs.has(id)) {
+    daemon.run_id = id;
+    refreshSoon();
+  }
+  for (const kind of store.take(topic, id, message, merged)) {
+    const run = store.runs.get(id);
+    if (run && (kind === "loss" || kind === view.layer)) fetchOne(run, kind).catch(fail);
+  }
+  if (topic === "event") showEvents();
+  if (!view.paused) drawSoon();
+}

@@ -1,0 +1,117 @@
+// The pointer on a chart: a line through all charts with what they show there, and a selection to
+// zoom into.
+
+import { make } from "./dom.js";
+import { eventColor } from "./draw.js";
+import { number, position } from "./format.js";
+import { bounds, eventsInView, shownRuns, view } from "./state.js";
+import { remember, setRange, showAll, zoom } from "./view.js";
+
+const DRAG_LEAST = 6;     // pixels: what is shorter is a click
+const NEAR_SHARE = 1 / 60; // of the view: so near is an event meant
+
+let cursor = null; // position of the pointer
+
+// Let the pointer be used on a panel's plot; `panels`: all of them.
+export function handle(panel, panels) {
+  const { plot } = panel, { element } = plot;
+  let start = null;
+  const at = (event) => {
+    const { left, right } = plot.area();
+    const pixel = event.clientX - element.getBoundingClientRect().left;
+    return Math.min(right, Math.max(left, pixel));
+  };
+  const drop = () => {
+    start = null;
+    plot.showSelection(0, 0);
+  };
+  element.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    start = at(event);
+    element.setPointerCapture(event.pointerId);
+  });
+  element.addEventListener("pointermove", (event) => {
+    cursor = plot.toValue(at(event));
+    showCursor(panels);
+    if (start !== null) plot.showSelection(start, at(event));
+  });
+  element.addEventListener("pointerup", (event) => {
+    if (start === null) return;
+    const end = at(event), from = Math.min(start, end), to = Math.max(start, end);
+    drop();
+    if (to - from < DRAG_LEAST) return;
+    const range = [plot.toValue(from), plot.toValue(to)];
+    remember();
+    setRange(...range);
+  });
+  element.addEventListener("pointercancel", drop);
+  element.addEventListener("pointerleave", () => {
+    cursor = null;
+    showCursor(panels);
+  });
+  element.addEventListener("dblclick", () => { remember(); showAll(); });
+  element.addEventListener("wheel", (event) => {
+    if (!event.ctrlKey) return;
+    event.preventDefault();
+    zoom(event.deltaY > 0 ? 1.25 : 0.8, plot.toValue(at(event)));
+  }, { passive: false });
+}
+
+let visibleBefore = false;
+export function showCursor(panels) {
+  const [from, to] = bounds();
+  const visible = cursor !== null && cursor >= from && cursor <= to;
+  if (!visible && !visibleBefore) return;
+  visibleBefore = visible;
+  for (const panel of panels) {
+    if (!panel.inSight || !panel.plot) continue;
+    panel.plot.showCursor(visible ? cursor : null);
+    panel.readout.replaceChildren(...(visible ? readout(panel, from, to) : []));
+  }
+}
+
+function readout(panel, from, to) {
+  const parts = [make("span", { textContent: position(view.axis, cursor, to - from) })];
+  if (panel.heat) return parts;
+  for (const line of panel.shown) {
+    const index = nearest(line.data, cursor);
+    if (index >= 0) parts.push(readoutOf(line, index, panel.spec.format || number));
+  }
+  const event = nearestEvent((to - from) * NEAR_SHARE);
+  if (event) {
+    const part = make("span", { textContent: `${event.kind}: ${event.text}` });
+    part.style.color = eventColor(event.kind);
+    parts.splice(1, 0, part);
+  }
+  return parts;
+}
+
+function readoutOf(line, index, write) {
+  const dot = make("i");
+  dot.style.setProperty("--color", line.color);
+  const value = line.data[index].y, part = make("span", {}, dot);
+  if (value === null) {
+    part.append(make("span", { className: "bad", textContent: "no finite value" }));
+    return part;
+  }
+  part.append(make("b", { textContent: write(value) }));
+  if (line.low && line.low[index] !== null)
+    part.append(` ${number(line.low[index])} … ${number(line.high[index])}`);
+  return part;
+}
+
+function nearest(data, x) {
+  let low = -1, high = data.length;
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (data[middle].x <= x) low = middle;
+    else high = middle;
+  }
+  if (low >= 0 && low + 1 < data.length && data[low + 1].x - x < x - data[low].x) return low + 1;
+  return low >= 0 ? low : data.length ? 0 : -1;
+}
+
+function nearestEvent(within) {
+  const close = eventsInView(shownRuns()).filter((event) => Math.abs(event.x - cursor) < within);
+  return close.sort((a, b) => Math.abs(a.x - cursor) - Math.abs(b.x - cursor))[0];
+}

@@ -1,0 +1,128 @@
+// What the page is about: what is recorded, the daemons, which runs are shown, and the view of them
+// (along which axis, from where to where). Nothing here is drawn.
+
+import { Store } from "./data.js";
+import { theme } from "./draw.js";
+
+export const AXES = ["examples", "steps", "time", "elapsed"];
+
+// Told apart also by those who see fewer colours (after Okabe and Ito).
+const PALETTES = {
+  light: ["#1769aa", "#d55e00", "#00805f", "#a8479b", "#8a6d00", "#3f3fbf", "#b0304a", "#4d6470"],
+  dark: ["#6cb6f0", "#ff9b52", "#4fd6ac", "#e58fd6", "#e8cf4a", "#a5a5ff", "#ff8a9d", "#a9bfca"],
+};
+
+export const store = new Store();
+export const view = { axis: "examples", from: null, to: null, follow: false, smooth: 0.01, band: true,
+  log: false, marks: true, layer: 0, paused: false, heat: null };
+export const daemons = [];      // as /api/daemons has them
+export const shown = new Set(); // ids of runs
+export const loading = { runs: true }; // until the first answers have come
+const hiddenByHand = new Set();
+const colors = new Map();       // run id -> number in the palette
+
+// ---- Runs ----
+
+export function palette() {
+  return PALETTES[theme.dark ? "dark" : "light"];
+}
+
+export function colorOf(id) {
+  return palette()[(colors.get(id) ?? id) % palette().length];
+}
+
+export function shownRuns() {
+  return [...shown].filter((id) => store.runs.has(id)).sort((a, b) => a - b).map((id) => {
+    const run = store.runs.get(id);
+    run.color = colorOf(id);
+    return run;
+  });
+}
+
+// A daemon's runs are shown from the start: the present one, and those that it goes on from.
+export function adoptRuns() {
+  daemons.forEach((daemon, number) => {
+    if (daemon.run_id === null) return;
+    for (const id of store.chain(daemon.run_id)) {
+      if (!colors.has(id)) colors.set(id, number);
+      if (!hiddenByHand.has(id)) shown.add(id);
+    }
+  });
+  // Without a daemon to be seen, the newest recording is better than nothing.
+  const newest = Math.max(...store.runs.keys());
+  if (!shown.size && !hiddenByHand.size && Number.isFinite(newest)) shown.add(newest);
+  let next = daemons.length;
+  for (const id of store.runs.keys()) if (!colors.has(id)) colors.set(id, next++);
+}
+
+export function showRun(id, on) {
+  if (on) {
+    shown.add(id);
+    hiddenByHand.delete(id);
+  } else {
+    shown.delete(id);
+    hiddenByHand.add(id);
+  }
+}
+
+export function isCurrent(id) {
+  return daemons.some((daemon) => daemon.run_id === id);
+}
+
+export function name(run) {
+  return run.name || run.endpoint;
+}
+
+export function layersOf(run) {
+  return (run.layers || []).length;
+}
+
+export function layersShown() {
+  return Math.max(0, ...shownRuns().map(layersOf));
+}
+
+// The run whose histograms are shown: the one that was chosen, or the newest.
+export function heatRun(runs) {
+  const having = runs.filter((run) => layersOf(run) > view.layer);
+  return having.find((run) => run.id === view.heat) ||
+    having.filter((run) => isCurrent(run.id)).pop() || having[having.length - 1];
+}
+
+// What the losses of these runs are measured in, from the network in words: "real 8 > gru 32 norm >
+// squared 8, next". A squared error is no likelihood.
+export function lossUnit(runs) {
+  const squared = runs.filter((run) => / > squared /.test(run.model)).length;
+  if (!runs.length) return "";
+  return squared === 0 ? "nats" : squared === runs.length ? "squared error" : "nats or squared error";
+}
+
+// ---- Where the view is ----
+
+const key = () => (view.axis === "elapsed" ? "time" : view.axis);
+const originOf = (run) => (view.axis === "elapsed" ? store.origin(run.id) : 0);
+
+// First and last position of the runs that are shown.
+export function extent() {
+  let low = Infinity, high = -Infinity;
+  for (const run of shownRuns()) {
+    const first = run[`first_${key()}`];
+    if (first === null || first === undefined) continue;
+    low = Math.min(low, first - originOf(run));
+    high = Math.max(high, run[`newest_${key()}`] - originOf(run));
+  }
+  if (!(high >= low)) return [0, 1];
+  return high > low ? [low, high] : [low, low + 1];
+}
+
+export function bounds() {
+  return view.from === null ? extent() : [view.from, view.to];
+}
+
+export function eventsInView(runs) {
+  const found = [];
+  if (!view.marks) return found;
+  for (const run of runs)
+    for (const event of store.events.get(run.id) || [])
+      found.push({ ...event, run, x: event[key()] - originOf(run) });
+  return found.sort((a, b) => a.x - b.x);
+}
