@@ -62,19 +62,26 @@ def test_page(directory):
         assert {"app.js", "data.js", "draw.js", "chart.js", "style.css"} <= asked, asked
         own = {path.name for path in (SOURCE / "tools/web").iterdir()} - {"index.html"}
         assert own <= asked, own - asked
+        for name in "", "app.js", "chart.js": # is not sent again to who has it
+            _, headers, body = web.open(name)
+            status, _, copy = web.open(name, **{"If-None-Match": headers["ETag"]})
+            assert status == 304 and not copy, name
+            assert web.open(name, **{"If-None-Match": '"another"'})[2] == body, name
         assert web.end() == 0
 
 
 def test_options(directory):
     for arguments, word in [
             (["--listen", "0.0.0.0:0"], "--token"), (["--listen", "nonsense"], "ADDRESS:PORT"),
-            (["--listen", "127.0.0.1:99999999"], "ADDRESS:PORT"), (["x"], "one word too many"),
+            (["--listen", "127.0.0.1:99999999"], "ADDRESS:PORT"),
+            (["--listen", "127.0.0.1:65536"], "ADDRESS:PORT"), (["x"], "one word too many"),
             (["-c", "ipc:///tmp/a", "-c", "ipc:///tmp/a"], "twice"), (["-c", "nonsense"], "endpoint")]:
         ended = run(*arguments, "--history", f"{directory}/h")
         assert ended.returncode == USAGE and word in ended.stderr, (arguments, ended)
     token = pathlib.Path(directory, "token")
     for text, mode, word in [("short\n", 0o600, "openssl"), ("0123456789abcdef\n", 0o644, "chmod"),
-                             ("0123456789abcde\"\n", 0o600, "openssl"), ("a" * 129, 0o600, "openssl")]:
+                             ("0123456789abcde\"\n", 0o600, "openssl"), ("a" * 129, 0o600, "openssl"),
+                             ("a" * 129 + "\n", 0o600, "openssl"), ("", 0o600, "openssl")]:
         token.write_text(text, encoding="ascii")
         token.chmod(mode)
         ended = run("--token", token, "--history", f"{directory}/h", "--listen", "127.0.0.1:0")
@@ -127,7 +134,9 @@ def test_api(directory):
                       "series?run=1&from=0x10", "events?run="]:
             status, _, body = web.open(f"api/{wrong}")
             assert status == 400 and json.loads(body)["error"], (wrong, status)
-        assert web.open("api/nothing")[0] == 404
+        status, _, body = web.open("api/nothing")
+        paths = ["daemons", "runs", "columns", "series", "events", "live"]
+        assert status == 404 and all(f"/api/{path}" in json.loads(body)["error"] for path in paths)
         assert web.end() == 0
 
 
@@ -252,16 +261,44 @@ def test_metrics(directory):
         check_classic(text)
         text = text.decode()
         labels = f'{{daemon="waves",endpoint="{daemon.endpoint}"'
-        for line in [f"runnel_up{labels}}} 1", f"runnel_loss_mean_nats{labels}}} 0.5",
+        for line in [f"runnel_up{labels}}} 1", f"runnel_loss_mean{labels}}} 0.5",
                      f"runnel_examples_total{labels}}} 10", f"runnel_latency_p50_seconds{labels}}} 1e-05",
                      f'runnel_layer_hidden_norm{labels},layer="1",kind="gru"}} 3.3',
                      f'runnel_rejected_examples_total{labels},reason="x_size"}} 2',
                      f'runnel_events_total{labels},kind="checkpoint"}} 1']:
             assert line in text.splitlines(), line
-        assert re.search(r'^runnel_loss_mean_nats\{daemon="o\\"\\\\ther",.*\} NaN$', text, re.MULTILINE)
+        assert re.search(r'^runnel_loss_mean\{daemon="o\\"\\\\ther",.*\} NaN$', text, re.MULTILINE)
         _, headers, text = web.open("/metrics", Accept="application/openmetrics-text;version=1.0.0")
         assert headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
         check_open(text.decode())
+        assert web.end() == 0
+
+
+def test_odd_statistics(directory):
+    """What no daemon should say neither ends the program nor spoils what it says of others."""
+    daemon, web = start(directory)
+    with web:
+        for kind in ["k" * 100, "k" * 100, "", "other", "é" * 20, "a\x1b[31m\n\"b", None, 7, ["x"]]:
+            daemon.event(kind, None)
+        for i in range(40):
+            daemon.event(f"kind {i}", "x")
+        for fields in [{"rejected_by": {f"reason {i}": 1 for i in range(1000)}}, {"rejected_by": 3},
+                       {"metric": [1], "latency_us": "x", "mean": [], "queued": -1e308}]:
+            daemon.learn(**{"mean": 1.0, "layers": 0, **fields})
+        for layers in [7, [], [None, 3, "x", {"hidden": 1}], [{"hidden": {"norm": 1.0}}] * 100]:
+            daemon.send("state", {"layers": layers})
+        daemon.send("status", {"name": "a\nb\"c\\d", "model": 3, "state": ["x"], "device": {}})
+        daemon.learn(0.5)
+        web.until("api/daemons", lambda answer: answer["daemons"][0]["loss"]["mean"] == 0.5)
+        for accept in "text/plain", "application/openmetrics-text":
+            _, _, text = web.open("/metrics", Accept=accept)
+            if accept == "text/plain":
+                check_classic(text)
+            samples = re.findall(r"^(\w+\{.*\}) \S+$", text.decode(), re.MULTILINE)
+            assert len(samples) == len(set(samples)) < 400, len(samples)
+            assert any('kind="' + "k" * 31 + '"' in sample for sample in samples)
+        assert web.series(4)["columns"]["mean"]["mean"][-1] == 0.5
+        assert web.get("api/events?run=1")["events"]
         assert web.end() == 0
 
 
@@ -269,9 +306,17 @@ def test_who_may_read(directory):
     daemon, web = start(directory)
     with web:
         for host, status in [("localhost", 200), (f"127.0.0.1:{web.port}", 200), ("[::1]:1", 200),
-                             ("a.localhost", 200), ("evil.example", 403), ("127.0.0.1.evil", 403),
-                             ("localhost.evil", 403), ("", 403)]:
+                             ("127.0.0.2:80", 200), ("a.localhost", 200), ("evil.example", 403),
+                             ("127.0.0.1.evil", 403), ("128.0.0.1", 403), ("localhost.evil", 403),
+                             ("evillocalhost", 403), ("[::2]", 403), ("[::1", 403),
+                             ("a" * 300 + ".localhost", 403), ("", 403)]:
             assert web.open("/api/daemons", Host=host)[0] == status, host
+        # What a page of another site makes a browser ask for; a link from there is followed.
+        for site, mode, status in [("same-origin", "cors", 200), ("none", "navigate", 200),
+                                   ("cross-site", "navigate", 200), ("cross-site", "no-cors", 403),
+                                   ("same-site", "cors", 403)]:
+            headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}
+            assert web.open("/api/daemons", **headers)[0] == status, (site, mode)
     token = "0123456789abcdef-._~"
     path = pathlib.Path(directory, "token")
     path.write_text(token + "\n", encoding="ascii")
@@ -343,6 +388,8 @@ def check_refusals(web):
         assert b" 405 " in reply.split(b"\r\n")[0] and b"Allow: GET, HEAD" in reply, (method, reply)
     head = answer_to(web.port, b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     assert b" 200 " in head.split(b"\r\n")[0] and head.endswith(b"\r\n\r\n"), head
+    head = answer_to(web.port, b"HEAD /api/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert b" 200 " in head.split(b"\r\n")[0] and b"text/event-stream" in head, head
 
 
 def test_bad_clients(directory):
@@ -381,4 +428,4 @@ def test_bad_clients(directory):
 
 
 run_tests([test_page, test_options, test_api, test_live, test_daemon_is_killed_and_comes_back,
-           test_history_survives, test_metrics, test_who_may_read, test_bad_clients])
+           test_history_survives, test_metrics, test_odd_statistics, test_who_may_read, test_bad_clients])

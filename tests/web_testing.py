@@ -71,7 +71,7 @@ class Daemon:
     def learn(self, mean, layers=1, row=None, **fields):
         """Ten more examples: `loss` and `state`; all units are in one row of the histogram."""
         self.examples += 10
-        low, high = (None, None) if mean is None else (mean / 2, 2 * mean)
+        low, high = (mean / 2, 2 * mean) if isinstance(mean, float | int) else (None, None)
         self.send("loss", {
             "loss": mean, "mean": mean, "smoothed": mean, "minimum": low, "maximum": high,
             "updates": self.examples, "rate": 0.003, "gradient_norm": 1.5, "update_ratio": 0.001,

@@ -22,6 +22,7 @@ enum access_verdict {
     ACCESS_COOKIE,  /* granted by ?token= in the address: to be kept as a cookie */
     ACCESS_NO_HOST, /* the name in `Host` is not one of the machine itself */
     ACCESS_NO_TOKEN,
+    ACCESS_FOREIGN, /* a page of another site asks, and not by a link */
 };
 
 /* Without a token, pages of other sites could read this one under a name of theirs that leads to

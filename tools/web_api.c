@@ -12,7 +12,9 @@
 enum {
     POINTS = 1000, /* unless it is said how many */
     POINTS_MAX = 5000,
-    INTEGER_DIGITS = 18,
+    EXACT_DIGITS = 17, /* of positions, by which live messages are told from those in a series */
+    VALUE_DIGITS = 6,
+    SHARE_DIGITS = 4,
 };
 
 /* What a request asks for: ?run= &layer= &axis= &from= &to= &points= &columns= */
@@ -93,7 +95,7 @@ static void write_string(FILE *stream, const char *text) {
 static void write_position(FILE *stream, const double position[HISTORY_AXES]) {
     for (int axis = 0; axis < HISTORY_AXES; axis++) {
         fprintf(stream, "\"%s\":", axes[axis]);
-        write_value(stream, position[axis], INTEGER_DIGITS);
+        write_value(stream, position[axis], EXACT_DIGITS);
         fputc(',', stream);
     }
 }
@@ -128,12 +130,11 @@ static double pick_missing(const struct history_value *value) {
 
 static void write_array(FILE *stream, const char *name, const struct history_series *series,
                         size_t column, pick *of) {
-    enum { DIGITS = 6 };
     fprintf(stream, "\"%s\":[", name);
     for (size_t i = 0; i < series->points; i++) {
         if (i)
             fputc(',', stream);
-        write_value(stream, of(&series->values[i * series->columns + column]), DIGITS);
+        write_value(stream, of(&series->values[i * series->columns + column]), VALUE_DIGITS);
     }
     fputc(']', stream);
 }
@@ -159,7 +160,7 @@ static void write_axes(FILE *stream, const struct history_series *series) {
         for (size_t i = 0; i < series->points; i++) {
             if (i)
                 fputc(',', stream);
-            write_value(stream, series->at[i].position[axis], INTEGER_DIGITS - 4);
+            write_value(stream, series->at[i].position[axis], EXACT_DIGITS);
         }
         fputs("],", stream);
     }
@@ -170,14 +171,13 @@ static void write_axes(FILE *stream, const struct history_series *series) {
 }
 
 static void write_histograms(FILE *stream, const struct history_series *series) {
-    enum { DIGITS = 4 };
     fputs(",\"histogram\":[", stream);
     for (size_t i = 0; i < series->points; i++) {
         fputs(i ? ",[" : "[", stream);
         for (size_t bin = 0; bin < HISTORY_BINS; bin++) {
             if (bin)
                 fputc(',', stream);
-            write_value(stream, (double)series->histograms[i * HISTORY_BINS + bin], DIGITS);
+            write_value(stream, (double)series->histograms[i * HISTORY_BINS + bin], SHARE_DIGITS);
         }
         fputc(']', stream);
     }
@@ -306,14 +306,15 @@ static void write_run(FILE *stream, struct history *history, const struct histor
     }
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         fprintf(stream, "\"%s\":", numbers[i].name);
-        write_value(stream, numbers[i].value, INTEGER_DIGITS - 4);
+        write_value(stream, numbers[i].value, EXACT_DIGITS);
         fputc(',', stream);
     }
     write_layers(stream, history, run->id);
     fputc('}', stream);
 }
 
-static struct reply answer_runs(const struct feeds *feeds) {
+static struct reply answer_runs(const struct feeds *feeds, struct MHD_Connection *connection) {
+    (void)connection;
     struct reply_text text;
     struct history_runs runs;
     if (history_runs(feeds->history, &runs))
@@ -354,14 +355,16 @@ static struct reply object_reply(json_t *object) {
                           .owned = true};
 }
 
-static struct reply answer_columns(void) {
+static struct reply answer_columns(const struct feeds *feeds, struct MHD_Connection *connection) {
+    (void)feeds, (void)connection;
     return object_reply(json_pack(
         "{s:o, s:o, s:i}", "loss", describe_columns(history_loss_columns, HISTORY_LOSS_COLUMNS),
         "layer", describe_columns(history_layer_columns, HISTORY_LAYER_COLUMNS), "bins",
         (int)HISTORY_BINS));
 }
 
-static struct reply answer_daemons(const struct feeds *feeds) {
+static struct reply answer_daemons(const struct feeds *feeds, struct MHD_Connection *connection) {
+    (void)connection;
     json_t *array = json_array();
     for (size_t i = 0; i < feeds->count; i++)
         json_array_append_new(array, feed_describe(&feeds->feed[i], true));
@@ -370,15 +373,19 @@ static struct reply answer_daemons(const struct feeds *feeds) {
 
 struct reply api_answer(const struct feeds *feeds, struct MHD_Connection *connection,
                         const char *path) {
-    if (strcmp(path, "/api/daemons") == 0)
-        return answer_daemons(feeds);
-    if (strcmp(path, "/api/runs") == 0)
-        return answer_runs(feeds);
-    if (strcmp(path, "/api/columns") == 0)
-        return answer_columns();
-    if (strcmp(path, "/api/series") == 0)
-        return answer_series(feeds, connection);
-    if (strcmp(path, "/api/events") == 0)
-        return answer_events(feeds, connection);
-    return reply_error(MHD_HTTP_NOT_FOUND, "there is no such path; docs/web-api.md has them");
+    typedef struct reply answer(const struct feeds *feeds, struct MHD_Connection *connection);
+    static const struct {
+        const char *path;
+        answer *answer;
+    } paths[] = {
+        {"/api/daemons", answer_daemons}, {"/api/runs", answer_runs},
+        {"/api/columns", answer_columns}, {"/api/series", answer_series},
+        {"/api/events", answer_events},
+    };
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (strcmp(path, paths[i].path) == 0)
+            return paths[i].answer(feeds, connection);
+    return reply_error(MHD_HTTP_NOT_FOUND,
+                       "there is no such path; there are /api/daemons, /api/runs, /api/columns, "
+                       "/api/series?run=ID, /api/events?run=ID and /api/live");
 }

@@ -15,7 +15,10 @@
 #define SEND_EVERY 0.05  /* seconds between two messages of a topic to the pages */
 #define COMMIT_EVERY 1.0 /* seconds */
 
-enum { AT_ONCE = 500 }; /* messages of one daemon between two looks at the others */
+enum {
+    AT_ONCE = 500, /* messages of one daemon between two looks at the others */
+    NAME_SIZE = 128,
+};
 
 static const char *const presences[] = {
     [PRESENCE_EXPECTED] = "expected",
@@ -77,18 +80,25 @@ static void note_history(struct feeds *feeds, int failed) {
     feeds->complained = failed != 0;
 }
 
-static void count_event(struct feed *feed, const char *kind) {
+/* By the kind as it is shown: cut short, without what a terminal would obey. */
+static void count_event(struct feed *feed, const char *text) {
+    static const char rest[] = "other";
     struct feed_events *events = feed->events, *last = events + FEED_EVENT_KINDS - 1;
+    char kind[FEED_KIND_SIZE];
+    tool_clean(kind, sizeof kind, *text ? text : rest);
     while (events < last && *events->kind && strcmp(events->kind, kind) != 0)
         events++;
-    snprintf(events->kind, sizeof events->kind, "%s", events == last ? "other" : kind);
+    if (events == last || strcmp(kind, rest) == 0)
+        events = last;
+    strcpy(events->kind, events == last ? rest : kind);
     events->count++;
 }
 
 /* What health has to say is an event for the pages and the history, and a line on stderr. */
 static void note(void *context, const char *text) {
     struct feed *feed = context;
-    tool_fail(EX_OK, "%s: %s", feed_name(feed), text);
+    char name[NAME_SIZE];
+    tool_fail(EX_OK, "%s: %s", tool_clean(name, sizeof name, feed_name(feed)), text);
     note_history(feed->feeds, history_note(feed->feeds->history, feed->endpoint, "watch", text));
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -116,12 +126,13 @@ static void set_number(json_t *object, const char *key, double value) {
     json_object_set_new(object, key, json_real(value));
 }
 
-/* Two `loss` messages as one: the newer one, with minimum, maximum and mean of both. */
+/* Two `loss` messages as one: the newer one, with minimum, maximum and mean of both; a new
+   reference. */
 static json_t *merge(const json_t *older, uint64_t count, json_t *newer) {
     json_t *merged = json_copy(newer);
     double a, b;
     if (!merged)
-        return NULL;
+        return json_incref(newer);
     if (tool_number(older, "minimum", &a) && (!tool_number(newer, "minimum", &b) || a < b))
         set_number(merged, "minimum", a);
     if (tool_number(older, "maximum", &a) && (!tool_number(newer, "maximum", &b) || a > b))

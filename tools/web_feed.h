@@ -13,7 +13,7 @@
 
 enum {
     FEEDS_MAX = 32,
-    FEED_EVENT_KINDS = 24, /* that are told apart; the rest counts as "other" */
+    FEED_EVENT_KINDS = 24, /* that are told apart; the last one is "other" */
     FEED_KIND_SIZE = 32,
 };
 
@@ -29,9 +29,9 @@ struct feed {
     bool refused;       /* by the daemon, for good */
     enum presence told; /* the presence that pages know of */
 
-    json_t *newest[TOPICS];    /* bodies; NULL = none yet in this run; owned */
-    uint64_t received[TOPICS]; /* messages since the start of this program */
-    struct feed_events events[FEED_EVENT_KINDS];
+    json_t *newest[TOPICS];                      /* bodies; NULL = none yet in this run; owned */
+    uint64_t received[TOPICS];                   /* messages since the start of this program */
+    struct feed_events events[FEED_EVENT_KINDS]; /* those that have occurred have a kind */
 
     double sent[TOPICS];  /* when a message last went to the pages, tool_now() */
     json_t *held[TOPICS]; /* one that waits for its turn; owned */

@@ -200,7 +200,7 @@ struct MHD_Response *live_response(struct live *live, struct MHD_Connection *con
         forget_client(client);
         return NULL;
     }
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream");
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, LIVE_TYPE);
     MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 0u);
     return response;
 }

@@ -10,6 +10,7 @@
 #include <microhttpd.h>
 
 enum { LIVE_CLIENTS_MAX = 64 };
+#define LIVE_TYPE "text/event-stream"
 
 struct live;
 

@@ -9,7 +9,11 @@
 
 #define MICROSECOND 1e-6
 
-enum { LABEL_SIZE = 512, PATH_SIZE = 64 };
+enum {
+    LABEL_SIZE = 512,
+    PATH_SIZE = 64,
+    REASONS_MOST = 64, /* of rejections: a daemon that has more is none */
+};
 
 enum kind { GAUGE, COUNTER, INFO };
 static const char *const kinds[] = {"gauge", "counter", "info"};
@@ -33,13 +37,12 @@ static const struct family families[] = {
      "Updates of the parameters since the start of learning."},
     {"skipped_updates", COUNTER, "", TOPIC_LOSS, "skipped", 1,
      "Updates skipped because loss or gradient was not finite."},
-    {"loss_mean_nats", GAUGE, "nats", TOPIC_LOSS, "mean", 1,
-     "Mean loss of the examples scored in the last interval."},
-    {"loss_minimum_nats", GAUGE, "nats", TOPIC_LOSS, "minimum", 1,
-     "Least loss of the last interval."},
-    {"loss_maximum_nats", GAUGE, "nats", TOPIC_LOSS, "maximum", 1,
-     "Greatest loss of the last interval."},
-    {"loss_smoothed_nats", GAUGE, "nats", TOPIC_LOSS, "smoothed", 1,
+    {"loss_mean", GAUGE, "", TOPIC_LOSS, "mean", 1,
+     "Mean loss of the examples scored in the last interval: nats, or of squared errors their "
+     "mean."},
+    {"loss_minimum", GAUGE, "", TOPIC_LOSS, "minimum", 1, "Least loss of the last interval."},
+    {"loss_maximum", GAUGE, "", TOPIC_LOSS, "maximum", 1, "Greatest loss of the last interval."},
+    {"loss_smoothed", GAUGE, "", TOPIC_LOSS, "smoothed", 1,
      "Exponential moving average of the loss."},
     {"rmse", GAUGE, "", TOPIC_LOSS, "metric.rmse", 1,
      "Root mean square error of the last interval, in original units."},
@@ -168,7 +171,7 @@ static void write_family(FILE *stream, const struct feeds *feeds, bool open,
 static void write_layers(FILE *stream, const struct feed *feed, const char *name,
                          const char *path) {
     const json_t *layers = json_object_get(feed->newest[TOPIC_STATE], "layers");
-    for (size_t layer = 0; layer < json_array_size(layers); layer++) {
+    for (size_t layer = 0; layer < json_array_size(layers) && layer < HISTORY_LAYERS; layer++) {
         const json_t *object = json_array_get(layers, layer);
         char kind[LABEL_SIZE];
         double value;
@@ -186,7 +189,7 @@ static bool any_layer_has(const struct feeds *feeds, const char *path) {
     double value;
     for (size_t i = 0; i < feeds->count; i++) {
         const json_t *layers = json_object_get(feeds->feed[i].newest[TOPIC_STATE], "layers");
-        for (size_t layer = 0; layer < json_array_size(layers); layer++)
+        for (size_t layer = 0; layer < json_array_size(layers) && layer < HISTORY_LAYERS; layer++)
             if (find_number(json_array_get(layers, layer), path, &value))
                 return true;
     }
@@ -250,7 +253,10 @@ static void write_rejected(FILE *stream, const struct feeds *feeds, bool open) {
         json_t *reasons = json_object_get(loss, "rejected_by"), *number;
         const char *reason;
         char label[LABEL_SIZE];
+        int written = 0;
         json_object_foreach(reasons, reason, number) {
+            if (written++ == REASONS_MOST)
+                break;
             escape(label, reason);
             fputs("runnel_rejected_examples_total", stream);
             write_labels(stream, &feeds->feed[i]);
@@ -263,8 +269,10 @@ static void write_rejected(FILE *stream, const struct feeds *feeds, bool open) {
 static void write_events(FILE *stream, const struct feeds *feeds, bool open) {
     write_head(stream, open, "events", COUNTER, "", "Events since runnel-web was started.");
     for (size_t i = 0; i < feeds->count; i++)
-        for (int kind = 0; kind < FEED_EVENT_KINDS && *feeds->feed[i].events[kind].kind; kind++) {
+        for (int kind = 0; kind < FEED_EVENT_KINDS; kind++) {
             char label[LABEL_SIZE];
+            if (!*feeds->feed[i].events[kind].kind)
+                continue;
             escape(label, feeds->feed[i].events[kind].kind);
             fputs("runnel_events_total", stream);
             write_labels(stream, &feeds->feed[i]);

@@ -93,6 +93,12 @@ static struct MHD_Response *owned_response(struct reply *reply) {
     return response;
 }
 
+void reply_unchanged(struct reply *reply) {
+    reply->status = MHD_HTTP_NOT_MODIFIED;
+    reply->body = "";
+    reply->size = 0;
+}
+
 enum MHD_Result reply_send(struct MHD_Connection *connection, struct reply *reply) {
     struct MHD_Response *response =
         reply->owned ? owned_response(reply)
@@ -101,12 +107,11 @@ enum MHD_Result reply_send(struct MHD_Connection *connection, struct reply *repl
     reply->body = NULL;
     if (!response)
         return MHD_NO;
-    bool kept = reply->etag && *reply->etag;
     reply_headers(response);
     MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, reply->type);
     MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL,
-                            kept ? "no-cache" : "no-store");
-    if (kept)
+                            reply->etag ? "no-cache" : "no-store");
+    if (reply->etag)
         MHD_add_response_header(response, MHD_HTTP_HEADER_ETAG, reply->etag);
     for (size_t i = 0; i < REPLY_EXTRA && reply->extra[i].name; i++)
         MHD_add_response_header(response, reply->extra[i].name, reply->extra[i].value);

@@ -18,7 +18,7 @@ struct reply {
     const char *body; /* from malloc when `owned`, else static */
     size_t size;
     bool owned;
-    const char *etag; /* NULL = none: then nobody keeps a copy */
+    const char *etag; /* with its quotes; NULL = none: then nobody keeps a copy */
     struct {
         const char *name, *value;
     } extra[REPLY_EXTRA]; /* further headers; a NULL ends them. Copied when it is sent */
@@ -37,6 +37,9 @@ struct reply_text {
 };
 bool reply_begin(struct reply_text *text);
 struct reply reply_end(struct reply_text *text, const char *type);
+
+/* Instead of a body, which is static: the client's copy is as new. */
+void reply_unchanged(struct reply *reply);
 
 /* Send it; its body is let go of. */
 enum MHD_Result reply_send(struct MHD_Connection *connection, struct reply *reply);

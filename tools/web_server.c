@@ -22,6 +22,7 @@
 #define HEAD_SECONDS 5.0   /* for a request to come whole, and between two of one connection */
 #define REPLY_SECONDS 60.0 /* for a reply to be taken */
 #define SWEEP_EVERY 1.0
+#define LIVE_PATH "/api/live"
 
 enum {
     CONNECTIONS_MAX = 1000,
@@ -31,6 +32,7 @@ enum {
     OTHER_FILES = 64, /* descriptors that are not connections */
     HOST_SIZE = 256,
     PORT_SIZE = 16,
+    PORT_MOST = 65535,
 };
 
 /* A connection, from its acceptance on. */
@@ -59,7 +61,8 @@ static bool split(const char *listen, char host[HOST_SIZE], char port[PORT_SIZE]
     const char *colon = strrchr(listen, ':'), *begin = listen;
     const char *digits = colon ? colon + 1 : listen;
     size_t length = colon ? (size_t)(colon - listen) : 0;
-    if (!*digits || strlen(digits) > 5 || digits[strspn(digits, "0123456789")])
+    if (!*digits || strlen(digits) > 5 || digits[strspn(digits, "0123456789")] ||
+        atoi(digits) > PORT_MOST)
         return false;
     if (length >= 2 && *begin == '[' && begin[length - 1] == ']')
         begin++, length -= 2;
@@ -148,6 +151,8 @@ static struct reply refuse(struct server *s, enum access_verdict verdict) {
                            "this page is for the machine it runs on: open %s there, or give "
                            "runnel-web a --token for others",
                            s->url);
+    if (verdict == ACCESS_FOREIGN)
+        return reply_error(MHD_HTTP_FORBIDDEN, "this is not for pages of other sites");
     struct reply reply = reply_error(
         MHD_HTTP_UNAUTHORIZED, "this needs the token: open /?token=... once in a browser, or send "
                                "the header 'Authorization: Bearer ...'");
@@ -202,6 +207,13 @@ static struct reply answer_path(struct server *s, struct MHD_Connection *connect
     return reply_error(MHD_HTTP_NOT_FOUND, "there is nothing here; the page is /");
 }
 
+/* Whether the client has this version already. */
+static bool has_copy(struct MHD_Connection *connection, const char *etag) {
+    const char *known =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_IF_NONE_MATCH);
+    return known && strstr(known, etag);
+}
+
 /* A request that brings a body would make us read it. */
 static bool has_body(struct MHD_Connection *connection) {
     const char *length =
@@ -236,10 +248,14 @@ static enum MHD_Result answer_request(struct server *s, struct MHD_Connection *c
         return send_cookie(s, connection);
     if (verdict != ACCESS_GRANTED && verdict != ACCESS_COOKIE)
         reply = refuse(s, verdict);
-    else if (get && strcmp(path, "/api/live") == 0)
+    else if (get && strcmp(path, LIVE_PATH) == 0)
         return send_live(s, connection);
+    else if (strcmp(path, LIVE_PATH) == 0)
+        reply = (struct reply){.status = MHD_HTTP_OK, .type = LIVE_TYPE, .body = ""};
     else
         reply = answer_path(s, connection, path);
+    if (reply.etag && has_copy(connection, reply.etag))
+        reply_unchanged(&reply);
     return reply_send(connection, &reply);
 }
 
