@@ -3,7 +3,7 @@
 
 import { draw, drawing, drawSoon, makePanels, panels, whenDrawn } from "./charts.js";
 import { control, restoreTheme } from "./controls.js";
-import { $ } from "./dom.js";
+import { make } from "./dom.js";
 import { showDaemonNumbers } from "./lists.js";
 import { begin, fail, fetchSeries, listen } from "./live.js";
 import { bounds, daemons, shown, store, view } from "./state.js";
@@ -32,14 +32,11 @@ whenDrawn(() => {
   showDaemonNumbers();
 });
 
-// The chart library is a script of its own, which comes while the first answers do.
+// The chart library takes its time to begin: it does so while the first answers are under way.
 function chartLibrary() {
   return new Promise((resolve, reject) => {
-    const script = $("chart-library");
-    if (window.Chart) return resolve();
-    script.addEventListener("load", resolve);
-    script.addEventListener("error", () => reject(new Error("the chart library did not load")));
-    return undefined;
+    const fail = () => reject(new Error("the chart library did not load"));
+    document.head.append(make("script", { src: "chart.js", onload: resolve, onerror: fail }));
   });
 }
 

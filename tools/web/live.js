@@ -72,9 +72,18 @@ export async function begin() {
   await load([store.fetchDaemons(), store.fetchRuns(), store.fetchColumns()]).catch(failForNow);
 }
 
+let greeted = false, source = null;
+
+// A page that is left but kept, to come back to, would go on holding its connection, and a browser has
+// few for one server.
 export function listen() {
-  const source = new EventSource("api/live");
-  let greeted = false;
+  connect();
+  addEventListener("pagehide", () => source.close());
+  addEventListener("pageshow", ({ persisted }) => { if (persisted) connect(); });
+}
+
+function connect() {
+  source = new EventSource("api/live");
   const on = (event, act) => source.addEventListener(event, (message) => {
     const data = JSON.parse(message.data);
     if (ready) act(data);
