@@ -4,7 +4,7 @@
 import { draw, drawing, drawSoon, makePanels, panels, whenDrawn } from "./charts.js";
 import { control, restoreTheme } from "./controls.js";
 import { make } from "./dom.js";
-import { showDaemonNumbers } from "./lists.js";
+import { showNumbers } from "./lists.js";
 import { begin, fail, fetchSeries, listen } from "./live.js";
 import { bounds, daemons, shown, store, view } from "./state.js";
 import { keepView, readView, setRange, showAll, whenMoved } from "./view.js";
@@ -29,7 +29,7 @@ let written = 0;
 whenDrawn(() => {
   if (performance.now() - written < WRITE_EVERY) return;
   written = performance.now();
-  showDaemonNumbers();
+  showNumbers();
 });
 
 // The chart library takes its time to begin: it does so while the first answers are under way.

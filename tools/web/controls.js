@@ -3,7 +3,7 @@
 import { draw, drawSoon } from "./charts.js";
 import { $ } from "./dom.js";
 import { readTheme } from "./draw.js";
-import { setLayer, showDaemonNumbers, showDaemons, showEvents, showRuns, toggleDaemon } from "./lists.js";
+import { setLayer, showDaemons, showEvents, showNumbers, showRuns, toggleDaemon } from "./lists.js";
 import { AXES, view } from "./state.js";
 import { goBack, keepView, pan, remember, setAxis, showAll, zoom } from "./view.js";
 
@@ -113,5 +113,5 @@ export function control() {
   document.addEventListener("visibilitychange", drawSoon);
   darkSystem.addEventListener("change", () => changeTheme(document.documentElement.dataset.choice));
   addEventListener("resize", drawSoon);
-  setInterval(showDaemonNumbers, 1000);
+  setInterval(showNumbers, 1000);
 }

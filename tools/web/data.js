@@ -182,11 +182,11 @@ export class Store {
     this.events.set(id, (await get(`api/events?run=${id}&points=500`)).events);
   }
 
-  // A live message. Returns the kinds of the series that need to be fetched anew. An event may be of
-  // examples that are long learned.
+  // A live message. Returns the kinds of the series that need to be fetched anew. The run reaches as
+  // far as its points do; events may be of examples that are long learned.
   take(topic, id, body, merged) {
     const run = this.runs.get(id), stale = [];
-    if (run && topic !== "event" && body.time > (run.newest_time || 0)) {
+    if (run && (topic === "loss" || topic === "state") && body.time > (run.newest_time || 0)) {
       run.newest_time = body.time;
       run.newest_examples = body.examples;
       run.newest_steps = body.steps;

@@ -5,6 +5,7 @@ import { number, ticks } from "./format.js";
 import { Frame, LEFT, RIGHT, tickRoom } from "./frame.js";
 
 const MARK_SIZE = 4;
+const FILLED = 0.5; // of the points: where more of a band's lie beyond the chart, it is not drawn
 
 export const theme = { colors: {} };
 export function readTheme() {
@@ -26,10 +27,23 @@ export function eventColor(kind) {
 const fade = (color, share) =>
   color + Math.round(255 * share).toString(16).padStart(2, "0");
 
+// Whether a band goes beyond the chart on both sides nearly everywhere: then it tells nothing there.
+function fills(scales, { data, low, high }) {
+  const { x, y } = scales;
+  let seen = 0, beyond = 0;
+  for (let i = 0; i < data.length; i++) {
+    if (low[i] === null || high[i] === null || data[i].x < x.min || data[i].x > x.max) continue;
+    seen++;
+    if (low[i] <= y.min && high[i] >= y.max) beyond++;
+  }
+  return beyond > FILLED * seen;
+}
+
 function drawBand(context, chart, line) {
   const { x, y } = chart.scales;
   const least = y.type === "logarithmic" ? y.min : -Infinity;
   const { data, low, high } = line;
+  if (fills(chart.scales, line)) return;
   context.fillStyle = fade(line.color, (theme.dark ? 0.2 : 0.16) / Math.sqrt(chart.runs || 1));
   let i = 0;
   while (i < data.length) {

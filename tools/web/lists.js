@@ -46,7 +46,7 @@ function stateOf(daemon) {
   return [daemon.presence === "expected" ? text : `${text} for ${duration(quiet)}`, kind];
 }
 
-export function showDaemonNumbers() {
+function showDaemonNumbers() {
   for (const daemon of daemons) {
     if (!daemon.card) continue;
     const [text, kind] = stateOf(daemon), state = daemon.card.querySelector(".state");
@@ -121,8 +121,24 @@ export function setLayer(number) {
 
 // ---- Runs and events ----
 
+const reached = new Map(); // run id -> the cell with its number of examples
+
+function showRunNumbers() {
+  for (const [id, cell] of reached) {
+    const text = grouped(store.runs.get(id)?.newest_examples);
+    if (cell.textContent !== text) cell.textContent = text;
+  }
+}
+
+// What changes with every message, as often as somebody could read it.
+export function showNumbers() {
+  showDaemonNumbers();
+  showRunNumbers();
+}
+
 export function showRuns() {
   const runs = [...store.runs.values()].sort((a, b) => b.id - a.id);
+  reached.clear();
   $("runs").tBodies[0].replaceChildren(...runs.map((run) => {
     const box = make("input", { type: "checkbox", checked: shown.has(run.id),
       ariaLabel: `show run ${run.run}` });
@@ -132,10 +148,11 @@ export function showRuns() {
     const label = make("td", {}, swatch, name(run), " ",
       make("span", { className: "faint", textContent: digits(run) }));
     if (isCurrent(run.id)) label.append(" ", make("span", { className: "now", textContent: "now" }));
+    reached.set(run.id, make("td"));
     return make("tr", {}, make("td", {}, box), label, make("td", { className: "faint", textContent: run.model }),
-      make("td", { textContent: run.first_time === null ? "–" : clock(run.first_time) }),
-      make("td", { textContent: grouped(run.newest_examples) }));
+      make("td", { textContent: run.first_time === null ? "–" : clock(run.first_time) }), reached.get(run.id));
   }));
+  showRunNumbers();
 }
 
 export function showEvents() {
