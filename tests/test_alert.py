@@ -3,6 +3,7 @@
 runs commands without a shell, and posts."""
 import http.server
 import json
+import math
 import os
 import pathlib
 import random
@@ -243,6 +244,23 @@ def test_drift(directory):
     assert not replay(recording(pathlib.Path(directory, "quiet"), noisy(0.01, 2000, 5)))
 
 
+def test_noiseless(directory):
+    """What has been learned to the last digit wanders over powers of ten, which is nobody's alarm."""
+    source, log, losses = random.Random(6), -9.0, [0.8 ** i for i in range(40)]
+    for _ in range(3000):
+        log += 0.2 * source.gauss(0, 1) - 0.02 * (log + 9)
+        losses.append(math.exp(log))
+    path = recording(pathlib.Path(directory, "noiseless"), losses)
+    drifts = "--only=page-hinkley,adwin,rising"
+    assert not replay(path, drifts)
+    assert len(replay(path, drifts, "--floor=1e-6")) > 10
+    path = recording(pathlib.Path(directory, "changed"), losses + [0.5 * 0.95 ** i for i in range(200)])
+    began = {one["kind"]: one["examples"] for one in replay(path, "--only=page-hinkley,adwin")
+             if one["state"] == "began"}
+    assert set(began) == {"page-hinkley", "adwin"}, began
+    assert all(30400 < example <= 30600 for example in began.values()), began
+
+
 def test_reminder(directory):
     """--again reminds of what still holds."""
     path = recording(pathlib.Path(directory, "queue"), noisy(1, 100, 4), queued=250)
@@ -419,7 +437,7 @@ def test_usage(_):
         assert process.wait(LIMIT) == 0
 
 
-for test in (test_conditions, test_drift, test_reminder, test_command, test_post, test_daemon,
+for test in (test_conditions, test_drift, test_noiseless, test_reminder, test_command, test_post, test_daemon,
              test_usage):
     with tempfile.TemporaryDirectory() as temporary:
         test(temporary)

@@ -3,13 +3,22 @@
 #include "alert_drift.h"
 
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
-#define RISEN_LEAST 0.1 /* nats: what is less is not worth a word, however certain */
+#define RISEN_LEAST 0.1 /* of a loss, or nats: less is not worth a word, however certain */
+#define SHARE 0.01      /* of the loss of the beginning */
+#define LOSS_MOST 1e100 /* sums of squares stay finite */
+
+static void begin_anew(struct drift *d) {
+    page_hinkley_open(&d->page_hinkley, d->limits.page_hinkley_delta,
+                      d->limits.page_hinkley_lambda);
+    adwin_open(&d->adwin, d->limits.adwin_delta);
+}
 
 void drift_open(struct drift *d, const struct drift_limits *limits) {
     *d = (struct drift){.limits = *limits};
-    page_hinkley_open(&d->page_hinkley, limits->page_hinkley_delta, limits->page_hinkley_lambda);
-    adwin_open(&d->adwin, limits->adwin_delta);
+    begin_anew(d);
 }
 
 void drift_is_density(struct drift *d) {
@@ -41,10 +50,44 @@ static void add_to_trend(struct drift *d, double value) {
     d->block_count = 0;
 }
 
+static int compare(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median(const double values[DRIFT_MEDIAN]) {
+    double sorted[DRIFT_MEDIAN];
+    memcpy(sorted, values, sizeof sorted);
+    qsort(sorted, DRIFT_MEDIAN, sizeof *sorted, compare);
+    return sorted[DRIFT_MEDIAN / 2];
+}
+
+/* Where it has grown, what was seen until now was measured by another floor. A rise that has been
+   found is ended first. */
+static void take_beginning(struct drift *d, double loss) {
+    d->recent[d->count++ % DRIFT_MEDIAN] = loss;
+    if (d->count % DRIFT_FORGOTTEN == 0)
+        d->beginning /= 2;
+    if (d->count < DRIFT_MEDIAN || d->count > DRIFT_BEGINNING)
+        return;
+    double usual = median(d->recent);
+    if (usual > d->beginning && d->page_hinkley.away == 0 && d->adwin.since == 0) {
+        d->beginning = usual;
+        begin_anew(d);
+    }
+}
+
+static double logarithm(struct drift *d, double loss) {
+    if (!d->limits.fixed)
+        take_beginning(d, loss);
+    return log(fmax(loss, fmax(d->limits.floor, SHARE * d->beginning)));
+}
+
 void drift_add(struct drift *d, double mean, struct change *page_hinkley, struct change *adwin) {
     if (mean < 0)
         drift_is_density(d);
-    double value = d->density ? mean : log(fmax(mean, d->limits.floor));
+    mean = fmax(-LOSS_MOST, fmin(LOSS_MOST, mean));
+    double value = d->density ? mean : logarithm(d, mean);
     add_to_trend(d, value);
     *page_hinkley = in_losses(d, page_hinkley_add(&d->page_hinkley, value));
     *adwin = in_losses(d, adwin_add(&d->adwin, value));

@@ -2,26 +2,40 @@
 
    The detectors watch the logarithm of a loss, so that a change is one by a factor: `mean` of each
    `loss` message, over the examples since the message before. The losses of densities (gaussian,
-   mixture), which may be negative, are logarithms already and are watched as they are. */
+   mixture), which may be negative, are logarithms already and are watched as they are.
+
+   What is learned to the last digit wanders about over powers of ten, and each of its ways up is a
+   change. So a loss below a hundredth of that of the beginning counts as that: of the greatest of
+   all medians of DRIFT_MEDIAN messages among the first DRIFT_BEGINNING. Since a beginning can be
+   wild, half of it is forgotten after each DRIFT_FORGOTTEN messages. */
 #ifndef RUNNEL_ALERT_DRIFT_H
 #define RUNNEL_ALERT_DRIFT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "alert_adwin.h"
 #include "alert_page_hinkley.h"
 #include "watch_trend.h"
 
-enum { DRIFT_BLOCK = 5 }; /* messages to one value of the trend */
+enum {
+    DRIFT_BLOCK = 5, /* messages to one value of the trend */
+    DRIFT_MEDIAN = 5,
+    DRIFT_BEGINNING = 200, /* messages */
+    DRIFT_FORGOTTEN = 10000,
+};
 
 struct drift_limits {
     double page_hinkley_delta, page_hinkley_lambda, adwin_delta;
     double floor; /* a loss below counts as this */
+    bool fixed;   /* only the floor, not what the loss was in the beginning */
 };
 
 struct drift {
     struct drift_limits limits;
-    bool density; /* the loss is a logarithm already */
+    bool density;   /* the loss is a logarithm already */
+    uint64_t count; /* losses that were taken */
+    double recent[DRIFT_MEDIAN], beginning;
     struct page_hinkley page_hinkley;
     struct adwin adwin;
     struct trend trend; /* of means of DRIFT_BLOCK values */

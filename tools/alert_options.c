@@ -57,7 +57,8 @@ static const char help[] =
     "      --queue=EXAMPLES    that wait to be learned (default 100)\n"
     "      --waiting=SECONDS   that an example waits for the journal's disk (default 10)\n"
     "      --disk=MB           free for the journal (default 256)\n"
-    "      --floor=LOSS        losses below count as this (default 1e-6)\n"
+    "      --floor=LOSS        losses below count as this (default: a hundredth of what the\n"
+    "                          loss was in the beginning, and 1e-6)\n"
     "      --page-hinkley=LAMBDA[,DELTA]  in standard deviations (default 15,0.5)\n"
     "      --adwin=DELTA       (default 0.002)\n"
     "\n"
@@ -212,6 +213,7 @@ static int take_limit(struct options *o, int option) {
         limits->disk = megabytes * MEGABYTE;
         return status;
     case OPTION_FLOOR:
+        limits->drift.fixed = true;
         return take_number("floor", 1e6, &limits->drift.floor);
     case OPTION_PAGE_HINKLEY:
         return take_page_hinkley(&limits->drift);
@@ -271,7 +273,7 @@ static int settle(struct options *o, char **words) {
 
 int options_take(struct options *o, int argc, char **argv) {
     *o = (struct options){
-        .limits = {.drift = {PAGE_HINKLEY_DELTA, PAGE_HINKLEY_LAMBDA, ADWIN_DELTA, FLOOR},
+        .limits = {.drift = {PAGE_HINKLEY_DELTA, PAGE_HINKLEY_LAMBDA, ADWIN_DELTA, FLOOR, false},
                    .silence = SILENCE,
                    .saturated = SATURATED,
                    .queue = QUEUE,
