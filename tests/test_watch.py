@@ -392,11 +392,11 @@ def own_terminal():
 class Terminal:
     """A runnel-watch on a pseudo-terminal, and what that shows: enough of a terminal to know."""
 
-    def __init__(self, endpoint, rows, columns, kind, *arguments):
+    def __init__(self, endpoint, rows, columns, kind, *arguments, locale="C.UTF-8"):
         self.columns, self.bytes = columns, b""
         self.master, slave = pty.openpty()
         self.resize(rows, columns)
-        environment = dict(os.environ, TERM=kind, LC_ALL="C.UTF-8")
+        environment = dict(os.environ, TERM=kind, LC_ALL=locale)
         self.process = subprocess.Popen([PROGRAM, "-c", endpoint, "--silence", "2", *arguments],
                                         stdin=slave, stdout=slave, stderr=slave, env=environment,
                                         start_new_session=True, preexec_fn=own_terminal)
@@ -539,6 +539,27 @@ def test_dumb_terminal(directory):
     status, _ = terminal.end()
     daemon.close()
     assert status == OK and b"\033" not in terminal.bytes, terminal.bytes
+
+
+def test_text_that_would_act(directory):
+    """Control characters, and what turns the direction of writing, are shown and do nothing."""
+    text = "a\u009b2Jb\u007fc\u202ed \u00fc"
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint, "--json", "--count", "1")
+    lines = Watch(daemon.endpoint, "--topic", "event", "--count", "1")
+    terminal = Terminal(daemon.endpoint, 24, 80, "xterm", locale="C")
+    daemon.wait_for("status", "event", subscribers=3)
+    message = {"run": daemon.run, "sequence": 1, "kind": "set", "text": text}
+    daemon.socket.send_multipart([b"event", json.dumps(message, ensure_ascii=False).encode()])
+    status, said, _ = watch.end()
+    assert status == OK and json.loads(said[0])["text"] == text, said
+    assert not re.search("[\u007f-\u009f]", said[0]), said
+    status, said, _ = lines.end()
+    assert status == OK and said[0].endswith("set: a  2Jb c   d \u00fc"), said
+    terminal.until(lambda lines: any("2Jb c   d ??" in line for line in lines))
+    terminal.end()
+    daemon.close()
+    assert terminal.bytes.isascii(), terminal.bytes
 
 
 def test_usage(directory):

@@ -27,16 +27,16 @@ struct window {
 };
 
 static struct window window_of(const struct watched *w) {
-    const struct history *h = &w->history;
+    const struct past *p = &w->past;
     double end = watched_cursor(w);
     struct window window = {.end = end};
-    if (h->count == 0 || isnan(end))
+    if (p->count == 0 || isnan(end))
         return window;
-    double first = h->samples[0].examples;
+    double first = p->samples[0].examples;
     window.begin = w->look.span > 0 ? fmax(first, end - w->look.span) : first;
-    size_t from = history_after(h, window.begin), to = history_after(h, end);
+    size_t from = past_after(p, window.begin), to = past_after(p, end);
     from -= from > 0; /* the one before, from which the curve comes */
-    window.samples = h->samples + from;
+    window.samples = p->samples + from;
     window.count = to > from ? to - from : 0;
     return window;
 }

@@ -17,16 +17,16 @@ static double shown_span(const struct watched *w) {
     double newest = watched_newest(w);
     if (w->look.span > 0 || isnan(newest))
         return w->look.span;
-    return watched_cursor(w) - w->history.samples[0].examples;
+    return watched_cursor(w) - w->past.samples[0].examples;
 }
 
 static void zoom(struct watched *w, double factor) {
-    size_t count = w->history.count, least = count > SAMPLES_LEAST ? count - SAMPLES_LEAST : 0;
+    size_t count = w->past.count, least = count > SAMPLES_LEAST ? count - SAMPLES_LEAST : 0;
     double span = shown_span(w) * factor;
     if (count == 0)
         return;
-    double all = watched_newest(w) - w->history.samples[0].examples;
-    double smallest = watched_newest(w) - w->history.samples[least].examples;
+    double all = watched_newest(w) - w->past.samples[0].examples;
+    double smallest = watched_newest(w) - w->past.samples[least].examples;
     w->look.span = span >= all ? 0 : fmax(span, smallest);
 }
 
@@ -47,7 +47,7 @@ static void scroll(struct session *s, double examples) {
         return;
     if (!s->frozen)
         freeze(s, true);
-    double oldest = w->history.samples[0].examples;
+    double oldest = w->past.samples[0].examples;
     if (w->look.span == 0 && newest > oldest)
         w->look.span = (newest - oldest) / 2;
     w->look.cursor = fmin(newest, fmax(oldest, watched_cursor(w) + examples));

@@ -45,11 +45,11 @@ static const char *field_text(char text[TOOL_NUMBER_SIZE], const struct sample *
 
 /* Whether the daemon has this metric: it has been heard, if not now. */
 static bool is_used(const struct watched *w, const struct meter *meter) {
-    const struct history *h = &w->history;
+    const struct past *p = &w->past;
     if (meter->field != FIELD_RMSE && meter->field != FIELD_ACCURACY && meter->field != FIELD_BITS)
         return true;
-    for (size_t i = h->count; i-- > 0;)
-        if (isfinite(h->samples[i].values[meter->field]))
+    for (size_t i = p->count; i-- > 0;)
+        if (isfinite(p->samples[i].values[meter->field]))
             return true;
     return false;
 }

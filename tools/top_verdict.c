@@ -70,14 +70,14 @@ enum style verdict_saturation(double share) {
 }
 
 double verdict_recent(const struct watched *w, enum field field) {
-    const struct history *h = &w->history;
-    size_t i = history_after(h, watched_cursor(w));
+    const struct past *p = &w->past;
+    size_t i = past_after(p, watched_cursor(w));
     if (i == 0 || isnan(watched_cursor(w)))
         return 0;
-    const struct sample *now = &h->samples[--i];
-    while (i > 0 && h->samples[i].time > now->time - RECENT)
+    const struct sample *now = &p->samples[--i];
+    while (i > 0 && p->samples[i].time > now->time - RECENT)
         i--;
-    double more = now->values[field] - h->samples[i].values[field];
+    double more = now->values[field] - p->samples[i].values[field];
     return more > 0 ? more : 0;
 }
 
@@ -118,14 +118,14 @@ struct verdict verdict_health(const struct watched *w, const json_t *layers) {
         return say(STYLE_BAD, "skips: %s", tool_format_count(number, more, 6));
     if ((more = verdict_recent(w, FIELD_REJECTED)) > 0)
         return say(STYLE_WARN, "rejects: %s", tool_format_count(number, more, 6));
-    if (!layers && w->history.count == 0)
+    if (!layers && w->past.count == 0)
         return say(STYLE_DIM, "not known yet");
     return verdict_layers(layers);
 }
 
 /* Behind when every one of the last samples has a queue, and badly so when it grows. */
 struct verdict verdict_pace(const struct watched *w) {
-    const struct history *h = &w->history;
+    const struct past *p = &w->past;
     char number[TOOL_NUMBER_SIZE];
     double waiting, least = INFINITY;
     const json_t *journal = json_object_get(w->status, "journal");
@@ -133,15 +133,15 @@ struct verdict verdict_pace(const struct watched *w) {
         return say(STYLE_DIM, "not known");
     if (tool_number(journal, "waiting", &waiting) && waiting > DISK_SLOW)
         return say(STYLE_WARN, "slow disk: %s", tool_format_duration(number, waiting));
-    size_t end = isnan(watched_cursor(w)) ? 0 : history_after(h, watched_cursor(w));
+    size_t end = isnan(watched_cursor(w)) ? 0 : past_after(p, watched_cursor(w));
     if (end == 0)
         return say(STYLE_DIM, "not known yet");
     for (size_t i = end; i-- > 0 && end - i <= QUEUE_SAMPLES;)
-        least = fmin(least, h->samples[i].values[FIELD_QUEUED]);
-    double queue = h->samples[end - 1].values[FIELD_QUEUED];
+        least = fmin(least, p->samples[i].values[FIELD_QUEUED]);
+    double queue = p->samples[end - 1].values[FIELD_QUEUED];
     if (end < QUEUE_SAMPLES || !(least > 0))
         return say(STYLE_GOOD, "yes");
-    bool grows = queue > QUEUE_GROWTH * h->samples[end - QUEUE_SAMPLES].values[FIELD_QUEUED];
+    bool grows = queue > QUEUE_GROWTH * p->samples[end - QUEUE_SAMPLES].values[FIELD_QUEUED];
     return say(grows ? STYLE_BAD : STYLE_WARN, "%s: %s wait", grows ? "no" : "barely",
                tool_format_count(number, queue, 6));
 }

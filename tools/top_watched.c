@@ -31,7 +31,7 @@ int watched_open(struct watched *w, double silence) {
 void watched_close(struct watched *w) {
     link_close(&w->link);
     health_close(&w->health);
-    history_close(&w->history);
+    past_close(&w->past);
     json_decref(w->status);
     w->status = NULL;
 }
@@ -113,14 +113,14 @@ static void take_loss(struct watched *w, const json_t *body) {
     if (w->loss_heard > 0)
         w->loss_gap += (now - w->loss_heard - w->loss_gap) / WATCHED_GAPS;
     w->loss_heard = now;
-    history_loss(&w->history, body, take_gap(w, examples));
+    past_loss(&w->past, body, take_gap(w, examples));
 }
 
 static void take_state(struct watched *w, struct message *message) {
     double examples;
     if (!tool_number(message->body, "examples", &examples))
         return;
-    history_state(&w->history, examples, message->text);
+    past_state(&w->past, examples, message->text);
     message->text = NULL;
     w->state_heard = true;
 }
@@ -206,13 +206,13 @@ const char *watched_state(const struct watched *w) {
 }
 
 bool watched_complete(const struct watched *w) {
-    return w->status && w->history.count > 0 && w->state_heard;
+    return w->status && w->past.count > 0 && w->state_heard;
 }
 
 bool watched_settled(const struct watched *w) {
-    const struct history *h = &w->history;
-    return !w->state_heard || h->state_count == 0 ||
-           !(h->states[h->state_count - 1].examples < watched_newest(w));
+    const struct past *p = &w->past;
+    return !w->state_heard || p->state_count == 0 ||
+           !(p->states[p->state_count - 1].examples < watched_newest(w));
 }
 
 /* The part of tcp://HOST:PORT before the last colon, without the scheme; 0 when it is no tcp. */
@@ -254,7 +254,7 @@ bool watched_control(const struct watched *w, char text[WATCHED_ENDPOINT]) {
 }
 
 double watched_newest(const struct watched *w) {
-    return w->history.count > 0 ? w->history.samples[w->history.count - 1].examples : NAN;
+    return w->past.count > 0 ? w->past.samples[w->past.count - 1].examples : NAN;
 }
 
 double watched_cursor(const struct watched *w) {
@@ -263,12 +263,12 @@ double watched_cursor(const struct watched *w) {
 
 const struct sample *watched_sample(const struct watched *w) {
     double cursor = watched_cursor(w);
-    return isnan(cursor) ? NULL : history_at(&w->history, cursor);
+    return isnan(cursor) ? NULL : past_at(&w->past, cursor);
 }
 
 json_t *watched_layers(const struct watched *w) {
     double cursor = isnan(w->look.cursor) ? INFINITY : w->look.cursor;
-    json_t *body = history_state_at(&w->history, cursor);
+    json_t *body = past_state_at(&w->past, cursor);
     json_t *layers = json_incref(json_object_get(body, "layers"));
     json_decref(body);
     return layers;

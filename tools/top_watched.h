@@ -10,7 +10,7 @@
 
 #include "keys.h"
 #include "top_canvas.h"
-#include "top_history.h"
+#include "top_past.h"
 #include "watch_gap.h"
 #include "watch_health.h"
 #include "watch_link.h"
@@ -53,7 +53,7 @@ struct watched {
     double loss_heard, loss_gap; /* tool_now() of the last `loss`; seconds between two, about */
     struct trend means;
     struct gap gap;
-    struct history history;
+    struct past past;
     struct happening events[WATCHED_EVENTS]; /* oldest first */
     size_t event_count;
     struct look look;

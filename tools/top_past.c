@@ -1,6 +1,6 @@
 #include "build-config.h"
 
-#include "top_history.h"
+#include "top_past.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -40,19 +40,19 @@ static const struct {
     [FIELD_STREAMS] = {NULL, "streams", MERGE_NEWER},
 };
 
-static void drop_states(struct history *h, size_t first, size_t count) {
+static void drop_states(struct past *p, size_t first, size_t count) {
     for (size_t i = first; i < first + count; i++)
-        free(h->states[i].text);
-    memmove(h->states + first, h->states + first + count,
-            (h->state_count - first - count) * sizeof *h->states);
-    h->state_count -= count;
+        free(p->states[i].text);
+    memmove(p->states + first, p->states + first + count,
+            (p->state_count - first - count) * sizeof *p->states);
+    p->state_count -= count;
 }
 
-void history_close(struct history *h) {
-    drop_states(h, 0, h->state_count);
-    free(h->samples);
-    h->samples = NULL;
-    h->count = 0;
+void past_close(struct past *p) {
+    drop_states(p, 0, p->state_count);
+    free(p->samples);
+    p->samples = NULL;
+    p->count = 0;
 }
 
 static double merge_value(enum merge merge, const struct sample *a, const struct sample *b,
@@ -78,37 +78,37 @@ static struct sample merge_samples(const struct sample *a, const struct sample *
 }
 
 /* Two of the older half become one. */
-static void thin_samples(struct history *h) {
-    size_t half = h->count / 4 * 2;
+static void thin_samples(struct past *p) {
+    size_t half = p->count / 4 * 2;
     for (size_t i = 0; i < half; i += 2)
-        h->samples[i / 2] = merge_samples(&h->samples[i], &h->samples[i + 1]);
-    memmove(h->samples + half / 2, h->samples + half, (h->count - half) * sizeof *h->samples);
-    h->count -= half / 2;
+        p->samples[i / 2] = merge_samples(&p->samples[i], &p->samples[i + 1]);
+    memmove(p->samples + half / 2, p->samples + half, (p->count - half) * sizeof *p->samples);
+    p->count -= half / 2;
 }
 
-static size_t state_bytes(const struct history *h) {
+static size_t state_bytes(const struct past *p) {
     size_t bytes = 0;
-    for (size_t i = 0; i < h->state_count; i++)
-        bytes += h->states[i].size;
+    for (size_t i = 0; i < p->state_count; i++)
+        bytes += p->states[i].size;
     return bytes;
 }
 
 /* Of the older half every other one goes. */
-static void thin_states(struct history *h) {
-    size_t half = h->state_count / 4 * 2;
+static void thin_states(struct past *p) {
+    size_t half = p->state_count / 4 * 2;
     for (size_t i = 0; i < half; i += 2) {
-        free(h->states[i].text);
-        h->states[i / 2] = h->states[i + 1];
+        free(p->states[i].text);
+        p->states[i / 2] = p->states[i + 1];
     }
-    memmove(h->states + half / 2, h->states + half, (h->state_count - half) * sizeof *h->states);
-    h->state_count -= half / 2;
+    memmove(p->states + half / 2, p->states + half, (p->state_count - half) * sizeof *p->states);
+    p->state_count -= half / 2;
 }
 
-size_t history_after(const struct history *h, double examples) {
-    size_t low = 0, high = h->count;
+size_t past_after(const struct past *p, double examples) {
+    size_t low = 0, high = p->count;
     while (low < high) {
         size_t middle = (low + high) / 2;
-        if (h->samples[middle].examples <= examples)
+        if (p->samples[middle].examples <= examples)
             low = middle + 1;
         else
             high = middle;
@@ -117,14 +117,14 @@ size_t history_after(const struct history *h, double examples) {
 }
 
 /* States come after the `loss` of the same examples: that of just as many may stay. */
-static void forget_from(struct history *h, double examples) {
-    while (h->count > 0 && h->samples[h->count - 1].examples >= examples)
-        h->count--;
-    while (h->state_count > 0 && h->states[h->state_count - 1].examples > examples)
-        drop_states(h, h->state_count - 1, 1);
+static void forget_from(struct past *p, double examples) {
+    while (p->count > 0 && p->samples[p->count - 1].examples >= examples)
+        p->count--;
+    while (p->state_count > 0 && p->states[p->state_count - 1].examples > examples)
+        drop_states(p, p->state_count - 1, 1);
 }
 
-void history_loss(struct history *h, const json_t *body, bool apart) {
+void past_loss(struct past *p, const json_t *body, bool apart) {
     struct sample sample = {.weight = 1, .time = (double)time(NULL), .apart = apart};
     if (!tool_number(body, "examples", &sample.examples))
         return;
@@ -135,34 +135,34 @@ void history_loss(struct history *h, const json_t *body, bool apart) {
                          &sample.values[field]))
             sample.values[field] = NAN;
     }
-    if (!h->samples)
-        h->samples = malloc(HISTORY_SAMPLES * sizeof *h->samples);
-    if (!h->samples)
+    if (!p->samples)
+        p->samples = malloc(PAST_SAMPLES * sizeof *p->samples);
+    if (!p->samples)
         return;
-    forget_from(h, sample.examples);
-    if (h->count == HISTORY_SAMPLES)
-        thin_samples(h);
-    h->samples[h->count++] = sample;
+    forget_from(p, sample.examples);
+    if (p->count == PAST_SAMPLES)
+        thin_samples(p);
+    p->samples[p->count++] = sample;
 }
 
-void history_state(struct history *h, double examples, char *text) {
-    while (h->state_count > 0 && h->states[h->state_count - 1].examples >= examples)
-        drop_states(h, h->state_count - 1, 1);
+void past_state(struct past *p, double examples, char *text) {
+    while (p->state_count > 0 && p->states[p->state_count - 1].examples >= examples)
+        drop_states(p, p->state_count - 1, 1);
     size_t size = strlen(text);
-    while (h->state_count == HISTORY_STATES ||
-           (h->state_count >= STATES_LEAST && state_bytes(h) + size > STATES_BYTES))
-        thin_states(h);
-    h->states[h->state_count++] = (struct history_state){examples, text, size};
+    while (p->state_count == PAST_STATES ||
+           (p->state_count >= STATES_LEAST && state_bytes(p) + size > STATES_BYTES))
+        thin_states(p);
+    p->states[p->state_count++] = (struct past_state){examples, text, size};
 }
 
-const struct sample *history_at(const struct history *h, double examples) {
-    size_t after = history_after(h, examples);
-    return after > 0 ? &h->samples[after - 1] : NULL;
+const struct sample *past_at(const struct past *p, double examples) {
+    size_t after = past_after(p, examples);
+    return after > 0 ? &p->samples[after - 1] : NULL;
 }
 
-json_t *history_state_at(const struct history *h, double examples) {
-    size_t i = h->state_count;
-    while (i > 0 && h->states[i - 1].examples > examples)
+json_t *past_state_at(const struct past *p, double examples) {
+    size_t i = p->state_count;
+    while (i > 0 && p->states[i - 1].examples > examples)
         i--;
-    return i > 0 ? json_loads(h->states[i - 1].text, 0, NULL) : NULL;
+    return i > 0 ? json_loads(p->states[i - 1].text, 0, NULL) : NULL;
 }
