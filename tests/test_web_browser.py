@@ -137,6 +137,7 @@ def look_at_charts(page, one, two, runs):
         "getComputedStyle(document.documentElement).getPropertyValue('--bad').trim()")), pixels=10)
     for daemon in one, two:
         daemon.status() # for it may have taken long enough to get here to be called silent
+    assert page.text("#panel-loss .unit") == "squared error" # which is what its network says
     cards = page.until("document.querySelector('#daemons').textContent",
                        lambda text: text.count("learning") == 2)
     assert "one" in cards and "two" in cards and "20,000" in cards, cards
@@ -170,8 +171,14 @@ def zoom_in(page, runs):
     seen = page.value(f"{LOSS}.plot.chart.scales.x.min"), page.value(f"{LOSS}.plot.chart.scales.x.max")
     assert seen == (low, high)
     assert "from=" in page.driver.current_url
+    # Where there is nothing it says so, and no axis pretends otherwise.
+    page.run("runnel.setRange(1e9, 2e9)")
+    page.until("document.querySelector('#panel-loss .empty').textContent",
+               lambda text: text == "nothing between these two points")
+    assert page.value("getComputedStyle(document.querySelector('#panel-loss canvas')).visibility") == "hidden"
     page.keys("0")
-    assert page.until("runnel.bounds()", lambda bounds: bounds[1] > high)[0] == from_
+    assert page.until("runnel.bounds()", lambda bounds: bounds[1] < 1e9)[0] == from_
+    page.until("document.querySelector('#panel-loss .empty').hidden")
 
 
 def lay_over(page, runs):

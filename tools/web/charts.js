@@ -7,7 +7,7 @@ import { number, position } from "./format.js";
 import { Heat, heatColor } from "./heat.js";
 import { HEALTH, HIDDEN, LEARNING, Lines, OF_LOSS } from "./panels.js";
 import { handle, showCursor } from "./pointer.js";
-import { bounds, daemons, eventsInView, heatRun, layersOf, loading, lossUnit, name, shownRuns, store,
+import { bounds, daemons, eventsInView, hasExtent, heatRun, layersOf, loading, lossUnit, name, shownRuns, store,
   view } from "./state.js";
 import { advance, canGoBack } from "./view.js";
 
@@ -230,7 +230,7 @@ function heatParts(runs) {
 function showRange([from, to]) {
   const words = { examples: "examples", steps: "steps", time: "", elapsed: "since the start" };
   const text = view.from === null ? "all" : view.follow ? "newest" : "from";
-  $("range").textContent = `${text}: ${position(view.axis, from, to - from)} to ` +
+  $("range").textContent = !hasExtent() ? "" : `${text}: ${position(view.axis, from, to - from)} to ` +
     `${position(view.axis, to, to - from)} ${words[view.axis]}${view.paused ? " · stopped" : ""}`;
   $("whole").disabled = view.from === null;
   $("back").disabled = !canGoBack();

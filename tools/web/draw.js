@@ -5,7 +5,8 @@ import { number, ticks } from "./format.js";
 import { Frame, LEFT, RIGHT, tickRoom } from "./frame.js";
 
 const MARK_SIZE = 4;
-const FILLED = 0.5; // of the points: where more of a band's lie beyond the chart, it is not drawn
+const FILLED = 0.5; // of the points: where more of a band's fill the chart, it is not drawn
+const EDGE = 0.05;  // of the chart's height, that counts as its edge
 
 export const theme = { colors: {} };
 export function readTheme() {
@@ -27,14 +28,17 @@ export function eventColor(kind) {
 const fade = (color, share) =>
   color + Math.round(255 * share).toString(16).padStart(2, "0");
 
-// Whether a band goes beyond the chart on both sides nearly everywhere: then it tells nothing there.
+// Whether a band reaches from the bottom of the chart to its top nearly everywhere: then it tells
+// nothing there.
 function fills(scales, { data, low, high }) {
   const { x, y } = scales;
+  const edge = EDGE * (y.bottom - y.top);
+  const least = y.getValueForPixel(y.bottom - edge), most = y.getValueForPixel(y.top + edge);
   let seen = 0, beyond = 0;
   for (let i = 0; i < data.length; i++) {
     if (low[i] === null || high[i] === null || data[i].x < x.min || data[i].x > x.max) continue;
     seen++;
-    if (low[i] <= y.min && high[i] >= y.max) beyond++;
+    if (low[i] <= least && high[i] >= most) beyond++;
   }
   return beyond > FILLED * seen;
 }
@@ -193,6 +197,7 @@ export class Plot extends Frame {
     chart.runs = new Set(lines.map((line) => line.run)).size;
     chart.data.datasets = lines;
     this.sayEmpty(empty);
+    if (empty) return;
     const [low, high, isLog] = limits(lines, bounds, log, range);
     this.isLog = isLog;
     Object.assign(chart.options.scales.x, { min: bounds[0], max: bounds[1] });
@@ -227,7 +232,8 @@ export class Plot extends Frame {
 }
 
 // Of y: bands of a deviation are seen whole. Of those from least to greatest value it is what lies
-// within half the lines' range above and below them, without the outermost twentieth.
+// within half the lines' range above and below them, without the outermost twentieth; of those that
+// would fill the chart even so, nothing.
 function limits(lines, [from, to], log, range) {
   const seen = [], lows = [], highs = [];
   for (const line of lines)
@@ -252,7 +258,9 @@ function limits(lines, [from, to], log, range) {
   const back = isLog ? (value) => 10 ** value : (value) => value;
   let bottom = forward(low), top = forward(high);
   const room = Math.max((top - bottom) / 2, 1e-9 * Math.max(Math.abs(top), 1e-300));
-  if (lows.length) {
+  const filling = lows.filter((low, i) => (isLog && low <= 0 ? -Infinity : forward(low)) <= bottom - room &&
+    forward(highs[i]) >= top + room).length;
+  if (lows.length && filling <= FILLED * lows.length) {
     const positive = isLog ? lows.filter((value) => value > 0) : lows;
     if (positive.length) bottom = Math.min(bottom, Math.max(forward(quantile(positive, 0.05)), bottom - room));
     const most = quantile(highs, 0.95);

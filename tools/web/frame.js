@@ -27,13 +27,13 @@ export class Frame {
 
   // Between two pixels; the same = none.
   showSelection(from, to) {
-    this.place(this.selection, from !== to, Math.min(from, to));
+    this.place(this.selection, from !== to && this.empty.hidden, Math.min(from, to));
     this.selection.style.width = `${Math.abs(to - from)}px`;
   }
 
   // At a position; null = nowhere.
   showCursor(position) {
-    this.place(this.cursor, position !== null, position === null ? 0 : this.toPixel(position));
+    this.place(this.cursor, position !== null && this.empty.hidden, position === null ? 0 : this.toPixel(position));
   }
 
   place({ style }, visible, left) {

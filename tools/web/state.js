@@ -114,6 +114,11 @@ export function extent() {
   return high > low ? [low, high] : [low, low + 1];
 }
 
+// Whether anything is there to have one.
+export function hasExtent() {
+  return shownRuns().some((run) => typeof run[`first_${key()}`] === "number");
+}
+
 export function bounds() {
   return view.from === null ? extent() : [view.from, view.to];
 }
