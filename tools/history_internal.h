@@ -51,6 +51,7 @@ struct history_feed {
     int part;
     double position[HISTORY_AXES]; /* of the newest message with numbers */
     double first[HISTORY_AXES];    /* of the first one in this file */
+    double heard[HISTORY_AXES];    /* of the newest message of any kind */
     int64_t next[KINDS];           /* number of the next message */
     int layers;                    /* whose kinds are written */
     struct gap gap;

@@ -333,6 +333,7 @@ int history_take(struct history *h, const char *endpoint, const struct message *
         return -1;
     if ((!feed->run_text || strcmp(feed->run_text, run) != 0) && change_run(h, feed, run))
         return -1;
+    memcpy(feed->heard, position, sizeof feed->heard);
     if (message->topic == TOPIC_STATUS)
         return take_status(h, feed, message->body);
     if (message->topic == TOPIC_EVENT)
@@ -347,7 +348,7 @@ int history_note(struct history *h, const char *endpoint, const char *kind, cons
         return 0;
     double position[HISTORY_AXES];
     struct timespec now;
-    memcpy(position, feed->position, sizeof position);
+    memcpy(position, feed->heard, sizeof position);
     clock_gettime(CLOCK_REALTIME, &now);
     position[HISTORY_TIME] = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
     return begin(h) ? -1 : add_event(h, feed->run, position, kind, text);
