@@ -106,8 +106,8 @@ export class Heat extends Frame {
     context.textAlign = "center";
     const most = Math.max(2, (right - left) / tickRoom(axis));
     for (const tick of ticks(axis, this.bounds[0], this.bounds[1], most)) {
-      const at = this.toPixel(tick.value);
-      if (at >= left && at <= right + 1) context.fillText(tick.label, at, bottom + 7);
+      const at = this.toPixel(tick.value), last = right + RIGHT - context.measureText(tick.label).width / 2;
+      if (at >= left && at <= right + 1) context.fillText(tick.label, Math.min(at, last), bottom + 7);
     }
   }
 }
