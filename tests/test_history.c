@@ -540,31 +540,6 @@ static void a_run_is_recorded_once(void **unused) {
     history_close(&history);
 }
 
-static void losses_have_the_unit_of_their_kind(void **unused) {
-    (void)unused;
-    static const char *const of[][2] = {
-        {"real 2 > gru 64 norm > squared 2, next", ""},
-        {"real 2 > gru 64 norm > gaussian 2, next", "nats"},
-        {"symbol 256 embedded in 8 > lstm 128 > softmax 256, next", "nats"},
-        {"real 784 > dense 32 relu > bernoulli 10, given", "nats"},
-        {"real 3 > lstm 64 > mixture 3 of 20, next", "nats"},
-        {"real 3 > lstm 64 > other 3", ""},
-        {"softmax", ""},
-        {"", ""},
-        {NULL, ""}};
-    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
-        assert_string_equal(history_loss_unit(of[i][0]), of[i][1]);
-    struct history *history = open_history(&DEFAULTS);
-    struct history_runs runs;
-    json_t *body = status(RUN, 0);
-    json_object_set_new(body, "model", json_string(of[1][0]));
-    take(history, TOPIC_STATUS, body);
-    assert_int_equal(history_runs(history, &runs), 0);
-    assert_string_equal(runs.runs[0].loss_unit, "nats");
-    history_runs_clear(&runs);
-    history_close(&history);
-}
-
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
     const struct CMUnitTest tests[] = {
@@ -582,7 +557,6 @@ int main(void) {
         TEST(odd_messages_do_no_harm),
         TEST(words_of_any_length_are_cut),
         TEST(a_run_is_recorded_once),
-        TEST(losses_have_the_unit_of_their_kind),
         TEST(little_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

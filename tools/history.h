@@ -31,18 +31,14 @@ enum {
 struct history_column {
     const char *path; /* in the message: "latency_us.p50" */
     const char *name; /* of the column: "latency_us_p50"; unique among those of its table */
-    const char *unit; /* "nats", "us", ...; "" = a pure number. For losses see history_loss_unit */
+    const char *unit; /* "nats" (of losses, but of squared errors, which have none), "us", ...; ""
+                         = a pure number */
 };
 extern const struct history_column history_loss_columns[HISTORY_LOSS_COLUMNS];
 extern const struct history_column history_layer_columns[HISTORY_LAYER_COLUMNS];
 
 /* The number at a column's path in a message, or in a layer of one; NaN where there is none. */
 double history_number(const json_t *object, const char *path);
-
-/* The unit of a run's losses, from its `model`: "nats", and "" for squared errors, which have none
-   that one could name, or where the model is not known (NULL or ""). The columns above that are in
-   nats are in this unit. */
-const char *history_loss_unit(const char *model);
 
 /* The column of that name among `count`; -1 when there is none. */
 int history_column(const struct history_column *columns, int count, const char *name);
@@ -95,7 +91,6 @@ struct history_run {
     int part;             /* 0; grows with each `reset` within the daemon's run */
     const char *endpoint; /* where it was heard */
     const char *name, *digest, *model, *device, *version, *resumed;
-    const char *loss_unit; /* history_loss_unit; static */
     double parameters, every;
     double first_time, newest_time; /* of its messages, Unix time */
     double first_examples, newest_examples, first_steps, newest_steps;

@@ -55,23 +55,12 @@ static int grow(void **list, size_t count, size_t size) {
 
 /* ---- Runs ---- */
 
-enum { RUN_STRINGS = 8, MODEL = 6 }; /* MODEL: the column of the query */
+enum { RUN_STRINGS = 8 };
 
 static void run_strings(struct history_run *run, const char **strings[RUN_STRINGS]) {
     const char **all[RUN_STRINGS] = {&run->run,   &run->endpoint, &run->name,    &run->digest,
                                      &run->model, &run->device,   &run->version, &run->resumed};
     memcpy(strings, all, sizeof all);
-}
-
-/* The network in one line ends in "> squared 2, next". */
-const char *history_loss_unit(const char *model) {
-    static const char *const in_nats[] = {"gaussian ", "softmax ", "bernoulli ", "mixture "};
-    const char *output = model ? strrchr(model, '>') : NULL;
-    output += output ? strspn(output, "> ") : 0;
-    for (size_t i = 0; output && i < sizeof in_nats / sizeof *in_nats; i++)
-        if (strncmp(output, in_nats[i], strlen(in_nats[i])) == 0)
-            return "nats";
-    return "";
 }
 
 static int read_run(struct history_run *run, sqlite3_stmt *select, struct strings *texts) {
@@ -85,7 +74,6 @@ static int read_run(struct history_run *run, sqlite3_stmt *select, struct string
     for (int i = 0; i < RUN_STRINGS; i++)
         if (keep_string(texts, select, 2 + i, strings[i]))
             return -1;
-    run->loss_unit = history_loss_unit((const char *)sqlite3_column_text(select, MODEL));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         *numbers[i] = history_column_number(select, 2 + RUN_STRINGS + (int)i);
     return 0;
