@@ -24,7 +24,8 @@ struct control {
     enum stage stage;
     double deadline; /* tool_now() */
     const char *refusal;
-    bool refused; /* for good */
+    bool refused;   /* for good */
+    int broken_off; /* see keys_suspicion */
 };
 
 static void say(char text[CONTROL_TEXT], const char *format, ...)
@@ -114,8 +115,10 @@ static void hear(struct control *c) {
         memcpy(&value, frame + sizeof event, sizeof value);
         zmq_recv(c->monitor, endpoint, sizeof endpoint, ZMQ_DONTWAIT);
         const char *refusal = keys_refusal(c->keys, event, value, &final);
-        c->refusal = refusal ? refusal : c->refusal;
-        c->refused |= refusal && final;
+        const char *suspicion = keys_suspicion(c->keys, event, &c->broken_off);
+        if (refusal || suspicion)
+            c->refusal = refusal ? refusal : suspicion;
+        c->refused |= suspicion || (refusal && final);
     }
 }
 
