@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
-#include <zlib.h>
+#include <libdeflate.h>
 
 #include "checkpoint_internal.h"
 #include "scaler.h"
@@ -31,12 +31,12 @@ static int read_bytes(int descriptor, const char *path, void *bytes, size_t size
 static int sum_file(int descriptor, const char *path, uint64_t size, struct error *error) {
     enum { PIECE_SIZE = 1 << 16 };
     unsigned char piece[PIECE_SIZE];
-    uLong sum = 0;
+    uint32_t sum = 0;
     for (uint64_t left = size - CHECKPOINT_CHECKSUM_SIZE; left;) {
         size_t part = left < PIECE_SIZE ? (size_t)left : PIECE_SIZE;
         if (read_bytes(descriptor, path, piece, part, error))
             return -1;
-        sum = crc32_z(sum, piece, part);
+        sum = libdeflate_crc32(sum, piece, part);
         left -= part;
     }
     int64_t kept;

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
-#include <zlib.h>
+#include <libdeflate.h>
 
 #include "build-config.h"
 #include "checkpoint_internal.h"
@@ -18,13 +18,13 @@ struct summed_file {
     struct safetensors_file file;
     uint64_t end; /* where the checksum begins */
     uint64_t written;
-    uLong checksum;
+    uint32_t checksum;
 };
 
 static int summed_sink(void *context, const void *bytes, size_t size, struct error *error) {
     struct summed_file *summed = context;
     uint64_t left = summed->end - summed->written;
-    summed->checksum = crc32_z(summed->checksum, bytes, size < left ? size : left);
+    summed->checksum = libdeflate_crc32(summed->checksum, bytes, size < left ? size : left);
     summed->written += size < left ? size : left;
     return safetensors_to_file(&summed->file, bytes, size, error);
 }

@@ -143,17 +143,15 @@ static void look_around(struct daemon *daemon, uint64_t now, uint64_t position) 
 
 static int replay_entry(void *context, const struct journal_entry *entry, struct error *error) {
     struct daemon *daemon = context;
-    uint64_t now = daemon_clock();
-    look_around(daemon, now, entry->position);
+    look_around(daemon, daemon->now, entry->position);
     if (daemon->stopping)
         return error_set(error, EX_TEMPFAIL, "stopped while learning again from the journal");
     if (entry->command && replay_command(daemon, entry->command, error))
         return -1;
     if (!entry->command) {
         struct example example = entry->example;
-        example.received = now; /* latencies are those of learning it again */
+        example.received = daemon->now; /* latencies are those of learning it again */
         daemon->taken++;
-        daemon->now_is_stale = true;
         if (learner_take(daemon->learner, &example, error))
             return -1;
     }
@@ -173,7 +171,7 @@ int daemon_replay(struct daemon *daemon, struct error *error) {
     if (from == to)
         return 0;
     daemon->replaying = true;
-    daemon->replay_told = begin;
+    daemon->now = daemon->replay_told = begin; /* read anew behind each plan */
     publish_mark_replaying(daemon->publish, true);
     log_info("learning again what the journal has behind the checkpoint: %" PRIu64 " entries",
              to - from);

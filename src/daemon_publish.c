@@ -208,7 +208,9 @@ static bool on_measure(void *context, uint64_t example) {
 }
 
 static void on_played(void *context) {
-    (void)context;
+    struct daemon *daemon = context;
+    if (daemon->replaying)
+        daemon->now_is_stale = true; /* daemon_take_example says so otherwise */
     notify_alive();
 }
 

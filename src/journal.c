@@ -49,6 +49,8 @@ static int allocate(struct journal *journal, const struct journal_options *optio
     size_t capacity = JOURNAL_QUEUE_BYTES + 2 * journal_queue_size(journal->largest);
     journal->lasts = calloc(JOURNAL_KEYS, sizeof *journal->lasts);
     journal->batch_newest = calloc(JOURNAL_BATCH_ENTRIES, sizeof(struct journal_record *));
+    /* Without its counts of memory SQLite locks less; refused when somebody uses it already. */
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
     if (streams_open(&journal->keys, JOURNAL_KEYS, NULL) ||
         streams_open(&journal->batch_keys, JOURNAL_BATCH_ENTRIES, NULL) || !journal->lasts ||
         !journal->batch_newest || !journal_queue_open(&journal->queue, capacity))

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
-#include <zlib.h>
+#include <libdeflate.h>
 
 #include "journal_internal.h"
 #include "wire.h"
@@ -88,7 +88,7 @@ static int write_error(struct journal_store *store, struct error *error) {
 /* ---- Checksums ---- */
 
 static uint32_t sum(uint32_t checksum, const void *bytes, size_t size) {
-    return size ? (uint32_t)crc32_z(checksum, bytes, size) : checksum;
+    return size ? (uint32_t)libdeflate_crc32(checksum, bytes, size) : checksum;
 }
 
 static uint64_t bits(double number) {

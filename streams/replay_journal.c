@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
-#include <zlib.h>
+#include <libdeflate.h>
 
 enum {
     APPLICATION_ID = 1381322316, /* "RUNL" */
@@ -129,7 +129,7 @@ static size_t size_of(sqlite3_stmt *row, int column) {
 static uint32_t add(uint32_t checksum, sqlite3_stmt *row, int column) {
     const void *bytes = sqlite3_column_blob(row, column);
     size_t size = size_of(row, column);
-    return size ? (uint32_t)crc32_z(checksum, bytes, size) : checksum;
+    return size ? (uint32_t)libdeflate_crc32(checksum, bytes, size) : checksum;
 }
 
 static uint64_t bits(double number) {
@@ -148,7 +148,7 @@ static bool is_whole(sqlite3_stmt *row, const struct replay_entry *entry) {
         entry->numbered,      entry->header.epoch,      entry->header.sequence,
         entry->header.flags,  bits(entry->header.time), entry->steps,
         size_of(row, STREAM), size_of(row, x),          size_of(row, Y)};
-    uint32_t checksum = (uint32_t)crc32_z(0, (const void *)numbers, sizeof numbers);
+    uint32_t checksum = (uint32_t)libdeflate_crc32(0, (const void *)numbers, sizeof numbers);
     checksum = add(add(add(checksum, row, STREAM), row, x), row, Y);
     return (uint64_t)sqlite3_column_int64(row, CRC) == checksum;
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
+#include <libdeflate.h>
 
 #include "checkpoint_internal.h"
 #include "engines.h"
@@ -238,7 +238,7 @@ static void repair(struct file *file) {
     if (file->size < CHECKPOINT_CHECKSUM_SIZE)
         return;
     size_t end = file->size - CHECKPOINT_CHECKSUM_SIZE;
-    const int64_t checksum = (int64_t)crc32_z(0, file->bytes, end);
+    const int64_t checksum = (int64_t)libdeflate_crc32(0, file->bytes, end);
     memcpy(file->bytes + end, &checksum, sizeof checksum);
 }
 
