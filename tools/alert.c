@@ -1,13 +1,11 @@
 /* runnel-alert: watches daemons and says when something is wrong. See runnel-alert(1). */
 #include "build-config.h"
 
-#include <errno.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +13,7 @@
 #include "alert_options.h"
 #include "alert_replay.h"
 #include "alert_say.h"
+#include "ending.h"
 #include "watch_health.h"
 
 enum { MESSAGES_AT_ONCE = 1000 /* of a daemon, between two looks at the others and the clock */ };
@@ -35,36 +34,6 @@ struct alerts {
     size_t count;
     bool broken; /* standard output takes no more */
 };
-
-static int wake = -1; /* eventfd: a signal has come */
-static volatile sig_atomic_t ending;
-
-static void on_signal(int number) {
-    int saved = errno;
-    uint64_t one = 1;
-    if (ending) {
-        signal(number, SIG_DFL);
-        raise(number);
-    }
-    ending = 1;
-    if (write(wake, &one, sizeof one) < 0)
-        errno = saved; /* full: then it wakes anyhow */
-    errno = saved;
-}
-
-/* The second signal ends the program the hard way, whatever is still to be delivered. */
-static int catch_signals(void) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (wake < 0)
-        return tool_fail(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_NODEFER};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        sigaction(numbers[i], &action, NULL);
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGCHLD, SIG_DFL); /* ignored by whoever started this, commands would have no status */
-    return EX_OK;
-}
 
 /* What makes Unix times of the book's: in a recording they are. */
 static double unix_offset(const struct alerts *a) {
@@ -146,7 +115,8 @@ static void take_changes(struct daemon *daemon) {
 
 static void look_at(struct daemon *daemon) {
     struct message message;
-    for (int i = 0; i < MESSAGES_AT_ONCE && !ending && link_receive(daemon->link, &message); i++) {
+    for (int i = 0; i < MESSAGES_AT_ONCE && !ending_asked() && link_receive(daemon->link, &message);
+         i++) {
         take_message(daemon, &message);
         message_clear(&message);
     }
@@ -173,7 +143,7 @@ static void wait_for_messages(struct alerts *a, zmq_pollitem_t *items) {
         seconds = fmin(seconds, next_time(&a->daemons[i]));
     }
     size_t last = a->count * LINK_ITEMS;
-    items[last] = (zmq_pollitem_t){.fd = wake, .events = ZMQ_POLLIN};
+    items[last] = (zmq_pollitem_t){.fd = ending_descriptor(), .events = ZMQ_POLLIN};
     zmq_poll(items, (int)last + 1, (long)(seconds * 1e3) + 1);
 }
 
@@ -194,12 +164,12 @@ static int watch(struct alerts *a) {
         if (status != EX_OK)
             return status;
     }
-    while (!ending && !a->broken) {
+    while (!ending_asked() && !a->broken) {
         for (size_t i = 0; i < a->count; i++)
             look_at(&a->daemons[i]);
         if (all_refused(a))
             return tool_fail(EX_UNAVAILABLE, "no daemon lets this program in");
-        if (!ending && !a->broken)
+        if (!ending_asked() && !a->broken)
             wait_for_messages(a, items);
     }
     return EX_OK;
@@ -210,7 +180,7 @@ static bool take_recorded(void *context, const struct message *message, double n
     struct watcher *watcher = &a->daemons[0].watcher;
     watcher_message(watcher, message, now);
     book_tick(&watcher->book, now);
-    return !ending && !a->broken;
+    return !ending_asked() && !a->broken;
 }
 
 static int run(struct alerts *a) {
@@ -238,7 +208,8 @@ static int run(struct alerts *a) {
 int main(int argc, char **argv) {
     struct alerts alerts = {0};
     int status = options_take(&alerts.options, argc, argv);
-    if (status == OPTIONS_GO_ON && (status = catch_signals()) == EX_OK)
+    signal(SIGCHLD, SIG_DFL); /* ignored by whoever started this, commands would have no status */
+    if (status == OPTIONS_GO_ON && (status = ending_catch_signals()) == EX_OK)
         status = run(&alerts);
     options_clear(&alerts.options);
     return status;

@@ -186,13 +186,8 @@ static int take_url(struct options *o) {
 }
 
 static int take_endpoint(struct options *o) {
-    for (size_t i = 0; i < o->daemons; i++)
-        if (strcmp(o->endpoints[i], optarg) == 0)
-            return tool_usage("--connect=%s is given twice", optarg);
-    if (o->daemons == ALERT_DAEMONS)
-        return tool_usage("at most %d daemons can be watched by one program", ALERT_DAEMONS);
-    o->endpoints[o->daemons++] = optarg;
-    return OPTIONS_GO_ON;
+    int status = tool_add_endpoint(o->endpoints, &o->daemons, ALERT_DAEMONS, optarg);
+    return status == EX_OK ? OPTIONS_GO_ON : status;
 }
 
 static int take_limit(struct options *o, int option) {

@@ -1,7 +1,6 @@
 /* runnel-record: what daemons publish, kept in files. See runnel-record(1). */
 #include "build-config.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <locale.h>
 #include <math.h>
@@ -9,12 +8,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include <zmq.h>
 
+#include "ending.h"
 #include "history.h"
 #include "record_board.h"
 #include "record_csv.h"
@@ -83,19 +82,11 @@ struct record {
     int failed;             /* exit status of what could not be written; EX_OK */
 };
 
-static int wake = -1; /* eventfd: a signal has come */
-static volatile sig_atomic_t ending;
-
 /* ---- Options ---- */
 
 static int add_endpoint(struct options *o, const char *endpoint) {
-    for (size_t i = 0; i < o->count; i++)
-        if (!strcmp(o->endpoints[i], endpoint))
-            return tool_usage("--connect=%s is there twice", endpoint);
-    if (o->count == SOURCES_MAX)
-        return tool_usage("more than %d daemons", SOURCES_MAX);
-    o->endpoints[o->count++] = endpoint;
-    return GO_ON;
+    int status = tool_add_endpoint(o->endpoints, &o->count, SOURCES_MAX, endpoint);
+    return status == EX_OK ? GO_ON : status;
 }
 
 static int take_count(const char *name, uint64_t scale, uint64_t *count) {
@@ -228,7 +219,8 @@ static void wait_for_something(struct record *r, double seconds) {
     size_t count = r->options.count;
     for (size_t i = 0; i < count; i++)
         link_items(r->sources[i].link, r->items + i * LINK_ITEMS);
-    r->items[count * LINK_ITEMS] = (zmq_pollitem_t){.fd = wake, .events = ZMQ_POLLIN};
+    r->items[count * LINK_ITEMS] =
+        (zmq_pollitem_t){.fd = ending_descriptor(), .events = ZMQ_POLLIN};
     /* Rounded up: a deadline that is waited for has passed when the wait is over. */
     zmq_poll(r->items, (int)(count * LINK_ITEMS + 1), (long)(seconds * 1e3) + 1);
 }
@@ -242,7 +234,7 @@ static bool all_refused(const struct record *r) {
 
 static int run(struct record *r) {
     double flushed = tool_now();
-    while (!ending && !is_done(r) && !all_refused(r)) {
+    while (!ending_asked() && !is_done(r) && !all_refused(r)) {
         double wait = FLUSH_EVERY;
         for (size_t i = 0; i < r->options.count; i++)
             wait = fmin(wait, health_next(&r->sources[i].health));
@@ -262,33 +254,6 @@ static int run(struct record *r) {
     if (r->failed == EX_OK && all_refused(r))
         return tool_fail(EX_UNAVAILABLE, "no daemon lets this program listen");
     return r->failed;
-}
-
-static void on_signal(int number) {
-    int saved = errno;
-    uint64_t one = 1;
-    if (ending) {
-        signal(number, SIG_DFL);
-        raise(number);
-    }
-    ending = 1;
-    if (write(wake, &one, sizeof one) < 0)
-        errno = saved; /* full: then it wakes anyhow */
-    errno = saved;
-}
-
-/* Without SA_RESTART, so that a write ends that waits for whoever reads a table; the second signal
-   ends the program the hard way. */
-static int catch_signals(void) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    signal(SIGPIPE, SIG_IGN);
-    signal(SIGXFSZ, SIG_IGN); /* a file that may grow no more is an error like a full disk */
-    wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (wake < 0)
-        return tool_fail(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        sigaction(numbers[i], &(struct sigaction){.sa_handler = on_signal}, NULL);
-    return EX_OK;
 }
 
 static int open_files(struct record *r) {
@@ -333,7 +298,8 @@ static int close_files(struct record *r, int status) {
 
 static int record(const struct options *options) {
     struct record r = {.options = *options};
-    int status = catch_signals();
+    signal(SIGXFSZ, SIG_IGN); /* a file that may grow no more is an error like a full disk */
+    int status = ending_catch_signals();
     if (status == EX_OK)
         status = open_files(&r);
     if (status == EX_OK)

@@ -90,6 +90,17 @@ bool tool_parse_count(const char *text, uint64_t *count) {
     return true;
 }
 
+int tool_add_endpoint(const char **endpoints, size_t *count, size_t most, const char *endpoint) {
+    for (size_t i = 0; i < *count; i++)
+        if (strcmp(endpoints[i], endpoint) == 0)
+            return tool_usage("--connect=%s is given twice", endpoint);
+    if (*count == most)
+        return tool_usage("--connect=%s: at most %zu daemons can be watched by one program",
+                          endpoint, most);
+    endpoints[(*count)++] = endpoint;
+    return EX_OK;
+}
+
 bool tool_key_option(struct tool_keys *keys, int option) {
     if (option == TOOL_KEY)
         keys->own = optarg;

@@ -36,6 +36,10 @@ void tool_write_last(const void *bytes, size_t size);
 bool tool_parse_seconds(const char *text, double *seconds);
 bool tool_parse_count(const char *text, uint64_t *count);
 
+/* The option --connect of programs that watch several daemons: one more of the (count,) endpoints.
+   EX_OK, or a complaint and EX_USAGE when it is there already, or `most` are. */
+int tool_add_endpoint(const char **endpoints, size_t *count, size_t most, const char *endpoint);
+
 /* The options --key and --server-key: TOOL_KEY_OPTIONS stands in getopt_long's table,
    tool_key_option takes one (false when it is neither), and when all are taken tool_keys_ready
    makes the client of them, or complains and returns false. */

@@ -51,13 +51,8 @@ struct options {
 };
 
 static int add_endpoint(struct options *o, const char *endpoint) {
-    for (size_t i = 0; i < o->count; i++)
-        if (strcmp(o->endpoints[i], endpoint) == 0)
-            return tool_usage("--connect=%s is given twice", endpoint);
-    if (o->count == FEEDS_MAX)
-        return tool_usage("more than %d daemons are too many for one page", (int)FEEDS_MAX);
-    o->endpoints[o->count++] = endpoint;
-    return GO_ON;
+    int status = tool_add_endpoint(o->endpoints, &o->count, FEEDS_MAX, endpoint);
+    return status == EX_OK ? GO_ON : status;
 }
 
 static int take_option(struct options *o, int option) {
