@@ -209,7 +209,10 @@ def kill_and_bring_back(page, daemon, runs):
     daemon.open("00000000000000bb")
     daemon.await_subscriber()
     daemon.status(resumed="/state/checkpoint")
+    # The page knows the run before it has learned anything, and still draws what comes.
+    page.until("runnel.store.runs.size", lambda count: count == len(runs) + 1)
     feed(daemon, 5)
+    page.until("runnel.bounds()[1]", lambda newest: newest == daemon.examples)
     page.until(state, lambda text: text == "learning")
     page.until(f"{LOSS}.shown.length", lambda count: count == 3)
     chain = page.value(f"{LOSS}.shown.filter((line) => line.run.name === 'one').map((l) => l.color)")
@@ -217,6 +220,7 @@ def kill_and_bring_back(page, daemon, runs):
     newest = page.value("Math.max(...[...runnel.shown])")
     assert newest not in runs.values()
     page.wait_for_newest(daemon, newest)
+    page.until(f"runnel.store.runs.get({newest}).layers.length", lambda count: count == 1)
     page.until("document.querySelector('#events').textContent", lambda text: "gone" in text)
 
 

@@ -5,6 +5,10 @@ export const POINTS = 600; // asked for per series: lines one or two pixels long
 const LIVE_POINTS = 300;   // that may be added before all are fetched anew
 const CHAIN = 8;           // runs before a daemon's present one that are shown with it
 
+// Where a run begins, and how far it reaches.
+const PLACES = ["first_examples", "first_steps", "first_time",
+  "newest_examples", "newest_steps", "newest_time"];
+
 async function get(path) {
   const response = await fetch(path, { cache: "no-store" });
   const body = await response.json();
@@ -94,8 +98,12 @@ export class Store {
   async fetchRuns() {
     const seen = new Set();
     for (const run of (await get("api/runs")).runs) {
+      const known = this.runs.get(run.id) || {};
       seen.add(run.id);
-      this.runs.set(run.id, Object.assign(this.runs.get(run.id) || {}, run));
+      run.recorded = run.first_time !== null; // its first loss: what came live may be ahead of it
+      if (!run.recorded && typeof known.first_time === "number")
+        for (const place of PLACES) run[place] = known[place];
+      this.runs.set(run.id, Object.assign(known, run));
     }
     for (const id of [...this.runs.keys()]) if (!seen.has(id)) this.runs.delete(id);
   }
@@ -190,7 +198,8 @@ export class Store {
       run.newest_time = body.time;
       run.newest_examples = body.examples;
       run.newest_steps = body.steps;
-      if (run.first_time === null) run.first_time = body.time;
+      if (run.first_time === null)
+        for (const axis of ["examples", "steps", "time"]) run[`first_${axis}`] = body[axis];
     }
     if (topic === "loss") this.addTo(id, "loss", body, body, this.paths.loss, merged, stale);
     else if (topic === "state")

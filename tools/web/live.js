@@ -5,8 +5,9 @@ import { $ } from "./dom.js";
 import { showDaemons, showEvents, showLayers, showRuns } from "./lists.js";
 import { adoptRuns, daemons, layersOf, loading, shownRuns, store, view } from "./state.js";
 
-const REFRESH_AFTER = 300; // ms, in which more may come that asks for it
-const TRY_AGAIN = 2000;    // ms
+const REFRESH_AFTER = 300;    // ms, in which more may come that asks for it
+const TRY_AGAIN = 2000;       // ms
+const RECORDED_AFTER = 1500;  // ms, in which what came live is also recorded
 
 export function say(text, bad = false) {
   $("connection").textContent = text;
@@ -103,18 +104,26 @@ function connect() {
   for (const topic of ["status", "loss", "state", "event"]) on(topic, (data) => take(topic, data));
 }
 
+// Whether the message is the first of its kind that this page has of the run.
+function isAhead(run, topic, message) {
+  if (topic === "state") return Array.isArray(message.layers) && message.layers.length > layersOf(run);
+  return topic === "loss" && !run.recorded;
+}
+
 function take(topic, { daemon: number, run_id: id, merged, message }) {
   const daemon = daemons[number];
   if (!daemon) return;
   daemon[topic] = message;
   daemon.quiet = 0;
   daemon.heardAt = performance.now();
-  if (daemon.run_id !== id || !store.runs.has(id)) {
+  const run = store.runs.get(id);
+  if (daemon.run_id !== id || !run) {
     daemon.run_id = id;
     refreshSoon();
+  } else if (isAhead(run, topic, message)) {
+    refreshSoon(RECORDED_AFTER);
   }
   for (const kind of store.take(topic, id, message, merged)) {
-    const run = store.runs.get(id);
     if (run && (kind === "loss" || kind === view.layer)) fetchOne(run, kind).catch(fail);
   }
   if (topic === "event") showEvents();
