@@ -7,6 +7,7 @@ import math
 import os
 import pathlib
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -268,6 +269,54 @@ def test_reminder(directory):
     assert [one["state"] for one in said] == ["began", "still", "still"], said
 
 
+def test_held_back(directory):
+    """What comes within --interval is counted and said when that has passed, or at the end."""
+    path = pathlib.Path(directory, "queue")
+    busy, idle = ([250] * 30, [0] * 30)
+    queued = (busy + idle) * 5 + [0] * 300
+    recording(path, noisy(1, len(queued), 4))
+    lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    path.write_text("\n".join(json.dumps({**line, "queued": count})
+                              for line, count in zip(lines, queued)), encoding="utf-8")
+    def states(*arguments):
+        return [(one["state"], one["times"]) for one in replay(path, "--only=queue", *arguments)]
+    assert states("--interval=1") == [("began", 1), ("over", 0)] * 5
+    # The others when the time has passed, and none of them afterwards.
+    assert states("--interval=400") == [("began", 1), ("over", 0), ("passed", 4)]
+    said = replay(path, "--only=queue", "--interval=400")
+    assert said[2]["time"] >= said[0]["time"] + 400 and said[2]["since"] < said[2]["time"], said
+    # At the end, if it comes before.
+    assert states("--interval=10000") == [("began", 1), ("over", 0), ("passed", 4)]
+    done = subprocess.run([PROGRAM, "--replay", path, "--only=queue", "--interval=10000"], text=True,
+                          check=True, stdout=subprocess.PIPE, timeout=LIMIT)
+    assert re.search("passed .* queue: .*; 4 times since it was said\n$", done.stdout), done.stdout
+    # One that still holds, begins.
+    assert states("--interval=150") == [("began", 1), ("over", 0), ("began", 2), ("over", 0),
+                                        ("passed", 2)]
+
+
+def test_held_back_live(directory):
+    """With nothing else to wake it up; and an alert has one `since`, from beginning to end."""
+    daemon = Publisher(directory)
+    with Alert(directory, "-c", daemon.endpoint, "--interval=3", "--silence=0") as alert:
+        daemon.wait()
+        daemon.loss()
+        for run in "bb", "cc", "dd":
+            daemon.run = run
+            daemon.send("status", **STATUS)
+        alert.until("restart")
+        def restarts():
+            return sum(one["times"] for one in alert.said if one["kind"] == "restart")
+        with alert.changed:
+            assert alert.changed.wait_for(lambda: restarts() == 3, LIMIT), alert.said
+        for free in 10**8, 10**12, 10**8:
+            daemon.send("status", **{**STATUS, "journal": {**JOURNAL, "free_bytes": free}})
+        began, over = alert.until("disk"), alert.until("disk", "over")
+        assert began["since"] == over["since"], (began, over)
+        alert.end()
+    daemon.close()
+
+
 NASTY = "host'; touch \"$(touch pwned)\" `touch pwned` ; #"
 
 
@@ -437,8 +486,8 @@ def test_usage(_):
         assert process.wait(LIMIT) == 0
 
 
-for test in (test_conditions, test_drift, test_noiseless, test_reminder, test_command, test_post, test_daemon,
-             test_usage):
+for test in (test_conditions, test_drift, test_noiseless, test_reminder, test_held_back,
+             test_held_back_live, test_command, test_post, test_daemon, test_usage):
     with tempfile.TemporaryDirectory() as temporary:
         test(temporary)
     print("ok", test.__name__, flush=True)

@@ -24,6 +24,9 @@ struct daemon {
     struct link *link;
     struct health health;
     struct watcher watcher;
+    struct beginning {
+        double since, unix_time;
+    } beginnings[ALERT_KINDS]; /* of what was said last */
     bool hindrance_said, refused;
 };
 
@@ -54,11 +57,20 @@ static void print(struct alerts *a, const struct watcher *watcher, const struct 
     a->broken |= fflush(stdout) != 0;
 }
 
+/* The same number whenever it is said, though the two clocks may move against each other: it tells
+   which alert is over. */
+static double unix_since(struct daemon *daemon, const struct alert *alert, double offset) {
+    struct beginning *beginning = &daemon->beginnings[alert->kind];
+    if (beginning->since != alert->since)
+        *beginning = (struct beginning){alert->since, alert->since + offset};
+    return beginning->unix_time;
+}
+
 static void say(void *context, const struct alert *alert) {
     struct daemon *daemon = context;
     struct alerts *a = daemon->alerts;
     double offset = unix_offset(a);
-    json_t *json = say_json(&daemon->watcher, alert, offset);
+    json_t *json = say_json(&daemon->watcher, alert, offset, unix_since(daemon, alert, offset));
     if (!a->options.quiet && (json || !a->options.json))
         print(a, &daemon->watcher, alert, json, offset);
     if (a->deliver && json)
@@ -196,6 +208,8 @@ static int run(struct alerts *a) {
         status = deliver_open(&a->deliver, &o->deliver);
     if (status == EX_OK)
         status = o->recording ? replay(o->recording, take_recorded, a) : watch(a);
+    for (size_t i = 0; i < a->count; i++)
+        book_end(&a->daemons[i].watcher.book);
     deliver_close(&a->deliver);
     for (size_t i = 0; i < a->count; i++)
         close_daemon(&a->daemons[i]);

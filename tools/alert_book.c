@@ -16,7 +16,7 @@ const char *const alert_names[ALERT_KINDS] = {
     "saturated", "queue",   "rejected",   "journal", "disk",         "gap",
 };
 
-const char *const alert_states[3] = {"began", "still", "over"};
+const char *const alert_states[ALERT_STATES] = {"began", "still", "over", "passed"};
 
 enum alert_kind alert_find(const char *name, size_t size) {
     int kind = 0;
@@ -45,13 +45,19 @@ static void say(struct book *book, struct condition *c, enum alert_state state, 
     book->say(book->context, &c->alert);
 }
 
+static bool is_held_back(const struct condition *c) {
+    return c->alert.times > 0;
+}
+
 static void say_beginning(struct book *book, struct condition *c, double now) {
-    if (now - c->said_last < book->interval)
-        return;
-    c->said = true;
+    c->said = c->holds;
     c->said_last = c->reminded = now;
-    say(book, c, ALERT_BEGAN, now);
+    say(book, c, c->holds ? ALERT_BEGAN : ALERT_PASSED, now);
     c->alert.times = 0;
+}
+
+static bool may_say(const struct book *book, const struct condition *c, double now) {
+    return now - c->said_last >= book->interval;
 }
 
 static void begin(struct book *book, enum alert_kind kind, const struct alert *alert, double until,
@@ -65,7 +71,8 @@ static void begin(struct book *book, enum alert_kind kind, const struct alert *a
     c->alert = *alert;
     c->alert.times = times;
     vsnprintf(c->alert.text, sizeof c->alert.text, format, arguments);
-    say_beginning(book, c, alert->now);
+    if (may_say(book, c, alert->now))
+        say_beginning(book, c, alert->now);
 }
 
 void book_begin(struct book *book, enum alert_kind kind, double now, double value, double limit,
@@ -104,13 +111,14 @@ void book_over(struct book *book, enum alert_kind kind, double now, const char *
 }
 
 void book_tick(struct book *book, double now) {
+    book->ticked = now;
     for (int kind = 0; kind < ALERT_KINDS; kind++) {
         struct condition *c = &book->conditions[kind];
         char calm[TOOL_NUMBER_SIZE];
         if (c->holds && now >= c->until)
             book_over(book, (enum alert_kind)kind, now, "it has not happened again; over after %s",
                       tool_format_duration(calm, now - c->alert.since));
-        if (c->holds && !c->said)
+        if (is_held_back(c) && may_say(book, c, now))
             say_beginning(book, c, now);
         if (c->holds && c->said && book->again > 0 && now - c->reminded >= book->again) {
             c->reminded = now;
@@ -119,16 +127,22 @@ void book_tick(struct book *book, double now) {
     }
 }
 
+void book_end(struct book *book) {
+    for (int kind = 0; kind < ALERT_KINDS; kind++)
+        if (is_held_back(&book->conditions[kind]))
+            say_beginning(book, &book->conditions[kind], book->ticked);
+}
+
 double book_next(const struct book *book, double now) {
     double next = FAR_AWAY;
     for (int kind = 0; kind < ALERT_KINDS; kind++) {
         const struct condition *c = &book->conditions[kind];
+        if (is_held_back(c))
+            next = fmin(next, c->said_last + book->interval - now);
         if (!c->holds)
             continue;
         next = fmin(next, c->until - now);
-        if (!c->said)
-            next = fmin(next, c->said_last + book->interval - now);
-        else if (book->again > 0)
+        if (c->said && book->again > 0)
             next = fmin(next, c->reminded + book->again - now);
     }
     return fmax(next, 0);

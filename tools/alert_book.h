@@ -1,6 +1,7 @@
 /* What is wrong with one daemon, kept so that nobody hears the same thing twice: a condition is
    said when it begins and when it is over, and the beginnings of one kind have a least time between
-   them. A condition that comes too early is said when that time has passed, if it still holds. */
+   them. What comes too early is said when that time has passed: that it began if it still holds,
+   else that it has passed, and how often. */
 #ifndef RUNNEL_ALERT_BOOK_H
 #define RUNNEL_ALERT_BOOK_H
 
@@ -34,9 +35,11 @@ enum alert_state {
     ALERT_BEGAN,
     ALERT_STILL, /* said again, to remind */
     ALERT_OVER,
+    ALERT_PASSED, /* came and went too soon after it was said last to be said then */
+    ALERT_STATES
 };
 
-extern const char *const alert_states[3];
+extern const char *const alert_states[ALERT_STATES];
 
 enum { ALERT_TEXT_SIZE = 320, ALERT_NAME_SIZE = 128, ALERT_RUN_SIZE = 64 };
 
@@ -54,6 +57,7 @@ struct book {
     bool watched[ALERT_KINDS];
     double interval; /* seconds between two beginnings of a kind */
     double again;    /* seconds after which what still holds is said again; 0 = never */
+    double ticked;   /* when the last tick was */
     void (*say)(void *context, const struct alert *alert);
     void *context;
     struct condition {
@@ -85,6 +89,9 @@ bool book_holds(const struct book *book, enum alert_kind kind);
 /* Time has passed: says what was held back, what still holds and what is over. book_next: seconds
    until there is something to do. */
 void book_tick(struct book *book, double now);
+
+/* There will be no more: says what is held back, as of the last tick. */
+void book_end(struct book *book);
 double book_next(const struct book *book, double now);
 
 #endif

@@ -33,19 +33,20 @@ static const char *name_of(const struct watcher *w) {
     return *w->name ? w->name : w->endpoint;
 }
 
-json_t *say_json(const struct watcher *w, const struct alert *alert, double unix_offset) {
+json_t *say_json(const struct watcher *w, const struct alert *alert, double unix_offset,
+                 double since) {
     return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "kind",
                      alert_names[alert->kind], "state", alert_states[alert->state], "daemon",
                      string(name_of(w)), "endpoint", string(w->endpoint), "text",
                      string(alert->text), "time", number(alert->now + unix_offset), "since",
-                     number(alert->since + unix_offset), "run", string(w->run), "examples",
-                     count(w->examples), "value", number(alert->value), "limit",
-                     number(alert->limit), "times", (json_int_t)alert->times);
+                     number(since), "run", string(w->run), "examples", count(w->examples), "value",
+                     number(alert->value), "limit", number(alert->limit), "times",
+                     (json_int_t)alert->times);
 }
 
 char *say_line(char line[SAY_LINE_SIZE], const struct watcher *w, const struct alert *alert,
                double unix_offset) {
-    static const char *const words[] = {"ALERT", "STILL", "over "};
+    static const char *const words[] = {"ALERT", "STILL", "over ", "passed"};
     char date[TOOL_NUMBER_SIZE], examples[TOOL_NUMBER_SIZE];
     int length = snprintf(line, SAY_LINE_SIZE, "%s %s %s %s: %s",
                           tool_format_date(date, alert->now + unix_offset), words[alert->state],
@@ -53,8 +54,8 @@ char *say_line(char line[SAY_LINE_SIZE], const struct watcher *w, const struct a
     if (isfinite(w->examples) && length < SAY_LINE_SIZE)
         length += snprintf(line + length, SAY_LINE_SIZE - (size_t)length, " (at example %s)",
                            tool_format_grouped(examples, w->examples));
-    if (alert->times > 1 && length < SAY_LINE_SIZE)
-        snprintf(line + length, SAY_LINE_SIZE - (size_t)length, "; %llu times since it was said",
-                 (unsigned long long)alert->times);
+    if (alert->times > (alert->state != ALERT_PASSED) && length < SAY_LINE_SIZE)
+        snprintf(line + length, SAY_LINE_SIZE - (size_t)length, "; %llu time%s since it was said",
+                 (unsigned long long)alert->times, alert->times == 1 ? "" : "s");
     return line;
 }

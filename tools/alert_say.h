@@ -6,7 +6,8 @@
 
 /* Its JSON (docs/watching.md, "Alerts"); `unix_offset` makes Unix times of those in the alert. NULL
    when memory is short. */
-json_t *say_json(const struct watcher *watcher, const struct alert *alert, double unix_offset);
+json_t *say_json(const struct watcher *watcher, const struct alert *alert, double unix_offset,
+                 double unix_since);
 
 enum { SAY_LINE_SIZE = ALERT_TEXT_SIZE + 2 * ALERT_NAME_SIZE };
 
