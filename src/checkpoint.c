@@ -232,7 +232,9 @@ int checkpoint_start(struct checkpoint *checkpoint, const struct config *config,
     if (learner_flush(learner, error))
         return -1;
     checkpoint->started = clock_of(CLOCK_MONOTONIC);
-    checkpoint->report = (struct checkpoint_report){.examples = learner_counters(learner).examples,
+    struct learner_counters counters = learner_counters(learner);
+    checkpoint->report = (struct checkpoint_report){.examples = counters.examples,
+                                                    .steps = counters.steps,
                                                     .time = clock_of(CLOCK_REALTIME)};
     path_of(checkpoint, CHECKPOINT_NEWEST, checkpoint->report.path);
     int status = write_temporary(checkpoint, config, learner, error);

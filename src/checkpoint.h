@@ -36,7 +36,8 @@ enum { CHECKPOINT_PATH_SIZE = CONFIG_PATH_SIZE + 64 };
 
 struct checkpoint_report {
     char path[CHECKPOINT_PATH_SIZE];
-    uint64_t examples; /* learned when it was written */
+    uint64_t examples; /* learned when it was written, */
+    uint64_t steps;    /* and steps; loading: 0 */
     uint64_t bytes;    /* of the file */
     double seconds;    /* from checkpoint_start to the end of the last sync; loading: all of it */
     double time;       /* Unix time at which it was written */

@@ -18,7 +18,9 @@ static void written(struct daemon *daemon, const struct checkpoint_report *repor
     daemon->checkpoint_written = report->time;
     daemon->checkpoint_on_disk = report->examples;
     daemon_journal_checkpointed(daemon);
-    daemon_event(daemon, "checkpoint", fields(report),
+    json_t *details = fields(report);
+    json_object_set_new(details, "steps", json_integer((json_int_t)report->steps));
+    daemon_event(daemon, "checkpoint", details,
                  "checkpoint of %" PRIu64 " examples, %" PRIu64 " bytes in %.3f s",
                  report->examples, report->bytes, report->seconds);
     if (daemon->asked == ASKED_IN_FLIGHT) {

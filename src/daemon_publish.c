@@ -72,18 +72,19 @@ void daemon_publish_status(struct daemon *daemon) {
     publish_send(daemon->publish, TOPIC_STATUS);
 }
 
-/* An event may tell of other examples than those learned by now. */
-static uint64_t told_examples(const struct daemon *daemon, json_t *details) {
-    const json_t *told = json_object_get(details, "examples");
-    uint64_t examples = told ? (uint64_t)json_integer_value(told) : daemon->metrics.examples;
-    json_object_del(details, "examples");
-    return examples;
+/* An event may tell of other examples and steps than those learned by now. */
+static uint64_t take_told(json_t *details, const char *key, uint64_t now) {
+    const json_t *told = json_object_get(details, key);
+    uint64_t count = told ? (uint64_t)json_integer_value(told) : now;
+    json_object_del(details, key);
+    return count;
 }
 
 void daemon_event(struct daemon *daemon, const char *kind, json_t *details, const char *format,
                   ...) {
-    struct json_text *message = publish_begin(
-        daemon->publish, TOPIC_EVENT, told_examples(daemon, details), daemon->metrics.steps);
+    uint64_t examples = take_told(details, "examples", daemon->metrics.examples);
+    uint64_t steps = take_told(details, "steps", daemon->metrics.steps);
+    struct json_text *message = publish_begin(daemon->publish, TOPIC_EVENT, examples, steps);
     if (message) {
         char text[EVENT_TEXT_SIZE];
         va_list arguments;

@@ -440,7 +440,7 @@ def test_checkpoints_are_written_by_count(directory):
         daemon.feed(1, 60)
         body = daemon.receive(events, "event", lambda b: b["kind"] == "checkpoint")
         # Counted between batches, so that a few more may be in it.
-        assert 50 <= body["examples"] <= 60, body
+        assert 50 <= body["examples"] == body["steps"] <= 60, body
         assert pathlib.Path(body["path"]).exists()
 
 
