@@ -15,7 +15,7 @@ enum {
     LABEL = 9,
     VALUE = 8,
     GAP = 2,
-    COUNT = 6,
+    GROUPED_MOST = 1000000, /* entries of a journal; more than that have a prefix */
     LINE_SIZE = 200,
 };
 
@@ -155,11 +155,12 @@ static bool draw_checkpoint(struct canvas *c, const struct area *area, const str
     return true;
 }
 
-/* With a journal: how much of it there is, and how far the disk is behind. */
+/* With a journal: how much of it there is, its size only where there is room for it, and how far the
+   disk is behind. */
 static bool draw_journal(struct canvas *c, const struct area *area, const struct watched *w) {
     const json_t *journal = json_object_get(w->status, "journal");
     double entries = 0, bytes = 0, free_bytes = 0, waiting = 0;
-    char number[3][TOOL_NUMBER_SIZE];
+    char number[3][TOOL_NUMBER_SIZE], size[LINE_SIZE], rest[LINE_SIZE] = "";
     if (!json_is_object(journal))
         return false;
     tool_number(journal, "entries", &entries);
@@ -167,17 +168,21 @@ static bool draw_journal(struct canvas *c, const struct area *area, const struct
     tool_number(journal, "free_bytes", &free_bytes);
     tool_number(journal, "waiting", &waiting);
     bool replaying = json_is_true(json_object_get(journal, "replaying")) || w->replaying;
-    tool_format_count(number[0], entries, COUNT);
-    tool_format_bytes(number[1], bytes);
+    if (entries < GROUPED_MOST)
+        tool_format_grouped(number[0], entries);
+    else
+        tool_format_rate(number[0], entries);
+    snprintf(size, sizeof size, ", %s", tool_format_bytes(number[1], bytes));
+    if (waiting >= 1)
+        snprintf(rest, sizeof rest, "; %s behind", tool_format_duration(number[2], waiting));
+    else if (!replaying)
+        snprintf(rest, sizeof rest, "; %s free", tool_format_bytes(number[2], free_bytes));
     int at = canvas_print(c, area, 0, 0, STYLE_DIM, "journal  ");
     at = canvas_print(c, area, 0, at, STYLE_WARN, "%s", replaying ? "replaying " : "");
-    at = canvas_print(c, area, 0, at, STYLE_PLAIN, "%s, %s", number[0], number[1]);
-    if (waiting >= 1)
-        canvas_print(c, area, 0, at, STYLE_WARN, "; %s behind",
-                     tool_format_duration(number[2], waiting));
-    else if (!replaying)
-        canvas_print(c, area, 0, at, STYLE_PLAIN, "; %s free",
-                     tool_format_bytes(number[2], free_bytes));
+    at = canvas_print(c, area, 0, at, STYLE_PLAIN, "%s entries", number[0]);
+    if (at + (int)(strlen(size) + strlen(rest)) <= area->columns)
+        at = canvas_print(c, area, 0, at, STYLE_PLAIN, "%s", size);
+    canvas_print(c, area, 0, at, waiting >= 1 ? STYLE_WARN : STYLE_PLAIN, "%s", rest);
     return true;
 }
 

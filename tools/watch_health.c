@@ -42,6 +42,10 @@ double health_quiet(const struct health *h) {
     return tool_now() - h->heard;
 }
 
+double health_status_age(const struct health *h) {
+    return (h->presence == PRESENCE_SPEAKING ? tool_now() : h->heard) - h->status_heard;
+}
+
 void health_changed(struct health *h, enum link_change change) {
     if (change == LINK_CONNECTED) {
         h->connected = true;
@@ -125,6 +129,8 @@ bool health_message(struct health *h, const struct message *message) {
         health_tick(h, false);
         return false;
     }
+    if (message->topic == TOPIC_STATUS)
+        h->status_heard = h->heard;
     bool another = note_run(h, message->body);
     note_sequence(h, message->topic, message->body);
     health_tick(h, false);

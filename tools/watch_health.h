@@ -25,8 +25,9 @@ struct health {
 
     enum presence presence;
     bool connected;
-    double heard;      /* when the last message came, or the start */
-    bool heard_ever;   /* whether one came */
+    double heard;        /* when the last message came, or the start */
+    bool heard_ever;     /* whether one came */
+    double status_heard; /* when the last `status` came */
     bool waiting_said; /* that nobody listens there */
 
     json_t *run;               /* of the newest message; owned */
@@ -58,5 +59,9 @@ double health_next(const struct health *health);
 
 /* Seconds since the last message, or since the start. */
 double health_quiet(const struct health *health);
+
+/* How much older what the last `status` says has become since it came: while the daemon does not
+   speak, until its last message. For numbers that grow with the clock, as `uptime` does. */
+double health_status_age(const struct health *health);
 
 #endif

@@ -15,8 +15,9 @@ enum {
     REASONS_MOST = 64, /* of rejections: a daemon that has more is none */
 };
 
-enum kind { GAUGE, COUNTER, INFO };
-static const char *const kinds[] = {"gauge", "counter", "info"};
+/* A clock is a gauge of `status` that grows with the time since. */
+enum kind { GAUGE, COUNTER, INFO, CLOCK };
+static const char *const kinds[] = {"gauge", "counter", "info", "gauge"};
 
 /* A family of metrics and where its number is. */
 struct family {
@@ -67,7 +68,7 @@ static const struct family families[] = {
     {"last_message_timestamp_seconds", GAUGE, "seconds", TOPIC_LOSS, "time", 1,
      "When the newest loss was published."},
     {"parameters", GAUGE, "", TOPIC_STATUS, "parameters", 1, "Parameters of the network."},
-    {"uptime_seconds", GAUGE, "seconds", TOPIC_STATUS, "uptime", 1,
+    {"uptime_seconds", CLOCK, "seconds", TOPIC_STATUS, "uptime", 1,
      "Time since the daemon's run began."},
     {"clip_norm", GAUGE, "", TOPIC_STATUS, "clip", 1,
      "Largest norm of a gradient; 0 = gradients are not clipped."},
@@ -160,6 +161,8 @@ static void write_family(FILE *stream, const struct feeds *feeds, bool open,
         double value;
         if (!find_number(feed->newest[family->topic], family->path, &value))
             continue;
+        if (family->kind == CLOCK)
+            value += health_status_age(&feed->health);
         if (!headed)
             write_head(stream, open, family->name, family->kind, family->unit, family->help);
         headed = true;
