@@ -127,7 +127,14 @@ def test_api(directory):
         assert known["loss"]["examples"] == known["state"]["examples"] == 1000
         assert {"name": "latency_us_p50", "path": "latency_us.p50", "unit": "us"} in \
             web.get("api/columns")["loss"]
-        assert web.get("api/series?run=999")["time"] == []
+        for path, expected, word in [
+                ("run=999", 404, "run 999"), ("run=999&layer=0", 404, "run 999"),
+                ("run=1&layer=7", 404, "layer 7"), ("run=1&columns=mean,foo", 400, "foo"),
+                ("run=1&columns=histogram", 400, "histogram"),
+                ("run=1&columns=" + 64 * "m", 400, "mmm"), ("run=1&layer=0&columns=mean", 400, "mean")]:
+            status, _, body = web.open(f"api/series?{path}")
+            assert status == expected and word in json.loads(body)["error"], (path, status, body)
+        assert "histogram" in web.get("api/series?run=1&layer=0&columns=histogram,hidden_std")
         for wrong in ["series", "series?run=0", "series?run=x", "series?run=1.5", "series?run=1&points=1",
                       "series?run=1&points=1e9", "series?run=1&layer=16", "series?run=1&layer=-1",
                       "series?run=1&axis=loss", "series?run=1&from=nan", "series?run=1&to=",
@@ -257,6 +264,8 @@ def test_metrics(directory):
             and one["state"] and one["state"]["examples"] == 10 * (1 + one["daemon"])
             for one in answer["daemons"]))
         _, headers, text = web.open("/metrics")
+        uptime, = re.findall(rb"(?m)^runnel_uptime_seconds.*waves.* ([0-9.e+]+)$", text)
+        assert 12.5 < float(uptime) < 12.5 + LIMIT, uptime # counted on since the status
         assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
         check_classic(text)
         text = text.decode()

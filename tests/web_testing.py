@@ -131,12 +131,16 @@ class Web:
         return json.loads(body)
 
     def until(self, path, condition):
-        """The first answer that fulfils the condition."""
+        """The first answer that fulfils the condition; what it asks for may not be there at first."""
         deadline = time.monotonic() + LIMIT
-        while not condition(answer := self.get(path)):
+        while True:
+            status, _, body = self.open(path)
+            answer = json.loads(body)
+            assert status in (200, 404), (path, answer)
+            if status == 200 and condition(answer):
+                return answer
             assert time.monotonic() < deadline, (path, answer)
             time.sleep(0.05)
-        return answer
 
     def series(self, points, query="run=1"):
         """The series, once it has so many points."""

@@ -103,6 +103,9 @@ struct history_runs {
 int history_runs(struct history *history, struct history_runs *runs);
 void history_runs_clear(struct history_runs *runs);
 
+/* Whether the file has the run. */
+int history_has_run(struct history *history, int64_t run, bool *known);
+
 /* The layers of a run that have statistics in the file, in order; returns in *count how many. */
 struct history_layer {
     char kind[HISTORY_KIND_SIZE]; /* dense, rnn, gru, lstm */

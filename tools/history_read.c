@@ -118,6 +118,19 @@ void history_runs_clear(struct history_runs *runs) {
     *runs = (struct history_runs){0};
 }
 
+int history_has_run(struct history *h, int64_t run, bool *known) {
+    sqlite3_stmt *select = history_prepare(h, "SELECT 1 FROM runs WHERE id = ?");
+    *known = false;
+    if (!select)
+        return -1;
+    sqlite3_bind_int64(select, 1, run);
+    int code = sqlite3_step(select);
+    *known = code == SQLITE_ROW;
+    int status = code == SQLITE_ROW || code == SQLITE_DONE ? 0 : history_fail(h);
+    sqlite3_finalize(select);
+    return status;
+}
+
 int history_layers(struct history *h, int64_t run, struct history_layer layers[HISTORY_LAYERS],
                    int *count) {
     *count = 0;

@@ -15,6 +15,7 @@ enum {
     EXACT_DIGITS = 17, /* of positions, by which live messages are told from those in a series */
     VALUE_DIGITS = 6,
     SHARE_DIGITS = 4,
+    COLUMN_SIZE = 64, /* of a column's name; longer ones there are none */
 };
 
 /* What a request asks for: ?run= &layer= &axis= &from= &to= &points= &columns= */
@@ -223,13 +224,59 @@ static struct reply no_memory(void) {
     return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "memory is short");
 }
 
+/* Whether all columns that the query names are there. Otherwise *reply says which is not. */
+static bool check_columns(const struct query *query, struct reply *reply) {
+    bool layer = query->layer >= 0;
+    const struct history_column *columns = layer ? history_layer_columns : history_loss_columns;
+    int count = layer ? HISTORY_LAYER_COLUMNS : HISTORY_LOSS_COLUMNS;
+    size_t length;
+    for (const char *at = query->columns; at && *at; at += length + strspn(at + length, ",")) {
+        char name[COLUMN_SIZE];
+        length = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)fmin((double)length, COLUMN_SIZE), at);
+        if (length == 0 || history_column(columns, count, name) >= 0 ||
+            (layer && strcmp(name, "histogram") == 0))
+            continue;
+        *reply = reply_error(MHD_HTTP_BAD_REQUEST, "%s has no column %s; /api/columns lists them",
+                             layer ? "a layer" : "a series of losses", name);
+        return false;
+    }
+    return true;
+}
+
+/* Whether the run that the query names is there, and its layer. Otherwise *reply says what is not.
+ */
+static bool check_place(const struct feeds *feeds, const struct query *query, struct reply *reply) {
+    struct history_layer layers[HISTORY_LAYERS];
+    bool known;
+    int count = 0;
+    if (history_has_run(feeds->history, query->run, &known) ||
+        (query->layer >= 0 && history_layers(feeds->history, query->run, layers, &count))) {
+        *reply = not_read(feeds);
+        return false;
+    }
+    if (!known)
+        *reply = reply_error(MHD_HTTP_NOT_FOUND, "there is no run %lld; /api/runs lists them",
+                             (long long)query->run);
+    else if (query->layer >= count)
+        *reply = reply_error(MHD_HTTP_NOT_FOUND, "run %lld has no layer %d: %d %s been seen of it",
+                             (long long)query->run, query->layer, count,
+                             count == 1 ? "layer has" : "layers have");
+    else
+        return true;
+    return false;
+}
+
 static struct reply answer_series(const struct feeds *feeds, struct MHD_Connection *connection) {
     struct query query;
     struct reply_text text;
     struct history_series series;
+    struct reply refusal;
     const char *wrong = take_query(&query, connection);
     if (wrong)
         return reply_error(MHD_HTTP_BAD_REQUEST, "%s", wrong);
+    if (!check_columns(&query, &refusal) || !check_place(feeds, &query, &refusal))
+        return refusal;
     if (query.layer < 0
             ? history_loss(feeds->history, query.run, &query.range, &series)
             : history_state(feeds->history, query.run, query.layer, &query.range, &series))

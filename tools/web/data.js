@@ -3,7 +3,9 @@
 
 export const POINTS = 600; // asked for per series: lines one or two pixels long
 const LIVE_POINTS = 300;   // that may be added before all are fetched anew
-const CHAIN = 8;           // runs before a daemon's present one that are shown with it
+const CHAIN = 8;           // runs at most that are shown as one: a daemon's present one and those before it
+
+const NOT_FOUND = 404;
 
 // Where a run begins, and how far it reaches.
 const PLACES = ["first_examples", "first_steps", "first_time",
@@ -12,7 +14,8 @@ const PLACES = ["first_examples", "first_steps", "first_time",
 async function get(path) {
   const response = await fetch(path, { cache: "no-store" });
   const body = await response.json();
-  if (!response.ok) throw new Error(body.error || response.statusText);
+  if (!response.ok)
+    throw Object.assign(new Error(body.error || response.statusText), { status: response.status });
   return body;
 }
 
@@ -157,14 +160,18 @@ export class Store {
     return query;
   }
 
-  // Fetch a series for a view; an answer that a newer request has overtaken is dropped.
+  // Fetch a series for a view; an answer that a newer request has overtaken is dropped. That of a run
+  // which is kept no longer is none, until the list of runs is fetched anew.
   async load(id, kind, view) {
     const key = `${id}/${kind}`, number = (this.wanted.get(key) || 0) + 1;
     const query = this.query(id, view);
     if (kind !== "loss") query.set("layer", kind);
     this.wanted.set(key, number);
-    const body = await get(`api/series?${query}`);
-    if (this.wanted.get(key) !== number) return false;
+    const body = await get(`api/series?${query}`).catch((error) => {
+      if (error.status !== NOT_FOUND) throw error;
+      return null;
+    });
+    if (!body || this.wanted.get(key) !== number) return false;
     const before = this.series.get(key);
     const series = new Series(body);
     // What came live while the request was under way.
