@@ -156,9 +156,9 @@ void progress_summary(const struct progress *progress, const char *where, uint64
         snprintf(bad, sizeof bad, "; %llu bad %s skipped", (unsigned long long)skipped,
                  skipped == 1 ? "line was" : "lines were");
     if (figures)
-        snprintf(back, sizeof back, "; %llu acknowledged (%llu duplicates), %llu rejected",
+        snprintf(back, sizeof back, "; %llu acknowledged (%llu duplicate%s), %llu rejected",
                  (unsigned long long)figures->acknowledged, (unsigned long long)figures->duplicates,
-                 (unsigned long long)figures->rejected);
+                 figures->duplicates == 1 ? "" : "s", (unsigned long long)figures->rejected);
     feed_say("%s %llu example%s%s in %.1f s, %.*f per second%s%s", where,
              (unsigned long long)progress->examples, progress->examples == 1 ? "" : "s", steps,
              seconds, progress->examples < 100 * seconds ? 1 : 0,

@@ -488,7 +488,7 @@ def test_one_writer_a_file(directory):
     daemon.learn(0, 1)
     record.until_rows(1)
     status, said = run(directory)
-    assert status == IO and "being written by another program" in said, (status, said)
+    assert status == IO and "being written by another runnel-web or runnel-record" in said, (status, said)
     record.end()
     daemon.close()
 

@@ -17,6 +17,16 @@ struct line {
     const char *after;                /* unit or explanation */
 };
 
+/* How long the oldest entry has been waiting for the disk; 0 when all have come there. */
+static char *format_waiting(char text[TOOL_NUMBER_SIZE], double seconds) {
+    char number[TOOL_NUMBER_SIZE];
+    if (seconds > 0)
+        snprintf(text, TOOL_NUMBER_SIZE, "%.20s old", tool_format_duration(number, seconds));
+    else
+        snprintf(text, TOOL_NUMBER_SIZE, "none");
+    return text;
+}
+
 static const struct line lines[] = {
     {"name", NULL, "name", NULL, ""},
     {"state", NULL, "state", NULL, ""},
@@ -67,7 +77,7 @@ static const struct line lines[] = {
     {"journal", "journal", NULL, NULL, NULL},
     {"newest entry", "journal", "position", tool_format_grouped, ""},
     {"on disk up to", "journal", "durable", tool_format_grouped, ""},
-    {"oldest not on disk", "journal", "waiting", tool_format_duration, " old"},
+    {"oldest not on disk", "journal", "waiting", format_waiting, ""},
     {"entries kept", "journal", "entries", tool_format_grouped, ""},
     {"size", "journal", "bytes", tool_format_bytes, ""},
     {"free on its disk", "journal", "free_bytes", tool_format_bytes, ""},

@@ -119,8 +119,8 @@ static int check_file(struct history *h) {
         return 0;
     snprintf(h->error, sizeof h->error,
              application == APPLICATION_ID
-                 ? "the recording %s is of another version of runnel: name another file"
-                 : "%s is no recording of runnel: name another file",
+                 ? "%s was written by another version of runnel: name another file"
+                 : "%s is no file of runnel-web or runnel-record: name another one",
              h->path);
     return -1;
 }
@@ -152,7 +152,7 @@ static int lock_file(struct history *h) {
                  strerror(errno));
     else if (flock(h->lock, LOCK_EX | LOCK_NB))
         snprintf(h->error, sizeof h->error,
-                 "the recording %s is being written by another program: name another file",
+                 "%s is being written by another runnel-web or runnel-record: name another file",
                  h->path);
     else
         return 0;
