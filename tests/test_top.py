@@ -340,7 +340,8 @@ def test_several_daemons(directory):
             daemon.send("status", dict(STATUS, name=name))
             publish(daemon, mean=0.1 if name == "left" else 0.2)
         screen.until(r"(?m)^ left  learning +up \d[\dmins ]+ s +right  learning",
-                     "1 left   2 right   3 ipc.*!", "loss 0.1000, .*loss 0.2000", "rejected 3.*rejected 3", "0 lstm 128.*0 lstm 128")
+                     "1 left   2 right   3 ipc.*!", "loss 0.1000, .*loss 0.2000",
+                     "rejected 3.*rejected 3", "0 lstm 128.*0 lstm 128")
         screen.keys("a")
         screen.until("(?m)^ left  learning", "loss 0.1000", absent=["loss 0.2000"])
         screen.keys("Tab")
