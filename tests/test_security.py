@@ -180,6 +180,35 @@ def test_programs_that_are_refused(directory):
         assert counted["unknown_key"] == 4 and counted["wrong_key"] >= 1, counted
 
 
+def test_watchers_with_a_wrong_key(directory):
+    """They do not fill the daemon's log, and say why nothing comes."""
+    with Guarded(directory, statistics=(), control=()) as daemon:
+        wrong = ["--connect", daemon.endpoint("statistics"), "--server-key",
+                 Pair(directory, "stranger").public_file]
+        with open(directory / "said", "w+", encoding="utf-8") as said:
+            watch = subprocess.Popen([str(word) for word in (BUILD / "runnel-watch", *wrong)],
+                                     stdout=said, stderr=said)
+            began = time.monotonic()
+            daemon.until(lambda: daemon.ask("status")["security"]["refused"] >= 4)
+            time.sleep(max(0, began + 5 - time.monotonic()))
+            seconds = time.monotonic() - began
+            refused = daemon.ask("status")["security"]["refused"]
+            assert refused <= 6 + seconds, (refused, seconds)
+            watch.terminate()
+            watch.wait(LIMIT)
+            said.seek(0)
+            text = said.read()
+            assert "is not its public key" in text and "waiting for" not in text, text
+        if not (BUILD / "runnel-top").exists():
+            return
+        plain = wrong[:2]
+        for words, reason in (wrong, "is not its public key"), (plain, "wants keys"):
+            done = run("runnel-top", "--once", "--silence", 0, *words)
+            assert done.returncode == UNAVAILABLE and reason in done.stderr, done
+            assert "nothing was heard" not in done.stderr and "waiting" not in done.stdout, done
+            assert "REFUSED: the daemon" in done.stdout or "NOT LET IN: the daemon" in done.stdout, done
+
+
 def test_the_reason_comes_first(directory):
     """Nothing is guessed of kinds of sockets when it is the key that is missing or taken back. Without
     a key libzmq often ends the connection without its reason."""

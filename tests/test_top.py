@@ -16,6 +16,7 @@ import termios
 import time
 
 import running
+import test_security
 from publishing import LOSS, LSTM, STATE, STATUS, Publisher
 
 PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runnel-top").resolve()
@@ -537,6 +538,20 @@ def test_the_wrong_daemon_is_not_touched(directory):
         screen.keys("P", "y")
         screen.until(r"(?s)is not the one watched\s+here:\s+nothing was done; --control\s+names the right one")
         assert daemon.ask("status")["state"] == "learning"
+
+
+def test_a_daemon_that_lets_nobody_in(directory):
+    """The reason stands where the state would, and nothing is said of waiting for a daemon."""
+    with test_security.Guarded(directory, statistics=(), control=()) as daemon:
+        stranger = test_security.Pair(directory, "stranger")
+        connect = "-c", daemon.endpoint("statistics")
+        for key, said in ([], "REFUSED|NOT LET IN"), (["--server-key", stranger.public_file], "NOT LET IN"):
+            own = pathlib.Path(directory, f"screen{len(key)}")
+            own.mkdir()
+            with Screen(own, 160, 24, *connect, *map(str, key)) as screen:
+                screen.until(f"{said}: the daemon", "the daemon .*--server-key")
+                time.sleep(1.5)  # a second without any daemon would be worth a word
+                screen.until(f"{said}: the daemon", absent=["waiting for a daemon"])
 
 
 def once(*arguments, locale="C.UTF-8", **sizes):

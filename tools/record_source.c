@@ -56,8 +56,7 @@ void source_tick(struct source *s, bool last) {
         s->hindrance_said |= hindered;
         if (hindered || change == LINK_REFUSED)
             s->note(s, link_refusal(s->link));
-        if (change == LINK_CONNECTED || change == LINK_DISCONNECTED)
-            health_changed(&s->health, change);
+        health_changed(&s->health, change);
     }
     health_tick(&s->health, last);
 }

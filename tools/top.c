@@ -316,11 +316,25 @@ static int size_of(const char *name, int otherwise) {
                                                                              : otherwise;
 }
 
-static bool all_complete(const struct session *s) {
-    for (size_t i = 0; i < s->count; i++)
-        if (!watched_complete(s->watched[i]))
-            return false;
-    return true;
+/* Why it lets nobody in; NULL when it does, or nothing is known. */
+static const char *reason(const struct watched *w) {
+    return w->refusal ? w->refusal : w->hindrance;
+}
+
+/* Whether it is worth while to wait any longer: with a time to wait, as long as more may come. */
+static bool is_worth_waiting(const struct session *s, bool for_time) {
+    for (size_t i = 0; i < s->count; i++) {
+        const struct watched *w = s->watched[i];
+        if (for_time ? !w->refusal : !reason(w) && !watched_complete(w))
+            return true;
+    }
+    return false;
+}
+
+static int complain(const struct watched *w) {
+    const char *why = reason(w);
+    return why ? tool_fail(EX_UNAVAILABLE, "%s: %s", w->endpoint, why)
+               : tool_fail(EX_UNAVAILABLE, "nothing was heard from %s", w->endpoint);
 }
 
 static int print_frame(struct top *t) {
@@ -332,15 +346,16 @@ static int print_frame(struct top *t) {
         return tool_fail(EX_UNAVAILABLE, "memory is short");
     frame_draw(&t->canvas, s, false);
     canvas_write(&t->canvas, stdout);
+    int status = EX_OK;
     for (size_t i = 0; i < s->count; i++)
         if (!s->watched[i]->health.heard_ever)
-            return tool_fail(EX_UNAVAILABLE, "nothing was heard from %s", s->watched[i]->endpoint);
-    return tool_finish_output();
+            status = complain(s->watched[i]);
+    return status == EX_OK ? tool_finish_output() : status;
 }
 
 static int run_once(struct top *t, double wait) {
     double end = tool_now() + (isnan(wait) ? WAIT_MOST : wait);
-    while (!ending && tool_now() < end && !(isnan(wait) && all_complete(&t->session))) {
+    while (!ending && tool_now() < end && is_worth_waiting(&t->session, !isnan(wait))) {
         wait_for_news(t, fmin(CLOCK_EVERY, end - tool_now()));
         take_news(t);
     }

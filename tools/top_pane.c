@@ -35,6 +35,10 @@ static enum style describe_presence(const struct watched *w, char text[TEXT_SIZE
         snprintf(text, TEXT_SIZE, "REFUSED: %s", w->refusal);
         return STYLE_BAD;
     }
+    if (w->hindrance) {
+        snprintf(text, TEXT_SIZE, "NOT LET IN: %s", w->hindrance);
+        return STYLE_BAD;
+    }
     switch (w->health.presence) {
     case PRESENCE_EXPECTED:
         snprintf(text, TEXT_SIZE, "waiting for a daemon, %s", duration);

@@ -137,6 +137,7 @@ static void restart(struct watched *w) {
 static void take_message(struct watched *w, struct message *message) {
     if (health_message(&w->health, message))
         restart(w);
+    w->hindrance = NULL;
     if (message->problem)
         return;
     const char *run = tool_string(message->body, "run");
@@ -165,15 +166,14 @@ static void take_message(struct watched *w, struct message *message) {
 }
 
 static void take_change(struct watched *w, enum link_change change) {
-    if (change == LINK_CONNECTED || change == LINK_DISCONNECTED)
-        health_changed(&w->health, change);
+    health_changed(&w->health, change);
     if (change == LINK_REFUSED && !w->refusal) {
         w->refusal = link_refusal(w->link);
         watched_note(w, STYLE_BAD, w->refusal);
     }
-    if (change == LINK_HINDERED && !w->hindrance_said) {
-        w->hindrance_said = true;
-        watched_note(w, STYLE_BAD, link_refusal(w->link));
+    if (change == LINK_HINDERED && !w->hindrance) {
+        w->hindrance = link_refusal(w->link);
+        watched_note(w, STYLE_BAD, w->hindrance);
     }
 }
 

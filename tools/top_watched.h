@@ -44,8 +44,8 @@ struct watched {
     struct key_client keys;
     struct link *link;
     struct health health;
-    const char *refusal; /* by the daemon, for good; NULL = not */
-    bool hindrance_said;
+    const char *refusal;   /* by the daemon, for good; NULL = not */
+    const char *hindrance; /* why it is not let in for now; NULL = nothing is known */
 
     json_t *status; /* the newest message of the topic; owned, NULL until there is one */
     char run[WATCHED_TEXT];

@@ -294,9 +294,8 @@ static bool is_done(const struct watch *w) {
 
 static void take_change(struct watch *w, enum link_change change) {
     w->refused |= change == LINK_REFUSED;
-    if (change == LINK_CONNECTED || change == LINK_DISCONNECTED) {
-        health_changed(&w->health, change);
-    } else if (change == LINK_HINDERED && !w->hindrance_said) {
+    health_changed(&w->health, change);
+    if (change == LINK_HINDERED && !w->hindrance_said) {
         w->hindrance_said = true;
         note(w, link_refusal(w->link));
     }

@@ -52,6 +52,8 @@ void health_changed(struct health *h, enum link_change change) {
         if (!h->heard_ever)
             h->heard = tool_now();
     }
+    if (change == LINK_HINDERED || change == LINK_REFUSED)
+        h->waiting_said = true; /* there is a daemon, and more to say of it than that */
     if (change != LINK_DISCONNECTED)
         return;
     h->connected = false;

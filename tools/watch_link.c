@@ -20,6 +20,11 @@ enum {
     RECONNECT_MS = 200,
     RECONNECT_MAX_MS = 2000,
     RECONNECT_LOCAL_MS = 50,
+    PATIENT_AFTER = 3, /* handshakes broken off in a row */
+    PATIENT_PLAIN_AFTER = 100,
+    PATIENT_MS = 1000,
+    VERY_PATIENT_MORE = 7, /* handshakes */
+    VERY_PATIENT_MS = 3000,
     QUEUE_MESSAGES = 10000,
 };
 
@@ -28,8 +33,11 @@ const char *const topic_names[TOPICS] = {"status", "loss", "state", "prediction"
 struct link {
     void *context, *socket, *monitor;
     const struct key_client *keys;
+    char *endpoint;
     const char *refusal;
     int broken_off; /* see keys_suspicion */
+    int failed;     /* handshakes broken off since one succeeded */
+    bool patient;   /* the intervals are those after failed handshakes */
 };
 
 enum topic topic_find(const char *name, size_t size) {
@@ -57,19 +65,56 @@ static bool is_local(const char *endpoint) {
 /* A daemon that is back goes on at once with what waits for it, and what it publishes before it is
    connected to again is lost. On this machine trying costs next to nothing; elsewhere the intervals
    grow. */
-static int set_reconnection(struct link *l, const char *endpoint) {
-    bool local = is_local(endpoint);
+static int set_reconnection(struct link *l) {
+    bool local = is_local(l->endpoint);
     return set_option(l, ZMQ_RECONNECT_IVL, local ? RECONNECT_LOCAL_MS : RECONNECT_MS) ||
            set_option(l, ZMQ_RECONNECT_IVL_MAX, local ? 0 : RECONNECT_MAX_MS);
 }
 
+/* So many handshakes may be broken off before it matters. Without keys many may: libzmq says only
+   now and then that the daemon wants some, which is the end of it. */
+static int patience(const struct link *l) {
+    return l->keys->on ? PATIENT_AFTER : PATIENT_PLAIN_AFTER;
+}
+
+/* libzmq adds up to as much again by chance. */
+static int set_patience(struct link *l) {
+    int interval = l->failed == patience(l) ? PATIENT_MS : VERY_PATIENT_MS;
+    return set_option(l, ZMQ_RECONNECT_IVL, interval) || set_option(l, ZMQ_RECONNECT_IVL_MAX, 0);
+}
+
+/* A socket takes its intervals when it connects. */
+static void connect_again(struct link *l, bool patient) {
+    l->patient = patient;
+    if (patient ? set_patience(l) : set_reconnection(l))
+        return;
+    if (zmq_disconnect(l->socket, l->endpoint) == 0)
+        zmq_connect(l->socket, l->endpoint);
+}
+
+/* Whoever breaks off handshakes does so for a reason that stays, such as a wrong key, and would
+   only fill its log with hasty clients. One or two broken off may be a daemon's that just ends. */
+static void note_handshake(struct link *l, uint16_t event) {
+    if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
+        l->failed = 0;
+    int first = patience(l), last = first + VERY_PATIENT_MORE;
+    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL && l->failed < last) {
+        l->failed++;
+        if (l->failed == first || l->failed == last)
+            connect_again(l, true);
+    }
+    if (event == ZMQ_EVENT_DISCONNECTED && l->failed == 0 && l->patient)
+        connect_again(l, false);
+}
+
 /* IPv6 only where the endpoint asks for it: a name such as localhost must not lead to ::1 when the
    daemon listens at 127.0.0.1. */
-static int set_options(struct link *l, const char *endpoint, const bool topics[TOPICS]) {
+static int set_options(struct link *l, const bool topics[TOPICS]) {
     int64_t largest = MESSAGE_MAX;
     if (set_option(l, ZMQ_LINGER, 0) || set_option(l, ZMQ_RCVHWM, QUEUE_MESSAGES) ||
-        set_reconnection(l, endpoint) || set_option(l, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) ||
-        set_option(l, ZMQ_IPV6, strchr(endpoint, '[') != NULL) || keys_apply(l->keys, l->socket) ||
+        set_reconnection(l) || set_option(l, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) ||
+        set_option(l, ZMQ_IPV6, strchr(l->endpoint, '[') != NULL) ||
+        keys_apply(l->keys, l->socket) ||
         zmq_setsockopt(l->socket, ZMQ_MAXMSGSIZE, &largest, sizeof largest))
         return -1;
     for (int topic = 0; topic < TOPICS; topic++)
@@ -83,12 +128,14 @@ int link_open(struct link **link, const char *endpoint, const struct key_client 
               const bool topics[TOPICS]) {
     int status = EX_UNAVAILABLE;
     struct link *l = calloc(1, sizeof *l);
-    if (!l)
+    if (!l || !(l->endpoint = strdup(endpoint))) {
+        free(l);
         return tool_fail(EX_UNAVAILABLE, "memory is short");
+    }
     l->keys = keys;
     l->context = zmq_ctx_new();
     l->socket = l->context ? zmq_socket(l->context, ZMQ_SUB) : NULL;
-    if (!l->socket || set_options(l, endpoint, topics) ||
+    if (!l->socket || set_options(l, topics) ||
         zmq_socket_monitor(l->socket, MONITOR,
                            ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED |
                                ZMQ_EVENT_HANDSHAKE_SUCCEEDED | keys_events)) {
@@ -125,6 +172,7 @@ void link_close(struct link **link) {
         zmq_close(l->monitor);
     if (l->context)
         zmq_ctx_term(l->context);
+    free(l->endpoint);
     free(l);
     *link = NULL;
 }
@@ -149,6 +197,7 @@ static enum link_change change_of(struct link *l, uint16_t event, int32_t value)
     const char *suspicion = keys_suspicion(l->keys, event, &l->broken_off);
     if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
         l->broken_off = 0;
+    note_handshake(l, event);
     if (!refusal && !suspicion)
         return event == ZMQ_EVENT_CONNECTED      ? LINK_CONNECTED
                : event == ZMQ_EVENT_DISCONNECTED ? LINK_DISCONNECTED

@@ -30,8 +30,9 @@ enum link_change { LINK_SAME, LINK_CONNECTED, LINK_DISCONNECTED, LINK_HINDERED, 
 struct link;
 
 /* Subscribe to the topics marked in `topics` at the endpoint, with keys that must outlive it; the
-   daemon may come later. Returns EX_OK, or complains and returns an exit status: EX_USAGE when it
-   is no endpoint, EX_UNAVAILABLE when there are no sockets. */
+   daemon may come later. A connection that nobody takes is soon tried again, a handshake that is
+   broken off again and again only every few seconds. Returns EX_OK, or complains and returns an
+   exit status: EX_USAGE when it is no endpoint, EX_UNAVAILABLE when there are no sockets. */
 int link_open(struct link **link, const char *endpoint, const struct key_client *keys,
               const bool topics[TOPICS]);
 void link_close(struct link **link);

@@ -203,9 +203,8 @@ static void take_message(struct feed *feed, const struct message *message) {
 }
 
 static void take_change(struct feed *feed, enum link_change change) {
-    if (change == LINK_CONNECTED || change == LINK_DISCONNECTED) {
-        health_changed(&feed->health, change);
-    } else if (!feed->refused) {
+    health_changed(&feed->health, change);
+    if ((change == LINK_HINDERED || change == LINK_REFUSED) && !feed->refused) {
         feed->refused = true;
         tool_fail(EX_OK, "%s: %s", feed->endpoint, link_refusal(feed->link));
     }
