@@ -16,8 +16,8 @@ import termios
 import time
 
 import running
-import test_security
 from publishing import LOSS, LSTM, STATE, STATUS, Publisher
+from test_security import Guarded, Pair
 
 PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runnel-top").resolve()
 OK, USAGE, UNAVAILABLE = 0, 64, 69
@@ -542,8 +542,8 @@ def test_the_wrong_daemon_is_not_touched(directory):
 
 def test_a_daemon_that_lets_nobody_in(directory):
     """The reason stands where the state would, and nothing is said of waiting for a daemon."""
-    with test_security.Guarded(directory, statistics=(), control=()) as daemon:
-        stranger = test_security.Pair(directory, "stranger")
+    with Guarded(directory, statistics=(), control=()) as daemon:
+        stranger = Pair(directory, "stranger")
         connect = "-c", daemon.endpoint("statistics")
         for key, said in ([], "REFUSED|NOT LET IN"), (["--server-key", stranger.public_file], "NOT LET IN"):
             own = pathlib.Path(directory, f"screen{len(key)}")
