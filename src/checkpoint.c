@@ -233,9 +233,8 @@ int checkpoint_start(struct checkpoint *checkpoint, const struct config *config,
         return -1;
     checkpoint->started = clock_of(CLOCK_MONOTONIC);
     struct learner_counters counters = learner_counters(learner);
-    checkpoint->report = (struct checkpoint_report){.examples = counters.examples,
-                                                    .steps = counters.steps,
-                                                    .time = clock_of(CLOCK_REALTIME)};
+    checkpoint->report = (struct checkpoint_report){
+        .examples = counters.examples, .steps = counters.steps, .time = clock_of(CLOCK_REALTIME)};
     path_of(checkpoint, CHECKPOINT_NEWEST, checkpoint->report.path);
     int status = write_temporary(checkpoint, config, learner, error);
     if (!status && (status = start_thread(checkpoint)) != 0)

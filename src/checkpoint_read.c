@@ -1,12 +1,12 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <libdeflate.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
-#include <libdeflate.h>
 
 #include "checkpoint_internal.h"
 #include "scaler.h"

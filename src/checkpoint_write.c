@@ -1,11 +1,11 @@
 #include <errno.h>
 #include <inttypes.h>
+#include <libdeflate.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
-#include <libdeflate.h>
 
 #include "build-config.h"
 #include "checkpoint_internal.h"

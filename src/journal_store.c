@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <libdeflate.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -7,7 +8,6 @@
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
-#include <libdeflate.h>
 
 #include "journal_internal.h"
 #include "wire.h"

@@ -1,12 +1,12 @@
 #include "replay_journal.h"
 
+#include <libdeflate.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
-#include <libdeflate.h>
 
 enum {
     APPLICATION_ID = 1381322316, /* "RUNL" */

@@ -155,8 +155,8 @@ static bool draw_checkpoint(struct canvas *c, const struct area *area, const str
     return true;
 }
 
-/* With a journal: how much of it there is, its size only where there is room for it, and how far the
-   disk is behind. */
+/* With a journal: how much of it there is, its size only where there is room for it, and how far
+   the disk is behind. */
 static bool draw_journal(struct canvas *c, const struct area *area, const struct watched *w) {
     const json_t *journal = json_object_get(w->status, "journal");
     double entries = 0, bytes = 0, free_bytes = 0, waiting = 0;

@@ -70,7 +70,8 @@ static void draw_bar(struct canvas *c, const struct area *area, const struct wat
     if (settings->frozen && sample)
         snprintf(right, sizeof right, "FROZEN at %s ", tool_format_clock(number, sample->time));
     else if (tool_number(w->status, "uptime", &uptime))
-        snprintf(right, sizeof right, "up %s ", tool_format_duration(number, uptime + health_status_age(&w->health)));
+        snprintf(right, sizeof right, "up %s ",
+                 tool_format_duration(number, uptime + health_status_age(&w->health)));
     if (at + 2 + (int)strlen(right) <= area->columns)
         canvas_print_right(c, area, 0, style, right);
 }

@@ -28,7 +28,7 @@ struct health {
     double heard;        /* when the last message came, or the start */
     bool heard_ever;     /* whether one came */
     double status_heard; /* when the last `status` came */
-    bool waiting_said; /* that nobody listens there */
+    bool waiting_said;   /* that nobody listens there */
 
     json_t *run;               /* of the newest message; owned */
     bool counted[TOPICS];      /* whether `sequence` is known */

@@ -4,11 +4,11 @@
 
    An edit is a byte for its kind, two for the place and eight for the value. What can be loaded is
    the state of a learner: it learns on, and it is saved as a file that loads as the same state. */
+#include <libdeflate.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <libdeflate.h>
 
 #include "checkpoint_internal.h"
 #include "engines.h"
