@@ -127,10 +127,10 @@ static bool to_decimal(double number, struct decimal *decimal) {
                                                1e21L, 1e22L, 1e23L, 1e24L, 1e25L, 1e26L, 1e27L};
     /* The multiplication is right to half an LDBL_EPSILON. */
     const long double least = 1e14L, most = 1e15L, halfway = 0.5L, doubtful = most * LDBL_EPSILON;
-    const double log10_of_2 = 0.30102999566398120;
-    int binary;
-    frexp(number, &binary);
-    int point = (int)ceil((binary - 1) * log10_of_2);
+    uint64_t bits;
+    memcpy(&bits, &number, sizeof bits);
+    int binary = (int)(bits >> (DBL_MANT_DIG - 1)) - (DBL_MAX_EXP - 1); /* 2^binary <= number */
+    int point = (binary * 1233 >> 12) + 1;                              /* 1233 / 2^12: log10(2) */
     for (int attempt = 0; attempt < 3; attempt++) {
         int shift = DIGITS - point;
         if (shift <= -POWERS || shift >= POWERS)
@@ -195,9 +195,14 @@ static char *put_scientific(char *end, const char digits[DIGITS], int used, int 
 }
 
 static char *put_decimal(char *end, struct decimal decimal) {
+    enum { LOWER = 8 }; /* digits: two short chains of divisions are faster than a long one */
     char digits[DIGITS];
-    for (int n = DIGITS; n-- > 0; decimal.digits /= 10)
-        digits[n] = (char)('0' + decimal.digits % 10);
+    uint32_t upper = (uint32_t)(decimal.digits / 100000000);
+    uint32_t lower = (uint32_t)(decimal.digits % 100000000);
+    for (int n = LOWER; n-- > 0; lower /= 10)
+        digits[DIGITS - LOWER + n] = (char)('0' + lower % 10);
+    for (int n = DIGITS - LOWER; n-- > 0; upper /= 10)
+        digits[n] = (char)('0' + upper % 10);
     int used = DIGITS;
     while (used > 1 && digits[used - 1] == '0')
         used--;

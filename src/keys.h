@@ -77,7 +77,7 @@ const char *keys_refusal(const struct key_client *client, uint16_t event, int32_
    connection with that word still in it. Where so many handshakes in a row are broken off, it is
    to be supposed. `*broken_off`, 0 to begin with and after a handshake that succeeded, counts them:
    a phrase as above, or NULL. */
-enum { KEYS_BROKEN_OFF = 3 };
+enum { KEYS_BROKEN_OFF = 3, KEYS_GIVE_UP = 10 /* then there is no doubt left */ };
 const char *keys_suspicion(const struct key_client *client, uint16_t event, int *broken_off);
 
 #endif

@@ -148,6 +148,8 @@ static void take_refusal(struct dealer *dealer, uint16_t event, int32_t value) {
     dealer->explained = true;
     if (refusal && final)
         dealer->refusal = refusal;
+    else if (suspicion && dealer->broken_off >= KEYS_GIVE_UP)
+        dealer->refusal = suspicion;
     else if (refusal || suspicion)
         say_hindrance(dealer, refusal ? refusal : suspicion);
 }
@@ -189,7 +191,7 @@ bool dealer_hear(struct dealer *dealer) {
 
 void dealer_drop(struct dealer *dealer) {
     end(dealer);
-    bool asking = dealer->broken_off > 0 && dealer->broken_off < KEYS_BROKEN_OFF;
+    bool asking = dealer->broken_off > 0 && dealer->broken_off < KEYS_GIVE_UP;
     dealer->retry_at = feed_now() + (asking ? RETRY_FIRST : dealer->retry);
     if (!asking)
         dealer->retry = fmin(2 * dealer->retry, RETRY_MAX);

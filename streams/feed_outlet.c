@@ -150,6 +150,8 @@ static void take_refusal(struct outlet *outlet, uint16_t event, int32_t value) {
     outlet->explained = true;
     if (refusal && final && !outlet->binds)
         outlet->refusal = refusal;
+    else if (suspicion && outlet->broken_off >= KEYS_GIVE_UP && !outlet->binds)
+        outlet->refusal = suspicion;
     else if (refusal || suspicion)
         say_hindrance(outlet, refusal ? refusal : suspicion);
 }
