@@ -20,11 +20,13 @@ struct reader {
     int status;
     struct error error;
 
-    /* Shared under the mutex; `filled` wakes the caller, `emptied` the thread. */
+    /* Shared under the mutex; `filled` wakes the caller, `emptied` the thread: when half of what
+       was there has been visited, for waking somebody costs as much as learning several entries. */
     pthread_mutex_t mutex;
     pthread_cond_t filled, emptied;
     struct journal_queue queue;
-    bool full, finished, abandoned;
+    size_t full; /* entries that there were when no more fitted; 0 = more may come */
+    bool finished, abandoned;
 };
 
 /* ---- The thread ---- */
@@ -83,11 +85,11 @@ static bool hand_over(struct reader *reader, const struct journal_record *record
     struct journal_record *place = NULL;
     pthread_mutex_lock(&reader->mutex);
     while (!reader->abandoned && !(place = journal_queue_place(&reader->queue, record->size))) {
-        reader->full = true;
+        reader->full = reader->queue.count;
         pthread_cond_signal(&reader->filled);
-        pthread_cond_wait(&reader->emptied, &reader->mutex);
+        while (!reader->abandoned && reader->full)
+            pthread_cond_wait(&reader->emptied, &reader->mutex);
     }
-    reader->full = false;
     pthread_mutex_unlock(&reader->mutex);
     if (!place)
         return false;
@@ -194,8 +196,7 @@ static struct journal_entry entry_of(const struct journal_record *r) {
 /* How many entries there are to visit, as of `queue`; 0 = no more. */
 static size_t await_entries(struct reader *reader, struct journal_queue *queue) {
     pthread_mutex_lock(&reader->mutex);
-    while (!reader->finished && reader->queue.count < REPLAY_BATCH &&
-           !(reader->full && reader->queue.count))
+    while (!reader->finished && reader->queue.count < REPLAY_BATCH && !reader->full)
         pthread_cond_wait(&reader->filled, &reader->mutex);
     *queue = reader->queue;
     pthread_mutex_unlock(&reader->mutex);
@@ -215,7 +216,10 @@ static int visit_all(struct reader *reader, journal_visit *visit, void *context,
         }
         pthread_mutex_lock(&reader->mutex);
         journal_queue_drop(&reader->queue, count, record);
-        pthread_cond_signal(&reader->emptied);
+        if (reader->full && reader->queue.count <= reader->full / 2) {
+            reader->full = 0;
+            pthread_cond_signal(&reader->emptied);
+        }
         pthread_mutex_unlock(&reader->mutex);
     }
     return 0;
