@@ -14,7 +14,10 @@
 #include "journal.h"
 #include "journal_queue.h"
 
-enum { JOURNAL_PATH_SIZE = CONFIG_PATH_SIZE + 64 };
+enum {
+    JOURNAL_PATH_SIZE = CONFIG_PATH_SIZE + 64,
+    JOURNAL_ROWS = 32, /* that one statement inserts: a statement costs as much as half a row */
+};
 
 /* The one row of the table `journal`. */
 struct journal_totals {
@@ -30,7 +33,8 @@ struct journal_totals {
 struct journal_store {
     const char *path;
     sqlite3 *file;
-    sqlite3_stmt *begin, *commit, *insert, *update_stream, *insert_stream, *prune, *totals;
+    sqlite3_stmt *begin, *commit, *insert, *insert_rows, *update_stream, *insert_stream, *prune,
+        *totals;
     sqlite3_stmt *pages, *free_pages;
     int log_frames; /* in the write-ahead log, as of the last commit */
     int log_tried;  /* likewise, as it was last moved into the file */
@@ -96,8 +100,10 @@ void journal_store_close(struct journal_store *store, bool failed);
 
 int journal_store_begin(struct journal_store *store, struct error *error);
 int journal_store_commit(struct journal_store *store, struct error *error);
-int journal_store_insert(struct journal_store *store, const struct journal_record *record,
-                         struct error *error);
+
+/* Insert up to JOURNAL_ROWS records. */
+int journal_store_insert(struct journal_store *store, const struct journal_record *const *records,
+                         size_t count, struct error *error);
 
 /* Update the stream's row; `added` says that there was none. */
 int journal_store_stream(struct journal_store *store, const struct journal_record *record,

@@ -142,44 +142,64 @@ static void bind_bytes(sqlite3_stmt *statement, int column, const void *bytes, s
 }
 
 enum { POSITION = 1, TIME, KIND, STREAM, EPOCH, SEQUENCE, STAMP, FLAGS, STEPS, X, Y, TEXT, CRC };
+#define ROW "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+#define INSERT "INSERT INTO entries VALUES " ROW
+static const char AND_ROW[] = ", " ROW;
 
-static void bind_example(sqlite3_stmt *insert, const struct journal_record *r) {
-    bind_bytes(insert, STREAM, r->key, r->key_size);
+/* `before`: the parameters of the rows before this one. */
+static void bind_example(sqlite3_stmt *insert, int before, const struct journal_record *r) {
+    bind_bytes(insert, before + STREAM, r->key, r->key_size);
     if (r->numbered) {
-        sqlite3_bind_int64(insert, EPOCH, r->epoch);
-        sqlite3_bind_int64(insert, SEQUENCE, (sqlite3_int64)r->sequence);
+        sqlite3_bind_int64(insert, before + EPOCH, r->epoch);
+        sqlite3_bind_int64(insert, before + SEQUENCE, (sqlite3_int64)r->sequence);
     } else {
-        sqlite3_bind_null(insert, EPOCH);
-        sqlite3_bind_null(insert, SEQUENCE);
+        sqlite3_bind_null(insert, before + EPOCH);
+        sqlite3_bind_null(insert, before + SEQUENCE);
     }
     if (r->stamp != 0)
-        sqlite3_bind_double(insert, STAMP, r->stamp);
+        sqlite3_bind_double(insert, before + STAMP, r->stamp);
     else
-        sqlite3_bind_null(insert, STAMP);
-    sqlite3_bind_int(insert, FLAGS, r->flags);
-    sqlite3_bind_int64(insert, STEPS, (sqlite3_int64)r->steps);
-    bind_bytes(insert, X, r->x, r->x_size);
+        sqlite3_bind_null(insert, before + STAMP);
+    sqlite3_bind_int(insert, before + FLAGS, r->flags);
+    sqlite3_bind_int64(insert, before + STEPS, (sqlite3_int64)r->steps);
+    bind_bytes(insert, before + X, r->x, r->x_size);
     if (r->y)
-        bind_bytes(insert, Y, r->y, r->y_size);
+        bind_bytes(insert, before + Y, r->y, r->y_size);
     else
-        sqlite3_bind_null(insert, Y);
-    sqlite3_bind_null(insert, TEXT);
+        sqlite3_bind_null(insert, before + Y);
+    sqlite3_bind_null(insert, before + TEXT);
 }
 
-int journal_store_insert(struct journal_store *store, const struct journal_record *record,
-                         struct error *error) {
-    sqlite3_stmt *insert = store->insert;
-    if (record->kind == JOURNAL_EXAMPLE) {
-        bind_example(insert, record);
-    } else {
-        sqlite3_clear_bindings(insert);
-        sqlite3_bind_text(insert, TEXT, record->x, (int)record->x_size, SQLITE_STATIC);
+static void bind_command(sqlite3_stmt *insert, int before, const struct journal_record *r) {
+    for (int column = STREAM; column <= Y; column++)
+        sqlite3_bind_null(insert, before + column);
+    sqlite3_bind_text(insert, before + TEXT, r->x, (int)r->x_size, SQLITE_STATIC);
+}
+
+static void bind_row(sqlite3_stmt *insert, int before, const struct journal_record *record) {
+    if (record->kind == JOURNAL_EXAMPLE)
+        bind_example(insert, before, record);
+    else
+        bind_command(insert, before, record);
+    sqlite3_bind_int64(insert, before + POSITION, (sqlite3_int64)record->position);
+    sqlite3_bind_double(insert, before + TIME, record->time);
+    sqlite3_bind_int(insert, before + KIND, record->kind);
+    sqlite3_bind_int64(insert, before + CRC, journal_record_checksum(record));
+}
+
+int journal_store_insert(struct journal_store *store, const struct journal_record *const *records,
+                         size_t count, struct error *error) {
+    if (count == JOURNAL_ROWS) {
+        for (int n = 0; n < JOURNAL_ROWS; n++)
+            bind_row(store->insert_rows, n * CRC, records[n]);
+        return run(store, store->insert_rows, error);
     }
-    sqlite3_bind_int64(insert, POSITION, (sqlite3_int64)record->position);
-    sqlite3_bind_double(insert, TIME, record->time);
-    sqlite3_bind_int(insert, KIND, record->kind);
-    sqlite3_bind_int64(insert, CRC, journal_record_checksum(record));
-    return run(store, insert, error);
+    for (size_t n = 0; n < count; n++) {
+        bind_row(store->insert, 0, records[n]);
+        if (run(store, store->insert, error))
+            return -1;
+    }
+    return 0;
 }
 
 int journal_store_stream(struct journal_store *store, const struct journal_record *record,
@@ -339,13 +359,17 @@ int journal_store_open(struct journal_store *store, const char *path, enum journ
 }
 
 int journal_store_prepare(struct journal_store *store, struct error *error) {
+    char rows[sizeof INSERT + JOURNAL_ROWS * sizeof AND_ROW] = INSERT;
+    for (int n = 1; n < JOURNAL_ROWS; n++)
+        strcat(rows, AND_ROW);
     const struct {
         sqlite3_stmt **statement;
         const char *sql;
     } statements[] = {
         {&store->begin, "BEGIN IMMEDIATE"},
         {&store->commit, "COMMIT"},
-        {&store->insert, "INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&store->insert, INSERT},
+        {&store->insert_rows, rows},
         {&store->update_stream, "UPDATE streams SET epoch = ?2, sequence = ?3, position = ?4, "
                                 "crc = ?5 WHERE key = ?1"},
         {&store->insert_stream, "INSERT INTO streams VALUES (?1, ?2, ?3, ?4, ?5)"},
@@ -366,8 +390,9 @@ int journal_store_prepare(struct journal_store *store, struct error *error) {
 
 void journal_store_close(struct journal_store *store, bool failed) {
     sqlite3_stmt *const statements[] = {
-        store->begin, store->commit, store->insert, store->update_stream, store->insert_stream,
-        store->prune, store->totals, store->pages,  store->free_pages};
+        store->begin,         store->commit,        store->insert, store->insert_rows,
+        store->update_stream, store->insert_stream, store->prune,  store->totals,
+        store->pages,         store->free_pages};
     for (size_t n = 0; n < sizeof statements / sizeof *statements; n++)
         sqlite3_finalize(statements[n]);
     if (store->file && failed)

@@ -97,13 +97,17 @@ static int write_streams(struct journal *journal, struct error *error) {
 }
 
 static int write_entries(struct journal *journal, struct task *task, struct error *error) {
-    for (size_t n = 0; n < task->count; n++) {
-        task->last = journal_queue_next(&task->queue, task->last);
-        if (journal_store_insert(&journal->store, task->last, error))
-            return -1;
+    const struct journal_record *rows[JOURNAL_ROWS];
+    for (size_t n = 0, waiting = 0; n < task->count; n++) {
+        task->last = rows[waiting++] = journal_queue_next(&task->queue, task->last);
         if (task->last->numbered)
             note_stream(journal, task->last);
+        if (waiting < JOURNAL_ROWS && n + 1 < task->count)
+            continue;
+        if (journal_store_insert(&journal->store, rows, waiting, error))
+            return -1;
         journal->totals.newest = task->last->position;
+        waiting = 0;
     }
     return write_streams(journal, error);
 }
