@@ -314,7 +314,7 @@ uint64_t journal_append_example(struct journal *journal, const struct example *e
 
 uint64_t journal_append_command(struct journal *journal, const char *text) {
     struct journal_record record = {
-        .kind = JOURNAL_COMMAND, .key = "", .x = text, .x_size = strlen(text)};
+        .kind = JOURNAL_COMMAND, .key = "", .x = text, .x_size = strlen(text) + 1};
     return record.x_size > JOURNAL_COMMAND_BYTES ? 0 : append(journal, &record);
 }
 

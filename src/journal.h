@@ -35,7 +35,7 @@ enum {
     JOURNAL_QUEUE_BYTES = 16 << 20,    /* in memory, and two largest examples */
     JOURNAL_EXAMPLE_BYTES = 512 << 20, /* key, x and y of one example: SQLite takes a little less
                                           than twice this in a row */
-    JOURNAL_COMMAND_BYTES = 1 << 20,   /* text of one command */
+    JOURNAL_COMMAND_BYTES = 1 << 20,   /* text of one command, and a zero */
     JOURNAL_KEYS = 1 << 16,            /* streams whose last sequence is kept in memory */
 };
 

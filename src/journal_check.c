@@ -208,8 +208,8 @@ static int check_pages(struct journal_store *store, struct error *error) {
 static int check_ends(struct journal_store *store, const struct journal_totals *totals,
                       struct error *error) {
     sqlite3_stmt *ends = prepare(store,
-                                 "SELECT (SELECT min(position) FROM entries), "
-                                 "(SELECT max(position) FROM entries)",
+                                 "SELECT (SELECT last - count + 1 FROM blocks ORDER BY last "
+                                 "LIMIT 1), (SELECT max(last) FROM blocks)",
                                  error);
     if (!ends)
         return -1;

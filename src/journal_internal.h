@@ -1,5 +1,6 @@
 /* What the parts of the journal share: journal.c (the learning thread's side), journal_queue.c (the
-   entries on their way to the other thread), journal_write.c (that thread), journal_store.c (the
+   entries on their way to the other thread), journal_block.c (entries as a row of the file),
+   journal_write.c (the other thread), journal_store.c (the
    file: its schema and statements), journal_check.c (what is looked at before it is trusted),
    journal_read.c (looking up, and syncing), journal_replay.c (replaying). */
 #ifndef RUNNEL_JOURNAL_INTERNAL_H
@@ -12,12 +13,10 @@
 #include "config.h"
 #include "error.h"
 #include "journal.h"
+#include "journal_block.h"
 #include "journal_queue.h"
 
-enum {
-    JOURNAL_PATH_SIZE = CONFIG_PATH_SIZE + 64,
-    JOURNAL_ROWS = 32, /* that one statement inserts: a statement costs as much as half a row */
-};
+enum { JOURNAL_PATH_SIZE = CONFIG_PATH_SIZE + 64 };
 
 /* The one row of the table `journal`. */
 struct journal_totals {
@@ -33,7 +32,7 @@ struct journal_totals {
 struct journal_store {
     const char *path;
     sqlite3 *file;
-    sqlite3_stmt *begin, *commit, *insert, *insert_rows, *update_stream, *insert_stream, *prune,
+    sqlite3_stmt *begin, *commit, *insert, *update_stream, *insert_stream, *prunable, *prune,
         *totals;
     sqlite3_stmt *pages, *free_pages;
     int log_frames; /* in the write-ahead log, as of the last commit */
@@ -79,6 +78,7 @@ struct journal {
     struct journal_totals totals;
     struct streams *batch_keys;
     const struct journal_record **batch_newest; /* (JOURNAL_BATCH_ENTRIES,) by slot of batch_keys */
+    struct journal_packer packer;
 };
 
 uint64_t journal_clock(void); /* CLOCK_MONOTONIC in ns */
@@ -100,17 +100,17 @@ void journal_store_close(struct journal_store *store, bool failed);
 
 int journal_store_begin(struct journal_store *store, struct error *error);
 int journal_store_commit(struct journal_store *store, struct error *error);
-
-/* Insert up to JOURNAL_ROWS records. */
-int journal_store_insert(struct journal_store *store, const struct journal_record *const *records,
-                         size_t count, struct error *error);
+int journal_store_insert(struct journal_store *store, const struct journal_block *block,
+                         struct error *error);
 
 /* Update the stream's row; `added` says that there was none. */
 int journal_store_stream(struct journal_store *store, const struct journal_record *record,
                          bool *added, struct error *error);
 
-/* Delete the entries up to a position. */
-int journal_store_prune(struct journal_store *store, uint64_t position, struct error *error);
+/* Delete the blocks that end at a position or before it; `*pruned` becomes the position of the last
+   entry deleted, 0 when there was none. */
+int journal_store_prune(struct journal_store *store, uint64_t position, uint64_t *pruned,
+                        struct error *error);
 int journal_store_totals(struct journal_store *store, const struct journal_totals *totals,
                          struct error *error);
 
@@ -129,7 +129,6 @@ int journal_damaged(struct error *error, const char *path, const char *format, .
     __attribute__((format(printf, 3, 4)));
 
 uint32_t journal_totals_checksum(const struct journal_totals *totals);
-uint32_t journal_record_checksum(const struct journal_record *record);
 uint32_t journal_stream_checksum(const struct journal_record *record);
 
 /* ---- journal_check.c ---- */

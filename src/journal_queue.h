@@ -23,7 +23,7 @@ struct journal_record {
     size_t steps;
     size_t key_size, x_size, y_size;
     const char *key; /* behind the record, as the two below */
-    const void *x;   /* of a command: its text */
+    const void *x;   /* of a command: its text and a zero */
     const void *y;   /* NULL = none */
     size_t size;     /* with all that is behind it */
 };

@@ -31,53 +31,30 @@ struct reader {
 
 /* ---- The thread ---- */
 
-enum { POSITION, TIME, KIND, STREAM, EPOCH, SEQUENCE, STAMP, FLAGS, STEPS, X, Y, COMMAND, CRC };
+enum { LAST, COUNT, ABOUT, DATA, CRC };
 
-static const char ENTRIES[] = "SELECT position, time, kind, stream, epoch, sequence, stamp, flags, "
-                              "steps, x, y, command, crc FROM entries WHERE position > ? "
-                              "ORDER BY position";
+static const char BLOCKS[] =
+    "SELECT last, count, about, data, crc FROM blocks WHERE last > ? ORDER BY last";
 
-/* SQLite gives NULL for bytes of size 0. */
-static const void *bytes_of(sqlite3_stmt *row, int column, size_t *size) {
-    const void *bytes = sqlite3_column_blob(row, column);
-    *size = (size_t)sqlite3_column_bytes(row, column);
-    return bytes ? bytes : "";
-}
-
-static void read_record(sqlite3_stmt *row, struct journal_record *record) {
-    *record = (struct journal_record){
-        .position = (uint64_t)sqlite3_column_int64(row, POSITION),
-        .time = sqlite3_column_double(row, TIME),
-        .kind = (uint8_t)sqlite3_column_int(row, KIND),
+/* Whether the row is as it was written. Its pointers stand until the next one. */
+static bool read_block(sqlite3_stmt *row, struct journal_block *block) {
+    *block = (struct journal_block){
+        .last = (uint64_t)sqlite3_column_int64(row, LAST),
+        .count = (size_t)sqlite3_column_int64(row, COUNT),
+        .about = (const char *)sqlite3_column_text(row, ABOUT),
+        .about_size = (size_t)sqlite3_column_bytes(row, ABOUT),
+        .data = sqlite3_column_blob(row, DATA),
+        .data_size = (size_t)sqlite3_column_bytes(row, DATA),
     };
-    if (record->kind != JOURNAL_EXAMPLE) {
-        record->x = sqlite3_column_text(row, COMMAND);
-        record->x_size = (size_t)sqlite3_column_bytes(row, COMMAND);
-        return;
-    }
-    record->numbered = sqlite3_column_type(row, SEQUENCE) != SQLITE_NULL;
-    record->epoch = (uint32_t)sqlite3_column_int64(row, EPOCH);
-    record->sequence = (uint64_t)sqlite3_column_int64(row, SEQUENCE);
-    record->stamp = sqlite3_column_double(row, STAMP);
-    record->flags = (uint8_t)sqlite3_column_int(row, FLAGS);
-    record->steps = (size_t)sqlite3_column_int64(row, STEPS);
-    record->key = bytes_of(row, STREAM, &record->key_size);
-    record->x = bytes_of(row, X, &record->x_size);
-    if (sqlite3_column_type(row, Y) != SQLITE_NULL)
-        record->y = bytes_of(row, Y, &record->y_size);
+    return block->about && sqlite3_column_int64(row, CRC) == journal_block_checksum(block);
 }
 
-/* Whether the record is what was appended, and can be handed on. */
-static bool is_whole(const struct journal *journal, sqlite3_stmt *row,
-                     const struct journal_record *r) {
-    if (sqlite3_column_int64(row, CRC) != journal_record_checksum(r) ||
-        r->key_size + r->x_size + r->y_size > journal->largest)
-        return false;
-    if (r->kind == JOURNAL_COMMAND)
-        return r->x != NULL;
-    return r->kind == JOURNAL_EXAMPLE && r->key_size <= WIRE_KEY_MAX &&
-           r->x_size == r->steps * journal->input_bytes &&
-           (!r->y || r->y_size == r->steps * journal->target_bytes);
+/* Whether the example is one of this daemon's. */
+static bool fits(const struct journal *journal, const struct journal_record *r) {
+    return r->key_size + r->x_size + r->y_size <= journal->largest &&
+           (r->kind == JOURNAL_COMMAND ||
+            (r->x_size == r->steps * journal->input_bytes &&
+             (!r->y || r->y_size == r->steps * journal->target_bytes)));
 }
 
 /* False: nobody wants to know any more. */
@@ -102,26 +79,53 @@ static bool hand_over(struct reader *reader, const struct journal_record *record
     return true;
 }
 
-static int read_entries(struct reader *reader) {
-    struct journal *journal = reader->journal;
-    struct error *error = &reader->error;
-    sqlite3_stmt *row = reader->row;
-    int code;
-    while ((code = sqlite3_step(row)) == SQLITE_ROW) {
-        struct journal_record record;
-        read_record(row, &record);
-        if (record.position != reader->after + 1)
-            return journal_damaged(error, journal->path,
-                                   "behind entry %" PRIu64 " comes entry %" PRIu64, reader->after,
-                                   record.position);
-        if (!is_whole(journal, row, &record))
-            return journal_damaged(error, journal->path,
-                                   "entry %" PRIu64 " is not what was written", record.position);
-        record.x_size += record.kind == JOURNAL_COMMAND; /* its end */
+static int damaged_block(const struct reader *reader, const struct journal_block *block,
+                         struct error *error) {
+    return journal_damaged(error, reader->journal->path,
+                           "its block of %zu entries up to %" PRIu64 " is not what was written",
+                           block->count, block->last);
+}
+
+/* Hand over the block's entries behind `after`. 1: all of them; 0: nobody wants to know any more.
+ */
+static int hand_over_block(struct reader *reader, const struct journal_block *block,
+                           struct error *error) {
+    struct journal_unpacker unpacker;
+    struct journal_record record;
+    int got;
+    journal_unpacker_begin(&unpacker, block);
+    while ((got = journal_unpacker_next(&unpacker, &record)) == 1) {
+        if (!fits(reader->journal, &record))
+            return damaged_block(reader, block, error);
+        if (record.position <= reader->after)
+            continue;
         record.size = journal_queue_size(record.key_size + record.x_size + record.y_size);
         if (!hand_over(reader, &record))
             return 0;
         reader->after = record.position;
+    }
+    return got == 0 ? 1 : damaged_block(reader, block, error);
+}
+
+static int read_entries(struct reader *reader) {
+    struct journal *journal = reader->journal;
+    struct error *error = &reader->error;
+    struct journal_block block;
+    uint64_t before = 0; /* the last entry of the block before this one */
+    int code, handed;
+    while ((code = sqlite3_step(reader->row)) == SQLITE_ROW) {
+        bool whole = read_block(reader->row, &block);
+        uint64_t first = block.last - block.count + 1;
+        if (before ? first != before + 1 : first > reader->after + 1)
+            return journal_damaged(error, journal->path,
+                                   "behind entry %" PRIu64 " comes entry %" PRIu64, reader->after,
+                                   first);
+        if (!whole)
+            return damaged_block(reader, &block, error);
+        handed = hand_over_block(reader, &block, error);
+        if (handed != 1)
+            return handed;
+        before = block.last;
     }
     return code == SQLITE_DONE ? 0 : journal_read_error(journal, error);
 }
@@ -261,7 +265,7 @@ int journal_replay(struct journal *journal, uint64_t after, journal_visit *visit
         error_set(error, EX_UNAVAILABLE, "there is not enough memory to replay the journal");
     else if (sqlite3_prepare_v2(file, "SELECT oldest, newest FROM journal", -1, &reader.totals,
                                 NULL) != SQLITE_OK ||
-             sqlite3_prepare_v2(file, ENTRIES, -1, &reader.row, NULL) != SQLITE_OK)
+             sqlite3_prepare_v2(file, BLOCKS, -1, &reader.row, NULL) != SQLITE_OK)
         journal_read_error(journal, error);
     else
         status = read_and_visit(&reader, visit, context, error);

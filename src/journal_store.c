@@ -12,11 +12,6 @@
 #include "journal_internal.h"
 #include "wire.h"
 
-#define QUOTED_(number) #number
-#define QUOTED(number) QUOTED_(number)
-
-#define APPLICATION_ID 1381322316 /* "RUNL" */
-#define FORMAT 1
 #define BUSY_MS 10000  /* that another program's write may take; none should write at all */
 #define CACHE_KIB 4096 /* of pages, a connection */
 #define LOG_FRAMES_MAX                                                                             \
@@ -25,31 +20,37 @@
 
 const char *const journal_sync_words[] = {"full", "normal", "off"};
 
+/* The view is for people: the daemon reads blocks. */
 static const char SCHEMA[] =
-    "PRAGMA page_size = 4096;"
-    "PRAGMA application_id = " QUOTED(
-        APPLICATION_ID) ";"
-                        "PRAGMA user_version = " QUOTED(
-                            FORMAT) ";"
-                                    "CREATE TABLE journal ("
-                                    "    id INTEGER PRIMARY KEY CHECK (id = 1),"
-                                    "    name TEXT NOT NULL, digest TEXT NOT NULL, sync TEXT NOT "
-                                    "NULL,"
-                                    "    oldest INTEGER NOT NULL, newest INTEGER NOT NULL, streams "
-                                    "INTEGER NOT NULL,"
-                                    "    crc INTEGER NOT NULL);"
-                                    "CREATE TABLE entries ("
-                                    "    position INTEGER PRIMARY KEY, time REAL NOT NULL, kind "
-                                    "INTEGER NOT NULL,"
-                                    "    stream BLOB, epoch INTEGER, sequence INTEGER, stamp REAL, "
-                                    "flags INTEGER, steps INTEGER,"
-                                    "    x BLOB, y BLOB, command TEXT, crc INTEGER NOT NULL);"
-                                    "CREATE TABLE streams ("
-                                    "    key BLOB PRIMARY KEY, epoch INTEGER NOT NULL, sequence "
-                                    "INTEGER NOT NULL,"
-                                    "    position INTEGER NOT NULL, crc INTEGER NOT NULL) WITHOUT "
-                                    "ROWID;"
-                                    "INSERT INTO journal VALUES (1, '', '', '', 1, 0, 0, 0);";
+    "CREATE TABLE journal ("
+    " id INTEGER PRIMARY KEY CHECK (id = 1),"
+    " name TEXT NOT NULL, digest TEXT NOT NULL, sync TEXT NOT NULL,"
+    " oldest INTEGER NOT NULL, newest INTEGER NOT NULL, streams INTEGER NOT NULL,"
+    " crc INTEGER NOT NULL);"
+    "CREATE TABLE blocks ("
+    " last INTEGER PRIMARY KEY, count INTEGER NOT NULL,"
+    " about TEXT NOT NULL, data BLOB NOT NULL, crc INTEGER NOT NULL);"
+    "CREATE TABLE streams ("
+    " key BLOB PRIMARY KEY, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL,"
+    " position INTEGER NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;"
+    "INSERT INTO journal VALUES (1, '', '', '', 1, 0, 0, 0);"
+    "CREATE VIEW entries AS"
+    " WITH fields AS ("
+    "  SELECT last - count + 1 + key AS position, data, value ->> 0 AS time, value ->> 1 AS kind,"
+    "  1 + (value ->> 2) AS at, value ->> 3 AS key_size, value ->> 4 AS x_size,"
+    "  value ->> 5 AS y_size, value ->> 6 AS steps, value ->> 7 AS flags, value ->> 8 AS epoch,"
+    "  value ->> 9 AS sequence, value ->> 10 AS stamp, (value ->> 10 >> 52) & 2047 AS exponent,"
+    "  (value ->> 10 & 4503599627370495) + 4503599627370496 AS mantissa"
+    "  FROM blocks, json_each(about))"
+    " SELECT position, time / 1e6 AS time, kind,"
+    "  CASE kind WHEN 1 THEN substr(data, at, key_size) END AS stream, epoch, sequence,"
+    "  CASE WHEN exponent BETWEEN 1013 AND 1075 THEN mantissa * 1.0 / (1 << 1075 - exponent)"
+    "   WHEN exponent BETWEEN 1076 AND 1137 THEN mantissa * 1.0 * (1 << exponent - 1075)"
+    "   END * CASE WHEN stamp < 0 THEN -1 ELSE 1 END AS stamp,"
+    "  flags, steps, CASE kind WHEN 1 THEN substr(data, at + key_size, x_size) END AS x,"
+    "  CASE WHEN y_size NOT NULL THEN substr(data, at + key_size + x_size, y_size) END AS y,"
+    "  CASE kind WHEN 2 THEN CAST(substr(data, at, x_size - 1) AS TEXT) END AS command"
+    " FROM fields;";
 
 static const char TOTALS[] = "UPDATE journal SET name = ?, digest = ?, sync = ?, oldest = ?, "
                              "newest = ?, streams = ?, crc = ? WHERE id = 1";
@@ -91,22 +92,6 @@ static uint32_t sum(uint32_t checksum, const void *bytes, size_t size) {
     return size ? (uint32_t)libdeflate_crc32(checksum, bytes, size) : checksum;
 }
 
-static uint64_t bits(double number) {
-    uint64_t value;
-    memcpy(&value, &number, sizeof value);
-    return value;
-}
-
-uint32_t journal_record_checksum(const struct journal_record *r) {
-    const uint64_t numbers[] = {r->position, bits(r->time), r->kind,   r->numbered,
-                                r->epoch,    r->sequence,   r->flags,  bits(r->stamp),
-                                r->steps,    r->key_size,   r->x_size, r->y_size};
-    uint32_t checksum = sum(0, numbers, sizeof numbers);
-    checksum = sum(checksum, r->key, r->key_size);
-    checksum = sum(checksum, r->x, r->x_size);
-    return sum(checksum, r->y, r->y_size);
-}
-
 uint32_t journal_stream_checksum(const struct journal_record *r) {
     const uint64_t numbers[] = {r->position, r->epoch, r->sequence, r->key_size};
     return sum(sum(0, numbers, sizeof numbers), r->key, r->key_size);
@@ -141,65 +126,15 @@ static void bind_bytes(sqlite3_stmt *statement, int column, const void *bytes, s
     sqlite3_bind_blob(statement, column, size ? bytes : "", (int)size, SQLITE_STATIC);
 }
 
-enum { POSITION = 1, TIME, KIND, STREAM, EPOCH, SEQUENCE, STAMP, FLAGS, STEPS, X, Y, TEXT, CRC };
-#define ROW "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
-#define INSERT "INSERT INTO entries VALUES " ROW
-static const char AND_ROW[] = ", " ROW;
-
-/* `before`: the parameters of the rows before this one. */
-static void bind_example(sqlite3_stmt *insert, int before, const struct journal_record *r) {
-    bind_bytes(insert, before + STREAM, r->key, r->key_size);
-    if (r->numbered) {
-        sqlite3_bind_int64(insert, before + EPOCH, r->epoch);
-        sqlite3_bind_int64(insert, before + SEQUENCE, (sqlite3_int64)r->sequence);
-    } else {
-        sqlite3_bind_null(insert, before + EPOCH);
-        sqlite3_bind_null(insert, before + SEQUENCE);
-    }
-    if (r->stamp != 0)
-        sqlite3_bind_double(insert, before + STAMP, r->stamp);
-    else
-        sqlite3_bind_null(insert, before + STAMP);
-    sqlite3_bind_int(insert, before + FLAGS, r->flags);
-    sqlite3_bind_int64(insert, before + STEPS, (sqlite3_int64)r->steps);
-    bind_bytes(insert, before + X, r->x, r->x_size);
-    if (r->y)
-        bind_bytes(insert, before + Y, r->y, r->y_size);
-    else
-        sqlite3_bind_null(insert, before + Y);
-    sqlite3_bind_null(insert, before + TEXT);
-}
-
-static void bind_command(sqlite3_stmt *insert, int before, const struct journal_record *r) {
-    for (int column = STREAM; column <= Y; column++)
-        sqlite3_bind_null(insert, before + column);
-    sqlite3_bind_text(insert, before + TEXT, r->x, (int)r->x_size, SQLITE_STATIC);
-}
-
-static void bind_row(sqlite3_stmt *insert, int before, const struct journal_record *record) {
-    if (record->kind == JOURNAL_EXAMPLE)
-        bind_example(insert, before, record);
-    else
-        bind_command(insert, before, record);
-    sqlite3_bind_int64(insert, before + POSITION, (sqlite3_int64)record->position);
-    sqlite3_bind_double(insert, before + TIME, record->time);
-    sqlite3_bind_int(insert, before + KIND, record->kind);
-    sqlite3_bind_int64(insert, before + CRC, journal_record_checksum(record));
-}
-
-int journal_store_insert(struct journal_store *store, const struct journal_record *const *records,
-                         size_t count, struct error *error) {
-    if (count == JOURNAL_ROWS) {
-        for (int n = 0; n < JOURNAL_ROWS; n++)
-            bind_row(store->insert_rows, n * CRC, records[n]);
-        return run(store, store->insert_rows, error);
-    }
-    for (size_t n = 0; n < count; n++) {
-        bind_row(store->insert, 0, records[n]);
-        if (run(store, store->insert, error))
-            return -1;
-    }
-    return 0;
+int journal_store_insert(struct journal_store *store, const struct journal_block *block,
+                         struct error *error) {
+    sqlite3_stmt *insert = store->insert;
+    sqlite3_bind_int64(insert, 1, (sqlite3_int64)block->last);
+    sqlite3_bind_int64(insert, 2, (sqlite3_int64)block->count);
+    sqlite3_bind_text(insert, 3, block->about, (int)block->about_size, SQLITE_STATIC);
+    bind_bytes(insert, 4, block->data, block->data_size);
+    sqlite3_bind_int64(insert, 5, journal_block_checksum(block));
+    return run(store, insert, error);
 }
 
 int journal_store_stream(struct journal_store *store, const struct journal_record *record,
@@ -219,11 +154,6 @@ int journal_store_stream(struct journal_store *store, const struct journal_recor
         *added = true;
     }
     return 0;
-}
-
-int journal_store_prune(struct journal_store *store, uint64_t position, struct error *error) {
-    sqlite3_bind_int64(store->prune, 1, (sqlite3_int64)position);
-    return run(store, store->prune, error);
 }
 
 int journal_store_totals(struct journal_store *store, const struct journal_totals *totals,
@@ -248,6 +178,15 @@ static int number_of(struct journal_store *store, sqlite3_stmt *statement, uint6
         journal_sql_error(error, store->file, store->path, "read");
     sqlite3_reset(statement);
     return code == SQLITE_ROW ? 0 : -1;
+}
+
+int journal_store_prune(struct journal_store *store, uint64_t position, uint64_t *pruned,
+                        struct error *error) {
+    sqlite3_bind_int64(store->prunable, 1, (sqlite3_int64)position);
+    sqlite3_bind_int64(store->prune, 1, (sqlite3_int64)position);
+    if (number_of(store, store->prunable, pruned, error))
+        return -1;
+    return *pruned ? run(store, store->prune, error) : 0;
 }
 
 int journal_store_used(struct journal_store *store, uint64_t *bytes, struct error *error) {
@@ -319,8 +258,11 @@ static int connect_to(struct journal_store *store, const char *path, struct erro
 /* Whether the file is a journal, and of this format. */
 static int check_format(struct journal_store *store, struct error *error) {
     bool ours, known;
-    if (pragma_is(store, "PRAGMA application_id", QUOTED(APPLICATION_ID), &ours, error) ||
-        pragma_is(store, "PRAGMA user_version", QUOTED(FORMAT), &known, error))
+    char id[16], format[16];
+    snprintf(id, sizeof id, "%d", JOURNAL_ID);
+    snprintf(format, sizeof format, "%d", JOURNAL_FORMAT);
+    if (pragma_is(store, "PRAGMA application_id", id, &ours, error) ||
+        pragma_is(store, "PRAGMA user_version", format, &known, error))
         return -1;
     if (!ours)
         return journal_damaged(error, store->path, "it is an SQLite file, but no journal");
@@ -359,21 +301,18 @@ int journal_store_open(struct journal_store *store, const char *path, enum journ
 }
 
 int journal_store_prepare(struct journal_store *store, struct error *error) {
-    char rows[sizeof INSERT + JOURNAL_ROWS * sizeof AND_ROW] = INSERT;
-    for (int n = 1; n < JOURNAL_ROWS; n++)
-        strcat(rows, AND_ROW);
     const struct {
         sqlite3_stmt **statement;
         const char *sql;
     } statements[] = {
         {&store->begin, "BEGIN IMMEDIATE"},
         {&store->commit, "COMMIT"},
-        {&store->insert, INSERT},
-        {&store->insert_rows, rows},
+        {&store->insert, "INSERT INTO blocks VALUES (?, ?, ?, ?, ?)"},
         {&store->update_stream, "UPDATE streams SET epoch = ?2, sequence = ?3, position = ?4, "
                                 "crc = ?5 WHERE key = ?1"},
         {&store->insert_stream, "INSERT INTO streams VALUES (?1, ?2, ?3, ?4, ?5)"},
-        {&store->prune, "DELETE FROM entries WHERE position <= ?"},
+        {&store->prunable, "SELECT max(last) FROM blocks WHERE last <= ?"},
+        {&store->prune, "DELETE FROM blocks WHERE last <= ?"},
         {&store->totals, TOTALS},
         {&store->pages, "PRAGMA page_count"},
         {&store->free_pages, "PRAGMA freelist_count"},
@@ -389,12 +328,8 @@ int journal_store_prepare(struct journal_store *store, struct error *error) {
 }
 
 void journal_store_close(struct journal_store *store, bool failed) {
-    sqlite3_stmt *const statements[] = {
-        store->begin,         store->commit,        store->insert, store->insert_rows,
-        store->update_stream, store->insert_stream, store->prune,  store->totals,
-        store->pages,         store->free_pages};
-    for (size_t n = 0; n < sizeof statements / sizeof *statements; n++)
-        sqlite3_finalize(statements[n]);
+    for (sqlite3_stmt *left; store->file && (left = sqlite3_next_stmt(store->file, NULL));)
+        sqlite3_finalize(left);
     if (store->file && failed)
         sqlite3_db_config(store->file, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
     sqlite3_close(store->file);
@@ -418,8 +353,13 @@ static int sync_directory(const char *path, struct error *error) {
 
 static int fill(const char *path, const struct journal_totals *totals, struct error *error) {
     struct journal_store store;
+    char settings[128];
     int status = -1;
-    if (!connect_to(&store, path, error) && !execute(&store, "PRAGMA synchronous = FULL", error) &&
+    snprintf(settings, sizeof settings,
+             "PRAGMA synchronous = FULL; PRAGMA page_size = 4096; PRAGMA application_id = %d;"
+             "PRAGMA user_version = %d;",
+             JOURNAL_ID, JOURNAL_FORMAT);
+    if (!connect_to(&store, path, error) && !execute(&store, settings, error) &&
         !execute(&store, SCHEMA, error)) {
         if (sqlite3_prepare_v2(store.file, TOTALS, -1, &store.totals, NULL) == SQLITE_OK)
             status = journal_store_totals(&store, totals, error);

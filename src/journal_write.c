@@ -96,28 +96,37 @@ static int write_streams(struct journal *journal, struct error *error) {
     return 0;
 }
 
+static int write_block(struct journal *journal, struct error *error) {
+    const struct journal_block *block = journal_packer_end(&journal->packer);
+    if (journal_store_insert(&journal->store, block, error))
+        return -1;
+    journal->totals.newest = block->last;
+    journal_packer_begin(&journal->packer);
+    return 0;
+}
+
 static int write_entries(struct journal *journal, struct task *task, struct error *error) {
-    const struct journal_record *rows[JOURNAL_ROWS];
-    for (size_t n = 0, waiting = 0; n < task->count; n++) {
-        task->last = rows[waiting++] = journal_queue_next(&task->queue, task->last);
+    journal_packer_begin(&journal->packer);
+    for (size_t n = 0; n < task->count; n++) {
+        task->last = journal_queue_next(&task->queue, task->last);
+        while (!journal_packer_add(&journal->packer, task->last))
+            if (write_block(journal, error))
+                return -1;
         if (task->last->numbered)
             note_stream(journal, task->last);
-        if (waiting < JOURNAL_ROWS && n + 1 < task->count)
-            continue;
-        if (journal_store_insert(&journal->store, rows, waiting, error))
-            return -1;
-        journal->totals.newest = task->last->position;
-        waiting = 0;
     }
+    if (task->count && write_block(journal, error))
+        return -1;
     return write_streams(journal, error);
 }
 
-/* Delete some of what may go: never many at once, so that no entry waits long for its commit, and
-   always more than come in. `*pruned` becomes the position up to which nothing is left to do. */
+/* Delete some of what may go, whole blocks: never many at once, so that no entry waits long for its
+   commit, and always more than come in. `*pruned` becomes the position up to which nothing is left
+   to do. */
 static int prune(struct journal *journal, const struct task *task, uint64_t *pruned,
                  struct error *error) {
     struct journal_totals *totals = &journal->totals;
-    uint64_t used, last = totals->oldest + PRUNE_ENTRIES + 2 * task->count - 1;
+    uint64_t used, gone, last = totals->oldest + PRUNE_ENTRIES + 2 * task->count - 1;
     if (!task->prune)
         return 0;
     if (journal->keep != JOURNAL_KEEP_CHECKPOINT) {
@@ -132,18 +141,22 @@ static int prune(struct journal *journal, const struct task *task, uint64_t *pru
     }
     if (last > task->prune)
         last = task->prune;
-    if (journal_store_prune(&journal->store, last, error))
+    if (journal_store_prune(&journal->store, last, &gone, error))
         return -1;
-    totals->oldest = last + 1;
+    if (gone)
+        totals->oldest = gone + 1;
+    else
+        *pruned = task->prune;
     return 0;
 }
 
 static int begin_behind(struct journal *journal, const struct task *task, struct error *error) {
+    uint64_t gone;
     if (!task->behind)
         return 0;
     journal->totals.newest = task->behind;
     journal->totals.oldest = task->behind + 1;
-    return journal_store_prune(&journal->store, task->behind, error);
+    return journal_store_prune(&journal->store, task->behind, &gone, error);
 }
 
 static int perform(struct journal *journal, struct task *task, uint64_t *pruned,

@@ -1,6 +1,5 @@
 #include "replay_journal.h"
 
-#include <libdeflate.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,21 +7,20 @@
 #include <sys/stat.h>
 #include <sysexits.h>
 
+#include "journal_block.h"
+
 enum {
-    APPLICATION_ID = 1381322316, /* "RUNL" */
-    FORMAT = 1,
     BUSY_MS = 10000,
     PATH_SIZE = 4096,
 };
-
-enum { EXAMPLE = 1, COMMAND = 2 }; /* entries.kind */
 
 struct replay_journal {
     char path[PATH_SIZE];
     sqlite3 *file;
     sqlite3_stmt *look_up;
     uint64_t oldest, newest;
-    char *bytes; /* of the entry handed out last (capacity,) */
+    struct journal_unpacker unpacker; /* of the block read last, */
+    char *bytes;                      /* which is here (capacity,) */
     size_t capacity;
 };
 
@@ -55,21 +53,20 @@ static int check_format(struct replay_journal *journal, struct feed_error *error
     if (read_numbers(journal, "PRAGMA application_id", 1, &application, error) < 0 ||
         read_numbers(journal, "PRAGMA user_version", 1, &format, error) < 0)
         return -1;
-    if (application != APPLICATION_ID)
+    if (application != JOURNAL_ID)
         return feed_fail(error, EX_DATAERR, "%s: it is an SQLite file, but no journal of runneld",
                          journal->path);
-    if (format != FORMAT)
+    if (format != JOURNAL_FORMAT)
         return feed_fail(error, EX_DATAERR,
                          "%s: its format is %lld, and this program knows only %d: use that of the "
                          "version that wrote it",
-                         journal->path, (long long)format, FORMAT);
+                         journal->path, (long long)format, JOURNAL_FORMAT);
     return 0;
 }
 
 static int prepare(struct replay_journal *journal, struct feed_error *error) {
-    static const char LOOK_UP[] =
-        "SELECT time, kind, stream, epoch, sequence, stamp, flags, steps, "
-        "x, y, command, crc FROM entries WHERE position = ?";
+    static const char LOOK_UP[] = "SELECT last, count, about, data, crc FROM blocks "
+                                  "WHERE last >= ? ORDER BY last LIMIT 1";
     sqlite3_int64 ends[2];
     if (check_format(journal, error) < 0 ||
         read_numbers(journal, "SELECT oldest, newest FROM journal", 2, ends, error) < 0)
@@ -120,54 +117,26 @@ uint64_t replay_journal_newest(const struct replay_journal *journal) {
     return journal->newest;
 }
 
-enum { TIME, KIND, STREAM, EPOCH, SEQUENCE, STAMP, FLAGS, STEPS, X, Y, TEXT, CRC };
+enum { LAST, COUNT, ABOUT, DATA, CRC };
 
-static size_t size_of(sqlite3_stmt *row, int column) {
-    return (size_t)sqlite3_column_bytes(row, column);
+static int damaged(const struct replay_journal *journal, uint64_t position,
+                   struct feed_error *error) {
+    return feed_fail(error, EX_DATAERR, "%s: entry %llu is damaged", journal->path,
+                     (unsigned long long)position);
 }
 
-static uint32_t add(uint32_t checksum, sqlite3_stmt *row, int column) {
-    const void *bytes = sqlite3_column_blob(row, column);
-    size_t size = size_of(row, column);
-    return size ? (uint32_t)libdeflate_crc32(checksum, bytes, size) : checksum;
+static int gone(const struct replay_journal *journal, uint64_t position, struct feed_error *error) {
+    return feed_fail(
+        error, EX_DATAERR,
+        "%s: entry %llu is not there any more; with state.journal.keep: all it would be",
+        journal->path, (unsigned long long)position);
 }
 
-static uint64_t bits(double number) {
-    uint64_t value;
-    memcpy(&value, &number, sizeof value);
-    return value;
-}
-
-/* CRC-32 over the numbers of the row and the lengths, 64 bits each, and what is that long; of a
-   command the text stands for x. */
-static bool is_whole(sqlite3_stmt *row, const struct replay_entry *entry) {
-    bool command = sqlite3_column_int(row, KIND) == COMMAND;
-    int x = command ? TEXT : X;
-    const uint64_t numbers[] = {
-        entry->position,      bits(entry->time),        (uint64_t)sqlite3_column_int64(row, KIND),
-        entry->numbered,      entry->header.epoch,      entry->header.sequence,
-        entry->header.flags,  bits(entry->header.time), entry->steps,
-        size_of(row, STREAM), size_of(row, x),          size_of(row, Y)};
-    uint32_t checksum = (uint32_t)libdeflate_crc32(0, (const void *)numbers, sizeof numbers);
-    checksum = add(add(add(checksum, row, STREAM), row, x), row, Y);
-    return (uint64_t)sqlite3_column_int64(row, CRC) == checksum;
-}
-
-/* Copy one column behind `used` bytes of the buffer; the end is made a text's. */
-static const void *copy(struct replay_journal *journal, sqlite3_stmt *row, int column,
-                        size_t *used) {
-    char *to = journal->bytes + *used;
-    size_t size = size_of(row, column);
-    if (size)
-        memcpy(to, sqlite3_column_blob(row, column), size);
-    to[size] = '\0';
-    *used += size + 1;
-    return to;
-}
-
-static int copy_all(struct replay_journal *journal, sqlite3_stmt *row, struct replay_entry *entry,
-                    struct feed_error *error) {
-    size_t size = size_of(row, X) + size_of(row, Y) + size_of(row, TEXT) + 3, used = 0;
+/* A copy of the row's text and bytes. */
+static int copy_block(struct replay_journal *journal, sqlite3_stmt *row,
+                      struct journal_block *block, struct feed_error *error) {
+    const void *about = sqlite3_column_blob(row, ABOUT), *data = sqlite3_column_blob(row, DATA);
+    size_t size = block->about_size + block->data_size;
     if (size > journal->capacity) {
         char *grown = realloc(journal->bytes, size);
         if (!grown)
@@ -175,51 +144,86 @@ static int copy_all(struct replay_journal *journal, sqlite3_stmt *row, struct re
         journal->bytes = grown;
         journal->capacity = size;
     }
-    entry->x_size = size_of(row, X);
-    entry->y_size = size_of(row, Y);
-    entry->x = copy(journal, row, X, &used);
-    entry->y = copy(journal, row, Y, &used);
-    entry->command = copy(journal, row, TEXT, &used);
-    if (sqlite3_column_type(row, Y) == SQLITE_NULL)
-        entry->y = NULL;
-    if (sqlite3_column_int(row, KIND) == EXAMPLE)
-        entry->command = NULL;
+    block->about = journal->bytes;
+    block->data = journal->bytes + block->about_size;
+    if (block->about_size)
+        memcpy(journal->bytes, about, block->about_size);
+    if (block->data_size)
+        memcpy(journal->bytes + block->about_size, data, block->data_size);
     return 0;
 }
 
-static int take(struct replay_journal *journal, sqlite3_stmt *row, struct replay_entry *entry,
-                struct feed_error *error) {
-    const char *key = sqlite3_column_blob(row, STREAM);
-    int kind = sqlite3_column_int(row, KIND);
-    entry->time = sqlite3_column_double(row, TIME);
-    entry->numbered = sqlite3_column_type(row, SEQUENCE) != SQLITE_NULL;
-    entry->header = (struct wire_header){.flags = (uint8_t)sqlite3_column_int(row, FLAGS),
-                                         .epoch = (uint32_t)sqlite3_column_int64(row, EPOCH),
-                                         .sequence = (uint64_t)sqlite3_column_int64(row, SEQUENCE),
-                                         .time = sqlite3_column_double(row, STAMP)};
-    entry->steps = (size_t)sqlite3_column_int64(row, STEPS);
-    if ((kind != EXAMPLE && kind != COMMAND) || !is_whole(row, entry) ||
-        stream_name(&entry->stream, key ? key : "", size_of(row, STREAM)))
-        return feed_fail(error, EX_DATAERR, "%s: entry %llu is damaged", journal->path,
-                         (unsigned long long)entry->position);
-    return copy_all(journal, row, entry, error);
+static int take_block(struct replay_journal *journal, sqlite3_stmt *row, uint64_t position,
+                      struct feed_error *error) {
+    struct journal_block block = {
+        .last = (uint64_t)sqlite3_column_int64(row, LAST),
+        .count = (size_t)sqlite3_column_int64(row, COUNT),
+        .about_size = (size_t)sqlite3_column_bytes(row, ABOUT),
+        .data_size = (size_t)sqlite3_column_bytes(row, DATA),
+    };
+    if (copy_block(journal, row, &block, error) < 0)
+        return -1;
+    if (sqlite3_column_int64(row, CRC) != journal_block_checksum(&block))
+        return damaged(journal, position, error);
+    if (block.last - block.count >= position)
+        return gone(journal, position, error);
+    journal_unpacker_begin(&journal->unpacker, &block);
+    return 0;
 }
 
-int replay_journal_read(struct replay_journal *journal, uint64_t position,
-                        struct replay_entry *entry, struct feed_error *error) {
+/* Get the block that has the position, and let go of the file. */
+static int read_block(struct replay_journal *journal, uint64_t position, struct feed_error *error) {
     sqlite3_stmt *row = journal->look_up;
     sqlite3_bind_int64(row, 1, (sqlite3_int64)position);
     int code = sqlite3_step(row), status;
-    *entry = (struct replay_entry){.position = position};
+    journal->unpacker = (struct journal_unpacker){.next = NULL};
     if (code == SQLITE_ROW)
-        status = take(journal, row, entry, error);
+        status = take_block(journal, row, position, error);
     else if (code == SQLITE_DONE)
-        status = feed_fail(error, EX_DATAERR,
-                           "%s: entry %llu is not there any more; with state.journal.keep: all it "
-                           "would be",
-                           journal->path, (unsigned long long)position);
+        status = gone(journal, position, error);
     else
         status = file_error(journal, error);
     sqlite3_reset(row);
     return status;
+}
+
+/* The entry, its block read again unless it is one of those that come next. */
+static int find_record(struct replay_journal *journal, uint64_t position,
+                       struct journal_record *record, struct feed_error *error) {
+    const struct journal_unpacker *unpacker = &journal->unpacker;
+    uint64_t next = unpacker->block.last - unpacker->block.count + 1 + unpacker->done;
+    if (position < next || position > unpacker->block.last)
+        if (read_block(journal, position, error) < 0)
+            return -1;
+    do
+        if (journal_unpacker_next(&journal->unpacker, record) != 1)
+            return damaged(journal, position, error);
+    while (record->position < position);
+    return 0;
+}
+
+int replay_journal_read(struct replay_journal *journal, uint64_t position,
+                        struct replay_entry *entry, struct feed_error *error) {
+    struct journal_record record;
+    *entry = (struct replay_entry){.position = position};
+    if (find_record(journal, position, &record, error) < 0)
+        return -1;
+    entry->time = record.time;
+    if (record.kind == JOURNAL_COMMAND) {
+        entry->command = record.x;
+        return 0;
+    }
+    if (stream_name(&entry->stream, record.key, record.key_size))
+        return damaged(journal, position, error);
+    entry->numbered = record.numbered;
+    entry->header = (struct wire_header){.flags = record.flags,
+                                         .epoch = record.epoch,
+                                         .sequence = record.sequence,
+                                         .time = record.stamp};
+    entry->steps = record.steps;
+    entry->x = record.x;
+    entry->x_size = record.x_size;
+    entry->y = record.y;
+    entry->y_size = record.y_size;
+    return 0;
 }

@@ -1,6 +1,6 @@
 /* The journal of a daemon (docs/reliability.md, "The file"), read while that daemon may be writing
-   it. An entry is copied and the file let go before it is handed out: a long reading would keep the
-   daemon's write-ahead log from being used again. */
+   it. A block of entries is copied and the file let go before they are handed out: a long reading
+   would keep the daemon's write-ahead log from being used again. */
 #ifndef RUNNEL_REPLAY_JOURNAL_H
 #define RUNNEL_REPLAY_JOURNAL_H
 

@@ -1,6 +1,7 @@
 #include "journal_testing.h"
 
 #include <dirent.h>
+#include <sqlite3.h>
 
 #include "faulty_disk.h"
 #include "wire.h"
@@ -159,6 +160,62 @@ int assert_entries(struct journal *journal, uint64_t after) {
     if (journal_replay(journal, after, assert_entry, &next, &error))
         fail_msg("%s", error.text);
     return (int)(next - 1 - after);
+}
+
+static bool is_blob(sqlite3_stmt *row, int column, const void *bytes, size_t size) {
+    return sqlite3_column_type(row, column) == SQLITE_BLOB &&
+           (size_t)sqlite3_column_bytes(row, column) == size &&
+           (!size || !memcmp(sqlite3_column_blob(row, column), bytes, size));
+}
+
+static bool is_null(sqlite3_stmt *row, int column) {
+    return sqlite3_column_type(row, column) == SQLITE_NULL;
+}
+
+enum { POSITION, TIME, KIND, STREAM, EPOCH, SEQUENCE, STAMP, FLAGS, STEPS, X, Y, COMMAND };
+
+static void assert_example_row(sqlite3_stmt *row, const struct example *e) {
+    assert_true(is_null(row, COMMAND));
+    assert_true(is_blob(row, STREAM, e->key, e->key_size));
+    assert_true(is_blob(row, X, e->x, e->steps * INPUTS * sizeof(float)));
+    assert_true(e->y ? is_blob(row, Y, e->y, e->steps * TARGETS * sizeof(float)) : is_null(row, Y));
+    assert_int_equal(sqlite3_column_int64(row, FLAGS),
+                     (e->end ? WIRE_END : 0) | (e->learn ? 0 : WIRE_DO_NOT_LEARN));
+    assert_int_equal(sqlite3_column_int64(row, STEPS), e->steps);
+    assert_int_equal(is_null(row, EPOCH), !e->numbered);
+    assert_int_equal(is_null(row, SEQUENCE), !e->numbered);
+    assert_int_equal(sqlite3_column_int64(row, EPOCH), e->epoch);
+    assert_true((uint64_t)sqlite3_column_int64(row, SEQUENCE) == e->sequence);
+    assert_int_equal(is_null(row, STAMP), e->time == 0);
+    assert_true(sqlite3_column_double(row, STAMP) == e->time);
+}
+
+int assert_rows(void) {
+    sqlite3 *file;
+    sqlite3_stmt *row;
+    int count = 0;
+    assert_int_equal(sqlite3_open_v2(in_state(JOURNAL_NAME), &file, SQLITE_OPEN_READONLY, NULL),
+                     SQLITE_OK);
+    assert_int_equal(
+        sqlite3_prepare_v2(file, "SELECT * FROM entries ORDER BY position", -1, &row, NULL),
+        SQLITE_OK);
+    while (sqlite3_step(row) == SQLITE_ROW) {
+        struct made made;
+        make((uint64_t)++count, &made);
+        assert_int_equal(sqlite3_column_int64(row, POSITION), count);
+        assert_true(sqlite3_column_double(row, TIME) > 1e9);
+        assert_int_equal(sqlite3_column_int64(row, KIND), *made.command ? 2 : 1);
+        if (!*made.command) {
+            assert_example_row(row, &made.example);
+            continue;
+        }
+        assert_string_equal((const char *)sqlite3_column_text(row, COMMAND), made.command);
+        for (int column = STREAM; column < COMMAND; column++)
+            assert_true(is_null(row, column));
+    }
+    sqlite3_finalize(row);
+    sqlite3_close(file);
+    return count;
 }
 
 void assert_sequences(struct journal *journal, uint64_t position) {

@@ -45,6 +45,9 @@ void append_entries(struct journal *journal, int count);
 /* Replay from behind `after`: every entry is the one that belongs there. Returns the count. */
 int assert_entries(struct journal *journal, uint64_t after);
 
+/* The same as other programs see them, all of the view `entries` from position 1. */
+int assert_rows(void);
+
 /* The file knows the last entry of every stream, as of `position`. */
 void assert_sequences(struct journal *journal, uint64_t position);
 

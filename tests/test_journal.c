@@ -323,6 +323,37 @@ static void can_be_read_meanwhile(void **unused) {
     append_entries(journal, 10);
     assert_synced(journal);
     assert_int_equal(query("SELECT max(position) FROM entries"), 110);
+    append_entries(journal, 1890);
+    assert_synced(journal);
+    assert_int_equal(assert_rows(), 2000);
+    journal_close(&journal);
+}
+
+/* A producer's time is stored bit by bit, and made a number for other programs. */
+static void tells_times(void **unused) {
+    (void)unused;
+    static const double times[] = {1795300610.787104, -3.5, 1e-3, 4e18, 1e34, 0.1, -1e20};
+    static const float x[INPUTS];
+    enum { COUNT = sizeof times / sizeof *times };
+    struct journal *journal = open_plain();
+    struct example example = {.key = "k", .key_size = 1, .steps = 1, .x = x};
+    sqlite3 *file;
+    sqlite3_stmt *row;
+    for (size_t n = 0; n < COUNT; n++) {
+        example.time = times[n];
+        journal_append_example(journal, &example);
+    }
+    assert_synced(journal);
+    assert_int_equal(sqlite3_open_v2(in_state(JOURNAL_NAME), &file, SQLITE_OPEN_READONLY, NULL),
+                     SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(file, "SELECT stamp FROM entries", -1, &row, NULL),
+                     SQLITE_OK);
+    for (size_t n = 0; n < COUNT; n++) {
+        assert_int_equal(sqlite3_step(row), SQLITE_ROW);
+        assert_true(sqlite3_column_double(row, 0) == times[n]);
+    }
+    sqlite3_finalize(row);
+    sqlite3_close(file);
     journal_close(&journal);
 }
 
@@ -335,7 +366,7 @@ int main(void) {
         TEST(stays_flat_when_pruned),       TEST(keeps_what_it_is_told_to),
         TEST(remembers_every_stream),       TEST(refuses_another_checkpoint),
         TEST(stops_where_the_visit_says),   TEST(refuses_another_configuration),
-        TEST(can_be_read_meanwhile),
+        TEST(can_be_read_meanwhile),        TEST(tells_times),
     };
     faulty_disk_install();
     return cmocka_run_group_tests(tests, NULL, NULL);

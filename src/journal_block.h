@@ -1,0 +1,74 @@
+/* A block: consecutive entries of the journal as one row of its file (docs/reliability.md, "The
+   file"). SQLite needs as much time for a row as learning takes; a block has some thirty entries.
+
+   What is known of the entries is a text, JSON that any program can read:
+
+       [[time,kind,at,stream,x,y,steps,flags,epoch,sequence,stamp],...]
+
+   one list for each entry: `time` in microseconds since 1970; kind: enum journal_kind; `at`: where
+   the entry's bytes begin in the block's, and how many of them are its stream's key, its x, and its
+   y (null: it has none); steps; flags; epoch and sequence (null: it has none; a sequence as int64);
+   the bits of the producer's time as int64 (null: unknown). The bytes of an entry are key, x and y.
+   A command has only the first five: its x is its text and a zero. */
+#ifndef RUNNEL_JOURNAL_BLOCK_H
+#define RUNNEL_JOURNAL_BLOCK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "journal_queue.h"
+
+enum {
+    JOURNAL_FORMAT = 2,           /* of the file: PRAGMA user_version */
+    JOURNAL_ID = 1381322316,      /* "RUNL": PRAGMA application_id */
+    JOURNAL_BLOCK_BYTES = 4032,   /* of text and bytes: a row then just fits in a page of 4096 */
+    JOURNAL_ENTRY_TEXT_MAX = 192, /* of one entry's list */
+};
+
+struct journal_block {
+    uint64_t last; /* position of its last entry */
+    size_t count;
+    const char *about; /* (about_size,) the text */
+    size_t about_size;
+    const void *data; /* (data_size,) */
+    size_t data_size;
+};
+
+/* CRC-32 of last, count and both sizes as 64-bit numbers, then text and bytes. */
+uint32_t journal_block_checksum(const struct journal_block *block);
+
+/* ---- Packing ---- */
+
+struct journal_packer {
+    struct journal_block block;
+    char about[JOURNAL_BLOCK_BYTES + JOURNAL_ENTRY_TEXT_MAX], data[JOURNAL_BLOCK_BYTES];
+};
+
+void journal_packer_begin(struct journal_packer *packer);
+
+/* Add the record behind the last one. False: there is no room, and the block has others. One that
+   is larger than a block gets one of its own, and its bytes, which then must lie as
+   journal_queue_write puts them, are not copied. */
+bool journal_packer_add(struct journal_packer *packer, const struct journal_record *record);
+
+/* The block, complete; it stands until journal_packer_begin. */
+const struct journal_block *journal_packer_end(struct journal_packer *packer);
+
+/* ---- Unpacking ---- */
+
+struct journal_unpacker {
+    struct journal_block block;
+    const char *next; /* in the text */
+    size_t used;      /* of the bytes */
+    size_t done;      /* entries */
+};
+
+/* Text and bytes must stand until the last entry has been read. */
+void journal_unpacker_begin(struct journal_unpacker *unpacker, const struct journal_block *block);
+
+/* The next entry: 1; its pointers lead into the block. 0: there are no more. -1: the block is not
+   one that journal_packer has made. Of the record `appended` and `size` are 0. */
+int journal_unpacker_next(struct journal_unpacker *unpacker, struct journal_record *record);
+
+#endif
