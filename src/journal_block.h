@@ -17,13 +17,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "journal_queue.h"
-
 enum {
     JOURNAL_FORMAT = 2,           /* of the file: PRAGMA user_version */
     JOURNAL_ID = 1381322316,      /* "RUNL": PRAGMA application_id */
     JOURNAL_BLOCK_BYTES = 4032,   /* of text and bytes: a row then just fits in a page of 4096 */
     JOURNAL_ENTRY_TEXT_MAX = 192, /* of one entry's list */
+};
+
+enum journal_kind { JOURNAL_EXAMPLE = 1, JOURNAL_COMMAND = 2 };
+
+/* An entry. Of one that is read from a block, `appended` and `size` are 0. */
+struct journal_record {
+    uint64_t position;
+    double time;       /* Unix time at which it was appended */
+    uint64_t appended; /* likewise by journal_clock */
+    double stamp;      /* the producer's own time, 0 = unknown */
+    uint64_t sequence; /* of a numbered example */
+    uint32_t epoch;
+    uint8_t kind;  /* enum journal_kind */
+    uint8_t flags; /* enum wire_flag */
+    bool numbered;
+    size_t steps;
+    size_t key_size, x_size, y_size;
+    const char *key; /* in the queue, this and the two below are behind the record */
+    const void *x;   /* of a command: its text and a zero */
+    const void *y;   /* NULL = none */
+    size_t size;     /* with all that is behind it */
 };
 
 struct journal_block {
@@ -68,7 +87,7 @@ struct journal_unpacker {
 void journal_unpacker_begin(struct journal_unpacker *unpacker, const struct journal_block *block);
 
 /* The next entry: 1; its pointers lead into the block. 0: there are no more. -1: the block is not
-   one that journal_packer has made. Of the record `appended` and `size` are 0. */
+   one that journal_packer has made. */
 int journal_unpacker_next(struct journal_unpacker *unpacker, struct journal_record *record);
 
 #endif

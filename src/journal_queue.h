@@ -8,25 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum journal_kind { JOURNAL_EXAMPLE = 1, JOURNAL_COMMAND = 2 };
-
-struct journal_record {
-    uint64_t position;
-    double time;       /* Unix time at which it was appended */
-    uint64_t appended; /* likewise by journal_clock */
-    double stamp;      /* the producer's own time, 0 = unknown */
-    uint64_t sequence; /* of a numbered example */
-    uint32_t epoch;
-    uint8_t kind;  /* enum journal_kind */
-    uint8_t flags; /* enum wire_flag */
-    bool numbered;
-    size_t steps;
-    size_t key_size, x_size, y_size;
-    const char *key; /* behind the record, as the two below */
-    const void *x;   /* of a command: its text and a zero */
-    const void *y;   /* NULL = none */
-    size_t size;     /* with all that is behind it */
-};
+#include "journal_block.h"
 
 struct journal_queue {
     char *bytes;
