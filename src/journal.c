@@ -294,7 +294,7 @@ uint64_t journal_append_example(struct journal *journal, const struct example *e
         .x = example->x,
         .y = example->y,
     };
-    /* SQLite keeps neither NaN nor the sign of zero. */
+    /* 0 is unknown, and NaN no time. */
     if (!isnan(example->time))
         record.stamp = example->time + 0.0;
     if (example->numbered) {

@@ -7,17 +7,17 @@
 #include "wire.h"
 
 enum { FIELDS = 11, COMMAND_FIELDS = 5, MICROSECONDS = 1000000 };
-enum { TIME, KIND, AT, STREAM, X, Y, STEPS, FLAGS, EPOCH, SEQUENCE, STAMP };
+enum { TIME, KIND, AT, KEY, X, Y, STEPS, FLAGS, EPOCH, SEQUENCE, STAMP };
 
-static uint32_t sum(uint32_t checksum, const void *bytes, size_t size) {
+uint32_t journal_checksum(uint32_t checksum, const void *bytes, size_t size) {
     return size ? (uint32_t)libdeflate_crc32(checksum, bytes, size) : checksum;
 }
 
 uint32_t journal_block_checksum(const struct journal_block *block) {
     const uint64_t numbers[] = {block->last, block->count, block->about_size, block->data_size};
-    uint32_t checksum = sum(0, numbers, sizeof numbers);
-    checksum = sum(checksum, block->about, block->about_size);
-    return sum(checksum, block->data, block->data_size);
+    uint32_t checksum = journal_checksum(0, numbers, sizeof numbers);
+    checksum = journal_checksum(checksum, block->about, block->about_size);
+    return journal_checksum(checksum, block->data, block->data_size);
 }
 
 /* ---- Packing ---- */
@@ -93,7 +93,8 @@ bool journal_packer_add(struct journal_packer *packer, const struct journal_reco
     size_t size = record->key_size + record->x_size + record->y_size;
     char *begin = packer->about + block->about_size, *end = begin;
     size_t used = block->about_size + block->data_size;
-    if (block->count && used + size > JOURNAL_BLOCK_BYTES)
+    if (block->count &&
+        (used + size > JOURNAL_BLOCK_BYTES || block->count == JOURNAL_BLOCK_ENTRIES))
         return false;
     *end++ = block->count ? ',' : '[';
     end = put_entry(end, record, block->data_size);
@@ -125,6 +126,8 @@ const struct journal_block *journal_packer_end(struct journal_packer *packer) {
 
 void journal_unpacker_begin(struct journal_unpacker *unpacker, const struct journal_block *block) {
     *unpacker = (struct journal_unpacker){.block = *block, .next = block->about};
+    if (!block->data_size)
+        unpacker->block.data = ""; /* SQLite gives NULL for no bytes */
 }
 
 struct field {
@@ -209,14 +212,13 @@ static bool read_entry(struct journal_unpacker *unpacker, const struct field fie
         .position = unpacker->block.last - unpacker->block.count + 1 + unpacker->done,
         .time = (double)fields[TIME].number / MICROSECONDS,
         .kind = (uint8_t)fields[KIND].number,
-        .key_size = (size_t)fields[STREAM].number,
+        .key_size = (size_t)fields[KEY].number,
         .x_size = (size_t)fields[X].number,
         .y_size = (size_t)fields[Y].number,
     };
     if (!are_given(fields, TIME, X) || fields[AT].number < 0 ||
         (uint64_t)fields[AT].number != unpacker->used ||
-        !(record->key = cut(unpacker, &fields[STREAM])) ||
-        !(record->x = cut(unpacker, &fields[X])) ||
+        !(record->key = cut(unpacker, &fields[KEY])) || !(record->x = cut(unpacker, &fields[X])) ||
         (fields[Y].given && !(record->y = cut(unpacker, &fields[Y]))))
         return false;
     if (fields[KIND].number == JOURNAL_COMMAND)

@@ -1,9 +1,10 @@
-/* A block: consecutive entries of the journal as one row of its file (docs/reliability.md, "The
-   file"). SQLite needs as much time for a row as learning takes; a block has some thirty entries.
+/* A block: consecutive entries of one transaction as one row of the journal's file
+   (docs/reliability.md, "The file"). SQLite needs half as long for a row as learning an example
+   takes; some thirty small ones fit in a block.
 
    What is known of the entries is a text, JSON that any program can read:
 
-       [[time,kind,at,stream,x,y,steps,flags,epoch,sequence,stamp],...]
+       [[time,kind,at,key,x,y,steps,flags,epoch,sequence,stamp],...]
 
    one list for each entry: `time` in microseconds since 1970; kind: enum journal_kind; `at`: where
    the entry's bytes begin in the block's, and how many of them are its stream's key, its x, and its
@@ -21,6 +22,7 @@ enum {
     JOURNAL_FORMAT = 2,           /* of the file: PRAGMA user_version */
     JOURNAL_ID = 1381322316,      /* "RUNL": PRAGMA application_id */
     JOURNAL_BLOCK_BYTES = 4032,   /* of text and bytes: a row then just fits in a page of 4096 */
+    JOURNAL_BLOCK_ENTRIES = 256,  /* at most: the shortest text of an entry has 16 bytes */
     JOURNAL_ENTRY_TEXT_MAX = 192, /* of one entry's list */
 };
 
@@ -45,6 +47,10 @@ struct journal_record {
     size_t size;     /* with all that is behind it */
 };
 
+/* The table: a column for each field below but the sizes, and the checksum. */
+#define JOURNAL_BLOCK_COLUMNS "last, count, about, data, crc"
+enum journal_column { JOURNAL_LAST, JOURNAL_COUNT, JOURNAL_ABOUT, JOURNAL_DATA, JOURNAL_CRC };
+
 struct journal_block {
     uint64_t last; /* position of its last entry */
     size_t count;
@@ -53,6 +59,9 @@ struct journal_block {
     const void *data; /* (data_size,) */
     size_t data_size;
 };
+
+/* CRC-32 of the bytes behind those that `checksum` is of; 0: of none. */
+uint32_t journal_checksum(uint32_t checksum, const void *bytes, size_t size);
 
 /* CRC-32 of last, count and both sizes as 64-bit numbers, then text and bytes. */
 uint32_t journal_block_checksum(const struct journal_block *block);
@@ -86,7 +95,8 @@ struct journal_unpacker {
 /* Text and bytes must stand until the last entry has been read. */
 void journal_unpacker_begin(struct journal_unpacker *unpacker, const struct journal_block *block);
 
-/* The next entry: 1; its pointers lead into the block. 0: there are no more. -1: the block is not
+/* The next entry: 1; its pointers lead into the block. 0: there are no more, which
+   is said once. -1: the block is not
    one that journal_packer has made. */
 int journal_unpacker_next(struct journal_unpacker *unpacker, struct journal_record *record);
 

@@ -230,6 +230,22 @@ static int check_ends(struct journal_store *store, const struct journal_totals *
     return status;
 }
 
+/* What other programs see is what was written, too: nothing else checks the view. */
+static int check_view(struct journal_store *store, struct error *error) {
+    sqlite3_stmt *view =
+        prepare(store, "SELECT sql FROM sqlite_schema WHERE name = 'entries'", error);
+    if (!view)
+        return -1;
+    int status = 0, code = sqlite3_step(view);
+    const char *sql = code == SQLITE_ROW ? (const char *)sqlite3_column_text(view, 0) : NULL;
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        status = journal_sql_error(error, store->file, store->path, "read");
+    else if (!sql || strcmp(sql, journal_view))
+        status = journal_damaged(error, store->path, "its view entries is not what was written");
+    sqlite3_finalize(view);
+    return status;
+}
+
 static bool good_stream(sqlite3_stmt *row, const struct journal_totals *totals) {
     const void *key = sqlite3_column_blob(row, 0);
     const struct journal_record stream = {
@@ -270,7 +286,7 @@ static int check_streams(struct journal_store *store, const struct journal_total
 
 int journal_check_contents(struct journal_store *store, const struct journal_totals *totals,
                            struct error *error) {
-    if (check_pages(store, error) || check_ends(store, totals, error))
+    if (check_pages(store, error) || check_view(store, error) || check_ends(store, totals, error))
         return -1;
     return check_streams(store, totals, error);
 }

@@ -1,8 +1,8 @@
 /* What the parts of the journal share: journal.c (the learning thread's side), journal_queue.c (the
    entries on their way to the other thread), journal_block.c (entries as a row of the file),
-   journal_write.c (the other thread), journal_store.c (the
-   file: its schema and statements), journal_check.c (what is looked at before it is trusted),
-   journal_read.c (looking up, and syncing), journal_replay.c (replaying). */
+   journal_write.c (the other thread), journal_store.c (the file: its schema and statements),
+   journal_check.c (what is looked at before it is trusted), journal_read.c (looking up, and
+   syncing), journal_replay.c (replaying). */
 #ifndef RUNNEL_JOURNAL_INTERNAL_H
 #define RUNNEL_JOURNAL_INTERNAL_H
 
@@ -86,6 +86,7 @@ uint64_t journal_clock(void); /* CLOCK_MONOTONIC in ns */
 /* ---- journal_store.c ---- */
 
 extern const char *const journal_sync_words[];
+extern const char journal_view[]; /* the statement that makes it */
 
 /* Create the file, unless it is there, so that it has its name only when it is whole. */
 int journal_store_create(const char *path, const struct journal_totals *totals,

@@ -31,22 +31,20 @@ struct reader {
 
 /* ---- The thread ---- */
 
-enum { LAST, COUNT, ABOUT, DATA, CRC };
-
 static const char BLOCKS[] =
-    "SELECT last, count, about, data, crc FROM blocks WHERE last > ? ORDER BY last";
+    "SELECT " JOURNAL_BLOCK_COLUMNS " FROM blocks WHERE last > ? ORDER BY last";
 
 /* Whether the row is as it was written. Its pointers stand until the next one. */
 static bool read_block(sqlite3_stmt *row, struct journal_block *block) {
     *block = (struct journal_block){
-        .last = (uint64_t)sqlite3_column_int64(row, LAST),
-        .count = (size_t)sqlite3_column_int64(row, COUNT),
-        .about = (const char *)sqlite3_column_text(row, ABOUT),
-        .about_size = (size_t)sqlite3_column_bytes(row, ABOUT),
-        .data = sqlite3_column_blob(row, DATA),
-        .data_size = (size_t)sqlite3_column_bytes(row, DATA),
+        .last = (uint64_t)sqlite3_column_int64(row, JOURNAL_LAST),
+        .count = (size_t)sqlite3_column_int64(row, JOURNAL_COUNT),
+        .about = (const char *)sqlite3_column_text(row, JOURNAL_ABOUT),
+        .about_size = (size_t)sqlite3_column_bytes(row, JOURNAL_ABOUT),
+        .data = sqlite3_column_blob(row, JOURNAL_DATA),
+        .data_size = (size_t)sqlite3_column_bytes(row, JOURNAL_DATA),
     };
-    return block->about && sqlite3_column_int64(row, CRC) == journal_block_checksum(block);
+    return block->about && sqlite3_column_int64(row, JOURNAL_CRC) == journal_block_checksum(block);
 }
 
 /* Whether the example is one of this daemon's. */
@@ -255,7 +253,7 @@ int journal_replay(struct journal *journal, uint64_t after, journal_visit *visit
                    struct error *error) {
     struct reader reader = {.journal = journal, .after = after};
     sqlite3 *file = journal->reading;
-    size_t bytes = journal_queue_size(journal->largest + 1);
+    size_t bytes = journal_queue_size(journal->largest);
     int status = -1;
     pthread_mutex_init(&reader.mutex, NULL);
     pthread_cond_init(&reader.filled, NULL);

@@ -1,16 +1,12 @@
 #include <errno.h>
 #include <fcntl.h>
-#include <libdeflate.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include "journal_internal.h"
-#include "wire.h"
 
 #define BUSY_MS 10000  /* that another program's write may take; none should write at all */
 #define CACHE_KIB 4096 /* of pages, a connection */
@@ -20,7 +16,6 @@
 
 const char *const journal_sync_words[] = {"full", "normal", "off"};
 
-/* The view is for people: the daemon reads blocks. */
 static const char SCHEMA[] =
     "CREATE TABLE journal ("
     " id INTEGER PRIMARY KEY CHECK (id = 1),"
@@ -33,14 +28,21 @@ static const char SCHEMA[] =
     "CREATE TABLE streams ("
     " key BLOB PRIMARY KEY, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL,"
     " position INTEGER NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;"
-    "INSERT INTO journal VALUES (1, '', '', '', 1, 0, 0, 0);"
+    "INSERT INTO journal VALUES (1, '', '', '', 1, 0, 0, 0);";
+
+/* The journal for people: its own programs read blocks. */
+const char journal_view[] =
     "CREATE VIEW entries AS"
     " WITH fields AS ("
-    "  SELECT last - count + 1 + key AS position, data, value ->> 0 AS time, value ->> 1 AS kind,"
-    "  1 + (value ->> 2) AS at, value ->> 3 AS key_size, value ->> 4 AS x_size,"
-    "  value ->> 5 AS y_size, value ->> 6 AS steps, value ->> 7 AS flags, value ->> 8 AS epoch,"
-    "  value ->> 9 AS sequence, value ->> 10 AS stamp, (value ->> 10 >> 52) & 2047 AS exponent,"
-    "  (value ->> 10 & 4503599627370495) + 4503599627370496 AS mantissa"
+    "  SELECT last - count + 1 + key AS position, data,"
+    "  json_extract(value, '$[0]') AS time, json_extract(value, '$[1]') AS kind,"
+    "  1 + json_extract(value, '$[2]') AS at, json_extract(value, '$[3]') AS key_size,"
+    "  json_extract(value, '$[4]') AS x_size, json_extract(value, '$[5]') AS y_size,"
+    "  json_extract(value, '$[6]') AS steps, json_extract(value, '$[7]') AS flags,"
+    "  json_extract(value, '$[8]') AS epoch, json_extract(value, '$[9]') AS sequence,"
+    "  json_extract(value, '$[10]') AS stamp,"
+    "  json_extract(value, '$[10]') >> 52 & 2047 AS exponent,"
+    "  (json_extract(value, '$[10]') & 4503599627370495) + 4503599627370496 AS mantissa"
     "  FROM blocks, json_each(about))"
     " SELECT position, time / 1e6 AS time, kind,"
     "  CASE kind WHEN 1 THEN substr(data, at, key_size) END AS stream, epoch, sequence,"
@@ -50,7 +52,7 @@ static const char SCHEMA[] =
     "  flags, steps, CASE kind WHEN 1 THEN substr(data, at + key_size, x_size) END AS x,"
     "  CASE WHEN y_size NOT NULL THEN substr(data, at + key_size + x_size, y_size) END AS y,"
     "  CASE kind WHEN 2 THEN CAST(substr(data, at, x_size - 1) AS TEXT) END AS command"
-    " FROM fields;";
+    " FROM fields";
 
 static const char TOTALS[] = "UPDATE journal SET name = ?, digest = ?, sync = ?, oldest = ?, "
                              "newest = ?, streams = ?, crc = ? WHERE id = 1";
@@ -88,20 +90,16 @@ static int write_error(struct journal_store *store, struct error *error) {
 
 /* ---- Checksums ---- */
 
-static uint32_t sum(uint32_t checksum, const void *bytes, size_t size) {
-    return size ? (uint32_t)libdeflate_crc32(checksum, bytes, size) : checksum;
-}
-
 uint32_t journal_stream_checksum(const struct journal_record *r) {
     const uint64_t numbers[] = {r->position, r->epoch, r->sequence, r->key_size};
-    return sum(sum(0, numbers, sizeof numbers), r->key, r->key_size);
+    return journal_checksum(journal_checksum(0, numbers, sizeof numbers), r->key, r->key_size);
 }
 
 uint32_t journal_totals_checksum(const struct journal_totals *t) {
     const uint64_t numbers[] = {t->sync, t->oldest, t->newest, t->streams};
-    uint32_t checksum = sum(0, numbers, sizeof numbers);
-    checksum = sum(checksum, t->name, strlen(t->name) + 1);
-    return sum(checksum, t->digest, strlen(t->digest));
+    uint32_t checksum = journal_checksum(0, numbers, sizeof numbers);
+    checksum = journal_checksum(checksum, t->name, strlen(t->name) + 1);
+    return journal_checksum(checksum, t->digest, strlen(t->digest));
 }
 
 /* ---- Statements ---- */
@@ -360,7 +358,7 @@ static int fill(const char *path, const struct journal_totals *totals, struct er
              "PRAGMA user_version = %d;",
              JOURNAL_ID, JOURNAL_FORMAT);
     if (!connect_to(&store, path, error) && !execute(&store, settings, error) &&
-        !execute(&store, SCHEMA, error)) {
+        !execute(&store, SCHEMA, error) && !execute(&store, journal_view, error)) {
         if (sqlite3_prepare_v2(store.file, TOTALS, -1, &store.totals, NULL) == SQLITE_OK)
             status = journal_store_totals(&store, totals, error);
         else

@@ -65,7 +65,7 @@ static int check_format(struct replay_journal *journal, struct feed_error *error
 }
 
 static int prepare(struct replay_journal *journal, struct feed_error *error) {
-    static const char LOOK_UP[] = "SELECT last, count, about, data, crc FROM blocks "
+    static const char LOOK_UP[] = "SELECT " JOURNAL_BLOCK_COLUMNS " FROM blocks "
                                   "WHERE last >= ? ORDER BY last LIMIT 1";
     sqlite3_int64 ends[2];
     if (check_format(journal, error) < 0 ||
@@ -117,8 +117,6 @@ uint64_t replay_journal_newest(const struct replay_journal *journal) {
     return journal->newest;
 }
 
-enum { LAST, COUNT, ABOUT, DATA, CRC };
-
 static int damaged(const struct replay_journal *journal, uint64_t position,
                    struct feed_error *error) {
     return feed_fail(error, EX_DATAERR, "%s: entry %llu is damaged", journal->path,
@@ -135,7 +133,8 @@ static int gone(const struct replay_journal *journal, uint64_t position, struct 
 /* A copy of the row's text and bytes. */
 static int copy_block(struct replay_journal *journal, sqlite3_stmt *row,
                       struct journal_block *block, struct feed_error *error) {
-    const void *about = sqlite3_column_blob(row, ABOUT), *data = sqlite3_column_blob(row, DATA);
+    const void *about = sqlite3_column_blob(row, JOURNAL_ABOUT),
+               *data = sqlite3_column_blob(row, JOURNAL_DATA);
     size_t size = block->about_size + block->data_size;
     if (size > journal->capacity) {
         char *grown = realloc(journal->bytes, size);
@@ -156,14 +155,14 @@ static int copy_block(struct replay_journal *journal, sqlite3_stmt *row,
 static int take_block(struct replay_journal *journal, sqlite3_stmt *row, uint64_t position,
                       struct feed_error *error) {
     struct journal_block block = {
-        .last = (uint64_t)sqlite3_column_int64(row, LAST),
-        .count = (size_t)sqlite3_column_int64(row, COUNT),
-        .about_size = (size_t)sqlite3_column_bytes(row, ABOUT),
-        .data_size = (size_t)sqlite3_column_bytes(row, DATA),
+        .last = (uint64_t)sqlite3_column_int64(row, JOURNAL_LAST),
+        .count = (size_t)sqlite3_column_int64(row, JOURNAL_COUNT),
+        .about_size = (size_t)sqlite3_column_bytes(row, JOURNAL_ABOUT),
+        .data_size = (size_t)sqlite3_column_bytes(row, JOURNAL_DATA),
     };
     if (copy_block(journal, row, &block, error) < 0)
         return -1;
-    if (sqlite3_column_int64(row, CRC) != journal_block_checksum(&block))
+    if (sqlite3_column_int64(row, JOURNAL_CRC) != journal_block_checksum(&block))
         return damaged(journal, position, error);
     if (block.last - block.count >= position)
         return gone(journal, position, error);

@@ -132,6 +132,23 @@ static void gives_a_large_entry_its_own_block(void **unused) {
     assert_int_equal(assert_through(records, 3), 3);
 }
 
+/* SQLite gives NULL for no bytes. */
+static void takes_no_bytes(void **unused) {
+    (void)unused;
+    static struct journal_packer packer;
+    const struct journal_record record = example(1, 0, 0, 0);
+    struct journal_unpacker unpacker;
+    struct journal_record got;
+    journal_packer_begin(&packer);
+    assert_true(journal_packer_add(&packer, &record));
+    struct journal_block block = *journal_packer_end(&packer);
+    block.data = NULL;
+    journal_unpacker_begin(&unpacker, &block);
+    assert_int_equal(journal_unpacker_next(&unpacker, &got), 1);
+    assert_same(&got, &record);
+    assert_int_equal(journal_unpacker_next(&unpacker, &got), 0);
+}
+
 static void fills_blocks(void **unused) {
     (void)unused;
     enum { COUNT = 1000, BLOCKS_MAX = 40 };
@@ -222,6 +239,7 @@ int main(void) {
         cmocka_unit_test(gives_back_extreme_numbers),
         cmocka_unit_test(mixes_commands_and_examples),
         cmocka_unit_test(gives_a_large_entry_its_own_block),
+        cmocka_unit_test(takes_no_bytes),
         cmocka_unit_test(fills_blocks),
         cmocka_unit_test(refuses_other_texts),
     };

@@ -374,6 +374,25 @@ static void cuts_a_torn_tail_and_nothing_else(void **unused) {
     assert_false(refused_or_right(durable));
 }
 
+/* What other programs would be shown. */
+static void refuses_a_changed_view(void **unused) {
+    (void)unused;
+    static const char epoch[] = "$[8]";
+    static struct image file;
+    struct journal *journal = open_plain();
+    append_entries(journal, GROUP);
+    journal_close(&journal);
+    take_image(&file, JOURNAL_NAME);
+    unsigned char *found = memmem(file.bytes, file.size, epoch, strlen(epoch));
+    assert_non_null(found);
+    found[2] = '9';
+    put_back(&file, file.size, NULL, 0);
+    assert_true(refused_or_right(GROUP));
+    found[2] = '8';
+    put_back(&file, file.size, NULL, 0);
+    assert_false(refused_or_right(GROUP));
+}
+
 static void refuses_a_log_without_its_file(void **unused) {
     (void)unused;
     static struct image file, log;
@@ -403,17 +422,12 @@ static void refuses_other_files(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(survives_a_kill_at_every_write),
-        TEST(survives_a_kill_within_every_write),
-        TEST(survives_kills_at_any_moment),
-        TEST(syncs_what_a_killed_process_left),
-        TEST(syncs_a_lax_journal_when_asked),
-        TEST(says_when_the_disk_fails),
-        TEST(says_when_it_cannot_be_made),
-        TEST(never_takes_changed_bytes),
-        TEST(cuts_a_torn_tail_and_nothing_else),
-        TEST(refuses_a_log_without_its_file),
-        TEST(refuses_other_files),
+        TEST(survives_a_kill_at_every_write),    TEST(survives_a_kill_within_every_write),
+        TEST(survives_kills_at_any_moment),      TEST(syncs_what_a_killed_process_left),
+        TEST(syncs_a_lax_journal_when_asked),    TEST(says_when_the_disk_fails),
+        TEST(says_when_it_cannot_be_made),       TEST(never_takes_changed_bytes),
+        TEST(cuts_a_torn_tail_and_nothing_else), TEST(refuses_a_changed_view),
+        TEST(refuses_a_log_without_its_file),    TEST(refuses_other_files),
     };
     faulty_disk_install();
     return cmocka_run_group_tests(tests, NULL, NULL);
