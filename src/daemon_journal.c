@@ -141,7 +141,7 @@ static void look_around(struct daemon *daemon, uint64_t now, uint64_t position) 
     log_info("learning again from the journal: entry %" PRIu64 " of %" PRIu64, position, last);
 }
 
-static int replay_entry(void *context, const struct journal_entry *entry, struct error *error) {
+static int replay_entry(void *context, struct journal_entry *entry, struct error *error) {
     struct daemon *daemon = context;
     look_around(daemon, daemon->now, entry->position);
     if (daemon->stopping)
@@ -149,10 +149,9 @@ static int replay_entry(void *context, const struct journal_entry *entry, struct
     if (entry->command && replay_command(daemon, entry->command, error))
         return -1;
     if (!entry->command) {
-        struct example example = entry->example;
-        example.received = daemon->now; /* latencies are those of learning it again */
+        entry->example.received = daemon->now; /* latencies are those of learning it again */
         daemon->taken++;
-        if (learner_take(daemon->learner, &example, error))
+        if (learner_take(daemon->learner, &entry->example, error))
             return -1;
     }
     learner_set_position(daemon->learner, entry->position);
@@ -189,11 +188,11 @@ int daemon_replay(struct daemon *daemon, struct error *error) {
     daemon->replaying = stopped;
     publish_mark_replaying(daemon->publish, stopped);
     const char *entries = done == 1 ? "entry" : "entries";
-    log_info("learned %" PRIu64 " %s of the journal again in %.1f s%s", done, entries, seconds,
+    log_info("learned %" PRIu64 " %s of the journal again in %.2f s%s", done, entries, seconds,
              stopped ? ", not all: asked to stop" : "");
     daemon_event(daemon, "replayed",
                  json_pack("{s:I, s:f}", "entries", (json_int_t)done, "seconds", seconds),
-                 "learned %" PRIu64 " %s of the journal again in %.1f s", done, entries, seconds);
+                 "learned %" PRIu64 " %s of the journal again in %.2f s", done, entries, seconds);
     return 0;
 }
 

@@ -120,8 +120,8 @@ struct journal_entry {
     struct example example; /* an example. `received` is 0. Its pointers stand during the call */
 };
 
-/* Returns -1, with a sentence in `error`, to end the replay. */
-typedef int journal_visit(void *context, const struct journal_entry *entry, struct error *error);
+/* Returns -1, with a sentence in `error`, to end the replay. The entry is the visit's to change. */
+typedef int journal_visit(void *context, struct journal_entry *entry, struct error *error);
 
 /* Visit every durable entry behind position `after`, in order. -1 when the visit says so, or when
    an entry is damaged or missing (EX_IOERR): also when the journal begins behind, or ends before,

@@ -212,7 +212,7 @@ static int visit_all(struct reader *reader, journal_visit *visit, void *context,
         const struct journal_record *record = NULL;
         for (size_t n = 0; n < count; n++) {
             record = journal_queue_next(&queue, record);
-            const struct journal_entry entry = entry_of(record);
+            struct journal_entry entry = entry_of(record);
             if (visit(context, &entry, error))
                 return -1;
         }

@@ -136,7 +136,7 @@ static void assert_example(const struct example *a, const struct example *b) {
     assert_true(a->time == b->time);
 }
 
-static int assert_entry(void *context, const struct journal_entry *entry, struct error *error) {
+static int assert_entry(void *context, struct journal_entry *entry, struct error *error) {
     (void)error;
     uint64_t *next = context;
     struct made made;

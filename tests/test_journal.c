@@ -104,8 +104,7 @@ static void waits_when_the_queue_is_full(void **unused) {
     free(x);
 }
 
-static int first_byte_is_position(void *context, const struct journal_entry *entry,
-                                  struct error *error) {
+static int first_byte_is_position(void *context, struct journal_entry *entry, struct error *error) {
     (void)error;
     ++*(int *)context;
     assert_int_equal(*(const char *)entry->example.x, (char)(entry->position - 1));
@@ -260,7 +259,7 @@ static void refuses_another_checkpoint(void **unused) {
     journal_close(&journal);
 }
 
-static int refuse_third(void *context, const struct journal_entry *entry, struct error *error) {
+static int refuse_third(void *context, struct journal_entry *entry, struct error *error) {
     ++*(int *)context;
     return entry->position == 3 ? error_set(error, EX_SOFTWARE, "enough") : 0;
 }
