@@ -123,7 +123,13 @@ static int damaged(const struct replay_journal *journal, uint64_t position,
                      (unsigned long long)position);
 }
 
-static int gone(const struct replay_journal *journal, uint64_t position, struct feed_error *error) {
+/* No block has the entry: it was pruned since the opening, if the journal says so. */
+static int gone(struct replay_journal *journal, uint64_t position, struct feed_error *error) {
+    sqlite3_int64 oldest;
+    if (read_numbers(journal, "SELECT oldest FROM journal", 1, &oldest, error) < 0)
+        return -1;
+    if (position >= (uint64_t)oldest)
+        return damaged(journal, position, error);
     return feed_fail(
         error, EX_DATAERR,
         "%s: entry %llu is not there any more; with state.journal.keep: all it would be",

@@ -257,6 +257,13 @@ def test_bad_journals(directory):
         file.close()
         status, err = run(copy, *to(b))
         assert status == BAD_DATA and "entry 7 is damaged" in err and "6 acknowledged" in err, err
+        shutil.copy(journal(a), copy)
+        file = sqlite3.connect(copy)
+        file.execute("DELETE FROM blocks WHERE last > 6")
+        file.commit()
+        file.close()
+        status, err = run(copy, *to(b))
+        assert status == BAD_DATA and "entry 7 is damaged" in err, err
         other = pathlib.Path(directory, "other")
         file = sqlite3.connect(other)
         file.execute("CREATE TABLE t (x)")
