@@ -1,7 +1,6 @@
 #include "journal_testing.h"
 
 #include <dirent.h>
-#include <sqlite3.h>
 
 #include "faulty_disk.h"
 #include "wire.h"
@@ -190,15 +189,24 @@ static void assert_example_row(sqlite3_stmt *row, const struct example *e) {
     assert_true(sqlite3_column_double(row, STAMP) == e->time);
 }
 
-int assert_rows(void) {
+sqlite3_stmt *query(const char *sql) {
     sqlite3 *file;
     sqlite3_stmt *row;
-    int count = 0;
     assert_int_equal(sqlite3_open_v2(in_state(JOURNAL_NAME), &file, SQLITE_OPEN_READONLY, NULL),
                      SQLITE_OK);
-    assert_int_equal(
-        sqlite3_prepare_v2(file, "SELECT * FROM entries ORDER BY position", -1, &row, NULL),
-        SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(file, sql, -1, &row, NULL), SQLITE_OK);
+    return row;
+}
+
+void end_query(sqlite3_stmt *row) {
+    sqlite3 *file = sqlite3_db_handle(row);
+    sqlite3_finalize(row);
+    assert_int_equal(sqlite3_close(file), SQLITE_OK);
+}
+
+int assert_rows(void) {
+    sqlite3_stmt *row = query("SELECT * FROM entries ORDER BY position");
+    int count = 0;
     while (sqlite3_step(row) == SQLITE_ROW) {
         struct made made;
         make((uint64_t)++count, &made);
@@ -213,8 +221,7 @@ int assert_rows(void) {
         for (int column = STREAM; column < COMMAND; column++)
             assert_true(is_null(row, column));
     }
-    sqlite3_finalize(row);
-    sqlite3_close(file);
+    end_query(row);
     return count;
 }
 

@@ -9,6 +9,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <sqlite3.h>
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -44,6 +45,10 @@ void append_entries(struct journal *journal, int count);
 
 /* Replay from behind `after`: every entry is the one that belongs there. Returns the count. */
 int assert_entries(struct journal *journal, uint64_t after);
+
+/* A query of the file as another program makes it, before its first row; end_query ends it. */
+sqlite3_stmt *query(const char *sql);
+void end_query(sqlite3_stmt *row);
 
 /* The same as other programs see them, all of the view `entries` from position 1. */
 int assert_rows(void);

@@ -297,16 +297,11 @@ static void refuses_another_configuration(void **unused) {
     journal_close(&journal);
 }
 
-static int64_t query(const char *sql) {
-    sqlite3 *file;
-    sqlite3_stmt *statement;
-    assert_int_equal(sqlite3_open_v2(in_state(JOURNAL_NAME), &file, SQLITE_OPEN_READONLY, NULL),
-                     SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(file, sql, -1, &statement, NULL), SQLITE_OK);
-    assert_int_equal(sqlite3_step(statement), SQLITE_ROW);
-    int64_t value = sqlite3_column_int64(statement, 0);
-    sqlite3_finalize(statement);
-    sqlite3_close(file);
+static int64_t number_of(const char *sql) {
+    sqlite3_stmt *row = query(sql);
+    assert_int_equal(sqlite3_step(row), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(row, 0);
+    end_query(row);
     return value;
 }
 
@@ -316,12 +311,13 @@ static void can_be_read_meanwhile(void **unused) {
     struct journal *journal = open_plain();
     append_entries(journal, 100);
     assert_synced(journal);
-    assert_int_equal(query("SELECT count(*) FROM entries WHERE kind = 2"), 9);
-    assert_int_equal(query("SELECT sequence FROM streams WHERE key = CAST('ccccccc' AS BLOB)"), 97);
-    assert_int_equal(query("SELECT newest - oldest + 1 FROM journal"), 100);
+    assert_int_equal(number_of("SELECT count(*) FROM entries WHERE kind = 2"), 9);
+    assert_int_equal(number_of("SELECT sequence FROM streams WHERE key = CAST('ccccccc' AS BLOB)"),
+                     97);
+    assert_int_equal(number_of("SELECT newest - oldest + 1 FROM journal"), 100);
     append_entries(journal, 10);
     assert_synced(journal);
-    assert_int_equal(query("SELECT max(position) FROM entries"), 110);
+    assert_int_equal(number_of("SELECT max(position) FROM entries"), 110);
     append_entries(journal, 1890);
     assert_synced(journal);
     assert_int_equal(assert_rows(), 2000);
@@ -336,23 +332,17 @@ static void tells_times(void **unused) {
     enum { COUNT = sizeof times / sizeof *times };
     struct journal *journal = open_plain();
     struct example example = {.key = "k", .key_size = 1, .steps = 1, .x = x};
-    sqlite3 *file;
-    sqlite3_stmt *row;
     for (size_t n = 0; n < COUNT; n++) {
         example.time = times[n];
         journal_append_example(journal, &example);
     }
     assert_synced(journal);
-    assert_int_equal(sqlite3_open_v2(in_state(JOURNAL_NAME), &file, SQLITE_OPEN_READONLY, NULL),
-                     SQLITE_OK);
-    assert_int_equal(sqlite3_prepare_v2(file, "SELECT stamp FROM entries", -1, &row, NULL),
-                     SQLITE_OK);
+    sqlite3_stmt *row = query("SELECT stamp FROM entries");
     for (size_t n = 0; n < COUNT; n++) {
         assert_int_equal(sqlite3_step(row), SQLITE_ROW);
         assert_true(sqlite3_column_double(row, 0) == times[n]);
     }
-    sqlite3_finalize(row);
-    sqlite3_close(file);
+    end_query(row);
     journal_close(&journal);
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """runnel-replay: another daemon that is fed a journal learns the same, bit for bit."""
+import contextlib
 import os
 import pathlib
 import random
@@ -243,6 +244,12 @@ def test_speed(directory):
         assert "stopped before entry 4; --from 4 with a greater --epoch goes on" in err, err
 
 
+def change(path, sql):
+    with contextlib.closing(sqlite3.connect(path)) as file:
+        file.execute(sql)
+        file.commit()
+
+
 def test_bad_journals(directory):
     with daemon(directory, "a") as a, daemon(directory, "b") as b:
         parts = examples(30)
@@ -250,25 +257,15 @@ def test_bad_journals(directory):
         teach(a, parts[6:])
         a.end()
         copy = pathlib.Path(directory, "copy")
-        shutil.copy(journal(a), copy)
-        file = sqlite3.connect(copy)
-        file.execute("UPDATE blocks SET data = zeroblob(length(data)) WHERE last > 6")
-        file.commit()
-        file.close()
-        status, err = run(copy, *to(b))
-        assert status == BAD_DATA and "entry 7 is damaged" in err and "6 acknowledged" in err, err
-        shutil.copy(journal(a), copy)
-        file = sqlite3.connect(copy)
-        file.execute("DELETE FROM blocks WHERE last > 6")
-        file.commit()
-        file.close()
-        status, err = run(copy, *to(b))
-        assert status == BAD_DATA and "entry 7 is damaged" in err, err
+        for sql in ("UPDATE blocks SET data = zeroblob(length(data)) WHERE last > 6",
+                    "DELETE FROM blocks WHERE last > 6"):
+            shutil.copy(journal(a), copy)
+            change(copy, sql)
+            status, err = run(copy, *to(b))
+            assert status == BAD_DATA and "entry 7 is damaged" in err, err
+            assert "6 acknowledged" in err, err
         other = pathlib.Path(directory, "other")
-        file = sqlite3.connect(other)
-        file.execute("CREATE TABLE t (x)")
-        file.commit()
-        file.close()
+        change(other, "CREATE TABLE t (x)")
         text = pathlib.Path(directory, "text")
         text.write_text("no database at all, but long enough to be looked at" * 100, encoding="ascii")
         for path, expected in ((other, BAD_DATA), (text, BAD_DATA), (directory / "none", NO_INPUT)):
