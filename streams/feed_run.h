@@ -5,11 +5,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "feed.h"
-#include "feed_sender.h"
+#include "feed_call.h"
 
 struct feed_settings {
-    struct sender_options to;
+    struct feed_call call;
     bool print;            /* instead of sending */
     bool numbered;         /* every example has a header, not only those that need one */
     bool learn;            /* false: every example has the flag "do not learn" */
@@ -17,9 +16,6 @@ struct feed_settings {
     uint64_t repeat;       /* passes, 0 = for ever */
     uint64_t count;        /* examples, 0 = no limit */
     uint64_t steps;        /* of one example, at most */
-    uint32_t epoch;        /* of the headers */
-    double linger;         /* seconds to wait for delivery at the end; INFINITY */
-    double wait;           /* seconds to wait for somebody to connect; INFINITY */
     struct stream *stream; /* of steps that name none */
 };
 

@@ -5,17 +5,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "feed_sender.h"
+#include "feed_call.h"
 
+/* Where --epoch was given, examples get new numbers of that epoch. */
 struct replay_settings {
-    struct sender_options to;
+    struct feed_call call;
     const char *path;     /* of the journal */
     const char *control;  /* endpoint that commands go to; NULL: they are only told */
     double speed;         /* times that of the journal; INFINITY = as fast as it goes */
     uint64_t first, last; /* positions */
-    bool renumber;        /* examples get new numbers, of this epoch: */
-    uint32_t epoch;
-    double wait, linger; /* see struct delivery */
 };
 
 int replay_run(const struct replay_settings *settings, struct feed_error *error);
