@@ -2,6 +2,7 @@
 """docs/protocol.md, runneld and the tools agree: the page's examples run, every field that the
 daemon sends is described where the page says it belongs, and runnel-ctl and runnel-watch work with
 it."""
+import contextlib
 import json
 import os
 import pathlib
@@ -9,6 +10,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 
 try:
     import numpy  # noqa: F401 (the page's feeder needs it)
@@ -68,31 +70,45 @@ def run(command, status=0):
     return done.stdout
 
 
-def hear(socket, heard, *topics):
-    """Receive until each of the topics has come; the newest of each is in `heard`."""
-    missing = set(topics)
-    while missing:
-        assert socket.poll(LIMIT * 1000), f"no message of {missing}"
-        topic, body = socket.recv_multipart()
-        heard[topic.decode()] = json.loads(body)
-        missing.discard(topic.decode())
+def hear(socket, heard, topics, enough=lambda heard: True):
+    """Receive until each of the topics has come, and what is heard is enough; the newest of each
+    is in `heard`."""
+    missing, end = set(topics), time.monotonic() + LIMIT
+    while missing or not enough(heard):
+        assert time.monotonic() < end, f"in {LIMIT} s no more than {heard}, and none of {missing}"
+        if socket.poll(200):
+            topic, body = socket.recv_multipart()
+            heard[topic.decode()] = json.loads(body)
+            missing.discard(topic.decode())
 
 
-def check_statistics(sockets, subscriber):
+@contextlib.contextmanager
+def early_feeder(sockets):
+    """The page's feeder when it has nothing more to say, and no daemon has been there."""
+    send = 'socket.send_multipart([b"sensor-7", x.tobytes()])'
+    command = page_program("Binary", sockets, (send, f"{send}; print(flush=True)"))
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as feeder:
+        try:
+            assert feeder.stdout.readline() == b"\n"
+            yield feeder
+        finally:
+            feeder.kill()
+
+
+def check_statistics(sockets, subscriber, early):
     heard = {}
-    for _ in range(6):
+    assert early.wait(LIMIT) == 0
+    for _ in range(5):
         run(page_program("Binary", sockets))
-    hear(subscriber, heard, "status", "loss", "state", "prediction")
-    while heard["loss"]["examples"] < 6:
-        hear(subscriber, heard, "loss")
+    hear(subscriber, heard, ["status", "loss", "state", "prediction"],
+         lambda heard: heard["loss"]["examples"] == 6)
     feeder = subscriber.context.socket(zmq.PUSH)
     feeder.connect(f"{sockets}/examples")
     for text in [b"nonsense", b'{"stream": "b", "x": [0, 1, 2]}',
                  b'{"stream": "c", "x": [0, 1, 2]}']:
         feeder.send(text)
-    hear(subscriber, heard, "event")
-    while heard["event"]["kind"] != "stream_forgotten":
-        hear(subscriber, heard, "event")
+    hear(subscriber, heard, ["event"],
+         lambda heard: heard["event"]["kind"] == "stream_forgotten")
     every = ["run", "sequence", "examples", "steps", "time"]
     described(every, "Statistics")
     for topic, message in heard.items():
@@ -166,11 +182,11 @@ def check(directory):
     sockets = f"ipc://{directory}"
     config = CONFIG.replace("SOCKETS", sockets).replace("DIRECTORY", str(directory))
     control = [BUILD / "runnel-ctl", "--connect", f"{sockets}/control", "--timeout", LIMIT]
-    with running.Daemon(directory, config) as daemon:
+    with early_feeder(sockets) as early, running.Daemon(directory, config) as daemon:
         subscriber = daemon.socket(zmq.SUB, "statistics")
         subscriber.subscribe(b"")
-        hear(subscriber, {}, "status")
-        heard = check_statistics(sockets, subscriber)
+        hear(subscriber, {}, ["status"])
+        heard = check_statistics(sockets, subscriber, early)
         check_rejections(control)
         check_subscriber(sockets)
         assert b"0.0003" in run(page_program("Control", sockets))
