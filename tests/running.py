@@ -33,7 +33,7 @@ class Daemon:
         self.start()
 
     def start(self):
-        self.log = open(self.directory / "log", "w+", encoding="utf-8")
+        self.log = open(self.directory / "log", "w", encoding="utf-8")
         self.process = subprocess.Popen([self.program, "--config", self.path, *self.arguments],
                                         stderr=self.log)
 
@@ -50,9 +50,8 @@ class Daemon:
         self.context.destroy(0)
 
     def text(self):
-        """Its log so far."""
-        self.log.seek(0)
-        return self.log.read()
+        """Its log so far: opened anew, since the daemon writes where a descriptor of ours stands."""
+        return (self.directory / "log").read_text(encoding="utf-8")
 
     def alive(self):
         assert self.process.poll() is None, f"exit {self.process.returncode}: {self.text()}"
