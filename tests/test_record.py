@@ -58,6 +58,7 @@ class Daemon:
         self.context = zmq.Context()
         self.socket = self.context.socket(zmq.XPUB)
         self.socket.linger = 1000
+        self.socket.sndhwm = 0  # nothing is dropped, however slow the machine
         self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         self.socket.bind(self.endpoint)
         self.sequences, self.examples = dict.fromkeys(TOPICS, 0), 0
@@ -110,7 +111,10 @@ class Record:
             time.sleep(0.05)
 
     def until_rows(self, count):
-        self.until(lambda: rows(self.directory, "SELECT count(*) FROM loss") == [(count,)],
+        """Until there are so many messages of `loss`, and of `state`, which comes behind it: of two
+        layers."""
+        self.until(lambda: rows(self.directory, "SELECT (SELECT count(*) FROM loss),"
+                                " (SELECT count(*) FROM state)") == [(count, 2 * count)],
                    f"{count} rows")
 
     def end(self, number=signal.SIGTERM):
@@ -246,6 +250,7 @@ def test_all_files(directory):
     daemon.learn(0, 25)
     daemon.send("event", {"kind": "checkpoint", "text": "all is safe"})
     record.until_rows(25)
+    record.until(lambda: rows(directory, "SELECT count(*) FROM events") == [(1,)], "the event")
     loss_csv = pathlib.Path(directory, "loss.csv")
     record.until(lambda: loss_csv.read_text().count("\n") == 26, "rows while it runs")
     said = record.end()
@@ -411,7 +416,8 @@ def test_full_disk(directory):
         file.write(b"waves,0123")
     record = Record(directory, [daemon], *arguments)
     daemon.learn(first, first + 3)
-    record.until_rows(before[0] + 3)
+    record.until(lambda: rows(directory, "SELECT count(*) FROM loss") == [(before[0] + 3,)],
+                 "three rows more")
     record.end()
     daemon.close()
     with open(pathlib.Path(directory, "loss.csv"), newline="") as file:
@@ -432,11 +438,11 @@ def test_a_reader_that_does_not_read(directory):
         time.sleep(0.02)
         full = fcntl.ioctl(record.process.stdout, termios.FIONREAD, full)
     daemon.learn(20, 520)
-    time.sleep(0.1)
-    for _ in range(2):  # the first may be lost on a write that begins anew
+    end = time.monotonic() + LIMIT
+    while record.process.poll() is None:  # the first may be lost on a write that begins anew
+        assert time.monotonic() < end, "it does not end"
         record.process.send_signal(signal.SIGTERM)
         time.sleep(0.1)
-    record.process.wait(LIMIT)
     record.process.communicate()
     assert rows(directory, "SELECT count(*) >= 20 FROM loss") == [(1,)]
     daemon.close()
