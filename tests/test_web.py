@@ -101,6 +101,8 @@ def test_api(directory):
         for i in range(100):
             daemon.learn(None if i == 50 else 1 + i / 100)
         daemon.event("checkpoint", "checkpoint of 1000 examples")
+        web.until("api/events?run=1", lambda answer: any(
+            event["kind"] == "checkpoint" for event in answer["events"])) # which was sent last
         whole = web.series(100)
         assert whole["examples"] == [10 * (i + 1) for i in range(100)]
         assert whole["steps"][-1] == 2000 and whole["time"][0] == START + 1
@@ -158,7 +160,7 @@ def test_live(directory):
         for live in listeners:
             status = live.until("status", lambda data: data["message"]["state"] == "paused")
             assert status["daemon"] == 0
-            assert live.until("event")["message"]["kind"] == "paused"
+            live.until("event", lambda data: data["message"]["kind"] == "paused")
             loss = live.until("loss")
             assert loss["run_id"] == 1 and loss["merged"] == 1
             assert loss["message"]["mean"] == 0.25 and loss["message"]["latency_us"]["p50"] == 10
@@ -256,8 +258,8 @@ def test_metrics(directory):
         for one in daemon, other:
             one.await_subscriber()
             one.status()
-            one.learn(0.5, layers=2)
             one.event("checkpoint", "x")
+            one.learn(0.5, layers=2) # last: it is waited for
         other.learn(None)
         web.until("api/daemons", lambda answer: all(
             one["loss"] and one["loss"]["examples"] == 10 * (1 + one["daemon"])

@@ -138,20 +138,19 @@ def look_at_charts(page, one, two, runs):
     for daemon in one, two:
         daemon.status() # for it may have taken long enough to get here to be called silent
     assert page.text("#panel-loss .unit") == "squared error" # which is what its network says
-    cards = page.until("document.querySelector('#daemons').textContent",
-                       lambda text: text.count("learning") == 2)
-    assert "one" in cards and "two" in cards and "20,000" in cards, cards
+    page.until("document.querySelector('#daemons').textContent", lambda text: text.count("learning") == 2
+               and "one" in text and "two" in text and "20,000" in text)
     before = page.value("document.querySelector('#panel-loss canvas').toDataURL()")
     feed(one, 40)
     page.wait_for_newest(one, runs["one"])
-    assert page.value("document.querySelector('#panel-loss canvas').toDataURL()") != before
+    page.until("document.querySelector('#panel-loss canvas').toDataURL()", lambda now: now != before)
     page.run("document.querySelector('#panel-heat').scrollIntoView()")
     page.until("runnel.panels.find((p) => p.heat).inSight")
     page.run(f"const list = document.querySelector('#heat-run'); list.value = {runs['one']};"
              "list.dispatchEvent(new Event('change'))")
     page.until("document.querySelector('#panel-heat .empty').hidden")
     page.until_colored([253, 231, 37], "heat", pixels=100)
-    assert "layer 0: gru 32" in page.text("#layers")
+    page.until("document.querySelector('#layers').textContent", lambda text: "layer 0: gru 32" in text)
     page.run("window.scrollTo(0, 0)")
     page.until(f"{LOSS}.inSight")
 
@@ -168,14 +167,15 @@ def zoom_in(page, runs):
     low, high = page.until("runnel.bounds()", lambda bounds: bounds != [from_, to])
     assert from_ < low < high < to and high - low < 0.2 * (to - from_), (low, high)
     page.until(widest, lambda now: now < coarse)
-    seen = page.value(f"{LOSS}.plot.chart.scales.x.min"), page.value(f"{LOSS}.plot.chart.scales.x.max")
-    assert seen == (low, high)
-    assert "from=" in page.driver.current_url
+    page.until(f"[{LOSS}.plot.chart.scales.x.min, {LOSS}.plot.chart.scales.x.max]",
+               lambda seen: seen == [low, high])
+    page.until("location.hash", lambda text: "from=" in text)
     # Where there is nothing it says so, and no axis pretends otherwise.
     page.run("runnel.setRange(1e9, 2e9)")
     page.until("document.querySelector('#panel-loss .empty').textContent",
                lambda text: text == "nothing between these two points")
-    assert page.value("getComputedStyle(document.querySelector('#panel-loss canvas')).visibility") == "hidden"
+    page.until("getComputedStyle(document.querySelector('#panel-loss canvas')).visibility",
+               lambda visibility: visibility == "hidden")
     page.keys("0")
     assert page.until("runnel.bounds()", lambda bounds: bounds[1] < 1e9)[0] == from_
     page.until("document.querySelector('#panel-loss .empty').hidden")
@@ -193,11 +193,11 @@ def lay_over(page, runs):
     page.until(f"{LOSS}.shown.length", lambda count: count == 2)
     page.keys("s")
     assert page.value("runnel.view.smooth") == 0 and page.text("#smooth-value") == "off"
-    raw = page.value(f"{LOSS}.shown.find((l) => l.run.id === {runs['two']}).data.slice(0, 3)")
     two = page.value(f"runnel.store.get({runs['two']}, 'loss').columns.mean.mean.slice(0, 3)")
-    assert [point["y"] for point in raw] == two
+    page.until(f"{LOSS}.shown.find((l) => l.run.id === {runs['two']}).data.slice(0, 3)",
+               lambda raw: [point["y"] for point in raw] == two)
     page.keys("sbl")
-    assert page.until(f"{LOSS}.plot.chart.scales.y.type") == "logarithmic"
+    page.until(f"{LOSS}.plot.chart.scales.y.type", lambda kind: kind == "logarithmic")
     page.keys("bla")
     assert page.value("document.querySelector('#axis').value") == "examples"
 
@@ -237,8 +237,8 @@ def by_night_and_on_a_phone(page):
         "width": 390, "height": 844, "deviceScaleFactor": 1, "mobile": True})
     page.until("document.querySelector('#panel-loss').getBoundingClientRect().width",
                lambda width: 330 < width <= 390)
-    assert page.value("document.documentElement.scrollWidth") <= 390
     page.until("document.querySelector('#panel-loss canvas').clientWidth", lambda width: width < 390)
+    page.until("document.documentElement.scrollWidth", lambda width: width <= 390)
     page.until(f"{LOSS}.plot.chart.width", lambda width: 300 < width < 390)
 
 
