@@ -254,7 +254,10 @@ def test_no_daemon(directory):
     socket = context.socket(zmq.REP)
     socket.linger = 0
     socket.bind(endpoint)
-    status, out, err = ctl("-c", endpoint, "--timeout", "0.2", "status")
+    for seconds in "0.2", "5", "30":  # on a machine that is busy it may not be connected in a few
+        status, out, err = ctl("-c", endpoint, "--timeout", seconds, "status")
+        if "busy" in err:
+            break
     context.destroy()
     assert (status, out) == (UNAVAILABLE, b"") and endpoint in err and "busy" in err
 

@@ -51,12 +51,16 @@ def start_program(text, directory, output):
                                 stdout=file)
 
 
-def wait_for_line(path):
+def wait_for_line(path, beginning=""):
+    """The first whole line that begins so."""
     deadline = time.monotonic() + LIMIT
-    while "\n" not in path.read_text(encoding="utf-8"):
-        assert time.monotonic() < deadline, f"{path} stays empty"
+    while True:
+        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        found = [line for line in lines if line.startswith(beginning) and line.endswith("\n")]
+        if found:
+            return found[0]
+        assert time.monotonic() < deadline, f"{path} has no line that begins with {beginning!r}"
         time.sleep(0.05)
-    return path.read_text(encoding="utf-8").splitlines()[0]
 
 
 def feed_and_watch(directory, processes):
@@ -75,6 +79,7 @@ def feed_and_watch(directory, processes):
         sent = int(re.search(r"range\((\d+)\)", feeder)[1])
         while daemon.ask("status")["examples"] < sent:
             time.sleep(0.05)
+        wait_for_line(watched, f"state {sent} ")  # a daemon that ends waits for no slow subscriber
         daemon.process.send_signal(signal.SIGTERM)
         assert watching.wait(LIMIT) == 0
         assert daemon.process.wait(LIMIT) == 0, daemon.text()
