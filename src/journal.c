@@ -106,18 +106,20 @@ static int open_file(struct journal *journal, const struct journal_options *opti
                      struct error *error) {
     struct journal_totals fresh = {.sync = options->sync, .oldest = 1};
     struct journal_store *store = &journal->store;
-    int ignored;
+    struct journal_tail tail;
     snprintf(fresh.name, sizeof fresh.name, "%s", options->name);
     snprintf(fresh.digest, sizeof fresh.digest, "%s", options->digest);
     if (journal_store_create(journal->path, &fresh, error) ||
-        journal_check_log(journal->path, &ignored, error) ||
+        journal_check_log(journal->path, &tail, error) ||
         journal_store_open(store, journal->path, options->sync, error) ||
         journal_check_totals(store, &journal->totals, error) ||
         check_owner(journal, options, error))
         return -1;
-    if (journal->totals.sync == JOURNAL_FULL && ignored > 1)
+    if (journal->totals.sync == JOURNAL_FULL && tail.transactions > 1)
         return journal_damaged(error, journal->path,
-                               "%d transactions of its write-ahead log cannot be read", ignored);
+                               "%d transactions of its write-ahead log cannot be read",
+                               tail.transactions);
+    journal->torn = tail.torn;
     if (journal_check_contents(store, &journal->totals, error) ||
         journal_store_prepare(store, error) || take_over(journal, options, error))
         return -1;
@@ -316,6 +318,10 @@ uint64_t journal_append_command(struct journal *journal, const char *text) {
     struct journal_record record = {
         .kind = JOURNAL_COMMAND, .key = "", .x = text, .x_size = strlen(text) + 1};
     return record.x_size > JOURNAL_COMMAND_BYTES ? 0 : append(journal, &record);
+}
+
+bool journal_was_torn(const struct journal *journal) {
+    return journal->torn;
 }
 
 uint64_t journal_position(const struct journal *journal) {

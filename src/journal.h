@@ -67,6 +67,9 @@ struct journal_options {
 int journal_open(struct journal **journal, const char *directory,
                  const struct journal_options *options, struct error *error);
 
+/* Whether journal_open has cut off a transaction. */
+bool journal_was_torn(const struct journal *journal);
+
 /* Waits until everything is durable; after an error at once. */
 void journal_close(struct journal **journal);
 

@@ -77,27 +77,34 @@ static bool read_header(struct log *log, bool *empty) {
     return sums_are(log, header + 24);
 }
 
-static int count_ignored(struct log *log, int *ignored) {
+/* The frames of a transaction that was cut off have the salts of the log; older frames, which the
+   log has not yet come to again, have others. */
+static void find_tail(struct log *log, struct journal_tail *tail) {
+    const unsigned char *frame = log->frame;
+    ssize_t size = FRAME_HEADER + (ssize_t)log->page, got;
     bool valid = true;
-    size_t size = FRAME_HEADER + log->page;
-    *ignored = 0;
-    for (off_t at = LOG_HEADER; pread(log->file, log->frame, size, at) == (ssize_t)size;
-         at += (off_t)size) {
-        const unsigned char *frame = log->frame;
+    for (off_t at = LOG_HEADER;
+         (got = pread(log->file, log->frame, (size_t)size, at)) >= FRAME_HEADER; at += size) {
         bool ours = !memcmp(frame + 8, log->salts, SALTS);
+        bool ends = big_endian(frame + 4) != 0;
+        if (got < size)
+            memset(log->frame + got, 0, (size_t)(size - got));
         if (valid) {
             add_up(log, frame, 8);
             add_up(log, frame + FRAME_HEADER, log->page);
-            valid = ours && big_endian(frame) != 0 && sums_are(log, frame + 16);
+            valid = got == size && ours && big_endian(frame) != 0 && sums_are(log, frame + 16);
         }
-        if (!valid && ours && big_endian(frame + 4) != 0)
-            ++*ignored;
+        if (valid)
+            tail->torn = !ends;
+        else if (ours)
+            tail->torn = true;
+        if (!valid && ours && ends && got == size)
+            tail->transactions++;
     }
-    return 0;
 }
 
-static int check_open_log(struct log *log, const char *path, bool has_file, int *ignored,
-                          struct error *error) {
+static int check_open_log(struct log *log, const char *path, bool has_file,
+                          struct journal_tail *tail, struct error *error) {
     bool empty;
     if (!read_header(log, &empty))
         return journal_damaged(error, path, "the header of its write-ahead log is not valid");
@@ -109,15 +116,15 @@ static int check_open_log(struct log *log, const char *path, bool has_file, int 
     if (!log->frame)
         return error_set(error, EX_UNAVAILABLE, "there is not enough memory for the journal %s",
                          path);
-    int status = count_ignored(log, ignored);
+    find_tail(log, tail);
     free(log->frame);
-    return status;
+    return 0;
 }
 
-int journal_check_log(const char *path, int *ignored, struct error *error) {
+int journal_check_log(const char *path, struct journal_tail *tail, struct error *error) {
     char name[JOURNAL_PATH_SIZE + 8];
     struct stat file;
-    *ignored = 0;
+    *tail = (struct journal_tail){0};
     if (stat(path, &file))
         return error_set(error, EX_IOERR, "the journal %s cannot be opened: %s", path,
                          strerror(errno));
@@ -128,7 +135,7 @@ int journal_check_log(const char *path, int *ignored, struct error *error) {
                          strerror(errno));
     int status = 0;
     if (log.file >= 0) {
-        status = check_open_log(&log, path, file.st_size > 0, ignored, error);
+        status = check_open_log(&log, path, file.st_size > 0, tail, error);
         close(log.file);
     }
     if (!status && file.st_size == 0)

@@ -52,6 +52,7 @@ struct journal {
     size_t input_bytes, target_bytes, largest;
 
     /* The learning thread's. */
+    bool torn; /* a transaction was cut off when it was opened */
     struct streams *keys;
     struct journal_last *lasts; /* (JOURNAL_KEYS,) */
     uint64_t appended;
@@ -134,9 +135,14 @@ uint32_t journal_stream_checksum(const struct journal_record *record);
 
 /* ---- journal_check.c ---- */
 
-/* How many transactions the log holds behind the place from which on SQLite ignores it: 1 may be
-   one that was being written when the power failed. -1 on error. Before the file is opened. */
-int journal_check_log(const char *path, int *ignored, struct error *error);
+/* What the log holds behind the place from which on SQLite ignores it. */
+struct journal_tail {
+    bool torn;        /* a transaction that is not whole, or several */
+    int transactions; /* whose end is there: 1 may have been written when the power failed */
+};
+
+/* Before the file is opened. */
+int journal_check_log(const char *path, struct journal_tail *tail, struct error *error);
 
 /* Read the totals, and compare all that recovery and duplicates depend on with them. */
 int journal_check_totals(struct journal_store *store, struct journal_totals *totals,

@@ -276,6 +276,8 @@ static int count_entries(void *count, struct journal_entry *entry, struct error 
     return 0;
 }
 
+static bool was_torn; /* the journal that refused_or_right has opened last */
+
 /* Either the journal is refused with a sentence that names it, or it has everything up to a
    position of at least `least`. Returns whether it was refused. */
 static bool refused_or_right(uint64_t least) {
@@ -283,8 +285,9 @@ static bool refused_or_right(uint64_t least) {
     struct journal *journal;
     struct error error;
     uint64_t count = 0;
-    bool refused = journal_open(&journal, state, &options, &error) != 0 ||
-                   journal_replay(journal, 0, count_entries, &count, &error) != 0;
+    bool opened = journal_open(&journal, state, &options, &error) == 0;
+    was_torn = opened && journal_was_torn(journal);
+    bool refused = !opened || journal_replay(journal, 0, count_entries, &count, &error) != 0;
     if (refused) {
         assert_true(error.status == EX_IOERR || error.status == EX_CONFIG);
         assert_non_null(strstr(error.text, in_state(JOURNAL_NAME)));
@@ -360,6 +363,7 @@ static void cuts_a_torn_tail_and_nothing_else(void **unused) {
     for (size_t cut = 1; cut <= FRAME; cut++) {
         put_back(&file, file.size, &log, log.size - cut);
         assert_false(refused_or_right(durable - GROUP));
+        assert_true(was_torn);
     }
     int refused = 0, tried = 0;
     for (size_t at = 0; at < log.size; at += STRIDE, tried++) {
@@ -371,7 +375,13 @@ static void cuts_a_torn_tail_and_nothing_else(void **unused) {
     }
     assert_true(refused > tried / 2);
     put_back(&file, file.size, &log, log.size);
-    assert_false(refused_or_right(durable));
+    assert_false(refused_or_right(durable) || was_torn);
+    put_back(&file, file.size, &log, log.size - FRAME);
+    assert_false(refused_or_right(durable - GROUP)); /* and goes on: */
+    struct journal *journal = open_plain();
+    append_entries(journal, GROUP);
+    journal_close(&journal);
+    assert_false(refused_or_right(durable) || was_torn);
 }
 
 /* What other programs would be shown. */
