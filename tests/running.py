@@ -15,6 +15,7 @@ except ImportError:
 
 PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runneld").resolve()
 LIMIT = 60  # seconds: no result depends on it, it ends a test that hangs
+LAST_MS = 5000  # for what a daemon that has ended had sent
 
 
 class Daemon:
@@ -67,6 +68,8 @@ class Daemon:
     def next_message(self, socket):
         end = time.monotonic() + LIMIT
         while not socket.poll(200):
+            if self.process.poll() is not None and socket.poll(LAST_MS):
+                break
             self.alive()
             assert time.monotonic() < end, f"no message in {LIMIT} s"
         return socket.recv_multipart()
