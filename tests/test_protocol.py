@@ -25,6 +25,7 @@ from running import LIMIT
 SOURCE = pathlib.Path(os.environ.get("srcdir", pathlib.Path(__file__).parent.parent))
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
 PAGE = (SOURCE / "docs/protocol.md").read_text()
+SEND = 'socket.send_multipart([b"sensor-7", x.tobytes()])'  # of the page's feeder
 
 CONFIG = """
 name: protocol
@@ -85,8 +86,7 @@ def hear(socket, heard, topics, enough=lambda heard: True):
 @contextlib.contextmanager
 def early_feeder(sockets):
     """The page's feeder when it has nothing more to say, and no daemon has been there."""
-    send = 'socket.send_multipart([b"sensor-7", x.tobytes()])'
-    command = page_program("Binary", sockets, (send, f"{send}; print(flush=True)"))
+    command = page_program("Binary", sockets, (SEND, f"{SEND}; print(flush=True)"))
     with subprocess.Popen(command, stdout=subprocess.PIPE) as feeder:
         try:
             assert feeder.stdout.readline() == b"\n"
@@ -128,12 +128,22 @@ def check_rejections(control):
     described(rejected, "What is rejected")
 
 
-def read_while_feeding(command, sockets):
+def feed(daemon, sockets):
+    """One example, which is learned when this returns: the feeder's socket is open until then."""
+    count, end = daemon.ask("status")["examples"] + 1, time.monotonic() + LIMIT
+    command = page_program("Binary", sockets, (SEND, f"{SEND}; __import__('sys').stdin.read()"))
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as feeder:
+        while daemon.ask("status")["examples"] < count:
+            assert time.monotonic() < end, f"{count} examples were never learned"
+    assert feeder.returncode == 0, feeder.returncode
+
+
+def read_while_feeding(daemon, command, sockets):
     """The lines that a reader prints; examples are sent until it has enough of them and ends."""
     reader = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE)
     try:
         while reader.poll() is None:
-            run(page_program("Binary", sockets))
+            feed(daemon, sockets)
     finally:
         reader.kill()
         reader.wait()
@@ -141,9 +151,9 @@ def read_while_feeding(command, sockets):
     return reader.stdout.read().decode().splitlines()
 
 
-def check_subscriber(sockets):
+def check_subscriber(daemon, sockets):
     program = page_program("Statistics", sockets, ("while True:", "for _ in range(2):"))
-    assert len(read_while_feeding(program, sockets)) == 2
+    assert len(read_while_feeding(daemon, program, sockets)) == 2
 
 
 def check_control(control, directory, heard):
@@ -170,11 +180,11 @@ def check_control(control, directory, heard):
     assert run([*control, "export", "-"]) == exported
 
 
-def check_watch(sockets):
+def check_watch(daemon, sockets):
     watch = [BUILD / "runnel-watch", "--connect", f"{sockets}/statistics"]
     message = json.loads(run([*watch, "--json", "--topic", "status", "--count", "1"]))
     assert (message["topic"], message["name"]) == ("status", "protocol")
-    lines = read_while_feeding([*watch, "-t", "loss", "-n", "2"], sockets)
+    lines = read_while_feeding(daemon, [*watch, "-t", "loss", "-n", "2"], sockets)
     assert len(lines) == 3 and "rmse" in lines[0] and "nan" not in lines[2], lines
 
 
@@ -188,10 +198,10 @@ def check(directory):
         hear(subscriber, {}, ["status"])
         heard = check_statistics(sockets, subscriber, early)
         check_rejections(control)
-        check_subscriber(sockets)
+        check_subscriber(daemon, sockets)
         assert b"0.0003" in run(page_program("Control", sockets))
         check_control(control, directory, heard)
-        check_watch(sockets)
+        check_watch(daemon, sockets)
         run([*control, "reset"])
         assert json.loads(run([*control, "--json", "status"]))["examples"] == 0
         assert run([*control, "shutdown"]) == b"draining\n"
