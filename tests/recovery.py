@@ -30,6 +30,7 @@ END, DO_NOT_LEARN = 1, 2
 ACCEPTED, DUPLICATE, REJECTED = 0, 1, 2
 EXAMPLE, COMMAND = 1, 2  # kinds of an entry
 SILENCE_MS = 150  # without an answer: the daemon was killed, or is learning again
+FRUITLESS, SILENCE_DOUBLINGS = 4, 5  # after so many silences it may be slow: each is twice as long
 NEVER_MS = 2**31 - 1
 KEPT = "4M"  # of the journal: some thousand examples, many more than between two kills
 WINDOW = 40  # examples of a producer that are on their way
@@ -120,17 +121,22 @@ class Producer(threading.Thread):
         self.random = random.Random(number)
         self.keys = [f"producer-{number}-{k}".encode() for k in range(streams)]
         self.sent, self.accepted, self.answered = {}, {}, set()
+        self.silence = SILENCE_MS
         self.open = collections.OrderedDict()  # not acknowledged, in the order of sending
         self.sequences = dict.fromkeys(self.keys, 0)
         self.finishing = threading.Event()
         self.problems = queue.Queue()
 
     def run(self):
-        context = zmq.Context()
+        context, fruitless = zmq.Context(), 0
         try:
             while not self.finishing.is_set() or self.open:
+                before = len(self.answered)
                 with dealer(context, self.directory) as socket:
                     self.talk(socket)
+                fruitless = fruitless + 1 if len(self.answered) == before else 0
+                doublings = min(max(fruitless - FRUITLESS, 0), SILENCE_DOUBLINGS)
+                self.silence = SILENCE_MS * 2 ** doublings
         except Exception as problem:  # noqa: the test's thread raises it
             self.problems.put(problem)
         finally:
@@ -150,7 +156,7 @@ class Producer(threading.Thread):
                     socket.send_multipart(message(key, x, sequence, flags), zmq.NOBLOCK)
                     waiting.popleft()
             full = waiting or len(self.open) >= WINDOW or self.finishing.is_set()
-            if full and self.open and not socket.poll(SILENCE_MS):
+            if full and self.open and not socket.poll(self.silence):
                 return
             while socket.poll(0):
                 self.take(*acknowledgement(socket.recv_multipart()))
@@ -321,6 +327,8 @@ def kill_loop(kills, seed, say=lambda text: None, device="cpu", sync="full",
             daemon.start()
             if kill % 50 == 49:
                 say(f"{kill + 1} kills, {max(entries)} entries")
+        while any(len(p.sent) < WINDOW and p.problems.empty() for p in producers):
+            time.sleep(0.005)
         for producer in producers:
             producer.finish()
         for producer in producers:

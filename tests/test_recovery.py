@@ -41,8 +41,12 @@ def produce(directory, count=2):
     return producers
 
 
+def answers(producers):
+    return sum(len(p.answered) for p in producers)
+
+
 def answered(producers, count):
-    wait_until(lambda: sum(len(p.answered) for p in producers) >= count or
+    wait_until(lambda: answers(producers) >= count or
                any(not p.problems.empty() for p in producers), f"{count} answers")
 
 
@@ -329,7 +333,7 @@ def check_gives_up(daemon, producers):
             assert (entries[position].stream, entries[position].sequence) == (key, sequence)
     daemon.log.close()
     daemon.start()
-    answered(producers, sum(len(p.answered) for p in producers) + 100)
+    answered(producers, answers(producers) + 100)
     finish(producers)
     parameters = daemon.export()
     assert daemon.end() == 0
@@ -453,8 +457,9 @@ def clock_that_jumps():
     """Years forth and back: nobody waits, nothing is learned otherwise, and a kill is survived."""
     with fresh() as directory, start(directory, HurtDaemon) as daemon:
         producers = produce(directory)
-        for count in range(100, 500, 100):
-            answered(producers, count)
+        on_their_way = len(producers) * recovery.WINDOW  # at most, when the clock jumps
+        for _ in range(4):
+            answered(producers, answers(producers) + on_their_way + 20)
             daemon.process.send_signal(signal.SIGUSR2)
         recovery.kill_and_start(daemon)
         finish(producers)
