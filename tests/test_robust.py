@@ -59,14 +59,16 @@ class Daemon(running.Daemon):
 
     def settle(self, *counters, count):
         """Wait until the counters of the status add up to `count`."""
-        deadline = time.monotonic() + LIMIT
+        before = deadline = -1
         while True:
             status = self.ask("status")
             done = sum(status[c] for c in counters)
             assert done <= count, f"{done} {counters}, expected {count}"
             if done == count:
                 return status
-            assert time.monotonic() < deadline, f"{done} {counters} of {count} after {LIMIT} s"
+            if done > before:
+                before, deadline = done, time.monotonic() + LIMIT
+            assert time.monotonic() < deadline, f"{done} {counters} of {count}, {LIMIT} s long"
             time.sleep(0.05)
 
     def stop(self):
