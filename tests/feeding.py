@@ -63,7 +63,8 @@ class Receiver:
 
 
 def start(*arguments, **options):
-    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options}
+    """Its pipes are unbuffered: what readline leaves is there for communicate."""
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0, **options}
     STARTED.append(subprocess.Popen([PROGRAM, *map(str, arguments)], **options))
     return STARTED[-1]
 

@@ -245,7 +245,7 @@ def test_silent_input(directory):
 def test_signals(directory):
     """It waits for what it has sent; when it must not, it says how much is missing and what to do."""
     with daemon(directory) as d:
-        process = start("synth", "sine", "--size", 2, "--epoch", 3, *to(directory))
+        process = start("synth", "sine", "--size", 2, "--rate", 2000, "--epoch", 3, *to(directory))
         while d.ask("status")["examples"] < 1000:
             assert process.poll() is None
         process.send_signal(signal.SIGTERM)
