@@ -11,10 +11,10 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
+import cases
 import running
 
 try:
@@ -489,8 +489,4 @@ def test_usage(_):
         assert process.wait(LIMIT) == 0
 
 
-for test in (test_conditions, test_drift, test_noiseless, test_reminder, test_held_back,
-             test_held_back_live, test_command, test_post, test_daemon, test_usage):
-    with tempfile.TemporaryDirectory() as temporary:
-        test(temporary)
-    print("ok", test.__name__, flush=True)
+cases.run(globals())

@@ -11,6 +11,8 @@ import subprocess
 import sys
 import tempfile
 
+import cases
+
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
 SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
 PROGRAM = str(BUILD / "runnel-bench")
@@ -245,14 +247,6 @@ def test_usage():
         assert done.returncode == 0 and "runnel-bench" in done.stdout and not done.stderr
 
 
-def main():
-    tests = [value for name, value in globals().items() if name.startswith("test_")]
-    if not MODULE.exists():
-        print("there is no CUDA engine on the host runtime in this build: left out are GPUs")
-    for test in tests:
-        test()
-        print(f"ok {test.__name__}")
-
-
-if __name__ == "__main__":
-    main()
+if not MODULE.exists():
+    print("there is no CUDA engine on the host runtime in this build: left out are GPUs")
+cases.run(globals())

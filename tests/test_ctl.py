@@ -8,7 +8,6 @@ import pathlib
 import struct
 import subprocess
 import sys
-import tempfile
 import threading
 
 try:
@@ -16,6 +15,8 @@ try:
 except ImportError:
     print("needs python3-zmq")
     sys.exit(77)
+
+import cases
 
 PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-ctl"))
 OK, USAGE, UNAVAILABLE, REFUSED, IO = 0, 64, 69, 70, 74
@@ -282,12 +283,4 @@ def test_help_and_version(directory):
     assert status == OK and out.startswith(b"runnel-ctl ")
 
 
-def main():
-    tests = [(name, test) for name, test in globals().items() if name.startswith("test_")]
-    for name, test in tests:
-        with tempfile.TemporaryDirectory() as directory:
-            test(directory)
-        print("ok", name)
-
-
-main()
+cases.run(globals())

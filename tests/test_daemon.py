@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 try:
     import yaml
@@ -22,6 +21,7 @@ except ImportError as missing:
     print(f"skipped: {missing} (on Debian: apt-get install python3-yaml python3-zmq)")
     sys.exit(77)
 
+import cases
 import running
 from running import LIMIT, PROGRAM
 
@@ -474,15 +474,17 @@ def test_signals_end_the_daemon_with_a_checkpoint(directory):
 
 def test_what_was_received_is_learned_before_stopping(directory):
     with Daemon(directory) as daemon:
+        daemon.feed(1, 1)
+        daemon.learned(1)  # so the feeder is connected
         daemon.ask("pause")
-        daemon.feed(1, 3000)
+        daemon.feed(2, 1000)
         for _ in range(100):  # the thread that answers these receives the examples in passing
             daemon.ask("status")
         daemon.ask("resume")
         assert daemon.ask("shutdown")["state"] == "draining"
         assert daemon.process.wait(LIMIT) == 0
         daemon.restart()
-        assert daemon.ask("status")["examples"] == 3000
+        assert daemon.ask("status")["examples"] == 1000
 
 
 def test_bad_examples_are_rejected_counted_and_announced(directory):
@@ -619,24 +621,5 @@ def test_exit_codes(directory):
     assert code == 74 and str(blocked) in text, (code, text)
 
 
-def main():
-    chosen = sys.argv[1:]
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also under nohup, for the daemons
-    tests = [f for n, f in globals().items() if n.startswith("test_")]
-    failed = 0
-    for test in tests:
-        if chosen and test.__name__ not in chosen:
-            continue
-        try:
-            with tempfile.TemporaryDirectory(prefix="runnel-") as directory:
-                test(directory)
-            print(f"ok   {test.__name__}", flush=True)
-        except Exception:
-            failed += 1
-            traceback.print_exc(file=sys.stdout)
-            print(f"FAIL {test.__name__}", flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    cases.run(globals())

@@ -8,7 +8,8 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
+
+import cases
 
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
 SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
@@ -60,7 +61,7 @@ def report(directory, *arguments, **environment):
         [sys.executable, REPORT, "--dry-run", "--bin", BUILD, "--output", output,
          "--python", pathlib.Path(directory, "python"), "--conformance", "run.py", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT,
-        env={**os.environ, "TMPDIR": directory, "PATH": directory + ":" + os.environ["PATH"],
+        env={**os.environ, "TMPDIR": directory, "PATH": f"{directory}:{os.environ['PATH']}",
              **environment})
     assert output.exists(), done.stdout
     assert not list(pathlib.Path(directory).glob("gpu*")), "left its temporary directory"
@@ -121,20 +122,10 @@ def test_one_part_after_the_other(directory):
         "determinism", "conformance"}
 
 
-def main():
-    if not (BUILD / "tests" / "hostcuda" / "runnel-cuda.so").exists():
-        print("there is no CUDA engine on the host runtime in this build")
-        return SKIPPED
-    if "#define RUNNEL_SANITIZERS" in (BUILD / "build-config.h").read_text():
-        print("the script is tested in a build without sanitizers; the engine's own tests have them")
-        return SKIPPED
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            with tempfile.TemporaryDirectory(prefix="rg") as directory:
-                test(directory)
-            print(f"ok {name}")
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+if not (BUILD / "tests" / "hostcuda" / "runnel-cuda.so").exists():
+    print("there is no CUDA engine on the host runtime in this build")
+    sys.exit(SKIPPED)
+if "#define RUNNEL_SANITIZERS" in (BUILD / "build-config.h").read_text():
+    print("the script is tested in a build without sanitizers; the engine's own tests have them")
+    sys.exit(SKIPPED)
+cases.run(globals())

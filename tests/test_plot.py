@@ -11,6 +11,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as xml
 
+import cases
 import test_record as recording
 from test_record import LIMIT, OK, Daemon, Record, loss_fields
 
@@ -211,4 +212,4 @@ def test_what_cannot_be_drawn(directory):
     assert "--histogram" in plot(directory, "--help")
 
 
-recording.main(globals())
+cases.run(globals())

@@ -16,6 +16,7 @@ SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(SOURCE / "tools"))
+import cases
 import baselines  # noqa: E402
 
 
@@ -82,7 +83,4 @@ def test_wrong_configuration():
     assert done.returncode == 78 and "layers" in done.stderr, done.stderr
 
 
-for name, test in list(globals().items()):
-    if name.startswith("test_"):
-        test()
-        print(f"{name}: ok")
+cases.run(globals())

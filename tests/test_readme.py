@@ -7,9 +7,9 @@ import re
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
+import cases
 import running
 
 SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
@@ -149,7 +149,4 @@ def test_figures(_):
     assert len(figures) == 6 and figures <= cells, figures - cells
 
 
-for test in test_programs, test_commands, test_figures:
-    with tempfile.TemporaryDirectory() as temporary:
-        test(temporary)
-    print("ok", test.__name__)
+cases.run(globals())

@@ -15,7 +15,6 @@ import sqlite3
 import struct
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 
@@ -24,6 +23,8 @@ try:
 except ImportError:
     print("needs python3-zmq")
     sys.exit(77)
+
+import cases
 
 PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-record").resolve())
 OK, USAGE, DATA, CANNOT_MAKE, IO = 0, 64, 65, 73, 74
@@ -543,26 +544,5 @@ def test_tensorboard(directory):
     subprocess.run([python, "-c", READ_WITH_TENSORBOARD, path], check=True, timeout=5 * LIMIT)
 
 
-def main(tests):
-    started, popen = [], subprocess.Popen.__init__
-
-    def remember(process, *arguments, **options):
-        started.append(process)
-        popen(process, *arguments, **options)
-
-    subprocess.Popen.__init__ = remember
-    try:
-        for name, test in list(tests.items()):
-            if name.startswith("test_") and (len(sys.argv) < 2 or sys.argv[1] in name):
-                with tempfile.TemporaryDirectory() as directory:
-                    test(directory) if test.__code__.co_argcount else test()
-                print("ok", name, flush=True)
-    finally:
-        for process in started:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-
-
 if __name__ == "__main__":
-    main(globals())
+    cases.run(globals())

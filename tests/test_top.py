@@ -11,10 +11,10 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import termios
 import time
 
+import cases
 import running
 from publishing import LOSS, LSTM, STATE, STATUS, Publisher
 from test_security import Guarded, Pair
@@ -612,12 +612,4 @@ def test_usage(directory):
         screen.until("cannot draw on a terminal of the kind 'dumb'", f"ended {UNAVAILABLE}")
 
 
-def main():
-    for name, test in list(globals().items()):
-        if name.startswith("test_") and (len(sys.argv) < 2 or sys.argv[1] in name):
-            with tempfile.TemporaryDirectory() as directory:
-                test(directory)
-            print("ok", name, flush=True)
-
-
-main()
+cases.run(globals())
