@@ -17,7 +17,6 @@ except ImportError:
 PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-feed"))
 OK, USAGE, BAD_DATA, NO_INPUT, UNAVAILABLE = 0, 64, 65, 66, 69
 LIMIT = 60  # seconds: no wait here depends on it, it ends a test that hangs
-STARTED = []  # every feeder, so that none outlives a test that fails
 END, DO_NOT_LEARN = 1, 2
 NO_CLASS = 0xFFFFFFFF
 
@@ -65,8 +64,7 @@ class Receiver:
 def start(*arguments, **options):
     """Its pipes are unbuffered: what readline leaves is there for communicate."""
     options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "bufsize": 0, **options}
-    STARTED.append(subprocess.Popen([PROGRAM, *map(str, arguments)], **options))
-    return STARTED[-1]
+    return subprocess.Popen([PROGRAM, *map(str, arguments)], **options)
 
 
 def run(*arguments, stdin=b""):
@@ -107,18 +105,3 @@ def good(*arguments, **options):
 def ends(examples):
     """Which of the examples end their sequence."""
     return [i for i, e in enumerate(examples) if e.header and e.header.flags & END]
-
-
-def main(names):
-    """Run the tests among a module's names."""
-    try:
-        for name, test in list(names.items()):
-            if name.startswith("test_"):
-                with tempfile.TemporaryDirectory() as directory:
-                    test(pathlib.Path(directory))
-                print("ok", name, flush=True)
-    finally:
-        for process in STARTED:
-            if process.poll() is None:
-                process.kill()
-                process.wait()

@@ -4,7 +4,6 @@ import collections
 import contextlib
 import hashlib
 import json
-import os
 import pathlib
 import queue
 import random

@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import traceback
 
 try:
     import yaml
@@ -22,6 +21,7 @@ except ImportError as missing:
     print(f"skipped: {missing} (on Debian: apt-get install python3-yaml python3-zmq)")
     sys.exit(77)
 
+import cases
 import running
 from running import LIMIT, PROGRAM
 
@@ -296,25 +296,7 @@ def test_a_signal_in_mid_plan_saves_everything(directory):
         daemon.stop()
 
 
-def main():
-    if not MODULE:
-        print("skipped: this build has no module for tests (on Debian: apt-get install g++)")
-        return 77
-    chosen = sys.argv[1:]
-    failed = 0
-    for test in [f for n, f in globals().items() if n.startswith("test_")]:
-        if chosen and test.__name__ not in chosen:
-            continue
-        try:
-            with tempfile.TemporaryDirectory(prefix="runnel-") as directory:
-                test(directory)
-            print(f"ok   {test.__name__}", flush=True)
-        except Exception:
-            failed += 1
-            traceback.print_exc(file=sys.stdout)
-            print(f"FAIL {test.__name__}", flush=True)
-    return 1 if failed else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+if not MODULE:
+    print("skipped: this build has no module for tests (on Debian: apt-get install g++)")
+    sys.exit(77)
+cases.run(globals())

@@ -7,11 +7,10 @@ import os
 import re
 import struct
 import subprocess
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.environ.get("srcdir", "."), "tests"))
-from feeding import *  # noqa: E402,F403  pylint: disable=wildcard-import,wrong-import-position
+import cases
+from feeding import *  # noqa: F403  pylint: disable=wildcard-import
 
 U4 = {"x_type": "<u4"}
 
@@ -451,4 +450,4 @@ def test_print_says_what_is_sent(directory):
     assert [e[0].decode() for e in again] == printed
 
 
-main(globals())
+cases.run(globals())

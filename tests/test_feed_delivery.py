@@ -5,11 +5,10 @@ import pty
 import select
 import signal
 import socket
-import sys
 import time
 
-sys.path.insert(0, os.path.join(os.environ.get("srcdir", "."), "tests"))
-from feeding import *  # noqa: E402,F403  pylint: disable=wildcard-import,wrong-import-position
+import cases
+from feeding import *  # noqa: F403  pylint: disable=wildcard-import
 
 
 def numbers(directory, count):
@@ -313,4 +312,4 @@ def test_knows_nothing_of_the_daemon(directory):
             assert name in shared or (folder / name).exists(), (path, line)
 
 
-main(globals())
+cases.run(globals())

@@ -1,15 +1,13 @@
 #!/usr/bin/python3
 """runnel-feed --socket router: everything is learned exactly once, whatever happens to either side."""
 import json
-import os
 import signal
 import sqlite3
 import struct
-import sys
 
-sys.path.insert(0, os.path.join(os.environ.get("srcdir", "."), "tests"))
-from feeding import *  # noqa: E402,F403  pylint: disable=wildcard-import,wrong-import-position
-import running # noqa: E402  pylint: disable=wrong-import-position
+import cases
+from feeding import *  # noqa: F403  pylint: disable=wildcard-import
+import running
 
 TRY_AGAIN = 75
 WINDOW = 10000 # examples, as runnel-feed(1) says
@@ -310,4 +308,4 @@ def test_usage(directory):
     assert fed.status == USAGE and "no endpoint" in fed.err, fed
 
 
-main(globals())
+cases.run(globals())

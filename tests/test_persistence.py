@@ -10,6 +10,8 @@ import statistics
 import subprocess
 import tempfile
 
+import cases
+
 SCRIPT = pathlib.Path(os.environ.get("srcdir", "."), "tools/persistence.awk")
 EXAMPLES, EVERY, NUMBERS = 600, 20, 3
 
@@ -103,6 +105,4 @@ def test_too_little():
         assert say(r, m).startswith("Too little was measured"), say(r, m)
 
 
-for test in test_sentence, test_too_little:
-    test()
-    print("ok", test.__name__)
+cases.run(globals())

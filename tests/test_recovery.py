@@ -433,6 +433,27 @@ def damaged_checkpoint():
         assert daemon.export() == expected
 
 
+def transaction_without_its_end():
+    """As the failing power leaves it: it is cut off, which is said once, and what is sent again has
+    its place."""
+    messages = numbered("torn", 40)
+    with fresh() as directory, start(directory) as daemon:
+        feed(daemon, messages)
+        daemon.end(signal.SIGKILL)
+        log = directory / "state/journal.sqlite-wal"
+        os.truncate(log, log.stat().st_size - 1)
+        daemon.log.close()
+        daemon.start()
+        assert daemon.ask("status")["examples"] < 40
+        assert "last transaction was not finished" in daemon.text(), daemon.text()
+        feed(daemon, messages)
+        status = daemon.ask("status")
+        assert status["examples"] == 40 and status["journal"]["missing"] == 0, status
+        recovery.kill_and_start(daemon)
+        assert daemon.export() == undisturbed(entries_of(messages))[1]
+        assert "not finished" not in daemon.text(), daemon.text()
+
+
 def journal_moved_away():
     """It goes on behind the checkpoint, and that too survives a kill."""
     messages = numbered("moved", 300)
@@ -502,10 +523,10 @@ def examples_left_out():
 
 CASES = [killed_again_and_again, killed_with_the_cuda_engine, stopped_and_continued,
          producer_stopped_and_killed, half_messages, commands_are_learned_again,
-         answered_commands_outlive_a_kill, configured_anew_after_a_kill,
-         journal_turned_off,
+         answered_commands_outlive_a_kill, configured_anew_after_a_kill, journal_turned_off,
          told_to_stop_while_fed, told_to_stop_while_learning_again, full_disk, broken_disk,
-         full_queue, damaged_checkpoint, journal_moved_away, clock_that_jumps, examples_left_out]
+         full_queue, damaged_checkpoint, transaction_without_its_end, journal_moved_away,
+         clock_that_jumps, examples_left_out]
 
 if __name__ == "__main__":
     for case in CASES:

@@ -3,7 +3,6 @@
 what has changed is learned again after a crash with the same bits."""
 import json
 import os
-import pathlib
 import pty
 import re
 import signal
@@ -12,6 +11,7 @@ import struct
 import tempfile
 import time
 
+import cases
 import running
 from running import LIMIT, Daemon, zmq
 
@@ -334,14 +334,5 @@ def test_a_closed_terminal_ends_it(directory):
             os.waitpid(child, 0)
 
 
-def main():
-    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also under nohup, for the daemons
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            with tempfile.TemporaryDirectory(prefix="runnel-") as directory:
-                test(pathlib.Path(directory))
-            print("ok", name, flush=True)
-
-
 if __name__ == "__main__":
-    main()
+    cases.run(globals())

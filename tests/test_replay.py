@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """runnel-replay: another daemon that is fed a journal learns the same, bit for bit."""
 import contextlib
-import os
 import pathlib
 import random
 import shutil
@@ -9,13 +8,11 @@ import signal
 import sqlite3
 import struct
 import subprocess
-import sys
-import tempfile
 import time
 
-sys.path.insert(0, os.path.join(os.environ.get("srcdir", "."), "tests"))
-import running # noqa: E402  pylint: disable=wrong-import-position
-import zmq # noqa: E402  pylint: disable=wrong-import-position
+import cases
+import running
+import zmq
 
 PROGRAM = running.PROGRAM.with_name("runnel-replay")
 LIMIT = running.LIMIT
@@ -287,8 +284,4 @@ def test_usage(directory):
     assert run("--help") == (OK, "") and run("--version") == (OK, "")
 
 
-for name, test in list(globals().items()):
-    if name.startswith("test_"):
-        with tempfile.TemporaryDirectory() as folder:
-            test(pathlib.Path(folder))
-        print("ok", name, flush=True)
+cases.run(globals())

@@ -6,9 +6,9 @@ import os
 import pathlib
 import socket as sockets
 import subprocess
-import tempfile
 import time
 
+import cases
 import running
 from running import LIMIT, Daemon, zmq
 
@@ -472,16 +472,8 @@ def test_what_others_can_reach(directory):
                                    "control.bind=tcp://192.0.2.1:1")
 
 
-def main():
-    for name, test in list(globals().items()):
-        if name.startswith("test_"):
-            with tempfile.TemporaryDirectory(prefix="runnel-") as directory:
-                test(pathlib.Path(directory))
-            print("ok", name, flush=True)
-
-
 if __name__ == "__main__":
     if not zmq.has("curve"):
         print("needs a pyzmq with CURVE")
         raise SystemExit(77)
-    main()
+    cases.run(globals())

@@ -330,7 +330,7 @@ def figures(directory):
             run = next(r["id"] for r in web.until("api/runs", lambda answer: len(answer["runs"]) == 4)["runs"]
                        if r["name"] == "d1")
             page.driver.get(web.url)
-            page.until(f"runnel.panels?.[0]?.shown?.length === 4")
+            page.until("runnel.panels?.[0]?.shown?.length === 4")
             before, begun = processor_seconds(web.process), time.monotonic()
             delays = page.driver.execute_async_script(DELAYS.replace("arguments_run", str(run)))
             time.sleep(20)
