@@ -132,7 +132,7 @@ static int check_digest(const struct reading *reading, struct error *error) {
         error, EX_CONFIG,
         "%s is of another configuration (%.350s%s; now %.350s%s): go back to that one, "
         "or give this one a directory of its own with state.directory, or move "
-        "the file away",
+        "this directory away, checkpoints and journal together",
         reading->path, description, strlen(description) > 350 ? "..." : "", ours,
         strcmp(ours, description) ? "" : ", other details of model or learning");
 }

@@ -80,10 +80,11 @@ int daemon_open_journal(struct daemon *daemon, struct error *error) {
                          daemon->resumed, daemon->checkpoint_on_disk);
         return -1;
     }
-    if (journal_was_torn(daemon->journal))
+    bool acknowledged;
+    if (journal_was_torn(daemon->journal, &acknowledged))
         log_warning("the journal's last transaction was not finished, as when the daemon is killed "
                     "or the power fails while it is written, and is cut off%s",
-                    options.sync == JOURNAL_FULL ? ": such a one had not been acknowledged" : "");
+                    acknowledged ? "" : ": such a one had not been acknowledged");
     uint64_t learned = learner_counters(daemon->learner).position;
     uint64_t written = journal_position(daemon->journal);
     daemon->checkpoint_position = learned;

@@ -98,7 +98,8 @@ static int check_owner(const struct journal *journal, const struct journal_optio
     return error_set(error, EX_CONFIG,
                      "the journal %s was written with another model or learning configuration "
                      "(%s, digest %s; this one is %s): go on with that configuration, or give "
-                     "this one a directory of its own with state.directory",
+                     "this one a directory of its own with state.directory, or move this "
+                     "directory away, checkpoints and journal together",
                      journal->path, journal->totals.name, journal->totals.digest, options->digest);
 }
 
@@ -120,8 +121,10 @@ static int open_file(struct journal *journal, const struct journal_options *opti
                                "%d transactions of its write-ahead log cannot be read",
                                tail.transactions);
     journal->torn = tail.torn;
+    journal->torn_acknowledged = journal->totals.sync != JOURNAL_FULL;
     if (journal_check_contents(store, &journal->totals, error) ||
-        journal_store_prepare(store, error) || take_over(journal, options, error))
+        journal_store_prepare(store, error) || (tail.torn && journal_store_cut_log(store, error)) ||
+        take_over(journal, options, error))
         return -1;
     return journal_read_open(journal, error);
 }
@@ -320,7 +323,8 @@ uint64_t journal_append_command(struct journal *journal, const char *text) {
     return record.x_size > JOURNAL_COMMAND_BYTES ? 0 : append(journal, &record);
 }
 
-bool journal_was_torn(const struct journal *journal) {
+bool journal_was_torn(const struct journal *journal, bool *acknowledged) {
+    *acknowledged = journal->torn_acknowledged;
     return journal->torn;
 }
 

@@ -67,8 +67,9 @@ struct journal_options {
 int journal_open(struct journal **journal, const char *directory,
                  const struct journal_options *options, struct error *error);
 
-/* Whether journal_open has cut off a transaction. */
-bool journal_was_torn(const struct journal *journal);
+/* Whether journal_open has cut off a transaction. `*acknowledged`: it was not written with
+   JOURNAL_FULL, so that what it held may have been called durable. */
+bool journal_was_torn(const struct journal *journal, bool *acknowledged);
 
 /* Waits until everything is durable; after an error at once. */
 void journal_close(struct journal **journal);

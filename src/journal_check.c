@@ -77,30 +77,31 @@ static bool read_header(struct log *log, bool *empty) {
     return sums_are(log, header + 24);
 }
 
-/* The frames of a transaction that was cut off have the salts of the log; older frames, which the
-   log has not yet come to again, have others. */
-static void find_tail(struct log *log, struct journal_tail *tail) {
+/* What is left of a transaction that was cut off has the salts of the log, what an earlier round of
+   the log has left has others. A piece smaller than a frame's header is nothing yet. -1 with errno.
+ */
+static int find_tail(struct log *log, struct journal_tail *tail) {
     const unsigned char *frame = log->frame;
-    ssize_t size = FRAME_HEADER + (ssize_t)log->page, got;
+    const size_t size = FRAME_HEADER + log->page;
+    ssize_t got;
     bool valid = true;
-    for (off_t at = LOG_HEADER;
-         (got = pread(log->file, log->frame, (size_t)size, at)) >= FRAME_HEADER; at += size) {
+    for (off_t at = LOG_HEADER; (got = pread(log->file, log->frame, size, at)) >= FRAME_HEADER;
+         at += (off_t)size) {
+        bool whole = got == (ssize_t)size;
         bool ours = !memcmp(frame + 8, log->salts, SALTS);
         bool ends = big_endian(frame + 4) != 0;
-        if (got < size)
-            memset(log->frame + got, 0, (size_t)(size - got));
-        if (valid) {
+        if (valid && whole) {
             add_up(log, frame, 8);
             add_up(log, frame + FRAME_HEADER, log->page);
-            valid = got == size && ours && big_endian(frame) != 0 && sums_are(log, frame + 16);
         }
+        valid = valid && whole && ours && big_endian(frame) != 0 && sums_are(log, frame + 16);
         if (valid)
             tail->torn = !ends;
         else if (ours)
             tail->torn = true;
-        if (!valid && ours && ends && got == size)
-            tail->transactions++;
+        tail->transactions += !valid && ours && ends && whole;
     }
+    return got < 0 ? -1 : 0;
 }
 
 static int check_open_log(struct log *log, const char *path, bool has_file,
@@ -116,9 +117,12 @@ static int check_open_log(struct log *log, const char *path, bool has_file,
     if (!log->frame)
         return error_set(error, EX_UNAVAILABLE, "there is not enough memory for the journal %s",
                          path);
-    find_tail(log, tail);
+    int status = find_tail(log, tail);
+    if (status)
+        error_set(error, EX_IOERR, "the log of the journal %s cannot be read: %s", path,
+                  strerror(errno));
     free(log->frame);
-    return 0;
+    return status;
 }
 
 int journal_check_log(const char *path, struct journal_tail *tail, struct error *error) {

@@ -52,7 +52,7 @@ struct journal {
     size_t input_bytes, target_bytes, largest;
 
     /* The learning thread's. */
-    bool torn; /* a transaction was cut off when it was opened */
+    bool torn, torn_acknowledged; /* see journal_was_torn */
     struct streams *keys;
     struct journal_last *lasts; /* (JOURNAL_KEYS,) */
     uint64_t appended;
@@ -121,6 +121,10 @@ int journal_store_used(struct journal_store *store, uint64_t *bytes, struct erro
 
 /* Move the log into the file if it has grown long. */
 int journal_store_move_log(struct journal_store *store, struct error *error);
+
+/* Empty the log, for a transaction that is not whole is still in it: what is written next would
+   leave some of it standing. While somebody reads, nothing is done. */
+int journal_store_cut_log(struct journal_store *store, struct error *error);
 
 /* The sentence of a failed call on `file`: damage (EX_IOERR, with the way out) or an error of the
    disk. `doing`: "written". Returns -1. */

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -203,6 +204,13 @@ static int move_log(struct journal_store *store, struct error *error) {
     return code == SQLITE_OK || code == SQLITE_BUSY ? 0 : write_error(store, error);
 }
 
+int journal_store_cut_log(struct journal_store *store, struct error *error) {
+    sqlite3_busy_timeout(store->file, 0);
+    int code = sqlite3_wal_checkpoint_v2(store->file, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
+    sqlite3_busy_timeout(store->file, BUSY_MS);
+    return code == SQLITE_OK || code == SQLITE_BUSY ? 0 : write_error(store, error);
+}
+
 /* While somebody reads, the log may only grow: it is not gone through at every commit. */
 int journal_store_move_log(struct journal_store *store, struct error *error) {
     if (store->log_frames < store->log_tried)
@@ -392,10 +400,11 @@ static int make(const char *temporary, const char *path, const struct journal_to
 int journal_store_create(const char *path, const struct journal_totals *totals,
                          struct error *error) {
     char log[JOURNAL_PATH_SIZE + 8], temporary[JOURNAL_PATH_SIZE + 8];
+    struct stat left;
     if (access(path, F_OK) == 0)
         return 0;
     snprintf(log, sizeof log, "%s-wal", path);
-    if (access(log, F_OK) == 0)
+    if (stat(log, &left) == 0 && left.st_size > 0)
         return journal_damaged(error, path, "it is missing, but its write-ahead log %s is there",
                                log);
     snprintf(temporary, sizeof temporary, "%s.tmp", path);

@@ -98,6 +98,14 @@ static int read_key(const char *path, mode_t forbidden, key_text key, char why[K
 }
 
 int keys_read_pair(const char *path, struct key_pair *pair, char why[KEYS_WHY_SIZE]) {
+    static const char public[] = ".public";
+    size_t size = strlen(path), end = strlen(public);
+    if (size > end && !strcmp(path + size - end, public)) {
+        snprintf(why, KEYS_WHY_SIZE,
+                 "%s: a public key, where the secret one is wanted: %.*s.secret", path,
+                 (int)(size - end), path);
+        return -1;
+    }
     if (read_key(path, S_IRWXG | S_IRWXO, pair->secret, why))
         return -1;
     if (zmq_curve_public(pair->public, pair->secret) == 0)
@@ -201,6 +209,14 @@ const char *keys_suspicion(const struct key_client *client, uint16_t event, int 
         return NULL;
     return "the daemon breaks off the handshake; most likely it wants keys: name its public key "
            "with --server-key, and your own secret one with --key";
+}
+
+bool keys_unmatched(struct key_handshake *handshake, uint16_t event) {
+    if (event == ZMQ_EVENT_CONNECTED)
+        *handshake = (struct key_handshake){0};
+    handshake->over |= event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
+    handshake->explained |= (event & keys_events) != 0;
+    return event == ZMQ_EVENT_DISCONNECTED && !handshake->over && !handshake->explained;
 }
 
 int keys_apply(const struct key_client *client, void *socket) {

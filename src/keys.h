@@ -80,4 +80,13 @@ const char *keys_refusal(const struct key_client *client, uint16_t event, int32_
 enum { KEYS_BROKEN_OFF = 3, KEYS_GIVE_UP = 10 /* then there is no doubt left */ };
 const char *keys_suspicion(const struct key_client *client, uint16_t event, int *broken_off);
 
+/* Sockets of kinds that do not match, such as SUB and REP, end the connection in the handshake
+   without a word (of a peer that dies there libzmq tells), and libzmq does not try again. Whether
+   this event is such an end: it must be told of keys_events, CONNECTED, HANDSHAKE_SUCCEEDED and
+   DISCONNECTED. */
+struct key_handshake {
+    bool over, explained;
+};
+bool keys_unmatched(struct key_handshake *handshake, uint16_t event);
+
 #endif

@@ -1,6 +1,8 @@
 #include "wire.h"
 
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 void wire_header_pack(const struct wire_header *header, unsigned char bytes[WIRE_HEADER_SIZE]) {
     memset(bytes, 0, WIRE_HEADER_SIZE);
@@ -81,4 +83,15 @@ bool wire_is_utf8(const void *bytes, size_t size) {
                 return false;
     }
     return true;
+}
+
+const char *wire_unreachable(const char *endpoint) {
+    static const char ipc[] = "ipc://";
+    const char *path = endpoint + strlen(ipc);
+    /* @: a name in Linux's abstract space, where no file stands for it */
+    if (strncmp(endpoint, ipc, strlen(ipc)) || *path == '@' || access(path, R_OK | W_OK) == 0)
+        return NULL;
+    if (errno == EACCES)
+        return "permission denied, by the mode of the socket or of a directory above it";
+    return errno == ENOENT || errno == ENOTDIR ? "there is no such socket" : NULL;
 }

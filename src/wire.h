@@ -86,4 +86,8 @@ const char *wire_header_unpack(struct wire_header *header, const void *bytes, si
 /* Whether the bytes are well-formed UTF-8 without NUL (RFC 3629: shortest form, no surrogates). */
 bool wire_is_utf8(const void *bytes, size_t size);
 
+/* Why nobody can be reached at an ipc endpoint as things are, a phrase for people; NULL when
+   nothing stands against it, and for other endpoints. */
+const char *wire_unreachable(const char *endpoint);
+
 #endif

@@ -1,4 +1,4 @@
-/* runnel-feed: sends examples to runneld. Options, sources by name, signals; the work is done in
+/* runnel-feed: sends examples to runneld. Options and sources by name; the work is done in
    feed_run.c. */
 #include "feed.h"
 
@@ -85,10 +85,9 @@ static int take_option(void *context, int code, const char *value, struct feed_e
     if (code >= SOURCE_OPTION)
         return call->type->option(call->source, code, value, error);
     switch (code) {
-    case 'c':
     case 'b':
-        s->call.to.endpoint = value;
-        s->call.to.bind = code == 'b';
+        s->common.to.endpoint = value;
+        s->common.to.bind = true;
         return 0;
     case 's':
         call->stream = value;
@@ -116,7 +115,7 @@ static int take_option(void *context, int code, const char *value, struct feed_e
         s->print = true;
         return 0;
     default:
-        return feed_call_option(&s->call, code, value, error);
+        return feed_call_option(&s->common, code, value, error);
     }
 }
 
@@ -169,7 +168,7 @@ static int check(const struct call *call, struct feed_error *error) {
     const struct source_type *type = call->type;
     if (s->steps > 1 && !type->bundles)
         return feed_fail(error, EX_USAGE, "--steps: not with %s", type->name);
-    if (s->call.to.router && s->call.to.bind)
+    if (s->common.to.router && s->common.to.bind)
         return feed_fail(error, EX_USAGE,
                          "--bind: not with --socket router, which connects to the daemon");
     if (type == &source_json && (s->numbered || !s->learn))
@@ -188,9 +187,9 @@ static int feed(struct call *call, char **operands, int count, struct feed_error
     struct source *source = call->source;
     struct feed_settings *settings = &call->settings;
     source->forced = call->stream;
-    source->numbers = settings->call.to.router;
-    source->epoch = settings->call.epoch;
-    if (feed_call_start(&settings->call, !settings->print || !isatty(STDOUT_FILENO), error) < 0)
+    source->numbers = settings->common.to.router;
+    source->epoch = settings->common.epoch;
+    if (feed_call_start(&settings->common, !settings->print || !isatty(STDOUT_FILENO), error) < 0)
         return -1;
     if (settings->print && settings->rate > 0)
         setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads wants each example when it comes */
@@ -206,24 +205,24 @@ static int feed(struct call *call, char **operands, int count, struct feed_error
 
 int main(int count, char **arguments) {
     struct feed_error error = {0};
-    struct call call = {.settings = {.call = {.program = "runnel-feed",
-                                              .to.endpoint = WIRE_EXAMPLES,
-                                              .epoch = (uint32_t)time(NULL),
-                                              .linger = INFINITY,
-                                              .wait = INFINITY},
+    struct call call = {.settings = {.common = {.program = "runnel-feed",
+                                                .to.endpoint = WIRE_EXAMPLES,
+                                                .epoch = (uint32_t)time(NULL),
+                                                .linger = INFINITY,
+                                                .wait = INFINITY},
                                      .learn = true,
                                      .repeat = 1,
                                      .steps = 1}};
     char **operands = NULL;
     int left = 0;
     int status = parse(&call, count, arguments, &operands, &left, &error);
-    if (status == 0 && call.settings.call.help)
+    if (status == 0 && call.settings.common.help)
         print_help(call.type);
-    else if (status == 0 && call.settings.call.version)
+    else if (status == 0 && call.settings.common.version)
         puts("runnel-feed " PACKAGE_VERSION);
     else if (status == 0)
         status = feed(&call, operands, left, &error);
     if (call.source)
         call.type->close(&call.source);
-    return feed_call_end(&call.settings.call, status, &error);
+    return feed_call_end(&call.settings.common, status, &error);
 }

@@ -1,5 +1,6 @@
 #include "feed_call.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <sysexits.h>
 
@@ -13,6 +14,7 @@ int feed_call_option(struct feed_call *call, int code, const char *value,
     switch (code) {
     case 'c':
         call->to.endpoint = value;
+        call->to.bind = false;
         return 0;
     case 'o':
         return sender_parse_socket(&call->to, value, error);
@@ -41,10 +43,12 @@ int feed_call_option(struct feed_call *call, int code, const char *value,
     case 'h':
         call->help = true;
         return 0;
-    default:
+    case 'V':
         call->version = true;
         return 0;
     }
+    assert(!"an option of FEED_CALL_OPTIONS");
+    return -1;
 }
 
 int feed_call_parse(int count, char **arguments, const char *letters, const struct option *table,

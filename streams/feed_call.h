@@ -16,12 +16,13 @@
         "version", no_argument, NULL, 'V'                                                          \
     }
 
-/* The values that they take unless given are set before. */
+/* The caller fills in the program's name and what stands where an option is not given. */
 struct feed_call {
     const char *program;
     struct sender_options to;
     uint32_t epoch;
-    double wait, linger; /* seconds for somebody to connect, for delivery at the end; INFINITY */
+    double wait, linger; /* seconds for somebody to connect, for delivery at the end; INFINITY: for
+                            ever */
     const char *key, *server_key;
     bool epoch_given, quiet, verbose, help, version;
 };
@@ -37,7 +38,7 @@ int feed_call_parse(int count, char **arguments, const char *letters, const stru
                     const char *of, feed_take *take, void *context, struct feed_error *error);
 
 /* All is parsed: the client's keys are ready, signals are counted in feed_signals, and sentences
-   may be said; `line` as for progress_start. */
+   may be said; `line` as for progress_start. EX_USAGE: the keys cannot be used. */
 int feed_call_start(struct feed_call *call, bool line, struct feed_error *error);
 
 /* The program's exit status, after saying what went wrong. */

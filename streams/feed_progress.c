@@ -82,7 +82,8 @@ void progress_waiting(const struct progress *progress) {
     if (console.terminal || console.waiting_said || feed_now() - console.begun < WAIT_QUIETLY)
         return;
     console.waiting_said = true;
-    feed_say("waiting for %s", progress->waiting);
+    const char *why = wire_unreachable(progress->waiting);
+    feed_say("waiting for %s%s%s", progress->waiting, why ? ": " : "", why ? why : "");
 }
 
 bool progress_due(void) {

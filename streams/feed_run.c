@@ -49,12 +49,12 @@ static int send_message(struct feeder *feeder, struct message *message, bool end
                         struct feed_error *error) {
     const struct feed_settings *settings = feeder->settings;
     struct stream *stream = (struct stream *)message->stream;
-    bool numbered = settings->numbered || settings->call.to.router;
+    bool numbered = settings->numbered || settings->common.to.router;
     message->headed = numbered || !settings->learn || end || time > 0;
     if (message->headed)
         message->header = (struct wire_header){
             .flags = (uint8_t)((end ? WIRE_END : 0) | (settings->learn ? 0 : WIRE_DO_NOT_LEARN)),
-            .epoch = message->json ? message->header.epoch : settings->call.epoch,
+            .epoch = message->json ? message->header.epoch : settings->common.epoch,
             .sequence = stream->sequence,
             .time = numbered && !(time > 0) ? unix_time() : time};
     if (delivery_send(&feeder->delivery, message, error) < 0)
@@ -173,7 +173,7 @@ static int run_passes(struct feeder *feeder, struct feed_error *error) {
 /* Wait for the daemon, then send. */
 static int start(struct feeder *feeder, struct feed_error *error) {
     const struct feed_settings *settings = feeder->settings;
-    if (delivery_open(&feeder->delivery, settings->call.wait, error) < 0)
+    if (delivery_open(&feeder->delivery, settings->common.wait, error) < 0)
         return -1;
     feeder->due = feed_now();
     if (feeder->source->type->live && settings->rate > 0)
@@ -199,17 +199,17 @@ static void tell_epoch(const struct feeder *feeder, struct feed_error *error) {
     if (error->status == EX_TEMPFAIL && !feeder->source->type->live)
         snprintf(error->text + used, sizeof error->text - used,
                  "; the same call with --epoch %lu has them learned, and nothing twice",
-                 (unsigned long)feeder->settings->call.epoch);
+                 (unsigned long)feeder->settings->common.epoch);
 }
 
 int feed_run(struct source *source, const struct feed_settings *settings,
              struct feed_error *error) {
     struct feeder feeder = {.source = source, .settings = settings};
-    feeder.delivery = (struct delivery){.to = settings->call.to,
+    feeder.delivery = (struct delivery){.to = settings->common.to,
                                         .print = settings->print,
                                         .x = &source->x,
                                         .y = &source->y,
-                                        .linger = settings->call.linger,
+                                        .linger = settings->common.linger,
                                         .done = done,
                                         .context = &feeder};
     feeder.x = malloc(settings->steps * source->x.count * VALUE_SIZE + 1);

@@ -8,7 +8,7 @@
 #include "feed_call.h"
 
 struct feed_settings {
-    struct feed_call call;
+    struct feed_call common;
     bool print;            /* instead of sending */
     bool numbered;         /* every example has a header, not only those that need one */
     bool learn;            /* false: every example has the flag "do not learn" */

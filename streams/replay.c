@@ -64,18 +64,18 @@ static int take_option(void *context, int code, const char *value, struct feed_e
         s->control = value;
         return 0;
     default:
-        return feed_call_option(&s->call, code, value, error);
+        return feed_call_option(&s->common, code, value, error);
     }
 }
 
 static int parse(struct replay_settings *s, int count, char **arguments, struct feed_error *error) {
     if (feed_call_parse(count, arguments, ":", OPTIONS, NULL, take_option, s, error) < 0)
         return -1;
-    if (s->call.help || s->call.version)
+    if (s->common.help || s->common.version)
         return 0;
     if (count - optind != 1)
         return feed_fail(error, EX_USAGE, "one journal is needed: runnel-replay JOURNAL [options]");
-    if (s->control && !s->call.to.router)
+    if (s->control && !s->common.to.router)
         return feed_fail(
             error, EX_USAGE,
             "--control: only with --socket router, whose acknowledgements tell when the "
@@ -87,24 +87,24 @@ static int parse(struct replay_settings *s, int count, char **arguments, struct 
 }
 
 static int replay(struct replay_settings *settings, struct feed_error *error) {
-    return feed_call_start(&settings->call, true, error) < 0 ? -1 : replay_run(settings, error);
+    return feed_call_start(&settings->common, true, error) < 0 ? -1 : replay_run(settings, error);
 }
 
 int main(int count, char **arguments) {
     struct feed_error error = {0};
-    struct replay_settings settings = {.call = {.program = "runnel-replay",
-                                                .to.endpoint = WIRE_EXAMPLES,
-                                                .linger = INFINITY,
-                                                .wait = INFINITY},
+    struct replay_settings settings = {.common = {.program = "runnel-replay",
+                                                  .to.endpoint = WIRE_EXAMPLES,
+                                                  .linger = INFINITY,
+                                                  .wait = INFINITY},
                                        .speed = INFINITY,
                                        .first = 1,
                                        .last = UINT64_MAX};
     int status = parse(&settings, count, arguments, &error);
-    if (status == 0 && settings.call.help)
+    if (status == 0 && settings.common.help)
         fputs(HELP, stdout);
-    else if (status == 0 && settings.call.version)
+    else if (status == 0 && settings.common.version)
         puts("runnel-replay " PACKAGE_VERSION);
     else if (status == 0)
         status = replay(&settings, &error);
-    return feed_call_end(&settings.call, status, &error);
+    return feed_call_end(&settings.common, status, &error);
 }

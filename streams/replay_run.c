@@ -39,7 +39,7 @@ static int find_range(struct replay *replay, struct feed_error *error) {
         return feed_fail(error, EX_DATAERR,
                          "%s: there is nothing to replay: it ends at entry %llu%s", settings->path,
                          newest, newest < oldest ? ", and none is kept" : "");
-    if (first < oldest && settings->call.epoch_given)
+    if (first < oldest && settings->common.epoch_given)
         return feed_fail(
             error, EX_DATAERR,
             "%s: it begins at entry %llu, those before are pruned: say --from %llu, so "
@@ -66,7 +66,7 @@ static int renumber(struct replay *replay, struct replay_entry *entry, struct fe
     if (!held)
         return -1;
     entry->numbered = true;
-    entry->header.epoch = replay->settings->call.epoch;
+    entry->header.epoch = replay->settings->common.epoch;
     entry->header.sequence = held->stream.sequence++;
     return 0;
 }
@@ -114,15 +114,15 @@ static int check_first(struct replay *replay, struct feed_error *error) {
 
 static int send_example(struct replay *replay, struct replay_entry *entry,
                         struct feed_error *error) {
-    if (replay->settings->call.epoch_given && renumber(replay, entry, error) < 0)
+    if (replay->settings->common.epoch_given && renumber(replay, entry, error) < 0)
         return -1;
-    if (replay->settings->call.to.router && !entry->numbered)
+    if (replay->settings->common.to.router && !entry->numbered)
         return feed_fail(
             error, EX_DATAERR,
             "%s: entry %llu has no number, which --socket router needs: --epoch numbers "
             "all entries anew",
             replay->settings->path, (unsigned long long)entry->position);
-    if (replay->settings->call.to.router && !replay->settings->call.epoch_given &&
+    if (replay->settings->common.to.router && !replay->settings->common.epoch_given &&
         check_number(replay, entry, error) < 0)
         return -1;
     struct message message = {
@@ -153,7 +153,7 @@ static int send_command(struct replay *replay, const struct replay_entry *entry,
     if (delivery_settle(&replay->delivery, error) < 0)
         return -1;
     feed_detail("entry %llu: %s", (unsigned long long)entry->position, entry->command);
-    return replay_command(settings->control, &settings->call.to.keys, entry->command, error);
+    return replay_command(settings->control, &settings->common.to.keys, entry->command, error);
 }
 
 /* When the entry is due: what lay between it and the one before, unless a clock was set back. */
@@ -189,7 +189,7 @@ static int send_all(struct replay *replay, struct feed_error *error) {
 /* Where another call goes on: new numbers begin anew there, and need another epoch. */
 static void tell_position(const struct replay *replay) {
     char epoch[sizeof " with a greater --epoch"] = "";
-    if (replay->settings->call.epoch_given)
+    if (replay->settings->common.epoch_given)
         strcpy(epoch, " with a greater --epoch");
     if (replay->delivery.started && replay->position <= replay->last && !replay->repeated)
         feed_say("stopped before entry %llu; --from %llu%s goes on there",
@@ -205,13 +205,15 @@ static void tell_again(const struct replay *replay, struct feed_error *error) {
 
 int replay_run(const struct replay_settings *settings, struct feed_error *error) {
     struct replay replay = {.settings = settings, .streams.numbers = 1};
-    replay.delivery = (struct delivery){
-        .to = settings->call.to, .linger = settings->call.linger, .done = done, .context = &replay};
+    replay.delivery = (struct delivery){.to = settings->common.to,
+                                        .linger = settings->common.linger,
+                                        .done = done,
+                                        .context = &replay};
     int status = replay_journal_open(&replay.journal, settings->path, error);
     if (status == 0)
         status = find_range(&replay, error);
     if (status == 0) {
-        status = delivery_open(&replay.delivery, settings->call.wait, error);
+        status = delivery_open(&replay.delivery, settings->common.wait, error);
         if (status == 0)
             status = send_all(&replay, error);
         bool stopped = status < 0;

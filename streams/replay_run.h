@@ -9,7 +9,7 @@
 
 /* Where --epoch was given, examples get new numbers of that epoch. */
 struct replay_settings {
-    struct feed_call call;
+    struct feed_call common;
     const char *path;     /* of the journal */
     const char *control;  /* endpoint that commands go to; NULL: they are only told */
     double speed;         /* times that of the journal; INFINITY = as fast as it goes */

@@ -1,4 +1,5 @@
 """How a test runs its cases."""
+import inspect
 import pathlib
 import signal
 import subprocess
@@ -16,12 +17,12 @@ def end(processes):
 
 def passes(test):
     """Whether the case, in a new directory if it takes one, ends without an exception. Processes that
-    it leaves behind are killed."""
+    it has begun and left behind are killed (not what they have begun)."""
     started, begin = [], subprocess.Popen.__init__
 
     def remember(process, *arguments, **options):
-        started.append(process)
         begin(process, *arguments, **options)
+        started.append(process)
 
     subprocess.Popen.__init__ = remember
     try:
@@ -31,7 +32,7 @@ def passes(test):
             finally:
                 end(started)
         return True
-    except Exception:
+    except (Exception, SystemExit):
         traceback.print_exc(file=sys.stdout)
         return False
     finally:
@@ -40,12 +41,13 @@ def passes(test):
 
 def run(names):
     """Run the functions test_... among a module's names, those of the command line or all, and exit:
-    1 when one has failed."""
+    1 when one has failed, or is not there."""
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also under nohup, for the daemons
-    chosen, failed = sys.argv[1:], 0
-    for name, test in list(names.items()):
-        if name.startswith("test_") and (not chosen or name in chosen):
-            passed = passes(test)
-            failed += not passed
-            print(f"{'ok  ' if passed else 'FAIL'} {name}", flush=True)
+    tests = {name: test for name, test in names.items()
+             if name.startswith("test_") and inspect.isfunction(test)}
+    failed = 0
+    for name in sys.argv[1:] or tests:
+        passed = name in tests and passes(tests[name])
+        failed += not passed
+        print(f"{'ok  ' if passed else 'FAIL'} {name}", flush=True)
     sys.exit(1 if failed else 0)

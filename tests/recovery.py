@@ -326,7 +326,9 @@ def kill_loop(kills, seed, say=lambda text: None, device="cpu", sync="full",
             daemon.start()
             if kill % 50 == 49:
                 say(f"{kill + 1} kills, {max(entries)} entries")
+        begun = time.monotonic()
         while any(len(p.sent) < WINDOW and p.problems.empty() for p in producers):
+            assert time.monotonic() < begun + running.LIMIT, "a producer sends nothing"
             time.sleep(0.005)
         for producer in producers:
             producer.finish()

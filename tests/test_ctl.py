@@ -250,6 +250,13 @@ def test_no_daemon(directory):
     endpoint = f"ipc://{directory}/nobody"
     status, out, err = ctl("-c", endpoint, "--timeout", "0.2", "status")
     assert (status, out) == (UNAVAILABLE, b"") and endpoint in err
+    assert "there is no such socket" in err, err
+    # One of another kind, such as the daemon's own for examples.
+    with zmq.Context() as context, context.socket(zmq.PULL) as socket:
+        socket.bind(f"ipc://{directory}/examples")
+        status, out, err = ctl("-c", f"ipc://{directory}/examples", "status")
+        assert (status, out) == (UNAVAILABLE, b""), (status, out)
+        assert "/examples" in err and "no runneld's control socket" in err, err
     # One that takes the connection and never answers.
     context = zmq.Context()
     socket = context.socket(zmq.REP)

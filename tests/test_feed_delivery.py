@@ -26,7 +26,11 @@ def finish(process):
 
 def line_with(process, text):
     """The next line on stderr that has the text."""
-    while text not in (line := process.stderr.readline().decode()):
+    line, end = "", time.monotonic() + LIMIT
+    while text not in line:
+        left = max(0, end - time.monotonic())
+        assert select.select([process.stderr], [], [], left)[0], f"it does not say: {text}"
+        line = process.stderr.readline().decode()
         assert line, f"it never said: {text}"
     return line
 
@@ -78,7 +82,8 @@ def test_waiting_is_said(directory):
     """Also where no terminal shows it, and once; --quiet is quiet."""
     with Receiver(directory) as receiver:
         process = start("csv", numbers(directory, 3), "--connect", receiver.endpoint)
-        assert process.stderr.readline().decode() == f"runnel-feed: waiting for {receiver.endpoint}\n"
+        assert process.stderr.readline().decode() == (
+            f"runnel-feed: waiting for {receiver.endpoint}: there is no such socket\n")
         receiver.bind()
         status, err = finish(process)
         assert status == OK and err.startswith("runnel-feed: sent 3 examples"), err

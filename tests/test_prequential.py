@@ -12,11 +12,12 @@ except ImportError:
     print("needs python3-yaml")
     sys.exit(77)
 
+import cases
+
 SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(SOURCE / "tools"))
-import cases
 import baselines  # noqa: E402
 
 

@@ -133,8 +133,12 @@ def feed(daemon, sockets):
     count, end = daemon.ask("status")["examples"] + 1, time.monotonic() + LIMIT
     command = page_program("Binary", sockets, (SEND, f"{SEND}; __import__('sys').stdin.read()"))
     with subprocess.Popen(command, stdin=subprocess.PIPE) as feeder:
-        while daemon.ask("status")["examples"] < count:
-            assert time.monotonic() < end, f"{count} examples were never learned"
+        try:
+            while daemon.ask("status")["examples"] < count:
+                assert time.monotonic() < end, f"{count} examples were never learned"
+        except BaseException:
+            feeder.kill()  # it would wait for its example to leave
+            raise
     assert feeder.returncode == 0, feeder.returncode
 
 

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import resource
 import signal
 import sqlite3
@@ -427,6 +428,15 @@ def test_full_disk(directory):
     assert table[-4]["examples"] is None
 
 
+def wait_until_delivered(process):
+    """Two signals of a kind that wait for the process are one."""
+    status, end = pathlib.Path(f"/proc/{process.pid}/status"), time.monotonic() + LIMIT
+    while process.poll() is None and re.search(r"^(Sig|Shd)Pnd:\s*0*[1-9a-f]", status.read_text(),
+                                               re.MULTILINE):
+        assert time.monotonic() < end, "its signal is never delivered"
+        time.sleep(0.01)
+
+
 def test_a_reader_that_does_not_read(directory):
     """It holds up the table, but neither the recording nor the end."""
     daemon = Daemon(directory)
@@ -439,11 +449,10 @@ def test_a_reader_that_does_not_read(directory):
         time.sleep(0.02)
         full = fcntl.ioctl(record.process.stdout, termios.FIONREAD, full)
     daemon.learn(20, 520)
-    end = time.monotonic() + LIMIT
-    while record.process.poll() is None:  # the first may be lost on a write that begins anew
-        assert time.monotonic() < end, "it does not end"
+    for _ in range(2):  # the first asks, the second ends it whatever it waits for
         record.process.send_signal(signal.SIGTERM)
-        time.sleep(0.1)
+        wait_until_delivered(record.process)
+    record.process.wait(LIMIT)
     record.process.communicate()
     assert rows(directory, "SELECT count(*) >= 20 FROM loss") == [(1,)]
     daemon.close()

@@ -446,10 +446,10 @@ def transaction_without_its_end():
         daemon.start()
         assert daemon.ask("status")["examples"] < 40
         assert "last transaction was not finished" in daemon.text(), daemon.text()
+        recovery.kill_and_start(daemon)
         feed(daemon, messages)
         status = daemon.ask("status")
         assert status["examples"] == 40 and status["journal"]["missing"] == 0, status
-        recovery.kill_and_start(daemon)
         assert daemon.export() == undisturbed(entries_of(messages))[1]
         assert "not finished" not in daemon.text(), daemon.text()
 

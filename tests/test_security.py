@@ -131,6 +131,8 @@ def test_keygen(directory):
     assert run("runnel-keygen").returncode == USAGE
     assert run("runnel-keygen", directory / "no" / "a").returncode == IO
     assert run("runnel-keygen", "--public", pair.public_file).returncode == USAGE
+    mistaken = run("runnel-ctl", "--key", pair.public_file, "--server-key", pair.public_file, "status")
+    assert mistaken.returncode == USAGE and f"{pair.file}" in mistaken.stderr, mistaken
 
 
 def test_programs_with_keys(directory):

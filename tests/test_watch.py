@@ -16,9 +16,10 @@ import time
 
 import cases
 from publishing import TOPICS, Publisher
+import zmq
 
 PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-watch"))
-OK, USAGE, IO = 0, 64, 74
+OK, USAGE, UNAVAILABLE, IO = 0, 64, 69, 74
 LIMIT = 60  # seconds: ends a test that hangs
 
 LOSS = {"loss": 0.5, "mean": 0.0412, "smoothed": 0.25, "minimum": 0.01, "maximum": 2.0,
@@ -71,8 +72,9 @@ class Watch:
     def end(self):
         """Wait for its end; the exit status, the lines not yet read, and what it complained of. That it
         waits for the daemon is left out: on a machine that is busy it may for a while."""
+        waits = r"(-- [\d:]{8} |runnel-watch: )waiting for a daemon at ipc://"
         out, err = ([line for line in text.decode().splitlines(keepends=True)
-                     if "waiting for a daemon at ipc://" not in line]
+                     if not re.match(waits, line)]
                     for text in self.process.communicate(timeout=LIMIT))
         return self.process.returncode, "".join(out).splitlines(), "".join(err)
 
@@ -345,6 +347,19 @@ def test_a_daemon_that_comes_later(directory):
     status, _, err = stop(watch, signal.SIGTERM)
     daemon.close()
     assert (status, err) == (OK, "")
+
+
+def test_what_is_no_daemon(directory):
+    """A socket of another kind, such as the daemon's own for control; or none at all."""
+    endpoint = f"ipc://{directory}/control"
+    with zmq.Context() as context, context.socket(zmq.REP) as socket:
+        socket.bind(endpoint)
+        status, out, err = Watch(endpoint).end()
+        assert status == UNAVAILABLE and out == [], (status, out)
+        assert endpoint in err and "no runneld's statistics socket" in err, err
+    watch = Watch(f"ipc://{directory}/none")
+    watch.until("waiting for a daemon at ipc://.*/none: there is no such socket")
+    stop(watch)
 
 
 def test_what_nobody_can_understand(directory):

@@ -10,6 +10,7 @@
 #include <sysexits.h>
 
 #include "tool.h"
+#include "wire.h"
 
 #define MONITOR "inproc://monitor"
 
@@ -22,6 +23,7 @@ struct line {
     const char *refusal; /* NULL: not known */
     bool refused;        /* for good */
     int broken_off;      /* handshakes */
+    struct key_handshake handshake;
 };
 
 /* IPv6 only where the endpoint asks for it: a name such as localhost must not lead to ::1 when the
@@ -33,7 +35,9 @@ static int set_options(const struct line *line, const char *endpoint) {
            zmq_setsockopt(line->socket, ZMQ_IPV6, &ipv6, sizeof ipv6) ||
            zmq_setsockopt(line->socket, ZMQ_RECONNECT_IVL, &again, sizeof again) ||
            keys_apply(line->keys, line->socket) ||
-           zmq_socket_monitor(line->socket, MONITOR, keys_events) < 0 ||
+           zmq_socket_monitor(line->socket, MONITOR,
+                              keys_events | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+                                  ZMQ_EVENT_DISCONNECTED) < 0 ||
            zmq_connect(line->monitor, MONITOR);
 }
 
@@ -52,6 +56,12 @@ static void hear(struct line *line) {
         if (refusal || suspicion)
             line->refusal = refusal ? refusal : suspicion;
         line->refused |= suspicion || (refusal && final);
+        if (keys_unmatched(&line->handshake, event)) {
+            line->refusal =
+                "what is there ends the connection in the handshake; it is no runneld's "
+                "control socket";
+            line->refused = true;
+        }
     }
 }
 
@@ -102,11 +112,12 @@ static int exchange(struct line *line, const char *endpoint, double timeout, con
                 zmq_send(line->socket, text, strlen(text), ZMQ_DONTWAIT) >= 0;
     if (!sent && line->refusal)
         return tool_fail(EX_UNAVAILABLE, "%s: %s", endpoint, line->refusal);
+    const char *why = sent ? NULL : wire_unreachable(endpoint);
     if (!sent)
         return tool_fail(EX_UNAVAILABLE,
-                         "no daemon answers at %s (waited %s): start runneld, or name its control "
-                         "socket with --connect",
-                         endpoint, waited);
+                         "no daemon answers at %s (%s%swaited %s): start runneld, or name its "
+                         "control socket with --connect",
+                         endpoint, why ? why : "", why ? "; " : "", waited);
     if (!wait_for(line, ZMQ_POLLIN, deadline) || !receive(line->socket, reply))
         return tool_fail(EX_UNAVAILABLE,
                          "%s has taken the request but not answered within %s: it may be busy "

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "tool.h"
+#include "wire.h"
 
 #define WAIT_QUIETLY 1.0 /* seconds to connect before it is worth a word */
 #define SAY_EVERY 1.0    /* seconds between two sentences about one thing */
@@ -171,7 +172,8 @@ void health_tick(struct health *h, bool last) {
     if (h->presence == PRESENCE_EXPECTED && !h->connected && !h->waiting_said &&
         now - h->heard >= WAIT_QUIETLY && !last) {
         h->waiting_said = true;
-        say(h, "waiting for a daemon at %s", h->endpoint);
+        const char *why = wire_unreachable(h->endpoint);
+        say(h, "waiting for a daemon at %s%s%s", h->endpoint, why ? ": " : "", why ? why : "");
     }
     if (may_fall_silent(h) && h->silence > 0 && now - h->heard >= h->silence && !last) {
         char quiet[TOOL_NUMBER_SIZE];

@@ -37,7 +37,8 @@ struct link {
     const char *refusal;
     int broken_off; /* see keys_suspicion */
     int failed;     /* handshakes broken off since one succeeded */
-    bool patient;   /* the intervals are those after failed handshakes */
+    struct key_handshake handshake;
+    bool patient; /* the intervals are those after failed handshakes */
 };
 
 enum topic topic_find(const char *name, size_t size) {
@@ -198,6 +199,11 @@ static enum link_change change_of(struct link *l, uint16_t event, int32_t value)
     if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
         l->broken_off = 0;
     note_handshake(l, event);
+    if (keys_unmatched(&l->handshake, event)) {
+        l->refusal = "what is there ends the connection in the handshake; it is no runneld's "
+                     "statistics socket";
+        return LINK_REFUSED;
+    }
     if (!refusal && !suspicion)
         return event == ZMQ_EVENT_CONNECTED      ? LINK_CONNECTED
                : event == ZMQ_EVENT_DISCONNECTED ? LINK_DISCONNECTED

@@ -29,7 +29,8 @@ enum {
     DIRECTORY_SIZE = 64, /* the path of an ipc socket in it must fit 108 bytes */
 };
 
-static const double START_WAIT = 0.05, WARM_UP = 0.3, DRAIN = 2.0, DRAIN_WAIT = 0.02, STOP = 10.0;
+static const double START_WAIT = 0.05, WARM_UP = 0.3, DRAIN = 2.0, DRAIN_WAIT = 0.02, STOP = 10.0,
+                    LEARN = 10.0; /* STOP: a daemon has so long to end, LEARN: to learn anything */
 
 struct bench_socket {
     char directory[DIRECTORY_SIZE]; /* temporary: state, sockets and log */
@@ -278,7 +279,7 @@ int bench_socket_time(struct bench_socket *socket, double seconds, double *examp
         sleep_for(seconds);
         if (read_status(socket, &end, error))
             return -1;
-    } while (end.examples <= begin.examples && end.time < begin.time + STOP);
+    } while (end.examples <= begin.examples && end.time < begin.time + LEARN);
     bench_sender_flow(socket->sender, false);
     if (end.examples <= begin.examples)
         return error_set(error, EX_UNAVAILABLE, "runneld learned nothing in %g s",
