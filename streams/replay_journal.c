@@ -87,8 +87,9 @@ int replay_journal_open(struct replay_journal **result, const char *path,
     bool directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
     snprintf(journal->path, sizeof journal->path, "%s%s", path, directory ? "/journal.sqlite" : "");
     if (sqlite3_open_v2(journal->path, &journal->file, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK) {
+        int reason = sqlite3_system_errno(journal->file);
         feed_fail(error, EX_NOINPUT, "%s: cannot be opened: %s", journal->path,
-                  sqlite3_errmsg(journal->file));
+                  reason ? strerror(reason) : sqlite3_errmsg(journal->file));
     } else {
         sqlite3_busy_timeout(journal->file, BUSY_MS);
         if (prepare(journal, error) == 0)
