@@ -332,9 +332,11 @@ static bool is_worth_waiting(const struct session *s, bool for_time) {
 }
 
 static int complain(const struct watched *w) {
-    const char *why = reason(w) ? reason(w) : wire_unreachable(w->endpoint);
-    return why ? tool_fail(EX_UNAVAILABLE, "%s: %s", w->endpoint, why)
-               : tool_fail(EX_UNAVAILABLE, "nothing was heard from %s", w->endpoint);
+    const char *why = reason(w), *unreachable = wire_unreachable(w->endpoint);
+    return why           ? tool_fail(EX_UNAVAILABLE, "%s: %s", w->endpoint, why)
+           : unreachable ? tool_fail(EX_UNAVAILABLE, "nothing was heard from %s: %s", w->endpoint,
+                                     unreachable)
+                         : tool_fail(EX_UNAVAILABLE, "nothing was heard from %s", w->endpoint);
 }
 
 static int print_frame(struct top *t) {
