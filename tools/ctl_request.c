@@ -169,8 +169,10 @@ int request_send(const char *endpoint, const struct key_client *keys, double tim
         status = check(endpoint, reply);
     if (raw && json_is_object(reply->body))
         write_raw(&reply->text);
-    if (line.socket)
+    if (line.socket) {
+        zmq_socket_monitor(line.socket, NULL, 0); /* else what it still tells may be nobody's */
         zmq_close(line.socket);
+    }
     if (line.monitor)
         zmq_close(line.monitor);
     if (context)
