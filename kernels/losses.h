@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "formulas.h"
-#include "model.h"
+#include "model/model.h"
 
 #define LOSS_LOG_2PI 1.8378770664093454836
 #define LOSS_LOG_4 1.3862943611198906188

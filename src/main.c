@@ -5,13 +5,13 @@
 #include <sysexits.h>
 
 #include "build-config.h"
-#include "config.h"
-#include "daemon.h"
-#include "error.h"
-#include "log.h"
-#include "model.h"
-#include "parameters.h"
-#include "security.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "config/config.h"
+#include "daemon/daemon.h"
+#include "model/model.h"
+#include "model/parameters.h"
+#include "sockets/security.h"
 
 static const char usage[] = "usage: runneld --config FILE [--set KEY=VALUE]... [--check-config]\n"
                             "       runneld --version | --help\n";

@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "wire.h"
+#include "common/wire.h"
 
 /* One sentence about what went wrong; `status` is the exit code (sysexits.h). FEED_INTERRUPTED: it
    was only a signal that cut a wait short. */

@@ -4,7 +4,7 @@
 #define RUNNEL_FEED_CALL_H
 
 #include "feed.h"
-#include "feed_sender.h"
+#include "streams/senders/feed_sender.h"
 
 /* Of getopt_long's table; --help and --version are the last two. */
 #define FEED_CALL_OPTIONS                                                                          \

@@ -10,7 +10,7 @@
 #include <sysexits.h>
 
 #include "feed.h"
-#include "feed_outlet.h"
+#include "streams/senders/feed_outlet.h"
 
 /* The fewest digits that give the same float32 again. */
 static void print_real(float value) {

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "feed.h"
-#include "feed_router.h"
+#include "streams/senders/feed_router.h"
 
 #define PROGRESS_INTERVAL 0.25 /* seconds between two versions of the line */
 #define RATE_MEMORY 3.0        /* seconds over which the rate is averaged */

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "feed_synth.h"
+#include "streams/sources/feed_synth.h"
 
 #define SIZE_MAX_REAL (1u << 16)
 

@@ -1,6 +1,6 @@
 /* The CPU engine: a loop over a plan's operations. Slots and what is read and written stand here;
    arithmetic is in the files that are compiled once per instruction set. */
-#include "engine.h"
+#include "learner/engine.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #    include <xmmintrin.h>
 #endif
 
-#include "error.h"
+#include "common/error.h"
 #include "formulas.h"
 
 #include "matrix.h"

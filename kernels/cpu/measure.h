@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-#include "engine.h"
+#include "learner/engine.h"
 
 struct network;
 

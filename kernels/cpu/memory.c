@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <sysexits.h>
 
-#include "error.h"
+#include "common/error.h"
 
 #include "matrix.h"
 #include "network.h"

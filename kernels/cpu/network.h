@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine.h"
-#include "model.h"
+#include "learner/engine.h"
+#include "model/model.h"
 
 #include "isa.h"
 #include "norm.h"

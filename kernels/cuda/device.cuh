@@ -10,9 +10,9 @@
 #include <utility>
 
 extern "C" {
-#include "cuda_module.h"
-#include "engine.h"
-#include "error.h"
+#include "common/error.h"
+#include "learner/cuda_module.h"
+#include "learner/engine.h"
 }
 
 enum {

@@ -11,7 +11,7 @@
 #include "device.cuh"
 
 extern "C" {
-#include "model.h"
+#include "model/model.h"
 }
 
 #include "updates.h"

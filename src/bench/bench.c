@@ -11,11 +11,11 @@
 #include "bench_socket.h"
 #include "bench_split.h"
 #include "build-config.h"
-#include "config.h"
-#include "cuda_module.h"
-#include "engines.h"
-#include "error.h"
-#include "learner.h"
+#include "common/error.h"
+#include "config/config.h"
+#include "learner/cuda_module.h"
+#include "learner/engines.h"
+#include "learner/learner.h"
 
 enum {
     PLAN = 64, /* examples that wait, unless told */

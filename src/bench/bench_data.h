@@ -6,9 +6,9 @@
 
 #include <stddef.h>
 
-#include "engine.h"
-#include "example.h"
-#include "model.h"
+#include "learner/engine.h"
+#include "learner/example.h"
+#include "model/model.h"
 
 struct bench_data {
     size_t count;           /* examples, of one step each; used round and round */

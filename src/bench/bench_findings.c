@@ -1,7 +1,7 @@
 #include "bench_findings.h"
 
 #include "bench_gpu.h"
-#include "config.h"
+#include "config/config.h"
 
 const char *const findings_optimizers[] = {
     [OPTIMIZER_SGD] = "sgd",

@@ -1,6 +1,6 @@
 #include "bench_floor.h"
 
-#include "config.h"
+#include "config/config.h"
 
 const char *const floor_phase_names[PHASES] = {"forward", "backward", "optimizer"};
 

@@ -34,7 +34,7 @@
 #define RUNNEL_BENCH_FLOOR_H
 
 #include "bench_machine.h"
-#include "engine.h"
+#include "learner/engine.h"
 
 struct config;
 

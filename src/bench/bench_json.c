@@ -3,9 +3,9 @@
 
 #include "bench_findings.h"
 #include "bench_report.h"
-#include "config.h"
+#include "config/config.h"
 #include "cpu/ceilings.h"
-#include "cuda_module.h"
+#include "learner/cuda_module.h"
 
 static const char *const mode_keys[MODES] = {"single", "queued"};
 static const char *const part_keys[PARTS] = {

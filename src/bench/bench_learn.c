@@ -10,10 +10,10 @@
 
 #include "bench_latency.h"
 #include "bench_series.h"
-#include "config.h"
-#include "error.h"
-#include "learner.h"
-#include "parameters.h"
+#include "common/error.h"
+#include "config/config.h"
+#include "learner/learner.h"
+#include "model/parameters.h"
 
 static const char KEY[] = "bench";
 

@@ -6,7 +6,7 @@
 #    include <malloc.h>
 #endif
 
-#include "config.h"
+#include "config/config.h"
 
 static const size_t OVERHEAD = 40000000; /* program, libraries, buffers */
 

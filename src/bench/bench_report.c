@@ -4,10 +4,10 @@
 #include <stdio.h>
 
 #include "bench_findings.h"
-#include "config.h"
+#include "config/config.h"
 #include "cpu/ceilings.h"
-#include "cuda_module.h"
-#include "report.h"
+#include "daemon/report.h"
+#include "learner/cuda_module.h"
 
 static const char *const mode_names[MODES] = {"one at a time", "queued"};
 

@@ -7,7 +7,7 @@
 #include <sysexits.h>
 #include <zmq.h>
 
-#include "error.h"
+#include "common/error.h"
 
 enum { BLOCKED_MS = 50 }; /* how long a send may block before the thread looks up */
 

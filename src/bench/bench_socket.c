@@ -17,7 +17,7 @@
 
 #include "bench_sender.h"
 #include "bench_series.h"
-#include "error.h"
+#include "common/error.h"
 
 enum {
     START_TRIES = 600, /* of START_WAIT each */

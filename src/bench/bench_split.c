@@ -6,10 +6,10 @@
 #include <sysexits.h>
 
 #include "bench_series.h"
-#include "config.h"
+#include "common/error.h"
+#include "config/config.h"
 #include "cpu/memory.h"
 #include "cpu/network.h"
-#include "error.h"
 
 struct bench_split {
     const struct bench_data *data;

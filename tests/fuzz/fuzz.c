@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "wire.h"
+#include "common/wire.h"
 
 enum { DESCRIPTOR_PATH_SIZE = 32 };
 

@@ -10,15 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint_internal.h"
-#include "engines.h"
-#include "error.h"
-#include "example.h"
+#include "checkpoint/checkpoint_internal.h"
+#include "common/error.h"
+#include "common/wire.h"
 #include "fuzz.h"
-#include "learner.h"
-#include "learner_state.h"
-#include "streams.h"
-#include "wire.h"
+#include "learner/engines.h"
+#include "learner/example.h"
+#include "learner/learner.h"
+#include "learner/learner_state.h"
+#include "learner/streams.h"
 
 enum { CHOICE_LEARNER = 3, CHOICE_WHOLE = 4, CHOICE_NO_REPAIR = 8 }; /* bits of the first byte */
 enum edit { EDIT_BYTE, EDIT_NUMBER, EDIT_WORD, EDIT_HEADER_ADD, EDIT_HEADER_CUT, EDIT_CUT, EDITS };

@@ -5,12 +5,12 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "config.h"
-#include "decode.h"
-#include "error.h"
+#include "common/error.h"
+#include "common/wire.h"
+#include "config/config.h"
 #include "fuzz.h"
-#include "model.h"
-#include "wire.h"
+#include "model/model.h"
+#include "sockets/decode.h"
 
 enum { SEPARATOR = 0x1E, TEXTS_MAX = 8, POISON = 0xA5 };
 

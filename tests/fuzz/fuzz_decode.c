@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode.h"
 #include "example_models.h"
 #include "example_rules.h"
 #include "fuzz.h"
+#include "sockets/decode.h"
 
 enum { FRAMES_MAX = EXAMPLE_FRAMES_MAX + 1 };
 

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "decode.h"
 #include "example_models.h"
 #include "example_rules.h"
 #include "fuzz.h"
+#include "sockets/decode.h"
 
 /* The frames that the example would have in binary form. */
 struct binary {

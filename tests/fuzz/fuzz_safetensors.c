@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "error.h"
+#include "common/error.h"
 #include "fuzz.h"
-#include "model.h"
-#include "parameters.h"
-#include "safetensors.h"
+#include "model/model.h"
+#include "model/parameters.h"
+#include "model/safetensors.h"
 
 enum { METADATA_MAX = 1, PARAMETERS = 4 };
 

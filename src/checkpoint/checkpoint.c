@@ -1,0 +1,377 @@
+#include "checkpoint.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "checkpoint_internal.h"
+#include "common/text.h"
+
+enum { DIRECTORY_MODE = 0700, FILE_MODE = 0600, PID_TEXT_SIZE = 24, TIME_TEXT_SIZE = 32 };
+
+struct checkpoint {
+    char directory[CONFIG_PATH_SIZE];
+    int directory_file, lock, event;
+
+    /* The one in flight. The thread has report, status and error until the event. */
+    bool busy;
+    pthread_t thread;
+    int file;
+    double started;
+    struct checkpoint_report report;
+    int status;
+    struct error error;
+};
+
+static void path_of(const struct checkpoint *checkpoint, const char *name,
+                    char path[CHECKPOINT_PATH_SIZE]) {
+    snprintf(path, CHECKPOINT_PATH_SIZE, "%s/%s", checkpoint->directory, name);
+}
+
+static double clock_of(clockid_t clock) {
+    struct timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- Directory and lock ---- */
+
+/* A directory that has been made stays after a loss of power once its parent is on disk. A parent
+   that may be written but not read cannot be opened for that, and not every filesystem can. */
+static int sync_parent(const char *path) {
+    char parent[CONFIG_PATH_SIZE];
+    const char *slash = strrchr(path, '/');
+    size_t length = slash ? (size_t)(slash - path) : 0;
+    memcpy(parent, path, length);
+    parent[length] = '\0';
+    int file = open(length ? parent : slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (file < 0)
+        return errno == EACCES ? 0 : -1;
+    int result = fsync(file) && errno != EINVAL ? -1 : 0, reason = errno;
+    close(file);
+    errno = reason;
+    return result;
+}
+
+/* The directory and whatever of its parents is not there. */
+static int make_directory(const char *directory, struct error *error) {
+    char path[CONFIG_PATH_SIZE];
+    size_t length = strlen(directory);
+    for (size_t n = 1; n <= length; n++) {
+        if (directory[n] != '/' && directory[n] != '\0')
+            continue;
+        memcpy(path, directory, n);
+        path[n] = '\0';
+        if (mkdir(path, DIRECTORY_MODE) ? errno != EEXIST : sync_parent(path))
+            return error_set(error, EX_IOERR, "the state directory %s cannot be made: %s: %s",
+                             directory, path, strerror(errno));
+    }
+    return 0;
+}
+
+static int refuse_second(const struct checkpoint *checkpoint, struct error *error) {
+    char holder[PID_TEXT_SIZE] = "";
+    ssize_t size = pread(checkpoint->lock, holder, sizeof holder - 1, 0);
+    holder[size > 0 ? strspn(holder, "0123456789") : 0] = '\0';
+    return error_set(error, EX_UNAVAILABLE,
+                     "the state directory %s is in use by %s%s: stop that one, or give this one a "
+                     "directory of its own with state.directory",
+                     checkpoint->directory, *holder ? "process " : "another process", holder);
+}
+
+static int take_lock(struct checkpoint *checkpoint, struct error *error) {
+    checkpoint->lock =
+        openat(checkpoint->directory_file, "lock", O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
+    if (checkpoint->lock < 0)
+        return error_set(error, EX_IOERR, "the state directory %s cannot be written: %s",
+                         checkpoint->directory, strerror(errno));
+    if (flock(checkpoint->lock, LOCK_EX | LOCK_NB)) {
+        if (errno == EWOULDBLOCK)
+            return refuse_second(checkpoint, error);
+        return error_set(error, EX_IOERR, "the state directory %s cannot be locked: %s",
+                         checkpoint->directory, strerror(errno));
+    }
+    char pid[PID_TEXT_SIZE];
+    int length = snprintf(pid, sizeof pid, "%ld\n", (long)getpid());
+    if (ftruncate(checkpoint->lock, 0) || pwrite(checkpoint->lock, pid, (size_t)length, 0) < length)
+        return error_set(error, EX_IOERR, "%s/lock cannot be written: %s", checkpoint->directory,
+                         strerror(errno));
+    return 0;
+}
+
+static int open_directory(struct checkpoint *checkpoint, struct error *error) {
+    if (make_directory(checkpoint->directory, error))
+        return -1;
+    checkpoint->directory_file = open(checkpoint->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (checkpoint->directory_file < 0)
+        return error_set(error, EX_IOERR, "the state directory %s cannot be opened: %s",
+                         checkpoint->directory, strerror(errno));
+    return take_lock(checkpoint, error);
+}
+
+int checkpoint_open(struct checkpoint **checkpoint, const char *directory, struct error *error) {
+    struct checkpoint *new = calloc(1, sizeof *new);
+    *checkpoint = new;
+    if (!new)
+        return error_set(error, EX_UNAVAILABLE, "there is not enough memory for checkpoints");
+    new->directory_file = new->lock = new->file = -1;
+    snprintf(new->directory, sizeof new->directory, "%s", directory);
+    new->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (new->event < 0)
+        error_set(error, EX_UNAVAILABLE, "checkpoints cannot be prepared: %s", strerror(errno));
+    else if (open_directory(new, error) == 0)
+        return 0;
+    checkpoint_close(checkpoint);
+    return -1;
+}
+
+static void close_file(int *file) {
+    if (*file >= 0)
+        close(*file);
+    *file = -1;
+}
+
+void checkpoint_close(struct checkpoint **checkpoint) {
+    struct checkpoint *old = *checkpoint;
+    *checkpoint = NULL;
+    if (!old)
+        return;
+    if (old->busy)
+        checkpoint_finish(old, NULL, NULL);
+    close_file(&old->lock);
+    close_file(&old->directory_file);
+    close_file(&old->event);
+    free(old);
+}
+
+/* ---- Writing ---- */
+
+static int fail(struct checkpoint *checkpoint, const char *what, struct error *error) {
+    return error_set(error, EX_IOERR, "the checkpoint %s cannot be %s: %s", checkpoint->report.path,
+                     what, strerror(errno));
+}
+
+/* Give the newest checkpoint the previous one's name too; it keeps its own until the next one takes
+   it. Where there are no links, it is without a name of its own for a moment. */
+static int keep_previous(const struct checkpoint *checkpoint) {
+    int directory = checkpoint->directory_file;
+    if (faccessat(directory, CHECKPOINT_NEWEST, F_OK, 0))
+        return errno == ENOENT ? 0 : -1;
+    if (unlinkat(directory, CHECKPOINT_PREVIOUS, 0) && errno != ENOENT)
+        return -1;
+    if (linkat(directory, CHECKPOINT_NEWEST, directory, CHECKPOINT_PREVIOUS, 0) == 0)
+        return 0;
+    return renameat(directory, CHECKPOINT_NEWEST, directory, CHECKPOINT_PREVIOUS);
+}
+
+static int settle(struct checkpoint *checkpoint, struct error *error) {
+    int directory = checkpoint->directory_file;
+    if (fsync(checkpoint->file))
+        return fail(checkpoint, "synced", error);
+    if (keep_previous(checkpoint))
+        return fail(checkpoint, "put beside the previous one", error);
+    if (renameat(directory, CHECKPOINT_TEMPORARY, directory, CHECKPOINT_NEWEST))
+        return fail(checkpoint, "renamed", error);
+    if (fsync(directory))
+        return fail(checkpoint, "synced", error);
+    return 0;
+}
+
+static void *settle_thread(void *argument) {
+    struct checkpoint *checkpoint = argument;
+    checkpoint->status = settle(checkpoint, &checkpoint->error);
+    if (checkpoint->status)
+        unlinkat(checkpoint->directory_file, CHECKPOINT_TEMPORARY, 0);
+    close_file(&checkpoint->file);
+    checkpoint->report.seconds = clock_of(CLOCK_MONOTONIC) - checkpoint->started;
+    const uint64_t one = 1;
+    ssize_t written = write(checkpoint->event, &one, sizeof one);
+    (void)written; /* an eventfd that is never above 1 takes it */
+    return NULL;
+}
+
+/* Signals are the main thread's. */
+static int start_thread(struct checkpoint *checkpoint) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int status = pthread_create(&checkpoint->thread, NULL, settle_thread, checkpoint);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
+static int write_temporary(struct checkpoint *checkpoint, const struct config *config,
+                           struct learner *learner, struct error *error) {
+    struct checkpoint_report *report = &checkpoint->report;
+    char path[CHECKPOINT_PATH_SIZE];
+    path_of(checkpoint, CHECKPOINT_TEMPORARY, path);
+    checkpoint->file = openat(checkpoint->directory_file, CHECKPOINT_TEMPORARY,
+                              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
+    if (checkpoint->file < 0)
+        return error_set(error, EX_IOERR, "%s cannot be written: %s", path, strerror(errno));
+    return checkpoint_write(checkpoint->file, path, config, learner, report->time, &report->bytes,
+                            error);
+}
+
+int checkpoint_start(struct checkpoint *checkpoint, const struct config *config,
+                     struct learner *learner, struct error *error) {
+    if (checkpoint->busy)
+        return error_set(error, EX_SOFTWARE, "a checkpoint is being written already");
+    if (learner_flush(learner, error))
+        return -1;
+    checkpoint->started = clock_of(CLOCK_MONOTONIC);
+    struct learner_counters counters = learner_counters(learner);
+    checkpoint->report = (struct checkpoint_report){
+        .examples = counters.examples, .steps = counters.steps, .time = clock_of(CLOCK_REALTIME)};
+    path_of(checkpoint, CHECKPOINT_NEWEST, checkpoint->report.path);
+    int status = write_temporary(checkpoint, config, learner, error);
+    if (!status && (status = start_thread(checkpoint)) != 0)
+        error_set(error, EX_UNAVAILABLE, "no thread can be started to write %s: %s",
+                  checkpoint->report.path, strerror(status));
+    if (status) {
+        unlinkat(checkpoint->directory_file, CHECKPOINT_TEMPORARY, 0);
+        close_file(&checkpoint->file);
+        return -1;
+    }
+    checkpoint->busy = true;
+    return 0;
+}
+
+bool checkpoint_busy(const struct checkpoint *checkpoint) {
+    return checkpoint->busy;
+}
+
+int checkpoint_finish(struct checkpoint *checkpoint, struct checkpoint_report *report,
+                      struct error *error) {
+    if (!checkpoint->busy)
+        return 0;
+    pthread_join(checkpoint->thread, NULL);
+    uint64_t events;
+    ssize_t size = read(checkpoint->event, &events, sizeof events);
+    (void)size; /* nothing to read when poll has taken it */
+    checkpoint->busy = false;
+    if (report)
+        *report = checkpoint->report;
+    if (checkpoint->status && error)
+        *error = checkpoint->error;
+    return checkpoint->status ? -1 : 1;
+}
+
+int checkpoint_poll(struct checkpoint *checkpoint, struct checkpoint_report *report,
+                    struct error *error) {
+    uint64_t events;
+    if (!checkpoint->busy || read(checkpoint->event, &events, sizeof events) != sizeof events)
+        return 0;
+    return checkpoint_finish(checkpoint, report, error);
+}
+
+int checkpoint_descriptor(const struct checkpoint *checkpoint) {
+    return checkpoint->event;
+}
+
+/* ---- Loading ---- */
+
+static void time_text(double time, char text[TIME_TEXT_SIZE]) {
+    const time_t seconds = (time_t)time;
+    struct tm local;
+    if (!localtime_r(&seconds, &local) || !strftime(text, TIME_TEXT_SIZE, "%F %T", &local))
+        snprintf(text, TIME_TEXT_SIZE, "%.0f", time);
+}
+
+/* How to go on without the newest checkpoint, put behind what is wrong with it. */
+static void offer_previous(const struct checkpoint *checkpoint, struct error *error) {
+    char path[CHECKPOINT_PATH_SIZE], when[TIME_TEXT_SIZE];
+    struct checkpoint_report report;
+    const struct error wrong = *error;
+    struct error reason;
+    path_of(checkpoint, CHECKPOINT_PREVIOUS, path);
+    if (faccessat(checkpoint->directory_file, CHECKPOINT_PREVIOUS, F_OK, 0)) {
+        error_set(error, wrong.status,
+                  "%s; there is no previous checkpoint: move the file away to begin afresh",
+                  wrong.text);
+    } else if (checkpoint_verify(path, &report, &reason)) {
+        error_set(error, wrong.status,
+                  "%s; nor can the previous one be used (%s): move both away to begin afresh",
+                  wrong.text, reason.text);
+    } else {
+        time_text(report.time, when);
+        error_set(
+            error, wrong.status,
+            "%s; move the file away to go on from the previous checkpoint, " CHECKPOINT_PREVIOUS
+            " beside it (%" PRIu64 " examples, %s)",
+            wrong.text, report.examples, when);
+    }
+}
+
+void checkpoint_warn(struct checkpoint_report *report, const char *format, ...) {
+    size_t used = strlen(report->warning);
+    char *end = report->warning + used;
+    size_t room = sizeof report->warning - used;
+    va_list arguments;
+    if (used && room > sizeof "; ") {
+        memcpy(end, "; ", sizeof "; ");
+        end += 2;
+        room -= 2;
+    }
+    va_start(arguments, format);
+    vsnprintf(end, room, format, arguments);
+    va_end(arguments);
+    text_clean(end);
+}
+
+/* Which checkpoint is there: its name, or NULL. */
+static const char *find(const struct checkpoint *checkpoint, struct error *error, int *status) {
+    static const char *const names[] = {CHECKPOINT_NEWEST, CHECKPOINT_PREVIOUS};
+    *status = 0;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        if (faccessat(checkpoint->directory_file, names[n], F_OK, 0) == 0)
+            return names[n];
+        if (errno != ENOENT) {
+            *status = error_set(error, EX_IOERR, "%s/%s cannot be read: %s", checkpoint->directory,
+                                names[n], strerror(errno));
+            return NULL;
+        }
+    }
+    return NULL;
+}
+
+int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
+                    struct learner *learner, struct checkpoint_report *report,
+                    struct error *error) {
+    struct error reason = {0};
+    int status;
+    double started = clock_of(CLOCK_MONOTONIC);
+    const char *name = find(checkpoint, error, &status);
+    if (!name)
+        return status;
+    *report = (struct checkpoint_report){0};
+    path_of(checkpoint, name, report->path);
+    bool newest = !strcmp(name, CHECKPOINT_NEWEST);
+    if (!newest)
+        checkpoint_warn(report,
+                        "there is no " CHECKPOINT_NEWEST ": going on from the previous one");
+    if (checkpoint_read(report->path, config, learner, report, &reason) == 0) {
+        report->seconds = clock_of(CLOCK_MONOTONIC) - started;
+        return 1;
+    }
+    if (reason.status == EX_IOERR && newest)
+        offer_previous(checkpoint, &reason);
+    else if (reason.status == EX_IOERR)
+        strncat(reason.text, "; move the file away to begin afresh",
+                sizeof reason.text - strlen(reason.text) - 1);
+    if (error)
+        *error = reason;
+    return -1;
+}

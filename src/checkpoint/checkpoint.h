@@ -1,0 +1,86 @@
+/* The state directory: a lock, and the checkpoints in it.
+
+   A checkpoint is a safetensors file with everything needed to go on with the same bits:
+     parameters                 under the contract's names
+     optimizer.moment_1.TENSOR  and optimizer.moment_2.TENSOR, as many as the optimizer keeps
+     optimizer.updates          (1,) updates applied
+     learner.counters           (6,) examples, steps, updates, skipped, forgotten, position
+                                in the journal
+     learner.rates              (4,) rate and clip in effect, rate and clip configured
+     streams.*                  one row per stream, least recently used first: keys (size, bytes),
+                                windows, records (the engine's slots), held (missing: hold),
+                                scales (scale: standard and target: next)
+     scaler.*                   (I,) counts, means, squares (scale: standard)
+     checksum                   (1,) CRC-32 of every byte of the file before it
+   and in __metadata__ the format, the program's version, the configuration's name, digest and
+   description, the device, the examples learned and the time.
+
+   checkpoint.safetensors is the newest and checkpoint.previous.safetensors the one before it. A new
+   one is written to checkpoint.tmp, synced, and takes its name by rename, so that whenever the
+   power fails a whole checkpoint stands under one of the two names. The learning thread writes the
+   bytes (a file's pages are the snapshot: nothing is copied twice); a second thread waits for the
+   disk. */
+#ifndef RUNNEL_CHECKPOINT_H
+#define RUNNEL_CHECKPOINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/error.h"
+#include "config/config.h"
+
+struct learner;
+struct checkpoint;
+
+enum { CHECKPOINT_PATH_SIZE = CONFIG_PATH_SIZE + 64 };
+
+struct checkpoint_report {
+    char path[CHECKPOINT_PATH_SIZE];
+    uint64_t examples; /* learned when it was written, */
+    uint64_t steps;    /* and steps; loading: 0 */
+    uint64_t bytes;    /* of the file */
+    double seconds;    /* from checkpoint_start to the end of the last sync; loading: all of it */
+    double time;       /* Unix time at which it was written */
+    char warning[ERROR_TEXT_SIZE]; /* loading: one sentence for the log, "" = nothing to warn of */
+};
+
+/* Create the directory (mode 0700, with its parents) unless it is there, and lock it for this
+   process. EX_UNAVAILABLE when another process has it: the sentence names directory and process.
+   EX_IOERR when the directory cannot be made or written. */
+int checkpoint_open(struct checkpoint **checkpoint, const char *directory, struct error *error);
+
+/* Waits for a checkpoint in flight and gives the lock back. */
+void checkpoint_close(struct checkpoint **checkpoint);
+
+/* Put the newest checkpoint, or else the previous one, into a learner that has just been opened
+   with the same configuration. Returns 1 when that was done, 0 when there is none, -1 on error:
+   damaged (EX_IOERR) or of another model or learning configuration (EX_CONFIG). The sentence says
+   what is wrong and how to go on. After an error the learner must be closed.
+
+   Rate and clip are those of the checkpoint, also those configured: what is replayed behind it was
+   learned with them. learner_configure then puts in what the configuration has changed since. */
+int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
+                    struct learner *learner, struct checkpoint_report *report, struct error *error);
+
+/* Flush the learner and begin to write a checkpoint of it. It must not be in flight already: see
+   checkpoint_busy. After an error (EX_IOERR) the checkpoints in the directory are as they were. */
+int checkpoint_start(struct checkpoint *checkpoint, const struct config *config,
+                     struct learner *learner, struct error *error);
+
+/* Whether a checkpoint has been started whose result has not been taken by poll or finish. */
+bool checkpoint_busy(const struct checkpoint *checkpoint);
+
+/* Take the result of a checkpoint that has come to its end: 1 and the report when it is safe on
+   disk, -1 when it failed (EX_IOERR), 0 when there is none yet. */
+int checkpoint_poll(struct checkpoint *checkpoint, struct checkpoint_report *report,
+                    struct error *error);
+
+/* The same, waiting for the one in flight; 0 when there is none in flight. */
+int checkpoint_finish(struct checkpoint *checkpoint, struct checkpoint_report *report,
+                      struct error *error);
+
+/* A file descriptor that is readable while a result waits for checkpoint_poll, for the main loop's
+   zmq_poll. */
+int checkpoint_descriptor(const struct checkpoint *checkpoint);
+
+#endif

@@ -1,0 +1,87 @@
+/* The insides of checkpoints, for checkpoint*.c alone: checkpoint.c has directory, lock and the
+   thread that waits for the disk, checkpoint_layout.c the file's entries, checkpoint_write.c and
+   checkpoint_read.c their bytes. */
+#ifndef RUNNEL_CHECKPOINT_INTERNAL_H
+#define RUNNEL_CHECKPOINT_INTERNAL_H
+
+#include "checkpoint.h"
+#include "common/wire.h"
+#include "learner/learner_state.h"
+#include "model/model.h"
+#include "model/safetensors.h"
+
+#define CHECKPOINT_NEWEST "checkpoint.safetensors"
+#define CHECKPOINT_PREVIOUS "checkpoint.previous.safetensors"
+#define CHECKPOINT_TEMPORARY "checkpoint.tmp"
+#define CHECKPOINT_FORMAT "runnel-checkpoint-3"
+
+enum {
+    CHECKPOINT_NAME_SIZE = 64,          /* of an entry */
+    CHECKPOINT_DESCRIPTION_SIZE = 2048, /* of a configuration */
+    CHECKPOINT_BLOCKS = 3,              /* parameters and at most two moments */
+    CHECKPOINT_ENTRIES_MAX = CHECKPOINT_BLOCKS * MODEL_TENSORS_MAX + 16,
+    CHECKPOINT_COUNTERS = 6,           /* numbers in learner.counters */
+    CHECKPOINT_RATES = 4,              /* in learner.rates */
+    CHECKPOINT_WINDOW = 5,             /* in a row of streams.windows */
+    CHECKPOINT_KEY = 1 + WIRE_KEY_MAX, /* bytes in a row of streams.keys: size, key, zeros */
+    CHECKPOINT_CHECKSUM_SIZE = sizeof(int64_t),
+};
+
+/* What the entries that are not tensors of the model are for, in the file's order. */
+enum checkpoint_part {
+    PART_UPDATES,
+    PART_COUNTERS,
+    PART_RATES,
+    PART_KEYS,
+    PART_WINDOWS,
+    PART_HELD,
+    PART_SCALES,
+    PART_COUNTS,
+    PART_MEANS,
+    PART_SQUARES,
+    PART_RECORDS,
+    PART_CHECKSUM,
+    PARTS,
+};
+
+/* Every entry of a checkpoint, in the file's order. */
+struct checkpoint_layout {
+    size_t blocks, streams;
+    size_t tensors; /* of the model: entry block * tensors + tensor is one of them */
+    size_t count;
+    size_t parts[PARTS]; /* entry of each part; those the model has no use for: SIZE_MAX */
+    struct safetensors_entry entries[CHECKPOINT_ENTRIES_MAX];
+    char names[CHECKPOINT_ENTRIES_MAX][CHECKPOINT_NAME_SIZE];
+};
+
+/* The entries of a checkpoint with that many streams. */
+void checkpoint_layout(struct checkpoint_layout *layout, const struct config *config,
+                       const struct model *model, size_t streams);
+
+/* The block of the engine whose tensors are the layout's block 0, 1, 2. */
+enum engine_block checkpoint_block(size_t block);
+
+/* Floats in a buffer that takes any tensor, slot record or held x. */
+size_t checkpoint_buffer_size(const struct config *config, const struct model *model);
+
+/* One line that says for people what network and learning a checkpoint is of. */
+void checkpoint_describe(const struct config *config, char text[CHECKPOINT_DESCRIPTION_SIZE]);
+
+/* Write all of a learner into an open file; `path` is for errors. Sets `bytes` to its size. */
+int checkpoint_write(int descriptor, const char *path, const struct config *config,
+                     struct learner *learner, double time, uint64_t *bytes, struct error *error);
+
+/* Check that a file is whole: structure, format and checksum. Fills the report's examples, bytes
+   and time. EX_IOERR. */
+int checkpoint_verify(const char *path, struct checkpoint_report *report, struct error *error);
+
+/* Put a whole file into a fresh learner. EX_CONFIG when it is of another configuration. Adds to the
+   report's warning when the device is another. */
+int checkpoint_read(const char *path, const struct config *config, struct learner *learner,
+                    struct checkpoint_report *report, struct error *error);
+
+/* Add a sentence to the report's warning. */
+void checkpoint_warn(struct checkpoint_report *report, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+#endif

@@ -1,0 +1,126 @@
+#include <assert.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "checkpoint_internal.h"
+#include "model/parameters.h"
+
+/* ---- Entries ---- */
+
+static const char *const block_prefixes[CHECKPOINT_BLOCKS] = {"", "optimizer.moment_1.",
+                                                              "optimizer.moment_2."};
+
+enum engine_block checkpoint_block(size_t block) {
+    static const enum engine_block blocks[CHECKPOINT_BLOCKS] = {ENGINE_PARAMETERS, ENGINE_MOMENT_1,
+                                                                ENGINE_MOMENT_2};
+    return blocks[block];
+}
+
+static void add_tensors(struct checkpoint_layout *layout, const struct model *model) {
+    layout->tensors = model->tensor_count;
+    for (size_t block = 0; block < layout->blocks; block++) {
+        struct safetensors_entry *entries = layout->entries + layout->count;
+        parameters_entries(model, entries);
+        for (size_t n = 0; n < layout->tensors; n++) {
+            char *name = layout->names[layout->count++];
+            snprintf(name, CHECKPOINT_NAME_SIZE, "%s%s", block_prefixes[block], entries[n].name);
+            entries[n].name = name;
+        }
+    }
+}
+
+static void add_part(struct checkpoint_layout *layout, enum checkpoint_part part, const char *name,
+                     enum safetensors_type type, size_t rank, uint64_t rows, uint64_t columns) {
+    assert(layout->count < CHECKPOINT_ENTRIES_MAX);
+    layout->parts[part] = layout->count;
+    layout->entries[layout->count++] = (struct safetensors_entry){
+        .name = name, .type = type, .rank = rank, .shape = {rows, columns}};
+}
+
+void checkpoint_layout(struct checkpoint_layout *layout, const struct config *config,
+                       const struct model *model, size_t streams) {
+    const struct input *input = &model->architecture.input;
+    size_t record = slot_record_size(model, config->learning.window);
+    memset(layout, 0, sizeof *layout);
+    for (size_t part = 0; part < PARTS; part++)
+        layout->parts[part] = SIZE_MAX;
+    layout->blocks = 1 + optimizer_blocks(&config->learning.optimizer);
+    layout->streams = streams;
+    add_tensors(layout, model);
+    add_part(layout, PART_UPDATES, "optimizer.updates", SAFETENSORS_I64, 1, 1, 0);
+    add_part(layout, PART_COUNTERS, "learner.counters", SAFETENSORS_I64, 1, CHECKPOINT_COUNTERS, 0);
+    add_part(layout, PART_RATES, "learner.rates", SAFETENSORS_F64, 1, CHECKPOINT_RATES, 0);
+    add_part(layout, PART_KEYS, "streams.keys", SAFETENSORS_U8, 2, streams, CHECKPOINT_KEY);
+    add_part(layout, PART_WINDOWS, "streams.windows", SAFETENSORS_I64, 2, streams,
+             CHECKPOINT_WINDOW);
+    if (input->hold)
+        add_part(layout, PART_HELD, "streams.held", SAFETENSORS_F32, 2, streams, input->size);
+    if (input->standard && model->architecture.output.target == TARGET_NEXT)
+        add_part(layout, PART_SCALES, "streams.scales", SAFETENSORS_F64, 2, streams,
+                 2 * input->size);
+    if (input->standard) {
+        add_part(layout, PART_COUNTS, "scaler.counts", SAFETENSORS_I64, 1, input->size, 0);
+        add_part(layout, PART_MEANS, "scaler.means", SAFETENSORS_F64, 1, input->size, 0);
+        add_part(layout, PART_SQUARES, "scaler.squares", SAFETENSORS_F64, 1, input->size, 0);
+    }
+    add_part(layout, PART_RECORDS, "streams.records", SAFETENSORS_F32, 2, streams, record);
+    add_part(layout, PART_CHECKSUM, "checksum", SAFETENSORS_I64, 1, 1, 0);
+}
+
+size_t checkpoint_buffer_size(const struct config *config, const struct model *model) {
+    size_t size = slot_record_size(model, config->learning.window);
+    if (model->architecture.input.size > size)
+        size = model->architecture.input.size;
+    for (size_t n = 0; n < model->tensor_count; n++)
+        if (tensor_size(&model->tensors[n]) > size)
+            size = tensor_size(&model->tensors[n]);
+    return size;
+}
+
+/* ---- Words for people ---- */
+
+struct line {
+    char *text;
+    size_t used;
+};
+
+static void __attribute__((format(printf, 2, 3))) say(struct line *line, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    int length = vsnprintf(line->text + line->used, CHECKPOINT_DESCRIPTION_SIZE - line->used,
+                           format, arguments);
+    va_end(arguments);
+    if (length > 0)
+        line->used += (size_t)length;
+    if (line->used >= CHECKPOINT_DESCRIPTION_SIZE)
+        line->used = CHECKPOINT_DESCRIPTION_SIZE - 1;
+}
+
+static void say_architecture(struct line *line, const struct architecture *architecture) {
+    static const char *const cells[] = {"dense", "rnn", "gru", "lstm"};
+    static const char *const losses[] = {"squared", "gaussian", "softmax", "bernoulli", "mixture"};
+    const struct input *input = &architecture->input;
+    say(line, "input %s %zu", input->kind == INPUT_SYMBOL ? "symbol" : "real", input->size);
+    if (input->embedding)
+        say(line, " embedding %zu", input->embedding);
+    say(line, "%s%s, layers", input->standard ? " scaled" : "", input->hold ? " held" : "");
+    for (size_t n = 0; n < architecture->layer_count; n++) {
+        const struct layer *layer = &architecture->layers[n];
+        say(line, " %s %zu%s", cells[layer->cell], layer->size, layer->norm ? "" : " without norm");
+    }
+    say(line, ", output %s %zu", losses[architecture->output.loss], architecture->output.size);
+    if (architecture->output.components)
+        say(line, " components %zu", architecture->output.components);
+    say(line, " %s", architecture->output.target == TARGET_NEXT ? "next" : "given");
+}
+
+void checkpoint_describe(const struct config *config, char text[CHECKPOINT_DESCRIPTION_SIZE]) {
+    static const char *const optimizers[] = {"sgd", "rmsprop", "adam", "adamw"};
+    struct line line = {.text = text};
+    say_architecture(&line, &config->architecture);
+    say(&line, ", window %zu, stride %zu, %s, max_streams %zu, seed %" PRIu64,
+        config->learning.window, config->learning.stride,
+        optimizers[config->learning.optimizer.kind], config->learning.max_streams, config->seed);
+}

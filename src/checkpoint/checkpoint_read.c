@@ -1,0 +1,361 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <libdeflate.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "checkpoint_internal.h"
+#include "learner/scaler.h"
+#include "learner/streams.h"
+
+/* ---- Whether a file is whole ---- */
+
+static int read_bytes(int descriptor, const char *path, void *bytes, size_t size,
+                      struct error *error) {
+    for (size_t done = 0; done < size;) {
+        ssize_t count = read(descriptor, (char *)bytes + done, size - done);
+        if (count < 0 && errno == EINTR)
+            continue;
+        if (count <= 0)
+            return error_set(error, EX_IOERR, "%s cannot be read: %s", path,
+                             count < 0 ? strerror(errno) : "it ends too early");
+        done += (size_t)count;
+    }
+    return 0;
+}
+
+static int sum_file(int descriptor, const char *path, uint64_t size, struct error *error) {
+    enum { PIECE_SIZE = 1 << 16 };
+    unsigned char piece[PIECE_SIZE];
+    uint32_t sum = 0;
+    for (uint64_t left = size - CHECKPOINT_CHECKSUM_SIZE; left;) {
+        size_t part = left < PIECE_SIZE ? (size_t)left : PIECE_SIZE;
+        if (read_bytes(descriptor, path, piece, part, error))
+            return -1;
+        sum = libdeflate_crc32(sum, piece, part);
+        left -= part;
+    }
+    int64_t kept;
+    if (read_bytes(descriptor, path, &kept, sizeof kept, error))
+        return -1;
+    if (kept == (int64_t)sum)
+        return 0;
+    return error_set(error, EX_IOERR, "%s is damaged: its checksum does not fit its bytes", path);
+}
+
+static int check_sum(const struct safetensors *file, const char *path, uint64_t *bytes,
+                     struct error *error) {
+    const struct safetensors_entry *checksum = safetensors_find(file, "checksum");
+    const struct safetensors_entry *last = safetensors_at(file, safetensors_count(file) - 1);
+    if (checksum != last || checksum->size != CHECKPOINT_CHECKSUM_SIZE)
+        return error_set(error, EX_IOERR, "%s is damaged: its checksum is missing", path);
+    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
+    off_t size = descriptor < 0 ? -1 : lseek(descriptor, 0, SEEK_END);
+    int status;
+    if (size < CHECKPOINT_CHECKSUM_SIZE || lseek(descriptor, 0, SEEK_SET) != 0)
+        status = error_set(error, EX_IOERR, "%s cannot be read: %s", path, strerror(errno));
+    else
+        status = sum_file(descriptor, path, (uint64_t)size, error);
+    if (descriptor >= 0)
+        close(descriptor);
+    *bytes = (uint64_t)size;
+    return status;
+}
+
+static int verify(const struct safetensors *file, const char *path,
+                  struct checkpoint_report *report, struct error *error) {
+    const char *format = safetensors_metadata(file, "format");
+    const char *examples = safetensors_metadata(file, "examples");
+    const char *time = safetensors_metadata(file, "time");
+    if (!format || !safetensors_count(file) || !examples || !time)
+        return error_set(error, EX_IOERR, "%s is a safetensors file, but no checkpoint", path);
+    if (strcmp(format, CHECKPOINT_FORMAT)) {
+        const char *version = safetensors_metadata(file, "version");
+        return error_set(error, EX_IOERR,
+                         "%s has the format %.40s of runneld %.40s, but this one reads "
+                         "%s",
+                         path, format, version ? version : "?", CHECKPOINT_FORMAT);
+    }
+    if (check_sum(file, path, &report->bytes, error))
+        return -1;
+    report->examples = strtoull(examples, NULL, 10);
+    report->time = strtod(time, NULL);
+    return 0;
+}
+
+int checkpoint_verify(const char *path, struct checkpoint_report *report, struct error *error) {
+    struct safetensors *file;
+    if (safetensors_open(&file, path, error))
+        return -1;
+    int status = verify(file, path, report, error);
+    safetensors_close(&file);
+    return status;
+}
+
+/* ---- What is in it ---- */
+
+struct reading {
+    const char *path;
+    const struct config *config;
+    const struct model *model;
+    struct learner *learner;
+    struct safetensors *file;
+    struct checkpoint_layout layout;
+    float *buffer;
+};
+
+static int damaged(const struct reading *reading, const char *what, struct error *error) {
+    return error_set(error, EX_IOERR, "%s is damaged: %s", reading->path, what);
+}
+
+/* One row of a part, or all of a part whose rows are not streams. */
+static int read_row(const struct reading *reading, enum checkpoint_part part, size_t row,
+                    void *bytes, size_t size, struct error *error) {
+    const struct safetensors_entry *entry = &reading->layout.entries[reading->layout.parts[part]];
+    return safetensors_read(reading->file, entry, row * size, bytes, size, error);
+}
+
+static int check_digest(const struct reading *reading, struct error *error) {
+    const char *digest = safetensors_metadata(reading->file, "digest");
+    const char *description = safetensors_metadata(reading->file, "description");
+    char ours[CHECKPOINT_DESCRIPTION_SIZE];
+    if (digest && !strcmp(digest, reading->config->digest))
+        return 0;
+    checkpoint_describe(reading->config, ours);
+    if (!description)
+        description = "?";
+    return error_set(
+        error, EX_CONFIG,
+        "%s is of another configuration (%.350s%s; now %.350s%s): go back to that one, "
+        "or give this one a directory of its own with state.directory, or move "
+        "this directory away, checkpoints and journal together",
+        reading->path, description, strlen(description) > 350 ? "..." : "", ours,
+        strcmp(ours, description) ? "" : ", other details of model or learning");
+}
+
+/* The layout with the file's own number of streams, and every entry as the layout says. */
+static int check_entries(struct reading *reading, struct error *error) {
+    const struct safetensors_entry *keys = safetensors_find(reading->file, "streams.keys");
+    if (!keys || keys->rank != 2 || keys->shape[0] > reading->config->learning.max_streams)
+        return damaged(reading, "its streams are missing or too many", error);
+    struct checkpoint_layout *layout = &reading->layout;
+    checkpoint_layout(layout, reading->config, reading->model, keys->shape[0]);
+    if (safetensors_count(reading->file) != layout->count)
+        return damaged(reading, "it has not the tensors that its configuration needs", error);
+    for (size_t n = 0; n < layout->count; n++) {
+        struct safetensors_entry *wanted = &layout->entries[n];
+        const struct safetensors_entry *found = safetensors_find(reading->file, wanted->name);
+        if (!found || found->type != wanted->type || found->rank != wanted->rank ||
+            memcmp(found->shape, wanted->shape, wanted->rank * sizeof *wanted->shape))
+            return error_set(error, EX_IOERR,
+                             "%s is damaged: tensor %s is missing or of another type or shape",
+                             reading->path, wanted->name);
+        wanted->begin = found->begin;
+        wanted->size = found->size;
+    }
+    return 0;
+}
+
+static bool all_finite(const float *values, size_t count) {
+    for (size_t k = 0; k < count; k++)
+        if (!isfinite(values[k]))
+            return false;
+    return true;
+}
+
+static int read_tensors(struct reading *reading, struct error *error) {
+    const struct checkpoint_layout *layout = &reading->layout;
+    for (size_t block = 0; block < layout->blocks; block++)
+        for (size_t n = 0; n < layout->tensors; n++) {
+            const struct safetensors_entry *entry = &layout->entries[block * layout->tensors + n];
+            size_t count = tensor_size(&reading->model->tensors[n]);
+            if (safetensors_read(reading->file, entry, 0, reading->buffer, entry->size, error))
+                return -1;
+            if (block == 0 && !all_finite(reading->buffer, count))
+                return error_set(error, EX_IOERR,
+                                 "%s has numbers that are not finite in tensor %s: its network is "
+                                 "lost",
+                                 reading->path, entry->name);
+            if (learner_write(reading->learner, checkpoint_block(block), n, reading->buffer, error))
+                return -1;
+        }
+    return 0;
+}
+
+static int read_rates(const struct reading *reading, struct error *error) {
+    double r[CHECKPOINT_RATES];
+    if (read_row(reading, PART_RATES, 0, r, sizeof r, error))
+        return -1;
+    for (size_t n = 0; n < CHECKPOINT_RATES; n++)
+        if (!isfinite(r[n]) || r[n] < 0)
+            return damaged(reading, "learning rate or clip is no number", error);
+    learner_write_rates(reading->learner, &(struct learner_rates){r[0], r[1], r[2], r[3]});
+    return 0;
+}
+
+static int read_counters(const struct reading *reading, struct error *error) {
+    uint64_t updates, c[CHECKPOINT_COUNTERS];
+    if (read_row(reading, PART_UPDATES, 0, &updates, sizeof updates, error) ||
+        read_row(reading, PART_COUNTERS, 0, c, sizeof c, error) ||
+        learner_write(reading->learner, ENGINE_UPDATES, 0, &updates, error))
+        return -1;
+    learner_write_counters(reading->learner,
+                           &(struct learner_counters){c[0], c[1], c[2], c[3], c[4], c[5]});
+    return read_rates(reading, error);
+}
+
+static int read_scaler(const struct reading *reading, struct error *error) {
+    struct scaler *scaler = learner_scaler_state(reading->learner);
+    for (size_t k = 0; scaler && k < scaler_size(scaler); k++) {
+        struct scaler_number number;
+        if (read_row(reading, PART_COUNTS, k, &number.count, sizeof number.count, error) ||
+            read_row(reading, PART_MEANS, k, &number.mean, sizeof number.mean, error) ||
+            read_row(reading, PART_SQUARES, k, &number.squares, sizeof number.squares, error))
+            return -1;
+        if (!isfinite(number.mean) || !isfinite(number.squares) || number.squares < 0)
+            return damaged(reading, "the scaler's statistics are not finite", error);
+        scaler_write(scaler, k, &number);
+    }
+    return 0;
+}
+
+/* ---- Streams ---- */
+
+static bool symbol_fits(const float *bits, size_t size) {
+    uint32_t id;
+    memcpy(&id, bits, sizeof id);
+    return id < size;
+}
+
+/* Whether an engine can go on from a record: symbols of the alphabet, classes of the output, and as
+   many targets among the closed steps as the window says. Other numbers may be anything. */
+static bool record_valid(const struct reading *reading, const float *record,
+                         const struct learner_window *window) {
+    const struct model *model = reading->model;
+    const struct input *input = &model->architecture.input;
+    const struct output *output = &model->architecture.output;
+    bool symbols = input->kind == INPUT_SYMBOL, classes = output->loss == LOSS_SOFTMAX;
+    size_t width = symbols ? 1 : input->size, ring = reading->config->learning.window + 1;
+    size_t stride = model->state_size + width + model->target_size + 1, terms = 0;
+    const float *positions = record + model->state_size + model->outputs;
+    for (size_t p = 0; p < ring; p++) {
+        const float *x = positions + p * stride + model->state_size;
+        const float *y = x + width, *kept = y + model->target_size;
+        size_t age = (window->next + ring - p) % ring; /* steps before the next one */
+        bool closed = age > window->open && age <= window->open + window->closed;
+        if ((*kept != 0 && *kept != 1) || (symbols && !symbol_fits(x, input->size)) ||
+            (*kept == 1 && classes && !symbol_fits(y, output->size)))
+            return false;
+        terms += closed && *kept == 1;
+    }
+    return terms == window->terms;
+}
+
+static int read_window(const struct reading *reading, size_t row, struct learner_window *window,
+                       struct error *error) {
+    int64_t w[CHECKPOINT_WINDOW];
+    if (read_row(reading, PART_WINDOWS, row, w, sizeof w, error))
+        return -1;
+    for (size_t n = 0; n < CHECKPOINT_WINDOW; n++)
+        if (w[n] < 0 || w[n] > INT32_MAX)
+            return damaged(reading, "a stream's window cannot be", error);
+    *window = (struct learner_window){(uint32_t)w[0], (uint32_t)w[1], (uint32_t)w[2],
+                                      (uint32_t)w[3], (uint32_t)w[4]};
+    if (!learner_window_valid(reading->learner, window))
+        return damaged(reading, "a stream's window cannot be", error);
+    return 0;
+}
+
+/* A mean may be NaN: nothing had been observed. */
+static int read_scale(const struct reading *reading, size_t row, double *scale,
+                      struct error *error) {
+    size_t size = reading->model->architecture.input.size;
+    if (read_row(reading, PART_SCALES, row, scale, 2 * size * sizeof *scale, error))
+        return -1;
+    for (size_t k = 0; k < size; k++)
+        if (isinf(scale[k]) || !isfinite(scale[size + k]) || scale[size + k] < 0)
+            return damaged(reading, "a stream's scale cannot be", error);
+    return 0;
+}
+
+static int read_stream(const struct reading *reading, size_t row, struct error *error) {
+    struct learner *learner = reading->learner;
+    unsigned char key[CHECKPOINT_KEY];
+    const char *name = (const char *)key + 1;
+    struct learner_window window;
+    size_t record = slot_record_size(reading->model, reading->config->learning.window);
+    if (read_row(reading, PART_KEYS, row, key, sizeof key, error) ||
+        read_window(reading, row, &window, error))
+        return -1;
+    if (!wire_is_utf8(name, key[0]) ||
+        streams_find(learner_streams_table(learner), name, key[0]) != STREAMS_NONE)
+        return damaged(reading, "a stream's key is no UTF-8 or there twice", error);
+    if (read_row(reading, PART_RECORDS, row, reading->buffer, record * sizeof(float), error))
+        return -1;
+    if (!record_valid(reading, reading->buffer, &window))
+        return damaged(reading, "a stream's record cannot be", error);
+    uint32_t slot = learner_add_stream(learner, name, key[0], &window);
+    float *held = learner_held(learner, slot);
+    size_t size = reading->model->architecture.input.size;
+    if (held && read_row(reading, PART_HELD, row, held, size * sizeof *held, error))
+        return -1;
+    double *scale = learner_scale(learner, slot);
+    if (scale && read_scale(reading, row, scale, error))
+        return -1;
+    return learner_write(learner, ENGINE_SLOT, slot, reading->buffer, error);
+}
+
+static int read_streams(const struct reading *reading, struct error *error) {
+    for (size_t row = 0; row < reading->layout.streams; row++)
+        if (read_stream(reading, row, error))
+            return -1;
+    return 0;
+}
+
+/* ---- All of it ---- */
+
+static void compare_device(const struct reading *reading, struct checkpoint_report *report) {
+    const char *then = safetensors_metadata(reading->file, "device");
+    const char *now = learner_device(reading->learner);
+    if (then && !strcmp(then, now))
+        return;
+    checkpoint_warn(report,
+                    "%s was written on another device (%.100s; now %.100s): learning goes on, but "
+                    "not with the same bits as there",
+                    reading->path, then ? then : "?", now);
+}
+
+static int read_all(struct reading *reading, struct checkpoint_report *report,
+                    struct error *error) {
+    if (verify(reading->file, reading->path, report, error) || check_digest(reading, error) ||
+        check_entries(reading, error) || read_tensors(reading, error) ||
+        read_counters(reading, error) || read_scaler(reading, error) ||
+        read_streams(reading, error))
+        return -1;
+    compare_device(reading, report);
+    return 0;
+}
+
+int checkpoint_read(const char *path, const struct config *config, struct learner *learner,
+                    struct checkpoint_report *report, struct error *error) {
+    const struct model *model = learner_model(learner);
+    struct reading *reading = calloc(1, sizeof *reading);
+    float *buffer = malloc(checkpoint_buffer_size(config, model) * sizeof *buffer);
+    int status = -1;
+    if (reading && buffer) {
+        *reading = (struct reading){
+            .path = path, .config = config, .model = model, .learner = learner, .buffer = buffer};
+        if (safetensors_open(&reading->file, path, error) == 0)
+            status = read_all(reading, report, error);
+        safetensors_close(&reading->file);
+    } else {
+        error_set(error, EX_UNAVAILABLE, "there is not enough memory to read %s", path);
+    }
+    free(reading);
+    free(buffer);
+    return status;
+}

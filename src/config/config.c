@@ -1,0 +1,147 @@
+#include "config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+#include "config_internal.h"
+
+enum { FILE_SIZE_MAX = 1 << 20 };
+
+/* The file's text, to be freed; NULL on error. */
+static char *read_file(const char *path, size_t *size, struct error *error) {
+    FILE *file = fopen(path, "rb");
+    char *text = malloc(FILE_SIZE_MAX + 1), *result = NULL;
+    if (!file) {
+        error_set(error, EX_NOINPUT, "%s: cannot open the configuration: %s", path,
+                  strerror(errno));
+    } else if (!text) {
+        error_set(error, EX_SOFTWARE, "%s: out of memory", path);
+    } else {
+        *size = fread(text, 1, FILE_SIZE_MAX + 1, file);
+        if (ferror(file))
+            error_set(error, EX_NOINPUT, "%s: cannot read the configuration: %s", path,
+                      strerror(errno));
+        else if (*size > FILE_SIZE_MAX)
+            error_set(error, EX_CONFIG, "%s: longer than %d bytes; is it a configuration?", path,
+                      FILE_SIZE_MAX);
+        else
+            result = text;
+    }
+    if (!result)
+        free(text);
+    if (file)
+        fclose(file);
+    return result;
+}
+
+/* FNV-1a, 64 bits. */
+static uint64_t hash(uint64_t value, const char *text) {
+    static const uint64_t prime = 0x100000001B3;
+    for (; *text; text++)
+        value = (value ^ (unsigned char)*text) * prime;
+    return value;
+}
+
+/* Over "KEY=VALUE\n" of every key of the digest, defaults written out, in the table's order. */
+static void make_digest(struct draft *draft) {
+    static const uint64_t basis = 0xCBF29CE484222325;
+    uint64_t value = basis;
+    for (size_t k = 0; k < config_key_count; k++) {
+        const struct config_key *key = &config_keys[k];
+        size_t count = config_key_layered(key) ? draft->config.architecture.layer_count : 1;
+        for (size_t n = 0; n < count && key->flags & KEY_DIGEST; n++) {
+            char path[CONFIG_KEY_SIZE], text[CONFIG_TEXT_SIZE];
+            config_key_path(key, n, path);
+            config_value_print(key, n, draft, text, sizeof text);
+            value = hash(hash(hash(hash(value, path), "="), text), "\n");
+        }
+    }
+    snprintf(draft->config.digest, CONFIG_DIGEST_SIZE, "%016" PRIx64, value);
+}
+
+int config_load(struct config *config, const char *path, const char *const *overrides,
+                size_t override_count, struct error *error) {
+    size_t size;
+    int status = -1;
+    char *text = read_file(path, &size, error);
+    struct reading *reading = calloc(1, sizeof *reading);
+    if (!text)
+        goto done;
+    if (!reading) {
+        error_set(error, EX_SOFTWARE, "%s: out of memory", path);
+        goto done;
+    }
+    reading->path = path;
+    reading->verb = "--set";
+    reading->error = error;
+    if (config_read_text(reading, text, size) != 0)
+        goto done;
+    for (size_t n = 0; n < override_count; n++)
+        if (config_read_override(reading, overrides[n]) != 0)
+            goto done;
+    if (config_check(reading) != 0)
+        goto done;
+    make_digest(&reading->draft);
+    *config = reading->draft.config;
+    status = 0;
+done:
+    free(reading);
+    free(text);
+    return status;
+}
+
+/* The keys that may change, as "a, b or c". */
+static void list_in_flight(char *text, size_t size) {
+    char words[CONFIG_TEXT_SIZE] = "";
+    size_t used = 0;
+    for (size_t k = 0; k < config_key_count; k++)
+        if (config_keys[k].flags & KEY_IN_FLIGHT && used < sizeof words)
+            used += snprintf(words + used, sizeof words - used, "%s%s", used ? "|" : "",
+                             config_keys[k].path);
+    config_words_list(words, text, size);
+}
+
+int config_set(struct config *config, const char *key, const char *value, struct error *error) {
+    enum { SHOWN_MAX = 60 };
+    const struct config_key *row = NULL;
+    char meant[CONFIG_KEY_SIZE], may[CONFIG_TEXT_SIZE];
+    enum path_kind kind = *key ? config_path_kind(key, &row, NULL) : PATH_UNKNOWN;
+    list_in_flight(may, sizeof may);
+    if (kind == PATH_UNKNOWN) {
+        bool near = config_path_suggest(key, meant);
+        error_set(error, EX_CONFIG, "set: unknown key \"%.*s\"%s%s%s; allowed is %s", SHOWN_MAX,
+                  key, near ? " (did you mean \"" : "", near ? meant : "", near ? "\"?)" : "", may);
+        return -1;
+    }
+    if (!row || !(row->flags & KEY_IN_FLIGHT))
+        return error_set(error, EX_CONFIG,
+                         "set: %s cannot change while the daemon runs; allowed is %s", key, may);
+    struct reading *reading = calloc(1, sizeof *reading);
+    size_t size = strlen(key) + strlen("=") + strlen(value) + 1;
+    char *override = malloc(size);
+    int status = -1;
+    if (!reading || !override) {
+        error_set(error, EX_SOFTWARE, "set: out of memory");
+        goto done;
+    }
+    snprintf(override, size, "%s=%s", key, value);
+    reading->draft.config = *config;
+    reading->path = reading->verb = "set";
+    reading->error = error;
+    status = config_read_override(reading, override);
+    if (status == 0 && !config_place(reading, key)->given) {
+        config_value_expected(row, may, sizeof may);
+        status = error_set(error, EX_CONFIG, "set: %s: found nothing; allowed is %s", key, may);
+    }
+    if (status == 0)
+        *config = reading->draft.config;
+done:
+    free(override);
+    free(reading);
+    return status;
+}

@@ -1,0 +1,115 @@
+/* The daemon's configuration: plain data, read from YAML. Every key is documented in
+   conf/reference.yaml and runnel.yaml(5). */
+#ifndef RUNNEL_CONFIG_H
+#define RUNNEL_CONFIG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "journal/journal.h"
+#include "learner/engine.h"
+#include "model/model.h"
+
+struct error;
+
+enum {
+    CONFIG_NAME_SIZE = 65,
+    CONFIG_DEVICE_SIZE = 16,
+    CONFIG_PATH_SIZE = 4096,
+    CONFIG_ENDPOINT_SIZE = 256,
+    CONFIG_DIGEST_SIZE = 17, /* 16 hexadecimal digits */
+};
+
+/* The three sockets, where they stand in a row. */
+enum socket_role { SOCKET_EXAMPLES, SOCKET_STATISTICS, SOCKET_CONTROL, SOCKET_ROLES };
+
+enum examples_socket { EXAMPLES_PULL, EXAMPLES_SUB, EXAMPLES_ROUTER };
+
+struct socket_config {
+    char endpoint[CONFIG_ENDPOINT_SIZE];
+    bool connect; /* connect instead of bind */
+};
+
+struct config {
+    char name[CONFIG_NAME_SIZE];
+    uint64_t seed;
+    char device[CONFIG_DEVICE_SIZE]; /* "auto", "cpu", "cuda", "cuda:N" */
+
+    struct architecture architecture;
+    char initial[CONFIG_PATH_SIZE]; /* model.initial, as opened by the daemon; "" = none */
+
+    struct {
+        size_t window, stride;
+        struct optimizer optimizer;
+        double clip;
+        size_t max_streams;
+    } learning;
+
+    struct socket_config examples, statistics, control;
+    enum examples_socket examples_socket;
+    uint64_t statistics_every; /* examples between two `loss` messages */
+    bool predictions;          /* publish `prediction` */
+
+    struct {
+        char secret[CONFIG_PATH_SIZE];              /* file of the daemon's key; "" = no CURVE */
+        char allow[SOCKET_ROLES][CONFIG_PATH_SIZE]; /* files of clients' keys; "" = every client */
+        bool insecure;                              /* bind beyond this machine without CURVE */
+    } security;
+
+    char state_directory[CONFIG_PATH_SIZE]; /* resolved and absolute: see config_load */
+    struct {
+        uint64_t examples; /* 0 = not by count */
+        double seconds;    /* 0 = not by time */
+    } checkpoint;
+    struct {
+        bool enabled;
+        enum journal_sync sync;
+        uint64_t keep; /* as in struct journal_options */
+    } journal;
+
+    /* Of everything that decides what is computed (seed, model, learning without rate and clip):
+       two configurations of one digest can share a checkpoint. */
+    char digest[CONFIG_DIGEST_SIZE];
+};
+
+/* Read the file, then apply `overrides` ("learning.optimizer.rate=0.01", count of them), check
+   every key, fill in defaults, and compute the digest.
+
+   An override's value is YAML; it replaces what the file has there, a mapping or list as a whole,
+   and takes the key out when it is empty. Elements of a list are named by their number:
+   "model.layers.0.size=64". bind and connect replace each other.
+
+   Paths: "~/" is $HOME; a relative model.initial or state.directory is taken from the file's own
+   directory, that of an override from the working directory. state.directory defaults to
+   $STATE_DIRECTORY (the first, when there are several), else $XDG_STATE_HOME/runnel/NAME, else
+   ~/.local/state/runnel/NAME.
+
+   Errors (EX_CONFIG; EX_NOINPUT when the file cannot be read, EX_USAGE for an override without
+   '=') name file, line, column, key, what was found and what is allowed; those of an override name
+   it instead of file and line. On error `config` is untouched. */
+int config_load(struct config *config, const char *path, const char *const *overrides,
+                size_t override_count, struct error *error);
+
+/* A key that may change in flight: parse and check `value` as the file's would be. On success
+   `config` has it; on error (EX_CONFIG, unknown or fixed key or bad value) it is untouched. */
+int config_set(struct config *config, const char *key, const char *value, struct error *error);
+
+/* Where a configuration comes from, to be read again. */
+struct config_source {
+    const char *path;
+    const char *const *overrides; /* (override_count,) */
+    size_t override_count;
+};
+
+/* A key whose value has changed: its path, and the new value as one would write it ("" = none). */
+typedef void config_changed(void *context, const char *key, const char *value);
+
+/* The file has been read again: what `after` has different from `before` is put into `current`,
+   which may have other values still, set in flight, and told. -1 (EX_CONFIG) when one of the
+   differences cannot be made while the daemon runs: the sentence names it, nothing is put or
+   told. */
+int config_reload(struct config *current, const struct config *before, const struct config *after,
+                  config_changed *changed, void *context, struct error *error);
+
+#endif

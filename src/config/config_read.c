@@ -1,0 +1,421 @@
+/* YAML into a reading: libyaml's document with its marks, walked along the table of keys. */
+#include "config_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <yaml.h>
+
+#include "common/error.h"
+
+enum { SHOWN_MAX = 60 }; /* bytes of a wrong value that an error quotes */
+
+/* One text being walked, into `reading`. */
+struct walk {
+    struct reading *reading;
+    yaml_document_t document;
+    const char *override; /* NULL: the file */
+};
+
+static int fail_va(const struct reading *reading, const struct place *place, const char *path,
+                   const char *format, va_list arguments) {
+    char sentence[ERROR_TEXT_SIZE];
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    const char *colon = *path ? ": " : "";
+    if (place && place->override)
+        error_set(reading->error, EX_CONFIG, "%s %.*s: %s%s%s", reading->verb, CONFIG_KEY_SIZE,
+                  place->override, path, colon, sentence);
+    else if (place)
+        error_set(reading->error, EX_CONFIG, "%s:%zu:%zu: %s%s%s", reading->path, place->line,
+                  place->column, path, colon, sentence);
+    else
+        error_set(reading->error, EX_CONFIG, "%s: %s%s%s", reading->path, path, colon, sentence);
+    return -1;
+}
+
+const struct place *config_place(const struct reading *reading, const char *path) {
+    const struct config_key *key;
+    size_t layer;
+    if (config_path_kind(path, &key, &layer) == PATH_KEY)
+        return &reading->places[key - config_keys][layer];
+    return NULL;
+}
+
+static const struct place *section_place(const struct reading *reading, const char *path) {
+    for (size_t s = 0; s < reading->section_count; s++)
+        if (!strcmp(reading->sections[s].path, path))
+            return reading->sections[s].place.given ? &reading->sections[s].place : NULL;
+    return NULL;
+}
+
+int config_fail(const struct reading *reading, const char *path, const char *format, ...) {
+    char around[CONFIG_KEY_SIZE];
+    snprintf(around, sizeof around, "%s", path);
+    const struct place *place = config_place(reading, path);
+    if (!place || !place->given)
+        place = section_place(reading, around);
+    while (!place && *around) {
+        char *dot = strrchr(around, '.');
+        *(dot ? dot : around) = 0;
+        place = section_place(reading, around);
+    }
+    va_list arguments;
+    va_start(arguments, format);
+    fail_va(reading, place, path, format, arguments);
+    va_end(arguments);
+    return -1;
+}
+
+static struct place place_of(const struct walk *walk, yaml_mark_t mark) {
+    return (struct place){true, walk->override, mark.line + 1, mark.column + 1};
+}
+
+static int fail_at(const struct walk *walk, yaml_mark_t mark, const char *path, const char *format,
+                   ...) __attribute__((format(printf, 4, 5)));
+
+static int fail_at(const struct walk *walk, yaml_mark_t mark, const char *path, const char *format,
+                   ...) {
+    struct place place = place_of(walk, mark);
+    va_list arguments;
+    va_start(arguments, format);
+    fail_va(walk->reading, &place, path, format, arguments);
+    va_end(arguments);
+    return -1;
+}
+
+static const char *scalar(const yaml_node_t *node) {
+    return (const char *)node->data.scalar.value;
+}
+
+static bool is_plain(const yaml_node_t *node) {
+    return node->type == YAML_SCALAR_NODE && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
+}
+
+/* What YAML calls null: nothing at all, "~" or "null". */
+static bool is_null(const yaml_node_t *node) {
+    return is_plain(node) && config_words_contain("|~|null|Null|NULL", scalar(node), NULL);
+}
+
+/* What stands there, for an error. */
+static const char *shown(const yaml_node_t *node, char text[CONFIG_TEXT_SIZE]) {
+    if (node->type == YAML_MAPPING_NODE)
+        return "a mapping";
+    if (node->type == YAML_SEQUENCE_NODE)
+        return "a list";
+    if (is_null(node))
+        return "nothing";
+    size_t length = strlen(scalar(node));
+    int cut = (int)(length > SHOWN_MAX ? SHOWN_MAX : length);
+    while (length > SHOWN_MAX && cut > 0 && (scalar(node)[cut] & 0xC0) == 0x80)
+        cut--; /* never half of a UTF-8 character */
+    snprintf(text, CONFIG_TEXT_SIZE, "%s\"%.*s%s\"", is_plain(node) ? "" : "the text ", cut,
+             scalar(node), length > SHOWN_MAX ? "..." : "");
+    return text;
+}
+
+static int fail_value(const struct walk *walk, const yaml_node_t *node,
+                      const struct config_key *key, const char *path) {
+    char expected[CONFIG_TEXT_SIZE], found[CONFIG_TEXT_SIZE], meant[CONFIG_TEXT_SIZE];
+    config_value_expected(key, expected, sizeof expected);
+    bool near = key->words && node->type == YAML_SCALAR_NODE &&
+                config_word_suggest(key->words, scalar(node), meant, sizeof meant);
+    return fail_at(walk, node->start_mark, path, "found %s%s%s%s; allowed is %s (%s)",
+                   shown(node, found), near ? " (did you mean \"" : "", near ? meant : "",
+                   near ? "\"?)" : "", expected, key->what);
+}
+
+static int take_value(struct walk *walk, const yaml_node_t *node, const char *path) {
+    const struct config_key *key;
+    size_t layer;
+    config_path_kind(path, &key, &layer);
+    bool text = node->type == YAML_SCALAR_NODE && !is_null(node) &&
+                strlen(scalar(node)) == node->data.scalar.length;
+    if (!text ||
+        config_value_store(key, layer, scalar(node), !is_plain(node), &walk->reading->draft) != 0)
+        return fail_value(walk, node, key, path);
+    walk->reading->places[key - config_keys][layer] = place_of(walk, node->start_mark);
+    return 0;
+}
+
+/* Remember where a mapping or list stands, for errors about what it lacks. */
+static void take_section(struct walk *walk, const yaml_node_t *node, const char *path) {
+    struct reading *reading = walk->reading;
+    size_t s = 0;
+    while (s < reading->section_count && strcmp(reading->sections[s].path, path))
+        s++;
+    if (s == CONFIG_SECTIONS_MAX)
+        return;
+    snprintf(reading->sections[s].path, CONFIG_KEY_SIZE, "%s", path);
+    reading->sections[s].place = place_of(walk, node->start_mark);
+    if (s == reading->section_count)
+        reading->section_count++;
+}
+
+static int take(struct walk *walk, const yaml_node_t *node, const char *path);
+
+static int fail_unknown(const struct walk *walk, yaml_mark_t mark, const char *parent,
+                        const char *path) {
+    char children[CONFIG_TEXT_SIZE], meant[CONFIG_KEY_SIZE];
+    bool near = config_path_suggest(path, meant);
+    config_path_children(parent, children, sizeof children);
+    return fail_at(walk, mark, path, "unknown key%s%s%s; allowed %s%s: %s",
+                   near ? " (did you mean \"" : "", near ? meant : "", near ? "\"?)" : "",
+                   *parent ? "in " : "here", parent, children);
+}
+
+/* The path of `name` below `parent`. */
+static bool join(char path[CONFIG_KEY_SIZE], const char *parent, const char *name) {
+    return snprintf(path, CONFIG_KEY_SIZE, "%s%s%s", parent, *parent ? "." : "", name) <
+           CONFIG_KEY_SIZE;
+}
+
+static const yaml_node_t *earlier(struct walk *walk, const yaml_node_t *mapping,
+                                  const yaml_node_pair_t *pair, const char *name) {
+    for (yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < pair; p++) {
+        const yaml_node_t *key = yaml_document_get_node(&walk->document, p->key);
+        if (!strcmp(scalar(key), name))
+            return key;
+    }
+    return NULL;
+}
+
+static int take_mapping(struct walk *walk, const yaml_node_t *node, const char *path) {
+    if (is_null(node)) { /* a heading whose keys are all commented out */
+        take_section(walk, node, path);
+        return 0;
+    }
+    if (node->type != YAML_MAPPING_NODE) {
+        char children[CONFIG_TEXT_SIZE], found[CONFIG_TEXT_SIZE];
+        config_path_children(path, children, sizeof children);
+        return fail_at(walk, node->start_mark, path, "found %s; allowed is a mapping of %s",
+                       shown(node, found), children);
+    }
+    take_section(walk, node, path);
+    const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+    for (; pair < node->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *key = yaml_document_get_node(&walk->document, pair->key);
+        char child[CONFIG_KEY_SIZE], found[CONFIG_TEXT_SIZE];
+        if (key->type != YAML_SCALAR_NODE || strlen(scalar(key)) != key->data.scalar.length)
+            return fail_at(walk, key->start_mark, path, "found %s where a key is allowed",
+                           shown(key, found));
+        bool fits = join(child, path, scalar(key));
+        if (strchr(scalar(key), '.'))
+            return fail_at(walk, key->start_mark, child,
+                           "found a key with a dot; allowed are nested mappings, as in "
+                           "\"learning: {window: 16}\"");
+        if (!fits || config_path_kind(child, NULL, NULL) == PATH_UNKNOWN)
+            return fail_unknown(walk, key->start_mark, path, child);
+        const yaml_node_t *first = earlier(walk, node, pair, scalar(key));
+        if (first)
+            return fail_at(walk, key->start_mark, child,
+                           "found twice in one mapping, first in line %zu; once is allowed",
+                           first->start_mark.line + 1);
+        if (take(walk, yaml_document_get_node(&walk->document, pair->value), child) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* The one list: model.layers. */
+static int take_list(struct walk *walk, const yaml_node_t *node, const char *path) {
+    char found[CONFIG_TEXT_SIZE];
+    if (node->type != YAML_SEQUENCE_NODE)
+        return fail_at(walk, node->start_mark, path,
+                       "found %s; allowed is a list of 1 to %d layers", shown(node, found),
+                       MODEL_LAYERS_MAX);
+    const yaml_node_item_t *item = node->data.sequence.items.start;
+    size_t count = (size_t)(node->data.sequence.items.top - item);
+    if (count < 1 || count > MODEL_LAYERS_MAX)
+        return fail_at(walk, node->start_mark, path,
+                       "found a list of %zu; allowed is a list of 1 to %d layers", count,
+                       MODEL_LAYERS_MAX);
+    take_section(walk, node, path);
+    walk->reading->draft.config.architecture.layer_count = count;
+    for (size_t n = 0; n < count; n++) {
+        char child[CONFIG_KEY_SIZE];
+        snprintf(child, sizeof child, "%s.%zu", path, n);
+        if (take(walk, yaml_document_get_node(&walk->document, item[n]), child) != 0)
+            return -1;
+    }
+    return 0;
+}
+
+/* A tag of one's own ("!secret") asks for a reading that nothing here does. */
+static bool has_known_tag(const yaml_node_t *node) {
+    static const char prefix[] = "tag:yaml.org,2002:";
+    const char *tag = (const char *)node->tag;
+    return !tag ||
+           (!strncmp(tag, prefix, sizeof prefix - 1) &&
+            config_words_contain("str|int|float|bool|null|map|seq", tag + sizeof prefix - 1, NULL));
+}
+
+static int take(struct walk *walk, const yaml_node_t *node, const char *path) {
+    if (!has_known_tag(node))
+        return fail_at(walk, node->start_mark, path, "found the tag \"%.*s\"; allowed is none",
+                       SHOWN_MAX, (const char *)node->tag);
+    switch (config_path_kind(path, NULL, NULL)) {
+    case PATH_MAPPING:
+        return take_mapping(walk, node, path);
+    case PATH_LIST:
+        return take_list(walk, node, path);
+    case PATH_KEY:
+        return take_value(walk, node, path);
+    case PATH_UNKNOWN:
+        break;
+    }
+    return fail_unknown(walk, node->start_mark, "", path);
+}
+
+/* A reader's error comes with an offset alone: find its line and column. */
+static yaml_mark_t mark_of_offset(const char *text, size_t size, size_t offset) {
+    yaml_mark_t mark = {0};
+    for (size_t i = 0; i < offset && i < size; i++) {
+        mark.column++;
+        if (text[i] == '\n') {
+            mark.line++;
+            mark.column = 0;
+        }
+    }
+    return mark;
+}
+
+/* Whether the line is indented by a tab: YAML's own error then says nothing useful. */
+static bool has_tab(const char *text, size_t size, size_t line) {
+    size_t at = 0;
+    for (; line > 0 && at < size; at++)
+        line -= text[at] == '\n';
+    while (at < size && text[at] == ' ')
+        at++;
+    return at < size && text[at] == '\t';
+}
+
+static int fail_syntax(const struct walk *walk, const yaml_parser_t *parser, const char *text,
+                       size_t size) {
+    yaml_mark_t none = {0};
+    const char *problem = parser->problem ? parser->problem : "unreadable";
+    if (parser->error == YAML_MEMORY_ERROR)
+        return fail_at(walk, none, "", "out of memory");
+    if (parser->error == YAML_READER_ERROR)
+        return fail_at(walk, mark_of_offset(text, size, parser->problem_offset), "",
+                       "not YAML: %s; allowed is text in UTF-8", problem);
+    yaml_mark_t mark = parser->problem_mark;
+    char context[CONFIG_TEXT_SIZE] = "";
+    if (parser->context)
+        snprintf(context, sizeof context, " %s that begins in line %zu", parser->context,
+                 parser->context_mark.line + 1);
+    return fail_at(walk, mark, "", "not YAML: %s%s%s", problem, context,
+                   has_tab(text, size, mark.line) ? "; allowed for indentation are spaces, no tabs"
+                                                  : "");
+}
+
+/* Parse the one document of a text into walk->document; on success the caller deletes it. */
+static int parse(struct walk *walk, const char *text, size_t size) {
+    yaml_parser_t parser;
+    yaml_document_t second;
+    yaml_mark_t begin = {0};
+    int status = -1;
+    if (!yaml_parser_initialize(&parser))
+        return fail_at(walk, begin, "", "out of memory");
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
+    if (!yaml_parser_load(&parser, &walk->document)) {
+        fail_syntax(walk, &parser, text, size);
+        goto done;
+    }
+    if (!yaml_document_get_root_node(&walk->document)) {
+        status = fail_at(walk, begin, "", "empty; needed are at least name and model");
+    } else if (!yaml_parser_load(&parser, &second)) {
+        status = fail_syntax(walk, &parser, text, size);
+    } else {
+        status = 0;
+        if (yaml_document_get_root_node(&second))
+            status = fail_at(walk, second.start_mark, "",
+                             "found a second document; allowed is one in a file");
+        yaml_document_delete(&second);
+    }
+    if (status != 0)
+        yaml_document_delete(&walk->document);
+done:
+    yaml_parser_delete(&parser);
+    return status;
+}
+
+int config_read_text(struct reading *reading, const char *text, size_t size) {
+    struct walk walk = {.reading = reading};
+    if (parse(&walk, text, size) != 0)
+        return -1;
+    int status = take(&walk, yaml_document_get_root_node(&walk.document), "");
+    yaml_document_delete(&walk.document);
+    return status;
+}
+
+/* As if the key, or whatever lies below the path, had not been given. */
+static void forget(struct reading *reading, const char *path) {
+    size_t length = strlen(path);
+    for (size_t k = 0; k < config_key_count; k++) {
+        size_t layer;
+        bool any_layer;
+        if (!config_key_below(&config_keys[k], path, &layer, &any_layer))
+            continue;
+        for (size_t n = 0; n < MODEL_LAYERS_MAX; n++)
+            if (any_layer || n == layer)
+                reading->places[k][n].given = false;
+    }
+    for (size_t s = 0; s < reading->section_count; s++) {
+        const char *section = reading->sections[s].path;
+        if (!strncmp(section, path, length) && (!section[length] || section[length] == '.'))
+            reading->sections[s].place.given = false;
+    }
+    if (config_path_kind(path, NULL, NULL) == PATH_LIST)
+        reading->draft.config.architecture.layer_count = 0;
+}
+
+/* Whether the override's path is a known one, with a layer that is there. */
+static int check_override(struct walk *walk, const char *path) {
+    yaml_mark_t none = {0};
+    size_t layer = 0, layers = walk->reading->draft.config.architecture.layer_count;
+    bool any_layer = true;
+    enum path_kind kind = *path ? config_path_kind(path, NULL, NULL) : PATH_UNKNOWN;
+    if (kind == PATH_UNKNOWN) {
+        char parent[CONFIG_KEY_SIZE];
+        const char *dot = strrchr(path, '.');
+        snprintf(parent, sizeof parent, "%.*s", dot ? (int)(dot - path) : 0, path);
+        if (config_path_kind(parent, NULL, NULL) != PATH_MAPPING)
+            *parent = 0;
+        return fail_unknown(walk, none, parent, path);
+    }
+    for (size_t k = 0; k < config_key_count && any_layer; k++)
+        if (!config_key_below(&config_keys[k], path, &layer, &any_layer))
+            any_layer = true;
+    if (!any_layer && layer >= layers)
+        return fail_at(walk, none, path,
+                       "found layer %zu; allowed is a number below the count of layers, %zu", layer,
+                       layers);
+    return 0;
+}
+
+int config_read_override(struct reading *reading, const char *override) {
+    struct walk walk = {.reading = reading, .override = override};
+    char path[CONFIG_KEY_SIZE];
+    const char *equals = strchr(override, '=');
+    if (!equals)
+        return error_set(reading->error, EX_USAGE, "%s %.*s: a value is missing; write KEY=VALUE",
+                         reading->verb, CONFIG_KEY_SIZE, override);
+    snprintf(path, sizeof path, "%.*s", (int)(equals - override), override);
+    if (check_override(&walk, path) != 0)
+        return -1;
+    if (strspn(equals + 1, " ") == strlen(equals + 1)) {
+        forget(reading, path);
+        return 0;
+    }
+    if (parse(&walk, equals + 1, strlen(equals + 1)) != 0)
+        return -1;
+    const yaml_node_t *root = yaml_document_get_root_node(&walk.document);
+    int status = 0;
+    forget(reading, path);
+    if (!is_null(root))
+        status = take(&walk, root, path);
+    yaml_document_delete(&walk.document);
+    return status;
+}

@@ -1,0 +1,306 @@
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <time.h>
+
+#include "common/error.h"
+#include "common/json_text.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "daemon_state.h"
+#include "learner/scaler.h"
+#include "model/parameters.h"
+#include "report.h"
+
+static void put_count(json_t *object, const char *key, uint64_t value) {
+    json_object_set_new(object, key, json_integer((json_int_t)value));
+}
+
+/* What a `loss` message would say. */
+static void add_loss(struct daemon *daemon, json_t *object, const struct metrics_report *report) {
+    struct json_text text = {0};
+    json_text_begin(&text);
+    report_loss(&text, report, &daemon->model, daemon->learner, daemon_queued(daemon),
+                daemon->ingest);
+    json_t *loss = json_text_end(&text) ? json_loadb(text.bytes, text.size, 0, NULL) : NULL;
+    if (loss)
+        json_object_update(object, loss);
+    json_decref(loss);
+    json_text_free(&text);
+}
+
+static int status(void *context, const json_t *request, struct control_answer *answer,
+                  struct error *error) {
+    (void)request, (void)error;
+    struct daemon *daemon = context;
+    struct metrics_report report;
+    struct timespec now;
+    metrics_recent(&daemon->metrics, daemon_clock(), &report);
+    clock_gettime(CLOCK_REALTIME, &now);
+    json_object_set_new(answer->fields, "run", json_string(publish_run(daemon->publish)));
+    put_count(answer->fields, "examples", report.examples);
+    put_count(answer->fields, "steps", report.steps);
+    json_object_set_new(answer->fields, "time",
+                        json_real((double)now.tv_sec + 1e-9 * (double)now.tv_nsec));
+    daemon_report_status(daemon, answer->fields);
+    add_loss(daemon, answer->fields, &report);
+    return 0;
+}
+
+/* Digits of a number in JSON: as written, if they say it all; else all of them. */
+enum { PLAIN = 15, EXACT = 17 };
+
+/* The value as one would write it in the file, to be freed; NULL when it is no plain value. */
+static char *value_text(const json_t *value) {
+    if (json_is_string(value))
+        return strdup(json_string_value(value));
+    if (!json_is_number(value) && !json_is_boolean(value))
+        return NULL;
+    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(PLAIN));
+    if (!text || !json_is_real(value) || strtod(text, NULL) == json_real_value(value))
+        return text;
+    free(text);
+    return json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(EXACT));
+}
+
+static int apply(struct daemon *daemon, const struct config *wanted, struct error *error) {
+    double rate = wanted->learning.optimizer.rate, clip = wanted->learning.clip;
+    if (rate != learner_rate(daemon->learner) && learner_set_rate(daemon->learner, rate, error))
+        return -1;
+    if (clip != learner_clip(daemon->learner) && learner_set_clip(daemon->learner, clip, error))
+        return -1;
+    daemon->current = *wanted;
+    daemon_plan_loss(daemon);
+    daemon->changed = true;
+    return 0;
+}
+
+int daemon_set(struct daemon *daemon, const char *key, const char *value, struct error *error) {
+    struct config *wanted = malloc(sizeof *wanted);
+    if (!wanted)
+        return error_set(error, EX_OSERR, "no memory to set %s; try again later", key);
+    *wanted = daemon->current;
+    int result = config_set(wanted, key, value, error) || apply(daemon, wanted, error) ? -1 : 0;
+    free(wanted);
+    return result;
+}
+
+/* What is answered outlives the daemon. */
+static int write_down(struct daemon *daemon, json_t *command, struct error *error) {
+    daemon_journal_command(daemon, command);
+    if (daemon_journal_sync(daemon, error) == 0)
+        return 0;
+    daemon->failure = *error;
+    return -1;
+}
+
+static int set(void *context, const json_t *request, struct control_answer *answer,
+               struct error *error) {
+    struct daemon *daemon = context;
+    const json_t *key = json_object_get(request, "key"), *value = json_object_get(request, "value");
+    char *text = value_text(value), quoted[TEXT_QUOTE_SIZE];
+    int result = -1;
+    if (!json_is_string(key) || !text) {
+        error_set(error, EX_USAGE,
+                  "set takes a key and a value: {\"command\": \"set\", \"key\": "
+                  "\"learning.optimizer.rate\", \"value\": 0.0003}");
+        goto done;
+    }
+    if (daemon_set(daemon, json_string_value(key), text, error))
+        goto done;
+    bool learned =
+        !strcmp(json_string_value(key), RATE_KEY) || !strcmp(json_string_value(key), CLIP_KEY);
+    if (learned &&
+        write_down(daemon,
+                   json_pack("{s:s, s:O, s:s}", "command", "set", "key", key, "value", text),
+                   error))
+        goto done;
+    text_quote(quoted, text, strlen(text));
+    log_info("%s set to %s", json_string_value(key), quoted);
+    daemon_event(daemon, "set",
+                 json_pack("{s:s, s:O}", "key", json_string_value(key), "value", value),
+                 "%s set to %s", json_string_value(key), quoted);
+    daemon_publish_status(daemon);
+    json_object_set(answer->fields, "key", (json_t *)key);
+    json_object_set(answer->fields, "value", (json_t *)value);
+    result = 0;
+done:
+    free(text);
+    return result;
+}
+
+static int checkpoint(void *context, const json_t *request, struct control_answer *answer,
+                      struct error *error) {
+    (void)request, (void)error;
+    struct daemon *daemon = context;
+    daemon->asked = ASKED_WANTED;
+    answer->later = true;
+    return 0;
+}
+
+/* Numbers as a JSON list, to be freed; NULL when memory is short. */
+static char *list_text(const double *numbers, size_t size) {
+    json_t *list = json_array();
+    for (size_t k = 0; k < size; k++)
+        json_array_append_new(list, json_of_number(numbers[k]));
+    char *text =
+        json_array_size(list) == size ? json_dumps(list, JSON_REAL_PRECISION(EXACT)) : NULL;
+    json_decref(list);
+    return text;
+}
+
+enum { EXPORT_TEXTS = 4 };
+
+/* What the file says about its parameters, in the __metadata__ of safetensors. Nothing but what
+   they follow from: two daemons that have learned the same export the same bytes. */
+struct export_texts {
+    char *mean, *deviation; /* NULL with scale: none */
+    struct safetensors_text lines[EXPORT_TEXTS];
+    size_t count;
+};
+
+static int write_texts(struct export_texts *texts, const struct daemon *daemon,
+                       struct error *error) {
+    const struct scaler *scaler = learner_scaler(daemon->learner);
+    *texts = (struct export_texts){.lines = {{"format", "pt"}, {"digest", daemon->config->digest}},
+                                   .count = 2};
+    if (!scaler)
+        return 0;
+    texts->mean = list_text(scaler_means(scaler), scaler_size(scaler));
+    texts->deviation = list_text(scaler_deviations(scaler), scaler_size(scaler));
+    if (!texts->mean || !texts->deviation)
+        return error_set(error, EX_OSERR, "no memory for the scaler; try again later");
+    texts->lines[texts->count++] = (struct safetensors_text){"scaler.mean", texts->mean};
+    texts->lines[texts->count++] = (struct safetensors_text){"scaler.deviation", texts->deviation};
+    return 0;
+}
+
+/* All parameters, one tensor after another, through `values`, which holds the largest. */
+static int put_parameters(struct daemon *daemon, struct safetensors_writer *writer, float *values,
+                          struct error *error) {
+    for (size_t i = 0; i < daemon->model.tensor_count; i++) {
+        size_t size = tensor_size(&daemon->model.tensors[i]) * sizeof *values;
+        if (learner_read_parameters(daemon->learner, i, values, error) ||
+            safetensors_put(writer, values, size, error))
+            return -1;
+    }
+    return 0;
+}
+
+static int export_parameters(void *context, const json_t *request, struct control_answer *answer,
+                             struct error *error) {
+    (void)request;
+    struct daemon *daemon = context;
+    const struct model *model = &daemon->model;
+    struct safetensors_memory memory = {0};
+    int result = -1;
+    struct safetensors_writer *writer = NULL;
+    struct safetensors_entry entries[MODEL_TENSORS_MAX];
+    struct export_texts texts = {0};
+    float *values = malloc(model->parameters * sizeof *values);
+    if (!values) {
+        error_set(error, EX_OSERR, "no memory for the parameters; try again later");
+        goto done;
+    }
+    parameters_entries(model, entries);
+    if (write_texts(&texts, daemon, error) ||
+        safetensors_start(&writer, entries, model->tensor_count, texts.lines, texts.count,
+                          safetensors_to_memory, &memory, error) ||
+        put_parameters(daemon, writer, values, error) || safetensors_finish(&writer, error))
+        goto done;
+    result = 0;
+    put_count(answer->fields, "examples", learner_counters(daemon->learner).examples);
+    put_count(answer->fields, "parameters", model->parameters);
+    put_count(answer->fields, "bytes", memory.size);
+    answer->blob = memory.bytes;
+    answer->blob_size = memory.size;
+done:
+    if (result) {
+        safetensors_abandon(&writer);
+        free(memory.bytes);
+    }
+    free(texts.mean);
+    free(texts.deviation);
+    free(values);
+    return result;
+}
+
+static void set_paused(struct daemon *daemon, bool paused, struct control_answer *answer) {
+    const char *done = paused ? "paused" : "resumed";
+    if (paused != daemon->paused) {
+        daemon->paused = paused;
+        log_info("%s after %" PRIu64 " examples", done, daemon->metrics.examples);
+        daemon_event(daemon, done, NULL, "%s after %" PRIu64 " examples", done,
+                     daemon->metrics.examples);
+        daemon_publish_status(daemon);
+    }
+    json_object_set_new(answer->fields, "state", json_string(daemon_state_name(daemon)));
+}
+
+static int pause_learning(void *context, const json_t *request, struct control_answer *answer,
+                          struct error *error) {
+    (void)request, (void)error;
+    set_paused(context, true, answer);
+    return 0;
+}
+
+static int resume_learning(void *context, const json_t *request, struct control_answer *answer,
+                           struct error *error) {
+    (void)request, (void)error;
+    set_paused(context, false, answer);
+    return 0;
+}
+
+int daemon_reset(struct daemon *daemon, struct error *error) {
+    int result = learner_reset(daemon->learner, error);
+    if (result)
+        return result;
+    daemon->current.learning.optimizer.rate = learner_rate(daemon->learner);
+    daemon->current.learning.clip = learner_clip(daemon->learner);
+    daemon_begin_metrics(daemon);
+    daemon->checkpoint_examples = daemon->metrics.examples;
+    daemon->changed = true;
+    return 0;
+}
+
+static int reset(void *context, const json_t *request, struct control_answer *answer,
+                 struct error *error) {
+    (void)request;
+    struct daemon *daemon = context;
+    uint64_t forgotten = daemon->metrics.examples;
+    int result = daemon_reset(daemon, error);
+    if (result < 0) {
+        daemon->broken = true;
+        daemon->failure = *error;
+    }
+    if (result)
+        return -1;
+    if (write_down(daemon, json_pack("{s:s}", "command", "reset"), error))
+        return -1;
+    log_info("reset: what %" PRIu64 " examples had taught is gone", forgotten);
+    daemon_event(daemon, "reset", NULL, "what %" PRIu64 " examples had taught is gone", forgotten);
+    daemon_publish_status(daemon);
+    put_count(answer->fields, "examples", daemon->metrics.examples);
+    return 0;
+}
+
+static int stop(void *context, const json_t *request, struct control_answer *answer,
+                struct error *error) {
+    (void)request, (void)error;
+    daemon_stop(context, "shutdown was asked for");
+    json_object_set_new(answer->fields, "state", json_string(daemon_state_name(context)));
+    return 0;
+}
+
+const struct control_command daemon_commands[] = {
+    {"status", status},
+    {"set", set},
+    {"checkpoint", checkpoint},
+    {"export", export_parameters},
+    {"pause", pause_learning},
+    {"resume", resume_learning},
+    {"reset", reset},
+    {"shutdown", stop},
+    {NULL, NULL},
+};

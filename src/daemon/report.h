@@ -1,0 +1,60 @@
+/* What messages and replies carry, as JSON: each function adds the fields of one topic to an
+   object. Numbers that are not there yet, or not finite, become null; text that is not UTF-8 gets
+   question marks. When memory is short a field of `status` is missing, and a text is empty: nothing
+   here can fail. Topics that come with the examples are written as text (json_text.h), the others
+   are objects of jansson. */
+#ifndef RUNNEL_REPORT_H
+#define RUNNEL_REPORT_H
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct architecture;
+struct config;
+struct ingest;
+struct json_text;
+struct layer_statistics;
+struct learned;
+struct learner;
+struct metrics_report;
+struct model;
+
+/* Topic `loss`; `queued` examples have been taken and wait to be learned. */
+void report_loss(struct json_text *text, const struct metrics_report *metrics,
+                 const struct model *model, const struct learner *learner, size_t queued,
+                 const struct ingest *ingest);
+
+/* Topic `state`: `layers`, one object each; statistics are (layers,). What a cell or norm does not
+   have is not there. */
+void report_state(struct json_text *text, const struct model *model,
+                  const struct layer_statistics *statistics);
+
+/* Topic `prediction`. With T steps, T > 1, the prediction is a list of T. What one is, by loss:
+     squared             [a, ..]
+     gaussian            {"mean": [..], "sd": [..]}
+     softmax, bernoulli  [probability, ..]
+     mixture             {"end", "weights": [..], "mean1", "mean2", "sd1", "sd2", "rho"}
+   Targets of `next` are given back in original units, as the example was scaled: null where nothing
+   has been observed yet, and an sd also where nothing has varied yet. */
+void report_prediction(struct json_text *text, const struct model *model,
+                       const struct learned *learned);
+
+/* Topic `status`. */
+struct report_status {
+    const struct config *config;
+    const struct model *model;
+    const char *device, *version;
+    const char *state;                           /* learning, paused, draining */
+    const char *resumed;                         /* path of the checkpoint gone on from, or NULL */
+    double uptime;                               /* seconds */
+    const char *examples, *statistics, *control; /* endpoints as bound */
+};
+void report_status(json_t *object, const struct report_status *status);
+
+enum { REPORT_SUMMARY_SIZE = 1024 };
+
+/* "real 8 (standard) > lstm 128 norm > squared 8, next" */
+void report_summary(const struct architecture *architecture, char text[REPORT_SUMMARY_SIZE]);
+
+#endif

@@ -1,0 +1,425 @@
+#include "journal.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/wire.h"
+#include "journal_internal.h"
+#include "learner/streams.h"
+
+uint64_t journal_clock(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+static double unix_time(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- Opening ---- */
+
+static size_t largest_example(const struct journal_options *options) {
+    size_t step = options->input_bytes + options->target_bytes;
+    if (options->steps_max > (JOURNAL_EXAMPLE_BYTES - WIRE_KEY_MAX) / step)
+        return JOURNAL_EXAMPLE_BYTES;
+    return WIRE_KEY_MAX + options->steps_max * step;
+}
+
+static int allocate(struct journal *journal, const struct journal_options *options,
+                    struct error *error) {
+    journal->largest = largest_example(options);
+    if (journal->largest < JOURNAL_COMMAND_BYTES)
+        journal->largest = JOURNAL_COMMAND_BYTES;
+    /* Wherever what waits lies in the ring, there is room for a largest one behind or before it. */
+    size_t capacity = JOURNAL_QUEUE_BYTES + 2 * journal_queue_size(journal->largest);
+    journal->lasts = calloc(JOURNAL_KEYS, sizeof *journal->lasts);
+    journal->batch_newest = calloc(JOURNAL_BATCH_ENTRIES, sizeof(struct journal_record *));
+    /* Without its counts of memory SQLite locks less; refused when somebody uses it already. */
+    sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
+    if (streams_open(&journal->keys, JOURNAL_KEYS, NULL) ||
+        streams_open(&journal->batch_keys, JOURNAL_BATCH_ENTRIES, NULL) || !journal->lasts ||
+        !journal->batch_newest || !journal_queue_open(&journal->queue, capacity))
+        return error_set(error, EX_UNAVAILABLE, "there is not enough memory for the journal");
+    journal->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (journal->event < 0)
+        return error_set(error, EX_UNAVAILABLE, "the journal cannot be prepared: %s",
+                         strerror(errno));
+    return 0;
+}
+
+static int synchronize(struct journal *journal, struct error *error) {
+    pthread_condattr_t monotonic;
+    int status = pthread_condattr_init(&monotonic);
+    if (!status) {
+        pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+        pthread_mutex_init(&journal->mutex, NULL);
+        pthread_cond_init(&journal->work, &monotonic);
+        pthread_cond_init(&journal->done, &monotonic);
+        pthread_condattr_destroy(&monotonic);
+        journal->synchronized = true;
+        return 0;
+    }
+    return error_set(error, EX_UNAVAILABLE, "the journal cannot be prepared: %s", strerror(status));
+}
+
+/* With other settings than those it was last written with, the file says so before anything else
+   is written to it. */
+static int take_over(struct journal *journal, const struct journal_options *options,
+                     struct error *error) {
+    struct journal_store *store = &journal->store;
+    if (journal->totals.sync == options->sync && !strcmp(journal->totals.name, options->name))
+        return 0;
+    journal->totals.sync = options->sync;
+    snprintf(journal->totals.name, sizeof journal->totals.name, "%s", options->name);
+    if (journal_store_begin(store, error) || journal_store_totals(store, &journal->totals, error))
+        return -1;
+    return journal_store_commit(store, error);
+}
+
+static int check_owner(const struct journal *journal, const struct journal_options *options,
+                       struct error *error) {
+    if (!strcmp(journal->totals.digest, options->digest))
+        return 0;
+    return error_set(error, EX_CONFIG,
+                     "the journal %s was written with another model or learning configuration "
+                     "(%s, digest %s; this one is %s): go on with that configuration, or give "
+                     "this one a directory of its own with state.directory, or move this "
+                     "directory away, checkpoints and journal together",
+                     journal->path, journal->totals.name, journal->totals.digest, options->digest);
+}
+
+static int open_file(struct journal *journal, const struct journal_options *options,
+                     struct error *error) {
+    struct journal_totals fresh = {.sync = options->sync, .oldest = 1};
+    struct journal_store *store = &journal->store;
+    struct journal_tail tail;
+    snprintf(fresh.name, sizeof fresh.name, "%s", options->name);
+    snprintf(fresh.digest, sizeof fresh.digest, "%s", options->digest);
+    if (journal_store_create(journal->path, &fresh, error) ||
+        journal_check_log(journal->path, &tail, error) ||
+        journal_store_open(store, journal->path, options->sync, error) ||
+        journal_check_totals(store, &journal->totals, error) ||
+        check_owner(journal, options, error))
+        return -1;
+    if (journal->totals.sync == JOURNAL_FULL && tail.transactions > 1)
+        return journal_damaged(error, journal->path,
+                               "%d transactions of its write-ahead log cannot be read",
+                               tail.transactions);
+    journal->torn = tail.torn;
+    journal->torn_acknowledged = journal->totals.sync != JOURNAL_FULL;
+    if (journal_check_contents(store, &journal->totals, error) ||
+        journal_store_prepare(store, error) || (tail.torn && journal_store_cut_log(store, error)) ||
+        take_over(journal, options, error))
+        return -1;
+    return journal_read_open(journal, error);
+}
+
+/* Signals are the main thread's. */
+static int start(struct journal *journal, struct error *error) {
+    sigset_t all, before;
+    journal->appended = journal->totals.newest;
+    journal->oldest = journal->totals.oldest;
+    atomic_store(&journal->durable, journal->totals.newest);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int status = pthread_create(&journal->thread, NULL, journal_write_thread, journal);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    journal->started = status == 0;
+    if (status)
+        return error_set(error, EX_UNAVAILABLE, "the journal's thread cannot be started: %s",
+                         strerror(status));
+    return 0;
+}
+
+int journal_open(struct journal **journal, const char *directory,
+                 const struct journal_options *options, struct error *error) {
+    struct journal *new = calloc(1, sizeof *new);
+    *journal = new;
+    if (!new)
+        return error_set(error, EX_UNAVAILABLE, "there is not enough memory for the journal");
+    new->event = -1;
+    new->sync = options->sync;
+    new->keep = options->keep;
+    new->input_bytes = options->input_bytes;
+    new->target_bytes = options->target_bytes;
+    snprintf(new->path, sizeof new->path, "%s/%s", directory, JOURNAL_NAME);
+    if (!allocate(new, options, error) && !synchronize(new, error) &&
+        !open_file(new, options, error) && !start(new, error))
+        return 0;
+    journal_close(journal);
+    return -1;
+}
+
+static void stop(struct journal *journal) {
+    pthread_mutex_lock(&journal->mutex);
+    journal->stop = true;
+    pthread_cond_signal(&journal->work);
+    pthread_mutex_unlock(&journal->mutex);
+    pthread_join(journal->thread, NULL);
+}
+
+void journal_close(struct journal **journal) {
+    struct journal *old = *journal;
+    *journal = NULL;
+    if (!old)
+        return;
+    if (old->started)
+        stop(old);
+    journal_read_close(old);
+    journal_store_close(&old->store, old->failed);
+    if (old->synchronized) {
+        pthread_mutex_destroy(&old->mutex);
+        pthread_cond_destroy(&old->work);
+        pthread_cond_destroy(&old->done);
+    }
+    if (old->event >= 0)
+        close(old->event);
+    journal_queue_close(&old->queue);
+    streams_close(&old->keys);
+    streams_close(&old->batch_keys);
+    free(old->lasts);
+    free(old->batch_newest);
+    free(old);
+}
+
+/* ---- Streams ---- */
+
+/* Whether a stream more can be remembered: one is forgotten only when the file has it. */
+static bool key_has_room(const struct journal *journal) {
+    return streams_count(journal->keys) < JOURNAL_KEYS ||
+           journal->lasts[streams_oldest(journal->keys)].position <= atomic_load(&journal->durable);
+}
+
+/* The slot of the key, as the most recently used. There must be room. */
+static uint32_t remember(struct journal *journal, const char *key, size_t key_size) {
+    uint32_t slot = streams_find(journal->keys, key, key_size);
+    if (slot != STREAMS_NONE) {
+        streams_touch(journal->keys, slot);
+        return slot;
+    }
+    if (streams_count(journal->keys) == JOURNAL_KEYS)
+        streams_remove(journal->keys, streams_oldest(journal->keys));
+    return streams_add(journal->keys, key, key_size);
+}
+
+int journal_last(struct journal *journal, const char *key, size_t key_size, uint32_t *epoch,
+                 uint64_t *sequence, uint64_t *position, struct error *error) {
+    struct journal_last last;
+    uint32_t slot = streams_find(journal->keys, key, key_size);
+    if (slot != STREAMS_NONE) {
+        last = journal->lasts[slot];
+    } else {
+        int found = journal_look_up(journal, key, key_size, &last, error);
+        if (found != 1)
+            return found;
+        if (key_has_room(journal))
+            journal->lasts[remember(journal, key, key_size)] = last;
+    }
+    *epoch = last.epoch;
+    *sequence = last.sequence;
+    *position = last.position;
+    return 1;
+}
+
+/* ---- Appending ---- */
+
+bool journal_has_room(struct journal *journal) {
+    pthread_mutex_lock(&journal->mutex);
+    bool room = journal_queue_place(&journal->queue, journal_queue_size(journal->largest)) ||
+                journal->failed;
+    pthread_mutex_unlock(&journal->mutex);
+    return room && key_has_room(journal);
+}
+
+/* Wait for a place; NULL when the journal has failed. */
+static struct journal_record *wait_for_place(struct journal *journal, size_t size) {
+    struct journal_record *place = NULL;
+    pthread_mutex_lock(&journal->mutex);
+    while (!journal->failed &&
+           (!key_has_room(journal) || !(place = journal_queue_place(&journal->queue, size)))) {
+        journal->hurry = true;
+        pthread_cond_signal(&journal->work);
+        pthread_cond_wait(&journal->done, &journal->mutex);
+    }
+    if (journal->failed)
+        place = NULL;
+    pthread_mutex_unlock(&journal->mutex);
+    return place;
+}
+
+/* The journal's thread is woken when it may be asleep, and when it need not wait any longer. */
+static void put(struct journal *journal, const struct journal_record *record) {
+    pthread_mutex_lock(&journal->mutex);
+    journal_queue_put(&journal->queue, record);
+    size_t count = journal->queue.count;
+    if (count == 1 || count == JOURNAL_BATCH_ENTRIES)
+        pthread_cond_signal(&journal->work);
+    pthread_mutex_unlock(&journal->mutex);
+}
+
+/* The record's bytes behind it, in this order; `record` has their sizes. */
+static uint64_t append(struct journal *journal, struct journal_record *record) {
+    record->position = ++journal->appended;
+    record->time = unix_time();
+    record->appended = journal_clock();
+    record->size = journal_queue_size(record->key_size + record->x_size + record->y_size);
+    struct journal_record *place = wait_for_place(journal, record->size);
+    if (!place)
+        return record->position;
+    journal_queue_write(place, record);
+    put(journal, place);
+    return record->position;
+}
+
+uint64_t journal_append_example(struct journal *journal, const struct example *example) {
+    struct journal_record record = {
+        .kind = JOURNAL_EXAMPLE,
+        .flags =
+            (uint8_t)((example->end ? WIRE_END : 0) | (example->learn ? 0 : WIRE_DO_NOT_LEARN)),
+        .steps = example->steps,
+        .key_size = example->key_size,
+        .x_size = example->steps * journal->input_bytes,
+        .y_size = example->y ? example->steps * journal->target_bytes : 0,
+        .key = example->key_size ? example->key : "",
+        .x = example->x,
+        .y = example->y,
+    };
+    /* 0 is unknown, and NaN no time. */
+    if (!isnan(example->time))
+        record.stamp = example->time + 0.0;
+    if (example->numbered) {
+        record.numbered = true;
+        record.epoch = example->epoch;
+        record.sequence = example->sequence;
+    }
+    if (record.key_size > WIRE_KEY_MAX ||
+        record.key_size + record.x_size + record.y_size > journal->largest)
+        return 0;
+    uint64_t position = append(journal, &record);
+    if (record.numbered && key_has_room(journal))
+        journal->lasts[remember(journal, example->key, example->key_size)] =
+            (struct journal_last){record.epoch, record.sequence, position};
+    return position;
+}
+
+uint64_t journal_append_command(struct journal *journal, const char *text) {
+    struct journal_record record = {
+        .kind = JOURNAL_COMMAND, .key = "", .x = text, .x_size = strlen(text) + 1};
+    return record.x_size > JOURNAL_COMMAND_BYTES ? 0 : append(journal, &record);
+}
+
+bool journal_was_torn(const struct journal *journal, bool *acknowledged) {
+    *acknowledged = journal->torn_acknowledged;
+    return journal->torn;
+}
+
+uint64_t journal_position(const struct journal *journal) {
+    return journal->appended;
+}
+
+/* ---- What has become durable ---- */
+
+uint64_t journal_durable(const struct journal *journal) {
+    return atomic_load(&journal->durable);
+}
+
+int journal_descriptor(const struct journal *journal) {
+    return journal->event;
+}
+
+/* Under the mutex. */
+static int status_of(const struct journal *journal, struct error *error) {
+    if (!journal->failed)
+        return 0;
+    return error_set(error, journal->error.status, "%s", journal->error.text);
+}
+
+int journal_poll(struct journal *journal, struct error *error) {
+    uint64_t events;
+    while (read(journal->event, &events, sizeof events) < 0 && errno == EINTR)
+        ;
+    pthread_mutex_lock(&journal->mutex);
+    int status = status_of(journal, error);
+    pthread_mutex_unlock(&journal->mutex);
+    return status;
+}
+
+int journal_sync(struct journal *journal, struct error *error) {
+    pthread_mutex_lock(&journal->mutex);
+    while (!journal->failed && journal->queue.count) {
+        journal->hurry = true;
+        pthread_cond_signal(&journal->work);
+        pthread_cond_wait(&journal->done, &journal->mutex);
+    }
+    int status = status_of(journal, error);
+    pthread_mutex_unlock(&journal->mutex);
+    if (status || journal->sync != JOURNAL_NORMAL || journal_read_sync(journal, error) == 0)
+        return status;
+    pthread_mutex_lock(&journal->mutex);
+    journal->failed = true;
+    journal->error = *error;
+    pthread_mutex_unlock(&journal->mutex);
+    return -1;
+}
+
+int journal_begin_behind(struct journal *journal, uint64_t position, struct error *error) {
+    assert(journal->appended == atomic_load(&journal->durable) && position >= journal->appended);
+    pthread_mutex_lock(&journal->mutex);
+    journal->behind = position;
+    journal->appended = position;
+    while (!journal->failed && journal->behind) {
+        pthread_cond_signal(&journal->work);
+        pthread_cond_wait(&journal->done, &journal->mutex);
+    }
+    int status = status_of(journal, error);
+    pthread_mutex_unlock(&journal->mutex);
+    return status;
+}
+
+void journal_prune(struct journal *journal, uint64_t position) {
+    if (journal->keep == JOURNAL_KEEP_ALL)
+        return;
+    pthread_mutex_lock(&journal->mutex);
+    if (position > journal->prunable) {
+        journal->prunable = position;
+        pthread_cond_signal(&journal->work);
+    }
+    pthread_mutex_unlock(&journal->mutex);
+}
+
+void journal_figures(struct journal *journal, struct journal_figures *figures) {
+    char log[JOURNAL_PATH_SIZE + 8];
+    struct stat file;
+    struct statvfs disk;
+    *figures = (struct journal_figures){.position = journal->appended};
+    snprintf(log, sizeof log, "%s-wal", journal->path);
+    if (stat(journal->path, &file) == 0)
+        figures->bytes += (uint64_t)file.st_size;
+    if (stat(log, &file) == 0)
+        figures->bytes += (uint64_t)file.st_size;
+    if (statvfs(journal->path, &disk) == 0)
+        figures->free_bytes = (uint64_t)disk.f_bavail * disk.f_frsize;
+    pthread_mutex_lock(&journal->mutex);
+    figures->oldest = journal->oldest;
+    figures->durable = atomic_load(&journal->durable);
+    figures->entries = figures->durable + 1 - figures->oldest;
+    if (journal->queue.count)
+        figures->waiting =
+            1e-9 * (double)(journal_clock() - journal_queue_next(&journal->queue, NULL)->appended);
+    pthread_mutex_unlock(&journal->mutex);
+}

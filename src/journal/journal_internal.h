@@ -1,0 +1,176 @@
+/* What the parts of the journal share: journal.c (the learning thread's side), journal_queue.c (the
+   entries on their way to the other thread), journal_block.c (entries as a row of the file),
+   journal_write.c (the other thread), journal_store.c (the file: its schema and statements),
+   journal_check.c (what is looked at before it is trusted), journal_read.c (looking up, and
+   syncing), journal_replay.c (replaying). */
+#ifndef RUNNEL_JOURNAL_INTERNAL_H
+#define RUNNEL_JOURNAL_INTERNAL_H
+
+#include <pthread.h>
+#include <sqlite3.h>
+#include <stdatomic.h>
+
+#include "common/error.h"
+#include "config/config.h"
+#include "journal.h"
+#include "journal_block.h"
+#include "journal_queue.h"
+
+enum { JOURNAL_PATH_SIZE = CONFIG_PATH_SIZE + 64 };
+
+/* The one row of the table `journal`. */
+struct journal_totals {
+    char name[CONFIG_NAME_SIZE];
+    char digest[CONFIG_DIGEST_SIZE];
+    enum journal_sync sync; /* in effect when it was last written to */
+    uint64_t oldest;        /* newest + 1 when there are no entries */
+    uint64_t newest;
+    uint64_t streams; /* rows of the table `streams` */
+};
+
+/* The writing connection and its statements. */
+struct journal_store {
+    const char *path;
+    sqlite3 *file;
+    sqlite3_stmt *begin, *commit, *insert, *update_stream, *insert_stream, *prunable, *prune,
+        *totals;
+    sqlite3_stmt *pages, *free_pages;
+    int log_frames; /* in the write-ahead log, as of the last commit */
+    int log_tried;  /* likewise, as it was last moved into the file */
+};
+
+/* What is known of a recently used stream; streams' slots number them. */
+struct journal_last {
+    uint32_t epoch;
+    uint64_t sequence, position;
+};
+
+struct journal {
+    char path[JOURNAL_PATH_SIZE];
+    enum journal_sync sync;
+    uint64_t keep;
+    size_t input_bytes, target_bytes, largest;
+
+    /* The learning thread's. */
+    bool torn, torn_acknowledged; /* see journal_was_torn */
+    struct streams *keys;
+    struct journal_last *lasts; /* (JOURNAL_KEYS,) */
+    uint64_t appended;
+    sqlite3 *reading;
+    sqlite3_stmt *look_up;
+
+    /* Shared under the mutex; `work` wakes the journal's thread, `done` the learning thread. */
+    pthread_mutex_t mutex;
+    pthread_cond_t work, done;
+    bool synchronized; /* the three above have been made */
+    struct journal_queue queue;
+    bool stop, hurry; /* hurry: commit without waiting for company */
+    uint64_t prunable, behind, oldest;
+    bool failed;
+    struct error error;
+
+    int event;
+    _Atomic uint64_t durable;
+    bool started;
+    pthread_t thread;
+
+    /* The journal's thread's, once it has been started. */
+    struct journal_store store;
+    struct journal_totals totals;
+    struct streams *batch_keys;
+    const struct journal_record **batch_newest; /* (JOURNAL_BATCH_ENTRIES,) by slot of batch_keys */
+    struct journal_packer packer;
+};
+
+uint64_t journal_clock(void); /* CLOCK_MONOTONIC in ns */
+
+/* ---- journal_store.c ---- */
+
+extern const char *const journal_sync_words[];
+extern const char journal_view[]; /* the statement that makes it */
+
+/* Create the file, unless it is there, so that it has its name only when it is whole. */
+int journal_store_create(const char *path, const struct journal_totals *totals,
+                         struct error *error);
+
+/* Open the file for writing; nothing in it has been looked at but its format. The log is kept as it
+   is, even by journal_store_close, until journal_store_prepare. */
+int journal_store_open(struct journal_store *store, const char *path, enum journal_sync sync,
+                       struct error *error);
+int journal_store_prepare(struct journal_store *store, struct error *error);
+void journal_store_close(struct journal_store *store, bool failed);
+
+int journal_store_begin(struct journal_store *store, struct error *error);
+int journal_store_commit(struct journal_store *store, struct error *error);
+int journal_store_insert(struct journal_store *store, const struct journal_block *block,
+                         struct error *error);
+
+/* Update the stream's row; `added` says that there was none. */
+int journal_store_stream(struct journal_store *store, const struct journal_record *record,
+                         bool *added, struct error *error);
+
+/* Delete the blocks that end at a position or before it; `*pruned` becomes the position of the last
+   entry deleted, 0 when there was none. */
+int journal_store_prune(struct journal_store *store, uint64_t position, uint64_t *pruned,
+                        struct error *error);
+int journal_store_totals(struct journal_store *store, const struct journal_totals *totals,
+                         struct error *error);
+
+/* Bytes of pages that hold something. */
+int journal_store_used(struct journal_store *store, uint64_t *bytes, struct error *error);
+
+/* Move the log into the file if it has grown long. */
+int journal_store_move_log(struct journal_store *store, struct error *error);
+
+/* Empty the log, for a transaction that is not whole is still in it: what is written next would
+   leave some of it standing. While somebody reads, nothing is done. */
+int journal_store_cut_log(struct journal_store *store, struct error *error);
+
+/* The sentence of a failed call on `file`: damage (EX_IOERR, with the way out) or an error of the
+   disk. `doing`: "written". Returns -1. */
+int journal_sql_error(struct error *error, sqlite3 *file, const char *path, const char *doing);
+
+/* Damage: "FILE is damaged: WHAT; ..." with the way out. Returns -1. */
+int journal_damaged(struct error *error, const char *path, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+uint32_t journal_totals_checksum(const struct journal_totals *totals);
+uint32_t journal_stream_checksum(const struct journal_record *record);
+
+/* ---- journal_check.c ---- */
+
+/* What the log holds behind the place from which on SQLite ignores it. */
+struct journal_tail {
+    bool torn;        /* a transaction that is not whole, or several */
+    int transactions; /* whose end is there: 1 may have been written when the power failed */
+};
+
+/* Before the file is opened. */
+int journal_check_log(const char *path, struct journal_tail *tail, struct error *error);
+
+/* Read the totals, and compare all that recovery and duplicates depend on with them. */
+int journal_check_totals(struct journal_store *store, struct journal_totals *totals,
+                         struct error *error);
+int journal_check_contents(struct journal_store *store, const struct journal_totals *totals,
+                           struct error *error);
+
+/* ---- journal_read.c ---- */
+
+int journal_read_open(struct journal *journal, struct error *error);
+void journal_read_close(struct journal *journal);
+
+/* Look into the file: 1, 0 or -1 as journal_last. */
+int journal_look_up(struct journal *journal, const char *key, size_t key_size,
+                    struct journal_last *last, struct error *error);
+
+/* Sync the log, which commits do not with JOURNAL_NORMAL. */
+int journal_read_sync(struct journal *journal, struct error *error);
+
+/* The sentence of a failed call of the reading connection. Returns -1. */
+int journal_read_error(struct journal *journal, struct error *error);
+
+/* ---- journal_write.c ---- */
+
+void *journal_write_thread(void *journal);
+
+#endif

@@ -1,0 +1,277 @@
+/* Replaying: a thread reads and checks the entries while the caller visits those before, so that it
+   waits for the file only when that is slower than what it does with them. */
+#include <inttypes.h>
+#include <signal.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/wire.h"
+#include "journal_internal.h"
+
+enum {
+    REPLAY_BYTES = 2 << 20, /* of entries that have been read, or one largest */
+    REPLAY_BATCH = 256,     /* entries visited between two looks at the other thread */
+};
+
+struct reader {
+    struct journal *journal;
+    sqlite3_stmt *totals, *row;
+    uint64_t after;
+    int status;
+    struct error error;
+
+    /* Shared under the mutex; `filled` wakes the caller, `emptied` the thread: when half of what
+       was there has been visited, for waking somebody costs as much as learning several entries. */
+    pthread_mutex_t mutex;
+    pthread_cond_t filled, emptied;
+    struct journal_queue queue;
+    size_t full; /* entries that there were when no more fitted; 0 = more may come */
+    bool finished, abandoned;
+};
+
+/* ---- The thread ---- */
+
+static const char BLOCKS[] =
+    "SELECT " JOURNAL_BLOCK_COLUMNS " FROM blocks WHERE last > ? ORDER BY last";
+
+/* Whether the row is as it was written. Its pointers stand until the next one. */
+static bool read_block(sqlite3_stmt *row, struct journal_block *block) {
+    *block = (struct journal_block){
+        .last = (uint64_t)sqlite3_column_int64(row, JOURNAL_LAST),
+        .count = (size_t)sqlite3_column_int64(row, JOURNAL_COUNT),
+        .about = (const char *)sqlite3_column_text(row, JOURNAL_ABOUT),
+        .about_size = (size_t)sqlite3_column_bytes(row, JOURNAL_ABOUT),
+        .data = sqlite3_column_blob(row, JOURNAL_DATA),
+        .data_size = (size_t)sqlite3_column_bytes(row, JOURNAL_DATA),
+    };
+    return block->about && sqlite3_column_int64(row, JOURNAL_CRC) == journal_block_checksum(block);
+}
+
+/* Whether the example is one of this daemon's. */
+static bool fits(const struct journal *journal, const struct journal_record *r) {
+    return r->key_size + r->x_size + r->y_size <= journal->largest &&
+           (r->kind == JOURNAL_COMMAND ||
+            (r->x_size == r->steps * journal->input_bytes &&
+             (!r->y || r->y_size == r->steps * journal->target_bytes)));
+}
+
+/* False: nobody wants to know any more. */
+static bool hand_over(struct reader *reader, const struct journal_record *record) {
+    struct journal_record *place = NULL;
+    pthread_mutex_lock(&reader->mutex);
+    while (!reader->abandoned && !(place = journal_queue_place(&reader->queue, record->size))) {
+        reader->full = reader->queue.count;
+        pthread_cond_signal(&reader->filled);
+        while (!reader->abandoned && reader->full)
+            pthread_cond_wait(&reader->emptied, &reader->mutex);
+    }
+    pthread_mutex_unlock(&reader->mutex);
+    if (!place)
+        return false;
+    journal_queue_write(place, record);
+    pthread_mutex_lock(&reader->mutex);
+    journal_queue_put(&reader->queue, place);
+    if (reader->queue.count == REPLAY_BATCH)
+        pthread_cond_signal(&reader->filled);
+    pthread_mutex_unlock(&reader->mutex);
+    return true;
+}
+
+static int damaged_block(const struct reader *reader, const struct journal_block *block,
+                         struct error *error) {
+    return journal_damaged(error, reader->journal->path,
+                           "its block of %zu entries up to %" PRIu64 " is not what was written",
+                           block->count, block->last);
+}
+
+/* Hand over the block's entries behind `after`. 1: all of them; 0: nobody wants to know any more.
+ */
+static int hand_over_block(struct reader *reader, const struct journal_block *block,
+                           struct error *error) {
+    struct journal_unpacker unpacker;
+    struct journal_record record;
+    int got;
+    journal_unpacker_begin(&unpacker, block);
+    while ((got = journal_unpacker_next(&unpacker, &record)) == 1) {
+        if (!fits(reader->journal, &record))
+            return damaged_block(reader, block, error);
+        if (record.position <= reader->after)
+            continue;
+        record.size = journal_queue_size(record.key_size + record.x_size + record.y_size);
+        if (!hand_over(reader, &record))
+            return 0;
+        reader->after = record.position;
+    }
+    return got == 0 ? 1 : damaged_block(reader, block, error);
+}
+
+static int read_entries(struct reader *reader) {
+    struct journal *journal = reader->journal;
+    struct error *error = &reader->error;
+    struct journal_block block;
+    uint64_t before = 0; /* the last entry of the block before this one */
+    int code, handed;
+    while ((code = sqlite3_step(reader->row)) == SQLITE_ROW) {
+        bool whole = read_block(reader->row, &block);
+        uint64_t first = block.last - block.count + 1;
+        if (before ? first != before + 1 : first > reader->after + 1)
+            return journal_damaged(error, journal->path,
+                                   "behind entry %" PRIu64 " comes entry %" PRIu64, reader->after,
+                                   first);
+        if (!whole)
+            return damaged_block(reader, &block, error);
+        handed = hand_over_block(reader, &block, error);
+        if (handed != 1)
+            return handed;
+        before = block.last;
+    }
+    return code == SQLITE_DONE ? 0 : journal_read_error(journal, error);
+}
+
+/* Whether the entries behind `after`, and no others, are missing at neither end. */
+static int check_range(struct journal *journal, uint64_t after, uint64_t oldest, uint64_t newest,
+                       struct error *error) {
+    if (after + 1 >= oldest && after <= newest)
+        return 0;
+    return error_set(error, EX_IOERR,
+                     "the journal %s has the entries %" PRIu64 " to %" PRIu64
+                     ", but the checkpoint ends with entry %" PRIu64
+                     ": put back the journal or the checkpoint that belong together, or move %s "
+                     "and its -wal away to go on from the checkpoint alone",
+                     journal->path, oldest, newest, after, JOURNAL_NAME);
+}
+
+static int read_all(struct reader *reader) {
+    struct journal *journal = reader->journal;
+    struct error *error = &reader->error;
+    if (sqlite3_step(reader->totals) != SQLITE_ROW)
+        return journal_read_error(journal, error);
+    uint64_t oldest = (uint64_t)sqlite3_column_int64(reader->totals, 0);
+    uint64_t newest = (uint64_t)sqlite3_column_int64(reader->totals, 1);
+    if (check_range(journal, reader->after, oldest, newest, error))
+        return -1;
+    sqlite3_bind_int64(reader->row, 1, (sqlite3_int64)reader->after);
+    if (read_entries(reader))
+        return -1;
+    if (reader->after != newest && !reader->abandoned)
+        return journal_damaged(error, journal->path,
+                               "its entries end with %" PRIu64 ", not with %" PRIu64, reader->after,
+                               newest);
+    return 0;
+}
+
+static void *reader_thread(void *context) {
+    struct reader *reader = context;
+    int status = read_all(reader);
+    pthread_mutex_lock(&reader->mutex);
+    reader->status = status;
+    reader->finished = true;
+    pthread_cond_signal(&reader->filled);
+    pthread_mutex_unlock(&reader->mutex);
+    return NULL;
+}
+
+/* ---- The caller ---- */
+
+static struct journal_entry entry_of(const struct journal_record *r) {
+    struct journal_entry entry = {.position = r->position, .time = r->time};
+    if (r->kind == JOURNAL_COMMAND) {
+        entry.command = r->x;
+        return entry;
+    }
+    entry.example = (struct example){
+        .key = r->key,
+        .key_size = r->key_size,
+        .steps = r->steps,
+        .x = r->x,
+        .y = r->y,
+        .end = r->flags & WIRE_END,
+        .learn = !(r->flags & WIRE_DO_NOT_LEARN),
+        .numbered = r->numbered,
+        .epoch = r->epoch,
+        .sequence = r->sequence,
+        .time = r->stamp,
+    };
+    return entry;
+}
+
+/* How many entries there are to visit, as of `queue`; 0 = no more. */
+static size_t await_entries(struct reader *reader, struct journal_queue *queue) {
+    pthread_mutex_lock(&reader->mutex);
+    while (!reader->finished && reader->queue.count < REPLAY_BATCH && !reader->full)
+        pthread_cond_wait(&reader->filled, &reader->mutex);
+    *queue = reader->queue;
+    pthread_mutex_unlock(&reader->mutex);
+    return queue->count < REPLAY_BATCH ? queue->count : REPLAY_BATCH;
+}
+
+static int visit_all(struct reader *reader, journal_visit *visit, void *context,
+                     struct error *error) {
+    struct journal_queue queue;
+    for (size_t count; (count = await_entries(reader, &queue)) > 0;) {
+        const struct journal_record *record = NULL;
+        for (size_t n = 0; n < count; n++) {
+            record = journal_queue_next(&queue, record);
+            struct journal_entry entry = entry_of(record);
+            if (visit(context, &entry, error))
+                return -1;
+        }
+        pthread_mutex_lock(&reader->mutex);
+        journal_queue_drop(&reader->queue, count, record);
+        if (reader->full && reader->queue.count <= reader->full / 2) {
+            reader->full = 0;
+            pthread_cond_signal(&reader->emptied);
+        }
+        pthread_mutex_unlock(&reader->mutex);
+    }
+    return 0;
+}
+
+static int read_and_visit(struct reader *reader, journal_visit *visit, void *context,
+                          struct error *error) {
+    pthread_t thread;
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are this thread's */
+    int status = pthread_create(&thread, NULL, reader_thread, reader);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (status)
+        return error_set(error, EX_UNAVAILABLE, "the journal's thread cannot be started: %s",
+                         strerror(status));
+    int visited = visit_all(reader, visit, context, error);
+    pthread_mutex_lock(&reader->mutex);
+    reader->abandoned = true;
+    pthread_cond_signal(&reader->emptied);
+    pthread_mutex_unlock(&reader->mutex);
+    pthread_join(thread, NULL);
+    if (!visited && reader->status)
+        *error = reader->error;
+    return visited || reader->status ? -1 : 0;
+}
+
+int journal_replay(struct journal *journal, uint64_t after, journal_visit *visit, void *context,
+                   struct error *error) {
+    struct reader reader = {.journal = journal, .after = after};
+    sqlite3 *file = journal->reading;
+    size_t bytes = journal_queue_size(journal->largest);
+    int status = -1;
+    pthread_mutex_init(&reader.mutex, NULL);
+    pthread_cond_init(&reader.filled, NULL);
+    pthread_cond_init(&reader.emptied, NULL);
+    /* `totals` stays at its row, so that both statements see the file of one moment. */
+    if (!journal_queue_open(&reader.queue, bytes < REPLAY_BYTES ? REPLAY_BYTES : bytes))
+        error_set(error, EX_UNAVAILABLE, "there is not enough memory to replay the journal");
+    else if (sqlite3_prepare_v2(file, "SELECT oldest, newest FROM journal", -1, &reader.totals,
+                                NULL) != SQLITE_OK ||
+             sqlite3_prepare_v2(file, BLOCKS, -1, &reader.row, NULL) != SQLITE_OK)
+        journal_read_error(journal, error);
+    else
+        status = read_and_visit(&reader, visit, context, error);
+    sqlite3_finalize(reader.row);
+    sqlite3_finalize(reader.totals);
+    journal_queue_close(&reader.queue);
+    pthread_cond_destroy(&reader.emptied);
+    pthread_cond_destroy(&reader.filled);
+    pthread_mutex_destroy(&reader.mutex);
+    return status;
+}

@@ -1,0 +1,197 @@
+/* The journal's own thread: batches from the queue into the file. */
+#include <errno.h>
+#include <stdio.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "journal_internal.h"
+#include "learner/streams.h"
+
+/* Pruned at once, besides twice as many as come in: more than a block has, so that it gets on. */
+enum { PRUNE_ENTRIES = 2 * JOURNAL_BLOCK_ENTRIES, NS_PER_SECOND = 1000000000 };
+
+/* What one transaction is to do. */
+struct task {
+    struct journal_queue queue; /* as it was when the batch was taken */
+    size_t count;
+    uint64_t prune; /* entries up to this position may go; 0 = none */
+    uint64_t behind;
+    const struct journal_record *last;
+};
+
+/* ---- Under the mutex ---- */
+
+/* Wait until the oldest entry has waited for its share of time, unless enough have come along. */
+static void gather(struct journal *journal) {
+    const struct journal_record *oldest = journal_queue_next(&journal->queue, NULL);
+    uint64_t until = oldest->appended + JOURNAL_BATCH_NS;
+    const struct timespec time = {.tv_sec = (time_t)(until / NS_PER_SECOND),
+                                  .tv_nsec = (long)(until % NS_PER_SECOND)};
+    while (!journal->stop && !journal->hurry && journal->queue.count < JOURNAL_BATCH_ENTRIES)
+        if (pthread_cond_timedwait(&journal->work, &journal->mutex, &time) == ETIMEDOUT)
+            return;
+}
+
+/* False: there is nothing left to do and the journal is being closed. */
+static bool next_task(struct journal *journal, struct task *task, uint64_t pruned) {
+    while (!journal->stop && !journal->queue.count && !journal->behind &&
+           journal->prunable <= pruned)
+        pthread_cond_wait(&journal->work, &journal->mutex);
+    if (journal->queue.count)
+        gather(journal);
+    else if (journal->stop)
+        return false;
+    *task = (struct task){.queue = journal->queue, .behind = journal->behind};
+    task->count = journal->queue.count;
+    if (task->count > JOURNAL_BATCH_ENTRIES)
+        task->count = JOURNAL_BATCH_ENTRIES;
+    if (journal->prunable > pruned)
+        task->prune = journal->prunable;
+    return true;
+}
+
+static void settle(struct journal *journal, const struct task *task) {
+    if (task->count)
+        journal_queue_drop(&journal->queue, task->count, task->last);
+    if (!journal->queue.count)
+        journal->hurry = false;
+    journal->behind = 0;
+    journal->oldest = journal->totals.oldest;
+    atomic_store(&journal->durable, journal->totals.newest);
+    pthread_cond_broadcast(&journal->done);
+}
+
+static void fail(struct journal *journal, const struct error *error) {
+    journal->failed = true;
+    journal->error = *error;
+    pthread_cond_broadcast(&journal->done);
+}
+
+static void announce(struct journal *journal) {
+    const uint64_t one = 1;
+    while (write(journal->event, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+/* ---- One transaction ---- */
+
+/* The newest record of each of the batch's streams, by slots of batch_keys. */
+static void note_stream(struct journal *journal, const struct journal_record *record) {
+    uint32_t slot = streams_find(journal->batch_keys, record->key, record->key_size);
+    if (slot == STREAMS_NONE)
+        slot = streams_add(journal->batch_keys, record->key, record->key_size);
+    journal->batch_newest[slot] = record;
+}
+
+static int write_streams(struct journal *journal, struct error *error) {
+    struct streams *keys = journal->batch_keys;
+    for (uint32_t slot = streams_oldest(keys); slot != STREAMS_NONE;
+         slot = streams_newer(keys, slot)) {
+        bool added;
+        if (journal_store_stream(&journal->store, journal->batch_newest[slot], &added, error))
+            return -1;
+        journal->totals.streams += added;
+    }
+    streams_clear(keys);
+    return 0;
+}
+
+static int write_block(struct journal *journal, struct error *error) {
+    const struct journal_block *block = journal_packer_end(&journal->packer);
+    if (journal_store_insert(&journal->store, block, error))
+        return -1;
+    journal->totals.newest = block->last;
+    journal_packer_begin(&journal->packer);
+    return 0;
+}
+
+static int write_entries(struct journal *journal, struct task *task, struct error *error) {
+    journal_packer_begin(&journal->packer);
+    for (size_t n = 0; n < task->count; n++) {
+        task->last = journal_queue_next(&task->queue, task->last);
+        while (!journal_packer_add(&journal->packer, task->last))
+            if (write_block(journal, error))
+                return -1;
+        if (task->last->numbered)
+            note_stream(journal, task->last);
+    }
+    if (task->count && write_block(journal, error))
+        return -1;
+    return write_streams(journal, error);
+}
+
+/* Delete some of what may go, whole blocks: never many at once, so that no entry waits long for its
+   commit, and always more than come in. `*pruned` becomes the position up to which nothing is left
+   to do. */
+static int prune(struct journal *journal, const struct task *task, uint64_t *pruned,
+                 struct error *error) {
+    struct journal_totals *totals = &journal->totals;
+    uint64_t used, gone, last = totals->oldest + PRUNE_ENTRIES + 2 * task->count - 1;
+    if (!task->prune)
+        return 0;
+    if (journal->keep != JOURNAL_KEEP_CHECKPOINT) {
+        if (journal_store_used(&journal->store, &used, error))
+            return -1;
+        if (used <= journal->keep)
+            last = 0;
+    }
+    if (last == 0 || totals->oldest > task->prune) {
+        *pruned = task->prune;
+        return 0;
+    }
+    if (last > task->prune)
+        last = task->prune;
+    if (journal_store_prune(&journal->store, last, &gone, error))
+        return -1;
+    if (gone)
+        totals->oldest = gone + 1;
+    else
+        *pruned = task->prune;
+    return 0;
+}
+
+static int begin_behind(struct journal *journal, const struct task *task, struct error *error) {
+    uint64_t gone;
+    if (!task->behind)
+        return 0;
+    journal->totals.newest = task->behind;
+    journal->totals.oldest = task->behind + 1;
+    return journal_store_prune(&journal->store, task->behind, &gone, error);
+}
+
+static int perform(struct journal *journal, struct task *task, uint64_t *pruned,
+                   struct error *error) {
+    struct journal_store *store = &journal->store;
+    if (journal_store_begin(store, error) || begin_behind(journal, task, error) ||
+        write_entries(journal, task, error) || prune(journal, task, pruned, error) ||
+        journal_store_totals(store, &journal->totals, error))
+        return -1;
+    return journal_store_commit(store, error);
+}
+
+void *journal_write_thread(void *context) {
+    struct journal *journal = context;
+    struct task task;
+    struct error error;
+    uint64_t pruned = 0;
+    pthread_mutex_lock(&journal->mutex);
+    while (!journal->failed && next_task(journal, &task, pruned)) {
+        pthread_mutex_unlock(&journal->mutex);
+        int status = perform(journal, &task, &pruned, &error);
+        pthread_mutex_lock(&journal->mutex);
+        if (!status) {
+            settle(journal, &task);
+            pthread_mutex_unlock(&journal->mutex);
+            announce(journal);
+            status = journal_store_move_log(&journal->store, &error);
+            pthread_mutex_lock(&journal->mutex);
+        }
+        if (status) {
+            fail(journal, &error);
+            announce(journal);
+        }
+    }
+    pthread_mutex_unlock(&journal->mutex);
+    return NULL;
+}

@@ -1,0 +1,184 @@
+/* The interface between the learner, which plans, and an engine, which plays.
+
+   The learner knows streams, windows, strides and targets, and no arithmetic; an engine knows
+   arithmetic, and neither streams' names nor sockets. Between them stands a plan: an array of
+   operations, fixed before the first of them is played, since what happens next follows from the
+   examples' order alone. How operations are cut into plans never changes a bit of any result.
+
+   A *slot* is an engine's memory of one stream: its running hidden state, the output of its newest
+   step, and a ring of `window + 1` *positions* that hold, for the closed steps of the window and
+   the open one, the step's input, the state before it, and the target to be learned from.
+
+   Operations, in the order in which they may come for one slot:
+     FORGET   zero the state; the ring's content counts no more
+     STEP     forward one step from the slot's state; keep x and the state before it at `position`
+     SCORE    loss of the newest step's output; keep y at its `position` when it is to be learned
+     UPDATE   one optimizer step on the mean loss over the `terms` targets kept at the last `closed`
+              steps of a window of `length` steps that begins at `position`; the gradient reaches
+              back through the whole window, recomputed from the state kept before its first step
+              unless `fresh`: then the activations kept by the last `length` STEPs are still those
+              that today's parameters give. When the loss or a gradient is not finite, nothing
+              changes
+     MEASURE  statistics of the newest step of any slot
+
+   Forbidden: two slots' STEPs inside a window that is called fresh; a SCORE without a STEP; an
+   UPDATE without a target; a position at or beyond window + 1. */
+#ifndef RUNNEL_ENGINE_H
+#define RUNNEL_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/model.h"
+
+struct error;
+struct engine;
+
+enum operation_kind {
+    OPERATION_FORGET,
+    OPERATION_STEP,
+    OPERATION_SCORE,
+    OPERATION_UPDATE,
+    OPERATION_MEASURE,
+};
+
+struct operation {
+    enum operation_kind kind;
+    uint32_t slot;
+    uint32_t position; /* STEP, SCORE: of the step. UPDATE: of the window's first step */
+    uint32_t value;    /* STEP: row of plan.inputs. SCORE: row of plan.targets */
+    uint32_t length;   /* UPDATE: closed steps in the window, 1..window */
+    uint32_t closed;   /* UPDATE: the last of them whose targets are learned, 1..length */
+    uint32_t terms;    /* UPDATE: targets kept at those, at least 1 */
+    bool learn;        /* SCORE: keep the target; else the position keeps none */
+    bool fresh;        /* UPDATE */
+};
+
+/* A value of plan.inputs and plan.targets: symbols and class ids use `id`. */
+union value {
+    float real;
+    uint32_t id;
+};
+
+struct plan {
+    struct operation *operations;
+    size_t count;
+    union value *inputs;  /* (steps, I): I = input.size, 1 for symbols */
+    union value *targets; /* (scores, target_size); NaN = not observed, never all of a target */
+    size_t steps, scores, updates, measures; /* operations of each kind */
+    bool outputs;                            /* whether results.outputs are wanted */
+    double rate;                             /* learning rate of every UPDATE of the plan */
+    double clip;                             /* largest gradient norm, 0 = no clipping */
+};
+
+struct update_result {
+    bool applied;         /* false: loss or gradient was not finite, nothing was changed */
+    double gradient_norm; /* before clipping */
+    double update_ratio;  /* norm of the parameters' change over norm of the parameters before it */
+};
+
+/* Mean and standard deviation over the units of a layer, at one step. */
+struct moments {
+    double mean, std;
+};
+
+struct unit_statistics {
+    double mean, std, minimum, maximum, norm;
+    double saturated; /* share of units with |value| > 0.99 (hidden), > 5 (lstm cell) */
+};
+
+struct parameter_statistics {
+    double mean, std, minimum, maximum;
+};
+
+enum { MEASURE_BINS = 20 };
+
+/* Statistics of one layer at one step. What a cell or norm does not have is left zero. */
+struct layer_statistics {
+    struct moments summed_inputs;    /* W_ih x + b_ih (rnn: the whole sum), before normalization */
+    struct moments summed_recurrent; /* lstm, gru: W_hh h, before normalization */
+    struct unit_statistics hidden;   /* h after the step */
+    struct unit_statistics cell;     /* lstm: c after the step */
+    struct parameter_statistics gain, bias; /* over all norms of the layer */
+    uint32_t histogram[MEASURE_BINS];       /* of h over [-1, 1]; beyond: the outer bins */
+};
+
+/* Written by play, in the order of the plan's operations of each kind. The caller provides the
+   arrays, sized by the plan's counts. */
+struct results {
+    double *losses;                    /* (scores,) */
+    float *scored;                     /* (scores, K): the output that each SCORE scored */
+    float *outputs;                    /* (steps, K), if plan.outputs */
+    struct update_result *updates;     /* (updates,) */
+    struct layer_statistics *measures; /* (measures, layers) */
+};
+
+enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_RMSPROP, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
+
+/* PyTorch's definitions (torch.optim). */
+struct optimizer {
+    enum optimizer_kind kind;
+    double rate;
+    double momentum;     /* sgd */
+    bool nesterov;       /* sgd */
+    double alpha;        /* rmsprop */
+    double beta1, beta2; /* adam, adamw */
+    double epsilon;      /* rmsprop, adam, adamw */
+    double weight_decay; /* adamw: decoupled; else added to the gradient */
+};
+
+/* Blocks of numbers beside the parameters that the optimizer keeps: 0, 1 or 2. */
+size_t optimizer_blocks(const struct optimizer *optimizer);
+
+/* What of an engine can be read and written between plans. All but counters are float32. */
+enum engine_block {
+    ENGINE_PARAMETERS, /* one tensor, in the table's layout */
+    ENGINE_MOMENT_1, /* of one tensor: momentum (sgd), square average (rmsprop), first moment (adam)
+                      */
+    ENGINE_MOMENT_2, /* of one tensor: second moment (adam) */
+    ENGINE_SLOT,     /* one slot's record, see slot_record_size */
+    ENGINE_UPDATES,  /* one uint64_t: updates applied so far, the t of adam's bias correction */
+};
+
+/* Numbers in a slot's record: the form in which a slot travels between an engine and a checkpoint.
+   state (S) | output (K) | for each of window + 1 positions: state before (S) | x (I, symbols 1) |
+   y (target_size) | 1.0 when y is to be learned from, else 0. Symbols and class ids keep their
+   bits. */
+size_t slot_record_size(const struct model *model, size_t window);
+
+struct engine_options {
+    struct optimizer optimizer;
+    size_t window; /* largest length of an UPDATE */
+    size_t slots;  /* slots 0..slots-1; memory is touched when a slot is first used */
+};
+
+struct engine_ops {
+    const char *name; /* "cpu", "cuda" */
+
+    /* Open an engine with parameters, moments and slots all zero. The model must outlive it.
+       `device` is the configuration's, e.g. "cpu" or "cuda:1". */
+    int (*open)(struct engine **engine, const struct model *model,
+                const struct engine_options *options, const char *device, struct error *error);
+
+    /* Play the plan to its end. -1 only when the device fails: the engine can then only be closed.
+     */
+    int (*play)(struct engine *engine, const struct plan *plan, const struct results *results,
+                struct error *error);
+
+    /* Copy a block out of or into the engine. `index` is the tensor's in the table, or the slot. */
+    int (*read)(struct engine *engine, enum engine_block block, size_t index, void *data,
+                struct error *error);
+    int (*write)(struct engine *engine, enum engine_block block, size_t index, const void *data,
+                 struct error *error);
+
+    /* What computes, for people and for a checkpoint's fingerprint: the same text means the same
+       bits. Valid until close. */
+    const char *(*describe)(const struct engine *engine);
+
+    void (*close)(struct engine **engine);
+};
+
+extern const struct engine_ops cpu_engine;
+
+#endif

@@ -1,0 +1,332 @@
+#include "learner.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+#include "learner_internal.h"
+#include "model/parameters.h"
+#include "scaler.h"
+
+enum {
+    /* What the rows of one plan may take: a wide network gets shorter plans. */
+    PLAN_BYTES = 8 << 20,
+    /* Measures are asked for once in many examples. */
+    PLAN_MEASURES = 64,
+};
+
+/* ---- Memory ---- */
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+/* Bytes that one step takes in plan, results and examples. */
+static size_t step_bytes(const struct learner *learner) {
+    const struct model *model = learner->model;
+    size_t values = learner->input_row + model->target_size + 2 * model->outputs;
+    /* means and deviations, score_scales */
+    size_t scale = model->architecture.input.standard ? 4 * learner->input_row : 0;
+    return values * sizeof(union value) + scale * sizeof(double) + sizeof(struct planned) +
+           OPERATIONS_PER_STEP * sizeof(struct operation) +
+           UPDATES_PER_STEP * sizeof(struct update_result) + sizeof(double);
+}
+
+static bool allocate_plan(struct learner *learner) {
+    const struct model *model = learner->model;
+    struct plan *plan = &learner->plan;
+    struct results *results = &learner->results;
+    size_t steps = learner->plan_steps;
+    plan->operations = calloc(steps, OPERATIONS_PER_STEP * sizeof *plan->operations);
+    plan->inputs = calloc(steps, learner->input_row * sizeof *plan->inputs);
+    plan->targets = calloc(steps, model->target_size * sizeof *plan->targets);
+    results->losses = calloc(steps, sizeof *results->losses);
+    results->scored = calloc(steps, model->outputs * sizeof *results->scored);
+    results->outputs = calloc(steps, model->outputs * sizeof *results->outputs);
+    results->updates = calloc(steps, UPDATES_PER_STEP * sizeof *results->updates);
+    results->measures =
+        calloc(learner->plan_measures, model->architecture.layer_count * sizeof *results->measures);
+    learner->examples = calloc(steps, sizeof *learner->examples);
+    return plan->operations && plan->inputs && plan->targets && results->losses &&
+           results->scored && results->outputs && results->updates && results->measures &&
+           learner->examples;
+}
+
+static bool allocate_scales(struct learner *learner, size_t slots) {
+    const struct architecture *architecture = &learner->model->architecture;
+    size_t steps = learner->plan_steps, size = learner->input_row;
+    if (!architecture->input.standard)
+        return true;
+    learner->means = calloc(steps, size * sizeof *learner->means);
+    learner->deviations = calloc(steps, size * sizeof *learner->deviations);
+    if (!learner->means || !learner->deviations)
+        return false;
+    if (architecture->output.target == TARGET_GIVEN)
+        return true;
+    learner->scales = calloc(slots, 2 * size * sizeof *learner->scales);
+    learner->score_scales = calloc(steps, 2 * size * sizeof *learner->score_scales);
+    return learner->scales && learner->score_scales;
+}
+
+static bool allocate_streams(struct learner *learner, size_t slots) {
+    const struct input *input = &learner->model->architecture.input;
+    learner->windows = calloc(slots, sizeof *learner->windows);
+    if (input->hold)
+        learner->held = calloc(slots, learner->input_row * sizeof *learner->held);
+    return learner->windows && (!input->hold || learner->held) && allocate_scales(learner, slots);
+}
+
+static void release(struct learner *learner) {
+    if (learner->engine)
+        learner->ops->close(&learner->engine);
+    streams_close(&learner->streams);
+    scaler_close(&learner->scaler);
+    free(learner->windows);
+    free(learner->held);
+    free(learner->means);
+    free(learner->deviations);
+    free(learner->scales);
+    free(learner->score_scales);
+    free(learner->plan.operations);
+    free(learner->plan.inputs);
+    free(learner->plan.targets);
+    free(learner->results.losses);
+    free(learner->results.scored);
+    free(learner->results.outputs);
+    free(learner->results.updates);
+    free(learner->results.measures);
+    free(learner->examples);
+    free(learner->long_outputs);
+    free(learner);
+}
+
+/* ---- Starting values ---- */
+
+static int fill_values(const struct learner *learner, float *values, struct error *error) {
+    const struct model *model = learner->model;
+    if (*learner->initial)
+        return parameters_load(model, learner->initial, values, error);
+    for (size_t n = 0; n < model->tensor_count; n++) {
+        const struct tensor *tensor = &model->tensors[n];
+        if (model_initialize(model, tensor, learner->seed, values + tensor->offset, error))
+            return -1;
+    }
+    return 0;
+}
+
+/* All parameters' starting values, to be freed; NULL on error. */
+static float *starting_values(const struct learner *learner, struct error *error) {
+    float *values = calloc(learner->model->parameters, sizeof *values);
+    if (!values)
+        error_set(error, EX_UNAVAILABLE, "there is not enough memory for %zu starting values",
+                  learner->model->parameters);
+    else if (fill_values(learner, values, error) == 0)
+        return values;
+    free(values);
+    return NULL;
+}
+
+static int write_block(struct learner *learner, enum engine_block block, const float *values,
+                       struct error *error) {
+    const struct model *model = learner->model;
+    for (size_t n = 0; n < model->tensor_count; n++)
+        if (learner_write(learner, block, n, values + model->tensors[n].offset, error))
+            return -1;
+    return 0;
+}
+
+/* The optimizer to nothing; `values` (parameters,) is overwritten. */
+static int write_zeros(struct learner *learner, float *values, struct error *error) {
+    memset(values, 0, learner->model->parameters * sizeof *values);
+    if (learner->optimizer_blocks > 0 && write_block(learner, ENGINE_MOMENT_1, values, error))
+        return -1;
+    if (learner->optimizer_blocks > 1 && write_block(learner, ENGINE_MOMENT_2, values, error))
+        return -1;
+    const uint64_t updates = 0;
+    return learner_write(learner, ENGINE_UPDATES, 0, &updates, error);
+}
+
+/* ---- Opening and closing ---- */
+
+static void describe(struct learner *learner, const struct config *config) {
+    double rate = config->learning.optimizer.rate, clip = config->learning.clip;
+    snprintf(learner->initial, sizeof learner->initial, "%s", config->initial);
+    learner->seed = config->seed;
+    learner->window = config->learning.window;
+    learner->stride = config->learning.stride;
+    learner->optimizer_blocks = optimizer_blocks(&config->learning.optimizer);
+    learner->rates = (struct learner_rates){rate, clip, rate, clip};
+}
+
+static int open_parts(struct learner *learner, const struct config *config, size_t plan_steps,
+                      struct error *error) {
+    const struct input *input = &learner->model->architecture.input;
+    size_t slots = config->learning.max_streams;
+    describe(learner, config);
+    learner->input_row = input->kind == INPUT_SYMBOL ? 1 : input->size;
+    learner->plan_steps = smaller(plan_steps, 1 + PLAN_BYTES / step_bytes(learner));
+    learner->plan_measures = smaller(learner->plan_steps, PLAN_MEASURES);
+    if (streams_open(&learner->streams, slots, error) ||
+        (input->standard && scaler_open(&learner->scaler, learner->input_row, error)))
+        return -1;
+    if (!allocate_plan(learner) || !allocate_streams(learner, slots))
+        return error_set(error, EX_UNAVAILABLE, "there is not enough memory for the learner");
+    const struct engine_options options = {
+        .optimizer = config->learning.optimizer, .window = learner->window, .slots = slots};
+    return learner->ops->open(&learner->engine, learner->model, &options, config->device, error);
+}
+
+int learner_open_empty(struct learner **learner, const struct config *config,
+                       const struct model *model, const struct engine_ops *engine,
+                       size_t plan_steps, const struct learner_observer *observer,
+                       struct error *error) {
+    assert(plan_steps > 0 && config->learning.stride <= config->learning.window);
+    struct learner *new = calloc(1, sizeof *new);
+    *learner = new;
+    if (!new)
+        return error_set(error, EX_UNAVAILABLE, "there is not enough memory for the learner");
+    new->model = model;
+    new->ops = engine;
+    new->observer = *observer;
+    if (open_parts(new, config, plan_steps, error) == 0)
+        return 0;
+    learner_close(learner);
+    return -1;
+}
+
+int learner_start(struct learner *learner, struct error *error) {
+    float *values = starting_values(learner, error);
+    int status = values ? write_block(learner, ENGINE_PARAMETERS, values, error) : -1;
+    free(values);
+    return status;
+}
+
+int learner_open(struct learner **learner, const struct config *config, const struct model *model,
+                 const struct engine_ops *engine, size_t plan_steps,
+                 const struct learner_observer *observer, struct error *error) {
+    if (learner_open_empty(learner, config, model, engine, plan_steps, observer, error))
+        return -1;
+    if (learner_start(*learner, error) == 0)
+        return 0;
+    learner_close(learner);
+    return -1;
+}
+
+void learner_close(struct learner **learner) {
+    if (*learner)
+        release(*learner);
+    *learner = NULL;
+}
+
+/* ---- In flight ---- */
+
+int learner_flush(struct learner *learner, struct error *error) {
+    return learner_play(learner, error);
+}
+
+size_t learner_queued(const struct learner *learner) {
+    return learner->example_count;
+}
+
+int learner_set_rate(struct learner *learner, double rate, struct error *error) {
+    if (learner_flush(learner, error))
+        return -1;
+    learner->rates.rate = rate;
+    return 0;
+}
+
+int learner_set_clip(struct learner *learner, double clip, struct error *error) {
+    if (learner_flush(learner, error))
+        return -1;
+    learner->rates.clip = clip;
+    return 0;
+}
+
+int learner_configure(struct learner *learner, double rate, double clip, struct error *error) {
+    struct learner_rates *rates = &learner->rates;
+    if (learner_flush(learner, error))
+        return -1;
+    if (rate != rates->configured_rate)
+        rates->rate = rates->configured_rate = rate;
+    if (clip != rates->configured_clip)
+        rates->clip = rates->configured_clip = clip;
+    return 0;
+}
+
+void learner_want_outputs(struct learner *learner, bool wanted) {
+    learner->want_outputs = wanted;
+}
+
+static int forget_all(struct learner *learner, struct error *error) {
+    size_t room = learner->plan_steps * OPERATIONS_PER_STEP;
+    struct streams *streams = learner->streams;
+    while (streams_count(streams)) {
+        uint32_t slot = streams_oldest(streams);
+        streams_remove(streams, slot);
+        learner_operation(learner, OPERATION_FORGET, slot);
+        if (learner->plan.count == room && learner_play(learner, error))
+            return -1;
+    }
+    return learner_play(learner, error);
+}
+
+static int begin_again(struct learner *learner, float *values, struct error *error) {
+    if (learner_flush(learner, error) || forget_all(learner, error) ||
+        write_block(learner, ENGINE_PARAMETERS, values, error) ||
+        write_zeros(learner, values, error))
+        return -1;
+    if (learner->scaler)
+        scaler_reset(learner->scaler);
+    learner->rates.rate = learner->rates.configured_rate;
+    learner->rates.clip = learner->rates.configured_clip;
+    learner_write_counters(learner,
+                           &(struct learner_counters){.position = learner->counters.position});
+    return 0;
+}
+
+int learner_reset(struct learner *learner, struct error *error) {
+    float *values = starting_values(learner, error);
+    if (!values)
+        return 1;
+    int status = begin_again(learner, values, error);
+    free(values);
+    return status;
+}
+
+/* ---- What there is to know ---- */
+
+struct learner_counters learner_counters(const struct learner *learner) {
+    return learner->counters;
+}
+
+void learner_set_position(struct learner *learner, uint64_t position) {
+    learner->counters.position = position;
+}
+
+size_t learner_streams(const struct learner *learner) {
+    return streams_count(learner->streams);
+}
+
+double learner_rate(const struct learner *learner) {
+    return learner->rates.rate;
+}
+
+double learner_clip(const struct learner *learner) {
+    return learner->rates.clip;
+}
+
+const char *learner_device(const struct learner *learner) {
+    return learner->ops->describe(learner->engine);
+}
+
+const struct scaler *learner_scaler(const struct learner *learner) {
+    return learner->scaler;
+}
+
+int learner_read_parameters(struct learner *learner, size_t tensor, float *values,
+                            struct error *error) {
+    return learner_read(learner, ENGINE_PARAMETERS, tensor, values, error);
+}

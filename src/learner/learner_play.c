@@ -1,0 +1,253 @@
+/* Playing a plan, and giving each example what belongs to it of the results. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+#include "learner_internal.h"
+
+/* How much of the plan's results has been given out. */
+struct cursor {
+    size_t steps, scores, updates, measures;
+};
+
+bool learner_has_room(const struct learner *learner) {
+    return learner->plan.steps < learner->plan_steps &&
+           learner->plan.measures < learner->plan_measures;
+}
+
+struct operation *learner_operation(struct learner *learner, enum operation_kind kind,
+                                    uint32_t slot) {
+    struct operation *operation = &learner->plan.operations[learner->plan.count++];
+    *operation = (struct operation){.kind = kind, .slot = slot};
+    return operation;
+}
+
+/* ---- What one score says, beside its loss ---- */
+
+/* Sum over observed numbers of (a - y)^2. */
+static void add_squared_error(const struct learner *learner, struct planned *example,
+                              const float *output, const union value *target) {
+    for (size_t k = 0; k < learner->model->target_size; k++) {
+        if (isnan(target[k].real))
+            continue;
+        double difference = (double)output[k] - target[k].real;
+        example->squared_error += difference * difference;
+        example->observed++;
+    }
+}
+
+/* Sum over observed numbers of (mean + deviation a - x)^2, in the scale of the prediction. */
+static void add_scaled_error(const struct learner *learner, struct planned *example,
+                             const float *output, size_t score) {
+    size_t size = learner->input_row;
+    const double *offsets = learner->score_scales + score * 2 * size, *deviations = offsets + size;
+    for (size_t k = 0; k < size; k++) {
+        if (isnan(offsets[k]))
+            continue;
+        double difference = offsets[k] + deviations[k] * output[k];
+        example->squared_error += difference * difference;
+        example->observed++;
+    }
+}
+
+/* Numbers on the target's side of 1/2: s(a) >= 1/2 where a >= 0. */
+static void add_sides(const struct learner *learner, struct planned *example, const float *output,
+                      const union value *target) {
+    for (size_t k = 0; k < learner->model->target_size; k++) {
+        if (isnan(target[k].real))
+            continue;
+        example->correct += (output[k] >= 0) == (target[k].real >= 0.5f);
+        example->observed++;
+    }
+}
+
+static void add_class(const struct learner *learner, struct planned *example, const float *output,
+                      const union value *target) {
+    size_t best = 0;
+    for (size_t k = 1; k < learner->model->outputs; k++)
+        if (output[k] > output[best])
+            best = k;
+    example->correct += best == target->id;
+    example->observed++;
+}
+
+static void add_score(const struct learner *learner, struct planned *example, size_t score) {
+    const struct model *model = learner->model;
+    const struct output *kind = &model->architecture.output;
+    const float *output = learner->results.scored + score * model->outputs;
+    const union value *target = learner->plan.targets + score * model->target_size;
+    example->loss_sum += learner->results.losses[score];
+    example->scored++;
+    switch (kind->loss) {
+    case LOSS_SQUARED:
+    case LOSS_GAUSSIAN:
+        if (learner->score_scales)
+            add_scaled_error(learner, example, output, score);
+        else
+            add_squared_error(learner, example, output, target);
+        break;
+    case LOSS_SOFTMAX:
+        add_class(learner, example, output, target);
+        break;
+    case LOSS_BERNOULLI:
+        add_sides(learner, example, output, target);
+        break;
+    case LOSS_MIXTURE:
+        break;
+    }
+}
+
+static void add_update(struct planned *example, const struct update_result *update) {
+    if (!update->applied) {
+        example->skipped++;
+        return;
+    }
+    example->updates++;
+    example->gradient_norm = update->gradient_norm;
+    example->update_ratio = update->update_ratio;
+}
+
+/* ---- Outputs of an example that spans plans ---- */
+
+static int gather_outputs(struct learner *learner, struct planned *example, size_t first_step,
+                          struct error *error) {
+    size_t outputs = learner->model->outputs, size = example->steps * outputs;
+    if (learner->long_capacity < size) {
+        float *grown = realloc(learner->long_outputs, size * sizeof *grown);
+        if (!grown)
+            return error_set(error, EX_UNAVAILABLE,
+                             "there is not enough memory for the predictions of an example of %zu "
+                             "steps: send it in pieces or turn statistics.predictions off",
+                             example->steps);
+        learner->long_outputs = grown;
+        learner->long_capacity = size;
+    }
+    memcpy(learner->long_outputs + example->gathered_steps * outputs,
+           learner->results.outputs + first_step * outputs,
+           example->planned_steps * outputs * sizeof(float));
+    example->gathered_steps += example->planned_steps;
+    return 0;
+}
+
+/* The outputs (T, K) of a finished example. */
+static const float *outputs_of(struct learner *learner, const struct planned *example,
+                               size_t first_step) {
+    if (!example->outputs)
+        return NULL;
+    if (example->gathered_steps)
+        return learner->long_outputs;
+    return learner->results.outputs + first_step * learner->model->outputs;
+}
+
+/* ---- The observer ---- */
+
+static void observe(struct learner *learner, const struct planned *example, size_t row,
+                    const float *outputs, const struct layer_statistics *measured) {
+    const struct learner_observer *observer = &learner->observer;
+    struct learner_counters *counters = &learner->counters;
+    if (example->forgets) {
+        counters->forgotten++;
+        if (observer->forgotten)
+            observer->forgotten(observer->context, example->forgotten, example->forgotten_size);
+    }
+    counters->examples++;
+    counters->steps += example->steps;
+    counters->updates += example->updates;
+    counters->skipped += example->skipped;
+    size_t scale = row * learner->input_row;
+    const struct learned learned = {
+        .key = example->key,
+        .key_size = example->key_size,
+        .examples = counters->examples,
+        .steps = counters->steps,
+        .played = learner->played,
+        .received = example->received,
+        .scored = example->scored,
+        .loss = example->scored ? example->loss_sum / (double)example->scored : NAN,
+        .squared_error = example->squared_error,
+        .observed = example->observed,
+        .correct = example->correct,
+        .updates = example->updates,
+        .skipped = example->skipped,
+        .gradient_norm = example->gradient_norm,
+        .update_ratio = example->update_ratio,
+        .mean = learner->scaler ? learner->means + scale : NULL,
+        .deviation = learner->scaler ? learner->deviations + scale : NULL,
+        .outputs = outputs,
+        .output_steps = example->steps,
+        .measured = measured,
+        .streams = example->streams,
+    };
+    observer->learned(observer->context, &learned);
+}
+
+/* Give the example in this row what belongs to it, and tell of it when it is finished. */
+static int give(struct learner *learner, size_t row, struct cursor *cursor, struct error *error) {
+    struct planned *example = &learner->examples[row];
+    for (size_t n = 0; n < example->planned_scores; n++)
+        add_score(learner, example, cursor->scores++);
+    for (size_t n = 0; n < example->planned_updates; n++)
+        add_update(example, &learner->results.updates[cursor->updates++]);
+    size_t first_step = cursor->steps;
+    cursor->steps += example->planned_steps;
+    bool spans = !example->finished || example->gathered_steps;
+    if (example->outputs && spans && gather_outputs(learner, example, first_step, error))
+        return -1;
+    if (!example->finished)
+        return 0;
+    const struct layer_statistics *measured = NULL;
+    if (example->measured)
+        measured = learner->results.measures +
+                   cursor->measures++ * learner->model->architecture.layer_count;
+    observe(learner, example, row, outputs_of(learner, example, first_step), measured);
+    return 0;
+}
+
+/* Begin an empty plan; an unfinished example becomes its first. */
+static void begin_plan(struct learner *learner) {
+    size_t last = learner->example_count - 1, size = learner->input_row;
+    bool unfinished = learner->example_count && !learner->examples[last].finished;
+    learner->example_count = unfinished;
+    if (unfinished) {
+        struct planned *example = &learner->examples[0];
+        if (last)
+            *example = learner->examples[last];
+        example->planned_steps = example->planned_scores = example->planned_updates = 0;
+        if (learner->scaler && last) {
+            memcpy(learner->means, learner->means + last * size, size * sizeof(double));
+            memcpy(learner->deviations, learner->deviations + last * size, size * sizeof(double));
+        }
+    }
+    struct plan *plan = &learner->plan;
+    plan->count = plan->steps = plan->scores = plan->updates = plan->measures = 0;
+}
+
+/* Of the plan: all but one that goes on in the next. */
+static size_t finished_examples(const struct learner *learner) {
+    size_t count = learner->example_count;
+    return count && !learner->examples[count - 1].finished ? count - 1 : count;
+}
+
+int learner_play(struct learner *learner, struct error *error) {
+    struct plan *plan = &learner->plan;
+    if (!plan->count)
+        return 0;
+    plan->outputs = false;
+    for (size_t row = 0; row < learner->example_count; row++)
+        plan->outputs |= learner->examples[row].outputs;
+    plan->rate = learner->rates.rate;
+    plan->clip = learner->rates.clip;
+    if (learner->ops->play(learner->engine, plan, &learner->results, error))
+        return -1;
+    learner->played = learner->counters.examples + finished_examples(learner);
+    struct cursor cursor = {0};
+    for (size_t row = 0; row < learner->example_count; row++)
+        if (give(learner, row, &cursor, error))
+            return -1;
+    begin_plan(learner);
+    if (learner->observer.played)
+        learner->observer.played(learner->observer.context);
+    return 0;
+}

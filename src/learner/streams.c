@@ -1,0 +1,176 @@
+#include "streams.h"
+
+#include <assert.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+#include "common/wire.h"
+
+/* Links are slots + 1, so that zeroed memory means "none" and a large table costs nothing before
+   it is used. */
+struct entry {
+    uint32_t chain;        /* the next of the same bucket, or of the free slots */
+    uint32_t older, newer; /* neighbours in order of use */
+    uint32_t bucket;
+    uint8_t key_size;
+    char key[WIRE_KEY_MAX];
+};
+
+struct streams {
+    size_t capacity, count;
+    struct entry *entries; /* (capacity,) */
+    size_t touched;        /* entries that have ever been used; those behind are free too */
+    uint32_t free;         /* chain of freed slots */
+    uint32_t *buckets;     /* (mask + 1,) */
+    uint64_t mask;
+    uint64_t seed; /* of the hash, so that no producer can choose keys that share a bucket */
+    uint32_t oldest, newest;
+};
+
+int streams_open(struct streams **streams, size_t capacity, struct error *error) {
+    assert(capacity > 0 && capacity < STREAMS_NONE);
+    struct streams *new = calloc(1, sizeof *new);
+    *streams = new;
+    if (new) {
+        new->capacity = capacity;
+        size_t buckets = 1;
+        while (buckets < 2 * capacity)
+            buckets *= 2;
+        new->mask = buckets - 1;
+        new->buckets = calloc(buckets, sizeof *new->buckets);
+        new->entries = calloc(capacity, sizeof *new->entries);
+        if (getrandom(&new->seed, sizeof new->seed, GRND_NONBLOCK) != sizeof new->seed)
+            new->seed = (uint64_t)(uintptr_t) new; /* early at boot: the address has to do */
+    }
+    if (new &&new->buckets &&new->entries)
+        return 0;
+    streams_close(streams);
+    return error_set(error, EX_UNAVAILABLE,
+                     "there is not enough memory for %zu streams: lower learning.max_streams",
+                     capacity);
+}
+
+void streams_close(struct streams **streams) {
+    struct streams *old = *streams;
+    *streams = NULL;
+    if (!old)
+        return;
+    free(old->buckets);
+    free(old->entries);
+    free(old);
+}
+
+void streams_clear(struct streams *streams) {
+    while (streams->count)
+        streams_remove(streams, streams_oldest(streams));
+}
+
+/* FNV-1a, started from the seed, its high half folded into the low bits that choose the bucket. */
+static uint32_t bucket_of(const struct streams *streams, const char *key, size_t key_size) {
+    uint64_t hash = streams->seed ^ 0xCBF29CE484222325u;
+    for (size_t n = 0; n < key_size; n++)
+        hash = (hash ^ (unsigned char)key[n]) * 0x100000001B3u;
+    hash ^= hash >> 32;
+    return (uint32_t)((hash * 0x9E3779B97F4A7C15u >> 32) & streams->mask);
+}
+
+uint32_t streams_find(const struct streams *streams, const char *key, size_t key_size) {
+    uint32_t link = streams->buckets[bucket_of(streams, key, key_size)];
+    for (; link; link = streams->entries[link - 1].chain) {
+        const struct entry *entry = &streams->entries[link - 1];
+        if (entry->key_size == key_size && memcmp(entry->key, key, key_size) == 0)
+            return link - 1;
+    }
+    return STREAMS_NONE;
+}
+
+static void append(struct streams *streams, uint32_t link) {
+    struct entry *entry = &streams->entries[link - 1];
+    entry->older = streams->newest;
+    entry->newer = 0;
+    if (streams->newest)
+        streams->entries[streams->newest - 1].newer = link;
+    else
+        streams->oldest = link;
+    streams->newest = link;
+}
+
+static void detach(struct streams *streams, uint32_t link) {
+    const struct entry *entry = &streams->entries[link - 1];
+    if (entry->older)
+        streams->entries[entry->older - 1].newer = entry->newer;
+    else
+        streams->oldest = entry->newer;
+    if (entry->newer)
+        streams->entries[entry->newer - 1].older = entry->older;
+    else
+        streams->newest = entry->older;
+}
+
+uint32_t streams_add(struct streams *streams, const char *key, size_t key_size) {
+    assert(streams->count < streams->capacity && key_size <= WIRE_KEY_MAX);
+    assert(streams_find(streams, key, key_size) == STREAMS_NONE);
+    uint32_t link = streams->free;
+    if (link)
+        streams->free = streams->entries[link - 1].chain;
+    else
+        link = (uint32_t)++streams->touched;
+    struct entry *entry = &streams->entries[link - 1];
+    entry->key_size = (uint8_t)key_size;
+    memcpy(entry->key, key, key_size);
+    entry->bucket = bucket_of(streams, key, key_size);
+    entry->chain = streams->buckets[entry->bucket];
+    streams->buckets[entry->bucket] = link;
+    append(streams, link);
+    streams->count++;
+    return link - 1;
+}
+
+void streams_remove(struct streams *streams, uint32_t slot) {
+    uint32_t link = slot + 1;
+    struct entry *entry = &streams->entries[slot];
+    uint32_t *place = &streams->buckets[entry->bucket];
+    while (*place != link)
+        place = &streams->entries[*place - 1].chain;
+    *place = entry->chain;
+    detach(streams, link);
+    entry->chain = streams->free;
+    streams->free = link;
+    streams->count--;
+}
+
+void streams_touch(struct streams *streams, uint32_t slot) {
+    if (streams->newest == slot + 1)
+        return;
+    detach(streams, slot + 1);
+    append(streams, slot + 1);
+}
+
+static uint32_t slot_of(uint32_t link) {
+    return link ? link - 1 : STREAMS_NONE;
+}
+
+uint32_t streams_oldest(const struct streams *streams) {
+    return slot_of(streams->oldest);
+}
+
+uint32_t streams_newer(const struct streams *streams, uint32_t slot) {
+    return slot_of(streams->entries[slot].newer);
+}
+
+const char *streams_key(const struct streams *streams, uint32_t slot, size_t *key_size) {
+    *key_size = streams->entries[slot].key_size;
+    return streams->entries[slot].key;
+}
+
+size_t streams_count(const struct streams *streams) {
+    return streams->count;
+}
+
+size_t streams_capacity(const struct streams *streams) {
+    return streams->capacity;
+}

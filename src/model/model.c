@@ -1,0 +1,347 @@
+#include "model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+#include "learner/engine.h"
+
+enum { FORGET_GATE = 1 }; /* lstm: i f g o */
+
+size_t model_gates(enum cell cell) {
+    switch (cell) {
+    case CELL_LSTM:
+        return 4;
+    case CELL_GRU:
+        return 3;
+    case CELL_RNN:
+    case CELL_DENSE:
+        break;
+    }
+    return 1;
+}
+
+size_t tensor_size(const struct tensor *tensor) {
+    return tensor->columns ? tensor->rows * tensor->columns : tensor->rows;
+}
+
+static struct tensor *add(struct model *model, enum tensor_role role, size_t rows, size_t columns) {
+    struct tensor *tensor = &model->tensors[model->tensor_count++];
+    *tensor = (struct tensor){
+        .role = role, .rows = rows, .columns = columns, .gates = 1, .offset = model->parameters};
+    model->parameters += tensor_size(tensor);
+    return tensor;
+}
+
+static void add_to_layer(struct model *model, size_t layer, const char *name, enum tensor_role role,
+                         size_t gates, size_t columns) {
+    size_t rows = gates * model->architecture.layers[layer].size;
+    struct tensor *tensor = add(model, role, rows, columns);
+    tensor->layer = layer;
+    tensor->gates = gates;
+    snprintf(tensor->name, sizeof tensor->name, "layers.%zu.%s", layer, name);
+}
+
+static void add_dense(struct model *model, size_t n, size_t inputs) {
+    add_to_layer(model, n, "weight", TENSOR_WEIGHT_IH, 1, inputs);
+    add_to_layer(model, n, "bias", TENSOR_BIAS_IH, 1, 0);
+}
+
+static void add_recurrent(struct model *model, size_t n, size_t inputs) {
+    const struct layer *layer = &model->architecture.layers[n];
+    size_t gates = model_gates(layer->cell);
+    add_to_layer(model, n, "weight_ih", TENSOR_WEIGHT_IH, gates, inputs);
+    add_to_layer(model, n, "weight_hh", TENSOR_WEIGHT_HH, gates, layer->size);
+    add_to_layer(model, n, "bias_ih", TENSOR_BIAS_IH, gates, 0);
+    if (!layer->norm)
+        add_to_layer(model, n, "bias_hh", TENSOR_BIAS_HH, gates, 0);
+}
+
+static void add_norms(struct model *model, size_t n) {
+    enum cell cell = model->architecture.layers[n].cell;
+    size_t gates = model_gates(cell);
+    if (cell == CELL_DENSE || cell == CELL_RNN) {
+        add_to_layer(model, n, "norm.gain", TENSOR_GAIN_IH, 1, 0);
+        add_to_layer(model, n, "norm.bias", TENSOR_SHIFT_IH, 1, 0);
+        return;
+    }
+    add_to_layer(model, n, "norm_ih.gain", TENSOR_GAIN_IH, gates, 0);
+    add_to_layer(model, n, "norm_ih.bias", TENSOR_SHIFT_IH, gates, 0);
+    add_to_layer(model, n, "norm_hh.gain", TENSOR_GAIN_HH, gates, 0);
+    add_to_layer(model, n, "norm_hh.bias", TENSOR_SHIFT_HH, gates, 0);
+    if (cell == CELL_LSTM) {
+        add_to_layer(model, n, "norm_c.gain", TENSOR_GAIN_C, 1, 0);
+        add_to_layer(model, n, "norm_c.bias", TENSOR_SHIFT_C, 1, 0);
+    }
+}
+
+/* Vectors that a layer carries from step to step. */
+static size_t state_vectors(enum cell cell) {
+    switch (cell) {
+    case CELL_LSTM:
+        return 2;
+    case CELL_GRU:
+    case CELL_RNN:
+        return 1;
+    case CELL_DENSE:
+        break;
+    }
+    return 0;
+}
+
+static size_t outputs(const struct output *output) {
+    enum { PER_COMPONENT = 6 }; /* logit, two means, two log deviations, atanh of the correlation */
+    switch (output->loss) {
+    case LOSS_GAUSSIAN:
+        return 2 * output->size;
+    case LOSS_MIXTURE:
+        return PER_COMPONENT * output->components + 1;
+    case LOSS_SQUARED:
+    case LOSS_SOFTMAX:
+    case LOSS_BERNOULLI:
+        break;
+    }
+    return output->size;
+}
+
+static size_t target_size(const struct output *output) {
+    enum { MIXTURE_TARGET = 3, CLASS_TARGET = 1 };
+    switch (output->loss) {
+    case LOSS_MIXTURE:
+        return MIXTURE_TARGET;
+    case LOSS_SOFTMAX:
+        return CLASS_TARGET;
+    case LOSS_SQUARED:
+    case LOSS_GAUSSIAN:
+    case LOSS_BERNOULLI:
+        break;
+    }
+    return output->size;
+}
+
+void model_build(struct model *model, const struct architecture *architecture) {
+    memset(model, 0, sizeof *model);
+    model->architecture = *architecture;
+    const struct input *input = &architecture->input;
+
+    size_t width = input->size;
+    if (input->kind == INPUT_SYMBOL && input->embedding) {
+        width = input->embedding;
+        struct tensor *embedding = add(model, TENSOR_EMBEDDING, input->size, width);
+        strcpy(embedding->name, "embedding.weight");
+    }
+    for (size_t n = 0; n < architecture->layer_count; n++) {
+        const struct layer *layer = &architecture->layers[n];
+        model->input_width[n] = width;
+        model->state_offset[n] = model->state_size;
+        model->state_size += state_vectors(layer->cell) * layer->size;
+        if (layer->cell == CELL_DENSE)
+            add_dense(model, n, width);
+        else
+            add_recurrent(model, n, width);
+        if (layer->norm)
+            add_norms(model, n);
+        width = layer->size;
+    }
+    model->outputs = outputs(&architecture->output);
+    model->target_size = target_size(&architecture->output);
+    strcpy(add(model, TENSOR_OUTPUT_WEIGHT, model->outputs, width)->name, "output.weight");
+    strcpy(add(model, TENSOR_OUTPUT_BIAS, model->outputs, 0)->name, "output.bias");
+}
+
+const struct tensor *model_find(const struct model *model, enum tensor_role role, size_t layer) {
+    for (size_t n = 0; n < model->tensor_count; n++)
+        if (model->tensors[n].role == role && model->tensors[n].layer == layer)
+            return &model->tensors[n];
+    return NULL;
+}
+
+const struct tensor *model_named(const struct model *model, const char *name) {
+    for (size_t n = 0; n < model->tensor_count; n++)
+        if (strcmp(model->tensors[n].name, name) == 0)
+            return &model->tensors[n];
+    return NULL;
+}
+
+/* Random numbers: SplitMix64 (Steele, Lea and Flood 2014), started from the seed and the tensor's
+   name, so that no tensor's values depend on what other tensors the model has. */
+struct random {
+    uint64_t counter;
+};
+
+static uint64_t mixed(uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
+    return z ^ (z >> 31);
+}
+
+static uint64_t random_next(struct random *random) {
+    return mixed(random->counter += 0x9e3779b97f4a7c15U);
+}
+
+static struct random random_start(uint64_t seed, const char *name) {
+    uint64_t hash = 0xcbf29ce484222325U; /* FNV-1a */
+    for (; *name; name++)
+        hash = (hash ^ (unsigned char)*name) * 0x100000001b3U;
+    return (struct random){mixed(mixed(seed) ^ hash)};
+}
+
+/* Uniform in (-1, 1), symmetric about 0. */
+static double random_uniform(struct random *random) {
+    const double half_steps = 0x1p52;
+    return ((double)(random_next(random) >> 11) + 0.5 - half_steps) / half_steps;
+}
+
+/* Standard normal: Marsaglia's polar method; the second of each pair is left. */
+static double random_normal(struct random *random) {
+    for (;;) {
+        double u = random_uniform(random), v = random_uniform(random), s = u * u + v * v;
+        if (s < 1.0 && s > 0.0)
+            return u * sqrt(-2.0 * log(s) / s);
+    }
+}
+
+static double dot(const double *restrict a, const double *restrict b, size_t n) {
+    enum { LANES = 8 }; /* sums that do not wait for one another */
+    double sums[LANES] = {0};
+    size_t k = 0;
+    for (; k + LANES <= n; k += LANES)
+        for (size_t lane = 0; lane < LANES; lane++)
+            sums[lane] += a[k + lane] * b[k + lane];
+    double sum = 0.0;
+    for (size_t lane = 0; lane < LANES; lane++)
+        sum += sums[lane];
+    for (; k < n; k++)
+        sum += a[k] * b[k];
+    return sum;
+}
+
+/* A random orthogonal matrix, all equally likely: modified Gram-Schmidt on normal rows, in double
+   so that what its rounding leaves (at most about 1e-10) is lost in float.
+   `work` is (size, size). */
+static void fill_orthogonal(float *values /* (size, size) */, size_t size, double *work,
+                            struct random *random) {
+    for (size_t row = 0; row < size; row++) {
+        double *restrict v = work + row * size;
+        double length = 0.0;
+        while (length == 0.0) {
+            for (size_t k = 0; k < size; k++)
+                v[k] = random_normal(random);
+            for (size_t done = 0; done < row; done++) {
+                const double *restrict q = work + done * size;
+                double along = dot(q, v, size);
+                for (size_t k = 0; k < size; k++)
+                    v[k] -= along * q[k];
+            }
+            length = sqrt(dot(v, v, size));
+        }
+        for (size_t k = 0; k < size; k++) {
+            v[k] /= length;
+            values[row * size + k] = (float)v[k];
+        }
+    }
+}
+
+static int initialize_recurrent(const struct tensor *tensor, struct random *random, float *values,
+                                struct error *error) {
+    size_t size = tensor->columns;
+    double *work = calloc(size, size * sizeof *work);
+    if (!work)
+        return error_set(error, EX_UNAVAILABLE,
+                         "there is not enough memory for the starting values of %s (%zu x %zu)",
+                         tensor->name, tensor->rows, tensor->columns);
+    for (size_t gate = 0; gate < tensor->gates; gate++)
+        fill_orthogonal(values + gate * size * size, size, work, random);
+    free(work);
+    return 0;
+}
+
+static void fill_uniform(float *values, size_t count, size_t fan_in, struct random *random) {
+    double bound = 1.0 / sqrt((double)fan_in);
+    for (size_t k = 0; k < count; k++)
+        values[k] = (float)(bound * random_uniform(random));
+}
+
+static void fill(float *values, size_t count, float value) {
+    for (size_t k = 0; k < count; k++)
+        values[k] = value;
+}
+
+static void add_forget_bias(const struct layer *layer, float *values) {
+    if (layer->cell == CELL_LSTM)
+        for (size_t k = 0; k < layer->size; k++)
+            values[FORGET_GATE * layer->size + k] += layer->forget_bias;
+}
+
+int model_initialize(const struct model *model, const struct tensor *tensor, uint64_t seed,
+                     float *values, struct error *error) {
+    const struct layer *layer = &model->architecture.layers[tensor->layer];
+    size_t count = tensor_size(tensor);
+    struct random random = random_start(seed, tensor->name);
+    bool linear = layer->cell == CELL_DENSE && !layer->norm;
+
+    switch (tensor->role) {
+    case TENSOR_WEIGHT_HH:
+        return initialize_recurrent(tensor, &random, values, error);
+    case TENSOR_EMBEDDING:
+    case TENSOR_WEIGHT_IH:
+    case TENSOR_OUTPUT_WEIGHT:
+        fill_uniform(values, count, tensor->columns, &random);
+        break;
+    case TENSOR_BIAS_IH:
+        fill_uniform(values, count, linear ? model->input_width[tensor->layer] : layer->size,
+                     &random);
+        if (!layer->norm)
+            add_forget_bias(layer, values);
+        break;
+    case TENSOR_BIAS_HH:
+        fill_uniform(values, count, layer->size, &random);
+        break;
+    case TENSOR_OUTPUT_BIAS:
+        fill_uniform(values, count,
+                     model->architecture.layers[model->architecture.layer_count - 1].size, &random);
+        break;
+    case TENSOR_GAIN_IH:
+    case TENSOR_GAIN_HH:
+    case TENSOR_GAIN_C:
+        fill(values, count, layer->gain);
+        break;
+    case TENSOR_SHIFT_IH:
+        fill(values, count, 0.0F);
+        add_forget_bias(layer, values);
+        break;
+    case TENSOR_SHIFT_HH:
+    case TENSOR_SHIFT_C:
+    case TENSOR_ROLES:
+        fill(values, count, 0.0F);
+        break;
+    }
+    return 0;
+}
+
+size_t optimizer_blocks(const struct optimizer *optimizer) {
+    switch (optimizer->kind) {
+    case OPTIMIZER_SGD:
+        return optimizer->momentum > 0.0 ? 1 : 0;
+    case OPTIMIZER_RMSPROP:
+        return 1;
+    case OPTIMIZER_ADAM:
+    case OPTIMIZER_ADAMW:
+        break;
+    }
+    return 2;
+}
+
+static size_t input_numbers(const struct input *input) {
+    return input->kind == INPUT_SYMBOL ? 1 : input->size;
+}
+
+size_t slot_record_size(const struct model *model, size_t window) {
+    enum { LEARNED_MARK = 1 };
+    size_t position = model->state_size + input_numbers(&model->architecture.input) +
+                      model->target_size + LEARNED_MARK;
+    return model->state_size + model->outputs + (window + 1) * position;
+}

@@ -1,0 +1,201 @@
+#include "control.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <zmq.h>
+
+#include "common/error.h"
+#include "common/json_text.h"
+#include "common/text.h"
+#include "config/config.h"
+#include "endpoint.h"
+
+enum {
+    NAMES_SIZE = 256,
+    REPLIES_MAX = 100, /* that may wait for one client */
+    ENVELOPE_MAX = 8,  /* frames before a request: the client, routers on the way, an empty one */
+    JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(15),
+};
+
+/* A ROUTER socket that keeps to REP's side of the protocol (RFC 28). libzmq's own REP (4.3.4) loses
+   the reply to the next client when one that has gone had left a message without an envelope. */
+struct control {
+    void *socket;
+    char endpoint[CONFIG_ENDPOINT_SIZE];
+    const struct control_command *commands;
+    void *context;
+    bool waiting;
+    zmq_msg_t envelope[ENVELOPE_MAX]; /* of the newest request */
+    size_t envelope_frames;
+    char *request; /* (CONTROL_REQUEST_MAX,) */
+};
+
+int control_open(struct control **control, void *zmq_context, struct security *security,
+                 const struct socket_config *config, const struct control_command *commands,
+                 void *context, struct error *error) {
+    static const struct endpoint_option options[] = {
+        {ZMQ_MAXMSGSIZE, CONTROL_REQUEST_MAX},
+        {ZMQ_SNDHWM, REPLIES_MAX},
+        {ZMQ_RCVHWM, REPLIES_MAX},
+    };
+    struct control *c = calloc(1, sizeof *c);
+    *control = c;
+    if (!c)
+        return error_set(error, EX_OSERR, "no memory for the control socket");
+    for (size_t i = 0; i < ENVELOPE_MAX; i++)
+        zmq_msg_init(&c->envelope[i]);
+    if (!(c->request = malloc(CONTROL_REQUEST_MAX))) {
+        control_close(control);
+        return error_set(error, EX_OSERR, "no memory for the control socket");
+    }
+    c->commands = commands;
+    c->context = context;
+    const char *key = config->connect ? "control.connect" : "control.bind";
+    if (endpoint_open(&c->socket, zmq_context, security, ZMQ_ROUTER, config, key, options,
+                      sizeof options / sizeof *options, error)) {
+        control_close(control);
+        return -1;
+    }
+    endpoint_name(c->socket, config, c->endpoint);
+    return 0;
+}
+
+void control_close(struct control **control) {
+    if (!*control)
+        return;
+    for (size_t i = 0; i < ENVELOPE_MAX; i++)
+        zmq_msg_close(&(*control)->envelope[i]);
+    endpoint_close(&(*control)->socket);
+    free((*control)->request);
+    free(*control);
+    *control = NULL;
+}
+
+void *control_socket(const struct control *control) {
+    return control->socket;
+}
+
+const char *control_endpoint(const struct control *control) {
+    return control->endpoint;
+}
+
+bool control_waiting(const struct control *control) {
+    return control->waiting;
+}
+
+/* Take all frames of one message: the envelope, which ends with an empty frame, and of the request
+   the first frame. False when nothing waits. */
+static bool receive(struct control *control, size_t *frames, size_t *size) {
+    zmq_msg_t frame;
+    zmq_msg_init(&frame);
+    bool enveloped = false, more = true;
+    *frames = *size = control->envelope_frames = 0;
+    while (more && zmq_msg_recv(&frame, control->socket, ZMQ_DONTWAIT) >= 0) {
+        more = zmq_msg_more(&frame);
+        if (!enveloped) {
+            enveloped = control->envelope_frames > 0 && zmq_msg_size(&frame) == 0;
+            if (control->envelope_frames < ENVELOPE_MAX)
+                zmq_msg_move(&control->envelope[control->envelope_frames], &frame);
+            control->envelope_frames++;
+        } else if ((*frames)++ == 0) {
+            *size = zmq_msg_size(&frame);
+            if (*size <= CONTROL_REQUEST_MAX)
+                memcpy(control->request, zmq_msg_data(&frame), *size);
+        }
+    }
+    zmq_msg_close(&frame);
+    return !more;
+}
+
+static void command_names(const struct control *control, char names[NAMES_SIZE]) {
+    names[0] = 0;
+    for (const struct control_command *c = control->commands; c->name; c++) {
+        if (c != control->commands)
+            strncat(names, ", ", NAMES_SIZE - strlen(names) - 1);
+        strncat(names, c->name, NAMES_SIZE - strlen(names) - 1);
+    }
+}
+
+static const struct control_command *find(const struct control *control, const json_t *request,
+                                          struct error *error) {
+    char names[NAMES_SIZE], quoted[TEXT_QUOTE_SIZE];
+    command_names(control, names);
+    const json_t *name = json_object_get(request, "command");
+    if (!json_is_string(name)) {
+        error_set(error, EX_USAGE,
+                  "a request is one JSON object such as {\"command\": \"status\"}; commands are %s",
+                  names);
+        return NULL;
+    }
+    for (const struct control_command *c = control->commands; c->name; c++)
+        if (!strcmp(c->name, json_string_value(name)))
+            return c;
+    error_set(error, EX_USAGE, "unknown command %s; commands are %s",
+              text_quote(quoted, json_string_value(name), json_string_length(name)), names);
+    return NULL;
+}
+
+static int run(struct control *control, size_t frames, size_t size, struct control_answer *answer,
+               struct error *error) {
+    if (frames != 1 || size > CONTROL_REQUEST_MAX)
+        return error_set(error, EX_USAGE,
+                         "a request is one frame of JSON of at most %d bytes; this one had %zu "
+                         "frames, the first of %zu bytes",
+                         CONTROL_REQUEST_MAX, frames, size);
+    json_error_t parse_error;
+    json_t *request = json_loadb(control->request, size, JSON_REJECT_DUPLICATES, &parse_error);
+    if (!request)
+        return error_set(error, EX_USAGE, "the request is not JSON: column %d: %s",
+                         parse_error.column, parse_error.text);
+    const struct control_command *command = find(control, request, error);
+    int result = command ? command->run(control->context, request, answer, error) : -1;
+    json_decref(request);
+    return result;
+}
+
+/* A reply to a client that has gone is dropped by libzmq. */
+static void send_reply(struct control *control, json_t *fields, const struct error *error,
+                       const unsigned char *blob, size_t blob_size) {
+    static const char failed[] = "{\"ok\":false,\"error\":\"no memory for the reply; try again\"}";
+    json_t *reply = json_pack("{s:b}", "ok", !error);
+    if (reply && error)
+        json_object_set_new(reply, "error", json_of_text(error->text, strlen(error->text)));
+    if (reply && !error && fields)
+        json_object_update(reply, fields);
+    char *text = reply ? json_dumps(reply, JSON_FLAGS) : NULL;
+    const char *frame = text ? text : failed;
+    for (size_t i = 0; i < control->envelope_frames; i++)
+        zmq_msg_send(&control->envelope[i], control->socket, ZMQ_DONTWAIT | ZMQ_SNDMORE);
+    zmq_send(control->socket, frame, strlen(frame), ZMQ_DONTWAIT | (blob ? ZMQ_SNDMORE : 0));
+    if (blob)
+        zmq_send(control->socket, blob, blob_size, ZMQ_DONTWAIT);
+    free(text);
+    json_decref(reply);
+}
+
+bool control_handle(struct control *control) {
+    size_t frames, size;
+    if (control->waiting || !receive(control, &frames, &size))
+        return false;
+    if (frames == 0 || control->envelope_frames > ENVELOPE_MAX)
+        return true; /* no request, and nobody to reply to: REP drops it likewise */
+    struct error error = {0};
+    struct control_answer answer = {.fields = json_object()};
+    int result = run(control, frames, size, &answer, &error);
+    if (result == 0 && answer.later)
+        control->waiting = true;
+    else
+        send_reply(control, answer.fields, result ? &error : NULL, result ? NULL : answer.blob,
+                   answer.blob_size);
+    json_decref(answer.fields);
+    free(answer.blob);
+    return true;
+}
+
+void control_reply(struct control *control, json_t *fields, const struct error *error) {
+    if (control->waiting)
+        send_reply(control, fields, error, NULL, 0);
+    json_decref(fields);
+    control->waiting = false;
+}

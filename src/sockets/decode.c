@@ -1,0 +1,281 @@
+#include "decode.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+#include "common/wire.h"
+#include "decode_json.h"
+#include "model/model.h"
+
+enum {
+    JSON_NUMBER_SIZE = 32,  /* more than anyone writes for one float64, with comma and brackets */
+    FRAME_SPARE = 64 << 10, /* for the rest of a JSON example, however its members are spaced */
+    SCAN_BLOCK = 16,        /* numbers checked at once */
+};
+
+/* Which numbers of x or y are good. */
+struct range {
+    bool whole;        /* uint32 < size, else float32 in [low, high] */
+    uint32_t size;     /* of the alphabet, or classes */
+    float low, high;   /* -FLT_MAX and FLT_MAX: all that are finite */
+    bool null_allowed; /* also NaN, or WIRE_NO_CLASS */
+};
+
+struct decoder {
+    bool target_next;
+    struct shape x, y;
+    struct range x_range, y_range;
+    struct json_example json;
+};
+
+const char *reject_name(enum reject_reason reason) {
+    static const char *const names[REJECT_REASONS] = {
+        "none",    "frames", "json",    "key",     "x_size",
+        "x_value", "y_size", "y_value", "y_given", "header",
+    };
+    return names[reason];
+}
+
+enum reject_reason reject(enum reject_reason reason, char why[REJECT_WHY_SIZE], const char *format,
+                          ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, REJECT_WHY_SIZE, format, arguments);
+    va_end(arguments);
+    return reason;
+}
+
+int decoder_open(struct decoder **decoder, const struct model *model, struct error *error) {
+    struct decoder *d = calloc(1, sizeof *d);
+    *decoder = d;
+    if (!d)
+        return error_set(error, EX_OSERR, "no memory to decode examples");
+    const struct input *input = &model->architecture.input;
+    const struct output *output = &model->architecture.output;
+    bool symbol = input->kind == INPUT_SYMBOL, class = output->loss == LOSS_SOFTMAX;
+    d->target_next = output->target == TARGET_NEXT;
+    d->x = (struct shape){"x",     symbol,        symbol ? 1 : input->size,
+                          !symbol, REJECT_X_SIZE, REJECT_X_VALUE};
+    d->y = (struct shape){"y", class, model->target_size, true, REJECT_Y_SIZE, REJECT_Y_VALUE};
+    bool unit = output->loss == LOSS_BERNOULLI, next_unit = unit && d->target_next;
+    d->x_range = (struct range){symbol, (uint32_t)input->size, next_unit ? 0 : -FLT_MAX,
+                                next_unit ? 1 : FLT_MAX, !symbol && input->hold};
+    d->y_range = (struct range){class, (uint32_t)output->size, unit ? 0 : -FLT_MAX,
+                                unit ? 1 : FLT_MAX, true};
+    return 0;
+}
+
+void decoder_close(struct decoder **decoder) {
+    if (!*decoder)
+        return;
+    json_example_free(&(*decoder)->json);
+    free(*decoder);
+    *decoder = NULL;
+}
+
+size_t decoder_step_bytes(const struct decoder *decoder) {
+    return NUMBER_SIZE * (decoder->x.width + (decoder->target_next ? 0 : decoder->y.width));
+}
+
+size_t decoder_frame_max(const struct decoder *decoder) {
+    return EXAMPLE_STEPS_MAX * (decoder->x.width + decoder->y.width) * JSON_NUMBER_SIZE +
+           FRAME_SPARE;
+}
+
+static bool whole_ok(uint32_t value, const struct range *range) {
+    return value < range->size || (range->null_allowed && value == WIRE_NO_CLASS);
+}
+
+static bool real_ok(float value, const struct range *range) {
+    return ((value >= range->low) & (value <= range->high)) |
+           (range->null_allowed & (value != value));
+}
+
+static bool number_ok(const unsigned char *number, const struct range *range) {
+    uint32_t whole;
+    float real;
+    memcpy(&whole, number, sizeof whole);
+    memcpy(&real, number, sizeof real);
+    return range->whole ? whole_ok(whole, range) : real_ok(real, range);
+}
+
+static bool reals_ok(const unsigned char *numbers, size_t count, const struct range *range) {
+    const struct range r = *range;
+    bool good = true;
+    for (; count >= SCAN_BLOCK; count -= SCAN_BLOCK, numbers += SCAN_BLOCK * NUMBER_SIZE) {
+        float block[SCAN_BLOCK];
+        memcpy(block, numbers, sizeof block);
+        int bad = 0;
+        for (size_t i = 0; i < SCAN_BLOCK; i++)
+            bad |= !real_ok(block[i], &r);
+        good &= !bad;
+    }
+    for (; count > 0; count--, numbers += NUMBER_SIZE) {
+        float real;
+        memcpy(&real, numbers, sizeof real);
+        good &= real_ok(real, &r);
+    }
+    return good;
+}
+
+static bool wholes_ok(const unsigned char *numbers, size_t count, const struct range *range) {
+    bool good = true;
+    for (; count > 0; count--, numbers += NUMBER_SIZE) {
+        uint32_t whole;
+        memcpy(&whole, numbers, sizeof whole);
+        good &= whole_ok(whole, range);
+    }
+    return good;
+}
+
+/* The sentence about the first bad number of a frame that has one. */
+static enum reject_reason reject_number(const struct shape *shape, const struct range *range,
+                                        const unsigned char *numbers, char *why) {
+    size_t i = 0;
+    while (number_ok(numbers + i * NUMBER_SIZE, range))
+        i++;
+    uint32_t whole;
+    float real;
+    memcpy(&whole, numbers + i * NUMBER_SIZE, sizeof whole);
+    memcpy(&real, numbers + i * NUMBER_SIZE, sizeof real);
+    size_t step = i / shape->width;
+    if (range->whole)
+        return reject(shape->wrong_value, why, "%s is %u at step %zu, expected 0..%u", shape->name,
+                      whole, step, range->size - 1);
+    if (isnan(real))
+        return reject(shape->wrong_value, why,
+                      "%s has a NaN at step %zu, but the model's input is not 'missing: hold'",
+                      shape->name, step);
+    if (isinf(real))
+        return reject(shape->wrong_value, why, "%s is infinite at step %zu", shape->name, step);
+    return reject(shape->wrong_value, why, "%s is %g at step %zu, expected 0..1 (bernoulli)",
+                  shape->name, (double)real, step);
+}
+
+static enum reject_reason check_numbers(const struct shape *shape, const struct range *range,
+                                        const void *numbers, size_t count, char *why) {
+    bool good = range->whole ? wholes_ok(numbers, count, range) : reals_ok(numbers, count, range);
+    return good ? REJECT_NOT : reject_number(shape, range, numbers, why);
+}
+
+static enum reject_reason take_key(struct example *example, const struct frame *frame, char *why) {
+    if (frame->size > WIRE_KEY_MAX)
+        return reject(REJECT_KEY, why, "the key has %zu bytes, expected at most %d", frame->size,
+                      WIRE_KEY_MAX);
+    if (!wire_is_utf8(frame->data, frame->size))
+        return reject(REJECT_KEY, why, "the key is not UTF-8 without NUL");
+    example->key = frame->data;
+    example->key_size = frame->size;
+    return REJECT_NOT;
+}
+
+static enum reject_reason take_x(const struct decoder *decoder, struct example *example,
+                                 const struct frame *frame, char *why) {
+    const struct shape *shape = &decoder->x;
+    size_t step = shape->width * NUMBER_SIZE, steps = frame->size / step;
+    if (steps == 0 || frame->size % step != 0)
+        return reject(REJECT_X_SIZE, why,
+                      "x has %zu bytes (%zu numbers), expected a multiple of %zu (%zu %s a step)",
+                      frame->size, frame->size / NUMBER_SIZE, step, shape->width,
+                      shape->whole ? "uint32" : "float32");
+    if (steps > EXAMPLE_STEPS_MAX)
+        return reject(REJECT_X_SIZE, why, "x has %zu steps, expected at most %d", steps,
+                      EXAMPLE_STEPS_MAX);
+    example->x = frame->data;
+    example->steps = steps;
+    return check_numbers(shape, &decoder->x_range, frame->data, steps * shape->width, why);
+}
+
+static enum reject_reason take_y(const struct decoder *decoder, struct example *example,
+                                 const struct frame *frame, char *why) {
+    if (frame->size == 0)
+        return REJECT_NOT;
+    if (decoder->target_next)
+        return reject(REJECT_Y_GIVEN, why,
+                      "it has a y, but this model's target is the next x; send no y");
+    const struct shape *shape = &decoder->y;
+    size_t size = example->steps * shape->width * NUMBER_SIZE;
+    if (frame->size != size)
+        return reject(REJECT_Y_SIZE, why,
+                      "y has %zu bytes (%zu numbers), expected none or %zu (%zu steps of %zu %s)",
+                      frame->size, frame->size / NUMBER_SIZE, size, example->steps, shape->width,
+                      shape->whole ? "uint32" : "float32");
+    example->y = frame->data;
+    return check_numbers(shape, &decoder->y_range, frame->data, example->steps * shape->width, why);
+}
+
+static enum reject_reason take_header(struct example *example, const struct frame *frame,
+                                      char *why) {
+    struct wire_header header;
+    const char *wrong = wire_header_unpack(&header, frame->data, frame->size);
+    if (!wrong && !isfinite(header.time))
+        wrong = "the header's time is not finite";
+    if (wrong)
+        return reject(REJECT_HEADER, why, "%s", wrong);
+    example->end = header.flags & WIRE_END;
+    example->learn = !(header.flags & WIRE_DO_NOT_LEARN);
+    example->result = header.flags & WIRE_RESULT;
+    example->numbered = true;
+    example->epoch = header.epoch;
+    example->sequence = header.sequence;
+    example->time = header.time;
+    return REJECT_NOT;
+}
+
+static enum reject_reason check(struct decoder *decoder, const struct frame *frames, size_t count,
+                                struct example *example, char *why) {
+    enum reject_reason reason = take_key(example, &frames[0], why);
+    if (reason == REJECT_NOT)
+        reason = take_x(decoder, example, &frames[1], why);
+    if (reason == REJECT_NOT && count > 2)
+        reason = take_y(decoder, example, &frames[2], why);
+    if (reason == REJECT_NOT && count > 3)
+        reason = take_header(example, &frames[3], why);
+    return reason;
+}
+
+static enum reject_reason check_json(struct decoder *decoder, const struct frame *frame,
+                                     struct example *example, char *why) {
+    struct json_example *json = &decoder->json;
+    enum reject_reason reason =
+        decode_json(json, &decoder->x, &decoder->y, frame->data, frame->size, why);
+    if (reason != REJECT_NOT) {
+        example->key = json->frames[0].data;
+        example->key_size = json->frames[0].size;
+        return reason;
+    }
+    reason = check(decoder, json->frames, EXAMPLE_FRAMES_MAX, example, why);
+    example->numbered = example->numbered && json->numbered;
+    return reason;
+}
+
+enum reject_reason decode(struct decoder *decoder, const struct frame *frames, size_t count,
+                          struct example *example, char why[REJECT_WHY_SIZE]) {
+    *example = (struct example){.key = "", .learn = true};
+    enum reject_reason reason;
+    if (count == 1)
+        reason = check_json(decoder, &frames[0], example, why);
+    else if (count >= 2 && count <= EXAMPLE_FRAMES_MAX)
+        reason = check(decoder, frames, count, example, why);
+    else
+        reason = reject(REJECT_FRAMES, why, "it has %zu frames, expected 2 to %d, or 1 of JSON",
+                        count, EXAMPLE_FRAMES_MAX);
+    if (reason == REJECT_NOT)
+        return reason;
+    const struct frame *last = count == 1 ? decoder->json.frames : frames;
+    struct wire_header header = {0};
+    if (count == 1 || count == EXAMPLE_FRAMES_MAX)
+        wire_header_unpack(&header, last[EXAMPLE_FRAMES_MAX - 1].data,
+                           last[EXAMPLE_FRAMES_MAX - 1].size);
+    *example = (struct example){.key = example->key,
+                                .key_size = example->key_size,
+                                .epoch = header.epoch,
+                                .sequence = header.sequence};
+    return reason;
+}

@@ -1,0 +1,76 @@
+/* From the frames of one message to a checked example, or to the reason why it is none. Knows the
+   model's shapes and no socket.
+
+   Binary messages (2 to 4 frames, see wire.h) are checked where they lie: nothing is copied or
+   allocated. A message of one frame is JSON:
+
+     {"stream": "a", "x": X, "y": Y, "end": false, "learn": true,
+      "epoch": 0, "sequence": 0, "time": 0}
+
+   x alone is required; any other member is an error, and so is a member given twice. With I numbers
+   in a step (real: input.size; symbols: 1), X is
+     [1, 2, .. I]          one step
+     [[1, .. I], ..]       a step a list
+     7  or  [7, 8, 9]      with I = 1: one step, or a step a number
+   and Y likewise with the numbers of a target (softmax: 1); null or [] is no target at all. A null
+   among the numbers is a missing one: NaN in binary, for a class WIRE_NO_CLASS. Symbols and classes
+   are whole numbers; `sequence` is exact up to 2^53; the example is `numbered` when it has one. */
+#ifndef RUNNEL_DECODE_H
+#define RUNNEL_DECODE_H
+
+#include <stddef.h>
+
+#include "learner/example.h"
+
+struct decoder;
+struct error;
+struct model;
+
+enum {
+    EXAMPLE_STEPS_MAX = 4096, /* most steps in one example */
+    EXAMPLE_FRAMES_MAX = 4,
+    REJECT_WHY_SIZE = 256,
+};
+
+enum reject_reason {
+    REJECT_NOT,     /* it is a good example */
+    REJECT_FRAMES,  /* more than four frames */
+    REJECT_JSON,    /* its one frame is not JSON, or not the JSON of an example */
+    REJECT_KEY,     /* longer than WIRE_KEY_MAX, or not UTF-8 */
+    REJECT_X_SIZE,  /* no whole number of steps, none, or more than EXAMPLE_STEPS_MAX */
+    REJECT_X_VALUE, /* not finite, missing without `hold`, outside the alphabet or the range */
+    REJECT_Y_SIZE,  /* not one target a step */
+    REJECT_Y_VALUE, /* infinite, no class, outside the range */
+    REJECT_Y_GIVEN, /* the model learns the next input: a target is a mistake */
+    REJECT_HEADER,  /* wrong size, version, flags, reserved field or time */
+    REJECT_REASONS,
+};
+
+/* A word for counters: "x_size". */
+const char *reject_name(enum reject_reason reason);
+
+struct frame {
+    const void *data;
+    size_t size;
+};
+
+/* The model must outlive the decoder. */
+int decoder_open(struct decoder **decoder, const struct model *model, struct error *error);
+void decoder_close(struct decoder **decoder);
+
+/* Check a message of `count` frames; only the first EXAMPLE_FRAMES_MAX of `frames` are looked at.
+   REJECT_NOT: `example` is filled but for `received`; its pointers lead into the frames (JSON: into
+   the decoder) and stand until those are changed or the next decode. Any other reason: `why` says
+   in a clause what was found and what is expected, in printable UTF-8, and `example` has key, epoch
+   and sequence if that much was understood (else key_size and the numbers are 0) and nothing else.
+ */
+enum reject_reason decode(struct decoder *decoder, const struct frame *frames, size_t count,
+                          struct example *example, char why[REJECT_WHY_SIZE]);
+
+/* Bytes of the largest frame that can be an example of this model, JSON included. */
+size_t decoder_frame_max(const struct decoder *decoder);
+
+/* Bytes that an example of one step keeps in a queue, frames' overhead not counted. */
+size_t decoder_step_bytes(const struct decoder *decoder);
+
+#endif

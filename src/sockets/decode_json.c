@@ -1,0 +1,231 @@
+#include "decode_json.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/text.h"
+
+/* JSON's whole numbers are exact up to 2^53 (RFC 8259, section 6). */
+static const double whole_max = 9007199254740992.0;
+
+void json_example_free(struct json_example *example) {
+    free(example->x.bytes);
+    free(example->y.bytes);
+    example->x = example->y = (struct numbers){0};
+}
+
+static const char *kind(const json_t *value) {
+    static const char *const kinds[] = {
+        [JSON_OBJECT] = "an object", [JSON_ARRAY] = "a list",  [JSON_STRING] = "a string",
+        [JSON_INTEGER] = "a number", [JSON_REAL] = "a number", [JSON_TRUE] = "true",
+        [JSON_FALSE] = "false",      [JSON_NULL] = "null",
+    };
+    return kinds[json_typeof(value)];
+}
+
+static int reserve(struct numbers *numbers, size_t size) {
+    if (size <= numbers->capacity)
+        return 0;
+    unsigned char *bytes = realloc(numbers->bytes, size);
+    if (!bytes)
+        return -1;
+    *numbers = (struct numbers){bytes, size};
+    return 0;
+}
+
+static bool whole_between(double value, double low, double high) {
+    return value >= low && value <= high && value == floor(value);
+}
+
+/* Write one number as it stands in a binary frame. */
+static enum reject_reason put_number(const struct shape *shape, const json_t *value,
+                                     unsigned char *number, char *why) {
+    if (!json_is_number(value) && !json_is_null(value))
+        return reject(REJECT_JSON, why, "%s has %s, expected a number", shape->name, kind(value));
+    if (json_is_null(value) && !shape->null_allowed)
+        return reject(shape->wrong_value, why, "%s has null, but a symbol can not be missing",
+                      shape->name);
+    if (shape->whole) {
+        double real = json_number_value(value);
+        if (!json_is_null(value) && !whole_between(real, 0, UINT32_MAX))
+            return reject(shape->wrong_value, why, "%s has %g, expected whole numbers from 0",
+                          shape->name, real);
+        uint32_t whole = json_is_null(value) ? WIRE_NO_CLASS : (uint32_t)real;
+        memcpy(number, &whole, NUMBER_SIZE);
+    } else {
+        float real = json_is_null(value) ? NAN : (float)json_number_value(value);
+        memcpy(number, &real, NUMBER_SIZE);
+    }
+    return REJECT_NOT;
+}
+
+static enum reject_reason put_list(const struct shape *shape, const json_t *list,
+                                   unsigned char *numbers, char *why) {
+    size_t i;
+    json_t *value;
+    json_array_foreach(list, i, value) {
+        enum reject_reason reason = put_number(shape, value, numbers + i * NUMBER_SIZE, why);
+        if (reason != REJECT_NOT)
+            return reason;
+    }
+    return REJECT_NOT;
+}
+
+static enum reject_reason put_steps(const struct shape *shape, const json_t *steps,
+                                    unsigned char *numbers, char *why) {
+    size_t i;
+    json_t *step;
+    json_array_foreach(steps, i, step) {
+        if (!json_is_array(step))
+            return reject(REJECT_JSON, why, "%s has %s, expected lists of numbers only",
+                          shape->name, kind(step));
+        if (json_array_size(step) != shape->width)
+            return reject(shape->wrong_size, why, "%s has %zu numbers at step %zu, expected %zu",
+                          shape->name, json_array_size(step), i, shape->width);
+        enum reject_reason reason =
+            put_list(shape, step, numbers + i * shape->width * NUMBER_SIZE, why);
+        if (reason != REJECT_NOT)
+            return reason;
+    }
+    return REJECT_NOT;
+}
+
+/* Write x or y into `numbers` and its frame: a number, a list, or a list of lists. */
+static enum reject_reason put_value(const struct shape *shape, const json_t *value,
+                                    struct numbers *numbers, struct frame *frame, char *why) {
+    bool list = json_is_array(value);
+    size_t count = list ? json_array_size(value) : 1;
+    bool nested = list && count > 0 && json_is_array(json_array_get(value, 0));
+    size_t width = shape->width;
+    if (!list && width != 1)
+        return reject(shape->wrong_size, why, "%s is %s, expected a list of %zu numbers",
+                      shape->name, kind(value), width);
+    if (list && !nested && width != 1 && count != width && count > 0)
+        return reject(shape->wrong_size, why,
+                      "%s has %zu numbers, expected %zu, or a list of such lists", shape->name,
+                      count, width);
+    size_t steps = nested || width == 1 ? count : 1;
+    if (steps > EXAMPLE_STEPS_MAX)
+        return reject(shape->wrong_size, why, "%s has %zu steps, expected at most %d", shape->name,
+                      steps, EXAMPLE_STEPS_MAX);
+    if (reserve(numbers, steps * width * NUMBER_SIZE))
+        return reject(REJECT_JSON, why, "no memory for its %zu numbers", steps * width);
+    *frame = (struct frame){numbers->bytes, count > 0 ? steps * width * NUMBER_SIZE : 0};
+    if (nested)
+        return put_steps(shape, value, numbers->bytes, why);
+    return list ? put_list(shape, value, numbers->bytes, why)
+                : put_number(shape, value, numbers->bytes, why);
+}
+
+static enum reject_reason put_key(struct json_example *example, const json_t *value, char *why) {
+    if (!json_is_string(value))
+        return reject(REJECT_JSON, why, "\"stream\" is %s, expected a string", kind(value));
+    size_t size = json_string_length(value);
+    if (size > WIRE_KEY_MAX)
+        return reject(REJECT_KEY, why, "the key has %zu bytes, expected at most %d", size,
+                      WIRE_KEY_MAX);
+    memcpy(example->key, json_string_value(value), size);
+    example->frames[0] = (struct frame){example->key, size};
+    return REJECT_NOT;
+}
+
+static enum reject_reason put_flag(struct wire_header *header, const char *name,
+                                   const json_t *value, enum wire_flag flag, bool set, char *why) {
+    if (!json_is_boolean(value))
+        return reject(REJECT_JSON, why, "\"%s\" is %s, expected true or false", name, kind(value));
+    if (json_is_true(value) == set)
+        header->flags |= (uint8_t)flag;
+    return REJECT_NOT;
+}
+
+static enum reject_reason get_whole(const char *name, const json_t *value, double most,
+                                    uint64_t *whole, char *why) {
+    double real = json_number_value(value);
+    if (!json_is_number(value) || !whole_between(real, 0, most))
+        return reject(REJECT_JSON, why, "\"%s\" is no whole number from 0 to %.0f", name, most);
+    *whole = (uint64_t)real;
+    return REJECT_NOT;
+}
+
+static enum reject_reason get_time(const json_t *value, double *seconds, char *why) {
+    if (!json_is_number(value))
+        return reject(REJECT_JSON, why, "\"time\" is %s, expected seconds", kind(value));
+    *seconds = json_number_value(value);
+    return REJECT_NOT;
+}
+
+static enum reject_reason put_member(struct json_example *example, struct wire_header *header,
+                                     const struct shape *x, const struct shape *y, const char *name,
+                                     const json_t *value, char *why) {
+    if (!strcmp(name, "stream"))
+        return put_key(example, value, why);
+    if (!strcmp(name, "x"))
+        return put_value(x, value, &example->x, &example->frames[1], why);
+    if (!strcmp(name, "y"))
+        return json_is_null(value) ? REJECT_NOT
+                                   : put_value(y, value, &example->y, &example->frames[2], why);
+    if (!strcmp(name, "end"))
+        return put_flag(header, name, value, WIRE_END, true, why);
+    if (!strcmp(name, "learn"))
+        return put_flag(header, name, value, WIRE_DO_NOT_LEARN, false, why);
+    if (!strcmp(name, "time"))
+        return get_time(value, &header->time, why);
+    uint64_t whole = 0;
+    if (!strcmp(name, "sequence")) {
+        enum reject_reason reason = get_whole(name, value, whole_max, &whole, why);
+        header->sequence = whole;
+        example->numbered = reason == REJECT_NOT;
+        return reason;
+    }
+    if (!strcmp(name, "epoch")) {
+        enum reject_reason reason = get_whole(name, value, UINT32_MAX, &whole, why);
+        header->epoch = (uint32_t)whole;
+        return reason;
+    }
+    char quoted[TEXT_QUOTE_SIZE];
+    return reject(REJECT_JSON, why, "it has an unknown member %s",
+                  text_quote(quoted, name, strlen(name)));
+}
+
+static enum reject_reason put_members(struct json_example *example, const struct shape *x,
+                                      const struct shape *y, json_t *root, char *why) {
+    if (!json_is_object(root))
+        return reject(REJECT_JSON, why, "it is %s, expected an object", kind(root));
+    /* Key and numbers first, so that whatever is wrong can be said of its example. */
+    static const char *const first[] = {"stream", "epoch", "sequence"};
+    enum reject_reason reason = REJECT_NOT;
+    struct wire_header header = {0};
+    const char *name;
+    json_t *value;
+    for (size_t i = 0; i < sizeof first / sizeof *first && reason == REJECT_NOT; i++)
+        if ((value = json_object_get(root, first[i])))
+            reason = put_member(example, &header, x, y, first[i], value, why);
+    json_object_foreach(root, name, value) {
+        if (reason == REJECT_NOT)
+            reason = put_member(example, &header, x, y, name, value, why);
+    }
+    if (reason == REJECT_NOT && !json_object_get(root, "x"))
+        reason = reject(REJECT_JSON, why, "it has no \"x\"");
+    wire_header_pack(&header, example->header);
+    example->frames[3] = (struct frame){example->header, sizeof example->header};
+    return reason;
+}
+
+enum reject_reason decode_json(struct json_example *example, const struct shape *x,
+                               const struct shape *y, const void *text, size_t size,
+                               char why[REJECT_WHY_SIZE]) {
+    for (size_t i = 0; i < EXAMPLE_FRAMES_MAX; i++)
+        example->frames[i] = (struct frame){"", 0};
+    example->numbered = false;
+    char quoted[TEXT_QUOTE_SIZE];
+    json_error_t error;
+    json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);
+    if (!root)
+        return reject(REJECT_JSON, why, "its one frame is not JSON: %s at column %d",
+                      text_quote(quoted, error.text, strlen(error.text)), error.column);
+    enum reject_reason reason = put_members(example, x, y, root, why);
+    json_decref(root);
+    return reason;
+}

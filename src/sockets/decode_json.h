@@ -1,0 +1,48 @@
+/* An example's JSON, rewritten as the frames of a binary message, so that both forms of one example
+   pass the same checks. Only decode.c includes this. */
+#ifndef RUNNEL_DECODE_JSON_H
+#define RUNNEL_DECODE_JSON_H
+
+#include <stdbool.h>
+
+#include "common/wire.h"
+#include "decode.h"
+
+enum { NUMBER_SIZE = 4 }; /* bytes: float32 and uint32 alike */
+
+/* Write the clause, return the reason. */
+enum reject_reason reject(enum reject_reason reason, char why[REJECT_WHY_SIZE], const char *format,
+                          ...) __attribute__((format(printf, 3, 4)));
+
+/* How one of x and y is written. */
+struct shape {
+    const char *name;  /* "x" or "y" */
+    bool whole;        /* uint32 symbols or classes instead of float32 */
+    size_t width;      /* numbers a step */
+    bool null_allowed; /* a null is a number: NaN or WIRE_NO_CLASS */
+    enum reject_reason wrong_size, wrong_value;
+};
+
+/* Numbers of one frame, grown as messages need it. */
+struct numbers {
+    unsigned char *bytes; /* malloc'ed */
+    size_t capacity;      /* in bytes */
+};
+
+struct json_example {
+    char key[WIRE_KEY_MAX + 1];
+    struct numbers x, y;
+    unsigned char header[WIRE_HEADER_SIZE];
+    struct frame frames[EXAMPLE_FRAMES_MAX];
+    bool numbered; /* it has a "sequence" */
+};
+
+/* REJECT_NOT: `example->frames` are the message. Else as decode(), with frames[0] the key and
+   frames[3] the header if they were understood, the latter as far as it was. */
+enum reject_reason decode_json(struct json_example *example, const struct shape *x,
+                               const struct shape *y, const void *text, size_t size,
+                               char why[REJECT_WHY_SIZE]);
+
+void json_example_free(struct json_example *example);
+
+#endif

@@ -1,0 +1,111 @@
+#include "endpoint.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sysexits.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "common/error.h"
+#include "config/config.h"
+#include "security.h"
+
+static const char ipc_scheme[] = "ipc://";
+
+static bool somebody_listens(const char *endpoint) {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    const char *path = endpoint + sizeof ipc_scheme - 1;
+    if (strncmp(endpoint, ipc_scheme, sizeof ipc_scheme - 1) ||
+        strlen(path) >= sizeof address.sun_path)
+        return false;
+    memcpy(address.sun_path, path, strlen(path) + 1);
+    int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (probe < 0)
+        return false;
+    int result = connect(probe, (struct sockaddr *)&address, sizeof address);
+    bool listens = result == 0 || errno == EAGAIN;
+    close(probe);
+    return listens;
+}
+
+static int attach(void *socket, const struct socket_config *config, const char *key,
+                  struct error *error) {
+    const char *endpoint = config->endpoint;
+    if (config->connect) {
+        if (zmq_connect(socket, endpoint) == 0)
+            return 0;
+        return error_set(error, EX_CONFIG, "%s: cannot connect to %s: %s", key, endpoint,
+                         zmq_strerror(errno));
+    }
+    if (somebody_listens(endpoint))
+        errno = EADDRINUSE;
+    else if (zmq_bind(socket, endpoint) == 0)
+        return 0;
+    if (errno == EINVAL || errno == EPROTONOSUPPORT)
+        return error_set(error, EX_CONFIG,
+                         "%s: '%s' is not an endpoint; write tcp://ADDRESS:PORT or ipc://PATH", key,
+                         endpoint);
+    if (errno == EADDRINUSE)
+        return error_set(error, EX_UNAVAILABLE,
+                         "%s: cannot bind %s: another program has it; stop that or choose another "
+                         "endpoint",
+                         key, endpoint);
+    return error_set(error, EX_UNAVAILABLE,
+                     "%s: cannot bind %s: %s; choose an address of this machine, or a directory "
+                     "that can be written",
+                     key, endpoint, zmq_strerror(errno));
+}
+
+/* libzmq refuses an option of another size than its own. */
+static void set(void *socket, const struct endpoint_option *option, bool encrypted) {
+    int value = (int)option->value;
+    bool wide = option->name == ZMQ_MAXMSGSIZE;
+    int64_t whole = option->value + (wide && encrypted ? SECURITY_OVERHEAD : 0);
+    int refused = zmq_setsockopt(socket, option->name, wide ? (const void *)&whole : &value,
+                                 wide ? sizeof whole : sizeof value);
+    assert(refused == 0);
+    (void)refused;
+}
+
+int endpoint_open(void **socket, void *zmq_context, struct security *security, int type,
+                  const struct socket_config *config, const char *key,
+                  const struct endpoint_option *options, size_t count, struct error *error) {
+    static const struct endpoint_option shared[] = {
+        {ZMQ_LINGER, ENDPOINT_LINGER_MS},
+        {ZMQ_HEARTBEAT_IVL, ENDPOINT_HEARTBEAT_MS},
+        {ZMQ_HEARTBEAT_TIMEOUT, ENDPOINT_HEARTBEAT_TIMEOUT_MS},
+    };
+    *socket = zmq_socket(zmq_context, type);
+    if (!*socket)
+        return error_set(error, EX_SOFTWARE, "%s: cannot open a socket: %s", key,
+                         zmq_strerror(errno));
+    const bool encrypted = security != NULL;
+    const struct endpoint_option ipv6 = {ZMQ_IPV6, strchr(config->endpoint, '[') != NULL};
+    set(*socket, &ipv6, encrypted);
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        set(*socket, &shared[i], encrypted);
+    for (size_t i = 0; i < count; i++)
+        set(*socket, &options[i], encrypted);
+    if (security_protect(security, *socket, key, error) || attach(*socket, config, key, error)) {
+        endpoint_close(socket);
+        return -1;
+    }
+    return 0;
+}
+
+void endpoint_close(void **socket) {
+    if (*socket)
+        zmq_close(*socket);
+    *socket = NULL;
+}
+
+void endpoint_name(void *socket, const struct socket_config *config, char *name) {
+    size_t size = CONFIG_ENDPOINT_SIZE;
+    if (config->connect || zmq_getsockopt(socket, ZMQ_LAST_ENDPOINT, name, &size))
+        memcpy(name, config->endpoint, CONFIG_ENDPOINT_SIZE);
+}

@@ -1,0 +1,40 @@
+/* Opening a ZeroMQ socket on a configured endpoint, with errors that name the socket and its key.
+ */
+#ifndef RUNNEL_ENDPOINT_H
+#define RUNNEL_ENDPOINT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct error;
+struct security;
+struct socket_config;
+
+/* What every socket of the daemon shares. Linger is what zmq_close may keep sending for. */
+enum {
+    ENDPOINT_LINGER_MS = 200,
+    ENDPOINT_HEARTBEAT_MS = 10000,         /* a ping to each peer this often */
+    ENDPOINT_HEARTBEAT_TIMEOUT_MS = 30000, /* a peer silent for this long is gone */
+};
+
+struct endpoint_option {
+    int name;
+    int64_t value; /* most options are an int; ZMQ_MAXMSGSIZE takes all of it */
+};
+
+/* Open a socket of `type` (ZMQ_XPUB, ...), set `count` integer options, then bind or connect it as
+   configured; an address in brackets is IPv6. `key` is the configuration's, e.g. "statistics.bind".
+   With `security` (NULL: none) only who may comes in, and a limit on messages is one on what is in
+   them. An ipc path on which another process listens is an error (libzmq would take it over in
+   silence). Errors: EX_UNAVAILABLE when the endpoint cannot be had, EX_CONFIG when it is no
+   endpoint. */
+int endpoint_open(void **socket, void *zmq_context, struct security *security, int type,
+                  const struct socket_config *config, const char *key,
+                  const struct endpoint_option *options, size_t count, struct error *error);
+void endpoint_close(void **socket);
+
+/* The endpoint as bound, a port asked for with '*' filled in: `name` (CONFIG_ENDPOINT_SIZE,). */
+void endpoint_name(void *socket, const struct socket_config *config, char *name);
+
+#endif

@@ -1,0 +1,245 @@
+#include "ingest.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <zmq.h>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "common/wire.h"
+#include "config/config.h"
+#include "endpoint.h"
+
+enum {
+    REJECTED_PER_TAKE = 64, /* then the caller's loop turns, so that a flood starves nobody */
+    ANSWERS_MAX = 100000,   /* that wait until their client reads; more than one commit sends */
+    RECONNECT_MS_MAX = 5000,
+    KEEPALIVE_IDLE_S = 60,
+};
+
+static const uint64_t announcement_interval = 1000000000; /* ns */
+
+/* What is to be announced of one reason. */
+struct rejections {
+    uint64_t count;     /* since open */
+    uint64_t announced; /* of them */
+    uint64_t due;       /* no announcement before */
+    char last[REJECT_WHY_SIZE];
+    char stream[TEXT_QUOTE_SIZE]; /* of the last, "" = unknown */
+};
+
+struct ingest {
+    void *socket;
+    struct decoder *decoder;
+    char endpoint[CONFIG_ENDPOINT_SIZE];
+    bool router;
+    zmq_msg_t peer; /* router: the identity of who sent the newest message */
+    zmq_msg_t messages[EXAMPLE_FRAMES_MAX];
+    zmq_msg_t surplus;
+    struct rejections rejections[REJECT_REASONS];
+};
+
+static int open_socket(struct ingest *ingest, void *zmq_context, struct security *security,
+                       const struct config *config, struct error *error) {
+    size_t waiting = decoder_step_bytes(ingest->decoder) + EXAMPLE_FRAMES_MAX * sizeof(zmq_msg_t);
+    size_t queue = INGEST_QUEUE_BYTES / waiting;
+    queue = queue < INGEST_QUEUE_MIN ? INGEST_QUEUE_MIN : queue;
+    queue = queue > INGEST_QUEUE_MAX ? INGEST_QUEUE_MAX : queue;
+    const struct endpoint_option options[] = {
+        {ZMQ_RCVHWM, (int64_t)queue},
+        {ZMQ_SNDHWM, ANSWERS_MAX}, /* a router's, of one client */
+        {ZMQ_MAXMSGSIZE, (int64_t)decoder_frame_max(ingest->decoder)},
+        {ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX},
+        /* While this socket is full or paused it reads nothing, no answers to heartbeats either: it
+           would give up its own peers, and what they have sent. The system notices who is gone. */
+        {ZMQ_HEARTBEAT_IVL, 0},
+        {ZMQ_TCP_KEEPALIVE, 1},
+        {ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S},
+    };
+    static const int kinds[] = {
+        [EXAMPLES_PULL] = ZMQ_PULL, [EXAMPLES_SUB] = ZMQ_SUB, [EXAMPLES_ROUTER] = ZMQ_ROUTER};
+    bool sub = config->examples_socket == EXAMPLES_SUB;
+    const char *key = config->examples.connect ? "examples.connect" : "examples.bind";
+    if (endpoint_open(&ingest->socket, zmq_context, security, kinds[config->examples_socket],
+                      &config->examples, key, options, sizeof options / sizeof *options, error))
+        return -1;
+    if (sub && zmq_setsockopt(ingest->socket, ZMQ_SUBSCRIBE, "", 0))
+        return error_set(error, EX_SOFTWARE, "%s: cannot subscribe: %s", key, zmq_strerror(errno));
+    endpoint_name(ingest->socket, &config->examples, ingest->endpoint);
+    return 0;
+}
+
+int ingest_open(struct ingest **ingest, void *zmq_context, struct security *security,
+                const struct config *config, const struct model *model, struct error *error) {
+    struct ingest *i = calloc(1, sizeof *i);
+    *ingest = i;
+    if (!i)
+        return error_set(error, EX_OSERR, "no memory for the examples socket");
+    i->router = config->examples_socket == EXAMPLES_ROUTER;
+    for (size_t n = 0; n < EXAMPLE_FRAMES_MAX; n++)
+        zmq_msg_init(&i->messages[n]);
+    zmq_msg_init(&i->peer);
+    zmq_msg_init(&i->surplus);
+    if (decoder_open(&i->decoder, model, error) ||
+        open_socket(i, zmq_context, security, config, error)) {
+        ingest_close(ingest);
+        return -1;
+    }
+    return 0;
+}
+
+void ingest_close(struct ingest **ingest) {
+    struct ingest *i = *ingest;
+    if (!i)
+        return;
+    for (size_t n = 0; n < EXAMPLE_FRAMES_MAX; n++)
+        zmq_msg_close(&i->messages[n]);
+    zmq_msg_close(&i->peer);
+    zmq_msg_close(&i->surplus);
+    endpoint_close(&i->socket);
+    decoder_close(&i->decoder);
+    free(i);
+    *ingest = NULL;
+}
+
+void *ingest_socket(const struct ingest *ingest) {
+    return ingest->socket;
+}
+
+const char *ingest_endpoint(const struct ingest *ingest) {
+    return ingest->endpoint;
+}
+
+/* A message's frames arrive together, so that none but the first can be waited for. */
+static int receive_frame(struct ingest *ingest, zmq_msg_t *message, bool first) {
+    while (zmq_msg_recv(message, ingest->socket, ZMQ_DONTWAIT) < 0)
+        if (errno != EINTR || first)
+            return -1;
+    return 0;
+}
+
+/* Receive all frames of one message, keeping the first EXAMPLE_FRAMES_MAX of them. Returns how many
+   there were, 0 when no message waits, -1 when the socket has failed. */
+static int receive(struct ingest *ingest, struct frame *frames) {
+    int count = 0;
+    zmq_msg_t *message;
+    if (ingest->router) {
+        if (receive_frame(ingest, &ingest->peer, true))
+            return errno == EAGAIN || errno == EINTR ? 0 : -1;
+        if (!zmq_msg_more(&ingest->peer))
+            return 0;
+    }
+    do {
+        message = count < EXAMPLE_FRAMES_MAX ? &ingest->messages[count] : &ingest->surplus;
+        if (receive_frame(ingest, message, count == 0 && !ingest->router))
+            return count == 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+        if (count < EXAMPLE_FRAMES_MAX)
+            frames[count] = (struct frame){zmq_msg_data(message), zmq_msg_size(message)};
+        count++;
+    } while (zmq_msg_more(message));
+    return count;
+}
+
+/* A ROUTER's client is told at once: there is nothing to be made safe. What its header says is sent
+   back, if it can be read. */
+static void refuse(struct ingest *ingest, const struct example *example,
+                   enum reject_reason reason) {
+    const struct wire_acknowledgement acknowledgement = {.status = WIRE_REJECTED,
+                                                         .reason = (uint16_t)reason,
+                                                         .epoch = example->epoch,
+                                                         .sequence = example->sequence};
+    unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE];
+    size_t size;
+    const void *peer = ingest_peer(ingest, &size);
+    wire_acknowledgement_pack(&acknowledgement, bytes);
+    if (zmq_send(ingest->socket, peer, size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0 &&
+        zmq_send(ingest->socket, example->key, example->key_size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
+        zmq_send(ingest->socket, bytes, sizeof bytes, ZMQ_DONTWAIT);
+}
+
+static void count_rejection(struct ingest *ingest, enum reject_reason reason,
+                            const struct example *example, const char *why) {
+    struct rejections *r = &ingest->rejections[reason];
+    r->count++;
+    strcpy(r->last, why);
+    r->stream[0] = '\0';
+    if (example->key_size > 0)
+        text_quote(r->stream, example->key, example->key_size);
+}
+
+int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, struct error *error) {
+    for (size_t rejected = 0; rejected < REJECTED_PER_TAKE; rejected++) {
+        struct frame frames[EXAMPLE_FRAMES_MAX];
+        int count = receive(ingest, frames);
+        if (count < 0)
+            return error_set(error, EX_UNAVAILABLE, "examples: cannot receive from %s: %s",
+                             ingest->endpoint, zmq_strerror(errno));
+        if (count == 0)
+            return 0;
+        char why[REJECT_WHY_SIZE];
+        enum reject_reason reason = decode(ingest->decoder, frames, (size_t)count, example, why);
+        example->received = now;
+        if (reason == REJECT_NOT && ingest->router && !example->numbered) {
+            reason = REJECT_HEADER;
+            strcpy(why, "a router socket needs epoch and sequence");
+        }
+        if (reason == REJECT_NOT)
+            return 1;
+        if (ingest->router)
+            refuse(ingest, example, reason);
+        count_rejection(ingest, reason, example, why);
+    }
+    return 0;
+}
+
+const void *ingest_peer(const struct ingest *ingest, size_t *size) {
+    zmq_msg_t *peer = (zmq_msg_t *)&ingest->peer;
+    *size = zmq_msg_size(peer);
+    return zmq_msg_data(peer);
+}
+
+uint64_t ingest_rejected(const struct ingest *ingest, enum reject_reason reason) {
+    if (reason != REJECT_NOT)
+        return ingest->rejections[reason].count;
+    uint64_t sum = 0;
+    for (size_t r = 0; r < REJECT_REASONS; r++)
+        sum += ingest->rejections[r].count;
+    return sum;
+}
+
+static void announce(struct rejections *r, enum reject_reason reason, char *text, size_t size) {
+    uint64_t count = r->count - r->announced;
+    const char *of = r->stream[0] ? " of stream " : "";
+    if (count == 1)
+        snprintf(text, size, "rejected an example%s%s (%s): %s", of, r->stream, reject_name(reason),
+                 r->last);
+    else
+        snprintf(text, size, "rejected %llu examples (%s), the last%s%s: %s",
+                 (unsigned long long)count, reject_name(reason), of, r->stream, r->last);
+}
+
+bool ingest_announce(struct ingest *ingest, uint64_t now, char *text, size_t size) {
+    for (size_t reason = 0; reason < REJECT_REASONS; reason++) {
+        struct rejections *r = &ingest->rejections[reason];
+        if (r->count == r->announced || now < r->due)
+            continue;
+        announce(r, (enum reject_reason)reason, text, size);
+        r->announced = r->count;
+        r->due = now < UINT64_MAX - announcement_interval ? now + announcement_interval : now;
+        return true;
+    }
+    return false;
+}
+
+uint64_t ingest_announcement_due(const struct ingest *ingest) {
+    uint64_t due = UINT64_MAX;
+    for (size_t reason = 0; reason < REJECT_REASONS; reason++) {
+        const struct rejections *r = &ingest->rejections[reason];
+        if (r->count != r->announced && r->due < due)
+            due = r->due;
+    }
+    return due;
+}

@@ -1,0 +1,326 @@
+#include "security.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sysexits.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "common/error.h"
+#include "security_internal.h"
+
+#define ZAP_ENDPOINT "inproc://zeromq.zap.01" /* RFC 27 */
+
+enum { NAME_SIZE = 32, MONITOR_SIZE = 64, COUNTED_SIZE = 64 };
+
+static const uint64_t announcement_interval = 1000000000; /* ns */
+
+static const char *const socket_names[SOCKET_ROLES] = {
+    [SOCKET_EXAMPLES] = "examples",
+    [SOCKET_STATISTICS] = "statistics",
+    [SOCKET_CONTROL] = "control",
+};
+
+static const char *const failure_names[SECURITY_FAILURES] = {
+    [SECURITY_UNKNOWN_KEY] = "unknown_key", [SECURITY_NO_KEY] = "no_key",
+    [SECURITY_WRONG_KEY] = "wrong_key",     [SECURITY_PROTOCOL] = "protocol",
+    [SECURITY_BROKEN_OFF] = "broken_off",
+};
+
+static const char *const failure_texts[SECURITY_FAILURES] = {
+    [SECURITY_UNKNOWN_KEY] = "its key is not among those allowed there",
+    [SECURITY_NO_KEY] = "it does not speak CURVE; runnel's own programs do with --server-key",
+    [SECURITY_WRONG_KEY] = "it does not have this daemon's public key",
+    [SECURITY_PROTOCOL] = "what it says is no handshake of ZeroMQ",
+    [SECURITY_BROKEN_OFF] = "it left in the handshake, as clients without keys do, or fell silent",
+};
+
+static void monitor_endpoint(char endpoint[MONITOR_SIZE], const char *name) {
+    snprintf(endpoint, MONITOR_SIZE, "inproc://runnel-security-%s", name);
+}
+
+/* --- opening and closing ---------------------------------------------------------------------- */
+
+static int read_lists(const struct config *config, struct key_list lists[SOCKET_ROLES],
+                      struct error *error) {
+    char why[KEYS_WHY_SIZE];
+    memset(lists, 0, SOCKET_ROLES * sizeof *lists);
+    for (size_t i = 0; i < SOCKET_ROLES; i++) {
+        const char *path = config->security.allow[i];
+        if (!*path || keys_read_list(path, &lists[i], why) == 0)
+            continue;
+        for (size_t n = 0; n < i; n++)
+            keys_clear(&lists[n]);
+        return error_set(error, EX_CONFIG, "security.allow.%s: %s", socket_names[i], why);
+    }
+    return 0;
+}
+
+/* The lists are to be cleared where it succeeds. */
+static int read_keys(const struct config *config, struct key_pair *pair,
+                     struct key_list lists[SOCKET_ROLES], struct error *error) {
+    char why[KEYS_WHY_SIZE];
+    if (!zmq_has("curve"))
+        return error_set(error, EX_CONFIG,
+                         "security.secret: this libzmq was built without CURVE; install one that "
+                         "has it");
+    if (keys_read_pair(config->security.secret, pair, why))
+        return error_set(error, EX_CONFIG, "security.secret: %s", why);
+    return read_lists(config, lists, error);
+}
+
+static void take_lists(struct security *security, const struct config *config,
+                       struct key_list lists[SOCKET_ROLES]) {
+    for (size_t i = 0; i < SOCKET_ROLES; i++) {
+        struct guarded *guarded = &security->sockets[i];
+        keys_clear(&guarded->allowed);
+        guarded->allowed = lists[i];
+        guarded->listed = *config->security.allow[i] != '\0';
+    }
+}
+
+int security_check(const struct config *config, struct error *error) {
+    struct key_pair pair;
+    struct key_list lists[SOCKET_ROLES];
+    if (!*config->security.secret)
+        return 0;
+    int result = read_keys(config, &pair, lists, error);
+    explicit_bzero(&pair, sizeof pair);
+    for (size_t i = 0; result == 0 && i < SOCKET_ROLES; i++)
+        keys_clear(&lists[i]);
+    return result;
+}
+
+/* Nothing that a monitor tells is ever dropped, or waits: that would hold up libzmq's own thread.
+ */
+static int open_pairs(struct security *security, void *zmq_context) {
+    const int zero = 0;
+    char endpoint[MONITOR_SIZE];
+    for (size_t i = 0; i < SOCKET_ROLES; i++) {
+        struct guarded *guarded = &security->sockets[i];
+        monitor_endpoint(endpoint, guarded->name);
+        guarded->monitor = zmq_socket(zmq_context, ZMQ_PAIR);
+        if (!guarded->monitor || zmq_setsockopt(guarded->monitor, ZMQ_RCVHWM, &zero, sizeof zero) ||
+            zmq_setsockopt(guarded->monitor, ZMQ_LINGER, &zero, sizeof zero) ||
+            zmq_connect(guarded->monitor, endpoint))
+            return -1;
+    }
+    security->zap = zmq_socket(zmq_context, ZMQ_REP);
+    return security->zap && !zmq_setsockopt(security->zap, ZMQ_LINGER, &zero, sizeof zero)
+               ? zmq_bind(security->zap, ZAP_ENDPOINT)
+               : -1;
+}
+
+/* Signals are the daemon's loop's. */
+static int start_thread(struct security *security) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    int failed = pthread_create(&security->thread, NULL, security_serve, security);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    security->running = failed == 0;
+    errno = failed;
+    return failed ? -1 : 0;
+}
+
+int security_open(struct security **opened, void *zmq_context, const struct config *config,
+                  struct error *error) {
+    *opened = NULL;
+    if (!*config->security.secret)
+        return 0;
+    struct key_list lists[SOCKET_ROLES];
+    struct security *security = *opened = calloc(1, sizeof *security);
+    if (!security)
+        return error_set(error, EX_OSERR, "no memory for the keys");
+    pthread_mutex_init(&security->lock, NULL);
+    for (size_t i = 0; i < SOCKET_ROLES; i++) {
+        security->sockets[i].name = socket_names[i];
+        security->sockets[i].failing = SECURITY_FAILURES;
+    }
+    security->stop = eventfd(0, EFD_CLOEXEC);
+    security->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    int result = read_keys(config, &security->pair, lists, error);
+    if (result == 0)
+        take_lists(security, config, lists);
+    if (result == 0 && (security->stop < 0 || security->news < 0 ||
+                        open_pairs(security, zmq_context) || start_thread(security)))
+        result =
+            error_set(error, EX_OSERR, "cannot start to answer for keys: %s", zmq_strerror(errno));
+    if (result)
+        security_close(opened);
+    return result;
+}
+
+void security_close(struct security **opened) {
+    struct security *security = *opened;
+    if (!security)
+        return;
+    if (security->running) {
+        eventfd_write(security->stop, 1);
+        pthread_join(security->thread, NULL);
+    }
+    for (size_t i = 0; i < SOCKET_ROLES; i++) {
+        struct guarded *guarded = &security->sockets[i];
+        if (guarded->monitor)
+            zmq_close(guarded->monitor);
+        keys_clear(&guarded->allowed);
+        free(guarded->connections);
+    }
+    if (security->zap)
+        zmq_close(security->zap);
+    if (security->stop >= 0)
+        close(security->stop);
+    if (security->news >= 0)
+        close(security->news);
+    pthread_mutex_destroy(&security->lock);
+    explicit_bzero(&security->pair, sizeof security->pair);
+    free(security);
+    *opened = NULL;
+}
+
+int security_protect(struct security *security, void *socket, const char *key,
+                     struct error *error) {
+    const int server = 1, events = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED |
+                                   ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+                                   ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+    char name[NAME_SIZE], endpoint[MONITOR_SIZE];
+    if (!security)
+        return 0;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(key, "."), key);
+    monitor_endpoint(endpoint, name);
+    if (zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &server, sizeof server) == 0 &&
+        zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, security->pair.secret,
+                       sizeof security->pair.secret) == 0 &&
+        zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, name, strlen(name)) == 0 &&
+        zmq_socket_monitor(socket, endpoint, events) == 0)
+        return 0;
+    return error_set(error, EX_SOFTWARE, "%s: cannot protect the socket: %s", key,
+                     zmq_strerror(errno));
+}
+
+int security_reload(struct security *security, const struct config *config, size_t *cut_off,
+                    struct error *error) {
+    struct key_pair pair;
+    struct key_list lists[SOCKET_ROLES];
+    *cut_off = 0;
+    if (!security)
+        return 0;
+    int result = read_keys(config, &pair, lists, error);
+    bool same = result == 0 && !memcmp(pair.secret, security->pair.secret, sizeof pair.secret);
+    explicit_bzero(&pair, sizeof pair);
+    if (result)
+        return -1;
+    if (!same) {
+        for (size_t i = 0; i < SOCKET_ROLES; i++)
+            keys_clear(&lists[i]);
+        return error_set(error, EX_CONFIG,
+                         "security.secret: %s has another key than the daemon runs with; restart "
+                         "it to change that",
+                         config->security.secret);
+    }
+    pthread_mutex_lock(&security->lock);
+    take_lists(security, config, lists);
+    for (size_t i = 0; i < SOCKET_ROLES; i++)
+        *cut_off += security_cut_off(&security->sockets[i]);
+    pthread_mutex_unlock(&security->lock);
+    return 0;
+}
+
+/* --- telling ---------------------------------------------------------------------------------- */
+
+int security_descriptor(const struct security *security) {
+    return security ? security->news : -1;
+}
+
+static void write_notice(const struct guarded *guarded, enum security_failure failure,
+                         struct security_notice *notice) {
+    const struct failures *f = &guarded->failures[failure];
+    char counted[COUNTED_SIZE] = "a connection";
+    notice->count = f->count - f->announced;
+    if (notice->count > 1)
+        snprintf(counted, sizeof counted, "%" PRIu64 " connections, the last", notice->count);
+    notice->reason = failure_names[failure];
+    notice->socket = guarded->name;
+    memcpy(notice->address, f->address, sizeof notice->address);
+    memcpy(notice->key, f->key, sizeof notice->key);
+    snprintf(notice->text, sizeof notice->text, "refused %s from %s to the %s socket (%s): %s%s%s",
+             counted, f->address, guarded->name, notice->reason, failure_texts[failure],
+             *f->key ? ": " : "", f->key);
+}
+
+/* The next failures that have not been announced, of any socket; NULL without any. */
+static struct failures *next_failures(struct security *security, uint64_t now,
+                                      struct guarded **guarded, enum security_failure *failure) {
+    for (size_t n = 0; n < SOCKET_ROLES * SECURITY_FAILURES; n++) {
+        *guarded = &security->sockets[n / SECURITY_FAILURES];
+        *failure = (enum security_failure)(n % SECURITY_FAILURES);
+        struct failures *f = &(*guarded)->failures[*failure];
+        if (f->count > f->announced && now >= f->due)
+            return f;
+    }
+    return NULL;
+}
+
+bool security_announce(struct security *security, uint64_t now, struct security_notice *notice) {
+    eventfd_t news;
+    struct guarded *guarded;
+    enum security_failure failure;
+    if (!security)
+        return false;
+    eventfd_read(security->news, &news);
+    pthread_mutex_lock(&security->lock);
+    struct failures *f = next_failures(security, now, &guarded, &failure);
+    if (f) {
+        write_notice(guarded, failure, notice);
+        f->announced = f->count;
+        f->due = now < UINT64_MAX - announcement_interval ? now + announcement_interval : now;
+    }
+    pthread_mutex_unlock(&security->lock);
+    return f != NULL;
+}
+
+uint64_t security_announcement_due(struct security *security) {
+    uint64_t due = UINT64_MAX;
+    if (!security)
+        return due;
+    pthread_mutex_lock(&security->lock);
+    for (size_t n = 0; n < SOCKET_ROLES * SECURITY_FAILURES; n++) {
+        const struct failures *f =
+            &security->sockets[n / SECURITY_FAILURES].failures[n % SECURITY_FAILURES];
+        if (f->count > f->announced && f->due < due)
+            due = f->due;
+    }
+    pthread_mutex_unlock(&security->lock);
+    return due;
+}
+
+uint64_t security_failed(struct security *security, enum security_failure failure) {
+    uint64_t count = 0;
+    if (!security)
+        return count;
+    pthread_mutex_lock(&security->lock);
+    for (size_t i = 0; i < SOCKET_ROLES; i++)
+        count += security->sockets[i].failures[failure].count;
+    pthread_mutex_unlock(&security->lock);
+    return count;
+}
+
+json_t *security_report(struct security *security) {
+    json_int_t sum = 0;
+    if (!security)
+        return NULL;
+    json_t *by = json_object();
+    for (size_t i = 0; i < SECURITY_FAILURES; i++) {
+        json_int_t count = (json_int_t)security_failed(security, (enum security_failure)i);
+        sum += count;
+        if (count)
+            json_object_set_new(by, failure_names[i], json_integer(count));
+    }
+    return json_pack("{s:s, s:I, s:o}", "key", security->pair.public, "refused", sum, "refused_by",
+                     by);
+}

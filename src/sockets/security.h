@@ -1,0 +1,85 @@
+/* Who may talk to the daemon: CURVE on its sockets, and a thread that answers libzmq's question
+   whether a client may come in (ZAP, ZeroMQ RFC 27), one domain for each socket.
+
+   The daemon is the CURVE server on all its sockets, also on those that connect. A client must know
+   the daemon's public key and, where the socket has a list (security.allow.*), have its own on it.
+   libzmq asks once, in the handshake: so a client whose key is taken off a list is cut off by
+   ending its connection. Which connection is whose is known but for clients of one address that
+   shake hands at the same moment; of those, all are ended, and whoever may comes back by itself.
+
+   A failed handshake is counted by reason and announced with the peer's address. */
+#ifndef RUNNEL_SECURITY_H
+#define RUNNEL_SECURITY_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/keys.h"
+
+struct config;
+struct error;
+struct security;
+
+enum security_failure {
+    SECURITY_UNKNOWN_KEY, /* not on the socket's list */
+    SECURITY_NO_KEY,      /* the peer does not use CURVE */
+    SECURITY_WRONG_KEY,   /* it does not know the daemon's key, or not its own secret */
+    SECURITY_PROTOCOL,    /* what it says is no handshake */
+    SECURITY_BROKEN_OFF,  /* it left, or fell silent */
+    SECURITY_FAILURES,
+};
+
+enum { SECURITY_ADDRESS_SIZE = 64, SECURITY_TEXT_SIZE = 2 * KEYS_WHY_SIZE };
+
+/* CURVE's share of an encrypted frame, bytes: command name, nonce, authenticator, flags. */
+enum { SECURITY_OVERHEAD = 33 };
+
+/* Read the secret and the lists, and start answering. Where the configuration has no
+   security.secret there is nothing to open: 0, and *security is NULL, which every function here
+   takes. Errors: EX_CONFIG, with the key of the configuration. */
+int security_open(struct security **security, void *zmq_context, const struct config *config,
+                  struct error *error);
+
+/* Whether the files that a configuration names could be opened: as security_open. */
+int security_check(const struct config *config, struct error *error);
+
+/* Once all sockets are closed, and before the context is. */
+void security_close(struct security **security);
+
+/* Protect a socket that is not yet bound or connected; `key` is the configuration's, e.g.
+   "statistics.bind". Once for each of the sockets examples, statistics and control. */
+int security_protect(struct security *security, void *socket, const char *key, struct error *error);
+
+/* Read the lists that `config` names. When one of them is bad, or the secret is no longer the one
+   that the sockets have, nothing is taken: -1. Else *cut_off says how many connections have been
+   ended since their key, or possibly their key, may no longer be there. */
+int security_reload(struct security *security, const struct config *config, size_t *cut_off,
+                    struct error *error);
+
+/* Becomes readable when there may be something to announce; -1 without security. */
+int security_descriptor(const struct security *security);
+
+/* An announcement: one sentence for people in printable UTF-8, and its parts. */
+struct security_notice {
+    char text[SECURITY_TEXT_SIZE];
+    const char *reason, *socket; /* "unknown_key", "control" */
+    char address[SECURITY_ADDRESS_SIZE];
+    key_text key;   /* of SECURITY_UNKNOWN_KEY, else "" */
+    uint64_t count; /* of this reason at this socket since the announcement before */
+};
+
+/* What is to be announced at `now` (CLOCK_MONOTONIC in ns), one notice at a time; false when
+   nothing is. A reason is due at most once a second for each socket. UINT64_MAX makes all due: call
+   until false before closing. */
+bool security_announce(struct security *security, uint64_t now, struct security_notice *notice);
+uint64_t security_announcement_due(struct security *security);
+
+/* Failed handshakes since open. */
+uint64_t security_failed(struct security *security, enum security_failure failure);
+
+/* For `status`: the daemon's public key and the failures counted; NULL without security. */
+json_t *security_report(struct security *security);
+
+#endif

@@ -1,0 +1,368 @@
+#include "feed_outlet.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sysexits.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "streams/feed.h"
+
+#define MONITOR "inproc://runnel-feed-monitor"
+
+/* Examples that may wait here while the daemon is busy: enough to keep the network full, little
+   enough to be taken again quickly. */
+enum { QUEUE_EXAMPLES = 1000, KEEPALIVE_SECONDS = 60 };
+
+enum { CONNECTIONS_MAX = 64 }; /* whose delivery is watched at the end */
+
+struct outlet {
+    const char *endpoint;
+    void *context, *socket, *monitor;
+    const struct key_client *keys;
+    struct outlet_waiter waiter;
+    bool binds;
+    const char *refusal; /* the daemon's, for good, of this outlet's only connection; or NULL */
+    bool hindrance_said;
+    bool explained; /* why the handshake of the newest connection failed, as far as is known */
+    int broken_off; /* see keys_suspicion */
+    int peers;      /* whose handshake is done */
+    bool underway;  /* something was sent that the peers of now may not have read */
+    struct {
+        int descriptor; /* libzmq's own until closing */
+        bool peer;
+    } connections[CONNECTIONS_MAX]; /* in the order of their coming */
+    size_t connection_count;
+};
+
+static int set(void *socket, int option, int value) {
+    return zmq_setsockopt(socket, option, &value, sizeof value);
+}
+
+/* No heartbeats: a daemon that lets its feeders wait does not read, their answers neither, and the
+   connection would be cut with examples in it. TCP notices by itself when a machine is gone.
+   IPv6 only where the endpoint asks for it: a name such as localhost must not lead to ::1 when the
+   daemon listens at 127.0.0.1. */
+static int set_options(void *socket, const char *endpoint) {
+    return set(socket, ZMQ_SNDHWM, QUEUE_EXAMPLES) || set(socket, ZMQ_LINGER, 0) ||
+                   set(socket, ZMQ_TCP_KEEPALIVE, 1) ||
+                   set(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_SECONDS) ||
+                   set(socket, ZMQ_IPV6, strchr(endpoint, '[') != NULL)
+               ? -1
+               : 0;
+}
+
+/* A second socket tells who comes and goes. */
+static int open_monitor(struct outlet *outlet) {
+    if (zmq_socket_monitor(outlet->socket, MONITOR,
+                           keys_events | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED |
+                               ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) < 0)
+        return -1;
+    outlet->monitor = zmq_socket(outlet->context, ZMQ_PAIR);
+    if (!outlet->monitor || set(outlet->monitor, ZMQ_LINGER, 0) < 0)
+        return -1;
+    return zmq_connect(outlet->monitor, MONITOR);
+}
+
+static int attach(struct outlet *outlet, bool bind, struct feed_error *error) {
+    if ((bind ? zmq_bind : zmq_connect)(outlet->socket, outlet->endpoint) == 0)
+        return 0;
+    int reason = errno;
+    if (reason == EINVAL || reason == EPROTONOSUPPORT || reason == ENOCOMPATPROTO)
+        return feed_fail(error, EX_USAGE,
+                         "--%s: '%s' is no endpoint; expected tcp://HOST:PORT or ipc://PATH",
+                         bind ? "bind" : "connect", outlet->endpoint);
+    return feed_fail(error, EX_UNAVAILABLE, "%s: cannot be %s: %s", outlet->endpoint,
+                     bind ? "bound" : "connected", zmq_strerror(reason));
+}
+
+int outlet_open(struct outlet **result, const char *endpoint, bool bind,
+                const struct key_client *keys, const struct outlet_waiter *waiter,
+                struct feed_error *error) {
+    struct outlet *outlet = calloc(1, sizeof *outlet);
+    *result = outlet;
+    if (!outlet)
+        return feed_no_memory(error);
+    outlet->endpoint = endpoint;
+    outlet->keys = keys;
+    outlet->binds = bind;
+    outlet->waiter = *waiter;
+    outlet->context = zmq_ctx_new();
+    outlet->socket = outlet->context ? zmq_socket(outlet->context, ZMQ_PUSH) : NULL;
+    if (!outlet->socket || set_options(outlet->socket, endpoint) < 0 ||
+        keys_apply(keys, outlet->socket) < 0 || open_monitor(outlet) < 0)
+        feed_fail(error, EX_OSERR, "ZeroMQ cannot open a socket: %s", zmq_strerror(errno));
+    else if (attach(outlet, bind, error) == 0)
+        return 0;
+    struct feed_error ignored;
+    outlet_close(result, 0, &ignored);
+    return -1;
+}
+
+/* Whether it was a peer's; one that there was no place to keep was. */
+static bool forget_connection(struct outlet *outlet, int descriptor) {
+    for (size_t i = 0; i < outlet->connection_count; i++) {
+        if (outlet->connections[i].descriptor != descriptor)
+            continue;
+        bool peer = outlet->connections[i].peer;
+        outlet->connection_count--;
+        memmove(&outlet->connections[i], &outlet->connections[i + 1],
+                (outlet->connection_count - i) * sizeof outlet->connections[i]);
+        return peer;
+    }
+    return true;
+}
+
+/* The monitor does not say whose handshake it was. One that is not done at once is seldom done at
+   all: it was the newest connection's that waits for it. */
+static void add_peer(struct outlet *outlet) {
+    outlet->peers++;
+    for (size_t i = outlet->connection_count; i > 0; i--)
+        if (!outlet->connections[i - 1].peer) {
+            outlet->connections[i - 1].peer = true;
+            return;
+        }
+}
+
+/* A peer is gone, and what it had not read is gone with it. */
+static void lose(struct outlet *outlet) {
+    if (outlet->underway)
+        outlet->waiter.lost(outlet->waiter.context);
+    outlet->underway = outlet->underway && outlet->peers > 0;
+}
+
+static void say_hindrance(struct outlet *outlet, const char *why) {
+    if (!outlet->hindrance_said)
+        feed_say("%s: %s", outlet->endpoint, why);
+    outlet->hindrance_said = true;
+}
+
+/* A handshake has failed. A bound outlet goes on waiting for others. */
+static void take_refusal(struct outlet *outlet, uint16_t event, int32_t value) {
+    bool final;
+    const char *refusal = keys_refusal(outlet->keys, event, value, &final);
+    const char *suspicion = keys_suspicion(outlet->keys, event, &outlet->broken_off);
+    outlet->explained = true;
+    if (refusal && final && !outlet->binds)
+        outlet->refusal = refusal;
+    else if (suspicion && outlet->broken_off >= KEYS_GIVE_UP && !outlet->binds)
+        outlet->refusal = suspicion;
+    else if (refusal || suspicion)
+        say_hindrance(outlet, refusal ? refusal : suspicion);
+}
+
+/* A connection has ended. Sockets of kinds that do not match part without a word, for what breaks a
+   connection there is one; and libzmq does not try again. */
+static void take_end(struct outlet *outlet, bool peer) {
+    if (peer) {
+        outlet->peers -= outlet->peers > 0;
+        lose(outlet);
+    } else if (!outlet->binds && !outlet->explained && !outlet->refusal) {
+        outlet->refusal = "what is there ends the connection in the handshake; it is no examples "
+                          "socket, or in the daemon's configuration examples.socket is not pull: "
+                          "where it is router, try --socket router";
+    }
+}
+
+/* Take in what the monitor has to say: [u16 event, u32 value][endpoint]. */
+static void hear(struct outlet *outlet) {
+    unsigned char frame[6];
+    while (zmq_recv(outlet->monitor, frame, sizeof frame, ZMQ_DONTWAIT) == (int)sizeof frame) {
+        uint16_t event;
+        int32_t value;
+        char address[1];
+        memcpy(&event, frame, sizeof event);
+        memcpy(&value, frame + sizeof event, sizeof value);
+        zmq_recv(outlet->monitor, address, sizeof address, ZMQ_DONTWAIT);
+        if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+            add_peer(outlet);
+            outlet->broken_off = 0;
+            continue;
+        }
+        if (event & keys_events) {
+            take_refusal(outlet, event, value);
+            continue;
+        }
+        /* CONNECTED, ACCEPTED, DISCONNECTED: a descriptor */
+        bool peer = forget_connection(outlet, value);
+        if (event == ZMQ_EVENT_DISCONNECTED) {
+            take_end(outlet, peer);
+            continue;
+        }
+        outlet->explained = false;
+        if (outlet->connection_count < CONNECTIONS_MAX) {
+            size_t last = outlet->connection_count++;
+            outlet->connections[last].descriptor = value;
+            outlet->connections[last].peer = false;
+        }
+    }
+}
+
+void outlet_listen(struct outlet *outlet) {
+    hear(outlet);
+}
+
+/* Wait for one tick, or until the monitor or (`room`) the queue has something for us. */
+static int tick(struct outlet *outlet, bool room, struct feed_error *error) {
+    zmq_pollitem_t items[] = {{.socket = outlet->monitor, .events = ZMQ_POLLIN},
+                              {.socket = outlet->socket, .events = ZMQ_POLLOUT}};
+    if (zmq_poll(items, room ? 2 : 1, FEED_TICK_MS) < 0 && errno != EINTR)
+        return feed_fail(error, EX_IOERR, "%s: waiting failed: %s", outlet->endpoint,
+                         zmq_strerror(errno));
+    hear(outlet);
+    outlet->waiter.tick(outlet->waiter.context, outlet->peers > 0);
+    if (outlet->refusal)
+        return feed_fail(error, EX_UNAVAILABLE, "%s: %s", outlet->endpoint, outlet->refusal);
+    if (feed_signals)
+        return feed_fail(error, FEED_INTERRUPTED, "interrupted");
+    return 0;
+}
+
+int outlet_wait(struct outlet *outlet, double seconds, struct feed_error *error) {
+    double until = feed_now() + seconds;
+    hear(outlet);
+    while (outlet->peers == 0) {
+        if (feed_now() >= until)
+            return feed_fail(error, EX_UNAVAILABLE,
+                             "%s: nobody was there within %g seconds; is runneld running?",
+                             outlet->endpoint, seconds);
+        if (tick(outlet, false, error) < 0)
+            return -1;
+    }
+    return 0;
+}
+
+static int send_frame(struct outlet *outlet, const void *data, size_t size, int more,
+                      struct feed_error *error) {
+    while (zmq_send(outlet->socket, data, size, more | ZMQ_DONTWAIT) < 0) {
+        if (errno != EAGAIN && errno != EINTR)
+            return feed_fail(error, EX_IOERR, "%s: sending failed: %s", outlet->endpoint,
+                             zmq_strerror(errno));
+        if (tick(outlet, true, error) < 0)
+            return -1;
+    }
+    outlet->underway = true;
+    return 0;
+}
+
+int outlet_send(struct outlet *outlet, const struct message *m, struct feed_error *error) {
+    if (m->json)
+        return send_frame(outlet, m->json, m->json_size, 0, error);
+    bool y = m->y || m->headed;
+    unsigned char header[WIRE_HEADER_SIZE];
+    if (send_frame(outlet, m->stream->key, m->stream->key_size, ZMQ_SNDMORE, error) < 0 ||
+        send_frame(outlet, m->x, m->x_size, y ? ZMQ_SNDMORE : 0, error) < 0)
+        return -1;
+    if (y && send_frame(outlet, m->y ? m->y : "", m->y ? m->y_size : 0, m->headed ? ZMQ_SNDMORE : 0,
+                        error) < 0)
+        return -1;
+    if (!m->headed)
+        return 0;
+    wire_header_pack(&m->header, header);
+    return send_frame(outlet, header, sizeof header, 0, error);
+}
+
+/* Copies of the connections' descriptors, so that libzmq's close does not end them. A daemon whose
+   queue is full does not read, and libzmq there throws away what it has not read of a connection
+   that has been closed on both sides. */
+static void keep_connections(struct outlet *outlet) {
+    size_t kept = 0;
+    for (size_t i = 0; i < outlet->connection_count; i++) {
+        int copy = fcntl(outlet->connections[i].descriptor, F_DUPFD_CLOEXEC, 0);
+        if (copy >= 0)
+            outlet->connections[kept++].descriptor = copy;
+    }
+    outlet->connection_count = kept;
+}
+
+static int give_up(const struct outlet *outlet, struct feed_error *error) {
+    if (outlet->peers == 0)
+        return feed_fail(error, EX_UNAVAILABLE,
+                         "%s: nobody is connected any more; the newest examples were not "
+                         "delivered, and how many they are cannot be known",
+                         outlet->endpoint);
+    return feed_fail(error, EX_UNAVAILABLE, "%s: gave up before the newest examples were delivered",
+                     outlet->endpoint);
+}
+
+/* Let go of the context: it hands what is queued to the network. */
+static int drain(struct outlet *outlet, double until, sig_atomic_t signals,
+                 struct feed_error *error) {
+    while (zmq_ctx_term(outlet->context) < 0)
+        if (feed_signals != signals)
+            return give_up(outlet, error);
+    return feed_now() < until ? 0 : give_up(outlet, error);
+}
+
+/* Read what the other side sends, a heartbeat perhaps. */
+enum reading { OPEN, CLOSED, BROKEN };
+static enum reading read_on(int connection) {
+    enum { TRASH = 256 };
+    char ignored[TRASH];
+    ssize_t got;
+    do
+        got = recv(connection, ignored, sizeof ignored, MSG_DONTWAIT);
+    while (got > 0 || (got < 0 && errno == EINTR));
+    if (got == 0)
+        return CLOSED;
+    return errno == EAGAIN ? OPEN : BROKEN;
+}
+
+/* Say that there is no more, and read until the other side, which has then read everything, closes
+   the connection. One that was closed before, or is broken, has not waited for everything. */
+static int await_close(struct outlet *outlet, int connection, double until, sig_atomic_t signals,
+                       struct feed_error *error) {
+    struct pollfd item = {.fd = connection, .events = POLLIN};
+    enum reading reading = read_on(connection);
+    if (reading != OPEN) {
+        lose(outlet);
+        return 0;
+    }
+    shutdown(connection, SHUT_WR);
+    while (feed_signals == signals && feed_now() < until) {
+        if (poll(&item, 1, FEED_TICK_MS) > 0)
+            reading = read_on(connection);
+        if (reading == BROKEN)
+            lose(outlet);
+        if (reading != OPEN)
+            return 0;
+        outlet->waiter.tick(outlet->waiter.context, true);
+    }
+    return give_up(outlet, error);
+}
+
+int outlet_close(struct outlet **pointer, double linger, struct feed_error *error) {
+    struct outlet *outlet = *pointer;
+    if (!outlet)
+        return 0;
+    sig_atomic_t signals = feed_signals;
+    int status = 0;
+    if (outlet->monitor) {
+        hear(outlet);
+        if (signals || outlet->refusal)
+            linger = outlet->peers > 0 ? fmin(linger, OUTLET_STOP_SECONDS) : 0;
+        keep_connections(outlet);
+        zmq_socket_monitor(outlet->socket, NULL, 0);
+        zmq_close(outlet->monitor);
+    }
+    if (outlet->socket) {
+        set(outlet->socket, ZMQ_LINGER, isfinite(linger) ? (int)(1000 * linger) : -1);
+        zmq_close(outlet->socket);
+    }
+    double until = feed_now() + linger;
+    if (outlet->context)
+        status = drain(outlet, until, signals, error);
+    for (size_t i = 0; i < outlet->connection_count; i++) {
+        if (status == 0)
+            status = await_close(outlet, outlet->connections[i].descriptor, until, signals, error);
+        close(outlet->connections[i].descriptor);
+    }
+    free(outlet);
+    *pointer = NULL;
+    return status;
+}

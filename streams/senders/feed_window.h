@@ -1,0 +1,50 @@
+/* Examples that were sent and are not answered yet, in their order: they may have to be sent again.
+   Example n of all that were ever added has number n, from 0. */
+#ifndef RUNNEL_FEED_WINDOW_H
+#define RUNNEL_FEED_WINDOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/wire.h"
+
+struct feed_error;
+struct message;
+struct window;
+
+enum {
+    WINDOW_EXAMPLES = 10000,
+    WINDOW_BYTES = 64 << 20, /* or one example, if that is more */
+    WINDOW_FRAMES = 4,
+};
+
+/* The frames of an example, as they are sent. */
+struct window_example {
+    const char *bytes; /* one frame after the other */
+    size_t frame_size[WINDOW_FRAMES];
+    int frames;
+};
+
+int window_open(struct window **window, struct feed_error *error);
+void window_close(struct window **window);
+
+bool window_has_room(const struct window *window, const struct message *message);
+
+/* Add a copy of the example, which needs a header that no other of its stream has, and room.
+   The header of JSON only says which numbers are in it. */
+int window_add(struct window *window, const struct message *message, struct feed_error *error);
+
+uint64_t window_oldest(const struct window *window);  /* number of the oldest that waits, */
+uint64_t window_end(const struct window *window);     /* and of the next that will be added */
+uint64_t window_waiting(const struct window *window); /* how many wait for their answers */
+
+/* The frames of example `number`, from window_oldest on. False: it is answered. */
+bool window_get(const struct window *window, uint64_t number, struct window_example *example);
+
+/* The answer belongs to an example before number `sent`, which then waits no more. False: to none
+   that waits. */
+bool window_answer(struct window *window, uint64_t sent, const char *key, size_t key_size,
+                   const struct wire_acknowledgement *answer);
+
+#endif

@@ -1,0 +1,55 @@
+/* Generated streams: what source_synth.c hands to the generators in feed_signals.c (signals, whose
+   next value is to be predicted: no y) and feed_tasks.c (tasks with a target). A generator's
+   numbers are a function of its settings and the seed alone. */
+#ifndef RUNNEL_FEED_SYNTH_H
+#define RUNNEL_FEED_SYNTH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "feed_random.h"
+#include "streams/feed.h"
+
+/* The settings that generators share; each generator has its own meaning for them. */
+enum synth_setting {
+    SYNTH_SIZE,
+    SYNTH_LENGTH,
+    SYNTH_DELAY,
+    SYNTH_ALPHABET,
+    SYNTH_CHANGE,
+    SYNTH_SETTINGS,
+};
+
+struct synth {
+    struct source source;
+    const struct generator *generator;
+    uint64_t seed;
+    uint64_t settings[SYNTH_SETTINGS];
+    double noise; /* standard deviation of normal noise on x (drift: on y) */
+
+    struct feed_random random;
+    uint64_t steps;         /* yielded so far */
+    float *x, *y;           /* the newest step of real numbers, sized by the source's shapes */
+    uint32_t symbol, class; /* the newest step of classes */
+    void *state;            /* the generator's own; freed with free() */
+};
+
+/* What a setting may be; `maximum` 0: the generator does not have it. */
+struct synth_range {
+    uint64_t minimum, maximum, preset;
+};
+
+struct generator {
+    const char *name;
+    struct synth_range ranges[SYNTH_SETTINGS];
+    bool noisy; /* --noise means something */
+
+    /* Set the shapes and allocate the state. */
+    int (*open)(struct synth *synth, struct feed_error *error);
+    void (*next)(struct synth *synth, struct step *step);
+};
+
+extern const struct generator generator_sine, generator_mackey_glass, generator_lorenz,
+    generator_adding, generator_copy, generator_drift;
+
+#endif

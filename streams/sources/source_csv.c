@@ -1,0 +1,411 @@
+/* Rows of a CSV file: some columns are x, others y; one may name the stream, one the sequence, one
+   the time. That a sequence ends is known only with the next row of its stream, so with --sequence
+   or --end each stream holds one row back. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "feed_columns.h"
+#include "feed_input.h"
+#include "feed_rows.h"
+#include "streams/feed.h"
+#include "streams/senders/feed_streams.h"
+
+enum {
+    OPTION_COLUMNS = SOURCE_OPTION,
+    OPTION_SYMBOL,
+    OPTION_TARGETS,
+    OPTION_CLASS,
+    OPTION_SEQUENCE,
+    OPTION_KEY,
+    OPTION_TIME,
+    OPTION_MULTIPLY,
+    OPTION_DELIMITER,
+    OPTION_NO_HEADER,
+    OPTION_END,
+};
+
+static const struct option OPTIONS[] = {
+    {"columns", required_argument, NULL, OPTION_COLUMNS},
+    {"symbol", required_argument, NULL, OPTION_SYMBOL},
+    {"targets", required_argument, NULL, OPTION_TARGETS},
+    {"class", required_argument, NULL, OPTION_CLASS},
+    {"sequence", required_argument, NULL, OPTION_SEQUENCE},
+    {"stream-column", required_argument, NULL, OPTION_KEY},
+    {"time", required_argument, NULL, OPTION_TIME},
+    {"multiply", required_argument, NULL, OPTION_MULTIPLY},
+    {"delimiter", required_argument, NULL, OPTION_DELIMITER},
+    {"no-header", no_argument, NULL, OPTION_NO_HEADER},
+    {"end", no_argument, NULL, OPTION_END},
+    {0},
+};
+
+/* Columns with one purpose; NONE = no such column. */
+#define NONE SIZE_MAX
+
+struct csv {
+    struct source source;
+    const char *columns_list, *targets_list, *multiply_list; /* as given, or NULL */
+    const char *symbol_name, *class_name, *sequence_name, *key_name, *time_name;
+    char delimiter;
+    bool header, end;
+
+    struct rows *rows;
+    struct row row;
+    bool row_waits; /* the first row was read when the columns were counted */
+    struct columns columns;
+    struct selection x, y;
+    size_t sequence, key, time; /* indices of columns */
+
+    struct values values; /* of the newest row */
+    struct streams streams;
+    size_t draining; /* after the last row: the next stream to give its row */
+    bool failed;     /* the last row was bad; `bad` says why */
+    struct feed_error bad;
+};
+
+static struct source *create(void) {
+    struct csv *csv = calloc(1, sizeof *csv);
+    if (!csv)
+        return NULL;
+    csv->delimiter = ',';
+    csv->header = true;
+    return &csv->source;
+}
+
+static int take_delimiter(struct csv *csv, const char *value, struct feed_error *error) {
+    if (strcmp(value, "tab") == 0 || strcmp(value, "\\t") == 0)
+        csv->delimiter = '\t';
+    else if (strlen(value) == 1 && !strchr("\"\r\n", value[0]))
+        csv->delimiter = value[0];
+    else
+        return feed_fail(error, EX_USAGE, "--delimiter: found '%s', expected one character or tab",
+                         value);
+    return 0;
+}
+
+static int option(struct source *source, int code, const char *value, struct feed_error *error) {
+    struct csv *csv = (struct csv *)source;
+    const char **const texts[] = {
+        [OPTION_COLUMNS - SOURCE_OPTION] = &csv->columns_list,
+        [OPTION_SYMBOL - SOURCE_OPTION] = &csv->symbol_name,
+        [OPTION_TARGETS - SOURCE_OPTION] = &csv->targets_list,
+        [OPTION_CLASS - SOURCE_OPTION] = &csv->class_name,
+        [OPTION_SEQUENCE - SOURCE_OPTION] = &csv->sequence_name,
+        [OPTION_KEY - SOURCE_OPTION] = &csv->key_name,
+        [OPTION_TIME - SOURCE_OPTION] = &csv->time_name,
+        [OPTION_MULTIPLY - SOURCE_OPTION] = &csv->multiply_list,
+    };
+    if (code == OPTION_DELIMITER)
+        return take_delimiter(csv, value, error);
+    if (code == OPTION_NO_HEADER)
+        csv->header = false;
+    else if (code == OPTION_END)
+        csv->end = true;
+    else
+        *texts[code - SOURCE_OPTION] = value;
+    return 0;
+}
+
+/* --- which columns ------------------------------------------------------------------------- */
+
+static int find_optional(const struct csv *csv, const char *option, const char *name, size_t *index,
+                         struct feed_error *error) {
+    *index = NONE;
+    return name ? columns_find(&csv->columns, option, name, index, error) : 0;
+}
+
+static int select_some(const struct csv *csv, const char *many, const char *list, const char *one,
+                       const char *name, struct selection *selection, struct feed_error *error) {
+    if (list && name)
+        return feed_fail(error, EX_USAGE, "%s and %s exclude each other", many, one);
+    if (!list && !name)
+        return 0;
+    if (columns_select(&csv->columns, list ? many : one, list ? list : name, selection, error) < 0)
+        return -1;
+    if (name && selection->count != 1)
+        return feed_fail(error, EX_USAGE, "%s: found '%s', expected one column", one, name);
+    return 0;
+}
+
+/* Without --columns x is what no other option has named. */
+static int select_others(struct csv *csv, struct feed_error *error) {
+    csv->x.indices = malloc(csv->columns.count * sizeof *csv->x.indices);
+    if (!csv->x.indices)
+        return feed_no_memory(error);
+    for (size_t i = 0; i < csv->columns.count; i++) {
+        bool used = i == csv->sequence || i == csv->key || i == csv->time;
+        for (size_t j = 0; j < csv->y.count; j++)
+            used |= csv->y.indices[j] == i;
+        if (!used)
+            csv->x.indices[csv->x.count++] = i;
+    }
+    if (csv->x.count == 0)
+        return feed_fail(error, EX_USAGE, "%s: there is no column left for x", csv->columns.file);
+    return 0;
+}
+
+static int select_columns(struct csv *csv, struct feed_error *error) {
+    if (find_optional(csv, "--sequence", csv->sequence_name, &csv->sequence, error) < 0 ||
+        find_optional(csv, "--stream-column", csv->key_name, &csv->key, error) < 0 ||
+        find_optional(csv, "--time", csv->time_name, &csv->time, error) < 0 ||
+        select_some(csv, "--targets", csv->targets_list, "--class", csv->class_name, &csv->y,
+                    error) < 0 ||
+        select_some(csv, "--columns", csv->columns_list, "--symbol", csv->symbol_name, &csv->x,
+                    error) < 0 ||
+        (csv->x.count == 0 && select_others(csv, error) < 0) ||
+        (csv->multiply_list &&
+         columns_multiply(&csv->columns, "--multiply", csv->multiply_list, error) < 0))
+        return -1;
+    csv->source.x = (struct shape){csv->symbol_name ? VALUE_CLASS : VALUE_REAL, csv->x.count};
+    csv->source.y = (struct shape){csv->class_name ? VALUE_CLASS : VALUE_REAL, csv->y.count};
+    return 0;
+}
+
+/* --- rows ----------------------------------------------------------------------------------- */
+
+static const char *file_name(const struct csv *csv) {
+    return input_name(rows_input(csv->rows));
+}
+
+/* Read the first line, which is the header or shows how many columns there are. */
+static int read_first(struct csv *csv, struct feed_error *error) {
+    static const char MARK[] =
+        "\xEF\xBB\xBF"; /* UTF-8's byte order mark, which some programs write */
+    int status = rows_next(csv->rows, &csv->row, error);
+    if (status < 0)
+        return -1;
+    if (status == 0)
+        return feed_fail(error, EX_DATAERR, "%s: is empty", file_name(csv));
+    if (csv->row.wrong)
+        return feed_fail(error, EX_DATAERR, "%s:%llu: %s", file_name(csv),
+                         (unsigned long long)csv->row.line, csv->row.wrong);
+    if (strncmp(csv->row.fields[0], MARK, sizeof MARK - 1) == 0)
+        csv->row.fields[0] += sizeof MARK - 1;
+    csv->row_waits = !csv->header;
+    return 0;
+}
+
+static int open_csv(struct source *source, char **operands, int count, struct feed_error *error) {
+    struct csv *csv = (struct csv *)source;
+    if (source_operands(source, count, 1, 1, error) < 0 ||
+        rows_open(&csv->rows, operands[0], csv->delimiter, error) < 0 ||
+        read_first(csv, error) < 0 ||
+        columns_open(&csv->columns, file_name(csv), csv->row.fields, csv->row.count, csv->header,
+                     error) < 0 ||
+        select_columns(csv, error) < 0)
+        return -1;
+    if (csv->key_name && source->forced)
+        return feed_fail(error, EX_USAGE, "--stream-column and --stream exclude each other");
+    source->label = "csv";
+    csv->streams.numbers = csv->x.count + csv->y.count;
+    source->once = input_is_pipe(rows_input(csv->rows));
+    return values_open(&csv->values, csv->streams.numbers, error);
+}
+
+/* One column of the row; the cell's name is the column's. */
+static bool read_cell(const struct csv *csv, size_t column, enum value_kind kind,
+                      union value *value, char why[CELL_WHY_SIZE]) {
+    const char *cell = csv->row.fields[column];
+    return kind == VALUE_CLASS ? cell_class(cell, &value->id, why)
+                               : cell_real(cell, csv->columns.factors[column], &value->real, why);
+}
+
+/* Read x, y and time of the row. False: `why` says what is wrong, `*column` with which one. */
+static bool read_values(struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]) {
+    struct values *values = &csv->values;
+    union value *number = values->numbers;
+    values->time = 0;
+    for (size_t i = 0; i < csv->x.count; i++, number++) {
+        *column = csv->x.indices[i];
+        if (!read_cell(csv, *column, csv->source.x.kind, number, why))
+            return false;
+        if (csv->symbol_name && number->id == WIRE_NO_CLASS) {
+            snprintf(why, CELL_WHY_SIZE, "found nothing, expected a symbol");
+            return false;
+        }
+    }
+    for (size_t i = 0; i < csv->y.count; i++, number++) {
+        *column = csv->y.indices[i];
+        if (!read_cell(csv, *column, csv->source.y.kind, number, why))
+            return false;
+    }
+    *column = csv->time;
+    return csv->time == NONE || cell_time(csv->row.fields[csv->time], &values->time, why);
+}
+
+/* Without --columns a column of x may be one that nobody has meant to be. */
+static const char *way_out(const struct csv *csv, size_t column) {
+    bool chosen = csv->columns_list || csv->symbol_name;
+    for (size_t i = 0; !chosen && i < csv->x.count; i++)
+        if (csv->x.indices[i] == column)
+            return "; see --columns a,b to choose the columns of x, --time COLUMN for times";
+    return "";
+}
+
+/* Whether the row is good; else `error` says why it is not, and it may be passed over. */
+static bool check_row(struct csv *csv, struct feed_error *error) {
+    const struct row *row = &csv->row;
+    char why[CELL_WHY_SIZE];
+    size_t column;
+    if (row->wrong)
+        feed_fail(error, EX_DATAERR, "%s:%llu: %s", file_name(csv), (unsigned long long)row->line,
+                  row->wrong);
+    else if (row->count != csv->columns.count)
+        feed_fail(error, EX_DATAERR, "%s:%llu: found %zu fields, expected %zu as in the first line",
+                  file_name(csv), (unsigned long long)row->line, row->count, csv->columns.count);
+    else if (!read_values(csv, &column, why))
+        feed_fail(error, EX_DATAERR, "%s:%llu: column '%s': %s%s", file_name(csv),
+                  (unsigned long long)row->line, csv->columns.names[column], why,
+                  way_out(csv, column));
+    else
+        return true;
+    return false;
+}
+
+/* The next good row, in csv->row and csv->values. */
+static int read_row(struct csv *csv, struct feed_error *error) {
+    struct feed_error bad;
+    for (;;) {
+        int status = csv->row_waits ? 1 : rows_next(csv->rows, &csv->row, error);
+        csv->row_waits = false;
+        if (status <= 0)
+            return status;
+        if (check_row(csv, &bad))
+            return 1;
+        if (!csv->source.skip_bad) {
+            *error = bad;
+            return -1;
+        }
+        csv->source.skipped++;
+        feed_detail("skipped: %s", bad.text);
+    }
+}
+
+/* --- steps ---------------------------------------------------------------------------------- */
+
+static int fill_step(const struct csv *csv, const struct values *values, struct held_stream *stream,
+                     struct step *step) {
+    step->stream = csv->key == NONE ? NULL : &stream->stream;
+    step->x = values->numbers;
+    step->y = values->numbers + csv->x.count;
+    step->time = values->time;
+    return 1;
+}
+
+/* The stream that the row belongs to; without --stream-column there is only one. */
+static struct held_stream *find_stream(struct csv *csv, struct feed_error *error) {
+    const char *key = csv->key == NONE ? "" : csv->row.fields[csv->key];
+    struct held_stream *stream = streams_find(&csv->streams, key, error);
+    char why[sizeof error->text];
+    if (stream || error->status != EX_DATAERR)
+        return stream;
+    memcpy(why, error->text, sizeof why);
+    feed_fail(error, EX_DATAERR, "%s:%llu: column '%s': %s", file_name(csv),
+              (unsigned long long)csv->row.line, csv->columns.names[csv->key], why);
+    return NULL;
+}
+
+/* At the end of the file every sequence ends; at a bad row nobody knows. */
+static int drain(struct csv *csv, struct step *step, struct feed_error *error) {
+    while (csv->draining < csv->streams.count) {
+        struct held_stream *stream = csv->streams.list[csv->draining++];
+        if (!stream->holds)
+            continue;
+        stream->holds = false;
+        step->end = !csv->failed;
+        return fill_step(csv, &stream->held, stream, step);
+    }
+    if (!csv->failed)
+        return 0;
+    *error = csv->bad;
+    return -1;
+}
+
+/* The rows that are held back were good: they go first, then the error. */
+static int fail_late(struct csv *csv, struct step *step, struct feed_error *error) {
+    csv->failed = true;
+    csv->bad = *error;
+    return drain(csv, step, error);
+}
+
+static int next(struct source *source, struct step *step, struct feed_error *error) {
+    struct csv *csv = (struct csv *)source;
+    struct held_stream *stream = NULL;
+    bool holding = csv->end || csv->sequence != NONE;
+    for (;;) {
+        int status = csv->draining ? 0 : read_row(csv, error);
+        if (status == 0)
+            return drain(csv, step, error);
+        if (status < 0 || ((holding || csv->key != NONE) && !(stream = find_stream(csv, error))))
+            return fail_late(csv, step, error);
+        if (!holding)
+            return fill_step(csv, &csv->values, stream, step);
+        bool held = stream->holds;
+        const char *sequence = csv->sequence == NONE ? "" : csv->row.fields[csv->sequence];
+        status = streams_hold(stream, &csv->values, sequence, error);
+        if (status < 0)
+            return -1;
+        step->end = status == 1;
+        if (held)
+            return fill_step(csv, &csv->values, stream, step);
+    }
+}
+
+static int rewind_csv(struct source *source, uint64_t pass, struct feed_error *error) {
+    struct csv *csv = (struct csv *)source;
+    (void)pass;
+    csv->draining = 0;
+    csv->row_waits = false;
+    if (input_rewind(rows_input(csv->rows), error) < 0)
+        return -1;
+    return read_first(csv, error);
+}
+
+static double done(const struct source *source) {
+    const struct csv *csv = (const struct csv *)source;
+    return input_done(rows_input(csv->rows));
+}
+
+static void close_csv(struct source **source) {
+    struct csv *csv = (struct csv *)*source;
+    streams_close(&csv->streams);
+    free(csv->values.numbers);
+    free(csv->x.indices);
+    free(csv->y.indices);
+    columns_close(&csv->columns);
+    rows_close(&csv->rows);
+    free(csv);
+    *source = NULL;
+}
+
+const struct source_type source_csv = {
+    .name = "csv",
+    .operands = "FILE",
+    .summary = "the rows of a table",
+    .help = "  --columns LIST      columns of x, by name or number: a,b,4-6 (default: all others)\n"
+            "  --symbol COLUMN     x is one symbol a row, a whole number\n"
+            "  --targets LIST      columns of y\n"
+            "  --class COLUMN      y is a class, a whole number\n"
+            "  --sequence COLUMN   rows with the same value are one sequence, which ends with the "
+            "last\n"
+            "  --end               the end of the file ends a sequence\n"
+            "  --stream-column COLUMN\n"
+            "                      names the stream of a row\n"
+            "  --time COLUMN       Unix seconds or 2016-07-01 12:34:56 (UTC), sent in the header\n"
+            "  --multiply C=F,...  multiply columns with constants: dx=0.01,dy=0.01\n"
+            "  --delimiter C       between fields: a character or tab (default ,)\n"
+            "  --no-header         the first line is a row like others; columns have numbers only\n"
+            "  An empty cell, nan and NA are missing numbers.\n",
+    .options = OPTIONS,
+    .bundles = true,
+    .create = create,
+    .option = option,
+    .open = open_csv,
+    .next = next,
+    .rewind = rewind_csv,
+    .done = done,
+    .close = close_csv,
+};

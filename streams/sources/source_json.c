@@ -1,0 +1,235 @@
+/* Lines of JSON, one example each, handed on as they are once they are known to be examples in
+   form: {"stream", "x", "y", "end", "learn", "epoch", "sequence", "time"}, of which x is needed.
+   Only what --stream names, and numbers where all examples have some, are added to lines without.
+   What only the daemon can know (how many numbers it expects) is the daemon's to check. */
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "feed_input.h"
+#include "streams/feed.h"
+#include "streams/senders/feed_streams.h"
+
+enum { WHY_SIZE = 256 };
+static const json_int_t SEQUENCE_MAX = (json_int_t)1 << 53; /* exact in any reader of JSON */
+
+static const struct option OPTIONS[] = {{0}};
+
+struct json {
+    struct source source;
+    struct input *input;
+    struct streams streams; /* that have been numbered */
+    char *written;          /* the newest line with what was added, or NULL */
+};
+
+static struct source *create(void) {
+    struct json *json = calloc(1, sizeof *json);
+    return json ? &json->source : NULL;
+}
+
+static int option(struct source *source, int code, const char *value, struct feed_error *error) {
+    (void)source, (void)code, (void)value, (void)error;
+    return 0;
+}
+
+static int open_json(struct source *source, char **operands, int count, struct feed_error *error) {
+    struct json *json = (struct json *)source;
+    if (source_operands(source, count, 0, 1, error) < 0 ||
+        input_open(&json->input, count ? operands[0] : "-", error) < 0)
+        return -1;
+    source->x = (struct shape){VALUE_REAL, 0};
+    json->streams.numbers = 1; /* rows are not held here */
+    source->label = "json";
+    source->once = input_is_pipe(json->input);
+    return 0;
+}
+
+/* Numbers and nulls, in lists down to `depth`. */
+static bool is_numeric(const json_t *value, int depth) {
+    if (json_is_number(value) || json_is_null(value))
+        return true;
+    if (!json_is_array(value) || depth == 0)
+        return false;
+    for (size_t i = 0; i < json_array_size(value); i++)
+        if (!is_numeric(json_array_get(value, i), depth - 1))
+            return false;
+    return true;
+}
+
+static bool is_of(const char *key, const json_t *value) {
+    enum { DEPTH = 2 }; /* [[..], ..]: steps of numbers */
+    if (strcmp(key, "stream") == 0)
+        return json_is_string(value) && json_string_length(value) <= WIRE_KEY_MAX;
+    if (strcmp(key, "end") == 0 || strcmp(key, "learn") == 0)
+        return json_is_boolean(value);
+    json_int_t most = strcmp(key, "epoch") == 0      ? UINT32_MAX
+                      : strcmp(key, "sequence") == 0 ? SEQUENCE_MAX
+                                                     : -1;
+    if (most > 0)
+        return json_is_integer(value) && json_integer_value(value) >= 0 &&
+               json_integer_value(value) <= most;
+    if (strcmp(key, "time") == 0)
+        return json_is_number(value);
+    return is_numeric(value, DEPTH);
+}
+
+static const char *expected(const char *key) {
+    static const char *const KNOWN[][2] = {{"stream", "a text of at most 255 bytes"},
+                                           {"x", "numbers, or lists of them"},
+                                           {"y", "numbers, or lists of them"},
+                                           {"end", "true or false"},
+                                           {"learn", "true or false"},
+                                           {"epoch", "a whole number from 0 to 2^32 - 1"},
+                                           {"sequence", "a whole number from 0 to 2^53"},
+                                           {"time", "a number"}};
+    for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; i++)
+        if (strcmp(KNOWN[i][0], key) == 0)
+            return KNOWN[i][1];
+    return NULL;
+}
+
+/* Whether the value is an example in form; else `why` says what is wrong. */
+static bool is_example(json_t *value, char why[WHY_SIZE]) {
+    const char *key;
+    json_t *member;
+    if (!json_is_object(value)) {
+        snprintf(why, WHY_SIZE, "found no object, expected {\"stream\": .., \"x\": ..}");
+        return false;
+    }
+    json_object_foreach(value, key, member) {
+        const char *wanted = expected(key);
+        if (wanted && is_of(key, member))
+            continue;
+        if (wanted)
+            snprintf(why, WHY_SIZE, "\"%s\": expected %s", key, wanted);
+        else
+            snprintf(why, WHY_SIZE, "\"%.40s\" is no member of an example", key);
+        return false;
+    }
+    member = json_object_get(value, "x");
+    if (member && !json_is_null(member))
+        return true;
+    snprintf(why, WHY_SIZE, "there is no \"x\"");
+    return false;
+}
+
+/* Give the example the next number of its stream, unless it has one, from which its stream then
+   goes on. 1: something was added. -1: no memory. */
+static int number(struct json *json, json_t *value, struct step *step, struct feed_error *error) {
+    const char *key = json_string_value(json_object_get(value, "stream"));
+    json_t *sequence = json_object_get(value, "sequence"), *epoch = json_object_get(value, "epoch");
+    struct held_stream *held = streams_find(&json->streams, key ? key : "", error);
+    if (!held)
+        return -1;
+    step->stream = &held->stream;
+    step->epoch = (uint32_t)json_integer_value(epoch);
+    if (sequence) {
+        held->stream.sequence = (uint64_t)json_integer_value(sequence);
+        return 0;
+    }
+    if (!epoch) {
+        step->epoch = json->source.epoch;
+        json_object_set_new(value, "epoch", json_integer(step->epoch));
+    }
+    json_object_set_new(value, "sequence", json_integer((json_int_t)held->stream.sequence));
+    return 1;
+}
+
+/* Add to the example what it lacks, and hand it on as it then is. */
+static int complete(struct json *json, json_t *value, struct step *step, struct feed_error *error) {
+    bool named = json->source.forced && !json_object_get(value, "stream");
+    if (named)
+        json_object_set_new(value, "stream", json_string(json->source.forced));
+    int numbered = json->source.numbers ? number(json, value, step, error) : 0;
+    if (numbered < 0 || (!named && !numbered))
+        return numbered;
+    free(json->written);
+    json->written = json_dumps(value, JSON_COMPACT);
+    if (!json->written)
+        return feed_no_memory(error);
+    step->json = json->written;
+    step->json_size = strlen(json->written);
+    return 0;
+}
+
+/* Read the line into the step: 1. 0: `why` says what is wrong with it. -1: no memory. */
+static int take(struct json *json, const char *line, size_t size, struct step *step,
+                char why[WHY_SIZE], struct feed_error *error) {
+    json_error_t reason;
+    json_t *value = json_loadb(line, size, JSON_REJECT_DUPLICATES, &reason);
+    if (!value) {
+        snprintf(why, WHY_SIZE, "column %d: %s", reason.column, reason.text);
+        return 0;
+    }
+    int status = is_example(value, why);
+    step->json = line;
+    step->json_size = size;
+    if (status && complete(json, value, step, error) < 0)
+        status = -1;
+    json_decref(value);
+    return status;
+}
+
+static int next(struct source *source, struct step *step, struct feed_error *error) {
+    struct json *json = (struct json *)source;
+    char *line, why[WHY_SIZE];
+    size_t size;
+    int status;
+    while ((status = input_line(json->input, false, &line, &size, error)) > 0) {
+        while (size > 0 && (line[size - 1] == ' ' || line[size - 1] == '\r'))
+            size--;
+        if (size == 0)
+            continue;
+        int taken = take(json, line, size, step, why, error);
+        if (taken)
+            return taken;
+        if (!source->skip_bad)
+            return feed_fail(error, EX_DATAERR, "%s:%llu: %s", input_name(json->input),
+                             (unsigned long long)input_line_number(json->input), why);
+        source->skipped++;
+        feed_detail("%s:%llu: skipped: %s", input_name(json->input),
+                    (unsigned long long)input_line_number(json->input), why);
+    }
+    return status;
+}
+
+static int rewind_json(struct source *source, uint64_t pass, struct feed_error *error) {
+    struct json *json = (struct json *)source;
+    (void)pass;
+    return input_rewind(json->input, error);
+}
+
+static double done(const struct source *source) {
+    const struct json *json = (const struct json *)source;
+    return input_done(json->input);
+}
+
+static void close_json(struct source **source) {
+    struct json *json = (struct json *)*source;
+    input_close(&json->input);
+    streams_close(&json->streams);
+    free(json->written);
+    free(json);
+    *source = NULL;
+}
+
+const struct source_type source_json = {
+    .name = "json",
+    .operands = "[FILE]",
+    .summary = "lines of JSON, from standard input unless a file is named",
+    .help =
+        "  A line is one example: {\"stream\": \"a\", \"x\": [1, 2], \"y\": [3], \"end\": true,\n"
+        "  \"learn\": false}; x alone is needed, null is a missing number. --stream names the\n"
+        "  stream of lines that name none.\n",
+    .options = OPTIONS,
+    .create = create,
+    .option = option,
+    .open = open_json,
+    .next = next,
+    .rewind = rewind_json,
+    .done = done,
+    .close = close_json,
+};

@@ -1,0 +1,177 @@
+/* The bytes of a file as symbols, one step each: as their own value 0..255, or as their place
+   among the distinct bytes of an alphabet. There is no target: a model of `target: next` learns to
+   predict the byte that follows. */
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "feed_input.h"
+#include "streams/feed.h"
+
+enum { BYTES = 256, NOT_A_SYMBOL = -1 };
+
+enum { OPTION_ALPHABET = SOURCE_OPTION, OPTION_END };
+
+static const struct option OPTIONS[] = {
+    {"alphabet", required_argument, NULL, OPTION_ALPHABET},
+    {"end", no_argument, NULL, OPTION_END},
+    {0},
+};
+
+struct text {
+    struct source source;
+    struct input *input;
+    const char *alphabet; /* NULL: every byte is a symbol; "auto"; or a file */
+    bool end;             /* the last byte ends the sequence */
+    int symbols[BYTES];   /* of a byte, or NOT_A_SYMBOL */
+    const unsigned char *chunk;
+    size_t left;     /* bytes in the chunk */
+    uint64_t offset; /* of the next byte in the file */
+    uint64_t line;
+    uint32_t symbol; /* the step's x */
+};
+
+static struct source *create(void) {
+    struct text *text = calloc(1, sizeof *text);
+    return text ? &text->source : NULL;
+}
+
+static int option(struct source *source, int code, const char *value, struct feed_error *error) {
+    struct text *text = (struct text *)source;
+    (void)error;
+    if (code == OPTION_ALPHABET)
+        text->alphabet = value;
+    else
+        text->end = true;
+    return 0;
+}
+
+/* Number the distinct bytes of what is left of the input, in the order of their values. */
+static int learn_alphabet(struct text *text, struct input *input, struct feed_error *error) {
+    const unsigned char *chunk;
+    size_t size;
+    int status, count = 0;
+    bool seen[BYTES] = {false};
+    while ((status = input_chunk(input, &chunk, &size, error)) > 0)
+        for (size_t i = 0; i < size; i++)
+            seen[chunk[i]] = true;
+    if (status < 0)
+        return -1;
+    for (int byte = 0; byte < BYTES; byte++)
+        text->symbols[byte] = seen[byte] ? count++ : NOT_A_SYMBOL;
+    if (count == 0)
+        return feed_fail(error, EX_DATAERR, "%s: is empty, so it has no alphabet",
+                         input_name(input));
+    feed_say("alphabet of %d symbols from %s: the model's input.size", count, input_name(input));
+    for (int byte = 0; byte < BYTES; byte++)
+        if (seen[byte])
+            feed_detail(isgraph(byte) ? "symbol %d is byte %d, '%c'" : "symbol %d is byte %d",
+                        text->symbols[byte], byte, byte);
+    return 0;
+}
+
+static int open_alphabet(struct text *text, struct feed_error *error) {
+    for (int byte = 0; byte < BYTES; byte++)
+        text->symbols[byte] = byte;
+    if (!text->alphabet)
+        return 0;
+    if (strcmp(text->alphabet, "auto") == 0) {
+        if (text->source.once)
+            return feed_fail(error, EX_USAGE,
+                             "--alphabet auto: a pipe cannot be read twice; name a file instead");
+        return learn_alphabet(text, text->input, error) < 0 ? -1 : input_rewind(text->input, error);
+    }
+    struct input *input;
+    if (input_open(&input, text->alphabet, error) < 0)
+        return -1;
+    int status = learn_alphabet(text, input, error);
+    input_close(&input);
+    return status;
+}
+
+static int rewind_text(struct source *source, uint64_t pass, struct feed_error *error) {
+    struct text *text = (struct text *)source;
+    (void)pass;
+    text->left = 0;
+    text->offset = 0;
+    text->line = 1;
+    return input_rewind(text->input, error);
+}
+
+static int open_text(struct source *source, char **operands, int count, struct feed_error *error) {
+    struct text *text = (struct text *)source;
+    if (source_operands(source, count, 1, 1, error) < 0 ||
+        input_open(&text->input, operands[0], error) < 0)
+        return -1;
+    source->x = (struct shape){VALUE_CLASS, 1};
+    source->label = "text";
+    source->once = input_is_pipe(text->input);
+    text->line = 1;
+    return open_alphabet(text, error);
+}
+
+static int refill(struct text *text, struct feed_error *error) {
+    return text->left > 0 ? 1 : input_chunk(text->input, &text->chunk, &text->left, error);
+}
+
+static int next(struct source *source, struct step *step, struct feed_error *error) {
+    struct text *text = (struct text *)source;
+    int symbol = NOT_A_SYMBOL;
+    while (symbol == NOT_A_SYMBOL) {
+        int status = refill(text, error);
+        if (status <= 0)
+            return status;
+        unsigned char byte = *text->chunk++;
+        text->left--;
+        text->offset++;
+        symbol = text->symbols[byte];
+        if (symbol == NOT_A_SYMBOL && !source->skip_bad)
+            return feed_fail(error, EX_DATAERR,
+                             "%s:%llu: byte number %llu is 0x%02X, which is not in the alphabet of "
+                             "%s; --skip-bad passes over such bytes",
+                             input_name(text->input), (unsigned long long)text->line,
+                             (unsigned long long)text->offset, byte, text->alphabet);
+        source->skipped += symbol == NOT_A_SYMBOL;
+        text->line += byte == '\n';
+    }
+    text->symbol = (uint32_t)symbol;
+    step->x = &text->symbol;
+    if (!text->end)
+        return 1;
+    int more = refill(text, error); /* whether this was the last byte */
+    step->end = more == 0;
+    return more < 0 ? -1 : 1;
+}
+
+static double done(const struct source *source) {
+    const struct text *text = (const struct text *)source;
+    return input_done(text->input);
+}
+
+static void close_text(struct source **source) {
+    struct text *text = (struct text *)*source;
+    input_close(&text->input);
+    free(text);
+    *source = NULL;
+}
+
+const struct source_type source_text = {
+    .name = "text",
+    .operands = "FILE",
+    .summary = "the bytes of a file as symbols",
+    .help = "  --alphabet auto     number the distinct bytes of the file 0..n-1 and say how many\n"
+            "                      they are (default: a byte's own value, an alphabet of 256)\n"
+            "  --alphabet FILE     the same with the distinct bytes of another file\n"
+            "  --end               the last byte of the file ends the sequence\n",
+    .options = OPTIONS,
+    .bundles = true,
+    .create = create,
+    .option = option,
+    .open = open_text,
+    .next = next,
+    .rewind = rewind_text,
+    .done = done,
+    .close = close_text,
+};

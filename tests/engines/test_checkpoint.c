@@ -1,0 +1,362 @@
+/* Checkpoints: going on with the same bits, and files that cannot be gone on from. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "learner/learner_state.h"
+#include "learner/streams.h"
+#include "saved_run.h"
+#include "under_test.h"
+
+/* ---- The same bits ---- */
+
+static void assert_same_block(struct run *a, struct run *b, enum engine_block block,
+                              const struct model *model) {
+    for (size_t n = 0; n < model->tensor_count; n++) {
+        size_t size = tensor_size(&model->tensors[n]);
+        float *x = calloc(2 * size, sizeof *x), *y = x + size;
+        assert_non_null(x);
+        assert_int_equal(learner_read(a->learner, block, n, x, NULL), 0);
+        assert_int_equal(learner_read(b->learner, block, n, y, NULL), 0);
+        assert_memory_equal(x, y, size * sizeof *x);
+        free(x);
+    }
+}
+
+/* Streams in order of use, their windows, states and outputs. */
+static void assert_same_streams(struct run *a, struct run *b, const struct workload *workload) {
+    const struct model *model = &workload->model;
+    size_t record = slot_record_size(model, workload->config.learning.window);
+    size_t live = model->state_size + model->outputs;
+    const struct streams *s = learner_streams_table(a->learner);
+    const struct streams *t = learner_streams_table(b->learner);
+    float *x = calloc(2 * record, sizeof *x), *y = x + record;
+    assert_non_null(x);
+    assert_int_equal(streams_count(s), streams_count(t));
+    for (uint32_t m = streams_oldest(s), n = streams_oldest(t); m != STREAMS_NONE;
+         m = streams_newer(s, m), n = streams_newer(t, n)) {
+        size_t m_size, n_size;
+        const char *m_key = streams_key(s, m, &m_size), *n_key = streams_key(t, n, &n_size);
+        assert_int_equal(m_size, n_size);
+        assert_memory_equal(m_key, n_key, m_size);
+        struct learner_window v = learner_window(a->learner, m), w = learner_window(b->learner, n);
+        assert_memory_equal(&v, &w, sizeof v);
+        assert_int_equal(learner_read(a->learner, ENGINE_SLOT, m, x, NULL), 0);
+        assert_int_equal(learner_read(b->learner, ENGINE_SLOT, n, y, NULL), 0);
+        assert_memory_equal(x, y, live * sizeof *x);
+        if (learner_held(a->learner, m))
+            assert_memory_equal(learner_held(a->learner, m), learner_held(b->learner, n),
+                                workload->x_size * sizeof(float));
+        if (learner_scale(a->learner, m))
+            assert_memory_equal(learner_scale(a->learner, m), learner_scale(b->learner, n),
+                                2 * workload->x_size * sizeof(double));
+    }
+    free(x);
+}
+
+static void assert_same_learners(struct run *a, struct run *b, const struct workload *workload) {
+    size_t blocks = optimizer_blocks(&workload->config.learning.optimizer);
+    struct learner_counters c = learner_counters(a->learner), d = learner_counters(b->learner);
+    uint64_t updates[2];
+    assert_memory_equal(&c, &d, sizeof c);
+    assert_int_equal(learner_read(a->learner, ENGINE_UPDATES, 0, &updates[0], NULL), 0);
+    assert_int_equal(learner_read(b->learner, ENGINE_UPDATES, 0, &updates[1], NULL), 0);
+    assert_int_equal(updates[0], updates[1]);
+    assert_same_block(a, b, ENGINE_PARAMETERS, &workload->model);
+    if (blocks > 0)
+        assert_same_block(a, b, ENGINE_MOMENT_1, &workload->model);
+    if (blocks > 1)
+        assert_same_block(a, b, ENGINE_MOMENT_2, &workload->model);
+    assert_same_streams(a, b, workload);
+}
+
+enum { CASES = 5 };
+
+static struct workload_options resumed_case(size_t which) {
+    struct workload_options o = sensor();
+    struct layer *layer = &o.architecture.layers[0];
+    o.seed += which;
+    switch (which) {
+    case 0: /* next, scaled and held, window > stride, adam */
+        break;
+    case 1: /* given, one stream, window = stride, momentum */
+        o.architecture.output.target = TARGET_GIVEN;
+        o.optimizer = (struct optimizer){.kind = OPTIMIZER_SGD, .rate = 0.05, .momentum = 0.9};
+        o.stride = o.window;
+        o.keys = 1;
+        o.end = 0;
+        layer->cell = CELL_RNN;
+        break;
+    case 2: /* symbols, two layers, rmsprop */
+        o.architecture.input = (struct input){.kind = INPUT_SYMBOL, .size = 7, .embedding = 3};
+        o.architecture.output = (struct output){LOSS_SOFTMAX, 7, 0, TARGET_NEXT};
+        o.architecture.layers[1] =
+            (struct layer){.cell = CELL_DENSE, .size = 5, .activation = ACTIVATION_TANH};
+        o.architecture.layer_count = 2;
+        o.optimizer = (struct optimizer){
+            .kind = OPTIMIZER_RMSPROP, .rate = 0.003, .alpha = 0.99, .epsilon = 1e-8};
+        layer->cell = CELL_GRU;
+        break;
+    case 3: /* given classes, adamw */
+        o.architecture.output = (struct output){LOSS_SOFTMAX, 3, 0, TARGET_GIVEN};
+        o.optimizer.kind = OPTIMIZER_ADAMW;
+        o.optimizer.weight_decay = 0.01;
+        o.max_streams = 50;
+        o.keys = 40;
+        break;
+    default: /* nothing but parameters, updates at every step */
+        o.architecture.input.standard = o.architecture.input.hold = false;
+        o.optimizer = (struct optimizer){.kind = OPTIMIZER_SGD, .rate = 0.05};
+        o.window = o.stride = 1;
+        break;
+    }
+    return o;
+}
+
+/* Stop after `stop` examples; what comes then is as if nothing had been. The run that goes on
+   after writing is not disturbed either. */
+static void resume_at(const struct workload *workload, size_t stop) {
+    struct checkpoint_report report;
+    struct error error;
+    struct run *whole = run_open(workload), *first = run_open(workload);
+    struct run *second = run_open(workload);
+    take(whole, workload, 0, stop);
+    size_t observed = whole->observations.count;
+    take(whole, workload, stop, EXAMPLES - stop);
+    open_state(first);
+    take(first, workload, 0, stop);
+    save(first, workload);
+    checkpoint_close(&first->checkpoint);
+    take(first, workload, stop, EXAMPLES - stop);
+    assert_same_observations(&whole->observations, &first->observations);
+    open_state(second);
+    if (load(second, workload, &report, &error) != 1)
+        fail_msg("%s", error.text);
+    assert_string_equal(report.warning, "");
+    assert_int_equal(report.examples, stop);
+    take(second, workload, stop, EXAMPLES - stop);
+    struct observations rest = whole->observations;
+    rest.list += observed;
+    rest.count -= observed;
+    assert_same_observations(&rest, &second->observations);
+    assert_same_learners(whole, second, workload);
+    run_close(whole);
+    run_close(first);
+    run_close(second);
+}
+
+static void goes_on_with_the_same_bits(void **unused) {
+    (void)unused;
+    /* Elsewhere than on the CPU a run takes a hundred times as long: two places to stop are enough.
+     */
+    bool cpu = under_test_is_cpu();
+    size_t first = cpu ? 0 : EXAMPLES / 3, by = cpu ? EXAMPLES / 8 : EXAMPLES / 3;
+    for (size_t which = 0; which < CASES; which++) {
+        struct workload_options options = resumed_case(which);
+        struct workload *workload = workload_open(&options);
+        for (size_t stop = first; stop <= EXAMPLES - first; stop += by)
+            resume_at(workload, stop);
+        workload_close(&workload);
+    }
+}
+
+static void set_rates_survive_unless_reconfigured(void **unused) {
+    (void)unused;
+    struct workload_options options = sensor();
+    struct workload *workload = workload_open(&options);
+    struct checkpoint_report report;
+    struct run *run = run_open_with_state(workload);
+    assert_int_equal(learner_set_rate(run->learner, 0.5, NULL), 0);
+    assert_int_equal(learner_set_clip(run->learner, 0.25, NULL), 0);
+    workload->config.learning.optimizer.rate = 0.5; /* as config_set does */
+    save(run, workload);
+    run_close(run);
+    workload->config.learning.optimizer.rate = options.optimizer.rate;
+    run = run_open_with_state(workload);
+    assert_int_equal(load(run, workload, &report, NULL), 1);
+    assert_true(learner_rate(run->learner) == 0.5);
+    assert_true(learner_clip(run->learner) == 0.25);
+    run_close(run);
+    workload->config.learning.optimizer.rate = 0.125;
+    run = run_open_with_state(workload);
+    assert_int_equal(load(run, workload, &report, NULL), 1);
+    assert_true(learner_rate(run->learner) == 0.5);
+    assert_int_equal(learner_configure(run->learner, 0.125, workload->config.learning.clip, NULL),
+                     0);
+    assert_true(learner_rate(run->learner) == 0.125);
+    assert_true(learner_clip(run->learner) == 0.25);
+    assert_int_equal(learner_set_rate(run->learner, 0.5, NULL), 0);
+    assert_int_equal(learner_reset(run->learner, NULL), 0);
+    assert_true(learner_rate(run->learner) == 0.125);
+    assert_true(learner_clip(run->learner) == workload->config.learning.clip);
+    run_close(run);
+    workload_close(&workload);
+}
+
+/* ---- Files that cannot be gone on from ---- */
+
+static unsigned char *read_file(const char *path, size_t *size) {
+    struct stat status;
+    FILE *file = fopen(path, "rb");
+    assert_non_null(file);
+    assert_int_equal(fstat(fileno(file), &status), 0);
+    *size = (size_t)status.st_size;
+    unsigned char *bytes = malloc(*size + 1);
+    assert_non_null(bytes);
+    assert_int_equal(fread(bytes, 1, *size, file), *size);
+    fclose(file);
+    return bytes;
+}
+
+static void write_file(const char *path, const void *bytes, size_t size) {
+    unlink(path); /* the previous checkpoint may be the same file */
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(bytes, 1, size, file), size);
+    assert_int_equal(fclose(file), 0);
+}
+
+/* The newest checkpoint is refused in a sentence with these words. */
+static void assert_refused(struct run *run, const struct workload *workload, int status,
+                           const char *const *words) {
+    struct checkpoint_report report;
+    struct error error;
+    learner_close(&run->learner);
+    open_learner(run, workload, under_test_ops());
+    assert_int_equal(load(run, workload, &report, &error), -1);
+    assert_int_equal(error.status, status);
+    for (; *words; words++)
+        if (!strstr(error.text, *words))
+            fail_msg("\"%s\" is not in: %s", *words, error.text);
+}
+
+static void refuses_every_damage(void **unused) {
+    (void)unused;
+    enum { DENSE = 700, APART = 61, PAGE = 4096 };
+    struct workload *workload = sensor_workload();
+    struct run *run = write_two(workload);
+    size_t size;
+    char path[PATH_SIZE + 64];
+    snprintf(path, sizeof path, "%s", file_in_state("checkpoint.safetensors"));
+    unsigned char *bytes = read_file(path, &size);
+    static const char *const words[] = {"checkpoint.safetensors", "checkpoint.previous.safetensors",
+                                        "10 examples", "move the file away", NULL};
+    for (size_t n = 0; n < size; n += n < DENSE || n + DENSE > size ? 7 : APART) {
+        bytes[n] ^= 0x10;
+        write_file(path, bytes, size);
+        assert_refused(run, workload, EX_IOERR, words);
+        bytes[n] ^= 0x10;
+    }
+    for (size_t lost = 1; lost <= PAGE && lost < size; lost++) {
+        write_file(path, bytes, size - lost);
+        assert_refused(run, workload, EX_IOERR, words);
+    }
+    write_file(path, bytes, 0);
+    assert_refused(run, workload, EX_IOERR, words);
+    bytes[size] = 0;
+    write_file(path, bytes, size + 1);
+    assert_refused(run, workload, EX_IOERR, words);
+
+    static const char *const both[] = {"nor can the previous one", "move both away", NULL};
+    write_file(file_in_state("checkpoint.previous.safetensors"), bytes, size / 2);
+    assert_refused(run, workload, EX_IOERR, both);
+    static const char *const none[] = {"no previous", "begin afresh", NULL};
+    unlink(file_in_state("checkpoint.previous.safetensors"));
+    assert_refused(run, workload, EX_IOERR, none);
+
+    write_file(path, bytes, size);
+    struct checkpoint_report report;
+    learner_close(&run->learner);
+    open_learner(run, workload, under_test_ops());
+    assert_int_equal(load(run, workload, &report, NULL), 1);
+    free(bytes);
+    run_close(run);
+    workload_close(&workload);
+}
+
+static void refuses_another_configuration(void **unused) {
+    (void)unused;
+    struct workload_options options = sensor();
+    struct workload *workload = workload_open(&options);
+    struct run *run = write_two(workload);
+    options.window = 9;
+    options.seed = 99;
+    struct workload *other = workload_open(&options);
+    static const char *const words[] = {"checkpoint.safetensors",
+                                        "another configuration",
+                                        "lstm 6",
+                                        "window 5",
+                                        "window 9",
+                                        "state.directory",
+                                        NULL};
+    assert_refused(run, other, EX_CONFIG, words);
+    run_close(run);
+    workload_close(&workload);
+    workload_close(&other);
+}
+
+static void goes_on_from_the_previous_one(void **unused) {
+    (void)unused;
+    struct workload *workload = sensor_workload();
+    struct checkpoint_report report;
+    struct run *run = write_two(workload);
+    char newest[PATH_SIZE + 64];
+    snprintf(newest, sizeof newest, "%s", file_in_state("checkpoint.safetensors"));
+    assert_int_equal(rename(newest, file_in_state("aside")), 0);
+    learner_close(&run->learner);
+    open_learner(run, workload, under_test_ops());
+    assert_int_equal(load(run, workload, &report, NULL), 1);
+    assert_int_equal(report.examples, 10);
+    assert_int_equal(learner_counters(run->learner).examples, 10);
+    assert_non_null(strstr(report.warning, "previous"));
+    unlink(file_in_state("checkpoint.previous.safetensors"));
+    assert_int_equal(load(run, workload, &report, NULL), 0);
+    run_close(run);
+    workload_close(&workload);
+}
+
+static const char *describe_other(const struct engine *engine) {
+    (void)engine;
+    return "another machine";
+}
+
+static void warns_of_another_device(void **unused) {
+    (void)unused;
+    struct workload *workload = sensor_workload();
+    struct checkpoint_report report;
+    struct run *run = write_two(workload);
+    struct engine_ops other = cpu_engine;
+    other.describe = describe_other;
+    learner_close(&run->learner);
+    open_learner(run, workload, &other);
+    assert_int_equal(load(run, workload, &report, NULL), 1);
+    assert_non_null(strstr(report.warning, "another machine"));
+    run_close(run);
+    workload_close(&workload);
+}
+
+int main(void) {
+    /* What a file holds and what is refused is the same whatever has computed it. */
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(refuses_every_damage, make_state, remove_state),
+        cmocka_unit_test_setup_teardown(refuses_another_configuration, make_state, remove_state),
+        cmocka_unit_test_setup_teardown(goes_on_from_the_previous_one, make_state, remove_state),
+        cmocka_unit_test_setup_teardown(warns_of_another_device, make_state, remove_state),
+    };
+    const struct CMUnitTest engine_tests[] = {
+        cmocka_unit_test_setup_teardown(goes_on_with_the_same_bits, make_state, remove_state),
+        cmocka_unit_test_setup_teardown(set_rates_survive_unless_reconfigured, make_state,
+                                        remove_state),
+    };
+    under_test_above_engines();
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    return failed + under_test_run(engine_tests);
+}

@@ -1,0 +1,252 @@
+#!/usr/bin/python3
+"""runnel-bench: what an example needs is counted right, learning allocates nothing, memory stays
+within its bound, a daemon of its own learns end to end and is gone afterwards, a GPU's stages count, the
+same parameters come out of the same command, and wrong usage is told apart. How fast anything is, is no
+matter of a test."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+import cases
+
+BUILD = pathlib.Path(os.environ.get("builddir", "."))
+SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
+PROGRAM = str(BUILD / "runnel-bench")
+CONFIGURATIONS = SOURCE / "conf" / "bench"
+LIMIT = 120  # seconds: no result depends on it, it ends a test that hangs
+USAGE, UNAVAILABLE, IO, CONFIGURATION = 64, 69, 74, 78
+SANITIZERS = "#define RUNNEL_SANITIZERS" in (BUILD / "build-config.h").read_text()
+MODULE = BUILD / "tests" / "hostcuda" / "runnel-cuda.so"
+GPU = {**os.environ, "RUNNEL_CUDA_MODULE": str(MODULE), "HOSTCUDA_SMS": "4",
+       "HOSTCUDA_MEMORY": str(256 << 20)}
+FLOAT = 4
+ADAM, NORM = 12, 2  # flops a parameter, see bench_floor.c
+FORWARD, BACKWARD = 6 * 7 + 3 * 16 + 7, 6 * 11 + 16  # elementwise flops of a gru, a unit
+
+
+def run(*arguments, **options):
+    return subprocess.run([PROGRAM, *map(str, arguments)], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=LIMIT, **options)
+
+
+def measure(name, *arguments, **options):
+    done = run("--config", CONFIGURATIONS / (name + ".yaml"), "--seconds", 0, "--examples", 200,
+               "--json", *arguments, **options)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def close(a, b):
+    assert abs(a - b) <= 1e-4 * abs(b), (a, b)
+
+
+def test_work_of_a_gru():
+    """window = stride: each step once forward and once backward."""
+    found = measure("gru64")
+    ih, hh, out, window = 192 * 8, 192 * 64, 8 * 64, 16
+    matrices, parameters = ih + hh + out, found["parameters"]
+    assert parameters == matrices + 192 * 5 + 8
+    for mode, together in (("single", 1), ("queued", window)):
+        work = found[mode]
+        close(work["forward"]["flops"], 2 * matrices + 64 * FORWARD)
+        close(work["forward"]["weights_read"], FLOAT * (hh + (ih + out) / together))
+        close(work["backward"]["flops"],
+              2 * matrices + 2 * out + 2 * hh * (window - 1) / window + 64 * BACKWARD)
+        close(work["backward"]["weights_read"],
+              FLOAT * (hh * (window - 1) + out) / window)
+        close(work["backward"]["updated"], FLOAT * parameters / window)
+        close(work["optimizer"]["flops"], (ADAM + NORM) * parameters / window)
+        close(work["optimizer"]["updated"], FLOAT * 7 * parameters / window)
+        times = [work[phase] for phase in ("forward", "backward", "optimizer")]
+        close(work["floor_us"], sum(max(t["flops_us"], t["bytes_us"]) for t in times))
+
+
+def test_work_of_a_recomputed_window():
+    """stride < window: backward comes more often, and brings a forward pass of its own."""
+    often = measure("gru64", "--set", "learning.stride=4", "--set",
+                    "learning.optimizer={kind: sgd, rate: 0.01}")
+    ih, hh, out, window, stride = 192 * 8, 192 * 64, 8 * 64, 16, 4
+    again = 2 * (window * (ih + hh) + stride * out) + window * 64 * FORWARD
+    back = (2 * (window * (ih + hh) + stride * out) + 2 * (hh * (window - 1) + stride * out)
+            + window * 64 * BACKWARD)
+    close(often["single"]["backward"]["flops"], (again + back) / stride)
+    close(often["single"]["optimizer"]["updated"], FLOAT * 3 * often["parameters"] / stride)
+
+
+def test_memory():
+    memory = measure("lstm128")["memory"]
+    assert memory["examples"] == 200 and memory["skipped"] == 0
+    assert memory["allocations"] == 0 and memory["heap_growth"] == 0, memory
+    if not SANITIZERS:
+        assert 0 < memory["resident"] <= memory["bound"], memory
+
+
+def test_every_kind_of_model():
+    """Generated examples suit all inputs and losses: nothing is skipped, everything is measured."""
+    layers = "model.layers=[{cell: dense, size: 20}, {cell: rnn, size: 12}, {cell: lstm, size: 8}]"
+    for model in (["model.input={kind: symbol, size: 30}",
+                   "model.output={loss: softmax, size: 30, target: next}"],
+                  ["model.input={kind: symbol, size: 30, embedding: 6}",
+                   "model.output={loss: gaussian, size: 2, target: given}"],
+                  ["model.input={kind: real, size: 3}",
+                   "model.output={loss: mixture, components: 2, target: next}"],
+                  ["model.input={kind: real, size: 5, scale: none}",
+                   "model.output={loss: bernoulli, size: 5, target: next}"]):
+        sets = [part for one in [layers, *model] for part in ("--set", one)]
+        found = measure("gru64", *sets)
+        assert found["memory"]["skipped"] == 0
+        for part in ("single", "queued", "forward_single", "forward_queued", "backward",
+                     "optimizer"):
+            assert found["us"][part]["minimum"] > 0, part
+        assert "socket" not in found["us"]
+
+
+def test_latency():
+    latency = measure("gru64")["latency_us"]
+    assert latency["examples"] > 0 and 0 < latency["p50"] <= latency["p99"], latency
+
+
+def stages(work):
+    return [work[phase]["nodes"] for phase in ("forward", "backward", "optimizer")]
+
+
+def test_work_on_a_gpu():
+    """Stages of two layers, a window of 4; launches; and the floor from them."""
+    if SANITIZERS or not MODULE.exists():  # the engine's own tests run with sanitizers
+        return
+    arguments = ("--device", "cuda", "--examples", 8, "--plan", 8)
+    found = measure("tiny", *arguments, env=GPU)
+    assert found["device"].startswith("cuda ") and "machine" not in found
+    assert "forward_single" not in found["us"] and "rest_us" not in found["single"]
+    gpu = found["gpu"]
+    assert all(gpu[key] >= 0 for key in gpu if key != "name"), gpu
+    for mode, together, plan in (("single", 1, 1), ("queued", 4, 8)):
+        work = found[mode]
+        assert stages(work) == [(together + 4) / together, 7 / 4, 2 / 4], work
+        close(work["optimizer"]["updated"], FLOAT * 6 * found["parameters"] / 4)
+        assert work["backward"]["updated"] == 0
+        close(work["launches"], 1 / plan)
+        floor = work["launches"] * (gpu["graph_launch_us"] - gpu["node_us"])
+        for phase in ("forward", "backward", "optimizer"):
+            close(work[phase]["stages_us"], work[phase]["nodes"] * gpu["node_us"])
+            floor += max(work[phase]["flops_us"], work[phase]["bytes_us"]) + work[phase]["stages_us"]
+        close(work["floor_us"], floor)
+        close(work["ratio"], floor / found["us"][mode]["median"])
+    again = measure("tiny", *arguments, "--set", "learning.stride=2", "--set",
+                    "learning.optimizer={kind: sgd, rate: 0.01}", env=GPU)
+    assert stages(again["single"]) == [5, (7 + 6) / 2, 2 / 2], again["single"]
+    close(again["single"]["optimizer"]["updated"], FLOAT * 2 * again["parameters"] / 2)
+
+
+def test_gpu_for_people():
+    if SANITIZERS or not MODULE.exists():  # the engine's own tests run with sanitizers
+        return
+    done = run("--config", CONFIGURATIONS / "tiny.yaml", "--seconds", 0, "--examples", 8, "--plan", 8,
+               env=GPU)
+    assert done.returncode == 0, done.stderr
+    for words in ("graph launch", "grid barrier", "cluster exchange", "pinned memory", "stages us",
+                  "sum, and launches", "latency p50", "bound none"):
+        assert words in done.stdout, (words, done.stdout)
+    assert "nan" not in done.stdout
+
+
+def test_parameters():
+    """The same bytes, however the examples are cut into plans, and what has been learned from more
+    of them is something else."""
+    written = []
+    with tempfile.TemporaryDirectory(prefix="rb") as directory:
+        for plan, examples in ((1, 33), (64, 33), (7, 49)):
+            path = pathlib.Path(directory, "parameters.safetensors")
+            done = run("--config", CONFIGURATIONS / "gru64.yaml", "--examples", examples, "--plan",
+                       plan, "--parameters", path)
+            assert done.returncode == 0 and not done.stdout and not done.stderr, done
+            written.append(path.read_bytes())
+        done = run("--config", CONFIGURATIONS / "gru64.yaml", "--examples", 1, "--parameters",
+                   pathlib.Path(directory, "no", "such"))
+        assert done.returncode == IO and "no/such" in done.stderr, done
+    assert written[0] == written[1] and written[0] != written[2]
+    header = json.loads(written[0][8:8 + int.from_bytes(written[0][:8], "little")])
+    assert header["layers.0.weight_hh"]["shape"] == [192, 64], header
+
+
+def test_socket():
+    with tempfile.TemporaryDirectory(prefix="rb") as directory:
+        found = measure("gru64", "--socket", env={**os.environ, "TMPDIR": directory})
+        assert found["us"]["socket"]["minimum"] > 0
+        assert found["daemon"]["examples"] > 0
+        assert os.listdir(directory) == []
+        if not SANITIZERS:
+            assert 0 < found["daemon"]["resident"] <= found["daemon"]["bound"]
+
+
+def test_a_daemon_that_does_not_start():
+    with tempfile.TemporaryDirectory(prefix="rb") as directory:
+        done = run("--config", CONFIGURATIONS / "gru64.yaml", "--socket", "--examples", 1,
+                   "--bind", "tcp://no-such-interface:1",
+                   env={**os.environ, "TMPDIR": directory})
+        assert done.returncode == UNAVAILABLE and "no-such-interface" in done.stderr, done
+        assert os.listdir(directory) == []
+
+
+def test_people_can_read_it():
+    done = run("--config", CONFIGURATIONS / "gru64.yaml", "--seconds", 0, "--examples", 16)
+    assert done.returncode == 0, done.stderr
+    for words in ("15304 parameters", "multiply-add", "floor us", "one at a time", "queued",
+                  "backward", "optimizer", "bound 40.3 MB"):
+        assert words in done.stdout, (words, done.stdout)
+
+
+def test_table():
+    """The page's table, where there is no PyTorch: a row for each configuration, all its figures but
+    the peer's, and how to get that."""
+    names = ["gru64", "lstm128"]
+    with tempfile.TemporaryDirectory(prefix="rb") as directory:
+        python = pathlib.Path(directory, "python-without-torch")
+        python.write_text("#!/bin/sh\nexit 1\n")
+        python.chmod(0o700)
+        rounds = pathlib.Path(directory, "rounds.json")
+        done = subprocess.run(
+            [sys.executable, SOURCE / "tools" / "figures" / "table.py", "--bench", PROGRAM,
+             "--python", python, "--rounds", "1", "--seconds", "0", "--markdown", "--json", rounds,
+             *(CONFIGURATIONS / (name + ".yaml") for name in names)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=LIMIT,
+            env={**os.environ, "TMPDIR": directory})
+        assert done.returncode == 0, done.stderr
+        found = json.loads(rounds.read_text())
+    title, _, *rows = [[cell.strip() for cell in line.strip("| ").split("|")]
+                       for line in done.stdout.splitlines() if line.startswith("|")]
+    assert title[0] == "configuration" and title[-2:] == ["PyTorch", "times faster"], title
+    assert [row[0] for row in rows] == names == list(found), rows
+    for row in rows:
+        assert len(row) == len(title) and row[-2:] == ["-", "-"], row
+        assert all(re.fullmatch(r"\d+(\.\d+)?%?", cell) for cell in row[1:-2]), row
+        us = found[row[0]]["rows"][0]
+        for cell, key in ((1, "floor"), (2, "single"), (4, "queued"), (6, "socket")):
+            assert abs(float(row[cell]) - us[key]) <= 0.5, (row, us)
+    assert "No PyTorch" in done.stdout and "make bench PYTHON=" in done.stdout, done.stdout
+
+
+def test_usage():
+    for arguments, status in (([], USAGE), (["--config"], USAGE), (["--plan", "0"], USAGE),
+                              (["--config", "x", "--seconds", "soon"], USAGE),
+                              (["--config", "x", "more"], USAGE),
+                              (["--config", "x", "--device", "x" * 99], USAGE),
+                              (["--config", CONFIGURATIONS / "gru64.yaml", "--device", "tpu"],
+                               CONFIGURATION),
+                              (["--config", "/nowhere.yaml"], CONFIGURATION),
+                              (["--config", CONFIGURATIONS / "gru64.yaml", "--set", "seed=x"],
+                               CONFIGURATION)):
+        done = run(*arguments)
+        assert done.returncode == status and done.stderr and not done.stdout, (arguments, done)
+    for argument in ("--help", "--version"):
+        done = run(argument)
+        assert done.returncode == 0 and "runnel-bench" in done.stdout and not done.stderr
+
+
+if not MODULE.exists():
+    print("there is no CUDA engine on the host runtime in this build: left out are GPUs")
+cases.run(globals())

@@ -1,0 +1,322 @@
+#!/usr/bin/python3
+"""runnel-feed's way to the daemon: nothing lost, waiting, signals, progress, exit codes."""
+import os
+import pty
+import select
+import signal
+import socket
+import time
+
+import cases
+from feeding import *  # noqa: F403  pylint: disable=wildcard-import
+
+
+def numbers(directory, count):
+    """A table whose row n says n."""
+    path = directory / "numbers.csv"
+    path.write_text("n\n" + "".join(f"{i}\n" for i in range(count)), encoding="ascii")
+    return path
+
+
+def finish(process):
+    """Exit status and what stood on stderr."""
+    _, err = process.communicate(timeout=LIMIT)
+    return process.returncode, err.decode()
+
+
+def line_with(process, text):
+    """The next line on stderr that has the text."""
+    line, end = "", time.monotonic() + LIMIT
+    while text not in line:
+        left = max(0, end - time.monotonic())
+        assert select.select([process.stderr], [], [], left)[0], f"it does not say: {text}"
+        line = process.stderr.readline().decode()
+        assert line, f"it never said: {text}"
+    return line
+
+
+def wait_until_it_sleeps(process):
+    """It sends without pause, until its queue is full."""
+    asleep, end = 0, time.monotonic() + LIMIT
+    while asleep < 10:
+        assert time.monotonic() < end, "its queue is never full"
+        time.sleep(0.02)
+        stat = pathlib.Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii")
+        asleep = asleep + 1 if stat.rpartition(")")[2].split()[0] == "S" else 0
+
+
+def test_slow_receiver_loses_nothing(directory):
+    """More than all queues hold, to somebody who reads only now and then, or late."""
+    count = 60000
+    path = numbers(directory, count)
+    for endpoint in [f"ipc://{directory}/slow", "tcp://127.0.0.1:*"]:
+        with Receiver(directory, queue=10) as receiver:
+            receiver.socket.bind(endpoint)
+            endpoint = receiver.socket.last_endpoint.decode()
+            process = start("csv", path, "--connect", endpoint)
+            assert receiver.socket.poll(1000 * LIMIT) # it is there, and nobody reads yet
+            try:
+                process.wait(0.5)
+            except subprocess.TimeoutExpired:
+                pass # blocked, or not yet done: both are fine
+            for i in range(count):
+                assert decode(receiver.take()).x[0] == i
+            status, err = finish(process)
+            assert status == OK and f"sent {count} examples" in err
+
+
+def test_receiver_comes_later(directory):
+    with Receiver(directory) as receiver:
+        process = start("csv", numbers(directory, 5000), "--connect", receiver.endpoint)
+        try:
+            process.wait(0.5)
+            raise AssertionError("it ended before anybody was there")
+        except subprocess.TimeoutExpired:
+            pass
+        receiver.bind()
+        assert [decode(receiver.take()).x[0] for _ in range(5000)] == list(range(5000))
+        assert finish(process)[0] == OK
+
+
+def test_waiting_is_said(directory):
+    """Also where no terminal shows it, and once; --quiet is quiet."""
+    with Receiver(directory) as receiver:
+        process = start("csv", numbers(directory, 3), "--connect", receiver.endpoint)
+        assert process.stderr.readline().decode() == (
+            f"runnel-feed: waiting for {receiver.endpoint}: there is no such socket\n")
+        receiver.bind()
+        status, err = finish(process)
+        assert status == OK and err.startswith("runnel-feed: sent 3 examples"), err
+    fed = run("csv", numbers(directory, 3), "--connect", f"ipc://{directory}/nobody", "--wait", 1.5,
+              "--quiet")
+    assert fed.status == UNAVAILABLE and "waiting for" not in fed.err, fed.err
+
+
+def test_binding(directory):
+    with Receiver(directory) as receiver:
+        process = start("csv", numbers(directory, 3000), "--bind", receiver.endpoint)
+        receiver.socket.connect(receiver.endpoint)
+        assert [decode(receiver.take()).x[0] for _ in range(3000)] == list(range(3000))
+        assert finish(process)[0] == OK
+
+
+def test_endpoint_by_name(directory):
+    """localhost is 127.0.0.1, where a daemon listens, also on a machine where it is ::1 as well."""
+    with Receiver(directory) as receiver:
+        port = receiver.socket.bind_to_random_port("tcp://127.0.0.1")
+        process = start("csv", numbers(directory, 3), "--wait", LIMIT, "--connect",
+                        f"tcp://localhost:{port}")
+        assert [decode(receiver.take()).x[0] for _ in range(3)] == [0, 1, 2]
+        assert finish(process)[0] == OK
+
+
+def test_nobody_there(directory):
+    endpoint = f"ipc://{directory}/nobody"
+    fed = run("synth", "sine", "--connect", endpoint, "--wait", 0.1)
+    assert fed.status == UNAVAILABLE and endpoint in fed.err and "runneld" in fed.err
+    process, terminal = on_terminal("host", "--connect", endpoint)
+    read_until(terminal, b"waiting for ")
+    process.send_signal(signal.SIGINT)
+    read_until(terminal, b"nothing was sent")
+    assert process.wait(LIMIT) == UNAVAILABLE
+    process.communicate()
+    os.close(terminal)
+
+
+def test_signals(directory):
+    """A signal ends it cleanly: what was sent arrives, and is counted in the summary."""
+    for number in [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]:
+        for options in [["synth", "sine", "--steps", 256], ["host", "--rate", 100],
+                        ["synth", "sine", "--rate", 0.1]]:
+            with Receiver(directory, queue=100) as receiver: # little enough for five seconds
+                process = start(*options, "--connect", receiver.bind().endpoint)
+                received = [receiver.take()]
+                process.send_signal(number)
+                while process.poll() is None:
+                    newest = receiver.take(20)
+                    received += [newest] if newest else []
+                while (newest := receiver.take(200)):
+                    received.append(newest)
+                status, err = finish(process)
+                assert status == OK, (number, options, err)
+                assert f"sent {len(received)} example" in err, (len(received), err)
+
+
+def test_signal_while_blocked(directory):
+    """The daemon is there but does not read: the second signal ends the wait for delivery."""
+    with Receiver(directory, queue=1) as receiver:
+        process = start("synth", "sine", "--steps", 4096, "--connect", receiver.bind().endpoint)
+        receiver.take()
+        wait_until_it_sleeps(process)
+        process.send_signal(signal.SIGINT)
+        try:
+            process.wait(0.3)
+        except subprocess.TimeoutExpired:
+            pass
+        process.send_signal(signal.SIGINT)
+        status, err = finish(process)
+        assert status == UNAVAILABLE and "delivered" in err, (status, err)
+
+
+def test_guests_that_are_no_daemon(directory):
+    """At a bound socket, who comes and goes without being a receiver takes nobody's place: a signal
+    still waits until the receiver has got everything."""
+    count, line = 60, b'{"x": [%s]}\n' % b",".join([b"0"] * 10000)
+    with Receiver(directory, queue=1) as receiver:
+        receiver.socket.connect(receiver.endpoint)
+        process = start("json", "--bind", receiver.endpoint, stdin=subprocess.PIPE)
+        for _ in range(count): # more than connection and receiver hold
+            process.stdin.write(line)
+        received = [receiver.take()]
+        with socket.socket(socket.AF_UNIX) as guest:
+            guest.connect(receiver.endpoint.removeprefix("ipc://"))
+        with receiver.context.socket(zmq.SUB) as guest, \
+                guest.get_monitor_socket(zmq.EVENT_DISCONNECTED) as monitor:
+            guest.connect(receiver.endpoint)
+            assert monitor.poll(1000 * LIMIT) # sent away
+        process.send_signal(signal.SIGTERM)
+        while process.poll() is None:
+            newest = receiver.take(20)
+            received += [newest] if newest else []
+        while (newest := receiver.take(200)):
+            received.append(newest)
+        status, err = finish(process)
+        assert status == OK and f"sent {len(received)} examples" in err, (status, err)
+
+
+def test_receiver_goes(directory):
+    """The daemon left: a signal does not wait for it to come back."""
+    receiver = Receiver(directory).bind()
+    process = start("host", "--rate", 100, "--connect", receiver.endpoint)
+    receiver.take()
+    receiver.__exit__()
+    line_with(process, "the daemon went away; examples")
+    process.send_signal(signal.SIGTERM)
+    status, err = finish(process)
+    assert status == UNAVAILABLE and "were not delivered" in err, (status, err)
+
+
+def test_receiver_comes_back(directory):
+    """What was on its way to a daemon that ended may be lost: it says so, and goes on."""
+    for options, heard in [([], "per second"), (["--quiet"], "the daemon went away once")]:
+        first = Receiver(directory).bind()
+        process = start("csv", numbers(directory, 60000), "--connect", first.endpoint, *options)
+        first.take()
+        first.__exit__()
+        said = line_with(process, "went away; examples that were on their way")
+        assert first.endpoint in said
+        with Receiver(directory) as second:
+            second.bind()
+            while decode(second.take()).x[0] != 59999:
+                pass
+            status, err = finish(process)
+        assert status == 74 and heard in err.splitlines()[0], (status, err)
+        assert "the daemon went away once: examples that were on their way then may be lost" in err
+
+def on_terminal(*arguments):
+    """Start it with a terminal as stderr; returns the process and the terminal's other side."""
+    ours, theirs = pty.openpty()
+    process = start(*arguments, stderr=theirs)
+    os.close(theirs)
+    return process, ours
+
+
+def read_until(terminal, text, seen=b""):
+    while text not in seen:
+        assert select.select([terminal], [], [], LIMIT)[0], (text, seen)
+        try:
+            newest = os.read(terminal, 4096)
+        except OSError: # the other side is closed
+            newest = b""
+        assert newest, (text, seen)
+        seen += newest
+    return seen
+
+
+def test_progress_on_a_terminal(directory):
+    with Receiver(directory) as receiver:
+        process, terminal = on_terminal("csv", numbers(directory, 100), "--rate", 50, "--connect",
+                                        receiver.endpoint)
+        read_until(terminal, b"waiting for " + receiver.endpoint.encode())
+        receiver.bind()
+        seen = read_until(terminal, b"ETA")
+        assert b"examples" in seen and b"/s" in seen and b"%" in seen and b"\r" in seen
+        seen = read_until(terminal, b"sent 100 examples", seen)
+        assert process.wait(LIMIT) == OK
+        process.communicate()
+        os.close(terminal)
+
+
+def test_silence_elsewhere(directory):
+    """No terminal: nothing but the summary; --quiet: nothing at all."""
+    fed = feed("csv", numbers(directory, 30), "--rate", 50)
+    # That it waits is said after a second.
+    said = [line for line in fed.err.splitlines() if "waiting for" not in line]
+    assert len(said) == 1 and said[0].startswith("runnel-feed: sent 30 examples in "), fed.err
+    fed = feed("csv", numbers(directory, 30), "--quiet")
+    assert fed.status == OK and fed.err == "" and len(fed.examples) == 30
+
+
+def test_pace(directory):
+    """Deadlines are absolute: n examples take at least n - 1 periods."""
+    before = time.monotonic()
+    assert len(good("csv", numbers(directory, 21), "--rate", 100)) == 21
+    assert time.monotonic() - before >= 0.19
+
+
+def test_exit_codes(directory):
+    table = numbers(directory, 3)
+    taken = f"ipc://{directory}/missing/place"
+    for status, arguments in [
+            (USAGE, []), (USAGE, ["nonsense"]), (USAGE, ["--rate", 3, "host"]), (USAGE, ["text"]),
+            (USAGE, ["text", table, table]), (USAGE, ["host", "x"]), (USAGE, ["csv", table, "--bogus"]),
+            (USAGE, ["csv", table, "--rate"]), (USAGE, ["csv", table, "--rate", "fast"]),
+            (USAGE, ["csv", table, "--rate", -1]), (USAGE, ["csv", table, "--count", 0]),
+            (USAGE, ["csv", table, "--steps", 4097]), (USAGE, ["host", "--rate", 0]),
+            (USAGE, ["host", "--steps", 2]), (USAGE, ["host", "--repeat", 2]),
+            (USAGE, ["csv", table, "--connect", "nowhere"]),
+            (USAGE, ["csv", table, "--stream", "k" * 256]),
+            (USAGE, ["csv", table, "--epoch", 2**32]), (USAGE, ["csv", table, "--delimiter", "ab"]),
+            (NO_INPUT, ["csv", directory / "none"]), (UNAVAILABLE, ["csv", table, "--bind", taken])]:
+        fed = run(*arguments)
+        assert (fed.status, fed.out) == (status, ""), (arguments, fed)
+        assert fed.err.startswith("runnel-feed: "), (arguments, fed)
+        assert status != USAGE or "--help" in fed.err
+    fed = run("csv", table, "--stream", "\udcff") # the byte FF
+    assert fed.status == USAGE and "UTF-8" in fed.err
+
+
+def test_output_that_fails(directory):
+    with open("/dev/full", "wb") as full:
+        process = start("csv", numbers(directory, 3), "--print", stdout=full)
+        status, err = finish(process)
+    assert status == 74 and "standard output" in err
+
+
+def test_help_and_version(directory):
+    fed = run("--help")
+    assert fed.status == OK and fed.err == "" and "tcp://127.0.0.1:5570" in fed.out
+    for name in ["text", "csv", "idx", "host", "synth", "json"]:
+        assert f"  {name} " in fed.out
+        own = run(name, "--help")
+        assert own.status == OK and "--connect" in own.out and own.out.startswith(f"runnel-feed {name}")
+    assert run("--version").out.startswith("runnel-feed ")
+    assert run("host", "--version").out.startswith("runnel-feed ")
+
+
+def test_knows_nothing_of_the_daemon(directory):
+    """Feeders include headers of their own, and what every program shares; runnel-replay the format of
+    the journal's file."""
+    top = pathlib.Path(os.environ.get("srcdir", "."))
+    sources = [p for p in (top / "streams").rglob("*.[ch]")]
+    assert len(sources) > 6
+    for path in sources:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            name = line.split('"')[1] if line.startswith('#include "') else "common/wire.h"
+            shared = name.startswith("common/") and (top / "src" / name).exists()
+            journal = name == "journal/journal_block.h" and path.name == "replay_journal.c"
+            own = (path.parent / name).exists() or name.startswith("streams/") and (top / name).exists()
+            assert shared or journal or own, (path, line)
+
+
+cases.run(globals())

@@ -1,0 +1,131 @@
+#!/usr/bin/python3
+"""tools/figures/gpu-report, played on the tests' host runtime: every part is in the report, what fails is told
+and in the exit status, and parts done one after the other make one report. What only a machine with a GPU
+has (nvidia-smi, compute-sanitizer, PyTorch on a GPU) and the conformance cases are stood in for here."""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import cases
+
+BUILD = pathlib.Path(os.environ.get("builddir", "."))
+SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
+REPORT = SOURCE / "tools" / "figures" / "gpu-report"
+LIMIT = 600  # seconds: no result depends on it, it ends a test that hangs
+SKIPPED = 77
+SECTIONS = ["What failed", "Figures and benchmark", "Build", "Conformance", "Engine tests",
+            "compute-sanitizer", "Determinism", "Idle load", "Benchmark", "Commands"]
+
+SMI = """#!/bin/sh
+case "$*" in
+*utilization*) echo "${BUSY:-0}" ;;
+*) echo "a GPU, 1 MiB, 580.0" ;;
+esac
+"""
+# --tool TOOL --error-exitcode 99 PROGRAM...
+SANITIZER = """#!/bin/sh
+[ "$1 $3 $4" = "--tool --error-exitcode 99" ] || exit 64
+shift 4
+"$@" || exit
+[ -z "$FLAWED" ] || { echo "========= ERROR SUMMARY: 3 errors"; exit 99; }
+echo "========= ERROR SUMMARY: 0 errors"
+"""
+# Also plays PyTorch, by what it is asked for.
+PYTHON = """#!/bin/sh
+case "$*" in
+*"import torch"*) exit 0 ;;
+*"import site"*) exit 0 ;;
+*pytorch.py*) echo '{"torch": "2.0", "variants": {"eager": {"us": {"median": 5e6}},
+    "graphs": {"failed": "no capture today"}, "reference": {"us": {"median": 4e6}}}}' ;;
+*run.py*"--device cuda"*) echo "ok one"; echo "${PASSED:-2 passed, 0 failed}" ;;
+*) exit 64 ;;
+esac
+"""
+
+
+def place(directory, name, text):
+    path = pathlib.Path(directory, name)
+    path.write_text(text)
+    path.chmod(0o700)
+
+
+def report(directory, *arguments, **environment):
+    """Exit status and text of a dry run."""
+    for name, text in (("nvidia-smi", SMI), ("compute-sanitizer", SANITIZER), ("python", PYTHON)):
+        place(directory, name, text)
+    output = pathlib.Path(directory, "report.md")
+    done = subprocess.run(
+        [sys.executable, REPORT, "--dry-run", "--bin", BUILD, "--output", output,
+         "--python", pathlib.Path(directory, "python"), "--conformance", "run.py", *arguments],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT,
+        env={**os.environ, "TMPDIR": directory, "PATH": f"{directory}:{os.environ['PATH']}",
+             **environment})
+    assert output.exists(), done.stdout
+    assert not list(pathlib.Path(directory).glob("gpu*")), "left its temporary directory"
+    return done.returncode, output.read_text()
+
+
+def section(text, title):
+    return re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", text, re.M | re.S).group(1)
+
+
+def test_everything(directory):
+    """All but a variant of the peer does well."""
+    status, text = report(directory)
+    assert re.findall(r"^## (.*)$", text, re.M) == SECTIONS, text
+    failures = section(text, "What failed").strip().splitlines()
+    assert len(failures) == 2 and status == 1, failures
+    for optimizer, line in zip(("adam", "sgd"), failures):
+        assert line == (f"- Benchmark: tiny, window 4, {optimizer}, PyTorch graphs: "
+                        "no capture today"), line
+    assert "dry run" in text.splitlines()[0] and "a GPU, 1 MiB, 580.0" in text
+    figures = section(text, "Figures and benchmark")
+    for name in ("graph launch", "further node", "barrier", "cluster", "round trip", "copy",
+                 "L2 cache", "multiply-adds"):
+        assert re.search(rf"^\|.*{name}.*\| (\d|none)", figures, re.M), (name, figures)
+    rows = [line.strip("| ").split(" | ") for line in figures.splitlines() if "| tiny |" in line]
+    assert [row[:3] for row in rows] == [["tiny", "4", "adam"], ["tiny", "4", "sgd"]], rows
+    for row in rows:
+        numbers = row[3:17] + row[19:]
+        assert len(row) == 21 and all(re.fullmatch(r"\d+(\.\d+)?", text) for text in numbers), row
+        assert row[17:19] == ["-", "-"], row
+    assert "2 passed, 0 failed" in section(text, "Conformance")
+    assert re.search(r"\| test_engine \| [1-9]\d* \| 0 \|", section(text, "Engine tests"))
+    assert section(text, "compute-sanitizer").count("0 errors") == 9
+    assert "3 runs" in section(text, "Determinism") and "0 differ" in section(text, "Determinism")
+    assert "0 % at most" in section(text, "Idle load")
+    assert "--parameters" in section(text, "Commands")
+
+
+def test_what_fails_is_told(directory):
+    status, text = report(directory, "--parts", "conformance,sanitizers,idle", BUSY="37",
+                          FLAWED="yes", PASSED="1 passed, 1 failed")
+    failures = section(text, "What failed")
+    assert status == 1
+    for words in ("Conformance: conformance on cuda: 1 passed, 1 failed",
+                  "memcheck on test_engine: status 99, ERROR SUMMARY: 3 errors",
+                  "racecheck on runnel-bench", "initcheck on test_engine",
+                  "the GPU was up to 37 % busy", "Determinism: not done yet",
+                  "Benchmark: tiny is not measured yet"):
+        assert words in failures, (words, failures)
+
+
+def test_one_part_after_the_other(directory):
+    report(directory, "--parts", "determinism")
+    status, text = report(directory, "--parts", "conformance")
+    assert status == 1 and "0 differ" in section(text, "Determinism")
+    assert "2 passed, 0 failed" in section(text, "Conformance")
+    assert set(json.loads(pathlib.Path(directory, "report.json").read_text())["parts"]) == {
+        "determinism", "conformance"}
+
+
+if not (BUILD / "tests" / "hostcuda" / "runnel-cuda.so").exists():
+    print("there is no CUDA engine on the host runtime in this build")
+    sys.exit(SKIPPED)
+if "#define RUNNEL_SANITIZERS" in (BUILD / "build-config.h").read_text():
+    print("the script is tested in a build without sanitizers; the engine's own tests have them")
+    sys.exit(SKIPPED)
+cases.run(globals())

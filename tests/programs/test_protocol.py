@@ -1,0 +1,217 @@
+#!/usr/bin/python3
+"""docs/protocol.md, runneld and the tools agree: the page's examples run, every field that the
+daemon sends is described where the page says it belongs, and runnel-ctl and runnel-watch work with
+it."""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+import time
+
+try:
+    import numpy  # noqa: F401 (the page's feeder needs it)
+    import zmq
+except ImportError:
+    print("needs python3-zmq and python3-numpy")
+    sys.exit(77)
+
+import running
+from running import LIMIT
+
+SOURCE = pathlib.Path(os.environ.get("srcdir", pathlib.Path(__file__).parents[2]))
+BUILD = pathlib.Path(os.environ.get("builddir", "."))
+PAGE = (SOURCE / "docs/protocol.md").read_text()
+SEND = 'socket.send_multipart([b"sensor-7", x.tobytes()])'  # of the page's feeder
+
+CONFIG = """
+name: protocol
+model:
+  input: {kind: real, size: 3}
+  layers:
+    - {cell: lstm, size: 4, norm: layer}
+    - {cell: gru, size: 4, norm: layer}
+  output: {loss: squared, size: 3, target: next}
+learning: {window: 2, stride: 2, optimizer: {kind: adam, rate: 0.001}, max_streams: 2}
+statistics: {bind: "SOCKETS/statistics", every: 1, predictions: true}
+examples: {bind: "SOCKETS/examples"}
+control: {bind: "SOCKETS/control"}
+state: {directory: DIRECTORY/state}
+"""
+
+
+def section(title):
+    """The text below a heading, up to the next."""
+    return re.search(rf"^#+ {title}\n(.*?)(?=^#|\Z)", PAGE, re.MULTILINE | re.DOTALL).group(1)
+
+
+def described(fields, *titles):
+    text = "".join(section(title) for title in titles)
+    missing = [field for field in fields if f"`{field}`" not in text]
+    assert not missing, f"docs/protocol.md does not describe {missing} in {titles}"
+
+
+def page_program(title, sockets, *replacements):
+    """The Python program of a section, with its default endpoints replaced."""
+    program = re.search(r"```python\n(.*?)```", section(title), re.DOTALL).group(1)
+    for port, name in [(5570, "examples"), (5571, "statistics"), (5572, "control")]:
+        program = program.replace(f"tcp://127.0.0.1:{port}", f"{sockets}/{name}")
+    for old, new in replacements:
+        assert old in program, (old, program)
+        program = program.replace(old, new)
+    return [sys.executable, "-c", program]
+
+
+def run(command, status=0):
+    done = subprocess.run([str(word) for word in command], capture_output=True, timeout=LIMIT)
+    assert done.returncode == status, (command, done)
+    return done.stdout
+
+
+def hear(socket, heard, topics, enough=lambda heard: True):
+    """Receive until each of the topics has come, and what is heard is enough; the newest of each
+    is in `heard`."""
+    missing, end = set(topics), time.monotonic() + LIMIT
+    while missing or not enough(heard):
+        assert time.monotonic() < end, f"in {LIMIT} s no more than {heard}, and none of {missing}"
+        if socket.poll(200):
+            topic, body = socket.recv_multipart()
+            heard[topic.decode()] = json.loads(body)
+            missing.discard(topic.decode())
+
+
+@contextlib.contextmanager
+def early_feeder(sockets):
+    """The page's feeder when it has nothing more to say, and no daemon has been there."""
+    command = page_program("Binary", sockets, (SEND, f"{SEND}; print(flush=True)"))
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as feeder:
+        try:
+            assert feeder.stdout.readline() == b"\n"
+            yield feeder
+        finally:
+            feeder.kill()
+
+
+def check_statistics(sockets, subscriber, early):
+    heard = {}
+    assert early.wait(LIMIT) == 0
+    for _ in range(5):
+        run(page_program("Binary", sockets))
+    hear(subscriber, heard, ["status", "loss", "state", "prediction"],
+         lambda heard: heard["loss"]["examples"] == 6)
+    feeder = subscriber.context.socket(zmq.PUSH)
+    feeder.connect(f"{sockets}/examples")
+    for text in [b"nonsense", b'{"stream": "b", "x": [0, 1, 2]}',
+                 b'{"stream": "c", "x": [0, 1, 2]}']:
+        feeder.send(text)
+    hear(subscriber, heard, ["event"],
+         lambda heard: heard["event"]["kind"] == "stream_forgotten")
+    every = ["run", "sequence", "examples", "steps", "time"]
+    described(every, "Statistics")
+    for topic, message in heard.items():
+        assert list(message)[:5] == every, message
+        described(list(message)[5:], topic)
+    for layer in heard["state"]["layers"]:
+        described(layer, "state")
+        for statistics in layer.values():
+            described(statistics if isinstance(statistics, dict) else [], "state")
+    described(heard["loss"]["latency_us"], "loss")
+    return heard
+
+
+def check_rejections(control):
+    rejected = json.loads(run([*control, "--json", "status"]))["rejected_by"]
+    assert rejected == {"json": 1}, rejected
+    described(rejected, "What is rejected")
+
+
+def feed(daemon, sockets):
+    """One example, which is learned when this returns: the feeder's socket is open until then."""
+    count, end = daemon.ask("status")["examples"] + 1, time.monotonic() + LIMIT
+    command = page_program("Binary", sockets, (SEND, f"{SEND}; __import__('sys').stdin.read()"))
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as feeder:
+        try:
+            while daemon.ask("status")["examples"] < count:
+                assert time.monotonic() < end, f"{count} examples were never learned"
+        except BaseException:
+            feeder.kill()  # it would wait for its example to leave
+            raise
+    assert feeder.returncode == 0, feeder.returncode
+
+
+def read_while_feeding(daemon, command, sockets):
+    """The lines that a reader prints; examples are sent until it has enough of them and ends."""
+    reader = subprocess.Popen([str(word) for word in command], stdout=subprocess.PIPE)
+    try:
+        while reader.poll() is None:
+            feed(daemon, sockets)
+    finally:
+        reader.kill()
+        reader.wait()
+    assert reader.returncode == 0, reader.returncode
+    return reader.stdout.read().decode().splitlines()
+
+
+def check_subscriber(daemon, sockets):
+    program = page_program("Statistics", sockets, ("while True:", "for _ in range(2):"))
+    assert len(read_while_feeding(daemon, program, sockets)) == 2
+
+
+def check_control(control, directory, heard):
+    described(["status", "set", "checkpoint", "export", "pause", "resume", "reset", "shutdown"],
+              "Control")
+    status = json.loads(run([*control, "--json", "status"]))
+    fields = set(heard["status"]) | set(heard["loss"])
+    assert set(status) == fields - {"sequence"} | {"ok"}, fields ^ set(status)
+    shown = run([*control, "status"]).decode()
+    for text in ["protocol", "learning", f"{status['examples']:,}", "real 3 > lstm 4 norm"]:
+        assert text in shown, (text, shown)
+    run([*control, "set", "learning.optimizer.rate", "0.0005"])
+    assert json.loads(run([*control, "--json", "status"]))["rate"] == 0.0005
+    run([*control, "set", "learning.window", "3"], status=70)
+    assert run([*control, "pause"]) == b"paused\n" and run([*control, "resume"]) == b"learning\n"
+    for command in [["set", "statistics.every", "2"], ["checkpoint"],
+                    ["export", directory / "out.safetensors"]]:
+        reply = json.loads(run([*control, "--json", *command]))
+        described(set(reply) - {"ok"}, "Control")
+    exported = (directory / "out.safetensors").read_bytes()
+    length = int.from_bytes(exported[:8], "little")
+    tensors = json.loads(exported[8:8 + length])
+    assert "layers.1.norm_hh.gain" in tensors and tensors["output.weight"]["shape"] == [3, 4]
+    assert run([*control, "export", "-"]) == exported
+
+
+def check_watch(daemon, sockets):
+    watch = [BUILD / "runnel-watch", "--connect", f"{sockets}/statistics"]
+    message = json.loads(run([*watch, "--json", "--topic", "status", "--count", "1"]))
+    assert (message["topic"], message["name"]) == ("status", "protocol")
+    lines = read_while_feeding(daemon, [*watch, "-t", "loss", "-n", "2"], sockets)
+    assert len(lines) == 3 and "rmse" in lines[0] and "nan" not in lines[2], lines
+
+
+def check(directory):
+    sockets = f"ipc://{directory}"
+    config = CONFIG.replace("SOCKETS", sockets).replace("DIRECTORY", str(directory))
+    control = [BUILD / "runnel-ctl", "--connect", f"{sockets}/control", "--timeout", LIMIT]
+    with early_feeder(sockets) as early, running.Daemon(directory, config) as daemon:
+        subscriber = daemon.socket(zmq.SUB, "statistics")
+        subscriber.subscribe(b"")
+        hear(subscriber, {}, ["status"])
+        heard = check_statistics(sockets, subscriber, early)
+        check_rejections(control)
+        check_subscriber(daemon, sockets)
+        assert b"0.0003" in run(page_program("Control", sockets))
+        check_control(control, directory, heard)
+        check_watch(daemon, sockets)
+        run([*control, "reset"])
+        assert json.loads(run([*control, "--json", "status"]))["examples"] == 0
+        assert run([*control, "shutdown"]) == b"draining\n"
+        assert daemon.process.wait(LIMIT) == 0
+
+
+with tempfile.TemporaryDirectory() as name:
+    check(pathlib.Path(name))
+print("ok")

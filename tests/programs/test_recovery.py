@@ -1,0 +1,537 @@
+#!/usr/bin/python3
+"""Nothing that is acknowledged is lost, and nothing is learned twice: the daemon is killed,
+stopped, starved of disk and given damaged files while producers feed it, and has the parameters of
+one that was left alone. tools/figures/killloop.py is the long form of the first test."""
+import contextlib
+import json
+import multiprocessing
+import os
+import pathlib
+import random
+import resource
+import signal
+import socket as sockets
+import sqlite3
+import struct
+import threading
+import time
+
+import recovery
+import running
+import zmq
+from recovery import Producer, check_once, fresh, merge, message, read_journal, start, undisturbed
+
+IO_ERROR = 74
+DISK_FULL, DISK_BROKEN, DISK_SHORT, DISK_SYNC, DISK_STALL = range(1, 6)  # tests/support/faulty_disk.h
+QUEUE_INPUTS, QUEUE_STEPS, QUEUE_FILLS = 64, 256, 300  # examples of 64 KiB: more than it holds
+CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
+
+
+def wait_until(true, what):
+    end = time.monotonic() + running.LIMIT
+    while not true():
+        assert time.monotonic() < end, f"never: {what}"
+        time.sleep(0.005)
+
+
+def produce(directory, count=2):
+    producers = [Producer(directory, n) for n in range(count)]
+    for producer in producers:
+        producer.start()
+    return producers
+
+
+def answers(producers):
+    return sum(len(p.answered) for p in producers)
+
+
+def answered(producers, count):
+    wait_until(lambda: answers(producers) >= count or
+               any(not p.problems.empty() for p in producers), f"{count} answers")
+
+
+def finish(producers):
+    for producer in producers:
+        producer.finish()
+    for producer in producers:
+        producer.wait()
+
+
+def refused(daemon, status):
+    """The log of a daemon that is to end by itself."""
+    assert daemon.process.wait(running.LIMIT) == status, daemon.text()
+    return daemon.text()
+
+
+def numbered(key, count, first=0):
+    """Messages of a stream, always the same."""
+    r = random.Random(key)
+    made = [recovery.make_example(r) for _ in range(first + count)]
+    return [message(key.encode(), x, n, flags) for n, (x, flags) in enumerate(made)][first:]
+
+
+def entries_of(messages):
+    return [recovery.Entry(recovery.EXAMPLE, key, 0, n, header[1], x, None)
+            for n, (key, x, _, header) in enumerate(messages)]
+
+
+def feed(daemon, messages):
+    """Send, and wait for the last answer."""
+    daemon.ask("status")  # it listens: nothing connects again
+    with recovery.dealer(daemon.context, daemon.directory) as socket:
+        for frames in messages:
+            socket.send_multipart(frames)
+        for _ in messages:
+            _, answer = recovery.acknowledgement(daemon.next_message(socket))
+            assert answer.status == recovery.ACCEPTED, answer
+
+
+# --- killed, stopped, abandoned ------------------------------------------------------------------
+
+def killed_again_and_again():
+    done = recovery.kill_loop(kills=8, seed=7)
+    assert done.examples > 100, done
+
+
+def killed_with_the_cuda_engine():
+    if not os.environ.get("RUNNEL_CUDA_MODULE"):
+        return "no module"
+    recovery.kill_loop(kills=3, seed=8, device="cuda", checkpoint=40)
+    return None
+
+
+def stopped_and_continued():
+    """Producers give the silent daemon up, connect anew and send again; it finds all of it."""
+    with fresh() as directory, start(directory) as daemon:
+        producers = produce(directory)
+        for count in (200, 400):
+            answered(producers, count)
+            daemon.process.send_signal(signal.SIGSTOP)
+            time.sleep(3 * recovery.SILENCE_MS / 1000)
+            daemon.process.send_signal(signal.SIGCONT)
+        finish(producers)
+        parameters = daemon.export()
+        merge(entries := {}, read_journal(directory))
+        assert undisturbed(check_once(producers, entries))[1] == parameters
+        assert daemon.end() == 0
+
+
+def send_all(directory, messages, pace):
+    """In a process of its own."""
+    with zmq.Context() as context, recovery.dealer(context, directory) as socket:
+        for frames in messages:
+            socket.send_multipart(frames)
+            time.sleep(pace)
+        for _ in messages:
+            assert socket.poll(1000 * running.LIMIT)
+            socket.recv_multipart()
+
+
+def producer_stopped_and_killed():
+    """A stopped one goes on; of a killed one another sends everything again."""
+    messages = numbered("alone", 300)
+    with fresh() as directory, start(directory) as daemon:
+        daemon.ask("status")
+        child = multiprocessing.Process(target=send_all, args=(directory, messages, 0.001))
+        child.start()
+        for count in (50, 100):
+            wait_until(lambda n=count: daemon.ask("status")["examples"] >= n, "examples")
+            os.kill(child.pid, signal.SIGSTOP)
+            time.sleep(0.1)
+            os.kill(child.pid, signal.SIGCONT)
+        wait_until(lambda: daemon.ask("status")["examples"] >= 150, "examples")
+        child.kill()
+        child.join()
+        send_all(directory, messages, 0)
+        status = daemon.ask("status")
+        assert status["examples"] == 300 and status["journal"]["missing"] == 0, status
+        assert status["journal"]["duplicates"] >= 150, status
+        assert daemon.export() == undisturbed(entries_of(messages))[1]
+
+
+def command_frame(name, **properties):
+    body = bytes([len(name)]) + name.encode()
+    for key, value in properties.items():
+        key = key.replace("_", "-").encode()
+        body += bytes([len(key)]) + key + struct.pack(">I", len(value)) + value
+    return bytes([4, len(body)]) + body
+
+
+def say_hello(directory):
+    """A connection to the examples that speaks ZMTP 3 as a DEALER, without libzmq."""
+    raw = sockets.socket(sockets.AF_UNIX)
+    raw.settimeout(running.LIMIT)
+    raw.connect(f"{directory}/examples")
+    raw.sendall(b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32))
+    heard = b""
+    while len(heard) < 64 or b"READY" not in heard:  # its greeting, and its first command
+        if len(heard) == 64:
+            raw.sendall(command_frame("READY", Socket_Type=b"DEALER", Identity=b""))
+        heard += raw.recv(64 - len(heard) if len(heard) < 64 else 4096)
+    return raw
+
+
+def half_messages():
+    """Producers that die in the middle: what is not whole is not learned, nobody else suffers."""
+    key, x, y, header = message(b"half", b"\0" * 12, 0)
+    frames = [bytes([last ^ 1, len(f)]) + f for last, f in ((0, key), (0, x), (0, y), (1, header))]
+    whole = b"".join(frames)
+    with fresh() as directory, start(directory) as daemon:
+        producers = produce(directory, 1)
+        answered(producers, 1)
+        for cut in range(len(whole)):
+            with say_hello(directory) as raw:
+                raw.sendall(whole[:cut])
+        with say_hello(directory) as raw:  # the bytes are right, if they are all there
+            raw.sendall(whole)
+            wait_until(lambda: b"half" in raw.recv(4096), "an answer to the whole message")
+        finish(producers)
+        status = daemon.ask("status")
+        assert status["examples"] == len(producers[0].sent) + 1, status
+        assert status["rejected"] == 0, status
+        assert daemon.end() == 0
+
+
+# --- commands, and an ordinary end ---------------------------------------------------------------
+
+def commands_are_learned_again():
+    """A rate that was set, and a reset, are done again at their places."""
+    messages = numbered("told", 400)
+    commands = {120: {"command": "set", "key": "learning.optimizer.rate", "value": 0.003},
+                200: {"command": "reset"},
+                260: {"command": "set", "key": "learning.clip", "value": 0.25}}
+    told = [messages[:120], messages[120:200], messages[200:260], messages[260:]]
+
+    def run(directory, **options):
+        with start(directory, checkpoint=0, **options) as daemon:
+            for part, command in zip(told, [None, *commands.values()], strict=True):
+                if command:
+                    daemon.ask(**command)
+                feed(daemon, part)
+                if "killed" in str(directory):
+                    recovery.kill_and_start(daemon)
+            status = daemon.ask("status")
+            return daemon.export(), status["examples"], status["journal"]["position"]
+
+    with fresh() as directory:
+        results = []
+        for name in ("left alone", "killed"):
+            (directory / name).mkdir()
+            results.append(run(directory / name))
+        assert results[0] == results[1], [r[1:] for r in results]
+        assert results[0][1:] == (400, 403) or results[0][1:] == (200, 403), results[0][1:]
+
+
+def answered_commands_outlive_a_kill():
+    with fresh() as directory, start(directory, checkpoint=0) as daemon:
+        feed(daemon, numbered("told", 20))
+        for field, value, command in (
+                ("rate", 0.003, {"command": "set", "key": "learning.optimizer.rate"}),
+                ("clip", 0.5, {"command": "set", "key": "learning.clip"}),
+                ("examples", 0, {"command": "reset"})):
+            daemon.ask(**command, value=value)
+            recovery.kill_and_start(daemon)
+            assert daemon.ask("status")[field] == value, command
+
+
+def configured_anew_after_a_kill():
+    """What is learned again, without a checkpoint since, is learned with the rate of that time."""
+    messages = numbered("anew", 60)
+    with fresh() as directory, start(directory, checkpoint=0) as daemon:
+        feed(daemon, messages)
+        daemon.end(signal.SIGKILL)
+        daemon.log.close()
+        text = daemon.path.read_text(encoding="utf-8")
+        assert "rate: 0.01}" in text
+        daemon.path.write_text(text.replace("rate: 0.01}", "rate: 0.05}"), encoding="utf-8")
+        daemon.start()
+        assert daemon.ask("status")["rate"] == 0.05
+        assert daemon.export() == undisturbed(entries_of(messages))[1]
+
+
+def journal_turned_off():
+    """What only it has is learned once it is on again, and meanwhile it is said."""
+    messages = numbered("off", 50)
+    with fresh() as directory:
+        with start(directory) as daemon:
+            feed(daemon, messages)
+            daemon.end(signal.SIGKILL)
+        with start(directory, socket="pull", journal="{enabled: false}") as daemon:
+            assert daemon.ask("status")["examples"] == 0
+            assert "has behind the checkpoint is not learned" in daemon.text(), daemon.text()
+            assert daemon.end() == 0
+        with start(directory) as daemon:
+            daemon.ask("status")
+            assert daemon.export() == undisturbed(entries_of(messages))[1]
+
+
+def told_to_stop_while_fed():
+    """What is acknowledged is in the last checkpoint; the rest is sent again."""
+    with fresh() as directory, start(directory) as daemon:
+        producers = produce(directory, 3)
+        entries = {}
+        for count in (300, 600):
+            answered(producers, count)
+            assert daemon.end() == 0
+            assert "the checkpoint has them all" in daemon.text()
+            merge(entries, read_journal(directory))
+            acknowledged = [position for p in producers for position in dict(p.accepted).values()]
+            assert max(entries) >= max(acknowledged)
+            examples = sum(e.kind == recovery.EXAMPLE for e in entries.values())
+            daemon.log.close()
+            daemon.start()
+            daemon.ask("status")
+            assert f"resumed after {max(entries)} examples" in daemon.text(), examples
+            assert "learning again" not in daemon.text()
+        finish(producers)
+        parameters = daemon.export()
+        assert daemon.end() == 0
+        merge(entries, read_journal(directory))
+        assert undisturbed(check_once(producers, entries))[1] == parameters
+
+
+# --- the disk ------------------------------------------------------------------------------------
+
+def told_to_stop_while_learning_again():
+    """It ends with a checkpoint in the middle of its journal, and the next start learns the rest. It
+    listens once a second: so there is three times more to learn each time, until that takes longer."""
+    options = {"size": 256, "checkpoint": 0}
+    with fresh() as directory, start(directory, **options) as daemon:
+        sent, stopped = [], False
+        while not stopped:
+            more = numbered("a", 1000 + 2 * len(sent), len(sent))
+            feed(daemon, more)
+            sent += more
+            recovery.kill_and_start(daemon)
+            wait_until(lambda: "learning again what" in daemon.text(), "replay")
+            assert daemon.end() == 0, daemon.text()
+            stopped = "not all: asked to stop" in daemon.text()
+            assert stopped or "the checkpoint has them all" in daemon.text(), daemon.text()
+            daemon.log.close()
+            daemon.start()
+        assert daemon.ask("status")["examples"] == len(sent)
+        assert "learning again what" in daemon.text(), daemon.text()
+        assert undisturbed(entries_of(sent), **options)[1] == daemon.export()
+        assert daemon.end() == 0
+
+
+def size_limit(daemon, size):
+    """Of the files that it may write: to a process, a disk that is full."""
+    resource.prlimit(daemon.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+def check_gives_up(daemon, producers):
+    """It ends with a sentence, has acknowledged nothing that is not there afterwards, and goes on
+    when the disk is well."""
+    directory = daemon.directory
+    assert daemon.process.wait(running.LIMIT) == IO_ERROR, daemon.text()
+    last = daemon.text().splitlines()[-1]
+    assert "journal.sqlite" in last, last
+    merge(entries := {}, read_journal(directory))
+    for producer in producers:
+        for (key, sequence), position in dict(producer.accepted).items():
+            assert (entries[position].stream, entries[position].sequence) == (key, sequence)
+    daemon.log.close()
+    daemon.start()
+    answered(producers, answers(producers) + 100)
+    finish(producers)
+    parameters = daemon.export()
+    assert daemon.end() == 0
+    merge(entries, read_journal(directory))
+    assert undisturbed(check_once(producers, entries))[1] == parameters
+
+
+def full_disk():
+    """It ends, says why, and has acknowledged nothing that is not there when it starts again."""
+    with fresh() as directory, start(directory, checkpoint=0) as daemon:
+        producers = produce(directory)
+        answered(producers, 200)
+        size_limit(daemon, max(path.stat().st_size
+                               for path in (directory / "state").glob("journal.sqlite*")) + 9000)
+        check_gives_up(daemon, producers)
+
+
+class HurtDaemon(running.Daemon):
+    """tests/support/hurt_daemon.c"""
+    program = pathlib.Path(os.environ.get("builddir", "."), "tests/support/hurt_daemon").resolve()
+
+
+def arm_disk(fault, after=0):
+    """What SIGUSR1 does to the disk of the daemons started from now on."""
+    os.environ.update(HURT_DISK=str(fault), HURT_AFTER=str(after))
+
+
+def broken_disk():
+    """The same for errors of every kind, wherever they strike."""
+    for fault, after in ((DISK_FULL, 0), (DISK_BROKEN, 3), (DISK_SHORT, 1), (DISK_SYNC, 0)):
+        arm_disk(fault, after)
+        with fresh() as directory, start(directory, HurtDaemon) as daemon:
+            producers = produce(directory)
+            answered(producers, 100)
+            daemon.process.send_signal(signal.SIGUSR1)
+            check_gives_up(daemon, producers)
+
+
+def full_queue():
+    """While the disk does not answer, learning goes on until the queue is full; then producers
+    wait, and the control socket is served all the time. Nothing is lost."""
+    arm_disk(DISK_STALL)
+    options = {"inputs": QUEUE_INPUTS, "size": 2, "scale": "none", "checkpoint": 0}
+    r = recovery.np.random.default_rng(5)
+    x = r.standard_normal((QUEUE_FILLS, QUEUE_STEPS * QUEUE_INPUTS)).astype("<f4")
+    messages = [message(b"large", x[n].tobytes(), n) for n in range(QUEUE_FILLS)]
+    with fresh() as directory, start(directory, HurtDaemon, **options) as daemon:
+        feed(daemon, messages[:1])
+        daemon.process.send_signal(signal.SIGUSR1)
+        with recovery.dealer(daemon.context, directory) as socket:
+            sender = threading.Thread(target=lambda: [socket.send_multipart(m)
+                                                      for m in messages[1:]])
+            socket.sndhwm = QUEUE_FILLS
+            sender.start()
+            wait_until(lambda: daemon.ask("status")["examples"] > QUEUE_FILLS // 3, "examples")
+            taken, before = 0, -1
+            while taken != before:  # until it takes no more
+                time.sleep(0.3)
+                before, taken = taken, daemon.ask("status")["examples"]
+            journal = daemon.ask("status")["journal"]
+            assert taken < QUEUE_FILLS and journal["durable"] == 1, (taken, journal)
+            assert journal["waiting"] > 0.1 and not socket.poll(0), journal
+            daemon.process.send_signal(signal.SIGUSR1)
+            sender.join()
+            for n in range(1, QUEUE_FILLS):
+                _, answer = recovery.acknowledgement(daemon.next_message(socket))
+                assert (answer.status, answer.sequence) == (recovery.ACCEPTED, n), answer
+        recovery.kill_and_start(daemon)
+        assert daemon.export() == undisturbed(entries_of(messages), **options)[1]
+
+
+def damaged_checkpoint():
+    """It is refused by name; the one before it and the journal lead to the same parameters."""
+    messages = numbered("saved", 500)
+    expected = undisturbed(entries_of(messages))[1]
+    with fresh() as directory, start(directory, checkpoint=0) as daemon:
+        for first in (0, 150, 300):
+            feed(daemon, messages[first:first + 150])
+            daemon.ask("checkpoint")
+        feed(daemon, messages[450:])
+        daemon.end(signal.SIGKILL)
+        newest = directory / "state" / CHECKPOINT
+        with open(newest, "r+b") as file:
+            file.seek(newest.stat().st_size // 2)
+            byte = file.read(1)[0]
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte ^ 16]))
+        daemon.log.close()
+        daemon.start()
+        text = refused(daemon, IO_ERROR)
+        assert CHECKPOINT in text and "damaged" in text, text
+        newest.rename(directory / "damaged")
+        daemon.log.close()
+        daemon.start()
+        assert daemon.ask("status")["examples"] == 500
+        assert PREVIOUS in daemon.text() and "200 entries" in daemon.text(), daemon.text()
+        assert daemon.export() == expected
+
+
+def transaction_without_its_end():
+    """As the failing power leaves it: it is cut off, which is said once, and what is sent again has
+    its place."""
+    messages = numbered("torn", 40)
+    with fresh() as directory, start(directory) as daemon:
+        feed(daemon, messages)
+        daemon.end(signal.SIGKILL)
+        log = directory / "state/journal.sqlite-wal"
+        os.truncate(log, log.stat().st_size - 1)
+        daemon.log.close()
+        daemon.start()
+        assert daemon.ask("status")["examples"] < 40
+        assert "last transaction was not finished" in daemon.text(), daemon.text()
+        recovery.kill_and_start(daemon)
+        feed(daemon, messages)
+        status = daemon.ask("status")
+        assert status["examples"] == 40 and status["journal"]["missing"] == 0, status
+        assert daemon.export() == undisturbed(entries_of(messages))[1]
+        assert "not finished" not in daemon.text(), daemon.text()
+
+
+def journal_moved_away():
+    """It goes on behind the checkpoint, and that too survives a kill."""
+    messages = numbered("moved", 300)
+    with fresh() as directory, start(directory) as daemon:
+        feed(daemon, messages[:200])
+        assert daemon.end() == 0
+        for path in (directory / "state").glob("journal.sqlite*"):
+            path.unlink()
+        daemon.log.close()
+        daemon.start()
+        feed(daemon, messages[200:])
+        assert "the journal ends at entry 0, before the checkpoint, which has 200" in daemon.text()
+        recovery.kill_and_start(daemon)
+        status = daemon.ask("status")
+        assert (status["examples"], status["journal"]["position"]) == (300, 300), status
+        assert daemon.export() == undisturbed(entries_of(messages))[1]
+
+
+# --- the clock, and numbers that are left out ----------------------------------------------------
+
+def clock_that_jumps():
+    """Years forth and back: nobody waits, nothing is learned otherwise, and a kill is survived."""
+    with fresh() as directory, start(directory, HurtDaemon) as daemon:
+        producers = produce(directory)
+        on_their_way = len(producers) * recovery.WINDOW  # at most, when the clock jumps
+        for _ in range(4):
+            answered(producers, answers(producers) + on_their_way + 20)
+            daemon.process.send_signal(signal.SIGUSR2)
+        recovery.kill_and_start(daemon)
+        finish(producers)
+        parameters = daemon.export()
+        assert daemon.end() == 0
+        merge(entries := {}, read_journal(directory))
+        assert undisturbed(check_once(producers, entries))[1] == parameters
+        with contextlib.closing(sqlite3.connect(directory / "state/journal.sqlite")) as base:
+            earliest, latest = base.execute("SELECT min(time), max(time) FROM entries").fetchone()
+        assert latest - earliest > 300 * 86400, "the clock did not jump"
+
+
+def send_until_taken(daemon, socket, frames):
+    socket.send_multipart(frames)
+    return daemon.ask("status")["examples"]
+
+
+def examples_left_out():
+    """Sockets that do not answer count what a producer numbered and that never came."""
+    messages = numbered("gaps", 30)
+    left_out = {3, 4, 11, 20, 21, 22}
+    for kind, socket in (("pull", zmq.PUSH), ("sub", zmq.PUB)):
+        with fresh() as directory, start(directory, socket=kind) as daemon:
+            with daemon.socket(zmq.SUB, "statistics") as events, \
+                    daemon.socket(socket, "examples") as examples:
+                events.subscribe(b"event")
+                daemon.next_message(events)  # started: the subscription is there
+                for number, frames in enumerate(messages):
+                    if number == 0:  # until the daemon has subscribed
+                        wait_until(lambda f=frames: send_until_taken(daemon, examples, f), "taken")
+                    elif number not in left_out:
+                        examples.send_multipart(frames)
+                wait_until(lambda: daemon.ask("status")["journal"]["missing"] == len(left_out),
+                           "all gaps")
+                text = json.loads(daemon.next_message(events)[1])
+                while text["kind"] != "gap":
+                    text = json.loads(daemon.next_message(events)[1])
+                assert text["stream"] == "gaps" and text["count"] >= 1, text
+
+
+CASES = [killed_again_and_again, killed_with_the_cuda_engine, stopped_and_continued,
+         producer_stopped_and_killed, half_messages, commands_are_learned_again,
+         answered_commands_outlive_a_kill, configured_anew_after_a_kill, journal_turned_off,
+         told_to_stop_while_fed, told_to_stop_while_learning_again, full_disk, broken_disk,
+         full_queue, damaged_checkpoint, transaction_without_its_end, journal_moved_away,
+         clock_that_jumps, examples_left_out]
+
+if __name__ == "__main__":
+    for case in CASES:
+        begin = time.monotonic()
+        skipped = case()
+        name = case.__name__.replace("_", " ")
+        print(f"{'skip' if skipped else 'ok  '} {name} ({time.monotonic() - begin:.1f} s)"
+              f"{': ' + skipped if skipped else ''}", flush=True)

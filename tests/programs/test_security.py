@@ -1,0 +1,481 @@
+"""CURVE from outside: who comes in with which key, who does not and what is said of it, keys that are
+taken back while the daemon runs, and the files that are refused."""
+import contextlib
+import json
+import os
+import pathlib
+import socket as sockets
+import subprocess
+import time
+
+import cases
+import running
+from running import LIMIT, Daemon, zmq
+
+SOURCE = pathlib.Path(os.environ.get("srcdir", pathlib.Path(__file__).parents[2]))
+BUILD = running.PROGRAM.parent
+USAGE, UNAVAILABLE, IO, CONFIGURATION = 64, 69, 74, 78
+REQUEST_MAX = 65536  # bytes of a control request, docs/protocol.md
+
+CONFIG = """
+name: guarded
+device: cpu
+model:
+  input: {{kind: real, size: 1}}
+  layers: [{{cell: gru, size: 4}}]
+  output: {{loss: squared, size: 1, target: next}}
+examples: {{bind: "{examples}"}}
+statistics: {{bind: "ipc://{0}/statistics", every: 1}}
+control: {{bind: "ipc://{0}/control"}}
+state: {{directory: {0}/state}}
+security: {{secret: daemon.secret, allow: {{{allow}}}}}
+"""
+
+
+def run(program, *words):
+    return subprocess.run([str(word) for word in (BUILD / program, *words)], capture_output=True,
+                          text=True, timeout=LIMIT)
+
+
+class Pair:
+    """A pair of keys as runnel-keygen draws it."""
+
+    def __init__(self, directory, name):
+        done = run("runnel-keygen", pathlib.Path(directory, name))
+        assert done.returncode == 0, done
+        self.file = pathlib.Path(directory, f"{name}.secret")
+        self.public_file = pathlib.Path(directory, f"{name}.public")
+        self.public, self.secret = (path.read_text().splitlines()[1].split()[0].encode()
+                                    for path in (self.public_file, self.file))
+
+
+class Guarded(Daemon):
+    """A daemon with keys: `mine` may do everything, `yours` what its lists say. Sockets that are asked
+    for are those of `mine`."""
+
+    def __init__(self, directory, bind=None, socket="pull", **lists):
+        self.server, self.mine, self.yours = (Pair(directory, name)
+                                              for name in ("daemon", "mine", "yours"))
+        for name, pairs in lists.items():
+            self.write_list(directory, name, [self.mine] + [getattr(self, p) for p in pairs])
+        allow = ", ".join(f"{name}: {name}.keys" for name in lists)
+        super().__init__(directory, CONFIG.format(
+            directory, allow=allow, examples=bind or f"ipc://{directory}/examples"),
+            "--set", f"examples.socket={socket}")
+
+    def write_list(self, directory, name, pairs):
+        lines = ["# who may use the socket", ""] + [f"{p.public.decode()} {p.file.stem}" for p in pairs]
+        pathlib.Path(directory, f"{name}.keys").write_text("\n".join(lines) + "\n")
+
+    def socket(self, kind, name, pair=None, server=None):
+        socket = self.context.socket(kind)
+        pair = pair or self.mine
+        socket.curve_publickey, socket.curve_secretkey = pair.public, pair.secret
+        socket.curve_serverkey = (server or self.server).public
+        if kind == zmq.SUB:
+            socket.subscribe(b"event")
+        socket.connect(self.endpoint(name))
+        return socket
+
+    def tool(self, program, name, *words, key=None, server=None):
+        keys = ["--server-key", server or self.server.public_file]
+        return run(program, *(words[:1] if program == "runnel-feed" else ()), "--connect",
+                   self.endpoint(name), *keys, *(["--key", key] if key else []),
+                   *(words[1:] if program == "runnel-feed" else words))
+
+    def event(self, subscriber, wanted):
+        """The next event that `wanted` (a function) takes; all before it are passed over."""
+        while True:
+            event = json.loads(self.next_message(subscriber)[1])
+            if wanted(event):
+                return event
+
+    def listen(self):
+        """A subscriber whose subscription has arrived: an event says so."""
+        subscriber = self.socket(zmq.SUB, "statistics")
+        self.until(lambda: subscriber.poll(100), self.stir)
+        return subscriber
+
+    def stir(self):
+        """Have it publish an event."""
+        self.ask("set", key="statistics.every", value=1)
+
+    def until(self, reached, act=lambda: None):
+        ended = time.monotonic() + LIMIT
+        while not reached():
+            self.alive()
+            assert time.monotonic() < ended
+            act()
+
+    def hang_up(self):
+        self.process.send_signal(running.signal.SIGHUP)
+
+
+def refused(reason, socket, key=None):
+    return lambda e: (e["kind"] == "refused" and e["reason"] == reason and e["socket"] == socket
+                      and (key is None or e["key"] == key.public.decode()))
+
+
+def test_keygen(directory):
+    pair = Pair(directory, "a")
+    assert pair.file.stat().st_mode & 0o777 == 0o600
+    assert zmq.curve_public(pair.secret) == pair.public
+    assert run("runnel-keygen", "--public", pair.file).stdout == pair.public.decode() + "\n"
+    before = pair.file.read_text(), pair.public_file.read_text()
+    again = run("runnel-keygen", directory / "a")
+    assert again.returncode == IO and "not overwritten" in again.stderr, again
+    pair.file.unlink()
+    again = run("runnel-keygen", directory / "a")
+    assert again.returncode == IO and not pair.file.exists(), again
+    assert before[1] == pair.public_file.read_text()
+    assert run("runnel-keygen").returncode == USAGE
+    assert run("runnel-keygen", directory / "no" / "a").returncode == IO
+    assert run("runnel-keygen", "--public", pair.public_file).returncode == USAGE
+    mistaken = run("runnel-ctl", "--key", pair.public_file, "--server-key", pair.public_file, "status")
+    assert mistaken.returncode == USAGE and f"{pair.file}" in mistaken.stderr, mistaken
+
+
+def test_programs_with_keys(directory):
+    with Guarded(directory, examples=(), control=(), statistics=("yours",)) as daemon:
+        fed = daemon.tool("runnel-feed", "examples", "synth", "sine", "--count", 20,
+                          key=daemon.mine.file)
+        assert fed.returncode == 0, fed
+        status = daemon.tool("runnel-ctl", "control", "--json", "status", key=daemon.mine.file)
+        assert status.returncode == 0, status
+        while json.loads(status.stdout)["examples"] < 20:
+            status = daemon.tool("runnel-ctl", "control", "--json", "status", key=daemon.mine.file)
+        security = json.loads(status.stdout)["security"]
+        assert security == {"key": daemon.server.public.decode(), "refused": 0, "refused_by": {}}
+        for pair in daemon.mine, daemon.yours:  # the key itself is as good as its file
+            watched = daemon.tool("runnel-watch", "statistics", "--topic", "status", "--count", 1,
+                                  key=pair.file, server=daemon.server.public.decode())
+            assert watched.returncode == 0 and "guarded" in watched.stdout, watched
+
+
+def test_programs_that_are_refused(directory):
+    with Guarded(directory, examples=("yours",), control=(), statistics=()) as daemon:
+        calls = [("runnel-ctl", "control", "status"),
+                 ("runnel-watch", "statistics", "--count", 1),
+                 ("runnel-feed", "examples", "synth", "sine", "--count", 1)]
+        stranger = Pair(directory, "stranger")
+        daemon.ask("status")  # it listens
+        for program, name, *words in calls:
+            done = daemon.tool(program, name, *words, key=stranger.file)
+            assert done.returncode == UNAVAILABLE, done
+            assert "does not let this key in" in done.stderr, done
+            plain = run(program, *words[:1] if program == "runnel-feed" else [], "--connect",
+                        daemon.endpoint(name), *words[1:] if program == "runnel-feed" else words)
+            assert plain.returncode == UNAVAILABLE and "--server-key" in plain.stderr, plain
+            half = run(program, *words, "--key", stranger.file)
+            assert half.returncode == USAGE and "--server-key" in half.stderr, half
+            missing = daemon.tool(program, name, *words, key=directory / "none")
+            assert missing.returncode == USAGE and "none" in missing.stderr, missing
+        wrong = daemon.tool("runnel-ctl", "control", "--timeout", 5, "status",
+                            key=daemon.mine.file, server=stranger.public_file)
+        assert wrong.returncode == UNAVAILABLE and "is not its public key" in wrong.stderr, wrong
+        # Allowed in one room is not allowed in the other.
+        fed = daemon.tool("runnel-feed", "examples", "synth", "sine", "--count", 1,
+                          key=daemon.yours.file)
+        assert fed.returncode == 0, fed
+        done = daemon.tool("runnel-ctl", "control", "status", key=daemon.yours.file)
+        assert done.returncode == UNAVAILABLE and "does not let this key in" in done.stderr, done
+        counted = daemon.ask("status")["security"]["refused_by"]
+        assert counted["unknown_key"] == 4 and counted["wrong_key"] >= 1, counted
+
+
+def test_watchers_with_a_wrong_key(directory):
+    """They do not fill the daemon's log, and say why nothing comes."""
+    with Guarded(directory, statistics=(), control=()) as daemon:
+        wrong = ["--connect", daemon.endpoint("statistics"), "--server-key",
+                 Pair(directory, "stranger").public_file]
+        path, reason = directory / "said", "is not its public key"
+        daemon.ask("status")  # it listens
+        with open(path, "w", encoding="utf-8") as said:
+            watch = subprocess.Popen([str(word) for word in (BUILD / "runnel-watch", *wrong)],
+                                     stdout=said, stderr=said)
+            began = time.monotonic()
+            daemon.until(lambda: daemon.ask("status")["security"]["refused"] >= 4)
+            daemon.until(lambda: reason in path.read_text(encoding="utf-8"))
+            time.sleep(max(0, began + 5 - time.monotonic()))
+            refused = daemon.ask("status")["security"]["refused"]
+            seconds = time.monotonic() - began
+            assert refused <= 6 + seconds, (refused, seconds)
+            watch.terminate()
+            watch.wait(LIMIT)
+        text = path.read_text(encoding="utf-8")
+        # Before, it waits when its connection takes a second.
+        assert "waiting for" not in text[text.index(reason):], text
+        if not (BUILD / "runnel-top").exists():
+            return
+        plain = wrong[:2]
+        for words, reason in (wrong, reason), (plain, "wants keys"):
+            done = run("runnel-top", "--once", "--silence", 0, *words)
+            assert done.returncode == UNAVAILABLE and reason in done.stderr, done
+            assert "nothing was heard" not in done.stderr and "waiting" not in done.stdout, done
+            assert "REFUSED: the daemon" in done.stdout or "NOT LET IN: the daemon" in done.stdout, done
+
+
+def test_the_reason_comes_first(directory):
+    """Nothing is guessed of kinds of sockets when it is the key that is missing or taken back. Without
+    a key libzmq often ends the connection without its reason."""
+    for kind, option in ("pull", "push"), ("router", "router"):
+        below = pathlib.Path(directory, kind)
+        below.mkdir()
+        with Guarded(below, socket=kind, examples=("yours",), control=()) as daemon:
+            words = ["runnel-feed", "synth", "sine", "--socket", option, "--connect",
+                     daemon.endpoint("examples")]
+            for _ in range(5):
+                plain = run(*words)
+                assert plain.returncode == UNAVAILABLE, plain
+                said = [line for line in plain.stderr.splitlines() if "waiting for" not in line]
+                assert all("wants keys" in line for line in said), plain
+            asked = run("runnel-ctl", "--connect", daemon.endpoint("control"), "status")
+            assert asked.returncode == UNAVAILABLE and "wants keys" in asked.stderr, asked
+            assert len(asked.stderr.splitlines()) == 1, asked
+            feeder = subprocess.Popen(
+                [str(word) for word in (BUILD / words[0], *words[1:], "--rate", 100, "--key",
+                                        daemon.yours.file, "--server-key", daemon.server.public_file)],
+                stderr=subprocess.PIPE, text=True)
+            daemon.until(lambda: daemon.ask("status")["examples"] > 0)
+            daemon.write_list(below, "examples", [daemon.mine])
+            daemon.hang_up()
+            _, err = feeder.communicate(timeout=LIMIT)
+            assert feeder.returncode == UNAVAILABLE and "does not let this key in" in err, err
+            assert "examples.socket" not in err, err
+            assert daemon.ask("status")["security"]["refused_by"]["unknown_key"] == 1
+
+
+def test_a_daemon_without_keys_says_so(directory):
+    config = CONFIG.format(directory, allow="", examples=f"ipc://{directory}/examples")
+    pair = Pair(directory, "pair")
+    with Daemon(directory, config.replace("security:", "#")) as daemon:
+        assert "security" not in daemon.ask("status")
+        done = run("runnel-ctl", "--connect", daemon.endpoint("control"), "--server-key",
+                   pair.public_file, "status")
+        assert done.returncode == UNAVAILABLE and "leave out --server-key" in done.stderr, done
+
+
+def test_without_a_list_every_key_may(directory):
+    with Guarded(directory, control=()) as daemon:
+        fed = daemon.tool("runnel-feed", "examples", "synth", "sine", "--count", 3)
+        assert fed.returncode == 0, fed
+        done = daemon.tool("runnel-ctl", "control", "status")
+        assert done.returncode == UNAVAILABLE, done
+
+
+def test_revoked(directory):
+    everything = {"examples": ("yours",), "statistics": ("yours",), "control": ("yours",)}
+    with Guarded(directory, **everything) as daemon:
+        events = daemon.listen()
+        control = daemon.socket(zmq.REQ, "control", daemon.yours)
+        control.send(b'{"command": "status"}')
+        daemon.next_message(control)
+        subscriber = daemon.socket(zmq.SUB, "statistics", daemon.yours)
+        feeder = daemon.socket(zmq.PUSH, "examples", daemon.yours)
+        feeder.send(b'{"stream": "a", "x": [1]}')
+        daemon.until(lambda: daemon.ask("status")["examples"] == 1)
+        daemon.until(lambda: subscriber.poll(100), daemon.stir)
+        for name in everything:
+            daemon.write_list(directory, name, [daemon.mine])
+        daemon.hang_up()
+        told = daemon.event(events, lambda e: e["kind"] == "reloaded")
+        assert told["cut_off"] >= 3, told
+        # Each comes back by itself and finds the door closed.
+        shut = set()
+        while shut != set(everything):
+            shut.add(daemon.event(events, lambda e: e["kind"] == "refused"
+                                  and e["key"] == daemon.yours.public.decode())["socket"])
+        while subscriber.poll(0):
+            subscriber.recv_multipart()
+        taken = daemon.ask("status")["examples"]
+        for sender, message in ((control, b'{"command": "shutdown"}'),
+                                (feeder, b'{"stream": "a", "x": [2]}')):
+            with contextlib.suppress(zmq.Again):  # which of them libzmq still takes depends on time
+                sender.send(message, zmq.DONTWAIT)
+        for _ in range(3):
+            daemon.ask("pause")
+            daemon.ask("resume")
+        own = daemon.socket(zmq.PUSH, "examples")
+        own.send(b'{"stream": "b", "x": [1]}')
+        daemon.until(lambda: daemon.ask("status")["examples"] > taken)
+        assert daemon.ask("status")["examples"] == taken + 1
+        assert not subscriber.poll(0) and not control.poll(0)
+        # And let in again.
+        daemon.write_list(directory, "control", [daemon.mine, daemon.yours])
+        daemon.hang_up()
+        assert daemon.event(events, lambda e: e["kind"] == "reloaded")["cut_off"] == 0
+        done = daemon.tool("runnel-ctl", "control", "status", key=daemon.yours.file)
+        assert done.returncode == 0, done
+
+
+def test_bad_lists_change_nothing(directory):
+    with Guarded(directory, control=("yours",), examples=()) as daemon:
+        events = daemon.listen()
+        daemon.write_list(directory, "examples", [])
+        bad = pathlib.Path(directory, "control.keys")
+        for text, mode, says in [("# nobody\nnonsense\n", 0o644, "control.keys:2: no key"),
+                                 ("", 0o622, "may change it"), (None, 0, "cannot be read")]:
+            bad.unlink()
+            if text is not None:
+                bad.write_text(text)
+                bad.chmod(mode)
+            daemon.hang_up()
+            told = daemon.event(events, lambda e: e["kind"] == "reload_failed")
+            assert says in told["text"], told
+            if text is None:
+                bad.touch()
+            done = daemon.tool("runnel-ctl", "control", "status", key=daemon.yours.file)
+            assert done.returncode == 0, done
+            fed = daemon.tool("runnel-feed", "examples", "synth", "sine", "--count", 1,
+                              key=daemon.mine.file)
+            assert fed.returncode == 0, fed
+
+
+def test_the_secret_stays(directory):
+    with Guarded(directory, control=()) as daemon:
+        events = daemon.listen()
+        secret = daemon.server.file.read_text()
+        for change, says in [(lambda: daemon.server.file.chmod(0o644), "may read it"),
+                             (lambda: daemon.server.file.write_text(daemon.yours.file.read_text()),
+                              "has another key than the daemon runs with; restart it")]:
+            change()
+            daemon.write_list(directory, "control", [])
+            daemon.hang_up()
+            told = daemon.event(events, lambda e: e["kind"] == "reload_failed")
+            assert "security.secret: " in told["text"] and says in told["text"], told
+            daemon.ask("status")  # the list that lets nobody in was not taken
+            daemon.server.file.chmod(0o600)
+        daemon.server.file.write_text(secret)
+        daemon.write_list(directory, "control", [daemon.mine])
+        daemon.hang_up()
+        daemon.event(events, lambda e: e["kind"] == "reloaded")
+
+
+def test_a_list_comes_and_goes(directory):
+    with Guarded(directory) as daemon:
+        events = daemon.listen()
+        everybody = daemon.path.read_text()
+        control = daemon.socket(zmq.REQ, "control", daemon.yours)
+        control.send(b'{"command": "status"}')
+        daemon.next_message(control)
+        daemon.write_list(directory, "control", [daemon.mine])
+        daemon.path.write_text(everybody.replace("allow: {}", "allow: {control: control.keys}"))
+        daemon.hang_up()
+        told = daemon.event(events, lambda e: e["kind"] == "reloaded")
+        assert told["changed"] == {"security.allow.control": f"{directory}/control.keys"}, told
+        assert told["cut_off"] >= 1, told
+        daemon.event(events, refused("unknown_key", "control", daemon.yours))
+        daemon.path.write_text(everybody)
+        daemon.hang_up()
+        told = daemon.event(events, lambda e: e["kind"] == "reloaded")
+        assert told["changed"] == {"security.allow.control": ""}, told
+        done = daemon.tool("runnel-ctl", "control", "status", key=daemon.yours.file)
+        assert done.returncode == 0, done
+
+
+def null_greeting():
+    """A whole greeting of ZMTP 3.0 without keys (RFC 23)."""
+    return b"\xff" + bytes(8) + b"\x7f\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
+
+
+def test_failures_are_announced(directory):
+    with Guarded(directory, bind="tcp://127.0.0.1:*", control=()) as daemon:
+        events = daemon.listen()
+        port = int(daemon.ask("status")["sockets"]["examples"].rpartition(":")[2])
+        daemon.endpoint, local = (lambda name: f"tcp://127.0.0.1:{port}" if name == "examples"
+                                  else local(name)), daemon.endpoint
+        for reason, greeting in [("no_key", null_greeting()), ("broken_off", null_greeting()[:10])]:
+            with sockets.create_connection(("127.0.0.1", port), LIMIT) as peer:
+                # What is gone at once has no address any more. It has been let in when it hears
+                # something, and who answers for the key of the question has heard of it.
+                peer.recv(1)
+                daemon.ask("status")
+                peer.sendall(greeting)
+                if reason == "no_key":
+                    while peer.recv(100):
+                        pass
+            event = daemon.event(events, refused(reason, "examples"))
+            assert event["address"] == "127.0.0.1" and event["count"] == 1, event
+        wrong = daemon.socket(zmq.PUSH, "examples", server=daemon.yours)
+        while daemon.event(events, refused("wrong_key", "examples"))["address"] != "127.0.0.1":
+            pass
+        while daemon.event(events, refused("wrong_key", "examples"))["count"] == 1:
+            pass  # a second's failures are one announcement
+        wrong.close()
+        stranger = daemon.socket(zmq.REQ, "control", daemon.yours)
+        event = daemon.event(events, refused("unknown_key", "control", daemon.yours))
+        assert event["count"] == 1 and event["address"].startswith(f"process {os.getpid()} "), event
+        assert event["text"] in daemon.text(), daemon.text()
+        stranger.close()
+        security = daemon.ask("status")["security"]
+        assert set(security["refused_by"]) >= {"no_key", "broken_off", "wrong_key", "unknown_key"}
+        assert security["refused"] == sum(security["refused_by"].values())
+
+
+def test_largest_request(directory):
+    """Encryption makes frames longer, but not the requests that are taken shorter."""
+    with Guarded(directory) as daemon:
+        text = b'{"command": "status"}'
+        assert daemon.frames(text.ljust(REQUEST_MAX))[0]["ok"]
+        with daemon.socket(zmq.REQ, "control") as socket:
+            monitor = socket.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+            socket.send(text.ljust(REQUEST_MAX + 1))
+            assert monitor.poll(LIMIT * 1000) and not socket.poll(0)
+            socket.disable_monitor()
+
+
+def test_files_that_are_refused(directory):
+    pair, other = Pair(directory, "daemon"), Pair(directory, "other")
+    config = pathlib.Path(directory, "config.yaml")
+
+    def fails(says, allow=""):
+        config.write_text(CONFIG.format(directory, allow=allow,
+                                        examples=f"ipc://{directory}/examples"))
+        done = run("runneld", "--config", config)
+        assert done.returncode == CONFIGURATION and says in done.stderr, done
+
+    for mode in 0o640, 0o604, 0o620, 0o660, 0o666:
+        pair.file.chmod(mode)
+        fails("may read it" if mode & 0o44 else "chmod 600")
+    pair.file.chmod(0o600)
+    pathlib.Path(directory, "keys").write_text(f"{other.public.decode()}\n{other.public.decode()[1:]}\n")
+    fails("keys:2: no key stands there", "control: keys")
+    fails("none: cannot be read", "control: none")
+    pair.file.write_text("# nothing\n")
+    fails("there is no key in it")
+    pair.file.write_text(f"{other.secret.decode()}\n{other.secret.decode()}\n")
+    fails("a second key")
+    pair.file.unlink()
+    fails("daemon.secret: cannot be read")
+    pair.file.mkdir()
+    fails("is no regular file")
+
+
+def test_what_others_can_reach(directory):
+    config = pathlib.Path(directory, "config.yaml")
+    text = CONFIG.format(directory, allow="", examples="tcp://*:5570")
+
+    def check(status, *words):
+        done = run("runneld", "--config", config, "--check-config", *words)
+        assert done.returncode == status, done
+        return done.stderr
+
+    config.write_text(text.replace("security:", "#"))
+    said = check(CONFIGURATION)
+    assert "config.yaml:8:" in said and "examples.bind" in said and "security.insecure" in said, said
+    check(0, "--set", "security.insecure=true")
+    assert "daemon.secret: cannot be read" in check(CONFIGURATION, "--set",
+                                                    f"security.secret={directory}/daemon.secret")
+    Pair(directory, "daemon")
+    check(0, "--set", f"security.secret={directory}/daemon.secret")
+    check(0, "--set", "examples.bind=tcp://127.0.0.1:5570")
+    assert "control.bind" in check(CONFIGURATION, "--set", "security.insecure=false", "--set",
+                                   "examples.bind=ipc:///tmp/a", "--set",
+                                   "control.bind=tcp://192.0.2.1:1")
+
+
+if __name__ == "__main__":
+    if not zmq.has("curve"):
+        print("needs a pyzmq with CURVE")
+        raise SystemExit(77)
+    cases.run(globals())

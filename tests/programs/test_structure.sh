@@ -1,0 +1,127 @@
+#!/bin/sh
+# The rooms of the house (docs/design.md): who includes what, who ends the process, and that every
+# manual and every page that a page leads to is there.
+set -u
+cd "${srcdir:-.}" || exit 99
+failures=0
+
+# wrong WHAT LINES: one failure for every line.
+wrong() {
+    [ -n "$2" ] || return 0
+    printf '%s\n' "$2" | sed "s|^|$1: |"
+    failures=$((failures + $(printf '%s\n' "$2" | wc -l)))
+}
+
+# included FILE...: "FILE HEADER" for each #include, with the header's quotes or brackets.
+included() {
+    sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*\(["<][^">]*[">]\).*/\1/p' "$1" |
+        sed "s|^|$1 |"
+}
+
+# room DIRECTORY ALLOWED...: its sources include, of other rooms, only headers that fit one of the
+# patterns. A header of the same directory stands without a path, one of another room with its room.
+room() {
+    directory=$1
+    shift
+    [ -n "$(find "$directory" -name '*.c' -o -name '*.cu')" ] || echo "$directory: there is nothing in it"
+    find "$directory" -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' | while read -r file; do
+        included "$file"
+    done | grep '"' | while read -r file header; do
+        name=$(printf '%s' "$header" | tr -d '"')
+        [ "$name" != build-config.h ] && [ ! -f "$(dirname "$file")/$name" ] || continue
+        fits=
+        for pattern; do
+            # shellcheck disable=SC2254 # patterns
+            case $name in
+            $pattern) fits=yes ;;
+            esac
+        done
+        [ -n "$fits" ] || echo "$file includes $header"
+    done
+}
+
+# sources: everything that is compiled, but for tests.
+sources() {
+    find src kernels streams tools -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh'
+}
+
+# From the ground up: no room includes one that stands above it.
+wrong 'not in its room' "$({
+    room src/common
+    room src/model 'common/*' learner/engine.h
+    room src/config 'common/*' 'model/*' learner/engine.h journal/journal.h
+    room src/learner 'common/*' 'model/*' 'config/*'
+    room src/checkpoint 'common/*' 'model/*' 'config/*' 'learner/*'
+    room src/journal 'common/*' 'config/*' 'learner/*'
+    room src/sockets 'common/*' 'model/*' 'config/*' 'learner/*'
+    room src/daemon 'common/*' 'model/*' 'config/*' 'learner/*' 'checkpoint/*' 'journal/*' 'sockets/*'
+    room kernels 'common/error.h' 'model/model.h' 'learner/engine.h' 'learner/cuda_module.h' \
+        formulas.h losses.h gates.h updates.h
+    room streams 'common/*' 'streams/*' 'journal/journal_block.h'
+    room tools 'common/*' 'tools/shared/*' 'tools/history/*'
+})"
+
+# Of the tests, only the runtime that stands for CUDA's own (tests/hostcuda), and its tests.
+wrong 'a CUDA header outside of kernels/cuda' "$({
+    sources
+    find tests -name '*.[ch]' -o -name '*.cpp'
+} | grep -vE '^(kernels/cuda/|tests/hostcuda)' |
+    xargs grep -nE '#[[:space:]]*include[[:space:]]*[<"](cuda|cublas|curand|nvml|nvrtc|cooperative_groups)' |
+    grep -vF 'cuda_module.h"')"
+
+# automake finds these by name alone.
+wrong 'not in Makefile.am' "$(find kernels/cuda tests/hostcuda -name '*.cu' -o -name '*.cuh' \
+    -o -name '*.cpp' -o -name '*.h' | while read -r file; do
+    grep -qF "$file" Makefile.am || echo "$file"
+done)"
+
+# A main returns its status. A child that failed to start a program has only _exit.
+wrong 'ends the process' "$(sources | grep -vE '^(src/(main|bench/bench)|streams/feed|tools/(watch/watch|ctl/ctl))\.c$' |
+    xargs grep -nE '(^|[^_[:alnum:]])(exit|quick_exit|abort)[[:space:]]*\(')"
+
+# written FILE...: what people have written among those files and directories, not what was built.
+written() {
+    find "$@" -type f | grep -vE '/__pycache__/|\.(o|a|log|trs|dirstamp)$|/\.deps/'
+}
+
+words='TO''DO|FIX''ME' # in two parts, so that this line has neither
+wrong 'left for later' "$(written README.md Makefile.am configure.ac .ci src kernels streams tools tests \
+    docs conf | xargs grep -InwE "$words")"
+
+place='\.\./sha''red'
+wrong 'depends on what is no part of the project' "$(written src kernels streams tests conf |
+    xargs grep -In "$place")"
+
+# Manuals: each that is installed exists, and each program has one.
+wrong 'in Makefile.am, but not there' "$(grep -o 'docs/man/[a-z.-]*\.[1-8]' Makefile.am |
+    while read -r page; do [ -f "$page" ] || echo "$page"; done)"
+programs=$(sed -n 's/^bin_[A-Z]* +\{0,1\}= //p' Makefile.am)
+[ -n "$programs" ] || wrong 'no programs' Makefile.am
+for program in $programs; do
+    page=$(find docs/man -name "$program.[18]")
+    [ -n "$page" ] || wrong 'a program without manual' "$program"
+    for found in $page; do
+        grep -q "^dist_man_MANS.*$found" Makefile.am || wrong 'a manual not installed' "$found"
+    done
+done
+
+# broken_links PAGE: relative links to what is not there. Outside of code, a link is [text](target).
+broken_links() {
+    grep -o '](\([^)]*\))' "$1" | sed 's/^](//; s/)$//; s/#.*//' | sort -u | while read -r link; do
+        case $link in
+        '' | http://* | https://* | mailto:*) continue ;;
+        esac
+        [ -e "$(dirname "$1")/$link" ] || echo "$1: $link"
+    done
+}
+
+for page in README.md docs/*.md; do
+    wrong 'a link that leads nowhere' "$(broken_links "$page")"
+    grep -qF "$page" Makefile.am || wrong 'a page not distributed' "$page"
+done
+for page in docs/*.md; do
+    grep -qF "]($page)" README.md || wrong 'a page that the README does not lead to' "$page"
+done
+
+[ "$failures" -eq 0 ] || echo "$failures failures"
+[ "$failures" -eq 0 ]

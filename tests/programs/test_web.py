@@ -1,0 +1,443 @@
+#!/usr/bin/python3
+"""runnel-web against daemons that are played here: its pages, its JSON, its server-sent events, its
+metrics, what it keeps, whom it lets in, and what clients that mean harm can do to it."""
+import http.client
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import socket
+import subprocess
+import time
+
+from web_testing import LIMIT, PROGRAM, START, Daemon, Live, Web, readable, run_tests
+
+SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
+BUILD = pathlib.Path(os.environ.get("builddir", "."))
+USAGE, UNAVAILABLE, IO = 64, 69, 74
+IDLE = 500
+HEAD_SECONDS = 5  # in which runnel-web wants a request to have come
+GROWTH_KIB = 24 << 10  # that 500 connections may cost
+
+
+def run(*arguments):
+    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=LIMIT,
+                          check=False)
+
+
+def start(directory, *arguments):
+    """A daemon that is heard of, and the program."""
+    daemon = Daemon(directory)
+    web = Web(directory, daemon.endpoint, arguments=arguments)
+    daemon.await_subscriber()
+    daemon.status()
+    return daemon, web
+
+
+def test_page(directory):
+    """Everything that the page names is served with its type, and nothing comes from outside."""
+    daemon, web = start(directory)
+    with web:
+        status, headers, body = web.open("/")
+        page = body.decode()
+        assert status == 200 and headers["Content-Type"].startswith("text/html")
+        policy = headers["Content-Security-Policy"]
+        assert "default-src 'none'" in policy and "script-src 'self'" in policy
+        assert "unsafe" not in policy and headers["X-Content-Type-Options"] == "nosniff"
+        names = set(re.findall(r'(?:src|href)="([^"#]+)"', page)) - {"api/daemons", "metrics"}
+        types = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+        asked = set()
+        while names - asked:
+            name = (names - asked).pop()
+            asked.add(name)
+            status, headers, body = web.open(name)
+            assert status == 200 and body, name
+            assert headers["Content-Type"].startswith(types[pathlib.Path(name).suffix]), name
+            if name != "chart.js":
+                text = body.decode()
+                names |= {found[2:] for found in re.findall(r'from "(\./[^"]+)"', text)}
+                assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text), name
+        assert {"app.js", "data.js", "draw.js", "chart.js", "style.css"} <= asked, asked
+        own = {path.name for path in (SOURCE / "tools/web/page").iterdir()} - {"index.html"}
+        assert own <= asked, own - asked
+        for name in "", "app.js", "chart.js": # is not sent again to who has it
+            _, headers, body = web.open(name)
+            status, _, copy = web.open(name, **{"If-None-Match": headers["ETag"]})
+            assert status == 304 and not copy, name
+            assert web.open(name, **{"If-None-Match": '"another"'})[2] == body, name
+        assert web.end() == 0
+
+
+def test_options(directory):
+    for arguments, word in [
+            (["--listen", "0.0.0.0:0"], "--token"), (["--listen", "nonsense"], "ADDRESS:PORT"),
+            (["--listen", "127.0.0.1:99999999"], "ADDRESS:PORT"),
+            (["--listen", "127.0.0.1:65536"], "ADDRESS:PORT"), (["x"], "one word too many"),
+            (["-c", "ipc:///tmp/a", "-c", "ipc:///tmp/a"], "twice"), (["-c", "nonsense"], "endpoint")]:
+        ended = run(*arguments, "--history", f"{directory}/h")
+        assert ended.returncode == USAGE and word in ended.stderr, (arguments, ended)
+    token = pathlib.Path(directory, "token")
+    for text, mode, word in [("short\n", 0o600, "openssl"), ("0123456789abcdef\n", 0o644, "chmod"),
+                             ("0123456789abcde\"\n", 0o600, "openssl"), ("a" * 129, 0o600, "openssl"),
+                             ("a" * 129 + "\n", 0o600, "openssl"), ("", 0o600, "openssl")]:
+        token.write_text(text, encoding="ascii")
+        token.chmod(mode)
+        ended = run("--token", token, "--history", f"{directory}/h", "--listen", "127.0.0.1:0")
+        assert ended.returncode == USAGE and word in ended.stderr, (text, ended)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        ended = run("--listen", f"127.0.0.1:{taken.getsockname()[1]}", "--history", f"{directory}/h")
+        assert ended.returncode == UNAVAILABLE and "--listen" in ended.stderr, ended
+    no_history = pathlib.Path(directory, "none")
+    no_history.write_text("this is no recording, but more than a few bytes of text" * 100)
+    ended = run("--history", no_history, "--listen", "127.0.0.1:0")
+    assert ended.returncode == IO and "none" in ended.stderr, ended
+
+
+def test_api(directory):
+    daemon, web = start(directory)
+    with web:
+        for i in range(100):
+            daemon.learn(None if i == 50 else 1 + i / 100)
+        daemon.event("checkpoint", "checkpoint of 1000 examples")
+        web.until("api/events?run=1", lambda answer: any(
+            event["kind"] == "checkpoint" for event in answer["events"])) # which was sent last
+        whole = web.series(100)
+        assert whole["examples"] == [10 * (i + 1) for i in range(100)]
+        assert whole["steps"][-1] == 2000 and whole["time"][0] == START + 1
+        mean = whole["columns"]["mean"]["mean"]
+        assert mean[50] is None and mean[51] == 1.51 and set(whole["messages"]) == {1}
+        assert whole["columns"]["metric_rmse"]["mean"][0] == 1
+        coarse = web.get("api/series?run=1&points=10&columns=mean,minimum,maximum")
+        assert set(coarse["columns"]) == {"mean", "minimum", "maximum"}
+        assert 5 <= len(coarse["time"]) <= 10 and sum(coarse["messages"]) == 100
+        column = coarse["columns"]
+        assert sum(column["mean"]["missing"]) == 1
+        assert min(column["minimum"]["minimum"]) == 0.5 and max(column["maximum"]["maximum"]) == 3.98
+        part = web.get(f"api/series?run=1&axis=time&from={START + 20}&to={START + 29}")
+        assert part["examples"] == list(range(200, 300, 10)), part["examples"]
+        layer = web.get("api/series?run=1&layer=0&axis=steps&from=100&to=200")
+        assert layer["columns"]["hidden_std"]["mean"][0] == 0.4
+        assert layer["histogram"][0] == [0] * 5 + [32] + [0] * 14, layer["histogram"][0]
+        run_known, = web.get("api/runs")["runs"]
+        assert run_known["name"] == "waves" and run_known["layers"] == [{"kind": "gru", "size": 32}]
+        event, = [e for e in web.get("api/events?run=1")["events"] if e["kind"] == "checkpoint"]
+        assert event["examples"] == 1000 and event["text"] == "checkpoint of 1000 examples"
+        known, = web.get("api/daemons")["daemons"]
+        assert (known["presence"], known["run_id"], known["missed"]) == ("speaking", 1, 0)
+        assert known["loss"]["examples"] == known["state"]["examples"] == 1000
+        assert {"name": "latency_us_p50", "path": "latency_us.p50", "unit": "us"} in \
+            web.get("api/columns")["loss"]
+        for path, expected, word in [
+                ("run=999", 404, "run 999"), ("run=999&layer=0", 404, "run 999"),
+                ("run=1&layer=7", 404, "layer 7"), ("run=1&columns=mean,foo", 400, "foo"),
+                ("run=1&columns=histogram", 400, "histogram"),
+                ("run=1&columns=" + 64 * "m", 400, "mmm"), ("run=1&layer=0&columns=mean", 400, "mean")]:
+            status, _, body = web.open(f"api/series?{path}")
+            assert status == expected and word in json.loads(body)["error"], (path, status, body)
+        assert "histogram" in web.get("api/series?run=1&layer=0&columns=histogram,hidden_std")
+        for wrong in ["series", "series?run=0", "series?run=x", "series?run=1.5", "series?run=1&points=1",
+                      "series?run=1&points=1e9", "series?run=1&layer=16", "series?run=1&layer=-1",
+                      "series?run=1&axis=loss", "series?run=1&from=nan", "series?run=1&to=",
+                      "series?run=1&from=0x10", "events?run="]:
+            status, _, body = web.open(f"api/{wrong}")
+            assert status == 400 and json.loads(body)["error"], (wrong, status)
+        status, _, body = web.open("api/nothing")
+        paths = ["daemons", "runs", "columns", "series", "events", "live"]
+        assert status == 404 and all(f"/api/{path}" in json.loads(body)["error"] for path in paths)
+        assert web.end() == 0
+
+
+def test_live(directory):
+    """Each message reaches those who listen; where they come too fast, nothing of the band is lost."""
+    daemon, web = start(directory)
+    with web:
+        listeners = [Live(web), Live(web)]
+        daemon.status(state="paused")
+        daemon.event("paused", "paused by command")
+        daemon.learn(0.25)
+        for live in listeners:
+            status = live.until("status", lambda data: data["message"]["state"] == "paused")
+            assert status["daemon"] == 0
+            live.until("event", lambda data: data["message"]["kind"] == "paused")
+            loss = live.until("loss")
+            assert loss["run_id"] == 1 and loss["merged"] == 1
+            assert loss["message"]["mean"] == 0.25 and loss["message"]["latency_us"]["p50"] == 10
+            assert live.until("state")["message"]["layers"][0]["hidden"]["norm"] == 3.3
+        for i in range(300):
+            daemon.learn(100.0 if i == 7 else 0.001 if i == 11 else 1.0)
+        daemon.learn(2.0)
+        got = [listeners[0].until("loss")]
+        while got[-1]["message"]["examples"] < daemon.examples:
+            got.append(listeners[0].until("loss"))
+        assert sum(one["merged"] for one in got) == 301, [one["merged"] for one in got]
+        assert max(one["message"]["maximum"] for one in got) == 200
+        assert min(one["message"]["minimum"] for one in got) == 0.0005
+        total = sum(one["merged"] * one["message"]["mean"] for one in got)
+        assert math.isclose(total, 298 + 100 + 0.001 + 2, rel_tol=1e-9), total
+        for live in listeners:
+            live.close()
+        assert web.end() == 0
+
+
+def test_daemon_is_killed_and_comes_back(directory):
+    daemon, web = start(directory)
+    with web:
+        live = Live(web)
+        daemon.learn(1.0)
+        web.series(1)
+        daemon.close()
+        gone = live.until("daemon", lambda data: data["presence"] == "gone")
+        assert gone["name"] == "waves"
+        daemon.open("00000000000000bb")
+        daemon.await_subscriber()
+        daemon.status(resumed="/state/checkpoint")
+        daemon.learn(2.0)
+        live.until("daemon", lambda data: data["presence"] == "speaking")
+        assert live.until("loss")["run_id"] == 2
+        first, second = web.get("api/runs")["runs"]
+        assert (first["run"], second["run"]) == ("00000000000000aa", "00000000000000bb")
+        assert second["resumed"] == "/state/checkpoint"
+        watched = [e for e in web.get("api/events?run=1")["events"] if e["kind"] == "watch"]
+        assert any("gone" in e["text"] for e in watched), watched
+        live.close()
+        assert web.end() == 0
+
+
+def test_history_survives(directory):
+    daemon, web = start(directory)
+    with web:
+        for i in range(30):
+            daemon.learn(1.0 + i)
+        web.series(30)
+        assert run("--history", f"{directory}/history", "--listen", "127.0.0.1:0").returncode == IO
+        assert web.end() == 0
+    with Web(directory, daemon.endpoint) as web:
+        assert web.get("api/series?run=1")["columns"]["mean"]["mean"] == [1.0 + i for i in range(30)]
+        assert web.get("api/daemons")["daemons"][0]["presence"] == "expected"
+        assert web.end() == 0
+
+
+def check_classic(text):
+    if shutil.which("promtool"):
+        checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True,
+                                 check=False, timeout=LIMIT)
+        assert checked.returncode == 0 and not checked.stdout + checked.stderr, checked
+    else:
+        print("promtool is not there (Debian: prometheus): its check is left out")
+
+
+def check_open(text):
+    assert text.endswith("# EOF\n")
+    for name, unit in re.findall(r"^# UNIT (\S+) (\S+)$", text, re.MULTILINE):
+        assert name.endswith("_" + unit), (name, unit)
+    families = re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE)
+    assert len(dict(families)) == len(families) > 30
+    for name, kind in families:
+        samples = re.findall(rf"^({name}\S*)\{{", text, re.MULTILINE)
+        suffix = {"counter": "_total", "info": "_info"}.get(kind, "")
+        own = [sample for sample in samples if sample == name + suffix]
+        assert own or kind == "counter", (name, kind)
+        assert re.search(rf"^# HELP {name} \S", text, re.MULTILINE), name
+    try:
+        from prometheus_client.openmetrics import parser
+    except ImportError:
+        print("python3-prometheus-client is not there: its parser is left out")
+        return
+    assert len(list(parser.text_string_to_metric_families(text))) == len(families)
+
+
+def test_metrics(directory):
+    daemon, web = start(directory)
+    other = Daemon(directory, 'o"\\ther')
+    web.end()
+    with Web(directory, daemon.endpoint, other.endpoint) as web:
+        empty = web.open("/metrics")[2]
+        check_classic(empty)
+        for one in daemon, other:
+            one.await_subscriber()
+            one.status()
+            one.event("checkpoint", "x")
+            one.learn(0.5, layers=2) # last: it is waited for
+        other.learn(None)
+        web.until("api/daemons", lambda answer: all(
+            one["loss"] and one["loss"]["examples"] == 10 * (1 + one["daemon"])
+            and one["state"] and one["state"]["examples"] == 10 * (1 + one["daemon"])
+            for one in answer["daemons"]))
+        _, headers, text = web.open("/metrics")
+        uptime, = re.findall(rb"(?m)^runnel_uptime_seconds.*waves.* ([0-9.e+]+)$", text)
+        assert 12.5 < float(uptime) < 12.5 + LIMIT, uptime # counted on since the status
+        assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
+        check_classic(text)
+        text = text.decode()
+        labels = f'{{daemon="waves",endpoint="{daemon.endpoint}"'
+        for line in [f"runnel_up{labels}}} 1", f"runnel_loss_mean{labels}}} 0.5",
+                     f"runnel_examples_total{labels}}} 10", f"runnel_latency_p50_seconds{labels}}} 1e-05",
+                     f'runnel_layer_hidden_norm{labels},layer="1",kind="gru"}} 3.3',
+                     f'runnel_rejected_examples_total{labels},reason="x_size"}} 2',
+                     f'runnel_events_total{labels},kind="checkpoint"}} 1']:
+            assert line in text.splitlines(), line
+        assert re.search(r'^runnel_loss_mean\{daemon="o\\"\\\\ther",.*\} NaN$', text, re.MULTILINE)
+        _, headers, text = web.open("/metrics", Accept="application/openmetrics-text;version=1.0.0")
+        assert headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+        check_open(text.decode())
+        assert web.end() == 0
+
+
+def test_odd_statistics(directory):
+    """What no daemon should say neither ends the program nor spoils what it says of others."""
+    daemon, web = start(directory)
+    with web:
+        for kind in ["k" * 100, "k" * 100, "", "other", "é" * 20, "a\x1b[31m\n\"b", None, 7, ["x"]]:
+            daemon.event(kind, None)
+        for i in range(40):
+            daemon.event(f"kind {i}", "x")
+        for fields in [{"rejected_by": {f"reason {i}": 1 for i in range(1000)}}, {"rejected_by": 3},
+                       {"metric": [1], "latency_us": "x", "mean": [], "queued": -1e308}]:
+            daemon.learn(**{"mean": 1.0, "layers": 0, **fields})
+        for layers in [7, [], [None, 3, "x", {"hidden": 1}], [{"hidden": {"norm": 1.0}}] * 100]:
+            daemon.send("state", {"layers": layers})
+        daemon.send("status", {"name": "a\nb\"c\\d", "model": 3, "state": ["x"], "device": {}})
+        daemon.learn(0.5)
+        web.until("api/daemons", lambda answer:
+                  (answer["daemons"][0]["loss"] or {}).get("mean") == 0.5)
+        for accept in "text/plain", "application/openmetrics-text":
+            _, _, text = web.open("/metrics", Accept=accept)
+            if accept == "text/plain":
+                check_classic(text)
+            samples = re.findall(r"^(\w+\{.*\}) \S+$", text.decode(), re.MULTILINE)
+            assert len(samples) == len(set(samples)) < 400, len(samples)
+            assert any('kind="' + "k" * 31 + '"' in sample for sample in samples)
+        assert web.series(4)["columns"]["mean"]["mean"][-1] == 0.5
+        assert web.get("api/events?run=1")["events"]
+        assert web.end() == 0
+
+
+def test_who_may_read(directory):
+    daemon, web = start(directory)
+    with web:
+        for host, status in [("localhost", 200), (f"127.0.0.1:{web.port}", 200), ("[::1]:1", 200),
+                             ("127.0.0.2:80", 200), ("a.localhost", 200), ("evil.example", 403),
+                             ("127.0.0.1.evil", 403), ("128.0.0.1", 403), ("localhost.evil", 403),
+                             ("evillocalhost", 403), ("[::2]", 403), ("[::1", 403),
+                             ("a" * 300 + ".localhost", 403), ("", 403)]:
+            assert web.open("/api/daemons", Host=host)[0] == status, host
+        # What a page of another site makes a browser ask for; a link from there is followed.
+        for site, mode, status in [("same-origin", "cors", 200), ("none", "navigate", 200),
+                                   ("cross-site", "navigate", 200), ("cross-site", "no-cors", 403),
+                                   ("same-site", "cors", 403)]:
+            headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}
+            assert web.open("/api/daemons", **headers)[0] == status, (site, mode)
+    token = "0123456789abcdef-._~"
+    path = pathlib.Path(directory, "token")
+    path.write_text(token + "\n", encoding="ascii")
+    path.chmod(0o600)
+    with Web(directory, daemon.endpoint, arguments=["--token", path]) as web:
+        for where in ["/", "/api/daemons", "/api/live", "/metrics", "/app.js", "/?token=" + token[:-1]]:
+            status, headers, _ = web.open(where)
+            assert status == 401 and "Bearer" in headers["WWW-Authenticate"], where
+        assert web.open("/metrics", Authorization=f"Bearer {token}", Host="evil.example")[0] == 200
+        assert web.open("/metrics", Authorization=f"Bearer {token}x")[0] == 401
+        assert web.open("/metrics", Authorization=f"Basic {token}")[0] == 401
+        status, headers, _ = web.open(f"/?token={token}")
+        cookie = headers["Set-Cookie"]
+        assert status == 303 and headers["Location"] == "/"
+        assert "HttpOnly" in cookie and "SameSite=Strict" in cookie
+        assert web.open("/", Cookie=cookie.split(";")[0])[0] == 200
+        assert web.open("/", Cookie="runnel_token=x")[0] == 401
+        assert web.end() == 0
+
+
+def memory_kib(process):
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
+    return int(re.search(r"^VmRSS:\s*(\d+)", status, re.MULTILINE)[1])
+
+
+def answer_to(port, request):
+    """All that comes back for these bytes, until the server closes or has said something."""
+    with socket.create_connection(("127.0.0.1", port), timeout=LIMIT) as connection:
+        try:
+            connection.sendall(request)
+            connection.shutdown(socket.SHUT_WR)
+            return b"".join(iter(lambda: connection.recv(65536), b""))
+        except OSError: # it was closed while we were speaking
+            return b""
+
+
+MALFORMED = [
+    b"", b"\r\n\r\n", b"\0" * 1000, b"GET\r\n\r\n", b"GET /\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET / HTTP/1.1\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: y\r\n" * 20000 + b"\r\n",
+    b"GET /" + b"a" * 100000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"b" * 100000 + b"\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999999999999999\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+    b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000\r\n\r\n" + b"x" * 100000,
+    b"GET /api/series?" + b"run=1&" * 2000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"GET /%00%ff%zz HTTP/1.1\r\nHost: localhost\r\n\r\n",
+]
+OUTSIDE = ["/../../../../etc/passwd", "/..%2f..%2f..%2fetc/passwd", "/%2e%2e/%2e%2e/etc/passwd",
+           "//etc/passwd", "/tools/web/page/app.js", "/app.js/../../../etc/passwd", "/..\\..\\etc\\passwd",
+           "/app.js%00.html", "/history", "/api/../history", "/index.html/"]
+
+
+def check_refusals(web):
+    for request in MALFORMED:
+        reply = answer_to(web.port, request)
+        assert not reply or re.match(rb"HTTP/1\.[01] [45]\d\d ", reply), (request[:80], reply[:80])
+    for path in OUTSIDE:
+        connection = http.client.HTTPConnection("127.0.0.1", web.port, timeout=LIMIT)
+        connection.putrequest("GET", path, skip_host=False)
+        connection.endheaders()
+        reply = connection.getresponse()
+        body = reply.read()
+        assert reply.status in (400, 404) and b"root:" not in body, (path, reply.status)
+        connection.close()
+    for method in ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "TRACE", "CONNECT", "BREW"]:
+        reply = answer_to(web.port, f"{method} / HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        assert b" 405 " in reply.split(b"\r\n")[0] and b"Allow: GET, HEAD" in reply, (method, reply)
+    head = answer_to(web.port, b"HEAD / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert b" 200 " in head.split(b"\r\n")[0] and head.endswith(b"\r\n\r\n"), head
+    head = answer_to(web.port, b"HEAD /api/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert b" 200 " in head.split(b"\r\n")[0] and b"text/event-stream" in head, head
+
+
+def test_bad_clients(directory):
+    """Five hundred connections that say nothing, one that says a byte a second and one that reads
+    nothing: others are served meanwhile, and the first two kinds are closed in time."""
+    daemon, web = start(directory)
+    sanitized = "define RUNNEL_SANITIZERS 1" in (BUILD / "build-config.h").read_text()
+    with web:
+        daemon.learn(1.0)
+        web.series(1)
+        before, begun = memory_kib(web.process), time.monotonic()
+        idle = [socket.create_connection(("127.0.0.1", web.port)) for _ in range(IDLE)]
+        slow = socket.create_connection(("127.0.0.1", web.port))
+        deaf = socket.create_connection(("127.0.0.1", web.port))
+        deaf.sendall(b"GET /api/live HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        check_refusals(web)
+        assert web.get("api/daemons")["daemons"][0]["name"] == "waves"
+        for _ in range(2000):
+            daemon.learn(1.0)
+        web.until("api/daemons", lambda answer: answer["daemons"][0]["loss"]["examples"] == 20010)
+        assert sanitized or memory_kib(web.process) - before < GROWTH_KIB
+        waiting, request = [*idle, slow], iter(b"GET / HTTP/1.1\r\nX: " + b"y" * 1000)
+        while waiting:
+            assert time.monotonic() < begun + LIMIT, f"{len(waiting)} connections are still open"
+            try:
+                slow.send(bytes([next(request)]))
+            except OSError:
+                pass # it has been closed
+            for one in readable(waiting, 0.5):
+                waiting.remove(one)
+        assert time.monotonic() - begun >= HEAD_SECONDS / 2 # and not at once
+        assert web.get("api/daemons")["daemons"][0]["name"] == "waves"
+        for one in [*idle, slow, deaf]:
+            one.close()
+        assert web.end() == 0
+
+
+run_tests([test_page, test_options, test_api, test_live, test_daemon_is_killed_and_comes_back,
+           test_history_survives, test_metrics, test_odd_statistics, test_who_may_read, test_bad_clients])

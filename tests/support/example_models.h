@@ -1,0 +1,48 @@
+/* One model for each rule about an example's numbers. */
+#ifndef RUNNEL_TEST_EXAMPLE_MODELS_H
+#define RUNNEL_TEST_EXAMPLE_MODELS_H
+
+#include <string.h>
+
+#include "model/model.h"
+
+enum example_model {
+    MODEL_REAL,           /* 3 numbers -> 2 numbers, squared, given */
+    MODEL_SENSOR,         /* 1 number -> 1 number, gaussian, given */
+    MODEL_HOLD,           /* 2 numbers, missing: hold, squared, next */
+    MODEL_CHARACTERS,     /* 5 symbols, softmax, next */
+    MODEL_TAGS,           /* 5 symbols -> 3 classes, softmax, given */
+    MODEL_BERNOULLI,      /* 2 numbers -> 2 in [0, 1], given */
+    MODEL_BERNOULLI_NEXT, /* 2 numbers in [0, 1], missing: hold, next */
+    MODEL_STROKES,        /* 3 numbers -> mixture, given */
+    EXAMPLE_MODELS,
+};
+
+static inline void example_model(struct model *model, enum example_model which) {
+    static const struct {
+        struct input input;
+        struct output output;
+    } models[EXAMPLE_MODELS] = {
+        [MODEL_REAL] = {{.kind = INPUT_REAL, .size = 3}, {LOSS_SQUARED, 2, 0, TARGET_GIVEN}},
+        [MODEL_SENSOR] = {{.kind = INPUT_REAL, .size = 1}, {LOSS_GAUSSIAN, 1, 0, TARGET_GIVEN}},
+        [MODEL_HOLD] = {{.kind = INPUT_REAL, .size = 2, .hold = true},
+                        {LOSS_SQUARED, 2, 0, TARGET_NEXT}},
+        [MODEL_CHARACTERS] = {{.kind = INPUT_SYMBOL, .size = 5}, {LOSS_SOFTMAX, 5, 0, TARGET_NEXT}},
+        [MODEL_TAGS] = {{.kind = INPUT_SYMBOL, .size = 5, .embedding = 4},
+                        {LOSS_SOFTMAX, 3, 0, TARGET_GIVEN}},
+        [MODEL_BERNOULLI] = {{.kind = INPUT_REAL, .size = 2}, {LOSS_BERNOULLI, 2, 0, TARGET_GIVEN}},
+        [MODEL_BERNOULLI_NEXT] = {{.kind = INPUT_REAL, .size = 2, .hold = true},
+                                  {LOSS_BERNOULLI, 2, 0, TARGET_NEXT}},
+        [MODEL_STROKES] = {{.kind = INPUT_REAL, .size = 3}, {LOSS_MIXTURE, 3, 4, TARGET_GIVEN}},
+    };
+    struct architecture architecture = {
+        .input = models[which].input,
+        .layers = {{.cell = CELL_GRU, .size = 4, .norm = true, .gain = 1.0F}},
+        .layer_count = 1,
+        .output = models[which].output,
+    };
+    memset(model, 0, sizeof *model);
+    model_build(model, &architecture);
+}
+
+#endif

@@ -1,0 +1,80 @@
+/* The rules of an accepted example, written anew beside decode.c. */
+#ifndef RUNNEL_TEST_EXAMPLE_RULES_H
+#define RUNNEL_TEST_EXAMPLE_RULES_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+#include "common/wire.h"
+#include "model/model.h"
+#include "sockets/decode.h"
+
+/* Whether a number of x (y: of a target) may stand there, by its bits. */
+static inline bool rule_of_number(const struct model *model, bool y, uint32_t bits) {
+    const struct architecture *a = &model->architecture;
+    if (y ? a->output.loss == LOSS_SOFTMAX : a->input.kind == INPUT_SYMBOL)
+        return bits < (y ? a->output.size : a->input.size) || (y && bits == WIRE_NO_CLASS);
+    bool infinite = (bits & 0x7FFFFFFF) == 0x7F800000, nan = (bits & 0x7FFFFFFF) > 0x7F800000;
+    if (nan)
+        return y || a->input.hold;
+    float value;
+    memcpy(&value, &bits, sizeof value);
+    bool unit = a->output.loss == LOSS_BERNOULLI && (y || a->output.target == TARGET_NEXT);
+    return !infinite && !(unit && (value < 0 || value > 1));
+}
+
+static inline bool rule_of_numbers(const struct model *model, bool y, const void *numbers,
+                                   size_t count) {
+    for (size_t n = 0; n < count; n++) {
+        uint32_t bits;
+        memcpy(&bits, (const char *)numbers + sizeof bits * n, sizeof bits);
+        if (!rule_of_number(model, y, bits))
+            return false;
+    }
+    return true;
+}
+
+/* Numbers in one step of x and of y. */
+static inline size_t rule_of_x_width(const struct model *model) {
+    const struct input *input = &model->architecture.input;
+    return input->kind == INPUT_SYMBOL ? 1 : input->size;
+}
+static inline size_t rule_of_y_width(const struct model *model) {
+    const struct output *output = &model->architecture.output;
+    return output->loss == LOSS_SOFTMAX ? 1 : output->size;
+}
+
+/* Which rule the example breaks, or NULL. `frames` are those of its message. */
+static inline const char *broken_rule(const struct model *model, const struct frame *frames,
+                                      size_t count, const struct example *e) {
+    size_t x_size = sizeof(float) * e->steps * rule_of_x_width(model);
+    size_t y_size = sizeof(float) * e->steps * rule_of_y_width(model);
+    if (count < 1 || count > EXAMPLE_FRAMES_MAX)
+        return "that many frames";
+    if (e->key_size > WIRE_KEY_MAX || !wire_is_utf8(e->key, e->key_size))
+        return "its key";
+    if (e->steps < 1 || e->steps > EXAMPLE_STEPS_MAX)
+        return "its steps";
+    if (model->architecture.output.target == TARGET_NEXT && e->y)
+        return "a y where the target is the next x";
+    if (!isfinite(e->time))
+        return "its time";
+    if (!rule_of_numbers(model, false, e->x, x_size / sizeof(float)))
+        return "a number of x";
+    if (e->y && !rule_of_numbers(model, true, e->y, y_size / sizeof(float)))
+        return "a number of y";
+    if (count > 1 && frames[1].size != x_size)
+        return "the size of x";
+    if (count > 1 && (e->y != NULL) != (count > 2 && frames[2].size > 0))
+        return "a y from nowhere";
+    if (count > 1 && e->y && frames[2].size != y_size)
+        return "the size of y";
+    if (count == EXAMPLE_FRAMES_MAX &&
+        (frames[3].size != WIRE_HEADER_SIZE || *(const char *)frames[3].data != WIRE_VERSION))
+        return "its header";
+    return NULL;
+}
+
+#endif

@@ -1,0 +1,213 @@
+#include "fixture.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/error.h"
+#include "under_test.h"
+
+double fixture_random(struct fixture *fixture) {
+    fixture->random = fixture->random * 6364136223846793005U + 1442695040888963407U;
+    return (double)(fixture->random >> 33) / 0x1p30 - 1.0;
+}
+
+static double random_parameter(struct fixture *fixture, const struct tensor *tensor) {
+    double u = fixture_random(fixture);
+    switch (tensor->role) {
+    case TENSOR_GAIN_IH:
+    case TENSOR_GAIN_HH:
+    case TENSOR_GAIN_C:
+        return u < 0.0 ? -1.0 - 0.5 * u : 1.0 + 0.5 * u;
+    case TENSOR_EMBEDDING:
+        return u;
+    case TENSOR_WEIGHT_IH:
+    case TENSOR_WEIGHT_HH:
+    case TENSOR_OUTPUT_WEIGHT:
+        return 1.5 * u / sqrt((double)tensor->columns);
+    case TENSOR_BIAS_IH:
+    case TENSOR_BIAS_HH:
+    case TENSOR_SHIFT_IH:
+    case TENSOR_SHIFT_HH:
+    case TENSOR_SHIFT_C:
+    case TENSOR_OUTPUT_BIAS:
+    case TENSOR_ROLES:
+        break;
+    }
+    return 0.5 * u;
+}
+
+void fixture_open(struct fixture **fixture, const struct architecture *architecture,
+                  const struct optimizer *optimizer, size_t window, size_t slots, uint64_t seed) {
+    struct fixture *new = calloc(1, sizeof *new);
+    assert_non_null(new);
+    *fixture = new;
+    model_build(&new->model, architecture);
+    new->options =
+        (struct engine_options){.optimizer = *optimizer, .window = window, .slots = slots};
+    new->inputs = architecture->input.kind == INPUT_SYMBOL ? 1 : architecture->input.size;
+    new->random = seed;
+    new->plan.operations = new->operations;
+    new->plan.inputs = new->x;
+    new->plan.targets = new->y;
+    new->plan.outputs = true;
+
+    struct error error;
+    new->ops = under_test_ops();
+    if (new->ops->open(&new->engine, &new->model, &new->options, under_test_device(), &error))
+        fail_msg("%s", error.text);
+    float *values = calloc(new->model.parameters, sizeof *values);
+    for (size_t n = 0; n < new->model.tensor_count; n++) {
+        const struct tensor *tensor = &new->model.tensors[n];
+        for (size_t k = 0; k < tensor_size(tensor); k++)
+            values[tensor->offset + k] = (float)random_parameter(new, tensor);
+    }
+    fixture_write(new, ENGINE_PARAMETERS, values);
+    free(values);
+}
+
+void fixture_close(struct fixture **fixture) {
+    (*fixture)->ops->close(&(*fixture)->engine);
+    assert_null((*fixture)->engine);
+    free(*fixture);
+    *fixture = NULL;
+}
+
+static uint32_t random_id(struct fixture *fixture, size_t size) {
+    return (uint32_t)((fixture_random(fixture) + 1.0) / 2.0 * (double)size);
+}
+
+void fixture_random_input(struct fixture *fixture, union value *x) {
+    const struct input *input = &fixture->model.architecture.input;
+    if (input->kind == INPUT_SYMBOL)
+        x->id = random_id(fixture, input->size);
+    else
+        for (size_t k = 0; k < input->size; k++)
+            x[k].real = (float)(2.0 * fixture_random(fixture));
+}
+
+static void random_mixture_target(struct fixture *fixture, union value *y) {
+    enum { PATTERNS = 4 };
+    y[0].real = (float)fixture_random(fixture);
+    y[1].real = (float)fixture_random(fixture);
+    y[2].real = (float)random_id(fixture, 2);
+    uint32_t pattern = random_id(fixture, PATTERNS);
+    if (pattern < 3)
+        y[pattern].real = NAN;
+}
+
+void fixture_random_target(struct fixture *fixture, union value *y) {
+    const struct output *output = &fixture->model.architecture.output;
+    if (output->loss == LOSS_SOFTMAX) {
+        y->id = random_id(fixture, output->size);
+        return;
+    }
+    if (output->loss == LOSS_MIXTURE) {
+        random_mixture_target(fixture, y);
+        return;
+    }
+    for (size_t k = 0; k < output->size; k++) {
+        y[k].real = (float)fixture_random(fixture);
+        if (output->loss == LOSS_BERNOULLI)
+            y[k].real = 0.5F + 0.5F * y[k].real;
+        if (fixture_random(fixture) > 0.6)
+            y[k].real = NAN;
+    }
+    uint32_t observed = random_id(fixture, output->size);
+    if (isnan(y[observed].real))
+        y[observed].real = 0.25F;
+}
+
+static struct operation *add(struct fixture *fixture, enum operation_kind kind, size_t slot,
+                             size_t position) {
+    assert_true(fixture->plan.count < FIXTURE_OPERATIONS);
+    struct operation *operation = &fixture->operations[fixture->plan.count++];
+    *operation =
+        (struct operation){.kind = kind, .slot = (uint32_t)slot, .position = (uint32_t)position};
+    return operation;
+}
+
+void fixture_forget(struct fixture *fixture, size_t slot) {
+    add(fixture, OPERATION_FORGET, slot, 0);
+}
+
+void fixture_step(struct fixture *fixture, size_t slot, size_t position, const union value *x) {
+    size_t row = fixture->plan.steps++;
+    assert_true((row + 1) * fixture->inputs <= FIXTURE_NUMBERS);
+    assert_true((row + 1) * fixture->model.outputs <= FIXTURE_NUMBERS);
+    add(fixture, OPERATION_STEP, slot, position)->value = (uint32_t)row;
+    memcpy(fixture->x + row * fixture->inputs, x, fixture->inputs * sizeof *x);
+}
+
+void fixture_score(struct fixture *fixture, size_t slot, size_t position, const union value *y,
+                   bool learn) {
+    size_t row = fixture->plan.scores++, size = fixture->model.target_size;
+    assert_true((row + 1) * size <= FIXTURE_NUMBERS);
+    struct operation *operation = add(fixture, OPERATION_SCORE, slot, position);
+    operation->value = (uint32_t)row;
+    operation->learn = learn;
+    memcpy(fixture->y + row * size, y, size * sizeof *y);
+}
+
+void fixture_update(struct fixture *fixture, size_t slot, size_t position, size_t length,
+                    size_t closed, size_t terms, bool fresh) {
+    struct operation *operation = add(fixture, OPERATION_UPDATE, slot, position);
+    operation->length = (uint32_t)length;
+    operation->closed = (uint32_t)closed;
+    operation->terms = (uint32_t)terms;
+    operation->fresh = fresh;
+    fixture->plan.updates++;
+}
+
+void fixture_measure(struct fixture *fixture, size_t slot) {
+    add(fixture, OPERATION_MEASURE, slot, 0);
+    fixture->plan.measures++;
+    assert_true(fixture->plan.measures * fixture->model.architecture.layer_count <=
+                FIXTURE_OPERATIONS);
+}
+
+void fixture_play(struct fixture *fixture, double rate, double clip) {
+    struct plan *plan = &fixture->plan;
+    const struct results results = {fixture->losses, fixture->scored, fixture->outputs,
+                                    fixture->updates, fixture->measures};
+    struct error error;
+    plan->rate = rate;
+    plan->clip = clip;
+    if (fixture->ops->play(fixture->engine, plan, &results, &error))
+        fail_msg("%s", error.text);
+    plan->count = plan->steps = plan->scores = plan->updates = plan->measures = 0;
+}
+
+void fixture_read(struct fixture *fixture, enum engine_block block, float *values) {
+    struct error error;
+    for (size_t n = 0; n < fixture->model.tensor_count; n++)
+        if (fixture->ops->read(fixture->engine, block, n, values + fixture->model.tensors[n].offset,
+                               &error))
+            fail_msg("%s", error.text);
+}
+
+void fixture_write(struct fixture *fixture, enum engine_block block, const float *values) {
+    struct error error;
+    for (size_t n = 0; n < fixture->model.tensor_count; n++)
+        if (fixture->ops->write(fixture->engine, block, n,
+                                values + fixture->model.tensors[n].offset, &error))
+            fail_msg("%s", error.text);
+}
+
+double norm(const double *a, size_t count) {
+    double squares = 0.0;
+    for (size_t k = 0; k < count; k++)
+        squares += a[k] * a[k];
+    return sqrt(squares);
+}
+
+double distance(const double *a, const double *b, size_t count) {
+    double squares = 0.0;
+    for (size_t k = 0; k < count; k++)
+        squares += (a[k] - b[k]) * (a[k] - b[k]);
+    return sqrt(squares);
+}

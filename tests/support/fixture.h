@@ -1,0 +1,63 @@
+/* An engine with a small random model, played by hand: operations are gathered into a plan, and
+   the plan's numbers are kept where a test can look at them. Everything fails the running test
+   when the engine says -1. */
+#ifndef RUNNEL_TESTS_FIXTURE_H
+#define RUNNEL_TESTS_FIXTURE_H
+
+#include "learner/engine.h"
+#include "model/model.h"
+
+enum { FIXTURE_OPERATIONS = 256, FIXTURE_NUMBERS = 1 << 14 };
+
+struct fixture {
+    struct model model;
+    struct engine_options options;
+    const struct engine_ops *ops;
+    struct engine *engine;
+    size_t inputs; /* numbers in x */
+    uint64_t random;
+
+    /* The plan that is being gathered, and what the last fixture_play gave. */
+    struct plan plan;
+    struct operation operations[FIXTURE_OPERATIONS];
+    union value x[FIXTURE_NUMBERS], y[FIXTURE_NUMBERS];
+    double losses[FIXTURE_OPERATIONS];
+    float scored[FIXTURE_NUMBERS], outputs[FIXTURE_NUMBERS];
+    struct update_result updates[FIXTURE_OPERATIONS];
+    struct layer_statistics measures[FIXTURE_OPERATIONS];
+};
+
+/* The engine under test (under_test.h) with random parameters: gains away from 1, biases away from
+ * 0. */
+void fixture_open(struct fixture **fixture, const struct architecture *architecture,
+                  const struct optimizer *optimizer, size_t window, size_t slots, uint64_t seed);
+void fixture_close(struct fixture **fixture);
+
+/* Uniform in (-1, 1). */
+double fixture_random(struct fixture *fixture);
+
+/* Fill x (inputs,) or y (target_size,). Of real targets some numbers are not observed, but never
+   all of one. */
+void fixture_random_input(struct fixture *fixture, union value *x);
+void fixture_random_target(struct fixture *fixture, union value *y);
+
+void fixture_forget(struct fixture *fixture, size_t slot);
+void fixture_step(struct fixture *fixture, size_t slot, size_t position, const union value *x);
+void fixture_score(struct fixture *fixture, size_t slot, size_t position, const union value *y,
+                   bool learn);
+void fixture_update(struct fixture *fixture, size_t slot, size_t position, size_t length,
+                    size_t closed, size_t terms, bool fresh);
+void fixture_measure(struct fixture *fixture, size_t slot);
+
+/* Play what is gathered, and begin anew. */
+void fixture_play(struct fixture *fixture, double rate, double clip);
+
+/* Copy one block of all tensors, (model.parameters,), out of or into the engine. */
+void fixture_read(struct fixture *fixture, enum engine_block block, float *values);
+void fixture_write(struct fixture *fixture, enum engine_block block, const float *values);
+
+/* The norms of a and of a - b, both (count,). */
+double norm(const double *a, size_t count);
+double distance(const double *a, const double *b, size_t count);
+
+#endif

@@ -1,0 +1,61 @@
+/* What the tests of the journal share: a directory, and entries that follow from their positions.
+ */
+#ifndef RUNNEL_JOURNAL_TESTING_H
+#define RUNNEL_JOURNAL_TESTING_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sqlite3.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "journal/journal.h"
+
+enum { INPUTS = 3, TARGETS = 2, STEPS_MAX = 4 };
+
+extern char state[]; /* the directory */
+
+/* Setup and teardown of every test: an empty directory, a disk that is well. */
+int make_state(void **unused);
+int remove_state(void **unused);
+
+/* The name of a file in it, until the next call but three. */
+const char *in_state(const char *name);
+
+/* The options of a journal with the entries below. */
+struct journal_options plain_options(void);
+
+struct journal *open_plain(void);
+struct journal *open_with(const struct journal_options *options);
+
+/* Append the entries that belong at the next `count` positions: mostly examples, numbered ones and
+   others, in streams of their own sequences, with NaN, keys of size 0 and 255, and commands. */
+void append_entries(struct journal *journal, int count);
+
+/* Replay from behind `after`: every entry is the one that belongs there. Returns the count. */
+int assert_entries(struct journal *journal, uint64_t after);
+
+/* A query of the file as another program makes it, before its first row; end_query ends it. */
+sqlite3_stmt *query(const char *sql);
+void end_query(sqlite3_stmt *row);
+
+/* The same as other programs see them, all of the view `entries` from position 1. */
+int assert_rows(void);
+
+/* The file knows the last entry of every stream, as of `position`. */
+void assert_sequences(struct journal *journal, uint64_t position);
+
+void assert_synced(struct journal *journal);
+
+#endif

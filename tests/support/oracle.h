@@ -1,0 +1,43 @@
+/* What the contract's equations give, in double and as plainly as they are written, to hold an
+   engine against. Shares no arithmetic with kernels/; gradients are central differences. */
+#ifndef RUNNEL_TESTS_ORACLE_H
+#define RUNNEL_TESTS_ORACLE_H
+
+#include "learner/engine.h"
+#include "model/model.h"
+
+/* Largest layer, input and target that the oracle takes; outputs up to four times that. */
+enum { ORACLE_WIDTH_MAX = 64, ORACLE_OUTPUTS_MAX = 4 * ORACLE_WIDTH_MAX };
+
+/* One step: state (S,) goes to the next, output (K,) is what it predicts.
+   x: (I,), of symbols (1,). parameters: (model.parameters,). */
+void oracle_step(const struct model *model, const double *parameters, double *state,
+                 const union value *x, double *output);
+
+/* Loss of one step; NaN when nothing of the target is observed. y: (target_size,). */
+double oracle_loss(const struct model *model, const double *output, const union value *y);
+
+/* A window: steps from a state before the first of them, with the targets that are learned. */
+struct oracle_window {
+    const double *state;        /* (S,) */
+    const union value *inputs;  /* (length, I) */
+    const union value *targets; /* (length, target_size) */
+    const bool *learned;        /* (length,): whether that step's target is learned */
+    size_t length;
+    size_t closed; /* only the last `closed` targets count */
+};
+
+/* The mean loss over the targets that are learned; NaN without any. */
+double oracle_mean_loss(const struct model *model, const double *parameters,
+                        const struct oracle_window *window);
+
+/* Its gradient: (model.parameters,). `parameters` is restored. */
+void oracle_gradient(const struct model *model, double *parameters,
+                     const struct oracle_window *window, double *gradient);
+
+/* PyTorch's optimizers. `first` and `second` are (count,), zero before the first update;
+   `update` counts from 1. Clips the gradient in place to norm `clip` first; 0 = no clipping. */
+void oracle_update(const struct optimizer *optimizer, double clip, size_t update, size_t count,
+                   double *parameters, double *gradient, double *first, double *second);
+
+#endif

@@ -1,0 +1,126 @@
+#include "workload.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/wire.h"
+
+uint64_t workload_random(uint64_t *state) {
+    uint64_t z = *state += 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+static double uniform(uint64_t *state) {
+    return (double)(workload_random(state) >> 11) * 0x1p-53;
+}
+
+static bool chance(uint64_t *state, double share) {
+    return uniform(state) < share;
+}
+
+/* Number `k` of a row of real numbers, each missing with the share. */
+static union value real(uint64_t *state, size_t k, double missing) {
+    union value value = {.real = (float)(4 * uniform(state) - 2) * (float)(k + 1)};
+    if (chance(state, missing))
+        value.real = NAN;
+    return value;
+}
+
+static void put(char *bytes, size_t index, union value value) {
+    memcpy(bytes + index * sizeof value, &value, sizeof value);
+}
+
+static void fill_input(const struct workload_options *options, uint64_t *state, char *x) {
+    const struct input *input = &options->architecture.input;
+    if (input->kind == INPUT_SYMBOL) {
+        put(x, 0, (union value){.id = (uint32_t)(workload_random(state) % input->size)});
+        return;
+    }
+    for (size_t k = 0; k < input->size; k++)
+        put(x, k, real(state, k, input->hold ? options->missing : 0));
+}
+
+static void fill_target(const struct workload_options *options, uint64_t *state, char *y,
+                        size_t size) {
+    const struct output *output = &options->architecture.output;
+    bool none = chance(state, options->missing);
+    if (output->loss == LOSS_SOFTMAX) {
+        uint32_t id = (uint32_t)(workload_random(state) % output->size);
+        put(y, 0, (union value){.id = none ? WIRE_NO_CLASS : id});
+        return;
+    }
+    for (size_t k = 0; k < size; k++) {
+        union value value = real(state, k, none ? 1 : options->missing);
+        if (output->loss == LOSS_BERNOULLI)
+            value.real = value.real < 0 ? 0 : value.real >= 0 ? 1 : value.real;
+        put(y, k, value);
+    }
+}
+
+static void describe(struct workload *workload, const struct workload_options *options) {
+    struct config *config = &workload->config;
+    snprintf(config->name, sizeof config->name, "workload");
+    snprintf(config->device, sizeof config->device, "cpu");
+    config->seed = options->seed;
+    config->architecture = options->architecture;
+    config->learning.window = options->window;
+    config->learning.stride = options->stride;
+    config->learning.optimizer = options->optimizer;
+    config->learning.clip = 1;
+    config->learning.max_streams = options->max_streams;
+    snprintf(config->digest, sizeof config->digest, "%016llx", (unsigned long long)options->seed);
+    model_build(&workload->model, &config->architecture);
+}
+
+struct workload *workload_open(const struct workload_options *options) {
+    struct workload *workload = calloc(1, sizeof *workload);
+    assert_non_null(workload);
+    describe(workload, options);
+    const struct input *input = &options->architecture.input;
+    bool given = options->architecture.output.target == TARGET_GIVEN;
+    workload->x_size = input->kind == INPUT_SYMBOL ? 1 : input->size;
+    workload->count = options->examples;
+    size_t x_bytes = workload->x_size * sizeof(union value);
+    size_t y_bytes = workload->model.target_size * sizeof(union value);
+    size_t room = WIRE_KEY_MAX + 2 + options->steps * (x_bytes + y_bytes);
+    workload->examples = calloc(workload->count, sizeof *workload->examples);
+    workload->bytes = calloc(workload->count, room);
+    assert_non_null(workload->examples);
+    assert_non_null(workload->bytes);
+    uint64_t state = options->seed;
+    for (size_t n = 0; n < workload->count; n++) {
+        struct example *example = &workload->examples[n];
+        char *key = workload->bytes + n * room, *x = key + WIRE_KEY_MAX;
+        char *y = x + options->steps * x_bytes + 1;
+        unsigned which = (unsigned)(workload_random(&state) % options->keys);
+        example->key = key;
+        example->key_size = which ? (size_t)snprintf(key, WIRE_KEY_MAX, "stream-%u", which) : 0;
+        example->steps = 1 + workload_random(&state) % options->steps;
+        example->end = chance(&state, options->end);
+        example->learn = !chance(&state, options->frozen);
+        example->received = n + 1;
+        example->x = x;
+        example->y = given && !chance(&state, options->missing) ? y : NULL;
+        for (size_t t = 0; t < example->steps; t++) {
+            fill_input(options, &state, x + t * x_bytes);
+            fill_target(options, &state, y + t * y_bytes, workload->model.target_size);
+        }
+    }
+    return workload;
+}
+
+void workload_close(struct workload **workload) {
+    free((*workload)->examples);
+    free((*workload)->bytes);
+    free(*workload);
+    *workload = NULL;
+}

@@ -1,0 +1,40 @@
+/* Random streams for tests of the learner: a configuration, its model, and examples with every mark
+   and gap that the protocol knows. A function of the seed alone. */
+#ifndef RUNNEL_TESTS_WORKLOAD_H
+#define RUNNEL_TESTS_WORKLOAD_H
+
+#include "config/config.h"
+#include "learner/example.h"
+#include "model/model.h"
+
+struct workload_options {
+    struct architecture architecture;
+    size_t window, stride, max_streams;
+    struct optimizer optimizer;
+    size_t examples;
+    size_t keys;    /* different stream keys */
+    size_t steps;   /* T is uniform in 1..steps */
+    double end;     /* share of examples that end their sequence */
+    double frozen;  /* share that is not learned from */
+    double missing; /* share of examples without y, of y rows without a target, and of NaN among
+                       the numbers of targets and, with hold, of inputs */
+    uint64_t seed;
+};
+
+struct workload {
+    struct config config;
+    struct model model;
+    struct example *examples;
+    size_t count;
+    size_t x_size; /* numbers in one step's x */
+    char *bytes;   /* behind keys, x and y; x and y lie at odd addresses */
+};
+
+/* Fails the running test when memory is short. */
+struct workload *workload_open(const struct workload_options *options);
+void workload_close(struct workload **workload);
+
+/* splitmix64. */
+uint64_t workload_random(uint64_t *state);
+
+#endif

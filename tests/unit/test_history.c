@@ -1,0 +1,563 @@
+/* Recordings: what is written is what is read, at every resolution, also by others meanwhile, after
+   a new start of the writer, and when the past is let go of. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "tools/history/history.h"
+
+#define ENDPOINT "tcp://127.0.0.1:5571"
+#define RUN "00000000000000aa"
+#define BEGINNING 1.7e9 /* time of message 0 */
+#define EXAMPLES 100    /* a message */
+
+static char directory[] = "/tmp/test-history-XXXXXX";
+static char path[64];
+
+static const struct history_options DEFAULTS = {0};
+static const struct history_range ALL = {HISTORY_EXAMPLES, -INFINITY, INFINITY, 1000000};
+
+static int set_up(void **state) {
+    (void)state;
+    strcpy(directory + strlen(directory) - 6, "XXXXXX");
+    assert_non_null(mkdtemp(directory));
+    snprintf(path, sizeof path, "%s/recording.db", directory);
+    return 0;
+}
+
+static int tear_down(void **state) {
+    (void)state;
+    char other[80];
+    static const char *const ends[] = {"", "-wal", "-shm"};
+    for (int i = 0; i < 3; i++) {
+        snprintf(other, sizeof other, "%s%s", path, ends[i]);
+        unlink(other);
+    }
+    return rmdir(directory);
+}
+
+static struct history *open_history(const struct history_options *options) {
+    struct history *history = NULL;
+    assert_int_equal(history_open(&history, path, options), EX_OK);
+    return history;
+}
+
+static void take(struct history *history, enum topic topic, json_t *body) {
+    struct message message = {.topic = topic, .body = body};
+    assert_non_null(body);
+    if (history_take(history, ENDPOINT, &message))
+        fail_msg("%s", history_error(history));
+    json_decref(body);
+}
+
+/* The mean loss of message i: it falls, and every 37th message has none. */
+static double mean_of(int i) {
+    return i % 37 == 5 ? NAN : 2 * exp(-i / 5000.0) + 0.1 * sin(i * 1.7);
+}
+
+static json_t *number_or_null(double value) {
+    return isnan(value) ? json_null() : json_real(value);
+}
+
+static json_t *envelope(const char *run, int i) {
+    return json_pack("{s:s, s:i, s:i, s:i, s:f}", "run", run, "sequence", i + 1, "examples",
+                     EXAMPLES * (i + 1), "steps", 3 * EXAMPLES * (i + 1), "time", BEGINNING + i);
+}
+
+static json_t *loss(const char *run, int i) {
+    json_t *body = envelope(run, i);
+    json_object_set_new(body, "mean", number_or_null(mean_of(i)));
+    json_object_set_new(body, "minimum", json_real(mean_of(i) - 1 - i % 7));
+    json_object_set_new(body, "metric", json_pack("{s:f}", "bits", i * 0.5));
+    json_object_set_new(body, "latency_us", json_pack("{s:i, s:n}", "p50", i % 10, "p99"));
+    return body;
+}
+
+static json_t *state(const char *run, int i) {
+    json_t *body = envelope(run, i), *layers = json_array(), *bins = json_array();
+    for (int bin = 0; bin < HISTORY_BINS; bin++)
+        json_array_append_new(bins, json_integer(bin == i % HISTORY_BINS ? 64 : 0));
+    json_array_append_new(layers,
+                          json_pack("{s:s, s:i, s:{s:f, s:f}, s:O}", "kind", "gru", "size", 64,
+                                    "hidden", "mean", 0.25, "std", i * 0.001, "histogram", bins));
+    json_array_append_new(
+        layers, json_pack("{s:s, s:i, s:o}", "kind", "lstm", "size", 32, "histogram", bins));
+    json_object_set_new(body, "layers", layers);
+    return body;
+}
+
+static json_t *status(const char *run, int i) {
+    json_t *body = envelope(run, i);
+    json_object_update_new(body, json_pack("{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:n}", "name",
+                                           "waves", "digest", "0123", "model", "real 2 > gru 64",
+                                           "device", "cpu", "version", "0.1", "parameters", 1234,
+                                           "every", EXAMPLES, "resumed"));
+    return body;
+}
+
+static void take_losses(struct history *history, const char *run, int first, int end) {
+    for (int i = first; i < end; i++)
+        take(history, TOPIC_LOSS, loss(run, i));
+}
+
+static struct history_series losses(struct history *history, int64_t run,
+                                    struct history_range range) {
+    struct history_series series;
+    if (history_loss(history, run, &range, &series))
+        fail_msg("%s", history_error(history));
+    assert_true(series.points <= range.points);
+    return series;
+}
+
+/* ---- What is read is what was written ---- */
+
+static int column(const char *name) {
+    int found = history_column(history_loss_columns, HISTORY_LOSS_COLUMNS, name);
+    assert_true(found >= 0);
+    return found;
+}
+
+/* The points of a series are messages first..end-1 in order, and each is right about those that it
+   stands for. Returns how many the largest stands for. */
+static int check_points(const struct history_series *series, int first, int end) {
+    int mean = column("mean"), i = first, largest = 0;
+    for (size_t point = 0; point < series->points; point++) {
+        const struct history_value *value = &series->values[point * series->columns + mean];
+        double minimum = INFINITY, maximum = -INFINITY, sum = 0;
+        int known = 0, messages = (int)series->at[point].messages;
+        for (int stop = i + messages; i < stop; i++) {
+            double expected = mean_of(i);
+            if (isnan(expected))
+                continue;
+            known++;
+            sum += expected;
+            minimum = fmin(minimum, expected);
+            maximum = fmax(maximum, expected);
+        }
+        assert_int_equal(value->missing, messages - known);
+        if (known) {
+            assert_true(fabs(value->mean - sum / known) < 1e-9);
+            assert_true(value->minimum == minimum && value->maximum == maximum);
+        } else {
+            assert_true(isnan(value->mean) && isnan(value->minimum) && isnan(value->maximum));
+        }
+        assert_true(series->at[point].position[HISTORY_EXAMPLES] == (double)EXAMPLES * i);
+        assert_true(series->at[point].position[HISTORY_STEPS] == 3.0 * EXAMPLES * i);
+        assert_true(series->at[point].position[HISTORY_TIME] == BEGINNING + i - 1);
+        largest = messages > largest ? messages : largest;
+    }
+    assert_int_equal(i, end);
+    return largest;
+}
+
+static void every_number_comes_back(void **unused) {
+    (void)unused;
+    struct history *history = open_history(&DEFAULTS);
+    take_losses(history, RUN, 0, 30);
+    struct history_series series = losses(history, history_current(history, ENDPOINT), ALL);
+    assert_int_equal(series.points, 30);
+    check_points(&series, 0, 30);
+    for (int i = 0; i < 30; i++) {
+        const struct history_value *values = series.values + (size_t)i * series.columns;
+        assert_true(values[column("metric_bits")].mean == i * 0.5);
+        assert_true(values[column("latency_us_p50")].mean == i % 10);
+        assert_true(isnan(values[column("latency_us_p99")].mean));
+        assert_int_equal(values[column("latency_us_p99")].missing, 1);
+        assert_int_equal(values[column("gradient_norm")].missing, 1);
+    }
+    history_series_clear(&series);
+    history_close(&history);
+}
+
+static void every_resolution_is_right(void **unused) {
+    (void)unused;
+    enum { MESSAGES = 12345 };
+    struct history *history = open_history(&DEFAULTS);
+    take_losses(history, RUN, 0, MESSAGES);
+    assert_int_equal(history_commit(history), 0);
+    int64_t run = history_current(history, ENDPOINT);
+    for (size_t points = 1; points < 30000; points = points * 2 + 1) {
+        struct history_range range = ALL;
+        range.points = points;
+        struct history_series series = losses(history, run, range);
+        check_points(&series, 0, MESSAGES);
+        assert_true(series.points * 2 >= (points < MESSAGES ? points : MESSAGES));
+        history_series_clear(&series);
+    }
+    history_close(&history);
+}
+
+static void ranges_on_every_axis(void **unused) {
+    (void)unused;
+    enum { MESSAGES = 3000, FIRST = 1234, LAST = 1987 };
+    const double scales[HISTORY_AXES] = {EXAMPLES, 3 * EXAMPLES, 1};
+    const double offsets[HISTORY_AXES] = {EXAMPLES, 3 * EXAMPLES, BEGINNING};
+    struct history *history = open_history(&DEFAULTS);
+    take_losses(history, RUN, 0, MESSAGES);
+    int64_t run = history_current(history, ENDPOINT);
+    for (int axis = 0; axis < HISTORY_AXES; axis++) {
+        struct history_range range = {(enum history_axis)axis, offsets[axis] + scales[axis] * FIRST,
+                                      offsets[axis] + scales[axis] * LAST, 1000};
+        struct history_series series = losses(history, run, range);
+        assert_int_equal(series.points, LAST - FIRST + 1);
+        check_points(&series, FIRST, LAST + 1);
+        history_series_clear(&series);
+        range.points = 10;
+        series = losses(history, run, range);
+        assert_in_range(series.points, 5, 10);
+        /* Rows of ten messages lie across both ends. */
+        check_points(&series, FIRST / 10 * 10, LAST / 10 * 10 + 10);
+        history_series_clear(&series);
+    }
+    struct history_range nothing = {HISTORY_EXAMPLES, 1e9, 2e9, 10};
+    struct history_series series = losses(history, run, nothing);
+    assert_int_equal(series.points, 0);
+    history_series_clear(&series);
+    series = losses(history, run + 1, ALL);
+    assert_int_equal(series.points, 0);
+    history_series_clear(&series);
+    history_close(&history);
+}
+
+static void layers_and_histograms(void **unused) {
+    (void)unused;
+    struct history *history = open_history(&DEFAULTS);
+    for (int i = 0; i < 400; i++)
+        take(history, TOPIC_STATE, state(RUN, i));
+    int64_t run = history_current(history, ENDPOINT);
+    struct history_layer layers[HISTORY_LAYERS];
+    int count;
+    assert_int_equal(history_layers(history, run, layers, &count), 0);
+    assert_int_equal(count, 2);
+    assert_string_equal(layers[0].kind, "gru");
+    assert_string_equal(layers[1].kind, "lstm");
+    assert_int_equal(layers[1].size, 32);
+    int std = history_column(history_layer_columns, HISTORY_LAYER_COLUMNS, "hidden_std");
+    for (int layer = 0; layer < 2; layer++) {
+        struct history_series series;
+        struct history_range range = ALL;
+        assert_int_equal(history_state(history, run, layer, &range, &series), 0);
+        assert_int_equal(series.points, 400);
+        for (int i = 0; i < 400; i++)
+            for (int bin = 0; bin < HISTORY_BINS; bin++)
+                assert_true(series.histograms[i * HISTORY_BINS + bin] ==
+                            (bin == i % HISTORY_BINS ? 64 : 0));
+        assert_true(layer == 1 || series.values[123 * series.columns + std].mean == 0.123);
+        assert_true(layer == 0 || isnan(series.values[std].mean));
+        history_series_clear(&series);
+        range.points = 25; /* of 20 messages each, in which every bin had its turn */
+        assert_int_equal(history_state(history, run, layer, &range, &series), 0);
+        assert_int_equal(series.points, 20);
+        for (int bin = 0; bin < 20 * HISTORY_BINS; bin++)
+            assert_true(fabsf(series.histograms[bin] - 64.0f / 20) < 1e-4f);
+        history_series_clear(&series);
+    }
+    history_close(&history);
+}
+
+/* ---- Runs and events ---- */
+
+static void runs_and_their_names(void **unused) {
+    (void)unused;
+    struct history *history = open_history(&DEFAULTS);
+    take_losses(history, RUN, 0, 3); /* before anybody has said its name */
+    take(history, TOPIC_STATUS, status(RUN, 3));
+    take_losses(history, RUN, 3, 20);
+    take_losses(history, RUN, 0, 5); /* it was reset */
+    take_losses(history, "00000000000000bb", 0, 2);
+    assert_int_equal(history_commit(history), 0);
+    struct history_runs runs;
+    assert_int_equal(history_runs(history, &runs), 0);
+    assert_int_equal(runs.count, 3);
+    static const int expected[][2] = {{0, 20}, {1, 5}, {0, 2}};
+    for (size_t i = 0; i < runs.count; i++) {
+        assert_string_equal(runs.runs[i].name, i < 2 ? "waves" : "");
+        assert_string_equal(runs.runs[i].model, i < 2 ? "real 2 > gru 64" : "");
+        assert_string_equal(runs.runs[i].endpoint, ENDPOINT);
+        assert_string_equal(runs.runs[i].resumed, "");
+        assert_int_equal(runs.runs[i].part, expected[i][0]);
+        assert_true(i < 2 ? runs.runs[i].parameters == 1234 : isnan(runs.runs[i].parameters));
+        struct history_series series = losses(history, runs.runs[i].id, ALL);
+        check_points(&series, 0, expected[i][1]);
+        history_series_clear(&series);
+    }
+    assert_true(runs.runs[0].first_examples == EXAMPLES);
+    assert_true(runs.runs[0].newest_examples == 20 * EXAMPLES);
+    assert_true(runs.runs[1].newest_time == BEGINNING + 4);
+    history_runs_clear(&runs);
+    history_close(&history);
+}
+
+static void events_come_back(void **unused) {
+    (void)unused;
+    struct history *history = open_history(&DEFAULTS);
+    assert_int_equal(history_note(history, ENDPOINT, "silence", "not yet"), 0);
+    for (int i = 0; i < 100; i++) {
+        json_t *body = envelope(RUN, i);
+        json_object_update_new(body, json_pack("{s:s, s:s}", "kind", "checkpoint", "text", "safe"));
+        take(history, TOPIC_EVENT, body);
+    }
+    assert_int_equal(history_note(history, ENDPOINT, "silence", "since when"), 0);
+    struct history_events events;
+    struct history_range range = ALL;
+    range.points = 10;
+    int64_t run = history_current(history, ENDPOINT);
+    assert_int_equal(history_events(history, run, &range, &events), 0);
+    assert_int_equal(events.count, 10);
+    assert_string_equal(events.events[9].kind, "silence");
+    assert_string_equal(events.events[9].text, "since when");
+    assert_string_equal(events.events[0].kind, "checkpoint");
+    assert_true(events.events[0].position[HISTORY_EXAMPLES] == 92 * EXAMPLES);
+    history_events_clear(&events);
+    range = (struct history_range){HISTORY_TIME, BEGINNING + 10, BEGINNING + 12, 100};
+    assert_int_equal(history_events(history, run, &range, &events), 0);
+    assert_int_equal(events.count, 3);
+    history_events_clear(&events);
+    history_close(&history);
+}
+
+/* ---- Several programs, and several times ---- */
+
+static void others_read_meanwhile(void **unused) {
+    (void)unused;
+    struct history *writer = open_history(&DEFAULTS);
+    take_losses(writer, RUN, 0, 50);
+    assert_int_equal(history_commit(writer), 0);
+    struct history *reader = open_history(NULL);
+    int64_t run = history_current(writer, ENDPOINT);
+    take_losses(writer, RUN, 50, 80);
+    struct history_series series = losses(reader, run, ALL);
+    check_points(&series, 0, 50);
+    history_series_clear(&series);
+    assert_int_equal(history_commit(writer), 0);
+    series = losses(reader, run, ALL);
+    check_points(&series, 0, 80);
+    history_series_clear(&series);
+    struct history *second = NULL;
+    assert_int_equal(history_open(&second, path, &DEFAULTS), EX_IOERR);
+    history_close(&reader);
+    history_close(&writer);
+}
+
+static void a_run_goes_on_after_a_new_start_of_the_writer(void **unused) {
+    (void)unused;
+    for (int end = 0, step = 1; end < 2500; step = step * 2 + 1) {
+        struct history *history = open_history(&DEFAULTS);
+        take_losses(history, RUN, end, end + step);
+        end += step;
+        history_close(&history);
+        history = open_history(NULL);
+        struct history_range range = ALL;
+        range.points = 7;
+        struct history_series series = losses(history, 1, range);
+        check_points(&series, 0, end);
+        history_series_clear(&series);
+        history_close(&history);
+    }
+}
+
+/* Old rows go, and coarser ones still show the whole run. */
+static void the_past_gets_coarser(void **unused) {
+    (void)unused;
+    enum { MESSAGES = 20000, KEEP = 500 };
+    struct history *history = open_history(&(struct history_options){.keep = KEEP});
+    take_losses(history, RUN, 0, MESSAGES);
+    history_close(&history);
+    history = open_history(&(struct history_options){.keep = KEEP});
+    take(history, TOPIC_STATUS, status(RUN, MESSAGES));
+    assert_int_equal(history_commit(history), 0);
+    struct history_series series = losses(history, 1, ALL);
+    assert_int_equal(check_points(&series, 0, MESSAGES), 100);
+    assert_in_range(series.points, MESSAGES / 100, MESSAGES / 100 + 20);
+    history_series_clear(&series);
+    struct history_range newest = {HISTORY_TIME, BEGINNING + MESSAGES - 400, INFINITY, 400};
+    series = losses(history, 1, newest);
+    assert_int_equal(check_points(&series, MESSAGES - 400, MESSAGES), 1);
+    history_series_clear(&series);
+    history_close(&history);
+}
+
+/* Rows that are not yet put together to one of the next level are kept, however few are wanted. */
+static void little_is_kept(void **unused) {
+    (void)unused;
+    for (int end = 0; end < 137; end += 17) {
+        struct history *history = open_history(&(struct history_options){.keep = 1});
+        take_losses(history, RUN, end, end + 5);
+        assert_int_equal(history_commit(history), 0);
+        take_losses(history, RUN, end + 5, end + 17);
+        history_close(&history);
+        history = open_history(NULL);
+        struct history_series series = losses(history, 1, ALL);
+        uint64_t messages = 0;
+        for (size_t i = 0; i < series.points; i++)
+            messages += series.at[i].messages;
+        check_points(&series, end + 17 - (int)messages, end + 17);
+        history_series_clear(&series);
+        history_close(&history);
+    }
+}
+
+static void files_stay_within_their_bytes(void **unused) {
+    (void)unused;
+    enum { RUNS = 6, MESSAGES = 5000, BYTES = 3 << 20 };
+    struct stat file;
+    for (int i = 0; i < RUNS; i++) {
+        struct history *history = open_history(&(struct history_options){.bytes = BYTES});
+        char run[] = "0000000000000000";
+        run[15] = (char)('a' + i);
+        take_losses(history, run, 0, MESSAGES);
+        history_close(&history);
+    }
+    struct history *history = open_history(&(struct history_options){.bytes = BYTES});
+    take_losses(history, RUN, 0, 1);
+    history_close(&history);
+    assert_int_equal(stat(path, &file), 0);
+    assert_in_range(file.st_size, BYTES / 4, 2 * BYTES);
+    history = open_history(NULL);
+    struct history_runs runs;
+    assert_int_equal(history_runs(history, &runs), 0);
+    assert_in_range(runs.count, 2, RUNS + 1);
+    assert_string_equal(runs.runs[runs.count - 1].run, RUN);
+    struct history_series series = losses(history, runs.runs[0].id, ALL);
+    check_points(&series, 0, MESSAGES);
+    history_series_clear(&series);
+    history_runs_clear(&runs);
+    history_close(&history);
+}
+
+/* ---- What is not right ---- */
+
+static void other_files_are_left_alone(void **unused) {
+    (void)unused;
+    struct history *history = NULL;
+    assert_int_equal(history_open(&history, path, NULL), EX_IOERR);
+    FILE *file = fopen(path, "w");
+    for (int i = 0; i < 1000; i++)
+        fputs("this is somebody's text\n", file);
+    fclose(file);
+    assert_int_equal(history_open(&history, path, &DEFAULTS), EX_IOERR);
+    assert_int_equal(history_open(&history, path, NULL), EX_IOERR);
+    struct stat after;
+    assert_int_equal(stat(path, &after), 0);
+    assert_int_equal(after.st_size, 24000);
+    assert_null(history);
+}
+
+static void odd_messages_do_no_harm(void **unused) {
+    (void)unused;
+    static const char *const values[] = {
+        "null",     "true", "-1", "1e308",
+        "\"text\"", "[]",   "{}", "[1, {\"hidden\": 3, \"histogram\": [1]}, null]"};
+    struct history *history = open_history(&DEFAULTS);
+    take(history, TOPIC_LOSS, json_object());
+    take(history, TOPIC_STATE, json_pack("{s:s}", "run", RUN));
+    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+        for (int topic = 0; topic < TOPICS; topic++) {
+            static const char *const keys[] = {"mean", "metric", "latency_us", "layers",
+                                               "name", "model",  "kind",       "text"};
+            json_t *body = envelope(RUN, (int)i), *value;
+            for (size_t key = 0; key < sizeof keys / sizeof *keys; key++) {
+                value = json_loads(values[i], JSON_DECODE_ANY, NULL);
+                assert_int_equal(json_object_set_new(body, keys[key], value), 0);
+            }
+            take(history, (enum topic)topic, body);
+        }
+    struct message broken = {.topic = TOPIC_LOSS, .problem = "its second frame is not JSON"};
+    assert_int_equal(history_take(history, ENDPOINT, &broken), 0);
+    struct history_series series = losses(history, 1, ALL);
+    assert_int_equal(series.points, sizeof values / sizeof *values);
+    history_series_clear(&series);
+    history_close(&history);
+}
+
+static void words_of_any_length_are_cut(void **unused) {
+    (void)unused;
+    enum { LENGTH = 100000 };
+    char *words = malloc(LENGTH + 1);
+    assert_non_null(words);
+    for (int i = 0; i < LENGTH; i += 2)
+        memcpy(words + i, "\u00e9", 2);
+    words[LENGTH] = '\0';
+    words[1000] = '\n';
+    words[1001] = '\x1b';
+    struct history *history = open_history(&DEFAULTS);
+    json_t *body = envelope(RUN, 0);
+    json_object_set_new(body, "model", json_string(words));
+    json_object_set_new(body, "kind", json_string(words));
+    json_object_set_new(body, "text", json_string(words));
+    json_object_set_new(body, "layers", json_pack("[{s:s}]", "kind", words));
+    for (int topic = 0; topic < TOPICS; topic++)
+        take(history, (enum topic)topic, json_deep_copy(body));
+    json_decref(body);
+    struct history_runs runs;
+    struct history_events events;
+    struct history_layer layers[HISTORY_LAYERS];
+    int count;
+    assert_int_equal(history_runs(history, &runs), 0);
+    assert_int_equal(history_events(history, 1, &ALL, &events), 0);
+    assert_int_equal(history_layers(history, 1, layers, &count), 0);
+    assert_in_range(strlen(runs.runs[0].model), 1000, 5000);
+    assert_in_range(strlen(events.events[0].text), 1000, 5000);
+    assert_int_equal(runs.runs[0].model[1000], ' ');
+    assert_int_equal(count, 1);
+    /* Not cut within a character: then it would be no string of JSON. */
+    const char *cut[] = {runs.runs[0].model, events.events[0].kind, layers[0].kind};
+    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
+        json_t *string = json_string(cut[i]);
+        assert_non_null(string);
+        json_decref(string);
+    }
+    history_runs_clear(&runs);
+    history_events_clear(&events);
+    history_close(&history);
+    free(words);
+}
+
+static void a_run_is_recorded_once(void **unused) {
+    (void)unused;
+    struct history *history = open_history(&DEFAULTS);
+    for (int i = 0; i < 20; i++) {
+        json_t *body = loss(RUN, i);
+        struct message message = {.topic = TOPIC_LOSS, .body = body};
+        assert_int_equal(history_take(history, ENDPOINT, &message), 0);
+        assert_int_equal(history_take(history, "tcp://localhost:5571", &message), 0);
+        json_decref(body);
+    }
+    struct history_series series = losses(history, 1, ALL);
+    assert_int_equal(series.points, 20);
+    check_points(&series, 0, 20);
+    history_series_clear(&series);
+    history_close(&history);
+}
+
+int main(void) {
+#define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(every_number_comes_back),
+        TEST(every_resolution_is_right),
+        TEST(ranges_on_every_axis),
+        TEST(layers_and_histograms),
+        TEST(runs_and_their_names),
+        TEST(events_come_back),
+        TEST(others_read_meanwhile),
+        TEST(a_run_goes_on_after_a_new_start_of_the_writer),
+        TEST(the_past_gets_coarser),
+        TEST(files_stay_within_their_bytes),
+        TEST(other_files_are_left_alone),
+        TEST(odd_messages_do_no_harm),
+        TEST(words_of_any_length_are_cut),
+        TEST(a_run_is_recorded_once),
+        TEST(little_is_kept),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

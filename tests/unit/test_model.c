@@ -1,0 +1,328 @@
+/* The table of tensors against the contract's names and shapes, and the starting values. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "common/error.h"
+#include "learner/engine.h"
+#include "model/model.h"
+
+enum { INPUTS = 5, SIZE = 6, TARGETS = 3, SEED = 7 };
+
+static struct architecture architecture_of(enum cell cell, bool norm) {
+    struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = INPUTS},
+        .layers = {{.cell = cell, .size = SIZE, .norm = norm, .gain = 1.0F}},
+        .layer_count = 1,
+        .output = {.loss = LOSS_SQUARED, .size = TARGETS},
+    };
+    return architecture;
+}
+
+struct expected {
+    const char *name;
+    size_t rows, columns;
+};
+
+static void assert_table(const struct architecture *architecture, const struct expected *expected,
+                         size_t count) {
+    struct model model;
+    model_build(&model, architecture);
+    assert_int_equal(model.tensor_count, count);
+    size_t offset = 0;
+    for (size_t n = 0; n < count; n++) {
+        const struct tensor *tensor = &model.tensors[n];
+        assert_string_equal(tensor->name, expected[n].name);
+        assert_int_equal(tensor->rows, expected[n].rows);
+        assert_int_equal(tensor->columns, expected[n].columns);
+        assert_int_equal(tensor->offset, offset);
+        assert_ptr_equal(model_named(&model, expected[n].name), tensor);
+        assert_ptr_equal(model_find(&model, tensor->role, tensor->layer), tensor);
+        offset += expected[n].rows * (expected[n].columns ? expected[n].columns : 1);
+    }
+    assert_int_equal(model.parameters, offset);
+    assert_null(model_named(&model, "layers.0.weight_xx"));
+}
+
+#define ASSERT_LAYER(cell, norm, ...)                                                              \
+    do {                                                                                           \
+        struct architecture architecture_ = architecture_of(cell, norm);                           \
+        const struct expected expected_[] = {                                                      \
+            __VA_ARGS__, {"output.weight", TARGETS, SIZE}, {"output.bias", TARGETS, 0}};           \
+        assert_table(&architecture_, expected_, sizeof expected_ / sizeof *expected_);             \
+    } while (0)
+
+static void tensors_are_the_contracts(void **state) {
+    (void)state;
+    ASSERT_LAYER(CELL_DENSE, true, {"layers.0.weight", 6, 5}, {"layers.0.bias", 6, 0},
+                 {"layers.0.norm.gain", 6, 0}, {"layers.0.norm.bias", 6, 0});
+    ASSERT_LAYER(CELL_DENSE, false, {"layers.0.weight", 6, 5}, {"layers.0.bias", 6, 0});
+    ASSERT_LAYER(CELL_RNN, true, {"layers.0.weight_ih", 6, 5}, {"layers.0.weight_hh", 6, 6},
+                 {"layers.0.bias_ih", 6, 0}, {"layers.0.norm.gain", 6, 0},
+                 {"layers.0.norm.bias", 6, 0});
+    ASSERT_LAYER(CELL_RNN, false, {"layers.0.weight_ih", 6, 5}, {"layers.0.weight_hh", 6, 6},
+                 {"layers.0.bias_ih", 6, 0}, {"layers.0.bias_hh", 6, 0});
+    ASSERT_LAYER(CELL_GRU, true, {"layers.0.weight_ih", 18, 5}, {"layers.0.weight_hh", 18, 6},
+                 {"layers.0.bias_ih", 18, 0}, {"layers.0.norm_ih.gain", 18, 0},
+                 {"layers.0.norm_ih.bias", 18, 0}, {"layers.0.norm_hh.gain", 18, 0},
+                 {"layers.0.norm_hh.bias", 18, 0});
+    ASSERT_LAYER(CELL_GRU, false, {"layers.0.weight_ih", 18, 5}, {"layers.0.weight_hh", 18, 6},
+                 {"layers.0.bias_ih", 18, 0}, {"layers.0.bias_hh", 18, 0});
+    ASSERT_LAYER(CELL_LSTM, true, {"layers.0.weight_ih", 24, 5}, {"layers.0.weight_hh", 24, 6},
+                 {"layers.0.bias_ih", 24, 0}, {"layers.0.norm_ih.gain", 24, 0},
+                 {"layers.0.norm_ih.bias", 24, 0}, {"layers.0.norm_hh.gain", 24, 0},
+                 {"layers.0.norm_hh.bias", 24, 0}, {"layers.0.norm_c.gain", 6, 0},
+                 {"layers.0.norm_c.bias", 6, 0});
+    ASSERT_LAYER(CELL_LSTM, false, {"layers.0.weight_ih", 24, 5}, {"layers.0.weight_hh", 24, 6},
+                 {"layers.0.bias_ih", 24, 0}, {"layers.0.bias_hh", 24, 0});
+}
+
+static void layers_follow_one_another(void **state) {
+    (void)state;
+    struct architecture architecture = {
+        .input = {.kind = INPUT_SYMBOL, .size = 10, .embedding = 4},
+        .layers = {{.cell = CELL_DENSE, .size = 3},
+                   {.cell = CELL_LSTM, .size = 2},
+                   {.cell = CELL_GRU, .size = 5},
+                   {.cell = CELL_RNN, .size = 7}},
+        .layer_count = 4,
+        .output = {.loss = LOSS_MIXTURE, .size = 3, .components = 2},
+    };
+    const struct expected expected[] = {
+        {"embedding.weight", 10, 4},  {"layers.0.weight", 3, 4},     {"layers.0.bias", 3, 0},
+        {"layers.1.weight_ih", 8, 3}, {"layers.1.weight_hh", 8, 2},  {"layers.1.bias_ih", 8, 0},
+        {"layers.1.bias_hh", 8, 0},   {"layers.2.weight_ih", 15, 2}, {"layers.2.weight_hh", 15, 5},
+        {"layers.2.bias_ih", 15, 0},  {"layers.2.bias_hh", 15, 0},   {"layers.3.weight_ih", 7, 5},
+        {"layers.3.weight_hh", 7, 7}, {"layers.3.bias_ih", 7, 0},    {"layers.3.bias_hh", 7, 0},
+        {"output.weight", 13, 7},     {"output.bias", 13, 0},
+    };
+    assert_table(&architecture, expected, sizeof expected / sizeof *expected);
+
+    struct model model;
+    model_build(&model, &architecture);
+    const size_t widths[] = {4, 3, 2, 5}, offsets[] = {0, 0, 4, 9};
+    for (size_t n = 0; n < 4; n++) {
+        assert_int_equal(model.input_width[n], widths[n]);
+        assert_int_equal(model.state_offset[n], offsets[n]);
+    }
+    assert_int_equal(model.state_size, 2 * 2 + 5 + 7);
+    assert_int_equal(model.outputs, 13);
+    assert_int_equal(model.target_size, 3);
+
+    architecture.input.embedding = 0;
+    model_build(&model, &architecture);
+    assert_null(model_find(&model, TENSOR_EMBEDDING, 0));
+    assert_int_equal(model.input_width[0], 10);
+}
+
+static void sixteen_layers_fit(void **state) {
+    (void)state;
+    struct architecture architecture = {.input = {.kind = INPUT_SYMBOL, .size = 3, .embedding = 2},
+                                        .layer_count = MODEL_LAYERS_MAX,
+                                        .output = {.loss = LOSS_SOFTMAX, .size = 3}};
+    for (size_t n = 0; n < MODEL_LAYERS_MAX; n++)
+        architecture.layers[n] = (struct layer){.cell = CELL_LSTM, .size = 2, .norm = true};
+    struct model model;
+    model_build(&model, &architecture);
+    assert_int_equal(model.tensor_count, 1 + 9 * MODEL_LAYERS_MAX + 2);
+    assert_non_null(model_named(&model, "layers.15.norm_c.bias"));
+}
+
+static void outputs_follow_the_loss(void **state) {
+    (void)state;
+    const struct {
+        enum loss loss;
+        size_t outputs, target_size;
+    } cases[] = {{LOSS_SQUARED, 3, 3},
+                 {LOSS_GAUSSIAN, 6, 3},
+                 {LOSS_SOFTMAX, 3, 1},
+                 {LOSS_BERNOULLI, 3, 3},
+                 {LOSS_MIXTURE, 121, 3}};
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        struct architecture architecture = architecture_of(CELL_GRU, true);
+        architecture.output =
+            (struct output){.loss = cases[n].loss, .size = TARGETS, .components = 20};
+        struct model model;
+        model_build(&model, &architecture);
+        assert_int_equal(model.outputs, cases[n].outputs);
+        assert_int_equal(model.target_size, cases[n].target_size);
+        /* state and output; per position the state before, x, y and the mark. */
+        assert_int_equal(slot_record_size(&model, 4),
+                         SIZE + cases[n].outputs + 5 * (SIZE + INPUTS + cases[n].target_size + 1));
+    }
+}
+
+static void optimizers_keep_what_they_need(void **state) {
+    (void)state;
+    assert_int_equal(optimizer_blocks(&(struct optimizer){.kind = OPTIMIZER_SGD}), 0);
+    assert_int_equal(optimizer_blocks(&(struct optimizer){.kind = OPTIMIZER_SGD, .momentum = 0.9}),
+                     1);
+    assert_int_equal(optimizer_blocks(&(struct optimizer){.kind = OPTIMIZER_RMSPROP}), 1);
+    assert_int_equal(optimizer_blocks(&(struct optimizer){.kind = OPTIMIZER_ADAM}), 2);
+    assert_int_equal(optimizer_blocks(&(struct optimizer){.kind = OPTIMIZER_ADAMW}), 2);
+}
+
+static float *initialized(const struct model *model, const char *name, uint64_t seed) {
+    const struct tensor *tensor = model_named(model, name);
+    assert_non_null(tensor);
+    float *values = malloc(tensor_size(tensor) * sizeof *values);
+    struct error error;
+    assert_int_equal(model_initialize(model, tensor, seed, values, &error), 0);
+    return values;
+}
+
+static void recurrent_weights_are_orthogonal_per_gate(void **state) {
+    (void)state;
+    enum { WIDE = 37, GATES = 4 };
+    struct architecture architecture = architecture_of(CELL_LSTM, true);
+    architecture.layers[0].size = WIDE;
+    struct model model;
+    model_build(&model, &architecture);
+    float *values = initialized(&model, "layers.0.weight_hh", SEED);
+    for (size_t gate = 0; gate < GATES; gate++) {
+        const float *q = values + gate * WIDE * WIDE;
+        for (size_t a = 0; a < WIDE; a++)
+            for (size_t b = 0; b < WIDE; b++) {
+                double product = 0.0;
+                for (size_t k = 0; k < WIDE; k++)
+                    product += (double)q[a * WIDE + k] * (double)q[b * WIDE + k];
+                assert_true(fabs(product - (a == b)) < 1e-6);
+            }
+    }
+    /* Each gate has a matrix of its own. */
+    assert_memory_not_equal(values, values + WIDE * WIDE, WIDE * WIDE * sizeof *values);
+    free(values);
+}
+
+/* Values lie within +-bound, use most of that range, and have a mean near zero. */
+static void assert_uniform(const struct model *model, const char *name, double bound) {
+    const struct tensor *tensor = model_named(model, name);
+    size_t count = tensor_size(tensor);
+    float *values = initialized(model, name, SEED);
+    double smallest = 1e9, largest = -1e9, sum = 0.0, squares = 0.0;
+    for (size_t k = 0; k < count; k++) {
+        double value = (double)values[k];
+        smallest = fmin(smallest, value);
+        largest = fmax(largest, value);
+        sum += value;
+        squares += value * value;
+    }
+    assert_true(largest <= bound * (1 + 1e-6) && smallest >= -bound * (1 + 1e-6));
+    assert_true(largest > 0.9 * bound && smallest < -0.9 * bound);
+    assert_true(fabs(sum / (double)count) < 0.2 * bound);
+    assert_true(fabs(squares / (double)count / (bound * bound / 3) - 1.0) < 0.3);
+    free(values);
+}
+
+static void starting_values_have_their_ranges(void **state) {
+    (void)state;
+    struct architecture architecture = {
+        .input = {.kind = INPUT_SYMBOL, .size = 50, .embedding = 9},
+        .layers = {{.cell = CELL_DENSE, .size = 64, .gain = 1.0F},
+                   {.cell = CELL_LSTM, .size = 100, .norm = true, .gain = 1.0F},
+                   {.cell = CELL_DENSE, .size = 144, .norm = true, .gain = 1.0F},
+                   {.cell = CELL_GRU, .size = 81, .gain = 1.0F}},
+        .layer_count = 4,
+        .output = {.loss = LOSS_SQUARED, .size = 90},
+    };
+    struct model model;
+    model_build(&model, &architecture);
+    assert_uniform(&model, "embedding.weight", 1.0 / 3.0);
+    assert_uniform(&model, "layers.0.weight", 1.0 / 3.0);
+    assert_uniform(&model, "layers.0.bias", 1.0 / 3.0);
+    assert_uniform(&model, "layers.1.weight_ih", 1.0 / 8.0);
+    assert_uniform(&model, "layers.1.bias_ih", 1.0 / 10.0);
+    assert_uniform(&model, "layers.2.weight", 1.0 / 10.0);
+    assert_uniform(&model, "layers.2.bias", 1.0 / 12.0);
+    assert_uniform(&model, "layers.3.weight_ih", 1.0 / 12.0);
+    assert_uniform(&model, "layers.3.bias_ih", 1.0 / 9.0);
+    assert_uniform(&model, "layers.3.bias_hh", 1.0 / 9.0);
+    assert_uniform(&model, "output.weight", 1.0 / 9.0);
+    assert_uniform(&model, "output.bias", 1.0 / 9.0);
+}
+
+static void assert_constant(const struct model *model, const char *name, float value) {
+    float *values = initialized(model, name, SEED);
+    for (size_t k = 0; k < tensor_size(model_named(model, name)); k++)
+        assert_true(values[k] == value);
+    free(values);
+}
+
+static void gains_and_forget_bias_start_as_configured(void **state) {
+    (void)state;
+    struct architecture architecture = architecture_of(CELL_LSTM, true);
+    architecture.layers[0].gain = 0.5F;
+    architecture.layers[0].forget_bias = 2.0F;
+    struct model model;
+    model_build(&model, &architecture);
+    assert_constant(&model, "layers.0.norm_ih.gain", 0.5F);
+    assert_constant(&model, "layers.0.norm_hh.gain", 0.5F);
+    assert_constant(&model, "layers.0.norm_c.gain", 0.5F);
+    assert_constant(&model, "layers.0.norm_hh.bias", 0.0F);
+    assert_constant(&model, "layers.0.norm_c.bias", 0.0F);
+    float *shift = initialized(&model, "layers.0.norm_ih.bias", SEED);
+    for (size_t k = 0; k < 4 * SIZE; k++)
+        assert_true(shift[k] == (k / SIZE == 1 ? 2.0F : 0.0F));
+    free(shift);
+    float *with = initialized(&model, "layers.0.bias_ih", SEED);
+
+    architecture.layers[0].norm = false;
+    model_build(&model, &architecture);
+    float *without = initialized(&model, "layers.0.bias_ih", SEED);
+    for (size_t k = 0; k < 4 * SIZE; k++)
+        assert_true(without[k] == with[k] + (k / SIZE == 1 ? 2.0F : 0.0F));
+    free(with);
+    free(without);
+}
+
+static void values_follow_seed_and_name_alone(void **state) {
+    (void)state;
+    struct architecture architecture = architecture_of(CELL_GRU, false);
+    struct model model, deeper;
+    model_build(&model, &architecture);
+    architecture.layers[1] = architecture.layers[0];
+    architecture.layer_count = 2;
+    architecture.output.size = 9;
+    model_build(&deeper, &architecture);
+
+    for (size_t n = 0; n < model.tensor_count; n++) {
+        const char *name = model.tensors[n].name;
+        if (strncmp(name, "layers.0.", 9) != 0)
+            continue;
+        size_t bytes = tensor_size(&model.tensors[n]) * sizeof(float);
+        float *first = initialized(&model, name, SEED);
+        float *again = initialized(&deeper, name, SEED);
+        float *other = initialized(&model, name, SEED + 1);
+        assert_memory_equal(first, again, bytes);
+        assert_memory_not_equal(first, other, bytes);
+        free(first);
+        free(again);
+        free(other);
+    }
+    float *ih = initialized(&model, "layers.0.bias_ih", SEED);
+    float *hh = initialized(&model, "layers.0.bias_hh", SEED);
+    assert_memory_not_equal(ih, hh, 3 * SIZE * sizeof(float));
+    free(ih);
+    free(hh);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tensors_are_the_contracts),
+        cmocka_unit_test(layers_follow_one_another),
+        cmocka_unit_test(sixteen_layers_fit),
+        cmocka_unit_test(outputs_follow_the_loss),
+        cmocka_unit_test(optimizers_keep_what_they_need),
+        cmocka_unit_test(recurrent_weights_are_orthogonal_per_gate),
+        cmocka_unit_test(starting_values_have_their_ranges),
+        cmocka_unit_test(gains_and_forget_bias_start_as_configured),
+        cmocka_unit_test(values_follow_seed_and_name_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,149 @@
+#include "build-config.h"
+
+#include "alert_book.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/shared/tool.h"
+
+#define FAR_AWAY 3600.0
+
+const char *const alert_names[ALERT_KINDS] = {
+    "silence",   "restart", "non-finite", "rising",  "page-hinkley", "adwin", "dead",
+    "saturated", "queue",   "rejected",   "journal", "disk",         "gap",
+};
+
+const char *const alert_states[ALERT_STATES] = {"began", "still", "over", "passed"};
+
+enum alert_kind alert_find(const char *name, size_t size) {
+    int kind = 0;
+    while (kind < ALERT_KINDS &&
+           (strlen(alert_names[kind]) != size || memcmp(alert_names[kind], name, size) != 0))
+        kind++;
+    return (enum alert_kind)kind;
+}
+
+void book_open(struct book *book, const bool watched[ALERT_KINDS], double interval, double again,
+               void (*say)(void *context, const struct alert *alert), void *context) {
+    *book = (struct book){.interval = interval, .again = again, .say = say, .context = context};
+    for (int kind = 0; kind < ALERT_KINDS; kind++) {
+        book->watched[kind] = watched[kind];
+        book->conditions[kind].said_last = -INFINITY;
+    }
+}
+
+bool book_holds(const struct book *book, enum alert_kind kind) {
+    return book->conditions[kind].holds;
+}
+
+static void say(struct book *book, struct condition *c, enum alert_state state, double now) {
+    c->alert.state = state;
+    c->alert.now = now;
+    book->say(book->context, &c->alert);
+}
+
+static bool is_held_back(const struct condition *c) {
+    return c->alert.times > 0;
+}
+
+static void say_beginning(struct book *book, struct condition *c, double now) {
+    c->said = c->holds;
+    c->said_last = c->reminded = now;
+    say(book, c, c->holds ? ALERT_BEGAN : ALERT_PASSED, now);
+    c->alert.times = 0;
+}
+
+static bool may_say(const struct book *book, const struct condition *c, double now) {
+    return now - c->said_last >= book->interval;
+}
+
+static void begin(struct book *book, enum alert_kind kind, const struct alert *alert, double until,
+                  const char *format, va_list arguments) {
+    struct condition *c = &book->conditions[kind];
+    c->until = until;
+    if (c->holds || !book->watched[kind])
+        return;
+    uint64_t times = c->alert.times + 1;
+    c->holds = true;
+    c->alert = *alert;
+    c->alert.times = times;
+    vsnprintf(c->alert.text, sizeof c->alert.text, format, arguments);
+    if (may_say(book, c, alert->now))
+        say_beginning(book, c, alert->now);
+}
+
+void book_begin(struct book *book, enum alert_kind kind, double now, double value, double limit,
+                const char *format, ...) {
+    struct alert alert = {.kind = kind, .value = value, .limit = limit, .now = now, .since = now};
+    va_list arguments;
+    va_start(arguments, format);
+    begin(book, kind, &alert, INFINITY, format, arguments);
+    va_end(arguments);
+}
+
+void book_happened(struct book *book, enum alert_kind kind, double now, double calm, double value,
+                   const char *format, ...) {
+    struct alert alert = {.kind = kind, .value = value, .limit = NAN, .now = now, .since = now};
+    va_list arguments;
+    va_start(arguments, format);
+    begin(book, kind, &alert, now + calm, format, arguments);
+    va_end(arguments);
+    if (calm <= 0)
+        book->conditions[kind].holds = book->conditions[kind].said = false;
+}
+
+void book_over(struct book *book, enum alert_kind kind, double now, const char *format, ...) {
+    struct condition *c = &book->conditions[kind];
+    if (!c->holds)
+        return;
+    c->holds = false;
+    if (!c->said)
+        return;
+    c->said = false;
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(c->alert.text, sizeof c->alert.text, format, arguments);
+    va_end(arguments);
+    say(book, c, ALERT_OVER, now);
+}
+
+void book_tick(struct book *book, double now) {
+    book->ticked = now;
+    for (int kind = 0; kind < ALERT_KINDS; kind++) {
+        struct condition *c = &book->conditions[kind];
+        char calm[TOOL_NUMBER_SIZE];
+        if (c->holds && now >= c->until)
+            book_over(book, (enum alert_kind)kind, now, "it has not happened again; over after %s",
+                      tool_format_duration(calm, now - c->alert.since));
+        if (is_held_back(c) && may_say(book, c, now))
+            say_beginning(book, c, now);
+        if (c->holds && c->said && book->again > 0 && now - c->reminded >= book->again) {
+            c->reminded = now;
+            say(book, c, ALERT_STILL, now);
+        }
+    }
+}
+
+void book_end(struct book *book) {
+    for (int kind = 0; kind < ALERT_KINDS; kind++)
+        if (is_held_back(&book->conditions[kind]))
+            say_beginning(book, &book->conditions[kind], book->ticked);
+}
+
+double book_next(const struct book *book, double now) {
+    double next = FAR_AWAY;
+    for (int kind = 0; kind < ALERT_KINDS; kind++) {
+        const struct condition *c = &book->conditions[kind];
+        if (is_held_back(c))
+            next = fmin(next, c->said_last + book->interval - now);
+        if (!c->holds)
+            continue;
+        next = fmin(next, c->until - now);
+        if (c->said && book->again > 0)
+            next = fmin(next, c->reminded + book->again - now);
+    }
+    return fmax(next, 0);
+}

@@ -1,0 +1,108 @@
+#include "build-config.h"
+
+#include "alert_layers.h"
+
+#include <math.h>
+
+#include "tools/shared/tool.h"
+
+#define NEWEST_WEIGHT 0.1 /* in the moving average */
+#define OVER_SHARE 0.8    /* of the limit */
+#define BOUND 1.0001      /* of tanh, with room for rounding */
+
+/* Of gates' cells there are two shares; the greater one counts. */
+static double share_saturated(const struct layer *layer, const json_t *body) {
+    double hidden = 0, cell = 0;
+    if (!layer->unbounded)
+        tool_number(json_object_get(body, "hidden"), "saturated", &hidden);
+    tool_number(json_object_get(body, "cell"), "saturated", &cell);
+    return fmax(hidden, cell);
+}
+
+static void take_saturation(struct layer *layer, const json_t *body) {
+    const json_t *hidden = json_object_get(body, "hidden");
+    double minimum = 0, maximum = 0;
+    tool_number(hidden, "minimum", &minimum);
+    tool_number(hidden, "maximum", &maximum);
+    layer->unbounded |= minimum < -BOUND || maximum > BOUND;
+    double share = share_saturated(layer, body);
+    layer->messages += layer->messages < LAYERS_SATURATED_LEAST;
+    double weight = fmax(NEWEST_WEIGHT, 1.0 / layer->messages);
+    layer->saturated += weight * (share - layer->saturated);
+}
+
+/* One more message in a row, up to where it counts as many; or none. */
+static int counted(int messages, bool again) {
+    return !again ? 0 : messages < LAYERS_DEAD_LEAST ? messages + 1 : messages;
+}
+
+static void take_life(struct layer *layer, const json_t *body) {
+    const json_t *hidden = json_object_get(body, "hidden");
+    double size = 0, mean = NAN, std = NAN, norm = NAN;
+    tool_number(body, "size", &size);
+    tool_number(hidden, "mean", &mean);
+    tool_number(hidden, "std", &std);
+    tool_number(hidden, "norm", &norm);
+    bool same = mean == layer->mean && std == layer->std && norm == layer->norm;
+    layer->alike = counted(layer->alike, size > 1 && std < LAYERS_ALIKE);
+    layer->same = counted(layer->same, layer->messages > 1 && same);
+    layer->mean = mean;
+    layer->std = std;
+    layer->norm = norm;
+}
+
+static const char *kind_of(const json_t *body, char kind[TOOL_NUMBER_SIZE]) {
+    const char *text = tool_string(body, "kind");
+    return tool_clean(kind, TOOL_NUMBER_SIZE, text ? text : "unknown");
+}
+
+static void tell_saturation(const struct layers *layers, const json_t *list, double limit,
+                            struct book *book, double now) {
+    size_t count = json_array_size(list), worst = 0;
+    for (size_t i = 1; i < count && i < LAYERS_MAX; i++)
+        if (layers->layers[i].saturated > layers->layers[worst].saturated)
+            worst = i;
+    const struct layer *layer = &layers->layers[worst];
+    char kind[TOOL_NUMBER_SIZE];
+    if (layer->messages >= LAYERS_SATURATED_LEAST && layer->saturated >= limit)
+        book_begin(book, ALERT_SATURATED, now, layer->saturated, limit,
+                   "%.0f%% of the units of layer %zu (%s) are saturated", 100 * layer->saturated,
+                   worst, kind_of(json_array_get(list, worst), kind));
+    else if (layer->saturated < OVER_SHARE * limit)
+        book_over(book, ALERT_SATURATED, now, "no layer has more than %.0f%% saturated units",
+                  100 * layer->saturated);
+}
+
+static void tell_life(const struct layers *layers, const json_t *list, struct book *book,
+                      double now) {
+    bool dead = false;
+    for (size_t i = 0; i < json_array_size(list) && i < LAYERS_MAX; i++) {
+        const struct layer *layer = &layers->layers[i];
+        char kind[TOOL_NUMBER_SIZE];
+        kind_of(json_array_get(list, i), kind);
+        dead |= layer->alike > 0 || layer->same > 0;
+        if (layer->alike >= LAYERS_DEAD_LEAST)
+            book_begin(book, ALERT_DEAD, now, layer->std, LAYERS_ALIKE,
+                       "all units of layer %zu (%s) say the same: their deviation is %.2g", i, kind,
+                       layer->std);
+        else if (layer->same >= LAYERS_DEAD_LEAST)
+            book_begin(book, ALERT_DEAD, now, layer->same, LAYERS_DEAD_LEAST,
+                       "no unit of layer %zu (%s) has moved for %d messages", i, kind, layer->same);
+    }
+    if (!dead)
+        book_over(book, ALERT_DEAD, now, "the units of every layer move again");
+}
+
+void layers_take(struct layers *layers, const json_t *body, double limit, struct book *book,
+                 double now) {
+    const json_t *list = json_object_get(body, "layers");
+    size_t count = json_array_size(list);
+    for (size_t i = 0; i < count && i < LAYERS_MAX; i++) {
+        take_saturation(&layers->layers[i], json_array_get(list, i));
+        take_life(&layers->layers[i], json_array_get(list, i));
+    }
+    if (count == 0)
+        return;
+    tell_saturation(layers, list, limit, book, now);
+    tell_life(layers, list, book, now);
+}

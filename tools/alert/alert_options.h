@@ -1,0 +1,28 @@
+/* The command line of runnel-alert. */
+#ifndef RUNNEL_ALERT_OPTIONS_H
+#define RUNNEL_ALERT_OPTIONS_H
+
+#include "alert_deliver.h"
+#include "alert_watcher.h"
+#include "tools/shared/tool.h"
+
+enum { ALERT_DAEMONS = 64, OPTIONS_GO_ON = -1 };
+
+struct options {
+    const char *endpoints[ALERT_DAEMONS];
+    size_t daemons;
+    struct tool_keys keys;
+    const char *recording; /* NULL = live */
+    bool json, quiet, verbose;
+    bool watched[ALERT_KINDS];
+    struct limits limits;
+    double interval, again;
+    struct deliver_options deliver;
+    char *url; /* owned, when it was read from a file */
+};
+
+/* Returns OPTIONS_GO_ON, or the exit status. */
+int options_take(struct options *options, int argc, char **argv);
+void options_clear(struct options *options);
+
+#endif

@@ -1,0 +1,61 @@
+#include "build-config.h"
+
+#include "alert_say.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "tools/shared/tool.h"
+
+static json_t *number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static json_t *count(double value) {
+    return isfinite(value) ? json_integer((json_int_t)value) : json_null();
+}
+
+/* Of what is not UTF-8, such as an endpoint with a strange path, only what is ASCII. */
+static json_t *string(const char *text) {
+    json_t *whole = json_string(text);
+    char ascii[ALERT_TEXT_SIZE];
+    if (whole)
+        return whole;
+    snprintf(ascii, sizeof ascii, "%s", text);
+    for (char *c = ascii; *c; c++)
+        if ((unsigned char)*c >= 0x80)
+            *c = '?';
+    return json_string(ascii);
+}
+
+/* The daemon's own name is nothing that one can rely on before its first `status`. */
+static const char *name_of(const struct watcher *w) {
+    return *w->name ? w->name : w->endpoint;
+}
+
+json_t *say_json(const struct watcher *w, const struct alert *alert, double unix_offset,
+                 double since) {
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}", "kind",
+                     alert_names[alert->kind], "state", alert_states[alert->state], "daemon",
+                     string(name_of(w)), "endpoint", string(w->endpoint), "text",
+                     string(alert->text), "time", number(alert->now + unix_offset), "since",
+                     number(since), "run", string(w->run), "examples", count(w->examples), "value",
+                     number(alert->value), "limit", number(alert->limit), "times",
+                     (json_int_t)alert->times);
+}
+
+char *say_line(char line[SAY_LINE_SIZE], const struct watcher *w, const struct alert *alert,
+               double unix_offset) {
+    static const char *const words[] = {"ALERT", "STILL", "over ", "passed"};
+    char date[TOOL_NUMBER_SIZE], examples[TOOL_NUMBER_SIZE];
+    int length = snprintf(line, SAY_LINE_SIZE, "%s %s %s %s: %s",
+                          tool_format_date(date, alert->now + unix_offset), words[alert->state],
+                          name_of(w), alert_names[alert->kind], alert->text);
+    if (isfinite(w->examples) && length < SAY_LINE_SIZE)
+        length += snprintf(line + length, SAY_LINE_SIZE - (size_t)length, " (at example %s)",
+                           tool_format_grouped(examples, w->examples));
+    if (alert->times > (alert->state != ALERT_PASSED) && length < SAY_LINE_SIZE)
+        snprintf(line + length, SAY_LINE_SIZE - (size_t)length, "; %llu time%s since it was said",
+                 (unsigned long long)alert->times, alert->times == 1 ? "" : "s");
+    return line;
+}

@@ -1,0 +1,273 @@
+#include "build-config.h"
+
+#include "alert_watcher.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/shared/tool.h"
+
+#define HALF 0.5          /* of a limit: below it the condition is over */
+#define DISK_OVER 1.1     /* of the limit: above it the condition is over */
+#define QUEUED_WEIGHT 0.1 /* of the newest number in the moving average */
+#define QUEUED_HELD 10.0  /* seconds over the limit until it counts */
+#define EVERY_MOST 20.0   /* examples in a message: with more a drift is found late, or not */
+
+enum { REASONS_SIZE = 160 };
+
+static void forget(struct watcher *w) {
+    drift_open(&w->drift, &w->limits->drift);
+    memset(&w->layers, 0, sizeof w->layers);
+    w->examples = w->skipped = w->rejected = w->missing = w->queued = NAN;
+    w->queued_since = INFINITY;
+    w->loss_known = w->gradient_known = w->ending = false;
+}
+
+void watcher_open(struct watcher *w, const char *endpoint, const struct limits *limits) {
+    w->limits = limits;
+    tool_clean(w->endpoint, sizeof w->endpoint, endpoint);
+    strcpy(w->name, "");
+    strcpy(w->run, "");
+    w->every_said = false;
+    forget(w);
+}
+
+/* A condition that a run that is no more was in is over with it. */
+static void end_all(struct watcher *w, double now, const char *why) {
+    for (int kind = 0; kind < ALERT_KINDS; kind++)
+        if (kind != ALERT_SILENCE && kind != ALERT_DISK)
+            book_over(&w->book, (enum alert_kind)kind, now, "%s", why);
+}
+
+/* Another run is a restart; fewer examples in the same run are a reset. Not in an event: one of a
+   checkpoint has the examples that are in it, fewer than have been learned meanwhile. */
+static void take_run(struct watcher *w, const struct message *message, double now) {
+    const char *text = tool_string(message->body, "run");
+    char run[ALERT_RUN_SIZE];
+    double examples = w->examples;
+    if (!text)
+        return;
+    tool_clean(run, sizeof run, text);
+    bool another = *w->run && strcmp(run, w->run) != 0;
+    tool_number(message->body, "examples", &examples);
+    if (message->topic == TOPIC_EVENT && !another)
+        examples = fmax(examples, w->examples);
+    if (another || examples < w->examples) {
+        bool ended = w->ending;
+        end_all(w, now, another ? "the daemon was started again" : "learning was reset");
+        forget(w);
+        w->examples = examples;
+        if (another)
+            book_happened(&w->book, ALERT_RESTART, now, 0, NAN, "the daemon was started again%s",
+                          ended ? "" : "; it had not been told to end");
+    }
+    strcpy(w->run, run);
+    w->examples = examples;
+}
+
+static void take_change(struct watcher *w, enum alert_kind kind, const char *test,
+                        struct change change, double now) {
+    char before[TOOL_NUMBER_SIZE], after[TOOL_NUMBER_SIZE];
+    tool_format_number(before, change.before);
+    tool_format_number(after, change.after);
+    if (change.kind == CHANGE_ROSE)
+        book_begin(&w->book, kind, now, change.after, change.before,
+                   "the loss has risen from %s to %s (%s)", before, after, test);
+    else if (change.kind == CHANGE_BACK)
+        book_over(&w->book, kind, now, "the loss is back at %s; it was %s before the rise", after,
+                  before);
+    else if (change.kind == CHANGE_STAYED)
+        book_over(&w->book, kind, now, "the loss has stayed at %s; it was %s before the rise",
+                  after, before);
+}
+
+static void take_loss(struct watcher *w, const json_t *body, double now) {
+    double mean;
+    if (!tool_number(body, "mean", &mean))
+        return;
+    struct change page_hinkley, adwin;
+    drift_add(&w->drift, mean, &page_hinkley, &adwin);
+    take_change(w, ALERT_PAGE_HINKLEY, "Page-Hinkley", page_hinkley, now);
+    take_change(w, ALERT_ADWIN, "ADWIN", adwin, now);
+    struct rising rising = drift_rising(&w->drift);
+    char from[TOOL_NUMBER_SIZE], to[TOOL_NUMBER_SIZE];
+    if (rising.rises)
+        book_begin(&w->book, ALERT_RISING, now, rising.to, rising.from,
+                   "the loss goes on rising: from %s to %s over %d messages",
+                   tool_format_number(from, rising.from), tool_format_number(to, rising.to),
+                   TREND_VALUES * DRIFT_BLOCK);
+    else if (rising.known && rising.ended)
+        book_over(&w->book, ALERT_RISING, now, "the loss does not rise any more: it is %s",
+                  tool_format_number(to, rising.to));
+}
+
+static void take_finite(struct watcher *w, const json_t *body, double now) {
+    double loss, gradient, skipped;
+    bool has_loss = tool_number(body, "loss", &loss);
+    bool has_gradient = tool_number(body, "gradient_norm", &gradient);
+    if (tool_number(body, "skipped", &skipped)) {
+        if (skipped > w->skipped)
+            book_happened(&w->book, ALERT_NON_FINITE, now, w->limits->calm, skipped - w->skipped,
+                          "%.0f update%s skipped: loss or gradient was not finite",
+                          skipped - w->skipped, skipped - w->skipped == 1 ? " was" : "s were");
+        w->skipped = skipped;
+    }
+    if ((w->loss_known && !has_loss) || (w->gradient_known && !has_gradient))
+        book_happened(&w->book, ALERT_NON_FINITE, now, w->limits->calm, NAN, "the %s is not finite",
+                      has_loss ? "gradient" : "loss");
+    w->loss_known |= has_loss;
+    w->gradient_known |= has_gradient;
+}
+
+static const char *reasons(const json_t *body, char text[REASONS_SIZE]) {
+    json_t *by = json_object_get(body, "rejected_by"), *count;
+    const char *reason;
+    char clean[TOOL_NUMBER_SIZE];
+    size_t used = 0;
+    *text = '\0';
+    json_object_foreach(by, reason, count) {
+        int length = snprintf(text + used, REASONS_SIZE - used, "%s%s %.0f", used ? ", " : ": ",
+                              tool_clean(clean, sizeof clean, reason), json_number_value(count));
+        used += (size_t)length;
+        if (used >= REASONS_SIZE)
+            break;
+    }
+    return text;
+}
+
+static void take_rejected(struct watcher *w, const json_t *body, double now) {
+    double rejected;
+    char by[REASONS_SIZE];
+    if (!tool_number(body, "rejected", &rejected))
+        return;
+    if (rejected > w->rejected)
+        book_happened(&w->book, ALERT_REJECTED, now, w->limits->calm, rejected - w->rejected,
+                      "%.0f message%s rejected; in this run %.0f%s", rejected - w->rejected,
+                      rejected - w->rejected == 1 ? " was" : "s were", rejected, reasons(body, by));
+    w->rejected = rejected;
+}
+
+static void take_queue(struct watcher *w, const json_t *body, double now) {
+    double queued;
+    if (!tool_number(body, "queued", &queued))
+        return;
+    w->queued = isnan(w->queued) ? queued : w->queued + QUEUED_WEIGHT * (queued - w->queued);
+    double limit = w->limits->queue;
+    if (w->queued < limit)
+        w->queued_since = INFINITY;
+    else if (isinf(w->queued_since))
+        w->queued_since = now;
+    if (now - w->queued_since >= QUEUED_HELD)
+        book_begin(&w->book, ALERT_QUEUE, now, w->queued, limit,
+                   "%.0f examples wait to be learned: they come faster than the daemon learns",
+                   w->queued);
+    else if (w->queued < HALF * limit)
+        book_over(&w->book, ALERT_QUEUE, now, "the daemon keeps up again: %.0f examples wait",
+                  w->queued);
+}
+
+static void take_journal(struct watcher *w, const json_t *journal, double now) {
+    double waiting, bytes, missing;
+    char text[TOOL_NUMBER_SIZE];
+    if (tool_number(journal, "waiting", &waiting)) {
+        if (waiting > w->limits->waiting)
+            book_begin(&w->book, ALERT_JOURNAL, now, waiting, w->limits->waiting,
+                       "the journal's disk is slow: the oldest example waits for it since %s",
+                       tool_format_duration(text, waiting));
+        else if (waiting < HALF * w->limits->waiting)
+            book_over(&w->book, ALERT_JOURNAL, now, "the journal is on disk again");
+    }
+    if (tool_number(journal, "free_bytes", &bytes)) {
+        tool_format_bytes(text, bytes);
+        if (bytes < w->limits->disk)
+            book_begin(&w->book, ALERT_DISK, now, bytes, w->limits->disk,
+                       "%s are free for the journal", text);
+        else if (bytes > DISK_OVER * w->limits->disk)
+            book_over(&w->book, ALERT_DISK, now, "%s are free for the journal", text);
+    }
+    if (tool_number(journal, "missing", &missing)) {
+        if (missing > w->missing)
+            book_happened(&w->book, ALERT_GAP, now, w->limits->calm, missing - w->missing,
+                          "%.0f numbered examples never came; in this run %.0f",
+                          missing - w->missing, missing);
+        w->missing = missing;
+    }
+}
+
+static void take_status(struct watcher *w, const json_t *body, double now) {
+    const char *name = tool_string(body, "name"), *state = tool_string(body, "state");
+    const char *model = tool_string(body, "model");
+    if (name)
+        tool_clean(w->name, sizeof w->name, name);
+    w->ending = state && strcmp(state, "draining") == 0;
+    if (model && (strstr(model, "> gaussian ") || strstr(model, "> mixture ")))
+        drift_is_density(&w->drift);
+    take_journal(w, json_object_get(body, "journal"), now);
+}
+
+static void take_event(struct watcher *w, const json_t *body, double now) {
+    const char *kind = tool_string(body, "kind"), *text = tool_string(body, "text");
+    char clean[ALERT_TEXT_SIZE];
+    if (!kind)
+        return;
+    tool_clean(clean, sizeof clean, text ? text : kind);
+    if (strcmp(kind, "stopping") == 0)
+        w->ending = true;
+    else if (strcmp(kind, "rejected") == 0)
+        book_happened(&w->book, ALERT_REJECTED, now, w->limits->calm, NAN, "%s", clean);
+    else if (strcmp(kind, "skipped_update") == 0)
+        book_happened(&w->book, ALERT_NON_FINITE, now, w->limits->calm, NAN, "%s", clean);
+    else if (strcmp(kind, "gap") == 0)
+        book_happened(&w->book, ALERT_GAP, now, w->limits->calm, NAN, "%s", clean);
+    else if (strcmp(kind, "disk") == 0)
+        book_begin(&w->book, ALERT_DISK, now, NAN, w->limits->disk, "%s", clean);
+}
+
+void watcher_message(struct watcher *w, const struct message *message, double now) {
+    const json_t *body = message->body;
+    take_run(w, message, now);
+    book_over(&w->book, ALERT_SILENCE, now, "the daemon speaks again");
+    /* What is learned again after a crash has been judged before. */
+    bool again = json_is_true(json_object_get(body, "replaying"));
+    if (again && (message->topic == TOPIC_LOSS || message->topic == TOPIC_STATE))
+        return;
+    if (message->topic == TOPIC_LOSS) {
+        take_finite(w, body, now);
+        take_loss(w, body, now);
+        take_queue(w, body, now);
+        take_rejected(w, body, now);
+    } else if (message->topic == TOPIC_STATE) {
+        layers_take(&w->layers, body, w->limits->saturated, &w->book, now);
+    } else if (message->topic == TOPIC_STATUS) {
+        take_status(w, body, now);
+    } else if (message->topic == TOPIC_EVENT) {
+        take_event(w, body, now);
+    }
+}
+
+void watcher_quiet(struct watcher *w, double seconds, bool connected, double now) {
+    char quiet[TOOL_NUMBER_SIZE];
+    if (w->limits->silence <= 0 || seconds < w->limits->silence)
+        return;
+    tool_format_duration(quiet, seconds);
+    if (w->ending)
+        book_begin(&w->book, ALERT_SILENCE, now, seconds, w->limits->silence,
+                   "nothing for %s: the daemon has ended, as it was told to", quiet);
+    else if (*w->run)
+        book_begin(&w->book, ALERT_SILENCE, now, seconds, w->limits->silence,
+                   "nothing for %s: the daemon %s", quiet,
+                   connected ? "is silent" : "or the connection is gone");
+    else
+        book_begin(&w->book, ALERT_SILENCE, now, seconds, w->limits->silence,
+                   "no daemon has spoken there for %s", quiet);
+}
+
+double watcher_slow_statistics(struct watcher *w, const struct message *message) {
+    double every;
+    if (w->every_said || message->topic != TOPIC_STATUS ||
+        !tool_number(message->body, "every", &every) || every <= EVERY_MOST)
+        return 0;
+    w->every_said = true;
+    return every;
+}

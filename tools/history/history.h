@@ -1,0 +1,166 @@
+/* Recordings: what daemons have published, kept in one SQLite file. One process writes it, others
+   read it meanwhile (WAL), in C through this header or with SQL: docs/watching.md has the tables.
+
+   A *run* is what one process of a daemon learned from its start, or from a `reset`, on. Its `loss`
+   messages are numbered 0, 1, ... and so are its `state` messages. Level 0 has a row for each of
+   them; a row of level k stands for 10^k messages and has minimum, maximum and mean of each column,
+   and how many messages had no finite number there (JSON's null). Each level keeps its newest rows
+   only, so that a file stays small and the past stays visible, more and more coarsely.
+
+   A handle belongs to one thread at a time. Functions that return int return 0, or -1 and
+   history_error() has a sentence that names the file. */
+#ifndef RUNNEL_HISTORY_H
+#define RUNNEL_HISTORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tools/shared/watch_link.h"
+
+enum {
+    HISTORY_BINS = 20,          /* of a layer's histogram, over [-1, 1] */
+    HISTORY_FACTOR = 10,        /* rows of one level in a row of the next */
+    HISTORY_LOSS_COLUMNS = 20,  /* of `loss` messages, */
+    HISTORY_LAYER_COLUMNS = 24, /* and of each layer in `state` messages */
+    HISTORY_LAYERS = 16,        /* of a network, at most */
+    HISTORY_KIND_SIZE = 16      /* of a layer's kind as text */
+};
+
+/* What is kept of a message: one number. */
+struct history_column {
+    const char *path; /* in the message: "latency_us.p50" */
+    const char *name; /* of the column: "latency_us_p50"; unique among those of its table */
+    const char *unit; /* "nats" (of losses, but of squared errors, which have none), "us", ...; ""
+                         = a pure number */
+};
+extern const struct history_column history_loss_columns[HISTORY_LOSS_COLUMNS];
+extern const struct history_column history_layer_columns[HISTORY_LAYER_COLUMNS];
+
+/* The number at a column's path in a message, or in a layer of one; NaN where there is none. */
+double history_number(const json_t *object, const char *path);
+
+/* The column of that name among `count`; -1 when there is none. */
+int history_column(const struct history_column *columns, int count, const char *name);
+
+struct history;
+
+/* What a file keeps; zero is HISTORY_KEEP rows and HISTORY_BYTES. */
+struct history_options {
+    uint64_t keep;  /* rows of each level of each run and layer, and events of each run */
+    uint64_t bytes; /* of the file: beyond it levels keep fewer rows, then the oldest runs go */
+};
+#define HISTORY_KEEP 100000
+#define HISTORY_BYTES ((uint64_t)1 << 30)
+
+/* Open to write, making the file where there is none, or with NULL as options to read. EX_OK, or
+   complains on stderr and returns an exit status. */
+int history_open(struct history **history, const char *path, const struct history_options *options);
+
+/* Commits first. */
+void history_close(struct history **history);
+
+/* What went wrong last: one sentence. */
+const char *history_error(const struct history *history);
+
+/* ---- Writing ---- */
+
+/* Take a message of any topic that came from the daemon at `endpoint`. It is written with the next
+   commit. Messages that are not as docs/protocol.md has them are passed over, and so are those of a
+   run that is heard at another endpoint already. Examples of which nothing was heard between two
+   `loss` messages make an event of kind "gap". */
+int history_take(struct history *history, const char *endpoint, const struct message *message);
+
+/* Something that the writer itself has to say about the daemon at `endpoint`: an event of that kind
+   in its newest run, now. Without a run nothing is written. */
+int history_note(struct history *history, const char *endpoint, const char *kind, const char *text);
+
+/* Make all that was taken visible to readers, and let go of what is not kept. Call it once a second
+   or so: it costs a few page writes. */
+int history_commit(struct history *history);
+
+/* The run that messages from `endpoint` go to at present; 0 = none yet. */
+int64_t history_current(const struct history *history, const char *endpoint);
+
+/* ---- Reading ---- */
+
+/* What is not known yet is "" or NaN. Strings are owned by the list. */
+struct history_run {
+    int64_t id;           /* in this file, growing */
+    const char *run;      /* 16 digits, as the daemon says */
+    int part;             /* 0; grows with each `reset` within the daemon's run */
+    const char *endpoint; /* where it was heard */
+    const char *name, *digest, *model, *device, *version, *resumed;
+    double parameters, every;
+    double first_time, newest_time; /* of its messages, Unix time */
+    double first_examples, newest_examples, first_steps, newest_steps;
+};
+struct history_runs {
+    struct history_run *runs; /* (count), oldest first */
+    size_t count;
+    char *text; /* behind the strings */
+};
+int history_runs(struct history *history, struct history_runs *runs);
+void history_runs_clear(struct history_runs *runs);
+
+/* Whether the file has the run. */
+int history_has_run(struct history *history, int64_t run, bool *known);
+
+/* The layers of a run that have statistics in the file, in order; returns in *count how many. */
+struct history_layer {
+    char kind[HISTORY_KIND_SIZE]; /* dense, rnn, gru, lstm */
+    int size;                     /* units */
+};
+int history_layers(struct history *history, int64_t run,
+                   struct history_layer layers[HISTORY_LAYERS], int *count);
+
+enum history_axis { HISTORY_EXAMPLES, HISTORY_STEPS, HISTORY_TIME, HISTORY_AXES };
+
+/* From and to, both included, may be infinite. */
+struct history_range {
+    enum history_axis axis;
+    double from, to;
+    size_t points; /* at most so many, and at least half as many where there are; > 0 */
+};
+
+/* One point stands for one or more successive messages; its position is that of the last. */
+struct history_point {
+    double position[HISTORY_AXES]; /* examples, steps, time */
+    uint64_t messages;
+};
+struct history_value {
+    double minimum, maximum, mean; /* over the messages that have it; NaN = none has */
+    uint64_t missing;              /* messages in which it was null: there is none, or not finite */
+};
+struct history_series {
+    size_t points, columns;
+    struct history_point *at;     /* (points) */
+    struct history_value *values; /* (points, columns) */
+    float *histograms;            /* (points, HISTORY_BINS) mean counts, of a layer; else NULL */
+};
+
+/* All columns of the run's `loss` messages, or of a layer's statistics. A run or layer that is not
+   there has no points. */
+int history_loss(struct history *history, int64_t run, const struct history_range *range,
+                 struct history_series *series);
+int history_state(struct history *history, int64_t run, int layer,
+                  const struct history_range *range, struct history_series *series);
+void history_series_clear(struct history_series *series);
+
+struct history_event {
+    int64_t id; /* growing */
+    double position[HISTORY_AXES];
+    const char *kind, *text;
+};
+struct history_events {
+    struct history_event *events; /* (count), oldest first */
+    size_t count;
+    char *text; /* behind the strings */
+};
+
+/* The newest `range->points` events of the run within the range. */
+int history_events(struct history *history, int64_t run, const struct history_range *range,
+                   struct history_events *events);
+void history_events_clear(struct history_events *events);
+
+#endif

@@ -1,0 +1,371 @@
+#include "build-config.h"
+
+#include "history_internal.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/shared/tool.h"
+
+enum { COMMITS_BETWEEN_TRIMS = 60 };
+
+/* ---- Statements that are run now and then: prepared for the occasion ---- */
+
+static void bind_number(sqlite3_stmt *statement, int at, const json_t *body, const char *key) {
+    double value;
+    if (tool_number(body, key, &value))
+        sqlite3_bind_double(statement, at, value);
+}
+
+/* Clean, and cut, for it may be of any length; NULL stays NULL. */
+static void bind_text(sqlite3_stmt *statement, int at, const char *text, size_t size) {
+    char clean[HISTORY_TEXT_SIZE];
+    if (text)
+        sqlite3_bind_text(statement, at, tool_clean(clean, size, text), -1, SQLITE_TRANSIENT);
+}
+
+static int do_once(struct history *h, sqlite3_stmt *statement) {
+    int status = statement ? history_done(h, statement) : -1;
+    sqlite3_finalize(statement);
+    return status;
+}
+
+static int begin(struct history *h) {
+    if (h->writing)
+        return 0;
+    if (history_run_sql(h, "BEGIN IMMEDIATE"))
+        return -1;
+    h->writing = true;
+    return 0;
+}
+
+/* ---- Which run a message belongs to ---- */
+
+static struct history_feed *find_feed(const struct history *h, const char *endpoint) {
+    struct history_feed *feed = h->feeds;
+    while (feed && strcmp(feed->endpoint, endpoint) != 0)
+        feed = feed->following;
+    return feed;
+}
+
+int64_t history_current(const struct history *h, const char *endpoint) {
+    const struct history_feed *feed = find_feed(h, endpoint);
+    return feed ? feed->run : 0;
+}
+
+static struct history_feed *get_feed(struct history *h, const char *endpoint) {
+    struct history_feed *feed = find_feed(h, endpoint);
+    if (feed || !(feed = calloc(1, sizeof *feed)))
+        return feed;
+    feed->gap = GAP_BEGIN;
+    feed->endpoint = strdup(endpoint);
+    if (!feed->endpoint) {
+        free(feed);
+        return NULL;
+    }
+    feed->following = h->feeds;
+    h->feeds = feed;
+    return feed;
+}
+
+/* What the list of runs says of the feed's. */
+static int note_newest(struct history *h, const struct history_feed *feed) {
+    if (!feed->next[KIND_LOSS] && !feed->next[KIND_STATE])
+        return 0;
+    sqlite3_stmt *update = history_prepare(
+        h, "UPDATE runs SET newest_examples = ?1, newest_steps = ?2, newest_time = ?3,"
+           " first_examples = coalesce(first_examples, ?4),"
+           " first_steps = coalesce(first_steps, ?5), first_time = coalesce(first_time, ?6)"
+           " WHERE id = ?7");
+    if (!update)
+        return -1;
+    for (int axis = 0; axis < HISTORY_AXES; axis++) {
+        sqlite3_bind_double(update, 1 + axis, feed->position[axis]);
+        sqlite3_bind_double(update, 1 + HISTORY_AXES + axis, feed->first[axis]);
+    }
+    sqlite3_bind_int64(update, 7, feed->run);
+    return do_once(h, update);
+}
+
+static int start_part(struct history *h, struct history_feed *feed, int part) {
+    sqlite3_stmt *insert =
+        history_prepare(h, "INSERT INTO runs (run, part, endpoint) VALUES (?, ?, ?)");
+    if (insert) {
+        sqlite3_bind_text(insert, 1, feed->run_text, -1, SQLITE_STATIC);
+        sqlite3_bind_int(insert, 2, part);
+        sqlite3_bind_text(insert, 3, feed->endpoint, -1, SQLITE_STATIC);
+    }
+    if (do_once(h, insert))
+        return -1;
+    feed->run = sqlite3_last_insert_rowid(h->file);
+    feed->part = part;
+    feed->layers = 0;
+    memset(feed->next, 0, sizeof feed->next);
+    memset(feed->position, 0, sizeof feed->position);
+    return 0;
+}
+
+/* Where the messages of a run that is in the file already go on being counted. */
+static int go_on_counting(struct history *h, struct history_feed *feed) {
+    memset(feed->position, 0, sizeof feed->position);
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct history_place place = {.kind = (enum history_kind)kind, .run = feed->run};
+        double position[HISTORY_AXES];
+        int64_t last;
+        if (history_row_last(h, &place, &last, position))
+            return -1;
+        feed->next[kind] = last + 1;
+        if (kind == KIND_LOSS && last >= 0)
+            feed->gap.newest = position[HISTORY_EXAMPLES];
+        if (last >= 0 && position[0] > feed->position[0])
+            memcpy(feed->position, position, sizeof position);
+    }
+    return 0;
+}
+
+static int change_run(struct history *h, struct history_feed *feed, const char *run) {
+    if (note_newest(h, feed))
+        return -1;
+    char *text = strdup(run);
+    if (!text)
+        return history_memory(h);
+    free(feed->run_text);
+    feed->run_text = text;
+    sqlite3_stmt *select =
+        history_prepare(h, "SELECT id, part, every FROM runs WHERE run = ? ORDER BY part DESC"
+                           " LIMIT 1");
+    if (!select)
+        return -1;
+    sqlite3_bind_text(select, 1, text, -1, SQLITE_STATIC);
+    int code = sqlite3_step(select), status = 0;
+    feed->run = code == SQLITE_ROW ? sqlite3_column_int64(select, 0) : 0;
+    feed->part = code == SQLITE_ROW ? sqlite3_column_int(select, 1) : 0;
+    if (code == SQLITE_ROW)
+        feed->gap.every = history_column_number(select, 2);
+    feed->layers = 0;
+    gap_restart(&feed->gap);
+    memset(feed->next, 0, sizeof feed->next);
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        status = history_fail(h);
+    sqlite3_finalize(select);
+    if (status)
+        return -1;
+    return feed->run ? go_on_counting(h, feed) : start_part(h, feed, 0);
+}
+
+/* ---- Messages ---- */
+
+static int take_status(struct history *h, struct history_feed *feed, const json_t *body) {
+    static const char *const texts[] = {"name", "digest", "model", "device", "version", "resumed"};
+    enum { TEXTS = sizeof texts / sizeof *texts };
+    sqlite3_stmt *update = history_prepare(
+        h, "UPDATE runs SET name = ?, digest = ?, model = ?, device = ?, version = ?, resumed = ?,"
+           " parameters = ?, every = ? WHERE id = ?");
+    if (!update)
+        return -1;
+    gap_status(&feed->gap, body);
+    for (int i = 0; i < TEXTS; i++)
+        bind_text(update, 1 + i, tool_string(body, texts[i]), HISTORY_TEXT_SIZE);
+    bind_number(update, TEXTS + 1, body, "parameters");
+    bind_number(update, TEXTS + 2, body, "every");
+    sqlite3_bind_int64(update, TEXTS + 3, feed->run);
+    return do_once(h, update);
+}
+
+static int add_event(struct history *h, int64_t run, const double position[HISTORY_AXES],
+                     const char *kind, const char *text) {
+    sqlite3_stmt *insert =
+        history_prepare(h, "INSERT INTO events (run, examples, steps, time, kind, text)"
+                           " VALUES (?, ?, ?, ?, ?, ?)");
+    if (!insert)
+        return -1;
+    sqlite3_bind_int64(insert, 1, run);
+    for (int axis = 0; axis < HISTORY_AXES; axis++)
+        sqlite3_bind_double(insert, 2 + axis, position[axis]);
+    bind_text(insert, 5, kind ? kind : "", HISTORY_TEXT_SIZE);
+    bind_text(insert, 6, text ? text : "", HISTORY_TEXT_SIZE);
+    return do_once(h, insert);
+}
+
+static void fill_row(struct history_row *row, const struct history_table *table,
+                     const json_t *object) {
+    for (int column = 0; column < table->count; column++) {
+        double value = history_number(object, table->columns[column].path);
+        row->values[column] = (struct history_value){value, value, value, isnan(value)};
+    }
+    double bins[HISTORY_BINS];
+    row->bin_messages = tool_counts(object, "histogram", bins, HISTORY_BINS) == HISTORY_BINS;
+    for (size_t bin = 0; row->bin_messages && bin < HISTORY_BINS; bin++)
+        row->bins[bin] = (float)bins[bin];
+}
+
+struct folding {
+    struct history_row row;
+    int columns;
+};
+
+static bool fold_row(void *context, const struct history_row *row) {
+    struct folding *folding = context;
+    history_row_add(&folding->row, row, folding->columns);
+    return true;
+}
+
+/* Insert a row, and whatever rows of the next levels it completes. */
+static int insert(struct history *h, struct history_place place, struct history_row *row) {
+    struct folding folding = {.row = *row, .columns = history_tables[place.kind].count};
+    if (history_row_insert(h, &place, &folding.row))
+        return -1;
+    while (folding.row.number % HISTORY_FACTOR == HISTORY_FACTOR - 1 &&
+           place.level + 1 < HISTORY_LEVELS) {
+        int64_t above = folding.row.number / HISTORY_FACTOR, first = above * HISTORY_FACTOR;
+        folding.row.at.messages = 0;
+        if (history_rows(h, &place, first, first + HISTORY_FACTOR - 1, fold_row, &folding))
+            return -1;
+        folding.row.number = above;
+        place.level++;
+        if (history_row_insert(h, &place, &folding.row))
+            return -1;
+    }
+    return 0;
+}
+
+static int take_loss(struct history *h, struct history_feed *feed, struct history_row *row,
+                     const json_t *body) {
+    char text[GAP_TEXT];
+    if (gap_loss(&feed->gap, row->at.position[HISTORY_EXAMPLES], text) && *text &&
+        add_event(h, feed->run, row->at.position, "gap", text))
+        return -1;
+    fill_row(row, &history_tables[KIND_LOSS], body);
+    return insert(h, (struct history_place){.kind = KIND_LOSS, .run = feed->run}, row);
+}
+
+static int describe_layer(struct history *h, const struct history_feed *feed, int layer,
+                          const json_t *object) {
+    sqlite3_stmt *replace = history_prepare(h, "INSERT OR REPLACE INTO layers VALUES (?, ?, ?, ?)");
+    if (!replace)
+        return -1;
+    sqlite3_bind_int64(replace, 1, feed->run);
+    sqlite3_bind_int(replace, 2, layer);
+    bind_text(replace, 3, tool_string(object, "kind"), HISTORY_KIND_SIZE);
+    bind_number(replace, 4, object, "size");
+    return do_once(h, replace);
+}
+
+static int take_state(struct history *h, struct history_feed *feed, struct history_row *row,
+                      const json_t *body) {
+    const json_t *layers = json_object_get(body, "layers");
+    int count = (int)json_array_size(layers);
+    for (int layer = 0; layer < count && layer < HISTORY_LAYERS; layer++) {
+        const json_t *object = json_array_get(layers, (size_t)layer);
+        fill_row(row, &history_tables[KIND_STATE], object);
+        if ((layer >= feed->layers && describe_layer(h, feed, layer, object)) ||
+            insert(h, (struct history_place){KIND_STATE, feed->run, layer, 0}, row))
+            return -1;
+    }
+    if (count > feed->layers)
+        feed->layers = count;
+    return 0;
+}
+
+static bool has_position(const json_t *body, double position[HISTORY_AXES]) {
+    return tool_number(body, "examples", &position[HISTORY_EXAMPLES]) &&
+           tool_number(body, "steps", &position[HISTORY_STEPS]) &&
+           tool_number(body, "time", &position[HISTORY_TIME]);
+}
+
+static int copy_description(struct history *h, int64_t from, int64_t to) {
+    static const char SQL[] =
+        "UPDATE runs SET (name, digest, model, device, version, resumed, parameters, every) ="
+        " (SELECT name, digest, model, device, version, resumed, parameters, every FROM runs"
+        " WHERE id = ?1) WHERE id = ?2";
+    sqlite3_stmt *update = history_prepare(h, SQL);
+    if (!update)
+        return -1;
+    sqlite3_bind_int64(update, 1, from);
+    sqlite3_bind_int64(update, 2, to);
+    return do_once(h, update);
+}
+
+/* Whoever learns again from nothing has learned fewer examples than before. */
+static int take_numbers(struct history *h, struct history_feed *feed, const struct message *message,
+                        const double position[HISTORY_AXES]) {
+    enum history_kind kind = message->topic == TOPIC_LOSS ? KIND_LOSS : KIND_STATE;
+    if (position[HISTORY_EXAMPLES] < feed->position[HISTORY_EXAMPLES]) {
+        int64_t before = feed->run;
+        if (note_newest(h, feed) || start_part(h, feed, feed->part + 1) ||
+            copy_description(h, before, feed->run))
+            return -1;
+    }
+    memcpy(feed->position, position, sizeof feed->position);
+    if (!feed->next[KIND_LOSS] && !feed->next[KIND_STATE])
+        memcpy(feed->first, position, sizeof feed->first);
+    struct history_row row = {.number = feed->next[kind]++, .at = {.messages = 1}};
+    memcpy(row.at.position, position, sizeof row.at.position);
+    return kind == KIND_LOSS ? take_loss(h, feed, &row, message->body)
+                             : take_state(h, feed, &row, message->body);
+}
+
+/* Who connects to one daemon by two names hears everything twice. */
+static bool is_heard_elsewhere(const struct history *h, const struct history_feed *feed,
+                               const char *run) {
+    for (const struct history_feed *other = h->feeds; other; other = other->following)
+        if (other != feed && other->run_text && strcmp(other->run_text, run) == 0)
+            return true;
+    return false;
+}
+
+int history_take(struct history *h, const char *endpoint, const struct message *message) {
+    double position[HISTORY_AXES];
+    char run[HISTORY_RUN_SIZE];
+    const char *said = tool_string(message->body, "run");
+    if (message->problem || !said || !has_position(message->body, position) ||
+        message->topic == TOPIC_PREDICTION)
+        return 0;
+    tool_clean(run, sizeof run, said);
+    struct history_feed *feed = get_feed(h, endpoint);
+    if (!feed)
+        return history_memory(h);
+    if (is_heard_elsewhere(h, feed, run))
+        return 0;
+    if (begin(h))
+        return -1;
+    if ((!feed->run_text || strcmp(feed->run_text, run) != 0) && change_run(h, feed, run))
+        return -1;
+    memcpy(feed->heard, position, sizeof feed->heard);
+    if (message->topic == TOPIC_STATUS)
+        return take_status(h, feed, message->body);
+    if (message->topic == TOPIC_EVENT)
+        return add_event(h, feed->run, position, tool_string(message->body, "kind"),
+                         tool_string(message->body, "text"));
+    return take_numbers(h, feed, message, position);
+}
+
+int history_note(struct history *h, const char *endpoint, const char *kind, const char *text) {
+    const struct history_feed *feed = find_feed(h, endpoint);
+    if (!feed || !feed->run)
+        return 0;
+    double position[HISTORY_AXES];
+    struct timespec now;
+    memcpy(position, feed->heard, sizeof position);
+    clock_gettime(CLOCK_REALTIME, &now);
+    position[HISTORY_TIME] = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    return begin(h) ? -1 : add_event(h, feed->run, position, kind, text);
+}
+
+/* ---- Commit ---- */
+
+int history_commit(struct history *h) {
+    if (!h->writing)
+        return 0;
+    for (const struct history_feed *feed = h->feeds; feed; feed = feed->following)
+        if (note_newest(h, feed))
+            return -1;
+    if (h->commits++ % COMMITS_BETWEEN_TRIMS == 0 && history_retain(h))
+        return -1;
+    if (history_run_sql(h, "COMMIT"))
+        return -1;
+    h->writing = false;
+    return 0;
+}

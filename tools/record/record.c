@@ -1,0 +1,321 @@
+/* runnel-record: what daemons publish, kept in files. See runnel-record(1). */
+#include "build-config.h"
+
+#include <getopt.h>
+#include <locale.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <zmq.h>
+
+#include "common/wire.h"
+#include "record_board.h"
+#include "record_csv.h"
+#include "record_source.h"
+#include "tools/history/history.h"
+#include "tools/shared/ending.h"
+#include "tools/shared/tool.h"
+
+#define SILENCE 15.0    /* seconds: a daemon sends `status` every 10 */
+#define FLUSH_EVERY 1.0 /* seconds that readers of the files are behind at most */
+#define FILE_NAME "runnel.db"
+#define MEGABYTE 1000000
+
+enum {
+    GO_ON = -1,
+    SOURCES_MAX = 256,
+    MESSAGES_AT_ONCE = 1000, /* of one daemon, between two looks at signals and the clock */
+};
+
+enum { OPTION_CSV = 'x', OPTION_LAYERS = 'l', OPTION_BOARD = 'b' };
+
+static const char help[] =
+    "Usage: runnel-record [OPTION]...\n"
+    "Write the statistics that running daemons publish to files.\n"
+    "\n"
+    "  -c, --connect=ENDPOINT   a daemon's statistics socket; may be repeated\n"
+    "                           (default " WIRE_STATISTICS ")\n"
+    "      --key=FILE           your secret key, where daemons want to know who you are\n"
+    "      --server-key=KEY     the daemons' public key, or the file that has it\n"
+    "  -o, --output=FILE        recording (SQLite), made or gone on with\n"
+    "                           (default " FILE_NAME " when none of the next three is asked for)\n"
+    "      --csv=FILE           loss messages as a table of values; - = standard output\n"
+    "      --csv-layers=FILE    statistics of each layer as a table of values\n"
+    "      --tensorboard=DIR    event files for TensorBoard, a directory for each run\n"
+    "  -k, --keep=N             messages kept of each run in full; older ones are kept more\n"
+    "                           and more coarsely (default 100000)\n"
+    "  -m, --megabytes=N        of the recording at most; the oldest runs go first\n"
+    "                           (default 1000)\n"
+    "  -n, --count=N            end when N loss messages have been written\n"
+    "  -s, --silence=SECONDS    say so when no message comes for so long; 0 = never\n"
+    "                           (default 15)\n"
+    "  -h, --help               print this and end\n"
+    "  -V, --version            print the version and end\n"
+    "\n"
+    "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 65 a table has other\n"
+    "columns, 69 no sockets to be had, 73 a file cannot be made, 74 one cannot be\n"
+    "written.\n";
+
+struct options {
+    const char *endpoints[SOURCES_MAX];
+    size_t count;
+    struct tool_keys keys;
+    const char *output, *csv, *layers, *board;
+    struct history_options history;
+    uint64_t messages; /* 0 = no end */
+    double silence;
+};
+
+struct record {
+    struct options options;
+    struct history *history;
+    struct csv *csv, *layers;
+    struct board *board;
+    struct source *sources; /* (options.count) */
+    zmq_pollitem_t *items;  /* LINK_ITEMS for each source, and the signals */
+    uint64_t written;       /* loss messages */
+    int failed;             /* exit status of what could not be written; EX_OK */
+};
+
+/* ---- Options ---- */
+
+static int add_endpoint(struct options *o, const char *endpoint) {
+    int status = tool_add_endpoint(o->endpoints, &o->count, SOURCES_MAX, endpoint);
+    return status == EX_OK ? GO_ON : status;
+}
+
+static int take_count(const char *name, uint64_t scale, uint64_t *count) {
+    if (!tool_parse_count(optarg, count) || *count > UINT64_MAX / 2 / scale)
+        return tool_usage("--%s is '%s', but must be a number from 1 up", name, optarg);
+    *count *= scale;
+    return GO_ON;
+}
+
+static int take_option(struct options *o, int option) {
+    switch (option) {
+    case 'c':
+        return add_endpoint(o, optarg);
+    case 'o':
+        o->output = optarg;
+        return GO_ON;
+    case OPTION_CSV:
+        o->csv = optarg;
+        return GO_ON;
+    case OPTION_LAYERS:
+        o->layers = optarg;
+        return GO_ON;
+    case OPTION_BOARD:
+        o->board = optarg;
+        return GO_ON;
+    case 'k':
+        return take_count("keep", 1, &o->history.keep);
+    case 'm':
+        return take_count("megabytes", MEGABYTE, &o->history.bytes);
+    case 'n':
+        return take_count("count", 1, &o->messages);
+    case 's':
+        return tool_parse_seconds(optarg, &o->silence)
+                   ? GO_ON
+                   : tool_usage("--silence is '%s', but must be seconds, 0 or more", optarg);
+    default:
+        return tool_key_option(&o->keys, option) ? GO_ON : tool_common_option(option, help);
+    }
+}
+
+static int check_options(struct options *o) {
+    if (o->csv && o->layers && !strcmp(o->csv, o->layers))
+        return tool_usage("--csv and --csv-layers need two files");
+    if (!o->count)
+        o->endpoints[o->count++] = WIRE_STATISTICS;
+    if (!o->output && !o->csv && !o->layers && !o->board)
+        o->output = FILE_NAME;
+    return tool_keys_ready(&o->keys) ? GO_ON : EX_USAGE;
+}
+
+/* Returns GO_ON, or the exit status. */
+static int take_options(struct options *o, int argc, char **argv) {
+    static const struct option names[] = {
+        {"connect", required_argument, NULL, 'c'},
+        {"output", required_argument, NULL, 'o'},
+        {"csv", required_argument, NULL, OPTION_CSV},
+        {"csv-layers", required_argument, NULL, OPTION_LAYERS},
+        {"tensorboard", required_argument, NULL, OPTION_BOARD},
+        {"keep", required_argument, NULL, 'k'},
+        {"megabytes", required_argument, NULL, 'm'},
+        {"count", required_argument, NULL, 'n'},
+        {"silence", required_argument, NULL, 's'},
+        TOOL_KEY_OPTIONS,
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {NULL, 0, NULL, 0},
+    };
+    *o = (struct options){.silence = SILENCE};
+    int option, status = GO_ON;
+    while (status == GO_ON &&
+           (option = getopt_long(argc, argv, "c:o:k:m:n:s:hV", names, NULL)) != -1)
+        status = take_option(o, option);
+    if (status == GO_ON && optind < argc)
+        return tool_usage("'%s' is one word too many", argv[optind]);
+    return status == GO_ON ? check_options(o) : status;
+}
+
+/* ---- Recording ---- */
+
+static void note(struct source *source, const char *text) {
+    struct record *r = source->context;
+    const char *name = *source->name ? source->name : source->endpoint;
+    if (r->options.count > 1)
+        tool_fail(EX_OK, "%s: %s", name, text);
+    else
+        tool_fail(EX_OK, "%s", text);
+    if (r->history && history_note(r->history, source->endpoint, "recorder", text))
+        r->failed = tool_fail(EX_IOERR, "%s", history_error(r->history));
+}
+
+static void take_message(struct record *r, struct source *source, const struct message *message) {
+    if (message->problem)
+        return;
+    if (r->history && history_take(r->history, source->endpoint, message))
+        r->failed = tool_fail(EX_IOERR, "%s", history_error(r->history));
+    if (r->csv)
+        csv_take(r->csv, source->name, message);
+    if (r->layers)
+        csv_take(r->layers, source->name, message);
+    if (r->board && r->failed == EX_OK)
+        r->failed = board_take(r->board, (size_t)(source - r->sources), source->name, message);
+    r->written += message->topic == TOPIC_LOSS;
+}
+
+static bool is_done(const struct record *r) {
+    return r->failed != EX_OK || (r->options.messages && r->written >= r->options.messages);
+}
+
+static void take_messages(struct record *r, struct source *source) {
+    struct message message;
+    for (int i = 0; i < MESSAGES_AT_ONCE && !is_done(r) && source_receive(source, &message); i++) {
+        take_message(r, source, &message);
+        message_clear(&message);
+    }
+}
+
+static void flush(struct record *r) {
+    if (r->failed == EX_OK && r->history && history_commit(r->history))
+        r->failed = tool_fail(EX_IOERR, "%s", history_error(r->history));
+    if (r->failed == EX_OK && r->csv)
+        r->failed = csv_flush(r->csv);
+    if (r->failed == EX_OK && r->layers)
+        r->failed = csv_flush(r->layers);
+    if (r->failed == EX_OK && r->board)
+        r->failed = board_flush(r->board);
+}
+
+/* Wait for a message, a signal or the clock. */
+static void wait_for_something(struct record *r, double seconds) {
+    size_t count = r->options.count;
+    for (size_t i = 0; i < count; i++)
+        link_items(r->sources[i].link, r->items + i * LINK_ITEMS);
+    r->items[count * LINK_ITEMS] =
+        (zmq_pollitem_t){.fd = ending_descriptor(), .events = ZMQ_POLLIN};
+    /* Rounded up: a deadline that is waited for has passed when the wait is over. */
+    zmq_poll(r->items, (int)(count * LINK_ITEMS + 1), (long)(seconds * 1e3) + 1);
+}
+
+static bool all_refused(const struct record *r) {
+    size_t i = 0;
+    while (i < r->options.count && r->sources[i].refused)
+        i++;
+    return i == r->options.count;
+}
+
+static int run(struct record *r) {
+    double flushed = tool_now();
+    while (!ending_asked() && !is_done(r) && !all_refused(r)) {
+        double wait = FLUSH_EVERY;
+        for (size_t i = 0; i < r->options.count; i++)
+            wait = fmin(wait, health_next(&r->sources[i].health));
+        wait_for_something(r, wait);
+        for (size_t i = 0; i < r->options.count; i++) {
+            take_messages(r, &r->sources[i]);
+            source_tick(&r->sources[i], false);
+        }
+        if (tool_now() - flushed >= FLUSH_EVERY) {
+            flush(r);
+            flushed = tool_now();
+        }
+    }
+    for (size_t i = 0; i < r->options.count; i++)
+        source_tick(&r->sources[i], true);
+    flush(r);
+    if (r->failed == EX_OK && all_refused(r))
+        return tool_fail(EX_UNAVAILABLE, "no daemon lets this program listen");
+    return r->failed;
+}
+
+static int open_files(struct record *r) {
+    const struct options *o = &r->options;
+    int status = EX_OK;
+    if (o->output)
+        status = history_open(&r->history, o->output, &o->history);
+    if (status == EX_OK && o->csv)
+        status = csv_open(&r->csv, o->csv, TOPIC_LOSS);
+    if (status == EX_OK && o->layers)
+        status = csv_open(&r->layers, o->layers, TOPIC_STATE);
+    if (status == EX_OK && o->board)
+        status = board_open(&r->board, o->board);
+    return status;
+}
+
+static int open_sources(struct record *r) {
+    size_t count = r->options.count;
+    int status = EX_OK;
+    r->sources = calloc(count, sizeof *r->sources);
+    r->items = calloc(count * LINK_ITEMS + 1, sizeof *r->items);
+    if (!r->sources || !r->items)
+        return tool_fail(EX_UNAVAILABLE, "memory is short");
+    for (size_t i = 0; status == EX_OK && i < count; i++) {
+        r->sources[i].note = note;
+        r->sources[i].context = r;
+        status = source_open(&r->sources[i], r->options.endpoints[i], &r->options.keys.client,
+                             r->options.silence);
+    }
+    return status;
+}
+
+static int close_files(struct record *r, int status) {
+    int closed = csv_close(&r->csv);
+    status = status == EX_OK ? closed : status;
+    closed = csv_close(&r->layers);
+    status = status == EX_OK ? closed : status;
+    closed = board_close(&r->board);
+    history_close(&r->history);
+    return status == EX_OK ? closed : status;
+}
+
+static int record(const struct options *options) {
+    struct record r = {.options = *options};
+    signal(SIGXFSZ, SIG_IGN); /* a file that may grow no more is an error like a full disk */
+    int status = ending_catch_signals();
+    if (status == EX_OK)
+        status = open_files(&r);
+    if (status == EX_OK)
+        status = open_sources(&r);
+    if (status == EX_OK)
+        status = run(&r);
+    for (size_t i = 0; r.sources && i < options->count; i++)
+        source_close(&r.sources[i]);
+    free(r.sources);
+    free(r.items);
+    return close_files(&r, status);
+}
+
+int main(int argc, char **argv) {
+    struct options options;
+    setlocale(LC_CTYPE, "");
+    int status = take_options(&options, argc, argv);
+    return status == GO_ON ? record(&options) : status;
+}

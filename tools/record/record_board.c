@@ -1,0 +1,221 @@
+#include "build-config.h"
+
+#include "record_board.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "record_events.h"
+#include "tools/history/history.h"
+#include "tools/shared/tool.h"
+
+enum { NAME_SIZE = 81, TAG_SIZE = 64 };
+#define STEP_MAX 9007199254740992.0
+
+/* Of one daemon: its run, and the file that it goes to. */
+struct board_run {
+    char run[NAME_SIZE]; /* its digits */
+    double examples;     /* in the newest message */
+    struct event_file *file;
+    /* Which numbers there have been: a null is written as NaN only where there was one before. */
+    bool loss_seen[HISTORY_LOSS_COLUMNS];
+    bool layers_seen[HISTORY_LAYERS][HISTORY_LAYER_COLUMNS];
+};
+
+struct board {
+    char *directory;
+    struct board_run *runs; /* (count), by number of the daemon */
+    size_t count;
+};
+
+int board_open(struct board **board, const char *directory) {
+    struct board *b = calloc(1, sizeof *b);
+    if (!b || !(b->directory = strdup(directory))) {
+        free(b);
+        return tool_fail(EX_UNAVAILABLE, "memory is short");
+    }
+    if (mkdir(directory, 0777) && errno != EEXIST) {
+        tool_fail(EX_CANTCREAT, "%s cannot be made: %s", directory, strerror(errno));
+        board_close(&b);
+        return EX_CANTCREAT;
+    }
+    *board = b;
+    return EX_OK;
+}
+
+static int complain(const struct board *b) {
+    return tool_fail(EX_IOERR, "event files in %s cannot be written: %s", b->directory,
+                     strerror(errno));
+}
+
+int board_close(struct board **board) {
+    struct board *b = *board;
+    int status = EX_OK;
+    if (!b)
+        return EX_OK;
+    for (size_t i = 0; i < b->count; i++)
+        if (event_file_close(&b->runs[i].file))
+            status = complain(b);
+    free(b->runs);
+    free(b->directory);
+    free(b);
+    *board = NULL;
+    return status;
+}
+
+int board_flush(struct board *b) {
+    for (size_t i = 0; i < b->count; i++)
+        if (b->runs[i].file && event_flush(b->runs[i].file))
+            return complain(b);
+    return EX_OK;
+}
+
+static struct board_run *find_run(struct board *b, size_t number) {
+    if (number >= b->count) {
+        struct board_run *bigger = realloc(b->runs, (number + 1) * sizeof *bigger);
+        if (!bigger)
+            return NULL;
+        memset(bigger + b->count, 0, (number + 1 - b->count) * sizeof *bigger);
+        b->runs = bigger;
+        b->count = number + 1;
+    }
+    return &b->runs[number];
+}
+
+/* ---- Directories ---- */
+
+/* What a file may be called, whatever a daemon says: letters, digits, '-', '_', and '.' within. */
+static void file_name(char name[NAME_SIZE], const char *text) {
+    size_t i = 0;
+    for (; text[i] && i < NAME_SIZE - 1; i++) {
+        char c = text[i];
+        bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+                     c == '-' || c == '_' || (c == '.' && i > 0);
+        name[i] = c;
+        if (!plain)
+            name[i] = '_';
+    }
+    name[i] = '\0';
+}
+
+/* DIRECTORY/NAME-RUN, and -2, -3, ... from each reset on. A run whose recording was interrupted
+   goes on in the last of them; `another` begins the next. */
+static int open_run(struct board *b, struct board_run *run, const char *name, bool another) {
+    char plain[NAME_SIZE], digits[NAME_SIZE], path[PATH_MAX], next[PATH_MAX];
+    file_name(plain, *name ? name : "unnamed");
+    file_name(digits, run->run);
+    if (event_file_close(&run->file))
+        return complain(b);
+    int size = snprintf(path, sizeof path, "%s/%s-%s", b->directory, plain, digits);
+    bool fits = size < (int)sizeof path;
+    struct stat there;
+    for (int part = 1; fits; part++) {
+        size = snprintf(next, sizeof next, "%s/%s-%s-%d", b->directory, plain, digits, part + 1);
+        fits = size < (int)sizeof next;
+        if (stat(next, &there)) {
+            if (another && !stat(path, &there))
+                memcpy(path, next, sizeof path);
+            break;
+        }
+        memcpy(path, next, sizeof path);
+    }
+    if (!fits)
+        return tool_fail(EX_CANTCREAT, "the name of the directory %s is too long", b->directory);
+    if (mkdir(path, 0777) && errno != EEXIST)
+        return tool_fail(EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
+    memset(run->loss_seen, 0, sizeof run->loss_seen);
+    memset(run->layers_seen, 0, sizeof run->layers_seen);
+    return event_file_open(&run->file, path);
+}
+
+/* ---- Messages ---- */
+
+/* latency_us.p50 is latency_us/p50; what has no group is of the loss, or of the run. */
+static void tag_of(char tag[TAG_SIZE], const char *group, const struct history_column *column) {
+    int size = *group ? snprintf(tag, TAG_SIZE, "%s/", group) : 0;
+    snprintf(tag + size, TAG_SIZE - (size_t)size, "%s", column->path);
+    char *dot = strchr(tag + size, '.');
+    if (dot)
+        *dot = '/';
+}
+
+static void put_numbers(struct board_run *run, const char *group,
+                        const struct history_column *columns, int count, bool *seen,
+                        const json_t *object) {
+    for (int i = 0; i < count; i++) {
+        char tag[TAG_SIZE];
+        double value = history_number(object, columns[i].path);
+        seen[i] |= !isnan(value);
+        if (!seen[i])
+            continue;
+        const char *of = *group                             ? group
+                         : strchr(columns[i].path, '.')     ? ""
+                         : !strcmp(columns[i].unit, "nats") ? "loss"
+                                                            : "run";
+        tag_of(tag, of, &columns[i]);
+        event_scalar(run->file, tag, value);
+    }
+}
+
+static void put_histogram(struct board_run *run, const char *group, const json_t *layer) {
+    double counts[HISTORY_BINS], edges[HISTORY_BINS + 1];
+    char tag[2 * TAG_SIZE];
+    double mean = history_number(layer, "hidden.mean"), std = history_number(layer, "hidden.std");
+    if (tool_counts(layer, "histogram", counts, HISTORY_BINS) != HISTORY_BINS)
+        return;
+    for (int i = 0; i < HISTORY_BINS; i++)
+        edges[i] = -1 + 2.0 * i / HISTORY_BINS;
+    /* The outer bins count what lies beyond as well. */
+    edges[0] = fmin(-1, history_number(layer, "hidden.minimum"));
+    edges[HISTORY_BINS] = fmax(1, history_number(layer, "hidden.maximum"));
+    snprintf(tag, sizeof tag, "%s/hidden", group);
+    event_histogram(run->file, tag, counts, edges, HISTORY_BINS, mean, std);
+}
+
+static void put_state(struct board_run *run, const json_t *body) {
+    const json_t *layers = json_object_get(body, "layers");
+    for (size_t i = 0; i < json_array_size(layers) && i < HISTORY_LAYERS; i++) {
+        char group[TAG_SIZE];
+        const json_t *layer = json_array_get(layers, i);
+        snprintf(group, sizeof group, "layer%zu", i);
+        put_numbers(run, group, history_layer_columns, HISTORY_LAYER_COLUMNS, run->layers_seen[i],
+                    layer);
+        put_histogram(run, group, layer);
+    }
+}
+
+int board_take(struct board *b, size_t number, const char *name, const struct message *message) {
+    double examples, time;
+    const char *digits = tool_string(message->body, "run");
+    if ((message->topic != TOPIC_LOSS && message->topic != TOPIC_STATE) || !digits ||
+        !tool_number(message->body, "examples", &examples) ||
+        !tool_number(message->body, "time", &time))
+        return EX_OK;
+    struct board_run *run = find_run(b, number);
+    if (!run)
+        return tool_fail(EX_UNAVAILABLE, "memory is short");
+    bool other = strncmp(run->run, digits, NAME_SIZE - 1) != 0;
+    bool again = !other && examples < run->examples;
+    if (other || again) {
+        snprintf(run->run, sizeof run->run, "%s", digits);
+        int status = open_run(b, run, name, again);
+        if (status != EX_OK)
+            return status;
+    }
+    run->examples = examples;
+    event_begin(run->file, time, (int64_t)fmin(fmax(examples, 0), STEP_MAX));
+    if (message->topic == TOPIC_LOSS)
+        put_numbers(run, "", history_loss_columns, HISTORY_LOSS_COLUMNS, run->loss_seen,
+                    message->body);
+    else
+        put_state(run, message->body);
+    event_end(run->file);
+    return EX_OK;
+}

@@ -1,0 +1,198 @@
+#include "build-config.h"
+
+#include "record_csv.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+
+#include "tools/history/history.h"
+#include "tools/shared/tool.h"
+
+struct csv {
+    FILE *file;
+    char *path;
+    enum topic topic;
+};
+
+static const char *const positions[] = {"examples", "steps", "time"};
+enum { POSITIONS = sizeof positions / sizeof *positions };
+
+/* ---- The first line ---- */
+
+static void put_header(FILE *file, enum topic topic) {
+    bool layers = topic == TOPIC_STATE;
+    const struct history_column *columns = layers ? history_layer_columns : history_loss_columns;
+    fputs("name,run", file);
+    for (int i = 0; i < POSITIONS; i++)
+        fprintf(file, ",%s", positions[i]);
+    if (layers)
+        fputs(",layer,kind,size", file);
+    for (int i = 0; i < (layers ? HISTORY_LAYER_COLUMNS : HISTORY_LOSS_COLUMNS); i++)
+        fprintf(file, ",%s", columns[i].name);
+    for (int bin = 0; layers && bin < HISTORY_BINS; bin++)
+        fprintf(file, ",bin_%d", bin);
+    fputs("\r\n", file);
+}
+
+/* A row that was broken off, by a full disk for instance, is not gone on with. */
+static void end_line(FILE *file) {
+    bool whole = fseek(file, -1, SEEK_END) == 0 && getc(file) == '\n';
+    fseek(file, 0, SEEK_END);
+    if (!whole)
+        fputs("\r\n", file);
+}
+
+/* Write the first line into an empty file; of any other it must be the first line. */
+static int check_header(struct csv *c) {
+    char *expected = NULL, *found = NULL;
+    size_t size = 0;
+    FILE *memory = open_memstream(&expected, &size);
+    if (!memory)
+        return tool_fail(EX_UNAVAILABLE, "memory is short");
+    put_header(memory, c->topic);
+    fclose(memory);
+    int status = EX_OK;
+    found = malloc(size);
+    rewind(c->file);
+    size_t read = found ? fread(found, 1, size, c->file) : 0;
+    if (!found || !expected)
+        status = tool_fail(EX_UNAVAILABLE, "memory is short");
+    else if (read == 0)
+        fputs(expected, c->file);
+    else if (read != size || memcmp(found, expected, size) != 0)
+        status = tool_fail(EX_DATAERR, "%s has other columns than %s: name another file", c->path,
+                           c->topic == TOPIC_LOSS ? "--csv writes" : "--csv-layers writes");
+    fseek(c->file, 0, SEEK_END);
+    if (status == EX_OK && read > 0)
+        end_line(c->file);
+    free(found);
+    free(expected);
+    return status;
+}
+
+int csv_open(struct csv **csv, const char *path, enum topic topic) {
+    struct stat there;
+    bool output = !strcmp(path, "-");
+    bool device = !output && !stat(path, &there) && !S_ISREG(there.st_mode); /* pipes as well */
+    struct csv *c = calloc(1, sizeof *c);
+    if (!c || !(c->path = strdup(output ? "standard output" : path))) {
+        free(c);
+        return tool_fail(EX_UNAVAILABLE, "memory is short");
+    }
+    c->topic = topic;
+    c->file = output ? stdout : fopen(path, device ? "w" : "a+");
+    int status = EX_OK;
+    if (!c->file)
+        status = tool_fail(EX_CANTCREAT, "%s cannot be written: %s", path, strerror(errno));
+    else if (output || device)
+        put_header(c->file, topic);
+    else
+        status = check_header(c);
+    if (status == EX_OK)
+        *csv = c;
+    else
+        csv_close(&c);
+    return status;
+}
+
+int csv_flush(struct csv *c) {
+    if (!fflush(c->file) && !ferror(c->file))
+        return EX_OK;
+    return tool_fail(EX_IOERR, "%s cannot be written: %s", c->path, strerror(errno));
+}
+
+int csv_close(struct csv **csv) {
+    struct csv *c = *csv;
+    if (!c)
+        return EX_OK;
+    int status = c->file ? csv_flush(c) : EX_OK;
+    if (c->file && c->file != stdout && fclose(c->file) && status == EX_OK)
+        status = tool_fail(EX_IOERR, "%s cannot be written: %s", c->path, strerror(errno));
+    free(c->path);
+    free(c);
+    *csv = NULL;
+    return status;
+}
+
+/* ---- Rows ---- */
+
+/* The fewest digits that give the same number again; nothing where there is none. */
+static void put_number(FILE *file, double value) {
+    enum { DIGITS = 15, ALL_DIGITS = 17, SIZE = 32 };
+    char text[SIZE];
+    if (isnan(value))
+        return;
+    for (int digits = DIGITS; digits <= ALL_DIGITS; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    fputs(text, file);
+}
+
+static void put_text(FILE *file, const char *text) {
+    if (!text[strcspn(text, ",\"\r\n")]) {
+        fputs(text, file);
+        return;
+    }
+    putc('"', file);
+    for (; *text; text++)
+        fprintf(file, *text == '"' ? "\"\"" : "%c", *text);
+    putc('"', file);
+}
+
+static void put_begin(struct csv *c, const char *name, const json_t *body) {
+    const char *run = tool_string(body, "run");
+    put_text(c->file, name);
+    putc(',', c->file);
+    put_text(c->file, run ? run : "");
+    for (int i = 0; i < POSITIONS; i++) {
+        putc(',', c->file);
+        put_number(c->file, history_number(body, positions[i]));
+    }
+}
+
+static void put_numbers(struct csv *c, const struct history_column *columns, int count,
+                        const json_t *object) {
+    for (int i = 0; i < count; i++) {
+        putc(',', c->file);
+        put_number(c->file, history_number(object, columns[i].path));
+    }
+}
+
+static void put_layer(struct csv *c, const char *name, const json_t *body, size_t number) {
+    const json_t *layer = json_array_get(json_object_get(body, "layers"), number);
+    double bins[HISTORY_BINS];
+    bool counted = tool_counts(layer, "histogram", bins, HISTORY_BINS) == HISTORY_BINS;
+    const char *kind = tool_string(layer, "kind");
+    put_begin(c, name, body);
+    fprintf(c->file, ",%zu,", number);
+    put_text(c->file, kind ? kind : "");
+    putc(',', c->file);
+    put_number(c->file, history_number(layer, "size"));
+    put_numbers(c, history_layer_columns, HISTORY_LAYER_COLUMNS, layer);
+    for (size_t bin = 0; bin < HISTORY_BINS; bin++) {
+        putc(',', c->file);
+        put_number(c->file, counted ? bins[bin] : NAN);
+    }
+    fputs("\r\n", c->file);
+}
+
+void csv_take(struct csv *c, const char *name, const struct message *message) {
+    if (message->topic != c->topic || ferror(c->file))
+        return;
+    if (c->topic == TOPIC_LOSS) {
+        put_begin(c, name, message->body);
+        put_numbers(c, history_loss_columns, HISTORY_LOSS_COLUMNS, message->body);
+        fputs("\r\n", c->file);
+        return;
+    }
+    size_t layers = json_array_size(json_object_get(message->body, "layers"));
+    for (size_t i = 0; i < layers && i < HISTORY_LAYERS; i++)
+        put_layer(c, name, message->body, i);
+}

@@ -1,0 +1,195 @@
+#include "build-config.h"
+
+#include "watch_health.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "common/wire.h"
+#include "tool.h"
+
+#define WAIT_QUIETLY 1.0 /* seconds to connect before it is worth a word */
+#define SAY_EVERY 1.0    /* seconds between two sentences about one thing */
+#define FAR_AWAY 3600.0
+#define SEQUENCE_MAX 9007199254740992.0
+
+enum { SENTENCE_SIZE = 512, RUN_SIZE = 64 };
+
+static void say(struct health *h, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct health *h, const char *format, ...) {
+    char sentence[SENTENCE_SIZE];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(sentence, sizeof sentence, format, arguments);
+    va_end(arguments);
+    h->note(h->context, sentence);
+}
+
+void health_open(struct health *h, const char *endpoint, double silence,
+                 void (*note)(void *context, const char *text), void *context) {
+    *h = (struct health){.endpoint = endpoint, .silence = silence, .note = note};
+    h->context = context;
+    h->heard = tool_now();
+    h->said = h->restart_said = -INFINITY;
+}
+
+void health_close(struct health *h) {
+    json_decref(h->run);
+    h->run = NULL;
+}
+
+double health_quiet(const struct health *h) {
+    return tool_now() - h->heard;
+}
+
+double health_status_age(const struct health *h) {
+    return (h->presence == PRESENCE_SPEAKING ? tool_now() : h->heard) - h->status_heard;
+}
+
+void health_changed(struct health *h, enum link_change change) {
+    if (change == LINK_CONNECTED) {
+        h->connected = true;
+        if (!h->heard_ever)
+            h->heard = tool_now();
+    }
+    if (change == LINK_HINDERED || change == LINK_REFUSED)
+        h->waiting_said = true; /* there is a daemon, and more to say of it than that */
+    if (change != LINK_DISCONNECTED)
+        return;
+    h->connected = false;
+    if (h->presence == PRESENCE_GONE || !h->heard_ever)
+        return;
+    h->presence = PRESENCE_GONE;
+    say(h, "the connection to %s is gone; waiting for its return", h->endpoint);
+}
+
+static void note_presence(struct health *h) {
+    char quiet[TOOL_NUMBER_SIZE];
+    double now = tool_now();
+    if (h->presence == PRESENCE_SILENT || h->presence == PRESENCE_GONE)
+        say(h, "%s is back after %s", h->endpoint, tool_format_duration(quiet, now - h->heard));
+    h->presence = PRESENCE_SPEAKING;
+    h->heard = now;
+    h->heard_ever = true;
+}
+
+static void run_text(char text[RUN_SIZE], const json_t *run) {
+    char *dumped = json_dumps(run, JSON_ENCODE_ANY | JSON_COMPACT);
+    tool_clean(text, RUN_SIZE, json_is_string(run) ? json_string_value(run) : dumped ? dumped : "");
+    free(dumped);
+}
+
+/* Two daemons behind one endpoint take turns with every message. */
+static void say_restart(struct health *h, const json_t *run) {
+    char before[RUN_SIZE], after[RUN_SIZE];
+    double now = tool_now();
+    if (now - h->restart_said < SAY_EVERY)
+        return;
+    h->restart_said = now;
+    run_text(before, h->run);
+    run_text(after, run);
+    say(h, "the daemon was started again: run %s, before it %s", after, before);
+}
+
+static bool note_run(struct health *h, const json_t *body) {
+    json_t *run = json_object_get(body, "run");
+    if (!run || json_equal(run, h->run))
+        return false;
+    bool another = h->run != NULL;
+    if (another) {
+        say_restart(h, run);
+        for (int topic = 0; topic < TOPICS; topic++)
+            h->counted[topic] = false;
+    }
+    json_decref(h->run);
+    h->run = json_incref(run);
+    return another;
+}
+
+/* A number that is not greater than the last is a repetition: the daemon sends its newest `status`
+   again to whoever subscribes. */
+static void note_sequence(struct health *h, enum topic topic, const json_t *body) {
+    double number;
+    if (!tool_number(body, "sequence", &number) || number < 0 || number > SEQUENCE_MAX)
+        return;
+    uint64_t sequence = (uint64_t)number;
+    if (h->counted[topic] && sequence > h->sequence[topic] + 1) {
+        uint64_t missed = sequence - h->sequence[topic] - 1;
+        h->missed[topic] += missed;
+        h->missed_total += missed;
+    }
+    if (!h->counted[topic] || sequence > h->sequence[topic])
+        h->sequence[topic] = sequence;
+    h->counted[topic] = true;
+}
+
+bool health_message(struct health *h, const struct message *message) {
+    note_presence(h);
+    if (message->problem) {
+        h->not_understood++;
+        h->problem = message->problem;
+        health_tick(h, false);
+        return false;
+    }
+    if (message->topic == TOPIC_STATUS)
+        h->status_heard = h->heard;
+    bool another = note_run(h, message->body);
+    note_sequence(h, message->topic, message->body);
+    health_tick(h, false);
+    return another;
+}
+
+static bool has_held_back(const struct health *h) {
+    bool held = h->not_understood > 0;
+    for (int topic = 0; topic < TOPICS; topic++)
+        held = held || h->missed[topic] > 0;
+    return held;
+}
+
+static void say_held_back(struct health *h) {
+    for (int topic = 0; topic < TOPICS; topic++) {
+        if (h->missed[topic] > 0)
+            say(h, "missed %llu %s message%s", (unsigned long long)h->missed[topic],
+                topic_names[topic], h->missed[topic] == 1 ? "" : "s");
+        h->missed[topic] = 0;
+    }
+    if (h->not_understood > 0)
+        say(h, "%llu message%s not understood: %s", (unsigned long long)h->not_understood,
+            h->not_understood == 1 ? "" : "s", h->problem);
+    h->not_understood = 0;
+    h->said = tool_now();
+}
+
+static bool may_fall_silent(const struct health *h) {
+    return h->presence == PRESENCE_SPEAKING || (h->presence == PRESENCE_EXPECTED && h->connected);
+}
+
+void health_tick(struct health *h, bool last) {
+    double now = tool_now();
+    if (has_held_back(h) && (last || now - h->said >= SAY_EVERY))
+        say_held_back(h);
+    if (h->presence == PRESENCE_EXPECTED && !h->connected && !h->waiting_said &&
+        now - h->heard >= WAIT_QUIETLY && !last) {
+        h->waiting_said = true;
+        const char *why = wire_unreachable(h->endpoint);
+        say(h, "waiting for a daemon at %s%s%s", h->endpoint, why ? ": " : "", why ? why : "");
+    }
+    if (may_fall_silent(h) && h->silence > 0 && now - h->heard >= h->silence && !last) {
+        char quiet[TOOL_NUMBER_SIZE];
+        h->presence = PRESENCE_SILENT;
+        say(h, "%s is silent: no message for %s", h->endpoint,
+            tool_format_duration(quiet, now - h->heard));
+    }
+}
+
+double health_next(const struct health *h) {
+    double now = tool_now(), next = FAR_AWAY;
+    if (has_held_back(h))
+        next = fmin(next, h->said + SAY_EVERY - now);
+    if (h->presence == PRESENCE_EXPECTED && !h->connected && !h->waiting_said)
+        next = fmin(next, h->heard + WAIT_QUIETLY - now);
+    if (h->silence > 0 && may_fall_silent(h))
+        next = fmin(next, h->heard + h->silence - now);
+    return fmax(next, 0);
+}

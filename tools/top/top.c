@@ -1,0 +1,390 @@
+/* runnel-top: daemons learning, on one screen. See runnel-top(1). */
+#include "build-config.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <langinfo.h>
+#include <locale.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "common/wire.h"
+#include "tools/shared/tool.h"
+#include "top_act.h"
+#include "top_frame.h"
+#include "top_keys.h"
+#include "top_session.h"
+#include "top_terminal.h"
+
+#define SILENCE 15.0     /* seconds: a daemon sends `status` every 10 */
+#define FRAME_EVERY 0.05 /* seconds between two frames, at least */
+#define SETTLE 0.02      /* seconds that a loss waits for the state that comes with it */
+#define CLOCK_EVERY 1.0  /* seconds: times shown go on when nothing comes */
+#define WAIT_MOST 15.0   /* seconds for --once without --wait */
+
+enum {
+    GO_ON = -1,
+    OWN_ITEMS = 2, /* signals and keys */
+    ITEMS_MAX = OWN_ITEMS + CONTROL_ITEMS + SESSION_WATCHED * LINK_ITEMS,
+    ONCE_ROWS = 24,
+    ONCE_COLUMNS = 80,
+    SIZE_MAX_SHOWN = 1000, /* rows and columns of a printed frame */
+    OPTION_ONCE = 512,
+    OPTION_CONTROL,
+};
+
+static const char help[] =
+    "Usage: runnel-top [OPTION]...\n"
+    "Show on one screen how running runnelds learn: loss, layers, speed, health, events.\n"
+    "\n"
+    "  -c, --connect=ENDPOINT   a daemon's statistics socket; may be repeated\n"
+    "                           (default " WIRE_STATISTICS ")\n"
+    "      --control=ENDPOINT   its control socket, for keys that act; the first goes with\n"
+    "                           the first --connect (default: where the daemon says)\n"
+    "      --key=FILE           your secret key, where a daemon wants to know who you are\n"
+    "      --server-key=KEY     the daemon's public key, or the file that has it; the first\n"
+    "                           goes with the first --connect, one alone with all\n"
+    "  -l, --log                begin with a logarithmic axis of the loss\n"
+    "      --once               print one frame and end: when all daemons have been heard,\n"
+    "                           after 15 seconds at most\n"
+    "  -w, --wait=SECONDS       with --once: collect for so long\n"
+    "  -s, --silence=SECONDS    say so when no message comes for so long; 0 = never\n"
+    "                           (default 15)\n"
+    "  -h, --help               print this and end\n"
+    "  -V, --version            print the version and end\n"
+    "\n"
+    "On the screen ? shows the keys and q ends. Exit status: 0 ended as asked, 64 usage,\n"
+    "69 no terminal, no sockets, or (--once) a daemon was not heard, 74 output failed.\n";
+
+struct list {
+    const char *values[SESSION_WATCHED];
+    size_t count;
+};
+
+struct options {
+    struct list endpoints, controls, server_keys;
+    const char *key;
+    bool log, once;
+    double silence, wait; /* wait: NAN = not given */
+};
+
+struct top {
+    struct session session;
+    struct canvas canvas;
+    struct terminal *terminal;
+    double drawn; /* tool_now() of the last frame */
+    double news;  /* of the first news since then; INFINITY = there are none */
+};
+
+static int wake = -1; /* eventfd: a signal has come */
+static volatile sig_atomic_t ending, resized;
+
+static void die(int number) {
+    terminal_abandon();
+    signal(number, SIG_DFL);
+    raise(number);
+}
+
+/* Whoever asks a second time to end has a terminal that takes no more. */
+static void on_signal(int number) {
+    int saved = errno;
+    uint64_t one = 1;
+    if (number == SIGWINCH || number == SIGCONT)
+        resized = 1;
+    else if (ending)
+        die(number);
+    else
+        ending = 1;
+    if (write(wake, &one, sizeof one) < 0)
+        errno = saved; /* full: then it wakes anyhow */
+    errno = saved;
+}
+
+static int catch_signals(void) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGCONT};
+    static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT};
+    wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (wake < 0)
+        return tool_fail(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        sigaction(numbers[i], &(struct sigaction){.sa_handler = on_signal}, NULL);
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+        sigaction(crashes[i], &(struct sigaction){.sa_handler = die}, NULL);
+    return EX_OK;
+}
+
+static int append(struct list *list, const char *what) {
+    if (list->count == SESSION_WATCHED)
+        return tool_usage("%s is given more than %d times", what, SESSION_WATCHED);
+    list->values[list->count++] = optarg;
+    return GO_ON;
+}
+
+static int take_seconds(double *seconds, const char *what) {
+    return tool_parse_seconds(optarg, seconds)
+               ? GO_ON
+               : tool_usage("%s is '%s', but must be seconds, 0 or more", what, optarg);
+}
+
+static int take_option(struct options *o, int option) {
+    switch (option) {
+    case 'c':
+        return append(&o->endpoints, "--connect");
+    case OPTION_CONTROL:
+        return append(&o->controls, "--control");
+    case TOOL_SERVER_KEY:
+        return append(&o->server_keys, "--server-key");
+    case TOOL_KEY:
+        o->key = optarg;
+        return GO_ON;
+    case 'l':
+        o->log = true;
+        return GO_ON;
+    case OPTION_ONCE:
+        o->once = true;
+        return GO_ON;
+    case 'w':
+        return take_seconds(&o->wait, "--wait");
+    case 's':
+        return take_seconds(&o->silence, "--silence");
+    default:
+        return tool_common_option(option, help);
+    }
+}
+
+static int check_options(struct options *o, int argc, char **argv) {
+    if (optind < argc)
+        return tool_usage("'%s' is one word too many", argv[optind]);
+    if (o->endpoints.count == 0)
+        o->endpoints = (struct list){.values = {WIRE_STATISTICS}, .count = 1};
+    if (o->controls.count > o->endpoints.count)
+        return tool_usage("there are more --control than --connect");
+    if (o->server_keys.count > 1 && o->server_keys.count != o->endpoints.count)
+        return tool_usage("give one --server-key, or one for each --connect");
+    if (!o->once && !isnan(o->wait))
+        return tool_usage("--wait is for --once");
+    if (!o->once && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
+        return tool_usage(
+            "this is no terminal: --once prints one frame, runnel-watch prints lines");
+    return GO_ON;
+}
+
+/* Returns GO_ON, or the exit status. */
+static int take_options(struct options *o, int argc, char **argv) {
+    static const struct option names[] = {
+        {"connect", required_argument, NULL, 'c'},
+        {"control", required_argument, NULL, OPTION_CONTROL},
+        {"log", no_argument, NULL, 'l'},
+        {"once", no_argument, NULL, OPTION_ONCE},
+        {"wait", required_argument, NULL, 'w'},
+        {"silence", required_argument, NULL, 's'},
+        TOOL_KEY_OPTIONS,
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {NULL, 0, NULL, 0},
+    };
+    *o = (struct options){.silence = SILENCE, .wait = NAN};
+    int option, status = GO_ON;
+    while (status == GO_ON && (option = getopt_long(argc, argv, "c:lw:s:hV", names, NULL)) != -1)
+        status = take_option(o, option);
+    return status == GO_ON ? check_options(o, argc, argv) : status;
+}
+
+static const char *of_list(const struct list *list, size_t i, bool one_for_all) {
+    return i < list->count ? list->values[i] : one_for_all && list->count ? list->values[0] : NULL;
+}
+
+static int open_watched(struct session *s, const struct options *o) {
+    for (size_t i = 0; i < o->endpoints.count; i++) {
+        struct tool_keys keys = {.own = o->key, .server = of_list(&o->server_keys, i, true)};
+        if (!tool_keys_ready(&keys))
+            return EX_USAGE;
+        struct watched *w = calloc(1, sizeof *w);
+        if (!w)
+            return tool_fail(EX_UNAVAILABLE, "memory is short");
+        s->watched[s->count++] = w;
+        w->endpoint = o->endpoints.values[i];
+        w->control = of_list(&o->controls, i, false);
+        w->keys = keys.client;
+        int status = watched_open(w, o->silence);
+        if (status != EX_OK)
+            return status;
+    }
+    return EX_OK;
+}
+
+static void close_watched(struct session *s) {
+    control_close(&s->control);
+    for (size_t i = 0; i < s->count; i++) {
+        watched_close(s->watched[i]);
+        free(s->watched[i]);
+    }
+    s->count = 0;
+}
+
+/* Wait until there is something to do, `seconds` at most. Keys are looked at only on a terminal,
+   and its end is ours. */
+static void wait_for_news(struct top *t, double seconds) {
+    struct session *s = &t->session;
+    zmq_pollitem_t items[ITEMS_MAX] = {{.fd = wake, .events = ZMQ_POLLIN},
+                                       {.fd = STDIN_FILENO, .events = ZMQ_POLLIN}};
+    int count = t->terminal ? OWN_ITEMS : OWN_ITEMS - 1;
+    for (size_t i = 0; i < s->count; i++, count += LINK_ITEMS)
+        link_items(s->watched[i]->link, items + count);
+    if (s->control) {
+        control_items(s->control, items + count);
+        count += CONTROL_ITEMS;
+        seconds = fmin(seconds, fmax(0, control_left(s->control)));
+    }
+    for (size_t i = 0; i < s->count; i++)
+        seconds = fmin(seconds, health_next(&s->watched[i]->health));
+    zmq_poll(items, count, (long)(seconds * 1e3) + 1);
+    uint64_t signals;
+    if (items[0].revents && read(wake, &signals, sizeof signals) < 0 && errno != EAGAIN)
+        ending = 1;
+    if (t->terminal && items[1].revents & ZMQ_POLLERR)
+        ending = 1;
+}
+
+static bool take_keys(struct top *t) {
+    bool any = false;
+    for (int key; t->terminal && (key = terminal_key(t->terminal)) != KEY_NONE; any = true)
+        keys_take(&t->session, key);
+    return any;
+}
+
+/* Returns whether a key was pressed, which is answered at once. */
+static bool take_news(struct top *t) {
+    struct session *s = &t->session;
+    bool news = act_step(s), pressed = take_keys(t);
+    for (size_t i = 0; i < s->count; i++)
+        news |= watched_take(s->watched[i]);
+    if (news || pressed)
+        t->news = fmin(t->news, tool_now());
+    return pressed;
+}
+
+static int draw(struct top *t) {
+    int rows, columns;
+    if (resized)
+        terminal_resized(t->terminal);
+    resized = 0;
+    terminal_size(&rows, &columns);
+    if (canvas_reset(&t->canvas, rows, columns))
+        return tool_fail(EX_UNAVAILABLE, "memory is short");
+    frame_draw(&t->canvas, &t->session, true);
+    terminal_show(t->terminal, &t->canvas);
+    t->drawn = tool_now();
+    t->news = INFINITY;
+    return EX_OK;
+}
+
+static bool is_settled(const struct session *s) {
+    for (size_t i = 0; i < s->count; i++)
+        if (!watched_settled(s->watched[i]))
+            return false;
+    return true;
+}
+
+/* When the next frame is due. */
+static double frame_due(const struct top *t) {
+    double news = t->news + (is_settled(&t->session) ? 0 : SETTLE);
+    return fmin(t->drawn + CLOCK_EVERY, fmax(news, t->drawn + FRAME_EVERY));
+}
+
+static int run(struct top *t) {
+    int status = draw(t);
+    while (status == EX_OK && !ending && !t->session.ending) {
+        wait_for_news(t, fmax(0, frame_due(t) - tool_now()));
+        bool pressed = take_news(t);
+        if (pressed || resized || tool_now() >= frame_due(t))
+            status = draw(t);
+    }
+    return status;
+}
+
+static int size_of(const char *name, int otherwise) {
+    const char *text = getenv(name);
+    uint64_t value;
+    return text && tool_parse_count(text, &value) && value <= SIZE_MAX_SHOWN ? (int)value
+                                                                             : otherwise;
+}
+
+/* Why it lets nobody in; NULL when it does, or nothing is known. */
+static const char *reason(const struct watched *w) {
+    return w->refusal ? w->refusal : w->hindrance;
+}
+
+/* Whether it is worth while to wait any longer: with a time to wait, as long as more may come. */
+static bool is_worth_waiting(const struct session *s, bool for_time) {
+    for (size_t i = 0; i < s->count; i++) {
+        const struct watched *w = s->watched[i];
+        if (for_time ? !w->refusal : !reason(w) && !watched_complete(w))
+            return true;
+    }
+    return false;
+}
+
+static int complain(const struct watched *w) {
+    const char *why = reason(w), *unreachable = wire_unreachable(w->endpoint);
+    return why           ? tool_fail(EX_UNAVAILABLE, "%s: %s", w->endpoint, why)
+           : unreachable ? tool_fail(EX_UNAVAILABLE, "nothing was heard from %s: %s", w->endpoint,
+                                     unreachable)
+                         : tool_fail(EX_UNAVAILABLE, "nothing was heard from %s", w->endpoint);
+}
+
+static int print_frame(struct top *t) {
+    struct session *s = &t->session;
+    int rows = ONCE_ROWS, columns = ONCE_COLUMNS;
+    if (isatty(STDOUT_FILENO))
+        terminal_size(&rows, &columns);
+    if (canvas_reset(&t->canvas, size_of("LINES", rows), size_of("COLUMNS", columns)))
+        return tool_fail(EX_UNAVAILABLE, "memory is short");
+    frame_draw(&t->canvas, s, false);
+    canvas_write(&t->canvas, stdout);
+    int status = EX_OK;
+    for (size_t i = 0; i < s->count; i++)
+        if (!s->watched[i]->health.heard_ever)
+            status = complain(s->watched[i]);
+    return status == EX_OK ? tool_finish_output() : status;
+}
+
+static int run_once(struct top *t, double wait) {
+    double end = tool_now() + (isnan(wait) ? WAIT_MOST : wait);
+    while (!ending && tool_now() < end && is_worth_waiting(&t->session, !isnan(wait))) {
+        wait_for_news(t, fmin(CLOCK_EVERY, end - tool_now()));
+        take_news(t);
+    }
+    return print_frame(t);
+}
+
+static int watch(const struct options *o) {
+    struct top t = {.drawn = -INFINITY, .news = INFINITY};
+    t.session.log = o->log;
+    t.session.together = o->endpoints.count > 1;
+    t.canvas.utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
+    int status = open_watched(&t.session, o);
+    if (status == EX_OK)
+        status = catch_signals();
+    if (status == EX_OK && !o->once)
+        status = terminal_open(&t.terminal);
+    if (status == EX_OK)
+        status = o->once ? run_once(&t, o->wait) : run(&t);
+    terminal_close(&t.terminal);
+    close_watched(&t.session);
+    canvas_close(&t.canvas);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    struct options options;
+    setlocale(LC_CTYPE, "");
+    int status = take_options(&options, argc, argv);
+    return status == GO_ON ? watch(&options) : status;
+}

@@ -1,0 +1,215 @@
+#include "build-config.h"
+
+#include "top_chart.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/shared/tool.h"
+#include "top_plot.h"
+
+enum {
+    LABEL = 8,       /* columns: a number and the axis */
+    BELOW = 2,       /* rows: the axis and its labels */
+    MARKED = 3,      /* rows that have a label: top, middle, bottom */
+    AXIS_SIZE = 160, /* of the text below the axis */
+};
+
+#define BEYOND 0.5      /* of the range of means and curve, above and below it */
+#define BEYOND_LOG 10.0 /* times the greatest of them, and part of the least */
+
+/* The samples shown, and how examples become columns of dots. */
+struct window {
+    const struct sample *samples;
+    size_t count;
+    double begin, end; /* examples */
+};
+
+static struct window window_of(const struct watched *w) {
+    const struct past *p = &w->past;
+    double end = watched_cursor(w);
+    struct window window = {.end = end};
+    if (p->count == 0 || isnan(end))
+        return window;
+    double first = p->samples[0].examples;
+    window.begin = w->look.span > 0 ? fmax(first, end - w->look.span) : first;
+    size_t from = past_after(p, window.begin), to = past_after(p, end);
+    from -= from > 0; /* the one before, from which the curve comes */
+    window.samples = p->samples + from;
+    window.count = to > from ? to - from : 0;
+    return window;
+}
+
+/* Rounded; not more than a chart's width before it. */
+static int dot_of(const struct window *window, int width, double examples) {
+    double length = window->end - window->begin;
+    double share = length > 0 ? (examples - window->begin) / length : 1;
+    return (int)((share >= -1 ? share : -1) * (width - 1) + width + 0.5) - width;
+}
+
+/* The axis is as long as means and curve need, and a little more where the band goes beyond: the
+   rarest loss of a single example would else flatten what one wants to see. Returns whether it is
+   logarithmic, which it can be when all of that is positive. */
+static bool loss_range(struct range *range, const struct window *window, bool log) {
+    struct range means = {INFINITY, -INFINITY}, band = means;
+    for (size_t i = 0; i < window->count; i++) {
+        const double *values = window->samples[i].values;
+        range_add(&means, values[FIELD_MEAN]);
+        range_add(&means, values[FIELD_SMOOTHED]);
+        range_add(&band, values[FIELD_MINIMUM]);
+        range_add(&band, values[FIELD_MAXIMUM]);
+    }
+    log = log && means.low > 0;
+    double more = BEYOND * (means.high - means.low);
+    *range = means;
+    range_add(range, fmax(band.low, log ? means.low / BEYOND_LOG : means.low - more));
+    range_add(range, fmin(band.high, log ? means.high * BEYOND_LOG : means.high + more));
+    range_finish(range);
+    return log && range->low > 0;
+}
+
+/* What the samples of one column of dots have between them. */
+struct column {
+    int dot;
+    struct range band, curve;
+    double last; /* of the curve; NAN = none */
+    bool apart;  /* from the one before */
+};
+
+/* The samples from *i on that share a column; *i goes behind them. */
+static struct column take_column(const struct window *window, int width, size_t *i, enum field low,
+                                 enum field high, enum field curve) {
+    struct column column = {.dot = dot_of(window, width, window->samples[*i].examples),
+                            .band = {INFINITY, -INFINITY},
+                            .curve = {INFINITY, -INFINITY},
+                            .last = NAN,
+                            .apart = window->samples[*i].apart};
+    for (; *i < window->count; (*i)++) {
+        const struct sample *sample = &window->samples[*i];
+        if (dot_of(window, width, sample->examples) != column.dot)
+            break;
+        range_add(&column.band, sample->values[low]);
+        range_add(&column.band, sample->values[high]);
+        range_add(&column.curve, sample->values[curve]);
+        if (isfinite(sample->values[curve]))
+            column.last = sample->values[curve];
+    }
+    return column;
+}
+
+static void plot_column(struct plot *p, const struct column *column) {
+    if (column->apart)
+        plot_lift(p);
+    if (isnan(column->last))
+        return;
+    if (column->curve.low < column->curve.high) {
+        plot_curve(p, column->dot, column->curve.low);
+        plot_curve(p, column->dot, column->curve.high);
+    }
+    plot_curve(p, column->dot, column->last);
+}
+
+static void draw_loss(struct plot *p, const struct window *window) {
+    int before = -1;
+    for (size_t i = 0; i < window->count;) {
+        struct column column =
+            take_column(window, p->width, &i, FIELD_MINIMUM, FIELD_MAXIMUM, FIELD_SMOOTHED);
+        int from = before < 0 || column.apart ? column.dot : before + 1;
+        if (column.dot >= 0 && column.band.low <= column.band.high)
+            plot_band(p, from, column.dot, column.band.low, column.band.high);
+        plot_column(p, &column);
+        before = column.dot;
+    }
+}
+
+static void label_axis(struct canvas *c, const struct area *area, const struct plot *p) {
+    for (int row = 0; row < area->rows; row++)
+        canvas_print(c, area, row, LABEL - 1, STYLE_DIM, "%s", canvas_text(c, "│", "|"));
+    for (int i = 0; i < MARKED; i++) {
+        int row = i * (area->rows - 1) / (MARKED - 1);
+        double share = area->rows > 1 ? 1 - (double)row / (area->rows - 1) : 0;
+        double value =
+            p->log ? p->low * pow(p->high / p->low, share) : p->low + share * (p->high - p->low);
+        char number[TOOL_NUMBER_SIZE];
+        tool_format_number(number, value);
+        canvas_print(c, area, row, 0, STYLE_DIM, "%7s%s", number, canvas_text(c, "┤", "+"));
+    }
+}
+
+static void mark_events(struct canvas *c, const struct area *row, const struct watched *w,
+                        const struct window *window) {
+    for (int column = 0; column < row->columns; column++)
+        canvas_put(c, row, 0, column, STYLE_DIM, c->utf8 ? L'─' : L'-');
+    for (size_t i = 0; i < w->event_count; i++) {
+        const struct happening *event = &w->events[i];
+        if (event->mark && event->examples >= window->begin && event->examples <= window->end)
+            canvas_put(c, row, 0, dot_of(window, row->columns, event->examples), event->style,
+                       (wchar_t)event->mark);
+    }
+}
+
+/* Below the axis: its ends, and what the chart shows as far as there is room. */
+static void label_examples(struct canvas *c, const struct area *row, const struct window *window,
+                           bool wanted_log, bool log) {
+    char first[TOOL_NUMBER_SIZE], last[TOOL_NUMBER_SIZE], middle[AXIS_SIZE];
+    char right[TOOL_NUMBER_SIZE + sizeof " examples"];
+    tool_format_grouped(first, window->begin);
+    snprintf(right, sizeof right, "%s examples", tool_format_grouped(last, window->end));
+    if (window->begin < window->end)
+        canvas_print(c, row, 0, 0, STYLE_DIM, "%s", first);
+    canvas_print_right(c, row, 0, STYLE_DIM, right);
+    const char *scale = log ? ", log" : wanted_log ? ", no log: not all > 0" : "";
+    snprintf(middle, sizeof middle, "loss: %s smoothed  %s min..max%s", canvas_text(c, "━", "*"),
+             canvas_text(c, "⢕", ":"), scale);
+    int room = row->columns - (int)strlen(first) - (int)strlen(right), width = canvas_width(middle);
+    if (width + 4 <= room)
+        canvas_print(c, row, 0, (int)strlen(first) + (room - width) / 2, STYLE_DIM, "%s", middle);
+}
+
+void chart_loss(struct canvas *c, const struct area *area, const struct watched *w, bool log) {
+    struct area upper = area_rows(area, 0, area->rows - BELOW);
+    struct area inside = area_columns(&upper, LABEL, area->columns - LABEL);
+    struct area axis = area_rows(area, area->rows - BELOW, 1);
+    struct area labels = area_rows(area, area->rows - 1, 1);
+    struct window window = window_of(w);
+    if (inside.rows < 1 || inside.columns < 1)
+        return;
+    if (window.count == 0) {
+        canvas_print(c, &upper, upper.rows / 2, LABEL, STYLE_DIM, "no loss has been heard yet");
+        return;
+    }
+    struct range range;
+    struct plot plot;
+    bool drawn_log = loss_range(&range, &window, log);
+    if (plot_open(&plot, c, &inside, range.low, range.high, drawn_log))
+        return;
+    label_axis(c, &upper, &plot);
+    draw_loss(&plot, &window);
+    plot_close(&plot, STYLE_LINE, STYLE_BAND);
+    axis = area_columns(&axis, LABEL, axis.columns - LABEL);
+    labels = area_columns(&labels, LABEL, labels.columns - LABEL);
+    mark_events(c, &axis, w, &window);
+    label_examples(c, &labels, &window, log, drawn_log);
+}
+
+void chart_field(struct canvas *c, const struct area *area, const struct watched *w,
+                 enum field field) {
+    struct window window = window_of(w);
+    struct range range = {INFINITY, -INFINITY};
+    struct plot plot;
+    if (area->rows < 1 || area->columns < 1 || window.count == 0)
+        return;
+    for (size_t i = 0; i < window.count; i++)
+        range_add(&range, window.samples[i].values[field]);
+    if (!(range.low <= range.high))
+        return;
+    range_finish(&range);
+    if (plot_open(&plot, c, area, range.low, range.high, false))
+        return;
+    for (size_t i = 0; i < window.count;) {
+        struct column column = take_column(&window, plot.width, &i, field, field, field);
+        plot_column(&plot, &column);
+    }
+    plot_close(&plot, STYLE_LINE, STYLE_BAND);
+}

@@ -1,0 +1,251 @@
+#include "build-config.h"
+
+#include "top_meters.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "tools/shared/tool.h"
+#include "top_chart.h"
+#include "top_verdict.h"
+
+enum {
+    LABEL = 9,
+    VALUE = 8,
+    GAP = 2,
+    GROUPED_MOST = 1000000, /* entries of a journal; more than that have a prefix */
+    LINE_SIZE = 200,
+};
+
+static const struct meter {
+    const char *label;
+    enum field field;
+    tool_format *format;
+} learning[] =
+    {
+        {"rmse", FIELD_RMSE, tool_format_number},
+        {"accuracy", FIELD_ACCURACY, tool_format_percent},
+        {"bits", FIELD_BITS, tool_format_number},
+        {"gradient", FIELD_GRADIENT, tool_format_number},
+        {"update", FIELD_UPDATE, tool_format_number},
+        {"rate", FIELD_RATE, tool_format_setting},
+},
+  running[] = {
+      {"speed", FIELD_SPEED, tool_format_rate},
+      {"p99", FIELD_P99, tool_format_microseconds},
+      {"queued", FIELD_QUEUED, tool_format_grouped},
+};
+
+static const char *field_text(char text[TOOL_NUMBER_SIZE], const struct sample *sample,
+                              enum field field, tool_format *format) {
+    return sample && isfinite(sample->values[field]) ? format(text, sample->values[field]) : "-";
+}
+
+/* Whether the daemon has this metric: it has been heard, if not now. */
+static bool is_used(const struct watched *w, const struct meter *meter) {
+    const struct past *p = &w->past;
+    if (meter->field != FIELD_RMSE && meter->field != FIELD_ACCURACY && meter->field != FIELD_BITS)
+        return true;
+    for (size_t i = p->count; i-- > 0;)
+        if (isfinite(p->samples[i].values[meter->field]))
+            return true;
+    return false;
+}
+
+static void draw_meter(struct canvas *c, const struct area *area, const struct watched *w,
+                       const struct meter *meter) {
+    char number[TOOL_NUMBER_SIZE];
+    const char *value = field_text(number, watched_sample(w), meter->field, meter->format);
+    canvas_print(c, area, 0, 0, STYLE_DIM, "%s", meter->label);
+    canvas_print(c, area, 0, LABEL, STYLE_STRONG, "%*s", VALUE, value);
+    struct area curve = area_columns(area, LABEL + VALUE + 1, area->columns);
+    chart_field(c, &curve, w, meter->field);
+}
+
+/* A label and a number in the style that it deserves; returns the column behind it. */
+static int draw_pair(struct canvas *c, const struct area *area, int row, int at, const char *label,
+                     enum style style, const char *value) {
+    at = canvas_print(c, area, row, at, STYLE_DIM, "%s ", label);
+    return canvas_print(c, area, row, at, style, "%s", value) + GAP;
+}
+
+static enum style count_style(const struct watched *w, enum field field, double value,
+                              enum style worst) {
+    if (!(value > 0))
+        return STYLE_PLAIN;
+    return verdict_recent(w, field) > 0 ? worst : STYLE_WARN;
+}
+
+static bool draw_speed(struct canvas *c, const struct area *area, const struct watched *w) {
+    const struct sample *sample = watched_sample(w);
+    char text[TOOL_NUMBER_SIZE];
+    int at = draw_pair(c, area, 0, 0, "speed   ", STYLE_STRONG,
+                       field_text(text, sample, FIELD_SPEED, tool_format_rate));
+    at = canvas_print(c, area, 0, at - 1, STYLE_DIM, "ex/s");
+    struct area curve = area_columns(area, at + 1, area->columns);
+    chart_field(c, &curve, w, FIELD_SPEED);
+    return true;
+}
+
+/* As wide as they can be, these three just fit half of 80 columns. */
+static bool draw_latency(struct canvas *c, const struct area *area, const struct watched *w) {
+    static const struct {
+        const char *label;
+        enum field field;
+    } parts[] = {{"p50", FIELD_P50}, {"p99", FIELD_P99}, {"max", FIELD_SLOWEST}};
+    const struct sample *sample = watched_sample(w);
+    char text[TOOL_NUMBER_SIZE];
+    int at = canvas_print(c, area, 0, 0, STYLE_DIM, "latency ");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        at = draw_pair(c, area, 0, at, parts[i].label, STYLE_PLAIN,
+                       field_text(text, sample, parts[i].field, tool_format_microseconds)) -
+             1;
+    return true;
+}
+
+static bool draw_queue(struct canvas *c, const struct area *area, const struct watched *w) {
+    const struct sample *sample = watched_sample(w);
+    char text[TOOL_NUMBER_SIZE];
+    enum style pace = verdict_pace(w).style;
+    int at = draw_pair(c, area, 0, 0, "queued  ", pace == STYLE_GOOD ? STYLE_PLAIN : pace,
+                       field_text(text, sample, FIELD_QUEUED, tool_format_grouped));
+    at = draw_pair(c, area, 0, at, "streams", STYLE_PLAIN,
+                   field_text(text, sample, FIELD_STREAMS, tool_format_grouped));
+    double missed = (double)w->health.missed_total;
+    draw_pair(c, area, 0, at, "missed", missed > 0 ? STYLE_WARN : STYLE_PLAIN,
+              tool_format_count(text, missed, LABEL));
+    return true;
+}
+
+static bool draw_refused(struct canvas *c, const struct area *area, const struct watched *w) {
+    const struct sample *sample = watched_sample(w);
+    char text[TOOL_NUMBER_SIZE];
+    double rejected = sample ? sample->values[FIELD_REJECTED] : 0;
+    double skipped = sample ? sample->values[FIELD_SKIPPED] : 0;
+    int at =
+        draw_pair(c, area, 0, 0, "rejected", count_style(w, FIELD_REJECTED, rejected, STYLE_BAD),
+                  field_text(text, sample, FIELD_REJECTED, tool_format_grouped));
+    draw_pair(c, area, 0, at, "skipped", count_style(w, FIELD_SKIPPED, skipped, STYLE_BAD),
+              field_text(text, sample, FIELD_SKIPPED, tool_format_grouped));
+    return true;
+}
+
+static bool draw_learned(struct canvas *c, const struct area *area, const struct watched *w) {
+    const struct sample *sample = watched_sample(w);
+    char text[TOOL_NUMBER_SIZE];
+    int at = draw_pair(c, area, 0, 0, "updates ", STYLE_PLAIN,
+                       field_text(text, sample, FIELD_UPDATES, tool_format_grouped));
+    draw_pair(c, area, 0, at, "steps", STYLE_PLAIN,
+              field_text(text, sample, FIELD_STEPS, tool_format_grouped));
+    return true;
+}
+
+/* The newest checkpoint of the run. */
+static bool draw_checkpoint(struct canvas *c, const struct area *area, const struct watched *w) {
+    const json_t *checkpoint = json_object_get(w->status, "checkpoint");
+    double examples, when;
+    char count[TOOL_NUMBER_SIZE], age[TOOL_NUMBER_SIZE], text[LINE_SIZE] = "none yet in this run";
+    if (tool_number(checkpoint, "examples", &examples) && tool_number(checkpoint, "time", &when))
+        snprintf(text, sizeof text, "%s ago, of %s",
+                 tool_format_duration(age, (double)time(NULL) - when),
+                 tool_format_grouped(count, examples));
+    draw_pair(c, area, 0, 0, "saved   ", STYLE_PLAIN, w->status ? text : "-");
+    return true;
+}
+
+/* With a journal: how much of it there is, its size only where there is room for it, and how far
+   the disk is behind. */
+static bool draw_journal(struct canvas *c, const struct area *area, const struct watched *w) {
+    const json_t *journal = json_object_get(w->status, "journal");
+    double entries = 0, bytes = 0, free_bytes = 0, waiting = 0;
+    char number[3][TOOL_NUMBER_SIZE], size[LINE_SIZE], rest[LINE_SIZE] = "";
+    if (!json_is_object(journal))
+        return false;
+    tool_number(journal, "entries", &entries);
+    tool_number(journal, "bytes", &bytes);
+    tool_number(journal, "free_bytes", &free_bytes);
+    tool_number(journal, "waiting", &waiting);
+    bool replaying = json_is_true(json_object_get(journal, "replaying")) || w->replaying;
+    if (entries < GROUPED_MOST)
+        tool_format_grouped(number[0], entries);
+    else
+        tool_format_rate(number[0], entries);
+    snprintf(size, sizeof size, ", %s", tool_format_bytes(number[1], bytes));
+    if (waiting >= 1)
+        snprintf(rest, sizeof rest, "; %s behind", tool_format_duration(number[2], waiting));
+    else if (!replaying)
+        snprintf(rest, sizeof rest, "; %s free", tool_format_bytes(number[2], free_bytes));
+    int at = canvas_print(c, area, 0, 0, STYLE_DIM, "journal  ");
+    at = canvas_print(c, area, 0, at, STYLE_WARN, "%s", replaying ? "replaying " : "");
+    at = canvas_print(c, area, 0, at, STYLE_PLAIN, "%s entries", number[0]);
+    if (at + (int)(strlen(size) + strlen(rest)) <= area->columns)
+        at = canvas_print(c, area, 0, at, STYLE_PLAIN, "%s", size);
+    canvas_print(c, area, 0, at, waiting >= 1 ? STYLE_WARN : STYLE_PLAIN, "%s", rest);
+    return true;
+}
+
+/* One line; false when there is nothing to say. */
+typedef bool draw_line(struct canvas *c, const struct area *area, const struct watched *w);
+
+static bool draw_kept(struct canvas *c, const struct area *area, const struct watched *w) {
+    return draw_journal(c, area, w) || draw_checkpoint(c, area, w);
+}
+
+static void draw_lines(struct canvas *c, const struct area *area, const struct watched *w,
+                       draw_line *const *lines, size_t count) {
+    int used = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct area row = area_rows(area, used, 1);
+        used += row.rows > 0 && lines[i](c, &row, w);
+    }
+}
+
+static int draw_learning(struct canvas *c, const struct area *area, const struct watched *w,
+                         int height) {
+    int row = 0;
+    for (size_t i = 0; i < sizeof learning / sizeof *learning; i++) {
+        struct area slot = area_rows(area, row, height);
+        if (!is_used(w, &learning[i]) || slot.rows == 0)
+            continue;
+        draw_meter(c, &slot, w, &learning[i]);
+        row += height;
+    }
+    return row;
+}
+
+/* Low: one line each. High: curves of three of them, and lines beneath. */
+static void draw_running(struct canvas *c, const struct area *area, const struct watched *w,
+                         int height) {
+    static draw_line *const low[] = {draw_speed, draw_latency, draw_queue, draw_refused, draw_kept};
+    static draw_line *const high[] = {draw_latency, draw_queue,      draw_refused,
+                                      draw_journal, draw_checkpoint, draw_learned};
+    if (height == 1) {
+        draw_lines(c, area, w, low, sizeof low / sizeof *low);
+        return;
+    }
+    int row = 0;
+    for (size_t i = 0; i < sizeof running / sizeof *running; i++, row += height) {
+        struct area slot = area_rows(area, row, height);
+        draw_meter(c, &slot, w, &running[i]);
+    }
+    struct area rest = area_rows(area, row, area->rows - row);
+    draw_lines(c, &rest, w, high, sizeof high / sizeof *high);
+}
+
+void meters_draw(struct canvas *c, const struct area *area, const struct watched *w) {
+    static draw_line *const narrow[] = {draw_refused, draw_speed, draw_latency, draw_queue};
+    if (area->columns >= METERS_WIDE) {
+        int half = area->columns / 2, height = area->rows / METERS_SLOTS;
+        struct area left = area_columns(area, 0, half - GAP);
+        struct area right = area_columns(area, half, area->columns - half);
+        draw_learning(c, &left, w, height < 1 ? 1 : height);
+        draw_running(c, &right, w, height < 1 ? 1 : height);
+        return;
+    }
+    draw_lines(c, area, w, narrow, sizeof narrow / sizeof *narrow);
+    int row = sizeof narrow / sizeof *narrow;
+    struct area rest = area_rows(area, row, area->rows - row);
+    draw_learning(c, &rest, w, 1);
+}

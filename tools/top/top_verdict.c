@@ -1,0 +1,147 @@
+#include "build-config.h"
+
+#include "top_verdict.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/shared/tool.h"
+
+enum { QUEUE_SAMPLES = 10 };
+
+#define RECENT 60.0         /* seconds: what happened in them matters */
+#define IDLE_LEAST 15.0     /* seconds without a loss before it is worth a word */
+#define IDLE_GAPS 4.0       /* and how many times as long as usually */
+#define SATURATED_MUCH 0.25 /* shares of a layer's units */
+#define SATURATED_BAD 0.5
+#define QUEUE_GROWTH 1.5
+#define DISK_SLOW 5.0    /* seconds that an entry of the journal waits */
+#define DISK_LEAST 256e6 /* bytes free */
+
+static struct verdict say(enum style style, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static struct verdict say(enum style style, const char *format, ...) {
+    struct verdict verdict = {.style = style};
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(verdict.text, sizeof verdict.text, format, arguments);
+    va_end(arguments);
+    return verdict;
+}
+
+static bool is_idle(const struct watched *w) {
+    double quiet = tool_now() - w->loss_heard;
+    return quiet > IDLE_LEAST && quiet > IDLE_GAPS * w->loss_gap;
+}
+
+static struct verdict verdict_direction(const struct watched *w, bool utf8) {
+    switch (trend_direction(&w->means)) {
+    case TREND_FALLING:
+        return say(STYLE_GOOD, "%sfalling", utf8 ? "↘ " : "");
+    case TREND_RISING:
+        return say(STYLE_WARN, "%srising", utf8 ? "↗ " : "");
+    case TREND_FLAT:
+        return say(STYLE_PLAIN, "%ssteady", utf8 ? "→ " : "");
+    case TREND_UNKNOWN:
+        break;
+    }
+    return say(STYLE_DIM, "too early to say");
+}
+
+struct verdict verdict_learning(const struct watched *w, bool utf8) {
+    char quiet[TOOL_NUMBER_SIZE];
+    if (w->health.presence != PRESENCE_SPEAKING)
+        return say(STYLE_DIM, "not heard");
+    if (strcmp(watched_state(w), "paused") == 0)
+        return say(STYLE_WARN, "paused");
+    if (w->replaying)
+        return say(STYLE_WARN, "replaying");
+    if (w->loss_heard == 0)
+        return say(STYLE_DIM, "no loss yet");
+    if (is_idle(w))
+        return say(STYLE_WARN, "idle %s", tool_format_duration(quiet, tool_now() - w->loss_heard));
+    return verdict_direction(w, utf8);
+}
+
+enum style verdict_saturation(double share) {
+    return share >= SATURATED_BAD ? STYLE_BAD : share >= SATURATED_MUCH ? STYLE_WARN : STYLE_PLAIN;
+}
+
+double verdict_recent(const struct watched *w, enum field field) {
+    const struct past *p = &w->past;
+    size_t i = past_after(p, watched_cursor(w));
+    if (i == 0 || isnan(watched_cursor(w)))
+        return 0;
+    const struct sample *now = &p->samples[--i];
+    while (i > 0 && p->samples[i].time > now->time - RECENT)
+        i--;
+    double more = now->values[field] - p->samples[i].values[field];
+    return more > 0 ? more : 0;
+}
+
+/* Whether all of its units say the same. */
+static bool is_dead(const json_t *layer, const json_t *hidden) {
+    double size, low, high;
+    return tool_number(layer, "size", &size) && size > 1 && tool_number(hidden, "minimum", &low) &&
+           tool_number(hidden, "maximum", &high) && low == high;
+}
+
+/* The layer with the largest share of saturated units, unless one is dead. */
+static struct verdict verdict_layers(const json_t *layers) {
+    double worst = 0, share;
+    size_t which = 0;
+    for (size_t i = 0; i < json_array_size(layers); i++) {
+        const json_t *layer = json_array_get(layers, i), *hidden = json_object_get(layer, "hidden");
+        if (is_dead(layer, hidden))
+            return say(STYLE_BAD, "layer %zu dead", i);
+        if (tool_number(hidden, "saturated", &share) && share > worst) {
+            worst = share;
+            which = i;
+        }
+    }
+    if (worst >= SATURATED_MUCH)
+        return say(verdict_saturation(worst), "layer %zu %.0f%% saturated", which, 100 * worst);
+    return say(STYLE_GOOD, "yes");
+}
+
+struct verdict verdict_health(const struct watched *w, const json_t *layers) {
+    char number[TOOL_NUMBER_SIZE];
+    double more, bytes;
+    const json_t *journal = json_object_get(w->status, "journal");
+    if (w->health.presence != PRESENCE_SPEAKING)
+        return say(STYLE_DIM, "not known");
+    if (tool_number(journal, "free_bytes", &bytes) && bytes < DISK_LEAST)
+        return say(STYLE_BAD, "disk: %s free", tool_format_bytes(number, bytes));
+    if ((more = verdict_recent(w, FIELD_SKIPPED)) > 0)
+        return say(STYLE_BAD, "skips: %s", tool_format_count(number, more, 6));
+    if ((more = verdict_recent(w, FIELD_REJECTED)) > 0)
+        return say(STYLE_WARN, "rejects: %s", tool_format_count(number, more, 6));
+    if (!layers && w->past.count == 0)
+        return say(STYLE_DIM, "not known yet");
+    return verdict_layers(layers);
+}
+
+/* Behind when every one of the last samples has a queue, and badly so when it grows. */
+struct verdict verdict_pace(const struct watched *w) {
+    const struct past *p = &w->past;
+    char number[TOOL_NUMBER_SIZE];
+    double waiting, least = INFINITY;
+    const json_t *journal = json_object_get(w->status, "journal");
+    if (w->health.presence != PRESENCE_SPEAKING)
+        return say(STYLE_DIM, "not known");
+    if (tool_number(journal, "waiting", &waiting) && waiting > DISK_SLOW)
+        return say(STYLE_WARN, "slow disk: %s", tool_format_duration(number, waiting));
+    size_t end = isnan(watched_cursor(w)) ? 0 : past_after(p, watched_cursor(w));
+    if (end == 0)
+        return say(STYLE_DIM, "not known yet");
+    for (size_t i = end; i-- > 0 && end - i <= QUEUE_SAMPLES;)
+        least = fmin(least, p->samples[i].values[FIELD_QUEUED]);
+    double queue = p->samples[end - 1].values[FIELD_QUEUED];
+    if (end < QUEUE_SAMPLES || !(least > 0))
+        return say(STYLE_GOOD, "yes");
+    bool grows = queue > QUEUE_GROWTH * p->samples[end - QUEUE_SAMPLES].values[FIELD_QUEUED];
+    return say(grows ? STYLE_BAD : STYLE_WARN, "%s: %s wait", grows ? "no" : "barely",
+               tool_format_count(number, queue, 6));
+}

@@ -1,0 +1,275 @@
+#include "build-config.h"
+
+#include "top_watched.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <time.h>
+
+#include "tools/shared/tool.h"
+
+enum { MESSAGES_AT_ONCE = 2000, GAP_MARK = 'g' };
+
+static void note_health(void *context, const char *text) {
+    watched_note(context, STYLE_WARN, text);
+}
+
+int watched_open(struct watched *w, double silence) {
+    /* Predictions are many, and nothing here shows them. */
+    static const bool topics[TOPICS] = {
+        [TOPIC_STATUS] = true, [TOPIC_LOSS] = true, [TOPIC_STATE] = true, [TOPIC_EVENT] = true};
+    w->look.cursor = NAN;
+    w->gap = GAP_BEGIN;
+    health_open(&w->health, w->endpoint, silence, note_health, w);
+    return link_open(&w->link, w->endpoint, &w->keys, topics);
+}
+
+void watched_close(struct watched *w) {
+    link_close(&w->link);
+    health_close(&w->health);
+    past_close(&w->past);
+    json_decref(w->status);
+    w->status = NULL;
+}
+
+static struct happening *new_event(struct watched *w) {
+    if (w->event_count == WATCHED_EVENTS)
+        memmove(w->events, w->events + 1, --w->event_count * sizeof *w->events);
+    if (w->look.events > 0 && w->look.events < (int)w->event_count)
+        w->look.events++; /* what is shown stays where it is */
+    return &w->events[w->event_count++];
+}
+
+void watched_note(struct watched *w, enum style style, const char *text) {
+    struct happening *event = new_event(w);
+    *event = (struct happening){.time = (double)time(NULL), .examples = NAN, .style = style};
+    tool_clean(event->text, sizeof event->text, text);
+}
+
+/* How an event is shown, and its letter on the axis. */
+static void dress_event(struct happening *event, const char *kind) {
+    static const struct {
+        const char *kind;
+        char mark;
+        enum style style;
+    } kinds[] = {
+        {"started", '^', STYLE_PLAIN},        {"resumed", 'r', STYLE_PLAIN},
+        {"paused", 'p', STYLE_WARN},          {"set", 's', STYLE_STRONG},
+        {"reset", 'R', STYLE_WARN},           {"checkpoint", 'c', STYLE_GOOD},
+        {"rejected", 'x', STYLE_WARN},        {"skipped_update", '!', STYLE_BAD},
+        {"stream_forgotten", 0, STYLE_PLAIN}, {"gap", GAP_MARK, STYLE_WARN},
+        {"replayed", '^', STYLE_PLAIN},       {"disk", '!', STYLE_BAD},
+        {"stopping", '$', STYLE_WARN},
+    };
+    event->style = STYLE_PLAIN;
+    event->mark = '*';
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kind, kinds[i].kind) == 0) {
+            event->style = kinds[i].style;
+            event->mark = kinds[i].mark;
+        }
+}
+
+/* "checkpoint of 100 examples" needs no "checkpoint: " before it. */
+static void take_event(struct watched *w, const json_t *body) {
+    const char *kind = tool_string(body, "kind"), *said = tool_string(body, "text");
+    char joined[2 * WATCHED_TEXT];
+    kind = kind ? kind : "event";
+    said = said ? said : "";
+    bool twice = strncmp(said, kind, strlen(kind)) == 0;
+    snprintf(joined, sizeof joined, "%s%s%s", twice ? "" : kind, *said && !twice ? ": " : "", said);
+    struct happening *event = new_event(w);
+    *event = (struct happening){.time = (double)time(NULL), .examples = NAN};
+    tool_number(body, "time", &event->time);
+    tool_number(body, "examples", &event->examples);
+    dress_event(event, kind);
+    tool_clean(event->text, sizeof event->text, joined);
+}
+
+/* An event of our own at `examples`; returns whether there is a gap before them. */
+static bool take_gap(struct watched *w, double examples) {
+    char text[GAP_TEXT];
+    bool gap = gap_loss(&w->gap, examples, text);
+    if (!*text)
+        return gap;
+    watched_note(w, STYLE_WARN, text);
+    w->events[w->event_count - 1].examples = examples;
+    w->events[w->event_count - 1].mark = GAP_MARK;
+    return gap;
+}
+
+static void take_loss(struct watched *w, const json_t *body) {
+    double mean, examples, newest = watched_newest(w), now = tool_now();
+    if (!tool_number(body, "examples", &examples))
+        return;
+    if (examples < newest)
+        w->means.count = 0;
+    if (tool_number(body, "mean", &mean))
+        trend_add(&w->means, mean);
+    if (w->loss_heard > 0)
+        w->loss_gap += (now - w->loss_heard - w->loss_gap) / WATCHED_GAPS;
+    w->loss_heard = now;
+    past_loss(&w->past, body, take_gap(w, examples));
+}
+
+static void take_state(struct watched *w, struct message *message) {
+    double examples;
+    if (!tool_number(message->body, "examples", &examples))
+        return;
+    past_state(&w->past, examples, message->text);
+    message->text = NULL;
+    w->state_heard = true;
+}
+
+static void restart(struct watched *w) {
+    json_decref(w->status);
+    w->status = NULL;
+    w->state_heard = false;
+    gap_restart(&w->gap);
+    w->loss_heard = w->loss_gap = 0;
+    w->means.count = 0;
+}
+
+static void take_message(struct watched *w, struct message *message) {
+    if (health_message(&w->health, message))
+        restart(w);
+    w->hindrance = NULL;
+    if (message->problem)
+        return;
+    const char *run = tool_string(message->body, "run");
+    if (run)
+        tool_clean(w->run, sizeof w->run, run);
+    w->replaying = json_is_true(json_object_get(message->body, "replaying"));
+    switch (message->topic) {
+    case TOPIC_STATUS:
+        json_decref(w->status);
+        w->status = json_incref(message->body);
+        gap_status(&w->gap, message->body);
+        break;
+    case TOPIC_LOSS:
+        take_loss(w, message->body);
+        break;
+    case TOPIC_STATE:
+        take_state(w, message);
+        break;
+    case TOPIC_EVENT:
+        take_event(w, message->body);
+        break;
+    case TOPIC_PREDICTION:
+    case TOPICS:
+        break;
+    }
+}
+
+static void take_change(struct watched *w, enum link_change change) {
+    health_changed(&w->health, change);
+    if (change == LINK_REFUSED && !w->refusal) {
+        w->refusal = link_refusal(w->link);
+        watched_note(w, STYLE_BAD, w->refusal);
+    }
+    if (change == LINK_HINDERED && !w->hindrance) {
+        w->hindrance = link_refusal(w->link);
+        watched_note(w, STYLE_BAD, w->hindrance);
+    }
+}
+
+bool watched_take(struct watched *w) {
+    struct message message;
+    enum link_change change;
+    bool any = false;
+    size_t events = w->event_count;
+    for (int i = 0; i < MESSAGES_AT_ONCE && link_receive(w->link, &message); i++) {
+        take_message(w, &message);
+        message_clear(&message);
+        any = true;
+    }
+    while ((change = link_changed(w->link)) != LINK_SAME) {
+        take_change(w, change);
+        any = true;
+    }
+    health_tick(&w->health, false);
+    return any || w->event_count != events;
+}
+
+const char *watched_name(const struct watched *w) {
+    const char *name = tool_string(w->status, "name");
+    return name ? name : w->endpoint;
+}
+
+const char *watched_state(const struct watched *w) {
+    const char *state = tool_string(w->status, "state");
+    return state ? state : "";
+}
+
+bool watched_complete(const struct watched *w) {
+    return w->status && w->past.count > 0 && w->state_heard;
+}
+
+bool watched_settled(const struct watched *w) {
+    const struct past *p = &w->past;
+    return !w->state_heard || p->state_count == 0 ||
+           !(p->states[p->state_count - 1].examples < watched_newest(w));
+}
+
+/* The part of tcp://HOST:PORT before the last colon, without the scheme; 0 when it is no tcp. */
+static int host_length(const char *endpoint) {
+    static const char scheme[] = "tcp://";
+    const char *colon = strrchr(endpoint, ':');
+    if (strncmp(endpoint, scheme, strlen(scheme)) != 0 || colon < endpoint + strlen(scheme))
+        return 0;
+    return (int)(colon - endpoint - (long)strlen(scheme));
+}
+
+/* A socket bound to every address is reached where the statistics are. */
+static bool is_every_address(const char *host, int length) {
+    static const char *const all[] = {"0.0.0.0", "*", "[::]"};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if ((int)strlen(all[i]) == length && strncmp(host, all[i], (size_t)length) == 0)
+            return true;
+    return false;
+}
+
+bool watched_control(const struct watched *w, char text[WATCHED_ENDPOINT]) {
+    const char *told = tool_string(json_object_get(w->status, "sockets"), "control");
+    const char *endpoint = w->control ? w->control : told;
+    if (!endpoint) {
+        snprintf(text, WATCHED_ENDPOINT,
+                 "%s has not said where its control socket is: --control "
+                 "names it",
+                 watched_name(w));
+        return false;
+    }
+    int length = host_length(endpoint), ours = host_length(w->endpoint);
+    const char *host = strstr(endpoint, "//");
+    if (!w->control && length > 0 && ours > 0 && is_every_address(host + 2, length))
+        snprintf(text, WATCHED_ENDPOINT, "tcp://%.*s%s", ours, strstr(w->endpoint, "//") + 2,
+                 host + 2 + length);
+    else
+        snprintf(text, WATCHED_ENDPOINT, "%s", endpoint);
+    return true;
+}
+
+double watched_newest(const struct watched *w) {
+    return w->past.count > 0 ? w->past.samples[w->past.count - 1].examples : NAN;
+}
+
+double watched_cursor(const struct watched *w) {
+    return isnan(w->look.cursor) ? watched_newest(w) : w->look.cursor;
+}
+
+const struct sample *watched_sample(const struct watched *w) {
+    double cursor = watched_cursor(w);
+    return isnan(cursor) ? NULL : past_at(&w->past, cursor);
+}
+
+json_t *watched_layers(const struct watched *w) {
+    double cursor = isnan(w->look.cursor) ? INFINITY : w->look.cursor;
+    json_t *body = past_state_at(&w->past, cursor);
+    json_t *layers = json_incref(json_object_get(body, "layers"));
+    json_decref(body);
+    return layers;
+}

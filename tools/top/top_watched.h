@@ -1,0 +1,97 @@
+/* One daemon as runnel-top knows it: the connection, how it is, everything heard of it so far, and
+   how it is looked at. */
+#ifndef RUNNEL_TOP_WATCHED_H
+#define RUNNEL_TOP_WATCHED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <jansson.h>
+
+#include "common/keys.h"
+#include "tools/history/watch_gap.h"
+#include "tools/shared/watch_health.h"
+#include "tools/shared/watch_link.h"
+#include "tools/shared/watch_trend.h"
+#include "top_canvas.h"
+#include "top_past.h"
+
+enum {
+    WATCHED_EVENTS = 400,
+    WATCHED_TEXT = 240,
+    WATCHED_ENDPOINT = 300,
+    WATCHED_GAPS = 8, /* messages over which the time between two of them is averaged */
+};
+
+struct happening {
+    double time, examples; /* examples: NAN where nobody knows */
+    enum style style;
+    char mark; /* for the chart's axis; 0 = none */
+    char text[WATCHED_TEXT];
+};
+
+/* How the user looks at it. */
+struct look {
+    double span;   /* examples that the charts show; 0 = all */
+    double cursor; /* examples at the right end of the charts; NAN = the newest */
+    int events;    /* how many events, newest first, lie below what is shown */
+    int layers;    /* the first layer shown */
+};
+
+struct watched {
+    const char *endpoint;
+    const char *control; /* as given by the user, or NULL */
+    struct key_client keys;
+    struct link *link;
+    struct health health;
+    const char *refusal;   /* by the daemon, for good; NULL = not */
+    const char *hindrance; /* why it is not let in for now; NULL = nothing is known */
+
+    json_t *status; /* the newest message of the topic; owned, NULL until there is one */
+    char run[WATCHED_TEXT];
+    bool replaying, state_heard;
+    double loss_heard, loss_gap; /* tool_now() of the last `loss`; seconds between two, about */
+    struct trend means;
+    struct gap gap;
+    struct past past;
+    struct happening events[WATCHED_EVENTS]; /* oldest first */
+    size_t event_count;
+    struct look look;
+};
+
+/* Connect; `watched` has been filled with endpoint, control and keys, else with zeros, and stays
+   where it is. Returns EX_OK, or complains and returns an exit status. */
+int watched_open(struct watched *watched, double silence);
+void watched_close(struct watched *watched);
+
+/* Take in what waits, at most some thousand messages at once. Returns whether anything has come. */
+bool watched_take(struct watched *watched);
+
+/* Add a remark of our own to the events, now. */
+void watched_note(struct watched *watched, enum style style, const char *text);
+
+/* The daemon's name, or its endpoint as long as it is not known. */
+const char *watched_name(const struct watched *watched);
+
+/* `state` of the newest status, "" when there is none. */
+const char *watched_state(const struct watched *watched);
+
+/* Where its control socket is, as the user or else the daemon says; false when neither does, with
+   `text` saying why. */
+bool watched_control(const struct watched *watched, char text[WATCHED_ENDPOINT]);
+
+/* Whether the newest status, loss and state have come. */
+bool watched_complete(const struct watched *watched);
+
+/* Whether the state that comes with the newest loss has come too, where states come at all. */
+bool watched_settled(const struct watched *watched);
+
+/* The sample and the state under the cursor (NULL: none); the state is the caller's. */
+const struct sample *watched_sample(const struct watched *watched);
+json_t *watched_layers(const struct watched *watched);
+
+/* Examples of the newest sample, NAN without one; the right end of the charts likewise. */
+double watched_newest(const struct watched *watched);
+double watched_cursor(const struct watched *watched);
+
+#endif

@@ -1,0 +1,377 @@
+/* runnel-watch: the statistics of a running daemon as a table of lines. See runnel-watch(1). */
+#include "build-config.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <locale.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "common/wire.h"
+#include "tools/shared/tool.h"
+#include "tools/shared/watch_health.h"
+#include "tools/shared/watch_link.h"
+#include "watch_bar.h"
+#include "watch_pace.h"
+#include "watch_screen.h"
+#include "watch_table.h"
+
+#define SILENCE 15.0  /* seconds: a daemon sends `status` every 10 */
+#define BAR_EVERY 1.0 /* seconds: the bar counts them while nothing is heard */
+
+enum {
+    GO_ON = -1,
+    MESSAGES_AT_ONCE = 1000, /* between two looks at signals, the clock and the connection */
+};
+
+static const char help[] =
+    "Usage: runnel-watch [OPTION]...\n"
+    "Print the statistics that a running runneld publishes, one line a message.\n"
+    "\n"
+    "  -c, --connect=ENDPOINT   the daemon's statistics socket\n"
+    "                           (default " WIRE_STATISTICS ")\n"
+    "      --key=FILE           your secret key, where the daemon wants to know who you are\n"
+    "      --server-key=KEY     the daemon's public key, or the file that has it\n"
+    "  -t, --topic=TOPIC        print this topic and not the usual ones; may be repeated:\n"
+    "                           status, loss, state, prediction, event\n"
+    "                           (default: loss, event and what is new of status; with\n"
+    "                           --json: all)\n"
+    "  -C, --columns=LIST       columns of the table, with commas between them, or all\n"
+    "                           (default: those that fit)\n"
+    "  -j, --json               each message as one line of JSON, its topic added\n"
+    "  -n, --count=N            end when N messages have been printed\n"
+    "  -s, --silence=SECONDS    say so when no message comes for so long; 0 = never\n"
+    "                           (default 15)\n"
+    "  -a, --all                every row, also on a terminal, which else gets at most 10\n"
+    "                           of a topic a second\n"
+    "  -p, --plain              no bar at the bottom of the terminal\n"
+    "  -h, --help               print this and end\n"
+    "  -V, --version            print the version and end\n"
+    "\n"
+    "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 69 no sockets to be had,\n"
+    "74 standard output takes no more.\n";
+
+struct options {
+    const char *endpoint;
+    struct tool_keys keys;
+    bool chosen[TOPICS]; /* by --topic */
+    bool choice;         /* whether there was a --topic */
+    bool json, plain, all;
+    uint64_t count; /* 0 = no end */
+    double silence;
+    struct table table; /* with the columns of --columns */
+};
+
+struct watch {
+    struct options options;
+    struct screen *screen;
+    struct link *link;
+    struct health health;
+    struct bar bar;
+    struct table table;
+    struct pace pace;
+    bool pace_said, predictions_said, hindrance_said;
+    bool refused; /* by the daemon, for good */
+    uint64_t printed;
+};
+
+static int wake = -1; /* eventfd: a signal has come */
+static volatile sig_atomic_t ending, resized;
+
+static void on_signal(int number) {
+    int saved = errno;
+    uint64_t one = 1;
+    if (number == SIGWINCH || number == SIGCONT) {
+        resized = 1;
+    } else if (ending) {
+        signal(number, SIG_DFL);
+        screen_abandon();
+        raise(number);
+    } else {
+        ending = 1;
+    }
+    if (write(wake, &one, sizeof one) < 0)
+        errno = saved; /* full: then it wakes anyhow */
+    errno = saved;
+}
+
+/* Without SA_RESTART, so that a write that waits for a slow reader ends; the second SIGINT ends the
+   program the hard way. */
+static int catch_signals(void) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGCONT};
+    wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    if (wake < 0)
+        return tool_fail(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        struct sigaction action = {.sa_handler = on_signal};
+        if (numbers[i] != SIGWINCH && numbers[i] != SIGCONT)
+            action.sa_flags = (int)SA_NODEFER;
+        sigaction(numbers[i], &action, NULL);
+    }
+    return EX_OK;
+}
+
+static int choose_topic(struct options *o, const char *name) {
+    enum topic topic = topic_find(name, strlen(name));
+    if (topic == TOPICS)
+        return tool_usage("there is no topic '%s'; there are status, loss, state, prediction and "
+                          "event",
+                          name);
+    o->chosen[topic] = o->choice = true;
+    return GO_ON;
+}
+
+static int choose_columns(struct options *o, const char *list) {
+    const char *wrong = table_choose(&o->table, list);
+    if (!wrong)
+        return GO_ON;
+    return tool_usage("there is no column '%.*s'; there are %s, and all", (int)strcspn(wrong, ","),
+                      wrong, table_names());
+}
+
+static int take_option(struct options *o, int option) {
+    switch (option) {
+    case 'c':
+        o->endpoint = optarg;
+        return GO_ON;
+    case 't':
+        return choose_topic(o, optarg);
+    case 'C':
+        return choose_columns(o, optarg);
+    case 'j':
+        o->json = true;
+        return GO_ON;
+    case 'a':
+        o->all = true;
+        return GO_ON;
+    case 'p':
+        o->plain = true;
+        return GO_ON;
+    case 'n':
+        return tool_parse_count(optarg, &o->count)
+                   ? GO_ON
+                   : tool_usage("--count is '%s', but must be a number from 1 up", optarg);
+    case 's':
+        return tool_parse_seconds(optarg, &o->silence)
+                   ? GO_ON
+                   : tool_usage("--silence is '%s', but must be seconds, 0 or more", optarg);
+    default:
+        return tool_key_option(&o->keys, option) ? GO_ON : tool_common_option(option, help);
+    }
+}
+
+/* Returns GO_ON, or the exit status. */
+static int take_options(struct options *o, int argc, char **argv) {
+    static const struct option names[] = {
+        {"connect", required_argument, NULL, 'c'},
+        {"topic", required_argument, NULL, 't'},
+        {"columns", required_argument, NULL, 'C'},
+        {"json", no_argument, NULL, 'j'},
+        {"count", required_argument, NULL, 'n'},
+        {"silence", required_argument, NULL, 's'},
+        {"plain", no_argument, NULL, 'p'},
+        {"all", no_argument, NULL, 'a'},
+        TOOL_KEY_OPTIONS,
+        {"help", no_argument, NULL, 'h'},
+        {"version", no_argument, NULL, 'V'},
+        {NULL, 0, NULL, 0},
+    };
+    *o = (struct options){.endpoint = WIRE_STATISTICS, .silence = SILENCE};
+    int option, status = GO_ON;
+    while (status == GO_ON &&
+           (option = getopt_long(argc, argv, "c:t:C:jn:s:pahV", names, NULL)) != -1)
+        status = take_option(o, option);
+    if (status == GO_ON && optind < argc)
+        return tool_usage("'%s' is one word too many", argv[optind]);
+    if (status == GO_ON && !tool_keys_ready(&o->keys))
+        return EX_USAGE;
+    return status;
+}
+
+/* What is said about the daemon stands between the lines of the table, but never between lines of
+   JSON. */
+static void note(void *context, const char *text) {
+    struct watch *w = context;
+    if (w->options.json)
+        tool_fail(EX_OK, "%s", text);
+    else
+        table_note(w->screen, text);
+}
+
+static bool is_printed(const struct options *o, enum topic topic) {
+    if (o->choice)
+        return o->chosen[topic];
+    return o->json || (topic != TOPIC_STATE && topic != TOPIC_PREDICTION);
+}
+
+/* Write JSON so that a terminal can do nothing but show it: U+007F..U+009F, which JSON allows
+   within strings, as \u007f..\u009f. */
+static void put_json(FILE *file, const char *text) {
+    for (const unsigned char *byte = (const unsigned char *)text; *byte; byte++) {
+        bool wide = byte[0] == 0xC2 && byte[1] >= 0x80 && byte[1] < 0xA0;
+        if (wide || *byte == 0x7F)
+            fprintf(file, "\\u%04x", byte[wide]);
+        else
+            putc_unlocked(*byte, file);
+        byte += wide;
+    }
+}
+
+/* {"a": 1} as {"topic":"loss","a": 1}, with every digit as it came. */
+static void print_json(struct screen *screen, const struct message *message) {
+    const char *members = message->text + 1;
+    char *line = NULL;
+    size_t size;
+    FILE *file = open_memstream(&line, &size);
+    if (!file)
+        return;
+    members += strspn(members, " \t");
+    fprintf(file, "{\"topic\":\"%s\"%s", topic_names[message->topic], *members == '}' ? "" : ",");
+    put_json(file, members);
+    if (fclose(file) == 0)
+        screen_line(screen, line);
+    free(line);
+}
+
+static void print_message(struct watch *w, const struct message *message) {
+    if (w->options.json)
+        print_json(w->screen, message);
+    else if (!table_print(&w->table, w->screen, message))
+        return;
+    w->printed++;
+}
+
+/* Rows that have waited; with `all` also those that should wait longer. */
+static void print_rows(struct watch *w, bool all) {
+    struct message row;
+    while (pace_take(&w->pace, all, &row)) {
+        print_message(w, &row);
+        message_clear(&row);
+    }
+    if (!w->pace.replaced || w->pace_said)
+        return;
+    w->pace_said = true;
+    note(w, "rows come faster than anybody reads: 10 a second are shown, the trend takes them all "
+            "and none is lost; --all shows all");
+}
+
+/* Who waits for predictions waits in vain where the daemon publishes none. */
+static void check_predictions(struct watch *w, const struct message *message) {
+    if (message->topic != TOPIC_STATUS || !w->options.chosen[TOPIC_PREDICTION] ||
+        w->predictions_said || !json_is_false(json_object_get(message->body, "predictions")))
+        return;
+    w->predictions_said = true;
+    note(w, "this daemon publishes no predictions; start it with 'predictions: true' under "
+            "'statistics:' in its configuration, or with --set statistics.predictions=true");
+}
+
+static void take_message(struct watch *w, const struct message *message) {
+    if (health_message(&w->health, message)) {
+        bar_restart(&w->bar);
+        table_restart(&w->table);
+        w->predictions_said = false;
+    }
+    if (message->problem)
+        return;
+    bar_message(&w->bar, message);
+    check_predictions(w, message);
+    if (!is_printed(&w->options, message->topic) || pace_holds(&w->pace, message))
+        return;
+    if (message->topic == TOPIC_STATUS || message->topic == TOPIC_EVENT)
+        print_rows(w, true); /* they came before it */
+    print_message(w, message);
+}
+
+static bool is_done(const struct watch *w) {
+    return ending || w->refused || (w->options.count > 0 && w->printed >= w->options.count);
+}
+
+static void take_change(struct watch *w, enum link_change change) {
+    w->refused |= change == LINK_REFUSED;
+    health_changed(&w->health, change);
+    if (change == LINK_HINDERED && !w->hindrance_said) {
+        w->hindrance_said = true;
+        note(w, link_refusal(w->link));
+    }
+}
+
+static void take_messages(struct watch *w) {
+    struct message message;
+    enum link_change change;
+    for (int i = 0; i < MESSAGES_AT_ONCE && !is_done(w) && link_receive(w->link, &message); i++) {
+        take_message(w, &message);
+        message_clear(&message);
+    }
+    while ((change = link_changed(w->link)) != LINK_SAME)
+        take_change(w, change);
+    health_tick(&w->health, false);
+    if (!is_done(w))
+        print_rows(w, false);
+}
+
+static void take_signals(struct watch *w) {
+    uint64_t signals;
+    if (read(wake, &signals, sizeof signals) < 0)
+        return;
+    if (resized)
+        screen_resized(w->screen);
+    resized = 0;
+}
+
+static int run(struct watch *w) {
+    bool woken = false;
+    while (!is_done(w)) {
+        take_messages(w);
+        bar_show(&w->bar, &w->health, w->screen);
+        if (screen_flush(w->screen))
+            return tool_fail(EX_IOERR, "cannot write to standard output: %s", strerror(errno));
+        if (is_done(w))
+            break;
+        double wait = fmin(health_next(&w->health), pace_next(&w->pace));
+        link_wait(w->link, wake, screen_has_bar(w->screen) ? fmin(wait, BAR_EVERY) : wait, &woken);
+        if (woken)
+            take_signals(w);
+    }
+    if (ending)
+        print_rows(w, true);
+    if (w->refused)
+        return tool_fail(EX_UNAVAILABLE, "%s: %s", w->options.endpoint, link_refusal(w->link));
+    health_tick(&w->health, true);
+    return EX_OK;
+}
+
+static int watch(const struct options *options) {
+    struct watch w = {.options = *options, .table = options->table};
+    w.pace.on = isatty(STDOUT_FILENO) && !options->json && !options->all;
+    /* `status` tells that the daemon lives, and under which name, whatever is printed. */
+    bool topics[TOPICS];
+    for (int topic = 0; topic < TOPICS; topic++)
+        topics[topic] = topic == TOPIC_STATUS || is_printed(options, (enum topic)topic);
+    if (screen_open(&w.screen, options->plain || options->json))
+        return tool_fail(EX_UNAVAILABLE, "memory is short");
+    health_open(&w.health, options->endpoint, options->silence, note, &w);
+    int status = catch_signals();
+    if (status == EX_OK)
+        status = link_open(&w.link, options->endpoint, &options->keys.client, topics);
+    if (status == EX_OK)
+        status = run(&w);
+    link_close(&w.link);
+    health_close(&w.health);
+    bar_close(&w.bar);
+    pace_close(&w.pace);
+    screen_close(&w.screen);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    struct options options;
+    setlocale(LC_CTYPE, "");
+    int status = take_options(&options, argc, argv);
+    return status == GO_ON ? watch(&options) : status;
+}

@@ -1,0 +1,438 @@
+#include "build-config.h"
+
+#include "web_api.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/shared/tool.h"
+
+enum {
+    POINTS = 1000, /* unless it is said how many */
+    POINTS_MAX = 5000,
+    EXACT_DIGITS = 17, /* of positions, by which live messages are told from those in a series */
+    VALUE_DIGITS = 6,
+    SHARE_DIGITS = 4,
+    COLUMN_SIZE = 64, /* of a column's name; longer ones there are none */
+};
+
+/* What a request asks for: ?run= &layer= &axis= &from= &to= &points= &columns= */
+struct query {
+    int64_t run;
+    int layer; /* -1 = none: losses */
+    struct history_range range;
+    const char *columns; /* "a,b"; NULL = all */
+};
+
+static const char *const axes[HISTORY_AXES] = {"examples", "steps", "time"};
+
+static const char *argument(struct MHD_Connection *connection, const char *name) {
+    return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+/* Leaves *value as it is when there is no such argument; false when it is no number in the range.
+ */
+static bool take_number(struct MHD_Connection *connection, const char *name, double least,
+                        double most, double *value) {
+    const char *text = argument(connection, name);
+    char *end;
+    if (!text)
+        return true;
+    if (!*text || text[strspn(text, "0123456789+-.eE")])
+        return false;
+    *value = strtod(text, &end);
+    return !*end && *value >= least && *value <= most;
+}
+
+static bool take_axis(struct MHD_Connection *connection, enum history_axis *axis) {
+    const char *text = argument(connection, "axis");
+    for (int i = 0; text && i < HISTORY_AXES; i++)
+        if (strcmp(text, axes[i]) == 0) {
+            *axis = (enum history_axis)i;
+            return true;
+        }
+    return !text;
+}
+
+/* NULL, or what is wrong. */
+static const char *take_query(struct query *query, struct MHD_Connection *connection) {
+    double run = 0, layer = -1, points = POINTS, from = -INFINITY, to = INFINITY;
+    enum history_axis axis = HISTORY_EXAMPLES;
+    if (!take_number(connection, "run", 1, 1e15, &run) || run != floor(run) || run < 1)
+        return "run must be the id of a run, from /api/runs";
+    if (!take_number(connection, "layer", 0, HISTORY_LAYERS - 1, &layer) || layer != floor(layer))
+        return "layer must be a whole number from 0 to 15";
+    if (!take_number(connection, "points", 2, POINTS_MAX, &points))
+        return "points must be a number from 2 to 5000";
+    if (!take_number(connection, "from", -1e300, 1e300, &from) ||
+        !take_number(connection, "to", -1e300, 1e300, &to))
+        return "from and to must be numbers";
+    if (!take_axis(connection, &axis))
+        return "axis must be examples, steps or time";
+    *query = (struct query){.run = (int64_t)run,
+                            .layer = (int)layer,
+                            .range = {axis, from, to, (size_t)points},
+                            .columns = argument(connection, "columns")};
+    return NULL;
+}
+
+/* JSON has no word for what is not finite. */
+static void write_value(FILE *stream, double value, int digits) {
+    if (isfinite(value))
+        fprintf(stream, "%.*g", digits, value);
+    else
+        fputs("null", stream);
+}
+
+static void write_string(FILE *stream, const char *text) {
+    json_t *string = json_string(text);
+    if (!string || json_dumpf(string, stream, JSON_ENCODE_ANY))
+        fputs("\"\"", stream);
+    json_decref(string);
+}
+
+static void write_position(FILE *stream, const double position[HISTORY_AXES]) {
+    for (int axis = 0; axis < HISTORY_AXES; axis++) {
+        fprintf(stream, "\"%s\":", axes[axis]);
+        write_value(stream, position[axis], EXACT_DIGITS);
+        fputc(',', stream);
+    }
+}
+
+/* Whether the query wants the column of that name. */
+static bool is_wanted(const char *columns, const char *name) {
+    size_t length = strlen(name);
+    if (!columns)
+        return true;
+    for (const char *at = columns; *at; at += strspn(at, ",")) {
+        size_t part = strcspn(at, ",");
+        if (part == length && memcmp(at, name, length) == 0)
+            return true;
+        at += part;
+    }
+    return false;
+}
+
+typedef double pick(const struct history_value *value);
+static double pick_mean(const struct history_value *value) {
+    return value->mean;
+}
+static double pick_minimum(const struct history_value *value) {
+    return value->minimum;
+}
+static double pick_maximum(const struct history_value *value) {
+    return value->maximum;
+}
+static double pick_missing(const struct history_value *value) {
+    return (double)value->missing;
+}
+
+static void write_array(FILE *stream, const char *name, const struct history_series *series,
+                        size_t column, pick *of) {
+    fprintf(stream, "\"%s\":[", name);
+    for (size_t i = 0; i < series->points; i++) {
+        if (i)
+            fputc(',', stream);
+        write_value(stream, of(&series->values[i * series->columns + column]), VALUE_DIGITS);
+    }
+    fputc(']', stream);
+}
+
+static void write_column(FILE *stream, const struct history_series *series, size_t column,
+                         bool single) {
+    fputc('{', stream);
+    write_array(stream, "mean", series, column, pick_mean);
+    if (!single) {
+        fputc(',', stream);
+        write_array(stream, "minimum", series, column, pick_minimum);
+        fputc(',', stream);
+        write_array(stream, "maximum", series, column, pick_maximum);
+        fputc(',', stream);
+        write_array(stream, "missing", series, column, pick_missing);
+    }
+    fputc('}', stream);
+}
+
+static void write_axes(FILE *stream, const struct history_series *series) {
+    for (int axis = 0; axis < HISTORY_AXES; axis++) {
+        fprintf(stream, "\"%s\":[", axes[axis]);
+        for (size_t i = 0; i < series->points; i++) {
+            if (i)
+                fputc(',', stream);
+            write_value(stream, series->at[i].position[axis], EXACT_DIGITS);
+        }
+        fputs("],", stream);
+    }
+    fputs("\"messages\":[", stream);
+    for (size_t i = 0; i < series->points; i++)
+        fprintf(stream, "%s%llu", i ? "," : "", (unsigned long long)series->at[i].messages);
+    fputs("]", stream);
+}
+
+static void write_histograms(FILE *stream, const struct history_series *series) {
+    fputs(",\"histogram\":[", stream);
+    for (size_t i = 0; i < series->points; i++) {
+        fputs(i ? ",[" : "[", stream);
+        for (size_t bin = 0; bin < HISTORY_BINS; bin++) {
+            if (bin)
+                fputc(',', stream);
+            write_value(stream, (double)series->histograms[i * HISTORY_BINS + bin], SHARE_DIGITS);
+        }
+        fputc(']', stream);
+    }
+    fputc(']', stream);
+}
+
+static bool is_single(const struct history_series *series) {
+    for (size_t i = 0; i < series->points; i++)
+        if (series->at[i].messages != 1)
+            return false;
+    return true;
+}
+
+static void write_series(FILE *stream, const struct query *query,
+                         const struct history_series *series) {
+    const struct history_column *columns =
+        query->layer < 0 ? history_loss_columns : history_layer_columns;
+    bool single = is_single(series), first = true;
+    fprintf(stream, "{\"run\":%lld,\"axis\":\"%s\",", (long long)query->run,
+            axes[query->range.axis]);
+    if (query->layer >= 0)
+        fprintf(stream, "\"layer\":%d,", query->layer);
+    write_axes(stream, series);
+    fputs(",\"columns\":{", stream);
+    for (size_t column = 0; column < series->columns; column++) {
+        if (!is_wanted(query->columns, columns[column].name))
+            continue;
+        fprintf(stream, "%s\"%s\":", first ? "" : ",", columns[column].name);
+        write_column(stream, series, column, single);
+        first = false;
+    }
+    fputc('}', stream);
+    if (series->histograms && is_wanted(query->columns, "histogram"))
+        write_histograms(stream, series);
+    fputc('}', stream);
+}
+
+static struct reply not_read(const struct feeds *feeds) {
+    return reply_error(MHD_HTTP_INTERNAL_SERVER_ERROR, "%s", history_error(feeds->history));
+}
+
+static struct reply no_memory(void) {
+    return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "memory is short");
+}
+
+/* Whether all columns that the query names are there. Otherwise *reply says which is not. */
+static bool check_columns(const struct query *query, struct reply *reply) {
+    bool layer = query->layer >= 0;
+    const struct history_column *columns = layer ? history_layer_columns : history_loss_columns;
+    int count = layer ? HISTORY_LAYER_COLUMNS : HISTORY_LOSS_COLUMNS;
+    size_t length;
+    for (const char *at = query->columns; at && *at; at += length + strspn(at + length, ",")) {
+        char name[COLUMN_SIZE];
+        length = strcspn(at, ",");
+        snprintf(name, sizeof name, "%.*s", (int)fmin((double)length, COLUMN_SIZE), at);
+        if (length == 0 || history_column(columns, count, name) >= 0 ||
+            (layer && strcmp(name, "histogram") == 0))
+            continue;
+        *reply = reply_error(MHD_HTTP_BAD_REQUEST, "%s has no column %s; /api/columns lists them",
+                             layer ? "a layer" : "a series of losses", name);
+        return false;
+    }
+    return true;
+}
+
+/* Whether the run that the query names is there, and its layer. Otherwise *reply says what is not.
+ */
+static bool check_place(const struct feeds *feeds, const struct query *query, struct reply *reply) {
+    struct history_layer layers[HISTORY_LAYERS];
+    bool known;
+    int count = 0;
+    if (history_has_run(feeds->history, query->run, &known) ||
+        (query->layer >= 0 && history_layers(feeds->history, query->run, layers, &count))) {
+        *reply = not_read(feeds);
+        return false;
+    }
+    if (!known)
+        *reply = reply_error(MHD_HTTP_NOT_FOUND, "there is no run %lld; /api/runs lists them",
+                             (long long)query->run);
+    else if (query->layer >= count)
+        *reply = reply_error(MHD_HTTP_NOT_FOUND, "run %lld has no layer %d: %d %s been seen of it",
+                             (long long)query->run, query->layer, count,
+                             count == 1 ? "layer has" : "layers have");
+    else
+        return true;
+    return false;
+}
+
+static struct reply answer_series(const struct feeds *feeds, struct MHD_Connection *connection) {
+    struct query query;
+    struct reply_text text;
+    struct history_series series;
+    struct reply refusal;
+    const char *wrong = take_query(&query, connection);
+    if (wrong)
+        return reply_error(MHD_HTTP_BAD_REQUEST, "%s", wrong);
+    if (!check_columns(&query, &refusal) || !check_place(feeds, &query, &refusal))
+        return refusal;
+    if (query.layer < 0
+            ? history_loss(feeds->history, query.run, &query.range, &series)
+            : history_state(feeds->history, query.run, query.layer, &query.range, &series))
+        return not_read(feeds);
+    bool begun = reply_begin(&text);
+    if (begun)
+        write_series(text.stream, &query, &series);
+    history_series_clear(&series);
+    return begun ? reply_end(&text, REPLY_JSON) : no_memory();
+}
+
+static struct reply answer_events(const struct feeds *feeds, struct MHD_Connection *connection) {
+    struct query query;
+    struct reply_text text;
+    struct history_events events;
+    const char *wrong = take_query(&query, connection);
+    if (wrong)
+        return reply_error(MHD_HTTP_BAD_REQUEST, "%s", wrong);
+    if (history_events(feeds->history, query.run, &query.range, &events))
+        return not_read(feeds);
+    bool begun = reply_begin(&text);
+    if (begun)
+        fprintf(text.stream, "{\"run\":%lld,\"events\":[", (long long)query.run);
+    for (size_t i = 0; begun && i < events.count; i++) {
+        const struct history_event *event = &events.events[i];
+        fprintf(text.stream, "%s{\"id\":%lld,", i ? "," : "", (long long)event->id);
+        write_position(text.stream, event->position);
+        fputs("\"kind\":", text.stream);
+        write_string(text.stream, event->kind);
+        fputs(",\"text\":", text.stream);
+        write_string(text.stream, event->text);
+        fputc('}', text.stream);
+    }
+    history_events_clear(&events);
+    if (!begun)
+        return no_memory();
+    fputs("]}", text.stream);
+    return reply_end(&text, REPLY_JSON);
+}
+
+static void write_layers(FILE *stream, struct history *history, int64_t run) {
+    struct history_layer layers[HISTORY_LAYERS];
+    int count = 0;
+    if (history_layers(history, run, layers, &count))
+        count = 0;
+    fputs("\"layers\":[", stream);
+    for (int i = 0; i < count; i++) {
+        fprintf(stream, "%s{\"kind\":", i ? "," : "");
+        write_string(stream, layers[i].kind);
+        fprintf(stream, ",\"size\":%d}", layers[i].size);
+    }
+    fputc(']', stream);
+}
+
+static void write_run(FILE *stream, struct history *history, const struct history_run *run) {
+    const struct {
+        const char *name, *text;
+    } texts[] = {{"run", run->run},         {"endpoint", run->endpoint}, {"name", run->name},
+                 {"digest", run->digest},   {"model", run->model},       {"device", run->device},
+                 {"version", run->version}, {"resumed", run->resumed}};
+    const struct {
+        const char *name;
+        double value;
+    } numbers[] = {
+        {"parameters", run->parameters},         {"every", run->every},
+        {"first_time", run->first_time},         {"newest_time", run->newest_time},
+        {"first_examples", run->first_examples}, {"newest_examples", run->newest_examples},
+        {"first_steps", run->first_steps},       {"newest_steps", run->newest_steps}};
+    fprintf(stream, "{\"id\":%lld,\"part\":%d,", (long long)run->id, run->part);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        fprintf(stream, "\"%s\":", texts[i].name);
+        write_string(stream, texts[i].text);
+        fputc(',', stream);
+    }
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        fprintf(stream, "\"%s\":", numbers[i].name);
+        write_value(stream, numbers[i].value, EXACT_DIGITS);
+        fputc(',', stream);
+    }
+    write_layers(stream, history, run->id);
+    fputc('}', stream);
+}
+
+static struct reply answer_runs(const struct feeds *feeds, struct MHD_Connection *connection) {
+    (void)connection;
+    struct reply_text text;
+    struct history_runs runs;
+    if (history_runs(feeds->history, &runs))
+        return not_read(feeds);
+    bool begun = reply_begin(&text);
+    if (begun)
+        fputs("{\"runs\":[", text.stream);
+    for (size_t i = 0; begun && i < runs.count; i++) {
+        if (i)
+            fputc(',', text.stream);
+        write_run(text.stream, feeds->history, &runs.runs[i]);
+    }
+    history_runs_clear(&runs);
+    if (!begun)
+        return no_memory();
+    fputs("]}", text.stream);
+    return reply_end(&text, REPLY_JSON);
+}
+
+static json_t *describe_columns(const struct history_column *columns, size_t count) {
+    json_t *array = json_array();
+    for (size_t i = 0; i < count; i++)
+        json_array_append_new(array, json_pack("{s:s, s:s, s:s}", "name", columns[i].name, "path",
+                                               columns[i].path, "unit", columns[i].unit));
+    return array;
+}
+
+/* The object, which is let go of, as a reply. */
+static struct reply object_reply(json_t *object) {
+    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    json_decref(object);
+    if (!text)
+        return no_memory();
+    return (struct reply){.status = MHD_HTTP_OK,
+                          .type = REPLY_JSON,
+                          .body = text,
+                          .size = strlen(text),
+                          .owned = true};
+}
+
+static struct reply answer_columns(const struct feeds *feeds, struct MHD_Connection *connection) {
+    (void)feeds, (void)connection;
+    return object_reply(json_pack(
+        "{s:o, s:o, s:i}", "loss", describe_columns(history_loss_columns, HISTORY_LOSS_COLUMNS),
+        "layer", describe_columns(history_layer_columns, HISTORY_LAYER_COLUMNS), "bins",
+        (int)HISTORY_BINS));
+}
+
+static struct reply answer_daemons(const struct feeds *feeds, struct MHD_Connection *connection) {
+    (void)connection;
+    json_t *array = json_array();
+    for (size_t i = 0; i < feeds->count; i++)
+        json_array_append_new(array, feed_describe(&feeds->feed[i], true));
+    return object_reply(json_pack("{s:o}", "daemons", array));
+}
+
+struct reply api_answer(const struct feeds *feeds, struct MHD_Connection *connection,
+                        const char *path) {
+    typedef struct reply answer(const struct feeds *feeds, struct MHD_Connection *connection);
+    static const struct {
+        const char *path;
+        answer *answer;
+    } paths[] = {
+        {"/api/daemons", answer_daemons}, {"/api/runs", answer_runs},
+        {"/api/columns", answer_columns}, {"/api/series", answer_series},
+        {"/api/events", answer_events},
+    };
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        if (strcmp(path, paths[i].path) == 0)
+            return paths[i].answer(feeds, connection);
+    return reply_error(MHD_HTTP_NOT_FOUND,
+                       "there is no such path; there are /api/daemons, /api/runs, /api/columns, "
+                       "/api/series?run=ID, /api/events?run=ID and /api/live");
+}

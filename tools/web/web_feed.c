@@ -1,0 +1,283 @@
+#include "build-config.h"
+
+#include "web_feed.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <time.h>
+
+#include "tools/shared/tool.h"
+
+#define SILENCE 15.0     /* seconds: a daemon sends `status` every 10 */
+#define SEND_EVERY 0.05  /* seconds between two messages of a topic to the pages */
+#define COMMIT_EVERY 1.0 /* seconds */
+
+enum {
+    AT_ONCE = 500, /* messages of one daemon between two looks at the others */
+    NAME_SIZE = 128,
+};
+
+static const char *const presences[] = {
+    [PRESENCE_EXPECTED] = "expected",
+    [PRESENCE_SPEAKING] = "speaking",
+    [PRESENCE_SILENT] = "silent",
+    [PRESENCE_GONE] = "gone",
+};
+
+/* Publish an object, which is let go of. */
+static void publish(struct feeds *feeds, const char *name, json_t *object) {
+    char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+    if (text)
+        live_publish(feeds->live, name, text);
+    free(text);
+    json_decref(object);
+}
+
+static size_t feed_number(const struct feed *feed) {
+    return (size_t)(feed - feed->feeds->feed);
+}
+
+/* {"daemon", "run_id", "merged", "message"} */
+static void publish_body(struct feed *feed, enum topic topic, json_t *body, uint64_t merged) {
+    feed->sent[topic] = tool_now();
+    if (live_clients(feed->feeds->live) == 0)
+        return;
+    publish(feed->feeds, topic_names[topic],
+            json_pack("{s:i, s:I, s:I, s:O}", "daemon", (int)feed_number(feed), "run_id",
+                      (json_int_t)history_current(feed->feeds->history, feed->endpoint), "merged",
+                      (json_int_t)merged, "message", body));
+}
+
+const char *feed_name(const struct feed *feed) {
+    const char *name = tool_string(feed->newest[TOPIC_STATUS], "name");
+    return name ? name : feed->endpoint;
+}
+
+json_t *feed_describe(const struct feed *feed, bool whole) {
+    int64_t run = history_current(feed->feeds->history, feed->endpoint);
+    json_t *object = json_pack(
+        "{s:i, s:s, s:s, s:s, s:f, s:I, s:o}", "daemon", (int)feed_number(feed), "endpoint",
+        feed->endpoint, "name", feed_name(feed), "presence", presences[feed->health.presence],
+        "quiet", health_quiet(&feed->health), "missed", (json_int_t)feed->health.missed_total,
+        "run_id", run ? json_integer(run) : json_null());
+    json_object_set_new(object, "refused",
+                        feed->refused ? json_string(link_refusal(feed->link)) : json_null());
+    static const enum topic topics[] = {TOPIC_STATUS, TOPIC_LOSS, TOPIC_STATE};
+    for (size_t i = 0; whole && i < sizeof topics / sizeof *topics; i++) {
+        json_t *body = feed->newest[topics[i]];
+        json_object_set(object, topic_names[topics[i]], body ? body : json_null());
+    }
+    return object;
+}
+
+static void note_history(struct feeds *feeds, int failed) {
+    if (failed && !feeds->complained)
+        tool_fail(EX_OK, "%s; what comes now is shown, but not kept",
+                  history_error(feeds->history));
+    feeds->complained = failed != 0;
+}
+
+/* By the kind as it is shown: cut short, without what a terminal would obey. */
+static void count_event(struct feed *feed, const char *text) {
+    static const char rest[] = "other";
+    struct feed_events *events = feed->events, *last = events + FEED_EVENT_KINDS - 1;
+    char kind[FEED_KIND_SIZE];
+    tool_clean(kind, sizeof kind, *text ? text : rest);
+    while (events < last && *events->kind && strcmp(events->kind, kind) != 0)
+        events++;
+    if (events == last || strcmp(kind, rest) == 0)
+        events = last;
+    strcpy(events->kind, events == last ? rest : kind);
+    events->count++;
+}
+
+/* What health has to say is an event for the pages and the history, and a line on stderr. */
+static void note(void *context, const char *text) {
+    struct feed *feed = context;
+    char name[NAME_SIZE];
+    tool_fail(EX_OK, "%s: %s", tool_clean(name, sizeof name, feed_name(feed)), text);
+    note_history(feed->feeds, history_note(feed->feeds->history, feed->endpoint, "watch", text));
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    const json_t *newest = feed->newest[TOPIC_LOSS];
+    double examples = 0, steps = 0;
+    tool_number(newest, "examples", &examples);
+    tool_number(newest, "steps", &steps);
+    json_t *body = json_pack("{s:s, s:s, s:f, s:f, s:f}", "kind", "watch", "text", text, "time",
+                             (double)now.tv_sec + (double)now.tv_nsec * 1e-9, "examples", examples,
+                             "steps", steps);
+    publish_body(feed, TOPIC_EVENT, body, 1);
+    json_decref(body);
+}
+
+static void clear_newest(struct feed *feed) {
+    for (int topic = 0; topic < TOPICS; topic++) {
+        json_decref(feed->newest[topic]);
+        json_decref(feed->held[topic]);
+        feed->newest[topic] = feed->held[topic] = NULL;
+    }
+    feed->merged = 0;
+}
+
+static void set_number(json_t *object, const char *key, double value) {
+    json_object_set_new(object, key, json_real(value));
+}
+
+/* Two `loss` messages as one: the newer one, with minimum, maximum and mean of both; a new
+   reference. */
+static json_t *merge(const json_t *older, uint64_t count, json_t *newer) {
+    json_t *merged = json_copy(newer);
+    double a, b;
+    if (!merged)
+        return json_incref(newer);
+    if (tool_number(older, "minimum", &a) && (!tool_number(newer, "minimum", &b) || a < b))
+        set_number(merged, "minimum", a);
+    if (tool_number(older, "maximum", &a) && (!tool_number(newer, "maximum", &b) || a > b))
+        set_number(merged, "maximum", a);
+    if (tool_number(older, "mean", &a) && tool_number(newer, "mean", &b))
+        set_number(merged, "mean", (a * (double)count + b) / (double)(count + 1));
+    else if (tool_number(older, "mean", &a))
+        set_number(merged, "mean", a);
+    return merged;
+}
+
+static void hold(struct feed *feed, enum topic topic, json_t *body) {
+    json_t *older = feed->held[topic];
+    if (topic == TOPIC_LOSS && older)
+        feed->held[topic] = merge(older, feed->merged, body);
+    else
+        feed->held[topic] = json_incref(body);
+    feed->merged += topic == TOPIC_LOSS;
+    json_decref(older);
+}
+
+static void send_held(struct feed *feed, enum topic topic) {
+    json_t *body = feed->held[topic];
+    feed->held[topic] = NULL;
+    publish_body(feed, topic, body, topic == TOPIC_LOSS ? feed->merged : 1);
+    if (topic == TOPIC_LOSS)
+        feed->merged = 0;
+    json_decref(body);
+}
+
+static bool is_due(const struct feed *feed, enum topic topic, double now) {
+    return now - feed->sent[topic] >= SEND_EVERY;
+}
+
+/* Pages get events and status as they come, and the rest only as often as eyes can follow. */
+static void pass_on(struct feed *feed, enum topic topic, json_t *body) {
+    if (topic == TOPIC_EVENT || topic == TOPIC_STATUS) {
+        publish_body(feed, topic, body, 1);
+        return;
+    }
+    hold(feed, topic, body);
+    if (feed->held[topic] && is_due(feed, topic, tool_now()))
+        send_held(feed, topic);
+}
+
+static void tell_presence(struct feed *feed) {
+    if (feed->told == feed->health.presence)
+        return;
+    feed->told = feed->health.presence;
+    publish(feed->feeds, "daemon", feed_describe(feed, false));
+}
+
+static void take_message(struct feed *feed, const struct message *message) {
+    if (health_message(&feed->health, message))
+        clear_newest(feed);
+    tell_presence(feed);
+    if (message->problem)
+        return;
+    enum topic topic = message->topic;
+    const char *kind = topic == TOPIC_EVENT ? tool_string(message->body, "kind") : NULL;
+    feed->received[topic]++;
+    note_history(feed->feeds, history_take(feed->feeds->history, feed->endpoint, message));
+    json_decref(feed->newest[topic]);
+    feed->newest[topic] = json_incref(message->body);
+    if (kind)
+        count_event(feed, kind);
+    pass_on(feed, topic, message->body);
+}
+
+static void take_change(struct feed *feed, enum link_change change) {
+    health_changed(&feed->health, change);
+    if ((change == LINK_HINDERED || change == LINK_REFUSED) && !feed->refused) {
+        feed->refused = true;
+        tool_fail(EX_OK, "%s: %s", feed->endpoint, link_refusal(feed->link));
+    }
+}
+
+static void run_feed(struct feed *feed) {
+    struct message message;
+    enum link_change change;
+    for (int i = 0; i < AT_ONCE && link_receive(feed->link, &message); i++) {
+        take_message(feed, &message);
+        message_clear(&message);
+    }
+    while ((change = link_changed(feed->link)) != LINK_SAME)
+        take_change(feed, change);
+    health_tick(&feed->health, false);
+    tell_presence(feed);
+    double now = tool_now();
+    for (int topic = 0; topic < TOPICS; topic++)
+        if (feed->held[topic] && is_due(feed, (enum topic)topic, now))
+            send_held(feed, (enum topic)topic);
+}
+
+void feeds_run(struct feeds *feeds) {
+    for (size_t i = 0; i < feeds->count; i++)
+        run_feed(&feeds->feed[i]);
+    double now = tool_now();
+    if (now - feeds->committed < COMMIT_EVERY)
+        return;
+    feeds->committed = now;
+    note_history(feeds, history_commit(feeds->history));
+}
+
+double feeds_next(const struct feeds *feeds) {
+    double now = tool_now(), next = feeds->committed + COMMIT_EVERY - now;
+    for (size_t i = 0; i < feeds->count; i++) {
+        const struct feed *feed = &feeds->feed[i];
+        next = fmin(next, health_next(&feed->health));
+        for (int topic = 0; topic < TOPICS; topic++)
+            if (feed->held[topic])
+                next = fmin(next, feed->sent[topic] + SEND_EVERY - now);
+    }
+    return fmax(next, 0);
+}
+
+int feeds_items(const struct feeds *feeds, zmq_pollitem_t items[FEEDS_ITEMS]) {
+    int used = 0;
+    for (size_t i = 0; i < feeds->count; i++, used += LINK_ITEMS)
+        link_items(feeds->feed[i].link, items + used);
+    return used;
+}
+
+int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count,
+               const struct key_client *keys, struct history *history, struct live *live) {
+    static const bool topics[TOPICS] = {
+        [TOPIC_STATUS] = true, [TOPIC_LOSS] = true, [TOPIC_STATE] = true, [TOPIC_EVENT] = true};
+    *feeds = (struct feeds){.history = history, .live = live, .committed = tool_now()};
+    for (size_t i = 0; i < count; i++) {
+        struct feed *feed = &feeds->feed[i];
+        *feed = (struct feed){.endpoint = endpoints[i], .feeds = feeds};
+        int status = link_open(&feed->link, endpoints[i], keys, topics);
+        if (status != EX_OK)
+            return status;
+        health_open(&feed->health, endpoints[i], SILENCE, note, feed);
+        feeds->count++;
+    }
+    return EX_OK;
+}
+
+void feeds_close(struct feeds *feeds) {
+    for (size_t i = 0; i < feeds->count; i++) {
+        link_close(&feeds->feed[i].link);
+        health_close(&feeds->feed[i].health);
+        clear_newest(&feeds->feed[i]);
+    }
+    feeds->count = 0;
+}

@@ -1,0 +1,74 @@
+/* The daemons that are watched: a link to each, the newest of what it has said, its history, and
+   what goes on from here to the pages that are open. */
+#ifndef RUNNEL_WEB_FEED_H
+#define RUNNEL_WEB_FEED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tools/history/history.h"
+#include "tools/shared/watch_health.h"
+#include "web_live.h"
+
+enum {
+    FEEDS_MAX = 32,
+    FEED_EVENT_KINDS = 24, /* that are told apart; the last one is "other" */
+    FEED_KIND_SIZE = 32,
+};
+
+struct feed_events {
+    char kind[FEED_KIND_SIZE];
+    uint64_t count;
+};
+
+struct feed {
+    const char *endpoint;
+    struct link *link;
+    struct health health;
+    bool refused;       /* by the daemon, for good */
+    enum presence told; /* the presence that pages know of */
+
+    json_t *newest[TOPICS];                      /* bodies; NULL = none yet in this run; owned */
+    uint64_t received[TOPICS];                   /* messages since the start of this program */
+    struct feed_events events[FEED_EVENT_KINDS]; /* those that have occurred have a kind */
+
+    double sent[TOPICS];  /* when a message last went to the pages, tool_now() */
+    json_t *held[TOPICS]; /* one that waits for its turn; owned */
+    uint64_t merged;      /* `loss` messages in the one that waits */
+    struct feeds *feeds;
+};
+
+struct feeds {
+    struct feed feed[FEEDS_MAX];
+    size_t count;
+    struct history *history;
+    struct live *live;
+    double committed; /* when the history was, tool_now() */
+    bool complained;  /* of the history */
+};
+
+/* Begin to watch the daemons at these endpoints, with keys that must outlive it. EX_OK, or
+   complains and returns an exit status. */
+int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count,
+               const struct key_client *keys, struct history *history, struct live *live);
+void feeds_close(struct feeds *feeds);
+
+/* What to poll for, FEEDS_ITEMS at most; returns how many. */
+enum { FEEDS_ITEMS = FEEDS_MAX * LINK_ITEMS };
+int feeds_items(const struct feeds *feeds, zmq_pollitem_t items[FEEDS_ITEMS]);
+
+/* Take what has come, and do what is due. */
+void feeds_run(struct feeds *feeds);
+
+/* Seconds until something is due. */
+double feeds_next(const struct feeds *feeds);
+
+/* The state of a feed as /api/daemons has it, a new reference; `whole`: with the newest messages.
+ */
+json_t *feed_describe(const struct feed *feed, bool whole);
+
+/* The daemon's name, or its endpoint while nobody knows it. */
+const char *feed_name(const struct feed *feed);
+
+#endif

@@ -1,0 +1,438 @@
+#include "build-config.h"
+
+#include "web_server.h"
+
+#include <errno.h>
+#include <math.h>
+#include <netdb.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "tools/shared/tool.h"
+#include "web_access.h"
+#include "web_api.h"
+#include "web_metrics.h"
+#include "web_pages.h"
+
+#define HEAD_SECONDS 5.0   /* for a request to come whole, and between two of one connection */
+#define REPLY_SECONDS 60.0 /* for a reply to be taken */
+#define SWEEP_EVERY 1.0
+#define LIVE_PATH "/api/live"
+
+enum {
+    CONNECTIONS_MAX = 1000,
+    CONNECTION_BYTES = 16 << 10, /* for a request's head and its reply's */
+    IDLE_SECONDS = 15,           /* in which nothing moves */
+    BACKLOG = 128,
+    OTHER_FILES = 64, /* descriptors that are not connections */
+    HOST_SIZE = 256,
+    PORT_SIZE = 16,
+    PORT_MOST = 65535,
+};
+
+/* A connection, from its acceptance on. */
+struct visitor {
+    struct visitor *next, **previous;
+    struct MHD_Connection *connection;
+    double since; /* when it came, or its last request ended; while one is answered: began */
+    bool answered, stream; /* a request is being answered; by server-sent events */
+    bool dropped;
+};
+
+struct server {
+    struct MHD_Daemon *daemon;
+    struct feeds *feeds;
+    struct access access;
+    struct pages pages;
+    struct visitor *visitors;
+    double swept;
+    char url[SERVER_URL_SIZE];
+};
+
+/* ---- Where it listens ---- */
+
+/* "[::1]:5580" into host and port; without a host it is 127.0.0.1. */
+static bool split(const char *listen, char host[HOST_SIZE], char port[PORT_SIZE]) {
+    const char *colon = strrchr(listen, ':'), *begin = listen;
+    const char *digits = colon ? colon + 1 : listen;
+    size_t length = colon ? (size_t)(colon - listen) : 0;
+    if (!*digits || strlen(digits) > 5 || digits[strspn(digits, "0123456789")] ||
+        atoi(digits) > PORT_MOST)
+        return false;
+    if (length >= 2 && *begin == '[' && begin[length - 1] == ']')
+        begin++, length -= 2;
+    if (length >= HOST_SIZE)
+        return false;
+    snprintf(host, HOST_SIZE, "%.*s", (int)length, begin);
+    if (length == 0)
+        strcpy(host, "127.0.0.1");
+    strcpy(port, digits);
+    return true;
+}
+
+static bool is_loopback(const struct sockaddr *address) {
+    if (address->sa_family == AF_INET) {
+        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
+        return ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    }
+    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)address;
+    return IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
+}
+
+static void write_url(struct server *s, int listener) {
+    struct sockaddr_storage address;
+    socklen_t size = sizeof address;
+    char host[HOST_SIZE] = "?", port[PORT_SIZE] = "?";
+    if (getsockname(listener, (struct sockaddr *)&address, &size) == 0)
+        getnameinfo((struct sockaddr *)&address, size, host, sizeof host, port, sizeof port,
+                    NI_NUMERICHOST | NI_NUMERICSERV);
+    bool six = strchr(host, ':') != NULL;
+    snprintf(s->url, sizeof s->url, "http://%s%.100s%s:%s/", six ? "[" : "", host, six ? "]" : "",
+             port);
+}
+
+/* A listening socket, or -1 after a complaint, with *status. */
+static int bind_address(const struct addrinfo *address, const char *listen_at, bool guarded,
+                        int *status) {
+    int one = 1;
+    *status = EX_USAGE;
+    if (!guarded && !is_loopback(address->ai_addr)) {
+        tool_usage("'%s' can be reached from other machines; that needs --token=FILE", listen_at);
+        return -1;
+    }
+    *status = EX_UNAVAILABLE;
+    int listener = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (listener >= 0 && setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
+        bind(listener, address->ai_addr, address->ai_addrlen) == 0 &&
+        listen(listener, BACKLOG) == 0)
+        return listener;
+    tool_fail(*status, "cannot listen at '%s': %s; --listen chooses another address and port",
+              listen_at, strerror(errno));
+    if (listener >= 0)
+        close(listener);
+    return -1;
+}
+
+static int open_listener(const char *listen_at, bool guarded, int *status) {
+    char host[HOST_SIZE], port[PORT_SIZE];
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo *found = NULL;
+    *status = EX_USAGE;
+    if (!split(listen_at, host, port)) {
+        tool_usage("--listen is '%s', but must be ADDRESS:PORT, such as 127.0.0.1:5580", listen_at);
+        return -1;
+    }
+    int wrong = getaddrinfo(strcmp(host, "*") == 0 ? NULL : host, port, &hints, &found);
+    if (wrong) {
+        tool_usage("there is no address '%s': %s", host, gai_strerror(wrong));
+        return -1;
+    }
+    int listener = bind_address(found, listen_at, guarded, status);
+    freeaddrinfo(found);
+    return listener;
+}
+
+/* ---- Requests ---- */
+
+static struct visitor *visitor_of(struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
+}
+
+static struct reply refuse(struct server *s, enum access_verdict verdict) {
+    if (verdict == ACCESS_NO_HOST)
+        return reply_error(MHD_HTTP_FORBIDDEN,
+                           "this page is for the machine it runs on: open %s there, or give "
+                           "runnel-web a --token for others",
+                           s->url);
+    if (verdict == ACCESS_FOREIGN)
+        return reply_error(MHD_HTTP_FORBIDDEN, "this is not for pages of other sites");
+    struct reply reply = reply_error(
+        MHD_HTTP_UNAUTHORIZED, "this needs the token: open /?token=... once in a browser, or send "
+                               "the header 'Authorization: Bearer ...'");
+    reply.extra[0].name = MHD_HTTP_HEADER_WWW_AUTHENTICATE;
+    reply.extra[0].value = "Bearer realm=\"runnel-web\"";
+    return reply;
+}
+
+/* The token goes from the address, which shows it, into a cookie. */
+static enum MHD_Result send_cookie(struct server *s, struct MHD_Connection *connection) {
+    char cookie[ACCESS_COOKIE_SIZE];
+    access_cookie(&s->access, cookie);
+    struct reply reply = {
+        .status = MHD_HTTP_SEE_OTHER,
+        .type = REPLY_TEXT,
+        .body = "",
+        .extra = {{MHD_HTTP_HEADER_SET_COOKIE, cookie}, {MHD_HTTP_HEADER_LOCATION, "/"}}};
+    return reply_send(connection, &reply);
+}
+
+static enum MHD_Result send_live(struct server *s, struct MHD_Connection *connection) {
+    struct MHD_Response *response = live_response(s->feeds->live, connection);
+    if (!response) {
+        struct reply reply =
+            reply_error(MHD_HTTP_SERVICE_UNAVAILABLE,
+                        "%d pages are open already, which is the most", (int)LIVE_CLIENTS_MAX);
+        return reply_send(connection, &reply);
+    }
+    struct visitor *visitor = visitor_of(connection);
+    if (visitor)
+        visitor->stream = true;
+    reply_headers(response);
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CACHE_CONTROL, "no-store");
+    enum MHD_Result result = MHD_queue_response(connection, MHD_HTTP_OK, response);
+    MHD_destroy_response(response);
+    return result;
+}
+
+static struct reply answer_path(struct server *s, struct MHD_Connection *connection,
+                                const char *path) {
+    struct reply reply;
+    if (pages_find(&s->pages, path, &reply))
+        return reply;
+    if (reply_pending() > REPLY_PENDING_MAX)
+        return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE,
+                           "too much is asked for at once; try again");
+    if (strcmp(path, "/metrics") == 0)
+        return metrics_answer(s->feeds, metrics_wants_open(MHD_lookup_connection_value(
+                                            connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT)));
+    if (strncmp(path, "/api/", strlen("/api/")) == 0)
+        return api_answer(s->feeds, connection, path);
+    return reply_error(MHD_HTTP_NOT_FOUND, "there is nothing here; the page is /");
+}
+
+/* Whether the client has this version already. */
+static bool has_copy(struct MHD_Connection *connection, const char *etag) {
+    const char *known =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_IF_NONE_MATCH);
+    return known && strstr(known, etag);
+}
+
+/* A request that brings a body would make us read it. */
+static bool has_body(struct MHD_Connection *connection) {
+    const char *length =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    return (length && strcmp(length, "0") != 0) ||
+           MHD_lookup_connection_value(connection, MHD_HEADER_KIND,
+                                       MHD_HTTP_HEADER_TRANSFER_ENCODING);
+}
+
+/* What is refused before anything else is looked at; then the connection ends. */
+static bool is_refused(struct MHD_Connection *connection, const char *method, struct reply *reply) {
+    bool reads =
+        strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
+    if (reads && !has_body(connection))
+        return false;
+    *reply = reads ? reply_error(MHD_HTTP_BAD_REQUEST, "a request has no body here")
+                   : reply_error(MHD_HTTP_METHOD_NOT_ALLOWED, "this only shows: GET and HEAD");
+    reply->extra[0].name = MHD_HTTP_HEADER_CONNECTION;
+    reply->extra[0].value = "close";
+    if (!reads) {
+        reply->extra[1].name = MHD_HTTP_HEADER_ALLOW;
+        reply->extra[1].value = "GET, HEAD";
+    }
+    return true;
+}
+
+static enum MHD_Result answer_request(struct server *s, struct MHD_Connection *connection,
+                                      const char *path, bool get) {
+    struct reply reply;
+    enum access_verdict verdict = access_check(&s->access, connection);
+    if (verdict == ACCESS_COOKIE && strcmp(path, "/") == 0)
+        return send_cookie(s, connection);
+    if (verdict != ACCESS_GRANTED && verdict != ACCESS_COOKIE)
+        reply = refuse(s, verdict);
+    else if (get && strcmp(path, LIVE_PATH) == 0)
+        return send_live(s, connection);
+    else if (strcmp(path, LIVE_PATH) == 0)
+        reply = (struct reply){.status = MHD_HTTP_OK, .type = LIVE_TYPE, .body = ""};
+    else
+        reply = answer_path(s, connection, path);
+    if (reply.etag && has_copy(connection, reply.etag))
+        reply_unchanged(&reply);
+    return reply_send(connection, &reply);
+}
+
+/* Called when the head of a request has come, then for parts of a body, and at its end. */
+static enum MHD_Result answer(void *context, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *upload,
+                              size_t *upload_size, void **request) {
+    struct server *s = context;
+    struct visitor *visitor = visitor_of(connection);
+    struct reply reply;
+    (void)version, (void)upload;
+    if (!*request) {
+        *request = s;
+        if (visitor) {
+            visitor->answered = true;
+            visitor->since = tool_now();
+        }
+        return is_refused(connection, method, &reply) ? reply_send(connection, &reply) : MHD_YES;
+    }
+    if (*upload_size) {
+        *upload_size = 0;
+        return MHD_YES;
+    }
+    return answer_request(s, connection, url, strcmp(method, MHD_HTTP_METHOD_GET) == 0);
+}
+
+/* A %00 would end the text before its end. */
+static size_t unescape(void *context, struct MHD_Connection *connection, char *text) {
+    (void)context, (void)connection;
+    size_t length = MHD_http_unescape(text);
+    for (size_t i = 0; i < length; i++)
+        if (!text[i])
+            text[i] = '\x01';
+    return length;
+}
+
+/* ---- Connections ---- */
+
+static void on_connection(void *context, struct MHD_Connection *connection, void **of_socket,
+                          enum MHD_ConnectionNotificationCode code) {
+    struct server *s = context;
+    struct visitor *visitor = *of_socket;
+    if (code == MHD_CONNECTION_NOTIFY_CLOSED && visitor) {
+        *visitor->previous = visitor->next;
+        if (visitor->next)
+            visitor->next->previous = visitor->previous;
+        free(visitor);
+        *of_socket = NULL;
+    }
+    if (code != MHD_CONNECTION_NOTIFY_STARTED || !(visitor = calloc(1, sizeof *visitor)))
+        return;
+    *visitor = (struct visitor){.next = s->visitors,
+                                .previous = &s->visitors,
+                                .connection = connection,
+                                .since = tool_now()};
+    if (visitor->next)
+        visitor->next->previous = &visitor->next;
+    s->visitors = visitor;
+    *of_socket = visitor;
+}
+
+static void on_completed(void *context, struct MHD_Connection *connection, void **request,
+                         enum MHD_RequestTerminationCode code) {
+    struct visitor *visitor = visitor_of(connection);
+    (void)context, (void)code;
+    *request = NULL;
+    if (!visitor)
+        return;
+    visitor->answered = false;
+    visitor->since = tool_now();
+}
+
+/* The timeout of libmicrohttpd begins anew with every byte; these do not. A socket that is shut
+   down reads as closed, and the library ends the connection in its own way. */
+static void sweep(struct server *s, double now) {
+    for (struct visitor *visitor = s->visitors; visitor; visitor = visitor->next) {
+        double allowed = visitor->answered ? REPLY_SECONDS : HEAD_SECONDS;
+        if (visitor->stream || visitor->dropped || now - visitor->since < allowed)
+            continue;
+        const union MHD_ConnectionInfo *info =
+            MHD_get_connection_info(visitor->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+        visitor->dropped = true;
+        if (info)
+            shutdown(info->connect_fd, SHUT_RDWR);
+    }
+}
+
+/* ---- The server ---- */
+
+/* How many connections there are descriptors for. */
+static unsigned connections_allowed(void) {
+    struct rlimit limit;
+    const rlim_t wanted = CONNECTIONS_MAX + OTHER_FILES;
+    if (getrlimit(RLIMIT_NOFILE, &limit))
+        return CONNECTIONS_MAX / 2;
+    if (limit.rlim_cur < wanted) {
+        limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+        setrlimit(RLIMIT_NOFILE, &limit);
+    }
+    if (limit.rlim_cur >= wanted)
+        return CONNECTIONS_MAX;
+    return limit.rlim_cur > 2 * OTHER_FILES ? (unsigned)limit.rlim_cur - OTHER_FILES : OTHER_FILES;
+}
+
+static int start(struct server *s, int listener) {
+    s->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, NULL, NULL, answer, s,
+        MHD_OPTION_LISTEN_SOCKET, listener, MHD_OPTION_CONNECTION_LIMIT, connections_allowed(),
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)IDLE_SECONDS, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK,
+        unescape, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection, s, MHD_OPTION_NOTIFY_COMPLETED,
+        on_completed, s, MHD_OPTION_END);
+    if (s->daemon)
+        return EX_OK;
+    close(listener);
+    return tool_fail(EX_UNAVAILABLE, "cannot start the HTTP server");
+}
+
+int server_open(struct server **server, const struct server_options *options, struct feeds *feeds) {
+    int status = EX_OK, listener = -1;
+    struct server *s = calloc(1, sizeof *s);
+    if (!s)
+        return tool_fail(EX_UNAVAILABLE, "memory is short");
+    s->feeds = feeds;
+    if (options->token_file)
+        status = access_read(&s->access, options->token_file);
+    if (status == EX_OK)
+        status = pages_open(&s->pages, options->chart_file);
+    if (status == EX_OK)
+        listener = open_listener(options->listen, s->access.guarded, &status);
+    if (listener >= 0) {
+        write_url(s, listener);
+        status = start(s, listener);
+    }
+    *server = s;
+    if (status != EX_OK)
+        server_close(server);
+    return status;
+}
+
+void server_close(struct server **server) {
+    struct server *s = *server;
+    if (!s)
+        return;
+    if (s->daemon) {
+        live_stop(s->feeds->live);
+        MHD_run(s->daemon);
+        MHD_stop_daemon(s->daemon);
+    }
+    pages_close(&s->pages);
+    free(s);
+    *server = NULL;
+}
+
+const char *server_url(const struct server *server) {
+    return server->url;
+}
+
+int server_descriptor(const struct server *server) {
+    const union MHD_DaemonInfo *info =
+        MHD_get_daemon_info(server->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+    return info ? info->epoll_fd : -1;
+}
+
+double server_next(const struct server *server) {
+    MHD_UNSIGNED_LONG_LONG milliseconds;
+    double next = server->swept + SWEEP_EVERY - tool_now();
+    if (MHD_get_timeout(server->daemon, &milliseconds) == MHD_YES)
+        next = fmin(next, (double)milliseconds * 1e-3);
+    return fmax(next, 0);
+}
+
+void server_run(struct server *server) {
+    double now = tool_now();
+    MHD_run(server->daemon);
+    if (now - server->swept < SWEEP_EVERY)
+        return;
+    server->swept = now;
+    sweep(server, now);
+}
