@@ -7,9 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "journal/journal.h"
-#include "learner/engine.h"
 #include "model/model.h"
+#include "model/optimizer.h"
 
 struct error;
 
@@ -25,6 +24,12 @@ enum {
 enum socket_role { SOCKET_EXAMPLES, SOCKET_STATISTICS, SOCKET_CONTROL, SOCKET_ROLES };
 
 enum examples_socket { EXAMPLES_PULL, EXAMPLES_SUB, EXAMPLES_ROUTER };
+
+/* What an acknowledged example outlives: a loss of power, a kill, a kill: see journal.h. */
+enum journal_sync { JOURNAL_FULL, JOURNAL_NORMAL, JOURNAL_OFF };
+
+#define JOURNAL_KEEP_CHECKPOINT 0   /* entries go once a checkpoint has them */
+#define JOURNAL_KEEP_ALL UINT64_MAX /* none ever goes */
 
 struct socket_config {
     char endpoint[CONFIG_ENDPOINT_SIZE];
@@ -65,7 +70,7 @@ struct config {
     struct {
         bool enabled;
         enum journal_sync sync;
-        uint64_t keep; /* as in struct journal_options */
+        uint64_t keep; /* JOURNAL_KEEP_*, or bytes: the oldest go when the file holds more */
     } journal;
 
     /* Of everything that decides what is computed (seed, model, learning without rate and clip):

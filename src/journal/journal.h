@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "config/config.h"
 #include "learner/example.h"
 
 struct error;
@@ -41,14 +42,9 @@ enum {
 
 #define JOURNAL_NAME "journal.sqlite" /* SQLite adds -wal and -shm while it is open */
 
-enum journal_sync { JOURNAL_FULL, JOURNAL_NORMAL, JOURNAL_OFF };
-
-#define JOURNAL_KEEP_CHECKPOINT 0   /* entries go once journal_prune allows it */
-#define JOURNAL_KEEP_ALL UINT64_MAX /* none ever goes */
-
 struct journal_options {
     enum journal_sync sync;
-    uint64_t keep;      /* one of the two above, or bytes: the oldest go when the file holds more */
+    uint64_t keep;      /* JOURNAL_KEEP_*, or bytes: the oldest go when the file holds more */
     size_t input_bytes; /* x and y of one step */
     size_t target_bytes;
     size_t steps_max;   /* in one example */

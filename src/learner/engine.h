@@ -31,6 +31,7 @@
 #include <stdint.h>
 
 #include "model/model.h"
+#include "model/optimizer.h"
 
 struct error;
 struct engine;
@@ -114,38 +115,15 @@ struct results {
     struct layer_statistics *measures; /* (measures, layers) */
 };
 
-enum optimizer_kind { OPTIMIZER_SGD, OPTIMIZER_RMSPROP, OPTIMIZER_ADAM, OPTIMIZER_ADAMW };
-
-/* PyTorch's definitions (torch.optim). */
-struct optimizer {
-    enum optimizer_kind kind;
-    double rate;
-    double momentum;     /* sgd */
-    bool nesterov;       /* sgd */
-    double alpha;        /* rmsprop */
-    double beta1, beta2; /* adam, adamw */
-    double epsilon;      /* rmsprop, adam, adamw */
-    double weight_decay; /* adamw: decoupled; else added to the gradient */
-};
-
-/* Blocks of numbers beside the parameters that the optimizer keeps: 0, 1 or 2. */
-size_t optimizer_blocks(const struct optimizer *optimizer);
-
 /* What of an engine can be read and written between plans. All but counters are float32. */
 enum engine_block {
     ENGINE_PARAMETERS, /* one tensor, in the table's layout */
     ENGINE_MOMENT_1, /* of one tensor: momentum (sgd), square average (rmsprop), first moment (adam)
                       */
     ENGINE_MOMENT_2, /* of one tensor: second moment (adam) */
-    ENGINE_SLOT,     /* one slot's record, see slot_record_size */
+    ENGINE_SLOT,     /* one slot's record, see model.h */
     ENGINE_UPDATES,  /* one uint64_t: updates applied so far, the t of adam's bias correction */
 };
-
-/* Numbers in a slot's record: the form in which a slot travels between an engine and a checkpoint.
-   state (S) | output (K) | for each of window + 1 positions: state before (S) | x (I, symbols 1) |
-   y (target_size) | 1.0 when y is to be learned from, else 0. Symbols and class ids keep their
-   bits. */
-size_t slot_record_size(const struct model *model, size_t window);
 
 struct engine_options {
     struct optimizer optimizer;

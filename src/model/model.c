@@ -7,7 +7,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
-#include "learner/engine.h"
+#include "optimizer.h"
 
 enum { FORGET_GATE = 1 }; /* lstm: i f g o */
 

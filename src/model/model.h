@@ -124,4 +124,10 @@ const struct tensor *model_named(const struct model *model, const char *name);
 int model_initialize(const struct model *model, const struct tensor *tensor, uint64_t seed,
                      float *values, struct error *error);
 
+/* Numbers in a slot's record: the form in which a slot travels between an engine and a checkpoint.
+   state (S) | output (K) | for each of window + 1 positions: state before (S) | x (I, symbols 1) |
+   y (target_size) | 1.0 when y is to be learned from, else 0. Symbols and class ids keep their
+   bits. */
+size_t slot_record_size(const struct model *model, size_t window);
+
 #endif

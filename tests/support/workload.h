@@ -4,6 +4,7 @@
 #define RUNNEL_TESTS_WORKLOAD_H
 
 #include "config/config.h"
+#include "learner/engine.h"
 #include "learner/example.h"
 #include "model/model.h"
 
