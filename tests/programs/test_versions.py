@@ -1,0 +1,220 @@
+#!/usr/bin/python3
+"""What earlier versions have left on disk is read by this one: checkpoints give the parameters that the
+earlier program exported, journals are replayed, and learning continues with the same bits.
+
+tests/support/versions/VERSION/CASE/ holds a state directory as the program of that version left it, and
+the parameters that it exported at its last checkpoint. `test_versions.py write VERSION`, with builddir
+at that version's build tree, has written them."""
+import contextlib
+import json
+import os
+import pathlib
+import random
+import shutil
+import struct
+import sys
+import tempfile
+import time
+
+import recovery
+import running
+import zmq
+
+import cases
+
+SOURCE = pathlib.Path(os.environ.get("srcdir", pathlib.Path(__file__).parents[2]))
+VERSIONS = SOURCE / "tests" / "support" / "versions"
+BEFORE, AFTER = 60, 40  # examples that the checkpoint has, and that only the journal has
+STREAMS = 5  # more than max_streams: some are forgotten and come back
+SEED = 7
+os.environ["RUNNEL_ISA"] = "baseline"  # the set that every machine has: those files were written with it
+
+CASES = {
+    # name: (configuration of the model and of learning, numbers of x, kind of target)
+    "gru": ("""
+model:
+  input: {kind: real, size: 3, scale: standard, missing: hold}
+  layers: [{cell: gru, size: 8, norm: layer}]
+  output: {loss: squared, size: 3, target: next}
+learning: {window: 4, stride: 2, optimizer: {kind: adam, rate: 0.01}, clip: 1.0, max_streams: 3}
+""", 3, None),
+    "lstm": ("""
+model:
+  input: {kind: real, size: 2}
+  layers:
+    - {cell: dense, size: 5, norm: layer, activation: tanh}
+    - {cell: lstm, size: 6, norm: layer, forget_bias: 1.0}
+    - {cell: lstm, size: 4, norm: none}
+  output: {loss: softmax, size: 4, target: given}
+learning: {window: 3, stride: 3, optimizer: {kind: rmsprop, rate: 0.01}, clip: 0.5, max_streams: 3}
+""", 2, "class"),
+    "rnn": ("""
+model:
+  input: {kind: symbol, size: 9, embedding: 4}
+  layers: [{cell: rnn, size: 7, norm: layer}]
+  output: {loss: softmax, size: 9, target: next}
+learning:
+  {window: 6, stride: 3, optimizer: {kind: sgd, rate: 0.05, momentum: 0.9, nesterov: true}, max_streams: 3}
+""", 0, None),
+}
+
+
+def configuration(case, directory):
+    return f"""
+name: {case}
+seed: 3
+device: cpu
+{CASES[case][0]}
+examples: {{bind: "ipc://{directory}/examples", socket: router}}
+statistics: {{bind: "ipc://{directory}/statistics"}}
+control: {{bind: "ipc://{directory}/control"}}
+state:
+  directory: {directory}/state
+  checkpoint: {{examples: 0, seconds: 0}}
+  journal: {{keep: all}}
+"""
+
+
+def examples(case):
+    """Messages [key, x, y, header], the same every time."""
+    r, (_, inputs, target), sequences = random.Random(SEED), CASES[case], {}
+    for _ in range(BEFORE + AFTER):
+        key = f"stream-{r.randrange(STREAMS)}".encode()
+        steps = r.choice((1, 1, 2))
+        if inputs:
+            numbers = [r.gauss(0, 1) for _ in range(steps * inputs)]
+            if case == "gru" and r.random() < 0.1:
+                numbers[0] = float("nan")
+            x = struct.pack(f"<{len(numbers)}f", *numbers)
+        else:
+            x = struct.pack(f"<{steps}I", *(r.randrange(9) for _ in range(steps)))
+        y = struct.pack(f"<{steps}I", *(r.randrange(4) for _ in range(steps))) if target else b""
+        flags = (recovery.END if r.random() < 0.05 else 0) | (
+            recovery.DO_NOT_LEARN if r.random() < 0.1 else 0)
+        sequences[key] = sequences.get(key, 0) + 1
+        yield [key, x, y, struct.pack("<BBHIQd", 1, flags, 0, 1, sequences[key], 1.7e9)]
+
+
+@contextlib.contextmanager
+def started(case, state=None):
+    """A daemon, resuming from a copy of the state directory."""
+    with tempfile.TemporaryDirectory(prefix="versions-") as name:
+        directory = pathlib.Path(name)
+        if state:
+            shutil.copytree(state, directory / "state")
+            for path in (directory / "state").iterdir():
+                path.chmod(0o600)
+        with running.Daemon(directory, configuration(case, directory)) as daemon:
+            yield daemon
+
+
+def feed(daemon, messages):
+    """Send all, and wait for every acknowledgement."""
+    with daemon.socket(zmq.DEALER, "examples") as socket:
+        for message in messages:
+            socket.send_multipart(message)
+        for _ in messages:
+            _, answer = recovery.acknowledgement(daemon.next_message(socket))
+            assert answer.status == recovery.ACCEPTED, answer
+
+
+def wait_for(daemon, count):
+    end = time.monotonic() + running.LIMIT
+    while (status := daemon.ask("status"))["examples"] != count or status["state"] != "learning":
+        assert time.monotonic() < end, status
+        time.sleep(0.01)
+
+
+def without_journal(state, to):
+    shutil.copytree(state, to, ignore=shutil.ignore_patterns("journal*"))
+    return to
+
+
+def write(version):
+    """Leave what this build writes in VERSIONS / version."""
+    for case in CASES:
+        place = VERSIONS / version / case
+        place.mkdir(parents=True)
+        messages = list(examples(case))
+        with started(case) as daemon:
+            feed(daemon, messages[:BEFORE])
+            wait_for(daemon, BEFORE)
+            daemon.ask("checkpoint")
+            (place / "exported.safetensors").write_bytes(daemon.export())
+            feed(daemon, messages[BEFORE:])
+            wait_for(daemon, BEFORE + AFTER)
+            (place / "continued.safetensors").write_bytes(daemon.export())
+            daemon.process.kill()
+            daemon.process.wait()
+            shutil.copytree(daemon.directory / "state", place / "state",
+                            ignore=shutil.ignore_patterns("*.previous.*", "*-shm", "lock"))
+        print(place, json.dumps(sorted(path.name for path in (place / "state").iterdir())))
+
+
+def kept():
+    found = sorted(VERSIONS.glob("*/*/state"))
+    assert {path.parent.name for path in found} == set(CASES), found
+    return found
+
+
+def tensors(blob):
+    """What a safetensors file says of its tensors, and their bytes."""
+    size, = struct.unpack("<Q", blob[:8])
+    header = json.loads(blob[8:8 + size])
+    header.pop("__metadata__", None)
+    return {name: (about["dtype"], about["shape"], blob[8 + size + about["data_offsets"][0]:
+                                                        8 + size + about["data_offsets"][1]])
+            for name, about in header.items()}
+
+
+def test_checkpoint(directory):
+    """Resumed from the checkpoint alone, the parameters are those that the earlier program exported."""
+    for state in kept():
+        case = state.parent.name
+        own = without_journal(state, pathlib.Path(directory, f"{state.parts[-3]}-{case}"))
+        with started(case, own) as daemon:
+            wait_for(daemon, BEFORE)
+            assert daemon.ask("status")["resumed"]
+            exported = (state.parent / "exported.safetensors").read_bytes()
+            assert tensors(daemon.export()) == tensors(exported), state
+            assert daemon.end() == 0, daemon.text()
+
+
+def test_journal(directory):
+    """What the checkpoint lacks is replayed from the journal, and leads to the bits that the same
+    examples lead to when they come through the socket."""
+    for state in kept():
+        case = state.parent.name
+        own = without_journal(state, pathlib.Path(directory, f"{state.parts[-3]}-{case}"))
+        with started(case, own) as daemon:
+            wait_for(daemon, BEFORE)
+            feed(daemon, list(examples(case))[BEFORE:])
+            wait_for(daemon, BEFORE + AFTER)
+            fed = daemon.export()
+        with started(case, state) as daemon:
+            wait_for(daemon, BEFORE + AFTER)
+            assert daemon.export() == fed, state
+            with daemon.socket(zmq.DEALER, "examples") as socket:  # its numbers are known, too
+                socket.send_multipart(next(examples(case)))
+                _, answer = recovery.acknowledgement(daemon.next_message(socket))
+                assert answer.status == recovery.DUPLICATE, answer
+            assert daemon.end() == 0, daemon.text()
+
+
+def test_bits(directory):
+    """On a machine that computes as the one that wrote them did, the bits after the replay are those of
+    the earlier program; a daemon says when it does not."""
+    for state in kept():
+        case = state.parent.name
+        with started(case, state) as daemon:
+            wait_for(daemon, BEFORE + AFTER)
+            if not daemon.ask("status").get("resumed_warning") and "warning" not in daemon.text():
+                expected = (state.parent / "continued.safetensors").read_bytes()
+                assert tensors(daemon.export()) == tensors(expected), (state, daemon.text())
+            assert daemon.end() == 0, daemon.text()
+
+
+if sys.argv[1:2] == ["write"]:
+    write(sys.argv[2])
+else:
+    cases.run(globals())
