@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "model/model.h"
 #include "model/optimizer.h"
@@ -99,6 +100,11 @@ int config_load(struct config *config, const char *path, const char *const *over
 /* A key that may change in flight: parse and check `value` as the file's would be. On success
    `config` has it; on error (EX_CONFIG, unknown or fixed key or bad value) it is untouched. */
 int config_set(struct config *config, const char *key, const char *value, struct error *error);
+
+/* Write to `out` what is known of the key: meaning, type, what is allowed, default, an example. Of
+   a section, "" for all of it, the keys below it, a line each. A layer's number may be N as well.
+   -1 (EX_USAGE) when there is no such key. */
+int config_explain(FILE *out, const char *path, struct error *error);
 
 /* Where a configuration comes from, to be read again. */
 struct config_source {

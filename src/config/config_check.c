@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "common/address.h"
-#include "common/wire.h"
 
 enum { STROKE_SIZE = 3 }; /* a mixture's target: y1, y2, end */
 
@@ -131,7 +130,7 @@ static int check_learning(struct reading *reading) {
 
 /* One of bind and connect. One that an override gives takes the other's place. */
 static int check_socket(struct reading *reading, const char *section, struct socket_config *socket,
-                        const char *connect, const char *standard) {
+                        const char *connect) {
     char path[CONFIG_KEY_SIZE];
     snprintf(path, sizeof path, "%s.bind", section);
     const struct place *bound = config_place(reading, path);
@@ -142,8 +141,6 @@ static int check_socket(struct reading *reading, const char *section, struct soc
     socket->connect = connected->given && !(bound->given && bound->override);
     if (socket->connect)
         memcpy(socket->endpoint, connect, sizeof socket->endpoint);
-    else if (!bound->given)
-        snprintf(socket->endpoint, sizeof socket->endpoint, "%s", standard);
     return 0;
 }
 
@@ -155,12 +152,10 @@ static bool is_wildcard(const char *endpoint) {
 
 static int check_sockets(struct reading *reading) {
     struct config *config = &reading->draft.config;
-    if (check_socket(reading, "examples", &config->examples, reading->draft.examples_connect,
-                     WIRE_EXAMPLES) != 0 ||
-        check_socket(reading, "statistics", &config->statistics, reading->draft.statistics_connect,
-                     WIRE_STATISTICS) != 0 ||
-        check_socket(reading, "control", &config->control, reading->draft.control_connect,
-                     WIRE_CONTROL) != 0)
+    const struct draft *draft = &reading->draft;
+    if (check_socket(reading, "examples", &config->examples, draft->examples_connect) != 0 ||
+        check_socket(reading, "statistics", &config->statistics, draft->statistics_connect) != 0 ||
+        check_socket(reading, "control", &config->control, draft->control_connect) != 0)
         return -1;
     const struct {
         const char *path;

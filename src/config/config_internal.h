@@ -1,6 +1,7 @@
-/* What the parts of the configuration share: config_keys.c (the one table of keys), config_value.c
-   (one value's text), config_read.c (YAML and overrides), config_check.c (rules between keys).
-   For config.c and the tests; everybody else includes config.h. */
+/* What the parts of the configuration share: config_keys.c (the one table of keys), config_path.c
+   (questions about paths), config_value.c (one value's text), config_read.c (YAML and overrides),
+   config_check.c (rules between keys), config_explain.c (what a key means). For config.c, the
+   documents' generator and the tests; everybody else includes config.h. */
 #ifndef RUNNEL_CONFIG_INTERNAL_H
 #define RUNNEL_CONFIG_INTERNAL_H
 
@@ -14,6 +15,8 @@ enum {
     CONFIG_SECTIONS_MAX = 16 + MODEL_LAYERS_MAX,
     CONFIG_KEY_SIZE = 128, /* of a key's path with its terminating zero */
     CONFIG_TEXT_SIZE = 256,
+    CONFIG_SUMMARY_SIZE = 1024, /* of what is told about a key */
+    CONFIG_LINE_MAX = 100,      /* of a line of a document */
 };
 
 /* A configuration being read: the configuration itself comes first, so that one offset serves both,
@@ -55,10 +58,15 @@ struct config_key {
     size_t offset;           /* in struct draft; of the first layer for those of a layer */
     double minimum, maximum; /* of a number */
     const char *words;       /* "real|symbol" */
+    const char *meanings;    /* of the words, likewise with '|' between them; NULL = none is told */
     const char *fallback;    /* the default as one would write it; NULL = none, or worked out */
+    const char *left_out;    /* a default that is worked out, in words; else NULL */
     const char *when, *is;   /* the key counts only where key `when` is one of the words `is` */
     unsigned flags;
-    const char *what; /* its meaning, in a few words */
+    const char *what;    /* its meaning, in a few words */
+    const char *more;    /* the rest of it, in whole sentences; NULL = none */
+    const char *unit;    /* of a number; NULL = none */
+    const char *example; /* a value as one would write it */
 };
 
 extern const struct config_key config_keys[];
@@ -95,6 +103,10 @@ bool config_word_suggest(const char *words, const char *text, char *suggestion, 
 /* Whether `word` is one of "a|b|c"; `place` (may be NULL) is its number. */
 bool config_words_contain(const char *words, const char *word, size_t *place);
 
+/* Word `place` of "a|b|c", `*length` bytes long. */
+const char *config_word(const char *words, size_t place, size_t *length);
+size_t config_words_count(const char *words);
+
 /* "a|b|c" as "a, b or c". */
 void config_words_list(const char *words, char *text, size_t size);
 
@@ -114,6 +126,20 @@ void config_value_copy(const struct config_key *key, size_t layer, const struct 
 
 /* What is allowed: "a whole number from 1 to 65536". */
 void config_value_expected(const struct config_key *key, char *text, size_t size);
+
+/* The key's path as documents have it: "model.layers.N.size". */
+void config_key_title(const struct config_key *key, char path[CONFIG_KEY_SIZE]);
+
+/* What is told about the key in one sentence and a few words: its meaning, what is allowed, when it
+   counts, its default, whether it may change. Keys and values are in `backquotes`. */
+void config_key_summary(const struct config_key *key, char text[CONFIG_SUMMARY_SIZE]);
+
+/* Bytes of the text's first word, or of its first `quoted text` with the punctuation after it. */
+size_t config_token(const char *text);
+
+/* Write the text in lines of at most CONFIG_LINE_MAX bytes, broken between tokens, which begin with
+   `first`, then with `next`. */
+void config_wrap(FILE *out, const char *first, const char *next, const char *text);
 
 /* The value as text that gives the same value again. */
 void config_value_print(const struct config_key *key, size_t layer, const struct draft *draft,

@@ -1,11 +1,10 @@
-/* The one table of keys, and questions about their paths. */
-#include "config_internal.h"
+/* The one table of keys. From it come reading, checking, overrides, the digest, reloading, what
+   `runneld --explain` says, the comments of conf/reference.yaml and the keys of runnel.yaml(5).
 
-#include <ctype.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+   The digest follows the table's order, and what decides whether a key counts stands before it.
+   Texts are plain sentences; `backquotes` enclose keys and values. */
+#include "common/wire.h"
+#include "config_internal.h"
 
 #define AT(member) offsetof(struct draft, config.member)
 #define IN_LAYER(member) (AT(architecture.layers) + offsetof(struct layer, member))
@@ -13,6 +12,7 @@
 
 #define CELL "model.layers.*.cell"
 #define NORM "model.layers.*.norm"
+#define LOSS "model.output.loss"
 #define KIND "learning.optimizer.kind"
 
 #define COUNT_MAX 9007199254740991.0 /* 2^53 - 1: exact as a JSON number too */
@@ -35,353 +35,213 @@
 /* clang-format off */
 const struct config_key config_keys[] = {
     {"name", VALUE_NAME, AT(name), .flags = KEY_REQUIRED,
-     .what = "what this daemon is called"},
+     .what = "what this daemon is called", .example = "reference",
+     .more = "It stands in messages and in the default of `state.directory`."},
     {"seed", VALUE_COUNT, AT(seed), RANGE(0, COUNT_MAX), .fallback = "1", .flags = KEY_DIGEST,
-     .what = "seed of the starting weights"},
+     .what = "seed of the starting weights", .example = "1",
+     .more = "The same seed and the same examples in the same order give the same bits on one "
+             "machine."},
     {"device", VALUE_DEVICE, AT(device), .fallback = "auto",
-     .what = "what computes"},
+     .what = "what computes", .example = "auto",
+     .more = "`auto` is a GPU for networks of 300000 parameters and more, where this installation "
+             "has an engine for it and one works, else the processor. `cuda` is the first GPU, as "
+             "`cuda:0`. Asking for a GPU where there is none is an error, never a silent "
+             "fallback."},
 
     {"model.initial", VALUE_PATH, AT(initial),
-     .what = "file of tensors to start from"},
+     .what = "file of tensors to start from", .example = "start.safetensors",
+     .more = "It takes the place of random weights, and is written by `runnel-ctl export` "
+             "(safetensors)."},
     {"model.input.kind", VALUE_WORD, AT(architecture.input.kind), .words = "real|symbol",
-     .flags = KEY_REQUIRED | KEY_DIGEST, .what = "what an input is"},
+     .meanings = "a vector of numbers|one number of an alphabet, such as a byte of a text",
+     .flags = KEY_REQUIRED | KEY_DIGEST, .what = "what an input is", .example = "real"},
     {"model.input.size", VALUE_SIZE, AT(architecture.input.size), RANGE(1, INPUT_MAX),
-     .flags = KEY_REQUIRED | KEY_DIGEST, .what = "numbers in an input, or size of the alphabet"},
+     .flags = KEY_REQUIRED | KEY_DIGEST, .what = "numbers in an input, or size of the alphabet",
+     .example = "8"},
     {"model.input.embedding", VALUE_SIZE, AT(architecture.input.embedding),
      RANGE(0, LAYER_SIZE_MAX), .fallback = "0", WHEN("model.input.kind", "symbol"),
-     .flags = KEY_DIGEST, .what = "width of the learned embedding, 0 = one-hot"},
+     .flags = KEY_DIGEST, .what = "width of the learned embedding, 0 = one-hot", .example = "16",
+     .more = "A vector of this width is learned for each symbol."},
     {"model.input.scale", VALUE_CHOICE, AT(architecture.input.standard), .words = "none|standard",
+     .meanings = "numbers as they come|each number as (x - mean) / standard deviation, both "
+                 "running over all examples so far",
      .fallback = "none", WHEN("model.input.kind", "real"), .flags = KEY_DIGEST,
-     .what = "running standardization of inputs"},
+     .what = "running standardization of inputs", .example = "standard",
+     .more = "Targets of `target: next` are scaled alike; predictions and errors are reported in "
+             "original units. One wild finite value stays in the running figures for good: "
+             "runnel.yaml(5), CHOOSING A CONFIGURATION, says what to do about it."},
     {"model.input.missing", VALUE_CHOICE, AT(architecture.input.hold), .words = "reject|hold",
+     .meanings = "the example is rejected and counted|the stream's last value takes its place",
      .fallback = "reject", WHEN("model.input.kind", "real"), .flags = KEY_DIGEST,
-     .what = "what becomes of a NaN input"},
+     .what = "what becomes of a NaN input", .example = "hold"},
 
     {CELL, VALUE_WORD, IN_LAYER(cell), .words = "dense|rnn|gru|lstm",
-     .flags = KEY_REQUIRED | KEY_DIGEST, .what = "the layer's kind"},
+     .meanings = "feed-forward, without a state|recurrent, with tanh|gated recurrent unit|long "
+                 "short-term memory",
+     .flags = KEY_REQUIRED | KEY_DIGEST, .what = "the layer's kind", .example = "lstm"},
     {"model.layers.*.size", VALUE_SIZE, IN_LAYER(size), RANGE(1, LAYER_SIZE_MAX),
-     .flags = KEY_REQUIRED | KEY_DIGEST, .what = "units of the layer"},
-    {NORM, VALUE_CHOICE, IN_LAYER(norm), .words = "none|layer", .fallback = "layer",
-     .flags = KEY_DIGEST, .what = "layer normalization"},
+     .flags = KEY_REQUIRED | KEY_DIGEST, .what = "units of the layer", .example = "128"},
+    {NORM, VALUE_CHOICE, IN_LAYER(norm), .words = "none|layer",
+     .meanings = "rnn, gru and lstm are PyTorch's, weight for weight|layer normalization (Ba, "
+                 "Kiros and Hinton, 2016)",
+     .fallback = "layer", .flags = KEY_DIGEST, .what = "layer normalization", .example = "layer"},
     {"model.layers.*.activation", VALUE_WORD, IN_LAYER(activation), .words = "relu|tanh|identity",
      .fallback = "relu", WHEN(CELL, "dense"), .flags = KEY_DIGEST,
-     .what = "function of a dense layer"},
+     .what = "function of a dense layer", .example = "tanh"},
     {"model.layers.*.gain", VALUE_FLOAT, IN_LAYER(gain), RANGE(0, START_MAX), .fallback = "1.0",
-     WHEN(NORM, "layer"), .flags = KEY_DIGEST, .what = "starting value of the gains"},
+     WHEN(NORM, "layer"), .flags = KEY_DIGEST, .what = "starting value of the gains",
+     .example = "1.0"},
     {"model.layers.*.forget_bias", VALUE_FLOAT, IN_LAYER(forget_bias),
      RANGE(-START_MAX, START_MAX), .fallback = "0.0", WHEN(CELL, "lstm"), .flags = KEY_DIGEST,
-     .what = "added to the forget gate's starting bias"},
+     .what = "added to the forget gate's starting bias", .example = "0.0",
+     .more = "With 1.0 the cell remembers from the start."},
 
-    {"model.output.loss", VALUE_WORD, AT(architecture.output.loss),
-     .words = "squared|gaussian|softmax|bernoulli|mixture", .flags = KEY_REQUIRED | KEY_DIGEST,
-     .what = "what is minimized"},
+    {LOSS, VALUE_WORD, AT(architecture.output.loss),
+     .words = "squared|gaussian|softmax|bernoulli|mixture",
+     .meanings = "mean squared error; predicts numbers"
+                 "|negative log density of a normal; predicts mean and standard deviation"
+                 "|cross-entropy of one class among `size`; predicts probabilities"
+                 "|cross-entropy of `size` numbers in [0, 1]; predicts probabilities"
+                 "|pen strokes as in Graves (2013): normals over two offsets, and an end of stroke",
+     .flags = KEY_REQUIRED | KEY_DIGEST, .what = "what is minimized", .example = "squared",
+     .more = "It also says what a prediction is."},
     {"model.output.size", VALUE_SIZE, AT(architecture.output.size), RANGE(1, INPUT_MAX),
-     .flags = KEY_DIGEST, .what = "numbers in a target, or classes"},
+     .left_out = "3 with `loss: mixture`; else it is required",
+     .flags = KEY_DIGEST, .what = "numbers in a target, or classes", .example = "8",
+     .more = "With `target: next` it is the input's size."},
     {"model.output.components", VALUE_SIZE, AT(architecture.output.components),
-     RANGE(1, COMPONENTS_MAX), WHEN("model.output.loss", "mixture"),
-     .flags = KEY_REQUIRED | KEY_DIGEST, .what = "normal distributions in the mixture"},
+     RANGE(1, COMPONENTS_MAX), WHEN(LOSS, "mixture"), .flags = KEY_REQUIRED | KEY_DIGEST,
+     .what = "normal distributions in the mixture", .example = "20"},
     {"model.output.target", VALUE_WORD, AT(architecture.output.target), .words = "given|next",
-     .fallback = "given", .flags = KEY_DIGEST, .what = "where targets come from"},
+     .meanings = "in the message, beside the input|the stream's next input",
+     .fallback = "given", .flags = KEY_DIGEST, .what = "where targets come from",
+     .example = "next",
+     .more = "With `next`, symbols need `loss: softmax`, real inputs one of the other losses, of "
+             "which `bernoulli` and `mixture` need `scale: none`."},
 
     {"learning.window", VALUE_SIZE, AT(learning.window), RANGE(1, WINDOW_MAX), .fallback = "16",
-     .flags = KEY_DIGEST, .what = "steps that the gradient reaches back"},
+     .flags = KEY_DIGEST, .what = "steps that the gradient reaches back", .unit = "steps",
+     .example = "16"},
     {"learning.stride", VALUE_SIZE, AT(learning.stride), RANGE(1, WINDOW_MAX),
-     .flags = KEY_DIGEST, .what = "steps between two updates"},
+     .left_out = "the window", .flags = KEY_DIGEST, .what = "steps between two updates",
+     .unit = "steps of one stream", .example = "16",
+     .more = "At most the window. A stride below the window learns more from each step and costs "
+             "window / stride times as much."},
     {KIND, VALUE_WORD, AT(learning.optimizer.kind), .words = "sgd|rmsprop|adam|adamw",
-     .fallback = "adam", .flags = KEY_DIGEST, .what = "the optimizer"},
+     .fallback = "adam", .flags = KEY_DIGEST, .what = "the optimizer", .example = "adam",
+     .more = "Each is as torch.optim defines it."},
     {"learning.optimizer.rate", VALUE_REAL, AT(learning.optimizer.rate), RANGE(0, RATE_MAX),
-     .fallback = "0.001", .flags = KEY_IN_FLIGHT, .what = "learning rate"},
+     .fallback = "0.001", .flags = KEY_IN_FLIGHT, .what = "learning rate", .example = "0.001"},
     {"learning.optimizer.momentum", VALUE_REAL, AT(learning.optimizer.momentum), RANGE(0, 1),
      .fallback = "0", WHEN(KIND, "sgd"), .flags = KEY_DIGEST | KEY_BELOW,
-     .what = "share of the previous step that is kept"},
+     .what = "share of the previous step that is kept", .example = "0.9"},
     {"learning.optimizer.nesterov", VALUE_BOOLEAN, AT(learning.optimizer.nesterov),
      .fallback = "false", WHEN(KIND, "sgd"), .flags = KEY_DIGEST,
-     .what = "Nesterov's momentum"},
+     .what = "Nesterov's momentum", .example = "true", .more = "It needs `momentum` above 0."},
     {"learning.optimizer.alpha", VALUE_REAL, AT(learning.optimizer.alpha), RANGE(0, 1),
      .fallback = "0.99", WHEN(KIND, "rmsprop"), .flags = KEY_DIGEST | KEY_BELOW,
-     .what = "decay of the squared gradient's average"},
+     .what = "decay of the squared gradient's average", .example = "0.99"},
     {"learning.optimizer.beta1", VALUE_REAL, AT(learning.optimizer.beta1), RANGE(0, 1),
      .fallback = "0.9", WHEN(KIND, "adam|adamw"), .flags = KEY_DIGEST | KEY_BELOW,
-     .what = "decay of the gradient's average"},
+     .what = "decay of the gradient's average", .example = "0.9"},
     {"learning.optimizer.beta2", VALUE_REAL, AT(learning.optimizer.beta2), RANGE(0, 1),
      .fallback = "0.999", WHEN(KIND, "adam|adamw"), .flags = KEY_DIGEST | KEY_BELOW,
-     .what = "decay of the squared gradient's average"},
+     .what = "decay of the squared gradient's average", .example = "0.999"},
     {"learning.optimizer.epsilon", VALUE_REAL, AT(learning.optimizer.epsilon),
      RANGE(EPSILON_MIN, 1), .fallback = "1e-8", WHEN(KIND, "rmsprop|adam|adamw"),
-     .flags = KEY_DIGEST, .what = "added to the divisor"},
+     .flags = KEY_DIGEST, .what = "added to the divisor", .example = "1e-8"},
     {"learning.optimizer.weight_decay", VALUE_REAL, AT(learning.optimizer.weight_decay),
      RANGE(0, DECAY_MAX), .fallback = "0", .flags = KEY_DIGEST,
-     .what = "pull of the parameters towards 0"},
+     .what = "pull of the parameters towards 0", .example = "0",
+     .more = "adamw takes it off the parameters, the others add it to the gradient. The default "
+             "holds for adamw too."},
     {"learning.clip", VALUE_REAL, AT(learning.clip), RANGE(0, CLIP_MAX), .fallback = "0",
-     .flags = KEY_IN_FLIGHT, .what = "largest gradient norm, 0 = no clipping"},
+     .flags = KEY_IN_FLIGHT, .what = "largest gradient norm, 0 = no clipping", .example = "1.0",
+     .more = "It is the norm of the whole gradient: a longer one is shortened to it, as by "
+             "torch.nn.utils.clip_grad_norm_. Recurrent networks want it: 1.0 is a good start. "
+             "Not so with `loss: gaussian`: there clipping keeps the predicted deviation too small, "
+             "and 0 with a small rate is better."},
     {"learning.max_streams", VALUE_SIZE, AT(learning.max_streams), RANGE(1, STREAMS_MAX),
-     .fallback = "1024", .flags = KEY_DIGEST, .what = "streams remembered at once"},
+     .fallback = "1024", .flags = KEY_DIGEST, .what = "streams remembered at once",
+     .unit = "streams", .example = "1024",
+     .more = "When one more comes, the least recently used is forgotten: its hidden state, not "
+             "what was learned from it."},
 
-    {"examples.bind", VALUE_BIND, AT(examples.endpoint),
-     .what = "where feeders connect"},
+    {"examples.bind", VALUE_BIND, AT(examples.endpoint), .fallback = WIRE_EXAMPLES,
+     .what = "where feeders connect", .example = WIRE_EXAMPLES},
     {"examples.connect", VALUE_CONNECT, IN_DRAFT(examples_connect),
-     .what = "a bound feeder to connect to"},
-    {"examples.socket", VALUE_WORD, AT(examples_socket), .words = "pull|sub|router", .fallback = "pull",
-     .what = "ZeroMQ socket type"},
-    {"statistics.bind", VALUE_BIND, AT(statistics.endpoint),
-     .what = "where subscribers connect"},
+     .what = "a bound feeder to connect to", .example = "tcp://feeder.example:5570",
+     .more = "In place of `examples.bind`."},
+    {"examples.socket", VALUE_WORD, AT(examples_socket), .words = "pull|sub|router",
+     .meanings = "feeders (PUSH) wait when the daemon is slower"
+                 "|subscribes to all of a PUB socket, and loses examples rather than slow it down"
+                 "|acknowledges each example to its feeder (DEALER) once it is safe on disk; needs "
+                 "`state.journal`",
+     .fallback = "pull", .what = "ZeroMQ socket type", .example = "pull"},
+    {"statistics.bind", VALUE_BIND, AT(statistics.endpoint), .fallback = WIRE_STATISTICS,
+     .what = "where subscribers connect", .example = WIRE_STATISTICS},
     {"statistics.connect", VALUE_CONNECT, IN_DRAFT(statistics_connect),
-     .what = "a bound proxy to connect to"},
+     .what = "a bound proxy to connect to", .example = "tcp://proxy.example:5571",
+     .more = "In place of `statistics.bind`."},
     {"statistics.every", VALUE_COUNT, AT(statistics_every), RANGE(1, EVERY_MAX),
-     .fallback = "100", .flags = KEY_IN_FLIGHT, .what = "examples between two loss messages"},
+     .fallback = "100", .flags = KEY_IN_FLIGHT, .what = "examples between two loss messages",
+     .unit = "examples", .example = "100",
+     .more = "Messages of the topic `state` come with those of `loss`."},
     {"statistics.predictions", VALUE_BOOLEAN, AT(predictions), .fallback = "false",
-     .flags = KEY_RELOAD, .what = "publish every prediction"},
-    {"control.bind", VALUE_BIND, AT(control.endpoint),
-     .what = "where controllers connect"},
+     .flags = KEY_RELOAD, .what = "publish every prediction", .example = "false",
+     .more = "They have a topic of their own, `prediction`."},
+    {"control.bind", VALUE_BIND, AT(control.endpoint), .fallback = WIRE_CONTROL,
+     .what = "where controllers connect", .example = WIRE_CONTROL,
+     .more = "`runnel-ctl` is one."},
     {"control.connect", VALUE_CONNECT, IN_DRAFT(control_connect),
-     .what = "a bound proxy to connect to"},
+     .what = "a bound proxy to connect to", .example = "tcp://proxy.example:5572",
+     .more = "In place of `control.bind`."},
 
     {"security.secret", VALUE_PATH, AT(security.secret),
-     .what = "file of the daemon's secret key"},
+     .what = "file of the daemon's secret key", .example = "daemon.secret",
+     .more = "With it every socket speaks CURVE, and clients must know the daemon's public key. "
+             "Only its owner may be able to read the file."},
     {"security.allow.examples", VALUE_PATH, AT(security.allow[SOCKET_EXAMPLES]),
-     .flags = KEY_RELOAD, .what = "file of the keys that may send examples"},
+     .flags = KEY_RELOAD, .what = "file of the keys that may send examples", .example = "examples.keys"},
     {"security.allow.statistics", VALUE_PATH, AT(security.allow[SOCKET_STATISTICS]),
-     .flags = KEY_RELOAD, .what = "file of the keys that may read statistics"},
+     .flags = KEY_RELOAD, .what = "file of the keys that may read statistics", .example = "statistics.keys"},
     {"security.allow.control", VALUE_PATH, AT(security.allow[SOCKET_CONTROL]),
-     .flags = KEY_RELOAD, .what = "file of the keys that may control"},
+     .flags = KEY_RELOAD, .what = "file of the keys that may control", .example = "control.keys"},
     {"security.insecure", VALUE_BOOLEAN, AT(security.insecure), .fallback = "false",
-     .flags = KEY_RELOAD, .what = "bind beyond this machine without keys"},
+     .flags = KEY_RELOAD, .what = "bind beyond this machine without keys", .example = "false",
+     .more = "For networks where everybody may do everything."},
 
     {"state.directory", VALUE_PATH, AT(state_directory),
-     .what = "where checkpoints are kept"},
+     .left_out = "`$STATE_DIRECTORY` (systemd sets it; the first of several), else "
+                 "`$XDG_STATE_HOME/runnel/NAME`, else `~/.local/state/runnel/NAME`",
+     .what = "where checkpoints are kept", .example = "~/.local/state/runnel/reference",
+     .more = "One daemon alone may use it."},
     {"state.checkpoint.examples", VALUE_COUNT, AT(checkpoint.examples), RANGE(0, COUNT_MAX),
-     .fallback = "100000", .flags = KEY_RELOAD, .what = "examples between two checkpoints, 0 = not by count"},
+     .fallback = "100000", .flags = KEY_RELOAD, .unit = "examples", .example = "100000",
+     .what = "examples between two checkpoints, 0 = not by count"},
     {"state.checkpoint.seconds", VALUE_REAL, AT(checkpoint.seconds), RANGE(0, SECONDS_MAX),
-     .fallback = "60", .flags = KEY_RELOAD, .what = "seconds between two checkpoints, 0 = not by time"},
+     .fallback = "60", .flags = KEY_RELOAD, .unit = "seconds", .example = "60",
+     .what = "seconds between two checkpoints, 0 = not by time"},
     {"state.journal.enabled", VALUE_BOOLEAN, AT(journal.enabled), .fallback = "true",
-     .what = "write what is learned to a journal"},
+     .what = "write what is learned to a journal", .example = "true",
+     .more = "Without it a daemon that is killed resumes from its last checkpoint, and an "
+             "acknowledgement says only that the example was taken."},
     {"state.journal.sync", VALUE_WORD, AT(journal.sync), .words = "full|normal|off",
-     .fallback = "full", .what = "what an acknowledged example outlives"},
+     .meanings = "a loss of power: the disk is synced before examples are acknowledged"
+                 "|a kill of the daemon: the disk is synced now and then, and a loss of power "
+                 "takes the last seconds"
+                 "|a kill of the daemon: the disk is never synced, and a loss of power may damage "
+                 "the file",
+     .fallback = "full", .what = "what an acknowledged example outlives", .example = "full"},
     {"state.journal.keep", VALUE_KEEP, AT(journal.keep), .words = "checkpoint|all",
-     .fallback = "checkpoint", .what = "which examples stay in the journal"},
+     .meanings = "those that are not in the last checkpoint, and at most a block of those before"
+                 "|every example",
+     .fallback = "checkpoint", .what = "which examples stay in the journal",
+     .example = "checkpoint",
+     .more = "With a size (units of 1024: K, M, G and T) the oldest are dropped at a checkpoint "
+             "once the file holds more. What is kept can be replayed to another daemon."},
 };
 /* clang-format on */
 
 const size_t config_key_count = sizeof config_keys / sizeof *config_keys;
 _Static_assert(sizeof config_keys / sizeof *config_keys <= CONFIG_KEYS_MAX, "places are too few");
-
-/* How a path relates to a key's, component by component; '*' stands for any number. */
-enum relation {
-    RELATION_NONE,
-    RELATION_ABOVE,       /* the path is a mapping around the key */
-    RELATION_ABOVE_LAYER, /* likewise a list: what comes next is '*' */
-    RELATION_SAME,
-    RELATION_BELOW, /* the path goes on below the key */
-};
-
-static bool is_number(const char *text, size_t length) {
-    static const size_t digits_max = 6;
-    size_t digits = strspn(text, "0123456789");
-    bool padded = length > 1 && *text == '0';
-    return length > 0 && length <= digits_max && digits >= length && !padded;
-}
-
-static enum relation relate(const char *key, const char *path, size_t *layer, bool *any_layer) {
-    *any_layer = true;
-    while (*path) {
-        size_t key_length = strcspn(key, "."), length = strcspn(path, ".");
-        if (*key == '*') {
-            if (!is_number(path, length))
-                return RELATION_NONE;
-            *layer = strtoul(path, NULL, 10);
-            *any_layer = false;
-        } else if (key_length != length || memcmp(key, path, length) != 0) {
-            return RELATION_NONE;
-        }
-        key += key_length;
-        path += length;
-        if (!*key)
-            return *path ? RELATION_BELOW : RELATION_SAME;
-        key++;
-        if (*path && !*++path)
-            return RELATION_NONE; /* it ends with a dot */
-    }
-    return *key == '*' ? RELATION_ABOVE_LAYER : RELATION_ABOVE;
-}
-
-enum path_kind config_path_kind(const char *path, const struct config_key **key, size_t *layer) {
-    for (size_t k = 0; k < config_key_count; k++) {
-        size_t number = 0;
-        bool any_layer;
-        enum relation relation = relate(config_keys[k].path, path, &number, &any_layer);
-        if (relation == RELATION_NONE || relation == RELATION_BELOW)
-            continue;
-        if (layer)
-            *layer = number;
-        if (key)
-            *key = relation == RELATION_SAME ? &config_keys[k] : NULL;
-        return relation == RELATION_SAME          ? PATH_KEY
-               : relation == RELATION_ABOVE_LAYER ? PATH_LIST
-                                                  : PATH_MAPPING;
-    }
-    return PATH_UNKNOWN;
-}
-
-bool config_key_below(const struct config_key *key, const char *path, size_t *layer,
-                      bool *any_layer) {
-    enum relation relation = relate(key->path, path, layer, any_layer);
-    return relation != RELATION_NONE && relation != RELATION_BELOW;
-}
-
-bool config_key_layered(const struct config_key *key) {
-    return strchr(key->path, '*') != NULL;
-}
-
-void config_key_path(const struct config_key *key, size_t layer, char path[CONFIG_KEY_SIZE]) {
-    const char *star = strchr(key->path, '*');
-    if (star)
-        snprintf(path, CONFIG_KEY_SIZE, "%.*s%zu%s", (int)(star - key->path), key->path, layer,
-                 star + 1);
-    else
-        snprintf(path, CONFIG_KEY_SIZE, "%s", key->path);
-}
-
-/* The component of `key` right below `path`, and its length; NULL when the key lies elsewhere. */
-static const char *child(const struct config_key *key, const char *path, size_t *length) {
-    size_t layer;
-    bool any_layer;
-    enum relation relation = relate(key->path, path, &layer, &any_layer);
-    if (relation != RELATION_ABOVE && relation != RELATION_ABOVE_LAYER)
-        return NULL;
-    const char *at = key->path;
-    for (const char *p = path; *p; p += strcspn(p, "."), p += *p == '.')
-        at += strcspn(at, ".") + 1;
-    *length = strcspn(at, ".");
-    return at;
-}
-
-/* The next row from `*row` on that has another child of `path` than the row before it: children of
-   one name stand together in the table. */
-static const char *next_child(const char *path, size_t *row, size_t *length) {
-    const char *before = NULL;
-    size_t before_length = 0;
-    if (*row > 0)
-        before = child(&config_keys[*row - 1], path, &before_length);
-    for (; *row < config_key_count; (*row)++) {
-        const char *name = child(&config_keys[*row], path, length);
-        bool same = name && before && *length == before_length && !memcmp(name, before, *length);
-        if (name && !same) {
-            (*row)++;
-            return name;
-        }
-    }
-    return NULL;
-}
-
-void config_path_children(const char *path, char *text, size_t size) {
-    size_t used = 0, length;
-    const char *name;
-    text[0] = 0;
-    for (size_t row = 0; used < size && (name = next_child(path, &row, &length));)
-        used += snprintf(text + used, size - used, "%s%.*s", used ? ", " : "", (int)length, name);
-}
-
-/* Edits (insert, delete, replace, swap neighbours) that make `a` of `b`, for short words; the
-   optimal string alignment distance. Case does not count. */
-static size_t distance(const char *a, size_t a_length, const char *b, size_t b_length) {
-    enum { WORD_MAX = 32 };
-    size_t rows[WORD_MAX + 1][WORD_MAX + 1];
-    if (a_length > WORD_MAX || b_length > WORD_MAX)
-        return SIZE_MAX;
-    for (size_t i = 0; i <= a_length; i++)
-        for (size_t j = 0; j <= b_length; j++) {
-            if (i == 0 || j == 0) {
-                rows[i][j] = i + j;
-                continue;
-            }
-            int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
-            size_t best = rows[i - 1][j - 1] + (x != y);
-            size_t shorter = rows[i - 1][j] < rows[i][j - 1] ? rows[i - 1][j] : rows[i][j - 1];
-            if (shorter + 1 < best)
-                best = shorter + 1;
-            if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) &&
-                y == tolower((unsigned char)a[i - 2]) && rows[i - 2][j - 2] + 1 < best)
-                best = rows[i - 2][j - 2] + 1;
-            rows[i][j] = best;
-        }
-    return rows[a_length][b_length];
-}
-
-/* Whether `word` is nearer to `text` than `*best`, and near enough to have been meant. */
-static bool nearer(const char *word, size_t word_length, const char *text, size_t *best) {
-    enum { LETTERS_PER_EDIT = 3 };
-    size_t length = strlen(text), edits = distance(word, word_length, text, length);
-    size_t longer = length > word_length ? length : word_length;
-    if (edits >= *best || edits > 1 + longer / LETTERS_PER_EDIT || edits >= longer)
-        return false;
-    *best = edits;
-    return true;
-}
-
-/* The key elsewhere that ends in the same word, of several the one with the most in common. */
-static bool same_word(const char *path, const char *last, char suggestion[CONFIG_KEY_SIZE]) {
-    size_t most = 0;
-    for (size_t k = 0; k < config_key_count; k++) {
-        const char *key = config_keys[k].path, *word = strrchr(key, '.');
-        size_t common = 1;
-        while (key[common - 1] == path[common - 1] && key[common - 1])
-            common++;
-        if (word && !strcmp(word + 1, last) && common > most) {
-            config_key_path(&config_keys[k], 0, suggestion);
-            most = common;
-        }
-    }
-    return most > 0;
-}
-
-bool config_path_suggest(const char *path, char suggestion[CONFIG_KEY_SIZE]) {
-    const char *dot = strrchr(path, '.');
-    const char *last = dot ? dot + 1 : path, *name;
-    char parent[CONFIG_KEY_SIZE];
-    if (same_word(path, last, suggestion))
-        return true;
-    snprintf(parent, sizeof parent, "%.*s", dot ? (int)(dot - path) : 0, path);
-    size_t best = SIZE_MAX, length;
-    size_t used = snprintf(suggestion, CONFIG_KEY_SIZE, "%s%s", parent, *parent ? "." : "");
-    for (size_t row = 0; (name = next_child(parent, &row, &length));)
-        if (*name != '*' && used + length < CONFIG_KEY_SIZE && nearer(name, length, last, &best)) {
-            memcpy(suggestion + used, name, length);
-            suggestion[used + length] = 0;
-        }
-    return best != SIZE_MAX;
-}
-
-bool config_word_suggest(const char *words, const char *text, char *suggestion, size_t size) {
-    size_t best = SIZE_MAX;
-    for (const char *word = words; *word; word += strcspn(word, "|"), word += *word == '|') {
-        size_t length = strcspn(word, "|");
-        if (nearer(word, length, text, &best))
-            snprintf(suggestion, size, "%.*s", (int)length, word);
-    }
-    return best != SIZE_MAX;
-}
-
-bool config_words_contain(const char *words, const char *word, size_t *place) {
-    size_t number = 0, length = strlen(word);
-    for (const char *w = words;; number++, w++) {
-        size_t this = strcspn(w, "|");
-        if (this == length && memcmp(w, word, length) == 0) {
-            if (place)
-                *place = number;
-            return true;
-        }
-        w += this;
-        if (!*w)
-            return false;
-    }
-}
-
-void config_words_list(const char *words, char *text, size_t size) {
-    size_t used = 0;
-    for (const char *w = words; *w && used < size;) {
-        size_t length = strcspn(w, "|");
-        const char *before = w == words ? "" : w[length] ? ", " : " or ";
-        used += snprintf(text + used, size - used, "%s%.*s", before, (int)length, w);
-        w += length + (w[length] == '|');
-    }
-}

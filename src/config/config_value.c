@@ -280,14 +280,13 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
 void config_value_print(const struct config_key *key, size_t layer, const struct draft *draft,
                         char *text, size_t size) {
     const void *where = home(key, layer, draft);
-    const char *word = key->words;
     switch (key->type) {
     case VALUE_WORD:
     case VALUE_CHOICE: {
         size_t place = key->type == VALUE_CHOICE ? *(const bool *)where : *(const unsigned *)where;
-        while (place-- > 0)
-            word += strcspn(word, "|") + 1;
-        snprintf(text, size, "%.*s", (int)strcspn(word, "|"), word);
+        size_t length;
+        const char *word = config_word(key->words, place, &length);
+        snprintf(text, size, "%.*s", (int)length, word);
         break;
     }
     case VALUE_BOOLEAN:

@@ -5,6 +5,7 @@
 
 #include <ctype.h>
 #include <glob.h>
+#include <sysexits.h>
 
 enum { FILE_MAX = 1 << 16 };
 
@@ -112,11 +113,128 @@ static void test_manual_has_every_key(void **state) {
     free(text);
 }
 
+/* What config_explain writes for the path; the caller frees it. */
+static char *explained(const char *key) {
+    char *text = NULL;
+    size_t size = 0;
+    struct error error = {0};
+    FILE *out = open_memstream(&text, &size);
+    assert_non_null(out);
+    if (config_explain(out, key, &error) != 0)
+        fail_msg("%s", error.text);
+    assert_int_equal(fclose(out), 0);
+    return text;
+}
+
+/* Whether it is there, with the lines that were broken made whole. */
+static void check_explained(const char *text, const char *needed) {
+    static const char broken[] = "\n            ";
+    char joined[FILE_MAX];
+    size_t used = 0;
+    for (const char *c = text; *c && used + 1 < sizeof joined; c++) {
+        bool breaks = !strncmp(c, broken, strlen(broken));
+        joined[used++] = breaks ? ' ' : *c;
+        c += breaks ? strlen(broken) - 1 : 0;
+    }
+    joined[used] = 0;
+    if (!strstr(joined, needed))
+        fail_msg("\"%s\" is not in\n%s", needed, text);
+}
+
+static void test_every_key_is_explained(void **state) {
+    (void)state;
+    char name[CONFIG_KEY_SIZE], expected[CONFIG_TEXT_SIZE], example[CONFIG_TEXT_SIZE];
+    for (size_t k = 0; k < config_key_count; k++) {
+        const struct config_key *key = &config_keys[k];
+        config_key_path(key, 0, name);
+        config_value_expected(key, expected, sizeof expected);
+        snprintf(example, sizeof example, "--set %s=%s", name, key->example);
+        char *text = explained(name);
+        check_explained(text, key->what);
+        check_explained(text, expected);
+        check_explained(text, example);
+        check_explained(text, key->fallback ? key->fallback : "default");
+        free(text);
+    }
+}
+
+/* What the table shows as an example, and as a default, is allowed; texts fit, and quotes close. */
+static void test_table_is_sound(void **state) {
+    (void)state;
+    static struct draft draft;
+    char summary[CONFIG_SUMMARY_SIZE];
+    for (size_t k = 0; k < config_key_count; k++) {
+        const struct config_key *key = &config_keys[k];
+        if (config_value_store(key, 0, key->example, false, &draft) != 0)
+            fail_msg("%s: the example %s is not allowed", key->path, key->example);
+        if (key->fallback && config_value_store(key, 0, key->fallback, false, &draft) != 0)
+            fail_msg("%s: the default %s is not allowed", key->path, key->fallback);
+        if (key->meanings && config_words_count(key->meanings) != config_words_count(key->words))
+            fail_msg("%s: words without a meaning", key->path);
+        config_key_summary(key, summary);
+        assert_in_range(strlen(summary), 1, sizeof summary - 2);
+        const char *const texts[] = {summary, key->more, key->meanings};
+        for (size_t n = 0; n < COUNT(texts); n++) {
+            size_t quotes = 0;
+            for (const char *c = texts[n]; c && *c; c++)
+                quotes += *c == '`';
+            assert_int_equal(quotes % 2, 0);
+        }
+    }
+}
+
+static void test_sections_are_explained(void **state) {
+    (void)state;
+    char *all = explained(""), *layers = explained("model.layers"), *one = explained("name");
+    size_t lines = 0;
+    for (const char *c = all; *c; c++)
+        lines += *c == '\n';
+    assert_int_equal(lines, config_key_count);
+    assert_ptr_equal(strstr(layers, "model.layers.N.cell "), layers);
+    assert_null(strstr(layers, "learning"));
+    assert_ptr_equal(strstr(one, "name: what this daemon is called\n"), one);
+    static const char *const spellings[] = {"model.layers.N.size", "model.layers.*.size",
+                                            "model.layers.0.size"};
+    for (size_t n = 0; n < COUNT(spellings); n++) {
+        char *text = explained(spellings[n]);
+        assert_ptr_equal(strstr(text, "model.layers.N.size: units of the layer\n"), text);
+        free(text);
+    }
+    free(one);
+    free(layers);
+    free(all);
+}
+
+static void test_unknown_is_not_explained(void **state) {
+    (void)state;
+    static const struct {
+        const char *path, *says;
+    } unknown[] = {
+        {"learning.rate", "--explain: unknown key \"learning.rate\" (did you mean "
+                          "\"learning.optimizer.rate\"?); --explain without a key lists all"},
+        {"learning.windw", "--explain: unknown key \"learning.windw\" (did you mean "
+                           "\"learning.window\"?); --explain without a key lists all"},
+        {"nothing.like.it",
+         "--explain: unknown key \"nothing.like.it\"; --explain without a key lists all"},
+        {"learning.", "--explain: unknown key \"learning.\"; --explain without a key lists all"},
+    };
+    for (size_t n = 0; n < COUNT(unknown); n++) {
+        struct error error = {0};
+        assert_int_equal(config_explain(stdout, unknown[n].path, &error), -1);
+        assert_int_equal(error.status, EX_USAGE);
+        assert_string_equal(error.text, unknown[n].says);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_shipped_configurations),
         cmocka_unit_test(test_reference_has_every_key),
         cmocka_unit_test(test_manual_has_every_key),
+        cmocka_unit_test(test_every_key_is_explained),
+        cmocka_unit_test(test_table_is_sound),
+        cmocka_unit_test(test_sections_are_explained),
+        cmocka_unit_test(test_unknown_is_not_explained),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }
