@@ -1,7 +1,8 @@
 /* Usage: replay [HARNESS FILE...]
    Stands where libFuzzer's main would, for compilers without it: plays these files, or, as a test,
-   all of $srcdir/tests/fuzz/seeds, each with all of its beginnings. So what was once found stays
-   mended. Seeds called good-... are accepted: they lead behind a module's first refusals. */
+   all of $builddir/tests/fuzz/seeds, which seeds.py has written, each with all of its beginnings.
+   So what was once found stays mended. Seeds called good-... are accepted: they lead past a
+   module's first refusals. */
 #include <dirent.h>
 #include <limits.h>
 #include <stdio.h>
@@ -40,12 +41,12 @@ static int play_file(const struct fuzz_harness *harness, const char *path, bool 
     return result;
 }
 
-static bool play_seeds(const struct fuzz_harness *harness, const char *source) {
+static bool play_seeds(const struct fuzz_harness *harness, const char *build) {
     static const char good[] = "good-";
     char directory[PATH_SIZE], path[PATH_SIZE + NAME_MAX + sizeof "/"];
     size_t played = 0, accepted = 0, failed = 0;
     const struct dirent *entry;
-    snprintf(directory, sizeof directory, "%s/tests/fuzz/seeds/%s", source, harness->name);
+    snprintf(directory, sizeof directory, "%s/tests/fuzz/seeds/%s", build, harness->name);
     DIR *seeds = opendir(directory);
     while (seeds && (entry = readdir(seeds))) {
         if (*entry->d_name == '.')
@@ -67,11 +68,11 @@ static bool play_seeds(const struct fuzz_harness *harness, const char *source) {
 }
 
 int main(int count, char **arguments) {
-    const char *source = getenv("srcdir");
+    const char *build = getenv("builddir");
     bool good = true;
     if (count == 1) {
         for (const struct fuzz_harness *harness = fuzz_harnesses; harness->name; harness++)
-            good &= play_seeds(harness, source ? source : ".");
+            good &= play_seeds(harness, build ? build : ".");
         return good ? EXIT_SUCCESS : EXIT_FAILURE;
     }
     const struct fuzz_harness *harness = fuzz_harness(arguments[1]);

@@ -16,10 +16,11 @@ scratch=$(mktemp -d) || exit 99
 trap 'rm -rf "$scratch"' EXIT
 total=0
 failed=
+/usr/bin/python3 "$here/seeds.py" "$scratch/seeds" || exit 99
 
 for name; do
     corpus=${FUZZ_CORPUS:-$scratch}/$name
-    seeds=$here/seeds/$name
+    seeds=$scratch/seeds/$name
     dictionary=$here/$name.dict
     mkdir -p "$corpus" || exit 99
     [ -f "$dictionary" ] && dictionary=-dict=$dictionary || dictionary=
