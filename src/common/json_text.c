@@ -227,11 +227,11 @@ static void put_slowly(struct json_text *text, double number) {
 
 void json_text_number(struct json_text *text, const char *key, double number) {
     struct decimal decimal;
-    introduce(text, key);
     if (!isfinite(number)) {
-        put(text, "null", 4);
+        json_text_null(text, key);
         return;
     }
+    introduce(text, key);
     char *place = reserve(text, NUMBER_SIZE), *end = place;
     if (!place)
         return;
@@ -254,9 +254,14 @@ void json_text_count(struct json_text *text, const char *key, uint64_t count) {
     put(text, digits + begin, sizeof digits - begin);
 }
 
-void json_text_true(struct json_text *text, const char *key) {
+void json_text_flag(struct json_text *text, const char *key, bool flag) {
     introduce(text, key);
-    put(text, "true", 4);
+    put(text, flag ? "true" : "false", flag ? 4 : 5);
+}
+
+void json_text_null(struct json_text *text, const char *key) {
+    introduce(text, key);
+    put(text, "null", 4);
 }
 
 /* ---- Strings, and what jansson has made ---- */

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "common/error.h"
+#include "common/fields.h"
 #include "common/json_text.h"
 #include "common/log.h"
 #include "common/text.h"
@@ -17,34 +18,29 @@ static void put_count(json_t *object, const char *key, uint64_t value) {
     json_object_set_new(object, key, json_integer((json_int_t)value));
 }
 
-/* What a `loss` message would say. */
-static void add_loss(struct daemon *daemon, json_t *object, const struct metrics_report *report) {
-    struct json_text text = {0};
-    json_text_begin(&text);
-    report_loss(&text, report, &daemon->model, daemon->learner, daemon_queued(daemon),
-                daemon->ingest);
-    json_t *loss = json_text_end(&text) ? json_loadb(text.bytes, text.size, 0, NULL) : NULL;
-    if (loss)
-        json_object_update(object, loss);
-    json_decref(loss);
-    json_text_free(&text);
-}
-
+/* What the topics `status` and `loss` would say now. */
 static int status(void *context, const json_t *request, struct control_answer *answer,
                   struct error *error) {
     (void)request, (void)error;
     struct daemon *daemon = context;
-    struct metrics_report report;
+    struct loss_fields loss;
     struct timespec now;
-    metrics_recent(&daemon->metrics, daemon_clock(), &report);
+    struct json_text text = {0};
+    metrics_recent(&daemon->metrics, daemon_clock(), &loss);
     clock_gettime(CLOCK_REALTIME, &now);
     json_object_set_new(answer->fields, "run", json_string(publish_run(daemon->publish)));
-    put_count(answer->fields, "examples", report.examples);
-    put_count(answer->fields, "steps", report.steps);
+    put_count(answer->fields, "examples", daemon->metrics.examples);
+    put_count(answer->fields, "steps", daemon->metrics.steps);
     json_object_set_new(answer->fields, "time",
                         json_real((double)now.tv_sec + 1e-9 * (double)now.tv_nsec));
-    daemon_report_status(daemon, answer->fields);
-    add_loss(daemon, answer->fields, &report);
+    json_text_begin(&text);
+    daemon_report_status(daemon, &text);
+    report_loss(&text, &loss, &daemon->model, daemon->learner, daemon_queued(daemon),
+                daemon->ingest);
+    json_t *fields = json_text_end(&text) ? json_loadb(text.bytes, text.size, 0, NULL) : NULL;
+    json_object_update(answer->fields, fields);
+    json_decref(fields);
+    json_text_free(&text);
     return 0;
 }
 

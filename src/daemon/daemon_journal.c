@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/fields.h"
 #include "common/log.h"
 #include "daemon_state.h"
 #include "learner/learner_state.h"
@@ -341,25 +342,30 @@ void daemon_watch_disk(struct daemon *daemon) {
 }
 
 /* As in the configuration. */
-static json_t *keep_json(uint64_t keep) {
-    return keep == JOURNAL_KEEP_CHECKPOINT ? json_string("checkpoint")
-           : keep == JOURNAL_KEEP_ALL      ? json_string("all")
-                                           : json_integer((json_int_t)keep);
+static struct field_choice keep_choice(uint64_t keep) {
+    return keep == JOURNAL_KEEP_CHECKPOINT ? (struct field_choice){"checkpoint", 0}
+           : keep == JOURNAL_KEEP_ALL      ? (struct field_choice){"all", 0}
+                                           : (struct field_choice){NULL, keep};
 }
 
-json_t *daemon_report_journal(struct daemon *daemon) {
+bool daemon_report_journal(struct daemon *daemon, struct status_fields *status) {
     static const char *const sync[] = {
         [JOURNAL_FULL] = "full", [JOURNAL_NORMAL] = "normal", [JOURNAL_OFF] = "off"};
     struct journal_figures f;
     if (!daemon->journal)
-        return NULL;
+        return false;
     journal_figures(daemon->journal, &f);
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:b, s:I, s:I, s:s, s:o}", "position",
-                     (json_int_t)f.position, "durable", (json_int_t)f.durable, "oldest",
-                     (json_int_t)f.oldest, "entries", (json_int_t)f.entries, "bytes",
-                     (json_int_t)f.bytes, "free_bytes", (json_int_t)f.free_bytes, "waiting",
-                     f.waiting, "replaying", daemon->replaying, "duplicates",
-                     (json_int_t)daemon->duplicates, "missing", (json_int_t)daemon->missing, "sync",
-                     sync[daemon->config->journal.sync], "keep",
-                     keep_json(daemon->config->journal.keep));
+    status->journal_position = f.position;
+    status->journal_durable = f.durable;
+    status->journal_oldest = f.oldest;
+    status->journal_entries = f.entries;
+    status->journal_bytes = f.bytes;
+    status->journal_free_bytes = f.free_bytes;
+    status->journal_waiting = f.waiting;
+    status->journal_replaying = daemon->replaying;
+    status->journal_duplicates = daemon->duplicates;
+    status->journal_missing = daemon->missing;
+    status->journal_sync = sync[daemon->config->journal.sync];
+    status->journal_keep = keep_choice(daemon->config->journal.keep);
+    return true;
 }

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "build-config.h"
+#include "common/fields.h"
 #include "common/json_text.h"
 #include "common/log.h"
 #include "common/text.h"
@@ -30,33 +31,38 @@ const char *daemon_state_name(const struct daemon *daemon) {
                                : "learning";
 }
 
-void daemon_report_status(struct daemon *daemon, json_t *object) {
-    const struct report_status status = {
-        .config = &daemon->current,
-        .model = &daemon->model,
-        .device = learner_device(daemon->learner),
-        .version = PACKAGE_VERSION,
+void daemon_report_status(struct daemon *daemon, struct json_text *text) {
+    const struct config *config = &daemon->current;
+    char summary[REPORT_SUMMARY_SIZE];
+    struct field_count refused_by[SECURITY_FAILURES];
+    report_summary(&config->architecture, summary);
+    struct status_fields status = {
+        .name = config->name,
         .state = daemon_state_name(daemon),
-        .resumed = *daemon->resumed ? daemon->resumed : NULL,
+        .device = learner_device(daemon->learner),
+        .model = summary,
+        .parameters = daemon->model.parameters,
+        .digest = config->digest,
+        .version = PACKAGE_VERSION,
         .uptime = (double)(daemon_clock() - daemon->started) / (double)NS_PER_SECOND,
-        .examples = ingest_endpoint(daemon->ingest),
-        .statistics = publish_endpoint(daemon->publish),
-        .control = control_endpoint(daemon->control),
+        .every = config->statistics_every,
+        .clip = config->learning.clip,
+        .predictions = config->predictions,
+        .state_directory = config->state_directory,
+        .resumed = *daemon->resumed ? daemon->resumed : NULL,
+        .sockets_examples = ingest_endpoint(daemon->ingest),
+        .sockets_statistics = publish_endpoint(daemon->publish),
+        .sockets_control = control_endpoint(daemon->control),
+        .forgotten = learner_counters(daemon->learner).forgotten,
+        .checkpoint_examples = daemon->checkpoint_on_disk,
+        .checkpoint_time = daemon->checkpoint_written,
     };
-    report_status(object, &status);
-    json_object_set_new(object, "forgotten",
-                        json_integer((json_int_t)learner_counters(daemon->learner).forgotten));
-    json_t *checkpoint = json_null();
-    if (daemon->checkpoint_written > 0)
-        checkpoint = json_pack("{s:I, s:f}", "examples", (json_int_t)daemon->checkpoint_on_disk,
-                               "time", daemon->checkpoint_written);
-    json_object_set_new(object, "checkpoint", checkpoint);
-    json_t *journal = daemon_report_journal(daemon);
-    if (journal)
-        json_object_set_new(object, "journal", journal);
-    json_t *security = security_report(daemon->security);
-    if (security)
-        json_object_set_new(object, "security", security);
+    unsigned has = daemon->checkpoint_written > 0 ? FIELD_HAS(NEED_CHECKPOINT) : 0;
+    if (daemon_report_journal(daemon, &status))
+        has |= FIELD_HAS(NEED_JOURNAL);
+    if (security_report(daemon->security, &status, refused_by))
+        has |= FIELD_HAS(NEED_KEYS);
+    fields_write(text, FIELDS_OF_STATUS, &status, has);
 }
 
 void daemon_publish_status(struct daemon *daemon) {
@@ -65,10 +71,7 @@ void daemon_publish_status(struct daemon *daemon) {
                                               daemon->metrics.examples, daemon->metrics.steps);
     if (!message)
         return;
-    json_t *object = json_object();
-    daemon_report_status(daemon, object);
-    json_text_members(message, object);
-    json_decref(object);
+    daemon_report_status(daemon, message);
     publish_send(daemon->publish, TOPIC_STATUS);
 }
 
@@ -142,7 +145,7 @@ void daemon_plan_loss(struct daemon *daemon) {
 static void publish_loss(struct daemon *daemon, const struct learned *learned) {
     struct json_text *message =
         publish_begin(daemon->publish, TOPIC_LOSS, learned->examples, learned->steps);
-    struct metrics_report report;
+    struct loss_fields report;
     metrics_close_interval(&daemon->metrics, daemon->now, message ? &report : NULL);
     if (message) {
         report_loss(message, &report, &daemon->model, daemon->learner, daemon_queued(daemon),

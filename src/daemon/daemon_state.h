@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "checkpoint/checkpoint.h"
+#include "common/fields.h"
 #include "common/wire.h"
 #include "config/config.h"
 #include "journal/journal.h"
@@ -140,7 +141,7 @@ void daemon_announce(struct daemon *daemon, bool all);
 uint64_t daemon_announcement_due(const struct daemon *daemon);
 
 /* Add the fields of topic `status`. */
-void daemon_report_status(struct daemon *daemon, json_t *object);
+void daemon_report_status(struct daemon *daemon, struct json_text *text);
 
 /* daemon_security.c */
 
@@ -201,7 +202,7 @@ int daemon_journal_descriptor(const struct daemon *daemon);
 void daemon_watch_disk(struct daemon *daemon);
 
 /* What `status` says of it; NULL without a journal. */
-json_t *daemon_report_journal(struct daemon *daemon);
+bool daemon_report_journal(struct daemon *daemon, struct status_fields *status);
 
 /* daemon_commands.c */
 

@@ -114,44 +114,30 @@ static double quantile(const struct metrics_interval *interval, double share) {
 }
 
 static void report_interval(const struct metrics *metrics, const struct metrics_interval *interval,
-                            struct metrics_report *report) {
-    *report = (struct metrics_report){
-        .examples = metrics->examples,
-        .steps = metrics->steps,
-        .updates = metrics->updates,
-        .skipped = metrics->skipped,
-        .loss = metrics->loss,
-        .mean = NAN,
-        .minimum = NAN,
-        .maximum = NAN,
-        .smoothed = NAN,
-        .gradient_norm = metrics->gradient_norm,
-        .update_ratio = metrics->update_ratio,
-        .rmse = NAN,
-        .accuracy = NAN,
-        .bits = NAN,
-        .examples_per_second = NAN,
-        .latency_p50 = NAN,
-        .latency_p99 = NAN,
-        .latency_max = NAN,
-        .streams = metrics->streams,
-    };
+                            struct loss_fields *report) {
+    fields_clear(FIELDS_OF_LOSS, report);
+    report->updates = metrics->updates;
+    report->skipped = metrics->skipped;
+    report->loss = metrics->loss;
+    report->gradient_norm = metrics->gradient_norm;
+    report->update_ratio = metrics->update_ratio;
+    report->streams = metrics->streams;
     if (metrics->smoothed_weight > 0)
         report->smoothed = metrics->smoothed_sum / metrics->smoothed_weight;
     if (interval->scored) {
         report->mean = interval->loss_sum / (double)interval->scored;
         report->minimum = interval->minimum;
         report->maximum = interval->maximum;
-        report->bits = report->mean / LN_2;
+        report->metric_bits = report->mean / LN_2;
     }
     if (interval->observed) {
-        report->rmse = sqrt(interval->squared_error / (double)interval->observed);
-        report->accuracy = (double)interval->correct / (double)interval->observed;
+        report->metric_rmse = sqrt(interval->squared_error / (double)interval->observed);
+        report->metric_accuracy = (double)interval->correct / (double)interval->observed;
     }
     if (interval->examples) {
-        report->latency_p50 = quantile(interval, 0.50) / NS_PER_US;
-        report->latency_p99 = quantile(interval, 0.99) / NS_PER_US;
-        report->latency_max = (double)interval->latency_maximum / NS_PER_US;
+        report->latency_us_p50 = quantile(interval, 0.50) / NS_PER_US;
+        report->latency_us_p99 = quantile(interval, 0.99) / NS_PER_US;
+        report->latency_us_max = (double)interval->latency_maximum / NS_PER_US;
     }
 }
 
@@ -165,7 +151,7 @@ static double examples_per_second(const struct metrics *metrics, uint64_t now) {
     return (double)(metrics->played - anchor->examples) * NS_PER_S / (double)(now - anchor->time);
 }
 
-void metrics_close_interval(struct metrics *metrics, uint64_t now, struct metrics_report *report) {
+void metrics_close_interval(struct metrics *metrics, uint64_t now, struct loss_fields *report) {
     double rate = examples_per_second(metrics, now);
     if (report) {
         report_interval(metrics, &metrics->intervals[metrics->current], report);
@@ -196,7 +182,7 @@ static void interval_merge(struct metrics_interval *into, const struct metrics_i
     into->high = from->high > into->high ? from->high : into->high;
 }
 
-void metrics_recent(const struct metrics *metrics, uint64_t now, struct metrics_report *report) {
+void metrics_recent(const struct metrics *metrics, uint64_t now, struct loss_fields *report) {
     struct metrics_interval merged = metrics->intervals[metrics->current ^ 1];
     interval_merge(&merged, &metrics->intervals[metrics->current]);
     report_interval(metrics, &merged, report);

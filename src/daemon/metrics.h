@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/fields.h"
 #include "learner/learner.h"
 #include "model/model.h"
 
@@ -48,33 +49,17 @@ struct metrics {
     enum loss kind;
     uint64_t examples, steps, updates, skipped; /* since the start of learning */
     double loss;                                /* of the newest scored example; NaN before */
-    double smoothed_sum; /* EMA of the losses and of ones, see metrics_report */
-    double smoothed_weight;
-    double gradient_norm; /* of the newest update; NaN before */
-    double update_ratio;  /* likewise */
+    double
+        smoothed_sum; /* exponential moving averages of the losses, and of ones: their ratio is */
+    double smoothed_weight; /* corrected for its start */
+    double gradient_norm;   /* of the newest update; NaN before */
+    double update_ratio;    /* likewise */
     size_t streams;
     struct metrics_interval intervals[2];
     unsigned current; /* index of the interval that is open; the other is the last complete one */
     uint64_t played;  /* as in struct learned, of the newest example */
     struct metrics_anchor anchor;
     double rate; /* examples per second up to the anchor; NaN before there is one */
-};
-
-/* NaN stands for "not there yet". */
-struct metrics_report {
-    uint64_t examples, steps, updates, skipped;
-    double loss;
-    double mean, minimum, maximum; /* over the examples scored in the interval */
-    double smoothed;               /* exponential moving average over scored examples of this run,
-                                      decay METRICS_DECAY, corrected for its start */
-    double gradient_norm, update_ratio;
-    double rmse;                /* squared, gaussian: root mean squared error in original units */
-    double accuracy;            /* softmax, bernoulli: share of correct predictions */
-    double bits;                /* softmax, bernoulli, mixture: mean loss / ln 2 */
-    double examples_per_second; /* since the last message; one that comes within 0.1 s of the last
-                                   one that measured it repeats that one's */
-    double latency_p50, latency_p99, latency_max; /* us from socket to learned */
-    size_t streams;
 };
 
 #define METRICS_DECAY 0.99
@@ -86,10 +71,11 @@ void metrics_begin(struct metrics *metrics, enum loss kind, const struct learner
 /* One more example; `now` is the time at which its plan had been played. */
 void metrics_add(struct metrics *metrics, const struct learned *learned, uint64_t now);
 
-/* Close the open interval; report it first, unless `report` is NULL. */
-void metrics_close_interval(struct metrics *metrics, uint64_t now, struct metrics_report *report);
+/* Close the open interval; report it first, unless `report` is NULL: what is known here of the
+   fields of a `loss` message, the others are zero. NaN stands for "not there yet". */
+void metrics_close_interval(struct metrics *metrics, uint64_t now, struct loss_fields *report);
 
 /* Report over the last complete interval and the open one together, and change nothing. */
-void metrics_recent(const struct metrics *metrics, uint64_t now, struct metrics_report *report);
+void metrics_recent(const struct metrics *metrics, uint64_t now, struct loss_fields *report);
 
 #endif

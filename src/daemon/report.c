@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/fields.h"
 #include "common/json_text.h"
 #include "common/wire.h"
 #include "config/config.h"
@@ -24,127 +25,51 @@ static const char *const loss_names[] = {[LOSS_SQUARED] = "squared",
                                          [LOSS_BERNOULLI] = "bernoulli",
                                          [LOSS_MIXTURE] = "mixture"};
 
-static void put(json_t *object, const char *key, json_t *value) {
-    json_object_set_new_nocheck(object, key, value);
+static unsigned loss_has(enum loss loss) {
+    unsigned error = FIELD_HAS(NEED_ERROR), classes = FIELD_HAS(NEED_CLASSES);
+    unsigned bits = FIELD_HAS(NEED_BITS);
+    return loss == LOSS_SQUARED || loss == LOSS_GAUSSIAN ? error
+           : loss == LOSS_MIXTURE                        ? bits
+                                                         : classes | bits;
 }
 
-static json_t *text(const char *string) {
-    return json_of_text(string, strlen(string));
-}
-
-static json_t *count(uint64_t number) {
-    return json_integer((json_int_t)number);
-}
-
-static void put_metric(struct json_text *text, const struct metrics_report *metrics,
-                       enum loss loss) {
-    json_text_open_object(text, "metric");
-    if (loss == LOSS_SQUARED || loss == LOSS_GAUSSIAN)
-        json_text_number(text, "rmse", metrics->rmse);
-    if (loss == LOSS_SOFTMAX || loss == LOSS_BERNOULLI)
-        json_text_number(text, "accuracy", metrics->accuracy);
-    if (loss == LOSS_SOFTMAX || loss == LOSS_BERNOULLI || loss == LOSS_MIXTURE)
-        json_text_number(text, "bits", metrics->bits);
-    json_text_close_object(text);
-}
-
-static void put_latency(struct json_text *text, const struct metrics_report *metrics) {
-    json_text_open_object(text, "latency_us");
-    json_text_number(text, "p50", metrics->latency_p50);
-    json_text_number(text, "p99", metrics->latency_p99);
-    json_text_number(text, "max", metrics->latency_max);
-    json_text_close_object(text);
-}
-
-static void put_rejections(struct json_text *text, const struct ingest *ingest) {
-    json_text_open_object(text, "rejected_by");
-    for (int r = REJECT_NOT + 1; r < REJECT_REASONS; r++) {
-        uint64_t rejected = ingest_rejected(ingest, (enum reject_reason)r);
-        if (rejected)
-            json_text_count(text, reject_name((enum reject_reason)r), rejected);
-    }
-    json_text_close_object(text);
-}
-
-void report_loss(struct json_text *text, const struct metrics_report *metrics,
+void report_loss(struct json_text *text, const struct loss_fields *metrics,
                  const struct model *model, const struct learner *learner, size_t queued,
                  const struct ingest *ingest) {
-    json_text_number(text, "loss", metrics->loss);
-    json_text_number(text, "mean", metrics->mean);
-    json_text_number(text, "smoothed", metrics->smoothed);
-    json_text_number(text, "minimum", metrics->minimum);
-    json_text_number(text, "maximum", metrics->maximum);
-    json_text_count(text, "updates", metrics->updates);
-    json_text_number(text, "rate", learner_rate(learner));
-    json_text_number(text, "gradient_norm", metrics->gradient_norm);
-    json_text_number(text, "update_ratio", metrics->update_ratio);
-    put_metric(text, metrics, model->architecture.output.loss);
-    json_text_number(text, "examples_per_second", metrics->examples_per_second);
-    put_latency(text, metrics);
-    json_text_count(text, "queued", queued);
-    json_text_count(text, "rejected", ingest_rejected(ingest, REJECT_NOT));
-    put_rejections(text, ingest);
-    json_text_count(text, "skipped", metrics->skipped);
-    json_text_count(text, "streams", metrics->streams);
-}
-
-static void put_moments(struct json_text *text, const char *key, const struct moments *moments) {
-    json_text_open_object(text, key);
-    json_text_number(text, "mean", moments->mean);
-    json_text_number(text, "std", moments->std);
-    json_text_close_object(text);
-}
-
-static void put_units(struct json_text *text, const char *key,
-                      const struct unit_statistics *units) {
-    json_text_open_object(text, key);
-    json_text_number(text, "mean", units->mean);
-    json_text_number(text, "std", units->std);
-    json_text_number(text, "minimum", units->minimum);
-    json_text_number(text, "maximum", units->maximum);
-    json_text_number(text, "norm", units->norm);
-    json_text_number(text, "saturated", units->saturated);
-    json_text_close_object(text);
-}
-
-static void put_range(struct json_text *text, const char *key,
-                      const struct parameter_statistics *parameters) {
-    json_text_open_object(text, key);
-    json_text_number(text, "mean", parameters->mean);
-    json_text_number(text, "std", parameters->std);
-    json_text_number(text, "minimum", parameters->minimum);
-    json_text_number(text, "maximum", parameters->maximum);
-    json_text_close_object(text);
-}
-
-static void put_layer(struct json_text *text, const struct layer *layer,
-                      const struct layer_statistics *statistics) {
-    const char *kind = cell_names[layer->cell];
-    json_text_open_object(text, NULL);
-    json_text_string(text, "kind", kind, strlen(kind));
-    json_text_count(text, "size", layer->size);
-    put_moments(text, "summed_inputs", &statistics->summed_inputs);
-    if (layer->cell == CELL_LSTM || layer->cell == CELL_GRU)
-        put_moments(text, "summed_recurrent", &statistics->summed_recurrent);
-    put_units(text, "hidden", &statistics->hidden);
-    if (layer->cell == CELL_LSTM)
-        put_units(text, "cell", &statistics->cell);
-    if (layer->norm) {
-        put_range(text, "gain", &statistics->gain);
-        put_range(text, "bias", &statistics->bias);
+    struct loss_fields loss = *metrics;
+    struct field_count rejected_by[REJECT_REASONS];
+    for (int r = 0; r < REJECT_REASONS - 1; r++) {
+        enum reject_reason reason = (enum reject_reason)(REJECT_NOT + 1 + r);
+        rejected_by[r] = (struct field_count){reject_name(reason), ingest_rejected(ingest, reason)};
     }
-    json_text_open_list(text, "histogram");
-    for (int i = 0; i < MEASURE_BINS; i++)
-        json_text_count(text, NULL, statistics->histogram[i]);
-    json_text_close_list(text);
-    json_text_close_object(text);
+    loss.rate = learner_rate(learner);
+    loss.queued = queued;
+    loss.rejected = ingest_rejected(ingest, REJECT_NOT);
+    loss.rejected_by = (struct field_tally){rejected_by, REJECT_REASONS - 1};
+    fields_write(text, FIELDS_OF_LOSS, &loss, loss_has(model->architecture.output.loss));
+}
+
+static unsigned layer_has(const struct layer *layer) {
+    bool lstm = layer->cell == CELL_LSTM;
+    return (lstm || layer->cell == CELL_GRU ? FIELD_HAS(NEED_RECURRENT) : 0) |
+           (lstm ? FIELD_HAS(NEED_CELL) : 0) | (layer->norm ? FIELD_HAS(NEED_NORM) : 0);
 }
 
 void report_state(struct json_text *text, const struct model *model,
                   const struct layer_statistics *statistics) {
     json_text_open_list(text, "layers");
-    for (size_t i = 0; i < model->architecture.layer_count; i++)
-        put_layer(text, &model->architecture.layers[i], &statistics[i]);
+    for (size_t i = 0; i < model->architecture.layer_count; i++) {
+        const struct layer *layer = &model->architecture.layers[i];
+        const struct layer_fields fields = {
+            .kind = cell_names[layer->cell],
+            .size = layer->size,
+#define MEASURED_ROW(name, member, ...) .name = statistics[i].member,
+#include "common/fields.def"
+        };
+        json_text_open_object(text, NULL);
+        fields_write(text, FIELDS_OF_LAYER, &fields, layer_has(layer));
+        json_text_close_object(text);
+    }
     json_text_close_list(text);
 }
 
@@ -238,28 +163,4 @@ void report_summary(const struct architecture *architecture, char summary[REPORT
     if (output->loss == LOSS_MIXTURE)
         append(summary, " of %zu", output->components);
     append(summary, ", %s", output->target == TARGET_NEXT ? "next" : "given");
-}
-
-void report_status(json_t *object, const struct report_status *status) {
-    const struct config *config = status->config;
-    char summary[REPORT_SUMMARY_SIZE];
-    report_summary(&config->architecture, summary);
-    put(object, "name", text(config->name));
-    put(object, "state", text(status->state));
-    put(object, "device", text(status->device));
-    put(object, "model", text(summary));
-    put(object, "parameters", count(status->model->parameters));
-    put(object, "digest", text(config->digest));
-    put(object, "version", text(status->version));
-    put(object, "uptime", json_of_number(status->uptime));
-    put(object, "every", count(config->statistics_every));
-    put(object, "clip", json_of_number(config->learning.clip));
-    put(object, "predictions", json_boolean(config->predictions));
-    put(object, "state_directory", text(config->state_directory));
-    put(object, "resumed", status->resumed ? text(status->resumed) : json_null());
-    json_t *sockets = json_object();
-    put(sockets, "examples", text(status->examples));
-    put(sockets, "statistics", text(status->statistics));
-    put(sockets, "control", text(status->control));
-    put(object, "sockets", sockets);
 }

@@ -1,27 +1,24 @@
 /* What messages and replies carry, as JSON: each function adds the fields of one topic to an
-   object. Numbers that are not there yet, or not finite, become null; text that is not UTF-8 gets
-   question marks. When memory is short a field of `status` is missing, and a text is empty: nothing
-   here can fail. Topics that come with the examples are written as text (json_text.h), the others
-   are objects of jansson. */
+   object, as common/fields.def has them. Numbers that are not there yet, or not finite, become
+   null; text that is not UTF-8 gets question marks. */
 #ifndef RUNNEL_REPORT_H
 #define RUNNEL_REPORT_H
 
-#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct architecture;
-struct config;
 struct ingest;
 struct json_text;
 struct layer_statistics;
 struct learned;
 struct learner;
-struct metrics_report;
+struct loss_fields;
 struct model;
 
-/* Topic `loss`; `queued` examples have been taken and wait to be learned. */
-void report_loss(struct json_text *text, const struct metrics_report *metrics,
+/* Topic `loss`: `metrics`, and what learner and ingest say; `queued` examples have been taken and
+   wait to be learned. */
+void report_loss(struct json_text *text, const struct loss_fields *metrics,
                  const struct model *model, const struct learner *learner, size_t queued,
                  const struct ingest *ingest);
 
@@ -39,18 +36,6 @@ void report_state(struct json_text *text, const struct model *model,
    has been observed yet, and an sd also where nothing has varied yet. */
 void report_prediction(struct json_text *text, const struct model *model,
                        const struct learned *learned);
-
-/* Topic `status`. */
-struct report_status {
-    const struct config *config;
-    const struct model *model;
-    const char *device, *version;
-    const char *state;                           /* learning, paused, draining */
-    const char *resumed;                         /* path of the checkpoint gone on from, or NULL */
-    double uptime;                               /* seconds */
-    const char *examples, *statistics, *control; /* endpoints as bound */
-};
-void report_status(json_t *object, const struct report_status *status);
 
 enum { REPORT_SUMMARY_SIZE = 1024 };
 

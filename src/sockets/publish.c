@@ -10,6 +10,7 @@
 #include <zmq.h>
 
 #include "common/error.h"
+#include "common/fields.h"
 #include "common/json_text.h"
 #include "config/config.h"
 #include "endpoint.h"
@@ -130,15 +131,17 @@ struct json_text *publish_begin(struct publish *publish, enum topic topic, uint6
         return NULL;
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
+    const struct each_fields fields = {
+        .run = publish->run,
+        .sequence = publish->sequences[topic] + 1,
+        .examples = examples,
+        .steps = steps,
+        .time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec,
+        .replaying = true,
+    };
     struct json_text *text = &publish->text;
     json_text_begin(text);
-    json_text_string(text, "run", publish->run, strlen(publish->run));
-    json_text_count(text, "sequence", publish->sequences[topic] + 1);
-    json_text_count(text, "examples", examples);
-    json_text_count(text, "steps", steps);
-    json_text_number(text, "time", (double)now.tv_sec + 1e-9 * (double)now.tv_nsec);
-    if (publish->replaying)
-        json_text_true(text, "replaying");
+    fields_write(text, FIELDS_OF_EACH, &fields, publish->replaying ? FIELD_HAS(NEED_REPLAY) : 0);
     return text;
 }
 

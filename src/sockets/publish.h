@@ -1,11 +1,7 @@
 /* The statistics socket: XPUB, so that the daemon knows which topics anybody wants and builds
-   nothing for the others. A message is [topic][JSON]; every JSON object begins with
-
-     run       16 hexadecimal digits, drawn when the daemon started
-     sequence  1, 2, .. of this topic's messages in this run: a gap is messages lost
-     examples  examples learned when it was written
-     steps     likewise
-     time      Unix time in seconds
+   nothing for the others. A message is [topic][JSON]; every JSON object begins with the fields of
+   EACH in common/fields.def: of which run, the number of this topic's messages in it (a gap is
+   messages lost), examples and steps learned when it was written, and the time.
 
    A subscriber that does not keep up loses messages (PUBLISH_QUEUE may wait for each); it never
    slows the daemon down. */
@@ -60,7 +56,7 @@ const char *publish_run(const struct publish *publish);
 struct json_text *publish_begin(struct publish *publish, enum topic topic, uint64_t examples,
                                 uint64_t steps);
 
-/* Send it; it is lost when memory is short. */
+/* Send it; it is lost when out of memory. */
 void publish_send(struct publish *publish, enum topic topic);
 
 #endif

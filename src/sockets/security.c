@@ -310,17 +310,17 @@ uint64_t security_failed(struct security *security, enum security_failure failur
     return count;
 }
 
-json_t *security_report(struct security *security) {
-    json_int_t sum = 0;
+bool security_report(struct security *security, struct status_fields *status,
+                     struct field_count refused_by[SECURITY_FAILURES]) {
     if (!security)
-        return NULL;
-    json_t *by = json_object();
+        return false;
+    status->security_key = security->pair.public;
+    status->security_refused = 0;
     for (size_t i = 0; i < SECURITY_FAILURES; i++) {
-        json_int_t count = (json_int_t)security_failed(security, (enum security_failure)i);
-        sum += count;
-        if (count)
-            json_object_set_new(by, failure_names[i], json_integer(count));
+        uint64_t count = security_failed(security, (enum security_failure)i);
+        refused_by[i] = (struct field_count){failure_names[i], count};
+        status->security_refused += count;
     }
-    return json_pack("{s:s, s:I, s:o}", "key", security->pair.public, "refused", sum, "refused_by",
-                     by);
+    status->security_refused_by = (struct field_tally){refused_by, SECURITY_FAILURES};
+    return true;
 }

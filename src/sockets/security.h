@@ -11,11 +11,11 @@
 #ifndef RUNNEL_SECURITY_H
 #define RUNNEL_SECURITY_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/fields.h"
 #include "common/keys.h"
 
 struct config;
@@ -79,7 +79,9 @@ uint64_t security_announcement_due(struct security *security);
 /* Failed handshakes since open. */
 uint64_t security_failed(struct security *security, enum security_failure failure);
 
-/* For `status`: the daemon's public key and the failures counted; NULL without security. */
-json_t *security_report(struct security *security);
+/* For `status`: the daemon's public key and the failures counted, which are put into `refused_by`;
+   false without security. */
+bool security_report(struct security *security, struct status_fields *status,
+                     struct field_count refused_by[SECURITY_FAILURES]);
 
 #endif

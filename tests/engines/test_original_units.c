@@ -178,11 +178,11 @@ static void rmse_is_that_of_the_published_predictions(void **unused) {
             assert_int_equal(learner_take(learner, &workload->examples[e], NULL), 0);
         assert_int_equal(learner_flush(learner, NULL), 0);
         assert_int_equal(s->example, EXAMPLES);
-        struct metrics_report report;
+        struct loss_fields report;
         metrics_recent(&s->metrics, 2, &report);
         double rmse = sqrt(s->sum / (double)s->count);
         assert_true(s->count > EXAMPLES / 2 && rmse > 1e4); /* the outlier counts */
-        assert_true(fabs(report.rmse - rmse) < 1e-9 * rmse);
+        assert_true(fabs(report.metric_rmse - rmse) < 1e-9 * rmse);
         learner_close(&learner);
         workload_close(&workload);
         free(s);

@@ -35,19 +35,19 @@ static struct learned example(uint64_t number, double loss) {
 static void before_any_example_nothing_is_there(void **state) {
     (void)state;
     struct metrics metrics;
-    struct metrics_report report;
+    struct loss_fields report;
     metrics_begin(&metrics, LOSS_SQUARED, &none, 0, SECOND);
     metrics_recent(&metrics, SECOND, &report);
     assert_true(isnan(report.loss) && isnan(report.mean) && isnan(report.smoothed));
-    assert_true(isnan(report.minimum) && isnan(report.maximum) && isnan(report.latency_p99));
+    assert_true(isnan(report.minimum) && isnan(report.maximum) && isnan(report.latency_us_p99));
     assert_true(isnan(report.gradient_norm) && isnan(report.examples_per_second));
-    assert_int_equal(report.examples, 0);
+    assert_int_equal(metrics.examples, 0);
 }
 
 static void an_interval_reports_its_own_losses(void **state) {
     (void)state;
     struct metrics metrics;
-    struct metrics_report report;
+    struct loss_fields report;
     metrics_begin(&metrics, LOSS_SOFTMAX, &none, 0, 0);
     for (uint64_t n = 1; n <= 3; n++) {
         struct learned learned = example(n, (double)n);
@@ -56,7 +56,7 @@ static void an_interval_reports_its_own_losses(void **state) {
     metrics_close_interval(&metrics, SECOND, &report);
     assert_true(report.loss == 3 && report.mean == 2);
     assert_true(report.minimum == 1 && report.maximum == 3);
-    assert_true(fabs(report.bits - 2 / log(2)) < 1e-12);
+    assert_true(fabs(report.metric_bits - 2 / log(2)) < 1e-12);
     assert_true(report.examples_per_second == 3);
     double smoothed = (1 * 0.99 * 0.99 + 2 * 0.99 + 3) / (0.99 * 0.99 + 0.99 + 1);
     assert_true(fabs(report.smoothed - smoothed) < 1e-12);
@@ -73,7 +73,7 @@ static void an_interval_reports_its_own_losses(void **state) {
 static void an_unscored_example_keeps_the_newest_loss(void **state) {
     (void)state;
     struct metrics metrics;
-    struct metrics_report report;
+    struct loss_fields report;
     metrics_begin(&metrics, LOSS_SQUARED, &none, 0, 0);
     struct learned scored = example(1, 0.5);
     struct learned unscored = {.examples = 2, .steps = 2, .loss = NAN};
@@ -83,13 +83,13 @@ static void an_unscored_example_keeps_the_newest_loss(void **state) {
     metrics_close_interval(&metrics, SECOND, &report);
     assert_true(report.loss == 0.5);
     assert_true(isnan(report.mean));
-    assert_int_equal(report.examples, 2);
+    assert_int_equal(metrics.examples, 2);
 }
 
 static void a_loss_that_is_not_finite_spoils_no_mean(void **state) {
     (void)state;
     struct metrics metrics;
-    struct metrics_report report;
+    struct loss_fields report;
     metrics_begin(&metrics, LOSS_SQUARED, &none, 0, 0);
     struct learned good = example(1, 1), bad = example(2, INFINITY);
     bad.skipped = 1;
@@ -99,14 +99,14 @@ static void a_loss_that_is_not_finite_spoils_no_mean(void **state) {
     metrics_add(&metrics, &bad, 0);
     metrics_close_interval(&metrics, SECOND, &report);
     assert_true(report.mean == 1 && report.smoothed == 1 && report.maximum == 1);
-    assert_true(isfinite(report.rmse));
+    assert_true(isfinite(report.metric_rmse));
     assert_int_equal(report.skipped, 1);
 }
 
 static void rmse_and_accuracy_are_over_what_was_observed(void **state) {
     (void)state;
     struct metrics metrics;
-    struct metrics_report report;
+    struct loss_fields report;
     metrics_begin(&metrics, LOSS_SQUARED, &none, 0, 0);
     struct learned learned = example(1, 1);
     learned.squared_error = 18;
@@ -114,7 +114,7 @@ static void rmse_and_accuracy_are_over_what_was_observed(void **state) {
     learned.correct = 1;
     metrics_add(&metrics, &learned, 0);
     metrics_close_interval(&metrics, SECOND, &report);
-    assert_true(report.rmse == 3 && report.accuracy == 0.5);
+    assert_true(report.metric_rmse == 3 && report.metric_accuracy == 0.5);
 }
 
 static void counters_go_on_from_where_learning_stands(void **state) {
@@ -122,7 +122,7 @@ static void counters_go_on_from_where_learning_stands(void **state) {
     const struct learner_counters counters = {
         .examples = 100, .steps = 200, .updates = 50, .skipped = 3};
     struct metrics metrics;
-    struct metrics_report report;
+    struct loss_fields report;
     metrics_begin(&metrics, LOSS_SQUARED, &counters, 7, 0);
     struct learned learned = example(101, 1);
     learned.updates = 1;
@@ -133,7 +133,7 @@ static void counters_go_on_from_where_learning_stands(void **state) {
     learned = example(102, 1);
     metrics_add(&metrics, &learned, 0);
     metrics_close_interval(&metrics, SECOND, &report);
-    assert_int_equal(report.examples, 102);
+    assert_int_equal(metrics.examples, 102);
     assert_int_equal(report.updates, 51);
     assert_int_equal(report.skipped, 3);
     assert_true(report.gradient_norm == 2 && report.update_ratio == 0.25);
@@ -143,7 +143,7 @@ static void counters_go_on_from_where_learning_stands(void **state) {
 static void latency_quantiles_are_right_to_a_sixteenth(void **state) {
     (void)state;
     struct metrics metrics;
-    struct metrics_report report;
+    struct loss_fields report;
     metrics_begin(&metrics, LOSS_SQUARED, &none, 0, 0);
     for (uint64_t n = 1; n <= 1000; n++) { /* 1000 latencies, 10 us to 10 ms */
         struct learned learned = example(n, 1);
@@ -151,21 +151,21 @@ static void latency_quantiles_are_right_to_a_sixteenth(void **state) {
         metrics_add(&metrics, &learned, SECOND + n * 10000);
     }
     metrics_close_interval(&metrics, SECOND, &report);
-    assert_true(fabs(report.latency_p50 / 5000 - 1) <= 1.0 / METRICS_PARTS);
-    assert_true(fabs(report.latency_p99 / 9900 - 1) <= 1.0 / METRICS_PARTS);
-    assert_true(report.latency_max == 10000);
+    assert_true(fabs(report.latency_us_p50 / 5000 - 1) <= 1.0 / METRICS_PARTS);
+    assert_true(fabs(report.latency_us_p99 / 9900 - 1) <= 1.0 / METRICS_PARTS);
+    assert_true(report.latency_us_max == 10000);
 
     struct learned extremes[] = {example(1, 1), example(2, 1)};
     metrics_add(&metrics, &extremes[0], 0);
     metrics_add(&metrics, &extremes[1], UINT64_MAX);
     metrics_close_interval(&metrics, SECOND, &report);
-    assert_true(report.latency_p50 == 0.128 && report.latency_max > 1e15);
+    assert_true(report.latency_us_p50 == 0.128 && report.latency_us_max > 1e15);
 }
 
 static void a_rate_spans_a_tenth_of_a_second_at_least(void **state) {
     (void)state;
     struct metrics metrics;
-    struct metrics_report report;
+    struct loss_fields report;
     metrics_begin(&metrics, LOSS_SQUARED, &none, 0, 0);
     struct learned learned = example(1000, 1);
     metrics_add(&metrics, &learned, 0);
@@ -188,7 +188,7 @@ static void a_burst_after_idling_tells_no_rate_that_climbs(void **state) {
         {1000, 6400}, {2000, 6400}, {12000, 640}, {12050, 640}, {12100, 128000}, {12200, 64000},
     };
     struct metrics metrics;
-    struct metrics_report report;
+    struct loss_fields report;
     uint64_t examples = 0;
     metrics_begin(&metrics, LOSS_SQUARED, &none, 0, 0);
     for (size_t n = 0; n < sizeof plans / sizeof *plans; n++) {

@@ -232,13 +232,16 @@ static void text_is_escaped_as_jansson_escapes_it(void **state) {
     json_text_members(&text, details);
     json_text_open_object(&text, "object");
     json_text_count(&text, "count", UINT64_MAX / 2);
-    json_text_true(&text, "yes");
+    json_text_flag(&text, "yes", true);
+    json_text_flag(&text, "no", false);
+    json_text_null(&text, "nothing");
     json_text_close_object(&text);
     json_text_open_list(&text, "none");
     json_text_close_list(&text);
-    json_t *expected = json_pack("{s:s#, s:s, s:s, s:[i], s:{s:I, s:b}, s:[]}", "all", all,
-                                 sizeof all, "bad", "gr?n?", "who", "gr\xc3\xbcn", "list", 3,
-                                 "object", "count", (json_int_t)(UINT64_MAX / 2), "yes", 1, "none");
+    json_t *expected =
+        json_pack("{s:s#, s:s, s:s, s:[i], s:{s:I, s:b, s:b, s:n}, s:[]}", "all", all, sizeof all,
+                  "bad", "gr?n?", "who", "gr\xc3\xbcn", "list", 3, "object", "count",
+                  (json_int_t)(UINT64_MAX / 2), "yes", 1, "no", 0, "nothing", "none");
     json_t *object = written(&text);
     assert_true(json_equal(object, expected));
     json_decref(object);

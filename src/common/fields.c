@@ -1,0 +1,197 @@
+#include "fields.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "json_text.h"
+
+#define FIELD_TYPE_NUMBER FIELD_NUMBER
+#define FIELD_TYPE_COUNT FIELD_COUNT
+#define FIELD_TYPE_TEXT FIELD_TEXT
+#define FIELD_TYPE_FLAG FIELD_FLAG
+#define FIELD_TYPE_TALLY FIELD_TALLY
+#define FIELD_TYPE_CHOICE FIELD_CHOICE
+#define FIELD_TYPE_BINS FIELD_BINS_OF
+
+/* What follows the unit is the meaning, and members by name. */
+#define DESCRIBE(name_, table, group_, key_, path_, type_, unit_, ...)                             \
+    {.group = group_,                                                                              \
+     .key = key_,                                                                                  \
+     .path = path_,                                                                                \
+     .name = #name_,                                                                               \
+     .type = FIELD_TYPE_##type_,                                                                   \
+     .offset = offsetof(struct table, name_),                                                      \
+     .unit = unit_,                                                                                \
+     .meaning = __VA_ARGS__},
+
+static const struct field of_each[EACH_FIELDS] = {
+#define EACH_ROW(name, member, ...) DESCRIBE(name, each_fields, __VA_ARGS__)
+#include "fields.def"
+};
+static const struct field of_status[STATUS_FIELDS] = {
+#define STATUS_ROW(name, member, ...) DESCRIBE(name, status_fields, __VA_ARGS__)
+#include "fields.def"
+};
+static const struct field of_loss[FIELDS] = {
+#define LOSS_ROW(name, member, ...) DESCRIBE(name, loss_fields, __VA_ARGS__)
+#include "fields.def"
+};
+static const struct field of_layer[LAYER_FIELDS] = {
+#define LAYER_ROW(name, member, ...) DESCRIBE(name, layer_fields, __VA_ARGS__)
+#include "fields.def"
+};
+
+const struct field_table field_tables[FIELD_TABLES] = {
+    [FIELDS_OF_EACH] = {"each", of_each, EACH_FIELDS},
+    [FIELDS_OF_STATUS] = {"status", of_status, STATUS_FIELDS},
+    [FIELDS_OF_LOSS] = {"loss", of_loss, FIELDS},
+    [FIELDS_OF_LAYER] = {"layer", of_layer, LAYER_FIELDS},
+};
+
+/* ---- Writing ---- */
+
+void fields_clear(enum field_table_of table, void *values) {
+    static const size_t sizes[FIELD_TABLES] = {
+        [FIELDS_OF_EACH] = sizeof(struct each_fields),
+        [FIELDS_OF_STATUS] = sizeof(struct status_fields),
+        [FIELDS_OF_LOSS] = sizeof(struct loss_fields),
+        [FIELDS_OF_LAYER] = sizeof(struct layer_fields),
+    };
+    memset(values, 0, sizes[table]);
+    for (int i = 0; i < field_tables[table].count; i++) {
+        const struct field *field = &field_tables[table].fields[i];
+        if (field->type == FIELD_NUMBER)
+            *(double *)((char *)values + field->offset) = NAN;
+    }
+}
+
+static void write_text(struct json_text *text, const char *key, const char *value) {
+    if (value)
+        json_text_string(text, key, value, strlen(value));
+    else
+        json_text_null(text, key);
+}
+
+static void write_tally(struct json_text *text, const char *key, const struct field_tally *tally) {
+    json_text_open_object(text, key);
+    for (size_t i = 0; i < tally->size; i++)
+        if (tally->counts[i].count)
+            json_text_count(text, tally->counts[i].name, tally->counts[i].count);
+    json_text_close_object(text);
+}
+
+static void write_bins(struct json_text *text, const char *key, const uint32_t *bins) {
+    json_text_open_list(text, key);
+    for (int i = 0; i < FIELD_BINS; i++)
+        json_text_count(text, NULL, bins[i]);
+    json_text_close_list(text);
+}
+
+static void write_value(struct json_text *text, const struct field *field, const void *values) {
+    const void *value = (const char *)values + field->offset;
+    const struct field_choice *choice = value;
+    switch (field->type) {
+    case FIELD_NUMBER:
+        json_text_number(text, field->key, *(const double *)value);
+        break;
+    case FIELD_COUNT:
+        json_text_count(text, field->key, *(const uint64_t *)value);
+        break;
+    case FIELD_TEXT:
+        write_text(text, field->key, *(const char *const *)value);
+        break;
+    case FIELD_FLAG:
+        json_text_flag(text, field->key, *(const bool *)value);
+        break;
+    case FIELD_TALLY:
+        write_tally(text, field->key, value);
+        break;
+    case FIELD_CHOICE:
+        if (choice->word)
+            write_text(text, field->key, choice->word);
+        else
+            json_text_count(text, field->key, choice->count);
+        break;
+    case FIELD_BINS_OF:
+        write_bins(text, field->key, *(const uint32_t *const *)value);
+        break;
+    }
+}
+
+static bool same_group(const struct field *a, const struct field *b) {
+    return a->group == b->group || strcmp(a->group, b->group) == 0;
+}
+
+static bool is_there(const struct field *field, unsigned has) {
+    return field->need == NEED_NOTHING || (has & FIELD_HAS(field->need));
+}
+
+/* The fields of one group. */
+static void write_group(struct json_text *text, const struct field *field, const struct field *end,
+                        const void *values, unsigned has) {
+    const char *group = field->group;
+    bool null = field->null, open = false;
+    for (; field < end; field++) {
+        if (!is_there(field, has))
+            continue;
+        if (!open)
+            json_text_open_object(text, group);
+        open = true;
+        write_value(text, field, values);
+    }
+    if (open)
+        json_text_close_object(text);
+    else if (null)
+        json_text_null(text, group);
+}
+
+void fields_write(struct json_text *text, enum field_table_of table, const void *values,
+                  unsigned has) {
+    const struct field *field = field_tables[table].fields;
+    const struct field *end = field + field_tables[table].count;
+    while (field < end) {
+        const struct field *next = field + 1;
+        if (!*field->group) {
+            if (is_there(field, has))
+                write_value(text, field, values);
+        } else {
+            while (next < end && same_group(field, next))
+                next++;
+            write_group(text, field, next, values, has);
+        }
+        field = next;
+    }
+}
+
+/* ---- Reading ---- */
+
+const json_t *field_member(const struct field *field, const json_t *object) {
+    return json_object_get(*field->group ? json_object_get(object, field->group) : object,
+                           field->key);
+}
+
+double field_number(const struct field *field, const json_t *object) {
+    const json_t *member = field_member(field, object);
+    return json_is_number(member) ? json_number_value(member) : NAN;
+}
+
+bool field_is_number(const struct field *field) {
+    return field->type == FIELD_NUMBER || field->type == FIELD_COUNT;
+}
+
+const char *field_need_text(enum field_need need) {
+    static const char *const texts[FIELD_NEEDS] = {
+        [NEED_NOTHING] = "",
+        [NEED_ERROR] = "`squared`, `gaussian`",
+        [NEED_CLASSES] = "`softmax`, `bernoulli`",
+        [NEED_BITS] = "`softmax`, `bernoulli`, `mixture`",
+        [NEED_RECURRENT] = "gru, lstm",
+        [NEED_CELL] = "lstm",
+        [NEED_NORM] = "layers with a norm",
+        [NEED_REPLAY] = "while it does",
+        [NEED_CHECKPOINT] = "",
+        [NEED_JOURNAL] = "with a journal",
+        [NEED_KEYS] = "with keys",
+    };
+    return texts[need];
+}
