@@ -23,6 +23,7 @@ class Daemon:
     examples, statistics and control there. As a context it ends with the test, and shows its log
     when the test fails."""
     program = PROGRAM
+    environment = None  # that of this process
 
     def __init__(self, directory, config, *arguments):
         self.directory = pathlib.Path(directory)
@@ -36,7 +37,7 @@ class Daemon:
     def start(self):
         self.log = open(self.directory / "log", "w", encoding="utf-8")
         self.process = subprocess.Popen([self.program, "--config", self.path, *self.arguments],
-                                        stderr=self.log)
+                                        stderr=self.log, env=self.environment)
 
     def __enter__(self):
         return self
