@@ -11,6 +11,7 @@
 #include "bench_socket.h"
 #include "bench_split.h"
 #include "build-config.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "config/config.h"
 #include "learner/cuda_module.h"
@@ -352,8 +353,8 @@ static int export_parameters(struct bench *b, struct error *error) {
 static int measure(struct bench *b, struct error *error) {
     if (open_bench(b, error) || measure_memory(b, error) || open_others(b, error))
         return -1;
-    double end = bench_clock() + b->arguments->seconds;
-    while (!interrupted && (b->report.rounds < ROUNDS_MIN || bench_clock() < end))
+    double end = clock_seconds() + b->arguments->seconds;
+    while (!interrupted && (b->report.rounds < ROUNDS_MIN || clock_seconds() < end))
         if (measure_round(b, error))
             return -1;
     if (interrupted)

@@ -10,6 +10,7 @@
 
 #include "bench_latency.h"
 #include "bench_series.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "config/config.h"
 #include "learner/learner.h"
@@ -86,8 +87,8 @@ int bench_learner_time(struct bench_learner *learner, double seconds, size_t tog
     uint64_t block = common_multiple(learner->stride, together), count = 0;
     if (bench_learner_run(learner, learner->stride, together, error))
         return -1;
-    double begin = bench_clock(), now = begin;
-    for (; now < begin + seconds; now = bench_clock(), count += block)
+    double begin = clock_seconds(), now = begin;
+    for (; now < begin + seconds; now = clock_seconds(), count += block)
         if (bench_learner_run(learner, block, together, error))
             return -1;
     *example = (now - begin) / (double)count;
@@ -96,11 +97,11 @@ int bench_learner_time(struct bench_learner *learner, double seconds, size_t tog
 
 int bench_learner_latency(struct bench_learner *learner, double seconds,
                           struct latencies *latencies, struct error *error) {
-    double first = bench_clock(), begin = first;
+    double first = clock_seconds(), begin = first;
     while (begin < first + seconds) {
         if (bench_learner_run(learner, 1, 1, error))
             return -1;
-        double end = bench_clock();
+        double end = clock_seconds();
         latencies_add(latencies, end - begin);
         begin = end;
     }

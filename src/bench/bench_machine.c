@@ -7,6 +7,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/error.h"
 #include "cpu/ceilings.h"
 
@@ -150,11 +151,11 @@ static void measure_level(struct machine *machine, int level) {
     float *buffer = machine->buffers[level];
     if (level != LEVEL_MEMORY)
         loops->read(buffer, n, WARM_UP);
-    double begin = bench_clock();
+    double begin = clock_seconds();
     loops->read(buffer, n, rounds);
-    double middle = bench_clock();
+    double middle = clock_seconds();
     loops->update(buffer, n, rounds);
-    double end = bench_clock();
+    double end = clock_seconds();
     series_add(&machine->read[level], (double)(rounds * size) / (middle - begin));
     series_add(&machine->update[level], 2.0 * (double)(rounds * size) / (end - middle));
 }
@@ -162,9 +163,9 @@ static void measure_level(struct machine *machine, int level) {
 int machine_round(struct machine *machine, struct error *error) {
     if (open_buffers(machine, error))
         return -1;
-    double begin = bench_clock();
+    double begin = clock_seconds();
     double operations = machine->loops->multiply_add(OPERATIONS_ROUNDS);
-    series_add(&machine->multiply_add, operations / (bench_clock() - begin));
+    series_add(&machine->multiply_add, operations / (clock_seconds() - begin));
     for (int level = 0; level < LEVELS; level++)
         measure_level(machine, level);
     return 0;

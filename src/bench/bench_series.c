@@ -1,7 +1,6 @@
 #include "bench_series.h"
 
 #include <stdlib.h>
-#include <time.h>
 
 void series_add(struct series *series, double value) {
     if (series->count < SERIES_MAX)
@@ -32,10 +31,4 @@ struct figure series_figure(struct series *series) {
         .maximum = series->values[series->count - 1],
         .spread = median > 0 ? (quantile(series, 0.75) - quantile(series, 0.25)) / median : 0,
     };
-}
-
-double bench_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }

@@ -23,7 +23,4 @@ struct figure {
 /* All zero for an empty series. Sorts the values. */
 struct figure series_figure(struct series *series);
 
-/* Seconds on the clock that only goes forward. */
-double bench_clock(void);
-
 #endif

@@ -17,6 +17,7 @@
 
 #include "bench_sender.h"
 #include "bench_series.h"
+#include "common/clock.h"
 #include "common/error.h"
 
 enum {
@@ -127,7 +128,7 @@ static void stop_daemon(struct bench_socket *socket) {
     if (!socket->daemon)
         return;
     kill(socket->daemon, SIGTERM);
-    for (double begin = bench_clock(); bench_clock() < begin + STOP; sleep_for(DRAIN_WAIT))
+    for (double begin = clock_seconds(); clock_seconds() < begin + STOP; sleep_for(DRAIN_WAIT))
         if (waitpid(socket->daemon, NULL, WNOHANG) != 0)
             return;
     kill(socket->daemon, SIGKILL);
@@ -255,7 +256,7 @@ void bench_socket_close(struct bench_socket **socket) {
    waits then is more than a slice takes, and does not distort the next. */
 static int come_to_rest(struct bench_socket *socket, struct error *error) {
     struct reading reading;
-    for (double begin = bench_clock(); bench_clock() < begin + DRAIN; sleep_for(DRAIN_WAIT)) {
+    for (double begin = clock_seconds(); clock_seconds() < begin + DRAIN; sleep_for(DRAIN_WAIT)) {
         if (read_status(socket, &reading, error))
             return -1;
         if (reading.examples == bench_sender_sent(socket->sender))

@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "bench_series.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "config/config.h"
 #include "cpu/memory.h"
@@ -113,22 +114,22 @@ static void play_cycle(struct bench_split *split, bool alone, struct split_times
     struct network_steps steps = {0, window, split->state, split->inputs};
     struct network_targets targets = {window - stride, split->targets, stride};
     choose_window(split);
-    double begin = bench_clock();
+    double begin = clock_seconds();
     if (alone)
         for (size_t t = 0; t < stride; t++)
             forward(split, t, 1);
     else
         forward(split, 0, stride);
-    double predicted = bench_clock();
+    double predicted = clock_seconds();
     if (stride < window)
         split->kernels->forward(&split->network, &steps, targets.from);
     struct network_gradient g = split->kernels->backward(&split->network, &steps, &targets);
-    double differentiated = bench_clock();
+    double differentiated = clock_seconds();
     double norm = sqrt(g.squares);
     split->kernels->optimize(&split->network, &split->optimizer, split->optimizer.rate,
                              split->clip > 0 && norm > split->clip ? split->clip / norm : 1,
                              ++split->updates);
-    double end = bench_clock();
+    double end = clock_seconds();
     *(alone ? &times->forward : &times->together) += predicted - begin;
     times->backward += differentiated - predicted;
     times->optimizer += end - differentiated;
@@ -138,7 +139,7 @@ void bench_split_time(struct bench_split *split, double seconds, struct split_ti
     struct split_times warm = {0}, sum = {0};
     play_cycle(split, false, &warm);
     double pairs = 0;
-    for (double begin = bench_clock(); bench_clock() < begin + seconds; pairs++) {
+    for (double begin = clock_seconds(); clock_seconds() < begin + seconds; pairs++) {
         play_cycle(split, true, &sum);
         play_cycle(split, false, &sum);
     }

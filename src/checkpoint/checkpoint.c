@@ -13,10 +13,10 @@
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sysexits.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "checkpoint_internal.h"
+#include "common/clock.h"
 #include "common/text.h"
 
 enum { DIRECTORY_MODE = 0700, FILE_MODE = 0600, PID_TEXT_SIZE = 24, TIME_TEXT_SIZE = 32 };
@@ -38,12 +38,6 @@ struct checkpoint {
 static void path_of(const struct checkpoint *checkpoint, const char *name,
                     char path[CHECKPOINT_PATH_SIZE]) {
     snprintf(path, CHECKPOINT_PATH_SIZE, "%s/%s", checkpoint->directory, name);
-}
-
-static double clock_of(clockid_t clock) {
-    struct timespec now;
-    clock_gettime(clock, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 /* ---- Directory and lock ---- */
@@ -195,7 +189,7 @@ static void *settle_thread(void *argument) {
     if (checkpoint->status)
         unlinkat(checkpoint->directory_file, CHECKPOINT_TEMPORARY, 0);
     close_file(&checkpoint->file);
-    checkpoint->report.seconds = clock_of(CLOCK_MONOTONIC) - checkpoint->started;
+    checkpoint->report.seconds = clock_seconds() - checkpoint->started;
     const uint64_t one = 1;
     ssize_t written = write(checkpoint->event, &one, sizeof one);
     (void)written; /* an eventfd that is never above 1 takes it */
@@ -231,10 +225,10 @@ int checkpoint_start(struct checkpoint *checkpoint, const struct config *config,
         return error_set(error, EX_SOFTWARE, "a checkpoint is being written already");
     if (learner_flush(learner, error))
         return -1;
-    checkpoint->started = clock_of(CLOCK_MONOTONIC);
+    checkpoint->started = clock_seconds();
     struct learner_counters counters = learner_counters(learner);
     checkpoint->report = (struct checkpoint_report){
-        .examples = counters.examples, .steps = counters.steps, .time = clock_of(CLOCK_REALTIME)};
+        .examples = counters.examples, .steps = counters.steps, .time = clock_unix()};
     path_of(checkpoint, CHECKPOINT_NEWEST, checkpoint->report.path);
     int status = write_temporary(checkpoint, config, learner, error);
     if (!status && (status = start_thread(checkpoint)) != 0)
@@ -352,7 +346,7 @@ int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
                     struct error *error) {
     struct error reason = {0};
     int status;
-    double started = clock_of(CLOCK_MONOTONIC);
+    double started = clock_seconds();
     const char *name = find(checkpoint, error, &status);
     if (!name)
         return status;
@@ -363,7 +357,7 @@ int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
         checkpoint_warn(report,
                         "there is no " CHECKPOINT_NEWEST ": going on from the previous one");
     if (checkpoint_read(report->path, config, learner, report, &reason) == 0) {
-        report->seconds = clock_of(CLOCK_MONOTONIC) - started;
+        report->seconds = clock_seconds() - started;
         return 1;
     }
     if (reason.status == EX_IOERR && newest)

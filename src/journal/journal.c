@@ -12,24 +12,12 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sysexits.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/wire.h"
 #include "journal_internal.h"
 #include "learner/streams.h"
-
-uint64_t journal_clock(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static double unix_time(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* ---- Opening ---- */
 
@@ -275,8 +263,8 @@ static void put(struct journal *journal, const struct journal_record *record) {
 /* The record's bytes behind it, in this order; `record` has their sizes. */
 static uint64_t append(struct journal *journal, struct journal_record *record) {
     record->position = ++journal->appended;
-    record->time = unix_time();
-    record->appended = journal_clock();
+    record->time = clock_unix();
+    record->appended = clock_ns();
     record->size = journal_queue_size(record->key_size + record->x_size + record->y_size);
     struct journal_record *place = wait_for_place(journal, record->size);
     if (!place)
@@ -420,6 +408,6 @@ void journal_figures(struct journal *journal, struct journal_figures *figures) {
     figures->entries = figures->durable + 1 - figures->oldest;
     if (journal->queue.count)
         figures->waiting =
-            1e-9 * (double)(journal_clock() - journal_queue_next(&journal->queue, NULL)->appended);
+            1e-9 * (double)(clock_ns() - journal_queue_next(&journal->queue, NULL)->appended);
     pthread_mutex_unlock(&journal->mutex);
 }

@@ -32,7 +32,7 @@ enum journal_kind { JOURNAL_EXAMPLE = 1, JOURNAL_COMMAND = 2 };
 struct journal_record {
     uint64_t position;
     double time;       /* Unix time at which it was appended */
-    uint64_t appended; /* likewise by journal_clock */
+    uint64_t appended; /* CLOCK_MONOTONIC in ns */
     double stamp;      /* the producer's own time, 0 = unknown */
     uint64_t sequence; /* of a numbered example */
     uint32_t epoch;

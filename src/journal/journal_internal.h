@@ -82,8 +82,6 @@ struct journal {
     struct journal_packer packer;
 };
 
-uint64_t journal_clock(void); /* CLOCK_MONOTONIC in ns */
-
 /* ---- journal_store.c ---- */
 
 extern const char *const journal_sync_words[];

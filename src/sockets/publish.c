@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sysexits.h>
-#include <time.h>
 #include <zmq.h>
 
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/fields.h"
 #include "common/json_text.h"
@@ -38,11 +38,8 @@ struct publish {
 
 static void draw_run(char run[RUN_SIZE]) {
     uint64_t number = 0;
-    if (getrandom(&number, sizeof number, 0) != sizeof number) {
-        struct timespec now;
-        clock_gettime(CLOCK_REALTIME, &now);
-        number = (uint64_t)now.tv_sec << 30 | (uint64_t)now.tv_nsec;
-    }
+    if (getrandom(&number, sizeof number, 0) != sizeof number)
+        number = (uint64_t)(clock_unix() * (double)NS_PER_SECOND);
     snprintf(run, RUN_SIZE, "%016llx", (unsigned long long)number);
 }
 
@@ -129,14 +126,12 @@ struct json_text *publish_begin(struct publish *publish, enum topic topic, uint6
                                 uint64_t steps) {
     if (!publish_wanted(publish, topic))
         return NULL;
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     const struct each_fields fields = {
         .run = publish->run,
         .sequence = publish->sequences[topic] + 1,
         .examples = examples,
         .steps = steps,
-        .time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec,
+        .time = clock_unix(),
         .replaying = true,
     };
     struct json_text *text = &publish->text;

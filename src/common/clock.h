@@ -1,0 +1,16 @@
+/* The two clocks: one that only goes forward, for durations and deadlines, and the time of day. */
+#ifndef RUNNEL_CLOCK_H
+#define RUNNEL_CLOCK_H
+
+#include <stdint.h>
+
+#define NS_PER_SECOND 1000000000ull
+
+/* CLOCK_MONOTONIC, in ns and in seconds. */
+uint64_t clock_ns(void);
+double clock_seconds(void);
+
+/* Unix time in seconds. */
+double clock_unix(void);
+
+#endif
