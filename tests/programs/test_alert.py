@@ -149,7 +149,7 @@ def test_conditions(directory):
 
         for _ in range(30):
             daemon.state(std=1e-5)
-        assert "say the same" in alert.until("dead")["text"]
+        assert "have the same value" in alert.until("dead")["text"]
         daemon.state()
         alert.until("dead", "over")
 
@@ -177,7 +177,7 @@ def test_conditions(directory):
         daemon.run = "00000000000000bb"
         daemon.send("status", **STATUS)
         alert.until("silence", "over")
-        assert "not been told to end" in alert.until("restart")["text"]
+        assert "not been asked to end" in alert.until("restart")["text"]
         alert.end()
         for kind in "saturated", "dead", "rejected", "journal", "disk", "gap", "restart":
             assert alert.count(kind) == 1, (kind, alert.said)
@@ -222,7 +222,7 @@ def test_drift(directory):
     # The same with a least time between two alerts that is longer than the recording: one each.
     patient = replay(path, "--interval=10000")
     assert sum(one["state"] == "began" for one in patient) == 2, patient
-    # Slowly: no jump, but it goes on rising.
+    # Slowly: no jump, but it continues to rise.
     rising = [loss * (1 + i / 200) for i, loss in enumerate(noisy(0.01, 400, 3))]
     said = replay(recording(pathlib.Path(directory, "rising"), rising), "--only=rising")
     assert [one["state"] for one in said] == ["began"], said
@@ -288,7 +288,7 @@ def test_held_back(directory):
     assert states("--interval=10000") == [("began", 1), ("over", 0), ("passed", 4)]
     done = subprocess.run([PROGRAM, "--replay", path, "--only=queue", "--interval=10000"], text=True,
                           check=True, stdout=subprocess.PIPE, timeout=LIMIT)
-    assert re.search("passed .* queue: .*; 4 times since it was said\n$", done.stdout), done.stdout
+    assert re.search("passed .* queue: .*; 4 times since it was reported\n$", done.stdout), done.stdout
     # One that still holds, begins.
     assert states("--interval=150") == [("began", 1), ("over", 0), ("began", 2), ("over", 0),
                                         ("passed", 2)]
@@ -357,7 +357,7 @@ def test_command(directory):
         return done.returncode, done.stderr
     assert "exit status 3" in complaint("sh", "-c", "exit 3")[1]
     assert "did not end within 1 s" in complaint("sh", "-c", "sleep 1000 & wait", seconds=1)[1]
-    # Not even what will not listen is left behind.
+    # Not even a process that ignores signals is left over.
     script, number = directory / "stubborn.sh", directory / "number"
     script.write_text(f"trap '' TERM; echo $$ > {number}; while :; do sleep 1; done\n", encoding="utf-8")
     for seconds in 1, 5, 25:  # on a machine that is busy it may be ended before it can refuse
@@ -461,7 +461,7 @@ def test_daemon(directory):
         daemon.process.kill()
         daemon.process.wait()
         daemon.start()
-        assert "not been told to end" in alert.until("restart")["text"]
+        assert "not been asked to end" in alert.until("restart")["text"]
         other.loss()
         other.loss(skipped=1)
         assert alert.until("non-finite")["daemon"] == "host", alert.said

@@ -134,7 +134,7 @@ static struct change ended(struct adwin *w, enum change_kind kind) {
     return (struct change){.kind = kind, .before = w->before, .after = newest(w)};
 }
 
-/* A rise goes on being found until its old values have left the window. */
+/* A rise is found repeatedly until its old values have left the window. */
 static struct change settle(struct adwin *w, struct change change) {
     if (w->since == 0 && change.kind != CHANGE_ROSE)
         return change;

@@ -10,9 +10,9 @@
 
    with n and v the size and variance of the window, its oldest values are dropped. The window is a
    histogram of at most ADWIN_BUCKETS buckets for each power of two of values, so that memory and
-   time go with its logarithm. delta = 0.002 and 5 buckets are the values of the paper's authors; a
-   part has at least 5 values, a window that is cut more than 10 (MOA, and others after it). It is
-   looked for a cut after every value, as in the paper, where libraries do it after each 32nd.
+   time grow with its logarithm. delta = 0.002 and 5 buckets are the values of the paper's authors;
+   a part has at least 5 values, a window that is cut more than 10 (as in MOA and later libraries).
+   A cut is searched after every value, as in the paper, where libraries do it after each 32nd.
 
    The paper has values in [0, 1]; here 1 is the unit in which the values come, and a value that is
    farther than 10 standard deviations of the window and than 5 units from its mean counts as that
@@ -26,7 +26,7 @@
 
 enum {
     ADWIN_BUCKETS = 5,
-    ADWIN_ROWS = 40, /* of buckets of 2^row values: more than anybody will ever send */
+    ADWIN_ROWS = 40, /* of buckets of 2^row values: more than will ever be sent */
     ADWIN_PART = 5,  /* least values in a part */
     ADWIN_WARM = 10, /* a smaller window is not cut */
     ADWIN_SETTLED =
@@ -54,8 +54,8 @@ struct adwin {
 void adwin_open(struct adwin *window, double delta);
 
 /* Take the next value, a finite one. CHANGE_ROSE: `before` and `after` are the means of the two
-   parts. It is said once for a rise that is found again and again while values of the new kind come
-   in. CHANGE_BACK (three quarters of the rise are gone) and CHANGE_STAYED end it;
+   parts. It is reported once for a rise that is found repeatedly while values of the new
+   kind arrive. CHANGE_BACK (three quarters of the rise are gone) and CHANGE_STAYED end it;
    then `after` is the mean of the newest values. */
 struct change adwin_add(struct adwin *window, double value);
 

@@ -1,7 +1,7 @@
-/* What is wrong with one daemon, kept so that nobody hears the same thing twice: a condition is
-   said when it begins and when it is over, and the beginnings of one kind have a least time between
-   them. What comes too early is said when that time has passed: that it began if it still holds,
-   else that it has passed, and how often. */
+/* What is wrong with one daemon, kept so that nothing is reported twice: a condition is reported
+   when it begins and when it is over, and between two beginnings of one kind is a least time. What
+   comes sooner is reported when that time has passed: as a beginning if the condition still holds,
+   else as passed, with a count. */
 #ifndef RUNNEL_ALERT_BOOK_H
 #define RUNNEL_ALERT_BOOK_H
 
@@ -33,9 +33,9 @@ enum alert_kind alert_find(const char *name, size_t size);
 
 enum alert_state {
     ALERT_BEGAN,
-    ALERT_STILL, /* said again, to remind */
+    ALERT_STILL, /* reported again, as a reminder */
     ALERT_OVER,
-    ALERT_PASSED, /* came and went too soon after it was said last to be said then */
+    ALERT_PASSED, /* began and ended too soon after the last report to be reported then */
     ALERT_STATES
 };
 
@@ -43,26 +43,26 @@ extern const char *const alert_states[ALERT_STATES];
 
 enum { ALERT_TEXT_SIZE = 320, ALERT_NAME_SIZE = 128, ALERT_RUN_SIZE = 64 };
 
-/* What is said. Times are in seconds, on the clock of book_report. */
+/* What is reported. Times are in seconds, on the clock of book_report. */
 struct alert {
     enum alert_kind kind;
     enum alert_state state;
     char text[ALERT_TEXT_SIZE]; /* a sentence */
-    double value, limit;        /* what was seen and what it is measured by; NAN = no number */
+    double value, limit;        /* what was measured and its limit; NAN = no number */
     double now, since;          /* since when the condition has held */
-    uint64_t times;             /* that it has begun since it was said last, this one included */
+    uint64_t times;             /* that it has begun since the last report, this one included */
 };
 
 struct book {
     bool watched[ALERT_KINDS];
     double interval; /* seconds between two beginnings of a kind */
-    double again;    /* seconds after which what still holds is said again; 0 = never */
+    double again;    /* seconds after which what still holds is reported again; 0 = never */
     double ticked;   /* when the last tick was */
     void (*say)(void *context, const struct alert *alert);
     void *context;
     struct condition {
         bool holds, said;
-        double until;     /* it is over then, when nothing renews it; INFINITY = when it is told */
+        double until;     /* it is over then unless renewed; INFINITY = when book_over is called */
         double said_last; /* when its beginning was; -INFINITY = never */
         double reminded;
         struct alert alert; /* of the newest beginning */
@@ -72,25 +72,25 @@ struct book {
 void book_open(struct book *book, const bool watched[ALERT_KINDS], double interval, double again,
                void (*say)(void *context, const struct alert *alert), void *context);
 
-/* What is seen of a kind now; the sentence is printed only where it begins. book_over says that it
-   is over, with a sentence of its own; nothing happens where it does not hold. */
+/* The condition of a kind holds now; the sentence is used only when it begins. book_over ends it,
+   with a sentence of its own; nothing happens when it does not hold. */
 void book_begin(struct book *book, enum alert_kind kind, double now, double value, double limit,
                 const char *format, ...) __attribute__((format(printf, 6, 7)));
 void book_over(struct book *book, enum alert_kind kind, double now, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 
-/* Something that has happened once: it is over when it has not happened again
-   for `calm` seconds; with 0 it is a moment that is never over. */
+/* Something that has happened once: it is over when it has not happened again for `calm` seconds;
+   with 0 it is an instant that is never over. */
 void book_happened(struct book *book, enum alert_kind kind, double now, double calm, double value,
                    const char *format, ...) __attribute__((format(printf, 6, 7)));
 
 bool book_holds(const struct book *book, enum alert_kind kind);
 
-/* Time has passed: says what was held back, what still holds and what is over. book_next: seconds
-   until there is something to do. */
+/* Time has passed: reports what was held back, what still holds and what is over. book_next:
+   seconds until there is something to do. */
 void book_tick(struct book *book, double now);
 
-/* There will be no more: says what is held back, as of the last tick. */
+/* The end: reports what is held back, as of the last tick. */
 void book_end(struct book *book);
 double book_next(const struct book *book, double now);
 

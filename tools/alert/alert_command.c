@@ -39,7 +39,8 @@ bool command_exists(const char *program) {
     return false;
 }
 
-/* NAME=VALUE of a member; NULL when memory is short. A number stands as in JSON, null is empty. */
+/* NAME=VALUE of a member; NULL when out of memory. A number is written as in JSON, null is empty.
+ */
 static char *variable(const char *key, json_t *member) {
     char name[NAME_SIZE], *text = NULL, *dumped = NULL;
     size_t i = 0;
@@ -61,7 +62,7 @@ static void free_environment(char **list) {
     free(list);
 }
 
-/* This program's own environment, without what would pass for the alert's, and the alert. */
+/* This program's own environment, without variables that look like the alert's, and the alert. */
 static char **environment(const json_t *alert) {
     size_t count = 0, used = 0;
     while (environ[count])
@@ -83,7 +84,7 @@ static char **environment(const json_t *alert) {
     return NULL;
 }
 
-/* A file in memory, so that a command that does not read its input holds nobody up. */
+/* A file in memory, so that a command that does not read its input blocks nothing. */
 static int input_with(const json_t *alert) {
     int file = memfd_create("alert", MFD_CLOEXEC);
     if (file < 0)
@@ -117,7 +118,7 @@ static int start(char *const *words, char **variables, int input, pid_t *child) 
     return error;
 }
 
-/* With -1 for the process, when there was no descriptor to be had, it waits all the time. */
+/* With -1 for the process (no descriptor was available) it waits the whole time. */
 static bool has_ended(int process, double seconds) {
     struct pollfd item = {.fd = process, .events = POLLIN};
     return poll(&item, 1, (int)(seconds * 1e3)) > 0;

@@ -94,7 +94,7 @@ static void *work(void *context) {
 int deliver_open(struct deliver **deliver, const struct deliver_options *options) {
     struct deliver *d = calloc(1, sizeof *d);
     if (!d)
-        return tool_fail(EX_UNAVAILABLE, "memory is short");
+        return tool_fail(EX_UNAVAILABLE, "out of memory");
     d->options = options;
     pthread_mutex_init(&d->mutex, NULL);
     pthread_cond_init(&d->changed, NULL);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RISEN_LEAST 0.1 /* of a loss, or nats: less is not worth a word, however certain */
+#define RISEN_LEAST 0.1 /* of a loss, or nats: less is not reported, however certain */
 #define SHARE 0.01      /* of the loss of the beginning */
 #define LOSS_MOST 1e100 /* sums of squares stay finite */
 

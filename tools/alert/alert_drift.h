@@ -1,13 +1,13 @@
-/* What becomes of a daemon's loss: whether it drifts (two detectors) or rises slowly.
+/* The course of a daemon's loss: whether it drifts (two detectors) or rises slowly.
 
    The detectors watch the logarithm of a loss, so that a change is one by a factor: `mean` of each
    `loss` message, over the examples since the message before. The losses of densities (gaussian,
    mixture), which may be negative, are logarithms already and are watched as they are.
 
-   What is learned to the last digit wanders about over powers of ten, and each of its ways up is a
-   change. So a loss below a hundredth of that of the beginning counts as that: of the greatest of
-   all medians of DRIFT_MEDIAN messages among the first DRIFT_BEGINNING. Since a beginning can be
-   wild, half of it is forgotten after each DRIFT_FORGOTTEN messages. */
+   A loss that is close to 0 varies over powers of ten, and each of its rises is a change. So a loss
+   below a hundredth of that of the beginning counts as that: of the greatest of all medians of
+   DRIFT_MEDIAN messages among the first DRIFT_BEGINNING. Since a beginning can be wild, half of it
+   is forgotten after each DRIFT_FORGOTTEN messages. */
 #ifndef RUNNEL_ALERT_DRIFT_H
 #define RUNNEL_ALERT_DRIFT_H
 
@@ -45,7 +45,7 @@ struct drift {
 
 void drift_open(struct drift *drift, const struct drift_limits *limits);
 
-/* The loss is that of a density. Where it was not known, what was seen is forgotten. */
+/* The loss is that of a density. If that was not known before, all values so far are forgotten. */
 void drift_is_density(struct drift *drift);
 
 /* Take the mean of a message, a finite one; a negative one makes it a density's. The changes have
@@ -56,7 +56,7 @@ void drift_add(struct drift *drift, double mean, struct change *page_hinkley, st
    DRIFT_RISING standard errors, and a tenth of the loss or of a nat in all. */
 #define DRIFT_RISING 5.0
 struct rising {
-    bool known, rises, ended; /* ended: it does not rise any more */
+    bool known, rises, ended; /* ended: it no longer rises */
     double from, to;          /* losses at both ends of the line */
 };
 struct rising drift_rising(const struct drift *drift);

@@ -83,11 +83,12 @@ static void tell_life(const struct layers *layers, const json_t *list, struct bo
         dead |= layer->alike > 0 || layer->same > 0;
         if (layer->alike >= LAYERS_DEAD_LEAST)
             book_begin(book, ALERT_DEAD, now, layer->std, LAYERS_ALIKE,
-                       "all units of layer %zu (%s) say the same: their deviation is %.2g", i, kind,
-                       layer->std);
+                       "all units of layer %zu (%s) have the same value: their deviation is %.2g",
+                       i, kind, layer->std);
         else if (layer->same >= LAYERS_DEAD_LEAST)
             book_begin(book, ALERT_DEAD, now, layer->same, LAYERS_DEAD_LEAST,
-                       "no unit of layer %zu (%s) has moved for %d messages", i, kind, layer->same);
+                       "no unit of layer %zu (%s) has changed for %d messages", i, kind,
+                       layer->same);
     }
     if (!dead)
         book_over(book, ALERT_DEAD, now, "the units of every layer move again");

@@ -1,4 +1,4 @@
-/* Units that no longer do anything, from the statistics of the hidden layers (topic `state`). */
+/* Dead and saturated units, from the statistics of the hidden layers (topic `state`). */
 #ifndef RUNNEL_ALERT_LAYERS_H
 #define RUNNEL_ALERT_LAYERS_H
 
@@ -11,10 +11,10 @@
 enum {
     LAYERS_MAX = 16,
     LAYERS_SATURATED_LEAST = 10, /* messages before saturation is judged */
-    LAYERS_DEAD_LEAST = 20,      /* messages in a row without life */
+    LAYERS_DEAD_LEAST = 20,      /* messages in a row without a change */
 };
 
-/* Standard deviation over a layer's units below which all say the same. */
+/* Standard deviation over a layer's units below which all have the same value. */
 #define LAYERS_ALIKE 1e-3
 
 struct layers {
@@ -27,9 +27,9 @@ struct layers {
     } layers[LAYERS_MAX];
 };
 
-/* Take a message and tell the book: saturated when the moving average of a layer's share reaches
-   `limit` (over below 4/5 of it), dead when all units of a layer are alike, or nothing in it moves,
-   LAYERS_DEAD_LEAST messages long. */
+/* Take a message and enter in the book: saturated when the moving average of a layer's share
+   reaches `limit` (over below 4/5 of it), dead when all units of a layer are alike, or none of them
+   changes, LAYERS_DEAD_LEAST messages long. */
 void layers_take(struct layers *layers, const json_t *body, double limit, struct book *book,
                  double now);
 

@@ -31,7 +31,7 @@ static void learn(struct page_hinkley *t, double value) {
 }
 
 static struct change found(struct page_hinkley *t, enum change_kind kind, double after) {
-    /* What came since a rise began does not belong to how the series was. */
+    /* Values since a rise began are not part of the usual series. */
     if (kind == CHANGE_ROSE) {
         t->mean = t->usual_mean;
         t->variance = t->usual_variance;

@@ -8,11 +8,11 @@
 
      m(t) = sum over i <= t of (x(i) - delta),   m(t) - min over i <= t of m(i) > lambda
 
-   and a fall likewise with -x. delta is half of the smallest change worth finding, lambda the price
-   of a false alarm; both in standard deviations, as charts of cumulative sums have them (D. C.
-   Montgomery, Introduction to Statistical Quality Control, chapter 9), where delta = 0.5 is the
-   usual choice. lambda = 15 follows from the mean number of values between two false alarms
-   (D. Siegmund, Sequential Analysis, 1985) with b = 2 delta (lambda + 1.166):
+   and a fall likewise with -x. delta is half of the smallest change worth finding, lambda sets
+   how rare false alarms are; both in standard deviations, as charts of cumulative sums have them
+   (D. C. Montgomery, Introduction to Statistical Quality Control, chapter 9), where delta = 0.5 is
+   the usual choice. lambda = 15 follows from the mean number of values between two false alarms (D.
+   Siegmund, Sequential Analysis, 1985) with b = 2 delta (lambda + 1.166):
 
      (e^b - b - 1) / (2 delta^2)        that is 2e7 for independent normal values
 
@@ -21,9 +21,9 @@
    until there are PAGE_HINKLEY_MEMORY, then fading; a value counts as at most 3 deviations from the
    mean there, and as at most 10 in the sums, so that one wild value alone is no change.
 
-   After a rise the mean before it stays what the series is compared with, until it is back or has
-   stayed away for PAGE_HINKLEY_STAY values and is learned anew; after a fall it is learned anew at
-   once. The first PAGE_HINKLEY_WARM values that are learned from are not tested. */
+   After a rise the series is compared with the mean before it, until it is back there, or has
+   stayed away for PAGE_HINKLEY_STAY values and a new mean is estimated; after a fall that happens
+   at once. The first PAGE_HINKLEY_WARM values that are learned from are not tested. */
 #ifndef RUNNEL_ALERT_PAGE_HINKLEY_H
 #define RUNNEL_ALERT_PAGE_HINKLEY_H
 
@@ -33,7 +33,7 @@ enum {
     PAGE_HINKLEY_WARM = 30,
     PAGE_HINKLEY_MEMORY = 1000,
     PAGE_HINKLEY_STAY = 100,
-    PAGE_HINKLEY_BACK = 5, /* values whose mean is looked at after a rise */
+    PAGE_HINKLEY_BACK = 5, /* values whose mean is tested after a rise */
 };
 
 #define PAGE_HINKLEY_DELTA 0.5
@@ -42,7 +42,7 @@ enum {
 struct page_hinkley {
     double delta, lambda;
     int count;                         /* of values in the estimates, at most PAGE_HINKLEY_MEMORY */
-    double mean, variance;             /* of the series while it is as it was */
+    double mean, variance;             /* of the series without a change */
     double usual_mean, usual_variance; /* the same before `rise` left 0 */
     double rise, fall;                 /* m(t) - min m(i), for x and for -x */
     double since;                      /* sum of the values since `rise` was 0 */

@@ -9,7 +9,7 @@
 #include <curl/curl.h>
 
 enum {
-    ANSWER_MAX = 1 << 20, /* bytes: whoever answers more is cut off */
+    ANSWER_MAX = 1 << 20, /* bytes: a longer answer is cut off */
     STATUS_FIRST = 200,
     STATUS_AFTER = 300,
     STATUS_BUSY = 429,
@@ -61,7 +61,7 @@ int post_send(const char *url, const json_t *alert, double seconds, bool *again,
     struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
     int done = -1;
     if (!text || !curl || !headers) {
-        failed(why, "memory is short");
+        failed(why, "out of memory");
         goto end;
     }
     curl_easy_setopt(curl, CURLOPT_URL, url);

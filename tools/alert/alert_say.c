@@ -28,7 +28,7 @@ static json_t *string(const char *text) {
     return json_string(ascii);
 }
 
-/* The daemon's own name is nothing that one can rely on before its first `status`. */
+/* Before its first `status` the daemon's name is not known. */
 static const char *name_of(const struct watcher *w) {
     return *w->name ? w->name : w->endpoint;
 }
@@ -55,7 +55,8 @@ char *say_line(char line[SAY_LINE_SIZE], const struct watcher *w, const struct a
         length += snprintf(line + length, SAY_LINE_SIZE - (size_t)length, " (at example %s)",
                            tool_format_grouped(examples, w->examples));
     if (alert->times > (alert->state != ALERT_PASSED) && length < SAY_LINE_SIZE)
-        snprintf(line + length, SAY_LINE_SIZE - (size_t)length, "; %llu time%s since it was said",
-                 (unsigned long long)alert->times, alert->times == 1 ? "" : "s");
+        snprintf(line + length, SAY_LINE_SIZE - (size_t)length,
+                 "; %llu time%s since it was reported", (unsigned long long)alert->times,
+                 alert->times == 1 ? "" : "s");
     return line;
 }

@@ -5,7 +5,7 @@
 #include "alert_watcher.h"
 
 /* Its JSON (docs/watching.md, "Alerts"); `unix_offset` makes Unix times of those in the alert. NULL
-   when memory is short. */
+   when out of memory. */
 json_t *say_json(const struct watcher *watcher, const struct alert *alert, double unix_offset,
                  double unix_since);
 

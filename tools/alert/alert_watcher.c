@@ -33,7 +33,7 @@ void watcher_open(struct watcher *w, const char *endpoint, const struct limits *
     forget(w);
 }
 
-/* A condition that a run that is no more was in is over with it. */
+/* With the end of a run all of its conditions are over. */
 static void end_all(struct watcher *w, double now, const char *why) {
     for (int kind = 0; kind < ALERT_KINDS; kind++)
         if (kind != ALERT_SILENCE && kind != ALERT_DISK)
@@ -60,7 +60,7 @@ static void take_run(struct watcher *w, const struct message *message, double no
         w->examples = examples;
         if (another)
             book_happened(&w->book, ALERT_RESTART, now, 0, NAN, "the daemon was started again%s",
-                          ended ? "" : "; it had not been told to end");
+                          ended ? "" : "; it had not been asked to end");
     }
     strcpy(w->run, run);
     w->examples = examples;
@@ -94,11 +94,11 @@ static void take_loss(struct watcher *w, const json_t *body, double now) {
     char from[TOOL_NUMBER_SIZE], to[TOOL_NUMBER_SIZE];
     if (rising.rises)
         book_begin(&w->book, ALERT_RISING, now, rising.to, rising.from,
-                   "the loss goes on rising: from %s to %s over %d messages",
+                   "the loss continues to rise: from %s to %s over %d messages",
                    tool_format_number(from, rising.from), tool_format_number(to, rising.to),
                    TREND_VALUES * DRIFT_BLOCK);
     else if (rising.known && rising.ended)
-        book_over(&w->book, ALERT_RISING, now, "the loss does not rise any more: it is %s",
+        book_over(&w->book, ALERT_RISING, now, "the loss no longer rises: it is %s",
                   tool_format_number(to, rising.to));
 }
 
@@ -227,8 +227,8 @@ static void take_event(struct watcher *w, const json_t *body, double now) {
 void watcher_message(struct watcher *w, const struct message *message, double now) {
     const json_t *body = message->body;
     take_run(w, message, now);
-    book_over(&w->book, ALERT_SILENCE, now, "the daemon speaks again");
-    /* What is learned again after a crash has been judged before. */
+    book_over(&w->book, ALERT_SILENCE, now, "messages come again");
+    /* What is replayed after a crash has been judged before. */
     bool again = json_is_true(json_object_get(body, "replaying"));
     if (again && (message->topic == TOPIC_LOSS || message->topic == TOPIC_STATE))
         return;
@@ -253,14 +253,14 @@ void watcher_quiet(struct watcher *w, double seconds, bool connected, double now
     tool_format_duration(quiet, seconds);
     if (w->ending)
         book_begin(&w->book, ALERT_SILENCE, now, seconds, w->limits->silence,
-                   "nothing for %s: the daemon has ended, as it was told to", quiet);
+                   "nothing for %s: the daemon has ended, as it was asked to", quiet);
     else if (*w->run)
         book_begin(&w->book, ALERT_SILENCE, now, seconds, w->limits->silence,
                    "nothing for %s: the daemon %s", quiet,
-                   connected ? "is silent" : "or the connection is gone");
+                   connected ? "is silent" : "or the connection is lost");
     else
         book_begin(&w->book, ALERT_SILENCE, now, seconds, w->limits->silence,
-                   "no daemon has spoken there for %s", quiet);
+                   "no message from a daemon there for %s", quiet);
 }
 
 double watcher_slow_statistics(struct watcher *w, const struct message *message) {
