@@ -181,44 +181,6 @@ int keys_client(struct key_client *client, const char *key, const char *server_k
     return -1;
 }
 
-const int keys_events = ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                        ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
-
-const char *keys_refusal(const struct key_client *client, uint16_t event, int32_t value,
-                         bool *final) {
-    *final = true;
-    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH)
-        return "the daemon does not let this key in: security.allow of its configuration names the "
-               "file for it";
-    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL &&
-        value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
-        return client->on
-                   ? "the daemon speaks without keys: leave out --server-key"
-                   : "the daemon wants keys: name its public key with --server-key, and your "
-                     "own secret one with --key";
-    *final = false;
-    return client->on && event & keys_events
-               ? "the daemon broke off the handshake: --server-key is not its public key, or it is "
-                 "no runneld"
-               : NULL;
-}
-
-const char *keys_suspicion(const struct key_client *client, uint16_t event, int *broken_off) {
-    if (client->on || event != ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL ||
-        ++*broken_off < KEYS_BROKEN_OFF)
-        return NULL;
-    return "the daemon breaks off the handshake; most likely it wants keys: name its public key "
-           "with --server-key, and your own secret one with --key";
-}
-
-bool keys_unmatched(struct key_handshake *handshake, uint16_t event) {
-    if (event == ZMQ_EVENT_CONNECTED)
-        *handshake = (struct key_handshake){0};
-    handshake->over |= event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED;
-    handshake->explained |= (event & keys_events) != 0;
-    return event == ZMQ_EVENT_DISCONNECTED && !handshake->over && !handshake->explained;
-}
-
 int keys_apply(const struct key_client *client, void *socket) {
     if (!client->on)
         return 0;

@@ -56,37 +56,12 @@ struct key_client {
 };
 
 /* From the options --key FILE and --server-key FILE-OR-KEY, either NULL when not given. Without
-   both, the client is off. --server-key alone draws a pair that is used once, which a daemon takes
+   both, the client is off. --server-key alone generates a pair that is used once, which a daemon takes
    where it has no list of keys; --key alone is an error. */
 int keys_client(struct key_client *client, const char *key, const char *server_key,
                 char why[KEYS_WHY_SIZE]);
 
 /* Make the socket, not yet connected or bound, that client; 0, or -1 with errno. */
 int keys_apply(const struct key_client *client, void *socket);
-
-/* What a monitor of that socket is to tell of for the function below. */
-extern const int keys_events;
-
-/* Why a client's handshake has failed, as a monitor tells it: a phrase that begins with "the
-   daemon", or NULL when the event is none of them or says nothing to its user. `*final`: libzmq
-   will not try again. */
-const char *keys_refusal(const struct key_client *client, uint16_t event, int32_t value,
-                         bool *final);
-
-/* A client without keys is often not told that the daemon wants some: libzmq there ends the
-   connection with that word still in it. Where so many handshakes in a row are broken off, it is
-   to be supposed. `*broken_off`, 0 to begin with and after a handshake that succeeded, counts them:
-   a phrase as above, or NULL. */
-enum { KEYS_BROKEN_OFF = 3, KEYS_GIVE_UP = 10 /* then there is no doubt left */ };
-const char *keys_suspicion(const struct key_client *client, uint16_t event, int *broken_off);
-
-/* Sockets of kinds that do not match, such as SUB and REP, end the connection in the handshake
-   without a word (of a peer that dies there libzmq tells), and libzmq does not try again. Whether
-   this event is such an end: it must be told of keys_events, CONNECTED, HANDSHAKE_SUCCEEDED and
-   DISCONNECTED. */
-struct key_handshake {
-    bool over, explained;
-};
-bool keys_unmatched(struct key_handshake *handshake, uint16_t event);
 
 #endif

@@ -11,9 +11,9 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "client/monitor.h"
+#include "common/error.h"
 #include "streams/feed.h"
-
-#define MONITOR "inproc://runnel-feed-monitor"
 
 /* Examples that may wait here while the daemon is busy: enough to keep the network full, little
    enough to be taken again quickly. */
@@ -23,16 +23,14 @@ enum { CONNECTIONS_MAX = 64 }; /* whose delivery is watched at the end */
 
 struct outlet {
     const char *endpoint;
-    void *context, *socket, *monitor;
-    const struct key_client *keys;
+    void *context, *socket;
+    struct monitor *monitor;
     struct outlet_waiter waiter;
     bool binds;
-    const char *refusal; /* the daemon's, for good, of this outlet's only connection; or NULL */
+    bool refused; /* for good, this outlet's only connection: monitor_reason */
     bool hindrance_said;
-    bool explained; /* why the handshake of the newest connection failed, as far as is known */
-    int broken_off; /* see keys_suspicion */
-    int peers;      /* whose handshake is done */
-    bool underway;  /* something was sent that the peers of now may not have read */
+    int peers;     /* whose handshake is done */
+    bool underway; /* something was sent that the peers of now may not have read */
     struct {
         int descriptor; /* libzmq's own until closing */
         bool peer;
@@ -57,18 +55,6 @@ static int set_options(void *socket, const char *endpoint) {
                : 0;
 }
 
-/* A second socket tells who comes and goes. */
-static int open_monitor(struct outlet *outlet) {
-    if (zmq_socket_monitor(outlet->socket, MONITOR,
-                           keys_events | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED |
-                               ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED) < 0)
-        return -1;
-    outlet->monitor = zmq_socket(outlet->context, ZMQ_PAIR);
-    if (!outlet->monitor || set(outlet->monitor, ZMQ_LINGER, 0) < 0)
-        return -1;
-    return zmq_connect(outlet->monitor, MONITOR);
-}
-
 static int attach(struct outlet *outlet, bool bind, struct feed_error *error) {
     if ((bind ? zmq_bind : zmq_connect)(outlet->socket, outlet->endpoint) == 0)
         return 0;
@@ -89,13 +75,16 @@ int outlet_open(struct outlet **result, const char *endpoint, bool bind,
     if (!outlet)
         return feed_no_memory(error);
     outlet->endpoint = endpoint;
-    outlet->keys = keys;
     outlet->binds = bind;
     outlet->waiter = *waiter;
     outlet->context = zmq_ctx_new();
     outlet->socket = outlet->context ? zmq_socket(outlet->context, ZMQ_PUSH) : NULL;
-    if (!outlet->socket || set_options(outlet->socket, endpoint) < 0 ||
-        keys_apply(keys, outlet->socket) < 0 || open_monitor(outlet) < 0)
+    struct error why;
+    if (monitor_open(&outlet->monitor, endpoint, ZMQ_PUSH, bind, keys, &why) < 0)
+        feed_fail(error, EX_OSERR, "%s", why.text);
+    else if (!outlet->socket || set_options(outlet->socket, endpoint) < 0 ||
+             keys_apply(keys, outlet->socket) < 0 ||
+             monitor_attach(outlet->monitor, outlet->context, outlet->socket) < 0)
         feed_fail(error, EX_OSERR, "ZeroMQ cannot open a socket: %s", zmq_strerror(errno));
     else if (attach(outlet, bind, error) == 0)
         return 0;
@@ -136,71 +125,53 @@ static void lose(struct outlet *outlet) {
     outlet->underway = outlet->underway && outlet->peers > 0;
 }
 
-static void say_hindrance(struct outlet *outlet, const char *why) {
+static void say_hindrance(struct outlet *outlet) {
     if (!outlet->hindrance_said)
-        feed_say("%s: %s", outlet->endpoint, why);
+        feed_say("%s: %s", outlet->endpoint, monitor_reason(outlet->monitor));
     outlet->hindrance_said = true;
 }
 
-/* A handshake has failed. A bound outlet goes on waiting for others. */
-static void take_refusal(struct outlet *outlet, uint16_t event, int32_t value) {
-    bool final;
-    const char *refusal = keys_refusal(outlet->keys, event, value, &final);
-    const char *suspicion = keys_suspicion(outlet->keys, event, &outlet->broken_off);
-    outlet->explained = true;
-    if (refusal && final && !outlet->binds)
-        outlet->refusal = refusal;
-    else if (suspicion && outlet->broken_off >= KEYS_GIVE_UP && !outlet->binds)
-        outlet->refusal = suspicion;
-    else if (refusal || suspicion)
-        say_hindrance(outlet, refusal ? refusal : suspicion);
+static void add_connection(struct outlet *outlet, int descriptor) {
+    forget_connection(outlet, descriptor);
+    if (outlet->connection_count == CONNECTIONS_MAX)
+        return;
+    size_t last = outlet->connection_count++;
+    outlet->connections[last].descriptor = descriptor;
+    outlet->connections[last].peer = false;
 }
 
-/* A connection has ended. Sockets of kinds that do not match part without a word, for what breaks a
-   connection there is one; and libzmq does not try again. */
-static void take_end(struct outlet *outlet, bool peer) {
-    if (peer) {
-        outlet->peers -= outlet->peers > 0;
-        lose(outlet);
-    } else if (!outlet->binds && !outlet->explained && !outlet->refusal) {
-        outlet->refusal = "what is there ends the connection in the handshake; it is no examples "
-                          "socket, or in the daemon's configuration examples.socket is not pull: "
-                          "where it is router, try --socket router";
-    }
+static void end_connection(struct outlet *outlet, int descriptor) {
+    if (!forget_connection(outlet, descriptor))
+        return;
+    outlet->peers -= outlet->peers > 0;
+    lose(outlet);
 }
 
-/* Take in what the monitor has to say: [u16 event, u32 value][endpoint]. */
+/* Take in what the monitor has to say. A bound outlet goes on waiting for others. */
 static void hear(struct outlet *outlet) {
-    unsigned char frame[6];
-    while (zmq_recv(outlet->monitor, frame, sizeof frame, ZMQ_DONTWAIT) == (int)sizeof frame) {
-        uint16_t event;
-        int32_t value;
-        char address[1];
-        memcpy(&event, frame, sizeof event);
-        memcpy(&value, frame + sizeof event, sizeof value);
-        zmq_recv(outlet->monitor, address, sizeof address, ZMQ_DONTWAIT);
-        if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED) {
+    struct monitor_event event;
+    while (monitor_next(outlet->monitor, &event))
+        switch (event.kind) {
+        case MONITOR_OPENED:
+            add_connection(outlet, event.descriptor);
+            break;
+        case MONITOR_READY:
             add_peer(outlet);
-            outlet->broken_off = 0;
-            continue;
+            break;
+        case MONITOR_CLOSED:
+            end_connection(outlet, event.descriptor);
+            break;
+        case MONITOR_REFUSED:
+            outlet->refused |= !outlet->binds;
+            if (outlet->binds)
+                say_hindrance(outlet);
+            break;
+        case MONITOR_HINDERED:
+            say_hindrance(outlet);
+            break;
+        case MONITOR_MISSED:
+            break;
         }
-        if (event & keys_events) {
-            take_refusal(outlet, event, value);
-            continue;
-        }
-        /* CONNECTED, ACCEPTED, DISCONNECTED: a descriptor */
-        bool peer = forget_connection(outlet, value);
-        if (event == ZMQ_EVENT_DISCONNECTED) {
-            take_end(outlet, peer);
-            continue;
-        }
-        outlet->explained = false;
-        if (outlet->connection_count < CONNECTIONS_MAX) {
-            size_t last = outlet->connection_count++;
-            outlet->connections[last].descriptor = value;
-            outlet->connections[last].peer = false;
-        }
-    }
 }
 
 void outlet_listen(struct outlet *outlet) {
@@ -209,15 +180,17 @@ void outlet_listen(struct outlet *outlet) {
 
 /* Wait for one tick, or until the monitor or (`room`) the queue has something for us. */
 static int tick(struct outlet *outlet, bool room, struct feed_error *error) {
-    zmq_pollitem_t items[] = {{.socket = outlet->monitor, .events = ZMQ_POLLIN},
-                              {.socket = outlet->socket, .events = ZMQ_POLLOUT}};
-    if (zmq_poll(items, room ? 2 : 1, FEED_TICK_MS) < 0 && errno != EINTR)
+    zmq_pollitem_t items[MONITOR_ITEMS + 1] = {
+        [MONITOR_ITEMS] = {.socket = outlet->socket, .events = ZMQ_POLLOUT}};
+    monitor_items(outlet->monitor, items);
+    if (zmq_poll(items, MONITOR_ITEMS + room, FEED_TICK_MS) < 0 && errno != EINTR)
         return feed_fail(error, EX_IOERR, "%s: waiting failed: %s", outlet->endpoint,
                          zmq_strerror(errno));
     hear(outlet);
     outlet->waiter.tick(outlet->waiter.context, outlet->peers > 0);
-    if (outlet->refusal)
-        return feed_fail(error, EX_UNAVAILABLE, "%s: %s", outlet->endpoint, outlet->refusal);
+    if (outlet->refused)
+        return feed_fail(error, EX_UNAVAILABLE, "%s: %s", outlet->endpoint,
+                         monitor_reason(outlet->monitor));
     if (feed_signals)
         return feed_fail(error, FEED_INTERRUPTED, "interrupted");
     return 0;
@@ -344,11 +317,10 @@ int outlet_close(struct outlet **pointer, double linger, struct feed_error *erro
     int status = 0;
     if (outlet->monitor) {
         hear(outlet);
-        if (signals || outlet->refusal)
+        if (signals || outlet->refused)
             linger = outlet->peers > 0 ? fmin(linger, OUTLET_STOP_SECONDS) : 0;
         keep_connections(outlet);
-        zmq_socket_monitor(outlet->socket, NULL, 0);
-        zmq_close(outlet->monitor);
+        monitor_close(&outlet->monitor);
     }
     if (outlet->socket) {
         set(outlet->socket, ZMQ_LINGER, isfinite(linger) ? (int)(1000 * linger) : -1);

@@ -125,12 +125,13 @@ def test_rejections(directory):
 
 
 def test_other_sockets(directory):
-    """Kinds that do not match: it ends and says so, since waiting would not help."""
-    for kind, options, said in (("pull", ["--socket", "router"], "examples.socket is not router"),
+    """Kinds that do not match: it ends and says what is there, since waiting would not help."""
+    for kind, options, said in (("pull", ["--socket", "router"], "is not router"),
                                 ("router", [], "try --socket router")):
         with daemon(directory, kind):
             fed = run(*table(directory, 3), "--connect", f"ipc://{directory}/examples", *options)
             assert fed.status == UNAVAILABLE and said in fed.err.splitlines()[-1], fed
+            assert f"a {'PULL' if kind == 'pull' else 'ROUTER'} socket" in fed.err, fed
 
 
 def test_lower_epoch(directory):

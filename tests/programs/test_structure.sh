@@ -60,8 +60,9 @@ wrong 'not in its room' "$({
     room src/sockets 'common/*' 'model/*' 'config/*' 'learner/*'
     room src/daemon 'common/*' 'model/*' 'config/*' 'learner/*' 'checkpoint/*' 'journal/*' 'sockets/*'
     room src/bench 'common/*' 'model/*' 'config/*' 'learner/*' 'daemon/report.h' 'cpu/*'
-    room streams 'common/*' 'streams/*' 'journal/journal_block.h'
-    room tools 'common/*' 'tools/shared/*' 'tools/history/*'
+    room src/client 'common/*'
+    room streams 'common/*' 'client/*' 'streams/*' 'journal/journal_block.h'
+    room tools 'common/*' 'client/*' 'tools/shared/*' 'tools/history/*'
 })"
 
 # Of the tests, only the runtime that stands for CUDA's own (tests/hostcuda), and its tests.

@@ -9,21 +9,19 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "client/monitor.h"
+#include "common/error.h"
 #include "common/wire.h"
 #include "tools/shared/tool.h"
 
-#define MONITOR "inproc://monitor"
-
 enum { ERROR_SIZE = 2048, RECONNECT_MS = 20 };
 
-/* The socket, what tells of it, and why it does not come to talk with the daemon. */
+/* The socket, and what tells of it. */
 struct line {
-    void *socket, *monitor;
+    void *context, *socket;
+    struct monitor *monitor;
     const struct key_client *keys;
-    const char *refusal; /* NULL: not known */
-    bool refused;        /* for good */
-    int broken_off;      /* handshakes */
-    struct key_handshake handshake;
+    bool refused; /* for good */
 };
 
 /* IPv6 only where the endpoint asks for it: a name such as localhost must not lead to ::1 when the
@@ -35,40 +33,19 @@ static int set_options(const struct line *line, const char *endpoint) {
            zmq_setsockopt(line->socket, ZMQ_IPV6, &ipv6, sizeof ipv6) ||
            zmq_setsockopt(line->socket, ZMQ_RECONNECT_IVL, &again, sizeof again) ||
            keys_apply(line->keys, line->socket) ||
-           zmq_socket_monitor(line->socket, MONITOR,
-                              keys_events | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
-                                  ZMQ_EVENT_DISCONNECTED) < 0 ||
-           zmq_connect(line->monitor, MONITOR);
+           monitor_attach(line->monitor, line->context, line->socket);
 }
 
-/* Take in what the monitor has to say: [u16 event, i32 value][endpoint]. */
 static void hear(struct line *line) {
-    unsigned char frame[sizeof(uint16_t) + sizeof(int32_t)], endpoint[1];
-    uint16_t event;
-    int32_t value;
-    while (zmq_recv(line->monitor, frame, sizeof frame, ZMQ_DONTWAIT) == (int)sizeof frame) {
-        bool final;
-        memcpy(&event, frame, sizeof event);
-        memcpy(&value, frame + sizeof event, sizeof value);
-        zmq_recv(line->monitor, endpoint, sizeof endpoint, ZMQ_DONTWAIT);
-        const char *refusal = keys_refusal(line->keys, event, value, &final);
-        const char *suspicion = keys_suspicion(line->keys, event, &line->broken_off);
-        if (refusal || suspicion)
-            line->refusal = refusal ? refusal : suspicion;
-        line->refused |= suspicion || (refusal && final);
-        if (keys_unmatched(&line->handshake, event)) {
-            line->refusal =
-                "what is there ends the connection in the handshake; it is no runneld's "
-                "control socket";
-            line->refused = true;
-        }
-    }
+    struct monitor_event event;
+    while (monitor_next(line->monitor, &event))
+        line->refused |= event.kind == MONITOR_REFUSED;
 }
 
 /* Whether the socket is ready for `events` before the deadline (tool_now). */
 static bool wait_for(struct line *line, short events, double deadline) {
-    zmq_pollitem_t items[] = {{.socket = line->socket, .events = events},
-                              {.socket = line->monitor, .events = ZMQ_POLLIN}};
+    zmq_pollitem_t items[1 + MONITOR_ITEMS] = {{.socket = line->socket, .events = events}};
+    monitor_items(line->monitor, items + 1);
     while (!line->refused) {
         double left = deadline - tool_now();
         int ready =
@@ -110,8 +87,8 @@ static int exchange(struct line *line, const char *endpoint, double timeout, con
                           endpoint, zmq_strerror(zmq_errno()));
     bool sent = wait_for(line, ZMQ_POLLOUT, deadline) &&
                 zmq_send(line->socket, text, strlen(text), ZMQ_DONTWAIT) >= 0;
-    if (!sent && line->refusal)
-        return tool_fail(EX_UNAVAILABLE, "%s: %s", endpoint, line->refusal);
+    if (!sent && monitor_reason(line->monitor))
+        return tool_fail(EX_UNAVAILABLE, "%s: %s", endpoint, monitor_reason(line->monitor));
     const char *why = sent ? NULL : wire_unreachable(endpoint);
     if (!sent)
         return tool_fail(EX_UNAVAILABLE,
@@ -154,29 +131,26 @@ int request_send(const char *endpoint, const struct key_client *keys, double tim
     zmq_msg_init(&reply->text);
     zmq_msg_init(&reply->bytes);
     char *text = json_dumps(request, JSON_COMPACT);
-    void *context = zmq_ctx_new();
-    struct line line = {.keys = keys};
+    struct line line = {.keys = keys, .context = zmq_ctx_new()};
+    struct error error;
     int status;
-    if (context) {
-        line.socket = zmq_socket(context, ZMQ_REQ);
-        line.monitor = zmq_socket(context, ZMQ_PAIR);
-    }
-    if (!text || !line.socket || !line.monitor)
+    if (line.context)
+        line.socket = zmq_socket(line.context, ZMQ_REQ);
+    if (!text || !line.socket)
         status = tool_fail(EX_UNAVAILABLE, "cannot open a socket: %s", strerror(errno));
+    else if (monitor_open(&line.monitor, endpoint, ZMQ_REQ, false, keys, &error))
+        status = tool_fail(EX_UNAVAILABLE, "%s", error.text);
     else
         status = exchange(&line, endpoint, timeout, text, reply);
     if (status == EX_OK)
         status = check(endpoint, reply);
     if (raw && json_is_object(reply->body))
         write_raw(&reply->text);
-    if (line.socket) {
-        zmq_socket_monitor(line.socket, NULL, 0); /* else what it still tells may be nobody's */
+    monitor_close(&line.monitor);
+    if (line.socket)
         zmq_close(line.socket);
-    }
-    if (line.monitor)
-        zmq_close(line.monitor);
-    if (context)
-        zmq_ctx_term(context);
+    if (line.context)
+        zmq_ctx_term(line.context);
     free(text);
     if (status != EX_OK)
         reply_clear(reply);

@@ -8,9 +8,9 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "client/monitor.h"
+#include "common/error.h"
 #include "tool.h"
-
-#define MONITOR "inproc://monitor"
 
 enum {
     FRAMES_MAX = 3,         /* topic, JSON, and one more to know that there are too many */
@@ -20,25 +20,18 @@ enum {
     RECONNECT_MS = 200,
     RECONNECT_MAX_MS = 2000,
     RECONNECT_LOCAL_MS = 50,
-    PATIENT_AFTER = 3, /* handshakes broken off in a row */
-    PATIENT_PLAIN_AFTER = 100,
-    PATIENT_MS = 1000,
-    VERY_PATIENT_MORE = 7, /* handshakes */
-    VERY_PATIENT_MS = 3000,
+    PATIENT_MS = 3000,
     QUEUE_MESSAGES = 10000,
 };
 
 const char *const topic_names[TOPICS] = {"status", "loss", "state", "prediction", "event"};
 
 struct link {
-    void *context, *socket, *monitor;
+    void *context, *socket;
+    struct monitor *monitor;
     const struct key_client *keys;
     char *endpoint;
-    const char *refusal;
-    int broken_off; /* see keys_suspicion */
-    int failed;     /* handshakes broken off since one succeeded */
-    struct key_handshake handshake;
-    bool patient; /* the intervals are those after failed handshakes */
+    bool patient; /* the intervals are those of who is hindered */
 };
 
 enum topic topic_find(const char *name, size_t size) {
@@ -72,40 +65,21 @@ static int set_reconnection(struct link *l) {
            set_option(l, ZMQ_RECONNECT_IVL_MAX, local ? 0 : RECONNECT_MAX_MS);
 }
 
-/* So many handshakes may be broken off before it matters. Without keys many may: libzmq says only
-   now and then that the daemon wants some, which is the end of it. */
-static int patience(const struct link *l) {
-    return l->keys->on ? PATIENT_AFTER : PATIENT_PLAIN_AFTER;
-}
-
 /* libzmq adds up to as much again by chance. */
 static int set_patience(struct link *l) {
-    int interval = l->failed == patience(l) ? PATIENT_MS : VERY_PATIENT_MS;
-    return set_option(l, ZMQ_RECONNECT_IVL, interval) || set_option(l, ZMQ_RECONNECT_IVL_MAX, 0);
+    return set_option(l, ZMQ_RECONNECT_IVL, PATIENT_MS) || set_option(l, ZMQ_RECONNECT_IVL_MAX, 0);
 }
 
-/* A socket takes its intervals when it connects. */
+/* Whoever aborts handshakes does so for a reason that stays, such as a wrong key, and would only
+   fill its log with hasty clients. A socket takes its intervals when it connects. */
 static void connect_again(struct link *l, bool patient) {
+    if (l->patient == patient)
+        return;
     l->patient = patient;
     if (patient ? set_patience(l) : set_reconnection(l))
         return;
     if (zmq_disconnect(l->socket, l->endpoint) == 0)
         zmq_connect(l->socket, l->endpoint);
-}
-
-/* Whoever breaks off handshakes does so for a reason that stays, such as a wrong key, and would
-   only fill its log with hasty clients. One or two broken off may be a daemon's that just ends. */
-static void note_handshake(struct link *l, uint16_t event) {
-    if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
-        l->failed = 0;
-    int first = patience(l), last = first + VERY_PATIENT_MORE;
-    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL && l->failed < last) {
-        l->failed++;
-        if (l->failed == first || l->failed == last)
-            connect_again(l, true);
-    }
-    if (event == ZMQ_EVENT_DISCONNECTED && l->failed == 0 && l->patient)
-        connect_again(l, false);
 }
 
 /* IPv6 only where the endpoint asks for it: a name such as localhost must not lead to ::1 when the
@@ -136,16 +110,13 @@ int link_open(struct link **link, const char *endpoint, const struct key_client 
     l->keys = keys;
     l->context = zmq_ctx_new();
     l->socket = l->context ? zmq_socket(l->context, ZMQ_SUB) : NULL;
-    if (!l->socket || set_options(l, topics) ||
-        zmq_socket_monitor(l->socket, MONITOR,
-                           ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED |
-                               ZMQ_EVENT_HANDSHAKE_SUCCEEDED | keys_events)) {
-        tool_fail(status, "cannot open a socket: %s", zmq_strerror(zmq_errno()));
+    struct error error;
+    if (monitor_open(&l->monitor, l->endpoint, ZMQ_SUB, false, keys, &error)) {
+        tool_fail(status, "%s", error.text);
         goto fail;
     }
-    l->monitor = zmq_socket(l->context, ZMQ_PAIR);
-    if (!l->monitor || zmq_connect(l->monitor, MONITOR)) {
-        tool_fail(status, "cannot watch over a socket: %s", zmq_strerror(zmq_errno()));
+    if (!l->socket || set_options(l, topics) || monitor_attach(l->monitor, l->context, l->socket)) {
+        tool_fail(status, "cannot open a socket: %s", zmq_strerror(zmq_errno()));
         goto fail;
     }
     if (zmq_connect(l->socket, endpoint)) {
@@ -165,12 +136,9 @@ void link_close(struct link **link) {
     struct link *l = *link;
     if (!l)
         return;
-    if (l->socket) {
-        zmq_socket_monitor(l->socket, NULL, 0);
+    monitor_close(&l->monitor);
+    if (l->socket)
         zmq_close(l->socket);
-    }
-    if (l->monitor)
-        zmq_close(l->monitor);
     if (l->context)
         zmq_ctx_term(l->context);
     free(l->endpoint);
@@ -179,8 +147,8 @@ void link_close(struct link **link) {
 }
 
 void link_items(const struct link *l, zmq_pollitem_t items[LINK_ITEMS]) {
-    items[0] = (zmq_pollitem_t){.socket = l->socket, .events = ZMQ_POLLIN};
-    items[1] = (zmq_pollitem_t){.socket = l->monitor, .events = ZMQ_POLLIN};
+    monitor_items(l->monitor, items);
+    items[MONITOR_ITEMS] = (zmq_pollitem_t){.socket = l->socket, .events = ZMQ_POLLIN};
 }
 
 void link_wait(struct link *l, int wake, double seconds, bool *woken) {
@@ -192,47 +160,30 @@ void link_wait(struct link *l, int wake, double seconds, bool *woken) {
     *woken = items[LINK_ITEMS].revents != 0;
 }
 
-static enum link_change change_of(struct link *l, uint16_t event, int32_t value) {
-    bool final;
-    const char *refusal = keys_refusal(l->keys, event, value, &final);
-    const char *suspicion = keys_suspicion(l->keys, event, &l->broken_off);
-    if (event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED)
-        l->broken_off = 0;
-    note_handshake(l, event);
-    if (keys_unmatched(&l->handshake, event)) {
-        l->refusal = "what is there ends the connection in the handshake; it is no runneld's "
-                     "statistics socket";
-        return LINK_REFUSED;
-    }
-    if (!refusal && !suspicion)
-        return event == ZMQ_EVENT_CONNECTED      ? LINK_CONNECTED
-               : event == ZMQ_EVENT_DISCONNECTED ? LINK_DISCONNECTED
-                                                 : LINK_SAME;
-    l->refusal = refusal ? refusal : suspicion;
-    return refusal && final ? LINK_REFUSED : LINK_HINDERED;
-}
-
 const char *link_refusal(const struct link *l) {
-    return l->refusal;
+    return monitor_reason(l->monitor);
 }
 
-/* A monitor's message is [u16 event, i32 value][endpoint]. */
 enum link_change link_changed(struct link *l) {
-    uint16_t event = 0;
-    int32_t value = 0;
-    zmq_msg_t frame;
-    zmq_msg_init(&frame);
-    for (bool first = true, more = true; more; first = false) {
-        if (zmq_msg_recv(&frame, l->monitor, ZMQ_DONTWAIT) < 0)
+    struct monitor_event event;
+    while (monitor_next(l->monitor, &event))
+        switch (event.kind) {
+        case MONITOR_OPENED:
+            return LINK_CONNECTED;
+        case MONITOR_CLOSED:
+            if (!monitor_reason(l->monitor))
+                connect_again(l, false);
+            return LINK_DISCONNECTED;
+        case MONITOR_HINDERED:
+            connect_again(l, true);
+            return LINK_HINDERED;
+        case MONITOR_REFUSED:
+            return LINK_REFUSED;
+        case MONITOR_READY:
+        case MONITOR_MISSED:
             break;
-        if (first && zmq_msg_size(&frame) >= sizeof event + sizeof value) {
-            memcpy(&event, zmq_msg_data(&frame), sizeof event);
-            memcpy(&value, (const char *)zmq_msg_data(&frame) + sizeof event, sizeof value);
         }
-        more = zmq_msg_more(&frame);
-    }
-    zmq_msg_close(&frame);
-    return change_of(l, event, value);
+    return LINK_SAME;
 }
 
 /* Take the frames of one message; returns how many came (those beyond FRAMES_MAX are dropped), 0

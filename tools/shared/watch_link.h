@@ -31,7 +31,7 @@ struct link;
 
 /* Subscribe to the topics marked in `topics` at the endpoint, with keys that must outlive it; the
    daemon may come later. A connection that nobody takes is soon tried again, a handshake that is
-   broken off again and again only every few seconds. Returns EX_OK, or complains and returns an
+   aborted again and again only every few seconds. Returns EX_OK, or complains and returns an
    exit status: EX_USAGE when it is no endpoint, EX_UNAVAILABLE when there are no sockets. */
 int link_open(struct link **link, const char *endpoint, const struct key_client *keys,
               const bool topics[TOPICS]);
@@ -43,14 +43,14 @@ void link_wait(struct link *link, int wake, double seconds, bool *woken);
 
 /* For who waits for several links at once: fill in what to poll for. Any event there means that
    link_receive and link_changed have something to take. */
-enum { LINK_ITEMS = 2 };
+enum { LINK_ITEMS = 3 };
 void link_items(const struct link *link, zmq_pollitem_t items[LINK_ITEMS]);
 
 /* What has become of the connection since the last call, one change at a time. */
 enum link_change link_changed(struct link *link);
 
 /* After LINK_HINDERED (it is tried again) and LINK_REFUSED (it is not): why, a phrase that begins
-   with "the daemon". */
+   with "the daemon" or "what is there". */
 const char *link_refusal(const struct link *link);
 
 /* Take the next message: true with `message` filled, false when none waits. Messages of topics that

@@ -8,24 +8,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/monitor.h"
 #include "tools/shared/tool.h"
 
-#define MONITOR "inproc://monitor"
 #define ANSWER_WITHIN 10.0     /* seconds, to say who it is */
 #define CHECKPOINT_WITHIN 60.0 /* seconds: a disk can be slow */
 
 enum stage { STAGE_ASK, STAGE_CHECK, STAGE_ACT, STAGE_REPLY };
 
 struct control {
-    void *context, *socket, *monitor;
+    void *context, *socket;
+    struct monitor *monitor;
     const struct key_client *keys;
     json_t *request;
     char *endpoint, *run;
     enum stage stage;
     double deadline; /* tool_now() */
-    const char *refusal;
-    bool refused;   /* for good */
-    int broken_off; /* see keys_suspicion */
+    bool refused;    /* for good */
 };
 
 static void say(char text[CONTROL_TEXT], const char *format, ...)
@@ -43,9 +42,8 @@ static int set_up(struct control *c) {
     return !c->socket || !c->monitor || zmq_setsockopt(c->socket, ZMQ_LINGER, &zero, sizeof zero) ||
            zmq_setsockopt(c->socket, ZMQ_IMMEDIATE, &one, sizeof one) ||
            zmq_setsockopt(c->socket, ZMQ_IPV6, &ipv6, sizeof ipv6) ||
-           keys_apply(c->keys, c->socket) ||
-           zmq_socket_monitor(c->socket, MONITOR, keys_events) < 0 ||
-           zmq_connect(c->monitor, MONITOR) || zmq_connect(c->socket, c->endpoint);
+           keys_apply(c->keys, c->socket) || monitor_attach(c->monitor, c->context, c->socket) ||
+           zmq_connect(c->socket, c->endpoint);
 }
 
 struct control *control_open(const char *endpoint, const struct key_client *keys, const char *run,
@@ -63,7 +61,8 @@ struct control *control_open(const char *endpoint, const struct key_client *keys
     c->deadline = tool_now() + ANSWER_WITHIN;
     c->context = zmq_ctx_new();
     c->socket = c->context ? zmq_socket(c->context, ZMQ_REQ) : NULL;
-    c->monitor = c->context ? zmq_socket(c->context, ZMQ_PAIR) : NULL;
+    if (c->endpoint)
+        monitor_open(&c->monitor, c->endpoint, ZMQ_REQ, false, keys, NULL);
     if (c->endpoint && c->run && !set_up(c))
         return c;
     say(text, "cannot connect to '%s': %s", endpoint, zmq_strerror(zmq_errno()));
@@ -75,12 +74,9 @@ void control_close(struct control **control) {
     struct control *c = *control;
     if (!c)
         return;
-    if (c->socket) {
-        zmq_socket_monitor(c->socket, NULL, 0);
+    monitor_close(&c->monitor);
+    if (c->socket)
         zmq_close(c->socket);
-    }
-    if (c->monitor)
-        zmq_close(c->monitor);
     if (c->context)
         zmq_ctx_term(c->context);
     json_decref(c->request);
@@ -96,30 +92,18 @@ static bool is_sending(const struct control *c) {
 
 void control_items(const struct control *c, zmq_pollitem_t items[CONTROL_ITEMS]) {
     short events = is_sending(c) ? ZMQ_POLLOUT : ZMQ_POLLIN;
-    items[0] = (zmq_pollitem_t){.socket = c->socket, .events = events};
-    items[1] = (zmq_pollitem_t){.socket = c->monitor, .events = ZMQ_POLLIN};
+    monitor_items(c->monitor, items);
+    items[MONITOR_ITEMS] = (zmq_pollitem_t){.socket = c->socket, .events = events};
 }
 
 double control_left(const struct control *c) {
     return c->deadline - tool_now();
 }
 
-/* Take in what the monitor has to say: [u16 event, i32 value][endpoint]. */
 static void hear(struct control *c) {
-    unsigned char frame[sizeof(uint16_t) + sizeof(int32_t)], endpoint[1];
-    uint16_t event;
-    int32_t value;
-    while (zmq_recv(c->monitor, frame, sizeof frame, ZMQ_DONTWAIT) == (int)sizeof frame) {
-        bool final = false;
-        memcpy(&event, frame, sizeof event);
-        memcpy(&value, frame + sizeof event, sizeof value);
-        zmq_recv(c->monitor, endpoint, sizeof endpoint, ZMQ_DONTWAIT);
-        const char *refusal = keys_refusal(c->keys, event, value, &final);
-        const char *suspicion = keys_suspicion(c->keys, event, &c->broken_off);
-        if (refusal || suspicion)
-            c->refusal = refusal ? refusal : suspicion;
-        c->refused |= suspicion || (refusal && final);
-    }
+    struct monitor_event event;
+    while (monitor_next(c->monitor, &event))
+        c->refused |= event.kind == MONITOR_REFUSED;
 }
 
 /* False as long as there is no connection. */
@@ -187,8 +171,8 @@ static enum control_end describe(struct control *c, const json_t *body, char tex
 }
 
 static enum control_end give_up(const struct control *c, char text[CONTROL_TEXT]) {
-    if (c->refusal)
-        say(text, "%s: %s", c->endpoint, c->refusal);
+    if (monitor_reason(c->monitor))
+        say(text, "%s: %s", c->endpoint, monitor_reason(c->monitor));
     else if (c->stage == STAGE_REPLY)
         say(text, "%s has taken the command but not answered yet: it may still do it", c->endpoint);
     else

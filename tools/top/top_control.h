@@ -11,7 +11,7 @@
 
 #include "common/keys.h"
 
-enum { CONTROL_ITEMS = 2, CONTROL_TEXT = 300 };
+enum { CONTROL_ITEMS = 3, CONTROL_TEXT = 300 };
 
 struct control;
 

@@ -1,0 +1,317 @@
+#include "build-config.h"
+
+#include "inquiry.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "common/keys.h"
+#include "probe.h"
+
+const char *const finding_wants_keys =
+    "the daemon wants keys: name its public key with --server-key, and your own secret one with "
+    "--key";
+const char *const finding_without_keys = "the daemon speaks without keys: leave out --server-key";
+const char *const finding_denied =
+    "the daemon does not let this key in: security.allow of its configuration names the file for "
+    "it";
+
+/* ---- kinds of sockets ---- */
+
+enum { NAMES_MAX = 3 };
+
+/* What a socket of ours looks for. */
+struct quest {
+    int type;
+    const char *peers[NAMES_MAX]; /* kinds that it comes to terms with */
+    const char *wanted;           /* what it is to find */
+    const char *other, *hint;     /* a kind that a daemon may have there instead, and what to do */
+    int trial;                    /* the kind whose encrypted handshake tells the same */
+};
+
+static const struct quest quests[] = {
+    {ZMQ_SUB, {"PUB", "XPUB"}, "runneld's statistics socket", "", "", ZMQ_SUB},
+    {ZMQ_REQ, {"REP", "ROUTER"}, "runneld's control socket", "", "", ZMQ_DEALER},
+    {ZMQ_PUSH,
+     {"PULL"},
+     "runneld's examples socket of kind pull",
+     "ROUTER",
+     ": examples.socket of its configuration is router, so try --socket router",
+     ZMQ_PUSH},
+    {ZMQ_DEALER,
+     {"ROUTER", "REP", "DEALER"},
+     "runneld's examples socket of kind router",
+     "PULL",
+     ": examples.socket of its configuration is not router, so leave out --socket router",
+     ZMQ_DEALER},
+};
+
+/* The kinds that are tried where the peer is encrypted, and whom each of them finds. */
+static const struct {
+    int type;
+    const char *found;
+} trials[] = {{ZMQ_SUB, "PUB"}, {ZMQ_DEALER, "REP or ROUTER"}, {ZMQ_PUSH, "PULL"}};
+
+enum { TRIALS = sizeof trials / sizeof *trials };
+
+static const struct quest *quest_of(int type) {
+    const struct quest *quest = quests;
+    while (quest->type != type)
+        quest++;
+    return quest;
+}
+
+static void find(struct finding *finding, enum finding_kind kind, const char *why) {
+    finding->kind = kind;
+    snprintf(finding->why, sizeof finding->why, "%s", why);
+}
+
+static void find_kind(struct finding *finding, const struct quest *quest, const char *type) {
+    bool other = *quest->other && strstr(type, quest->other) != NULL;
+    finding->kind = FINDING_REFUSED;
+    snprintf(finding->why, sizeof finding->why, "what is there is a %s socket, no %s%s", type,
+             quest->wanted, other ? quest->hint : "");
+}
+
+/* ---- handshakes of other kinds ---- */
+
+enum { NEVER_MS = INT_MAX, EVENT_SIZE = 6, NAME_SIZE = 32 };
+
+enum outcome { PENDING, AGREED, DENIED, FAILED };
+
+struct trial {
+    void *socket, *monitor;
+    enum outcome outcome;
+};
+
+static int begin_trial(struct trial *trial, void *context, int type, const char *endpoint,
+                       const struct key_client *keys) {
+    const int zero = 0, never = NEVER_MS, ipv6 = strchr(endpoint, '[') != NULL;
+    char name[NAME_SIZE];
+    snprintf(name, sizeof name, "inproc://trial-%d", type);
+    trial->socket = zmq_socket(context, type);
+    trial->monitor = zmq_socket(context, ZMQ_PAIR);
+    return !trial->socket || !trial->monitor ||
+                   zmq_setsockopt(trial->socket, ZMQ_LINGER, &zero, sizeof zero) ||
+                   zmq_setsockopt(trial->socket, ZMQ_RECONNECT_IVL, &never, sizeof never) ||
+                   zmq_setsockopt(trial->socket, ZMQ_IPV6, &ipv6, sizeof ipv6) ||
+                   keys_apply(keys, trial->socket) ||
+                   zmq_socket_monitor(trial->socket, name,
+                                      ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_DISCONNECTED |
+                                          ZMQ_EVENT_CLOSED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH) < 0 ||
+                   zmq_connect(trial->monitor, name) || zmq_connect(trial->socket, endpoint)
+               ? -1
+               : 0;
+}
+
+static void end_trial(struct trial *trial) {
+    if (trial->socket) {
+        zmq_socket_monitor(trial->socket, NULL, 0);
+        zmq_close(trial->socket);
+    }
+    if (trial->monitor)
+        zmq_close(trial->monitor);
+}
+
+static void hear_trial(struct trial *trial) {
+    unsigned char frame[EVENT_SIZE], address[1];
+    uint16_t event;
+    while (trial->outcome == PENDING &&
+           zmq_recv(trial->monitor, frame, sizeof frame, ZMQ_DONTWAIT) == EVENT_SIZE) {
+        memcpy(&event, frame, sizeof event);
+        zmq_recv(trial->monitor, address, sizeof address, ZMQ_DONTWAIT);
+        trial->outcome = event == ZMQ_EVENT_HANDSHAKE_SUCCEEDED     ? AGREED
+                         : event == ZMQ_EVENT_HANDSHAKE_FAILED_AUTH ? DENIED
+                                                                    : FAILED;
+    }
+}
+
+/* Until one agrees, all have come to an end, or the time is over. */
+static void await_trials(struct trial all[TRIALS], int stop) {
+    long left = (long)(INQUIRY_SECONDS * 1e3), step = 50;
+    bool pending = true, agreed = false;
+    for (; pending && !agreed && left > 0; left -= step) {
+        zmq_pollitem_t items[TRIALS + 1] = {{.fd = stop, .events = ZMQ_POLLIN}};
+        int first = stop < 0; /* libzmq takes no descriptor that is none */
+        for (int i = 0; i < TRIALS; i++)
+            items[i + 1] = (zmq_pollitem_t){.socket = all[i].monitor, .events = ZMQ_POLLIN};
+        zmq_poll(items + first, TRIALS + 1 - first, step);
+        if (items[0].revents)
+            return;
+        pending = agreed = false;
+        for (int i = 0; i < TRIALS; i++) {
+            hear_trial(&all[i]);
+            pending |= all[i].outcome == PENDING;
+            agreed |= all[i].outcome == AGREED;
+        }
+    }
+}
+
+static void judge_trials(struct finding *finding, const struct quest *quest,
+                         const struct trial all[TRIALS]) {
+    int failed = 0;
+    for (int i = 0; i < TRIALS; i++) {
+        failed += all[i].outcome == FAILED;
+        if (all[i].outcome == DENIED) {
+            find(finding, FINDING_REFUSED, finding_denied);
+            return;
+        }
+        if (all[i].outcome != AGREED)
+            continue;
+        if (trials[i].type != quest->trial)
+            find_kind(finding, quest, trials[i].found);
+        return;
+    }
+    if (failed == TRIALS)
+        find(finding, FINDING_HINDERED,
+             "the daemon aborts the handshake: --server-key is not its public key");
+}
+
+static void try_kinds(struct finding *finding, const char *endpoint, const struct quest *quest,
+                      const struct key_client *keys, int stop) {
+    struct trial all[TRIALS] = {0};
+    void *context = zmq_ctx_new();
+    bool begun = context != NULL;
+    for (int i = 0; i < TRIALS && begun; i++)
+        begun = begin_trial(&all[i], context, trials[i].type, endpoint, keys) == 0;
+    if (begun) {
+        await_trials(all, stop);
+        judge_trials(finding, quest, all);
+    }
+    for (int i = 0; i < TRIALS; i++)
+        end_trial(&all[i]);
+    if (context)
+        while (zmq_ctx_term(context) < 0 && errno == EINTR)
+            ;
+}
+
+/* ---- the inquiry ---- */
+
+static bool fits(const struct quest *quest, const char *type) {
+    for (int i = 0; i < NAMES_MAX && quest->peers[i]; i++)
+        if (strcmp(quest->peers[i], type) == 0)
+            return true;
+    return !*type; /* it has not said */
+}
+
+void inquire(struct finding *finding, const char *endpoint, int type, const struct key_client *keys,
+             int stop) {
+    const struct quest *quest = quest_of(type);
+    struct probe probe;
+    *finding = (struct finding){.kind = FINDING_NOTHING};
+    probe_ask(&probe, endpoint, INQUIRY_SECONDS, stop);
+    switch (probe.answer) {
+    case PROBE_NOBODY:
+        break;
+    case PROBE_CLOSES:
+        find(finding, FINDING_HINDERED,
+             "what is there closes the connection before it says what it is");
+        break;
+    case PROBE_SILENT:
+        find(finding, FINDING_HINDERED, "what is there takes the connection and says nothing");
+        break;
+    case PROBE_FOREIGN:
+        find(finding, FINDING_REFUSED, "what is there does not speak ZeroMQ (ZMTP 3)");
+        break;
+    case PROBE_OTHER:
+        find(finding, FINDING_REFUSED,
+             "what is there wants to know its clients in a way that no runneld does");
+        break;
+    case PROBE_PLAIN:
+        if (keys->on)
+            find(finding, FINDING_REFUSED, finding_without_keys);
+        else if (!fits(quest, probe.type))
+            find_kind(finding, quest, probe.type);
+        break;
+    case PROBE_CURVE:
+        if (keys->on)
+            try_kinds(finding, endpoint, quest, keys, stop);
+        else
+            find(finding, FINDING_REFUSED, finding_wants_keys);
+        break;
+    }
+}
+
+struct inquiry {
+    pthread_t thread;
+    int over, stop; /* eventfds; the first is the caller's */
+    const char *endpoint;
+    int type;
+    const struct key_client *keys;
+    struct finding finding;
+};
+
+static void signal_event(int descriptor) {
+    const uint64_t one = 1;
+    while (write(descriptor, &one, sizeof one) < 0 && errno == EINTR)
+        ;
+}
+
+static void *run(void *context) {
+    struct inquiry *inquiry = context;
+    inquire(&inquiry->finding, inquiry->endpoint, inquiry->type, inquiry->keys, inquiry->stop);
+    signal_event(inquiry->over);
+    return NULL;
+}
+
+/* Signals are the program's own. */
+static int start(struct inquiry *inquiry) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int status = pthread_create(&inquiry->thread, NULL, run, inquiry);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = status;
+    return status == 0 ? 0 : -1;
+}
+
+int inquiry_open(struct inquiry **result, const char *endpoint, int type,
+                 const struct key_client *keys, int over) {
+    struct inquiry *inquiry = calloc(1, sizeof *inquiry);
+    if (!inquiry)
+        return -1;
+    inquiry->endpoint = endpoint;
+    inquiry->type = type;
+    inquiry->keys = keys;
+    inquiry->over = over;
+    inquiry->stop = eventfd(0, EFD_CLOEXEC);
+    if (inquiry->stop >= 0 && start(inquiry) == 0) {
+        *result = inquiry;
+        return 0;
+    }
+    int reason = errno;
+    if (inquiry->stop >= 0)
+        close(inquiry->stop);
+    free(inquiry);
+    errno = reason;
+    return -1;
+}
+
+const struct finding *inquiry_finding(const struct inquiry *inquiry) {
+    struct pollfd item = {.fd = inquiry->over, .events = POLLIN};
+    return poll(&item, 1, 0) > 0 ? &inquiry->finding : NULL;
+}
+
+void inquiry_close(struct inquiry **pointer) {
+    struct inquiry *inquiry = *pointer;
+    if (!inquiry)
+        return;
+    signal_event(inquiry->stop);
+    pthread_join(inquiry->thread, NULL);
+    uint64_t count;
+    while (read(inquiry->over, &count, sizeof count) < 0 && errno == EINTR)
+        ;
+    close(inquiry->stop);
+    free(inquiry);
+    *pointer = NULL;
+}

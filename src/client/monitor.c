@@ -1,0 +1,248 @@
+#include "build-config.h"
+
+#include "monitor.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/keys.h"
+#include "inquiry.h"
+
+/* Who has given a reason is asked again after so many seconds at the earliest. */
+#define ASK_AGAIN 5.0
+
+enum {
+    NAME_SIZE = 48,
+    EVENTS = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED |
+             ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
+             ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL,
+};
+
+struct monitor {
+    const char *endpoint;
+    const struct key_client *keys;
+    int type;
+    bool binds;
+    void *socket, *events;     /* NULL: none is watched */
+    unsigned long long number; /* of the socket: libzmq lets go of a monitor's name only later */
+    bool ready;                /* of the newest connection: its handshake is done */
+    bool explained;            /* why its handshake failed is known, or was asked */
+    bool dead;                 /* libzmq will not try again, */
+    bool retried;              /* but was made to once since a handshake was done */
+    bool holds;
+    struct monitor_event held; /* comes next */
+    struct inquiry *inquiry;
+    int over;     /* eventfd: the inquiry is */
+    double asked; /* when a reason was given last, CLOCK_MONOTONIC */
+    struct finding reason;
+};
+
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+int monitor_open(struct monitor **result, const char *endpoint, int type, bool binds,
+                 const struct key_client *keys, struct error *error) {
+    struct monitor *monitor = *result = calloc(1, sizeof *monitor);
+    if (!monitor)
+        return error_set(error, EX_UNAVAILABLE, "out of memory");
+    monitor->endpoint = endpoint;
+    monitor->keys = keys;
+    monitor->type = type;
+    monitor->binds = binds;
+    monitor->asked = -ASK_AGAIN;
+    monitor->over = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (monitor->over >= 0)
+        return 0;
+    int reason = errno;
+    monitor_close(result);
+    return error_set(error, EX_UNAVAILABLE, "cannot watch over a connection: %s", strerror(reason));
+}
+
+void monitor_close(struct monitor **pointer) {
+    struct monitor *monitor = *pointer;
+    if (!monitor)
+        return;
+    monitor_detach(monitor);
+    inquiry_close(&monitor->inquiry);
+    if (monitor->over >= 0)
+        close(monitor->over);
+    free(monitor);
+    *pointer = NULL;
+}
+
+int monitor_attach(struct monitor *monitor, void *context, void *socket) {
+    const int zero = 0;
+    char name[NAME_SIZE];
+    snprintf(name, sizeof name, "inproc://monitor-%p-%llu", (void *)monitor, monitor->number++);
+    if (zmq_socket_monitor(socket, name, EVENTS) < 0)
+        return -1;
+    monitor->socket = socket;
+    monitor->ready = monitor->explained = monitor->dead = false;
+    monitor->events = zmq_socket(context, ZMQ_PAIR);
+    if (monitor->events && zmq_setsockopt(monitor->events, ZMQ_LINGER, &zero, sizeof zero) == 0 &&
+        zmq_connect(monitor->events, name) == 0)
+        return 0;
+    int reason = errno;
+    monitor_detach(monitor);
+    errno = reason;
+    return -1;
+}
+
+/* libzmq ends its side first: else what it still tells may be nobody's. */
+void monitor_detach(struct monitor *monitor) {
+    if (monitor->socket)
+        zmq_socket_monitor(monitor->socket, NULL, 0);
+    if (monitor->events)
+        zmq_close(monitor->events);
+    monitor->socket = monitor->events = NULL;
+}
+
+void monitor_items(const struct monitor *monitor, zmq_pollitem_t items[MONITOR_ITEMS]) {
+    items[0] = items[1] = (zmq_pollitem_t){.fd = monitor->over, .events = ZMQ_POLLIN};
+    if (monitor->events)
+        items[1] = (zmq_pollitem_t){.socket = monitor->events, .events = ZMQ_POLLIN};
+}
+
+static bool give(struct monitor *monitor, struct monitor_event *event, bool final,
+                 const char *why) {
+    monitor->reason.kind = final ? FINDING_REFUSED : FINDING_HINDERED;
+    snprintf(monitor->reason.why, sizeof monitor->reason.why, "%s", why);
+    monitor->explained = true;
+    monitor->asked = now();
+    event->kind = final ? MONITOR_REFUSED : MONITOR_HINDERED;
+    return true;
+}
+
+/* A handshake has ended without its reason. Those who come to a bound socket cannot be asked: what
+   is said of them is what can be done here. */
+static bool ask(struct monitor *monitor, struct monitor_event *event) {
+    bool asked_before = monitor->explained;
+    monitor->explained = true;
+    if (asked_before)
+        return false;
+    if (monitor->binds)
+        return give(monitor, event, false,
+                    monitor->keys->on
+                        ? "whoever connects there aborts the handshake: --server-key is not its "
+                          "public key, or it is no runneld"
+                        : "whoever connects there aborts the handshake: a daemon that has keys "
+                          "needs --server-key here");
+    if (!monitor->inquiry && (monitor->dead || now() - monitor->asked >= ASK_AGAIN) &&
+        inquiry_open(&monitor->inquiry, monitor->endpoint, monitor->type, monitor->keys,
+                     monitor->over) < 0)
+        return give(monitor, event, true, "the handshake ends, and why cannot be asked");
+    return false;
+}
+
+static bool take(struct monitor *monitor, struct monitor_event *event, uint16_t what,
+                 int32_t value) {
+    *event = (struct monitor_event){.descriptor = value};
+    switch (what) {
+    case ZMQ_EVENT_CONNECTED:
+    case ZMQ_EVENT_ACCEPTED:
+        monitor->ready = monitor->explained = monitor->dead = false;
+        event->kind = MONITOR_OPENED;
+        return true;
+    case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
+        monitor->ready = true;
+        monitor->retried = false;
+        monitor->reason.kind = FINDING_NOTHING;
+        event->kind = MONITOR_READY;
+        return true;
+    case ZMQ_EVENT_DISCONNECTED:
+        event->kind = MONITOR_CLOSED;
+        if (monitor->ready || monitor->explained || monitor->binds)
+            return true;
+        /* Sockets of kinds that do not match part without a word; what libzmq does say of a
+           handshake it has said before. It will not try again. */
+        monitor->dead = true;
+        monitor->held = *event;
+        if (ask(monitor, event))
+            monitor->holds = true;
+        return true;
+    case ZMQ_EVENT_CLOSED:
+        event->kind = MONITOR_MISSED;
+        return true;
+    case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:
+        return give(monitor, event, true, finding_denied);
+    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
+        if (value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH)
+            return give(monitor, event, true,
+                        monitor->keys->on ? finding_without_keys : finding_wants_keys);
+        monitor->dead = true;
+        return ask(monitor, event);
+    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
+        return ask(monitor, event);
+    default:
+        return false;
+    }
+}
+
+/* A monitor's message is [u16 event, i32 value][endpoint]. */
+static bool hear(struct monitor *monitor, uint16_t *what, int32_t *value) {
+    unsigned char frame[sizeof *what + sizeof *value], address[1];
+    if (!monitor->events ||
+        zmq_recv(monitor->events, frame, sizeof frame, ZMQ_DONTWAIT) != (int)sizeof frame)
+        return false;
+    memcpy(what, frame, sizeof *what);
+    memcpy(value, frame + sizeof *what, sizeof *value);
+    zmq_recv(monitor->events, address, sizeof address, ZMQ_DONTWAIT);
+    return true;
+}
+
+/* libzmq has given up a peer against which nothing stands: it may be another by now. */
+static bool connect_again(struct monitor *monitor, struct monitor_event *event) {
+    if (monitor->retried)
+        return give(monitor, event, true, "what is there ends the handshake without a reason");
+    monitor->retried = true;
+    monitor->dead = false;
+    zmq_disconnect(monitor->socket, monitor->endpoint);
+    zmq_connect(monitor->socket, monitor->endpoint);
+    return false;
+}
+
+/* The peer was asked; what has come to terms with it meanwhile needs no answer. */
+static bool take_finding(struct monitor *monitor, struct monitor_event *event) {
+    const struct finding *finding = monitor->inquiry ? inquiry_finding(monitor->inquiry) : NULL;
+    bool told = false;
+    if (!finding)
+        return false;
+    if (!monitor->ready && finding->kind != FINDING_NOTHING)
+        told = give(monitor, event, finding->kind == FINDING_REFUSED, finding->why);
+    bool renew = monitor->dead && monitor->socket && (!told || event->kind == MONITOR_HINDERED);
+    inquiry_close(&monitor->inquiry);
+    return renew ? connect_again(monitor, event) || told : told;
+}
+
+bool monitor_next(struct monitor *monitor, struct monitor_event *event) {
+    uint16_t what;
+    int32_t value;
+    if (monitor->holds) {
+        *event = monitor->held;
+        monitor->holds = false;
+        return true;
+    }
+    while (hear(monitor, &what, &value))
+        if (take(monitor, event, what, value))
+            return true;
+    return take_finding(monitor, event);
+}
+
+bool monitor_asks(const struct monitor *monitor) {
+    return monitor->inquiry != NULL;
+}
+
+const char *monitor_reason(const struct monitor *monitor) {
+    return monitor->reason.kind == FINDING_NOTHING ? NULL : monitor->reason.why;
+}
