@@ -24,28 +24,28 @@
      .unit = unit_,                                                                                \
      .meaning = __VA_ARGS__},
 
-static const struct field of_each[EACH_FIELDS] = {
+const struct field fields_of_each[EACH_FIELDS] = {
 #define EACH_ROW(name, member, ...) DESCRIBE(name, each_fields, __VA_ARGS__)
 #include "fields.def"
 };
-static const struct field of_status[STATUS_FIELDS] = {
+const struct field fields_of_status[STATUS_FIELDS] = {
 #define STATUS_ROW(name, member, ...) DESCRIBE(name, status_fields, __VA_ARGS__)
 #include "fields.def"
 };
-static const struct field of_loss[FIELDS] = {
+const struct field fields_of_loss[FIELDS] = {
 #define LOSS_ROW(name, member, ...) DESCRIBE(name, loss_fields, __VA_ARGS__)
 #include "fields.def"
 };
-static const struct field of_layer[LAYER_FIELDS] = {
+const struct field fields_of_layer[LAYER_FIELDS] = {
 #define LAYER_ROW(name, member, ...) DESCRIBE(name, layer_fields, __VA_ARGS__)
 #include "fields.def"
 };
 
 const struct field_table field_tables[FIELD_TABLES] = {
-    [FIELDS_OF_EACH] = {"each", of_each, EACH_FIELDS},
-    [FIELDS_OF_STATUS] = {"status", of_status, STATUS_FIELDS},
-    [FIELDS_OF_LOSS] = {"loss", of_loss, FIELDS},
-    [FIELDS_OF_LAYER] = {"layer", of_layer, LAYER_FIELDS},
+    [FIELDS_OF_EACH] = {"each", fields_of_each, EACH_FIELDS},
+    [FIELDS_OF_STATUS] = {"status", fields_of_status, STATUS_FIELDS},
+    [FIELDS_OF_LOSS] = {"loss", fields_of_loss, FIELDS},
+    [FIELDS_OF_LAYER] = {"layer", fields_of_layer, LAYER_FIELDS},
 };
 
 /* ---- Writing ---- */

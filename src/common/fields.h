@@ -158,6 +158,9 @@ enum {
     LAYER_FIELDS
 };
 
+extern const struct field fields_of_each[EACH_FIELDS], fields_of_status[STATUS_FIELDS],
+    fields_of_loss[FIELDS], fields_of_layer[LAYER_FIELDS];
+
 struct field_table {
     const char *name; /* "loss" */
     const struct field *fields;

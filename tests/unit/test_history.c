@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <sqlite3.h>
 
 #include "tools/history/history.h"
 
@@ -437,6 +438,80 @@ static void files_stay_within_their_bytes(void **unused) {
 
 /* ---- What is not right ---- */
 
+/* The file as a program would have written it that knew one field less, and one that is gone. */
+static void take_column_away(void) {
+    sqlite3 *file;
+    assert_int_equal(sqlite3_open(path, &file), SQLITE_OK);
+    assert_int_equal(
+        sqlite3_exec(file,
+                     "ALTER TABLE loss DROP COLUMN metric_bits;"
+                     "ALTER TABLE loss_levels DROP COLUMN metric_bits_minimum;"
+                     "ALTER TABLE loss_levels DROP COLUMN metric_bits_maximum;"
+                     "ALTER TABLE loss_levels DROP COLUMN metric_bits_mean;"
+                     "ALTER TABLE loss_levels DROP COLUMN metric_bits_missing;"
+                     "ALTER TABLE loss ADD COLUMN bygone REAL; UPDATE loss SET bygone = 7;"
+                     "DELETE FROM columns WHERE name = 'metric_bits'",
+                     NULL, NULL, NULL),
+        SQLITE_OK);
+    sqlite3_close(file);
+}
+
+/* The values of metric_bits in a series of `points` points. */
+static struct history_value *read_bits(struct history *history, size_t points,
+                                       struct history_series *series) {
+    struct history_range range = ALL;
+    range.points = points;
+    *series = losses(history, 1, range);
+    struct history_value *values = malloc(series->points * sizeof *values);
+    for (size_t i = 0; i < series->points; i++)
+        values[i] = series->values[i * series->columns + (size_t)column("metric_bits")];
+    return values;
+}
+
+static void columns_come_and_go(void **unused) {
+    (void)unused;
+    enum { BEFORE = 1000, MESSAGES = 2000, POINTS = 20 };
+    struct history *history = open_history(&DEFAULTS);
+    struct history_series series;
+    take_losses(history, RUN, 0, BEFORE);
+    history_close(&history);
+    take_column_away();
+
+    history = open_history(NULL); /* a reader changes nothing */
+    struct history_value *bits = read_bits(history, POINTS / 2, &series);
+    check_points(&series, 0, BEFORE);
+    for (size_t i = 0; i < series.points; i++)
+        assert_true(isnan(bits[i].mean) && bits[i].missing == series.at[i].messages);
+    free(bits);
+    history_series_clear(&series);
+    history_close(&history);
+
+    history = open_history(&DEFAULTS);
+    take_losses(history, RUN, BEFORE, MESSAGES);
+    bits = read_bits(history, POINTS, &series);
+    check_points(&series, 0, MESSAGES);
+    for (size_t i = 0, first = 0; i < series.points; first += series.at[i++].messages) {
+        size_t end = first + series.at[i].messages, begin = first < BEFORE ? BEFORE : first;
+        size_t known = end > begin ? end - begin : 0;
+        assert_int_equal(bits[i].missing, series.at[i].messages - known);
+        assert_true(known ? bits[i].minimum == (double)begin * 0.5 : isnan(bits[i].mean));
+    }
+    free(bits);
+    history_series_clear(&series);
+    history_close(&history);
+
+    sqlite3 *file;
+    assert_int_equal(sqlite3_open(path, &file), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(file,
+                                  "CREATE TEMP TABLE wrong (x CHECK (x = 0));"
+                                  "INSERT INTO wrong SELECT count(*) - 1 FROM columns"
+                                  " WHERE name = 'metric_bits' AND unit = 'bits';"
+                                  "INSERT INTO wrong SELECT sum(bygone) - 7000 FROM loss",
+                                  NULL, NULL, NULL),
+                     SQLITE_OK);
+    sqlite3_close(file);
+}
+
 static void other_files_are_left_alone(void **unused) {
     (void)unused;
     struct history *history = NULL;
@@ -543,21 +618,14 @@ static void a_run_is_recorded_once(void **unused) {
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(every_number_comes_back),
-        TEST(every_resolution_is_right),
-        TEST(ranges_on_every_axis),
-        TEST(layers_and_histograms),
-        TEST(runs_and_their_names),
-        TEST(events_come_back),
-        TEST(others_read_meanwhile),
-        TEST(a_run_goes_on_after_a_new_start_of_the_writer),
-        TEST(the_past_gets_coarser),
-        TEST(files_stay_within_their_bytes),
-        TEST(other_files_are_left_alone),
-        TEST(odd_messages_do_no_harm),
-        TEST(words_of_any_length_are_cut),
-        TEST(a_run_is_recorded_once),
-        TEST(little_is_kept),
+        TEST(every_number_comes_back), TEST(every_resolution_is_right),
+        TEST(ranges_on_every_axis),    TEST(layers_and_histograms),
+        TEST(runs_and_their_names),    TEST(events_come_back),
+        TEST(others_read_meanwhile),   TEST(a_run_goes_on_after_a_new_start_of_the_writer),
+        TEST(the_past_gets_coarser),   TEST(files_stay_within_their_bytes),
+        TEST(columns_come_and_go),     TEST(other_files_are_left_alone),
+        TEST(odd_messages_do_no_harm), TEST(words_of_any_length_are_cut),
+        TEST(a_run_is_recorded_once),  TEST(little_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

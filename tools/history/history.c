@@ -13,21 +13,7 @@
 
 #include "tools/shared/tool.h"
 
-#define APPLICATION_ID 0x52554e48 /* "RUNH" */
-
-enum { FORMAT = 1, BUSY_MS = 10000, CACHE_KIB = 4096 };
-
-static const char SCHEMA[] =
-    "CREATE TABLE runs (id INTEGER PRIMARY KEY, run TEXT NOT NULL, part INTEGER NOT NULL,"
-    " endpoint TEXT, name TEXT, digest TEXT, model TEXT, device TEXT, version TEXT, resumed TEXT,"
-    " parameters REAL, every REAL, first_time REAL, newest_time REAL, first_examples REAL,"
-    " newest_examples REAL, first_steps REAL, newest_steps REAL, UNIQUE (run, part));"
-    "CREATE TABLE layers (run INTEGER, layer INTEGER, kind TEXT, size INTEGER,"
-    " PRIMARY KEY (run, layer)) WITHOUT ROWID;"
-    "CREATE TABLE events (id INTEGER PRIMARY KEY, run INTEGER NOT NULL, examples REAL, steps REAL,"
-    " time REAL, kind TEXT, text TEXT);"
-    "CREATE INDEX events_of_run ON events (run);"
-    "CREATE TABLE columns (of TEXT, name TEXT, unit TEXT, PRIMARY KEY (of, name)) WITHOUT ROWID;";
+enum { BUSY_MS = 10000, CACHE_KIB = 4096 };
 
 /* ---- Errors and statements ---- */
 
@@ -45,7 +31,7 @@ int history_fail(struct history *h) {
 }
 
 int history_memory(struct history *h) {
-    snprintf(h->error, sizeof h->error, "the recording %s: memory is short", h->path);
+    snprintf(h->error, sizeof h->error, "the recording %s: out of memory", h->path);
     return -1;
 }
 
@@ -69,35 +55,6 @@ int history_done(struct history *h, sqlite3_stmt *statement) {
 
 /* ---- The file ---- */
 
-static int describe_columns(struct history *h) {
-    sqlite3_stmt *insert = history_prepare(h, "INSERT INTO columns VALUES (?, ?, ?)");
-    int status = insert ? 0 : -1;
-    for (int kind = 0; kind < KINDS; kind++)
-        for (int column = 0; !status && column < history_tables[kind].count; column++) {
-            const struct history_column *it = &history_tables[kind].columns[column];
-            sqlite3_bind_text(insert, 1, history_tables[kind].name, -1, SQLITE_STATIC);
-            sqlite3_bind_text(insert, 2, it->name, -1, SQLITE_STATIC);
-            sqlite3_bind_text(insert, 3, it->unit, -1, SQLITE_STATIC);
-            status = history_done(h, insert);
-        }
-    sqlite3_finalize(insert);
-    return status;
-}
-
-static int create_tables(struct history *h) {
-    char pragmas[96];
-    snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d;",
-             APPLICATION_ID, FORMAT);
-    char *rows = history_rows_schema();
-    int status = rows ? 0 : history_memory(h);
-    if (!status && (history_run_sql(h, "BEGIN IMMEDIATE") || history_run_sql(h, SCHEMA) ||
-                    history_run_sql(h, rows) || describe_columns(h) ||
-                    history_run_sql(h, pragmas) || history_run_sql(h, "COMMIT")))
-        status = -1;
-    sqlite3_free(rows);
-    return status;
-}
-
 static int pragma(struct history *h, const char *sql, int64_t *value) {
     sqlite3_stmt *statement = history_prepare(h, sql);
     int status = statement && sqlite3_step(statement) == SQLITE_ROW ? 0 : history_fail(h);
@@ -114,11 +71,11 @@ static int check_file(struct history *h) {
         pragma(h, "SELECT count(*) FROM sqlite_schema", &tables))
         return -1;
     if (h->lock >= 0 && !tables && !application)
-        return create_tables(h);
-    if (application == APPLICATION_ID && format == FORMAT)
-        return 0;
+        return history_schema_create(h);
+    if (application == HISTORY_APPLICATION && format == HISTORY_FORMAT)
+        return history_schema_complete(h);
     snprintf(h->error, sizeof h->error,
-             application == APPLICATION_ID
+             application == HISTORY_APPLICATION
                  ? "%s was written by another version of runnel: name another file"
                  : "%s is no file of runnel-web or runnel-record: name another one",
              h->path);
@@ -164,7 +121,7 @@ int history_open(struct history **history, const char *path,
     struct history *h = calloc(1, sizeof *h);
     if (!h || !(h->path = strdup(path))) {
         free(h);
-        return tool_fail(EX_UNAVAILABLE, "memory is short");
+        return tool_fail(EX_UNAVAILABLE, "out of memory");
     }
     h->lock = -1;
     if (options) {

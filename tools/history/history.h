@@ -16,32 +16,31 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/fields.h"
 #include "tools/shared/watch_link.h"
 
 enum {
-    HISTORY_BINS = 20,          /* of a layer's histogram, over [-1, 1] */
-    HISTORY_FACTOR = 10,        /* rows of one level in a row of the next */
-    HISTORY_LOSS_COLUMNS = 20,  /* of `loss` messages, */
-    HISTORY_LAYER_COLUMNS = 24, /* and of each layer in `state` messages */
-    HISTORY_LAYERS = 16,        /* of a network, at most */
-    HISTORY_KIND_SIZE = 16      /* of a layer's kind as text */
+    HISTORY_BINS = FIELD_BINS, /* of a layer's histogram, over [-1, 1] */
+    HISTORY_FACTOR = 10,       /* rows of one level in a row of the next */
+    HISTORY_LAYERS = 16,       /* of a network, at most */
+    HISTORY_KIND_SIZE = 16,    /* of a layer's kind as text */
+
+    /* What is kept: each field of `loss` that is a number, and what is measured of each layer. */
+    HISTORY_LOSS_COLUMNS = 0
+#define LOSS_ROW(name, member, group, key, path, type, ...) +FIELD_IS_##type
+#include "common/fields.def"
+    ,
+    HISTORY_LAYER_COLUMNS = 0
+#define MEASURED_ROW(name, member, group, key, path, type, ...) +FIELD_IS_##type
+#include "common/fields.def"
 };
 
-/* What is kept of a message: one number. */
-struct history_column {
-    const char *path; /* in the message: "latency_us.p50" */
-    const char *name; /* of the column: "latency_us_p50"; unique among those of its table */
-    const char *unit; /* "nats" (of losses, but of squared errors, which have none), "us", ...; ""
-                         = a pure number */
-};
-extern const struct history_column history_loss_columns[HISTORY_LOSS_COLUMNS];
-extern const struct history_column history_layer_columns[HISTORY_LAYER_COLUMNS];
-
-/* The number at a column's path in a message, or in a layer of one; NaN where there is none. */
-double history_number(const json_t *object, const char *path);
+/* What is kept of a message: one number a column. */
+extern const struct field *const history_loss_columns[HISTORY_LOSS_COLUMNS];
+extern const struct field *const history_layer_columns[HISTORY_LAYER_COLUMNS];
 
 /* The column of that name among `count`; -1 when there is none. */
-int history_column(const struct history_column *columns, int count, const char *name);
+int history_column(const struct field *const *columns, int count, const char *name);
 
 struct history;
 

@@ -7,8 +7,13 @@
 #include "history.h"
 #include "watch_gap.h"
 
+#define HISTORY_APPLICATION 0x52554e48 /* "RUNH" */
+
 enum {
-    HISTORY_COLUMNS_MAX = HISTORY_LAYER_COLUMNS,
+    HISTORY_FORMAT = 1, /* of files */
+    HISTORY_COLUMNS_MAX = (int)HISTORY_LAYER_COLUMNS > (int)HISTORY_LOSS_COLUMNS
+                              ? (int)HISTORY_LAYER_COLUMNS
+                              : (int)HISTORY_LOSS_COLUMNS,
     HISTORY_LEVELS = 9, /* 10^8 messages in a row of the last: three years at 1 Hz */
     HISTORY_ERROR_SIZE = 512,
     HISTORY_RUN_SIZE = 81,    /* of a run's digits */
@@ -20,7 +25,7 @@ enum history_kind { KIND_LOSS, KIND_STATE, KINDS };
 
 struct history_table {
     const char *name;
-    const struct history_column *columns;
+    const struct field *const *columns;
     int count;
     bool layered; /* has a number of the layer in its key, and a histogram */
 };
@@ -71,6 +76,7 @@ struct history {
     struct history_options options;
     uint64_t keep; /* rows a level that the bytes allow at present */
     unsigned commits;
+    bool lacks[KINDS][HISTORY_COLUMNS_MAX]; /* columns that the file does not have: see below */
     struct history_statements statements[KINDS];
     struct history_feed *feeds;
     char error[HISTORY_ERROR_SIZE];
@@ -87,10 +93,22 @@ sqlite3_stmt *history_prepare(struct history *history, const char *sql);
 /* Step a statement that has no rows, and reset it. */
 int history_done(struct history *history, sqlite3_stmt *statement);
 
+/* ---- Tables and their columns (history_schema.c) ---- */
+
+/* Make the tables of an empty file. */
+int history_schema_create(struct history *history);
+
+/* A file that was written when there were fewer fields gets their columns, empty in its rows so
+   far; to whoever only reads it `lacks` says which are empty in all. Columns that are known here no
+   more stay as they are. */
+int history_schema_complete(struct history *history);
+
+/* The columns of a level, in the order in which they are bound and read, with commas between. */
+void history_schema_columns(const struct history *history, sqlite3_str *sql, enum history_kind kind,
+                            bool raw);
+
 /* ---- Rows (history_rows.c) ---- */
 
-/* The text of the tables' definitions; to be freed with sqlite3_free. NULL when memory is short. */
-char *history_rows_schema(void);
 void history_rows_close(struct history *history);
 
 int history_row_insert(struct history *history, const struct history_place *place,

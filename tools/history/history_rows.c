@@ -3,118 +3,9 @@
 #include "history_internal.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
-#include "tools/shared/tool.h"
-
-const struct history_column history_loss_columns[HISTORY_LOSS_COLUMNS] = {
-    {"loss", "loss", "nats"},
-    {"mean", "mean", "nats"},
-    {"smoothed", "smoothed", "nats"},
-    {"minimum", "minimum", "nats"},
-    {"maximum", "maximum", "nats"},
-    {"updates", "updates", ""},
-    {"rate", "rate", ""},
-    {"gradient_norm", "gradient_norm", ""},
-    {"update_ratio", "update_ratio", ""},
-    {"metric.rmse", "metric_rmse", "original units"},
-    {"metric.accuracy", "metric_accuracy", "share"},
-    {"metric.bits", "metric_bits", "bits"},
-    {"examples_per_second", "examples_per_second", "1/s"},
-    {"latency_us.p50", "latency_us_p50", "us"},
-    {"latency_us.p99", "latency_us_p99", "us"},
-    {"latency_us.max", "latency_us_max", "us"},
-    {"queued", "queued", "examples"},
-    {"rejected", "rejected", "messages"},
-    {"skipped", "skipped", "updates"},
-    {"streams", "streams", ""},
-};
-
-const struct history_column history_layer_columns[HISTORY_LAYER_COLUMNS] = {
-    {"summed_inputs.mean", "summed_inputs_mean", ""},
-    {"summed_inputs.std", "summed_inputs_std", ""},
-    {"summed_recurrent.mean", "summed_recurrent_mean", ""},
-    {"summed_recurrent.std", "summed_recurrent_std", ""},
-    {"hidden.mean", "hidden_mean", ""},
-    {"hidden.std", "hidden_std", ""},
-    {"hidden.minimum", "hidden_minimum", ""},
-    {"hidden.maximum", "hidden_maximum", ""},
-    {"hidden.norm", "hidden_norm", ""},
-    {"hidden.saturated", "hidden_saturated", "share"},
-    {"cell.mean", "cell_mean", ""},
-    {"cell.std", "cell_std", ""},
-    {"cell.minimum", "cell_minimum", ""},
-    {"cell.maximum", "cell_maximum", ""},
-    {"cell.norm", "cell_norm", ""},
-    {"cell.saturated", "cell_saturated", "share"},
-    {"gain.mean", "gain_mean", ""},
-    {"gain.std", "gain_std", ""},
-    {"gain.minimum", "gain_minimum", ""},
-    {"gain.maximum", "gain_maximum", ""},
-    {"bias.mean", "bias_mean", ""},
-    {"bias.std", "bias_std", ""},
-    {"bias.minimum", "bias_minimum", ""},
-    {"bias.maximum", "bias_maximum", ""},
-};
-
-const struct history_table history_tables[KINDS] = {
-    {"loss", history_loss_columns, HISTORY_LOSS_COLUMNS, false},
-    {"state", history_layer_columns, HISTORY_LAYER_COLUMNS, true},
-};
-
-int history_column(const struct history_column *columns, int count, const char *name) {
-    for (int i = 0; i < count; i++)
-        if (!strcmp(columns[i].name, name))
-            return i;
-    return -1;
-}
-
-double history_number(const json_t *object, const char *path) {
-    char first[32];
-    double value;
-    const char *dot = strchr(path, '.');
-    if (dot) {
-        snprintf(first, sizeof first, "%.*s", (int)(dot - path), path);
-        object = json_object_get(object, first);
-        path = dot + 1;
-    }
-    return tool_number(object, path, &value) ? value : NAN;
-}
-
 /* ---- SQL ---- */
-
-/* The columns of a level, in the order in which they are bound and read. */
-static void add_columns(sqlite3_str *sql, const struct history_table *table, bool raw, bool types) {
-    static const char *const parts[] = {"minimum", "maximum", "mean", "missing"};
-    sqlite3_str_appendall(sql, types ? "examples REAL, steps REAL, time REAL, messages INTEGER"
-                                     : "examples, steps, time, messages");
-    for (int column = 0; column < table->count; column++)
-        for (size_t part = 0; part < (raw ? 1 : sizeof parts / sizeof *parts); part++)
-            sqlite3_str_appendf(sql, ", %s%s%s%s", table->columns[column].name, raw ? "" : "_",
-                                raw ? "" : parts[part], types ? " REAL" : "");
-    if (table->layered)
-        sqlite3_str_appendall(sql, types ? ", histogram BLOB" : ", histogram");
-}
-
-char *history_rows_schema(void) {
-    sqlite3_str *sql = sqlite3_str_new(NULL);
-    for (int kind = 0; kind < KINDS; kind++) {
-        const struct history_table *table = &history_tables[kind];
-        const char *layer = table->layered ? "layer, " : "";
-        const char *typed = table->layered ? "layer INTEGER, " : "";
-        sqlite3_str_appendf(sql, "CREATE TABLE %s (run INTEGER, %snumber INTEGER, ", table->name,
-                            typed);
-        add_columns(sql, table, true, true);
-        sqlite3_str_appendf(sql, ", PRIMARY KEY (run, %snumber)) WITHOUT ROWID;", layer);
-        sqlite3_str_appendf(
-            sql, "CREATE TABLE %s_levels (run INTEGER, %slevel INTEGER, number INTEGER, ",
-            table->name, typed);
-        add_columns(sql, table, false, true);
-        sqlite3_str_appendf(sql, ", PRIMARY KEY (run, %slevel, number)) WITHOUT ROWID;", layer);
-    }
-    return sqlite3_str_finish(sql);
-}
 
 /* Parameters of every statement: 1 run, 2 layer, 3 level, 4 number or the first one, 5 the last. */
 enum { RUN = 1, LAYER, LEVEL, NUMBER, LAST, VALUES = LAST };
@@ -126,11 +17,13 @@ static void add_where(sqlite3_str *sql, const struct history_table *table, bool 
                         table->layered ? " AND layer = ?2" : "", raw ? "" : " AND level = ?3");
 }
 
-static void add_insert(sqlite3_str *sql, const struct history_table *table, bool raw) {
+static void add_insert(const struct history *h, sqlite3_str *sql, enum history_kind kind,
+                       bool raw) {
+    const struct history_table *table = &history_tables[kind];
     sqlite3_str_appendf(sql, "INSERT INTO %s%s (run, %s%snumber, ", table->name,
                         raw ? "" : "_levels", table->layered ? "layer, " : "",
                         raw ? "" : "level, ");
-    add_columns(sql, table, raw, false);
+    history_schema_columns(h, sql, kind, raw);
     sqlite3_str_appendf(sql, ") VALUES (?1, %s%s?4", table->layered ? "?2, " : "",
                         raw ? "" : "?3, ");
     int values = HISTORY_AXES + 1 + table->count * (raw ? 1 : 4) + (table->layered ? 1 : 0);
@@ -143,10 +36,10 @@ static sqlite3_stmt *prepare(struct history *h, enum history_kind kind, bool raw
     const struct history_table *table = &history_tables[kind];
     sqlite3_str *sql = sqlite3_str_new(h->file);
     if (verb == INSERT) {
-        add_insert(sql, table, raw);
+        add_insert(h, sql, kind, raw);
     } else if (verb == SELECT) {
         sqlite3_str_appendall(sql, "SELECT number, ");
-        add_columns(sql, table, raw, false);
+        history_schema_columns(h, sql, kind, raw);
         sqlite3_str_appendall(sql, " FROM");
         add_where(sql, table, raw);
         sqlite3_str_appendall(sql, " AND number BETWEEN ?4 AND ?5 ORDER BY number");
@@ -243,6 +136,13 @@ double history_column_number(sqlite3_stmt *select, int column) {
                : sqlite3_column_double(select, column);
 }
 
+/* In how many of a row's messages there was no number: in all, where there was no column yet. */
+static uint64_t missing(sqlite3_stmt *select, int column, uint64_t messages) {
+    return sqlite3_column_type(select, column) == SQLITE_NULL
+               ? messages
+               : (uint64_t)sqlite3_column_int64(select, column);
+}
+
 static void read_row(sqlite3_stmt *select, const struct history_table *table,
                      struct history_row *row, bool raw) {
     int at = 0;
@@ -255,7 +155,7 @@ static void read_row(sqlite3_stmt *select, const struct history_table *table,
         value->minimum = history_column_number(select, at++);
         value->maximum = raw ? value->minimum : history_column_number(select, at++);
         value->mean = raw ? value->minimum : history_column_number(select, at++);
-        value->missing = raw ? isnan(value->mean) : (uint64_t)sqlite3_column_int64(select, at++);
+        value->missing = raw ? isnan(value->mean) : missing(select, at++, row->at.messages);
     }
     row->bin_messages = 0;
     if (!table->layered || sqlite3_column_bytes(select, at) != sizeof row->bins)

@@ -192,7 +192,7 @@ static int add_event(struct history *h, int64_t run, const double position[HISTO
 static void fill_row(struct history_row *row, const struct history_table *table,
                      const json_t *object) {
     for (int column = 0; column < table->count; column++) {
-        double value = history_number(object, table->columns[column].path);
+        double value = field_number(table->columns[column], object);
         row->values[column] = (struct history_value){value, value, value, isnan(value)};
     }
     double bins[HISTORY_BINS];

@@ -39,7 +39,7 @@ int board_open(struct board **board, const char *directory) {
     struct board *b = calloc(1, sizeof *b);
     if (!b || !(b->directory = strdup(directory))) {
         free(b);
-        return tool_fail(EX_UNAVAILABLE, "memory is short");
+        return tool_fail(EX_UNAVAILABLE, "out of memory");
     }
     if (mkdir(directory, 0777) && errno != EEXIST) {
         tool_fail(EX_CANTCREAT, "%s cannot be made: %s", directory, strerror(errno));
@@ -106,7 +106,7 @@ static void file_name(char name[NAME_SIZE], const char *text) {
 }
 
 /* DIRECTORY/NAME-RUN, and -2, -3, ... from each reset on. A run whose recording was interrupted
-   goes on in the last of them; `another` begins the next. */
+   is continued in the last of them; `another` begins the next. */
 static int open_run(struct board *b, struct board_run *run, const char *name, bool another) {
     char plain[NAME_SIZE], digits[NAME_SIZE], path[PATH_MAX], next[PATH_MAX];
     file_name(plain, *name ? name : "unnamed");
@@ -138,43 +138,43 @@ static int open_run(struct board *b, struct board_run *run, const char *name, bo
 /* ---- Messages ---- */
 
 /* latency_us.p50 is latency_us/p50; what has no group is of the loss, or of the run. */
-static void tag_of(char tag[TAG_SIZE], const char *group, const struct history_column *column) {
-    int size = *group ? snprintf(tag, TAG_SIZE, "%s/", group) : 0;
-    snprintf(tag + size, TAG_SIZE - (size_t)size, "%s", column->path);
-    char *dot = strchr(tag + size, '.');
-    if (dot)
-        *dot = '/';
+static void tag_of(char tag[TAG_SIZE], const char *layer, const struct field *field) {
+    const char *group = *layer || *field->group            ? field->group
+                        : strcmp(field->unit, "nats") == 0 ? "loss"
+                                                           : "run";
+    snprintf(tag, TAG_SIZE, "%s%s%s%s%s", layer, *layer ? "/" : "", group, *group ? "/" : "",
+             field->key);
 }
 
-static void put_numbers(struct board_run *run, const char *group,
-                        const struct history_column *columns, int count, bool *seen,
+static void put_numbers(struct board_run *run, const char *layer,
+                        const struct field *const *columns, int count, bool *seen,
                         const json_t *object) {
     for (int i = 0; i < count; i++) {
         char tag[TAG_SIZE];
-        double value = history_number(object, columns[i].path);
+        double value = field_number(columns[i], object);
         seen[i] |= !isnan(value);
         if (!seen[i])
             continue;
-        const char *of = *group                             ? group
-                         : strchr(columns[i].path, '.')     ? ""
-                         : !strcmp(columns[i].unit, "nats") ? "loss"
-                                                            : "run";
-        tag_of(tag, of, &columns[i]);
+        tag_of(tag, layer, columns[i]);
         event_scalar(run->file, tag, value);
     }
+}
+
+static double of_layer(const json_t *layer, int field) {
+    return field_number(&fields_of_layer[field], layer);
 }
 
 static void put_histogram(struct board_run *run, const char *group, const json_t *layer) {
     double counts[HISTORY_BINS], edges[HISTORY_BINS + 1];
     char tag[2 * TAG_SIZE];
-    double mean = history_number(layer, "hidden.mean"), std = history_number(layer, "hidden.std");
+    double mean = of_layer(layer, LAYER_hidden_mean), std = of_layer(layer, LAYER_hidden_std);
     if (tool_counts(layer, "histogram", counts, HISTORY_BINS) != HISTORY_BINS)
         return;
     for (int i = 0; i < HISTORY_BINS; i++)
         edges[i] = -1 + 2.0 * i / HISTORY_BINS;
     /* The outer bins count what lies beyond as well. */
-    edges[0] = fmin(-1, history_number(layer, "hidden.minimum"));
-    edges[HISTORY_BINS] = fmax(1, history_number(layer, "hidden.maximum"));
+    edges[0] = fmin(-1, of_layer(layer, LAYER_hidden_minimum));
+    edges[HISTORY_BINS] = fmax(1, of_layer(layer, LAYER_hidden_maximum));
     snprintf(tag, sizeof tag, "%s/hidden", group);
     event_histogram(run->file, tag, counts, edges, HISTORY_BINS, mean, std);
 }
@@ -200,7 +200,7 @@ int board_take(struct board *b, size_t number, const char *name, const struct me
         return EX_OK;
     struct board_run *run = find_run(b, number);
     if (!run)
-        return tool_fail(EX_UNAVAILABLE, "memory is short");
+        return tool_fail(EX_UNAVAILABLE, "out of memory");
     bool other = strncmp(run->run, digits, NAME_SIZE - 1) != 0;
     bool again = !other && examples < run->examples;
     if (other || again) {

@@ -19,27 +19,27 @@ struct csv {
     enum topic topic;
 };
 
-static const char *const positions[] = {"examples", "steps", "time"};
+static const int positions[] = {EACH_examples, EACH_steps, EACH_time};
 enum { POSITIONS = sizeof positions / sizeof *positions };
 
 /* ---- The first line ---- */
 
 static void put_header(FILE *file, enum topic topic) {
     bool layers = topic == TOPIC_STATE;
-    const struct history_column *columns = layers ? history_layer_columns : history_loss_columns;
+    const struct field *const *columns = layers ? history_layer_columns : history_loss_columns;
     fputs("name,run", file);
     for (int i = 0; i < POSITIONS; i++)
-        fprintf(file, ",%s", positions[i]);
+        fprintf(file, ",%s", fields_of_each[positions[i]].name);
     if (layers)
         fputs(",layer,kind,size", file);
     for (int i = 0; i < (layers ? HISTORY_LAYER_COLUMNS : HISTORY_LOSS_COLUMNS); i++)
-        fprintf(file, ",%s", columns[i].name);
+        fprintf(file, ",%s", columns[i]->name);
     for (int bin = 0; layers && bin < HISTORY_BINS; bin++)
         fprintf(file, ",bin_%d", bin);
     fputs("\r\n", file);
 }
 
-/* A row that was broken off, by a full disk for instance, is not gone on with. */
+/* A row that was broken off, by a full disk for instance, is not continued. */
 static void end_line(FILE *file) {
     bool whole = fseek(file, -1, SEEK_END) == 0 && getc(file) == '\n';
     fseek(file, 0, SEEK_END);
@@ -53,7 +53,7 @@ static int check_header(struct csv *c) {
     size_t size = 0;
     FILE *memory = open_memstream(&expected, &size);
     if (!memory)
-        return tool_fail(EX_UNAVAILABLE, "memory is short");
+        return tool_fail(EX_UNAVAILABLE, "out of memory");
     put_header(memory, c->topic);
     fclose(memory);
     int status = EX_OK;
@@ -61,7 +61,7 @@ static int check_header(struct csv *c) {
     rewind(c->file);
     size_t read = found ? fread(found, 1, size, c->file) : 0;
     if (!found || !expected)
-        status = tool_fail(EX_UNAVAILABLE, "memory is short");
+        status = tool_fail(EX_UNAVAILABLE, "out of memory");
     else if (read == 0)
         fputs(expected, c->file);
     else if (read != size || memcmp(found, expected, size) != 0)
@@ -82,7 +82,7 @@ int csv_open(struct csv **csv, const char *path, enum topic topic) {
     struct csv *c = calloc(1, sizeof *c);
     if (!c || !(c->path = strdup(output ? "standard output" : path))) {
         free(c);
-        return tool_fail(EX_UNAVAILABLE, "memory is short");
+        return tool_fail(EX_UNAVAILABLE, "out of memory");
     }
     c->topic = topic;
     c->file = output ? stdout : fopen(path, device ? "w" : "a+");
@@ -153,15 +153,15 @@ static void put_begin(struct csv *c, const char *name, const json_t *body) {
     put_text(c->file, run ? run : "");
     for (int i = 0; i < POSITIONS; i++) {
         putc(',', c->file);
-        put_number(c->file, history_number(body, positions[i]));
+        put_number(c->file, field_number(&fields_of_each[positions[i]], body));
     }
 }
 
-static void put_numbers(struct csv *c, const struct history_column *columns, int count,
+static void put_numbers(struct csv *c, const struct field *const *columns, int count,
                         const json_t *object) {
     for (int i = 0; i < count; i++) {
         putc(',', c->file);
-        put_number(c->file, history_number(object, columns[i].path));
+        put_number(c->file, field_number(columns[i], object));
     }
 }
 
@@ -174,7 +174,7 @@ static void put_layer(struct csv *c, const char *name, const json_t *body, size_
     fprintf(c->file, ",%zu,", number);
     put_text(c->file, kind ? kind : "");
     putc(',', c->file);
-    put_number(c->file, history_number(layer, "size"));
+    put_number(c->file, field_number(&fields_of_layer[LAYER_size], layer));
     put_numbers(c, history_layer_columns, HISTORY_LAYER_COLUMNS, layer);
     for (size_t bin = 0; bin < HISTORY_BINS; bin++) {
         putc(',', c->file);

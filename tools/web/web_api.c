@@ -194,7 +194,7 @@ static bool is_single(const struct history_series *series) {
 
 static void write_series(FILE *stream, const struct query *query,
                          const struct history_series *series) {
-    const struct history_column *columns =
+    const struct field *const *columns =
         query->layer < 0 ? history_loss_columns : history_layer_columns;
     bool single = is_single(series), first = true;
     fprintf(stream, "{\"run\":%lld,\"axis\":\"%s\",", (long long)query->run,
@@ -204,9 +204,9 @@ static void write_series(FILE *stream, const struct query *query,
     write_axes(stream, series);
     fputs(",\"columns\":{", stream);
     for (size_t column = 0; column < series->columns; column++) {
-        if (!is_wanted(query->columns, columns[column].name))
+        if (!is_wanted(query->columns, columns[column]->name))
             continue;
-        fprintf(stream, "%s\"%s\":", first ? "" : ",", columns[column].name);
+        fprintf(stream, "%s\"%s\":", first ? "" : ",", columns[column]->name);
         write_column(stream, series, column, single);
         first = false;
     }
@@ -227,7 +227,7 @@ static struct reply no_memory(void) {
 /* Whether all columns that the query names are there. Otherwise *reply says which is not. */
 static bool check_columns(const struct query *query, struct reply *reply) {
     bool layer = query->layer >= 0;
-    const struct history_column *columns = layer ? history_layer_columns : history_loss_columns;
+    const struct field *const *columns = layer ? history_layer_columns : history_loss_columns;
     int count = layer ? HISTORY_LAYER_COLUMNS : HISTORY_LOSS_COLUMNS;
     size_t length;
     for (const char *at = query->columns; at && *at; at += length + strspn(at + length, ",")) {
@@ -381,11 +381,11 @@ static struct reply answer_runs(const struct feeds *feeds, struct MHD_Connection
     return reply_end(&text, REPLY_JSON);
 }
 
-static json_t *describe_columns(const struct history_column *columns, size_t count) {
+static json_t *describe_columns(const struct field *const *columns, size_t count) {
     json_t *array = json_array();
     for (size_t i = 0; i < count; i++)
-        json_array_append_new(array, json_pack("{s:s, s:s, s:s}", "name", columns[i].name, "path",
-                                               columns[i].path, "unit", columns[i].unit));
+        json_array_append_new(array, json_pack("{s:s, s:s, s:s}", "name", columns[i]->name, "path",
+                                               columns[i]->path, "unit", columns[i]->unit));
     return array;
 }
 

@@ -1,0 +1,180 @@
+#include "build-config.h"
+
+#include "history_internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- Columns ---- */
+
+#define COLUMN_NUMBER(field) &field,
+#define COLUMN_COUNT(field) &field,
+#define COLUMN_TEXT(field)
+#define COLUMN_TALLY(field)
+#define COLUMN_BINS(field)
+
+const struct field *const history_loss_columns[HISTORY_LOSS_COLUMNS] = {
+#define LOSS_ROW(name, member, group, key, path, type, ...)                                        \
+    COLUMN_##type(fields_of_loss[FIELD_##name])
+#include "common/fields.def"
+};
+
+const struct field *const history_layer_columns[HISTORY_LAYER_COLUMNS] = {
+#define MEASURED_ROW(name, member, group, key, path, type, ...)                                    \
+    COLUMN_##type(fields_of_layer[LAYER_##name])
+#include "common/fields.def"
+};
+
+const struct history_table history_tables[KINDS] = {
+    {"loss", history_loss_columns, HISTORY_LOSS_COLUMNS, false},
+    {"state", history_layer_columns, HISTORY_LAYER_COLUMNS, true},
+};
+
+int history_column(const struct field *const *columns, int count, const char *name) {
+    for (int i = 0; i < count; i++)
+        if (!strcmp(columns[i]->name, name))
+            return i;
+    return -1;
+}
+
+/* What a level has of each column: a row of the first level the number itself. */
+static const char *const parts[] = {"_minimum", "_maximum", "_mean", "_missing"};
+enum { PARTS = sizeof parts / sizeof *parts };
+
+/* The columns of a level, in order, with a comma before each. */
+static void add_columns(const struct history *h, sqlite3_str *sql, enum history_kind kind, bool raw,
+                        const char *type) {
+    const struct history_table *table = &history_tables[kind];
+    for (int column = 0; column < table->count; column++)
+        for (int part = 0; part < (raw ? 1 : PARTS); part++)
+            if (h->lacks[kind][column])
+                sqlite3_str_appendall(sql, ", NULL");
+            else
+                sqlite3_str_appendf(sql, ", %s%s%s", table->columns[column]->name,
+                                    raw ? "" : parts[part], type);
+}
+
+void history_schema_columns(const struct history *h, sqlite3_str *sql, enum history_kind kind,
+                            bool raw) {
+    sqlite3_str_appendall(sql, "examples, steps, time, messages");
+    add_columns(h, sql, kind, raw, "");
+    if (history_tables[kind].layered)
+        sqlite3_str_appendall(sql, ", histogram");
+}
+
+/* ---- Tables ---- */
+
+static const char SCHEMA[] =
+    "CREATE TABLE runs (id INTEGER PRIMARY KEY, run TEXT NOT NULL, part INTEGER NOT NULL,"
+    " endpoint TEXT, name TEXT, digest TEXT, model TEXT, device TEXT, version TEXT, resumed TEXT,"
+    " parameters REAL, every REAL, first_time REAL, newest_time REAL, first_examples REAL,"
+    " newest_examples REAL, first_steps REAL, newest_steps REAL, UNIQUE (run, part));"
+    "CREATE TABLE layers (run INTEGER, layer INTEGER, kind TEXT, size INTEGER,"
+    " PRIMARY KEY (run, layer)) WITHOUT ROWID;"
+    "CREATE TABLE events (id INTEGER PRIMARY KEY, run INTEGER NOT NULL, examples REAL, steps REAL,"
+    " time REAL, kind TEXT, text TEXT);"
+    "CREATE INDEX events_of_run ON events (run);"
+    "CREATE TABLE columns (of TEXT, name TEXT, unit TEXT, PRIMARY KEY (of, name)) WITHOUT ROWID;";
+
+/* Run SQL that was put together, which is let go of. */
+static int run_made(struct history *h, sqlite3_str *sql) {
+    char *text = sqlite3_str_finish(sql);
+    int status = text ? history_run_sql(h, text) : history_memory(h);
+    sqlite3_free(text);
+    return status;
+}
+
+/* The table of a kind's rows, of the first level or of the others. */
+static int create_rows(struct history *h, enum history_kind kind, bool raw) {
+    const struct history_table *table = &history_tables[kind];
+    sqlite3_str *sql = sqlite3_str_new(h->file);
+    sqlite3_str_appendf(sql,
+                        "CREATE TABLE %s%s (run INTEGER, %s%snumber INTEGER,"
+                        " examples REAL, steps REAL, time REAL, messages INTEGER",
+                        table->name, raw ? "" : "_levels", table->layered ? "layer INTEGER, " : "",
+                        raw ? "" : "level INTEGER, ");
+    add_columns(h, sql, kind, raw, " REAL");
+    sqlite3_str_appendf(sql, "%s, PRIMARY KEY (run, %s%snumber)) WITHOUT ROWID",
+                        table->layered ? ", histogram BLOB" : "", table->layered ? "layer, " : "",
+                        raw ? "" : "level, ");
+    return run_made(h, sql);
+}
+
+static int describe_column(struct history *h, const struct history_table *table,
+                           const struct field *field) {
+    sqlite3_str *sql = sqlite3_str_new(h->file);
+    sqlite3_str_appendf(sql, "INSERT OR REPLACE INTO columns VALUES (%Q, %Q, %Q)", table->name,
+                        field->name, field->unit);
+    return run_made(h, sql);
+}
+
+int history_schema_create(struct history *h) {
+    char pragmas[96];
+    snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d;",
+             HISTORY_APPLICATION, HISTORY_FORMAT);
+    if (history_run_sql(h, "BEGIN IMMEDIATE") || history_run_sql(h, SCHEMA))
+        return -1;
+    for (int kind = 0; kind < KINDS; kind++) {
+        const struct history_table *table = &history_tables[kind];
+        if (create_rows(h, (enum history_kind)kind, true) ||
+            create_rows(h, (enum history_kind)kind, false))
+            return -1;
+        for (int column = 0; column < table->count; column++)
+            if (describe_column(h, table, table->columns[column]))
+                return -1;
+    }
+    return history_run_sql(h, pragmas) || history_run_sql(h, "COMMIT") ? -1 : 0;
+}
+
+/* ---- Columns that a file lacks ---- */
+
+static int add_column(struct history *h, const struct history_table *table,
+                      const struct field *field) {
+    sqlite3_str *sql = sqlite3_str_new(h->file);
+    sqlite3_str_appendf(sql, "ALTER TABLE %s ADD COLUMN %s REAL;", table->name, field->name);
+    for (int part = 0; part < PARTS; part++)
+        sqlite3_str_appendf(sql, "ALTER TABLE %s_levels ADD COLUMN %s%s REAL;", table->name,
+                            field->name, parts[part]);
+    return run_made(h, sql) || describe_column(h, table, field) ? -1 : 0;
+}
+
+/* Note which columns the file lacks; *lacking: whether there are any. */
+static int find_lacking(struct history *h, bool *lacking) {
+    sqlite3_stmt *select = history_prepare(h, "SELECT count(*) FROM pragma_table_info(?1)"
+                                              " WHERE name = ?2");
+    int status = select ? 0 : -1;
+    *lacking = false;
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int column = 0; !status && column < history_tables[kind].count; column++) {
+            const char *name = history_tables[kind].columns[column]->name;
+            sqlite3_bind_text(select, 1, history_tables[kind].name, -1, SQLITE_STATIC);
+            sqlite3_bind_text(select, 2, name, -1, SQLITE_STATIC);
+            status = sqlite3_step(select) == SQLITE_ROW ? 0 : history_fail(h);
+            h->lacks[kind][column] = !status && sqlite3_column_int(select, 0) == 0;
+            *lacking |= h->lacks[kind][column];
+            sqlite3_reset(select);
+        }
+    sqlite3_finalize(select);
+    return status;
+}
+
+static int add_lacking(struct history *h) {
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int column = 0; column < history_tables[kind].count; column++)
+            if (h->lacks[kind][column] &&
+                add_column(h, &history_tables[kind], history_tables[kind].columns[column]))
+                return -1;
+    memset(h->lacks, 0, sizeof h->lacks);
+    return 0;
+}
+
+int history_schema_complete(struct history *h) {
+    bool lacking, writer = h->lock >= 0;
+    if (find_lacking(h, &lacking))
+        return -1;
+    if (!lacking || !writer)
+        return 0;
+    return history_run_sql(h, "BEGIN IMMEDIATE") || add_lacking(h) || history_run_sql(h, "COMMIT")
+               ? -1
+               : 0;
+}
