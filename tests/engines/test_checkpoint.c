@@ -1,4 +1,4 @@
-/* Checkpoints: going on with the same bits, and files that cannot be gone on from. */
+/* Checkpoints: resuming with the same bits, and files that cannot be resumed from. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -121,7 +121,7 @@ static struct workload_options resumed_case(size_t which) {
     return o;
 }
 
-/* Stop after `stop` examples; what comes then is as if nothing had been. The run that goes on
+/* Stop after `stop` examples; what comes then is as if nothing had been. The run that resumes
    after writing is not disturbed either. */
 static void resume_at(const struct workload *workload, size_t stop) {
     struct checkpoint_report report;
@@ -201,7 +201,7 @@ static void set_rates_survive_unless_reconfigured(void **unused) {
     workload_close(&workload);
 }
 
-/* ---- Files that cannot be gone on from ---- */
+/* ---- Files that cannot be resumed from ---- */
 
 static unsigned char *read_file(const char *path, size_t *size) {
     struct stat status;

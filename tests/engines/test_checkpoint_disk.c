@@ -238,7 +238,7 @@ static void death_leaves_a_whole_checkpoint(void **unused) {
             fail_msg("after death at call %d: %s", call, error.text);
         old |= report.examples == 20;
         new |= report.examples == 30;
-        save(run, workload); /* what was left behind is in nobody's way */
+        save(run, workload); /* what is left over does not matter */
         run_close(run);
         unlink(file_in_state("checkpoint.safetensors"));
         unlink(file_in_state("checkpoint.previous.safetensors"));

@@ -155,7 +155,7 @@ static void targets_not_learned_do_not_count(void **state) {
     fixture_close(&other);
 }
 
-/* An update leaves the running state as it was: the next step goes on from it. */
+/* An update leaves the running state as it was: the next step continues from it. */
 static void an_update_does_not_rewrite_the_state(void **state) {
     (void)state;
     const struct architecture architecture = two_layers();

@@ -1,4 +1,4 @@
-/* The learner against the protocol told a second time (protocol.h), over random streams; and on
+/* The learner against a second form of the protocol (protocol.h), over random streams; and on
    every engine: that the cut of plans changes no bit, that an example's path allocates nothing,
    what can be set in flight, and reset. */
 #include <math.h>

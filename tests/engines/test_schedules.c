@@ -78,7 +78,7 @@ static void put_slot(FILE *file, struct fixture *f) {
     free(record);
 }
 
-/* Everything that a plan gives and leaves behind. */
+/* All results of a plan, and the state after it. */
 static void write_results(FILE *file, const struct architecture *architecture) {
     struct fixture *f;
     fixture_open(&f, architecture, &ADAM, WINDOW, SLOTS, SEED);

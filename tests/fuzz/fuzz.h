@@ -15,7 +15,7 @@ bool fuzz_config(const uint8_t *bytes, size_t size);
 bool fuzz_safetensors(const uint8_t *bytes, size_t size);
 bool fuzz_checkpoint(const uint8_t *bytes, size_t size);
 
-/* Their names; behind the last stands one without. */
+/* Their names; after the last comes one without. */
 struct fuzz_harness {
     const char *name;
     bool (*play)(const uint8_t *bytes, size_t size);

@@ -190,14 +190,14 @@ static void resize_header(struct file *file, uint64_t place, bool more, unsigned
     if (file->size < LENGTH_SIZE || size == 0)
         return;
     unsigned char *at = file->bytes + LENGTH_SIZE + place % size;
-    size_t behind = (size_t)(file->bytes + file->size - at);
+    size_t rest = (size_t)(file->bytes + file->size - at);
     if (more) {
-        memmove(at + 1, at, behind);
+        memmove(at + 1, at, rest);
         *at = byte;
         file->size++;
         size++;
     } else {
-        memmove(at, at + 1, behind - 1);
+        memmove(at, at + 1, rest - 1);
         file->size--;
         size--;
     }

@@ -36,7 +36,7 @@ static void *tensor(const struct safetensors *file, const struct safetensors_ent
     return bytes;
 }
 
-/* Write the file anew into memory. */
+/* Write the file again, into memory. */
 static struct safetensors_memory rewrite(const struct safetensors *file) {
     struct safetensors_memory memory = {0};
     struct safetensors_writer *writer;

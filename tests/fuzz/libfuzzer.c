@@ -1,6 +1,7 @@
 /* What libFuzzer's main calls: the harness that $FUZZ_HARNESS names. (No argument names it, since a
    fuzzer that starts others hands on only those that it knows.) At the end it says, as one more of
-   libFuzzer's statistics, how many inputs were accepted: that they lead behind the refusals. */
+   libFuzzer's statistics, how many inputs were accepted: whether they reach code after the
+   refusals. */
 #include <stdio.h>
 #include <stdlib.h>
 

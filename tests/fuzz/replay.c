@@ -1,7 +1,7 @@
 /* Usage: replay [HARNESS FILE...]
    Stands where libFuzzer's main would, for compilers without it: plays these files, or, as a test,
    all of $builddir/tests/fuzz/seeds, which seeds.py has written, each with all of its beginnings.
-   So what was once found stays mended. Seeds called good-... are accepted: they lead past a
+   So what was once found stays mended. Seeds called good-... are accepted: they reach code after a
    module's first refusals. */
 #include <dirent.h>
 #include <limits.h>

@@ -1,6 +1,6 @@
 /* A stand-in for CUDA's header of this name: blocks, clusters and cooperative grids. Memory of
    another block of the cluster can be reached through map_shared_rank while this thread's block
-   runs, that is, until it waits in a barrier of the cluster; the pointer stays good behind it. */
+   runs, that is, until it waits in a barrier of the cluster; the pointer stays valid after it. */
 #ifndef HOSTCUDA_COOPERATIVE_GROUPS_H
 #define HOSTCUDA_COOPERATIVE_GROUPS_H
 

@@ -34,7 +34,7 @@ unsigned hostcuda_active(void);
 /* Wait for the block; the number of its threads that came with `predicate`. */
 unsigned hostcuda_block(int predicate);
 
-/* Let other threads run before this one goes on. */
+/* Let other threads run before this one continues. */
 void hostcuda_yield(void);
 void hostcuda_trap(const char *reason);
 extern unsigned hostcuda_polls;

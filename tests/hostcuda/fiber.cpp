@@ -103,7 +103,7 @@ asm(".text\n"
     ".size hostcuda_switch, .-hostcuda_switch\n");
 
 namespace {
-/* What hostcuda_switch pops: six registers, where to go on, and nothing to return to. */
+/* What hostcuda_switch pops: six registers, where to continue, and nothing to return to. */
 enum { REGISTERS = 6, FRAME = REGISTERS + 2 };
 
 void start(fiber &f, void (*entry)()) {
@@ -123,7 +123,7 @@ void change(fiber &from, fiber &to) {
 
 namespace {
 void start(fiber &f, void (*entry)()) {
-    /* At the stack's far end, behind the canary. */
+    /* At the stack's far end, after the canary. */
     ucontext_t *context = (ucontext_t *)(f.bottom + 64);
     const size_t used = 64 + (sizeof *context + 63) / 64 * 64;
     getcontext(context);

@@ -21,7 +21,7 @@ void fiber_adopt(fiber &self);
 void fiber_prepare(fiber &f, unsigned number, void (*entry)());
 void fiber_entered();
 
-/* Go on in `to`; returns when somebody switches back. With `last`, nobody will. */
+/* Continue in `to`; returns when somebody switches back. With `last`, nobody will. */
 void fiber_switch(fiber &from, fiber &to, bool last = false);
 
 /* False when the stack of that number has been written to its end. */

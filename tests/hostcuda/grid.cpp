@@ -7,7 +7,7 @@ uint3 threadIdx, blockIdx;
 dim3 blockDim, gridDim;
 unsigned hostcuda_polls;
 
-/* Room for the most a block can ask for, and for a guard behind it. */
+/* Room for the most a block can ask for, and for a guard after it. */
 constexpr size_t GUARD = 4096;
 alignas(1024) float shared_memory[(hostcuda::SHARED_LIMIT + GUARD) / sizeof(float)];
 

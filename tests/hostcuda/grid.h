@@ -77,7 +77,7 @@ void suspend(waits state, const void *caller);
 /* `t` can run again. */
 void wake(thread *t);
 
-/* Stay ready, behind the others that are. */
+/* Stay ready, after the others that are. */
 void give_way();
 
 const char *name(hostcuda_collective what);

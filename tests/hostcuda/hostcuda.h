@@ -14,12 +14,12 @@
 #    define ASAN_UNPOISON_MEMORY_REGION(at, size) ((void)(at), (void)(size))
 #endif
 
-/* The one array behind `extern __shared__ float shared_memory[]`, and a guard behind it. */
+/* The one array behind `extern __shared__ float shared_memory[]`, and a guard after it. */
 extern float shared_memory[];
 
 namespace hostcuda {
 
-/* A signalling NaN: what memory holds that nobody has written. */
+/* A signalling NaN: the content of memory that was never written. */
 constexpr uint32_t POISON = 0x7fa00000u;
 constexpr size_t SHARED_DEFAULT = 48 << 10;
 constexpr size_t SHARED_LIMIT = 227 << 10;

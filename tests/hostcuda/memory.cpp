@@ -37,7 +37,7 @@ void allow(const allocation &a, bool yes) {
     }
 }
 
-/* Bytes right in front of the allocation, and all that are behind it. */
+/* Bytes right in front of the allocation, and all after it. */
 template <typename Visit> void red_zones(char *at, const allocation &a, Visit visit) {
     const size_t before = min((size_t)(at - a.body), RED_ZONE);
     visit(at - before, before);

@@ -25,7 +25,7 @@ struct CUevent_st {
     bool timed;
     std::shared_ptr<moment> last; /* of the last record; nullptr: none */
     mark at = {nullptr, 0};
-    std::shared_ptr<capture> captured; /* its record was captured, behind these nodes */
+    std::shared_ptr<capture> captured; /* its record was captured, after these nodes */
     std::vector<size_t> nodes;
 };
 

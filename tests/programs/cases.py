@@ -17,7 +17,7 @@ def end(processes):
 
 def passes(test):
     """Whether the case, in a new directory if it takes one, ends without an exception. Processes that
-    it has begun and left behind are killed (not what they have begun)."""
+    it has started and not ended are killed (not what they have started)."""
     started, begin = [], subprocess.Popen.__init__
 
     def remember(process, *arguments, **options):

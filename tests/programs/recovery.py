@@ -42,7 +42,7 @@ Acknowledgement = collections.namedtuple("Acknowledgement",
 def configuration(directory, socket="router", device="cpu", journal="{keep: all}", checkpoint=300,
                   **others):
     """More streams than slots, so that some are forgotten and come back. The journal keeps what a
-    producer may not have been told the position of: an answer is lost with its connection."""
+    producer may not know the position of: an answer is lost with its connection."""
     inputs, scale = others.get("inputs", INPUTS), others.get("scale", "standard")
     return f"""
 name: recovery
@@ -76,7 +76,7 @@ def start(directory, daemon=running.Daemon, **options):
 
 
 def kill_and_start(daemon):
-    """Its log begins anew."""
+    """Its log starts again."""
     daemon.end(signal.SIGKILL)
     daemon.log.close()
     daemon.start()
@@ -110,7 +110,7 @@ def acknowledgement(frames):
 
 
 class Producer(threading.Thread):
-    """Sends examples of its own streams until told to finish, and again until each is acknowledged.
+    """Sends examples of its own streams until asked to finish, and again until each is acknowledged.
     `sent` has them all, {(key, sequence): (x, flags)}; `accepted` the positions of those whose
     first answer got through, {(key, sequence): position}."""
 
@@ -213,8 +213,8 @@ def merge(entries, found):
 
 
 def check_once(producers, entries):
-    """Every acknowledged example has been learned exactly once, at the position that was told. Adds
-    to `entries` those that were only told. Returns entries in the order of positions."""
+    """Every acknowledged example has been learned exactly once, at the acknowledged position. Adds
+    to `entries` those that were only acknowledged. Returns entries in the order of positions."""
     for producer in producers:
         for (key, sequence), position in producer.accepted.items():
             x, flags = producer.sent[key, sequence]

@@ -52,7 +52,7 @@ class Daemon:
         self.context.destroy(0)
 
     def text(self):
-        """Its log so far: opened anew, since the daemon writes where a descriptor of ours stands."""
+        """Its log so far: opened again, since the daemon writes where a descriptor of ours stands."""
         return (self.directory / "log").read_text(encoding="utf-8")
 
     def alive(self):

@@ -226,7 +226,7 @@ def test_drift(directory):
     rising = [loss * (1 + i / 200) for i, loss in enumerate(noisy(0.01, 400, 3))]
     said = replay(recording(pathlib.Path(directory, "rising"), rising), "--only=rising")
     assert [one["state"] for one in said] == ["began"], said
-    # Another run, or a reset, begins anew; an event that tells of fewer examples does not.
+    # Another run, or a reset, starts again; an event with fewer examples does not.
     with open(path, "a+", encoding="utf-8") as file:
         file.seek(0)
         lines = file.read().splitlines()
@@ -245,7 +245,7 @@ def test_drift(directory):
 
 
 def test_noiseless(directory):
-    """What has been learned to the last digit wanders over powers of ten, which is nobody's alarm."""
+    """A loss close to 0 varies over powers of ten, which is no alert."""
     source, log, losses = random.Random(6), -9.0, [0.8 ** i for i in range(40)]
     for _ in range(3000):
         log += 0.2 * source.gauss(0, 1) - 0.02 * (log + 9)
@@ -368,7 +368,7 @@ def test_command(directory):
     while lives(int(number.read_text(encoding="ascii"))):
         assert time.monotonic() < deadline, "it lives on"
         time.sleep(0.05)
-    # Whoever started it may have told the system not to keep what became of children.
+    # Its parent may have told the system not to keep the exit status of children.
     done = subprocess.run([PROGRAM, "--replay", path, "--", "sh", "-c", "exit 3"], check=True, text=True,
                           capture_output=True, timeout=LIMIT,
                           preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))

@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """runnel-bench: what an example needs is counted right, learning allocates nothing, memory stays
 within its bound, a daemon of its own learns end to end and is gone afterwards, a GPU's stages count, the
-same parameters come out of the same command, and wrong usage is told apart. How fast anything is, is no
+same parameters come out of the same command, and wrong usage is distinguished. How fast anything is, is no
 matter of a test."""
 import json
 import os

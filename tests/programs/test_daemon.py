@@ -323,7 +323,7 @@ def test_an_export_holds_every_parameter(directory):
             k: ("F32", shape) for k, shape in SHAPES.items()}
         assert sum(math.prod(s) for s in SHAPES.values()) == daemon.ask("status")["parameters"]
         assert all(learned[k] != fresh[k] for k in learned), "every tensor is learned"
-        # Written by other code, and what the daemon would go on from.
+        # Written by other code, and what the daemon would resume from.
         checkpoint = stored(pathlib.Path(daemon.ask("checkpoint")["path"]).read_bytes())
         assert learned == {k: checkpoint[k] for k in SHAPES}
         read_by_its_package(blob, learned)
@@ -407,7 +407,7 @@ def test_a_resumed_daemon_learns_the_same_bits(directory):
         reply = daemon.ask("checkpoint")
         assert reply["examples"] == 101
         assert pathlib.Path(reply["path"]).stat().st_size == reply["bytes"]
-        daemon.feed(102, 150)  # behind the checkpoint: the journal has these
+        daemon.feed(102, 150)  # after the checkpoint: the journal has these
         daemon.learned(150)
         while daemon.ask("status")["journal"]["durable"] < 150:
             time.sleep(0.002)

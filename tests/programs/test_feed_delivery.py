@@ -197,7 +197,7 @@ def test_receiver_goes(directory):
 
 
 def test_receiver_comes_back(directory):
-    """What was on its way to a daemon that ended may be lost: it says so, and goes on."""
+    """What was in transit to a daemon that ended may be lost: it says so, and continues."""
     for options, heard in [([], "per second"), (["--quiet"], "the daemon went away once")]:
         first = Receiver(directory).bind()
         process = start("csv", numbers(directory, 60000), "--connect", first.endpoint, *options)

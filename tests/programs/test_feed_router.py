@@ -79,7 +79,7 @@ def test_kills(directory):
 
 
 def test_starting_again(directory):
-    """The same epoch and numbers: what the daemon has is a duplicate, and it goes on behind that."""
+    """The same epoch and numbers: what the daemon has is a duplicate, and it continues after that."""
     rows = table(directory, 500, 2)
     with daemon(directory):
         first = run(*rows, *to(directory), "--epoch", 7, "--count", 300)
@@ -189,7 +189,7 @@ def sequences(taken):
 
 
 def test_window(directory):
-    """It waits when so many are not acknowledged, and goes on for each that is."""
+    """It waits when so many are not acknowledged, and continues for each that is."""
     with Router(directory) as router:
         process = start(*table(directory, WINDOW + 500), *to(directory))
         taken = router.take(WINDOW)
@@ -287,7 +287,7 @@ def test_linger(directory):
 
 
 def test_keys(directory):
-    """Encrypted, as with any other socket; a stranger is told what is missing."""
+    """Encrypted, as with any other socket; a stranger learns what is missing."""
     keygen = pathlib.Path(PROGRAM).with_name("runnel-keygen")
     secret = directory / "daemon"
     subprocess.run([keygen, secret], check=True, capture_output=True, timeout=LIMIT)

@@ -20,5 +20,5 @@ env -u MAKEFLAGS -u MFLAGS make -C "$builddir" -j "$(nproc)" fuzz CLANG="$CLANG"
     cat "$scratch/make"
     exit 1
 }
-# The same numbers are drawn every time: a failure comes from a change, and comes again.
+# The random numbers are the same every time: a failure comes from a change, and is reproducible.
 FUZZ_FLAGS=-seed=1 sh "$srcdir/tests/fuzz/run.sh" "$FUZZ_SECONDS"

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""tools/figures/gpu-report, played on the tests' host runtime: every part is in the report, what fails is told
+"""tools/figures/gpu-report, played on the tests' host runtime: every part is in the report, what fails is reported
 and in the exit status, and parts done one after the other make one report. What only a machine with a GPU
 has (nvidia-smi, compute-sanitizer, PyTorch on a GPU) and the conformance cases are stood in for here."""
 import json

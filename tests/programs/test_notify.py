@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What runneld tells a service manager, and how it writes to the journal: this test plays systemd,
+"""What runneld reports to a service manager, and how it writes to the journal: this test plays systemd,
 with a $NOTIFY_SOCKET and a $JOURNAL_STREAM of its own."""
 
 import os

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""What the demo says at its end (tools/persistence.awk), against the baseline computed anew."""
+"""What the demo says at its end (tools/persistence.awk), against the baseline computed a second time."""
 import json
 import math
 import os
@@ -94,7 +94,7 @@ def test_sentence():
 
 
 def test_too_little():
-    """A message that was lost, or that tells of more than was recorded, makes it say nothing; so
+    """A message that was lost, or that has more than was recorded, makes it say nothing; so
     does a tenth in which nothing could be read."""
     readings, means = make_readings(), [1.0] * (EXAMPLES // EVERY)
     messages = loss_messages(means)

@@ -156,7 +156,7 @@ def test_events(directory):
 
 
 def test_gaps_and_pieces(directory):
-    """A null is a gap with a cross; a run that goes on from a checkpoint has its curve's colour."""
+    """A null is a gap with a cross; a run that resumes from a checkpoint has its curve's colour."""
     record(directory, ("first", "a", 0, 12), ("first", "b", 12, 30))
     plot(directory, "-o", "loss.svg")
     drawing = Drawing(directory, "loss.svg")

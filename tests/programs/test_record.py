@@ -100,7 +100,7 @@ class Record:
                                         stderr=subprocess.PIPE, text=True, **options)
         for daemon in daemons:
             daemon.wait_for_subscriber()
-            if in_order:  # else its run may stand behind that of the next
+            if in_order:  # else its run may come after that of the next
                 self.until(lambda: rows(self.directory, "SELECT count(*) FROM runs WHERE run = "
                                         f"'{daemon.run}'") == [(1,)], f"the run of {daemon.name}")
 
@@ -113,7 +113,7 @@ class Record:
             time.sleep(0.05)
 
     def until_rows(self, count):
-        """Until there are so many messages of `loss`, and of `state`, which comes behind it: of two
+        """Until there are so many messages of `loss`, and of `state`, which comes after it: of two
         layers."""
         self.until(lambda: rows(self.directory, "SELECT (SELECT count(*) FROM loss),"
                                 " (SELECT count(*) FROM state)") == [(count, 2 * count)],
@@ -397,7 +397,7 @@ def test_files_that_cannot_be_written(directory):
 
 
 def test_full_disk(directory):
-    """What was written before stays whole, and is gone on with where there is room again."""
+    """What was written before stays whole, and is continued when there is room again."""
     daemon = Daemon(directory)
     arguments = ["-o", "runnel.db", "--csv=loss.csv"]
     limit = (400000, 400000)
@@ -474,14 +474,14 @@ def test_two_names_of_one_daemon(directory):
 
 
 def test_what_was_not_heard(directory):
-    """Examples that were learned while nobody listened are told apart from those that were not."""
+    """Examples that were learned while nobody listened are distinguished from those that were not."""
     daemon = Daemon(directory)
     record = Record(directory, [daemon])
     daemon.learn(0, 5)
     daemon.learn(12, 14)
     record.until_rows(7)
     record.end()
-    daemon.learn(14, 20)  # nobody listens, and so the numbers of messages do not count on
+    daemon.learn(14, 20)  # nobody listens, and so the numbers of messages stay
     record = Record(directory, [daemon])
     daemon.learn(20, 22)
     record.until_rows(9)

@@ -101,7 +101,7 @@ def killed_with_the_cuda_engine():
 
 
 def stopped_and_continued():
-    """Producers give the silent daemon up, connect anew and send again; it finds all of it."""
+    """Producers give the silent daemon up, connect again and send again; it finds all of it."""
     with fresh() as directory, start(directory) as daemon:
         producers = produce(directory)
         for count in (200, 400):
@@ -128,7 +128,7 @@ def send_all(directory, messages, pace):
 
 
 def producer_stopped_and_killed():
-    """A stopped one goes on; of a killed one another sends everything again."""
+    """A stopped one continues; of a killed one another sends everything again."""
     messages = numbered("alone", 300)
     with fresh() as directory, start(directory) as daemon:
         daemon.ask("status")
@@ -321,7 +321,7 @@ def size_limit(daemon, size):
 
 
 def check_gives_up(daemon, producers):
-    """It ends with a sentence, has acknowledged nothing that is not there afterwards, and goes on
+    """It ends with a sentence, has acknowledged nothing that is not there afterwards, and resumes
     when the disk is well."""
     directory = daemon.directory
     assert daemon.process.wait(running.LIMIT) == IO_ERROR, daemon.text()
@@ -373,7 +373,7 @@ def broken_disk():
 
 
 def full_queue():
-    """While the disk does not answer, learning goes on until the queue is full; then producers
+    """While the disk does not answer, learning continues until the queue is full; then producers
     wait, and the control socket is served all the time. Nothing is lost."""
     arm_disk(DISK_STALL)
     options = {"inputs": QUEUE_INPUTS, "size": 2, "scale": "none", "checkpoint": 0}
@@ -455,7 +455,7 @@ def transaction_without_its_end():
 
 
 def journal_moved_away():
-    """It goes on behind the checkpoint, and that too survives a kill."""
+    """It resumes after the checkpoint, and that too survives a kill."""
     messages = numbered("moved", 300)
     with fresh() as directory, start(directory) as daemon:
         feed(daemon, messages[:200])
@@ -475,7 +475,7 @@ def journal_moved_away():
 # --- the clock, and numbers that are left out ----------------------------------------------------
 
 def clock_that_jumps():
-    """Years forth and back: nobody waits, nothing is learned otherwise, and a kill is survived."""
+    """Years forth and back: nothing waits, the same is learned, and it recovers from a kill."""
     with fresh() as directory, start(directory, HurtDaemon) as daemon:
         producers = produce(directory)
         on_their_way = len(producers) * recovery.WINDOW  # at most, when the clock jumps

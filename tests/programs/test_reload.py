@@ -38,7 +38,7 @@ VALUES = {"name": "again", "seed": 1, "size": 2, "layers": "[{cell: gru, size: 4
 
 
 class Running(Daemon):
-    """A daemon whose configuration is written anew with other values."""
+    """A daemon whose configuration is written again with other values."""
 
     def __init__(self, directory, *arguments, **values):
         self.values = dict(VALUES, directory=directory, state=f"{directory}/state",

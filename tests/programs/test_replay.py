@@ -117,7 +117,7 @@ def test_same_parameters(directory):
 
 
 def test_commands(directory):
-    """Told, or carried out in their places; a second call does not carry them out again."""
+    """Reported, or carried out in their places; a second call does not carry them out again."""
     with daemon(directory, "a") as a, daemon(directory, "b") as b, daemon(directory, "c") as c:
         parts = examples(300)
         teach(a, parts[:100])
@@ -207,7 +207,7 @@ def test_pruned(directory):
         for n in range(0, 90, 30):
             teach(a, parts[n:n + 30])
             a.ask("checkpoint")
-        oldest = 61 # behind the checkpoint before the newest
+        oldest = 61 # after the checkpoint before the newest
         wait_for(a, lambda: a.ask("status")["journal"]["oldest"] == oldest)
         status, err = run(journal(a), *to(b), "--epoch", 1)
         assert status == BAD_DATA and f"--from {oldest}" in err, (status, err)

@@ -1,5 +1,5 @@
 #!/usr/bin/python3
-"""Garbage on every socket of a running daemon: it goes on, answers, and learns what it would have
+"""Garbage on every socket of a running daemon: it continues, answers, and learns what it would have
 learned without.
 
 RUNNEL_FUZZ_MESSAGES is how many messages each socket gets; when unset 100,000 of a build with

@@ -300,7 +300,7 @@ def test_revoked(directory):
         daemon.until(lambda: daemon.ask("status")["examples"] > taken)
         assert daemon.ask("status")["examples"] == taken + 1
         assert not subscriber.poll(0) and not control.poll(0)
-        # And let in again.
+        # And admitted again.
         daemon.write_list(directory, "control", [daemon.mine, daemon.yours])
         daemon.hang_up()
         assert daemon.event(events, lambda e: e["kind"] == "reloaded")["cut_off"] == 0
@@ -343,7 +343,7 @@ def test_the_secret_stays(directory):
             daemon.hang_up()
             told = daemon.event(events, lambda e: e["kind"] == "reload_failed")
             assert "security.secret: " in told["text"] and says in told["text"], told
-            daemon.ask("status")  # the list that lets nobody in was not taken
+            daemon.ask("status")  # the list that admits nobody was not taken
             daemon.server.file.chmod(0o600)
         daemon.server.file.write_text(secret)
         daemon.write_list(directory, "control", [daemon.mine])
@@ -386,7 +386,7 @@ def test_failures_are_announced(directory):
                                   else local(name)), daemon.endpoint
         for reason, greeting in [("no_key", null_greeting()), ("broken_off", null_greeting()[:10])]:
             with sockets.create_connection(("127.0.0.1", port), LIMIT) as peer:
-                # What is gone at once has no address any more. It has been let in when it hears
+                # What is gone at once has no address any more. It has been admitted when it hears
                 # something, and who answers for the key of the question has heard of it.
                 peer.recv(1)
                 daemon.ask("status")

@@ -529,7 +529,7 @@ def rows_at_full_speed(directory, *arguments):
 
 
 def test_full_speed(directory):
-    """A reader gets few rows and is told so, unless all are asked for."""
+    """A reader gets few rows and a note about it, unless all are asked for."""
     rows, screen = rows_at_full_speed(directory)
     assert 1 < len(rows) < 900 and screen.count("--all shows all") == 1, (len(rows), screen[-1000:])
     rows, screen = rows_at_full_speed(directory, "--all")
@@ -537,7 +537,7 @@ def test_full_speed(directory):
 
 
 def test_two_signals_take_the_bar_away(directory):
-    """Whoever forwards a signal sends it twice, and the second one ends it the hard way."""
+    """A forwarded signal comes twice, and the second one ends it at once."""
     daemon = Daemon(directory)
     terminal = Terminal(daemon.endpoint, 24, 80, "xterm")
     daemon.wait_for("status", "loss", "event")

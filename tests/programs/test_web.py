@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 """runnel-web against daemons that are played here: its pages, its JSON, its server-sent events, its
-metrics, what it keeps, whom it lets in, and what clients that mean harm can do to it."""
+metrics, what it keeps, whom it admits, and what malicious clients can do to it."""
 import http.client
 import json
 import math

@@ -1,4 +1,4 @@
-/* The rules of an accepted example, written anew beside decode.c. */
+/* The rules of an accepted example, written a second time, independently of decode.c. */
 #ifndef RUNNEL_TEST_EXAMPLE_RULES_H
 #define RUNNEL_TEST_EXAMPLE_RULES_H
 

@@ -49,7 +49,7 @@ void fixture_update(struct fixture *fixture, size_t slot, size_t position, size_
                     size_t closed, size_t terms, bool fresh);
 void fixture_measure(struct fixture *fixture, size_t slot);
 
-/* Play what is gathered, and begin anew. */
+/* Play what is gathered, and start an empty plan. */
 void fixture_play(struct fixture *fixture, double rate, double clip);
 
 /* Copy one block of all tensors, (model.parameters,), out of or into the engine. */

@@ -43,7 +43,7 @@ struct journal *open_with(const struct journal_options *options);
    others, in streams of their own sequences, with NaN, keys of size 0 and 255, and commands. */
 void append_entries(struct journal *journal, int count);
 
-/* Replay from behind `after`: every entry is the one that belongs there. Returns the count. */
+/* Replay what comes after `after`: every entry is the expected one. Returns the count. */
 int assert_entries(struct journal *journal, uint64_t after);
 
 /* A query of the file as another program makes it, before its first row; end_query ends it. */

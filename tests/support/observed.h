@@ -1,4 +1,4 @@
-/* What an observer was told, kept so that two runs can be compared byte by byte. */
+/* What an observer was given, kept so that two runs can be compared byte by byte. */
 #ifndef RUNNEL_TESTS_OBSERVED_H
 #define RUNNEL_TESTS_OBSERVED_H
 

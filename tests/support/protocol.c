@@ -79,7 +79,7 @@ static void close_step(struct protocol *p, struct stream *s, struct step step) {
         update(p, s);
 }
 
-/* What the observer is to be told of one score, beside its loss; `raw` is the y of `next` as it
+/* What the observer is to be given of one score, beside its loss; `raw` is the y of `next` as it
    came. With `scale: standard` the prediction is turned back by the scaler that it was made with,
    and a number that this one had never seen is not predicted. */
 static void count_score(struct protocol *p, const struct stream *s, const union value *y,

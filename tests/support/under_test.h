@@ -8,7 +8,7 @@
 
 #include "learner/engine.h"
 
-/* Go on to the next engine that machine and build have, the first at the first call: its name; NULL
+/* Select the next engine that machine and build have, the first at the first call: its name; NULL
    after the last. Before the first call it is the CPU engine as users have it. */
 const char *under_test_next(void);
 

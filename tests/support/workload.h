@@ -28,10 +28,10 @@ struct workload {
     struct example *examples;
     size_t count;
     size_t x_size; /* numbers in one step's x */
-    char *bytes;   /* behind keys, x and y; x and y lie at odd addresses */
+    char *bytes;   /* that keys, x and y point into; x and y lie at odd addresses */
 };
 
-/* Fails the running test when memory is short. */
+/* Fails the running test when out of memory. */
 struct workload *workload_open(const struct workload_options *options);
 void workload_close(struct workload **workload);
 

@@ -13,7 +13,7 @@
 
 #define assert_near(value, expected, most) assert_true(fabs((value) - (expected)) <= (most))
 
-/* Either detector behind one interface. */
+/* Either detector, with one interface. */
 struct detector {
     struct page_hinkley page_hinkley;
     struct adwin adwin;

@@ -18,7 +18,7 @@ enum { LARGE = 3 * JOURNAL_BLOCK_BYTES };
 
 static char bytes[LARGE];
 
-/* Key, x and y lie behind each other, as in the queue. */
+/* Key, x and y lie one after the other, as in the queue. */
 static struct journal_record example(uint64_t position, size_t key, size_t x, size_t y) {
     return (struct journal_record){
         .position = position,
@@ -118,7 +118,7 @@ static void mixes_commands_and_examples(void **unused) {
     assert_int_equal(assert_through(records, 5), 1);
 }
 
-/* Around the size of a block, and far above it, alone and behind and before others. */
+/* Around the size of a block, and far above it, alone, after others and before others. */
 static void gives_a_large_entry_its_own_block(void **unused) {
     (void)unused;
     for (size_t size = JOURNAL_BLOCK_BYTES - 200; size < JOURNAL_BLOCK_BYTES + 200; size++) {

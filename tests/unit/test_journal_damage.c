@@ -77,7 +77,7 @@ static void assert_recovers(uint64_t reported) {
     journal_close(&journal);
 }
 
-/* Killed before each of its writes and syncs in turn, the file made anew every time. */
+/* Killed before each of its writes and syncs in turn, with a new file every time. */
 static void dies_at_every_write(enum disk_fault fault) {
     enum { GROUPS = 9 };
     struct reported *report = shared_report();

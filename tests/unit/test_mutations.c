@@ -1,4 +1,5 @@
-/* Mutated messages: none crashes, and none that is accepted breaks a rule, by rules written anew.
+/* Mutated messages: none crashes, and none that is accepted breaks a rule, by rules written a
+ * second time.
  */
 #include <setjmp.h>
 #include <stdarg.h>

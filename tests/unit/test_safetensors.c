@@ -19,7 +19,7 @@
 #include "model/safetensors.h"
 #include "temporary_file.h"
 
-/* A header's JSON and `data` zero bytes behind it. */
+/* A header's JSON followed by `data` zero bytes. */
 static void store_header(const char *json, size_t data) {
     unsigned char bytes[4096] = {0};
     uint64_t length = strlen(json);

@@ -92,7 +92,7 @@ static void scales_by_mean_and_deviation(void **unused) {
     scaler_close(&scaler);
 }
 
-/* A copy through struct scaler_number goes on with the same bits. */
+/* A copy through struct scaler_number continues with the same bits. */
 static void goes_on_from_a_copy(void **unused) {
     (void)unused;
     struct scaler *scaler = filled(), *copy;
