@@ -13,216 +13,168 @@
 #include "feed_progress.h"
 #include "feed_run.h"
 
-static const struct source_type *const SOURCES[] = {&source_text, &source_csv,   &source_idx,
-                                                    &source_host, &source_synth, &source_json};
-enum { SOURCE_COUNT = sizeof SOURCES / sizeof SOURCES[0] };
-
 #define RATE_MAX 1e9
 
 /* A daemon takes no example with more steps. */
-enum { STEPS_MAX = 4096, OPTIONS_MAX = 64 };
+enum { STEPS_MAX = 4096 };
 
-static const struct option COMMON[] = {
-    {"bind", required_argument, NULL, 'b'},   {"rate", required_argument, NULL, 'r'},
-    {"repeat", required_argument, NULL, 'R'}, {"stream", required_argument, NULL, 's'},
-    {"count", required_argument, NULL, 'n'},  {"steps", required_argument, NULL, 'S'},
-    {"numbered", no_argument, NULL, 'N'},     {"no-learn", no_argument, NULL, 'L'},
-    {"skip-bad", no_argument, NULL, 'k'},     {"print", no_argument, NULL, 'p'},
-    {"dry-run", no_argument, NULL, 'p'},      FEED_CALL_OPTIONS,
-};
-enum { COMMON_COUNT = sizeof COMMON / sizeof COMMON[0] };
-
-static const char COMMON_HELP[] =
-    "Options of every source:\n"
-    "  --connect ENDPOINT  the daemon's examples socket (default " WIRE_EXAMPLES ")\n"
-    "  --bind ENDPOINT     wait there for a daemon that connects\n"
-    "  --socket KIND       push (default), or router: every example is numbered, acknowledged\n"
-    "                      by the daemon, and sent again until it is\n"
-    "  --server-key KEY    the daemon's public key, or the file that has it\n"
-    "  --key FILE          your secret key, where the daemon wants to know who you are\n"
-    "  --rate N            examples per second (default: no limit; host: 20)\n"
-    "  --repeat N          read everything N times, 0 = for ever (default 1)\n"
-    "  --count N           stop after N examples\n"
-    "  --stream KEY        name of the stream (default: the name of the source)\n"
-    "  --steps N           put N steps into one example (text, csv, synth; default 1)\n"
-    "  --no-learn          mark examples: predict and score, but do not learn\n"
-    "  --numbered          send the header with number and time with every example\n"
-    "  --epoch N           the header's epoch (default: the time of the start)\n"
-    "  --skip-bad          pass over bad rows and count them, instead of ending\n"
-    "  --print, --dry-run  write examples as lines of JSON instead of sending them\n"
-    "  --wait SECONDS      give up when no daemon is there by then (default: never)\n"
-    "  --linger SECONDS    wait that long for delivery at the end (default: for ever)\n"
-    "  --quiet, --verbose  say nothing but errors; say more\n"
-    "  --help, --version\n";
+static const struct command_row *const SOURCES[] = {&source_text.command,
+                                                    &source_csv.command,
+                                                    &source_idx.command,
+                                                    &source_host.command,
+                                                    &source_synth.command,
+                                                    &source_json.command,
+                                                    NULL};
 
 struct call {
     struct feed_settings settings;
     const struct source_type *type;
     struct source *source;
     const char *stream;
-    bool rate_given, repeat_given;
+    bool rate_given, repeat_given, skip_bad;
 };
 
-static void print_help(const struct source_type *only) {
-    if (only) {
-        printf("runnel-feed %s %s [options]: %s\n\n%s%s", only->name, only->operands, only->summary,
-               only->help, only->help[0] ? "\n" : "");
-    } else {
-        puts("runnel-feed SOURCE [options]: send examples to runneld\n\nSources:");
-        for (size_t i = 0; i < SOURCE_COUNT; i++)
-            printf("  %-5s %-16s %s\n", SOURCES[i]->name, SOURCES[i]->operands,
-                   SOURCES[i]->summary);
-        puts("\nEach source has options of its own: runnel-feed SOURCE --help. Files may be\n"
-             "compressed with gzip; '-' is standard input.\n");
-    }
-    fputs(COMMON_HELP, stdout);
+static int take_endpoint(void *values, const struct option_row *row, const char *text,
+                         struct error *error) {
+    struct sender_options *to = &((struct call *)values)->settings.common.to;
+    (void)error;
+    to->endpoint = text;
+    to->bind = row->letter != 'c';
+    return 0;
 }
 
-/* As feed_take does it. */
-static int take_option(void *context, int code, const char *value, struct feed_error *error) {
-    struct call *call = context;
-    struct feed_settings *s = &call->settings;
-    if (code >= SOURCE_OPTION)
-        return call->type->option(call->source, code, value, error);
-    switch (code) {
-    case 'b':
-        s->common.to.endpoint = value;
-        s->common.to.bind = true;
-        return 0;
-    case 's':
-        call->stream = value;
-        return 0;
-    case 'r':
-        call->rate_given = true;
-        return feed_parse_real("--rate", value, 0, RATE_MAX, &s->rate, error);
-    case 'R':
-        call->repeat_given = true;
-        return feed_parse_count("--repeat", value, 0, UINT64_MAX, &s->repeat, error);
-    case 'n':
-        return feed_parse_count("--count", value, 1, UINT64_MAX, &s->count, error);
-    case 'S':
-        return feed_parse_count("--steps", value, 1, STEPS_MAX, &s->steps, error);
-    case 'N':
-        s->numbered = true;
-        return 0;
-    case 'L':
-        s->learn = false;
-        return 0;
-    case 'k':
-        call->source->skip_bad = true;
-        return 0;
-    case 'p':
-        s->print = true;
-        return 0;
-    default:
-        return feed_call_option(&s->common, code, value, error);
-    }
+static const struct option_row OPTIONS[] = {
+    {"connect", 'c', "ENDPOINT", "the daemon's examples socket (default " WIRE_EXAMPLES ")",
+     OPTION_TAKE(take_endpoint)},
+    {"bind", 0, "ENDPOINT", "wait there for a daemon that connects", OPTION_TAKE(take_endpoint)},
+    {"rate", 0, "N", "examples per second (default: no limit; host: 20)",
+     OPTION_REAL(struct call, settings.rate, 0, RATE_MAX), OPTION_GIVEN(struct call, rate_given)},
+    {"repeat", 0, "N", "read everything N times, 0 = for ever (default 1)",
+     OPTION_COUNT(struct call, settings.repeat, 0, UINT64_MAX),
+     OPTION_GIVEN(struct call, repeat_given)},
+    {"count", 0, "N", "stop after N examples",
+     OPTION_COUNT(struct call, settings.count, 1, UINT64_MAX)},
+    {"stream", 0, "KEY", "name of the stream (default: the name of the source)",
+     OPTION_TEXT(struct call, stream)},
+    {"steps", 0, "N", "put N steps into one example (text, csv, synth; default 1)",
+     OPTION_COUNT(struct call, settings.steps, 1, STEPS_MAX)},
+    {"no-learn", 0, NULL, "mark examples: predict and score, but do not learn",
+     OPTION_CLEAR(struct call, settings.learn)},
+    {"numbered", 0, NULL, "send the header with number and time with every example",
+     OPTION_FLAG(struct call, settings.numbered)},
+    FEED_CALL_EPOCH(struct call, settings.common,
+                    "the header's epoch (default: the time of the start)"),
+    {"skip-bad", 0, NULL, "pass over bad rows and count them, instead of ending",
+     OPTION_FLAG(struct call, skip_bad)},
+    {"print", 0, NULL, "write examples as lines of JSON instead of sending them",
+     OPTION_FLAG(struct call, settings.print)},
+    {"dry-run", 0, NULL, "the same", OPTION_FLAG(struct call, settings.print)},
+    FEED_CALL_OPTIONS(struct call, settings.common),
+    OPTIONS_LAST,
+};
+
+/* Without a source only --help and --version are a whole call. */
+static int parse_alone(struct command_line *line, int count, char **arguments) {
+    char names[OPTIONS_NAMES_SIZE], **operands;
+    int status = options_parse(line, count, arguments, &operands);
+    return status == OPTIONS_GO_ON
+               ? options_complain(line, "the source comes first: %s", options_names(names, line))
+               : status;
 }
 
-static int find_source(struct call *call, const char *name, struct feed_error *error) {
-    for (size_t i = 0; i < SOURCE_COUNT; i++)
-        if (strcmp(SOURCES[i]->name, name) == 0)
-            call->type = SOURCES[i];
-    if (!call->type)
-        return feed_fail(error, EX_USAGE,
-                         "there is no source '%s'; expected text, csv, idx, host, synth or json",
-                         name);
+/* `SOURCE [OPTION]... [OPERAND]...`; the source is created. OPTIONS_GO_ON or the exit status. */
+static int parse(struct call *call, struct command_line *line, int count, char **arguments,
+                 char ***operands) {
+    line->groups[0] = (struct option_group){"Options of every source:", OPTIONS, call};
+    if (count < 2 || arguments[1][0] == '-')
+        return parse_alone(line, count, arguments);
+    line->command = options_command(line, arguments[1]);
+    if (!line->command)
+        return EX_USAGE;
+    call->type = (const struct source_type *)line->command;
     call->source = call->type->create();
-    if (!call->source)
-        return feed_no_memory(error);
+    if (!call->source) {
+        fprintf(stderr, "%s: out of memory\n", line->name);
+        return EX_OSERR;
+    }
     call->source->type = call->type;
     call->settings.rate = call->type->rate;
-    return 0;
-}
-
-/* `[source] [options] [operands]`; operands are left at *operands. */
-static int parse(struct call *call, int count, char **arguments, char ***operands, int *left,
-                 struct feed_error *error) {
-    struct option table[OPTIONS_MAX + 1] = {0};
-    if (count < 2)
-        return feed_fail(error, EX_USAGE, "which source? text, csv, idx, host, synth or json");
-    if (arguments[1][0] == '-') { /* --help and --version stand alone */
-        memcpy(table, COMMON + COMMON_COUNT - 2, 2 * sizeof table[0]);
-        if (feed_call_parse(count, arguments, "+:", table, NULL, take_option, call, error) < 0)
-            return feed_fail(error, EX_USAGE,
-                             "the source comes first: text, csv, idx, host, synth or json");
-        return 0;
+    line->commands = NULL;
+    line->summary = line->command->summary;
+    line->ending = call->type->notes;
+    if (line->command->rows) {
+        line->groups[1] = line->groups[0];
+        line->groups[0] = (struct option_group){NULL, line->command->rows, call->source};
     }
-    if (find_source(call, arguments[1], error) < 0)
-        return -1;
-    size_t used = COMMON_COUNT;
-    memcpy(table, COMMON, sizeof COMMON);
-    for (const struct option *own = call->type->options; own->name && used < OPTIONS_MAX; own++)
-        table[used++] = *own;
-    if (feed_call_parse(count - 1, arguments + 1, ":", table, call->type->name, take_option, call,
-                        error) < 0)
-        return -1;
-    *operands = arguments + 1 + optind;
-    *left = count - 1 - optind;
-    return 0;
+    int status = options_parse(line, count - 1, arguments + 1, operands);
+    call->source->skip_bad = call->skip_bad;
+    return status;
 }
 
 /* What options ask of the source must be something that it can do. */
-static int check(const struct call *call, struct feed_error *error) {
+static int check(const struct call *call, struct error *error) {
     const struct feed_settings *s = &call->settings;
     const struct source_type *type = call->type;
     if (s->steps > 1 && !type->bundles)
-        return feed_fail(error, EX_USAGE, "--steps: not with %s", type->name);
+        return error_set(error, EX_USAGE, "--steps: not with %s", type->command.name);
     if (s->common.to.router && s->common.to.bind)
-        return feed_fail(error, EX_USAGE,
+        return error_set(error, EX_USAGE,
                          "--bind: not with --socket router, which connects to the daemon");
     if (type == &source_json && (s->numbered || !s->learn))
-        return feed_fail(error, EX_USAGE, "--numbered, --no-learn: json sends lines as they are");
+        return error_set(error, EX_USAGE, "--numbered, --no-learn: json sends lines as they are");
     if (type->endless && call->repeat_given)
-        return feed_fail(error, EX_USAGE, "--repeat: %s never ends; see --count", type->name);
+        return error_set(error, EX_USAGE, "--repeat: %s never ends; see --count",
+                         type->command.name);
     if (type->live && s->rate == 0)
-        return feed_fail(error, EX_USAGE, "--rate: found 0, expected examples per second");
+        return error_set(error, EX_USAGE, "--rate: found 0, expected examples per second");
     if (call->source->once && s->repeat != 1)
-        return feed_fail(error, EX_USAGE, "--repeat: a pipe cannot be read a second time");
+        return error_set(error, EX_USAGE, "--repeat: a pipe cannot be read a second time");
     return 0;
 }
 
-static int feed(struct call *call, char **operands, int count, struct feed_error *error) {
+static int feed(struct call *call, char **operands, struct error *error) {
     struct stream stream;
     struct source *source = call->source;
     struct feed_settings *settings = &call->settings;
     source->forced = call->stream;
     source->numbers = settings->common.to.router;
-    source->epoch = settings->common.epoch;
-    if (feed_call_start(&settings->common, !settings->print || !isatty(STDOUT_FILENO), error) < 0)
+    source->epoch = (uint32_t)settings->common.epoch;
+    if (feed_call_start(&settings->common, "runnel-feed",
+                        !settings->print || !isatty(STDOUT_FILENO), error) < 0)
         return -1;
     if (settings->print && settings->rate > 0)
         setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads wants each example when it comes */
-    if (source->type->open(source, operands, count, error) < 0 || check(call, error) < 0)
+    if (source->type->open(source, operands, error) < 0 || check(call, error) < 0)
         return -1;
     const char *key = call->stream ? call->stream : source->label;
     const char *wrong = stream_name(&stream, key, strlen(key));
     if (wrong)
-        return feed_fail(error, EX_USAGE, "--stream: '%s' is no name of a stream: %s", key, wrong);
+        return error_set(error, EX_USAGE, "--stream: '%s' is no name of a stream: %s", key, wrong);
     settings->stream = &stream;
     return feed_run(source, settings, error);
 }
 
 int main(int count, char **arguments) {
-    struct feed_error error = {0};
-    struct call call = {.settings = {.common = {.program = "runnel-feed",
-                                                .to.endpoint = WIRE_EXAMPLES,
-                                                .epoch = (uint32_t)time(NULL),
-                                                .linger = INFINITY,
-                                                .wait = INFINITY},
+    struct error error = {0};
+    struct call call = {.settings = {.common = {FEED_CALL_DEFAULTS, .epoch = (uint32_t)time(NULL)},
                                      .learn = true,
                                      .repeat = 1,
                                      .steps = 1}};
-    char **operands = NULL;
-    int left = 0;
-    int status = parse(&call, count, arguments, &operands, &left, &error);
-    if (status == 0 && call.settings.common.help)
-        print_help(call.type);
-    else if (status == 0 && call.settings.common.version)
-        puts("runnel-feed " PACKAGE_VERSION);
-    else if (status == 0)
-        status = feed(&call, operands, left, &error);
+    struct command_line line = {
+        .name = "runnel-feed",
+        .operands = "SOURCE",
+        .summary = "Send examples to runneld.",
+        .ending = "Each source has options of its own: runnel-feed SOURCE --help. Files may be "
+                  "compressed with gzip; '-' is standard input.",
+        .commands_heading = "Sources",
+        .commands = SOURCES,
+        .command_first = true,
+    };
+    char **operands;
+    int status = parse(&call, &line, count, arguments, &operands);
+    if (status == OPTIONS_GO_ON)
+        status = feed_call_end(&line, feed(&call, operands, &error), &error);
     if (call.source)
         call.type->close(&call.source);
-    return feed_call_end(&call.settings.common, status, &error);
+    return status;
 }

@@ -6,26 +6,17 @@
 #ifndef RUNNEL_FEED_H
 #define RUNNEL_FEED_H
 
-#include <getopt.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/error.h"
+#include "common/options.h"
 #include "common/wire.h"
 
-/* One sentence about what went wrong; `status` is the exit code (sysexits.h). FEED_INTERRUPTED: it
-   was only a signal that cut a wait short. */
-struct feed_error {
-    int status;
-    char text[1024]; /* no newline */
-};
+/* `status` of an error that is none: it was only a signal that cut a wait short. */
 enum { FEED_INTERRUPTED = 0 };
-
-/* Fill `error` and return -1, so that `return feed_fail(...)` is all a caller writes. */
-int feed_fail(struct feed_error *error, int status, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-int feed_no_memory(struct feed_error *error);
 
 /* How often SIGINT, SIGTERM or SIGHUP came: 1 asks to finish, more to give up. */
 extern volatile sig_atomic_t feed_signals;
@@ -39,13 +30,6 @@ extern void *feed_meanwhile_context;
 
 /* Seconds of CLOCK_MONOTONIC. */
 double feed_now(void);
-
-/* An option's value, the whole of it; otherwise an error (EX_USAGE) that names the option and the
-   range. */
-int feed_parse_count(const char *option, const char *text, uint64_t minimum, uint64_t maximum,
-                     uint64_t *value, struct feed_error *error);
-int feed_parse_real(const char *option, const char *text, double minimum, double maximum,
-                    double *value, struct feed_error *error);
 
 /* A stream and how many of its examples have been sent. */
 struct stream {
@@ -94,29 +78,22 @@ struct source {
     uint64_t skipped;   /* bad rows passed over */
 };
 
-enum { SOURCE_OPTION = 256 }; /* getopt's codes from here on belong to the source */
-
 struct source_type {
-    const char *name;             /* "csv" */
-    const char *operands;         /* "FILE" */
-    const char *summary;          /* one line for --help */
-    const char *help;             /* its options, for --help */
-    const struct option *options; /* getopt_long's table, codes from SOURCE_OPTION */
-    double rate;                  /* examples per second unless --rate says another; 0 = no limit */
-    bool live;                    /* steps are samples of something that goes on by itself */
-    bool endless;                 /* it has no passes that could be repeated */
-    bool bundles;                 /* --steps may put several steps into one example */
+    struct command_row command; /* "csv", its operands and options, which fill its own struct */
+    const char *notes;          /* for --help, below its options; or NULL */
+    double rate;                /* examples per second unless --rate says another; 0 = no limit */
+    bool live;                  /* steps are samples of something that goes on by itself */
+    bool endless;               /* it has no passes that could be repeated */
+    bool bundles;               /* --steps may put several steps into one example */
 
-    /* Allocate the source with its defaults; NULL when memory is short. */
+    /* Allocate the source with its defaults; NULL when out of memory. */
     struct source *(*create)(void);
-    /* Take one option of the table. */
-    int (*option)(struct source *source, int code, const char *value, struct feed_error *error);
-    /* Take the operands and get ready for the first step. */
-    int (*open)(struct source *source, char **operands, int count, struct feed_error *error);
+    /* Take the operands, ended by NULL, and get ready for the first step. */
+    int (*open)(struct source *source, char **operands, struct error *error);
     /* 1: a step. 0: the pass is over. -1: an error. */
-    int (*next)(struct source *source, struct step *step, struct feed_error *error);
+    int (*next)(struct source *source, struct step *step, struct error *error);
     /* Back to the first step, for pass number `pass` (from 0). NULL when endless. */
-    int (*rewind)(struct source *source, uint64_t pass, struct feed_error *error);
+    int (*rewind)(struct source *source, uint64_t pass, struct error *error);
     /* Share of the pass that is done, 0..1; NAN when unknown. May be NULL. */
     double (*done)(const struct source *source);
     void (*close)(struct source **source);
@@ -124,10 +101,6 @@ struct source_type {
 
 extern const struct source_type source_text, source_csv, source_idx, source_host, source_synth,
     source_json;
-
-/* Exactly `wanted` operands, or an error (EX_USAGE) that shows what the source takes. */
-int source_operands(const struct source *source, int count, int least, int most,
-                    struct feed_error *error);
 
 /* One sentence for people, on stderr, which does not tear the progress line apart: `say` unless
    --quiet, `detail` with --verbose only. */

@@ -3,45 +3,50 @@
 #ifndef RUNNEL_FEED_CALL_H
 #define RUNNEL_FEED_CALL_H
 
+#include "common/options.h"
 #include "feed.h"
 #include "streams/senders/feed_sender.h"
 
-/* Of getopt_long's table; --help and --version are the last two. */
-#define FEED_CALL_OPTIONS                                                                          \
-    {"connect", required_argument, NULL, 'c'}, {"socket", required_argument, NULL, 'o'},           \
-        {"epoch", required_argument, NULL, 'e'}, {"wait", required_argument, NULL, 'w'},           \
-        {"linger", required_argument, NULL, 'l'}, {"key", required_argument, NULL, 'K'},           \
-        {"server-key", required_argument, NULL, 'Y'}, {"quiet", no_argument, NULL, 'q'},           \
-        {"verbose", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'}, {                   \
-        "version", no_argument, NULL, 'V'                                                          \
-    }
-
-/* The caller fills in the program's name and what stands where an option is not given. */
 struct feed_call {
-    const char *program;
     struct sender_options to;
-    uint32_t epoch;
+    uint64_t epoch;      /* 0..UINT32_MAX */
     double wait, linger; /* seconds for somebody to connect, for delivery at the end; INFINITY: for
                             ever */
     const char *key, *server_key;
-    bool epoch_given, quiet, verbose, help, version;
+    bool epoch_given, quiet, verbose;
 };
 
-/* Take one of FEED_CALL_OPTIONS. EX_USAGE: its value is none. */
-int feed_call_option(struct feed_call *call, int code, const char *value, struct feed_error *error);
+/* What stands where an option is not given. */
+#define FEED_CALL_DEFAULTS .to.endpoint = WIRE_EXAMPLES, .linger = INFINITY, .wait = INFINITY
 
-/* Hand the options of getopt_long's `table` to `take`, one after the other; optind is then at the
-   first operand. EX_USAGE for those that are not in it, or lack their value: `of` says whose they
-   are, or is NULL. */
-typedef int feed_take(void *context, int code, const char *value, struct feed_error *error);
-int feed_call_parse(int count, char **arguments, const char *letters, const struct option *table,
-                    const char *of, feed_take *take, void *context, struct feed_error *error);
+/* Rows of a table of options: `field` of `type` is a struct feed_call. */
+#define FEED_CALL_EPOCH(type, field, help)                                                         \
+    {                                                                                              \
+        "epoch", 0, "N", help, OPTION_COUNT(type, field.epoch, 0, UINT32_MAX),                     \
+            OPTION_GIVEN(type, field.epoch_given)                                                  \
+    }
+#define FEED_CALL_OPTIONS(type, field)                                                             \
+    {"socket", 0, "KIND",                                                                          \
+     "push (default), or router: every example is numbered, acknowledged by the daemon, and sent " \
+     "again until it is",                                                                          \
+     OPTION_CHOICE(type, field.to.router, "push router")},                                         \
+        {"server-key", 0, "KEY", "the daemon's public key, or the file that has it",               \
+         OPTION_FILE(type, field.server_key)},                                                     \
+        {"key", 0, "FILE", "your secret key, where the daemon wants to know who you are",          \
+         OPTION_FILE(type, field.key)},                                                            \
+        {"wait", 0, "SECONDS", "give up when no daemon is there by then (default: never)",         \
+         OPTION_SECONDS(type, field.wait)},                                                        \
+        {"linger", 0, "SECONDS", "wait that long for delivery at the end (default: for ever)",     \
+         OPTION_SECONDS(type, field.linger)},                                                      \
+        {"quiet", 'q', NULL, "say nothing but errors", OPTION_FLAG(type, field.quiet)}, {          \
+        "verbose", 'v', NULL, "say more", OPTION_FLAG(type, field.verbose)                         \
+    }
 
 /* All is parsed: the client's keys are ready, signals are counted in feed_signals, and sentences
-   may be said; `line` as for progress_start. EX_USAGE: the keys cannot be used. */
-int feed_call_start(struct feed_call *call, bool line, struct feed_error *error);
+   may be said by `program`; `line` as for progress_start. EX_USAGE: the keys cannot be used. */
+int feed_call_start(struct feed_call *call, const char *program, bool line, struct error *error);
 
 /* The program's exit status, after saying what went wrong. */
-int feed_call_end(const struct feed_call *call, int status, const struct feed_error *error);
+int feed_call_end(const struct command_line *line, int status, const struct error *error);
 
 #endif

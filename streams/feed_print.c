@@ -62,12 +62,12 @@ static void print_header(const struct wire_header *header) {
         printf(", \"time\": %.6f", header->time);
 }
 
-static int print_failed(struct feed_error *error) {
-    return feed_fail(error, EX_IOERR, "standard output: cannot be written: %s", strerror(errno));
+static int print_failed(struct error *error) {
+    return error_set(error, EX_IOERR, "standard output: cannot be written: %s", strerror(errno));
 }
 
 int print_message(const struct message *m, const struct shape *x, const struct shape *y,
-                  struct feed_error *error) {
+                  struct error *error) {
     if (m->json) {
         fwrite(m->json, 1, m->json_size, stdout);
         return putchar('\n') == EOF ? print_failed(error) : 0;
@@ -76,7 +76,7 @@ int print_message(const struct message *m, const struct shape *x, const struct s
     char *text = key ? json_dumps(key, JSON_ENCODE_ANY) : NULL;
     json_decref(key);
     if (!text)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     printf("{\"stream\": %s, \"x\": ", text);
     free(text);
     print_values(m->x, m->steps, x);
@@ -89,6 +89,6 @@ int print_message(const struct message *m, const struct shape *x, const struct s
     return puts("}") == EOF ? print_failed(error) : 0;
 }
 
-int print_finish(struct feed_error *error) {
+int print_finish(struct error *error) {
     return fflush(stdout) == EOF || ferror(stdout) ? print_failed(error) : 0;
 }

@@ -2,16 +2,16 @@
 #ifndef RUNNEL_FEED_PRINT_H
 #define RUNNEL_FEED_PRINT_H
 
-struct feed_error;
+struct error;
 struct message;
 struct shape;
 
 /* Write the example to standard output. A missing number or class is null; a number has as many
    digits as its 32 bits need. Errors: EX_IOERR. */
 int print_message(const struct message *message, const struct shape *x, const struct shape *y,
-                  struct feed_error *error);
+                  struct error *error);
 
 /* Whether everything has arrived. */
-int print_finish(struct feed_error *error);
+int print_finish(struct error *error);
 
 #endif

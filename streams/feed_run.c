@@ -46,7 +46,7 @@ static double unix_time(void) {
 }
 
 static int send_message(struct feeder *feeder, struct message *message, bool end, double time,
-                        struct feed_error *error) {
+                        struct error *error) {
     const struct feed_settings *settings = feeder->settings;
     struct stream *stream = (struct stream *)message->stream;
     bool numbered = settings->numbered || settings->common.to.router;
@@ -54,7 +54,7 @@ static int send_message(struct feeder *feeder, struct message *message, bool end
     if (message->headed)
         message->header = (struct wire_header){
             .flags = (uint8_t)((end ? WIRE_END : 0) | (settings->learn ? 0 : WIRE_DO_NOT_LEARN)),
-            .epoch = message->json ? message->header.epoch : settings->common.epoch,
+            .epoch = message->json ? message->header.epoch : (uint32_t)settings->common.epoch,
             .sequence = stream->sequence,
             .time = numbered && !(time > 0) ? unix_time() : time};
     if (delivery_send(&feeder->delivery, message, error) < 0)
@@ -64,7 +64,7 @@ static int send_message(struct feeder *feeder, struct message *message, bool end
 }
 
 /* Send what has been put together, if anything. */
-static int flush(struct feeder *feeder, bool end, struct feed_error *error) {
+static int flush(struct feeder *feeder, bool end, struct error *error) {
     if (feeder->steps == 0)
         return 0;
     struct message message = {.stream = feeder->stream,
@@ -84,7 +84,7 @@ static bool enough(const struct feeder *feeder) {
 
 /* Several steps an example: it is over when it is full, its sequence ends or the stream changes. */
 static int bundle(struct feeder *feeder, const struct step *step, struct stream *stream,
-                  struct feed_error *error) {
+                  struct error *error) {
     size_t x_size = feeder->source->x.count * VALUE_SIZE;
     size_t y_size = feeder->source->y.count * VALUE_SIZE;
     if (feeder->steps > 0 && feeder->stream != stream && flush(feeder, false, error) < 0)
@@ -102,7 +102,7 @@ static int bundle(struct feeder *feeder, const struct step *step, struct stream 
                                                                  : 0;
 }
 
-static int take(struct feeder *feeder, const struct step *step, struct feed_error *error) {
+static int take(struct feeder *feeder, const struct step *step, struct error *error) {
     struct stream *stream = step->stream ? step->stream : feeder->settings->stream;
     if (feeder->settings->steps > 1)
         return bundle(feeder, step, stream, error);
@@ -120,10 +120,10 @@ static int take(struct feeder *feeder, const struct step *step, struct feed_erro
 }
 
 /* Before a step: its time, signals, the progress line. */
-static int prepare(struct feeder *feeder, struct feed_error *error) {
+static int prepare(struct feeder *feeder, struct error *error) {
     double rate = feeder->settings->rate;
     if (feed_signals)
-        return feed_fail(error, FEED_INTERRUPTED, "interrupted");
+        return error_set(error, FEED_INTERRUPTED, "interrupted");
     if (rate > 0 && feeder->steps == 0) {
         if (delivery_pause(&feeder->delivery, &feeder->due, error) < 0)
             return -1;
@@ -133,7 +133,7 @@ static int prepare(struct feeder *feeder, struct feed_error *error) {
     return rate > 0 || look ? delivery_listen(&feeder->delivery, error) : 0;
 }
 
-static int run_pass(struct feeder *feeder, struct feed_error *error) {
+static int run_pass(struct feeder *feeder, struct error *error) {
     struct source *source = feeder->source;
     while (!enough(feeder)) {
         struct step step = {0};
@@ -141,7 +141,7 @@ static int run_pass(struct feeder *feeder, struct feed_error *error) {
             return -1;
         int status = source->type->next(source, &step, error);
         if (status < 0) {
-            struct feed_error ignored; /* the source's own comes first */
+            struct error ignored; /* the source's own comes first */
             flush(feeder, false, &ignored);
             return -1;
         }
@@ -153,7 +153,7 @@ static int run_pass(struct feeder *feeder, struct feed_error *error) {
     return 0;
 }
 
-static int run_passes(struct feeder *feeder, struct feed_error *error) {
+static int run_passes(struct feeder *feeder, struct error *error) {
     const struct feed_settings *settings = feeder->settings;
     struct source *source = feeder->source;
     for (feeder->pass = 0; !enough(feeder); feeder->pass++) {
@@ -161,7 +161,7 @@ static int run_passes(struct feeder *feeder, struct feed_error *error) {
         if (run_pass(feeder, error) < 0)
             return -1;
         if (feeder->delivery.progress.examples == before)
-            return feed_fail(error, EX_DATAERR, "there is no example in it");
+            return error_set(error, EX_DATAERR, "there is no example in it");
         if (settings->repeat && feeder->pass + 1 >= settings->repeat)
             break;
         if (!enough(feeder) && source->type->rewind(source, feeder->pass + 1, error) < 0)
@@ -171,7 +171,7 @@ static int run_passes(struct feeder *feeder, struct feed_error *error) {
 }
 
 /* Wait for the daemon, then send. */
-static int start(struct feeder *feeder, struct feed_error *error) {
+static int start(struct feeder *feeder, struct error *error) {
     const struct feed_settings *settings = feeder->settings;
     if (delivery_open(&feeder->delivery, settings->common.wait, error) < 0)
         return -1;
@@ -182,7 +182,7 @@ static int start(struct feeder *feeder, struct feed_error *error) {
 }
 
 /* A source that ends with an error may have been read far before. */
-static void count_good(const struct feeder *feeder, struct feed_error *error) {
+static void count_good(const struct feeder *feeder, struct error *error) {
     size_t used = strlen(error->text);
     unsigned long long examples = feeder->delivery.progress.examples;
     if (error->status == EX_DATAERR && examples > 0)
@@ -194,7 +194,7 @@ static void count_good(const struct feeder *feeder, struct feed_error *error) {
 }
 
 /* What has not been acknowledged can be sent again by another call, unless it was a sample. */
-static void tell_epoch(const struct feeder *feeder, struct feed_error *error) {
+static void tell_epoch(const struct feeder *feeder, struct error *error) {
     size_t used = strlen(error->text);
     if (error->status == EX_TEMPFAIL && !feeder->source->type->live)
         snprintf(error->text + used, sizeof error->text - used,
@@ -202,8 +202,7 @@ static void tell_epoch(const struct feeder *feeder, struct feed_error *error) {
                  (unsigned long)feeder->settings->common.epoch);
 }
 
-int feed_run(struct source *source, const struct feed_settings *settings,
-             struct feed_error *error) {
+int feed_run(struct source *source, const struct feed_settings *settings, struct error *error) {
     struct feeder feeder = {.source = source, .settings = settings};
     feeder.delivery = (struct delivery){.to = settings->common.to,
                                         .print = settings->print,
@@ -214,7 +213,7 @@ int feed_run(struct source *source, const struct feed_settings *settings,
                                         .context = &feeder};
     feeder.x = malloc(settings->steps * source->x.count * VALUE_SIZE + 1);
     feeder.y = malloc(settings->steps * source->y.count * VALUE_SIZE + 1);
-    int status = feeder.x && feeder.y ? start(&feeder, error) : feed_no_memory(error);
+    int status = feeder.x && feeder.y ? start(&feeder, error) : error_no_memory(error);
     if (status < 0)
         count_good(&feeder, error);
     status = delivery_close(&feeder.delivery, status, source->skipped, error);

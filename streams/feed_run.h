@@ -20,6 +20,6 @@ struct feed_settings {
 };
 
 /* Run the opened source to its end or to a signal, and say what has been done. */
-int feed_run(struct source *source, const struct feed_settings *settings, struct feed_error *error);
+int feed_run(struct source *source, const struct feed_settings *settings, struct error *error);
 
 #endif

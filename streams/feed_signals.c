@@ -24,12 +24,12 @@ struct sine {
     double amplitude, frequency, phase;
 };
 
-static int sine_open(struct synth *synth, struct feed_error *error) {
+static int sine_open(struct synth *synth, struct error *error) {
     size_t size = synth->settings[SYNTH_SIZE];
     struct sine *sines = synth->state = calloc(size * SINES, sizeof *sines);
     synth->source.x = (struct shape){VALUE_REAL, size};
     if (!sines)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     for (size_t k = 0; k < size; k++) {
         struct sine *mixture = sines + k * SINES;
         double sum = 0;
@@ -102,12 +102,12 @@ static void mg_unit(struct mackey_glass *mg) {
     }
 }
 
-static int mg_open(struct synth *synth, struct feed_error *error) {
+static int mg_open(struct synth *synth, struct error *error) {
     size_t delay = synth->settings[SYNTH_DELAY] * MG_STEPS_PER_UNIT;
     struct mackey_glass *mg = synth->state = malloc(sizeof *mg + delay * sizeof mg->past[0]);
     synth->source.x = (struct shape){VALUE_REAL, 1};
     if (!mg)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     *mg = (struct mackey_glass){.x = random_uniform(&synth->random, 1.1, 1.3), .delay = delay};
     for (size_t i = 0; i < delay; i++)
         mg->past[i] = mg->x;
@@ -162,11 +162,11 @@ static void lorenz_step(double s[LORENZ_SIZE]) {
         s[i] += LORENZ_STEP / 6 * (k[0][i] + 2 * k[1][i] + 2 * k[2][i] + k[3][i]);
 }
 
-static int lorenz_open(struct synth *synth, struct feed_error *error) {
+static int lorenz_open(struct synth *synth, struct error *error) {
     double *s = synth->state = malloc(LORENZ_SIZE * sizeof *s);
     synth->source.x = (struct shape){VALUE_REAL, LORENZ_SIZE};
     if (!s)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     for (int i = 0; i < LORENZ_SIZE; i++)
         s[i] = random_uniform(&synth->random, 0, 1);
     for (int i = 0; i < LORENZ_SKIPPED_STEPS; i++)

@@ -1,5 +1,4 @@
 /* runnel-bench: how fast a configuration learns on this machine, and how fast it could at best. */
-#include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,9 +9,9 @@
 #include "bench_report.h"
 #include "bench_socket.h"
 #include "bench_split.h"
-#include "build-config.h"
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/options.h"
 #include "config/config.h"
 #include "learner/cuda_module.h"
 #include "learner/engines.h"
@@ -26,46 +25,16 @@ enum {
     STREAMS = 1,
     DEVICE_SIZE = 64, /* of an override of the device */
 };
+#define EXAMPLES_MAX 1000000000000
 
 static const double SECONDS = 5, SLICE = 0.05, LONG_SLICE = 0.2, SOCKET_SLICE = 0.5,
                     MICROSECONDS = 1e6;
 
-static const char usage[] =
-    "usage: runnel-bench --config FILE [--set KEY=VALUE]... [--device NAME] [--seconds S]\n"
-    "                    [--examples N] [--plan N] [--socket] [--bind ENDPOINT] [--daemon "
-    "PROGRAM]\n"
-    "                    [--json]\n"
-    "       runnel-bench --config FILE [...] --parameters FILE\n"
-    "       runnel-bench --version | --help\n";
-
-static const char help[] =
-    "Measures how long a configuration takes to learn one example, and how long this machine\n"
-    "would need at best.\n"
-    "\n"
-    "  -c, --config FILE     the configuration, see runnel.yaml(5)\n"
-    "  -s, --set KEY=VALUE   override one key\n"
-    "      --device NAME     what to measure: auto, cpu, cuda or cuda:N (the configuration's)\n"
-    "      --seconds S       measure for about so long (5)\n"
-    "      --examples N      before that learn N examples and look at memory (2000)\n"
-    "      --plan N          examples that wait, where they wait (64)\n"
-    "      --socket          measure through a runneld's socket, too\n"
-    "      --bind ENDPOINT   that socket (tcp://127.0.0.1:*)\n"
-    "      --daemon PROGRAM  the runneld (the one beside this program)\n"
-    "      --json            print JSON\n"
-    "      --parameters FILE learn the examples, write the parameters, and measure nothing\n"
-    "      --version         print the version and exit\n"
-    "  -h, --help            print this and exit\n"
-    "\n"
-    "Exit status: 0 done, 64 usage, 69 unavailable, 70 internal, 71 no memory, 74 a file,\n"
-    "75 interrupted, 78 configuration.\n";
-
 struct arguments {
     const char *config;
-    const char **overrides; /* (override_count,), room for one per argument */
-    size_t override_count;
+    struct option_list overrides;
     double seconds;
-    uint64_t examples;
-    size_t plan;
+    uint64_t examples, plan;
     bool socket, json;
     const char *bind, *daemon;
     const char *parameters;   /* file to write; NULL: measure */
@@ -95,121 +64,39 @@ static void interrupt(int signal_number) {
 
 /* ---- the command line ---- */
 
-static bool parse_count(const char *text, double minimum, double maximum, double *value) {
-    char *end;
-    *value = strtod(text, &end);
-    return end != text && *end == '\0' && *value >= minimum && *value <= maximum;
+static int take_device(void *values, const struct option_row *row, const char *text,
+                       struct error *error) {
+    struct arguments *a = values;
+    if (snprintf(a->device, DEVICE_SIZE, "device=%s", text) >= DEVICE_SIZE ||
+        a->overrides.count == OPTION_LIST_MAX)
+        return error_set(error, EX_USAGE, "--%s: found '%s', expected auto, cpu, cuda or cuda:N",
+                         row->name, text);
+    a->overrides.values[a->overrides.count++] = a->device;
+    return 0;
 }
 
-static int complain(const char *what, const char *value) {
-    fprintf(stderr, "runnel-bench: %s '%s'\n%s", what, value, usage);
-    return EX_USAGE;
-}
-
-enum option_code {
-    OPTION_SECONDS = 256,
-    OPTION_EXAMPLES,
-    OPTION_PLAN,
-    OPTION_SOCKET,
-    OPTION_BIND,
-    OPTION_DAEMON,
-    OPTION_JSON,
-    OPTION_DEVICE,
-    OPTION_PARAMETERS,
-    OPTION_VERSION,
+static const struct option_row rows[] = {
+    {"config", 'f', "FILE", "the configuration, see runnel.yaml(5)",
+     OPTION_FILE(struct arguments, config), .required = true},
+    {"set", 's', "KEY=VALUE", "override one key",
+     OPTION_LIST(struct arguments, overrides, OPTION_LIST_MAX)},
+    {"device", 0, "NAME", "what to measure: auto, cpu, cuda or cuda:N (the configuration's)",
+     OPTION_TAKE(take_device), .complete = COMPLETE_WORDS, .words = "auto cpu cuda"},
+    {"seconds", 0, "S", "measure for about so long (5)", OPTION_SECONDS(struct arguments, seconds)},
+    {"examples", 0, "N", "before that learn N examples and look at memory (2000)",
+     OPTION_COUNT(struct arguments, examples, 1, EXAMPLES_MAX)},
+    {"plan", 0, "N", "examples that wait, where they wait (64)",
+     OPTION_COUNT(struct arguments, plan, 1, PLAN_MAX)},
+    {"socket", 0, NULL, "measure through a runneld's socket, too",
+     OPTION_FLAG(struct arguments, socket)},
+    {"bind", 0, "ENDPOINT", "that socket (tcp://127.0.0.1:*)", OPTION_TEXT(struct arguments, bind)},
+    {"daemon", 0, "PROGRAM", "the runneld (the one beside this program)",
+     OPTION_FILE(struct arguments, daemon)},
+    {"json", 'j', NULL, "print JSON", OPTION_FLAG(struct arguments, json)},
+    {"parameters", 0, "FILE", "learn the examples, write the parameters, and measure nothing",
+     OPTION_FILE(struct arguments, parameters)},
+    OPTIONS_LAST,
 };
-
-/* These return -1: go on; else the exit code. */
-static int take_number(struct arguments *a, int option) {
-    double value, most = option == OPTION_PLAN ? PLAN_MAX : 1e12;
-    double least = option == OPTION_SECONDS ? 0 : 1;
-    if (!parse_count(optarg, least, most, &value))
-        return complain("no number that can be used here:", optarg);
-    if (option == OPTION_SECONDS)
-        a->seconds = value;
-    else if (option == OPTION_EXAMPLES)
-        a->examples = (uint64_t)value;
-    else
-        a->plan = (size_t)value;
-    return -1;
-}
-
-static int take_device(struct arguments *a) {
-    if (snprintf(a->device, DEVICE_SIZE, "device=%s", optarg) >= DEVICE_SIZE)
-        return complain("no device:", optarg);
-    a->overrides[a->override_count++] = a->device;
-    return -1;
-}
-
-static int take_option(struct arguments *a, int option) {
-    switch (option) {
-    case 'c':
-        a->config = optarg;
-        return -1;
-    case 's':
-        a->overrides[a->override_count++] = optarg;
-        return -1;
-    case OPTION_SECONDS:
-    case OPTION_EXAMPLES:
-    case OPTION_PLAN:
-        return take_number(a, option);
-    case OPTION_SOCKET:
-        a->socket = true;
-        return -1;
-    case OPTION_BIND:
-        a->bind = optarg;
-        return -1;
-    case OPTION_DAEMON:
-        a->daemon = optarg;
-        return -1;
-    case OPTION_JSON:
-        a->json = true;
-        return -1;
-    case OPTION_DEVICE:
-        return take_device(a);
-    case OPTION_PARAMETERS:
-        a->parameters = optarg;
-        return -1;
-    case OPTION_VERSION:
-        puts("runnel-bench " PACKAGE_VERSION);
-        return EX_OK;
-    case 'h':
-        printf("%s\n%s", usage, help);
-        return EX_OK;
-    default:
-        fputs(usage, stderr);
-        return EX_USAGE;
-    }
-}
-
-static int parse(int argc, char **argv, struct arguments *arguments) {
-    static const struct option options[] = {
-        {"config", required_argument, NULL, 'c'},
-        {"set", required_argument, NULL, 's'},
-        {"seconds", required_argument, NULL, OPTION_SECONDS},
-        {"examples", required_argument, NULL, OPTION_EXAMPLES},
-        {"plan", required_argument, NULL, OPTION_PLAN},
-        {"socket", no_argument, NULL, OPTION_SOCKET},
-        {"bind", required_argument, NULL, OPTION_BIND},
-        {"daemon", required_argument, NULL, OPTION_DAEMON},
-        {"json", no_argument, NULL, OPTION_JSON},
-        {"device", required_argument, NULL, OPTION_DEVICE},
-        {"parameters", required_argument, NULL, OPTION_PARAMETERS},
-        {"version", no_argument, NULL, OPTION_VERSION},
-        {"help", no_argument, NULL, 'h'},
-        {NULL, 0, NULL, 0},
-    };
-    int code = -1;
-    for (int option; code < 0 && (option = getopt_long(argc, argv, "c:s:h", options, NULL)) != -1;)
-        code = take_option(arguments, option);
-    if (code >= 0)
-        return code;
-    if (optind < argc)
-        return complain("unexpected argument", argv[optind]);
-    if (!arguments->config)
-        return complain("--config is missing; give it a", "FILE");
-    return -1;
-}
 
 /* ---- measuring ---- */
 
@@ -232,7 +119,7 @@ static int open_learner(struct bench *b, struct error *error) {
 
 static int open_bench(struct bench *b, struct error *error) {
     const struct arguments *a = b->arguments;
-    if (config_load(&b->config, a->config, a->overrides, a->override_count, error))
+    if (config_load(&b->config, a->config, a->overrides.values, a->overrides.count, error))
         return -1;
     b->config.learning.max_streams = STREAMS;
     model_build(&b->model, &b->config.architecture);
@@ -291,8 +178,8 @@ static int open_others(struct bench *b, struct error *error) {
         return error_set(error, EX_OSERR, "no memory for latencies");
     if ((on_gpu(b) ? open_gpu : open_cpu)(b, error))
         return -1;
-    const struct bench_socket_options options = {a->daemon, a->config, a->overrides,
-                                                 a->override_count, a->bind};
+    const struct bench_socket_options options = {a->daemon, a->config, a->overrides.values,
+                                                 a->overrides.count, a->bind};
     return a->socket
                ? bench_socket_open(&b->socket, &options, &b->config.architecture, &b->data, error)
                : 0;
@@ -402,17 +289,21 @@ static int run(const struct arguments *arguments) {
 
 int main(int argc, char **argv) {
     struct arguments arguments = {
-        .overrides = calloc((size_t)argc, sizeof(char *)),
         .seconds = SECONDS,
         .examples = EXAMPLES,
         .plan = PLAN,
         .bind = "tcp://127.0.0.1:*",
     };
-    if (!arguments.overrides)
-        return EX_SOFTWARE;
-    int code = parse(argc, argv, &arguments);
-    if (code < 0)
-        code = run(&arguments);
-    free(arguments.overrides);
-    return code;
+    const struct command_line line = {
+        .name = "runnel-bench",
+        .operands = "",
+        .summary = "Measures how long a configuration takes to learn one example, and how long "
+                   "this machine would need at best.",
+        .ending = "Exit status: 0 done, 64 usage, 69 unavailable, 70 internal, 71 no memory, 74 a "
+                  "file, 75 interrupted, 78 configuration.",
+        .groups = {{NULL, rows, &arguments}},
+    };
+    char **operands;
+    int status = options_parse(&line, argc, argv, &operands);
+    return status == OPTIONS_GO_ON ? run(&arguments) : status;
 }

@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sysexits.h>
 
 #include "text.h"
 
@@ -16,6 +17,10 @@ int error_set(struct error *error, int status, const char *format, ...) {
     va_end(arguments);
     text_clean(error->text);
     return -1;
+}
+
+int error_no_memory(struct error *error) {
+    return error_set(error, EX_OSERR, "out of memory");
 }
 
 int error_prefix(struct error *error, const char *format, ...) {

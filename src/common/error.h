@@ -18,6 +18,9 @@ struct error {
 int error_set(struct error *error, int status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* "out of memory", EX_OSERR. */
+int error_no_memory(struct error *error);
+
 /* Put "CONTEXT: " before the sentence that is there; returns -1. */
 int error_prefix(struct error *error, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

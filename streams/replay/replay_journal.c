@@ -24,19 +24,19 @@ struct replay_journal {
     size_t capacity;
 };
 
-static int file_error(const struct replay_journal *journal, struct feed_error *error) {
+static int file_error(const struct replay_journal *journal, struct error *error) {
     int code = sqlite3_errcode(journal->file) & 0xFF;
     if (code == SQLITE_CANTOPEN)
-        return feed_fail(error, EX_NOINPUT,
+        return error_set(error, EX_NOINPUT,
                          "%s: cannot be opened: %s; reading needs a directory that can be written",
                          journal->path, sqlite3_errmsg(journal->file));
-    return feed_fail(error, code == SQLITE_NOTADB ? EX_DATAERR : EX_IOERR, "%s: cannot be read: %s",
+    return error_set(error, code == SQLITE_NOTADB ? EX_DATAERR : EX_IOERR, "%s: cannot be read: %s",
                      journal->path, sqlite3_errmsg(journal->file));
 }
 
 /* The numbers of the statement's one row; -1 also when there is none. */
 static int read_numbers(struct replay_journal *journal, const char *sql, int count,
-                        sqlite3_int64 *numbers, struct feed_error *error) {
+                        sqlite3_int64 *numbers, struct error *error) {
     sqlite3_stmt *statement = NULL;
     bool good = sqlite3_prepare_v2(journal->file, sql, -1, &statement, NULL) == SQLITE_OK &&
                 sqlite3_step(statement) == SQLITE_ROW;
@@ -48,23 +48,23 @@ static int read_numbers(struct replay_journal *journal, const char *sql, int cou
     return good ? 0 : -1;
 }
 
-static int check_format(struct replay_journal *journal, struct feed_error *error) {
+static int check_format(struct replay_journal *journal, struct error *error) {
     sqlite3_int64 application, format;
     if (read_numbers(journal, "PRAGMA application_id", 1, &application, error) < 0 ||
         read_numbers(journal, "PRAGMA user_version", 1, &format, error) < 0)
         return -1;
     if (application != JOURNAL_ID)
-        return feed_fail(error, EX_DATAERR, "%s: it is an SQLite file, but no journal of runneld",
+        return error_set(error, EX_DATAERR, "%s: it is an SQLite file, but no journal of runneld",
                          journal->path);
     if (format != JOURNAL_FORMAT)
-        return feed_fail(error, EX_DATAERR,
+        return error_set(error, EX_DATAERR,
                          "%s: its format is %lld, and this program knows only %d: use that of the "
                          "version that wrote it",
                          journal->path, (long long)format, JOURNAL_FORMAT);
     return 0;
 }
 
-static int prepare(struct replay_journal *journal, struct feed_error *error) {
+static int prepare(struct replay_journal *journal, struct error *error) {
     static const char LOOK_UP[] = "SELECT " JOURNAL_BLOCK_COLUMNS " FROM blocks "
                                   "WHERE last >= ? ORDER BY last LIMIT 1";
     sqlite3_int64 ends[2];
@@ -78,17 +78,16 @@ static int prepare(struct replay_journal *journal, struct feed_error *error) {
     return 0;
 }
 
-int replay_journal_open(struct replay_journal **result, const char *path,
-                        struct feed_error *error) {
+int replay_journal_open(struct replay_journal **result, const char *path, struct error *error) {
     struct replay_journal *journal = *result = calloc(1, sizeof *journal);
     struct stat status;
     if (!journal)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     bool directory = stat(path, &status) == 0 && S_ISDIR(status.st_mode);
     snprintf(journal->path, sizeof journal->path, "%s%s", path, directory ? "/journal.sqlite" : "");
     if (sqlite3_open_v2(journal->path, &journal->file, SQLITE_OPEN_READONLY, NULL) != SQLITE_OK) {
         int reason = sqlite3_system_errno(journal->file);
-        feed_fail(error, EX_NOINPUT, "%s: cannot be opened: %s", journal->path,
+        error_set(error, EX_NOINPUT, "%s: cannot be opened: %s", journal->path,
                   reason ? strerror(reason) : sqlite3_errmsg(journal->file));
     } else {
         sqlite3_busy_timeout(journal->file, BUSY_MS);
@@ -118,20 +117,19 @@ uint64_t replay_journal_newest(const struct replay_journal *journal) {
     return journal->newest;
 }
 
-static int damaged(const struct replay_journal *journal, uint64_t position,
-                   struct feed_error *error) {
-    return feed_fail(error, EX_DATAERR, "%s: entry %llu is damaged", journal->path,
+static int damaged(const struct replay_journal *journal, uint64_t position, struct error *error) {
+    return error_set(error, EX_DATAERR, "%s: entry %llu is damaged", journal->path,
                      (unsigned long long)position);
 }
 
 /* No block has the entry: it was pruned since the opening, if the journal says so. */
-static int gone(struct replay_journal *journal, uint64_t position, struct feed_error *error) {
+static int gone(struct replay_journal *journal, uint64_t position, struct error *error) {
     sqlite3_int64 oldest;
     if (read_numbers(journal, "SELECT oldest FROM journal", 1, &oldest, error) < 0)
         return -1;
     if (position >= (uint64_t)oldest)
         return damaged(journal, position, error);
-    return feed_fail(
+    return error_set(
         error, EX_DATAERR,
         "%s: entry %llu is not there any more; with state.journal.keep: all it would be",
         journal->path, (unsigned long long)position);
@@ -139,14 +137,14 @@ static int gone(struct replay_journal *journal, uint64_t position, struct feed_e
 
 /* A copy of the row's text and bytes. */
 static int copy_block(struct replay_journal *journal, sqlite3_stmt *row,
-                      struct journal_block *block, struct feed_error *error) {
+                      struct journal_block *block, struct error *error) {
     const void *about = sqlite3_column_blob(row, JOURNAL_ABOUT),
                *data = sqlite3_column_blob(row, JOURNAL_DATA);
     size_t size = block->about_size + block->data_size;
     if (size > journal->capacity) {
         char *grown = realloc(journal->bytes, size);
         if (!grown)
-            return feed_no_memory(error);
+            return error_no_memory(error);
         journal->bytes = grown;
         journal->capacity = size;
     }
@@ -160,7 +158,7 @@ static int copy_block(struct replay_journal *journal, sqlite3_stmt *row,
 }
 
 static int take_block(struct replay_journal *journal, sqlite3_stmt *row, uint64_t position,
-                      struct feed_error *error) {
+                      struct error *error) {
     struct journal_block block = {
         .last = (uint64_t)sqlite3_column_int64(row, JOURNAL_LAST),
         .count = (size_t)sqlite3_column_int64(row, JOURNAL_COUNT),
@@ -178,7 +176,7 @@ static int take_block(struct replay_journal *journal, sqlite3_stmt *row, uint64_
 }
 
 /* Get the block that has the position, and let go of the file. */
-static int read_block(struct replay_journal *journal, uint64_t position, struct feed_error *error) {
+static int read_block(struct replay_journal *journal, uint64_t position, struct error *error) {
     sqlite3_stmt *row = journal->look_up;
     sqlite3_bind_int64(row, 1, (sqlite3_int64)position);
     int code = sqlite3_step(row), status;
@@ -195,7 +193,7 @@ static int read_block(struct replay_journal *journal, uint64_t position, struct 
 
 /* The entry, its block read again unless it is one of those that come next. */
 static int find_record(struct replay_journal *journal, uint64_t position,
-                       struct journal_record *record, struct feed_error *error) {
+                       struct journal_record *record, struct error *error) {
     const struct journal_unpacker *unpacker = &journal->unpacker;
     uint64_t next = unpacker->block.last - unpacker->block.count + 1 + unpacker->done;
     if (position < next || position > unpacker->block.last)
@@ -209,7 +207,7 @@ static int find_record(struct replay_journal *journal, uint64_t position,
 }
 
 int replay_journal_read(struct replay_journal *journal, uint64_t position,
-                        struct replay_entry *entry, struct feed_error *error) {
+                        struct replay_entry *entry, struct error *error) {
     struct journal_record record;
     *entry = (struct replay_entry){.position = position};
     if (find_record(journal, position, &record, error) < 0)

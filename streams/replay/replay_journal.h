@@ -26,8 +26,7 @@ struct replay_entry {
 
 /* Open the file, or journal.sqlite in the directory of that name. EX_NOINPUT: there is none;
    EX_DATAERR: it is no journal, or of another format. */
-int replay_journal_open(struct replay_journal **journal, const char *path,
-                        struct feed_error *error);
+int replay_journal_open(struct replay_journal **journal, const char *path, struct error *error);
 void replay_journal_close(struct replay_journal **journal);
 
 /* As of the opening: entries from `oldest` to `newest` are there; none when newest < oldest. */
@@ -36,6 +35,6 @@ uint64_t replay_journal_newest(const struct replay_journal *journal);
 
 /* -1: EX_IOERR; EX_DATAERR when the entry is damaged, or not there any more. */
 int replay_journal_read(struct replay_journal *journal, uint64_t position,
-                        struct replay_entry *entry, struct feed_error *error);
+                        struct replay_entry *entry, struct error *error);
 
 #endif

@@ -30,17 +30,17 @@ static double done(const void *context) {
 }
 
 /* What is to be replayed, and what of it is there. */
-static int find_range(struct replay *replay, struct feed_error *error) {
+static int find_range(struct replay *replay, struct error *error) {
     const struct replay_settings *settings = replay->settings;
     unsigned long long oldest = replay_journal_oldest(replay->journal);
     unsigned long long newest = replay_journal_newest(replay->journal);
     unsigned long long first = settings->first;
     if (newest < oldest || newest < first)
-        return feed_fail(error, EX_DATAERR,
+        return error_set(error, EX_DATAERR,
                          "%s: there is nothing to replay: it ends at entry %llu%s", settings->path,
                          newest, newest < oldest ? ", and none is kept" : "");
     if (first < oldest && settings->common.epoch_given)
-        return feed_fail(
+        return error_set(
             error, EX_DATAERR,
             "%s: it begins at entry %llu, those before are pruned: say --from %llu, so "
             "that the numbers of --epoch are the same whenever this is called",
@@ -54,19 +54,19 @@ static int find_range(struct replay *replay, struct feed_error *error) {
     replay->last = settings->last < newest ? settings->last : newest;
     replay->position = replay->first;
     if (replay->last < replay->first)
-        return feed_fail(error, EX_DATAERR,
+        return error_set(error, EX_DATAERR,
                          "%s: there is nothing to replay: it begins at entry %llu", settings->path,
                          oldest);
     return 0;
 }
 
 /* New numbers count the examples of a stream from the first that is replayed. */
-static int renumber(struct replay *replay, struct replay_entry *entry, struct feed_error *error) {
+static int renumber(struct replay *replay, struct replay_entry *entry, struct error *error) {
     struct held_stream *held = streams_find(&replay->streams, entry->stream.key, error);
     if (!held)
         return -1;
     entry->numbered = true;
-    entry->header.epoch = replay->settings->common.epoch;
+    entry->header.epoch = (uint32_t)replay->settings->common.epoch;
     entry->header.sequence = held->stream.sequence++;
     return 0;
 }
@@ -74,14 +74,14 @@ static int renumber(struct replay *replay, struct replay_entry *entry, struct fe
 /* A producer of a pull socket may have used a number twice: a router would take that for a
    duplicate. */
 static int check_number(struct replay *replay, const struct replay_entry *entry,
-                        struct feed_error *error) {
+                        struct error *error) {
     const struct wire_header *header = &entry->header;
     struct held_stream *held = streams_find(&replay->streams, entry->stream.key, error);
     if (!held)
         return -1;
     if (header->epoch < held->epoch ||
         (header->epoch == held->epoch && header->sequence < held->stream.sequence))
-        return feed_fail(error, EX_DATAERR,
+        return error_set(error, EX_DATAERR,
                          "%s: entry %llu has no higher number than the entry before it in its "
                          "stream, which --socket router takes for a duplicate: --epoch numbers all "
                          "entries anew",
@@ -92,7 +92,7 @@ static int check_number(struct replay *replay, const struct replay_entry *entry,
 }
 
 /* Commands are carried out only once: a call that repeats an earlier one must not send them. */
-static int check_first(struct replay *replay, struct feed_error *error) {
+static int check_first(struct replay *replay, struct error *error) {
     if (!replay->settings->control || replay->delivery.progress.examples != 1)
         return 0;
     if (delivery_settle(&replay->delivery, error) < 0)
@@ -100,24 +100,23 @@ static int check_first(struct replay *replay, struct feed_error *error) {
     if (replay->delivery.figures.duplicates == 0)
         return 0;
     if (replay->delivery.figures.outdated > 0)
-        return feed_fail(error, EX_DATAERR,
+        return error_set(error, EX_DATAERR,
                          "the daemon has a greater epoch of that stream than entry %llu: only a "
                          "greater --epoch, which numbers all entries anew, has them learned",
                          (unsigned long long)replay->position);
     replay->repeated = true;
-    return feed_fail(error, EX_DATAERR,
+    return error_set(error, EX_DATAERR,
                      "the daemon has had entry %llu before, and perhaps the commands behind it, "
                      "which must not be carried out twice; if an earlier call stopped early, go on "
                      "with the --from that it named, else all is there",
                      (unsigned long long)replay->position);
 }
 
-static int send_example(struct replay *replay, struct replay_entry *entry,
-                        struct feed_error *error) {
+static int send_example(struct replay *replay, struct replay_entry *entry, struct error *error) {
     if (replay->settings->common.epoch_given && renumber(replay, entry, error) < 0)
         return -1;
     if (replay->settings->common.to.router && !entry->numbered)
-        return feed_fail(
+        return error_set(
             error, EX_DATAERR,
             "%s: entry %llu has no number, which --socket router needs: --epoch numbers "
             "all entries anew",
@@ -142,7 +141,7 @@ static int send_example(struct replay *replay, struct replay_entry *entry,
 
 /* A command has its place behind the example before it: what was sent must have been taken. */
 static int send_command(struct replay *replay, const struct replay_entry *entry,
-                        struct feed_error *error) {
+                        struct error *error) {
     const struct replay_settings *settings = replay->settings;
     if (!settings->control) {
         replay->commands++;
@@ -157,7 +156,7 @@ static int send_command(struct replay *replay, const struct replay_entry *entry,
 }
 
 /* When the entry is due: what lay between it and the one before, unless a clock was set back. */
-static int pace(struct replay *replay, const struct replay_entry *entry, struct feed_error *error) {
+static int pace(struct replay *replay, const struct replay_entry *entry, struct error *error) {
     double speed = replay->settings->speed;
     if (isinf(speed)) {
         bool look = entry->position % UNPACED_EXAMPLES == 0;
@@ -169,12 +168,12 @@ static int pace(struct replay *replay, const struct replay_entry *entry, struct 
     return delivery_pause(&replay->delivery, &replay->due, error);
 }
 
-static int send_all(struct replay *replay, struct feed_error *error) {
+static int send_all(struct replay *replay, struct error *error) {
     struct replay_entry entry;
     replay->due = feed_now();
     for (; replay->position <= replay->last; replay->position++) {
         if (feed_signals)
-            return feed_fail(error, FEED_INTERRUPTED, "interrupted");
+            return error_set(error, FEED_INTERRUPTED, "interrupted");
         if (replay_journal_read(replay->journal, replay->position, &entry, error) < 0 ||
             pace(replay, &entry, error) < 0)
             return -1;
@@ -196,14 +195,14 @@ static void tell_position(const struct replay *replay) {
                  (unsigned long long)replay->position, (unsigned long long)replay->position, epoch);
 }
 
-static void tell_again(const struct replay *replay, struct feed_error *error) {
+static void tell_again(const struct replay *replay, struct error *error) {
     size_t used = strlen(error->text);
     if (error->status == EX_TEMPFAIL && !replay->settings->control)
         snprintf(error->text + used, sizeof error->text - used,
                  "; the same call has them learned, and nothing twice");
 }
 
-int replay_run(const struct replay_settings *settings, struct feed_error *error) {
+int replay_run(const struct replay_settings *settings, struct error *error) {
     struct replay replay = {.settings = settings, .streams.numbers = 1};
     replay.delivery = (struct delivery){.to = settings->common.to,
                                         .linger = settings->common.linger,

@@ -16,6 +16,6 @@ struct replay_settings {
     uint64_t first, last; /* positions */
 };
 
-int replay_run(const struct replay_settings *settings, struct feed_error *error);
+int replay_run(const struct replay_settings *settings, struct error *error);
 
 #endif

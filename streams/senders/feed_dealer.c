@@ -54,20 +54,20 @@ static int set_options(const struct dealer *dealer) {
                : 0;
 }
 
-static int begin(struct dealer *dealer, struct feed_error *error) {
+static int begin(struct dealer *dealer, struct error *error) {
     dealer->socket = zmq_socket(dealer->context, ZMQ_DEALER);
     if (!dealer->socket || set_options(dealer) < 0 ||
         keys_apply(dealer->keys, dealer->socket) < 0 ||
         monitor_attach(dealer->monitor, dealer->context, dealer->socket) < 0)
-        return feed_fail(error, EX_OSERR, "ZeroMQ cannot open a socket: %s", zmq_strerror(errno));
+        return error_set(error, EX_OSERR, "ZeroMQ cannot open a socket: %s", zmq_strerror(errno));
     if (zmq_connect(dealer->socket, dealer->endpoint) == 0)
         return 0;
     int reason = errno;
     if (reason == EINVAL || reason == EPROTONOSUPPORT || reason == ENOCOMPATPROTO)
-        return feed_fail(error, EX_USAGE,
+        return error_set(error, EX_USAGE,
                          "--connect: '%s' is no endpoint; expected tcp://HOST:PORT or ipc://PATH",
                          dealer->endpoint);
-    return feed_fail(error, EX_UNAVAILABLE, "%s: cannot be connected: %s", dealer->endpoint,
+    return error_set(error, EX_UNAVAILABLE, "%s: cannot be connected: %s", dealer->endpoint,
                      zmq_strerror(reason));
 }
 
@@ -81,19 +81,19 @@ static void end(struct dealer *dealer) {
 }
 
 int dealer_open(struct dealer **result, const char *endpoint, const struct key_client *keys,
-                struct feed_error *error) {
+                struct error *error) {
     struct dealer *dealer = *result = calloc(1, sizeof *dealer);
     if (!dealer)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     dealer->endpoint = endpoint;
     dealer->keys = keys;
     dealer->retry = RETRY_FIRST;
     dealer->context = zmq_ctx_new();
     struct error why;
     if (!dealer->context)
-        feed_fail(error, EX_OSERR, "ZeroMQ cannot start: %s", zmq_strerror(errno));
+        error_set(error, EX_OSERR, "ZeroMQ cannot start: %s", zmq_strerror(errno));
     else if (monitor_open(&dealer->monitor, endpoint, ZMQ_DEALER, false, keys, &why) < 0)
-        feed_fail(error, EX_OSERR, "%s", why.text);
+        error_set(error, EX_OSERR, "%s", why.text);
     else if (begin(dealer, error) == 0)
         return 0;
     dealer_close(result);
@@ -157,23 +157,23 @@ void dealer_useful(struct dealer *dealer) {
     dealer->retry = RETRY_FIRST;
 }
 
-int dealer_renew(struct dealer *dealer, struct feed_error *error) {
+int dealer_renew(struct dealer *dealer, struct error *error) {
     if (dealer->refused)
-        return feed_fail(error, EX_UNAVAILABLE, "%s: %s", dealer->endpoint,
+        return error_set(error, EX_UNAVAILABLE, "%s: %s", dealer->endpoint,
                          monitor_reason(dealer->monitor));
     if (dealer->socket || feed_now() < dealer->retry_at)
         return 0;
     return begin(dealer, error) < 0 ? -1 : 1;
 }
 
-int dealer_wait(struct dealer *dealer, bool room, struct feed_error *error) {
+int dealer_wait(struct dealer *dealer, bool room, struct error *error) {
     zmq_pollitem_t items[MONITOR_ITEMS + 1] = {
         [MONITOR_ITEMS] = {.socket = dealer->socket,
                            .events = (short)(ZMQ_POLLIN | (room ? ZMQ_POLLOUT : 0))}};
     monitor_items(dealer->monitor, items);
     int count = MONITOR_ITEMS + (dealer->socket != NULL);
     if (zmq_poll(items, count, dealer->socket ? FEED_TICK_MS : BETWEEN_MS) < 0 && errno != EINTR)
-        return feed_fail(error, EX_IOERR, "%s: waiting failed: %s", dealer->endpoint,
+        return error_set(error, EX_IOERR, "%s: waiting failed: %s", dealer->endpoint,
                          zmq_strerror(errno));
     return 0;
 }

@@ -7,12 +7,12 @@
 #include <stdbool.h>
 
 struct dealer;
-struct feed_error;
+struct error;
 struct key_client;
 
 /* As outlet_open; it only connects. `endpoint` must outlive it too. */
 int dealer_open(struct dealer **dealer, const char *endpoint, const struct key_client *keys,
-                struct feed_error *error);
+                struct error *error);
 void dealer_close(struct dealer **dealer);
 
 /* The socket; NULL between two connections. */
@@ -32,10 +32,10 @@ void dealer_useful(struct dealer *dealer);
 
 /* Begin the next connection if it is time: 1, else 0. -1 (EX_UNAVAILABLE) when the daemon has
    refused the last one for good. */
-int dealer_renew(struct dealer *dealer, struct feed_error *error);
+int dealer_renew(struct dealer *dealer, struct error *error);
 
 /* Wait for one tick, or until there is something to hear or to receive or, with `room`, the queue
    has room. Errors: EX_IOERR. */
-int dealer_wait(struct dealer *dealer, bool room, struct feed_error *error);
+int dealer_wait(struct dealer *dealer, bool room, struct error *error);
 
 #endif

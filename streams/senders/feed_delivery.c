@@ -43,11 +43,11 @@ static void lost(void *context) {
 
 /* A source waits for its input. What fails here fails again when the next example is sent. */
 static void meanwhile(void *context) {
-    struct feed_error ignored;
+    struct error ignored;
     delivery_listen(context, &ignored);
 }
 
-int delivery_open(struct delivery *delivery, double wait, struct feed_error *error) {
+int delivery_open(struct delivery *delivery, double wait, struct error *error) {
     struct outlet_waiter waiter = {.tick = waiting, .lost = lost, .context = delivery};
     if (!delivery->print && (sender_open(&delivery->sender, &delivery->to, &waiter, error) < 0 ||
                              sender_wait(&delivery->sender, wait, error) < 0))
@@ -60,8 +60,7 @@ int delivery_open(struct delivery *delivery, double wait, struct feed_error *err
     return 0;
 }
 
-int delivery_send(struct delivery *delivery, const struct message *message,
-                  struct feed_error *error) {
+int delivery_send(struct delivery *delivery, const struct message *message, struct error *error) {
     int status = delivery->print ? print_message(message, delivery->x, delivery->y, error)
                                  : sender_send(&delivery->sender, message, error);
     if (status < 0)
@@ -72,20 +71,20 @@ int delivery_send(struct delivery *delivery, const struct message *message,
     return 0;
 }
 
-int delivery_settle(struct delivery *delivery, struct feed_error *error) {
+int delivery_settle(struct delivery *delivery, struct error *error) {
     int status = router_settle(delivery->sender.router, error);
     delivery->figures = *router_figures(delivery->sender.router);
     return status;
 }
 
-int delivery_listen(struct delivery *delivery, struct feed_error *error) {
+int delivery_listen(struct delivery *delivery, struct error *error) {
     if (!delivery->print && sender_listen(&delivery->sender, error) < 0)
         return -1;
     show(delivery);
     return 0;
 }
 
-int delivery_pause(struct delivery *delivery, double *due, struct feed_error *error) {
+int delivery_pause(struct delivery *delivery, double *due, struct error *error) {
     double now = feed_now();
     if (now > *due + LATE_SECONDS)
         *due = now;
@@ -95,7 +94,7 @@ int delivery_pause(struct delivery *delivery, double *due, struct feed_error *er
         deadline.tv_nsec = (long)((until - (double)deadline.tv_sec) * NS_PER_SECOND);
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, NULL);
         if (feed_signals)
-            return feed_fail(error, FEED_INTERRUPTED, "interrupted");
+            return error_set(error, FEED_INTERRUPTED, "interrupted");
         if (delivery_listen(delivery, error) < 0)
             return -1;
     }
@@ -103,14 +102,14 @@ int delivery_pause(struct delivery *delivery, double *due, struct feed_error *er
 }
 
 /* What became of the examples when nothing was wrong with sending them. */
-static int judge(const struct delivery *delivery, struct feed_error *error) {
+static int judge(const struct delivery *delivery, struct error *error) {
     const struct router_figures *figures = &delivery->figures;
     if (figures->rejected)
-        return feed_fail(error, EX_DATAERR, "the daemon rejected %llu example%s; the first one: %s",
+        return error_set(error, EX_DATAERR, "the daemon rejected %llu example%s; the first one: %s",
                          (unsigned long long)figures->rejected, figures->rejected == 1 ? "" : "s",
                          figures->reason);
     if (figures->outdated)
-        return feed_fail(error, EX_DATAERR,
+        return error_set(error, EX_DATAERR,
                          "the daemon did not learn %llu example%s: the epoch is lower than that of "
                          "the stream there; a greater --epoch has %s learned",
                          (unsigned long long)figures->outdated, figures->outdated == 1 ? "" : "s",
@@ -120,22 +119,21 @@ static int judge(const struct delivery *delivery, struct feed_error *error) {
     char times[TIMES_SIZE] = "once";
     if (delivery->lost > 1)
         snprintf(times, sizeof times, "%llu times", (unsigned long long)delivery->lost);
-    return feed_fail(error, EX_IOERR,
+    return error_set(error, EX_IOERR,
                      "the daemon went away %s: examples that were on their way then may be lost",
                      times);
 }
 
-int delivery_close(struct delivery *delivery, int status, uint64_t skipped,
-                   struct feed_error *error) {
+int delivery_close(struct delivery *delivery, int status, uint64_t skipped, struct error *error) {
     bool interrupted = status < 0 && error->status == FEED_INTERRUPTED;
-    struct feed_error late = {0};
+    struct error late = {0};
     int closed = delivery->print
                      ? print_finish(&late)
                      : sender_close(&delivery->sender, delivery->linger, &delivery->figures, &late);
     feed_meanwhile = NULL;
     progress_clear();
     if (interrupted && !delivery->started)
-        return feed_fail(error, EX_UNAVAILABLE, "%s: nobody was connected, so nothing was sent",
+        return error_set(error, EX_UNAVAILABLE, "%s: nobody was connected, so nothing was sent",
                          delivery->to.endpoint);
     if (delivery->started && (delivery->progress.examples > 0 || status == 0 || interrupted))
         progress_summary(&delivery->progress, delivery->print ? "printed" : "sent", skipped,

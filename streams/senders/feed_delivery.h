@@ -9,7 +9,7 @@
 #include "feed_sender.h"
 #include "streams/feed_progress.h"
 
-struct feed_error;
+struct error;
 struct shape;
 
 struct delivery {
@@ -29,27 +29,25 @@ struct delivery {
 
 /* Connect, and wait until somebody is there: see outlet_wait. Then, and after an error too,
    delivery_close is due. */
-int delivery_open(struct delivery *delivery, double wait, struct feed_error *error);
+int delivery_open(struct delivery *delivery, double wait, struct error *error);
 
-int delivery_send(struct delivery *delivery, const struct message *message,
-                  struct feed_error *error);
+int delivery_send(struct delivery *delivery, const struct message *message, struct error *error);
 
 /* Routers only: as router_settle; `figures` is filled. */
-int delivery_settle(struct delivery *delivery, struct feed_error *error);
+int delivery_settle(struct delivery *delivery, struct error *error);
 
 /* Look after what was sent, and show the progress line if it is due: for those who do not send for
    a while, and now and then for those who do. */
-int delivery_listen(struct delivery *delivery, struct feed_error *error);
+int delivery_listen(struct delivery *delivery, struct error *error);
 
 /* Sleep until `*due` (CLOCK_MONOTONIC, seconds), listening meanwhile. More than a second too late,
    `*due` becomes now: a schedule that goes on from there does not flood a daemon that was away.
    FEED_INTERRUPTED after a signal. */
-int delivery_pause(struct delivery *delivery, double *due, struct feed_error *error);
+int delivery_pause(struct delivery *delivery, double *due, struct error *error);
 
 /* Wait for delivery, close, and say what has been done. `status` is what sending came back with,
    and `error` its reason, which stays: 0 when everything that was sent has arrived as far as can be
    known, also after a signal. `skipped`: bad lines. */
-int delivery_close(struct delivery *delivery, int status, uint64_t skipped,
-                   struct feed_error *error);
+int delivery_close(struct delivery *delivery, int status, uint64_t skipped, struct error *error);
 
 #endif

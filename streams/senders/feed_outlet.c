@@ -55,25 +55,25 @@ static int set_options(void *socket, const char *endpoint) {
                : 0;
 }
 
-static int attach(struct outlet *outlet, bool bind, struct feed_error *error) {
+static int attach(struct outlet *outlet, bool bind, struct error *error) {
     if ((bind ? zmq_bind : zmq_connect)(outlet->socket, outlet->endpoint) == 0)
         return 0;
     int reason = errno;
     if (reason == EINVAL || reason == EPROTONOSUPPORT || reason == ENOCOMPATPROTO)
-        return feed_fail(error, EX_USAGE,
+        return error_set(error, EX_USAGE,
                          "--%s: '%s' is no endpoint; expected tcp://HOST:PORT or ipc://PATH",
                          bind ? "bind" : "connect", outlet->endpoint);
-    return feed_fail(error, EX_UNAVAILABLE, "%s: cannot be %s: %s", outlet->endpoint,
+    return error_set(error, EX_UNAVAILABLE, "%s: cannot be %s: %s", outlet->endpoint,
                      bind ? "bound" : "connected", zmq_strerror(reason));
 }
 
 int outlet_open(struct outlet **result, const char *endpoint, bool bind,
                 const struct key_client *keys, const struct outlet_waiter *waiter,
-                struct feed_error *error) {
+                struct error *error) {
     struct outlet *outlet = calloc(1, sizeof *outlet);
     *result = outlet;
     if (!outlet)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     outlet->endpoint = endpoint;
     outlet->binds = bind;
     outlet->waiter = *waiter;
@@ -81,14 +81,14 @@ int outlet_open(struct outlet **result, const char *endpoint, bool bind,
     outlet->socket = outlet->context ? zmq_socket(outlet->context, ZMQ_PUSH) : NULL;
     struct error why;
     if (monitor_open(&outlet->monitor, endpoint, ZMQ_PUSH, bind, keys, &why) < 0)
-        feed_fail(error, EX_OSERR, "%s", why.text);
+        error_set(error, EX_OSERR, "%s", why.text);
     else if (!outlet->socket || set_options(outlet->socket, endpoint) < 0 ||
              keys_apply(keys, outlet->socket) < 0 ||
              monitor_attach(outlet->monitor, outlet->context, outlet->socket) < 0)
-        feed_fail(error, EX_OSERR, "ZeroMQ cannot open a socket: %s", zmq_strerror(errno));
+        error_set(error, EX_OSERR, "ZeroMQ cannot open a socket: %s", zmq_strerror(errno));
     else if (attach(outlet, bind, error) == 0)
         return 0;
-    struct feed_error ignored;
+    struct error ignored;
     outlet_close(result, 0, &ignored);
     return -1;
 }
@@ -179,29 +179,29 @@ void outlet_listen(struct outlet *outlet) {
 }
 
 /* Wait for one tick, or until the monitor or (`room`) the queue has something for us. */
-static int tick(struct outlet *outlet, bool room, struct feed_error *error) {
+static int tick(struct outlet *outlet, bool room, struct error *error) {
     zmq_pollitem_t items[MONITOR_ITEMS + 1] = {
         [MONITOR_ITEMS] = {.socket = outlet->socket, .events = ZMQ_POLLOUT}};
     monitor_items(outlet->monitor, items);
     if (zmq_poll(items, MONITOR_ITEMS + room, FEED_TICK_MS) < 0 && errno != EINTR)
-        return feed_fail(error, EX_IOERR, "%s: waiting failed: %s", outlet->endpoint,
+        return error_set(error, EX_IOERR, "%s: waiting failed: %s", outlet->endpoint,
                          zmq_strerror(errno));
     hear(outlet);
     outlet->waiter.tick(outlet->waiter.context, outlet->peers > 0);
     if (outlet->refused)
-        return feed_fail(error, EX_UNAVAILABLE, "%s: %s", outlet->endpoint,
+        return error_set(error, EX_UNAVAILABLE, "%s: %s", outlet->endpoint,
                          monitor_reason(outlet->monitor));
     if (feed_signals)
-        return feed_fail(error, FEED_INTERRUPTED, "interrupted");
+        return error_set(error, FEED_INTERRUPTED, "interrupted");
     return 0;
 }
 
-int outlet_wait(struct outlet *outlet, double seconds, struct feed_error *error) {
+int outlet_wait(struct outlet *outlet, double seconds, struct error *error) {
     double until = feed_now() + seconds;
     hear(outlet);
     while (outlet->peers == 0) {
         if (feed_now() >= until)
-            return feed_fail(error, EX_UNAVAILABLE,
+            return error_set(error, EX_UNAVAILABLE,
                              "%s: nobody was there within %g seconds; is runneld running?",
                              outlet->endpoint, seconds);
         if (tick(outlet, false, error) < 0)
@@ -211,10 +211,10 @@ int outlet_wait(struct outlet *outlet, double seconds, struct feed_error *error)
 }
 
 static int send_frame(struct outlet *outlet, const void *data, size_t size, int more,
-                      struct feed_error *error) {
+                      struct error *error) {
     while (zmq_send(outlet->socket, data, size, more | ZMQ_DONTWAIT) < 0) {
         if (errno != EAGAIN && errno != EINTR)
-            return feed_fail(error, EX_IOERR, "%s: sending failed: %s", outlet->endpoint,
+            return error_set(error, EX_IOERR, "%s: sending failed: %s", outlet->endpoint,
                              zmq_strerror(errno));
         if (tick(outlet, true, error) < 0)
             return -1;
@@ -223,7 +223,7 @@ static int send_frame(struct outlet *outlet, const void *data, size_t size, int 
     return 0;
 }
 
-int outlet_send(struct outlet *outlet, const struct message *m, struct feed_error *error) {
+int outlet_send(struct outlet *outlet, const struct message *m, struct error *error) {
     if (m->json)
         return send_frame(outlet, m->json, m->json_size, 0, error);
     bool y = m->y || m->headed;
@@ -253,19 +253,18 @@ static void keep_connections(struct outlet *outlet) {
     outlet->connection_count = kept;
 }
 
-static int give_up(const struct outlet *outlet, struct feed_error *error) {
+static int give_up(const struct outlet *outlet, struct error *error) {
     if (outlet->peers == 0)
-        return feed_fail(error, EX_UNAVAILABLE,
+        return error_set(error, EX_UNAVAILABLE,
                          "%s: nobody is connected any more; the newest examples were not "
                          "delivered, and how many they are cannot be known",
                          outlet->endpoint);
-    return feed_fail(error, EX_UNAVAILABLE, "%s: gave up before the newest examples were delivered",
+    return error_set(error, EX_UNAVAILABLE, "%s: gave up before the newest examples were delivered",
                      outlet->endpoint);
 }
 
 /* Let go of the context: it hands what is queued to the network. */
-static int drain(struct outlet *outlet, double until, sig_atomic_t signals,
-                 struct feed_error *error) {
+static int drain(struct outlet *outlet, double until, sig_atomic_t signals, struct error *error) {
     while (zmq_ctx_term(outlet->context) < 0)
         if (feed_signals != signals)
             return give_up(outlet, error);
@@ -289,7 +288,7 @@ static enum reading read_on(int connection) {
 /* Say that there is no more, and read until the other side, which has then read everything, closes
    the connection. One that was closed before, or is broken, has not waited for everything. */
 static int await_close(struct outlet *outlet, int connection, double until, sig_atomic_t signals,
-                       struct feed_error *error) {
+                       struct error *error) {
     struct pollfd item = {.fd = connection, .events = POLLIN};
     enum reading reading = read_on(connection);
     if (reading != OPEN) {
@@ -309,7 +308,7 @@ static int await_close(struct outlet *outlet, int connection, double until, sig_
     return give_up(outlet, error);
 }
 
-int outlet_close(struct outlet **pointer, double linger, struct feed_error *error) {
+int outlet_close(struct outlet **pointer, double linger, struct error *error) {
     struct outlet *outlet = *pointer;
     if (!outlet)
         return 0;

@@ -12,7 +12,7 @@
 #include "common/keys.h"
 #include "common/wire.h"
 
-struct feed_error;
+struct error;
 struct outlet;
 struct stream;
 
@@ -40,25 +40,25 @@ struct outlet_waiter {
    had. */
 int outlet_open(struct outlet **outlet, const char *endpoint, bool bind,
                 const struct key_client *keys, const struct outlet_waiter *waiter,
-                struct feed_error *error);
+                struct error *error);
 
 /* Wait until somebody is connected, but for at most `seconds` (INFINITY: for ever). EX_UNAVAILABLE
    then, and when the daemon refuses the keys: sending finds out too.
    FEED_INTERRUPTED after a signal. */
-int outlet_wait(struct outlet *outlet, double seconds, struct feed_error *error);
+int outlet_wait(struct outlet *outlet, double seconds, struct error *error);
 
 /* Look whether somebody is gone: for those who do not send for a while. */
 void outlet_listen(struct outlet *outlet);
 
 /* Queue the example, waiting while the queue is full; FEED_INTERRUPTED when a signal cut that
    short: then the example has not been sent. */
-int outlet_send(struct outlet *outlet, const struct message *message, struct feed_error *error);
+int outlet_send(struct outlet *outlet, const struct message *message, struct error *error);
 
 /* Close the outlet once everything has been handed to the network, or `linger` seconds are over,
    or another signal comes: -1 (EX_UNAVAILABLE), and the newest examples may be lost. After a
    signal, and when the daemon refuses this client, it waits for at most OUTLET_STOP_SECONDS, and
    not at all when nobody is connected. */
 enum { OUTLET_STOP_SECONDS = 5 };
-int outlet_close(struct outlet **outlet, double linger, struct feed_error *error);
+int outlet_close(struct outlet **outlet, double linger, struct error *error);
 
 #endif

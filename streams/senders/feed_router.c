@@ -34,17 +34,17 @@ struct router {
 };
 
 int router_open(struct router **result, const char *endpoint, const struct key_client *keys,
-                const struct outlet_waiter *waiter, struct feed_error *error) {
+                const struct outlet_waiter *waiter, struct error *error) {
     struct router *router = *result = calloc(1, sizeof *router);
     if (!router)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     router->endpoint = endpoint;
     router->waiter = *waiter;
     router->silence = SILENCE_FIRST;
     if (window_open(&router->window, error) == 0 &&
         dealer_open(&router->dealer, endpoint, keys, error) == 0)
         return 0;
-    struct feed_error ignored;
+    struct error ignored;
     struct router_figures none;
     router_close(result, 0, &none, &ignored);
     return -1;
@@ -85,14 +85,14 @@ static void take_duplicate(struct router *router, const char *key, size_t key_si
 }
 
 static int take_answer(struct router *router, const char *key, size_t key_size,
-                       const struct wire_acknowledgement *answer, struct feed_error *error) {
+                       const struct wire_acknowledgement *answer, struct error *error) {
     router->heard = feed_now();
     router->silence = SILENCE_FIRST;
     router->fruitless = 0;
     dealer_useful(router->dealer);
     bool known = window_answer(router->window, router->next, key, key_size, answer);
     if (!known && answer->status == WIRE_REJECTED)
-        return feed_fail(error, EX_PROTOCOL,
+        return error_set(error, EX_PROTOCOL,
                          "%s: the daemon rejects an example (%s) and does not say which",
                          router->endpoint, reason_name(answer->reason));
     if (!known)
@@ -125,7 +125,7 @@ static size_t receive_frame(void *socket, void *bytes, size_t size, int *more) {
 }
 
 /* Take in all answers that are there. What is none is passed over. */
-static int receive(struct router *router, struct feed_error *error) {
+static int receive(struct router *router, struct error *error) {
     char key[WIRE_KEY_MAX + 1];
     unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE + 1], ignored[1];
     struct wire_acknowledgement answer;
@@ -224,7 +224,7 @@ static bool is_silent(const struct router *router) {
 }
 
 /* Do all that can be done without waiting. */
-static int turn(struct router *router, struct feed_error *error) {
+static int turn(struct router *router, struct error *error) {
     bool over = dealer_hear(router->dealer);
     if (receive(router, error) < 0)
         return -1;
@@ -239,22 +239,22 @@ static int turn(struct router *router, struct feed_error *error) {
     return 0;
 }
 
-static int tick(struct router *router, struct feed_error *error) {
+static int tick(struct router *router, struct error *error) {
     if (dealer_wait(router->dealer, unsent(router), error) < 0 || turn(router, error) < 0)
         return -1;
     router->waiter.tick(router->waiter.context, dealer_connected(router->dealer));
     return 0;
 }
 
-static int interrupted(struct feed_error *error) {
-    return feed_signals ? feed_fail(error, FEED_INTERRUPTED, "interrupted") : 0;
+static int interrupted(struct error *error) {
+    return feed_signals ? error_set(error, FEED_INTERRUPTED, "interrupted") : 0;
 }
 
-int router_wait(struct router *router, double seconds, struct feed_error *error) {
+int router_wait(struct router *router, double seconds, struct error *error) {
     double until = feed_now() + seconds;
     while (!dealer_connected(router->dealer)) {
         if (feed_now() >= until)
-            return feed_fail(error, EX_UNAVAILABLE,
+            return error_set(error, EX_UNAVAILABLE,
                              "%s: nobody was there within %g seconds; is runneld running?",
                              router->endpoint, seconds);
         if (tick(router, error) < 0 || interrupted(error) < 0)
@@ -263,11 +263,11 @@ int router_wait(struct router *router, double seconds, struct feed_error *error)
     return 0;
 }
 
-int router_listen(struct router *router, struct feed_error *error) {
+int router_listen(struct router *router, struct error *error) {
     return turn(router, error);
 }
 
-int router_send(struct router *router, const struct message *message, struct feed_error *error) {
+int router_send(struct router *router, const struct message *message, struct error *error) {
     while (!window_has_room(router->window, message))
         if (interrupted(error) < 0 || tick(router, error) < 0)
             return -1;
@@ -285,14 +285,14 @@ const struct router_figures *router_figures(const struct router *router) {
     return &router->figures;
 }
 
-int router_settle(struct router *router, struct feed_error *error) {
+int router_settle(struct router *router, struct error *error) {
     while (window_waiting(router->window) > 0)
         if (interrupted(error) < 0 || tick(router, error) < 0)
             return -1;
     return 0;
 }
 
-static int await_answers(struct router *router, double linger, struct feed_error *error) {
+static int await_answers(struct router *router, double linger, struct error *error) {
     sig_atomic_t signals = 0;
     double until = feed_now() + linger;
     int status = 0;
@@ -309,12 +309,12 @@ static int await_answers(struct router *router, double linger, struct feed_error
     unsigned long long left = window_waiting(router->window);
     if (status < 0 || left == 0)
         return status;
-    return feed_fail(error, EX_TEMPFAIL, "%s: %llu example%s not acknowledged", router->endpoint,
+    return error_set(error, EX_TEMPFAIL, "%s: %llu example%s not acknowledged", router->endpoint,
                      left, left == 1 ? " was" : "s were");
 }
 
 int router_close(struct router **pointer, double linger, struct router_figures *figures,
-                 struct feed_error *error) {
+                 struct error *error) {
     struct router *router = *pointer;
     if (!router)
         return 0;

@@ -10,7 +10,7 @@
 
 #include "feed_outlet.h"
 
-struct feed_error;
+struct error;
 struct router;
 
 /* What has come back so far. */
@@ -26,26 +26,26 @@ struct router_figures {
 /* As outlet_open; it only connects. `lost` of the waiter is called when a connection ends with
    examples that are not answered. */
 int router_open(struct router **router, const char *endpoint, const struct key_client *keys,
-                const struct outlet_waiter *waiter, struct feed_error *error);
+                const struct outlet_waiter *waiter, struct error *error);
 
 /* As outlet_wait and outlet_listen; both take in answers, and send what can be sent. */
-int router_wait(struct router *router, double seconds, struct feed_error *error);
-int router_listen(struct router *router, struct feed_error *error);
+int router_wait(struct router *router, double seconds, struct error *error);
+int router_listen(struct router *router, struct error *error);
 
 /* Keep the example, as window_add has it, and send it when it can be sent. Waits while the window
    is full: FEED_INTERRUPTED when a signal cut that short; then the example is not sent. */
-int router_send(struct router *router, const struct message *message, struct feed_error *error);
+int router_send(struct router *router, const struct message *message, struct error *error);
 
 const struct router_figures *router_figures(const struct router *router);
 
 /* Wait until everything is answered; FEED_INTERRUPTED when a signal cut that short. */
-int router_settle(struct router *router, struct feed_error *error);
+int router_settle(struct router *router, struct error *error);
 
 /* Wait until everything is answered, for at most `linger` seconds, after a signal for at most
    OUTLET_STOP_SECONDS and not at all when nobody is connected, or until another signal comes; and
    close. -1 (EX_TEMPFAIL) says how many examples were not acknowledged. `figures` is what has come
    back. */
 int router_close(struct router **router, double linger, struct router_figures *figures,
-                 struct feed_error *error);
+                 struct error *error);
 
 #endif

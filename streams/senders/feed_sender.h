@@ -15,22 +15,18 @@ struct sender_options {
     const char *endpoint;
     struct key_client keys; /* both must outlive the sender */
     bool bind;              /* the endpoint, instead of connecting to it: outlets only */
-    bool router;
+    int router;             /* 1, or 0: an outlet */
 };
-
-/* Take the value of --socket: push or router. */
-int sender_parse_socket(struct sender_options *options, const char *value,
-                        struct feed_error *error);
 
 /* As outlet_... and router_... do it. */
 int sender_open(struct sender *sender, const struct sender_options *options,
-                const struct outlet_waiter *waiter, struct feed_error *error);
-int sender_wait(struct sender *sender, double seconds, struct feed_error *error);
-int sender_listen(struct sender *sender, struct feed_error *error);
-int sender_send(struct sender *sender, const struct message *message, struct feed_error *error);
+                const struct outlet_waiter *waiter, struct error *error);
+int sender_wait(struct sender *sender, double seconds, struct error *error);
+int sender_listen(struct sender *sender, struct error *error);
+int sender_send(struct sender *sender, const struct message *message, struct error *error);
 
 /* `figures` is what has come back in the end. */
 int sender_close(struct sender *sender, double linger, struct router_figures *figures,
-                 struct feed_error *error);
+                 struct error *error);
 
 #endif

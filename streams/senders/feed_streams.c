@@ -7,9 +7,9 @@
 
 enum { LIST_FIRST = 16 };
 
-int values_open(struct values *values, size_t numbers, struct feed_error *error) {
+int values_open(struct values *values, size_t numbers, struct error *error) {
     values->numbers = calloc(numbers, sizeof *values->numbers);
-    return values->numbers ? 0 : feed_no_memory(error);
+    return values->numbers ? 0 : error_no_memory(error);
 }
 
 static int compare(const void *a, const void *b) {
@@ -18,39 +18,38 @@ static int compare(const void *a, const void *b) {
 }
 
 static struct held_stream *add(struct streams *streams, const struct stream *named,
-                               struct feed_error *error) {
+                               struct error *error) {
     if (streams->count == streams->capacity) {
         size_t capacity = streams->capacity ? 2 * streams->capacity : LIST_FIRST;
         struct held_stream **grown = realloc(streams->list, capacity * sizeof *grown);
         if (!grown)
-            return feed_no_memory(error), NULL;
+            return error_no_memory(error), NULL;
         streams->list = grown;
         streams->capacity = capacity;
     }
     struct held_stream *stream = calloc(1, sizeof *stream);
     if (!stream)
-        return feed_no_memory(error), NULL;
+        return error_no_memory(error), NULL;
     stream->stream = *named;
     streams->list[streams->count++] = stream;
     if (values_open(&stream->held, streams->numbers, error) < 0)
         return NULL;
     if (!tsearch(stream, &streams->tree, compare))
-        return feed_no_memory(error), NULL;
+        return error_no_memory(error), NULL;
     return stream;
 }
 
-struct held_stream *streams_find(struct streams *streams, const char *key,
-                                 struct feed_error *error) {
+struct held_stream *streams_find(struct streams *streams, const char *key, struct error *error) {
     struct held_stream wanted = {0};
     const char *wrong = stream_name(&wanted.stream, key, strlen(key));
     if (wrong)
-        return feed_fail(error, EX_DATAERR, "'%.60s' is no name of a stream: %s", key, wrong), NULL;
+        return error_set(error, EX_DATAERR, "'%.60s' is no name of a stream: %s", key, wrong), NULL;
     struct held_stream **found = tfind(&wanted, &streams->tree, compare);
     return found ? *found : add(streams, &wanted.stream, error);
 }
 
 int streams_hold(struct held_stream *stream, struct values *values, const char *sequence,
-                 struct feed_error *error) {
+                 struct error *error) {
     struct values newest = *values;
     *values = stream->held;
     stream->held = newest;
@@ -59,7 +58,7 @@ int streams_hold(struct held_stream *stream, struct values *values, const char *
         return 0;
     free(stream->sequence);
     stream->sequence = strdup(sequence);
-    return stream->sequence ? 1 : feed_no_memory(error);
+    return stream->sequence ? 1 : error_no_memory(error);
 }
 
 static void keep(void *node) {

@@ -35,15 +35,14 @@ struct streams {
 
 /* The stream of that name, a new one if there is none. NULL: `error` is filled (EX_DATAERR, with a
    phrase that says why the key is none; EX_OSERR). */
-struct held_stream *streams_find(struct streams *streams, const char *key,
-                                 struct feed_error *error);
+struct held_stream *streams_find(struct streams *streams, const char *key, struct error *error);
 
 /* Hold the row `values`, and put into it what was held before. 1: the new row belongs to another
    sequence than the one before, 0: to the same. -1: no memory. */
 int streams_hold(struct held_stream *stream, struct values *values, const char *sequence,
-                 struct feed_error *error);
+                 struct error *error);
 
-int values_open(struct values *values, size_t numbers, struct feed_error *error);
+int values_open(struct values *values, size_t numbers, struct error *error);
 void streams_close(struct streams *streams);
 
 #endif

@@ -23,9 +23,9 @@ struct window {
     uint64_t next_answered[WIRE_REJECTED + 1]; /* where the next answer of this status may belong */
 };
 
-int window_open(struct window **window, struct feed_error *error) {
+int window_open(struct window **window, struct error *error) {
     *window = calloc(1, sizeof **window);
-    return *window ? 0 : feed_no_memory(error);
+    return *window ? 0 : error_no_memory(error);
 }
 
 static struct held **at(struct window *window, uint64_t number) {
@@ -62,12 +62,12 @@ static void append(struct held *held, const void *bytes, size_t size) {
     held->frame_size[held->frames++] = size;
 }
 
-int window_add(struct window *window, const struct message *m, struct feed_error *error) {
+int window_add(struct window *window, const struct message *m, struct error *error) {
     const struct stream *stream = m->stream;
     unsigned char header[WIRE_HEADER_SIZE];
     struct held *held = calloc(1, held_size(stream->key_size, frames_size(m)));
     if (!held)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     held->epoch = m->header.epoch;
     held->sequence = m->header.sequence;
     held->key_size = stream->key_size;

@@ -9,7 +9,7 @@
 
 #include "common/wire.h"
 
-struct feed_error;
+struct error;
 struct message;
 struct window;
 
@@ -26,14 +26,14 @@ struct window_example {
     int frames;
 };
 
-int window_open(struct window **window, struct feed_error *error);
+int window_open(struct window **window, struct error *error);
 void window_close(struct window **window);
 
 bool window_has_room(const struct window *window, const struct message *message);
 
 /* Add a copy of the example, which needs a header that no other of its stream has, and room.
    The header of JSON only says which numbers are in it. */
-int window_add(struct window *window, const struct message *message, struct feed_error *error);
+int window_add(struct window *window, const struct message *message, struct error *error);
 
 uint64_t window_oldest(const struct window *window);  /* number of the oldest that waits, */
 uint64_t window_end(const struct window *window);     /* and of the next that will be added */

@@ -26,12 +26,12 @@ static char *trim(char *text) {
 }
 
 int columns_open(struct columns *columns, const char *file, char **fields, size_t count,
-                 bool header, struct feed_error *error) {
+                 bool header, struct error *error) {
     columns->file = file;
     columns->names = calloc(count, sizeof *columns->names);
     columns->factors = malloc(count * sizeof *columns->factors);
     if (!columns->names || !columns->factors)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     columns->count = count;
     for (size_t i = 0; i < count; i++) {
         char number[NUMBER_SIZE];
@@ -39,7 +39,7 @@ int columns_open(struct columns *columns, const char *file, char **fields, size_
         columns->names[i] = strdup(header ? trim(fields[i]) : number);
         columns->factors[i] = 1;
         if (!columns->names[i])
-            return feed_no_memory(error);
+            return error_no_memory(error);
     }
     return 0;
 }
@@ -53,13 +53,13 @@ void columns_close(struct columns *columns) {
 }
 
 static int no_column(const struct columns *columns, const char *option, const char *name,
-                     struct feed_error *error) {
+                     struct error *error) {
     char listed[LISTED_SIZE] = "";
     size_t used = 0;
     for (size_t i = 0; i < columns->count && used < sizeof listed; i++)
         used += (size_t)snprintf(listed + used, sizeof listed - used, "%s%s", i ? ", " : "",
                                  columns->names[i]);
-    return feed_fail(error, EX_USAGE, "%s: there is no column '%s' in %s; it has %zu: %s%s", option,
+    return error_set(error, EX_USAGE, "%s: there is no column '%s' in %s; it has %zu: %s%s", option,
                      name, columns->file, columns->count, listed,
                      used < sizeof listed ? "" : " ...");
 }
@@ -89,7 +89,7 @@ static bool find(const struct columns *columns, const char *item, size_t *first,
 }
 
 int columns_find(const struct columns *columns, const char *option, const char *name, size_t *index,
-                 struct feed_error *error) {
+                 struct error *error) {
     size_t last;
     if (!find(columns, name, index, &last) || last != *index)
         return no_column(columns, option, name, error);
@@ -97,9 +97,9 @@ int columns_find(const struct columns *columns, const char *option, const char *
 }
 
 int columns_select(const struct columns *columns, const char *option, const char *list,
-                   struct selection *selection, struct feed_error *error) {
+                   struct selection *selection, struct error *error) {
     char *copy = strdup(list), *rest = copy, *item;
-    int status = copy ? 0 : feed_no_memory(error);
+    int status = copy ? 0 : error_no_memory(error);
     while (status == 0 && (item = strsep(&rest, ","))) {
         size_t first, last;
         item = trim(item);
@@ -110,7 +110,7 @@ int columns_select(const struct columns *columns, const char *option, const char
         size_t *grown =
             realloc(selection->indices, (selection->count + last - first + 1) * sizeof *grown);
         if (!grown) {
-            status = feed_no_memory(error);
+            status = error_no_memory(error);
             break;
         }
         selection->indices = grown;
@@ -121,23 +121,30 @@ int columns_select(const struct columns *columns, const char *option, const char
     return status;
 }
 
+static int parse_factor(const char *option, const char *text, double *factor, struct error *error) {
+    char *end;
+    *factor = strtod(text, &end);
+    if (end != text && !*end && !isnan(*factor))
+        return 0;
+    return error_set(error, EX_USAGE, "%s: found '%s', expected a number", option, text);
+}
+
 int columns_multiply(struct columns *columns, const char *option, const char *list,
-                     struct feed_error *error) {
+                     struct error *error) {
     char *copy = strdup(list), *rest = copy, *item;
-    int status = copy ? 0 : feed_no_memory(error);
+    int status = copy ? 0 : error_no_memory(error);
     while (status == 0 && (item = strsep(&rest, ","))) {
         char *equals = strrchr(item, '=');
         size_t index;
         if (!equals) {
             status =
-                feed_fail(error, EX_USAGE, "%s: found '%s', expected COLUMN=FACTOR", option, item);
+                error_set(error, EX_USAGE, "%s: found '%s', expected COLUMN=FACTOR", option, item);
             break;
         }
         *equals = '\0';
         status = columns_find(columns, option, trim(item), &index, error);
         if (status == 0)
-            status = feed_parse_real(option, equals + 1, -HUGE_VAL, HUGE_VAL,
-                                     &columns->factors[index], error);
+            status = parse_factor(option, equals + 1, &columns->factors[index], error);
     }
     free(copy);
     return status;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct feed_error;
+struct error;
 
 enum { CELL_WHY_SIZE = 160 };
 
@@ -19,7 +19,7 @@ struct columns {
 
 /* Take the names from the fields of the header line, or number them. */
 int columns_open(struct columns *columns, const char *file, char **fields, size_t count,
-                 bool header, struct feed_error *error);
+                 bool header, struct error *error);
 void columns_close(struct columns *columns);
 
 /* Some of the columns, by index, in the order in which they were asked for. */
@@ -31,13 +31,13 @@ struct selection {
 /* Select "a,b,4,6-8": each item a name or, if no column has that name, a number from 1 or a range
    of them. Errors (EX_USAGE) name the option and the columns that there are. */
 int columns_select(const struct columns *columns, const char *option, const char *list,
-                   struct selection *selection, struct feed_error *error);
+                   struct selection *selection, struct error *error);
 int columns_find(const struct columns *columns, const char *option, const char *name, size_t *index,
-                 struct feed_error *error);
+                 struct error *error);
 
 /* "a=0.01,b=2": set factors. */
 int columns_multiply(struct columns *columns, const char *option, const char *list,
-                     struct feed_error *error);
+                     struct error *error);
 
 /* What a cell says; false: `why` says in a clause what was found and what is expected.
      real   a number, times `factor`, that fits 32 bits; nothing, nan or NA is NaN

@@ -37,41 +37,41 @@ struct input {
     bool over;
 };
 
-static int open_descriptor(struct input *input, const char *path, struct feed_error *error) {
+static int open_descriptor(struct input *input, const char *path, struct error *error) {
     bool standard = strcmp(path, "-") == 0;
     input->name = standard ? "standard input" : path;
     input->fd =
         standard ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC);
     if (input->fd < 0)
-        return feed_fail(error, EX_NOINPUT, "%s: cannot be opened: %s", input->name,
+        return error_set(error, EX_NOINPUT, "%s: cannot be opened: %s", input->name,
                          strerror(errno));
     struct stat status;
     if (fstat(input->fd, &status) < 0)
-        return feed_fail(error, EX_NOINPUT, "%s: %s", input->name, strerror(errno));
+        return error_set(error, EX_NOINPUT, "%s: %s", input->name, strerror(errno));
     if (S_ISDIR(status.st_mode))
-        return feed_fail(error, EX_NOINPUT, "%s: is a directory, not a file", input->name);
+        return error_set(error, EX_NOINPUT, "%s: is a directory, not a file", input->name);
     if (!S_ISREG(status.st_mode))
         return 0;
     input->file_size = (double)status.st_size;
     input->gz = gzdopen(input->fd, "rb");
     if (!input->gz)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     gzbuffer(input->gz, CHUNK_SIZE);
     return 0;
 }
 
-int input_open(struct input **result, const char *path, struct feed_error *error) {
+int input_open(struct input **result, const char *path, struct error *error) {
     struct input *input = calloc(1, sizeof *input);
     *result = input;
     if (!input)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     input->fd = -1;
     input->capacity = CHUNK_SIZE;
     input->buffer = malloc(input->capacity + 1); /* a line may be terminated in place */
     if (input->buffer && open_descriptor(input, path, error) == 0)
         return 0;
     if (!input->buffer)
-        feed_no_memory(error);
+        error_no_memory(error);
     input_close(result);
     return -1;
 }
@@ -101,17 +101,17 @@ uint64_t input_line_number(const struct input *input) {
     return input->line_first;
 }
 
-static ssize_t read_failed(const struct input *input, int code, struct feed_error *error) {
+static ssize_t read_failed(const struct input *input, int code, struct error *error) {
     if (code == Z_ERRNO)
-        return feed_fail(error, EX_IOERR, "%s: cannot be read: %s", input->name, strerror(errno));
+        return error_set(error, EX_IOERR, "%s: cannot be read: %s", input->name, strerror(errno));
     if (code == Z_MEM_ERROR)
-        return feed_no_memory(error);
-    return feed_fail(error, EX_DATAERR, "%s: the compressed data %s", input->name,
+        return error_no_memory(error);
+    return error_set(error, EX_DATAERR, "%s: the compressed data %s", input->name,
                      code == Z_BUF_ERROR ? "ends in the middle; the file was cut short"
                                          : "is damaged");
 }
 
-static ssize_t read_file(struct input *input, void *data, size_t size, struct feed_error *error) {
+static ssize_t read_file(struct input *input, void *data, size_t size, struct error *error) {
     int code, got = gzread(input->gz, data, (unsigned)size);
     if (got < (int)size) {
         gzerror(input->gz, &code);
@@ -121,12 +121,12 @@ static ssize_t read_file(struct input *input, void *data, size_t size, struct fe
     return got;
 }
 
-static ssize_t read_pipe(struct input *input, void *data, size_t size, struct feed_error *error) {
+static ssize_t read_pipe(struct input *input, void *data, size_t size, struct error *error) {
     struct pollfd item = {.fd = input->fd, .events = POLLIN};
     ssize_t got = -1;
     do {
         if (feed_signals)
-            return feed_fail(error, FEED_INTERRUPTED, "interrupted");
+            return error_set(error, FEED_INTERRUPTED, "interrupted");
         if (poll(&item, 1, FEED_TICK_MS) > 0) {
             got = read(input->fd, data, size);
             continue;
@@ -139,7 +139,7 @@ static ssize_t read_pipe(struct input *input, void *data, size_t size, struct fe
         return read_failed(input, Z_ERRNO, error);
     const unsigned char *bytes = data;
     if (input->offset == 0 && got >= 2 && bytes[0] == GZIP_FIRST && bytes[1] == GZIP_SECOND)
-        return feed_fail(error, EX_DATAERR,
+        return error_set(error, EX_DATAERR,
                          "%s: is compressed; name the file, or unpack it on the way: zcat FILE | "
                          "runnel-feed ... -",
                          input->name);
@@ -147,10 +147,10 @@ static ssize_t read_pipe(struct input *input, void *data, size_t size, struct fe
 }
 
 /* Read more behind what the buffer holds. 1: there is more. 0: the end. */
-static int fill(struct input *input, struct feed_error *error) {
+static int fill(struct input *input, struct error *error) {
     if (input->over)
         return 0;
-    ssize_t (*reader)(struct input *, void *, size_t, struct feed_error *) =
+    ssize_t (*reader)(struct input *, void *, size_t, struct error *) =
         input->gz ? read_file : read_pipe;
     ssize_t got = reader(input, input->buffer + input->end, input->capacity - input->end, error);
     if (got < 0)
@@ -164,7 +164,7 @@ static int fill(struct input *input, struct feed_error *error) {
 }
 
 int input_chunk(struct input *input, const unsigned char **data, size_t *size,
-                struct feed_error *error) {
+                struct error *error) {
     if (input->start == input->end) {
         input->start = input->end = 0;
         int status = fill(input, error);
@@ -177,8 +177,7 @@ int input_chunk(struct input *input, const unsigned char **data, size_t *size,
     return 1;
 }
 
-int input_read(struct input *input, void *data, size_t size, size_t *got,
-               struct feed_error *error) {
+int input_read(struct input *input, void *data, size_t size, size_t *got, struct error *error) {
     char *to = data;
     *got = 0;
     while (*got < size) {
@@ -201,7 +200,7 @@ int input_read(struct input *input, void *data, size_t size, size_t *got,
 }
 
 /* Room for more behind the line that begins at `start`. */
-static int make_room(struct input *input, struct feed_error *error) {
+static int make_room(struct input *input, struct error *error) {
     if (input->start > 0) {
         memmove(input->buffer, input->buffer + input->start, input->end - input->start);
         input->end -= input->start;
@@ -210,18 +209,17 @@ static int make_room(struct input *input, struct feed_error *error) {
     if (input->end < input->capacity)
         return 0;
     if (input->capacity >= LINE_MAX_SIZE)
-        return feed_fail(error, EX_DATAERR, "%s:%llu: the line is longer than %d MiB", input->name,
+        return error_set(error, EX_DATAERR, "%s:%llu: the line is longer than %d MiB", input->name,
                          (unsigned long long)input->lines + 1, LINE_MAX_SIZE >> 20);
     char *grown = realloc(input->buffer, 2 * input->capacity + 1);
     if (!grown)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     input->buffer = grown;
     input->capacity *= 2;
     return 0;
 }
 
-int input_line(struct input *input, bool more, char **line, size_t *size,
-               struct feed_error *error) {
+int input_line(struct input *input, bool more, char **line, size_t *size, struct error *error) {
     size_t had = more ? input->line_size : 0, searched = had;
     if (!more) {
         input->start += input->line_size;
@@ -250,9 +248,9 @@ int input_line(struct input *input, bool more, char **line, size_t *size,
     return 1;
 }
 
-int input_rewind(struct input *input, struct feed_error *error) {
+int input_rewind(struct input *input, struct error *error) {
     if (!input->gz || gzrewind(input->gz) < 0)
-        return feed_fail(error, EX_IOERR, "%s: cannot be read a second time", input->name);
+        return error_set(error, EX_IOERR, "%s: cannot be read a second time", input->name);
     input->start = input->end = input->line_size = 0;
     input->lines = input->line_first = 0;
     input->offset = input->offset_before = 0;

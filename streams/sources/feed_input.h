@@ -7,11 +7,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct feed_error;
+struct error;
 struct input;
 
 /* Open a file, "-" for standard input. Errors: EX_NOINPUT. */
-int input_open(struct input **input, const char *path, struct feed_error *error);
+int input_open(struct input **input, const char *path, struct error *error);
 void input_close(struct input **input);
 
 /* The path, or "standard input". */
@@ -28,15 +28,14 @@ bool input_is_pipe(const struct input *input);
    with its newline and the line after it. The line may be written
    to, and so may the byte behind it.
    input_read: exactly `size` bytes unless the end comes before; says how many. */
-int input_chunk(struct input *input, const unsigned char **data, size_t *size,
-                struct feed_error *error);
-int input_line(struct input *input, bool more, char **line, size_t *size, struct feed_error *error);
-int input_read(struct input *input, void *data, size_t size, size_t *got, struct feed_error *error);
+int input_chunk(struct input *input, const unsigned char **data, size_t *size, struct error *error);
+int input_line(struct input *input, bool more, char **line, size_t *size, struct error *error);
+int input_read(struct input *input, void *data, size_t size, size_t *got, struct error *error);
 
 /* Number of the newest line, from 1; with `more`, of its first. */
 uint64_t input_line_number(const struct input *input);
 
-int input_rewind(struct input *input, struct feed_error *error);
+int input_rewind(struct input *input, struct error *error);
 
 /* Share of the file that has been read, NAN of a pipe. */
 double input_done(const struct input *input);

@@ -16,11 +16,11 @@ struct rows {
 
 enum { FIELDS_FIRST = 64 };
 
-int rows_open(struct rows **result, const char *path, char delimiter, struct feed_error *error) {
+int rows_open(struct rows **result, const char *path, char delimiter, struct error *error) {
     struct rows *rows = calloc(1, sizeof *rows);
     *result = rows;
     if (!rows)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     rows->delimiter = delimiter;
     if (input_open(&rows->input, path, error) == 0)
         return 0;
@@ -61,12 +61,12 @@ static bool is_open(const char *text, size_t size, char delimiter) {
     return quoted;
 }
 
-static int append(struct rows *rows, struct row *row, char *field, struct feed_error *error) {
+static int append(struct rows *rows, struct row *row, char *field, struct error *error) {
     if (row->count == rows->capacity) {
         size_t capacity = rows->capacity ? 2 * rows->capacity : FIELDS_FIRST;
         char **grown = realloc(rows->fields, capacity * sizeof *grown);
         if (!grown)
-            return feed_no_memory(error);
+            return error_no_memory(error);
         rows->fields = grown;
         rows->capacity = capacity;
     }
@@ -86,8 +86,7 @@ static char *unquote(char *from) {
 }
 
 /* Cut the text, whose quotes are all closed, into fields. */
-static int split(struct rows *rows, char *text, char *end, struct row *row,
-                 struct feed_error *error) {
+static int split(struct rows *rows, char *text, char *end, struct row *row, struct error *error) {
     *end = '\0';
     for (;;) {
         if (append(rows, row, text, error) < 0)
@@ -106,7 +105,7 @@ static int split(struct rows *rows, char *text, char *end, struct row *row,
     return 0;
 }
 
-int rows_next(struct rows *rows, struct row *row, struct feed_error *error) {
+int rows_next(struct rows *rows, struct row *row, struct error *error) {
     char *text;
     size_t size;
     int status;

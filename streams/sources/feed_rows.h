@@ -6,10 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct feed_error;
+struct error;
 struct rows;
 
-int rows_open(struct rows **rows, const char *path, char delimiter, struct feed_error *error);
+int rows_open(struct rows **rows, const char *path, char delimiter, struct error *error);
 void rows_close(struct rows **rows);
 
 struct input *rows_input(const struct rows *rows);
@@ -23,6 +23,6 @@ struct row {
 };
 
 /* 1: a row. 0: the end. -1: the file cannot be read. */
-int rows_next(struct rows *rows, struct row *row, struct feed_error *error);
+int rows_next(struct rows *rows, struct row *row, struct error *error);
 
 #endif

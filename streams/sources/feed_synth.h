@@ -45,7 +45,7 @@ struct generator {
     bool noisy; /* --noise means something */
 
     /* Set the shapes and allocate the state. */
-    int (*open)(struct synth *synth, struct feed_error *error);
+    int (*open)(struct synth *synth, struct error *error);
     void (*next)(struct synth *synth, struct step *step);
 };
 

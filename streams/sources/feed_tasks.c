@@ -22,11 +22,11 @@ struct adding {
     double sum;                               /* of the marked values */
 };
 
-static int adding_open(struct synth *synth, struct feed_error *error) {
+static int adding_open(struct synth *synth, struct error *error) {
     synth->source.x = (struct shape){VALUE_REAL, ADDING_INPUTS};
     synth->source.y = (struct shape){VALUE_REAL, 1};
     synth->state = calloc(1, sizeof(struct adding));
-    return synth->state ? 0 : feed_no_memory(error);
+    return synth->state ? 0 : error_no_memory(error);
 }
 
 static void adding_begin(struct synth *synth, struct adding *adding) {
@@ -79,12 +79,12 @@ struct copy {
     uint32_t symbols[]; /* (L,) of the sequence that goes on */
 };
 
-static int copy_open(struct synth *synth, struct feed_error *error) {
+static int copy_open(struct synth *synth, struct error *error) {
     synth->source.x = (struct shape){VALUE_CLASS, 1};
     synth->source.y = (struct shape){VALUE_CLASS, 1};
     synth->state =
         calloc(1, sizeof(struct copy) + synth->settings[SYNTH_LENGTH] * sizeof(uint32_t));
-    return synth->state ? 0 : feed_no_memory(error);
+    return synth->state ? 0 : error_no_memory(error);
 }
 
 static void copy_next(struct synth *synth, struct step *step) {
@@ -124,13 +124,13 @@ static void drift_change(struct synth *synth) {
         weights[i] = random_normal(&synth->random) / sqrt((double)synth->source.x.count);
 }
 
-static int drift_open(struct synth *synth, struct feed_error *error) {
+static int drift_open(struct synth *synth, struct error *error) {
     size_t size = synth->settings[SYNTH_SIZE];
     synth->source.x = (struct shape){VALUE_REAL, size};
     synth->source.y = (struct shape){VALUE_REAL, 1};
     synth->state = malloc(size * sizeof(double));
     if (!synth->state)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     drift_change(synth);
     return 0;
 }

@@ -13,35 +13,6 @@
 #include "streams/feed.h"
 #include "streams/senders/feed_streams.h"
 
-enum {
-    OPTION_COLUMNS = SOURCE_OPTION,
-    OPTION_SYMBOL,
-    OPTION_TARGETS,
-    OPTION_CLASS,
-    OPTION_SEQUENCE,
-    OPTION_KEY,
-    OPTION_TIME,
-    OPTION_MULTIPLY,
-    OPTION_DELIMITER,
-    OPTION_NO_HEADER,
-    OPTION_END,
-};
-
-static const struct option OPTIONS[] = {
-    {"columns", required_argument, NULL, OPTION_COLUMNS},
-    {"symbol", required_argument, NULL, OPTION_SYMBOL},
-    {"targets", required_argument, NULL, OPTION_TARGETS},
-    {"class", required_argument, NULL, OPTION_CLASS},
-    {"sequence", required_argument, NULL, OPTION_SEQUENCE},
-    {"stream-column", required_argument, NULL, OPTION_KEY},
-    {"time", required_argument, NULL, OPTION_TIME},
-    {"multiply", required_argument, NULL, OPTION_MULTIPLY},
-    {"delimiter", required_argument, NULL, OPTION_DELIMITER},
-    {"no-header", no_argument, NULL, OPTION_NO_HEADER},
-    {"end", no_argument, NULL, OPTION_END},
-    {0},
-};
-
 /* Columns with one purpose; NONE = no such column. */
 #define NONE SIZE_MAX
 
@@ -63,7 +34,7 @@ struct csv {
     struct streams streams;
     size_t draining; /* after the last row: the next stream to give its row */
     bool failed;     /* the last row was bad; `bad` says why */
-    struct feed_error bad;
+    struct error bad;
 };
 
 static struct source *create(void) {
@@ -75,66 +46,67 @@ static struct source *create(void) {
     return &csv->source;
 }
 
-static int take_delimiter(struct csv *csv, const char *value, struct feed_error *error) {
+static int take_delimiter(void *values, const struct option_row *row, const char *value,
+                          struct error *error) {
+    struct csv *csv = values;
     if (strcmp(value, "tab") == 0 || strcmp(value, "\\t") == 0)
         csv->delimiter = '\t';
     else if (strlen(value) == 1 && !strchr("\"\r\n", value[0]))
         csv->delimiter = value[0];
     else
-        return feed_fail(error, EX_USAGE, "--delimiter: found '%s', expected one character or tab",
-                         value);
+        return error_set(error, EX_USAGE, "--%s: found '%s', expected one character or tab",
+                         row->name, value);
     return 0;
 }
 
-static int option(struct source *source, int code, const char *value, struct feed_error *error) {
-    struct csv *csv = (struct csv *)source;
-    const char **const texts[] = {
-        [OPTION_COLUMNS - SOURCE_OPTION] = &csv->columns_list,
-        [OPTION_SYMBOL - SOURCE_OPTION] = &csv->symbol_name,
-        [OPTION_TARGETS - SOURCE_OPTION] = &csv->targets_list,
-        [OPTION_CLASS - SOURCE_OPTION] = &csv->class_name,
-        [OPTION_SEQUENCE - SOURCE_OPTION] = &csv->sequence_name,
-        [OPTION_KEY - SOURCE_OPTION] = &csv->key_name,
-        [OPTION_TIME - SOURCE_OPTION] = &csv->time_name,
-        [OPTION_MULTIPLY - SOURCE_OPTION] = &csv->multiply_list,
-    };
-    if (code == OPTION_DELIMITER)
-        return take_delimiter(csv, value, error);
-    if (code == OPTION_NO_HEADER)
-        csv->header = false;
-    else if (code == OPTION_END)
-        csv->end = true;
-    else
-        *texts[code - SOURCE_OPTION] = value;
-    return 0;
-}
+static const struct option_row OPTIONS[] = {
+    {"columns", 0, "LIST", "columns of x, by name or number: a,b,4-6 (default: all others)",
+     OPTION_TEXT(struct csv, columns_list)},
+    {"symbol", 0, "COLUMN", "x is one symbol a row, a whole number",
+     OPTION_TEXT(struct csv, symbol_name)},
+    {"targets", 0, "LIST", "columns of y", OPTION_TEXT(struct csv, targets_list)},
+    {"class", 0, "COLUMN", "y is a class, a whole number", OPTION_TEXT(struct csv, class_name)},
+    {"sequence", 0, "COLUMN", "rows with the same value are one sequence, which ends with the last",
+     OPTION_TEXT(struct csv, sequence_name)},
+    {"end", 0, NULL, "the end of the file ends a sequence", OPTION_FLAG(struct csv, end)},
+    {"stream-column", 0, "COLUMN", "names the stream of a row", OPTION_TEXT(struct csv, key_name)},
+    {"time", 0, "COLUMN", "Unix seconds or 2016-07-01 12:34:56 (UTC), sent in the header",
+     OPTION_TEXT(struct csv, time_name)},
+    {"multiply", 0, "C=F,...", "multiply columns with constants: dx=0.01,dy=0.01",
+     OPTION_TEXT(struct csv, multiply_list)},
+    {"delimiter", 0, "C", "between fields: a character or tab (default ,)",
+     OPTION_TAKE(take_delimiter)},
+    {"no-header", 0, NULL, "the first line is a row like others; columns have numbers only",
+     OPTION_CLEAR(struct csv, header)},
+    OPTIONS_END,
+};
 
 /* --- which columns ------------------------------------------------------------------------- */
 
 static int find_optional(const struct csv *csv, const char *option, const char *name, size_t *index,
-                         struct feed_error *error) {
+                         struct error *error) {
     *index = NONE;
     return name ? columns_find(&csv->columns, option, name, index, error) : 0;
 }
 
 static int select_some(const struct csv *csv, const char *many, const char *list, const char *one,
-                       const char *name, struct selection *selection, struct feed_error *error) {
+                       const char *name, struct selection *selection, struct error *error) {
     if (list && name)
-        return feed_fail(error, EX_USAGE, "%s and %s exclude each other", many, one);
+        return error_set(error, EX_USAGE, "%s and %s exclude each other", many, one);
     if (!list && !name)
         return 0;
     if (columns_select(&csv->columns, list ? many : one, list ? list : name, selection, error) < 0)
         return -1;
     if (name && selection->count != 1)
-        return feed_fail(error, EX_USAGE, "%s: found '%s', expected one column", one, name);
+        return error_set(error, EX_USAGE, "%s: found '%s', expected one column", one, name);
     return 0;
 }
 
 /* Without --columns x is what no other option has named. */
-static int select_others(struct csv *csv, struct feed_error *error) {
+static int select_others(struct csv *csv, struct error *error) {
     csv->x.indices = malloc(csv->columns.count * sizeof *csv->x.indices);
     if (!csv->x.indices)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     for (size_t i = 0; i < csv->columns.count; i++) {
         bool used = i == csv->sequence || i == csv->key || i == csv->time;
         for (size_t j = 0; j < csv->y.count; j++)
@@ -143,11 +115,11 @@ static int select_others(struct csv *csv, struct feed_error *error) {
             csv->x.indices[csv->x.count++] = i;
     }
     if (csv->x.count == 0)
-        return feed_fail(error, EX_USAGE, "%s: there is no column left for x", csv->columns.file);
+        return error_set(error, EX_USAGE, "%s: there is no column left for x", csv->columns.file);
     return 0;
 }
 
-static int select_columns(struct csv *csv, struct feed_error *error) {
+static int select_columns(struct csv *csv, struct error *error) {
     if (find_optional(csv, "--sequence", csv->sequence_name, &csv->sequence, error) < 0 ||
         find_optional(csv, "--stream-column", csv->key_name, &csv->key, error) < 0 ||
         find_optional(csv, "--time", csv->time_name, &csv->time, error) < 0 ||
@@ -171,16 +143,16 @@ static const char *file_name(const struct csv *csv) {
 }
 
 /* Read the first line, which is the header or shows how many columns there are. */
-static int read_first(struct csv *csv, struct feed_error *error) {
+static int read_first(struct csv *csv, struct error *error) {
     static const char MARK[] =
         "\xEF\xBB\xBF"; /* UTF-8's byte order mark, which some programs write */
     int status = rows_next(csv->rows, &csv->row, error);
     if (status < 0)
         return -1;
     if (status == 0)
-        return feed_fail(error, EX_DATAERR, "%s: is empty", file_name(csv));
+        return error_set(error, EX_DATAERR, "%s: is empty", file_name(csv));
     if (csv->row.wrong)
-        return feed_fail(error, EX_DATAERR, "%s:%llu: %s", file_name(csv),
+        return error_set(error, EX_DATAERR, "%s:%llu: %s", file_name(csv),
                          (unsigned long long)csv->row.line, csv->row.wrong);
     if (strncmp(csv->row.fields[0], MARK, sizeof MARK - 1) == 0)
         csv->row.fields[0] += sizeof MARK - 1;
@@ -188,17 +160,16 @@ static int read_first(struct csv *csv, struct feed_error *error) {
     return 0;
 }
 
-static int open_csv(struct source *source, char **operands, int count, struct feed_error *error) {
+static int open_csv(struct source *source, char **operands, struct error *error) {
     struct csv *csv = (struct csv *)source;
-    if (source_operands(source, count, 1, 1, error) < 0 ||
-        rows_open(&csv->rows, operands[0], csv->delimiter, error) < 0 ||
+    if (rows_open(&csv->rows, operands[0], csv->delimiter, error) < 0 ||
         read_first(csv, error) < 0 ||
         columns_open(&csv->columns, file_name(csv), csv->row.fields, csv->row.count, csv->header,
                      error) < 0 ||
         select_columns(csv, error) < 0)
         return -1;
     if (csv->key_name && source->forced)
-        return feed_fail(error, EX_USAGE, "--stream-column and --stream exclude each other");
+        return error_set(error, EX_USAGE, "--stream-column and --stream exclude each other");
     source->label = "csv";
     csv->streams.numbers = csv->x.count + csv->y.count;
     source->once = input_is_pipe(rows_input(csv->rows));
@@ -246,18 +217,18 @@ static const char *way_out(const struct csv *csv, size_t column) {
 }
 
 /* Whether the row is good; else `error` says why it is not, and it may be passed over. */
-static bool check_row(struct csv *csv, struct feed_error *error) {
+static bool check_row(struct csv *csv, struct error *error) {
     const struct row *row = &csv->row;
     char why[CELL_WHY_SIZE];
     size_t column;
     if (row->wrong)
-        feed_fail(error, EX_DATAERR, "%s:%llu: %s", file_name(csv), (unsigned long long)row->line,
+        error_set(error, EX_DATAERR, "%s:%llu: %s", file_name(csv), (unsigned long long)row->line,
                   row->wrong);
     else if (row->count != csv->columns.count)
-        feed_fail(error, EX_DATAERR, "%s:%llu: found %zu fields, expected %zu as in the first line",
+        error_set(error, EX_DATAERR, "%s:%llu: found %zu fields, expected %zu as in the first line",
                   file_name(csv), (unsigned long long)row->line, row->count, csv->columns.count);
     else if (!read_values(csv, &column, why))
-        feed_fail(error, EX_DATAERR, "%s:%llu: column '%s': %s%s", file_name(csv),
+        error_set(error, EX_DATAERR, "%s:%llu: column '%s': %s%s", file_name(csv),
                   (unsigned long long)row->line, csv->columns.names[column], why,
                   way_out(csv, column));
     else
@@ -266,8 +237,8 @@ static bool check_row(struct csv *csv, struct feed_error *error) {
 }
 
 /* The next good row, in csv->row and csv->values. */
-static int read_row(struct csv *csv, struct feed_error *error) {
-    struct feed_error bad;
+static int read_row(struct csv *csv, struct error *error) {
+    struct error bad;
     for (;;) {
         int status = csv->row_waits ? 1 : rows_next(csv->rows, &csv->row, error);
         csv->row_waits = false;
@@ -296,20 +267,20 @@ static int fill_step(const struct csv *csv, const struct values *values, struct 
 }
 
 /* The stream that the row belongs to; without --stream-column there is only one. */
-static struct held_stream *find_stream(struct csv *csv, struct feed_error *error) {
+static struct held_stream *find_stream(struct csv *csv, struct error *error) {
     const char *key = csv->key == NONE ? "" : csv->row.fields[csv->key];
     struct held_stream *stream = streams_find(&csv->streams, key, error);
     char why[sizeof error->text];
     if (stream || error->status != EX_DATAERR)
         return stream;
     memcpy(why, error->text, sizeof why);
-    feed_fail(error, EX_DATAERR, "%s:%llu: column '%s': %s", file_name(csv),
+    error_set(error, EX_DATAERR, "%s:%llu: column '%s': %s", file_name(csv),
               (unsigned long long)csv->row.line, csv->columns.names[csv->key], why);
     return NULL;
 }
 
 /* At the end of the file every sequence ends; at a bad row nobody knows. */
-static int drain(struct csv *csv, struct step *step, struct feed_error *error) {
+static int drain(struct csv *csv, struct step *step, struct error *error) {
     while (csv->draining < csv->streams.count) {
         struct held_stream *stream = csv->streams.list[csv->draining++];
         if (!stream->holds)
@@ -325,13 +296,13 @@ static int drain(struct csv *csv, struct step *step, struct feed_error *error) {
 }
 
 /* The rows that are held back were good: they go first, then the error. */
-static int fail_late(struct csv *csv, struct step *step, struct feed_error *error) {
+static int fail_late(struct csv *csv, struct step *step, struct error *error) {
     csv->failed = true;
     csv->bad = *error;
     return drain(csv, step, error);
 }
 
-static int next(struct source *source, struct step *step, struct feed_error *error) {
+static int next(struct source *source, struct step *step, struct error *error) {
     struct csv *csv = (struct csv *)source;
     struct held_stream *stream = NULL;
     bool holding = csv->end || csv->sequence != NONE;
@@ -354,7 +325,7 @@ static int next(struct source *source, struct step *step, struct feed_error *err
     }
 }
 
-static int rewind_csv(struct source *source, uint64_t pass, struct feed_error *error) {
+static int rewind_csv(struct source *source, uint64_t pass, struct error *error) {
     struct csv *csv = (struct csv *)source;
     (void)pass;
     csv->draining = 0;
@@ -382,27 +353,10 @@ static void close_csv(struct source **source) {
 }
 
 const struct source_type source_csv = {
-    .name = "csv",
-    .operands = "FILE",
-    .summary = "the rows of a table",
-    .help = "  --columns LIST      columns of x, by name or number: a,b,4-6 (default: all others)\n"
-            "  --symbol COLUMN     x is one symbol a row, a whole number\n"
-            "  --targets LIST      columns of y\n"
-            "  --class COLUMN      y is a class, a whole number\n"
-            "  --sequence COLUMN   rows with the same value are one sequence, which ends with the "
-            "last\n"
-            "  --end               the end of the file ends a sequence\n"
-            "  --stream-column COLUMN\n"
-            "                      names the stream of a row\n"
-            "  --time COLUMN       Unix seconds or 2016-07-01 12:34:56 (UTC), sent in the header\n"
-            "  --multiply C=F,...  multiply columns with constants: dx=0.01,dy=0.01\n"
-            "  --delimiter C       between fields: a character or tab (default ,)\n"
-            "  --no-header         the first line is a row like others; columns have numbers only\n"
-            "  An empty cell, nan and NA are missing numbers.\n",
-    .options = OPTIONS,
+    .command = {"csv", "FILE", "the rows of a table", .complete = COMPLETE_FILE, .rows = OPTIONS},
+    .notes = "An empty cell, nan and NA are missing numbers.",
     .bundles = true,
     .create = create,
-    .option = option,
     .open = open_csv,
     .next = next,
     .rewind = rewind_csv,

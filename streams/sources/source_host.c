@@ -33,9 +33,6 @@ static const char *const PATHS[FILES] = {"stat", "meminfo", "loadavg", "net/dev"
 static const char *const MEANING[FILES] = {"CPU shares and context switches", "memory used",
                                            "load average", "network bytes", "disk bytes"};
 
-enum { OPTION_PROC = SOURCE_OPTION };
-static const struct option OPTIONS[] = {{"proc", required_argument, NULL, OPTION_PROC}, {0}};
-
 /* Counters since boot; NAN where they are not told. */
 struct counters {
     double time; /* CLOCK_MONOTONIC */
@@ -65,11 +62,10 @@ static struct source *create(void) {
     return &host->source;
 }
 
-static int option(struct source *source, int code, const char *value, struct feed_error *error) {
-    (void)code, (void)error;
-    ((struct host *)source)->proc = value;
-    return 0;
-}
+static const struct option_row OPTIONS[] = {
+    {"proc", 0, "DIRECTORY", "read there instead of in /proc", OPTION_DIRECTORY(struct host, proc)},
+    OPTIONS_END,
+};
 
 /* The file's text as it is now, or "" when it is missing. */
 static char *read_text(struct host *host, enum file file) {
@@ -227,16 +223,14 @@ static void open_files(struct host *host) {
     }
 }
 
-static int open_host(struct source *source, char **operands, int count, struct feed_error *error) {
+static int open_host(struct source *source, char **operands, struct error *error) {
     struct host *host = (struct host *)source;
     (void)operands;
-    if (source_operands(source, count, 0, 0, error) < 0)
-        return -1;
     source->x = (struct shape){VALUE_REAL, NUMBERS};
     source->label = "host";
     host->text = malloc(TEXT_SIZE);
     if (!host->text)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     open_files(host);
     host->cpus = (double)sysconf(_SC_NPROCESSORS_ONLN);
     read_counters(host, &host->before);
@@ -247,7 +241,7 @@ static int open_host(struct source *source, char **operands, int count, struct f
     return 0;
 }
 
-static int next(struct source *source, struct step *step, struct feed_error *error) {
+static int next(struct source *source, struct step *step, struct error *error) {
     struct host *host = (struct host *)source;
     struct timespec now;
     (void)error;
@@ -269,19 +263,13 @@ static void close_host(struct source **source) {
 }
 
 const struct source_type source_host = {
-    .name = "host",
-    .operands = "",
-    .summary = "this machine's own load, 8 numbers",
-    .help =
-        "  CPU busy, CPU system, memory used (shares), load per CPU; and as log(1 + per second)\n"
-        "  context switches, network bytes in, network bytes out, disk bytes.\n"
-        "  --proc DIRECTORY    read there instead of in /proc\n",
-    .options = OPTIONS,
+    .command = {"host", "", "this machine's own load, 8 numbers", .rows = OPTIONS},
+    .notes = "CPU busy, CPU system, memory used (shares), load per CPU; and as log(1 + per "
+             "second) context switches, network bytes in, network bytes out, disk bytes.",
     .rate = RATE_DEFAULT,
     .live = true,
     .endless = true,
     .create = create,
-    .option = option,
     .open = open_host,
     .next = next,
     .close = close_host,

@@ -19,13 +19,6 @@ enum {
 };
 #define PIXELS_MAX (1u << 24) /* of one image */
 
-enum { OPTION_SHUFFLE = SOURCE_OPTION };
-
-static const struct option OPTIONS[] = {
-    {"shuffle", required_argument, NULL, OPTION_SHUFFLE},
-    {0},
-};
-
 /* One IDX file in memory. */
 struct table {
     const char *path;
@@ -50,54 +43,53 @@ static struct source *create(void) {
     return idx ? &idx->source : NULL;
 }
 
-static int option(struct source *source, int code, const char *value, struct feed_error *error) {
-    struct idx *idx = (struct idx *)source;
-    (void)code;
-    idx->shuffle = true;
-    return feed_parse_count("--shuffle", value, 0, UINT64_MAX, &idx->seed, error);
-}
+static const struct option_row OPTIONS[] = {
+    {"shuffle", 0, "SEED", "in a random order, another one in each pass",
+     OPTION_COUNT(struct idx, seed, 0, UINT64_MAX), OPTION_GIVEN(struct idx, shuffle)},
+    OPTIONS_END,
+};
 
 static uint32_t big_endian(const unsigned char b[DIMENSION_SIZE]) {
     return (uint32_t)b[0] << 24 | (uint32_t)b[1] << 16 | (uint32_t)b[2] << 8 | b[3];
 }
 
 /* Read magic and dimensions: `count` of the first, `size` the product of the others. */
-static int read_shape(struct table *table, struct input *input, struct feed_error *error) {
+static int read_shape(struct table *table, struct input *input, struct error *error) {
     unsigned char magic[MAGIC_SIZE], dimension[DIMENSION_SIZE];
     size_t got;
     if (input_read(input, magic, sizeof magic, &got, error) < 0)
         return -1;
     if (got < sizeof magic || magic[0] || magic[1])
-        return feed_fail(error, EX_DATAERR,
+        return error_set(error, EX_DATAERR,
                          "%s: is no IDX file: it does not begin with two zero bytes, type and "
                          "dimensions",
                          table->path);
     if (magic[2] != IDX_UNSIGNED_BYTE)
-        return feed_fail(error, EX_DATAERR,
+        return error_set(error, EX_DATAERR,
                          "%s: has numbers of type 0x%02X, expected 0x%02X "
                          "(unsigned bytes)",
                          table->path, magic[2], IDX_UNSIGNED_BYTE);
     if (magic[3] < 1 || magic[3] > DIMENSIONS_MAX)
-        return feed_fail(error, EX_DATAERR, "%s: has %d dimensions, expected 1..%d", table->path,
+        return error_set(error, EX_DATAERR, "%s: has %d dimensions, expected 1..%d", table->path,
                          magic[3], DIMENSIONS_MAX);
     table->size = 1;
     for (int i = 0; i < magic[3]; i++) {
         if (input_read(input, dimension, sizeof dimension, &got, error) < 0)
             return -1;
         if (got < sizeof dimension)
-            return feed_fail(error, EX_DATAERR, "%s: ends within its dimensions", table->path);
+            return error_set(error, EX_DATAERR, "%s: ends within its dimensions", table->path);
         uint32_t length = big_endian(dimension);
         if (i == 0)
             table->count = length;
         else if (length == 0 || (table->size *= length) > PIXELS_MAX)
-            return feed_fail(error, EX_DATAERR, "%s: an image of no or more than %u numbers",
+            return error_set(error, EX_DATAERR, "%s: an image of no or more than %u numbers",
                              table->path, PIXELS_MAX);
     }
     return 0;
 }
 
 /* Room grows with what is really there, not with what the dimensions announce. */
-static int read_bytes(struct table *table, struct input *input, struct feed_error *error) {
+static int read_bytes(struct table *table, struct input *input, struct error *error) {
     enum { ROOM_FIRST = 1 << 20 };
     size_t wanted = table->count * table->size, have = 0, room = 0, got = 1;
     unsigned char extra;
@@ -106,26 +98,26 @@ static int read_bytes(struct table *table, struct input *input, struct feed_erro
         room = room < wanted ? room : wanted;
         unsigned char *grown = realloc(table->bytes, room);
         if (!grown)
-            return feed_no_memory(error);
+            return error_no_memory(error);
         table->bytes = grown;
         if (input_read(input, table->bytes + have, room - have, &got, error) < 0)
             return -1;
         have += got;
     }
     if (have < wanted)
-        return feed_fail(error, EX_DATAERR,
+        return error_set(error, EX_DATAERR,
                          "%s: ends early: it announces %zu x %zu bytes, found %zu", table->path,
                          table->count, table->size, have);
     int more = input_read(input, &extra, 1, &got, error);
     if (more < 0)
         return -1;
     if (more > 0)
-        return feed_fail(error, EX_DATAERR, "%s: goes on after the %zu x %zu bytes it announces",
+        return error_set(error, EX_DATAERR, "%s: goes on after the %zu x %zu bytes it announces",
                          table->path, table->count, table->size);
     return 0;
 }
 
-static int read_table(struct table *table, const char *path, struct feed_error *error) {
+static int read_table(struct table *table, const char *path, struct error *error) {
     struct input *input;
     table->path = path;
     if (input_open(&input, path, error) < 0)
@@ -136,25 +128,25 @@ static int read_table(struct table *table, const char *path, struct feed_error *
     return status;
 }
 
-static int check(const struct idx *idx, struct feed_error *error) {
+static int check(const struct idx *idx, struct error *error) {
     const struct table *images = &idx->images, *labels = &idx->labels;
     if (images->count == 0 || images->count > UINT32_MAX)
-        return feed_fail(error, EX_DATAERR, "%s: there is no image in it", images->path);
+        return error_set(error, EX_DATAERR, "%s: there is no image in it", images->path);
     if (!labels->path)
         return 0;
     if (labels->size != 1)
-        return feed_fail(error, EX_DATAERR,
+        return error_set(error, EX_DATAERR,
                          "%s: has %zu numbers for each label, expected one; images come first, "
                          "labels second",
                          labels->path, labels->size);
     if (labels->count != images->count)
-        return feed_fail(error, EX_DATAERR, "%s has %zu images, but %s has %zu labels",
+        return error_set(error, EX_DATAERR, "%s has %zu images, but %s has %zu labels",
                          images->path, images->count, labels->path, labels->count);
     return 0;
 }
 
 /* Pass number `pass`, in the order of the file or shuffled (Fisher and Yates). */
-static int rewind_idx(struct source *source, uint64_t pass, struct feed_error *error) {
+static int rewind_idx(struct source *source, uint64_t pass, struct error *error) {
     struct idx *idx = (struct idx *)source;
     struct feed_random random = {.state = idx->seed};
     (void)error;
@@ -171,25 +163,24 @@ static int rewind_idx(struct source *source, uint64_t pass, struct feed_error *e
     return 0;
 }
 
-static int open_idx(struct source *source, char **operands, int count, struct feed_error *error) {
+static int open_idx(struct source *source, char **operands, struct error *error) {
     struct idx *idx = (struct idx *)source;
-    if (source_operands(source, count, 1, 2, error) < 0 ||
-        read_table(&idx->images, operands[0], error) < 0 ||
-        (count > 1 && read_table(&idx->labels, operands[1], error) < 0) || check(idx, error) < 0)
+    if (read_table(&idx->images, operands[0], error) < 0 ||
+        (operands[1] && read_table(&idx->labels, operands[1], error) < 0) || check(idx, error) < 0)
         return -1;
     source->x = (struct shape){VALUE_REAL, idx->images.size};
-    source->y = (struct shape){VALUE_CLASS, count > 1};
+    source->y = (struct shape){VALUE_CLASS, operands[1] != NULL};
     source->label = "idx";
     idx->order = malloc(idx->images.count * sizeof *idx->order);
     idx->x = malloc(idx->images.size * sizeof *idx->x);
     if (!idx->order || !idx->x)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     for (int grey = 0; grey < GREYS; grey++)
         idx->greys[grey] = (float)grey / (GREYS - 1);
     return rewind_idx(source, 0, error);
 }
 
-static int next(struct source *source, struct step *step, struct feed_error *error) {
+static int next(struct source *source, struct step *step, struct error *error) {
     struct idx *idx = (struct idx *)source;
     (void)error;
     if (idx->position == idx->images.count)
@@ -223,13 +214,9 @@ static void close_idx(struct source **source) {
 }
 
 const struct source_type source_idx = {
-    .name = "idx",
-    .operands = "IMAGES [LABELS]",
-    .summary = "images and labels in MNIST's IDX format",
-    .help = "  --shuffle SEED      in a random order, another one in each pass\n",
-    .options = OPTIONS,
+    .command = {"idx", "IMAGES [LABELS]", "images and labels in MNIST's IDX format",
+                .complete = COMPLETE_FILE, .rows = OPTIONS},
     .create = create,
-    .option = option,
     .open = open_idx,
     .next = next,
     .rewind = rewind_idx,

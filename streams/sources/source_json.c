@@ -16,8 +16,6 @@
 enum { WHY_SIZE = 256 };
 static const json_int_t SEQUENCE_MAX = (json_int_t)1 << 53; /* exact in any reader of JSON */
 
-static const struct option OPTIONS[] = {{0}};
-
 struct json {
     struct source source;
     struct input *input;
@@ -30,15 +28,9 @@ static struct source *create(void) {
     return json ? &json->source : NULL;
 }
 
-static int option(struct source *source, int code, const char *value, struct feed_error *error) {
-    (void)source, (void)code, (void)value, (void)error;
-    return 0;
-}
-
-static int open_json(struct source *source, char **operands, int count, struct feed_error *error) {
+static int open_json(struct source *source, char **operands, struct error *error) {
     struct json *json = (struct json *)source;
-    if (source_operands(source, count, 0, 1, error) < 0 ||
-        input_open(&json->input, count ? operands[0] : "-", error) < 0)
+    if (input_open(&json->input, operands[0] ? operands[0] : "-", error) < 0)
         return -1;
     source->x = (struct shape){VALUE_REAL, 0};
     json->streams.numbers = 1; /* rows are not held here */
@@ -118,7 +110,7 @@ static bool is_example(json_t *value, char why[WHY_SIZE]) {
 
 /* Give the example the next number of its stream, unless it has one, from which its stream then
    goes on. 1: something was added. -1: no memory. */
-static int number(struct json *json, json_t *value, struct step *step, struct feed_error *error) {
+static int number(struct json *json, json_t *value, struct step *step, struct error *error) {
     const char *key = json_string_value(json_object_get(value, "stream"));
     json_t *sequence = json_object_get(value, "sequence"), *epoch = json_object_get(value, "epoch");
     struct held_stream *held = streams_find(&json->streams, key ? key : "", error);
@@ -139,7 +131,7 @@ static int number(struct json *json, json_t *value, struct step *step, struct fe
 }
 
 /* Add to the example what it lacks, and hand it on as it then is. */
-static int complete(struct json *json, json_t *value, struct step *step, struct feed_error *error) {
+static int complete(struct json *json, json_t *value, struct step *step, struct error *error) {
     bool named = json->source.forced && !json_object_get(value, "stream");
     if (named)
         json_object_set_new(value, "stream", json_string(json->source.forced));
@@ -149,7 +141,7 @@ static int complete(struct json *json, json_t *value, struct step *step, struct 
     free(json->written);
     json->written = json_dumps(value, JSON_COMPACT);
     if (!json->written)
-        return feed_no_memory(error);
+        return error_no_memory(error);
     step->json = json->written;
     step->json_size = strlen(json->written);
     return 0;
@@ -157,7 +149,7 @@ static int complete(struct json *json, json_t *value, struct step *step, struct 
 
 /* Read the line into the step: 1. 0: `why` says what is wrong with it. -1: no memory. */
 static int take(struct json *json, const char *line, size_t size, struct step *step,
-                char why[WHY_SIZE], struct feed_error *error) {
+                char why[WHY_SIZE], struct error *error) {
     json_error_t reason;
     json_t *value = json_loadb(line, size, JSON_REJECT_DUPLICATES, &reason);
     if (!value) {
@@ -173,7 +165,7 @@ static int take(struct json *json, const char *line, size_t size, struct step *s
     return status;
 }
 
-static int next(struct source *source, struct step *step, struct feed_error *error) {
+static int next(struct source *source, struct step *step, struct error *error) {
     struct json *json = (struct json *)source;
     char *line, why[WHY_SIZE];
     size_t size;
@@ -187,7 +179,7 @@ static int next(struct source *source, struct step *step, struct feed_error *err
         if (taken)
             return taken;
         if (!source->skip_bad)
-            return feed_fail(error, EX_DATAERR, "%s:%llu: %s", input_name(json->input),
+            return error_set(error, EX_DATAERR, "%s:%llu: %s", input_name(json->input),
                              (unsigned long long)input_line_number(json->input), why);
         source->skipped++;
         feed_detail("%s:%llu: skipped: %s", input_name(json->input),
@@ -196,7 +188,7 @@ static int next(struct source *source, struct step *step, struct feed_error *err
     return status;
 }
 
-static int rewind_json(struct source *source, uint64_t pass, struct feed_error *error) {
+static int rewind_json(struct source *source, uint64_t pass, struct error *error) {
     struct json *json = (struct json *)source;
     (void)pass;
     return input_rewind(json->input, error);
@@ -217,16 +209,12 @@ static void close_json(struct source **source) {
 }
 
 const struct source_type source_json = {
-    .name = "json",
-    .operands = "[FILE]",
-    .summary = "lines of JSON, from standard input unless a file is named",
-    .help =
-        "  A line is one example: {\"stream\": \"a\", \"x\": [1, 2], \"y\": [3], \"end\": true,\n"
-        "  \"learn\": false}; x alone is needed, null is a missing number. --stream names the\n"
-        "  stream of lines that name none.\n",
-    .options = OPTIONS,
+    .command = {"json", "[FILE]", "lines of JSON, from standard input unless a file is named",
+                .complete = COMPLETE_FILE},
+    .notes = "A line is one example: {\"stream\": \"a\", \"x\": [1, 2], \"y\": [3], \"end\": true, "
+             "\"learn\": false}; x alone is needed, null is a missing number. --stream names the "
+             "stream of lines that name none.",
     .create = create,
-    .option = option,
     .open = open_json,
     .next = next,
     .rewind = rewind_json,

@@ -12,14 +12,6 @@
 
 enum { BYTES = 256, NOT_A_SYMBOL = -1 };
 
-enum { OPTION_ALPHABET = SOURCE_OPTION, OPTION_END };
-
-static const struct option OPTIONS[] = {
-    {"alphabet", required_argument, NULL, OPTION_ALPHABET},
-    {"end", no_argument, NULL, OPTION_END},
-    {0},
-};
-
 struct text {
     struct source source;
     struct input *input;
@@ -38,18 +30,17 @@ static struct source *create(void) {
     return text ? &text->source : NULL;
 }
 
-static int option(struct source *source, int code, const char *value, struct feed_error *error) {
-    struct text *text = (struct text *)source;
-    (void)error;
-    if (code == OPTION_ALPHABET)
-        text->alphabet = value;
-    else
-        text->end = true;
-    return 0;
-}
+static const struct option_row OPTIONS[] = {
+    {"alphabet", 0, "FILE",
+     "number the distinct bytes of that file 0..n-1; auto: of the file that is sent, and say how "
+     "many they are (default: a byte's own value, an alphabet of 256)",
+     OPTION_FILE(struct text, alphabet)},
+    {"end", 0, NULL, "the last byte of the file ends the sequence", OPTION_FLAG(struct text, end)},
+    OPTIONS_END,
+};
 
 /* Number the distinct bytes of what is left of the input, in the order of their values. */
-static int learn_alphabet(struct text *text, struct input *input, struct feed_error *error) {
+static int learn_alphabet(struct text *text, struct input *input, struct error *error) {
     const unsigned char *chunk;
     size_t size;
     int status, count = 0;
@@ -62,7 +53,7 @@ static int learn_alphabet(struct text *text, struct input *input, struct feed_er
     for (int byte = 0; byte < BYTES; byte++)
         text->symbols[byte] = seen[byte] ? count++ : NOT_A_SYMBOL;
     if (count == 0)
-        return feed_fail(error, EX_DATAERR, "%s: is empty, so it has no alphabet",
+        return error_set(error, EX_DATAERR, "%s: is empty, so it has no alphabet",
                          input_name(input));
     feed_say("alphabet of %d symbols from %s: the model's input.size", count, input_name(input));
     for (int byte = 0; byte < BYTES; byte++)
@@ -72,14 +63,14 @@ static int learn_alphabet(struct text *text, struct input *input, struct feed_er
     return 0;
 }
 
-static int open_alphabet(struct text *text, struct feed_error *error) {
+static int open_alphabet(struct text *text, struct error *error) {
     for (int byte = 0; byte < BYTES; byte++)
         text->symbols[byte] = byte;
     if (!text->alphabet)
         return 0;
     if (strcmp(text->alphabet, "auto") == 0) {
         if (text->source.once)
-            return feed_fail(error, EX_USAGE,
+            return error_set(error, EX_USAGE,
                              "--alphabet auto: a pipe cannot be read twice; name a file instead");
         return learn_alphabet(text, text->input, error) < 0 ? -1 : input_rewind(text->input, error);
     }
@@ -91,7 +82,7 @@ static int open_alphabet(struct text *text, struct feed_error *error) {
     return status;
 }
 
-static int rewind_text(struct source *source, uint64_t pass, struct feed_error *error) {
+static int rewind_text(struct source *source, uint64_t pass, struct error *error) {
     struct text *text = (struct text *)source;
     (void)pass;
     text->left = 0;
@@ -100,10 +91,9 @@ static int rewind_text(struct source *source, uint64_t pass, struct feed_error *
     return input_rewind(text->input, error);
 }
 
-static int open_text(struct source *source, char **operands, int count, struct feed_error *error) {
+static int open_text(struct source *source, char **operands, struct error *error) {
     struct text *text = (struct text *)source;
-    if (source_operands(source, count, 1, 1, error) < 0 ||
-        input_open(&text->input, operands[0], error) < 0)
+    if (input_open(&text->input, operands[0], error) < 0)
         return -1;
     source->x = (struct shape){VALUE_CLASS, 1};
     source->label = "text";
@@ -112,11 +102,11 @@ static int open_text(struct source *source, char **operands, int count, struct f
     return open_alphabet(text, error);
 }
 
-static int refill(struct text *text, struct feed_error *error) {
+static int refill(struct text *text, struct error *error) {
     return text->left > 0 ? 1 : input_chunk(text->input, &text->chunk, &text->left, error);
 }
 
-static int next(struct source *source, struct step *step, struct feed_error *error) {
+static int next(struct source *source, struct step *step, struct error *error) {
     struct text *text = (struct text *)source;
     int symbol = NOT_A_SYMBOL;
     while (symbol == NOT_A_SYMBOL) {
@@ -128,7 +118,7 @@ static int next(struct source *source, struct step *step, struct feed_error *err
         text->offset++;
         symbol = text->symbols[byte];
         if (symbol == NOT_A_SYMBOL && !source->skip_bad)
-            return feed_fail(error, EX_DATAERR,
+            return error_set(error, EX_DATAERR,
                              "%s:%llu: byte number %llu is 0x%02X, which is not in the alphabet of "
                              "%s; --skip-bad passes over such bytes",
                              input_name(text->input), (unsigned long long)text->line,
@@ -158,17 +148,10 @@ static void close_text(struct source **source) {
 }
 
 const struct source_type source_text = {
-    .name = "text",
-    .operands = "FILE",
-    .summary = "the bytes of a file as symbols",
-    .help = "  --alphabet auto     number the distinct bytes of the file 0..n-1 and say how many\n"
-            "                      they are (default: a byte's own value, an alphabet of 256)\n"
-            "  --alphabet FILE     the same with the distinct bytes of another file\n"
-            "  --end               the last byte of the file ends the sequence\n",
-    .options = OPTIONS,
+    .command = {"text", "FILE", "the bytes of a file as symbols", .complete = COMPLETE_FILE,
+                .rows = OPTIONS},
     .bundles = true,
     .create = create,
-    .option = option,
     .open = open_text,
     .next = next,
     .rewind = rewind_text,

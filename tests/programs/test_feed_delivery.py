@@ -299,7 +299,7 @@ def test_help_and_version(directory):
     for name in ["text", "csv", "idx", "host", "synth", "json"]:
         assert f"  {name} " in fed.out
         own = run(name, "--help")
-        assert own.status == OK and "--connect" in own.out and own.out.startswith(f"runnel-feed {name}")
+        assert own.status == OK and "--connect" in own.out and own.out.startswith(f"Usage: runnel-feed {name} ")
     assert run("--version").out.startswith("runnel-feed ")
     assert run("host", "--version").out.startswith("runnel-feed ")
 

@@ -46,7 +46,13 @@ in_packages() {
 programs=$(sed -n 's/^bin_[A-Z]* +*= //p' Makefile.am)
 [ -n "$programs" ] || wrong 'no programs'
 for program in $programs; do
-    [ "$(in_packages "usr/bin/$program")" = 1 ] || wrong "not in exactly one package: $program"
+    case $program in
+    runnel-plot) files=usr/bin/$program ;; # Python
+    *) files="usr/bin/$program usr/share/bash-completion/completions/$program usr/share/zsh/site-functions/_$program" ;;
+    esac
+    for file in $files; do
+        [ "$(in_packages "$file")" = 1 ] || wrong "not in exactly one package: $file"
+    done
 done
 manuals=$(grep -o 'docs/man/[a-z.-]*\.[1-8]' Makefile.am | sort -u)
 [ -n "$manuals" ] || wrong 'no manuals'

@@ -273,7 +273,8 @@ def test_bad_journals(directory):
 
 def test_usage(directory):
     journal_path = directory / "journal.sqlite"
-    for arguments, word in (([], "one journal"), (["a", "b"], "one journal"), (["--nothing"], "no option"),
+    for arguments, word in (([], "JOURNAL is missing"), (["a", "b"], "unexpected argument 'b'"),
+                            (["--nothing"], "no option"),
                             ([journal_path, "--speed", "fast"], "full, original or a factor"),
                             ([journal_path, "--speed", "0"], "full, original or a factor"),
                             ([journal_path, "--from", "0"], "--from"),

@@ -74,7 +74,7 @@ def test_options(directory):
     for arguments, word in [
             (["--listen", "0.0.0.0:0"], "--token"), (["--listen", "nonsense"], "ADDRESS:PORT"),
             (["--listen", "127.0.0.1:99999999"], "ADDRESS:PORT"),
-            (["--listen", "127.0.0.1:65536"], "ADDRESS:PORT"), (["x"], "one word too many"),
+            (["--listen", "127.0.0.1:65536"], "ADDRESS:PORT"), (["x"], "unexpected argument"),
             (["-c", "ipc:///tmp/a", "-c", "ipc:///tmp/a"], "twice"), (["-c", "nonsense"], "endpoint")]:
         ended = run(*arguments, "--history", f"{directory}/h")
         assert ended.returncode == USAGE and word in ended.stderr, (arguments, ended)

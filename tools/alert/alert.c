@@ -172,7 +172,8 @@ static int watch(struct alerts *a) {
     topics[TOPIC_STATE] = o->watched[ALERT_DEAD] || o->watched[ALERT_SATURATED];
     zmq_pollitem_t items[ALERT_DAEMONS * LINK_ITEMS + 1];
     for (size_t i = 0; i < a->count; i++) {
-        int status = link_open(&a->daemons[i].link, o->endpoints[i], &o->keys.client, topics);
+        int status =
+            link_open(&a->daemons[i].link, o->endpoints.values[i], &o->keys.client, topics);
         if (status != EX_OK)
             return status;
     }
@@ -197,12 +198,12 @@ static bool take_recorded(void *context, const struct message *message, double n
 
 static int run(struct alerts *a) {
     struct options *o = &a->options;
-    a->count = o->daemons;
+    a->count = o->endpoints.count;
     a->daemons = calloc(a->count, sizeof *a->daemons);
     if (!a->daemons)
-        return tool_fail(EX_UNAVAILABLE, "memory is short");
+        return tool_fail(EX_UNAVAILABLE, "out of memory");
     for (size_t i = 0; i < a->count; i++)
-        open_daemon(a, &a->daemons[i], o->recording ? o->recording : o->endpoints[i]);
+        open_daemon(a, &a->daemons[i], o->recording ? o->recording : o->endpoints.values[i]);
     int status = EX_OK;
     if (o->deliver.command || o->deliver.url)
         status = deliver_open(&a->deliver, &o->deliver);

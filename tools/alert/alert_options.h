@@ -6,17 +6,16 @@
 #include "alert_watcher.h"
 #include "tools/shared/tool.h"
 
-enum { ALERT_DAEMONS = 64, OPTIONS_GO_ON = -1 };
+enum { ALERT_DAEMONS = 64 };
 
 struct options {
-    const char *endpoints[ALERT_DAEMONS];
-    size_t daemons;
+    struct option_list endpoints;
     struct tool_keys keys;
     const char *recording; /* NULL = live */
     bool json, quiet, verbose;
     bool watched[ALERT_KINDS];
     struct limits limits;
-    double interval, again;
+    double interval, again, megabytes;
     struct deliver_options deliver;
     char *url; /* owned, when it was read from a file */
 };

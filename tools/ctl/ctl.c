@@ -1,7 +1,4 @@
 /* runnel-ctl: talk to the control socket of a running daemon. See runnel-ctl(1). */
-#include "build-config.h"
-
-#include <getopt.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +6,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/options.h"
 #include "common/wire.h"
 #include "ctl_file.h"
 #include "ctl_print.h"
@@ -18,35 +16,9 @@
 #define TIMEOUT 10.0 /* seconds */
 
 enum {
-    GO_ON = -1,
     TEXT_SIZE = 1024,
     SAFETENSORS_PREFIX = 8, /* bytes: the length of the JSON that follows */
 };
-
-static const char help[] =
-    "Usage: runnel-ctl [OPTION]... COMMAND\n"
-    "Ask a running runneld, or tell it what to do.\n"
-    "\n"
-    "Commands:\n"
-    "  status           who it is, how far it has learned, its loss and its speed\n"
-    "  set KEY VALUE    change learning.optimizer.rate, learning.clip or statistics.every\n"
-    "  checkpoint       write a checkpoint now, and wait until it is on the disk\n"
-    "  export FILE      write the parameters to FILE as safetensors; - is standard output\n"
-    "  pause, resume    stop taking examples for a while: they wait in their queues\n"
-    "  reset            forget all that was learned; asks nothing\n"
-    "  shutdown         learn what waits, write a checkpoint, end; asks nothing\n"
-    "\n"
-    "  -c, --connect=ENDPOINT   the daemon's control socket\n"
-    "                           (default " WIRE_CONTROL ")\n"
-    "      --key=FILE           your secret key, where the daemon wants to know who you are\n"
-    "      --server-key=KEY     the daemon's public key, or the file that has it\n"
-    "  -t, --timeout=SECONDS    wait so long for an answer (default 10)\n"
-    "  -j, --json               print the daemon's reply as it came, one line of JSON\n"
-    "  -h, --help               print this and end\n"
-    "  -V, --version            print the version and end\n"
-    "\n"
-    "Exit status: 0 it worked, 64 usage, 69 no daemon answered, 70 the daemon refused or\n"
-    "failed (it says why), 74 the file or standard output could not be written.\n";
 
 struct options {
     const char *endpoint;
@@ -55,20 +27,26 @@ struct options {
     bool json;
 };
 
-/* The arguments are those after the command's name, as many as it takes. */
-struct command {
-    const char *name, *arguments;
-    int argument_count;
-    json_t *(*build)(const char *name, char **arguments); /* the request */
-    int (*check)(const struct options *options,
-                 char **arguments); /* may be NULL; GO_ON or status */
-    int (*print)(const struct options *options, char **arguments, struct reply *reply);
+static const struct option_row rows[] = {
+    {"connect", 'c', "ENDPOINT", "the daemon's control socket (default " WIRE_CONTROL ")",
+     OPTION_TEXT(struct options, endpoint)},
+    TOOL_KEY_OPTIONS(struct options, keys),
+    {"timeout", 't', "SECONDS", "wait so long for an answer (default 10)",
+     OPTION_SECONDS(struct options, timeout)},
+    {"json", 'j', NULL, "print the daemon's reply as it came, one line of JSON",
+     OPTION_FLAG(struct options, json)},
+    OPTIONS_LAST,
 };
 
-static json_t *build_plain(const char *name, char **arguments) {
-    (void)arguments;
-    return json_pack("{s:s}", "command", name);
-}
+/* The arguments are those after the command's name, as many as it takes. */
+struct command {
+    struct command_row row;
+    int (*print)(const struct options *options, char **arguments, struct reply *reply);
+    /* the request; NULL: the command's name alone */
+    json_t *(*build)(const char *name, char **arguments);
+    /* may be NULL; OPTIONS_GO_ON or the exit status */
+    int (*check)(const struct options *options, char **arguments);
+};
 
 /* A value is JSON where it can be (0.001, true, "text"), else it is text. */
 static json_t *build_set(const char *name, char **arguments) {
@@ -127,12 +105,12 @@ static int print_reset(const struct options *o, char **arguments, struct reply *
 
 static int check_export(const struct options *o, char **arguments) {
     if (strcmp(arguments[0], "-") != 0)
-        return GO_ON;
+        return OPTIONS_GO_ON;
     if (o->json)
         return tool_usage("standard output cannot take both the parameters and --json");
     if (isatty(STDOUT_FILENO))
         return tool_usage("standard output is a terminal; parameters are binary");
-    return GO_ON;
+    return OPTIONS_GO_ON;
 }
 
 /* Whether the bytes begin as safetensors do: the length of a JSON object, and the object. */
@@ -158,22 +136,36 @@ static int print_export(const struct options *o, char **arguments, struct reply 
     return status;
 }
 
+#define SETTABLE "learning.optimizer.rate learning.clip statistics.every"
+
 static const struct command commands[] = {
-    {"status", "", 0, build_plain, NULL, print_reply_status},
-    {"set", " KEY VALUE", 2, build_set, NULL, print_set},
-    {"checkpoint", "", 0, build_plain, NULL, print_checkpoint},
-    {"export", " FILE", 1, build_plain, check_export, print_export},
-    {"pause", "", 0, build_plain, NULL, print_state},
-    {"resume", "", 0, build_plain, NULL, print_state},
-    {"reset", "", 0, build_plain, NULL, print_reset},
-    {"shutdown", "", 0, build_plain, NULL, print_state},
+    {{"status", "", .summary = "who it is, how far it has learned, its loss and its speed"},
+     .print = print_reply_status},
+    {{"set", "KEY VALUE", "change learning.optimizer.rate, learning.clip or statistics.every",
+      .complete = COMPLETE_WORDS, .words = SETTABLE},
+     .print = print_set,
+     .build = build_set},
+    {{"checkpoint", "", .summary = "write a checkpoint now, and wait until it is on the disk"},
+     .print = print_checkpoint},
+    {{"export", "FILE", "write the parameters to FILE as safetensors; - is standard output",
+      .complete = COMPLETE_FILE},
+     .print = print_export,
+     .check = check_export},
+    {{"pause", "", .summary = "take no examples for a while: they wait in their queues"},
+     .print = print_state},
+    {{"resume", "", .summary = "take examples again"}, .print = print_state},
+    {{"reset", "", .summary = "forget all that was learned; asks nothing"}, .print = print_reset},
+    {{"shutdown", "", .summary = "learn what waits, write a checkpoint, end; asks nothing"},
+     .print = print_state},
 };
+enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int run(const struct options *o, const struct command *command, char **arguments) {
-    int status = command->check ? command->check(o, arguments) : GO_ON;
-    if (status != GO_ON)
+    int status = command->check ? command->check(o, arguments) : OPTIONS_GO_ON;
+    if (status != OPTIONS_GO_ON)
         return status;
-    json_t *body = command->build(command->name, arguments);
+    json_t *body = command->build ? command->build(command->row.name, arguments)
+                                  : json_pack("{s:s}", "command", command->row.name);
     if (!body)
         return tool_usage("'%s' is not UTF-8", arguments[0]);
     struct reply reply;
@@ -189,55 +181,31 @@ static int run(const struct options *o, const struct command *command, char **ar
     return status == EX_OK ? finished : status;
 }
 
-static int take_option(struct options *o, int option) {
-    switch (option) {
-    case 'c':
-        o->endpoint = optarg;
-        return GO_ON;
-    case 't':
-        return tool_parse_seconds(optarg, &o->timeout)
-                   ? GO_ON
-                   : tool_usage("--timeout is '%s', but must be seconds, 0 or more", optarg);
-    case 'j':
-        o->json = true;
-        return GO_ON;
-    default:
-        return tool_key_option(&o->keys, option) ? GO_ON : tool_common_option(option, help);
-    }
-}
-
-static int take_command(const struct options *o, int count, char **words) {
-    if (count == 0)
-        return tool_usage("a command is missing");
-    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
-        const struct command *command = &commands[i];
-        if (strcmp(words[0], command->name) != 0)
-            continue;
-        if (count != 1 + command->argument_count)
-            return tool_usage("the command is: %s%s", command->name, command->arguments);
-        return run(o, command, words + 1);
-    }
-    return tool_usage("there is no command '%s'; there are status, set, checkpoint, export, pause, "
-                      "resume, reset and shutdown",
-                      words[0]);
-}
-
 int main(int argc, char **argv) {
-    static const struct option names[] = {
-        {"connect", required_argument, NULL, 'c'},
-        {"timeout", required_argument, NULL, 't'},
-        {"json", no_argument, NULL, 'j'},
-        TOOL_KEY_OPTIONS,
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {NULL, 0, NULL, 0},
-    };
     struct options options = {.endpoint = WIRE_CONTROL, .timeout = TIMEOUT};
-    int option, status = GO_ON;
+    const struct command_row *names[COMMANDS + 1] = {0};
+    struct command_line line = {
+        .name = "runnel-ctl",
+        .operands = "COMMAND",
+        .summary = "Ask a running runneld, or tell it what to do.",
+        .ending = "Exit status: 0 it worked, 64 usage, 69 no daemon answered, 70 the daemon "
+                  "refused or failed (it says why), 74 the file or standard output could not be "
+                  "written.",
+        .commands_heading = "Commands",
+        .commands = names,
+        .groups = {{NULL, rows, &options}},
+    };
+    char **operands;
     setlocale(LC_CTYPE, "");
-    while (status == GO_ON && (option = getopt_long(argc, argv, "c:t:jhV", names, NULL)) != -1)
-        status = take_option(&options, option);
-    if (status == GO_ON && !tool_keys_ready(&options.keys))
+    for (size_t i = 0; i < COMMANDS; i++)
+        names[i] = &commands[i].row;
+    int status = options_parse(&line, argc, argv, &operands);
+    if (status != OPTIONS_GO_ON)
+        return status;
+    if (!tool_keys_ready(&options.keys) || !(line.command = options_command(&line, *operands)))
         return EX_USAGE;
-    return status == GO_ON ? take_command(&options, argc - optind, argv + optind) : status;
+    status = options_operands(&line, operands + 1);
+    if (status != OPTIONS_GO_ON)
+        return status;
+    return run(&options, (const struct command *)line.command, operands + 1);
 }

@@ -1,9 +1,6 @@
-/* runnel-keygen: draw a pair of CURVE keys. See runnel-keygen(1). */
-#include "build-config.h"
-
+/* runnel-keygen: generate a pair of CURVE keys. See runnel-keygen(1). */
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,22 +10,20 @@
 #include <zmq.h>
 
 #include "common/keys.h"
+#include "common/options.h"
 #include "tools/shared/tool.h"
 
-enum { GO_ON = -1, PATH_SIZE = 4096, TEXT_SIZE = 512 };
+enum { PATH_SIZE = 4096, TEXT_SIZE = 512 };
 
-static const char help[] =
-    "Usage: runnel-keygen NAME\n"
-    "       runnel-keygen --public FILE\n"
-    "Draw a pair of keys for runneld or for one of its clients: NAME.secret, which stays\n"
-    "where it is, and NAME.public, for those who are to know it. Nothing is overwritten.\n"
-    "\n"
-    "  -p, --public=FILE   print the public key of a secret one\n"
-    "  -h, --help          print this and end\n"
-    "  -V, --version       print the version and end\n"
-    "\n"
-    "Exit status: 0 it worked, 64 usage, 69 no keys to be had, 74 a file could not be\n"
-    "written, or is there already.\n";
+struct options {
+    const char *public;
+};
+
+static const struct option_row rows[] = {
+    {"public", 'p', "FILE", "print the public key of a secret one",
+     OPTION_FILE(struct options, public)},
+    OPTIONS_LAST,
+};
 
 /* Write a file that is not there yet, all of it on the disk; complains. */
 static int write_new(const char *path, mode_t mode, const char *text) {
@@ -50,10 +45,10 @@ static int write_new(const char *path, mode_t mode, const char *text) {
 }
 
 /* A key that begins with '#' looks like a comment to people, one with '-' like an option. */
-static int draw(struct key_pair *pair) {
+static int generate_pair(struct key_pair *pair) {
     do {
         if (zmq_curve_keypair(pair->public, pair->secret))
-            return tool_fail(EX_UNAVAILABLE, "this libzmq cannot draw keys: %s",
+            return tool_fail(EX_UNAVAILABLE, "this libzmq cannot generate keys: %s",
                              zmq_strerror(errno));
     } while (strchr("#-", *pair->public) || strchr("#-", *pair->secret));
     return EX_OK;
@@ -64,10 +59,10 @@ static int generate(const char *name) {
     struct key_pair pair;
     if (snprintf(secret, sizeof secret, "%s.secret", name) >= (int)sizeof secret ||
         snprintf(public, sizeof public, "%s.public", name) >= (int)sizeof public)
-        return tool_usage("the name is too long for a file");
+        return tool_fail(EX_USAGE, "the name is too long for a file");
     if (access(public, F_OK) == 0)
         return tool_fail(EX_IOERR, "%s is there already: keys are not overwritten", public);
-    int status = draw(&pair);
+    int status = generate_pair(&pair);
     if (status != EX_OK)
         return status;
     snprintf(text, sizeof text, "# secret key of runnel: for nobody else to read\n%s\n",
@@ -101,21 +96,27 @@ static int print_public(const char *path) {
 }
 
 int main(int argc, char **argv) {
-    static const struct option names[] = {{"public", required_argument, NULL, 'p'},
-                                          {"help", no_argument, NULL, 'h'},
-                                          {"version", no_argument, NULL, 'V'},
-                                          {NULL, 0, NULL, 0}};
-    const char *file = NULL;
-    for (int option; (option = getopt_long(argc, argv, "p:hV", names, NULL)) != -1;) {
-        if (option != 'p')
-            return tool_common_option(option, help);
-        file = optarg;
-    }
-    if (file && optind == argc)
-        return print_public(file);
-    if (optind == argc)
-        return tool_usage("a name is missing");
-    if (file || optind + 1 != argc)
-        return tool_usage("'%s' is one word too many", argv[argc - 1]);
-    return generate(argv[optind]);
+    struct options options = {0};
+    const struct command_line line = {
+        .name = "runnel-keygen",
+        .operands = "[NAME]",
+        .summary = "Generate a pair of keys for runneld or for one of its clients: NAME.secret, "
+                   "which stays where it is, and NAME.public, for those who are to know it. "
+                   "Nothing is overwritten. With --public, no NAME is given and none generated.",
+        .ending = "Exit status: 0 it worked, 64 usage, 69 no keys to be had, 74 a file could not "
+                  "be written, or is there already.",
+        .groups = {{NULL, rows, &options}},
+        .complete = COMPLETE_FILE,
+    };
+    char **operands;
+    int status = options_parse(&line, argc, argv, &operands);
+    if (status != OPTIONS_GO_ON)
+        return status;
+    if (options.public && *operands)
+        return options_complain(&line, "unexpected argument '%s'", *operands);
+    if (options.public)
+        return print_public(options.public);
+    if (!*operands)
+        return options_complain(&line, "NAME is missing");
+    return generate(*operands);
 }

@@ -1,7 +1,4 @@
 /* runnel-record: what daemons publish, kept in files. See runnel-record(1). */
-#include "build-config.h"
-
-#include <getopt.h>
 #include <locale.h>
 #include <math.h>
 #include <signal.h>
@@ -13,6 +10,7 @@
 
 #include <zmq.h>
 
+#include "common/options.h"
 #include "common/wire.h"
 #include "record_board.h"
 #include "record_csv.h"
@@ -25,45 +23,12 @@
 #define FLUSH_EVERY 1.0 /* seconds that readers of the files are behind at most */
 #define FILE_NAME "runnel.db"
 #define MEGABYTE 1000000
+#define KEEP_MAX (UINT64_MAX / 2)
 
-enum {
-    GO_ON = -1,
-    SOURCES_MAX = 256,
-    MESSAGES_AT_ONCE = 1000, /* of one daemon, between two looks at signals and the clock */
-};
-
-enum { OPTION_CSV = 'x', OPTION_LAYERS = 'l', OPTION_BOARD = 'b' };
-
-static const char help[] =
-    "Usage: runnel-record [OPTION]...\n"
-    "Write the statistics that running daemons publish to files.\n"
-    "\n"
-    "  -c, --connect=ENDPOINT   a daemon's statistics socket; may be repeated\n"
-    "                           (default " WIRE_STATISTICS ")\n"
-    "      --key=FILE           your secret key, where daemons want to know who you are\n"
-    "      --server-key=KEY     the daemons' public key, or the file that has it\n"
-    "  -o, --output=FILE        recording (SQLite), made or gone on with\n"
-    "                           (default " FILE_NAME " when none of the next three is asked for)\n"
-    "      --csv=FILE           loss messages as a table of values; - = standard output\n"
-    "      --csv-layers=FILE    statistics of each layer as a table of values\n"
-    "      --tensorboard=DIR    event files for TensorBoard, a directory for each run\n"
-    "  -k, --keep=N             messages kept of each run in full; older ones are kept more\n"
-    "                           and more coarsely (default 100000)\n"
-    "  -m, --megabytes=N        of the recording at most; the oldest runs go first\n"
-    "                           (default 1000)\n"
-    "  -n, --count=N            end when N loss messages have been written\n"
-    "  -s, --silence=SECONDS    say so when no message comes for so long; 0 = never\n"
-    "                           (default 15)\n"
-    "  -h, --help               print this and end\n"
-    "  -V, --version            print the version and end\n"
-    "\n"
-    "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 65 a table has other\n"
-    "columns, 69 no sockets to be had, 73 a file cannot be made, 74 one cannot be\n"
-    "written.\n";
+enum { MESSAGES_AT_ONCE = 1000 /* of one daemon, between two looks at signals and the clock */ };
 
 struct options {
-    const char *endpoints[SOURCES_MAX];
-    size_t count;
+    struct option_list endpoints;
     struct tool_keys keys;
     const char *output, *csv, *layers, *board;
     struct history_options history;
@@ -76,7 +41,7 @@ struct record {
     struct history *history;
     struct csv *csv, *layers;
     struct board *board;
-    struct source *sources; /* (options.count) */
+    struct source *sources; /* (options.endpoints.count) */
     zmq_pollitem_t *items;  /* LINK_ITEMS for each source, and the signals */
     uint64_t written;       /* loss messages */
     int failed;             /* exit status of what could not be written; EX_OK */
@@ -84,84 +49,44 @@ struct record {
 
 /* ---- Options ---- */
 
-static int add_endpoint(struct options *o, const char *endpoint) {
-    int status = tool_add_endpoint(o->endpoints, &o->count, SOURCES_MAX, endpoint);
-    return status == EX_OK ? GO_ON : status;
-}
+static const struct option_row rows[] = {
+    {"connect", 'c', "ENDPOINT",
+     "a daemon's statistics socket; may be repeated (default " WIRE_STATISTICS ")",
+     OPTION_LIST(struct options, endpoints, OPTION_LIST_MAX), .unique = true},
+    TOOL_KEY_OPTIONS(struct options, keys),
+    {"output", 'o', "FILE",
+     "recording (SQLite), made or continued (default " FILE_NAME " when none of the next three is "
+     "asked for)",
+     OPTION_FILE(struct options, output)},
+    {"csv", 0, "FILE", "loss messages as a table of values; - = standard output",
+     OPTION_FILE(struct options, csv)},
+    {"csv-layers", 0, "FILE", "statistics of each layer as a table of values",
+     OPTION_FILE(struct options, layers)},
+    {"tensorboard", 0, "DIR", "event files for TensorBoard, a directory for each run",
+     OPTION_DIRECTORY(struct options, board)},
+    {"keep", 'k', "N",
+     "messages kept of each run in full; older ones are kept more and more coarsely (default "
+     "100000)",
+     OPTION_COUNT(struct options, history.keep, 1, KEEP_MAX)},
+    {"megabytes", 'm', "N", "of the recording at most; the oldest runs go first (default 1000)",
+     OPTION_COUNT(struct options, history.bytes, 1, KEEP_MAX / MEGABYTE)},
+    {"count", 'n', "N", "end when N loss messages have been written",
+     OPTION_COUNT(struct options, messages, 1, UINT64_MAX)},
+    {"silence", 's', "SECONDS", "say so when no message comes for so long; 0 = never (default 15)",
+     OPTION_SECONDS(struct options, silence)},
+    OPTIONS_LAST,
+};
 
-static int take_count(const char *name, uint64_t scale, uint64_t *count) {
-    if (!tool_parse_count(optarg, count) || *count > UINT64_MAX / 2 / scale)
-        return tool_usage("--%s is '%s', but must be a number from 1 up", name, optarg);
-    *count *= scale;
-    return GO_ON;
-}
-
-static int take_option(struct options *o, int option) {
-    switch (option) {
-    case 'c':
-        return add_endpoint(o, optarg);
-    case 'o':
-        o->output = optarg;
-        return GO_ON;
-    case OPTION_CSV:
-        o->csv = optarg;
-        return GO_ON;
-    case OPTION_LAYERS:
-        o->layers = optarg;
-        return GO_ON;
-    case OPTION_BOARD:
-        o->board = optarg;
-        return GO_ON;
-    case 'k':
-        return take_count("keep", 1, &o->history.keep);
-    case 'm':
-        return take_count("megabytes", MEGABYTE, &o->history.bytes);
-    case 'n':
-        return take_count("count", 1, &o->messages);
-    case 's':
-        return tool_parse_seconds(optarg, &o->silence)
-                   ? GO_ON
-                   : tool_usage("--silence is '%s', but must be seconds, 0 or more", optarg);
-    default:
-        return tool_key_option(&o->keys, option) ? GO_ON : tool_common_option(option, help);
-    }
-}
-
+/* OPTIONS_GO_ON, or EX_USAGE. */
 static int check_options(struct options *o) {
+    o->history.bytes *= MEGABYTE;
     if (o->csv && o->layers && !strcmp(o->csv, o->layers))
         return tool_usage("--csv and --csv-layers need two files");
-    if (!o->count)
-        o->endpoints[o->count++] = WIRE_STATISTICS;
+    if (!o->endpoints.count)
+        o->endpoints.values[o->endpoints.count++] = WIRE_STATISTICS;
     if (!o->output && !o->csv && !o->layers && !o->board)
         o->output = FILE_NAME;
-    return tool_keys_ready(&o->keys) ? GO_ON : EX_USAGE;
-}
-
-/* Returns GO_ON, or the exit status. */
-static int take_options(struct options *o, int argc, char **argv) {
-    static const struct option names[] = {
-        {"connect", required_argument, NULL, 'c'},
-        {"output", required_argument, NULL, 'o'},
-        {"csv", required_argument, NULL, OPTION_CSV},
-        {"csv-layers", required_argument, NULL, OPTION_LAYERS},
-        {"tensorboard", required_argument, NULL, OPTION_BOARD},
-        {"keep", required_argument, NULL, 'k'},
-        {"megabytes", required_argument, NULL, 'm'},
-        {"count", required_argument, NULL, 'n'},
-        {"silence", required_argument, NULL, 's'},
-        TOOL_KEY_OPTIONS,
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {NULL, 0, NULL, 0},
-    };
-    *o = (struct options){.silence = SILENCE};
-    int option, status = GO_ON;
-    while (status == GO_ON &&
-           (option = getopt_long(argc, argv, "c:o:k:m:n:s:hV", names, NULL)) != -1)
-        status = take_option(o, option);
-    if (status == GO_ON && optind < argc)
-        return tool_usage("'%s' is one word too many", argv[optind]);
-    return status == GO_ON ? check_options(o) : status;
+    return tool_keys_ready(&o->keys) ? OPTIONS_GO_ON : EX_USAGE;
 }
 
 /* ---- Recording ---- */
@@ -169,7 +94,7 @@ static int take_options(struct options *o, int argc, char **argv) {
 static void note(struct source *source, const char *text) {
     struct record *r = source->context;
     const char *name = *source->name ? source->name : source->endpoint;
-    if (r->options.count > 1)
+    if (r->options.endpoints.count > 1)
         tool_fail(EX_OK, "%s: %s", name, text);
     else
         tool_fail(EX_OK, "%s", text);
@@ -216,7 +141,7 @@ static void flush(struct record *r) {
 
 /* Wait for a message, a signal or the clock. */
 static void wait_for_something(struct record *r, double seconds) {
-    size_t count = r->options.count;
+    size_t count = r->options.endpoints.count;
     for (size_t i = 0; i < count; i++)
         link_items(r->sources[i].link, r->items + i * LINK_ITEMS);
     r->items[count * LINK_ITEMS] =
@@ -227,19 +152,19 @@ static void wait_for_something(struct record *r, double seconds) {
 
 static bool all_refused(const struct record *r) {
     size_t i = 0;
-    while (i < r->options.count && r->sources[i].refused)
+    while (i < r->options.endpoints.count && r->sources[i].refused)
         i++;
-    return i == r->options.count;
+    return i == r->options.endpoints.count;
 }
 
 static int run(struct record *r) {
     double flushed = tool_now();
     while (!ending_asked() && !is_done(r) && !all_refused(r)) {
         double wait = FLUSH_EVERY;
-        for (size_t i = 0; i < r->options.count; i++)
+        for (size_t i = 0; i < r->options.endpoints.count; i++)
             wait = fmin(wait, health_next(&r->sources[i].health));
         wait_for_something(r, wait);
-        for (size_t i = 0; i < r->options.count; i++) {
+        for (size_t i = 0; i < r->options.endpoints.count; i++) {
             take_messages(r, &r->sources[i]);
             source_tick(&r->sources[i], false);
         }
@@ -248,7 +173,7 @@ static int run(struct record *r) {
             flushed = tool_now();
         }
     }
-    for (size_t i = 0; i < r->options.count; i++)
+    for (size_t i = 0; i < r->options.endpoints.count; i++)
         source_tick(&r->sources[i], true);
     flush(r);
     if (r->failed == EX_OK && all_refused(r))
@@ -271,7 +196,7 @@ static int open_files(struct record *r) {
 }
 
 static int open_sources(struct record *r) {
-    size_t count = r->options.count;
+    size_t count = r->options.endpoints.count;
     int status = EX_OK;
     r->sources = calloc(count, sizeof *r->sources);
     r->items = calloc(count * LINK_ITEMS + 1, sizeof *r->items);
@@ -280,8 +205,8 @@ static int open_sources(struct record *r) {
     for (size_t i = 0; status == EX_OK && i < count; i++) {
         r->sources[i].note = note;
         r->sources[i].context = r;
-        status = source_open(&r->sources[i], r->options.endpoints[i], &r->options.keys.client,
-                             r->options.silence);
+        status = source_open(&r->sources[i], r->options.endpoints.values[i],
+                             &r->options.keys.client, r->options.silence);
     }
     return status;
 }
@@ -306,7 +231,7 @@ static int record(const struct options *options) {
         status = open_sources(&r);
     if (status == EX_OK)
         status = run(&r);
-    for (size_t i = 0; r.sources && i < options->count; i++)
+    for (size_t i = 0; r.sources && i < options->endpoints.count; i++)
         source_close(&r.sources[i]);
     free(r.sources);
     free(r.items);
@@ -314,8 +239,20 @@ static int record(const struct options *options) {
 }
 
 int main(int argc, char **argv) {
-    struct options options;
+    struct options options = {.silence = SILENCE};
+    const struct command_line line = {
+        .name = "runnel-record",
+        .operands = "",
+        .summary = "Write the statistics that running daemons publish to files.",
+        .ending = "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 65 a table has other "
+                  "columns, 69 no sockets to be had, 73 a file cannot be made, 74 one cannot be "
+                  "written.",
+        .groups = {{NULL, rows, &options}},
+    };
+    char **operands;
     setlocale(LC_CTYPE, "");
-    int status = take_options(&options, argc, argv);
-    return status == GO_ON ? record(&options) : status;
+    int status = options_parse(&line, argc, argv, &operands);
+    if (status == OPTIONS_GO_ON)
+        status = check_options(&options);
+    return status == OPTIONS_GO_ON ? record(&options) : status;
 }

@@ -1,10 +1,7 @@
-#include "build-config.h"
-
 #include "tool.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,7 +11,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECONDS_MAX 1e6
 #define EXACT_MAX 9007199254740992.0 /* 2^53: integers up to here are exact in a double */
 
 enum { NUMBER_COLUMNS = 7 };
@@ -47,16 +43,6 @@ int tool_usage(const char *format, ...) {
     return usage_hint();
 }
 
-int tool_common_option(int option, const char *help) {
-    if (option == 'h')
-        fputs(help, stdout);
-    else if (option == 'V')
-        printf("%s %s\n", program_invocation_short_name, PACKAGE_VERSION);
-    else
-        return usage_hint();
-    return tool_finish_output();
-}
-
 int tool_finish_output(void) {
     if (fflush(stdout) == 0 && !ferror(stdout))
         return EX_OK;
@@ -69,46 +55,6 @@ void tool_write_last(const void *bytes, size_t size) {
     ssize_t written = write(STDOUT_FILENO, bytes, size);
     (void)written;
     fcntl(STDOUT_FILENO, F_SETFL, flags);
-}
-
-bool tool_parse_seconds(const char *text, double *seconds) {
-    char *end;
-    double value = strtod(text, &end);
-    if (end == text || *end || !(value >= 0 && value <= SECONDS_MAX))
-        return false;
-    *seconds = value;
-    return true;
-}
-
-bool tool_parse_count(const char *text, uint64_t *count) {
-    if (!*text || text[strspn(text, "0123456789")])
-        return false;
-    double value = strtod(text, NULL);
-    if (!(value >= 1 && value <= EXACT_MAX))
-        return false;
-    *count = (uint64_t)value;
-    return true;
-}
-
-int tool_add_endpoint(const char **endpoints, size_t *count, size_t most, const char *endpoint) {
-    for (size_t i = 0; i < *count; i++)
-        if (strcmp(endpoints[i], endpoint) == 0)
-            return tool_usage("--connect=%s is given twice", endpoint);
-    if (*count == most)
-        return tool_usage("--connect=%s: at most %zu daemons can be watched by one program",
-                          endpoint, most);
-    endpoints[(*count)++] = endpoint;
-    return EX_OK;
-}
-
-bool tool_key_option(struct tool_keys *keys, int option) {
-    if (option == TOOL_KEY)
-        keys->own = optarg;
-    else if (option == TOOL_SERVER_KEY)
-        keys->server = optarg;
-    else
-        return false;
-    return true;
 }
 
 bool tool_keys_ready(struct tool_keys *keys) {

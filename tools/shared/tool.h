@@ -10,6 +10,7 @@
 #include <jansson.h>
 
 #include "common/keys.h"
+#include "common/options.h"
 
 /* Room for any number that a tool_format_... function writes, its end included. */
 enum { TOOL_NUMBER_SIZE = 40 };
@@ -20,10 +21,6 @@ enum { TOOL_NUMBER_SIZE = 40 };
 int tool_fail(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int tool_usage(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* What getopt_long has found and the program does not know itself: 'h' writes `help` to stdout, 'V'
-   "PROGRAM VERSION"; all else getopt has complained about. Returns the exit status. */
-int tool_common_option(int option, const char *help);
-
 /* Whether everything written to stdout has arrived: EX_OK, else complains and returns EX_IOERR. */
 int tool_finish_output(void);
 
@@ -31,28 +28,20 @@ int tool_finish_output(void);
    where output is stopped or nobody reads, it is not waited for. */
 void tool_write_last(const void *bytes, size_t size);
 
-/* An option's value: seconds in 0..1e6, a count in 1..2^53. False when the text is anything else.
- */
-bool tool_parse_seconds(const char *text, double *seconds);
-bool tool_parse_count(const char *text, uint64_t *count);
-
-/* The option --connect of programs that watch several daemons: one more of the (count,) endpoints.
-   EX_OK, or a complaint and EX_USAGE when it is there already, or `most` are. */
-int tool_add_endpoint(const char **endpoints, size_t *count, size_t most, const char *endpoint);
-
-/* The options --key and --server-key: TOOL_KEY_OPTIONS stands in getopt_long's table,
-   tool_key_option takes one (false when it is neither), and when all are taken tool_keys_ready
-   makes the client of them, or complains and returns false. */
-#define TOOL_KEY_OPTIONS                                                                           \
-    {"key", required_argument, NULL, TOOL_KEY}, {                                                  \
-        "server-key", required_argument, NULL, TOOL_SERVER_KEY                                     \
+/* The options --key and --server-key, rows of a table of options whose `field` is a struct
+   tool_keys; when all are taken tool_keys_ready makes the client of them, or complains and returns
+   false. */
+#define TOOL_KEY_OPTIONS(type, field)                                                              \
+    {"key", 0, "FILE", "your secret key, where the daemon wants to know who you are",              \
+     OPTION_FILE(type, field.own)},                                                                \
+    {                                                                                              \
+        "server-key", 0, "KEY", "the daemon's public key, or the file that has it",                \
+            OPTION_FILE(type, field.server)                                                        \
     }
-enum { TOOL_KEY = 256, TOOL_SERVER_KEY };
 struct tool_keys {
     const char *own, *server; /* as given; NULL = not */
     struct key_client client;
 };
-bool tool_key_option(struct tool_keys *keys, int option);
 bool tool_keys_ready(struct tool_keys *keys);
 
 /* Seconds of CLOCK_MONOTONIC. */

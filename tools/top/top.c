@@ -1,8 +1,5 @@
 /* runnel-top: daemons learning, on one screen. See runnel-top(1). */
-#include "build-config.h"
-
 #include <errno.h>
-#include <getopt.h>
 #include <langinfo.h>
 #include <locale.h>
 #include <math.h>
@@ -14,6 +11,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/options.h"
 #include "common/wire.h"
 #include "tools/shared/tool.h"
 #include "top_act.h"
@@ -29,49 +27,44 @@
 #define WAIT_MOST 15.0   /* seconds for --once without --wait */
 
 enum {
-    GO_ON = -1,
     OWN_ITEMS = 2, /* signals and keys */
     ITEMS_MAX = OWN_ITEMS + CONTROL_ITEMS + SESSION_WATCHED * LINK_ITEMS,
     ONCE_ROWS = 24,
     ONCE_COLUMNS = 80,
     SIZE_MAX_SHOWN = 1000, /* rows and columns of a printed frame */
-    OPTION_ONCE = 512,
-    OPTION_CONTROL,
-};
-
-static const char help[] =
-    "Usage: runnel-top [OPTION]...\n"
-    "Show on one screen how running runnelds learn: loss, layers, speed, health, events.\n"
-    "\n"
-    "  -c, --connect=ENDPOINT   a daemon's statistics socket; may be repeated\n"
-    "                           (default " WIRE_STATISTICS ")\n"
-    "      --control=ENDPOINT   its control socket, for keys that act; the first goes with\n"
-    "                           the first --connect (default: where the daemon says)\n"
-    "      --key=FILE           your secret key, where a daemon wants to know who you are\n"
-    "      --server-key=KEY     the daemon's public key, or the file that has it; the first\n"
-    "                           goes with the first --connect, one alone with all\n"
-    "  -l, --log                begin with a logarithmic axis of the loss\n"
-    "      --once               print one frame and end: when all daemons have been heard,\n"
-    "                           after 15 seconds at most\n"
-    "  -w, --wait=SECONDS       with --once: collect for so long\n"
-    "  -s, --silence=SECONDS    say so when no message comes for so long; 0 = never\n"
-    "                           (default 15)\n"
-    "  -h, --help               print this and end\n"
-    "  -V, --version            print the version and end\n"
-    "\n"
-    "On the screen ? shows the keys and q ends. Exit status: 0 ended as asked, 64 usage,\n"
-    "69 no terminal, no sockets, or (--once) a daemon was not heard, 74 output failed.\n";
-
-struct list {
-    const char *values[SESSION_WATCHED];
-    size_t count;
 };
 
 struct options {
-    struct list endpoints, controls, server_keys;
+    struct option_list endpoints, controls, server_keys;
     const char *key;
     bool log, once;
     double silence, wait; /* wait: NAN = not given */
+};
+
+static const struct option_row option_rows[] = {
+    {"connect", 'c', "ENDPOINT",
+     "a daemon's statistics socket; may be repeated (default " WIRE_STATISTICS ")",
+     OPTION_LIST(struct options, endpoints, SESSION_WATCHED)},
+    {"control", 0, "ENDPOINT",
+     "its control socket, for keys that act; the first goes with the first --connect (default: "
+     "where the daemon says)",
+     OPTION_LIST(struct options, controls, SESSION_WATCHED)},
+    {"key", 0, "FILE", "your secret key, where a daemon wants to know who you are",
+     OPTION_FILE(struct options, key)},
+    {"server-key", 0, "KEY",
+     "the daemon's public key, or the file that has it; the first goes with the first --connect, "
+     "one alone with all",
+     OPTION_LIST(struct options, server_keys, SESSION_WATCHED), .complete = COMPLETE_FILE},
+    {"log", 'l', NULL, "begin with a logarithmic axis of the loss",
+     OPTION_FLAG(struct options, log)},
+    {"once", 0, NULL,
+     "print one frame and end: when all daemons have been heard, after 15 seconds at most",
+     OPTION_FLAG(struct options, once)},
+    {"wait", 'w', "SECONDS", "with --once: collect for so long",
+     OPTION_SECONDS(struct options, wait)},
+    {"silence", 's', "SECONDS", "say so when no message comes for so long; 0 = never (default 15)",
+     OPTION_SECONDS(struct options, silence)},
+    OPTIONS_LAST,
 };
 
 struct top {
@@ -119,50 +112,10 @@ static int catch_signals(void) {
     return EX_OK;
 }
 
-static int append(struct list *list, const char *what) {
-    if (list->count == SESSION_WATCHED)
-        return tool_usage("%s is given more than %d times", what, SESSION_WATCHED);
-    list->values[list->count++] = optarg;
-    return GO_ON;
-}
-
-static int take_seconds(double *seconds, const char *what) {
-    return tool_parse_seconds(optarg, seconds)
-               ? GO_ON
-               : tool_usage("%s is '%s', but must be seconds, 0 or more", what, optarg);
-}
-
-static int take_option(struct options *o, int option) {
-    switch (option) {
-    case 'c':
-        return append(&o->endpoints, "--connect");
-    case OPTION_CONTROL:
-        return append(&o->controls, "--control");
-    case TOOL_SERVER_KEY:
-        return append(&o->server_keys, "--server-key");
-    case TOOL_KEY:
-        o->key = optarg;
-        return GO_ON;
-    case 'l':
-        o->log = true;
-        return GO_ON;
-    case OPTION_ONCE:
-        o->once = true;
-        return GO_ON;
-    case 'w':
-        return take_seconds(&o->wait, "--wait");
-    case 's':
-        return take_seconds(&o->silence, "--silence");
-    default:
-        return tool_common_option(option, help);
-    }
-}
-
-static int check_options(struct options *o, int argc, char **argv) {
-    if (optind < argc)
-        return tool_usage("'%s' is one word too many", argv[optind]);
+/* OPTIONS_GO_ON, or EX_USAGE. */
+static int check_options(struct options *o) {
     if (o->endpoints.count == 0)
-        o->endpoints = (struct list){.values = {WIRE_STATISTICS}, .count = 1};
+        o->endpoints = (struct option_list){.values = {WIRE_STATISTICS}, .count = 1};
     if (o->controls.count > o->endpoints.count)
         return tool_usage("there are more --control than --connect");
     if (o->server_keys.count > 1 && o->server_keys.count != o->endpoints.count)
@@ -172,31 +125,10 @@ static int check_options(struct options *o, int argc, char **argv) {
     if (!o->once && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
         return tool_usage(
             "this is no terminal: --once prints one frame, runnel-watch prints lines");
-    return GO_ON;
+    return OPTIONS_GO_ON;
 }
 
-/* Returns GO_ON, or the exit status. */
-static int take_options(struct options *o, int argc, char **argv) {
-    static const struct option names[] = {
-        {"connect", required_argument, NULL, 'c'},
-        {"control", required_argument, NULL, OPTION_CONTROL},
-        {"log", no_argument, NULL, 'l'},
-        {"once", no_argument, NULL, OPTION_ONCE},
-        {"wait", required_argument, NULL, 'w'},
-        {"silence", required_argument, NULL, 's'},
-        TOOL_KEY_OPTIONS,
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {NULL, 0, NULL, 0},
-    };
-    *o = (struct options){.silence = SILENCE, .wait = NAN};
-    int option, status = GO_ON;
-    while (status == GO_ON && (option = getopt_long(argc, argv, "c:lw:s:hV", names, NULL)) != -1)
-        status = take_option(o, option);
-    return status == GO_ON ? check_options(o, argc, argv) : status;
-}
-
-static const char *of_list(const struct list *list, size_t i, bool one_for_all) {
+static const char *of_list(const struct option_list *list, size_t i, bool one_for_all) {
     return i < list->count ? list->values[i] : one_for_all && list->count ? list->values[0] : NULL;
 }
 
@@ -311,9 +243,9 @@ static int run(struct top *t) {
 
 static int size_of(const char *name, int otherwise) {
     const char *text = getenv(name);
-    uint64_t value;
-    return text && tool_parse_count(text, &value) && value <= SIZE_MAX_SHOWN ? (int)value
-                                                                             : otherwise;
+    char *end;
+    long value = text ? strtol(text, &end, 10) : 0;
+    return value >= 1 && value <= SIZE_MAX_SHOWN && !*end ? (int)value : otherwise;
 }
 
 /* Why it lets nobody in; NULL when it does, or nothing is known. */
@@ -383,8 +315,21 @@ static int watch(const struct options *o) {
 }
 
 int main(int argc, char **argv) {
-    struct options options;
+    struct options options = {.silence = SILENCE, .wait = NAN};
+    const struct command_line line = {
+        .name = "runnel-top",
+        .operands = "",
+        .summary = "Show on one screen how running runnelds learn: loss, layers, speed, health, "
+                   "events.",
+        .ending = "On the screen ? shows the keys and q ends. Exit status: 0 ended as asked, 64 "
+                  "usage, 69 no terminal, no sockets, or (--once) a daemon was not heard, 74 "
+                  "output failed.",
+        .groups = {{NULL, option_rows, &options}},
+    };
+    char **operands;
     setlocale(LC_CTYPE, "");
-    int status = take_options(&options, argc, argv);
-    return status == GO_ON ? watch(&options) : status;
+    int status = options_parse(&line, argc, argv, &operands);
+    if (status == OPTIONS_GO_ON)
+        status = check_options(&options);
+    return status == OPTIONS_GO_ON ? watch(&options) : status;
 }

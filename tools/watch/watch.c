@@ -1,8 +1,5 @@
 /* runnel-watch: the statistics of a running daemon as a table of lines. See runnel-watch(1). */
-#include "build-config.h"
-
 #include <errno.h>
-#include <getopt.h>
 #include <locale.h>
 #include <math.h>
 #include <signal.h>
@@ -13,6 +10,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/options.h"
 #include "common/wire.h"
 #include "tools/shared/tool.h"
 #include "tools/shared/watch_health.h"
@@ -25,37 +23,7 @@
 #define SILENCE 15.0  /* seconds: a daemon sends `status` every 10 */
 #define BAR_EVERY 1.0 /* seconds: the bar counts them while nothing is heard */
 
-enum {
-    GO_ON = -1,
-    MESSAGES_AT_ONCE = 1000, /* between two looks at signals, the clock and the connection */
-};
-
-static const char help[] =
-    "Usage: runnel-watch [OPTION]...\n"
-    "Print the statistics that a running runneld publishes, one line a message.\n"
-    "\n"
-    "  -c, --connect=ENDPOINT   the daemon's statistics socket\n"
-    "                           (default " WIRE_STATISTICS ")\n"
-    "      --key=FILE           your secret key, where the daemon wants to know who you are\n"
-    "      --server-key=KEY     the daemon's public key, or the file that has it\n"
-    "  -t, --topic=TOPIC        print this topic and not the usual ones; may be repeated:\n"
-    "                           status, loss, state, prediction, event\n"
-    "                           (default: loss, event and what is new of status; with\n"
-    "                           --json: all)\n"
-    "  -C, --columns=LIST       columns of the table, with commas between them, or all\n"
-    "                           (default: those that fit)\n"
-    "  -j, --json               each message as one line of JSON, its topic added\n"
-    "  -n, --count=N            end when N messages have been printed\n"
-    "  -s, --silence=SECONDS    say so when no message comes for so long; 0 = never\n"
-    "                           (default 15)\n"
-    "  -a, --all                every row, also on a terminal, which else gets at most 10\n"
-    "                           of a topic a second\n"
-    "  -p, --plain              no bar at the bottom of the terminal\n"
-    "  -h, --help               print this and end\n"
-    "  -V, --version            print the version and end\n"
-    "\n"
-    "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 69 no sockets to be had,\n"
-    "74 standard output takes no more.\n";
+enum { MESSAGES_AT_ONCE = 1000 /* between two looks at signals, the clock, the connection */ };
 
 struct options {
     const char *endpoint;
@@ -117,82 +85,57 @@ static int catch_signals(void) {
     return EX_OK;
 }
 
-static int choose_topic(struct options *o, const char *name) {
+/* ---- Options ---- */
+
+static int take_topic(void *values, const struct option_row *row, const char *name,
+                      struct error *error) {
+    struct options *o = values;
     enum topic topic = topic_find(name, strlen(name));
     if (topic == TOPICS)
-        return tool_usage("there is no topic '%s'; there are status, loss, state, prediction and "
-                          "event",
-                          name);
+        return error_set(error, EX_USAGE,
+                         "--%s: found '%s', expected status, loss, state, prediction or event",
+                         row->name, name);
     o->chosen[topic] = o->choice = true;
-    return GO_ON;
+    return 0;
 }
 
-static int choose_columns(struct options *o, const char *list) {
+static int take_columns(void *values, const struct option_row *row, const char *list,
+                        struct error *error) {
+    struct options *o = values;
     const char *wrong = table_choose(&o->table, list);
     if (!wrong)
-        return GO_ON;
-    return tool_usage("there is no column '%.*s'; there are %s, and all", (int)strcspn(wrong, ","),
-                      wrong, table_names());
+        return 0;
+    return error_set(error, EX_USAGE, "--%s: found '%.*s', expected %s, or all", row->name,
+                     (int)strcspn(wrong, ","), wrong, table_names());
 }
 
-static int take_option(struct options *o, int option) {
-    switch (option) {
-    case 'c':
-        o->endpoint = optarg;
-        return GO_ON;
-    case 't':
-        return choose_topic(o, optarg);
-    case 'C':
-        return choose_columns(o, optarg);
-    case 'j':
-        o->json = true;
-        return GO_ON;
-    case 'a':
-        o->all = true;
-        return GO_ON;
-    case 'p':
-        o->plain = true;
-        return GO_ON;
-    case 'n':
-        return tool_parse_count(optarg, &o->count)
-                   ? GO_ON
-                   : tool_usage("--count is '%s', but must be a number from 1 up", optarg);
-    case 's':
-        return tool_parse_seconds(optarg, &o->silence)
-                   ? GO_ON
-                   : tool_usage("--silence is '%s', but must be seconds, 0 or more", optarg);
-    default:
-        return tool_key_option(&o->keys, option) ? GO_ON : tool_common_option(option, help);
-    }
-}
+static const struct option_row rows[] = {
+    {"connect", 'c', "ENDPOINT", "the daemon's statistics socket (default " WIRE_STATISTICS ")",
+     OPTION_TEXT(struct options, endpoint)},
+    TOOL_KEY_OPTIONS(struct options, keys),
+    {"topic", 't', "TOPIC",
+     "print this topic and not the usual ones; may be repeated: status, loss, state, prediction, "
+     "event (default: loss, event and what is new of status; with --json: all)",
+     OPTION_TAKE(take_topic), .complete = COMPLETE_WORDS,
+     .words = "status loss state prediction event"},
+    {"columns", 'C', "LIST",
+     "columns of the table, with commas between them, or all (default: those that fit)",
+     OPTION_TAKE(take_columns)},
+    {"json", 'j', NULL, "each message as one line of JSON, its topic added",
+     OPTION_FLAG(struct options, json)},
+    {"count", 'n', "N", "end when N messages have been printed",
+     OPTION_COUNT(struct options, count, 1, UINT64_MAX)},
+    {"silence", 's', "SECONDS", "say so when no message comes for so long; 0 = never (default 15)",
+     OPTION_SECONDS(struct options, silence)},
+    {"all", 'a', NULL,
+     "every row, also on a terminal, which else gets at most 10 of a topic a second",
+     OPTION_FLAG(struct options, all)},
+    {"plain", 'p', NULL, "no bar at the bottom of the terminal",
+     OPTION_FLAG(struct options, plain)},
+    OPTIONS_LAST,
+};
 
-/* Returns GO_ON, or the exit status. */
-static int take_options(struct options *o, int argc, char **argv) {
-    static const struct option names[] = {
-        {"connect", required_argument, NULL, 'c'},
-        {"topic", required_argument, NULL, 't'},
-        {"columns", required_argument, NULL, 'C'},
-        {"json", no_argument, NULL, 'j'},
-        {"count", required_argument, NULL, 'n'},
-        {"silence", required_argument, NULL, 's'},
-        {"plain", no_argument, NULL, 'p'},
-        {"all", no_argument, NULL, 'a'},
-        TOOL_KEY_OPTIONS,
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {NULL, 0, NULL, 0},
-    };
-    *o = (struct options){.endpoint = WIRE_STATISTICS, .silence = SILENCE};
-    int option, status = GO_ON;
-    while (status == GO_ON &&
-           (option = getopt_long(argc, argv, "c:t:C:jn:s:pahV", names, NULL)) != -1)
-        status = take_option(o, option);
-    if (status == GO_ON && optind < argc)
-        return tool_usage("'%s' is one word too many", argv[optind]);
-    if (status == GO_ON && !tool_keys_ready(&o->keys))
-        return EX_USAGE;
-    return status;
-}
+/* ---- Watching ---- */
 
 /* What is said about the daemon stands between the lines of the table, but never between lines of
    JSON. */
@@ -370,8 +313,19 @@ static int watch(const struct options *options) {
 }
 
 int main(int argc, char **argv) {
-    struct options options;
+    struct options options = {.endpoint = WIRE_STATISTICS, .silence = SILENCE};
+    const struct command_line line = {
+        .name = "runnel-watch",
+        .operands = "",
+        .summary = "Print the statistics that a running runneld publishes, one line a message.",
+        .ending = "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 69 no sockets to be "
+                  "had, 74 standard output takes no more.",
+        .groups = {{NULL, rows, &options}},
+    };
+    char **operands;
     setlocale(LC_CTYPE, "");
-    int status = take_options(&options, argc, argv);
-    return status == GO_ON ? watch(&options) : status;
+    int status = options_parse(&line, argc, argv, &operands);
+    if (status != OPTIONS_GO_ON)
+        return status;
+    return tool_keys_ready(&options.keys) ? watch(&options) : EX_USAGE;
 }

@@ -1,8 +1,5 @@
 /* runnel-web: a page that shows daemons learn. See runnel-web(1). */
-#include "build-config.h"
-
 #include <errno.h>
-#include <getopt.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,90 +10,38 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/options.h"
 #include "common/wire.h"
 #include "tools/shared/tool.h"
 #include "web_server.h"
 
 #define LISTEN "127.0.0.1:5580"
 
-enum { GO_ON = -1, PATH_SIZE = 4096 };
-
-static const char help[] =
-    "Usage: runnel-web [OPTION]...\n"
-    "Show running daemons learn: a page with live charts, at http://" LISTEN "/\n"
-    "unless --listen says otherwise, with its data as JSON, and /metrics for Prometheus.\n"
-    "It only shows: nothing on the page changes anything.\n"
-    "\n"
-    "  -c, --connect=ENDPOINT   a daemon's statistics socket; may be repeated\n"
-    "                           (default " WIRE_STATISTICS ")\n"
-    "      --key=FILE           your secret key, where a daemon wants to know who you are\n"
-    "      --server-key=KEY     the daemon's public key, or the file that has it\n"
-    "  -l, --listen=ADDRESS     ADDRESS:PORT of the page (default " LISTEN ");\n"
-    "                           one that other machines reach needs --token\n"
-    "  -t, --token=FILE         let in only who knows the token in the file's first line\n"
-    "  -H, --history=FILE       keep what is shown in this file (default web.history in\n"
-    "                           $XDG_STATE_HOME/runnel, else ~/.local/state/runnel)\n"
-    "  -h, --help               print this and end\n"
-    "  -V, --version            print the version and end\n"
-    "\n"
-    "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 66 no token to be read,\n"
-    "69 no socket, port or chart library to be had, 74 the history cannot be opened.\n";
+enum { PATH_SIZE = 4096 };
 
 struct options {
-    const char *endpoints[FEEDS_MAX];
-    size_t count;
+    struct option_list endpoints;
     struct tool_keys keys;
     const char *history;
     struct server_options server;
 };
 
-static int add_endpoint(struct options *o, const char *endpoint) {
-    int status = tool_add_endpoint(o->endpoints, &o->count, FEEDS_MAX, endpoint);
-    return status == EX_OK ? GO_ON : status;
-}
-
-static int take_option(struct options *o, int option) {
-    switch (option) {
-    case 'c':
-        return add_endpoint(o, optarg);
-    case 'l':
-        o->server.listen = optarg;
-        return GO_ON;
-    case 't':
-        o->server.token_file = optarg;
-        return GO_ON;
-    case 'H':
-        o->history = optarg;
-        return GO_ON;
-    default:
-        return tool_key_option(&o->keys, option) ? GO_ON : tool_common_option(option, help);
-    }
-}
-
-/* Returns GO_ON, or the exit status. */
-static int take_options(struct options *o, int argc, char **argv) {
-    static const struct option names[] = {
-        {"connect", required_argument, NULL, 'c'},
-        {"listen", required_argument, NULL, 'l'},
-        {"token", required_argument, NULL, 't'},
-        {"history", required_argument, NULL, 'H'},
-        TOOL_KEY_OPTIONS,
-        {"help", no_argument, NULL, 'h'},
-        {"version", no_argument, NULL, 'V'},
-        {NULL, 0, NULL, 0},
-    };
-    *o = (struct options){.server = {.listen = LISTEN, .chart_file = RUNNEL_CHART_JS}};
-    int option, status = GO_ON;
-    while (status == GO_ON && (option = getopt_long(argc, argv, "c:l:t:H:hV", names, NULL)) != -1)
-        status = take_option(o, option);
-    if (status != GO_ON)
-        return status;
-    if (optind < argc)
-        return tool_usage("'%s' is one word too many", argv[optind]);
-    if (!tool_keys_ready(&o->keys))
-        return EX_USAGE;
-    return o->count ? GO_ON : add_endpoint(o, WIRE_STATISTICS);
-}
+static const struct option_row rows[] = {
+    {"connect", 'c', "ENDPOINT",
+     "a daemon's statistics socket; may be repeated (default " WIRE_STATISTICS ")",
+     OPTION_LIST(struct options, endpoints, FEEDS_MAX), .unique = true},
+    TOOL_KEY_OPTIONS(struct options, keys),
+    {"listen", 'l', "ADDRESS",
+     "ADDRESS:PORT of the page (default " LISTEN "); one that other machines reach needs --token",
+     OPTION_TEXT(struct options, server.listen)},
+    {"token", 't', "FILE", "let in only who knows the token in the file's first line",
+     OPTION_FILE(struct options, server.token_file)},
+    {"history", 'H', "FILE",
+     "keep what is shown in this file (default web.history in $XDG_STATE_HOME/runnel, else "
+     "~/.local/state/runnel)",
+     OPTION_FILE(struct options, history)},
+    OPTIONS_LAST,
+};
 
 /* A descriptor that is readable when the program is to end. */
 static int catch_signals(void) {
@@ -159,8 +104,8 @@ static int web(const struct options *options, int signals) {
     int status = live ? open_history(&history, options->history)
                       : tool_fail(EX_UNAVAILABLE, "memory is short");
     if (status == EX_OK)
-        status = feeds_open(&feeds, options->endpoints, options->count, &options->keys.client,
-                            history, live);
+        status = feeds_open(&feeds, options->endpoints.values, options->endpoints.count,
+                            &options->keys.client, history, live);
     if (status == EX_OK)
         status = server_open(&server, &options->server, &feeds);
     if (status == EX_OK) {
@@ -176,10 +121,27 @@ static int web(const struct options *options, int signals) {
 }
 
 int main(int argc, char **argv) {
-    struct options options;
-    int status = take_options(&options, argc, argv);
-    if (status != GO_ON)
+    struct options options = {.server = {.listen = LISTEN, .chart_file = RUNNEL_CHART_JS}};
+    const struct command_line line = {
+        .name = "runnel-web",
+        .operands = "",
+        .summary =
+            "Show running daemons learn: a page with live charts, at http://" LISTEN "/ unless "
+            "--listen says otherwise, with its data as JSON, and /metrics for Prometheus. It only "
+            "shows: nothing on the page changes anything.",
+        .ending = "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 66 no token to be "
+                  "read, 69 no socket, port or chart library to be had, 74 the history cannot be "
+                  "opened.",
+        .groups = {{NULL, rows, &options}},
+    };
+    char **operands;
+    int status = options_parse(&line, argc, argv, &operands);
+    if (status != OPTIONS_GO_ON)
         return status;
+    if (!tool_keys_ready(&options.keys))
+        return EX_USAGE;
+    if (!options.endpoints.count)
+        options.endpoints.values[options.endpoints.count++] = WIRE_STATISTICS;
     int signals = catch_signals();
     if (signals < 0)
         return tool_fail(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));

@@ -1,0 +1,194 @@
+/* The command line of every program, as a table: one parser reads it, prints --help from it, and
+   writes the completion of bash and zsh.
+
+   A row is one option: its names, the name of its value, a line of help, and, by one of the macros
+   below, the type of the value and where it goes: a field of the struct that the row's group
+   points to. The compiler checks that field and type fit.
+
+       struct options { const char *endpoint; double timeout; bool json; };
+       static const struct option_row rows[] = {
+           {"connect", 'c', "ENDPOINT", "the daemon's socket", OPTION_TEXT(struct options,
+   endpoint)},
+           {"timeout", 't', "SECONDS", "wait so long", OPTION_SECONDS(struct options, timeout)},
+           {"json", 'j', NULL, "print JSON", OPTION_FLAG(struct options, json)},
+           OPTIONS_END,
+       };
+
+   Letters mean the same in every program: -c --connect, -f --config, -h --help, -V --version,
+   -j --json, -q --quiet, -v --verbose. Long names may be cut short while they are unambiguous. */
+#ifndef RUNNEL_OPTIONS_H
+#define RUNNEL_OPTIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "error.h"
+
+enum {
+    OPTIONS_GO_ON = -1,    /* in place of an exit status: the program goes on */
+    OPTIONS_MAX = 64,      /* rows of all groups of a command line */
+    OPTIONS_GROUPS = 4,    /* groups */
+    OPTION_LIST_MAX = 256, /* values of an option that may be repeated */
+};
+#define OPTION_SECONDS_MAX 1e6
+
+enum option_type {
+    OPTION_IS_END,
+    OPTION_IS_FLAG,
+    OPTION_IS_CLEAR,
+    OPTION_IS_TEXT,
+    OPTION_IS_CHOICE,
+    OPTION_IS_COUNT,
+    OPTION_IS_REAL,
+    OPTION_IS_POSITIVE,
+    OPTION_IS_SECONDS,
+    OPTION_IS_LIST,
+    OPTION_IS_TAKEN,
+    OPTION_IS_HELP,
+    OPTION_IS_VERSION,
+};
+
+/* What a shell offers in place of a value or an operand. */
+enum completion {
+    COMPLETE_NOTHING,
+    COMPLETE_FILE,
+    COMPLETE_DIRECTORY,
+    COMPLETE_PROGRAM, /* a command and its arguments */
+    COMPLETE_WORDS,   /* of the row's `words` */
+};
+
+struct option_list {
+    const char *values[OPTION_LIST_MAX];
+    size_t count;
+};
+
+struct option_row;
+
+/* Take a value that fits no type; `values` is the group's. 0, or -1 with `error` filled: EX_USAGE
+   for what the caller has got wrong. */
+typedef int option_take(void *values, const struct option_row *row, const char *text,
+                        struct error *error);
+
+struct option_row {
+    const char *name;     /* "connect" */
+    char letter;          /* 'c', or 0 */
+    const char *argument; /* "ENDPOINT"; NULL: the option takes no value */
+    const char *help;     /* wrapped when it is printed; a newline in it ends a line */
+    enum option_type type;
+    size_t to;                        /* where in `values` it goes */
+    uint64_t count_least, count_most; /* COUNT; of LIST, how often it may be given */
+    double least, most;               /* REAL, POSITIVE */
+    const char *words;                /* CHOICE, COMPLETE_WORDS: "push router" */
+    enum completion complete;
+    bool unique;   /* LIST: no value twice */
+    bool required; /* the program does nothing without it */
+    size_t given;  /* a bool that says whether it was there; 0: none */
+    option_take *take;
+};
+
+/* The offset of a field, which has to be a `target`. */
+#define OPTION_OF(type, field, target)                                                             \
+    (offsetof(type, field) + 0 * sizeof((target *)0 == &((type *)0)->field))
+
+/* bool: true, or false with CLEAR */
+#define OPTION_FLAG(s, field) .type = OPTION_IS_FLAG, .to = OPTION_OF(s, field, bool)
+#define OPTION_CLEAR(s, field) .type = OPTION_IS_CLEAR, .to = OPTION_OF(s, field, bool)
+/* const char *: points into argv */
+#define OPTION_TEXT(s, field) .type = OPTION_IS_TEXT, .to = OPTION_OF(s, field, const char *)
+#define OPTION_FILE(s, field) OPTION_TEXT(s, field), .complete = COMPLETE_FILE
+#define OPTION_DIRECTORY(s, field) OPTION_TEXT(s, field), .complete = COMPLETE_DIRECTORY
+/* int or an enum: which of the words it is, from 0 */
+#define OPTION_CHOICE(s, field, list)                                                              \
+    .type = OPTION_IS_CHOICE,                                                                      \
+    .to = offsetof(s, field) + 0 * sizeof(char[sizeof((s *)0)->field == sizeof(int) ? 1 : -1]),    \
+    .words = list, .complete = COMPLETE_WORDS
+/* uint64_t: a whole number from `low` to `high` */
+#define OPTION_COUNT(s, field, low, high)                                                          \
+    .type = OPTION_IS_COUNT, .to = OPTION_OF(s, field, uint64_t), .count_least = low,              \
+    .count_most = high
+/* double: a number from `low` to `high`; greater than 0 and at most `high`; seconds */
+#define OPTION_REAL(s, field, low, high)                                                           \
+    .type = OPTION_IS_REAL, .to = OPTION_OF(s, field, double), .least = low, .most = high
+#define OPTION_POSITIVE(s, field, high)                                                            \
+    .type = OPTION_IS_POSITIVE, .to = OPTION_OF(s, field, double), .most = high
+#define OPTION_SECONDS(s, field)                                                                   \
+    .type = OPTION_IS_SECONDS, .to = OPTION_OF(s, field, double), .most = OPTION_SECONDS_MAX
+/* struct option_list: may be repeated, `high` times at most */
+#define OPTION_LIST(s, field, high)                                                                \
+    .type = OPTION_IS_LIST, .to = OPTION_OF(s, field, struct option_list), .count_most = high
+/* anything: by a function */
+#define OPTION_TAKE(function) .type = OPTION_IS_TAKEN, .take = function
+/* Beside one of these: say in the bool `field`, not the first one of its struct, that it was given.
+ */
+#define OPTION_GIVEN(s, field) .given = OPTION_OF(s, field, bool)
+
+/* The last rows of a program's first table, and the end of every other. */
+#define OPTIONS_LAST                                                                               \
+    {"help", 'h', NULL, "print this and end", .type = OPTION_IS_HELP},                             \
+        {"version", 'V', NULL, "print the version and end", .type = OPTION_IS_VERSION},            \
+        OPTIONS_END
+#define OPTIONS_END                                                                                \
+    { .name = NULL }
+
+struct option_group {
+    const char *heading; /* "Limits:", or NULL */
+    const struct option_row *rows;
+    void *values; /* the struct whose fields the rows name */
+};
+
+/* What a program may be told to do by its first operand. */
+struct command_row {
+    const char *name;     /* "set" */
+    const char *operands; /* as those of struct command_line */
+    const char *summary;  /* one line */
+    enum completion complete;
+    const char *words;             /* COMPLETE_WORDS */
+    const struct option_row *rows; /* options of its own, for completion; or NULL */
+};
+
+struct command_line {
+    const char *name; /* of the program */
+    /* "NAME", "IMAGES [LABELS]", "[COMMAND [ARGUMENT]...]": how many there must be, and may be */
+    const char *operands;
+    const char *summary; /* stands under the usage */
+    const char *ending;  /* stands at the end, or NULL; newlines in it are kept */
+    const char *commands_heading;
+    const struct command_row *const *commands; /* ended by NULL; or NULL */
+    const struct command_row *command;         /* the one that this line is of, or NULL */
+    struct option_group groups[OPTIONS_GROUPS];
+    enum completion complete; /* operands */
+    bool options_first;       /* the first operand ends the options */
+    bool command_first;       /* options stand after the command */
+};
+
+/* Read the command line. OPTIONS_GO_ON with the operands at *operands, as many as there must be,
+   ended by NULL; otherwise the exit status: --help or --version was printed, or there was a
+   complaint on stderr that points to --help (EX_USAGE). Programs with commands look at their
+   operands themselves, with the functions below. */
+int options_parse(const struct command_line *line, int argc, char **argv, char ***operands);
+
+/* The command of that name, which may be NULL; NULL after a complaint that names those there are.
+ */
+const struct command_row *options_command(const struct command_line *line, const char *name);
+
+/* The names of all commands, "status, set or reset". */
+enum { OPTIONS_NAMES_SIZE = 256 };
+const char *options_names(char text[OPTIONS_NAMES_SIZE], const struct command_line *line);
+
+/* Whether there are as many operands as line->command, or the line, takes: OPTIONS_GO_ON, or
+   EX_USAGE after a complaint. */
+int options_operands(const struct command_line *line, char **operands);
+
+/* "PROGRAM: SENTENCE" and where to find --help; returns EX_USAGE. */
+int options_complain(const struct command_line *line, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+/* Print what --help prints, at most `width` columns wide. */
+void options_help(const struct command_line *line, FILE *to, int width);
+
+/* Write the completion for "bash" or "zsh"; false for any other shell. */
+bool options_completion(const struct command_line *line, const char *shell, FILE *to);
+
+#endif

@@ -1,0 +1,94 @@
+#!/bin/sh
+# What bash offers for a command line that is typed so far, asked of bash itself; that zsh takes its
+# functions; and that every option of --help is offered.
+set -u
+srcdir=${srcdir:-.}
+cd "${builddir:-.}" || exit 99
+failures=0
+
+wrong() {
+    echo "$*"
+    failures=$((failures + 1))
+}
+
+if [ ! -d completions/bash ]; then
+    echo 'not written: the programs of this build run on another machine'
+    exit 77
+fi
+directory=$(mktemp -d) || exit 99
+trap 'rm -rf "$directory"' EXIT
+trap 'exit 99' HUP INT TERM
+mkdir "$directory/a directory"
+: >"$directory/a file"
+
+# offered PROGRAM WORD...: what bash offers in place of the last of the words, one a line.
+offered() {
+    program=$1
+    shift
+    bash -c '
+        source "completions/bash/$1" || exit
+        program=$1
+        cd "$2" || exit
+        shift 2
+        COMP_WORDS=("$program" "$@") COMP_CWORD=$# COMPREPLY=()
+        function=$(complete -p "$program" | sed "s/.*-F \([^ ]*\) .*/\1/")
+        "$function" "$program" "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        printf "%s\n" "${COMPREPLY[@]}"' - "$program" "$directory" "$@"
+}
+
+# offers EXPECTED PROGRAM WORD...
+offers() {
+    expected=$1
+    program=$2
+    shift 2
+    got=$(offered "$program" "$@" | sort | tr '\n' '|')
+    [ "$got" = "$expected" ] || wrong "$program $*: offered is '$got', expected '$expected'"
+}
+
+# Commands, and what follows each: words, files, nothing; options between do not disturb.
+offers 'checkpoint|export|pause|reset|resume|set|shutdown|status|' runnel-ctl ''
+offers 'reset|resume|' runnel-ctl re
+offers 'reset|resume|' runnel-ctl -j --timeout 3 --connect = tcp://localhost re
+offers 'learning.clip|learning.optimizer.rate|' runnel-ctl set learning.
+offers 'a directory|a file|' runnel-ctl export ''
+offers '|' runnel-ctl pause ''
+offers 'copy|' runnel-feed synth co
+offers 'csv|' runnel-feed c
+offers 'a directory|a file|' runnel-feed csv --rate 3 ''
+# Options, those of the source among them; and their values, with = and without.
+offers '--timeout|' runnel-ctl --ti
+offers '--columns|--connect|--count|' runnel-feed csv --co
+offers '--connect|--count|' runnel-feed host --co
+offers 'a directory|' runnel-feed host --proc ''
+offers 'router|' runnel-feed csv --socket r
+offers 'router|' runnel-feed csv --socket = r
+offers 'push|router|' runnel-feed csv --socket =
+offers 'a directory|a file|' runneld --config ''
+offers 'a directory|a file|' runneld -f a
+offers 'loss|' runnel-watch -t l
+offers '|' runnel-watch --count ''
+
+for file in completions/bash/*; do
+    program=${file##*/}
+    bash -n "$file" || wrong "$file is no script of bash"
+    told=$("./$program" --help | grep -oE '(^|[ ,])--[a-z][a-z-]*' | tr -d ' ,' | sort -u)
+    for option in $told; do
+        [ "$(offered "$program" "$option" | grep -cxF -e "$option")" = 1 ] ||
+            wrong "$program: $option is not offered"
+        grep -qE -e "$option(=|[^a-z-])" "completions/zsh/_$program" ||
+            wrong "$program: $option is not offered by zsh"
+    done
+    [ "$(head -n 1 "completions/zsh/_$program")" = "#compdef $program" ] ||
+        wrong "completions/zsh/_$program is of another program"
+done
+
+if command -v zsh >/dev/null; then
+    for file in completions/zsh/*; do
+        zsh -n "$file" || wrong "$file is no script of zsh"
+    done
+else
+    echo 'there is no zsh: its functions are only compared with --help'
+fi
+
+echo "$failures failures"
+[ "$failures" -eq 0 ]
