@@ -38,8 +38,8 @@ struct feed_call {
          OPTION_SECONDS(type, field.wait)},                                                        \
         {"linger", 0, "SECONDS", "wait that long for delivery at the end (default: for ever)",     \
          OPTION_SECONDS(type, field.linger)},                                                      \
-        {"quiet", 'q', NULL, "say nothing but errors", OPTION_FLAG(type, field.quiet)}, {          \
-        "verbose", 'v', NULL, "say more", OPTION_FLAG(type, field.verbose)                         \
+        {"quiet", 'q', NULL, "report only errors", OPTION_FLAG(type, field.quiet)}, {              \
+        "verbose", 'v', NULL, "report more", OPTION_FLAG(type, field.verbose)                      \
     }
 
 /* All is parsed: the client's keys are ready, signals are counted in feed_signals, and sentences
