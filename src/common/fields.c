@@ -1,6 +1,8 @@
 #include "fields.h"
 
+#include <ctype.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "json_text.h"
@@ -177,6 +179,31 @@ double field_number(const struct field *field, const json_t *object) {
 
 bool field_is_number(const struct field *field) {
     return field->type == FIELD_NUMBER || field->type == FIELD_COUNT;
+}
+
+const char *field_unit_text(const struct field *field) {
+    return strcmp(field->unit, "nats") == 0 ? "nats or squared error" : field->unit;
+}
+
+/* Counts say what they count, rates and shares what they are, and some metrics in their names. */
+static bool wants_unit(const struct field *field) {
+    return *field->unit && field->type == FIELD_NUMBER && field->format == FORMAT_PLAIN &&
+           !field->metric.unit;
+}
+
+char *field_sentence(const struct field *field, char *text, size_t size) {
+    size_t used = 0;
+    for (const char *c = field->meaning; *c && used + 1 < size; c++) {
+        if (*c == ']' && c[1] == '(')
+            c += strcspn(c, ")");
+        else if (*c != '`' && *c != '[')
+            text[used++] = *c;
+    }
+    text[0] = (char)toupper((unsigned char)text[0]);
+    bool unit = wants_unit(field);
+    snprintf(text + used, size - used, "%s%s%s.", unit ? " (" : "",
+             unit ? field_unit_text(field) : "", unit ? ")" : "");
+    return text;
 }
 
 const char *field_need_text(enum field_need need) {

@@ -206,6 +206,13 @@ double field_number(const struct field *field, const json_t *object);
 
 bool field_is_number(const struct field *field);
 
+/* For people: "nats or squared error". */
+const char *field_unit_text(const struct field *field);
+
+/* Its meaning as a sentence without marks and links, with the unit; cut to `size`. Returns `text`.
+ */
+char *field_sentence(const struct field *field, char *text, size_t size);
+
 /* "gru, lstm"; "" = of all. In Markdown. */
 const char *field_need_text(enum field_need need);
 
