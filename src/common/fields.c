@@ -214,11 +214,11 @@ const char *field_need_text(enum field_need need) {
         [NEED_BITS] = "`softmax`, `bernoulli`, `mixture`",
         [NEED_RECURRENT] = "gru, lstm",
         [NEED_CELL] = "lstm",
-        [NEED_NORM] = "layers with a norm",
-        [NEED_REPLAY] = "while it does",
+        [NEED_NORM] = "a norm",
+        [NEED_REPLAY] = "a replay",
         [NEED_CHECKPOINT] = "",
-        [NEED_JOURNAL] = "with a journal",
-        [NEED_KEYS] = "with keys",
+        [NEED_JOURNAL] = "a journal",
+        [NEED_KEYS] = "keys",
     };
     return texts[need];
 }

@@ -54,6 +54,41 @@ def described(fields, *titles):
     assert not missing, f"docs/protocol.md does not describe {missing} in {titles}"
 
 
+def table(title):
+    """The fields in the table below a heading: {path: what it is there with alone, or ""}."""
+    rows = re.findall(r"^\| `([^`]+)` \| ?([^|]*?) ?\|", section(title), re.MULTILINE)
+    assert len(rows) > 4 and len(rows) == len(dict(rows)), (title, rows)
+    return dict(rows)
+
+
+def paths(message, tallies=("rejected_by", "refused_by")):
+    """The members of an object, and of its members: "latency_us.p50"."""
+    for key, value in message.items():
+        inner = isinstance(value, dict) and key not in tallies
+        yield from (f"{key}.{path}" for path in paths(value)) if inner else [key]
+
+
+def check_fields(message, *titles):
+    """What it has is in the tables, and it has what is there always. Of an object that is null its
+    members are not there."""
+    rows, found = {}, set(paths(message))
+    for title in titles:
+        rows |= table(title)
+    null = {key for key, value in message.items() if value is None}
+    assert found - null <= set(rows), (titles, found - null - set(rows))
+    missing = {path for path, only in rows.items() if not only} - found
+    assert {path for path in missing if path.split(".")[0] not in null} == set(), (titles, missing)
+
+
+def check_tables():
+    """The tables of fields are those that the programs have."""
+    made = subprocess.run([BUILD / "tools/tables/protocol_tables"], input=PAGE.encode(), check=True,
+                          capture_output=True, timeout=LIMIT).stdout.decode()
+    assert made == PAGE, "docs/protocol.md has other tables of fields: make protocol-tables"
+    for title, least in [("Statistics", 5), ("status", 30), ("loss", 20), ("state", 25)]:
+        assert len(table(title)) >= least, title
+
+
 def page_program(title, sockets, *replacements):
     """The Python program of a section, with its default endpoints replaced."""
     program = re.search(r"```python\n(.*?)```", section(title), re.DOTALL).group(1)
@@ -110,15 +145,15 @@ def check_statistics(sockets, subscriber, early):
     hear(subscriber, heard, ["event"],
          lambda heard: heard["event"]["kind"] == "stream_forgotten")
     every = ["run", "sequence", "examples", "steps", "time"]
-    described(every, "Statistics")
+    assert [path for path, only in table("Statistics").items() if not only] == every
     for topic, message in heard.items():
         assert list(message)[:5] == every, message
-        described(list(message)[5:], topic)
+        described(list(message)[5:] if topic in ("prediction", "event") else [], topic)
+    check_fields(heard["status"], "Statistics", "status")
+    check_fields(heard["loss"], "Statistics", "loss")
     for layer in heard["state"]["layers"]:
-        described(layer, "state")
-        for statistics in layer.values():
-            described(statistics if isinstance(statistics, dict) else [], "state")
-    described(heard["loss"]["latency_us"], "loss")
+        check_fields(layer, "state")
+    assert list(heard["state"])[5:] == ["layers"]
     return heard
 
 
@@ -195,6 +230,7 @@ def check_watch(daemon, sockets):
 def check(directory):
     sockets = f"ipc://{directory}"
     config = CONFIG.replace("SOCKETS", sockets).replace("DIRECTORY", str(directory))
+    check_tables()
     control = [BUILD / "runnel-ctl", "--connect", f"{sockets}/control", "--timeout", LIMIT]
     with early_feeder(sockets) as early, running.Daemon(directory, config) as daemon:
         subscriber = daemon.socket(zmq.SUB, "statistics")

@@ -1,0 +1,105 @@
+/* Puts the tables of fields (common/fields.def) into docs/protocol.md: reads the page on standard
+   input and writes it with what stands between
+
+     <!-- fields of NAME: written by `make protocol-tables` -->
+     <!-- end of fields -->
+
+   made anew. Exit status: 0, or 65 when a table is not known or has no end. */
+#include "build-config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/fields.h"
+
+#define BEGIN "<!-- fields of "
+#define END "<!-- end of fields -->\n"
+
+/* What a table has in any of its rows gets a column. */
+struct columns {
+    bool need, unit, null;
+};
+
+static struct columns columns_of(const struct field_table *table) {
+    struct columns has = {0};
+    for (int i = 0; i < table->count; i++) {
+        has.need |= *field_need_text(table->fields[i].need) != '\0';
+        has.unit |= *table->fields[i].unit != '\0';
+        has.null |= table->fields[i].null != NULL;
+    }
+    return has;
+}
+
+static void put_text(const char *text) {
+    for (; *text; text++)
+        printf(*text == '|' ? "\\%c" : "%c", *text);
+}
+
+static void put_cell(bool wanted, const char *text) {
+    if (!wanted)
+        return;
+    printf(" ");
+    put_text(text);
+    printf(*text ? " |" : "|");
+}
+
+static void put_table(const struct field_table *table) {
+    struct columns has = columns_of(table);
+    printf("| field |%s%s |%s\n", has.need ? " only with |" : "", has.unit ? " unit |" : "",
+           has.null ? " `null` when |" : "");
+    printf("|---|%s%s---|%s\n", has.need ? "---|" : "", has.unit ? "---|" : "",
+           has.null ? "---|" : "");
+    for (int i = 0; i < table->count; i++) {
+        const struct field *field = &table->fields[i];
+        printf("| `%s` |", field->path);
+        put_cell(has.need, field_need_text(field->need));
+        put_cell(has.unit, field_unit_text(field));
+        printf(" ");
+        put_text(field->meaning);
+        printf("%s |",
+               field->type == FIELD_TALLY ? ": an object with a count for each that occurred" : "");
+        put_cell(has.null, field->null ? field->null : "");
+        printf("\n");
+    }
+}
+
+/* The table of that name, which ends with a colon. */
+static const struct field_table *find_table(const char *name) {
+    size_t size = strcspn(name, ":");
+    for (int i = 0; i < FIELD_TABLES; i++)
+        if (strlen(field_tables[i].name) == size && !memcmp(field_tables[i].name, name, size))
+            return &field_tables[i];
+    return NULL;
+}
+
+/* Pass over what stands there. */
+static bool skip_table(char **line, size_t *size) {
+    while (getline(line, size, stdin) >= 0)
+        if (strcmp(*line, END) == 0)
+            return true;
+    return false;
+}
+
+int main(void) {
+    char *line = NULL;
+    size_t size = 0;
+    int status = EX_OK;
+    while (status == EX_OK && getline(&line, &size, stdin) >= 0) {
+        fputs(line, stdout);
+        if (strncmp(line, BEGIN, strlen(BEGIN)) != 0)
+            continue;
+        const struct field_table *table = find_table(line + strlen(BEGIN));
+        if (table)
+            put_table(table);
+        if (table && skip_table(&line, &size)) {
+            fputs(END, stdout);
+            continue;
+        }
+        fprintf(stderr, "protocol_tables: no such table, or it has no end: %s", line);
+        status = EX_DATAERR;
+    }
+    free(line);
+    return fflush(stdout) || ferror(stdout) ? EX_IOERR : status;
+}
