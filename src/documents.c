@@ -3,8 +3,8 @@
        documents yaml <conf/reference.yaml.in >conf/reference.yaml
        documents mdoc <docs/man/runnel.yaml.5.in >docs/man/runnel.yaml.5
 
-   A template is copied; a line "BEFORE@PATH" in it stands for the key of that path, or for all keys
-   below it. Each key must be there once. `make documents` runs this; it is not installed. */
+   A template is copied; a line "BEFORE@PATH" in it is replaced by the key of that path, or by all
+   keys below it. Each key must be there once. `make documents` runs this; it is not installed. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 
 enum { LINE_SIZE = 512 };
 
-/* A key, in one of the two formats; `before` is what stands before the '@'. */
+/* A key, in one of the two formats; `before` is the text before the '@'. */
 typedef void write_key(const char *before, const struct config_key *key);
 
 /* --- YAML: a comment, and below it "key: value" -------------------------------------------------
@@ -23,13 +23,13 @@ typedef void write_key(const char *before, const struct config_key *key);
 
 static void yaml_meanings(const struct config_key *key, const char *indent) {
     char first[2 * LINE_SIZE], next[2 * LINE_SIZE], text[CONFIG_SUMMARY_SIZE];
-    size_t length, told;
+    size_t length, size;
     snprintf(next, sizeof next, "%s#     ", indent);
     for (size_t n = 0; n < config_words_count(key->words); n++) {
         const char *word = config_word(key->words, n, &length);
-        const char *meaning = config_word(key->meanings, n, &told);
+        const char *meaning = config_word(key->meanings, n, &size);
         snprintf(first, sizeof first, "%s#   %.*s: ", indent, (int)length, word);
-        snprintf(text, sizeof text, "%.*s", (int)told, meaning);
+        snprintf(text, sizeof text, "%.*s", (int)size, meaning);
         config_wrap(stdout, first, next, text);
     }
 }
@@ -116,13 +116,13 @@ static void mdoc_text(const char *text) {
 
 static void mdoc_meanings(const struct config_key *key) {
     char text[CONFIG_SUMMARY_SIZE];
-    size_t length, told;
+    size_t length, size;
     puts(".Bl -tag -width bernoulli -compact");
     for (size_t n = 0; n < config_words_count(key->words); n++) {
         const char *word = config_word(key->words, n, &length);
-        const char *meaning = config_word(key->meanings, n, &told);
+        const char *meaning = config_word(key->meanings, n, &size);
         printf(".It Cm %.*s\n", (int)length, word);
-        snprintf(text, sizeof text, "%.*s", (int)told, meaning);
+        snprintf(text, sizeof text, "%.*s", (int)size, meaning);
         mdoc_text(text);
     }
     puts(".El");

@@ -21,7 +21,7 @@ enum {
     CONFIG_DIGEST_SIZE = 17, /* 16 hexadecimal digits */
 };
 
-/* The three sockets, where they stand in a row. */
+/* The three sockets, as indices. */
 enum socket_role { SOCKET_EXAMPLES, SOCKET_STATISTICS, SOCKET_CONTROL, SOCKET_ROLES };
 
 enum examples_socket { EXAMPLES_PULL, EXAMPLES_SUB, EXAMPLES_ROUTER };
@@ -29,7 +29,7 @@ enum examples_socket { EXAMPLES_PULL, EXAMPLES_SUB, EXAMPLES_ROUTER };
 /* What an acknowledged example outlives: a loss of power, a kill, a kill: see journal.h. */
 enum journal_sync { JOURNAL_FULL, JOURNAL_NORMAL, JOURNAL_OFF };
 
-#define JOURNAL_KEEP_CHECKPOINT 0   /* entries go once a checkpoint has them */
+#define JOURNAL_KEEP_CHECKPOINT 0   /* entries are deleted once a checkpoint has them */
 #define JOURNAL_KEEP_ALL UINT64_MAX /* none ever goes */
 
 struct socket_config {
@@ -117,9 +117,9 @@ struct config_source {
 typedef void config_changed(void *context, const char *key, const char *value);
 
 /* The file has been read again: what `after` has different from `before` is put into `current`,
-   which may have other values still, set in flight, and told. -1 (EX_CONFIG) when one of the
+   which may have other values, set in flight, and reported. -1 (EX_CONFIG) when one of the
    differences cannot be made while the daemon runs: the sentence names it, nothing is put or
-   told. */
+   reported. */
 int config_reload(struct config *current, const struct config *before, const struct config *after,
                   config_changed *changed, void *context, struct error *error);
 

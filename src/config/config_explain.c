@@ -1,4 +1,4 @@
-/* What a key means, for whoever asks. */
+/* Descriptions of keys: for --explain, and for the documents. */
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -123,11 +123,11 @@ static void explain_fact(FILE *out, const char *name, const char *format, ...) {
 }
 
 static void explain_meanings(FILE *out, const struct config_key *key) {
-    size_t length, told;
+    size_t length, size;
     for (size_t n = 0; n < config_words_count(key->words); n++) {
         const char *word = config_word(key->words, n, &length);
-        const char *meaning = config_word(key->meanings, n, &told);
-        explain_fact(out, "", "%.*s: %.*s", (int)length, word, (int)told, meaning);
+        const char *meaning = config_word(key->meanings, n, &size);
+        explain_fact(out, "", "%.*s: %.*s", (int)length, word, (int)size, meaning);
     }
 }
 

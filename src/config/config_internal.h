@@ -15,7 +15,7 @@ enum {
     CONFIG_SECTIONS_MAX = 16 + MODEL_LAYERS_MAX,
     CONFIG_KEY_SIZE = 128, /* of a key's path with its terminating zero */
     CONFIG_TEXT_SIZE = 256,
-    CONFIG_SUMMARY_SIZE = 1024, /* of what is told about a key */
+    CONFIG_SUMMARY_SIZE = 1024, /* of the description of a key */
     CONFIG_LINE_MAX = 100,      /* of a line of a document */
 };
 
@@ -53,12 +53,12 @@ enum {
 };
 
 struct config_key {
-    const char *path; /* "model.layers.*.size": '*' stands for a number in a list */
+    const char *path; /* "model.layers.*.size": '*' is any number in a list */
     enum value_type type;
     size_t offset;           /* in struct draft; of the first layer for those of a layer */
     double minimum, maximum; /* of a number */
     const char *words;       /* "real|symbol" */
-    const char *meanings;    /* of the words, likewise with '|' between them; NULL = none is told */
+    const char *meanings;    /* of the words, likewise with '|' between them; NULL = none */
     const char *fallback;    /* the default as one would write it; NULL = none, or worked out */
     const char *left_out;    /* a default that is worked out, in words; else NULL */
     const char *when, *is;   /* the key counts only where key `when` is one of the words `is` */
@@ -84,13 +84,13 @@ enum path_kind config_path_kind(const char *path, const struct config_key **key,
 bool config_key_below(const struct config_key *key, const char *path, size_t *layer,
                       bool *any_layer);
 
-/* Whether the key stands once in every layer. */
+/* Whether every layer has the key. */
 bool config_key_layered(const struct config_key *key);
 
 /* The key's path with the layer's number: "model.layers.2.size". */
 void config_key_path(const struct config_key *key, size_t layer, char path[CONFIG_KEY_SIZE]);
 
-/* What may stand right below `path`, as "a, b, c". */
+/* The names right below `path`, as "a, b, c". */
 void config_path_children(const char *path, char *text, size_t size);
 
 /* The known path that an unknown one was probably meant to be: a sibling in similar spelling, or
@@ -130,7 +130,7 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
 /* The key's path as documents have it: "model.layers.N.size". */
 void config_key_title(const struct config_key *key, char path[CONFIG_KEY_SIZE]);
 
-/* What is told about the key in one sentence and a few words: its meaning, what is allowed, when it
+/* The description of the key in one sentence and a few words: its meaning, what is allowed, when it
    counts, its default, whether it may change. Keys and values are in `backquotes`. */
 void config_key_summary(const struct config_key *key, char text[CONFIG_SUMMARY_SIZE]);
 

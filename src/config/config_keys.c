@@ -1,7 +1,7 @@
 /* The one table of keys. From it come reading, checking, overrides, the digest, reloading, what
    `runneld --explain` says, the comments of conf/reference.yaml and the keys of runnel.yaml(5).
 
-   The digest follows the table's order, and what decides whether a key counts stands before it.
+   The digest follows the table's order, and what decides whether a key counts comes before it.
    Texts are plain sentences; `backquotes` enclose keys and values. */
 #include "common/wire.h"
 #include "config_internal.h"
@@ -36,7 +36,7 @@
 const struct config_key config_keys[] = {
     {"name", VALUE_NAME, AT(name), .flags = KEY_REQUIRED,
      .what = "what this daemon is called", .example = "reference",
-     .more = "It stands in messages and in the default of `state.directory`."},
+     .more = "It is part of messages and of the default of `state.directory`."},
     {"seed", VALUE_COUNT, AT(seed), RANGE(0, COUNT_MAX), .fallback = "1", .flags = KEY_DIGEST,
      .what = "seed of the starting weights", .example = "1",
      .more = "The same seed and the same examples in the same order give the same bits on one "

@@ -7,13 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How a path relates to a key's, component by component; '*' stands for any number. */
+/* How a path relates to a key's, component by component; '*' is any number. */
 enum relation {
     RELATION_NONE,
     RELATION_ABOVE,       /* the path is a mapping around the key */
     RELATION_ABOVE_LAYER, /* likewise a list: what comes next is '*' */
     RELATION_SAME,
-    RELATION_BELOW, /* the path goes on below the key */
+    RELATION_BELOW, /* the path continues below the key */
 };
 
 static bool is_number(const char *text, size_t length) {
@@ -98,7 +98,7 @@ static const char *child(const struct config_key *key, const char *path, size_t 
 }
 
 /* The next row from `*row` on that has another child of `path` than the row before it: children of
-   one name stand together in the table. */
+   one name follow each other in the table. */
 static const char *next_child(const char *path, size_t *row, size_t *length) {
     const char *before = NULL;
     size_t before_length = 0;

@@ -98,7 +98,7 @@ static bool is_null(const yaml_node_t *node) {
     return is_plain(node) && config_words_contain("|~|null|Null|NULL", scalar(node), NULL);
 }
 
-/* What stands there, for an error. */
+/* The value there, for an error. */
 static const char *shown(const yaml_node_t *node, char text[CONFIG_TEXT_SIZE]) {
     if (node->type == YAML_MAPPING_NODE)
         return "a mapping";
@@ -139,7 +139,7 @@ static int take_value(struct walk *walk, const yaml_node_t *node, const char *pa
     return 0;
 }
 
-/* Remember where a mapping or list stands, for errors about what it lacks. */
+/* Remember where a mapping or list begins, for errors about what it lacks. */
 static void take_section(struct walk *walk, const yaml_node_t *node, const char *path) {
     struct reading *reading = walk->reading;
     size_t s = 0;

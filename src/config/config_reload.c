@@ -7,7 +7,7 @@
 #include "common/error.h"
 #include "config_internal.h"
 
-/* A draft begins with its configuration, and no key that is asked for here lies behind that. */
+/* A draft begins with its configuration, and no key that is asked for here lies after it. */
 static const struct draft *draft_of(const struct config *config) {
     return (const struct draft *)(const void *)config;
 }
