@@ -73,7 +73,7 @@ def test_to_its_end(directory):
                          r"value costs [\d.]+ and [\d.]+ on the same targets, so it is .* that\.$",
                          said(directory), re.MULTILINE)
     assert sentence and int(sentence[1]) == seconds and int(sentence[2]) > 0, said(directory)
-    assert said(directory).index("To go on") > sentence.end()
+    assert said(directory).index("To continue") > sentence.end()
     assert INTRODUCED.search(said(directory)), said(directory)
 
 
