@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sysexits.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/keys.h"
 #include "inquiry.h"
@@ -44,12 +44,6 @@ struct monitor {
     double asked; /* when a reason was given last, CLOCK_MONOTONIC */
     struct finding reason;
 };
-
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 int monitor_open(struct monitor **result, const char *endpoint, int type, bool binds,
                  const struct key_client *keys, struct error *error) {
@@ -114,12 +108,18 @@ void monitor_items(const struct monitor *monitor, zmq_pollitem_t items[MONITOR_I
         items[1] = (zmq_pollitem_t){.socket = monitor->events, .events = ZMQ_POLLIN};
 }
 
+void monitor_descriptors(const struct monitor *monitor, int descriptors[MONITOR_DESCRIPTORS]) {
+    size_t size = sizeof *descriptors;
+    descriptors[0] = monitor->over;
+    zmq_getsockopt(monitor->events, ZMQ_FD, &descriptors[1], &size);
+}
+
 static bool give(struct monitor *monitor, struct monitor_event *event, bool final,
                  const char *why) {
     monitor->reason.kind = final ? FINDING_REFUSED : FINDING_HINDERED;
     snprintf(monitor->reason.why, sizeof monitor->reason.why, "%s", why);
     monitor->explained = true;
-    monitor->asked = now();
+    monitor->asked = clock_seconds();
     event->kind = final ? MONITOR_REFUSED : MONITOR_HINDERED;
     return true;
 }
@@ -138,7 +138,7 @@ static bool ask(struct monitor *monitor, struct monitor_event *event) {
                           "public key, or it is no runneld"
                         : "whoever connects there aborts the handshake: a daemon that has keys "
                           "needs --server-key here");
-    if (!monitor->inquiry && (monitor->dead || now() - monitor->asked >= ASK_AGAIN) &&
+    if (!monitor->inquiry && (monitor->dead || clock_seconds() - monitor->asked >= ASK_AGAIN) &&
         inquiry_open(&monitor->inquiry, monitor->endpoint, monitor->type, monitor->keys,
                      monitor->over) < 0)
         return give(monitor, event, true, "the handshake ends, and why cannot be asked");

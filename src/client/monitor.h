@@ -43,6 +43,11 @@ void monitor_detach(struct monitor *monitor);
 enum { MONITOR_ITEMS = 2 };
 void monitor_items(const struct monitor *monitor, zmq_pollitem_t items[MONITOR_ITEMS]);
 
+/* Likewise for poll(2), while a socket is attached. After monitor_next has said that there is
+   nothing, they are readable when there may be something again. */
+enum { MONITOR_DESCRIPTORS = 2 };
+void monitor_descriptors(const struct monitor *monitor, int descriptors[MONITOR_DESCRIPTORS]);
+
 /* The next event, without waiting; false when there is none. */
 bool monitor_next(struct monitor *monitor, struct monitor_event *event);
 

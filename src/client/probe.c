@@ -13,8 +13,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "common/clock.h"
 
 /* The greeting: signature (0xff, 8 bytes, 0x7f), version (major, minor), mechanism, as-server,
    filler. */
@@ -38,18 +39,12 @@ struct talk {
 
 enum outcome { DONE, CLOSED, TIMED_OUT };
 
-static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
-
 /* Whether the connection is ready for `events`, or broken, in time. */
 static bool await(const struct talk *talk, short events) {
     for (;;) {
         struct pollfd items[] = {{.fd = talk->connection, .events = events},
                                  {.fd = talk->stop, .events = POLLIN}};
-        double left = talk->deadline - now();
+        double left = talk->deadline - clock_seconds();
         int ready = poll(items, 2, left > 0 ? (int)(left * 1e3) + 1 : 0);
         if (ready > 0)
             return !items[1].revents;
@@ -238,7 +233,7 @@ static void ask(struct probe *probe, const struct talk *talk) {
 }
 
 void probe_ask(struct probe *probe, const char *endpoint, double seconds, int stop) {
-    struct talk talk = {.connection = -1, .stop = stop, .deadline = now() + seconds};
+    struct talk talk = {.connection = -1, .stop = stop, .deadline = clock_seconds() + seconds};
     *probe = (struct probe){.answer = PROBE_NOBODY};
     if (connect_endpoint(&talk, endpoint) < 0)
         return;

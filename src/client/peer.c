@@ -1,0 +1,103 @@
+#include "build-config.h"
+
+#include "peer.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sysexits.h>
+#include <unistd.h>
+#include <zmq.h>
+
+#include "common/text.h"
+
+const char *runnel_version(void) {
+    return PACKAGE_VERSION;
+}
+
+int peer_fail(struct runnel_error *error, int status, const char *format, ...) {
+    if (!error)
+        return -1;
+    va_list arguments;
+    va_start(arguments, format);
+    error->status = status;
+    vsnprintf(error->text, sizeof error->text, format, arguments);
+    va_end(arguments);
+    text_clean(error->text);
+    return -1;
+}
+
+static int read_keys(struct key_client *keys, const struct runnel_peer *from,
+                     struct runnel_error *error) {
+    char why[KEYS_WHY_SIZE];
+    return keys_client(keys, from->key, from->server_key, why) == 0
+               ? 0
+               : peer_fail(error, EX_USAGE, "%s", why);
+}
+
+int peer_open(struct peer *peer, const struct runnel_peer *from, struct runnel_error *error) {
+    *peer = (struct peer){0};
+    if (read_keys(&peer->keys, from, error))
+        return -1;
+    peer->endpoint = strdup(from->endpoint);
+    return peer->endpoint ? 0 : peer_fail(error, EX_UNAVAILABLE, "out of memory");
+}
+
+void peer_close(struct peer *peer) {
+    free(peer->endpoint);
+    explicit_bzero(&peer->keys, sizeof peer->keys);
+    peer->endpoint = NULL;
+}
+
+int runnel_keys(void *zmq_socket, const struct runnel_peer *peer, struct runnel_error *error) {
+    struct key_client keys;
+    if (read_keys(&keys, peer, error))
+        return -1;
+    int status = keys_apply(&keys, zmq_socket);
+    if (status)
+        peer_fail(error, EX_UNAVAILABLE, "this socket cannot use keys: %s", zmq_strerror(errno));
+    explicit_bzero(&keys, sizeof keys);
+    return status;
+}
+
+int peer_set_options(const struct peer *peer, void *socket) {
+    const int zero = 0, ipv6 = strchr(peer->endpoint, '[') != NULL;
+    return zmq_setsockopt(socket, ZMQ_LINGER, &zero, sizeof zero) ||
+                   zmq_setsockopt(socket, ZMQ_IPV6, &ipv6, sizeof ipv6) ||
+                   keys_apply(&peer->keys, socket)
+               ? -1
+               : 0;
+}
+
+int peer_connect(const struct peer *peer, void *socket, const char *example,
+                 struct runnel_error *error) {
+    return zmq_connect(socket, peer->endpoint) == 0
+               ? 0
+               : peer_fail(error, EX_USAGE,
+                           "cannot connect to '%s': %s (an endpoint looks like %s)", peer->endpoint,
+                           zmq_strerror(errno), example);
+}
+
+int peer_descriptor(void *socket) {
+    int descriptor = -1;
+    size_t size = sizeof descriptor;
+    zmq_getsockopt(socket, ZMQ_FD, &descriptor, &size);
+    return descriptor;
+}
+
+int peer_gather(const int *descriptors, int count) {
+    int gathered = epoll_create1(EPOLL_CLOEXEC), reason;
+    for (int i = 0; i < count && gathered >= 0; i++) {
+        struct epoll_event event = {.events = EPOLLIN};
+        if (epoll_ctl(gathered, EPOLL_CTL_ADD, descriptors[i], &event) == 0)
+            continue;
+        reason = errno;
+        close(gathered);
+        errno = reason;
+        return -1;
+    }
+    return gathered;
+}

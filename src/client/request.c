@@ -1,0 +1,232 @@
+/* One request after the other to a daemon's control socket (runnel.h, "asking and commanding"). */
+#include "build-config.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <jansson.h>
+#include <zmq.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/wire.h"
+#include "monitor.h"
+#include "peer.h"
+
+enum { RECONNECT_MS = 20, FRAMES = 2 };
+
+enum stage { STAGE_SEND, STAGE_AWAIT, STAGE_OVER };
+
+struct runnel_request {
+    struct peer peer;
+    void *context, *socket;
+    struct monitor *monitor;
+    int descriptor; /* epoll: those of socket and monitor */
+    bool refused;   /* for good */
+    enum stage stage;
+    bool sent;
+    char *text;
+    double seconds, deadline; /* clock_seconds */
+    zmq_msg_t frames[FRAMES]; /* of the reply */
+    bool has_bytes;
+    char *reply; /* the first of them, with a NUL */
+    json_t *json;
+};
+
+/* IMMEDIATE: a request leaves only over a connection that stands. */
+static int set_options(struct runnel_request *r) {
+    const int one = 1, again = RECONNECT_MS;
+    return peer_set_options(&r->peer, r->socket) ||
+           zmq_setsockopt(r->socket, ZMQ_IMMEDIATE, &one, sizeof one) ||
+           zmq_setsockopt(r->socket, ZMQ_RECONNECT_IVL, &again, sizeof again);
+}
+
+static int gather(struct runnel_request *r) {
+    int all[MONITOR_DESCRIPTORS + 1] = {peer_descriptor(r->socket)};
+    monitor_descriptors(r->monitor, all + 1);
+    r->descriptor = peer_gather(all, sizeof all / sizeof *all);
+    return r->descriptor < 0 ? -1 : 0;
+}
+
+static int begin(struct runnel_request *r, struct runnel_error *error) {
+    struct error why;
+    r->context = zmq_ctx_new();
+    r->socket = r->context ? zmq_socket(r->context, ZMQ_REQ) : NULL;
+    if (!r->socket || set_options(r))
+        return peer_fail(error, EX_UNAVAILABLE, "cannot open a socket: %s", zmq_strerror(errno));
+    if (monitor_open(&r->monitor, r->peer.endpoint, ZMQ_REQ, false, &r->peer.keys, &why))
+        return peer_fail(error, why.status, "%s", why.text);
+    if (monitor_attach(r->monitor, r->context, r->socket) || gather(r))
+        return peer_fail(error, EX_UNAVAILABLE, "cannot watch over a socket: %s",
+                         zmq_strerror(errno));
+    return peer_connect(&r->peer, r->socket, RUNNEL_CONTROL " or ipc:///run/runnel/control", error);
+}
+
+int runnel_request_open(struct runnel_request **request, const struct runnel_peer *peer,
+                        const char *text, double seconds, struct runnel_error *error) {
+    struct runnel_request *r = *request = calloc(1, sizeof *r);
+    if (!r)
+        return peer_fail(error, EX_UNAVAILABLE, "out of memory");
+    r->descriptor = -1;
+    for (int i = 0; i < FRAMES; i++)
+        zmq_msg_init(&r->frames[i]);
+    if (peer_open(&r->peer, peer, error) == 0 && begin(r, error) == 0 &&
+        runnel_request_again(r, text, seconds, error) == 0)
+        return 0;
+    runnel_request_close(request);
+    return -1;
+}
+
+static void drop_reply(struct runnel_request *r) {
+    for (int i = 0; i < FRAMES; i++) {
+        zmq_msg_close(&r->frames[i]);
+        zmq_msg_init(&r->frames[i]);
+    }
+    json_decref(r->json);
+    free(r->reply);
+    r->json = NULL;
+    r->reply = NULL;
+    r->has_bytes = false;
+}
+
+int runnel_request_again(struct runnel_request *r, const char *text, double seconds,
+                         struct runnel_error *error) {
+    char *copy = strdup(text);
+    if (!copy)
+        return peer_fail(error, EX_UNAVAILABLE, "out of memory");
+    drop_reply(r);
+    free(r->text);
+    r->text = copy;
+    r->stage = STAGE_SEND;
+    r->sent = false;
+    r->seconds = seconds;
+    r->deadline = clock_seconds() + seconds;
+    return 0;
+}
+
+void runnel_request_close(struct runnel_request **request) {
+    struct runnel_request *r = *request;
+    if (!r)
+        return;
+    if (r->descriptor >= 0)
+        close(r->descriptor);
+    drop_reply(r);
+    monitor_close(&r->monitor);
+    if (r->socket)
+        zmq_close(r->socket);
+    if (r->context)
+        while (zmq_ctx_term(r->context) < 0 && errno == EINTR)
+            ;
+    free(r->text);
+    peer_close(&r->peer);
+    free(r);
+    *request = NULL;
+}
+
+int runnel_request_descriptor(const struct runnel_request *r) {
+    return r->descriptor;
+}
+
+double runnel_request_left(const struct runnel_request *r) {
+    return r->deadline - clock_seconds();
+}
+
+bool runnel_request_sent(const struct runnel_request *r) {
+    return r->sent;
+}
+
+/* Take all frames of the reply, if it has come; those beyond the second are dropped. */
+static bool receive(struct runnel_request *r) {
+    zmq_msg_t surplus;
+    zmq_msg_init(&surplus);
+    int count = 0;
+    for (bool more = true; more; count++) {
+        zmq_msg_t *frame = count < FRAMES ? &r->frames[count] : &surplus;
+        if (zmq_msg_recv(frame, r->socket, ZMQ_DONTWAIT) < 0)
+            break;
+        more = zmq_msg_more(frame);
+    }
+    zmq_msg_close(&surplus);
+    r->has_bytes = count > 1;
+    return count > 0;
+}
+
+/* What a daemon can have sent: an object that says whether it worked, and if not, why. */
+static int check(struct runnel_request *r, struct runnel_reply *reply, struct runnel_error *error) {
+    size_t size = zmq_msg_size(&r->frames[0]);
+    r->reply = malloc(size + 1);
+    if (!r->reply)
+        return peer_fail(error, EX_UNAVAILABLE, "out of memory");
+    memcpy(r->reply, zmq_msg_data(&r->frames[0]), size);
+    r->reply[size] = '\0';
+    r->json = json_loadb(r->reply, size, 0, NULL);
+    if (json_is_object(r->json)) {
+        *reply = (struct runnel_reply){.text = r->reply, .size = size, .json = r->json};
+        reply->bytes = r->has_bytes ? zmq_msg_data(&r->frames[1]) : NULL;
+        reply->bytes_size = zmq_msg_size(&r->frames[1]);
+    }
+    const json_t *ok = json_object_get(r->json, "ok");
+    if (!json_is_boolean(ok))
+        return peer_fail(error, EX_UNAVAILABLE, "what answers at %s is no runneld's control socket",
+                         r->peer.endpoint);
+    if (json_is_true(ok))
+        return 1;
+    const char *why = json_string_value(json_object_get(r->json, "error"));
+    return peer_fail(error, EX_SOFTWARE, "%s",
+                     why ? why : "the daemon refused and did not say why");
+}
+
+/* Its time is over, or it is refused. */
+static int give_up(struct runnel_request *r, struct runnel_error *error) {
+    const char *endpoint = r->peer.endpoint, *reason = monitor_reason(r->monitor);
+    if (r->sent)
+        return peer_fail(error, EX_UNAVAILABLE,
+                         "%s has taken the request but not answered within %g s: it may be busy "
+                         "(--timeout waits longer), or no runneld",
+                         endpoint, r->seconds);
+    if (reason)
+        return peer_fail(error, EX_UNAVAILABLE, "%s: %s", endpoint, reason);
+    reason = wire_unreachable(endpoint);
+    return peer_fail(
+        error, EX_UNAVAILABLE,
+        "no daemon answers at %s (%s%swaited %g s): start runneld, or name its control "
+        "socket with --connect",
+        endpoint, reason ? reason : "", reason ? "; " : "", r->seconds);
+}
+
+int runnel_request_next(struct runnel_request *r, struct runnel_reply *reply,
+                        struct runnel_error *error) {
+    struct monitor_event event;
+    *reply = (struct runnel_reply){0};
+    while (monitor_next(r->monitor, &event))
+        r->refused |= event.kind == MONITOR_REFUSED;
+    if (r->stage == STAGE_SEND &&
+        zmq_send(r->socket, r->text, strlen(r->text), ZMQ_DONTWAIT) >= 0) {
+        r->sent = true;
+        r->stage = STAGE_AWAIT;
+    }
+    int status = 0;
+    if (r->stage == STAGE_AWAIT && receive(r))
+        status = check(r, reply, error);
+    else if (r->stage != STAGE_OVER && (r->refused || runnel_request_left(r) <= 0))
+        status = give_up(r, error);
+    if (status)
+        r->stage = STAGE_OVER;
+    return status;
+}
+
+int runnel_request_wait(struct runnel_request *r, struct runnel_reply *reply,
+                        struct runnel_error *error) {
+    int status;
+    while ((status = runnel_request_next(r, reply, error)) == 0) {
+        struct pollfd item = {.fd = r->descriptor, .events = POLLIN};
+        double left = fmax(runnel_request_left(r), 0);
+        poll(&item, 1, (int)fmin(left * 1e3 + 1, INT32_MAX));
+    }
+    return status < 0 ? -1 : 0;
+}

@@ -1,0 +1,167 @@
+/* librunnel: what talks to a runneld. Subscribe to its statistics, ask and command it, feed it
+   examples.
+
+   This header is the manual; docs/clients.md has whole programs, docs/protocol.md what travels.
+   Compile and link with `pkg-config --cflags --libs runnel`; C99, and usable from C++.
+
+   Errors: functions that can fail return 0, or -1 and fill a struct runnel_error (NULL is allowed):
+   one sentence that names the endpoint, key or file and the way out, and an exit status. Sentences
+   name what was given as the options of runnel's own programs do: --connect is `endpoint`,
+   --server-key and --key are `server_key` and `key`.
+
+   Ownership: x_open gives an object, x_close takes it back and sets the pointer to NULL; closing
+   NULL does nothing. Strings that are given need not outlive the call; pointers that are handed out
+   stand until the next call for the same object.
+
+   Threads and loops: an object belongs to one thread at a time; different objects may be used at
+   the same time. Nothing is printed, no signal is touched, and no function waits unless it says so:
+   each object has one descriptor for poll(2), epoll or a loop of events. */
+#ifndef RUNNEL_RUNNEL_H
+#define RUNNEL_RUNNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct json_t; /* of jansson, for who uses it */
+
+/* One sentence about what went wrong. */
+struct runnel_error {
+    int status;      /* EX_USAGE, EX_UNAVAILABLE, EX_SOFTWARE, EX_IOERR, ... of <sysexits.h> */
+    char text[1024]; /* without newline; printable UTF-8 */
+};
+
+/* The version of the library, "0.1.0". */
+const char *runnel_version(void);
+
+/* ---- where to, and with which keys ---- */
+
+#define RUNNEL_EXAMPLES "tcp://127.0.0.1:5570" /* default endpoints of a daemon */
+#define RUNNEL_STATISTICS "tcp://127.0.0.1:5571"
+#define RUNNEL_CONTROL "tcp://127.0.0.1:5572"
+
+/* A daemon that has keys (docs/security.md) takes connections only of those who know its public
+   key, and where it has lists of keys only of those who are on them. Without keys leave both NULL.
+ */
+struct runnel_peer {
+    const char *endpoint;   /* tcp://HOST:PORT, tcp://[IPv6]:PORT, ipc://PATH or ipc://@NAME */
+    const char *server_key; /* the daemon's public key: a file, or its 40 characters; or NULL */
+    const char *key;        /* file with your own secret key; NULL = one that is used once */
+};
+
+/* For sockets of your own: make a libzmq socket that is not connected yet a client with these keys.
+   EX_USAGE: a key cannot be read or is none. */
+int runnel_keys(void *zmq_socket, const struct runnel_peer *peer, struct runnel_error *error);
+
+/* ---- subscribing ---- */
+
+/* What a subscriber has to tell. */
+enum runnel_kind {
+    RUNNEL_NOTHING,      /* no more for now: wait */
+    RUNNEL_MESSAGE,      /* of the daemon: topic, text, ... */
+    RUNNEL_CONNECTED,    /* a connection was made */
+    RUNNEL_DISCONNECTED, /* it has ended; it is made again as soon as can be */
+    RUNNEL_HINDERED,     /* nothing will come as things are, `why`; it is tried again */
+    RUNNEL_REFUSED,      /* likewise, and it is not tried again */
+};
+
+struct runnel_news {
+    enum runnel_kind kind;
+    const char *why; /* of HINDERED, REFUSED: begins with "the daemon" or "what is there" */
+
+    /* Of a MESSAGE: */
+    const char *topic;      /* "status", "loss", "state", "prediction", "event"; or "" */
+    const char *text;       /* a JSON object, with a NUL after it; NULL when there is a problem */
+    size_t size;            /* of the text, bytes */
+    struct json_t *json;    /* the same, parsed by jansson; json_incref keeps it */
+    const char *problem;    /* instead of these three: why it is no message; else NULL */
+    bool restarted;         /* the daemon was started again since the message before, */
+    const char *run;        /* then: its run, */
+    const char *run_before; /* and that before */
+    uint64_t missed;        /* messages of this topic that were lost right before this one */
+    double unheard[2];      /* of loss, with status subscribed to: between these numbers of examples
+                               others were learned of which nothing was heard; else both are NAN */
+};
+
+struct runnel_subscriber;
+
+/* Subscribe to the topics, a list that ends with NULL (NULL itself: all five). The daemon may come
+   later, go, and come back. EX_USAGE: no endpoint, or a key cannot be read; EX_UNAVAILABLE: no
+   sockets. */
+int runnel_subscriber_open(struct runnel_subscriber **subscriber, const struct runnel_peer *peer,
+                           const char *const *topics, struct runnel_error *error);
+void runnel_subscriber_close(struct runnel_subscriber **subscriber);
+
+/* Readable as long as there may be news; after NOTHING it is not, until there are. Owned by the
+   subscriber. */
+int runnel_subscriber_descriptor(const struct runnel_subscriber *subscriber);
+
+/* The next of the news, without waiting. */
+enum runnel_kind runnel_subscriber_next(struct runnel_subscriber *subscriber,
+                                        struct runnel_news *news);
+
+/* Wait for news, at most that many seconds (negative: for ever), or until a signal comes. True when
+   there may be some. */
+bool runnel_subscriber_wait(struct runnel_subscriber *subscriber, double seconds);
+
+/* Why nothing comes, in one sentence: -1 with the error filled (EX_UNAVAILABLE), when nobody is
+   connected or nothing was heard for `seconds` (a daemon sends `status` every 10); 0 when all is
+   well. */
+int runnel_subscriber_check(const struct runnel_subscriber *subscriber, double seconds,
+                            struct runnel_error *error);
+
+/* ---- asking and commanding ---- */
+
+struct runnel_reply {
+    const char *text;    /* the reply, a JSON object, and a NUL after it */
+    size_t size;         /* bytes */
+    struct json_t *json; /* the same, parsed by jansson; json_incref keeps it */
+    const void *bytes;   /* the second frame, of `export`: a safetensors file; else NULL */
+    size_t bytes_size;
+};
+
+struct runnel_request;
+
+/* Begin a request to the control socket: `text` is one JSON object, {"command": "status"} for
+   example. It ends by itself after so many seconds. EX_USAGE: no endpoint, or a key cannot be read;
+   EX_UNAVAILABLE: no sockets. */
+int runnel_request_open(struct runnel_request **request, const struct runnel_peer *peer,
+                        const char *text, double seconds, struct runnel_error *error);
+void runnel_request_close(struct runnel_request **request);
+
+/* Readable when runnel_request_next may have something to do. Owned by the request. */
+int runnel_request_descriptor(const struct runnel_request *request);
+
+/* Seconds until its time is over: as long as a poll may wait at most. */
+double runnel_request_left(const struct runnel_request *request);
+
+/* Go on as far as can be without waiting. 0: it goes on. 1: the reply is there. -1: it has come to
+   nothing, EX_UNAVAILABLE: nobody was reached, or no answer, or one that no daemon gives;
+   EX_SOFTWARE: the daemon refused or failed, and this is what it said. Then `reply` has the text if
+   one came. */
+int runnel_request_next(struct runnel_request *request, struct runnel_reply *reply,
+                        struct runnel_error *error);
+
+/* The same, waiting until it has ended, past signals: 0 with the reply, or -1. */
+int runnel_request_wait(struct runnel_request *request, struct runnel_reply *reply,
+                        struct runnel_error *error);
+
+/* Whether the daemon has got it: if it then comes to nothing, it may have been done all the same.
+ */
+bool runnel_request_sent(const struct runnel_request *request);
+
+/* A further request over the same connection, once there is a reply. */
+int runnel_request_again(struct runnel_request *request, const char *text, double seconds,
+                         struct runnel_error *error);
+
+/* ---- feeding ---- */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,338 @@
+/* A SUB socket at a daemon's statistics, its monitor, and the messages that come in, checked as far
+   as everybody needs them checked (runnel.h, "subscribing"). */
+#include "build-config.h"
+
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <jansson.h>
+#include <zmq.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/wire.h"
+#include "monitor.h"
+#include "peer.h"
+#include "track.h"
+
+enum {
+    FRAMES_MAX = 3,         /* topic, JSON, and one more to know that there are too many */
+    MESSAGE_MAX = 64 << 20, /* bytes: a prediction may have thousands of steps */
+    BODY_MAX = 1 << 20,     /* of all else, which has numbers of layers at most */
+    TOPIC_PREDICTION = 3,
+    HEARTBEAT_MS = 5000, /* a host that vanished is noticed within two of them */
+    RECONNECT_MS = 200,
+    RECONNECT_MAX_MS = 2000,
+    RECONNECT_LOCAL_MS = 50,
+    PATIENT_MS = 3000,
+    QUEUE_MESSAGES = 10000,
+};
+
+struct runnel_subscriber {
+    struct peer peer;
+    void *context, *socket;
+    struct monitor *monitor;
+    bool patient;   /* the intervals are those of who is hindered */
+    bool connected; /* with a handshake that is done */
+    double heard;   /* the newest message, or the beginning: clock_seconds */
+    bool heard_ever;
+    int descriptor; /* epoll: those of socket and monitor, and `more` */
+    int more;       /* eventfd: there may be more news than libzmq's descriptors say */
+    bool more_said;
+    struct track track;
+    json_t *json; /* of the newest message */
+    char *text;   /* (room,) */
+    size_t room;
+};
+
+static int set_option(struct runnel_subscriber *s, int option, int value) {
+    return zmq_setsockopt(s->socket, option, &value, sizeof value);
+}
+
+/* A daemon of this machine. */
+static bool is_local(const char *endpoint) {
+    static const char *const begins[] = {"ipc://", "tcp://127.",
+                                         "tcp://localhost:", "tcp://[::1]:"};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (strncmp(endpoint, begins[i], strlen(begins[i])) == 0)
+            return true;
+    return false;
+}
+
+/* A daemon that is back resumes at once with what waits for it, and what it publishes before it is
+   connected to again is lost. On this machine trying costs next to nothing; elsewhere the intervals
+   grow. Who is hindered is so for a reason that stays, such as a wrong key, and would only fill the
+   daemon's log with hasty clients. libzmq adds up to as much again by chance. */
+static int set_reconnection(struct runnel_subscriber *s) {
+    bool local = is_local(s->peer.endpoint);
+    int first = s->patient ? PATIENT_MS : local ? RECONNECT_LOCAL_MS : RECONNECT_MS;
+    return set_option(s, ZMQ_RECONNECT_IVL, first) ||
+           set_option(s, ZMQ_RECONNECT_IVL_MAX, s->patient || local ? 0 : RECONNECT_MAX_MS);
+}
+
+/* A socket takes its intervals when it connects. */
+static void set_patience(struct runnel_subscriber *s, bool patient) {
+    if (s->patient == patient)
+        return;
+    s->patient = patient;
+    if (set_reconnection(s) == 0 && zmq_disconnect(s->socket, s->peer.endpoint) == 0)
+        zmq_connect(s->socket, s->peer.endpoint);
+}
+
+static int set_options(struct runnel_subscriber *s, const char *const *topics) {
+    int64_t largest = MESSAGE_MAX;
+    if (peer_set_options(&s->peer, s->socket) || set_option(s, ZMQ_RCVHWM, QUEUE_MESSAGES) ||
+        set_reconnection(s) || set_option(s, ZMQ_HEARTBEAT_IVL, HEARTBEAT_MS) ||
+        zmq_setsockopt(s->socket, ZMQ_MAXMSGSIZE, &largest, sizeof largest))
+        return -1;
+    for (int i = 0; topics ? topics[i] != NULL : i < TRACK_TOPICS; i++) {
+        const char *topic = topics ? topics[i] : track_topics[i];
+        if (zmq_setsockopt(s->socket, ZMQ_SUBSCRIBE, topic, strlen(topic)))
+            return -1;
+    }
+    return 0;
+}
+
+static int gather(struct runnel_subscriber *s) {
+    int all[MONITOR_DESCRIPTORS + 2] = {peer_descriptor(s->socket), s->more};
+    monitor_descriptors(s->monitor, all + 2);
+    s->descriptor = peer_gather(all, sizeof all / sizeof *all);
+    return s->descriptor < 0 ? -1 : 0;
+}
+
+static int begin(struct runnel_subscriber *s, const char *const *topics,
+                 struct runnel_error *error) {
+    struct error why;
+    s->context = zmq_ctx_new();
+    s->socket = s->context ? zmq_socket(s->context, ZMQ_SUB) : NULL;
+    s->more = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (!s->socket || s->more < 0 || set_options(s, topics))
+        return peer_fail(error, EX_UNAVAILABLE, "cannot open a socket: %s", zmq_strerror(errno));
+    if (monitor_open(&s->monitor, s->peer.endpoint, ZMQ_SUB, false, &s->peer.keys, &why))
+        return peer_fail(error, why.status, "%s", why.text);
+    if (monitor_attach(s->monitor, s->context, s->socket) || gather(s))
+        return peer_fail(error, EX_UNAVAILABLE, "cannot watch over a socket: %s",
+                         zmq_strerror(errno));
+    return peer_connect(&s->peer, s->socket, RUNNEL_STATISTICS " or ipc:///run/runnel/statistics",
+                        error);
+}
+
+int runnel_subscriber_open(struct runnel_subscriber **subscriber, const struct runnel_peer *peer,
+                           const char *const *topics, struct runnel_error *error) {
+    struct runnel_subscriber *s = *subscriber = calloc(1, sizeof *s);
+    if (!s)
+        return peer_fail(error, EX_UNAVAILABLE, "out of memory");
+    s->track = TRACK_BEGIN;
+    s->descriptor = s->more = -1;
+    s->heard = clock_seconds();
+    if (peer_open(&s->peer, peer, error) == 0 && begin(s, topics, error) == 0)
+        return 0;
+    runnel_subscriber_close(subscriber);
+    return -1;
+}
+
+void runnel_subscriber_close(struct runnel_subscriber **subscriber) {
+    struct runnel_subscriber *s = *subscriber;
+    if (!s)
+        return;
+    if (s->descriptor >= 0)
+        close(s->descriptor);
+    monitor_close(&s->monitor);
+    if (s->socket)
+        zmq_close(s->socket);
+    if (s->context)
+        while (zmq_ctx_term(s->context) < 0 && errno == EINTR)
+            ;
+    if (s->more >= 0)
+        close(s->more);
+    track_close(&s->track);
+    json_decref(s->json);
+    free(s->text);
+    peer_close(&s->peer);
+    free(s);
+    *subscriber = NULL;
+}
+
+int runnel_subscriber_descriptor(const struct runnel_subscriber *s) {
+    return s->descriptor;
+}
+
+bool runnel_subscriber_wait(struct runnel_subscriber *s, double seconds) {
+    struct pollfd item = {.fd = s->descriptor, .events = POLLIN};
+    /* Rounded up: a deadline that is waited for has passed when the wait is over. */
+    return poll(&item, 1, seconds < 0 ? -1 : (int)fmin(seconds * 1e3 + 1, INT32_MAX)) > 0;
+}
+
+/* ---- messages ---- */
+
+/* Take the frames of one message; returns how many came (those beyond FRAMES_MAX are dropped), 0
+   when none waits. */
+static int receive_frames(struct runnel_subscriber *s, zmq_msg_t frames[FRAMES_MAX]) {
+    int count = 0;
+    for (bool more = true; more; count++) {
+        zmq_msg_t *frame = &frames[count < FRAMES_MAX ? count : FRAMES_MAX - 1];
+        if (zmq_msg_recv(frame, s->socket, ZMQ_DONTWAIT) < 0)
+            break;
+        more = zmq_msg_more(frame);
+    }
+    return count < FRAMES_MAX ? count : FRAMES_MAX;
+}
+
+static int find_topic(zmq_msg_t *frame) {
+    size_t size = zmq_msg_size(frame);
+    int topic = 0;
+    while (topic < TRACK_TOPICS && (strlen(track_topics[topic]) != size ||
+                                    memcmp(track_topics[topic], zmq_msg_data(frame), size) != 0))
+        topic++;
+    return topic;
+}
+
+/* The text with a NUL after it; false when memory is short. */
+static bool keep_text(struct runnel_subscriber *s, const char *text, size_t size) {
+    if (size >= s->room) {
+        char *larger = realloc(s->text, size + 1);
+        if (!larger)
+            return false;
+        s->text = larger;
+        s->room = size + 1;
+    }
+    memcpy(s->text, text, size);
+    s->text[size] = '\0';
+    return true;
+}
+
+/* False: it is of a topic that nobody knows. */
+static bool parse(struct runnel_subscriber *s, zmq_msg_t frames[FRAMES_MAX], int count,
+                  struct runnel_news *news) {
+    if (count != 2) {
+        news->problem = "it has not two frames, topic and JSON";
+        return true;
+    }
+    int topic = find_topic(&frames[0]);
+    size_t size = zmq_msg_size(&frames[1]);
+    if (topic == TRACK_TOPICS)
+        return false;
+    news->topic = track_topics[topic];
+    if (size > BODY_MAX && topic != TOPIC_PREDICTION) {
+        news->problem = "it is larger than 1 MiB";
+        return true;
+    }
+    if (!keep_text(s, zmq_msg_data(&frames[1]), size)) {
+        news->problem = "out of memory";
+        return true;
+    }
+    s->json = json_loadb(s->text, size, 0, NULL);
+    if (!json_is_object(s->json)) {
+        news->problem = s->json ? "its JSON is not an object" : "its second frame is not JSON";
+        return true;
+    }
+    news->text = s->text;
+    news->size = size;
+    news->json = s->json;
+    track_message(&s->track, topic, s->json, news);
+    return true;
+}
+
+static bool receive(struct runnel_subscriber *s, struct runnel_news *news) {
+    zmq_msg_t frames[FRAMES_MAX];
+    for (int i = 0; i < FRAMES_MAX; i++)
+        zmq_msg_init(&frames[i]);
+    int count;
+    bool known;
+    do {
+        json_decref(s->json);
+        s->json = NULL;
+        count = receive_frames(s, frames);
+        known = count > 0 && parse(s, frames, count, news);
+    } while (count > 0 && !known);
+    for (int i = 0; i < FRAMES_MAX; i++)
+        zmq_msg_close(&frames[i]);
+    if (!known)
+        return false;
+    s->heard = clock_seconds();
+    s->heard_ever = true;
+    news->kind = RUNNEL_MESSAGE;
+    return true;
+}
+
+/* ---- the connection ---- */
+
+static bool take_event(struct runnel_subscriber *s, const struct monitor_event *event,
+                       struct runnel_news *news) {
+    switch (event->kind) {
+    case MONITOR_READY:
+        s->connected = true;
+        news->kind = RUNNEL_CONNECTED;
+        return true;
+    case MONITOR_CLOSED:
+        if (!s->connected)
+            return false;
+        s->connected = false;
+        set_patience(s, false);
+        news->kind = RUNNEL_DISCONNECTED;
+        return true;
+    case MONITOR_HINDERED:
+        set_patience(s, true);
+        news->kind = RUNNEL_HINDERED;
+        news->why = monitor_reason(s->monitor);
+        return true;
+    case MONITOR_REFUSED:
+        news->kind = RUNNEL_REFUSED;
+        news->why = monitor_reason(s->monitor);
+        return true;
+    case MONITOR_OPENED:
+    case MONITOR_MISSED:
+        break;
+    }
+    return false;
+}
+
+static bool look(struct runnel_subscriber *s, struct runnel_news *news) {
+    struct monitor_event event;
+    while (monitor_next(s->monitor, &event))
+        if (take_event(s, &event, news))
+            return true;
+    return false;
+}
+
+/* libzmq's descriptors tell of what is new, not of what is still there. */
+static void say_more(struct runnel_subscriber *s, bool more) {
+    eventfd_t count;
+    if (more != s->more_said &&
+        (more ? eventfd_write(s->more, 1) : eventfd_read(s->more, &count)) == 0)
+        s->more_said = more;
+}
+
+/* Messages come from a connection, and before its end. */
+enum runnel_kind runnel_subscriber_next(struct runnel_subscriber *s, struct runnel_news *news) {
+    *news = (struct runnel_news){.kind = RUNNEL_NOTHING, .topic = "", .unheard = {NAN, NAN}};
+    bool some =
+        s->connected ? receive(s, news) || look(s, news) : look(s, news) || receive(s, news);
+    say_more(s, some);
+    return news->kind;
+}
+
+int runnel_subscriber_check(const struct runnel_subscriber *s, double seconds,
+                            struct runnel_error *error) {
+    const char *endpoint = s->peer.endpoint, *reason = monitor_reason(s->monitor);
+    double quiet = clock_seconds() - s->heard;
+    if (s->connected && quiet < seconds)
+        return 0;
+    if (s->connected)
+        return peer_fail(error, EX_UNAVAILABLE, "%s is silent: no message for %.0f s", endpoint,
+                         quiet);
+    if (reason)
+        return peer_fail(error, EX_UNAVAILABLE, "%s: %s", endpoint, reason);
+    if (s->heard_ever)
+        return peer_fail(error, EX_UNAVAILABLE,
+                         "the connection to %s is lost; waiting for its return", endpoint);
+    reason = wire_unreachable(endpoint);
+    return peer_fail(error, EX_UNAVAILABLE, "no daemon answers at %s%s%s: is runneld running?",
+                     endpoint, reason ? ": " : "", reason ? reason : "");
+}

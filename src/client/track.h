@@ -1,0 +1,38 @@
+/* What is missing between the messages of a daemon, as far as it can be seen in them: each topic
+   counts its messages (`sequence`), and a run that is another starts all counts anew. A topic that
+   nobody subscribes to does not count on; what was learned while nobody listened shows in
+   `examples`, which grows by `every` (of `status`) from one `loss` to the next, through restarts
+   too. */
+#ifndef RUNNEL_TRACK_H
+#define RUNNEL_TRACK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <jansson.h>
+
+#include "runnel.h"
+
+enum { TRACK_TOPICS = 5, TRACK_RUN_SIZE = 64 };
+
+/* The topics, in the order of docs/protocol.md. */
+extern const char *const track_topics[TRACK_TOPICS];
+
+/* Begins as TRACK_BEGIN. */
+struct track {
+    json_t *run; /* of the newest message; owned */
+    char run_text[TRACK_RUN_SIZE], run_before[TRACK_RUN_SIZE];
+    struct {
+        bool counted; /* whether `sequence` is known */
+        uint64_t sequence;
+    } topics[TRACK_TOPICS];
+    double every;  /* examples between two `loss` messages; NAN = not known yet: nothing is a gap */
+    double newest; /* examples in the newest one; NAN = none yet */
+};
+#define TRACK_BEGIN ((struct track){.every = NAN, .newest = NAN})
+
+/* Take in a message of that topic (its index): fills in of the news what is missing before it. */
+void track_message(struct track *track, int topic, const json_t *body, struct runnel_news *news);
+void track_close(struct track *track);
+
+#endif
