@@ -15,16 +15,18 @@
 struct arguments {
     const char *config;
     struct option_list overrides;
-    bool check;
+    bool check, explain;
 };
 
 static const struct option_row options[] = {
     {"config", 'f', "FILE", "the configuration, see runnel.yaml(5)",
-     OPTION_FILE(struct arguments, config), .required = true},
+     OPTION_FILE(struct arguments, config)},
     {"set", 's', "KEY=VALUE", "override one key, e.g. learning.optimizer.rate=0.01",
      OPTION_LIST(struct arguments, overrides, OPTION_LIST_MAX)},
     {"check-config", 0, NULL, "check the configuration and end",
      OPTION_FLAG(struct arguments, check)},
+    {"explain", 0, NULL, "describe a KEY of the configuration, or list all keys below it, and end",
+     OPTION_FLAG(struct arguments, explain)},
     OPTIONS_LAST,
 };
 
@@ -78,7 +80,7 @@ int main(int argc, char **argv) {
     struct error error = {0};
     const struct command_line line = {
         .name = "runneld",
-        .operands = "",
+        .operands = "[KEY]",
         .summary = "Learns from a live stream of examples and publishes statistics while it does.",
         .ending = "Exit status: 0 clean, 64 usage, 69 unavailable, 70 internal, 74 I/O, "
                   "78 configuration.",
@@ -88,8 +90,16 @@ int main(int argc, char **argv) {
     int code = options_parse(&line, argc, argv, &operands);
     if (code != OPTIONS_GO_ON)
         return code;
-    if (run(&arguments, &error) == 0)
+    if (*operands && !arguments.explain)
+        return options_complain(&line, "unexpected argument '%s'", *operands);
+    if (!arguments.config && !arguments.explain)
+        return options_complain(&line, "--config=FILE is missing");
+    int status = arguments.explain ? config_explain(stdout, *operands ? *operands : "", &error)
+                                   : run(&arguments, &error);
+    if (status == 0 && fflush(stdout) == 0)
         return EX_OK;
+    if (status == 0)
+        error_set(&error, EX_IOERR, "cannot write to standard output");
     log_error("%s", error.text);
     return exit_code(error.status);
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The documents that are generated from the table of keys are what the table gives today.
+# The documents that are generated from the table of keys are what the table gives today, and
+# runneld --explain says the same.
 set -u
 srcdir=${srcdir:-.}
 builddir=${builddir:-.}
@@ -31,6 +32,34 @@ refused '@nothing' 'the template has @nothing, which is no key'
 refused '@name' 'the template has @seed 0 times; once is needed'
 refused "$(cat "$srcdir/conf/reference.yaml.in")
 @seed" 'the template has @seed 2 times; once is needed'
+
+# explained STATUS TEXT ARGUMENT...: runneld ends with this status, and what it prints has the text.
+explained() {
+    status=$1 text=$2
+    shift 2
+    said=$("$builddir/runneld" "$@" 2>&1)
+    if [ $? -ne "$status" ] || ! printf '%s\n' "$said" | grep -qF -e "$text"; then
+        echo "runneld $*: instead of $status and \"$text\":"
+        printf '%s\n' "$said"
+        failures=$((failures + 1))
+    fi
+}
+
+explained 0 '  allowed   a number from 0 to 1000000000' --explain learning.clip
+explained 0 '  example   --set model.layers.0.size=128' --explain model.layers.N.size
+explained 0 'model.layers.N.cell  ' --explain model.layers
+explained 0 'state.journal.keep  ' --explain
+explained 64 '(did you mean "learning.optimizer.rate"?)' --explain learning.rate
+explained 64 "unexpected argument 'name'" --explain seed name
+explained 64 "unexpected argument 'name'" --config "$srcdir/conf/reference.yaml" name
+explained 64 '--config=FILE is missing' --set seed=1
+missing=$("$builddir/runneld" --explain | cut -d' ' -f1 | while read -r key; do
+    grep -qxF ".It Ic $key" "$srcdir/docs/man/runnel.yaml.5" || echo "$key"
+done)
+if [ -n "$missing" ] || [ "$("$builddir/runneld" --explain | wc -l)" -lt 50 ]; then
+    echo "runnel.yaml(5) lacks $missing"
+    failures=$((failures + 1))
+fi
 
 echo "$failures failures"
 [ "$failures" -eq 0 ]
