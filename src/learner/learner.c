@@ -11,72 +11,18 @@
 #include "model/parameters.h"
 #include "scaler.h"
 
-enum {
-    /* What the rows of one plan may take: a wide network gets shorter plans. */
-    PLAN_BYTES = 8 << 20,
-    /* Measures are asked for once in many examples. */
-    PLAN_MEASURES = 64,
-};
-
 /* ---- Memory ---- */
 
-static size_t smaller(size_t a, size_t b) {
-    return a < b ? a : b;
-}
-
-/* Bytes that one step takes in plan, results and examples. */
-static size_t step_bytes(const struct learner *learner) {
-    const struct model *model = learner->model;
-    size_t values = learner->input_row + model->target_size + 2 * model->outputs;
-    /* means and deviations, score_scales */
-    size_t scale = model->architecture.input.standard ? 4 * learner->input_row : 0;
-    return values * sizeof(union value) + scale * sizeof(double) + sizeof(struct planned) +
-           OPERATIONS_PER_STEP * sizeof(struct operation) +
-           UPDATES_PER_STEP * sizeof(struct update_result) + sizeof(double);
-}
-
-static bool allocate_plan(struct learner *learner) {
-    const struct model *model = learner->model;
-    struct plan *plan = &learner->plan;
-    struct results *results = &learner->results;
-    size_t steps = learner->plan_steps;
-    plan->operations = calloc(steps, OPERATIONS_PER_STEP * sizeof *plan->operations);
-    plan->inputs = calloc(steps, learner->input_row * sizeof *plan->inputs);
-    plan->targets = calloc(steps, model->target_size * sizeof *plan->targets);
-    results->losses = calloc(steps, sizeof *results->losses);
-    results->scored = calloc(steps, model->outputs * sizeof *results->scored);
-    results->outputs = calloc(steps, model->outputs * sizeof *results->outputs);
-    results->updates = calloc(steps, UPDATES_PER_STEP * sizeof *results->updates);
-    results->measures =
-        calloc(learner->plan_measures, model->architecture.layer_count * sizeof *results->measures);
-    learner->examples = calloc(steps, sizeof *learner->examples);
-    return plan->operations && plan->inputs && plan->targets && results->losses &&
-           results->scored && results->outputs && results->updates && results->measures &&
-           learner->examples;
-}
-
-static bool allocate_scales(struct learner *learner, size_t slots) {
-    const struct architecture *architecture = &learner->model->architecture;
-    size_t steps = learner->plan_steps, size = learner->input_row;
-    if (!architecture->input.standard)
-        return true;
-    learner->means = calloc(steps, size * sizeof *learner->means);
-    learner->deviations = calloc(steps, size * sizeof *learner->deviations);
-    if (!learner->means || !learner->deviations)
-        return false;
-    if (architecture->output.target == TARGET_GIVEN)
-        return true;
-    learner->scales = calloc(slots, 2 * size * sizeof *learner->scales);
-    learner->score_scales = calloc(steps, 2 * size * sizeof *learner->score_scales);
-    return learner->scales && learner->score_scales;
-}
-
 static bool allocate_streams(struct learner *learner, size_t slots) {
-    const struct input *input = &learner->model->architecture.input;
+    const struct architecture *architecture = &learner->model->architecture;
+    bool hold = architecture->input.hold;
+    bool scales = architecture->input.standard && architecture->output.target != TARGET_GIVEN;
     learner->windows = calloc(slots, sizeof *learner->windows);
-    if (input->hold)
+    if (hold)
         learner->held = calloc(slots, learner->input_row * sizeof *learner->held);
-    return learner->windows && (!input->hold || learner->held) && allocate_scales(learner, slots);
+    if (scales)
+        learner->scales = calloc(slots, 2 * learner->input_row * sizeof *learner->scales);
+    return learner->windows && (!hold || learner->held) && (!scales || learner->scales);
 }
 
 static void release(struct learner *learner) {
@@ -86,20 +32,9 @@ static void release(struct learner *learner) {
     scaler_close(&learner->scaler);
     free(learner->windows);
     free(learner->held);
-    free(learner->means);
-    free(learner->deviations);
     free(learner->scales);
-    free(learner->score_scales);
-    free(learner->plan.operations);
-    free(learner->plan.inputs);
-    free(learner->plan.targets);
-    free(learner->results.losses);
-    free(learner->results.scored);
-    free(learner->results.outputs);
-    free(learner->results.updates);
-    free(learner->results.measures);
-    free(learner->examples);
     free(learner->long_outputs);
+    learner_plan_close(learner);
     free(learner);
 }
 
@@ -121,7 +56,7 @@ static int fill_values(const struct learner *learner, float *values, struct erro
 static float *starting_values(const struct learner *learner, struct error *error) {
     float *values = calloc(learner->model->parameters, sizeof *values);
     if (!values)
-        error_set(error, EX_UNAVAILABLE, "there is not enough memory for %zu starting values",
+        error_set(error, EX_UNAVAILABLE, "out of memory for %zu starting values",
                   learner->model->parameters);
     else if (fill_values(learner, values, error) == 0)
         return values;
@@ -167,13 +102,11 @@ static int open_parts(struct learner *learner, const struct config *config, size
     size_t slots = config->learning.max_streams;
     describe(learner, config);
     learner->input_row = input->kind == INPUT_SYMBOL ? 1 : input->size;
-    learner->plan_steps = smaller(plan_steps, 1 + PLAN_BYTES / step_bytes(learner));
-    learner->plan_measures = smaller(learner->plan_steps, PLAN_MEASURES);
     if (streams_open(&learner->streams, slots, error) ||
         (input->standard && scaler_open(&learner->scaler, learner->input_row, error)))
         return -1;
-    if (!allocate_plan(learner) || !allocate_streams(learner, slots))
-        return error_set(error, EX_UNAVAILABLE, "there is not enough memory for the learner");
+    if (!learner_plan_open(learner, plan_steps) || !allocate_streams(learner, slots))
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
     const struct engine_options options = {
         .optimizer = config->learning.optimizer, .window = learner->window, .slots = slots};
     return learner->ops->open(&learner->engine, learner->model, &options, config->device, error);
@@ -187,7 +120,7 @@ int learner_open_empty(struct learner **learner, const struct config *config,
     struct learner *new = calloc(1, sizeof *new);
     *learner = new;
     if (!new)
-        return error_set(error, EX_UNAVAILABLE, "there is not enough memory for the learner");
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
     new->model = model;
     new->ops = engine;
     new->observer = *observer;
@@ -227,10 +160,6 @@ int learner_flush(struct learner *learner, struct error *error) {
     return learner_play(learner, error);
 }
 
-size_t learner_queued(const struct learner *learner) {
-    return learner->example_count;
-}
-
 int learner_set_rate(struct learner *learner, double rate, struct error *error) {
     if (learner_flush(learner, error))
         return -1;
@@ -260,21 +189,8 @@ void learner_want_outputs(struct learner *learner, bool wanted) {
     learner->want_outputs = wanted;
 }
 
-static int forget_all(struct learner *learner, struct error *error) {
-    size_t room = learner->plan_steps * OPERATIONS_PER_STEP;
-    struct streams *streams = learner->streams;
-    while (streams_count(streams)) {
-        uint32_t slot = streams_oldest(streams);
-        streams_remove(streams, slot);
-        learner_operation(learner, OPERATION_FORGET, slot);
-        if (learner->plan.count == room && learner_play(learner, error))
-            return -1;
-    }
-    return learner_play(learner, error);
-}
-
 static int begin_again(struct learner *learner, float *values, struct error *error) {
-    if (learner_flush(learner, error) || forget_all(learner, error) ||
+    if (learner_flush(learner, error) || learner_forget_all(learner, error) ||
         write_block(learner, ENGINE_PARAMETERS, values, error) ||
         write_zeros(learner, values, error))
         return -1;
@@ -300,6 +216,10 @@ int learner_reset(struct learner *learner, struct error *error) {
 
 struct learner_counters learner_counters(const struct learner *learner) {
     return learner->counters;
+}
+
+uint64_t learner_taken(const struct learner *learner) {
+    return learner->taken;
 }
 
 void learner_set_position(struct learner *learner, uint64_t position) {

@@ -63,8 +63,8 @@ struct learner_observer {
 };
 
 /* Open a learner with fresh parameters (config.initial, else model_initialize) on an engine.
-   `plan_steps` is the most steps in one plan, >= 1. What it needs of `config` is copied; `model`
-   must outlive it. */
+   `plan_steps` is the most steps in one plan, >= 1: fewer when their rows are wide. What it needs
+   of `config` is copied; `model` must outlive it. */
 int learner_open(struct learner **learner, const struct config *config, const struct model *model,
                  const struct engine_ops *engine, size_t plan_steps,
                  const struct learner_observer *observer, struct error *error);
@@ -84,9 +84,6 @@ int learner_take(struct learner *learner, const struct example *example, struct 
 /* Play what is planned. After it every example taken has been observed. */
 int learner_flush(struct learner *learner, struct error *error);
 
-/* Examples taken and not yet observed; while one is being observed, all of its plan. */
-size_t learner_queued(const struct learner *learner);
-
 /* In flight, between plans (the learner flushes first). */
 int learner_set_rate(struct learner *learner, double rate, struct error *error);
 int learner_set_clip(struct learner *learner, double clip, struct error *error);
@@ -98,7 +95,7 @@ int learner_configure(struct learner *learner, double rate, double clip, struct 
 
 /* Back to how learner_open left it: parameters, moments, streams, scaler and counters; rate and
    clip as configured. Returns 1, with nothing changed, when the starting values cannot be had
-   (model.initial has gone, memory is short); -1 when the device has failed. */
+   (model.initial has gone, out of memory); -1 when the device has failed. */
 int learner_reset(struct learner *learner, struct error *error);
 
 /* Counters since the start of learning (they are part of a checkpoint). */
@@ -107,6 +104,9 @@ struct learner_counters {
     uint64_t position; /* of the newest journal entry taken; 0 = none, or without a journal */
 };
 struct learner_counters learner_counters(const struct learner *learner);
+
+/* Examples taken since the start of learning, observed or not. */
+uint64_t learner_taken(const struct learner *learner);
 
 /* What was taken or set last is the journal's entry at `position`. */
 void learner_set_position(struct learner *learner, uint64_t position);

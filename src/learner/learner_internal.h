@@ -1,6 +1,6 @@
-/* The learner's insides, for learner*.c alone: learner.c opens and closes, learner_plan.c is the
-   online protocol, learner_play.c plays plans and tells the observer, learner_state.c serves
-   checkpoints. */
+/* The learner's insides, for learner*.c alone: learner.c opens and closes, learner_plan.c sizes
+   plans and fills them by the online protocol, learner_play.c plays plans and tells the observer,
+   learner_state.c serves checkpoints. */
 #ifndef RUNNEL_LEARNER_INTERNAL_H
 #define RUNNEL_LEARNER_INTERNAL_H
 
@@ -78,12 +78,12 @@ struct learner {
    with the unfinished one, if there is one. */
 int learner_play(struct learner *learner, struct error *error);
 
-/* Whether one more step with all that may come with it fits into the plan. */
-bool learner_has_room(const struct learner *learner);
+/* The plan's memory: for at most so many steps. False when out of memory; close it all the same. */
+bool learner_plan_open(struct learner *learner, size_t most_steps);
+void learner_plan_close(struct learner *learner);
 
-/* Append an operation; there must be room. */
-struct operation *learner_operation(struct learner *learner, enum operation_kind kind,
-                                    uint32_t slot);
+/* Forget all streams, and play that. The plan must be empty. */
+int learner_forget_all(struct learner *learner, struct error *error);
 
 /* Operations that one step can bring at most: FORGET of the stream that made room, STEP, MEASURE,
    SCORE and UPDATE, and at the end of a sequence one more UPDATE and FORGET. */

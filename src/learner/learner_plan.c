@@ -2,11 +2,81 @@
    target is known or known to be missing, and then closed: with `target: given` at once, with
    `target: next` when the stream's next x arrives. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "example.h"
 #include "learner_internal.h"
 #include "scaler.h"
+
+enum {
+    PLAN_BYTES =
+        1 << 20, /* of inputs, targets and outputs, about: a wide network's plan is shorter */
+    PLAN_MEASURES = 64, /* they are asked for once in many examples */
+};
+
+/* ---- The plan's memory ---- */
+
+static size_t smaller(size_t a, size_t b) {
+    return a < b ? a : b;
+}
+
+static bool open_scales(struct learner *learner) {
+    const struct architecture *architecture = &learner->model->architecture;
+    size_t steps = learner->plan_steps, size = learner->input_row;
+    if (!architecture->input.standard)
+        return true;
+    learner->means = calloc(steps, size * sizeof *learner->means);
+    learner->deviations = calloc(steps, size * sizeof *learner->deviations);
+    if (architecture->output.target == TARGET_GIVEN)
+        return learner->means && learner->deviations;
+    learner->score_scales = calloc(steps, 2 * size * sizeof *learner->score_scales);
+    return learner->means && learner->deviations && learner->score_scales;
+}
+
+bool learner_plan_open(struct learner *learner, size_t most_steps) {
+    const struct model *model = learner->model;
+    size_t layers = model->architecture.layer_count, outputs = model->outputs;
+    size_t values = learner->input_row + model->target_size + 2 * outputs;
+    size_t fitting = PLAN_BYTES / (values * sizeof(union value));
+    size_t steps = learner->plan_steps = smaller(most_steps, fitting ? fitting : 1);
+    learner->plan_measures = smaller(steps, PLAN_MEASURES);
+    struct plan *plan = &learner->plan;
+    struct results *results = &learner->results;
+    plan->operations = calloc(steps, OPERATIONS_PER_STEP * sizeof *plan->operations);
+    plan->inputs = calloc(steps, learner->input_row * sizeof *plan->inputs);
+    plan->targets = calloc(steps, model->target_size * sizeof *plan->targets);
+    results->losses = calloc(steps, sizeof *results->losses);
+    results->scored = calloc(steps, outputs * sizeof *results->scored);
+    results->outputs = calloc(steps, outputs * sizeof *results->outputs);
+    results->updates = calloc(steps, UPDATES_PER_STEP * sizeof *results->updates);
+    results->measures = calloc(learner->plan_measures, layers * sizeof *results->measures);
+    learner->examples = calloc(steps, sizeof *learner->examples);
+    return plan->operations && plan->inputs && plan->targets && results->losses &&
+           results->scored && results->outputs && results->updates && results->measures &&
+           learner->examples && open_scales(learner);
+}
+
+void learner_plan_close(struct learner *learner) {
+    free(learner->plan.operations);
+    free(learner->plan.inputs);
+    free(learner->plan.targets);
+    free(learner->results.losses);
+    free(learner->results.scored);
+    free(learner->results.outputs);
+    free(learner->results.updates);
+    free(learner->results.measures);
+    free(learner->examples);
+    free(learner->means);
+    free(learner->deviations);
+    free(learner->score_scales);
+}
+
+/* Whether one more step with all that may come with it fits. */
+static bool has_room(const struct learner *learner) {
+    return learner->plan.steps < learner->plan_steps &&
+           learner->plan.measures < learner->plan_measures;
+}
 
 /* ---- The ring of a stream's positions ---- */
 
@@ -23,11 +93,18 @@ static void advance(const struct learner *learner, struct learner_window *window
 
 /* ---- Operations ---- */
 
+/* There must be room. */
+static struct operation *append(struct learner *learner, enum operation_kind kind, uint32_t slot) {
+    struct operation *operation = &learner->plan.operations[learner->plan.count++];
+    *operation = (struct operation){.kind = kind, .slot = slot};
+    return operation;
+}
+
 /* The window ends right before its next position: an open step has just been closed or dropped. */
 static void plan_update(struct learner *learner, uint32_t slot, struct planned *example) {
     struct learner_window *window = &learner->windows[slot];
     if (window->terms) {
-        struct operation *update = learner_operation(learner, OPERATION_UPDATE, slot);
+        struct operation *update = append(learner, OPERATION_UPDATE, slot);
         update->position = position_before(learner, window, window->length);
         update->length = window->length;
         update->closed = window->closed;
@@ -52,7 +129,7 @@ static void close_step(struct learner *learner, uint32_t slot, struct planned *e
 static void plan_score(struct learner *learner, uint32_t slot, bool learn,
                        struct planned *example) {
     struct learner_window *window = &learner->windows[slot];
-    struct operation *score = learner_operation(learner, OPERATION_SCORE, slot);
+    struct operation *score = append(learner, OPERATION_SCORE, slot);
     score->position = position_before(learner, window, 1);
     score->value = (uint32_t)learner->plan.scores++;
     score->learn = learn;
@@ -63,7 +140,7 @@ static void plan_score(struct learner *learner, uint32_t slot, bool learn,
 /* Step with the next row of plan.inputs, which is filled. */
 static void plan_step(struct learner *learner, uint32_t slot, struct planned *example) {
     struct learner_window *window = &learner->windows[slot];
-    struct operation *step = learner_operation(learner, OPERATION_STEP, slot);
+    struct operation *step = append(learner, OPERATION_STEP, slot);
     step->position = window->next;
     step->value = (uint32_t)learner->plan.steps++;
     advance(learner, window);
@@ -74,9 +151,9 @@ static void plan_step(struct learner *learner, uint32_t slot, struct planned *ex
     learner->run_length++;
 }
 
-/* Right behind the step, before an update computes the window anew. */
+/* Right after the step, before an update computes the window anew. */
 static void plan_measure(struct learner *learner, uint32_t slot) {
-    learner_operation(learner, OPERATION_MEASURE, slot);
+    append(learner, OPERATION_MEASURE, slot);
     learner->plan.measures++;
 }
 
@@ -218,14 +295,24 @@ static void take_step(struct learner *learner, uint32_t slot, const struct examp
 /* ---- One example ---- */
 
 static void forget(struct learner *learner, uint32_t slot) {
-    learner_operation(learner, OPERATION_FORGET, slot);
+    append(learner, OPERATION_FORGET, slot);
     streams_remove(learner->streams, slot);
+}
+
+int learner_forget_all(struct learner *learner, struct error *error) {
+    size_t room = learner->plan_steps * OPERATIONS_PER_STEP;
+    while (streams_count(learner->streams)) {
+        forget(learner, streams_oldest(learner->streams));
+        if (learner->plan.count == room && learner_play(learner, error))
+            return -1;
+    }
+    return learner_play(learner, error);
 }
 
 static void end_sequence(struct learner *learner, uint32_t slot, struct planned *planned) {
     struct learner_window *window = &learner->windows[slot];
     if (window->open) {
-        /* The dropped step stands behind the window: the window's steps are not the latest. */
+        /* The dropped step stands after the window: the window's steps are not the latest. */
         window->next = position_before(learner, window, 1);
         window->open = false;
         learner->run_length = 0;
@@ -277,7 +364,6 @@ static struct planned *begin(struct learner *learner, const struct example *exam
     planned->received = example->received;
     planned->steps = example->steps;
     planned->outputs = learner->want_outputs;
-    learner->taken++;
     planned->measured = observer->measure && observer->measure(observer->context, learner->taken);
     if (learner->scaler)
         keep_scale(learner, example, row);
@@ -285,12 +371,13 @@ static struct planned *begin(struct learner *learner, const struct example *exam
 }
 
 int learner_take(struct learner *learner, const struct example *example, struct error *error) {
-    if (!learner_has_room(learner) && learner_play(learner, error))
+    learner->taken++;
+    if (!has_room(learner) && learner_play(learner, error))
         return -1;
     struct planned *planned = begin(learner, example);
     uint32_t slot = find_stream(learner, example, planned);
     for (size_t t = 0; t < example->steps; t++) {
-        if (!learner_has_room(learner)) {
+        if (!has_room(learner)) {
             if (learner_play(learner, error))
                 return -1;
             planned = &learner->examples[0];

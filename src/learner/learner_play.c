@@ -12,18 +12,6 @@ struct cursor {
     size_t steps, scores, updates, measures;
 };
 
-bool learner_has_room(const struct learner *learner) {
-    return learner->plan.steps < learner->plan_steps &&
-           learner->plan.measures < learner->plan_measures;
-}
-
-struct operation *learner_operation(struct learner *learner, enum operation_kind kind,
-                                    uint32_t slot) {
-    struct operation *operation = &learner->plan.operations[learner->plan.count++];
-    *operation = (struct operation){.kind = kind, .slot = slot};
-    return operation;
-}
-
 /* ---- What one score says, beside its loss ---- */
 
 /* Sum over observed numbers of (a - y)^2. */
@@ -118,7 +106,7 @@ static int gather_outputs(struct learner *learner, struct planned *example, size
         float *grown = realloc(learner->long_outputs, size * sizeof *grown);
         if (!grown)
             return error_set(error, EX_UNAVAILABLE,
-                             "there is not enough memory for the predictions of an example of %zu "
+                             "out of memory for the predictions of an example of %zu "
                              "steps: send it in pieces or turn statistics.predictions off",
                              example->steps);
         learner->long_outputs = grown;
