@@ -1,18 +1,27 @@
+#include "commands.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-#include <time.h>
 
+#include "announce.h"
+#include "checkpoints.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/fields.h"
 #include "common/json_text.h"
 #include "common/log.h"
 #include "common/text.h"
-#include "daemon_state.h"
+#include "journalling.h"
 #include "learner/scaler.h"
 #include "model/parameters.h"
+#include "observe.h"
+#include "parts.h"
 #include "report.h"
+#include "run.h"
+#include "settings.h"
+#include "status.h"
 
 static void put_count(json_t *object, const char *key, uint64_t value) {
     json_object_set_new(object, key, json_integer((json_int_t)value));
@@ -24,18 +33,15 @@ static int status(void *context, const json_t *request, struct control_answer *a
     (void)request, (void)error;
     struct daemon *daemon = context;
     struct loss_fields loss;
-    struct timespec now;
     struct json_text text = {0};
-    metrics_recent(&daemon->metrics, daemon_clock(), &loss);
-    clock_gettime(CLOCK_REALTIME, &now);
+    observe_recent(daemon, &loss);
     json_object_set_new(answer->fields, "run", json_string(publish_run(daemon->publish)));
-    put_count(answer->fields, "examples", daemon->metrics.examples);
-    put_count(answer->fields, "steps", daemon->metrics.steps);
-    json_object_set_new(answer->fields, "time",
-                        json_real((double)now.tv_sec + 1e-9 * (double)now.tv_nsec));
+    put_count(answer->fields, "examples", daemon_examples(daemon));
+    put_count(answer->fields, "steps", daemon_steps(daemon));
+    json_object_set_new(answer->fields, "time", json_real(clock_unix()));
     json_text_begin(&text);
-    daemon_report_status(daemon, &text);
-    report_loss(&text, &loss, &daemon->model, daemon->learner, daemon_queued(daemon),
+    status_write(daemon, &text);
+    report_loss(&text, &loss, &daemon->model, daemon->learner, observe_queued(daemon),
                 daemon->ingest);
     json_t *fields = json_text_end(&text) ? json_loadb(text.bytes, text.size, 0, NULL) : NULL;
     json_object_update(answer->fields, fields);
@@ -60,35 +66,10 @@ static char *value_text(const json_t *value) {
     return json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(EXACT));
 }
 
-static int apply(struct daemon *daemon, const struct config *wanted, struct error *error) {
-    double rate = wanted->learning.optimizer.rate, clip = wanted->learning.clip;
-    if (rate != learner_rate(daemon->learner) && learner_set_rate(daemon->learner, rate, error))
-        return -1;
-    if (clip != learner_clip(daemon->learner) && learner_set_clip(daemon->learner, clip, error))
-        return -1;
-    daemon->current = *wanted;
-    daemon_plan_loss(daemon);
-    daemon->changed = true;
-    return 0;
-}
-
-int daemon_set(struct daemon *daemon, const char *key, const char *value, struct error *error) {
-    struct config *wanted = malloc(sizeof *wanted);
-    if (!wanted)
-        return error_set(error, EX_OSERR, "no memory to set %s; try again later", key);
-    *wanted = daemon->current;
-    int result = config_set(wanted, key, value, error) || apply(daemon, wanted, error) ? -1 : 0;
-    free(wanted);
-    return result;
-}
-
 /* What is answered outlives the daemon. */
-static int write_down(struct daemon *daemon, json_t *command, struct error *error) {
-    daemon_journal_command(daemon, command);
-    if (daemon_journal_sync(daemon, error) == 0)
-        return 0;
-    daemon->failure = *error;
-    return -1;
+static int journal_command(struct daemon *daemon, json_t *command, struct error *error) {
+    journalling_append_command(daemon, command);
+    return journalling_sync(daemon, error) ? run_fail(daemon, error) : 0;
 }
 
 static int set(void *context, const json_t *request, struct control_answer *answer,
@@ -103,21 +84,19 @@ static int set(void *context, const json_t *request, struct control_answer *answ
                   "\"learning.optimizer.rate\", \"value\": 0.0003}");
         goto done;
     }
-    if (daemon_set(daemon, json_string_value(key), text, error))
+    if (settings_set(daemon, json_string_value(key), text, error))
         goto done;
-    bool learned =
-        !strcmp(json_string_value(key), RATE_KEY) || !strcmp(json_string_value(key), CLIP_KEY);
-    if (learned &&
-        write_down(daemon,
-                   json_pack("{s:s, s:O, s:s}", "command", "set", "key", key, "value", text),
-                   error))
+    if (settings_is_learned_with(json_string_value(key)) &&
+        journal_command(daemon,
+                        json_pack("{s:s, s:O, s:s}", "command", "set", "key", key, "value", text),
+                        error))
         goto done;
     text_quote(quoted, text, strlen(text));
     log_info("%s set to %s", json_string_value(key), quoted);
-    daemon_event(daemon, "set",
-                 json_pack("{s:s, s:O}", "key", json_string_value(key), "value", value),
-                 "%s set to %s", json_string_value(key), quoted);
-    daemon_publish_status(daemon);
+    announce_event(daemon, "set",
+                   json_pack("{s:s, s:O}", "key", json_string_value(key), "value", value),
+                   "%s set to %s", json_string_value(key), quoted);
+    announce_status(daemon);
     json_object_set(answer->fields, "key", (json_t *)key);
     json_object_set(answer->fields, "value", (json_t *)value);
     result = 0;
@@ -130,12 +109,12 @@ static int checkpoint(void *context, const json_t *request, struct control_answe
                       struct error *error) {
     (void)request, (void)error;
     struct daemon *daemon = context;
-    daemon->asked = ASKED_WANTED;
+    checkpoints_ask(daemon);
     answer->later = true;
     return 0;
 }
 
-/* Numbers as a JSON list, to be freed; NULL when memory is short. */
+/* Numbers as a JSON list, to be freed; NULL when out of memory. */
 static char *list_text(const double *numbers, size_t size) {
     json_t *list = json_array();
     for (size_t k = 0; k < size; k++)
@@ -166,7 +145,7 @@ static int write_texts(struct export_texts *texts, const struct daemon *daemon,
     texts->mean = list_text(scaler_means(scaler), scaler_size(scaler));
     texts->deviation = list_text(scaler_deviations(scaler), scaler_size(scaler));
     if (!texts->mean || !texts->deviation)
-        return error_set(error, EX_OSERR, "no memory for the scaler; try again later");
+        return error_set(error, EX_OSERR, "out of memory for the scaler; try again later");
     texts->lines[texts->count++] = (struct safetensors_text){"scaler.mean", texts->mean};
     texts->lines[texts->count++] = (struct safetensors_text){"scaler.deviation", texts->deviation};
     return 0;
@@ -196,7 +175,7 @@ static int export_parameters(void *context, const json_t *request, struct contro
     struct export_texts texts = {0};
     float *values = malloc(model->parameters * sizeof *values);
     if (!values) {
-        error_set(error, EX_OSERR, "no memory for the parameters; try again later");
+        error_set(error, EX_OSERR, "out of memory for the parameters; try again later");
         goto done;
     }
     parameters_entries(model, entries);
@@ -224,14 +203,13 @@ done:
 
 static void set_paused(struct daemon *daemon, bool paused, struct control_answer *answer) {
     const char *done = paused ? "paused" : "resumed";
-    if (paused != daemon->paused) {
-        daemon->paused = paused;
-        log_info("%s after %" PRIu64 " examples", done, daemon->metrics.examples);
-        daemon_event(daemon, done, NULL, "%s after %" PRIu64 " examples", done,
-                     daemon->metrics.examples);
-        daemon_publish_status(daemon);
+    if (run_pause(daemon, paused)) {
+        log_info("%s after %" PRIu64 " examples", done, daemon_examples(daemon));
+        announce_event(daemon, done, NULL, "%s after %" PRIu64 " examples", done,
+                       daemon_examples(daemon));
+        announce_status(daemon);
     }
-    json_object_set_new(answer->fields, "state", json_string(daemon_state_name(daemon)));
+    json_object_set_new(answer->fields, "state", json_string(run_state(daemon)));
 }
 
 static int pause_learning(void *context, const json_t *request, struct control_answer *answer,
@@ -248,48 +226,35 @@ static int resume_learning(void *context, const json_t *request, struct control_
     return 0;
 }
 
-int daemon_reset(struct daemon *daemon, struct error *error) {
-    int result = learner_reset(daemon->learner, error);
-    if (result)
-        return result;
-    daemon->current.learning.optimizer.rate = learner_rate(daemon->learner);
-    daemon->current.learning.clip = learner_clip(daemon->learner);
-    daemon_begin_metrics(daemon);
-    daemon->checkpoint_examples = daemon->metrics.examples;
-    daemon->changed = true;
-    return 0;
-}
-
 static int reset(void *context, const json_t *request, struct control_answer *answer,
                  struct error *error) {
     (void)request;
     struct daemon *daemon = context;
-    uint64_t forgotten = daemon->metrics.examples;
-    int result = daemon_reset(daemon, error);
+    uint64_t forgotten = daemon_examples(daemon);
+    int result = settings_reset(daemon, error);
     if (result < 0) {
-        daemon->broken = true;
-        daemon->failure = *error;
+        run_break(daemon);
+        return run_fail(daemon, error);
     }
-    if (result)
-        return -1;
-    if (write_down(daemon, json_pack("{s:s}", "command", "reset"), error))
+    if (result || journal_command(daemon, json_pack("{s:s}", "command", "reset"), error))
         return -1;
     log_info("reset: what %" PRIu64 " examples had taught is gone", forgotten);
-    daemon_event(daemon, "reset", NULL, "what %" PRIu64 " examples had taught is gone", forgotten);
-    daemon_publish_status(daemon);
-    put_count(answer->fields, "examples", daemon->metrics.examples);
+    announce_event(daemon, "reset", NULL, "what %" PRIu64 " examples had taught is gone",
+                   forgotten);
+    announce_status(daemon);
+    put_count(answer->fields, "examples", daemon_examples(daemon));
     return 0;
 }
 
 static int stop(void *context, const json_t *request, struct control_answer *answer,
                 struct error *error) {
     (void)request, (void)error;
-    daemon_stop(context, "shutdown was asked for");
-    json_object_set_new(answer->fields, "state", json_string(daemon_state_name(context)));
+    run_stop(context, "shutdown was asked for");
+    json_object_set_new(answer->fields, "state", json_string(run_state(context)));
     return 0;
 }
 
-const struct control_command daemon_commands[] = {
+const struct control_command commands[] = {
     {"status", status},
     {"set", set},
     {"checkpoint", checkpoint},

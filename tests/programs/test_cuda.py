@@ -227,10 +227,10 @@ def test_a_device_that_fails_ends_the_daemon(directory):
         assert failure.split(":")[2] in errors[0], errors
         assert files(directory) == saved, f"{failure}: the checkpoint was touched"
     with Daemon(directory, "cuda") as daemon:
-        daemon.ask("status")  # once it answers, the journal has been learned again
+        daemon.ask("status")  # once it answers, the journal has been replayed
         text = daemon.stop()
     assert "resumed after 60 examples" in text, text
-    assert re.search(r"learned \d+ entries of the journal again", text), text
+    assert re.search(r"replayed \d+ entries of the journal", text), text
 
 
 def test_a_device_that_is_lost_while_idle_leaves_the_checkpoint(directory):

@@ -258,7 +258,7 @@ def journal_turned_off():
             daemon.end(signal.SIGKILL)
         with start(directory, socket="pull", journal="{enabled: false}") as daemon:
             assert daemon.ask("status")["examples"] == 0
-            assert "has behind the checkpoint is not learned" in daemon.text(), daemon.text()
+            assert "has after the checkpoint is not learned" in daemon.text(), daemon.text()
             assert daemon.end() == 0
         with start(directory) as daemon:
             daemon.ask("status")
@@ -282,7 +282,7 @@ def told_to_stop_while_fed():
             daemon.start()
             daemon.ask("status")
             assert f"resumed after {max(entries)} examples" in daemon.text(), examples
-            assert "learning again" not in daemon.text()
+            assert "replaying" not in daemon.text()
         finish(producers)
         parameters = daemon.export()
         assert daemon.end() == 0
@@ -303,14 +303,14 @@ def told_to_stop_while_learning_again():
             feed(daemon, more)
             sent += more
             recovery.kill_and_start(daemon)
-            wait_until(lambda: "learning again what" in daemon.text(), "replay")
+            wait_until(lambda: "replaying what" in daemon.text(), "replay")
             assert daemon.end() == 0, daemon.text()
             stopped = "not all: asked to stop" in daemon.text()
             assert stopped or "the checkpoint has them all" in daemon.text(), daemon.text()
             daemon.log.close()
             daemon.start()
         assert daemon.ask("status")["examples"] == len(sent)
-        assert "learning again what" in daemon.text(), daemon.text()
+        assert "replaying what" in daemon.text(), daemon.text()
         assert undisturbed(entries_of(sent), **options)[1] == daemon.export()
         assert daemon.end() == 0
 

@@ -65,6 +65,41 @@ wrong 'not in its room' "$({
     room tools 'common/*' 'client/*' 'tools/shared/*' 'tools/history/*'
 })"
 
+# The daemon's room: parts that stand one above the other (src/daemon/parts.h), each of which uses
+# only those before it. What a part has is declared in its own .c: no other can write it. What all
+# share is written by the file that opens it.
+parts='announce run observe journalling checkpoints settings replay take status commands daemon'
+below=
+for part in $parts; do
+    wrong 'uses a part above it' "$(included "src/daemon/$part.c" | while read -r file header; do
+        name=$(basename "$(printf '%s' "$header" | tr -d '"<>')" .h)
+        case " $parts " in
+        *" $name "*) case " $below $part " in *" $name "*) ;; *) echo "$file includes $header" ;; esac ;;
+        esac
+    done)"
+    below="$below $part"
+done
+owner() {
+    case $1 in
+    config) echo settings ;;
+    journal) echo journalling ;;
+    announcer) echo announce ;;
+    figures) echo observe ;;
+    taking) echo take ;;
+    run | journalling | checkpoints | settings) echo "$1" ;;
+    *) echo daemon ;;
+    esac
+}
+wrong 'declared where others can write it' "$(
+    grep -nE '^struct (announcer|run|figures|journalling|checkpoints|settings|taking) \{' src/daemon/*.h)"
+wrong 'writes what another file owns' "$(grep -noE \
+    'daemon->[a-z_]+ (=|[-+|&]=) |&daemon->[a-z_]+|(\+\+|--)daemon->[a-z_]+|daemon->[a-z_]+(\+\+|--)' \
+    src/daemon/*.c | while IFS=: read -r file line what; do
+    field=$(printf '%s' "$what" | sed 's/.*daemon->\([a-z_]*\).*/\1/')
+    [ "$field" = model ] && case $what in '&'*) continue ;; esac # read by all, const
+    [ "$(basename "$file" .c)" = "$(owner "$field")" ] || echo "$file:$line: $what"
+done)"
+
 # Of the tests, only the runtime that stands for CUDA's own (tests/hostcuda), and its tests.
 wrong 'a CUDA header outside of kernels/cuda' "$({
     sources

@@ -1,0 +1,165 @@
+#include "checkpoints.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "announce.h"
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/fields.h"
+#include "common/json_text.h"
+#include "common/log.h"
+#include "journalling.h"
+#include "parts.h"
+#include "run.h"
+
+/* A checkpoint that a client asked for. */
+enum asked { ASKED_NOT, ASKED_WANTED, ASKED_IN_FLIGHT };
+
+struct checkpoints {
+    bool changed;      /* something was learned or set since the newest one was started, */
+    uint64_t examples; /* learned when it was, */
+    uint64_t time;     /* CLOCK_MONOTONIC in ns */
+    double written;    /* Unix time of the newest one on disk, 0 = none, */
+    uint64_t on_disk;  /* and examples in it */
+    enum asked asked;
+};
+
+int checkpoints_open(struct daemon *daemon, struct error *error) {
+    struct checkpoints *checkpoints = daemon->checkpoints = calloc(1, sizeof *checkpoints);
+    if (!checkpoints)
+        return error_set(error, EX_OSERR, "out of memory");
+    checkpoints->examples = daemon_examples(daemon);
+    checkpoints->time = clock_ns();
+    checkpoints->written = daemon->resumed.time;
+    checkpoints->on_disk = daemon->resumed.examples;
+    return 0;
+}
+
+void checkpoints_close(struct daemon *daemon) {
+    free(daemon->checkpoints);
+    daemon->checkpoints = NULL;
+}
+
+void checkpoints_changed(struct daemon *daemon) {
+    daemon->checkpoints->changed = true;
+}
+
+void checkpoints_begin_again(struct daemon *daemon) {
+    daemon->checkpoints->examples = daemon_examples(daemon);
+    daemon->checkpoints->changed = true;
+}
+
+void checkpoints_ask(struct daemon *daemon) {
+    daemon->checkpoints->asked = ASKED_WANTED;
+}
+
+static json_t *details_of(const struct checkpoint_report *report) {
+    return json_pack("{s:o, s:I, s:I, s:o}", "path",
+                     json_of_text(report->path, strlen(report->path)), "examples",
+                     (json_int_t)report->examples, "bytes", (json_int_t)report->bytes, "seconds",
+                     json_of_number(report->seconds));
+}
+
+/* One is safe on disk. */
+static void written(struct daemon *daemon, const struct checkpoint_report *report) {
+    struct checkpoints *checkpoints = daemon->checkpoints;
+    checkpoints->written = report->time;
+    checkpoints->on_disk = report->examples;
+    journalling_checkpoint_written(daemon);
+    json_t *details = details_of(report);
+    json_object_set_new(details, "steps", json_integer((json_int_t)report->steps));
+    announce_event(daemon, "checkpoint", details,
+                   "checkpoint of %" PRIu64 " examples, %" PRIu64 " bytes in %.3f s",
+                   report->examples, report->bytes, report->seconds);
+    if (checkpoints->asked == ASKED_IN_FLIGHT) {
+        log_info("checkpoint of %" PRIu64 " examples, as asked", report->examples);
+        control_reply(daemon->control, details_of(report), NULL);
+        checkpoints->asked = ASKED_NOT;
+    }
+}
+
+static int failed(struct daemon *daemon, const struct error *error) {
+    if (daemon->checkpoints->asked != ASKED_NOT)
+        control_reply(daemon->control, NULL, error);
+    daemon->checkpoints->asked = ASKED_NOT;
+    return run_break(daemon);
+}
+
+/* A checkpoint must not know examples that the journal may lose: they will be sent again. */
+static int start(struct daemon *daemon, struct error *error) {
+    struct checkpoints *checkpoints = daemon->checkpoints;
+    if (learner_flush(daemon->learner, error) || journalling_sync(daemon, error))
+        return failed(daemon, error);
+    journalling_checkpoint_started(daemon, learner_counters(daemon->learner).position);
+    if (checkpoint_start(daemon->checkpoint, daemon->config, daemon->learner, error))
+        return failed(daemon, error);
+    checkpoints->changed = false;
+    checkpoints->examples = daemon_examples(daemon);
+    checkpoints->time = clock_ns();
+    if (checkpoints->asked == ASKED_WANTED)
+        checkpoints->asked = ASKED_IN_FLIGHT;
+    return 0;
+}
+
+uint64_t checkpoints_due(const struct daemon *daemon) {
+    double seconds = daemon->config->checkpoint.seconds;
+    if (!daemon->checkpoints->changed || seconds <= 0 || checkpoint_busy(daemon->checkpoint))
+        return UINT64_MAX;
+    return daemon->checkpoints->time + (uint64_t)(seconds * (double)NS_PER_SECOND);
+}
+
+static bool is_due(const struct daemon *daemon) {
+    uint64_t count = daemon->config->checkpoint.examples;
+    uint64_t learned = daemon_examples(daemon) - daemon->checkpoints->examples;
+    return daemon->checkpoints->asked == ASKED_WANTED || (count && learned >= count) ||
+           clock_ns() >= checkpoints_due(daemon);
+}
+
+int checkpoints_turn(struct daemon *daemon, struct error *error) {
+    if (checkpoint_busy(daemon->checkpoint)) {
+        struct checkpoint_report report;
+        int result = checkpoint_poll(daemon->checkpoint, &report, error);
+        if (result < 0)
+            return failed(daemon, error);
+        if (result == 0)
+            return 0;
+        written(daemon, &report);
+    }
+    return is_due(daemon) ? start(daemon, error) : 0;
+}
+
+int checkpoints_last(struct daemon *daemon, struct error *error) {
+    struct checkpoint_report report;
+    for (;;) {
+        int result = checkpoint_finish(daemon->checkpoint, &report, error);
+        if (result < 0)
+            return failed(daemon, error);
+        if (result > 0)
+            written(daemon, &report);
+        if (!daemon->checkpoints->changed && daemon->checkpoints->asked != ASKED_WANTED)
+            return 0;
+        if (start(daemon, error))
+            return -1;
+    }
+}
+
+int checkpoints_first(struct daemon *daemon, struct error *error) {
+    if (daemon->checkpoints->written > 0)
+        return 0;
+    daemon->checkpoints->changed = true;
+    return checkpoints_last(daemon, error);
+}
+
+bool checkpoints_report(const struct daemon *daemon, struct status_fields *status) {
+    status->checkpoint_examples = daemon->checkpoints->on_disk;
+    status->checkpoint_time = daemon->checkpoints->written;
+    return daemon->checkpoints->written > 0;
+}
+
+bool checkpoints_have_all(const struct daemon *daemon) {
+    const struct checkpoints *checkpoints = daemon->checkpoints;
+    return checkpoints->written > 0 && checkpoints->on_disk == daemon_examples(daemon);
+}

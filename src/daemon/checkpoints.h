@@ -1,0 +1,42 @@
+/* When a checkpoint is written: after so many examples or seconds, when a client asks, and last of
+   all. A checkpoint that fails breaks the daemon (run.h). */
+#ifndef RUNNEL_CHECKPOINTS_H
+#define RUNNEL_CHECKPOINTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct daemon;
+struct error;
+struct status_fields;
+
+int checkpoints_open(struct daemon *daemon, struct error *error);
+void checkpoints_close(struct daemon *daemon);
+
+/* Something was learned or set that no checkpoint has yet. */
+void checkpoints_changed(struct daemon *daemon);
+
+/* Learning has begun anew, and the examples are counted from there. */
+void checkpoints_begin_again(struct daemon *daemon);
+
+/* A client asks for one: control_reply answers it. */
+void checkpoints_ask(struct daemon *daemon);
+
+/* Start one if it is due or asked for, and take the result of one that has ended. */
+int checkpoints_turn(struct daemon *daemon, struct error *error);
+
+/* When one is due by time; UINT64_MAX: not by time, nothing has changed, or one is being written.
+ */
+uint64_t checkpoints_due(const struct daemon *daemon);
+
+/* Write one and wait for it: unless there is one on disk, and unless nothing has changed. */
+int checkpoints_first(struct daemon *daemon, struct error *error);
+int checkpoints_last(struct daemon *daemon, struct error *error);
+
+/* What `status` says of the one on disk; false: there is none. */
+bool checkpoints_report(const struct daemon *daemon, struct status_fields *status);
+
+/* Whether the one on disk has all that was learned. */
+bool checkpoints_have_all(const struct daemon *daemon);
+
+#endif

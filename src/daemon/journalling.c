@@ -1,0 +1,258 @@
+#include "journalling.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "announce.h"
+#include "common/error.h"
+#include "common/fields.h"
+#include "common/log.h"
+#include "notify.h"
+#include "parts.h"
+#include "run.h"
+
+enum {
+    CHECK_EXTENSION_S = 30, /* asked of the service manager for looking through the file */
+    CHECK_BYTES_PER_S = 10 << 20,
+    CHECK_EXTENSION_MAX_S = 24 * 60 * 60,
+    CHECK_WORTH_A_WORD = 256 << 20,
+    DISK_LOW_BYTES = 256 << 20, /* free on the filesystem: people are warned */
+};
+
+struct journalling {
+    uint64_t duplicates, missing; /* examples that came again, and that never came */
+    uint64_t checkpoint_position; /* of the newest checkpoint on disk, */
+    uint64_t started_position;    /* and of the one that is being written */
+    bool disk_is_low;             /* people have been warned */
+};
+
+/* ---- Opening ---- */
+
+static void warn_of_idle_journal(const struct config *config) {
+    char path[CONFIG_PATH_SIZE + sizeof "/" JOURNAL_NAME];
+    snprintf(path, sizeof path, "%s/%s", config->state_directory, JOURNAL_NAME);
+    if (access(path, F_OK) == 0)
+        log_warning("state.journal.enabled is false: what %s has after the checkpoint is not "
+                    "learned until it is true again",
+                    path);
+}
+
+/* Opening looks through the file: in what a slow disk needs for that nothing else is heard. */
+static void ask_for_time(const struct config *config) {
+    static const char *const names[] = {JOURNAL_NAME, JOURNAL_NAME "-wal"};
+    char path[CONFIG_PATH_SIZE + sizeof "/" JOURNAL_NAME "-wal"];
+    struct stat file;
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        snprintf(path, sizeof path, "%s/%s", config->state_directory, names[i]);
+        bytes += stat(path, &file) == 0 ? (uint64_t)file.st_size : 0;
+    }
+    if (bytes == 0)
+        return;
+    uint64_t seconds = CHECK_EXTENSION_S + bytes / CHECK_BYTES_PER_S;
+    notify_status("looking through the journal, %" PRIu64 " MB", bytes >> 20);
+    notify_extend(seconds < CHECK_EXTENSION_MAX_S ? (unsigned)seconds : CHECK_EXTENSION_MAX_S);
+    if (bytes >= CHECK_WORTH_A_WORD)
+        log_info("looking through the journal, %" PRIu64 " MB", bytes >> 20);
+}
+
+static int open_journal(struct daemon *daemon, struct error *error) {
+    const struct config *config = daemon->config;
+    const struct input *input = &config->architecture.input;
+    size_t inputs = input->kind == INPUT_REAL ? input->size : 1;
+    const struct journal_options options = {
+        .sync = config->journal.sync,
+        .keep = config->journal.keep,
+        .input_bytes = inputs * sizeof(float),
+        .target_bytes = daemon->model.target_size * sizeof(float),
+        .steps_max = EXAMPLE_STEPS_MAX,
+        .name = config->name,
+        .digest = config->digest,
+    };
+    ask_for_time(config);
+    if (journal_open(&daemon->journal, config->state_directory, &options, error) == 0)
+        return 0;
+    if (*daemon->resumed.path)
+        error_prefix(error, "the checkpoint %s with %" PRIu64 " examples can be used, but",
+                     daemon->resumed.path, daemon->resumed.examples);
+    return -1;
+}
+
+/* A journal that ends before the checkpoint is new, or was moved away. */
+static int continue_at_checkpoint(struct daemon *daemon, struct error *error) {
+    uint64_t learned = learner_counters(daemon->learner).position;
+    uint64_t appended = journal_position(daemon->journal);
+    daemon->journalling->checkpoint_position = learned;
+    if (appended >= learned)
+        return 0;
+    log_warning("the journal ends at entry %" PRIu64 ", before the checkpoint, which has %" PRIu64
+                ": it continues after that",
+                appended, learned);
+    return journal_begin_behind(daemon->journal, learned, error);
+}
+
+int journalling_open(struct daemon *daemon, struct error *error) {
+    bool acknowledged;
+    daemon->journalling = calloc(1, sizeof *daemon->journalling);
+    if (!daemon->journalling)
+        return error_set(error, EX_OSERR, "out of memory");
+    if (!daemon->config->journal.enabled) {
+        warn_of_idle_journal(daemon->config);
+        return 0;
+    }
+    if (open_journal(daemon, error))
+        return -1;
+    if (journal_was_torn(daemon->journal, &acknowledged))
+        log_warning("the journal's last transaction was not finished, as when the daemon is killed "
+                    "or the power fails while it is written, and is cut off%s",
+                    acknowledged ? "" : ": such a one had not been acknowledged");
+    return continue_at_checkpoint(daemon, error);
+}
+
+void journalling_close(struct daemon *daemon) {
+    journal_close(&daemon->journal);
+    free(daemon->journalling);
+    daemon->journalling = NULL;
+}
+
+/* ---- Appending ---- */
+
+bool journalling_has_room(const struct daemon *daemon) {
+    return !daemon->journal || journal_has_room(daemon->journal);
+}
+
+/* Examples that a producer numbered and that never came; absurd jumps count nothing. */
+static void count_missing(struct daemon *daemon, const struct example *example, uint64_t count) {
+    struct journalling *journalling = daemon->journalling;
+    journalling->missing += count < INT64_MAX - journalling->missing ? count : 0;
+    announce_count(daemon, ANNOUNCE_GAP, count, example->key, example->key_size);
+}
+
+int journalling_find(struct daemon *daemon, const struct example *example, enum wire_duplicate *why,
+                     uint64_t *position, struct error *error) {
+    uint32_t epoch;
+    uint64_t sequence;
+    if (!daemon->journal || !example->numbered)
+        return 0;
+    int known = journal_last(daemon->journal, example->key, example->key_size, &epoch, &sequence,
+                             position, error);
+    if (known < 0)
+        return -1;
+    if (!known || example->epoch > epoch)
+        return 0;
+    bool before = example->epoch < epoch || example->sequence <= sequence;
+    *why = example->epoch < epoch ? WIRE_OLD_EPOCH : WIRE_OLD_SEQUENCE;
+    if (!before && example->sequence > sequence + 1)
+        count_missing(daemon, example, example->sequence - sequence - 1);
+    /* Where nobody is answered there is no resending, and numbers only count what is lost. */
+    if (!before || !daemon->acknowledge)
+        return 0;
+    daemon->journalling->duplicates++;
+    return 1;
+}
+
+int journalling_append(struct daemon *daemon, const struct example *example, uint64_t *position,
+                       struct error *error) {
+    *position = daemon->journal ? journal_append_example(daemon->journal, example) : 0;
+    if (!daemon->journal || *position > 0)
+        return 0;
+    return error_set(error, EX_SOFTWARE, "the journal cannot hold an example of %zu steps",
+                     example->steps);
+}
+
+void journalling_append_command(struct daemon *daemon, json_t *command) {
+    char *text = daemon->journal ? json_dumps(command, JSON_COMPACT) : NULL;
+    if (text)
+        learner_set_position(daemon->learner, journal_append_command(daemon->journal, text));
+    free(text);
+    json_decref(command);
+}
+
+/* ---- What has become durable ---- */
+
+/* A checkpoint of a daemon whose journal has failed would hold what is not acknowledged. */
+static int acknowledge_durable(struct daemon *daemon, int failed) {
+    if (failed)
+        return run_break(daemon);
+    acknowledge_send(daemon->acknowledge, journal_durable(daemon->journal));
+    return 0;
+}
+
+int journalling_turn(struct daemon *daemon, struct error *error) {
+    if (!daemon->journal)
+        return 0;
+    return acknowledge_durable(daemon, journal_poll(daemon->journal, error));
+}
+
+int journalling_sync(struct daemon *daemon, struct error *error) {
+    if (!daemon->journal)
+        return 0;
+    return acknowledge_durable(daemon, journal_sync(daemon->journal, error));
+}
+
+void journalling_checkpoint_started(struct daemon *daemon, uint64_t position) {
+    daemon->journalling->started_position = position;
+}
+
+/* What is after the previous checkpoint stays: when the newest is damaged, that one is resumed. */
+void journalling_checkpoint_written(struct daemon *daemon) {
+    struct journalling *journalling = daemon->journalling;
+    if (!daemon->journal)
+        return;
+    journal_prune(daemon->journal, journalling->checkpoint_position);
+    journalling->checkpoint_position = journalling->started_position;
+}
+
+int journalling_descriptor(const struct daemon *daemon) {
+    return daemon->journal ? journal_descriptor(daemon->journal) : -1;
+}
+
+/* ---- What there is to know ---- */
+
+void journalling_watch_disk(struct daemon *daemon) {
+    struct journal_figures f;
+    if (!daemon->journal)
+        return;
+    journal_figures(daemon->journal, &f);
+    bool low = f.free_bytes < DISK_LOW_BYTES;
+    if (low && !daemon->journalling->disk_is_low) {
+        log_warning("the filesystem of %s has only %" PRIu64 " MB free: the journal will fail",
+                    daemon->config->state_directory, f.free_bytes >> 20);
+        announce_event(daemon, "disk", NULL, "only %" PRIu64 " MB are free for the journal",
+                       f.free_bytes >> 20);
+    }
+    daemon->journalling->disk_is_low = low;
+}
+
+/* As in the configuration. */
+static struct field_choice keep_choice(uint64_t keep) {
+    return keep == JOURNAL_KEEP_CHECKPOINT ? (struct field_choice){"checkpoint", 0}
+           : keep == JOURNAL_KEEP_ALL      ? (struct field_choice){"all", 0}
+                                           : (struct field_choice){NULL, keep};
+}
+
+bool journalling_report(const struct daemon *daemon, struct status_fields *status) {
+    static const char *const sync[] = {
+        [JOURNAL_FULL] = "full", [JOURNAL_NORMAL] = "normal", [JOURNAL_OFF] = "off"};
+    struct journal_figures f;
+    if (!daemon->journal)
+        return false;
+    journal_figures(daemon->journal, &f);
+    status->journal_position = f.position;
+    status->journal_durable = f.durable;
+    status->journal_oldest = f.oldest;
+    status->journal_entries = f.entries;
+    status->journal_bytes = f.bytes;
+    status->journal_free_bytes = f.free_bytes;
+    status->journal_waiting = f.waiting;
+    status->journal_replaying = run_is_replaying(daemon);
+    status->journal_duplicates = daemon->journalling->duplicates;
+    status->journal_missing = daemon->journalling->missing;
+    status->journal_sync = sync[daemon->config->journal.sync];
+    status->journal_keep = keep_choice(daemon->config->journal.keep);
+    return true;
+}

@@ -1,0 +1,57 @@
+/* The journal's part in taking: what is taken is appended, made durable and acknowledged, and what
+   a producer sends again is recognized. Without state.journal all of it does nothing. */
+#ifndef RUNNEL_JOURNALLING_H
+#define RUNNEL_JOURNALLING_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/wire.h"
+
+struct daemon;
+struct error;
+struct example;
+struct status_fields;
+
+/* Open the journal, if there is to be one; the checkpoint has been loaded. */
+int journalling_open(struct daemon *daemon, struct error *error);
+void journalling_close(struct daemon *daemon);
+
+/* Whether an example can be appended without waiting for the disk. */
+bool journalling_has_room(const struct daemon *daemon);
+
+/* Whether a numbered example has been taken before: 1, why, and the position of its stream's newest
+   one; 0 when it is new, or nothing is known of it. */
+int journalling_find(struct daemon *daemon, const struct example *example, enum wire_duplicate *why,
+                     uint64_t *position, struct error *error);
+
+/* Append an example; its position, 0 without a journal. */
+int journalling_append(struct daemon *daemon, const struct example *example, uint64_t *position,
+                       struct error *error);
+
+/* Append a command that has changed learning; the object is taken over. A `set` says "configured"
+   when the configuration itself has changed: a reset goes back to that. */
+void journalling_append_command(struct daemon *daemon, json_t *command);
+
+/* Acknowledge what has become durable; -1 when the journal has failed: the daemon is broken. */
+int journalling_turn(struct daemon *daemon, struct error *error);
+
+/* The same, once everything is durable. */
+int journalling_sync(struct daemon *daemon, struct error *error);
+
+/* A checkpoint is being written that has everything up to a position; it is safe on disk: what is
+   not after the one before it may go. */
+void journalling_checkpoint_started(struct daemon *daemon, uint64_t position);
+void journalling_checkpoint_written(struct daemon *daemon);
+
+/* For zmq_poll; -1 without a journal. */
+int journalling_descriptor(const struct daemon *daemon);
+
+/* Warn when the journal's disk is nearly full. */
+void journalling_watch_disk(struct daemon *daemon);
+
+/* What `status` says of it; false without a journal. */
+bool journalling_report(const struct daemon *daemon, struct status_fields *status);
+
+#endif

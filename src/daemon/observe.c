@@ -1,0 +1,162 @@
+#include "observe.h"
+
+#include <stdlib.h>
+#include <sysexits.h>
+
+#include "announce.h"
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/fields.h"
+#include "metrics.h"
+#include "notify.h"
+#include "parts.h"
+#include "report.h"
+
+struct figures {
+    struct metrics metrics;
+    uint64_t played; /* see observe_played */
+    bool is_stale;   /* another plan is played: the next observed example reads the clock */
+    bool greeted;    /* the event `started` has found a subscriber */
+};
+
+int observe_open(struct daemon *daemon, struct error *error) {
+    daemon->figures = calloc(1, sizeof *daemon->figures);
+    return daemon->figures ? 0 : error_set(error, EX_OSERR, "out of memory");
+}
+
+void observe_close(struct daemon *daemon) {
+    free(daemon->figures);
+    daemon->figures = NULL;
+}
+
+void observe_begin(struct daemon *daemon) {
+    struct figures *figures = daemon->figures;
+    struct learner_counters counters = learner_counters(daemon->learner);
+    figures->played = clock_ns();
+    figures->is_stale = true;
+    metrics_begin(&figures->metrics, daemon->model.architecture.output.loss, &counters,
+                  learner_streams(daemon->learner), figures->played);
+}
+
+uint64_t observe_played(const struct daemon *daemon) {
+    return daemon->figures->played;
+}
+
+size_t observe_queued(const struct daemon *daemon) {
+    return (size_t)(learner_taken(daemon->learner) - daemon->figures->metrics.examples);
+}
+
+void observe_recent(const struct daemon *daemon, struct loss_fields *loss) {
+    metrics_recent(&daemon->figures->metrics, clock_ns(), loss);
+}
+
+/* ---- The observer ---- */
+
+static void publish_loss(struct daemon *daemon, const struct learned *learned) {
+    struct json_text *message =
+        publish_begin(daemon->publish, TOPIC_LOSS, learned->examples, learned->steps);
+    struct loss_fields loss;
+    metrics_close_interval(&daemon->figures->metrics, daemon->figures->played,
+                           message ? &loss : NULL);
+    if (!message)
+        return;
+    report_loss(message, &loss, &daemon->model, daemon->learner, observe_queued(daemon),
+                daemon->ingest);
+    publish_send(daemon->publish, TOPIC_LOSS);
+}
+
+static void publish_state(struct daemon *daemon, const struct learned *learned) {
+    struct json_text *message =
+        publish_begin(daemon->publish, TOPIC_STATE, learned->examples, learned->steps);
+    if (!message)
+        return;
+    report_state(message, &daemon->model, learned->measured);
+    publish_send(daemon->publish, TOPIC_STATE);
+}
+
+static void publish_prediction(struct daemon *daemon, const struct learned *learned) {
+    struct json_text *message =
+        publish_begin(daemon->publish, TOPIC_PREDICTION, learned->examples, learned->steps);
+    if (!message)
+        return;
+    report_prediction(message, &daemon->model, learned);
+    publish_send(daemon->publish, TOPIC_PREDICTION);
+}
+
+static bool loss_is_due(const struct daemon *daemon, uint64_t example) {
+    return example % daemon->config->statistics_every == 0;
+}
+
+static void on_learned(void *context, const struct learned *learned) {
+    struct daemon *daemon = context;
+    struct figures *figures = daemon->figures;
+    if (figures->is_stale) {
+        figures->played = clock_ns();
+        figures->is_stale = false;
+    }
+    metrics_add(&figures->metrics, learned, figures->played);
+    if (learned->skipped)
+        announce_count(daemon, ANNOUNCE_SKIPPED, learned->skipped, learned->key, learned->key_size);
+    if (daemon->acknowledge)
+        acknowledge_learned(daemon->acknowledge, learned);
+    if (learned->outputs && daemon->config->predictions)
+        publish_prediction(daemon, learned);
+    if (!loss_is_due(daemon, learned->examples))
+        return;
+    publish_loss(daemon, learned);
+    if (learned->measured)
+        publish_state(daemon, learned);
+}
+
+static void on_forgotten(void *context, const char *key, size_t key_size) {
+    announce_count(context, ANNOUNCE_FORGOTTEN, 1, key, key_size);
+}
+
+static bool on_measure(void *context, uint64_t example) {
+    const struct daemon *daemon = context;
+    return publish_wanted(daemon->publish, TOPIC_STATE) && loss_is_due(daemon, example);
+}
+
+static void on_played(void *context) {
+    struct daemon *daemon = context;
+    daemon->figures->is_stale = true;
+    notify_alive();
+}
+
+struct learner_observer observe_learner(struct daemon *daemon) {
+    return (struct learner_observer){
+        .context = daemon,
+        .learned = on_learned,
+        .forgotten = on_forgotten,
+        .measure = on_measure,
+        .played = on_played,
+    };
+}
+
+/* ---- Subscribers ---- */
+
+void observe_want_outputs(struct daemon *daemon) {
+    bool published =
+        daemon->config->predictions && publish_wanted(daemon->publish, TOPIC_PREDICTION);
+    learner_want_outputs(daemon->learner,
+                         published || acknowledge_wants_results(daemon->acknowledge));
+}
+
+static void greet(struct daemon *daemon) {
+    const char *path = daemon->resumed.path;
+    daemon->figures->greeted = true;
+    announce_event(daemon, "started", NULL, "%s started on %s%s%s", daemon->config->name,
+                   learner_device(daemon->learner),
+                   *path ? ", resumed from " : " with fresh parameters", path);
+    if (*daemon->resumed.warning)
+        announce_event(daemon, "resumed", NULL, "%s", daemon->resumed.warning);
+}
+
+void observe_subscriptions(struct daemon *daemon) {
+    bool status = publish_subscriptions(daemon->publish);
+    observe_want_outputs(daemon);
+    if (!daemon->figures->greeted && publish_wanted(daemon->publish, TOPIC_EVENT))
+        greet(daemon);
+    if (status)
+        announce_status(daemon);
+}

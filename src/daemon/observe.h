@@ -1,0 +1,39 @@
+/* What becomes of examples: the learner's observer. Running figures (metrics.h), the messages about
+   learning (`loss`, `state`, `prediction`), the results that a sender has asked for, and who
+   subscribes to all that. */
+#ifndef RUNNEL_OBSERVE_H
+#define RUNNEL_OBSERVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct daemon;
+struct error;
+struct learner_observer;
+struct loss_fields;
+
+int observe_open(struct daemon *daemon, struct error *error);
+void observe_close(struct daemon *daemon);
+
+/* For learner_open; its context is the daemon. */
+struct learner_observer observe_learner(struct daemon *daemon);
+
+/* Begin the running figures anew: at start and after a reset. */
+void observe_begin(struct daemon *daemon);
+
+/* When the newest plan had been played, CLOCK_MONOTONIC in ns. */
+uint64_t observe_played(const struct daemon *daemon);
+
+/* Examples taken, but not observed yet. */
+size_t observe_queued(const struct daemon *daemon);
+
+/* What the next `loss` would say of what has been learned lately. */
+void observe_recent(const struct daemon *daemon, struct loss_fields *loss);
+
+/* Ask the learner for outputs if anybody wants them. */
+void observe_want_outputs(struct daemon *daemon);
+
+/* Take new subscriptions, and publish what they are owed. */
+void observe_subscriptions(struct daemon *daemon);
+
+#endif

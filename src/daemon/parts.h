@@ -1,0 +1,67 @@
+/* The daemon's parts, for the files of this room. What daemon.c opens and closes is here for all of
+   them to use. What changes while the daemon runs belongs to one file each, which alone knows what
+   is in it: others ask its functions. From the ground up, each part calls only those before it:
+
+     announce       events, and the topic `status`
+     run            signals, pausing, stopping, and what ended the loop
+     observe        what has become of examples: figures, and messages about learning
+     journalling    what is taken is appended, made durable, acknowledged
+     checkpoints    when one is written
+     settings       the configuration in force, and all that changes it
+     replay         what the journal has after the checkpoint is learned
+     take           examples from their socket to the learner
+     status         what `status` says
+     commands       what the control socket asks for
+     daemon         opens, loops, closes */
+#ifndef RUNNEL_PARTS_H
+#define RUNNEL_PARTS_H
+
+#include <stdint.h>
+
+#include "checkpoint/checkpoint.h"
+#include "journal/journal.h"
+#include "learner/learner.h"
+#include "model/model.h"
+#include "sockets/acknowledge.h"
+#include "sockets/control.h"
+#include "sockets/ingest.h"
+#include "sockets/publish.h"
+#include "sockets/security.h"
+
+struct daemon {
+    /* Written by daemon.c alone, when it opens and closes. */
+    struct model model;
+    struct checkpoint_report resumed; /* from where; its path is "" without a checkpoint */
+    void *zmq;
+    struct checkpoint *checkpoint;
+    struct learner *learner;
+    struct ingest *ingest;
+    struct publish *publish;
+    struct control *control;
+    struct security *security;       /* NULL without security.secret */
+    struct journal *journal;         /* NULL without state.journal; journalling.c opens it */
+    struct acknowledge *acknowledge; /* NULL unless examples.socket is router */
+
+    /* In force: with what was set in flight or reloaded. settings.c writes it. */
+    const struct config *config;
+
+    /* Each its own file's. */
+    struct announcer *announcer;
+    struct run *run;
+    struct figures *figures;
+    struct journalling *journalling;
+    struct checkpoints *checkpoints;
+    struct settings *settings;
+    struct taking *taking;
+};
+
+/* Examples and steps learned. */
+static inline uint64_t daemon_examples(const struct daemon *daemon) {
+    return learner_counters(daemon->learner).examples;
+}
+
+static inline uint64_t daemon_steps(const struct daemon *daemon) {
+    return learner_counters(daemon->learner).steps;
+}
+
+#endif

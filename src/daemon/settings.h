@@ -1,0 +1,43 @@
+/* The configuration in force (struct daemon's `config`), and all that changes it while the daemon
+   runs: `set`, `reset`, SIGHUP, and at a start what the file has changed since the checkpoint. */
+#ifndef RUNNEL_SETTINGS_H
+#define RUNNEL_SETTINGS_H
+
+#include <stdbool.h>
+
+struct config;
+struct config_source;
+struct daemon;
+struct error;
+
+/* `source` says where the configuration can be read again; it must outlive the daemon. */
+int settings_open(struct daemon *daemon, const struct config *config,
+                  const struct config_source *source, struct error *error);
+void settings_close(struct daemon *daemon);
+
+/* The learner's rate and clip are in force: it has loaded them from a checkpoint. */
+void settings_take_rates(struct daemon *daemon);
+
+/* Whether learning depends on the key. */
+bool settings_is_learned_with(const char *key);
+
+/* Set a key to a value as one would write it in the file. */
+int settings_set(struct daemon *daemon, const char *key, const char *value, struct error *error);
+
+/* The same again, from the journal. Keys that nothing is learned with are what the configuration
+   says, as after any start. `configured`: the configuration itself had changed. */
+int settings_replay(struct daemon *daemon, const char *key, const char *value, bool configured,
+                    struct error *error);
+
+/* Begin learning anew. Returns as learner_reset. */
+int settings_reset(struct daemon *daemon, struct error *error);
+
+/* Put the rate and clip of the file in place of those that were configured when what has been
+   loaded and replayed was learned. */
+int settings_configure(struct daemon *daemon, struct error *error);
+
+/* Read the configuration again and take all of it, or nothing; say which. -1 when the daemon cannot
+   go on. */
+int settings_reload(struct daemon *daemon, struct error *error);
+
+#endif

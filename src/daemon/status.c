@@ -1,0 +1,43 @@
+#include "status.h"
+
+#include "build-config.h"
+#include "checkpoints.h"
+#include "common/fields.h"
+#include "journalling.h"
+#include "parts.h"
+#include "report.h"
+#include "run.h"
+
+void status_write(struct daemon *daemon, struct json_text *text) {
+    const struct config *config = daemon->config;
+    char summary[REPORT_SUMMARY_SIZE];
+    struct field_count refused_by[SECURITY_FAILURES];
+    unsigned has = 0;
+    report_summary(&config->architecture, summary);
+    struct status_fields status = {
+        .name = config->name,
+        .state = run_state(daemon),
+        .device = learner_device(daemon->learner),
+        .model = summary,
+        .parameters = daemon->model.parameters,
+        .digest = config->digest,
+        .version = PACKAGE_VERSION,
+        .uptime = run_uptime(daemon),
+        .every = config->statistics_every,
+        .clip = config->learning.clip,
+        .predictions = config->predictions,
+        .state_directory = config->state_directory,
+        .resumed = *daemon->resumed.path ? daemon->resumed.path : NULL,
+        .sockets_examples = ingest_endpoint(daemon->ingest),
+        .sockets_statistics = publish_endpoint(daemon->publish),
+        .sockets_control = control_endpoint(daemon->control),
+        .forgotten = learner_counters(daemon->learner).forgotten,
+    };
+    if (checkpoints_report(daemon, &status))
+        has |= FIELD_HAS(NEED_CHECKPOINT);
+    if (journalling_report(daemon, &status))
+        has |= FIELD_HAS(NEED_JOURNAL);
+    if (security_report(daemon->security, &status, refused_by))
+        has |= FIELD_HAS(NEED_KEYS);
+    fields_write(text, FIELDS_OF_STATUS, &status, has);
+}

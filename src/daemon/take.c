@@ -1,0 +1,112 @@
+#include "take.h"
+
+#include <stdlib.h>
+#include <sysexits.h>
+
+#include "checkpoints.h"
+#include "common/clock.h"
+#include "common/error.h"
+#include "journalling.h"
+#include "learner/example.h"
+#include "observe.h"
+#include "parts.h"
+#include "run.h"
+
+#define BATCH_TIME (20 * NS_PER_SECOND / 1000) /* between two looks at the other sockets, about */
+
+struct taking {
+    size_t batch; /* examples taken before the loop looks around again */
+};
+
+int take_open(struct daemon *daemon, struct error *error) {
+    daemon->taking = calloc(1, sizeof *daemon->taking);
+    if (!daemon->taking)
+        return error_set(error, EX_OSERR, "out of memory");
+    daemon->taking->batch = 1;
+    return 0;
+}
+
+void take_close(struct daemon *daemon) {
+    free(daemon->taking);
+    daemon->taking = NULL;
+}
+
+bool take_is_wanted(const struct daemon *daemon) {
+    return (run_is_stopping(daemon) || !run_is_paused(daemon)) && journalling_has_room(daemon);
+}
+
+static int answer(struct daemon *daemon, const struct example *example, enum wire_status status,
+                  enum wire_duplicate why, uint64_t position, struct error *error) {
+    struct acknowledge_entry entry = {
+        .key = example->key,
+        .key_size = example->key_size,
+        .acknowledgement = {.status = (uint8_t)status,
+                            .reason = (uint16_t)why,
+                            .epoch = example->epoch,
+                            .sequence = example->sequence,
+                            .position = position},
+        .steps = example->steps,
+    };
+    entry.peer = ingest_peer(daemon->ingest, &entry.peer_size);
+    if (example->result && status == WIRE_ACCEPTED) {
+        entry.example = learner_taken(daemon->learner) + 1;
+        learner_want_outputs(daemon->learner, true);
+    }
+    return acknowledge_add(daemon->acknowledge, &entry, error);
+}
+
+static int take_example(struct daemon *daemon, const struct example *example, struct error *error) {
+    uint64_t position;
+    enum wire_duplicate why;
+    int duplicate = journalling_find(daemon, example, &why, &position, error);
+    if (duplicate < 0)
+        return -1;
+    if (duplicate)
+        return answer(daemon, example, WIRE_DUPLICATE, why, position, error);
+    if (journalling_append(daemon, example, &position, error) ||
+        (daemon->acknowledge && answer(daemon, example, WIRE_ACCEPTED, 0, position, error)) ||
+        learner_take(daemon->learner, example, error))
+        return -1;
+    if (position)
+        learner_set_position(daemon->learner, position);
+    return 0;
+}
+
+/* As many as waited, or fit into the batch; -1 on error. An example is received when the newest
+   plan had been played, if one was since `begin`: the clock is not read for each. */
+static int take_batch(struct daemon *daemon, uint64_t begin, struct error *error) {
+    size_t taken = 0;
+    for (; taken < daemon->taking->batch && journalling_has_room(daemon); taken++) {
+        struct example example;
+        uint64_t played = observe_played(daemon);
+        int got = ingest_take(daemon->ingest, played > begin ? played : begin, &example, error);
+        if (got < 0)
+            return -1;
+        if (got == 0)
+            break;
+        if (take_example(daemon, &example, error))
+            return run_break(daemon);
+    }
+    return (int)taken;
+}
+
+/* Choose the next batch so that it takes about BATCH_TIME. */
+static void choose_batch(struct taking *taking, uint64_t elapsed, size_t taken) {
+    uint64_t each = elapsed / taken + 1, fitting = BATCH_TIME / each;
+    size_t larger = 2 * taking->batch;
+    size_t batch = fitting < larger ? (size_t)fitting : larger;
+    taking->batch = batch < 1 ? 1 : batch > TAKE_BATCH_MAX ? TAKE_BATCH_MAX : batch;
+}
+
+int take_examples(struct daemon *daemon, struct error *error) {
+    uint64_t begin = clock_ns();
+    int taken = take_batch(daemon, begin, error);
+    if (taken <= 0)
+        return taken;
+    if (learner_flush(daemon->learner, error))
+        return run_break(daemon);
+    observe_want_outputs(daemon);
+    checkpoints_changed(daemon);
+    choose_batch(daemon->taking, clock_ns() - begin, (size_t)taken);
+    return 0;
+}
