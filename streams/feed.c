@@ -49,7 +49,7 @@ static const struct option_row OPTIONS[] = {
     {"bind", 0, "ENDPOINT", "wait there for a daemon that connects", OPTION_TAKE(take_endpoint)},
     {"rate", 0, "N", "examples per second (default: no limit; host: 20)",
      OPTION_REAL(struct call, settings.rate, 0, RATE_MAX), OPTION_GIVEN(struct call, rate_given)},
-    {"repeat", 0, "N", "read everything N times, 0 = for ever (default 1)",
+    {"repeat", 0, "N", "read everything N times, 0 = forever (default 1)",
      OPTION_COUNT(struct call, settings.repeat, 0, UINT64_MAX),
      OPTION_GIVEN(struct call, repeat_given)},
     {"count", 0, "N", "stop after N examples",
@@ -64,7 +64,7 @@ static const struct option_row OPTIONS[] = {
      OPTION_FLAG(struct call, settings.numbered)},
     FEED_CALL_EPOCH(struct call, settings.common,
                     "the header's epoch (default: the time of the start)"),
-    {"skip-bad", 0, NULL, "pass over bad rows and count them, instead of ending",
+    {"skip-bad", 0, NULL, "skip bad rows and count them, instead of ending",
      OPTION_FLAG(struct call, skip_bad)},
     {"print", 0, NULL, "write examples as lines of JSON instead of sending them",
      OPTION_FLAG(struct call, settings.print)},
@@ -143,7 +143,7 @@ static int feed(struct call *call, char **operands, struct error *error) {
                         !settings->print || !isatty(STDOUT_FILENO), error) < 0)
         return -1;
     if (settings->print && settings->rate > 0)
-        setvbuf(stdout, NULL, _IOLBF, 0); /* whoever reads wants each example when it comes */
+        setvbuf(stdout, NULL, _IOLBF, 0); /* readers get each example when it comes */
     if (source->type->open(source, operands, error) < 0 || check(call, error) < 0)
         return -1;
     const char *key = call->stream ? call->stream : source->label;

@@ -53,7 +53,7 @@ struct shape {
     size_t count; /* 0: none, there is no y */
 };
 
-/* One step, as a source yields it; the pointers stand until the source's next call. */
+/* One step, as a source yields it; the pointers are valid until the source's next call. */
 struct step {
     struct stream *stream; /* NULL: the stream of --stream */
     const void *x;         /* (x.count,) */
@@ -75,14 +75,14 @@ struct source {
     uint32_t epoch;     /* of these */
     bool once;          /* it cannot be read a second time; set by open */
     bool skip_bad;      /* --skip-bad was given */
-    uint64_t skipped;   /* bad rows passed over */
+    uint64_t skipped;   /* bad rows skipped */
 };
 
 struct source_type {
     struct command_row command; /* "csv", its operands and options, which fill its own struct */
     const char *notes;          /* for --help, below its options; or NULL */
     double rate;                /* examples per second unless --rate says another; 0 = no limit */
-    bool live;                  /* steps are samples of something that goes on by itself */
+    bool live;                  /* steps are samples of something that runs by itself */
     bool endless;               /* it has no passes that could be repeated */
     bool bundles;               /* --steps may put several steps into one example */
 

@@ -16,7 +16,7 @@ struct feed_call {
     bool epoch_given, quiet, verbose;
 };
 
-/* What stands where an option is not given. */
+/* The values of options that are not given. */
 #define FEED_CALL_DEFAULTS .to.endpoint = WIRE_EXAMPLES, .linger = INFINITY, .wait = INFINITY
 
 /* Rows of a table of options: `field` of `type` is a struct feed_call. */
@@ -36,7 +36,7 @@ struct feed_call {
          OPTION_FILE(type, field.key)},                                                            \
         {"wait", 0, "SECONDS", "give up when no daemon is there by then (default: never)",         \
          OPTION_SECONDS(type, field.wait)},                                                        \
-        {"linger", 0, "SECONDS", "wait that long for delivery at the end (default: for ever)",     \
+        {"linger", 0, "SECONDS", "wait that long for delivery at the end (default: forever)",      \
          OPTION_SECONDS(type, field.linger)},                                                      \
         {"quiet", 'q', NULL, "report only errors", OPTION_FLAG(type, field.quiet)}, {              \
         "verbose", 'v', NULL, "report more", OPTION_FLAG(type, field.verbose)                      \

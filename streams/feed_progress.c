@@ -19,7 +19,7 @@ enum { LINE_SIZE = 256, DURATION_SIZE = 32, TERMINAL_WIDTH = 80 };
 static struct {
     const char *program;
     bool quiet, verbose, terminal;
-    bool drawn; /* a line stands on the terminal */
+    bool drawn; /* a line is on the terminal */
     bool waiting_said;
     double begun, shown;
     double rate;  /* examples per second, averaged */

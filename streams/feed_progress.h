@@ -10,7 +10,7 @@
 struct progress {
     uint64_t examples, steps;
     double done;         /* share of everything, 0..1; NAN when there is no end or none in sight */
-    const char *waiting; /* the endpoint that nobody is connected to, or NULL */
+    const char *waiting; /* the endpoint without a peer, or NULL */
 };
 
 /* `program` speaks. `line`: false when standard output may be the same terminal. */
@@ -23,7 +23,7 @@ void progress_begin(void);
 bool progress_due(void);
 void progress_show(const struct progress *progress);
 
-/* Where there is no line, one sentence says that nobody has come yet, once and after a while. */
+/* Without a line, one sentence says that no daemon is there yet, once and after a while. */
 void progress_waiting(const struct progress *progress);
 
 /* Take the line away, for good or until it is shown next. */

@@ -13,7 +13,7 @@ struct feed_settings {
     bool numbered;         /* every example has a header, not only those that need one */
     bool learn;            /* false: every example has the flag "do not learn" */
     double rate;           /* examples per second, 0 = no limit */
-    uint64_t repeat;       /* passes, 0 = for ever */
+    uint64_t repeat;       /* passes, 0 = forever */
     uint64_t count;        /* examples, 0 = no limit */
     uint64_t steps;        /* of one example, at most */
     struct stream *stream; /* of steps that name none */

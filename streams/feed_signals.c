@@ -70,7 +70,7 @@ const struct generator generator_sine = {
    dx/dt = 0.2 x(t - tau) / (1 + x(t - tau)^10) - 0.1 x(t)          (Mackey and Glass, 1977)
    with tau = 17 unless --delay says another, by Runge and Kutta's fourth-order method with step
    0.1, the delayed value half way between two steps by linear interpolation. One sample a unit of
-   time, from t = 1000 on; before t = 0 x is constant, drawn uniformly from 1.1..1.3. */
+   time, from t = 1000 on; before t = 0 x is constant, uniform in 1.1..1.3. */
 
 enum { MG_STEPS_PER_UNIT = 10, MG_SKIPPED_UNITS = 1000, MG_EXPONENT = 10, MG_TAU = 17 };
 #define MG_BETA 0.2
@@ -82,7 +82,7 @@ struct mackey_glass {
     double past[];          /* (delay,) ring of x; `position` is x(t - tau) */
 };
 
-static double mg_slope(double x, double delayed) {
+static double mg_derivative(double x, double delayed) {
     return MG_BETA * delayed / (1 + pow(delayed, MG_EXPONENT)) - MG_GAMMA * x;
 }
 
@@ -92,10 +92,10 @@ static void mg_unit(struct mackey_glass *mg) {
         size_t following = mg->position + 1 == mg->delay ? 0 : mg->position + 1;
         double then = mg->past[mg->position], later = mg->past[following];
         double between = (then + later) / 2;
-        double k1 = mg_slope(mg->x, then);
-        double k2 = mg_slope(mg->x + h / 2 * k1, between);
-        double k3 = mg_slope(mg->x + h / 2 * k2, between);
-        double k4 = mg_slope(mg->x + h * k3, later);
+        double k1 = mg_derivative(mg->x, then);
+        double k2 = mg_derivative(mg->x + h / 2 * k1, between);
+        double k3 = mg_derivative(mg->x + h / 2 * k2, between);
+        double k4 = mg_derivative(mg->x + h * k3, later);
         mg->past[mg->position] = mg->x;
         mg->position = following;
         mg->x += h / 6 * (k1 + 2 * k2 + 2 * k3 + k4);
@@ -135,7 +135,7 @@ const struct generator generator_mackey_glass = {
 
    dx/dt = 10 (y - x);  dy/dt = x (28 - z) - y;  dz/dt = x y - 8/3 z          (Lorenz, 1963)
    by Runge and Kutta's fourth-order method with step 0.01; a sample every 0.02 units of time, from
-   t = 50 on. At t = 0 each number is drawn uniformly from 0..1. */
+   t = 50 on. At t = 0 each number is uniform in 0..1. */
 
 enum { LORENZ_SIZE = 3, LORENZ_STEPS_PER_SAMPLE = 2, LORENZ_SKIPPED_STEPS = 5000 };
 #define LORENZ_STEP 0.01
@@ -143,20 +143,20 @@ enum { LORENZ_SIZE = 3, LORENZ_STEPS_PER_SAMPLE = 2, LORENZ_SKIPPED_STEPS = 5000
 #define LORENZ_RHO 28.0
 #define LORENZ_BETA (8.0 / 3.0)
 
-static void lorenz_slope(const double s[LORENZ_SIZE], double slope[LORENZ_SIZE]) {
-    slope[0] = LORENZ_SIGMA * (s[1] - s[0]);
-    slope[1] = s[0] * (LORENZ_RHO - s[2]) - s[1];
-    slope[2] = s[0] * s[1] - LORENZ_BETA * s[2];
+static void lorenz_derivative(const double s[LORENZ_SIZE], double d[LORENZ_SIZE]) {
+    d[0] = LORENZ_SIGMA * (s[1] - s[0]);
+    d[1] = s[0] * (LORENZ_RHO - s[2]) - s[1];
+    d[2] = s[0] * s[1] - LORENZ_BETA * s[2];
 }
 
 static void lorenz_step(double s[LORENZ_SIZE]) {
     static const double AHEAD[] = {LORENZ_STEP / 2, LORENZ_STEP / 2, LORENZ_STEP};
     double k[4][LORENZ_SIZE], at[LORENZ_SIZE];
-    lorenz_slope(s, k[0]);
+    lorenz_derivative(s, k[0]);
     for (int stage = 1; stage < 4; stage++) {
         for (int i = 0; i < LORENZ_SIZE; i++)
             at[i] = s[i] + AHEAD[stage - 1] * k[stage - 1][i];
-        lorenz_slope(at, k[stage]);
+        lorenz_derivative(at, k[stage]);
     }
     for (int i = 0; i < LORENZ_SIZE; i++)
         s[i] += LORENZ_STEP / 6 * (k[0][i] + 2 * k[1][i] + 2 * k[2][i] + k[3][i]);

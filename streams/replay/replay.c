@@ -36,7 +36,7 @@ static const struct option_row OPTIONS[] = {
     {"to", 0, "N", "last position (default: of the last entry)",
      OPTION_COUNT(struct replay_settings, last, 1, INT64_MAX)},
     FEED_CALL_EPOCH(struct replay_settings, common,
-                    "number examples anew, in this epoch (default: as in the journal)"),
+                    "give examples new numbers, in this epoch (default: as in the journal)"),
     {"control", 0, "ENDPOINT",
      "send the journal's commands (set, reset) there, each in its place; with --socket router only "
      "(default: say that they are left out)",
@@ -48,7 +48,7 @@ static const struct option_row OPTIONS[] = {
 static int replay(struct replay_settings *s, struct error *error) {
     if (s->control && !s->common.to.router)
         return error_set(error, EX_USAGE,
-                         "--control: only with --socket router, whose acknowledgements tell when "
+                         "--control: only with --socket router, whose acknowledgements say when "
                          "the place of a command has come");
     if (s->last < s->first)
         return error_set(error, EX_USAGE, "--to: found a position before that of --from");

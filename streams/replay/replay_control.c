@@ -35,7 +35,7 @@ static int take_reply(void *socket, const char *endpoint, const char *command,
     int status = 0;
     if (!json_is_true(json_object_get(reply, "ok")))
         status = error_set(error, EX_UNAVAILABLE, "%s: the daemon does not carry out %s: %s",
-                           endpoint, command, why ? why : "its answer makes no sense");
+                           endpoint, command, why ? why : "its answer cannot be understood");
     json_decref(reply);
     zmq_msg_close(&frame);
     return status;

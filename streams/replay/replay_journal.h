@@ -12,7 +12,7 @@
 
 struct replay_journal;
 
-/* An example, or a command. Pointers stand until the next entry is read. */
+/* An example, or a command. Pointers are valid until the next entry is read. */
 struct replay_entry {
     uint64_t position;
     double time;               /* Unix time at which the daemon took it */

@@ -21,7 +21,7 @@ struct replay {
     uint64_t first, last, position; /* to be replayed; the next one of them */
     double due, time;               /* of that one; in the journal, of the one before */
     uint64_t commands;              /* that were not sent */
-    bool repeated;                  /* the daemon has had it all before, see check_first */
+    bool repeated;                  /* the daemon already has all of it, see check_first */
 };
 
 static double done(const void *context) {
@@ -83,8 +83,8 @@ static int check_number(struct replay *replay, const struct replay_entry *entry,
         (header->epoch == held->epoch && header->sequence < held->stream.sequence))
         return error_set(error, EX_DATAERR,
                          "%s: entry %llu has no higher number than the entry before it in its "
-                         "stream, which --socket router takes for a duplicate: --epoch numbers all "
-                         "entries anew",
+                         "stream, which --socket router takes for a duplicate: --epoch gives all "
+                         "entries new numbers",
                          replay->settings->path, (unsigned long long)entry->position);
     held->epoch = header->epoch;
     held->stream.sequence = header->sequence + 1;
@@ -102,13 +102,13 @@ static int check_first(struct replay *replay, struct error *error) {
     if (replay->delivery.figures.outdated > 0)
         return error_set(error, EX_DATAERR,
                          "the daemon has a greater epoch of that stream than entry %llu: only a "
-                         "greater --epoch, which numbers all entries anew, has them learned",
+                         "greater --epoch, which gives all entries new numbers, has them learned",
                          (unsigned long long)replay->position);
     replay->repeated = true;
     return error_set(error, EX_DATAERR,
-                     "the daemon has had entry %llu before, and perhaps the commands behind it, "
-                     "which must not be carried out twice; if an earlier call stopped early, go on "
-                     "with the --from that it named, else all is there",
+                     "the daemon already has entry %llu, and perhaps the commands after it, "
+                     "which must not be carried out twice; if an earlier call stopped early, "
+                     "continue with the --from that it printed, else all is there",
                      (unsigned long long)replay->position);
 }
 
@@ -116,11 +116,10 @@ static int send_example(struct replay *replay, struct replay_entry *entry, struc
     if (replay->settings->common.epoch_given && renumber(replay, entry, error) < 0)
         return -1;
     if (replay->settings->common.to.router && !entry->numbered)
-        return error_set(
-            error, EX_DATAERR,
-            "%s: entry %llu has no number, which --socket router needs: --epoch numbers "
-            "all entries anew",
-            replay->settings->path, (unsigned long long)entry->position);
+        return error_set(error, EX_DATAERR,
+                         "%s: entry %llu has no number, which --socket router needs: --epoch gives "
+                         "all entries new numbers",
+                         replay->settings->path, (unsigned long long)entry->position);
     if (replay->settings->common.to.router && !replay->settings->common.epoch_given &&
         check_number(replay, entry, error) < 0)
         return -1;
@@ -139,7 +138,7 @@ static int send_example(struct replay *replay, struct replay_entry *entry, struc
     return check_first(replay, error);
 }
 
-/* A command has its place behind the example before it: what was sent must have been taken. */
+/* A command comes after the example before it: what was sent must have been taken. */
 static int send_command(struct replay *replay, const struct replay_entry *entry,
                         struct error *error) {
     const struct replay_settings *settings = replay->settings;
@@ -185,13 +184,13 @@ static int send_all(struct replay *replay, struct error *error) {
     return 0;
 }
 
-/* Where another call goes on: new numbers begin anew there, and need another epoch. */
+/* Where another call continues: its new numbers start at 0 again, and need another epoch. */
 static void tell_position(const struct replay *replay) {
     char epoch[sizeof " with a greater --epoch"] = "";
     if (replay->settings->common.epoch_given)
         strcpy(epoch, " with a greater --epoch");
     if (replay->delivery.started && replay->position <= replay->last && !replay->repeated)
-        feed_say("stopped before entry %llu; --from %llu%s goes on there",
+        feed_say("stopped before entry %llu; --from %llu%s continues there",
                  (unsigned long long)replay->position, (unsigned long long)replay->position, epoch);
 }
 

@@ -11,7 +11,7 @@
 struct replay_settings {
     struct feed_call common;
     const char *path;     /* of the journal */
-    const char *control;  /* endpoint that commands go to; NULL: they are only told */
+    const char *control;  /* endpoint that commands go to; NULL: they are only reported */
     double speed;         /* times that of the journal; INFINITY = as fast as it goes */
     uint64_t first, last; /* positions */
 };

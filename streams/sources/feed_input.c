@@ -146,7 +146,7 @@ static ssize_t read_pipe(struct input *input, void *data, size_t size, struct er
     return got;
 }
 
-/* Read more behind what the buffer holds. 1: there is more. 0: the end. */
+/* Read more after what the buffer holds. 1: there is more. 0: the end. */
 static int fill(struct input *input, struct error *error) {
     if (input->over)
         return 0;
@@ -199,7 +199,7 @@ int input_read(struct input *input, void *data, size_t size, size_t *got, struct
     return *got > 0;
 }
 
-/* Room for more behind the line that begins at `start`. */
+/* Room for more after the line that begins at `start`. */
 static int make_room(struct input *input, struct error *error) {
     if (input->start > 0) {
         memmove(input->buffer, input->buffer + input->start, input->end - input->start);

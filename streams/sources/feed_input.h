@@ -1,5 +1,5 @@
 /* A file to read from, plain or compressed with gzip (through zlib), or a pipe, whose bytes are
-   handed on as they come. A compressed pipe is refused: zcat stands ready. */
+   handed on as they come. A compressed pipe is refused: use zcat. */
 #ifndef RUNNEL_FEED_INPUT_H
 #define RUNNEL_FEED_INPUT_H
 
@@ -21,12 +21,12 @@ const char *input_name(const struct input *input);
 bool input_is_pipe(const struct input *input);
 
 /* All three read on: 1 when there is something, 0 at the end, -1 on errors (EX_IOERR, EX_DATAERR).
-   What they point to stands until the next call.
+   What they point to is valid until the next call.
 
    chunk: the next bytes, at least one.
    line: up to the next newline, that one left off; `more` = the line before once again, together
    with its newline and the line after it. The line may be written
-   to, and so may the byte behind it.
+   to, and so may the byte after it.
    input_read: exactly `size` bytes unless the end comes before; says how many. */
 int input_chunk(struct input *input, const unsigned char **data, size_t *size, struct error *error);
 int input_line(struct input *input, bool more, char **line, size_t *size, struct error *error);

@@ -12,13 +12,13 @@ enum { LENGTH_MAX = 100000, SIZE_MAX_DRIFT = 1 << 16 };
    The adding problem, as Hochreiter and Schmidhuber (1997), experiment 4, state it. A sequence has
    T..T + T/10 steps (T: --length). x = (value uniform in -1..1, marker): the marker is 1 at two
    steps, one of the first ten and another one of the first T/2 - 1; it is -1 at the first and at
-   the last step, else 0. A first step that is drawn for a mark keeps its -1, and counts as 0. y is
+   the last step, else 0. A first step that is chosen for a mark keeps its -1, and counts as 0. y is
    0.5 + (X1 + X2) / 4, the X being the marked values: at the last step; before it NaN. */
 
 enum { ADDING_INPUTS = 2, ADDING_FIRST_MARKS = 10, ADDING_LENGTH = 100 };
 
 struct adding {
-    uint64_t length, position, first, second; /* of the sequence that goes on */
+    uint64_t length, position, first, second; /* of the current sequence */
     double sum;                               /* of the marked values */
 };
 

@@ -207,7 +207,7 @@ static bool read_values(struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]
     return csv->time == NONE || cell_time(csv->row.fields[csv->time], &values->time, why);
 }
 
-/* Without --columns a column of x may be one that nobody has meant to be. */
+/* Without --columns a column of x may be one that was not meant to be. */
 static const char *way_out(const struct csv *csv, size_t column) {
     bool chosen = csv->columns_list || csv->symbol_name;
     for (size_t i = 0; !chosen && i < csv->x.count; i++)
@@ -216,7 +216,7 @@ static const char *way_out(const struct csv *csv, size_t column) {
     return "";
 }
 
-/* Whether the row is good; else `error` says why it is not, and it may be passed over. */
+/* Whether the row is good; else `error` says why it is not, and it may be skipped. */
 static bool check_row(struct csv *csv, struct error *error) {
     const struct row *row = &csv->row;
     char why[CELL_WHY_SIZE];
@@ -279,7 +279,7 @@ static struct held_stream *find_stream(struct csv *csv, struct error *error) {
     return NULL;
 }
 
-/* At the end of the file every sequence ends; at a bad row nobody knows. */
+/* At the end of the file every sequence ends; at a bad row that is unknown. */
 static int drain(struct csv *csv, struct step *step, struct error *error) {
     while (csv->draining < csv->streams.count) {
         struct held_stream *stream = csv->streams.list[csv->draining++];

@@ -11,7 +11,7 @@
 
    0, 1 and 4..7 are over the time since the sample before. Rates span many powers of ten and are
    often zero, hence log1p: natural logarithm of 1 + rate, between 0 and about 23. A number that
-   this machine does not tell is NaN. Files stay open; a sample is one pread of each. */
+   this machine does not report is NaN. Files stay open; a sample is one pread of each. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -33,7 +33,7 @@ static const char *const PATHS[FILES] = {"stat", "meminfo", "loadavg", "net/dev"
 static const char *const MEANING[FILES] = {"CPU shares and context switches", "memory used",
                                            "load average", "network bytes", "disk bytes"};
 
-/* Counters since boot; NAN where they are not told. */
+/* Counters since boot; NAN where they are not reported. */
 struct counters {
     double time; /* CLOCK_MONOTONIC */
     double cpu_all, cpu_idle, cpu_system;
@@ -75,7 +75,7 @@ static char *read_text(struct host *host, enum file file) {
     return host->text;
 }
 
-/* The text behind `name` at the beginning of a line, or NULL. */
+/* The text after `name` at the beginning of a line, or NULL. */
 static const char *find_line(const char *text, const char *name) {
     size_t size = strlen(name);
     while (text && strncmp(text, name, size) != 0) {
@@ -178,7 +178,7 @@ static void read_counters(struct host *host, struct counters *now) {
     read_disks(host, now);
 }
 
-/* `before` is what stays when no time has gone by, or a counter has begun anew. */
+/* `before` is kept when no time has passed, or a counter was reset. */
 static float share(double part, double all, float before) {
     if (isnan(all))
         return NAN;

@@ -112,7 +112,7 @@ static int read_bytes(struct table *table, struct input *input, struct error *er
     if (more < 0)
         return -1;
     if (more > 0)
-        return error_set(error, EX_DATAERR, "%s: goes on after the %zu x %zu bytes it announces",
+        return error_set(error, EX_DATAERR, "%s: continues after the %zu x %zu bytes it announces",
                          table->path, table->count, table->size);
     return 0;
 }

@@ -109,7 +109,7 @@ static bool is_example(json_t *value, char why[WHY_SIZE]) {
 }
 
 /* Give the example the next number of its stream, unless it has one, from which its stream then
-   goes on. 1: something was added. -1: no memory. */
+   continues. 1: something was added. -1: out of memory. */
 static int number(struct json *json, json_t *value, struct step *step, struct error *error) {
     const char *key = json_string_value(json_object_get(value, "stream"));
     json_t *sequence = json_object_get(value, "sequence"), *epoch = json_object_get(value, "epoch");
@@ -147,7 +147,7 @@ static int complete(struct json *json, json_t *value, struct step *step, struct 
     return 0;
 }
 
-/* Read the line into the step: 1. 0: `why` says what is wrong with it. -1: no memory. */
+/* Read the line into the step: 1. 0: `why` says what is wrong with it. -1: out of memory. */
 static int take(struct json *json, const char *line, size_t size, struct step *step,
                 char why[WHY_SIZE], struct error *error) {
     json_error_t reason;

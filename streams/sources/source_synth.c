@@ -73,7 +73,7 @@ static int settle(struct source_synth *own, struct error *error) {
         if (*value == NOT_GIVEN)
             *value = range->preset;
         else if (range->maximum == 0)
-            return error_set(error, EX_USAGE, "--%s means nothing to %s", name,
+            return error_set(error, EX_USAGE, "--%s is no option of %s", name,
                              synth->generator->name);
         else if (*value < range->minimum || *value > range->maximum)
             return error_set(error, EX_USAGE, "--%s: found %llu, %s takes %llu..%llu", name,
@@ -82,7 +82,7 @@ static int settle(struct source_synth *own, struct error *error) {
                              (unsigned long long)range->maximum);
     }
     if (own->noise_given && !synth->generator->noisy)
-        return error_set(error, EX_USAGE, "--noise means nothing to %s", synth->generator->name);
+        return error_set(error, EX_USAGE, "--noise is no option of %s", synth->generator->name);
     return 0;
 }
 

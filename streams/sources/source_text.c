@@ -120,7 +120,7 @@ static int next(struct source *source, struct step *step, struct error *error) {
         if (symbol == NOT_A_SYMBOL && !source->skip_bad)
             return error_set(error, EX_DATAERR,
                              "%s:%llu: byte number %llu is 0x%02X, which is not in the alphabet of "
-                             "%s; --skip-bad passes over such bytes",
+                             "%s; --skip-bad skips such bytes",
                              input_name(text->input), (unsigned long long)text->line,
                              (unsigned long long)text->offset, byte, text->alphabet);
         source->skipped += symbol == NOT_A_SYMBOL;

@@ -235,7 +235,7 @@ def test_idx(directory):
 def test_idx_bad(directory):
     images = idx(np.zeros((5, 2, 2)))
     for data, said in [(images[:-1], "ends early: it announces 5 x 4 bytes, found 19"),
-                       (images + b"x", "goes on after"), (images[:10], "within its dimensions"),
+                       (images + b"x", "continues after"), (images[:10], "within its dimensions"),
                        (idx(np.zeros((5, 2, 2)), 13), "type 0x0D"), (b"P6 1 1", "no IDX file"),
                        (b"\0\0\x08\x09", "9 dimensions"), (idx(np.zeros((0, 2))), "no image"),
                        (b"\0\0\x08\x03" + b"\xff" * 12, "of no or more than")]:
@@ -387,8 +387,8 @@ def test_synth_drift(directory):
 
 def test_synth_usage(directory):
     fails(USAGE, "no kind 'cosine'", "synth", "cosine")
-    fails(USAGE, "--length means nothing to sine", "synth", "sine", "--length", 3)
-    fails(USAGE, "--noise means nothing to copy", "synth", "copy", "--noise", 1)
+    fails(USAGE, "--length is no option of sine", "synth", "sine", "--length", 3)
+    fails(USAGE, "--noise is no option of copy", "synth", "copy", "--noise", 1)
     fails(USAGE, "--length: found 3, adding takes 20..", "synth", "adding", "--length", 3)
     fails(USAGE, "--repeat", "synth", "sine", "--repeat", 2)
 

@@ -129,7 +129,7 @@ def test_commands(directory):
         assert status == OK and "300 acknowledged" in err and "not sent" not in err, (status, err)
         assert b.export() == a.export() and b.ask("status")["rate"] == 0.02
         status, err = run(journal(a), *to(b), "--control", b.endpoint("control"))
-        assert status == BAD_DATA and "has had entry 1 before" in err, (status, err)
+        assert status == BAD_DATA and "already has entry 1" in err, (status, err)
         assert err.count("--from") == 1, err
         assert b.export() == a.export() and b.ask("status")["examples"] == 200
         status, err = run(journal(a), *to(c))
@@ -238,7 +238,7 @@ def test_speed(directory):
             process.send_signal(signal.SIGTERM)
             _, err = process.communicate(timeout=LIMIT)
         assert process.returncode == OK and "sent 1 example " in err, (process.returncode, err)
-        assert "stopped before entry 4; --from 4 with a greater --epoch goes on" in err, err
+        assert "stopped before entry 4; --from 4 with a greater --epoch continues" in err, err
 
 
 def change(path, sql):

@@ -57,8 +57,8 @@ static void print(struct alerts *a, const struct watcher *watcher, const struct 
     a->broken |= fflush(stdout) != 0;
 }
 
-/* The same number whenever it is said, though the two clocks may move against each other: it tells
-   which alert is over. */
+/* The same number in all reports of an alert, though the two clocks may drift apart: it identifies
+   the alert that is over. */
 static double unix_since(struct daemon *daemon, const struct alert *alert, double offset) {
     struct beginning *beginning = &daemon->beginnings[alert->kind];
     if (beginning->since != alert->since)
@@ -223,7 +223,7 @@ static int run(struct alerts *a) {
 int main(int argc, char **argv) {
     struct alerts alerts = {0};
     int status = options_take(&alerts.options, argc, argv);
-    signal(SIGCHLD, SIG_DFL); /* ignored by whoever started this, commands would have no status */
+    signal(SIGCHLD, SIG_DFL); /* if the parent ignored it, commands would have no status */
     if (status == OPTIONS_GO_ON && (status = ending_catch_signals()) == EX_OK)
         status = run(&alerts);
     options_clear(&alerts.options);

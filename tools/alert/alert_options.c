@@ -128,7 +128,7 @@ static const struct option_row rows[] = {
      "say what would have been said of a recording, as runnel-watch --json writes it; - = standard "
      "input",
      OPTION_FILE(struct options, recording)},
-    {"verbose", 'v', NULL, "tell on standard error of connections and of lost messages",
+    {"verbose", 'v', NULL, "report connections and lost messages on standard error",
      OPTION_FLAG(struct options, verbose)},
     OPTIONS_LAST,
 };

@@ -25,7 +25,7 @@ static const struct option_row rows[] = {
     OPTIONS_LAST,
 };
 
-/* Write a file that is not there yet, all of it on the disk; complains. */
+/* Write a file that is not there yet, all of it on the disk; prints an error. */
 static int write_new(const char *path, mode_t mode, const char *text) {
     size_t size = strlen(text);
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
@@ -65,8 +65,7 @@ static int generate(const char *name) {
     int status = generate_pair(&pair);
     if (status != EX_OK)
         return status;
-    snprintf(text, sizeof text, "# secret key of runnel: for nobody else to read\n%s\n",
-             pair.secret);
+    snprintf(text, sizeof text, "# secret key of runnel: keep it private\n%s\n", pair.secret);
     status = write_new(secret, S_IRUSR | S_IWUSR, text);
     explicit_bzero(text, sizeof text);
     explicit_bzero(pair.secret, sizeof pair.secret);
