@@ -1,5 +1,5 @@
 /* Per-element arithmetic, written once for every engine: elementary functions, gates and their
-   derivatives, optimizers. Plain functions of floats, without branches, so that loops over them
+   derivatives. Plain functions of floats, without branches, so that loops over them
    vectorize. A CUDA compiler makes each FORMULA, here and in the headers beside this one, a
    function of host and device. */
 #ifndef RUNNEL_FORMULAS_H
@@ -82,61 +82,6 @@ FORMULA float formula_sigmoid_slope(float value) {
 
 FORMULA float formula_tanh_slope(float value) {
     return 1.0f - value * value;
-}
-
-/* One element of torch.optim's updates. `gradient` is clipped already. Each returns the new weight.
- */
-
-/* SGD: buffer = momentum buffer + g; w -= rate (nesterov ? g + momentum buffer : buffer) */
-struct formula_sgd_numbers {
-    float rate, momentum, decay, nesterov; /* nesterov: 1 or 0 */
-};
-
-FORMULA float formula_sgd(const struct formula_sgd_numbers *o, float weight, float gradient,
-                          float *buffer) {
-    float g = gradient + o->decay * weight;
-    float b = o->momentum * *buffer + g;
-    *buffer = b;
-    float step = o->nesterov > 0.0f ? g + o->momentum * b : b;
-    return weight - o->rate * step;
-}
-
-FORMULA float formula_sgd_plain(const struct formula_sgd_numbers *o, float weight, float gradient) {
-    return weight - o->rate * (gradient + o->decay * weight);
-}
-
-/* RMSprop: v = alpha v + (1 - alpha) g^2; w -= rate g / (sqrt(v) + epsilon) */
-struct formula_rmsprop_numbers {
-    float rate, alpha, rest, epsilon, decay; /* rest = 1 - alpha */
-};
-
-FORMULA float formula_rmsprop(const struct formula_rmsprop_numbers *o, float weight, float gradient,
-                              float *square) {
-    float g = gradient + o->decay * weight;
-    float v = o->alpha * *square + o->rest * (g * g);
-    *square = v;
-    return weight - o->rate * g / (sqrtf(v) + o->epsilon);
-}
-
-/* Adam: m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
-   w -= rate / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon). Weight decay is added to
-   the gradient (adam) or shrinks the weight by rate * decay beforehand (adamw). */
-struct formula_adam_numbers {
-    float step;  /* rate / (1 - beta1^t) */
-    float scale; /* 1 / sqrt(1 - beta2^t) */
-    float beta1, rest1, beta2, rest2, epsilon;
-    float decay;  /* adam: weight_decay; adamw: 0 */
-    float shrink; /* adam: 1; adamw: 1 - rate * weight_decay */
-};
-
-FORMULA float formula_adam(const struct formula_adam_numbers *o, float weight, float gradient,
-                           float *first, float *second) {
-    float g = gradient + o->decay * weight;
-    float m = o->beta1 * *first + o->rest1 * g;
-    float v = o->beta2 * *second + o->rest2 * (g * g);
-    *first = m;
-    *second = v;
-    return weight * o->shrink - o->step * m / (sqrtf(v) * o->scale + o->epsilon);
 }
 
 #endif

@@ -139,7 +139,7 @@ static int cpu_open(struct engine **engine, const struct model *model,
     if (!e->kernels)
         goto fail;
     flush_to_zero();
-    if (network_open(&e->network, model, options->window, optimizer_blocks(&options->optimizer),
+    if (network_open(&e->network, model, options->window, optimizer_moments(&options->optimizer),
                      error))
         goto fail;
     lay_out_slot(e);
@@ -392,7 +392,7 @@ static void write_slot(const struct engine *e, float *s, const float *record) {
 
 static float *block_of(const struct engine *e, enum engine_block block) {
     return block == ENGINE_PARAMETERS ? e->network.parameters
-                                      : e->network.moments[block == ENGINE_MOMENT_2];
+                                      : e->network.moments[block - ENGINE_MOMENTS];
 }
 
 static int cpu_read(struct engine *e, enum engine_block block, size_t index, void *data,

@@ -7,18 +7,29 @@
 #include "network.h"
 #include "vector.h"
 
-/* Which of the n losses to compute; slopes go to d (K,), already divided by what is observed. */
+/* Which of the n losses to compute; gradients go to d (K,), already divided by what is observed. */
 struct loss_context {
-    const struct output *output;
+    const struct loss_kind *kind;
+    size_t outputs, target_size, components;
     const float *a;
     const union value *y;
     double scale;
     float *d; /* NULL when only the loss is asked for */
+    double *scratch;
 };
 
-static void put(const struct loss_context *s, size_t k, double slope) {
+/* A loss's formulas (losses.h), which are constants wherever a walk is called. */
+typedef double number_formula(const float *a, size_t stride, float y, double *gradient);
+typedef float term_formula(float a, float most);
+typedef double class_formula(double sum, float most, float of_class);
+typedef struct loss_component component_formula(const float *a, size_t stride,
+                                                const union value *y);
+
+#define WALK static inline __attribute__((always_inline)) double
+
+static void put(const struct loss_context *s, size_t k, double gradient) {
     if (s->d)
-        s->d[k] = (float)slope;
+        s->d[k] = (float)gradient;
 }
 
 static size_t observed(const union value *y, size_t size) {
@@ -28,31 +39,27 @@ static size_t observed(const union value *y, size_t size) {
     return count;
 }
 
-/* squared, gaussian, bernoulli: mean over the observed numbers of the target. */
-static double elementwise(const struct loss_context *s) {
-    size_t size = s->output->size;
-    bool gaussian = s->output->loss == LOSS_GAUSSIAN;
+/* The mean over the observed numbers of the target. */
+WALK numbers(const struct loss_context *s, number_formula *number) {
+    size_t size = s->target_size, parts = s->outputs / size;
     double count = (double)observed(s->y, size), factor = s->scale / count, total = 0;
     for (size_t k = 0; k < size; k++) {
         float y = s->y[k].real;
         if (!loss_observed(y))
-            continue; /* its slopes stay 0 */
-        double slope = 0, slope_logvar = 0;
-        float logvar = gaussian ? s->a[size + k] : 0;
-        total += loss_element(s->output->loss, s->a[k], logvar, y, &slope, &slope_logvar);
-        if (gaussian)
-            put(s, size + k, slope_logvar * factor);
-        put(s, k, slope * factor);
+            continue; /* its gradients stay 0 */
+        double gradient[NUMBER_PARTS_MAX] = {0};
+        total += number(s->a + k, size, y, gradient);
+        for (size_t part = 0; part < parts; part++)
+            put(s, part * size + k, gradient[part] * factor);
     }
     return total / count;
 }
 
-/* -log softmax(a)_y = log sum_k e^(a_k - m) + m - a_y with m = max a */
-static double softmax(const struct loss_context *s) {
+WALK classes(const struct loss_context *s, term_formula *term, class_formula *loss) {
     enum { BLOCK = 256 }; /* summed in float, the blocks' sums in double */
     const float *restrict a = s->a;
     float *restrict d = s->d;
-    size_t size = s->output->size;
+    size_t size = s->outputs;
     float most = a[0];
     for (size_t k = 1; k < size; k++)
         most = a[k] > most ? a[k] : most;
@@ -62,17 +69,17 @@ static double softmax(const struct loss_context *s) {
         float sum = 0;
 #pragma omp simd reduction(+ : sum)
         for (size_t k = first; k < last; k++)
-            sum += formula_exp(a[k] - most);
+            sum += term(a[k], most);
         total += (double)sum;
     }
     if (d) {
         float factor = (float)(s->scale / total);
 #pragma omp simd
         for (size_t k = 0; k < size; k++)
-            d[k] = formula_exp(a[k] - most) * factor;
+            d[k] = term(a[k], most) * factor;
         d[s->y->id] -= (float)s->scale;
     }
-    return log(total) + ((double)most - (double)a[s->y->id]);
+    return loss(total, most, a[s->y->id]);
 }
 
 /* log sum_j e^v_j, and v_j becomes its share e^v_j / sum. */
@@ -87,56 +94,72 @@ static double log_sum_exp(double *v, size_t n) {
     return most + log(sum);
 }
 
-static struct loss_component component(const struct loss_context *s, size_t j) {
-    return loss_mixture_component(s->a, s->output->components, j, s->y[LOSS_MIXTURE_Y1].real,
-                                  s->y[LOSS_MIXTURE_Y2].real);
-}
-
-/* -log sum_j pi_j N_j, pi = softmax(logits): Graves (2013), eq. 26 */
-static double mixture_density(const struct loss_context *s, double *scratch) {
-    size_t m = s->output->components;
-    double *weight = scratch, *share = scratch + m;
-    for (size_t j = 0; j < m; j++) {
-        weight[j] = (double)s->a[loss_mixture_at(m, LOSS_MIXTURE_LOGIT, j)];
-        share[j] = weight[j] + component(s, j).log_density;
+/* -log sum_j pi_j N_j, pi = softmax(logits), over the components whose activations are a and whose
+   gradients go to d. A component's share, pi_j N_j / sum, is its responsibility: gradients are
+   pi_j - share for the logit, share times the component's own for the others; a component of no
+   responsibility has none, however far off it is. */
+WALK components(const struct loss_context *s, const float *a, float *d, size_t parts,
+                component_formula *component) {
+    size_t count = s->components;
+    double *weight = s->scratch, *share = s->scratch + count;
+    for (size_t j = 0; j < count; j++) {
+        weight[j] = (double)a[j];
+        share[j] = weight[j] + component(a + j, count, s->y).log_density;
     }
-    double loss = log_sum_exp(weight, m) - log_sum_exp(share, m);
-    if (!s->d)
-        return loss;
-    for (size_t j = 0; j < m; j++) {
-        struct loss_component c = component(s, j);
-        double slopes[LOSS_MIXTURE_ROWS];
-        loss_mixture_slopes(&c, weight[j], share[j], s->scale, slopes);
-        for (size_t row = 0; row < LOSS_MIXTURE_ROWS; row++)
-            s->d[loss_mixture_at(m, row, j)] = (float)slopes[row];
+    double loss = log_sum_exp(weight, count) - log_sum_exp(share, count);
+    for (size_t j = 0; d && j < count; j++) {
+        struct loss_component c = component(a + j, count, s->y);
+        double g = share[j] * s->scale;
+        d[j] = (float)((weight[j] - share[j]) * s->scale);
+        for (size_t part = 1; part < parts; part++)
+            d[part * count + j] = (float)(g == 0 ? 0 : g * c.gradient[part]);
     }
     return loss;
 }
 
-/* The density of (y1, y2), if both are observed, and the end of stroke, if it is. */
-static double mixture(const struct loss_context *s, double *scratch) {
-    double loss = 0, slope;
-    if (loss_mixture_observed(s->y[LOSS_MIXTURE_Y1].real, s->y[LOSS_MIXTURE_Y2].real))
-        loss += mixture_density(s, scratch);
-    float end = s->y[LOSS_MIXTURE_END].real;
-    if (loss_observed(end)) {
-        loss += loss_bernoulli(s->a[0], end, &slope);
-        put(s, 0, slope * s->scale);
+/* The components, if all of their numbers are observed, and each number by itself, if it is. */
+WALK components_and_numbers(const struct loss_context *s, component_formula *component,
+                            number_formula *number) {
+    size_t together = s->kind->together, single = s->target_size - together;
+    double loss = 0, gradient = 0;
+    if (observed(s->y, together) == together)
+        loss += components(s, s->a + single, s->d ? s->d + single : NULL,
+                           (s->outputs - single) / s->components, component);
+    for (size_t k = 0; k < single; k++) {
+        float y = s->y[together + k].real;
+        if (!loss_observed(y))
+            continue;
+        loss += number(s->a + k, 1, y, &gradient);
+        put(s, k, gradient * s->scale);
     }
     return loss;
 }
+
+#define WALK_numbers(name) numbers(&s, name##_number)
+#define WALK_classes(name) classes(&s, name##_term, name##_loss)
+#define WALK_components(name) components_and_numbers(&s, name##_component, name##_number)
 
 double loss_step(const struct model *model, const float *a, const union value *y, float scale,
                  float *d, double *scratch) {
-    struct loss_context s = {&model->architecture.output, a, y, (double)scale, d};
+    const struct output *output = &model->architecture.output;
+    const struct loss_context s = {loss_kind(output->loss),
+                                   model->outputs,
+                                   model->target_size,
+                                   output->components,
+                                   a,
+                                   y,
+                                   (double)scale,
+                                   d,
+                                   scratch};
     if (d)
         memset(d, 0, model->outputs * sizeof *d);
-    switch (s.output->loss) {
-    case LOSS_SOFTMAX:
-        return softmax(&s);
-    case LOSS_MIXTURE:
-        return mixture(&s, scratch);
-    default:
-        return elementwise(&s);
+    switch (output->loss) {
+#define LOSS(name, walk)                                                                           \
+    case LOSS_##name:                                                                              \
+        return WALK_##walk(name);
+#include "kinds.def"
+    case LOSSES:
+        break;
     }
+    return NAN;
 }

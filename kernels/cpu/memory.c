@@ -178,7 +178,7 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     }
     n->parameters = floats(arena, n->block);
     n->gradient = floats(arena, n->block);
-    for (size_t i = 0; i < 2; i++)
+    for (size_t i = 0; i < MOMENTS_MAX; i++)
         n->moments[i] = i < blocks ? floats(arena, n->block) : NULL;
     n->output = floats(arena, n->ring * n->padded);
     n->d_output = floats(arena, n->window * n->padded);

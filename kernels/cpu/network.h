@@ -64,8 +64,8 @@ struct network {
     size_t vectors;         /* where in the block the vectors begin; before: matrices */
     size_t embedding, output_weight, output_bias; /* offsets in the block */
 
-    float *parameters, *gradient, *moments[2]; /* (block,) each */
-    float *output;                             /* (ring, padded) */
+    float *parameters, *gradient, *moments[MOMENTS_MAX]; /* (block,) each; NULL: not kept */
+    float *output;                                       /* (ring, padded) */
 
     /* Scratch of backward. */
     float *d_output;    /* (window, padded) */
@@ -122,7 +122,7 @@ struct kernels {
     struct network_gradient (*backward)(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets);
 
-    /* Loss of one step; with `d` (padded,) its slopes times `scale` as well. */
+    /* Loss of one step; with `d` (padded,) its gradients times `scale` as well. */
     double (*loss)(const struct model *model, const float *a, const union value *y, float scale,
                    float *d, double *scratch);
 

@@ -1,75 +1,71 @@
-/* torch.optim's updates over the whole block at once: parameters, moments and gradient are read and
-   written once. Bound by their bytes when the block exceeds the cache, else by square roots and
+/* The optimizers' updates over the whole block at once: parameters, moments and gradient are read
+   and written once. Bound by their bytes when the block exceeds the cache, else by square roots and
    divisions. */
+#include "optimizers.h"
+
 #include "network.h"
-#include "updates.h"
 
 enum { BLOCK = 4096 }; /* changes are summed in float over a block, the blocks' sums in double */
 
 struct arrays {
-    float *restrict weight, *restrict gradient, *restrict first, *restrict second;
+    float *weight, *gradient, *first, *second;
     float factor; /* of the gradient: clipping */
 };
 
-/* LOOP(new weight) over i in [begin, end), summing squares of change and weight. */
-#define LOOP(EXPRESSION)                                                                           \
-    float change = 0, before = 0;                                                                  \
-    float *restrict weight = a->weight, *restrict first = a->first, *restrict second = a->second;  \
-    const float *restrict gradient = a->gradient;                                                  \
-    (void)first, (void)second;                                                                     \
-    _Pragma("omp simd reduction(+ : change, before)") for (size_t i = begin; i < end; i++) {       \
-        float w = weight[i], g = gradient[i] * a->factor, next = (EXPRESSION), d = next - w;       \
-        weight[i] = next;                                                                          \
-        change += d * d;                                                                           \
-        before += w * w;                                                                           \
+/* One loop a kind, over [begin, end), summing squares of change and weight. `moments`, a constant
+   wherever it is called, says how many are kept. */
+#define OPTIMIZER(name)                                                                            \
+    static inline __attribute__((always_inline)) struct network_change name##_loop(                \
+        const struct name##_numbers *numbers, const struct arrays *a, size_t begin, size_t end,    \
+        size_t moments) {                                                                          \
+        float change = 0, before = 0;                                                              \
+        float *restrict weight = a->weight, *restrict first = a->first,                            \
+                        *restrict second = a->second;                                              \
+        const float *restrict gradient = a->gradient;                                              \
+        _Pragma("omp simd reduction(+ : change, before)") for (size_t i = begin; i < end; i++) {   \
+            float kept[MOMENTS_MAX] = {moments > 0 ? first[i] : 0, moments > 1 ? second[i] : 0};   \
+            float w = weight[i], g = gradient[i] * a->factor;                                      \
+            float next = name##_step(numbers, w, g, kept), d = next - w;                           \
+            weight[i] = next;                                                                      \
+            if (moments > 0)                                                                       \
+                first[i] = kept[0];                                                                \
+            if (moments > 1)                                                                       \
+                second[i] = kept[1];                                                               \
+            change += d * d;                                                                       \
+            before += w * w;                                                                       \
+        }                                                                                          \
+        return (struct network_change){(double)change, (double)before};                            \
     }                                                                                              \
-    return (struct network_change) {                                                               \
-        (double)change, (double)before                                                             \
+    static struct network_change name##_part(const struct name##_numbers *numbers,                 \
+                                             const struct arrays *a, size_t begin, size_t end) {   \
+        if (name##_kind.moments > 0 && a->first)                                                   \
+            return name##_loop(numbers, a, begin, end, name##_kind.moments);                       \
+        return name##_loop(numbers, a, begin, end, 0);                                             \
     }
+#include "kinds.def"
 
-static struct network_change sgd_plain(const struct formula_sgd_numbers *o, const struct arrays *a,
-                                       size_t begin, size_t end) {
-    LOOP(formula_sgd_plain(o, w, g));
-}
-
-static struct network_change sgd(const struct formula_sgd_numbers *o, const struct arrays *a,
-                                 size_t begin, size_t end) {
-    LOOP(formula_sgd(o, w, g, &first[i]));
-}
-
-static struct network_change rmsprop(const struct formula_rmsprop_numbers *o,
-                                     const struct arrays *a, size_t begin, size_t end) {
-    LOOP(formula_rmsprop(o, w, g, &first[i]));
-}
-
-static struct network_change adam(const struct formula_adam_numbers *o, const struct arrays *a,
+static struct network_change part(const struct optimizer_numbers *numbers, const struct arrays *a,
                                   size_t begin, size_t end) {
-    LOOP(formula_adam(o, w, g, &first[i], &second[i]));
-}
-
-static struct network_change part(const struct update_step *s, const struct arrays *a, size_t begin,
-                                  size_t end) {
-    switch (s->kind) {
-    case OPTIMIZER_RMSPROP:
-        return rmsprop(&s->rmsprop, a, begin, end);
-    case OPTIMIZER_ADAM:
-    case OPTIMIZER_ADAMW:
-        return adam(&s->adam, a, begin, end);
-    case OPTIMIZER_SGD:
+    switch (numbers->kind) {
+#define OPTIMIZER(name)                                                                            \
+    case OPTIMIZER_##name:                                                                         \
+        return name##_part(&numbers->of.name, a, begin, end);
+#include "kinds.def"
+    case OPTIMIZERS:
         break;
     }
-    return s->momentum ? sgd(&s->sgd, a, begin, end) : sgd_plain(&s->sgd, a, begin, end);
+    return (struct network_change){0, 0};
 }
 
 struct network_change optimizer_step(struct network *n, const struct optimizer *optimizer,
                                      double rate, double factor, uint64_t t) {
-    struct update_step step = update_prepare(optimizer, rate, t);
+    struct optimizer_numbers numbers = optimizer_prepare(optimizer, rate, t);
     struct arrays arrays = {n->parameters, n->gradient, n->moments[0], n->moments[1],
                             (float)factor};
     struct network_change total = {0, 0};
     for (size_t begin = 0; begin < n->block; begin += BLOCK) {
         size_t end = begin + BLOCK < n->block ? begin + BLOCK : n->block;
-        struct network_change c = part(&step, &arrays, begin, end);
+        struct network_change c = part(&numbers, &arrays, begin, end);
         total.squares += c.squares;
         total.before += c.before;
     }

@@ -7,13 +7,13 @@
 /* ---- losses of the window ---- */
 
 /* One block a step, and one for the optimizer's powers, which would keep all others waiting later.
-   Slopes are divided by the number of targets, for the loss is their mean. */
+   Gradients are divided by the number of targets, for the loss is their mean. */
 static __global__ void window_loss(const __grid_constant__ struct network n,
                                    const __grid_constant__ struct optimizer optimizer) {
     const struct segment *s = n.current;
     if (blockIdx.x == s->length) {
         if (threadIdx.x == 0)
-            n.state->step = update_prepare(&optimizer, n.queue->rate, n.state->updates + 1);
+            n.state->numbers = optimizer_prepare(&optimizer, n.queue->rate, n.state->updates + 1);
         return;
     }
     uint32_t t = blockIdx.x, position = ring_position(n, s->window, t);

@@ -106,7 +106,7 @@ static int copy_tensor(struct engine *e, enum engine_block block, size_t index, 
     const struct network *n = &e->network;
     const struct tensor *tensor = &e->model->tensors[index];
     struct placed placed = engine_placed(e, tensor);
-    float *from = block == ENGINE_PARAMETERS ? n->parameters : n->moments[block == ENGINE_MOMENT_2];
+    float *from = block == ENGINE_PARAMETERS ? n->parameters : n->moments[block - ENGINE_MOMENTS];
     size_t columns = tensor->columns ? tensor->columns : tensor->rows;
     size_t rows = tensor->columns ? tensor->rows : 1, row = columns * sizeof(float);
     if (!from) { /* moments that this optimizer does not keep are zero */

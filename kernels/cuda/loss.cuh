@@ -1,4 +1,4 @@
-/* The loss of one step and its slopes, for a whole block at once: elements and components are
+/* The loss of one step and its gradients, for a whole block at once: elements and components are
    spread over the threads, sums are taken in double. Bound by its transcendental functions. */
 #ifndef RUNNEL_CUDA_LOSS_CUH
 #define RUNNEL_CUDA_LOSS_CUH
@@ -6,7 +6,7 @@
 #include "losses.h"
 #include "network.cuh"
 
-/* A step's activations and target; slopes times `scale` go to d (K,), which may be NULL. */
+/* A step's activations and target; gradients times `scale` go to d (K,), which may be NULL. */
 struct loss_step {
     const float *a;       /* (K,) */
     const union value *y; /* (target_size,) */
@@ -14,36 +14,42 @@ struct loss_step {
     float *d;
 };
 
-static __device__ __forceinline__ double element(const struct network &n, const struct loss_step &s,
-                                                 uint32_t k, double *slope, double *slope_logvar) {
-    float logvar = n.loss == LOSS_GAUSSIAN ? s.a[n.target_size + k] : 0.0f;
-    return loss_element((enum loss)n.loss, s.a[k], logvar, s.y[k].real, slope, slope_logvar);
-}
+/* A loss's formulas (losses.h). */
+typedef double number_formula(const float *a, size_t stride, float y, double *gradient);
+typedef float term_formula(float a, float most);
+typedef double class_formula(double sum, float most, float of_class);
+typedef struct loss_component component_formula(const float *a, size_t stride,
+                                                const union value *y);
 
-/* squared, gaussian, bernoulli: mean over the observed numbers of the target. */
-static __device__ __forceinline__ double elementwise(const struct network &n,
-                                                     const struct loss_step &s, double *scratch) {
-    double sums[2] = {0, 0}, slope = 0, slope_logvar = 0; /* observed, losses */
-    for (uint32_t k = threadIdx.x; k < n.target_size; k += blockDim.x)
+/* The mean over the observed numbers of the target. */
+template <number_formula NUMBER>
+static __device__ __forceinline__ double numbers(const struct network &n, const struct loss_step &s,
+                                                 double *scratch) {
+    uint32_t size = n.target_size, parts = n.outputs / size;
+    double sums[2] = {0, 0}, gradient[NUMBER_PARTS_MAX]; /* observed, losses */
+    for (uint32_t k = threadIdx.x; k < size; k += blockDim.x)
         if (loss_observed(s.y[k].real)) {
             sums[0] += 1;
-            sums[1] += element(n, s, k, &slope, &slope_logvar);
+            sums[1] += NUMBER(s.a + k, size, s.y[k].real, gradient);
         }
     block_sums(sums, scratch);
     double factor = s.scale / sums[0];
-    for (uint32_t k = threadIdx.x; s.d && k < n.target_size; k += blockDim.x) {
-        slope = slope_logvar = 0;
+    for (uint32_t k = threadIdx.x; s.d && k < size; k += blockDim.x) {
+#pragma unroll
+        for (uint32_t part = 0; part < NUMBER_PARTS_MAX; part++)
+            gradient[part] = 0;
         if (loss_observed(s.y[k].real))
-            element(n, s, k, &slope, &slope_logvar);
-        s.d[k] = (float)(slope * factor);
-        if (n.loss == LOSS_GAUSSIAN)
-            s.d[n.target_size + k] = (float)(slope_logvar * factor);
+            NUMBER(s.a + k, size, s.y[k].real, gradient);
+#pragma unroll
+        for (uint32_t part = 0; part < NUMBER_PARTS_MAX; part++)
+            if (part < parts)
+                s.d[part * size + k] = (float)(gradient[part] * factor);
     }
     return sums[1] / sums[0];
 }
 
-/* -log softmax(a)_y = log sum_k e^(a_k - m) + m - a_y with m = max a */
-static __device__ __forceinline__ double softmax(const struct network &n, const struct loss_step &s,
+template <term_formula TERM, class_formula CLASS>
+static __device__ __forceinline__ double classes(const struct network &n, const struct loss_step &s,
                                                  double *scratch) {
     float most = s.a[0];
     for (uint32_t k = threadIdx.x; k < n.outputs; k += blockDim.x)
@@ -51,19 +57,13 @@ static __device__ __forceinline__ double softmax(const struct network &n, const 
     most = block_maximum(most, (float *)scratch);
     float sum = 0;
     for (uint32_t k = threadIdx.x; k < n.outputs; k += blockDim.x)
-        sum += formula_exp(s.a[k] - most);
+        sum += TERM(s.a[k], most);
     double total = block_sum((double)sum, scratch);
     uint32_t class_id = s.y->id;
     float factor = (float)(s.scale / total);
     for (uint32_t k = threadIdx.x; s.d && k < n.outputs; k += blockDim.x)
-        s.d[k] = formula_exp(s.a[k] - most) * factor - (k == class_id ? (float)s.scale : 0.0f);
-    return log(total) + ((double)most - (double)s.a[class_id]);
-}
-
-static __device__ __forceinline__ struct loss_component
-component(const struct network &n, const struct loss_step &s, uint32_t j) {
-    return loss_mixture_component(s.a, n.components, j, s.y[LOSS_MIXTURE_Y1].real,
-                                  s.y[LOSS_MIXTURE_Y2].real);
+        s.d[k] = TERM(s.a[k], most) * factor - (k == class_id ? (float)s.scale : 0.0f);
+    return CLASS(total, most, s.a[class_id]);
 }
 
 /* log sum_j e^value(j), in two passes. */
@@ -86,57 +86,75 @@ static __device__ __forceinline__ struct log_sum log_sum_exp(uint32_t count, Val
     return result;
 }
 
-/* -log sum_j pi_j N_j, pi = softmax(logits): Graves (2013), eq. 26; slopes eq. 29, 33-35, with
-   g_j = pi_j N_j / sum: d logit = pi_j - g_j, the others g_j times the component's. */
-static __device__ __forceinline__ double
-mixture_density(const struct network &n, const struct loss_step &s, double *scratch) {
-    uint32_t m = n.components;
-    auto logit = [&](uint32_t j) { return (double)s.a[loss_mixture_at(m, LOSS_MIXTURE_LOGIT, j)]; };
-    auto joint = [&](uint32_t j) { return logit(j) + component(n, s, j).log_density; };
-    struct log_sum weights = log_sum_exp(m, logit, scratch);
-    struct log_sum shares = log_sum_exp(m, joint, scratch);
-    for (uint32_t j = threadIdx.x; s.d && j < m; j += blockDim.x) {
-        struct loss_component c = component(n, s, j);
+/* -log sum_j pi_j N_j, pi = softmax(logits), over the components whose activations are a and whose
+   gradients go to d. A component's share, pi_j N_j / sum, is its responsibility: gradients are
+   pi_j - share for the logit, share times the component's own for the others; a component of no
+   responsibility has none, however far off it is. */
+template <component_formula COMPONENT>
+static __device__ __forceinline__ double components(const struct network &n,
+                                                    const struct loss_step &s, const float *a,
+                                                    float *d, uint32_t parts, double *scratch) {
+    uint32_t count = n.components;
+    auto logit = [&](uint32_t j) { return (double)a[j]; };
+    auto joint = [&](uint32_t j) { return logit(j) + COMPONENT(a + j, count, s.y).log_density; };
+    struct log_sum weights = log_sum_exp(count, logit, scratch);
+    struct log_sum shares = log_sum_exp(count, joint, scratch);
+    for (uint32_t j = threadIdx.x; d && j < count; j += blockDim.x) {
+        struct loss_component c = COMPONENT(a + j, count, s.y);
         double weight = exp(logit(j) - weights.most) / weights.sum;
         double share = exp(logit(j) + c.log_density - shares.most) / shares.sum;
-        double slopes[LOSS_MIXTURE_ROWS];
-        loss_mixture_slopes(&c, weight, share, s.scale, slopes);
+        double g = share * s.scale;
+        d[j] = (float)((weight - share) * s.scale);
 #pragma unroll
-        for (uint32_t row = 0; row < LOSS_MIXTURE_ROWS; row++)
-            s.d[loss_mixture_at(m, row, j)] = (float)slopes[row];
+        for (uint32_t part = 1; part < COMPONENT_PARTS_MAX; part++)
+            if (part < parts)
+                d[part * count + j] = (float)(g == 0 ? 0 : g * c.gradient[part]);
     }
     return weights.most + log(weights.sum) - shares.most - log(shares.sum);
 }
 
-/* The density of (y1, y2), if both are observed, and the end of stroke, if it is. */
-static __device__ __forceinline__ double mixture(const struct network &n, const struct loss_step &s,
-                                                 double *scratch) {
-    bool point = loss_mixture_observed(s.y[LOSS_MIXTURE_Y1].real, s.y[LOSS_MIXTURE_Y2].real);
-    float end = s.y[LOSS_MIXTURE_END].real;
-    double loss = 0, slope = 0;
-    for (uint32_t k = 1 + threadIdx.x; s.d && !point && k < n.outputs; k += blockDim.x)
+/* The components, if all of their numbers are observed, and each number by itself, if it is. */
+template <component_formula COMPONENT, number_formula NUMBER>
+static __device__ __forceinline__ double
+components_and_numbers(const struct network &n, const struct loss_step &s, double *scratch) {
+    uint32_t single = n.target_size - n.together;
+    bool all = true;
+    for (uint32_t k = 0; k < n.together; k++)
+        all = all && loss_observed(s.y[k].real);
+    double loss = 0;
+    for (uint32_t k = single + threadIdx.x; s.d && !all && k < n.outputs; k += blockDim.x)
         s.d[k] = 0;
-    if (point)
-        loss += mixture_density(n, s, scratch);
-    if (loss_observed(end))
-        loss += loss_bernoulli(s.a[0], end, &slope);
-    if (s.d && threadIdx.x == 0)
-        s.d[0] = (float)(slope * s.scale);
+    if (all)
+        loss += components<COMPONENT>(n, s, s.a + single, s.d ? s.d + single : NULL,
+                                      (n.outputs - single) / n.components, scratch);
+    for (uint32_t k = 0; k < single; k++) {
+        float y = s.y[n.together + k].real;
+        double gradient = 0;
+        if (loss_observed(y))
+            loss += NUMBER(s.a + k, 1, y, &gradient);
+        if (s.d && threadIdx.x == 0)
+            s.d[k] = (float)(gradient * s.scale);
+    }
     return loss;
 }
+
+#define WALK_numbers(name) numbers<name##_number>(n, s, scratch)
+#define WALK_classes(name) classes<name##_term, name##_loss>(n, s, scratch)
+#define WALK_components(name) components_and_numbers<name##_component, name##_number>(n, s, scratch)
 
 /* The loss, for every thread; all of a block's threads call it. */
 static __device__ __forceinline__ double block_loss(const struct network &n,
                                                     const struct loss_step &s) {
     double *scratch = (double *)shared_memory;
-    switch (n.loss) {
-    case LOSS_SOFTMAX:
-        return softmax(n, s, scratch);
-    case LOSS_MIXTURE:
-        return mixture(n, s, scratch);
-    default:
-        return elementwise(n, s, scratch);
+    switch ((enum loss)n.loss) {
+#define LOSS(name, walk)                                                                           \
+case LOSS_##name:                                                                                  \
+    return WALK_##walk(name);
+#include "kinds.def"
+    case LOSSES:
+        break;
     }
+    return NAN;
 }
 
 #endif

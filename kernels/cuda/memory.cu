@@ -103,6 +103,7 @@ static void describe_network(struct engine *e) {
     n->embedding_size = a->input.kind == INPUT_SYMBOL ? (uint32_t)a->input.embedding : 0;
     n->ld_embedding = padded(n->embedding_size);
     n->loss = a->output.loss;
+    n->together = (uint32_t)loss_kind(a->output.loss)->together;
     n->target_size = (uint32_t)model->target_size;
     n->components = (uint32_t)a->output.components;
     uint32_t widest = THREADS_MIN;
@@ -297,15 +298,21 @@ static int check_shared(const struct engine *e, struct error *error) {
                      most >> 10, e->device.name, e->device.shared >> 10);
 }
 
+static int take_moments(struct engine *e, size_t bytes, struct error *error) {
+    size_t kept = optimizer_moments(&e->options.optimizer);
+    for (size_t k = 0; k < kept; k++)
+        if (!(e->network.moments[k] = (float *)take(e, bytes, error)))
+            return -1;
+    return 0;
+}
+
 static int take_all(struct engine *e, const struct need *need, struct error *error) {
     struct network *n = &e->network;
-    size_t kept = optimizer_blocks(&e->options.optimizer);
     uint32_t partials = gradient_partials(&e->gradient);
     size_t walked = e->gradient.count * sizeof *e->walked;
     struct walked *tensors = NULL;
     if (!(n->parameters = (float *)take(e, need->block, error)) ||
-        (kept > 0 && !(n->moments[0] = (float *)take(e, need->block, error))) ||
-        (kept > 1 && !(n->moments[1] = (float *)take(e, need->block, error))) ||
+        take_moments(e, need->block, error) ||
         (need->workspace && !(n->gradient = (float *)take(e, need->block, error))) ||
         (need->workspace && !(e->workspace = take(e, need->workspace, error))) ||
         !(n->activations = (float *)take(e, need->activations, error)) ||
@@ -339,7 +346,7 @@ int engine_allocate(struct engine *e, struct error *error) {
     need.others =
         ((size_t)n->window + gradient_partials(&e->gradient) + 2 * (size_t)e->gradient.tiles) *
         sizeof(double);
-    need.blocks = 1 + (int)optimizer_blocks(&e->options.optimizer) + (need.workspace > 0);
+    need.blocks = 1 + (int)optimizer_moments(&e->options.optimizer) + (need.workspace > 0);
     if (total(&need) > e->device.free_memory)
         return refuse(e, &need, error);
     if (block.size > UINT32_MAX || activations.size > UINT32_MAX || slot > UINT32_MAX)

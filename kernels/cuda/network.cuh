@@ -14,7 +14,7 @@ extern "C" {
 #include "model/model.h"
 }
 
-#include "updates.h"
+#include "optimizers.h"
 
 enum {
     GROUPS = 2,                 /* most normalization groups of one sum: gru's r,z and n */
@@ -122,13 +122,14 @@ struct queue {
 
 /* What an update leaves from kernel to kernel. */
 struct update_state {
-    uint64_t updates;        /* applied so far */
-    struct update_step step; /* of the update that is under way, if it is applied */
+    uint64_t updates;                 /* applied so far */
+    struct optimizer_numbers numbers; /* of the update that is under way, if it is applied */
     unsigned ticket;
 };
 
 struct network {
-    float *parameters, *moments[2], *gradient; /* (block,) each; gradient may be NULL */
+    float *parameters, *gradient; /* (block,) each; gradient may be NULL */
+    float *moments[MOMENTS_MAX];  /* likewise; NULL: not kept */
     float *activations;
     float *slots; /* (slots, slot.size) */
     struct queue *queue;
@@ -143,6 +144,7 @@ struct network {
     uint32_t outputs, ld_output; /* K, numbers in a row of W_out */
     uint32_t input_kind, input_size, embedding_size, ld_embedding;
     uint32_t loss, target_size, components;
+    uint32_t together;                              /* see struct loss_kind */
     uint32_t embedding, output_weight, output_bias; /* in the block of parameters */
     uint32_t output;                                /* (ring, K) in the block of activations */
     uint32_t d_output;                              /* (window, padded K) */

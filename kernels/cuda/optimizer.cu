@@ -26,19 +26,18 @@ static __device__ struct verdict judge(const struct network &n, uint32_t partial
     return v;
 }
 
-/* One number's step; `first` and `second` are its moments. */
-static __device__ __forceinline__ float step(const struct update_step &o, float weight,
-                                             float gradient, float *first, float *second) {
+/* One number's step, its moments in and out. */
+static __device__ __forceinline__ float step(const struct optimizer_numbers &o, float weight,
+                                             float gradient, float *moments) {
     switch (o.kind) {
-    case OPTIMIZER_ADAM:
-    case OPTIMIZER_ADAMW:
-        return formula_adam(&o.adam, weight, gradient, first, second);
-    case OPTIMIZER_RMSPROP:
-        return formula_rmsprop(&o.rmsprop, weight, gradient, first);
-    default:
-        return o.momentum ? formula_sgd(&o.sgd, weight, gradient, first)
-                          : formula_sgd_plain(&o.sgd, weight, gradient);
+#define OPTIMIZER(name)                                                                            \
+    case OPTIMIZER_##name:                                                                         \
+        return name##_step(&o.of.name, weight, gradient, moments);
+#include "kinds.def"
+    case OPTIMIZERS:
+        break;
     }
+    return weight;
 }
 
 /* Sums of squares: of the change, and of what was changed. */
@@ -46,11 +45,20 @@ struct change {
     float squares, before;
 };
 
-static __device__ __forceinline__ void change_number(const struct update_step &o, float *weight,
-                                                     float gradient, float *first, float *second,
-                                                     struct change *c) {
-    float before = *weight, next = step(o, before, gradient, first, second), d = next - before;
-    *weight = next;
+/* One number of four. */
+template <float float4::*LANE>
+static __device__ __forceinline__ void
+change_number(const struct optimizer_numbers &o, float4 *weight, float4 gradient,
+              float4 moments[MOMENTS_MAX], struct change *c) {
+    float kept[MOMENTS_MAX];
+#pragma unroll
+    for (int m = 0; m < MOMENTS_MAX; m++)
+        kept[m] = moments[m].*LANE;
+    float before = weight->*LANE, next = step(o, before, gradient.*LANE, kept), d = next - before;
+    weight->*LANE = next;
+#pragma unroll
+    for (int m = 0; m < MOMENTS_MAX; m++)
+        moments[m].*LANE = kept[m];
     c->squares += d * d;
     c->before += before * before;
 }
@@ -66,19 +74,20 @@ static __device__ __forceinline__ void store(float *block, size_t at, bool there
 
 /* Four numbers from `at` on. */
 static __device__ __forceinline__ void change_quad(const struct network &n,
-                                                   const struct update_step &o, size_t at, float4 g,
-                                                   struct change *c) {
-    bool adam = o.kind == OPTIMIZER_ADAM || o.kind == OPTIMIZER_ADAMW;
-    bool moment = o.kind != OPTIMIZER_SGD || o.momentum;
-    float4 w = load(n.parameters, at, true);
-    float4 first = load(n.moments[0], at, moment), second = load(n.moments[1], at, adam);
-    change_number(o, &w.x, g.x, &first.x, &second.x, c);
-    change_number(o, &w.y, g.y, &first.y, &second.y, c);
-    change_number(o, &w.z, g.z, &first.z, &second.z, c);
-    change_number(o, &w.w, g.w, &first.w, &second.w, c);
+                                                   const struct optimizer_numbers &o, size_t at,
+                                                   float4 g, struct change *c) {
+    float4 w = load(n.parameters, at, true), moments[MOMENTS_MAX];
+#pragma unroll
+    for (int m = 0; m < MOMENTS_MAX; m++)
+        moments[m] = load(n.moments[m], at, n.moments[m]);
+    change_number<&float4::x>(o, &w, g, moments, c);
+    change_number<&float4::y>(o, &w, g, moments, c);
+    change_number<&float4::z>(o, &w, g, moments, c);
+    change_number<&float4::w>(o, &w, g, moments, c);
     store(n.parameters, at, true, w);
-    store(n.moments[0], at, moment, first);
-    store(n.moments[1], at, adam, second);
+#pragma unroll
+    for (int m = 0; m < MOMENTS_MAX; m++)
+        store(n.moments[m], at, n.moments[m], moments[m]);
 }
 
 static __device__ __forceinline__ float4 scaled(float4 g, float factor) {
@@ -89,7 +98,7 @@ static __device__ __forceinline__ float4 scaled(float4 g, float factor) {
 template <bool FORMED>
 static __device__ __forceinline__ struct change
 change_tile(const struct network &n, const struct walked &w, const struct verdict &v,
-            const struct update_step &o, uint32_t length, uint32_t number) {
+            const struct optimizer_numbers &o, uint32_t length, uint32_t number) {
     struct tile tile = tile_of(w, number);
     struct change c = {0, 0};
     float4 made[TILE_ROWS];
@@ -132,7 +141,7 @@ static __global__ void __launch_bounds__(TILE_THREADS, OPTIMIZER_BLOCKS)
     optimize(const __grid_constant__ struct network n, const struct walked *tensors, uint32_t count,
              uint32_t tiles, uint32_t length, uint32_t partials) {
     struct verdict v = judge(n, partials, length);
-    const struct update_step o = n.state->step;
+    const struct optimizer_numbers o = n.state->numbers;
     for (uint32_t number = blockIdx.x; number < tiles && v.applies; number += gridDim.x) {
         const struct walked &w = *tensor_of(tensors, count, number);
         struct change c = change_tile<FORMED>(n, w, v, o, length, number);

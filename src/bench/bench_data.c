@@ -30,9 +30,10 @@ static uint32_t walk(uint32_t before, size_t alphabet, uint64_t *state) {
     return (uint32_t)((before + 1) % alphabet);
 }
 
-/* Whether number `unit` is a probability: of the bernoulli loss, and the mixture's end. */
+/* Whether number `unit` of a target is a probability. */
 static bool is_probability(enum loss loss, size_t unit) {
-    return loss == LOSS_BERNOULLI || (loss == LOSS_MIXTURE && unit == 2);
+    const struct loss_kind *kind = loss_kind(loss);
+    return kind->unit_range || (kind->together > 0 && unit >= kind->together);
 }
 
 static void fill_reals(struct bench_data *data, union value *rows, size_t width, bool target,
@@ -56,9 +57,9 @@ int bench_data_open(struct bench_data *data, const struct architecture *architec
                     uint64_t seed) {
     const struct input *input = &architecture->input;
     const struct output *output = &architecture->output;
-    bool next = output->target == TARGET_NEXT;
+    bool next = output->target == TARGET_NEXT, class_id = loss_kind(output->loss)->class_id;
     data->inputs = input->kind == INPUT_REAL ? input->size : 1;
-    data->targets = output->loss == LOSS_SOFTMAX ? 1 : output->size;
+    data->targets = class_id ? 1 : output->size;
     size_t fitting = DATA_BYTES / (sizeof(union value) * (data->inputs + data->targets));
     data->count = fitting > DATA_EXAMPLES ? DATA_EXAMPLES : fitting;
     if (data->count < DATA_EXAMPLES_MIN)
@@ -73,7 +74,7 @@ int bench_data_open(struct bench_data *data, const struct architecture *architec
         fill_reals(data, data->x, data->inputs, next, output->loss, &seed);
     else
         fill_ids(data, data->x, input->size, &seed);
-    if (output->loss == LOSS_SOFTMAX)
+    if (class_id)
         fill_ids(data, data->y, output->size, &seed);
     else
         fill_reals(data, data->y, data->targets, true, output->loss, &seed);

@@ -3,13 +3,6 @@
 #include "bench_gpu.h"
 #include "config/config.h"
 
-const char *const findings_optimizers[] = {
-    [OPTIMIZER_SGD] = "sgd",
-    [OPTIMIZER_RMSPROP] = "rmsprop",
-    [OPTIMIZER_ADAM] = "adam",
-    [OPTIMIZER_ADAMW] = "adamw",
-};
-
 static const double MICRO = 1e6, P50 = 0.5, P99 = 0.99;
 
 static void find_cpu_floor(const struct bench_report *report, struct findings *f,

@@ -25,6 +25,4 @@ double findings_ratio(const struct findings *findings, enum bench_mode mode);
 /* What an example takes beside the engine's three parts: plan, copies, scoring, clocks. */
 double findings_rest(const struct findings *findings, enum bench_mode mode);
 
-extern const char *const findings_optimizers[]; /* by enum optimizer_kind */
-
 #endif

@@ -6,9 +6,6 @@ const char *const floor_phase_names[PHASES] = {"forward", "backward", "optimizer
 
 enum {
     NORM_FLOPS = 2, /* a parameter: its gradient's square, summed */
-    SGD_FLOPS = 3,  /* clipping factor, product and difference; momentum costs more */
-    RMSPROP_FLOPS = 8,
-    ADAM_FLOPS = 12,
 
     FUNCTION_FLOPS = 16, /* sigmoid or tanh: e^x to single precision and a division, at least */
     NORM_FORWARD = 7,    /* a number: mean 1, variance 2, normalized 2, gain and shift 2 */
@@ -76,19 +73,6 @@ static struct matrices count_matrices(const struct model *model) {
     return m;
 }
 
-static double optimizer_flops(enum optimizer_kind kind) {
-    switch (kind) {
-    case OPTIMIZER_SGD:
-        return SGD_FLOPS;
-    case OPTIMIZER_RMSPROP:
-        return RMSPROP_FLOPS;
-    case OPTIMIZER_ADAM:
-    case OPTIMIZER_ADAMW:
-        break;
-    }
-    return ADAM_FLOPS;
-}
-
 /* One run over `steps` steps, of which `outputs` need the output layer and `together` are computed
    at once. */
 static struct work forward(const struct matrices *m, double steps, double outputs,
@@ -126,7 +110,7 @@ struct floor_work floor_work(const struct config *config, const struct model *mo
     const struct optimizer *optimizer = &config->learning.optimizer;
     const struct matrices m = count_matrices(model);
     double window = (double)config->learning.window, stride = (double)config->learning.stride;
-    double parameters = (double)model->parameters, blocks = (double)optimizer_blocks(optimizer);
+    double parameters = (double)model->parameters, blocks = (double)optimizer_moments(optimizer);
     double block = sizeof(float) * parameters;
     double waiting = (double)together < stride ? (double)together : stride;
     struct work pass = backward(&m, window, stride);
@@ -134,7 +118,7 @@ struct floor_work floor_work(const struct config *config, const struct model *mo
         pass = add(pass, forward(&m, window, stride, window));
     pass.updated = block;
     struct work change = {
-        .flops = parameters * (NORM_FLOPS + optimizer_flops(optimizer->kind)),
+        .flops = parameters * (NORM_FLOPS + optimizer_kind(optimizer->kind)->flops),
         .updated = block * (1 + 2 * (1 + blocks)),
     };
     return (struct floor_work){

@@ -16,7 +16,7 @@ struct gpu_work gpu_work(const struct config *config, const struct model *model,
     double window = (double)config->learning.window, stride = (double)config->learning.stride;
     double layers = (double)a->layer_count,
            together = (double)plan < stride ? (double)plan : stride;
-    double moments = (double)optimizer_blocks(&config->learning.optimizer);
+    double moments = (double)optimizer_moments(&config->learning.optimizer);
     double block = sizeof(float) * (double)model->parameters;
     struct gpu_work gpu = {.work = floor_work(config, model, plan), .launches = 1 / (double)plan};
     gpu.work.phases[PHASE_BACKWARD].updated = 0;

@@ -41,7 +41,7 @@ static json_t *learning_json(const struct config *config) {
     const struct optimizer *o = &config->learning.optimizer;
     return json_pack("{s:I, s:I, s:s, s:f, s:f}", "window", (json_int_t)config->learning.window,
                      "stride", (json_int_t)config->learning.stride, "optimizer",
-                     findings_optimizers[o->kind], "rate", o->rate, "clip", config->learning.clip);
+                     optimizer_kind(o->kind)->name, "rate", o->rate, "clip", config->learning.clip);
 }
 
 static json_t *machine_json(const struct machine *machine, const struct machine_figures *figures) {

@@ -85,7 +85,7 @@ struct resident bench_resident(pid_t process) {
 }
 
 size_t bench_memory_bound(const struct config *config, const struct model *model, size_t streams) {
-    size_t blocks = 1 + optimizer_blocks(&config->learning.optimizer) + 1;
+    size_t blocks = 1 + optimizer_moments(&config->learning.optimizer) + 1;
     size_t windows = streams * slot_record_size(model, config->learning.window);
     return sizeof(float) * (model->parameters * blocks + windows) + OVERHEAD;
 }

@@ -19,7 +19,7 @@ static void print_head(const struct bench_report *r) {
     report_summary(&c->architecture, summary);
     printf("%s: %s; %zu parameters\n", c->name, summary, r->model->parameters);
     printf("window %zu, stride %zu, %s; %s; %s%s%s%s\n", c->learning.window, c->learning.stride,
-           findings_optimizers[c->learning.optimizer.kind],
+           optimizer_kind(c->learning.optimizer.kind)->name,
            r->gpu ? r->gpu->device.name : r->machine.processor, r->device, *r->why ? " (" : "",
            r->why, *r->why ? ")" : "");
 }

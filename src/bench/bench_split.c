@@ -63,7 +63,8 @@ int bench_split_open(struct bench_split **split, const struct config *config,
     new->clip = config->learning.clip;
     new->window = config->learning.window;
     new->stride = config->learning.stride;
-    if (network_open(&new->network, model, new->window, optimizer_blocks(&new->optimizer), error) ||
+    if (network_open(&new->network, model, new->window, optimizer_moments(&new->optimizer),
+                     error) ||
         write_parameters(new, config, model, error))
         goto fail;
     new->state = memory_reserve(new->network.state * sizeof *new->state);

@@ -16,9 +16,9 @@
 #define CHECKPOINT_FORMAT "runnel-checkpoint-3"
 
 enum {
-    CHECKPOINT_NAME_SIZE = 64,          /* of an entry */
-    CHECKPOINT_DESCRIPTION_SIZE = 2048, /* of a configuration */
-    CHECKPOINT_BLOCKS = 3,              /* parameters and at most two moments */
+    CHECKPOINT_NAME_SIZE = 64,           /* of an entry */
+    CHECKPOINT_DESCRIPTION_SIZE = 2048,  /* of a configuration */
+    CHECKPOINT_BLOCKS = 1 + MOMENTS_MAX, /* parameters and the optimizer's moments */
     CHECKPOINT_ENTRIES_MAX = CHECKPOINT_BLOCKS * MODEL_TENSORS_MAX + 16,
     CHECKPOINT_COUNTERS = 6,           /* numbers in learner.counters */
     CHECKPOINT_RATES = 4,              /* in learner.rates */

@@ -9,13 +9,17 @@
 
 /* ---- Entries ---- */
 
-static const char *const block_prefixes[CHECKPOINT_BLOCKS] = {"", "optimizer.moment_1.",
-                                                              "optimizer.moment_2."};
-
 enum engine_block checkpoint_block(size_t block) {
-    static const enum engine_block blocks[CHECKPOINT_BLOCKS] = {ENGINE_PARAMETERS, ENGINE_MOMENT_1,
-                                                                ENGINE_MOMENT_2};
-    return blocks[block];
+    return block == 0 ? ENGINE_PARAMETERS : (enum engine_block)(ENGINE_MOMENTS + block - 1);
+}
+
+/* A tensor of the model in one of the blocks: parameters by its own name, then
+   optimizer.moment_1.NAME and so on. */
+static void name_tensor(size_t block, const char *tensor, char name[CHECKPOINT_NAME_SIZE]) {
+    if (block == 0)
+        snprintf(name, CHECKPOINT_NAME_SIZE, "%s", tensor);
+    else
+        snprintf(name, CHECKPOINT_NAME_SIZE, "optimizer.moment_%zu.%s", block, tensor);
 }
 
 static void add_tensors(struct checkpoint_layout *layout, const struct model *model) {
@@ -25,7 +29,7 @@ static void add_tensors(struct checkpoint_layout *layout, const struct model *mo
         parameters_entries(model, entries);
         for (size_t n = 0; n < layout->tensors; n++) {
             char *name = layout->names[layout->count++];
-            snprintf(name, CHECKPOINT_NAME_SIZE, "%s%s", block_prefixes[block], entries[n].name);
+            name_tensor(block, entries[n].name, name);
             entries[n].name = name;
         }
     }
@@ -46,7 +50,7 @@ void checkpoint_layout(struct checkpoint_layout *layout, const struct config *co
     memset(layout, 0, sizeof *layout);
     for (size_t part = 0; part < PARTS; part++)
         layout->parts[part] = SIZE_MAX;
-    layout->blocks = 1 + optimizer_blocks(&config->learning.optimizer);
+    layout->blocks = 1 + optimizer_moments(&config->learning.optimizer);
     layout->streams = streams;
     add_tensors(layout, model);
     add_part(layout, PART_UPDATES, "optimizer.updates", SAFETENSORS_I64, 1, 1, 0);
@@ -100,7 +104,6 @@ static void __attribute__((format(printf, 2, 3))) say(struct line *line, const c
 
 static void say_architecture(struct line *line, const struct architecture *architecture) {
     static const char *const cells[] = {"dense", "rnn", "gru", "lstm"};
-    static const char *const losses[] = {"squared", "gaussian", "softmax", "bernoulli", "mixture"};
     const struct input *input = &architecture->input;
     say(line, "input %s %zu", input->kind == INPUT_SYMBOL ? "symbol" : "real", input->size);
     if (input->embedding)
@@ -110,17 +113,18 @@ static void say_architecture(struct line *line, const struct architecture *archi
         const struct layer *layer = &architecture->layers[n];
         say(line, " %s %zu%s", cells[layer->cell], layer->size, layer->norm ? "" : " without norm");
     }
-    say(line, ", output %s %zu", losses[architecture->output.loss], architecture->output.size);
+    say(line, ", output %s %zu", loss_kind(architecture->output.loss)->name,
+        architecture->output.size);
     if (architecture->output.components)
         say(line, " components %zu", architecture->output.components);
     say(line, " %s", architecture->output.target == TARGET_NEXT ? "next" : "given");
 }
 
 void checkpoint_describe(const struct config *config, char text[CHECKPOINT_DESCRIPTION_SIZE]) {
-    static const char *const optimizers[] = {"sgd", "rmsprop", "adam", "adamw"};
     struct line line = {.text = text};
     say_architecture(&line, &config->architecture);
     say(&line, ", window %zu, stride %zu, %s, max_streams %zu, seed %" PRIu64,
         config->learning.window, config->learning.stride,
-        optimizers[config->learning.optimizer.kind], config->learning.max_streams, config->seed);
+        optimizer_kind(config->learning.optimizer.kind)->name, config->learning.max_streams,
+        config->seed);
 }

@@ -238,7 +238,7 @@ static bool record_valid(const struct reading *reading, const float *record,
     const struct model *model = reading->model;
     const struct input *input = &model->architecture.input;
     const struct output *output = &model->architecture.output;
-    bool symbols = input->kind == INPUT_SYMBOL, classes = output->loss == LOSS_SOFTMAX;
+    bool symbols = input->kind == INPUT_SYMBOL, classes = loss_kind(output->loss)->class_id;
     size_t width = symbols ? 1 : input->size, ring = reading->config->learning.window + 1;
     size_t stride = model->state_size + width + model->target_size + 1, terms = 0;
     const float *positions = record + model->state_size + model->outputs;

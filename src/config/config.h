@@ -9,7 +9,6 @@
 #include <stdio.h>
 
 #include "model/model.h"
-#include "model/optimizer.h"
 
 struct error;
 

@@ -10,8 +10,6 @@
 
 #include "common/address.h"
 
-enum { STROKE_SIZE = 3 }; /* a mixture's target: y1, y2, end */
-
 static const size_t PARAMETERS_MAX = INT32_MAX;
 
 static const char *word_of(const struct draft *draft, const char *path, size_t layer,
@@ -62,45 +60,58 @@ static int check_keys(struct reading *reading) {
 static int check_output_size(struct reading *reading) {
     static const char path[] = "model.output.size";
     struct output *output = &reading->draft.config.architecture.output;
+    const struct loss_kind *kind = loss_kind(output->loss);
     bool given = config_place(reading, path)->given;
-    if (!given && output->loss == LOSS_MIXTURE)
-        output->size = STROKE_SIZE;
+    if (!given && kind->size)
+        output->size = kind->size;
     else if (!given)
         return config_fail(reading, path,
                            "missing; needed is the count of numbers in a target, or "
                            "of classes");
-    if (output->loss == LOSS_MIXTURE && output->size != STROKE_SIZE)
-        return config_fail(reading, path,
-                           "found %zu; allowed with loss: mixture is %d (two offsets and an end)",
-                           output->size, STROKE_SIZE);
+    if (kind->size && output->size != kind->size)
+        return config_fail(reading, path, "found %zu; allowed with loss: %s is %zu (%s)",
+                           output->size, kind->name, kind->size, kind->size_reason);
     return 0;
+}
+
+/* The losses whose target is a class id, or those whose target are numbers, as "a, b or c". */
+static void list_losses(bool class_id, char *text, size_t size) {
+    char words[CONFIG_TEXT_SIZE] = "";
+    size_t used = 0;
+    for (enum loss loss = 0; loss < LOSSES; loss++) {
+        const struct loss_kind *kind = loss_kind(loss);
+        if (kind->class_id == class_id && used < sizeof words)
+            used +=
+                snprintf(words + used, sizeof words - used, "%s%s", used ? "|" : "", kind->name);
+    }
+    config_words_list(words, text, size);
 }
 
 /* With `target: next` the stream's next input is the target, so that loss and sizes must fit it. */
 static int check_next(struct reading *reading) {
     const struct input *input = &reading->draft.config.architecture.input;
     const struct output *output = &reading->draft.config.architecture.output;
-    char loss[CONFIG_TEXT_SIZE];
-    bool symbols = input->kind == INPUT_SYMBOL, ranged = output->loss >= LOSS_BERNOULLI;
-    word_of(&reading->draft, "model.output.loss", 0, loss);
-    if (symbols != (output->loss == LOSS_SOFTMAX))
+    const struct loss_kind *kind = loss_kind(output->loss);
+    char losses[CONFIG_TEXT_SIZE];
+    bool symbols = input->kind == INPUT_SYMBOL;
+    list_losses(symbols, losses, sizeof losses);
+    if (symbols != kind->class_id)
         return config_fail(reading, "model.output.loss",
-                           "found %s; allowed with target: next and %s inputs is %s", loss,
-                           symbols ? "symbol" : "real",
-                           symbols ? "softmax" : "squared, gaussian, bernoulli or mixture");
-    if (output->loss == LOSS_MIXTURE && input->size != STROKE_SIZE)
+                           "found %s; allowed with target: next and %s inputs is %s", kind->name,
+                           symbols ? "symbol" : "real", losses);
+    if (kind->size && input->size != kind->size)
         return config_fail(reading, "model.input.size",
-                           "found %zu; allowed with target: next and loss: mixture is %d",
-                           input->size, STROKE_SIZE);
+                           "found %zu; allowed with target: next and loss: %s is %zu", input->size,
+                           kind->name, kind->size);
     if (output->size != input->size)
         return config_fail(reading, "model.output.size",
                            "found %zu; allowed with target: next is model.input.size, %zu",
                            output->size, input->size);
-    if (input->standard && ranged)
+    if (input->standard && kind->parts[0].unit == UNIT_NONE)
         return config_fail(reading, "model.input.scale",
                            "found standard; allowed with target: next and loss: %s is none, since "
                            "scaled targets would leave their range",
-                           loss);
+                           kind->name);
     return 0;
 }
 
@@ -113,6 +124,21 @@ static int check_size(struct reading *reading) {
     return 0;
 }
 
+/* A key of the optimizer that makes no sense without another. */
+static int check_needs(struct reading *reading, const struct optimizer *optimizer) {
+    for (const struct kind_key *key = optimizer_kind(optimizer->kind)->keys; key->name; key++) {
+        char path[CONFIG_KEY_SIZE];
+        if (!key->needs || !optimizer_value(optimizer, key) ||
+            optimizer_value(optimizer, optimizer_key(optimizer->kind, key->needs)) > 0)
+            continue;
+        snprintf(path, sizeof path, "learning.optimizer.%s", key->name);
+        return config_fail(reading, path,
+                           "found true; it is allowed only with learning.optimizer.%s above 0",
+                           key->needs);
+    }
+    return 0;
+}
+
 static int check_learning(struct reading *reading) {
     struct config *config = &reading->draft.config;
     if (!config_place(reading, "learning.stride")->given)
@@ -121,11 +147,7 @@ static int check_learning(struct reading *reading) {
         return config_fail(reading, "learning.stride",
                            "found %zu; allowed is at most learning.window, %zu",
                            config->learning.stride, config->learning.window);
-    if (config->learning.optimizer.nesterov && !(config->learning.optimizer.momentum > 0))
-        return config_fail(reading, "learning.optimizer.nesterov",
-                           "found true; it is allowed only with "
-                           "learning.optimizer.momentum above 0");
-    return 0;
+    return check_needs(reading, &config->learning.optimizer);
 }
 
 /* One of bind and connect. One that an override gives takes the other's place. */

@@ -69,8 +69,12 @@ struct config_key {
     const char *example; /* a value as one would write it */
 };
 
-extern const struct config_key config_keys[];
+extern const struct config_key *const config_keys; /* complete before main begins */
 extern const size_t config_key_count;
+
+/* Put into the rows what the kinds say of themselves: the words that name them, and all but path,
+   place and flags of their own keys. */
+void config_describe_kinds(struct config_key *rows);
 
 /* What a path names. */
 enum path_kind { PATH_UNKNOWN, PATH_MAPPING, PATH_LIST, PATH_KEY };

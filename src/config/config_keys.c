@@ -12,7 +12,7 @@
 
 #define CELL "model.layers.*.cell"
 #define NORM "model.layers.*.norm"
-#define LOSS "model.output.loss"
+#define OUTPUT_LOSS "model.output.loss"
 #define KIND "learning.optimizer.kind"
 
 #define COUNT_MAX 9007199254740991.0 /* 2^53 - 1: exact as a JSON number too */
@@ -26,14 +26,14 @@
 #define RATE_MAX 100
 #define DECAY_MAX 100
 #define CLIP_MAX 1e9
-#define START_MAX 100     /* of the starting values of gains and biases */
-#define EPSILON_MIN 1e-30 /* 0 would divide 0 by 0 where a gradient is 0 */
+#define START_MAX 100 /* of the starting values of gains and biases */
 
 #define RANGE(low, high) .minimum = (low), .maximum = (high)
 #define WHEN(path, words) .when = (path), .is = (words)
 
+/* Words and keys of the kinds are told by the kinds: see config_describe_kinds. */
 /* clang-format off */
-const struct config_key config_keys[] = {
+static struct config_key rows[] = {
     {"name", VALUE_NAME, AT(name), .flags = KEY_REQUIRED,
      .what = "what this daemon is called", .example = "reference",
      .more = "It is part of messages and of the default of `state.directory`."},
@@ -96,13 +96,7 @@ const struct config_key config_keys[] = {
      .what = "added to the forget gate's starting bias", .example = "0.0",
      .more = "With 1.0 the cell remembers from the start."},
 
-    {LOSS, VALUE_WORD, AT(architecture.output.loss),
-     .words = "squared|gaussian|softmax|bernoulli|mixture",
-     .meanings = "mean squared error; predicts numbers"
-                 "|negative log density of a normal; predicts mean and standard deviation"
-                 "|cross-entropy of one class among `size`; predicts probabilities"
-                 "|cross-entropy of `size` numbers in [0, 1]; predicts probabilities"
-                 "|pen strokes as in Graves (2013): normals over two offsets, and an end of stroke",
+    {OUTPUT_LOSS, VALUE_WORD, AT(architecture.output.loss),
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "what is minimized", .example = "squared",
      .more = "It also says what a prediction is."},
     {"model.output.size", VALUE_SIZE, AT(architecture.output.size), RANGE(1, INPUT_MAX),
@@ -110,7 +104,7 @@ const struct config_key config_keys[] = {
      .flags = KEY_DIGEST, .what = "numbers in a target, or classes", .example = "8",
      .more = "With `target: next` it is the input's size."},
     {"model.output.components", VALUE_SIZE, AT(architecture.output.components),
-     RANGE(1, COMPONENTS_MAX), WHEN(LOSS, "mixture"), .flags = KEY_REQUIRED | KEY_DIGEST,
+     RANGE(1, COMPONENTS_MAX), .when = OUTPUT_LOSS, .flags = KEY_REQUIRED | KEY_DIGEST,
      .what = "normal distributions in the mixture", .example = "20"},
     {"model.output.target", VALUE_WORD, AT(architecture.output.target), .words = "given|next",
      .meanings = "in the message, beside the input|the stream's next input",
@@ -127,29 +121,15 @@ const struct config_key config_keys[] = {
      .unit = "steps of one stream", .example = "16",
      .more = "At most the window. A stride below the window learns more from each step and costs "
              "window / stride times as much."},
-    {KIND, VALUE_WORD, AT(learning.optimizer.kind), .words = "sgd|rmsprop|adam|adamw",
+    {KIND, VALUE_WORD, AT(learning.optimizer.kind),
      .fallback = "adam", .flags = KEY_DIGEST, .what = "the optimizer", .example = "adam",
      .more = "Each is as torch.optim defines it."},
     {"learning.optimizer.rate", VALUE_REAL, AT(learning.optimizer.rate), RANGE(0, RATE_MAX),
      .fallback = "0.001", .flags = KEY_IN_FLIGHT, .what = "learning rate", .example = "0.001"},
-    {"learning.optimizer.momentum", VALUE_REAL, AT(learning.optimizer.momentum), RANGE(0, 1),
-     .fallback = "0", WHEN(KIND, "sgd"), .flags = KEY_DIGEST | KEY_BELOW,
-     .what = "share of the previous step that is kept", .example = "0.9"},
-    {"learning.optimizer.nesterov", VALUE_BOOLEAN, AT(learning.optimizer.nesterov),
-     .fallback = "false", WHEN(KIND, "sgd"), .flags = KEY_DIGEST,
-     .what = "Nesterov's momentum", .example = "true", .more = "It needs `momentum` above 0."},
-    {"learning.optimizer.alpha", VALUE_REAL, AT(learning.optimizer.alpha), RANGE(0, 1),
-     .fallback = "0.99", WHEN(KIND, "rmsprop"), .flags = KEY_DIGEST | KEY_BELOW,
-     .what = "decay of the squared gradient's average", .example = "0.99"},
-    {"learning.optimizer.beta1", VALUE_REAL, AT(learning.optimizer.beta1), RANGE(0, 1),
-     .fallback = "0.9", WHEN(KIND, "adam|adamw"), .flags = KEY_DIGEST | KEY_BELOW,
-     .what = "decay of the gradient's average", .example = "0.9"},
-    {"learning.optimizer.beta2", VALUE_REAL, AT(learning.optimizer.beta2), RANGE(0, 1),
-     .fallback = "0.999", WHEN(KIND, "adam|adamw"), .flags = KEY_DIGEST | KEY_BELOW,
-     .what = "decay of the squared gradient's average", .example = "0.999"},
-    {"learning.optimizer.epsilon", VALUE_REAL, AT(learning.optimizer.epsilon),
-     RANGE(EPSILON_MIN, 1), .fallback = "1e-8", WHEN(KIND, "rmsprop|adam|adamw"),
-     .flags = KEY_DIGEST, .what = "added to the divisor", .example = "1e-8"},
+#define KEY_OF_OPTIMIZERS(type, name)                                                              \
+    {"learning.optimizer." #name, .offset = AT(learning.optimizer.name), .when = KIND,             \
+     .flags = KEY_DIGEST},
+#include "kernels/kinds.def"
     {"learning.optimizer.weight_decay", VALUE_REAL, AT(learning.optimizer.weight_decay),
      RANGE(0, DECAY_MAX), .fallback = "0", .flags = KEY_DIGEST,
      .what = "pull of the parameters towards 0", .example = "0",
@@ -243,5 +223,10 @@ const struct config_key config_keys[] = {
 };
 /* clang-format on */
 
-const size_t config_key_count = sizeof config_keys / sizeof *config_keys;
-_Static_assert(sizeof config_keys / sizeof *config_keys <= CONFIG_KEYS_MAX, "places are too few");
+const struct config_key *const config_keys = rows;
+const size_t config_key_count = sizeof rows / sizeof *rows;
+_Static_assert(sizeof rows / sizeof *rows <= CONFIG_KEYS_MAX, "places are too few");
+
+static void __attribute__((constructor)) complete(void) {
+    config_describe_kinds(rows);
+}

@@ -19,18 +19,12 @@ static const char *const cell_names[] = {
     [CELL_DENSE] = "dense", [CELL_RNN] = "rnn", [CELL_GRU] = "gru", [CELL_LSTM] = "lstm"};
 static const char *const activation_names[] = {
     [ACTIVATION_RELU] = "relu", [ACTIVATION_TANH] = "tanh", [ACTIVATION_IDENTITY] = "identity"};
-static const char *const loss_names[] = {[LOSS_SQUARED] = "squared",
-                                         [LOSS_GAUSSIAN] = "gaussian",
-                                         [LOSS_SOFTMAX] = "softmax",
-                                         [LOSS_BERNOULLI] = "bernoulli",
-                                         [LOSS_MIXTURE] = "mixture"};
 
 static unsigned loss_has(enum loss loss) {
-    unsigned error = FIELD_HAS(NEED_ERROR), classes = FIELD_HAS(NEED_CLASSES);
-    unsigned bits = FIELD_HAS(NEED_BITS);
-    return loss == LOSS_SQUARED || loss == LOSS_GAUSSIAN ? error
-           : loss == LOSS_MIXTURE                        ? bits
-                                                         : classes | bits;
+    unsigned metrics = loss_kind(loss)->metrics;
+    return (metrics & METRIC_RMSE ? FIELD_HAS(NEED_ERROR) : 0) |
+           (metrics & METRIC_ACCURACY ? FIELD_HAS(NEED_CLASSES) : 0) |
+           (metrics & METRIC_BITS ? FIELD_HAS(NEED_BITS) : 0);
 }
 
 void report_loss(struct json_text *text, const struct loss_fields *metrics,
@@ -80,33 +74,25 @@ static void put_list(struct json_text *text, const char *key, const double *numb
     json_text_close_list(text);
 }
 
-static void put_gaussian(struct json_text *text, const char *key, const double *numbers,
-                         size_t size) {
-    json_text_open_object(text, key);
-    put_list(text, "mean", numbers, size);
-    put_list(text, "sd", numbers + size, size);
-    json_text_close_object(text);
-}
-
-static void put_mixture(struct json_text *text, const char *key, const double *numbers,
-                        size_t components) {
-    static const char *const rows[] = {"weights", "mean1", "mean2", "sd1", "sd2", "rho"};
-    json_text_open_object(text, key);
-    json_text_number(text, "end", numbers[0]);
-    for (size_t row = 0; row < sizeof rows / sizeof *rows; row++)
-        put_list(text, rows[row], numbers + 1 + row * components, components);
-    json_text_close_object(text);
-}
-
+/* A list, or an object of the loss's parts. */
 static void put_prediction(struct json_text *text, const char *key, const struct model *model,
                            const double *numbers) {
     const struct output *output = &model->architecture.output;
-    if (output->loss == LOSS_GAUSSIAN)
-        put_gaussian(text, key, numbers, output->size);
-    else if (output->loss == LOSS_MIXTURE)
-        put_mixture(text, key, numbers, output->components);
-    else
+    const struct loss_part *part = loss_kind(output->loss)->parts;
+    if (!part->name) {
         put_list(text, key, numbers, model->outputs);
+        return;
+    }
+    json_text_open_object(text, key);
+    for (; part->extent != EXTENT_NONE; part++) {
+        size_t size = loss_part_size(part, output->size, output->components);
+        if (part->extent == EXTENT_ONCE)
+            json_text_number(text, part->name, *numbers);
+        else
+            put_list(text, part->name, numbers, size);
+        numbers += size;
+    }
+    json_text_close_object(text);
 }
 
 /* One step's prediction, or a list of them. */
@@ -159,8 +145,8 @@ void report_summary(const struct architecture *architecture, char summary[REPORT
         if (layer->norm)
             append(summary, " norm");
     }
-    append(summary, " > %s %zu", loss_names[output->loss], output->size);
-    if (output->loss == LOSS_MIXTURE)
+    append(summary, " > %s %zu", loss_kind(output->loss)->name, output->size);
+    if (output->components)
         append(summary, " of %zu", output->components);
     append(summary, ", %s", output->target == TARGET_NEXT ? "next" : "given");
 }

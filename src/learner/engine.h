@@ -31,7 +31,6 @@
 #include <stdint.h>
 
 #include "model/model.h"
-#include "model/optimizer.h"
 
 struct error;
 struct engine;
@@ -54,12 +53,6 @@ struct operation {
     uint32_t terms;    /* UPDATE: targets kept at those, at least 1 */
     bool learn;        /* SCORE: keep the target; else the position keeps none */
     bool fresh;        /* UPDATE */
-};
-
-/* A value of plan.inputs and plan.targets: symbols and class ids use `id`. */
-union value {
-    float real;
-    uint32_t id;
 };
 
 struct plan {
@@ -118,11 +111,9 @@ struct results {
 /* What of an engine can be read and written between plans. All but counters are float32. */
 enum engine_block {
     ENGINE_PARAMETERS, /* one tensor, in the table's layout */
-    ENGINE_MOMENT_1, /* of one tensor: momentum (sgd), square average (rmsprop), first moment (adam)
-                      */
-    ENGINE_MOMENT_2, /* of one tensor: second moment (adam) */
-    ENGINE_SLOT,     /* one slot's record, see model.h */
-    ENGINE_UPDATES,  /* one uint64_t: updates applied so far, the t of adam's bias correction */
+    ENGINE_SLOT,       /* one slot's record, see model.h */
+    ENGINE_UPDATES,    /* one uint64_t: updates applied so far, the t of adam's bias correction */
+    ENGINE_MOMENTS, /* + k, of one tensor: the k-th number that the optimizer keeps beside each */
 };
 
 struct engine_options {

@@ -76,10 +76,9 @@ static int write_block(struct learner *learner, enum engine_block block, const f
 /* The optimizer to nothing; `values` (parameters,) is overwritten. */
 static int write_zeros(struct learner *learner, float *values, struct error *error) {
     memset(values, 0, learner->model->parameters * sizeof *values);
-    if (learner->optimizer_blocks > 0 && write_block(learner, ENGINE_MOMENT_1, values, error))
-        return -1;
-    if (learner->optimizer_blocks > 1 && write_block(learner, ENGINE_MOMENT_2, values, error))
-        return -1;
+    for (unsigned k = 0; k < learner->moments; k++)
+        if (write_block(learner, ENGINE_MOMENTS + k, values, error))
+            return -1;
     const uint64_t updates = 0;
     return learner_write(learner, ENGINE_UPDATES, 0, &updates, error);
 }
@@ -92,7 +91,7 @@ static void describe(struct learner *learner, const struct config *config) {
     learner->seed = config->seed;
     learner->window = config->learning.window;
     learner->stride = config->learning.stride;
-    learner->optimizer_blocks = optimizer_blocks(&config->learning.optimizer);
+    learner->moments = optimizer_moments(&config->learning.optimizer);
     learner->rates = (struct learner_rates){rate, clip, rate, clip};
 }
 

@@ -36,7 +36,7 @@ struct learner {
 
     char initial[CONFIG_PATH_SIZE];
     uint64_t seed;
-    size_t window, stride, optimizer_blocks;
+    size_t window, stride, moments;
     struct learner_rates rates;
 
     /* What is known of the streams, by slot. */

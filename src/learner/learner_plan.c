@@ -203,15 +203,15 @@ static void next_target(const struct learner *learner, const void *x, const unio
 
 /* Whether something of the target is observed. */
 static bool target_observed(const struct model *model, const union value *target) {
-    enum loss loss = model->architecture.output.loss;
-    if (loss == LOSS_SOFTMAX)
+    const struct loss_kind *loss = loss_kind(model->architecture.output.loss);
+    if (loss->class_id)
         return target->id != WIRE_NO_CLASS;
-    if (loss == LOSS_MIXTURE) /* (y1, y2) are observed together, the end by itself */
-        return (!isnan(target[0].real) && !isnan(target[1].real)) || !isnan(target[2].real);
-    size_t missing = 0;
-    for (size_t k = 0; k < model->target_size; k++)
-        missing += isnan(target[k].real) != 0;
-    return missing < model->target_size;
+    size_t together = 0, single = 0;
+    for (size_t k = 0; k < loss->together; k++)
+        together += !isnan(target[k].real);
+    for (size_t k = loss->together; k < model->target_size; k++)
+        single += !isnan(target[k].real);
+    return single > 0 || (together > 0 && together == loss->together);
 }
 
 static union value *next_input_row(const struct learner *learner) {

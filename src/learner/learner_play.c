@@ -63,28 +63,19 @@ static void add_class(const struct learner *learner, struct planned *example, co
 
 static void add_score(const struct learner *learner, struct planned *example, size_t score) {
     const struct model *model = learner->model;
-    const struct output *kind = &model->architecture.output;
+    const struct loss_kind *loss = loss_kind(model->architecture.output.loss);
     const float *output = learner->results.scored + score * model->outputs;
     const union value *target = learner->plan.targets + score * model->target_size;
     example->loss_sum += learner->results.losses[score];
     example->scored++;
-    switch (kind->loss) {
-    case LOSS_SQUARED:
-    case LOSS_GAUSSIAN:
-        if (learner->score_scales)
-            add_scaled_error(learner, example, output, score);
-        else
-            add_squared_error(learner, example, output, target);
-        break;
-    case LOSS_SOFTMAX:
+    if (loss->metrics & METRIC_RMSE && learner->score_scales)
+        add_scaled_error(learner, example, output, score);
+    else if (loss->metrics & METRIC_RMSE)
+        add_squared_error(learner, example, output, target);
+    if (loss->metrics & METRIC_ACCURACY && loss->class_id)
         add_class(learner, example, output, target);
-        break;
-    case LOSS_BERNOULLI:
+    else if (loss->metrics & METRIC_ACCURACY)
         add_sides(learner, example, output, target);
-        break;
-    case LOSS_MIXTURE:
-        break;
-    }
 }
 
 static void add_update(struct planned *example, const struct update_result *update) {

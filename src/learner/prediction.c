@@ -4,8 +4,6 @@
 
 #include "learner.h"
 
-enum { SPREADS = 2, MEANS = 2 }; /* of a mixture's component */
-
 typedef double meaning(double activation);
 
 static double as_it_is(double a) {
@@ -16,13 +14,8 @@ static double sigmoid(double a) {
     return 1 / (1 + exp(-a));
 }
 
-static double deviation(double log_variance) {
-    return exp(log_variance / 2);
-}
-
-static void convert(const float *outputs, size_t size, meaning *means, double *numbers) {
-    for (size_t k = 0; k < size; k++)
-        numbers[k] = means((double)outputs[k]);
+static double root_of_exponential(double a) {
+    return exp(a / 2);
 }
 
 static void softmax(const float *outputs, size_t size, double *numbers) {
@@ -35,26 +28,28 @@ static void softmax(const float *outputs, size_t size, double *numbers) {
         numbers[k] = exp(outputs[k] - largest) / sum;
 }
 
-static void mixture(const float *outputs, size_t components, double *numbers) {
-    numbers[0] = sigmoid(outputs[0]);
-    size_t at = 1;
-    softmax(outputs + at, components, numbers + at);
-    at += components;
-    convert(outputs + at, MEANS * components, as_it_is, numbers + at);
-    at += MEANS * components;
-    convert(outputs + at, SPREADS * components, exp, numbers + at);
-    at += SPREADS * components;
-    convert(outputs + at, components, tanh, numbers + at);
+static void convert(enum part_meaning means, const float *outputs, size_t size, double *numbers) {
+    static meaning *const meanings[] = {
+        [MEANS_ITSELF] = as_it_is, [MEANS_PROBABILITY] = sigmoid,
+        [MEANS_EXPONENTIAL] = exp, [MEANS_ROOT_OF_EXPONENTIAL] = root_of_exponential,
+        [MEANS_TANH] = tanh,
+    };
+    if (means == MEANS_SHARE) {
+        softmax(outputs, size, numbers);
+        return;
+    }
+    for (size_t k = 0; k < size; k++)
+        numbers[k] = meanings[means]((double)outputs[k]);
 }
 
-/* Back from standardized numbers, x = mean + deviation z: a mean is moved and stretched, */
-static void unscale_means(const struct learned *learned, size_t size, double *numbers) {
+/* Back from standardized numbers, x = mean + deviation z: a level is moved and stretched, */
+static void unscale_level(const struct learned *learned, size_t size, double *numbers) {
     for (size_t k = 0; k < size; k++)
         numbers[k] = numbers[k] * learned->deviation[k] + learned->mean[k];
 }
 
-/* a standard deviation only stretched. */
-static void unscale_deviations(const struct learned *learned, size_t size, double *numbers) {
+/* a width only stretched. */
+static void unscale_width(const struct learned *learned, size_t size, double *numbers) {
     for (size_t k = 0; k < size; k++)
         numbers[k] = learned->deviation[k] == 0 ? NAN : numbers[k] * learned->deviation[k];
 }
@@ -62,30 +57,17 @@ static void unscale_deviations(const struct learned *learned, size_t size, doubl
 void prediction_of(const struct model *model, const struct learned *learned, size_t t,
                    double *numbers) {
     const struct output *output = &model->architecture.output;
+    const struct loss_part *part = loss_kind(output->loss)->parts;
     const float *outputs = learned->outputs + t * model->outputs;
     bool scaled = output->target == TARGET_NEXT && learned->mean;
-    switch (output->loss) {
-    case LOSS_GAUSSIAN:
-        convert(outputs, output->size, as_it_is, numbers);
-        convert(outputs + output->size, output->size, deviation, numbers + output->size);
-        if (scaled) {
-            unscale_means(learned, output->size, numbers);
-            unscale_deviations(learned, output->size, numbers + output->size);
-        }
-        break;
-    case LOSS_SOFTMAX:
-        softmax(outputs, output->size, numbers);
-        break;
-    case LOSS_BERNOULLI:
-        convert(outputs, output->size, sigmoid, numbers);
-        break;
-    case LOSS_MIXTURE:
-        mixture(outputs, output->components, numbers);
-        break;
-    case LOSS_SQUARED:
-        convert(outputs, output->size, as_it_is, numbers);
-        if (scaled)
-            unscale_means(learned, output->size, numbers);
-        break;
+    for (; part->extent != EXTENT_NONE; part++) {
+        size_t size = loss_part_size(part, output->size, output->components);
+        convert(part->meaning, outputs, size, numbers);
+        if (scaled && part->unit == UNIT_LEVEL)
+            unscale_level(learned, size, numbers);
+        else if (scaled && part->unit == UNIT_WIDTH)
+            unscale_width(learned, size, numbers);
+        outputs += size;
+        numbers += size;
     }
 }

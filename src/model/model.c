@@ -7,7 +7,6 @@
 #include <sysexits.h>
 
 #include "common/error.h"
-#include "optimizer.h"
 
 enum { FORGET_GATE = 1 }; /* lstm: i f g o */
 
@@ -93,33 +92,18 @@ static size_t state_vectors(enum cell cell) {
 }
 
 static size_t outputs(const struct output *output) {
-    enum { PER_COMPONENT = 6 }; /* logit, two means, two log deviations, atanh of the correlation */
-    switch (output->loss) {
-    case LOSS_GAUSSIAN:
-        return 2 * output->size;
-    case LOSS_MIXTURE:
-        return PER_COMPONENT * output->components + 1;
-    case LOSS_SQUARED:
-    case LOSS_SOFTMAX:
-    case LOSS_BERNOULLI:
-        break;
-    }
-    return output->size;
+    const struct loss_part *part = loss_kind(output->loss)->parts;
+    size_t count = 0;
+    for (; part->extent != EXTENT_NONE; part++)
+        count += loss_part_size(part, output->size, output->components);
+    return count;
 }
 
 static size_t target_size(const struct output *output) {
-    enum { MIXTURE_TARGET = 3, CLASS_TARGET = 1 };
-    switch (output->loss) {
-    case LOSS_MIXTURE:
-        return MIXTURE_TARGET;
-    case LOSS_SOFTMAX:
-        return CLASS_TARGET;
-    case LOSS_SQUARED:
-    case LOSS_GAUSSIAN:
-    case LOSS_BERNOULLI:
-        break;
-    }
-    return output->size;
+    const struct loss_kind *kind = loss_kind(output->loss);
+    if (kind->class_id)
+        return 1;
+    return kind->size ? kind->size : output->size;
 }
 
 void model_build(struct model *model, const struct architecture *architecture) {
@@ -320,19 +304,6 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
         break;
     }
     return 0;
-}
-
-size_t optimizer_blocks(const struct optimizer *optimizer) {
-    switch (optimizer->kind) {
-    case OPTIMIZER_SGD:
-        return optimizer->momentum > 0.0 ? 1 : 0;
-    case OPTIMIZER_RMSPROP:
-        return 1;
-    case OPTIMIZER_ADAM:
-    case OPTIMIZER_ADAMW:
-        break;
-    }
-    return 2;
 }
 
 static size_t input_numbers(const struct input *input) {

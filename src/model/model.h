@@ -11,6 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "kernels/kinds.h"
+
 struct error;
 
 enum {
@@ -22,7 +24,6 @@ enum {
 enum input_kind { INPUT_REAL, INPUT_SYMBOL };
 enum cell { CELL_DENSE, CELL_RNN, CELL_GRU, CELL_LSTM };
 enum activation { ACTIVATION_RELU, ACTIVATION_TANH, ACTIVATION_IDENTITY };
-enum loss { LOSS_SQUARED, LOSS_GAUSSIAN, LOSS_SOFTMAX, LOSS_BERNOULLI, LOSS_MIXTURE };
 enum target { TARGET_GIVEN, TARGET_NEXT };
 
 struct input {
@@ -44,8 +45,8 @@ struct layer {
 
 struct output {
     enum loss loss;
-    size_t size;       /* numbers in a target (mixture: 3) or classes */
-    size_t components; /* mixture: M */
+    size_t size;       /* numbers in a target, or classes */
+    size_t components; /* of losses that have them */
     enum target target;
 };
 

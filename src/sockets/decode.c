@@ -22,6 +22,7 @@ enum {
 /* Which numbers of x or y are good. */
 struct range {
     bool whole;        /* uint32 < size, else float32 in [low, high] */
+    const char *loss;  /* that bounds them */
     uint32_t size;     /* of the alphabet, or classes */
     float low, high;   /* -FLT_MAX and FLT_MAX: all that are finite */
     bool null_allowed; /* also NaN, or WIRE_NO_CLASS */
@@ -58,16 +59,21 @@ int decoder_open(struct decoder **decoder, const struct model *model, struct err
         return error_set(error, EX_OSERR, "no memory to decode examples");
     const struct input *input = &model->architecture.input;
     const struct output *output = &model->architecture.output;
-    bool symbol = input->kind == INPUT_SYMBOL, class = output->loss == LOSS_SOFTMAX;
+    const struct loss_kind *loss = loss_kind(output->loss);
+    bool symbol = input->kind == INPUT_SYMBOL, class = loss->class_id;
     d->target_next = output->target == TARGET_NEXT;
     d->x = (struct shape){"x",     symbol,        symbol ? 1 : input->size,
                           !symbol, REJECT_X_SIZE, REJECT_X_VALUE};
     d->y = (struct shape){"y", class, model->target_size, true, REJECT_Y_SIZE, REJECT_Y_VALUE};
-    bool unit = output->loss == LOSS_BERNOULLI, next_unit = unit && d->target_next;
-    d->x_range = (struct range){symbol, (uint32_t)input->size, next_unit ? 0 : -FLT_MAX,
-                                next_unit ? 1 : FLT_MAX, !symbol && input->hold};
-    d->y_range = (struct range){class, (uint32_t)output->size, unit ? 0 : -FLT_MAX,
-                                unit ? 1 : FLT_MAX, true};
+    bool unit = loss->unit_range, next_unit = unit && d->target_next;
+    d->x_range = (struct range){symbol,
+                                loss->name,
+                                (uint32_t)input->size,
+                                next_unit ? 0 : -FLT_MAX,
+                                next_unit ? 1 : FLT_MAX,
+                                !symbol && input->hold};
+    d->y_range = (struct range){
+        class, loss->name, (uint32_t)output->size, unit ? 0 : -FLT_MAX, unit ? 1 : FLT_MAX, true};
     return 0;
 }
 
@@ -154,8 +160,8 @@ static enum reject_reason reject_number(const struct shape *shape, const struct 
                       shape->name, step);
     if (isinf(real))
         return reject(shape->wrong_value, why, "%s is infinite at step %zu", shape->name, step);
-    return reject(shape->wrong_value, why, "%s is %g at step %zu, expected 0..1 (bernoulli)",
-                  shape->name, (double)real, step);
+    return reject(shape->wrong_value, why, "%s is %g at step %zu, expected 0..1 (%s)", shape->name,
+                  (double)real, step, range->loss);
 }
 
 static enum reject_reason check_numbers(const struct shape *shape, const struct range *range,

@@ -15,8 +15,8 @@
 enum { RECORDS = 8, SEED = 11 };
 
 static const struct optimizer ADAM = {
-    .kind = OPTIMIZER_ADAM, .rate = 0.001, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
-static const struct optimizer MOMENTUM = {.kind = OPTIMIZER_SGD, .momentum = 0.9};
+    .kind = OPTIMIZER_adam, .rate = 0.001, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+static const struct optimizer MOMENTUM = {.kind = OPTIMIZER_sgd, .momentum = 0.9};
 static const double RATE = 0.001, CLIP = 1.0, TOLERANCE = 2e-4;
 
 /* What the first engine computed in one test. */
@@ -125,7 +125,7 @@ static void long_windows(void **state) {
                    {.cell = CELL_RNN, .size = 33, .norm = true},
                    {.cell = CELL_DENSE, .size = 9, .activation = ACTIVATION_TANH}},
         .layer_count = 4,
-        .output = {.loss = LOSS_GAUSSIAN, .size = 5},
+        .output = {.loss = LOSS_gaussian, .size = 5},
     };
     struct run run = begin(&architecture, &ADAM, 40);
     for (size_t n = 0; n < 3; n++) {
@@ -143,7 +143,7 @@ static void long_windows_of_symbols(void **state) {
             .input = {.kind = INPUT_SYMBOL, .size = 300, .embedding = embedding},
             .layers = {{.cell = CELL_LSTM, .size = 20, .norm = true}},
             .layer_count = 1,
-            .output = {.loss = LOSS_SOFTMAX, .size = 300},
+            .output = {.loss = LOSS_softmax, .size = 300},
         };
         struct run run = begin(&architecture, &MOMENTUM, 33);
         for (size_t n = 0; n < 3; n++) {
@@ -163,7 +163,7 @@ static void wide_layers_and_inputs(void **state) {
                    {.cell = CELL_LSTM, .size = 530, .norm = true},
                    {.cell = CELL_GRU, .size = 90, .norm = false}},
         .layer_count = 3,
-        .output = {.loss = LOSS_MIXTURE, .size = 3, .components = 40},
+        .output = {.loss = LOSS_mixture, .size = 3, .components = 40},
     };
     struct run run = begin(&architecture, &ADAM, 4);
     learn_steps(&run, 4, 4);
@@ -182,7 +182,7 @@ static void wide_inputs_together_and_apart(void **state) {
         .input = {.kind = INPUT_SYMBOL, .size = 20, .embedding = 1030},
         .layers = {{.cell = CELL_LSTM, .size = 64, .norm = true}},
         .layer_count = 1,
-        .output = {.loss = LOSS_SQUARED, .size = 2},
+        .output = {.loss = LOSS_squared, .size = 2},
     };
     const size_t together[] = {1, 3, WINDOW};
     struct run runs[3];
@@ -208,7 +208,7 @@ static void a_window_of_hundreds(void **state) {
         .input = {.kind = INPUT_REAL, .size = 2},
         .layers = {{.cell = CELL_RNN, .size = 6, .norm = true}},
         .layer_count = 1,
-        .output = {.loss = LOSS_SQUARED, .size = 2},
+        .output = {.loss = LOSS_squared, .size = 2},
     };
     struct run run = begin(&architecture, &ADAM, 500);
     for (size_t n = 0; n < 2; n++) {
@@ -227,7 +227,7 @@ static void plans_of_many_shapes(void **state) {
         .input = {.kind = INPUT_REAL, .size = 3},
         .layers = {{.cell = CELL_GRU, .size = 5, .norm = true}},
         .layer_count = 1,
-        .output = {.loss = LOSS_BERNOULLI, .size = 2},
+        .output = {.loss = LOSS_bernoulli, .size = 2},
     };
     struct run run = begin(&architecture, &ADAM, LONGEST);
     learn_steps(&run, LONGEST, LONGEST);
@@ -249,7 +249,7 @@ static void streams_by_turns(void **state) {
         .input = {.kind = INPUT_REAL, .size = 3},
         .layers = {{.cell = CELL_LSTM, .size = 8, .norm = true}},
         .layer_count = 1,
-        .output = {.loss = LOSS_SQUARED, .size = 2},
+        .output = {.loss = LOSS_squared, .size = 2},
     };
     struct run run = begin(&architecture, &ADAM, WINDOW);
     struct fixture *f = run.fixture;

@@ -63,7 +63,7 @@ static void assert_same_streams(struct run *a, struct run *b, const struct workl
 }
 
 static void assert_same_learners(struct run *a, struct run *b, const struct workload *workload) {
-    size_t blocks = optimizer_blocks(&workload->config.learning.optimizer);
+    size_t blocks = optimizer_moments(&workload->config.learning.optimizer);
     struct learner_counters c = learner_counters(a->learner), d = learner_counters(b->learner);
     uint64_t updates[2];
     assert_memory_equal(&c, &d, sizeof c);
@@ -72,9 +72,9 @@ static void assert_same_learners(struct run *a, struct run *b, const struct work
     assert_int_equal(updates[0], updates[1]);
     assert_same_block(a, b, ENGINE_PARAMETERS, &workload->model);
     if (blocks > 0)
-        assert_same_block(a, b, ENGINE_MOMENT_1, &workload->model);
+        assert_same_block(a, b, ENGINE_MOMENTS, &workload->model);
     if (blocks > 1)
-        assert_same_block(a, b, ENGINE_MOMENT_2, &workload->model);
+        assert_same_block(a, b, ENGINE_MOMENTS + 1, &workload->model);
     assert_same_streams(a, b, workload);
 }
 
@@ -89,7 +89,7 @@ static struct workload_options resumed_case(size_t which) {
         break;
     case 1: /* given, one stream, window = stride, momentum */
         o.architecture.output.target = TARGET_GIVEN;
-        o.optimizer = (struct optimizer){.kind = OPTIMIZER_SGD, .rate = 0.05, .momentum = 0.9};
+        o.optimizer = (struct optimizer){.kind = OPTIMIZER_sgd, .rate = 0.05, .momentum = 0.9};
         o.stride = o.window;
         o.keys = 1;
         o.end = 0;
@@ -97,24 +97,24 @@ static struct workload_options resumed_case(size_t which) {
         break;
     case 2: /* symbols, two layers, rmsprop */
         o.architecture.input = (struct input){.kind = INPUT_SYMBOL, .size = 7, .embedding = 3};
-        o.architecture.output = (struct output){LOSS_SOFTMAX, 7, 0, TARGET_NEXT};
+        o.architecture.output = (struct output){LOSS_softmax, 7, 0, TARGET_NEXT};
         o.architecture.layers[1] =
             (struct layer){.cell = CELL_DENSE, .size = 5, .activation = ACTIVATION_TANH};
         o.architecture.layer_count = 2;
         o.optimizer = (struct optimizer){
-            .kind = OPTIMIZER_RMSPROP, .rate = 0.003, .alpha = 0.99, .epsilon = 1e-8};
+            .kind = OPTIMIZER_rmsprop, .rate = 0.003, .alpha = 0.99, .epsilon = 1e-8};
         layer->cell = CELL_GRU;
         break;
     case 3: /* given classes, adamw */
-        o.architecture.output = (struct output){LOSS_SOFTMAX, 3, 0, TARGET_GIVEN};
-        o.optimizer.kind = OPTIMIZER_ADAMW;
+        o.architecture.output = (struct output){LOSS_softmax, 3, 0, TARGET_GIVEN};
+        o.optimizer.kind = OPTIMIZER_adamw;
         o.optimizer.weight_decay = 0.01;
         o.max_streams = 50;
         o.keys = 40;
         break;
     default: /* nothing but parameters, updates at every step */
         o.architecture.input.standard = o.architecture.input.hold = false;
-        o.optimizer = (struct optimizer){.kind = OPTIMIZER_SGD, .rate = 0.05};
+        o.optimizer = (struct optimizer){.kind = OPTIMIZER_sgd, .rate = 0.05};
         o.window = o.stride = 1;
         break;
     }

@@ -16,8 +16,8 @@
 enum { WINDOW = 3, POSITIONS = WINDOW + 1, SLOTS = 2, INPUTS = 3, TARGETS = 2, SEED = 5 };
 
 static const struct optimizer ADAM = {
-    .kind = OPTIMIZER_ADAM, .rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
-static const struct optimizer SGD = {.kind = OPTIMIZER_SGD, .rate = 0.01};
+    .kind = OPTIMIZER_adam, .rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+static const struct optimizer SGD = {.kind = OPTIMIZER_sgd, .rate = 0.01};
 static const double RATE = 0.01;
 
 static struct architecture two_layers(void) {
@@ -26,7 +26,7 @@ static struct architecture two_layers(void) {
         .layers = {{.cell = CELL_LSTM, .size = 6, .norm = true},
                    {.cell = CELL_GRU, .size = 5, .norm = true}},
         .layer_count = 2,
-        .output = {.loss = LOSS_SQUARED, .size = TARGETS},
+        .output = {.loss = LOSS_squared, .size = TARGETS},
     };
 }
 
@@ -181,7 +181,7 @@ static void an_update_does_not_rewrite_the_state(void **state) {
 
 /* Copy everything that an engine can be asked for into another. */
 static void carry(struct fixture *from, struct fixture *to) {
-    const enum engine_block blocks[] = {ENGINE_PARAMETERS, ENGINE_MOMENT_1, ENGINE_MOMENT_2};
+    const enum engine_block blocks[] = {ENGINE_PARAMETERS, ENGINE_MOMENTS, ENGINE_MOMENTS + 1};
     float *values = calloc(from->model.parameters, sizeof *values);
     for (size_t n = 0; n < 3; n++) {
         fixture_read(from, blocks[n], values);

@@ -102,7 +102,7 @@ static void compare(const struct fixture *f, const double *engine, const double 
 }
 
 static void check_gradient(const struct architecture *architecture, const char *name) {
-    const struct optimizer sgd = {.kind = OPTIMIZER_SGD};
+    const struct optimizer sgd = {.kind = OPTIMIZER_sgd};
     struct fixture *f, *again;
     struct sequence s;
     fixture_open(&f, architecture, &sgd, WINDOW, 1, 1);
@@ -151,17 +151,16 @@ static void check_gradient(const struct architecture *architecture, const char *
 }
 
 static const char *const CELLS[] = {"dense", "rnn", "gru", "lstm"};
-static const char *const LOSSES[] = {"squared", "gaussian", "softmax", "bernoulli", "mixture"};
 
 static struct output output_of(enum loss loss) {
-    return (struct output){.loss = loss, .size = loss == LOSS_MIXTURE ? 3 : 5, .components = 4};
+    return (struct output){.loss = loss, .size = loss == LOSS_mixture ? 3 : 5, .components = 4};
 }
 
 static void every_cell_norm_and_loss(void **state) {
     (void)state;
     for (enum cell cell = CELL_DENSE; cell <= CELL_LSTM; cell++)
         for (int norm_layer = 0; norm_layer < 2; norm_layer++)
-            for (enum loss loss = LOSS_SQUARED; loss <= LOSS_MIXTURE; loss++) {
+            for (enum loss loss = 0; loss < LOSSES; loss++) {
                 const struct architecture architecture = {
                     .input = {.kind = INPUT_REAL, .size = 3},
                     .layers = {{.cell = cell,
@@ -173,7 +172,7 @@ static void every_cell_norm_and_loss(void **state) {
                 };
                 char name[64];
                 snprintf(name, sizeof name, "%s, norm %s, %s", CELLS[cell],
-                         norm_layer ? "layer" : "none", LOSSES[loss]);
+                         norm_layer ? "layer" : "none", loss_kind(loss)->name);
                 check_gradient(&architecture, name);
             }
 }
@@ -188,7 +187,7 @@ static void every_activation(void **state) {
                 .layers = {{.cell = CELL_DENSE, .size = 9, .norm = norm_layer, .activation = a},
                            {.cell = CELL_DENSE, .size = 6, .norm = norm_layer, .activation = a}},
                 .layer_count = 2,
-                .output = output_of(LOSS_SQUARED),
+                .output = output_of(LOSS_squared),
             };
             check_gradient(&architecture, names[a]);
         }
@@ -204,7 +203,7 @@ static void layers_mixed(void **state) {
                    {.cell = CELL_RNN, .size = 5, .norm = true},
                    {.cell = CELL_DENSE, .size = 7, .norm = false, .activation = ACTIVATION_TANH}},
         .layer_count = 5,
-        .output = output_of(LOSS_GAUSSIAN),
+        .output = output_of(LOSS_gaussian),
     };
     check_gradient(&normed, "dense, lstm, gru, rnn, dense");
     const struct architecture stacked = {
@@ -214,7 +213,7 @@ static void layers_mixed(void **state) {
                    {.cell = CELL_GRU, .size = 4, .norm = true},
                    {.cell = CELL_GRU, .size = 7, .norm = true}},
         .layer_count = 4,
-        .output = output_of(LOSS_MIXTURE),
+        .output = output_of(LOSS_mixture),
     };
     check_gradient(&stacked, "lstm, lstm, gru, gru");
 }
@@ -229,7 +228,7 @@ static void symbols(void **state) {
                     .input = {.kind = INPUT_SYMBOL, .size = 6, .embedding = embedding},
                     .layers = {{.cell = cells[n], .size = 8, .norm = norm_layer}},
                     .layer_count = 1,
-                    .output = {.loss = LOSS_SOFTMAX, .size = 6},
+                    .output = {.loss = LOSS_softmax, .size = 6},
                 };
                 char name[64];
                 snprintf(name, sizeof name, "%s, norm %s, symbols%s", CELLS[cells[n]],
@@ -246,7 +245,7 @@ static void wide_layers(void **state) {
         .layers = {{.cell = CELL_LSTM, .size = 21, .norm = true},
                    {.cell = CELL_GRU, .size = 18, .norm = true}},
         .layer_count = 2,
-        .output = {.loss = LOSS_SOFTMAX, .size = 37},
+        .output = {.loss = LOSS_softmax, .size = 37},
     };
     check_gradient(&architecture, "wide lstm, gru");
 }
@@ -260,7 +259,7 @@ static void layers_of_one_unit(void **state) {
                 .layers =
                     {{.cell = cell, .size = 1, .norm = norm_layer, .activation = ACTIVATION_TANH}},
                 .layer_count = 1,
-                .output = {.loss = LOSS_SQUARED, .size = 1},
+                .output = {.loss = LOSS_squared, .size = 1},
             };
             check_gradient(&architecture, CELLS[cell]);
         }

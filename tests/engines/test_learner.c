@@ -96,13 +96,13 @@ static size_t draw(uint64_t *state, size_t low, size_t high) {
 }
 
 static struct workload_options random_options(uint64_t *state) {
-    static const enum loss real_losses[] = {LOSS_SQUARED, LOSS_GAUSSIAN, LOSS_BERNOULLI,
-                                            LOSS_MIXTURE};
+    static const enum loss real_losses[] = {LOSS_squared, LOSS_gaussian, LOSS_bernoulli,
+                                            LOSS_mixture};
     struct workload_options o = {
         .architecture = {.layers = {{.cell = CELL_DENSE, .size = 2}}, .layer_count = 1},
         .window = draw(state, 1, 6),
         .max_streams = draw(state, 1, 4),
-        .optimizer = {.kind = OPTIMIZER_SGD, .rate = 0.5},
+        .optimizer = {.kind = OPTIMIZER_sgd, .rate = 0.5},
         .examples = EXAMPLES,
         .keys = draw(state, 1, 6),
         .steps = draw(state, 0, 3) ? 3 : 12,
@@ -120,8 +120,8 @@ static struct workload_options random_options(uint64_t *state) {
     bool next = output->target == TARGET_NEXT;
     output->loss = real_losses[draw(state, 0, 3)];
     if (next ? input->kind == INPUT_SYMBOL : draw(state, 0, 4) == 0)
-        output->loss = LOSS_SOFTMAX;
-    bool mixture = output->loss == LOSS_MIXTURE;
+        output->loss = LOSS_softmax;
+    bool mixture = output->loss == LOSS_mixture;
     output->components = mixture ? 2 : 0;
     if (mixture && next)
         input->size = 3;
@@ -170,12 +170,12 @@ static struct workload_options one_stream(enum target target) {
         .architecture = {.input = {.kind = INPUT_REAL, .size = 2},
                          .layers = {{.cell = CELL_LSTM, .size = 6, .norm = true, .gain = 1}},
                          .layer_count = 1,
-                         .output = {.loss = LOSS_SQUARED, .size = 2, .target = target}},
+                         .output = {.loss = LOSS_squared, .size = 2, .target = target}},
         .window = 4,
         .stride = 4,
         .max_streams = 3,
         .optimizer =
-            {.kind = OPTIMIZER_ADAM, .rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
+            {.kind = OPTIMIZER_adam, .rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
         .examples = EXAMPLES,
         .keys = 1,
         .steps = 1,

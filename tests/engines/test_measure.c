@@ -127,9 +127,9 @@ static void check(enum cell cell, bool norm_layer) {
         .input = {.kind = INPUT_REAL, .size = INPUTS},
         .layers = {{.cell = cell, .size = SIZE, .norm = norm_layer}},
         .layer_count = 1,
-        .output = {.loss = LOSS_SQUARED, .size = 1},
+        .output = {.loss = LOSS_squared, .size = 1},
     };
-    const struct optimizer sgd = {.kind = OPTIMIZER_SGD};
+    const struct optimizer sgd = {.kind = OPTIMIZER_sgd};
     struct fixture *f;
     union value x[STEPS][INPUTS];
     fixture_open(&f, &architecture, &sgd, WINDOW, 2, SEED);

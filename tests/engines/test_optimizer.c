@@ -102,8 +102,8 @@ static void compare(struct fixture *f, struct double_run *run, const char *name)
             fail_msg("%s: %s is off by %.3g after moving %.3g", name, tensor->name, off, moved);
     }
     const double *moments[] = {run->first, run->second};
-    for (size_t n = 0; n < optimizer_blocks(&f->options.optimizer); n++) {
-        read_as_double(f, n ? ENGINE_MOMENT_2 : ENGINE_MOMENT_1, run->now);
+    for (size_t n = 0; n < optimizer_moments(&f->options.optimizer); n++) {
+        read_as_double(f, n ? ENGINE_MOMENTS + 1 : ENGINE_MOMENTS, run->now);
         if (!(distance(run->now, moments[n], run->count) <=
               TOLERANCE * norm(moments[n], run->count)))
             fail_msg("%s: moment %zu differs", name, n + 1);
@@ -119,7 +119,7 @@ static void check(const char *name, const struct optimizer *optimizer, double cl
         .layers = {{.cell = CELL_GRU, .size = 5, .norm = true},
                    {.cell = CELL_DENSE, .size = 4, .activation = ACTIVATION_TANH}},
         .layer_count = 2,
-        .output = {.loss = LOSS_SQUARED, .size = TARGETS},
+        .output = {.loss = LOSS_squared, .size = TARGETS},
     };
     struct fixture *f;
     struct double_run run;
@@ -137,7 +137,7 @@ static void check(const char *name, const struct optimizer *optimizer, double cl
 
 static void sgd(void **state) {
     (void)state;
-    struct optimizer o = {.kind = OPTIMIZER_SGD, .rate = 0.1};
+    struct optimizer o = {.kind = OPTIMIZER_sgd, .rate = 0.1};
     check("sgd", &o, 0.0);
     o.weight_decay = 0.1;
     check("sgd with weight decay", &o, 0.0);
@@ -149,7 +149,7 @@ static void sgd(void **state) {
 
 static void rmsprop(void **state) {
     (void)state;
-    struct optimizer o = {.kind = OPTIMIZER_RMSPROP, .rate = 0.01, .alpha = 0.9, .epsilon = 1e-5};
+    struct optimizer o = {.kind = OPTIMIZER_rmsprop, .rate = 0.01, .alpha = 0.9, .epsilon = 1e-5};
     check("rmsprop", &o, 0.0);
     o.weight_decay = 0.1;
     check("rmsprop with weight decay", &o, 0.0);
@@ -158,18 +158,18 @@ static void rmsprop(void **state) {
 static void adam(void **state) {
     (void)state;
     struct optimizer o = {
-        .kind = OPTIMIZER_ADAM, .rate = 0.01, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-5};
+        .kind = OPTIMIZER_adam, .rate = 0.01, .beta1 = 0.8, .beta2 = 0.95, .epsilon = 1e-5};
     check("adam", &o, 0.0);
     o.weight_decay = 0.1;
     check("adam with weight decay", &o, 0.0);
-    o.kind = OPTIMIZER_ADAMW;
+    o.kind = OPTIMIZER_adamw;
     check("adamw", &o, 0.0);
 }
 
 /* A norm that every gradient exceeds, and one that none does. */
 static void clipping(void **state) {
     (void)state;
-    struct optimizer o = {.kind = OPTIMIZER_SGD, .rate = 0.1, .momentum = 0.5, .weight_decay = 0.1};
+    struct optimizer o = {.kind = OPTIMIZER_sgd, .rate = 0.1, .momentum = 0.5, .weight_decay = 0.1};
     check("clipped to 0.1", &o, 0.1);
     check("clipped to 1000", &o, 1000.0);
 }

@@ -28,7 +28,7 @@ static struct workload_options scaled(enum loss loss) {
         .window = 4,
         .stride = 4,
         .max_streams = KEYS,
-        .optimizer = {.kind = OPTIMIZER_SGD, .rate = 0.05},
+        .optimizer = {.kind = OPTIMIZER_sgd, .rate = 0.05},
         .examples = EXAMPLES,
         .keys = KEYS,
         .steps = 4,
@@ -64,7 +64,7 @@ static void see(void *context, const struct learned *learned) {
 
 static void an_error_is_in_the_scale_of_its_prediction(void **unused) {
     (void)unused;
-    struct workload_options options = scaled(LOSS_SQUARED);
+    struct workload_options options = scaled(LOSS_squared);
     options.architecture.input.size = options.architecture.output.size = 1;
     options.architecture.layers[0] =
         (struct layer){.cell = CELL_DENSE, .size = 1, .activation = ACTIVATION_IDENTITY};
@@ -161,7 +161,7 @@ static void subscribe(void *context, const struct learned *learned) {
 
 static void rmse_is_that_of_the_published_predictions(void **unused) {
     (void)unused;
-    static const enum loss losses[] = {LOSS_SQUARED, LOSS_GAUSSIAN};
+    static const enum loss losses[] = {LOSS_squared, LOSS_gaussian};
     for (size_t n = 0; n < 2; n++) {
         struct workload_options options = scaled(losses[n]);
         struct workload *workload = workload_open(&options);

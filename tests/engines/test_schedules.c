@@ -17,7 +17,7 @@
 enum { WINDOW = 4, POSITIONS = WINDOW + 1, STEPS = 6, SLOTS = 2, SEED = 23, SEEDS = 6, SKIP = 77 };
 
 static const struct optimizer ADAM = {
-    .kind = OPTIMIZER_ADAM, .rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
+    .kind = OPTIMIZER_adam, .rate = 0.01, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
 
 /* Every cell, wider than a warp and no multiple of one. */
 static const struct architecture MODELS[] = {
@@ -25,17 +25,17 @@ static const struct architecture MODELS[] = {
      .layers = {{.cell = CELL_LSTM, .size = 37, .norm = true},
                 {.cell = CELL_GRU, .size = 41, .norm = true}},
      .layer_count = 2,
-     .output = {.loss = LOSS_GAUSSIAN, .size = 3}},
+     .output = {.loss = LOSS_gaussian, .size = 3}},
     {.input = {.kind = INPUT_SYMBOL, .size = 40, .embedding = 9},
      .layers = {{.cell = CELL_DENSE, .size = 35, .norm = true, .activation = ACTIVATION_TANH},
                 {.cell = CELL_RNN, .size = 33, .norm = true},
                 {.cell = CELL_GRU, .size = 7}},
      .layer_count = 3,
-     .output = {.loss = LOSS_SOFTMAX, .size = 40}},
+     .output = {.loss = LOSS_softmax, .size = 40}},
     {.input = {.kind = INPUT_REAL, .size = 3},
      .layers = {{.cell = CELL_LSTM, .size = 34}},
      .layer_count = 1,
-     .output = {.loss = LOSS_MIXTURE, .size = 3, .components = 6}},
+     .output = {.loss = LOSS_mixture, .size = 3, .components = 6}},
 };
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 

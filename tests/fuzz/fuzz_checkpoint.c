@@ -37,24 +37,24 @@ static const struct {
     struct input input;
     struct layer layer;
     struct output output;
-    enum optimizer_kind optimizer;
+    enum optimizer_id optimizer;
 } learners[LEARNERS] = {
     {{.kind = INPUT_REAL, .size = 2, .standard = true, .hold = true},
      {.cell = CELL_GRU, .size = 3, .norm = true, .gain = 1},
-     {LOSS_GAUSSIAN, 2, 0, TARGET_NEXT},
-     OPTIMIZER_ADAM},
+     {LOSS_gaussian, 2, 0, TARGET_NEXT},
+     OPTIMIZER_adam},
     {{.kind = INPUT_SYMBOL, .size = 5, .embedding = 2},
      {.cell = CELL_LSTM, .size = 2, .norm = true, .gain = 1},
-     {LOSS_SOFTMAX, 3, 0, TARGET_GIVEN},
-     OPTIMIZER_RMSPROP},
+     {LOSS_softmax, 3, 0, TARGET_GIVEN},
+     OPTIMIZER_rmsprop},
     {{.kind = INPUT_SYMBOL, .size = 4},
      {.cell = CELL_RNN, .size = 3},
-     {LOSS_SOFTMAX, 4, 0, TARGET_NEXT},
-     OPTIMIZER_SGD},
+     {LOSS_softmax, 4, 0, TARGET_NEXT},
+     OPTIMIZER_sgd},
     {{.kind = INPUT_REAL, .size = 1, .standard = true},
      {.cell = CELL_GRU, .size = 2, .norm = true, .gain = 1},
-     {LOSS_MIXTURE, 3, 2, TARGET_GIVEN},
-     OPTIMIZER_ADAMW},
+     {LOSS_mixture, 3, 2, TARGET_GIVEN},
+     OPTIMIZER_adamw},
 };
 
 static struct side {
@@ -89,7 +89,7 @@ static struct learner *open_learner(const struct side *side) {
 static void learn(struct learner *learner, const struct side *side, size_t first) {
     static const char *const keys[] = {"", "one", "two"};
     const struct architecture *a = &side->model.architecture;
-    bool symbols = a->input.kind == INPUT_SYMBOL, classes = a->output.loss == LOSS_SOFTMAX;
+    bool symbols = a->input.kind == INPUT_SYMBOL, classes = a->output.loss == LOSS_softmax;
     for (size_t n = first; n < first + EXAMPLES; n++) {
         union {
             float real;

@@ -87,7 +87,7 @@ static bool load_parameters(const char *path) {
         .input = {.kind = INPUT_REAL, .size = 1},
         .layers = {{.cell = CELL_DENSE, .size = 1, .activation = ACTIVATION_TANH}},
         .layer_count = 1,
-        .output = {LOSS_SQUARED, 1, 0, TARGET_NEXT},
+        .output = {LOSS_squared, 1, 0, TARGET_NEXT},
     };
     static struct model model;
     float values[PARAMETERS];

@@ -50,10 +50,10 @@ sources() {
 # src/learner/engines.c alone names them (by the symbol cpu_engine and the module's).
 wrong 'not in its room' "$({
     room src/common
-    room src/model 'common/*'
-    room src/config 'common/*' 'model/*'
+    room src/model 'common/*' kernels/kinds.h
+    room src/config 'common/*' 'model/*' kernels/kinds.def
     room kernels 'common/error.h' 'model/*' 'learner/engine.h' 'learner/cuda_module.h' \
-        formulas.h losses.h gates.h updates.h
+        formulas.h gates.h kinds.h kinds.def losses.h 'losses/*' optimizers.h 'optimizers/*' updates.h
     room src/learner 'common/*' 'model/*' 'config/*'
     room src/checkpoint 'common/*' 'model/*' 'config/*' 'learner/*'
     room src/journal 'common/*' 'config/*' 'learner/*'
@@ -113,6 +113,11 @@ wrong 'not in Makefile.am' "$(find kernels/cuda tests/hostcuda -name '*.cu' -o -
     -o -name '*.cpp' -o -name '*.h' | while read -r file; do
     grep -qF "$file" Makefile.am || echo "$file"
 done)"
+
+# What a kind is stands in its own file: everybody else asks its description (kernels/kinds.h).
+wrong 'decides by the name of a kind' "$(find src kernels streams tools -type f |
+    grep -vE '^kernels/(losses/|optimizers/|kinds\.)' |
+    xargs grep -InE '\b(LOSS|OPTIMIZER)_[a-z]+\b')"
 
 # A main returns its status. A child that failed to start a program has only _exit.
 wrong 'ends the process' "$(sources | grep -vE '^(src/(main|bench/bench)|streams/feed|tools/(watch/watch|ctl/ctl))\.c$' |

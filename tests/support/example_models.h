@@ -23,17 +23,17 @@ static inline void example_model(struct model *model, enum example_model which) 
         struct input input;
         struct output output;
     } models[EXAMPLE_MODELS] = {
-        [MODEL_REAL] = {{.kind = INPUT_REAL, .size = 3}, {LOSS_SQUARED, 2, 0, TARGET_GIVEN}},
-        [MODEL_SENSOR] = {{.kind = INPUT_REAL, .size = 1}, {LOSS_GAUSSIAN, 1, 0, TARGET_GIVEN}},
+        [MODEL_REAL] = {{.kind = INPUT_REAL, .size = 3}, {LOSS_squared, 2, 0, TARGET_GIVEN}},
+        [MODEL_SENSOR] = {{.kind = INPUT_REAL, .size = 1}, {LOSS_gaussian, 1, 0, TARGET_GIVEN}},
         [MODEL_HOLD] = {{.kind = INPUT_REAL, .size = 2, .hold = true},
-                        {LOSS_SQUARED, 2, 0, TARGET_NEXT}},
-        [MODEL_CHARACTERS] = {{.kind = INPUT_SYMBOL, .size = 5}, {LOSS_SOFTMAX, 5, 0, TARGET_NEXT}},
+                        {LOSS_squared, 2, 0, TARGET_NEXT}},
+        [MODEL_CHARACTERS] = {{.kind = INPUT_SYMBOL, .size = 5}, {LOSS_softmax, 5, 0, TARGET_NEXT}},
         [MODEL_TAGS] = {{.kind = INPUT_SYMBOL, .size = 5, .embedding = 4},
-                        {LOSS_SOFTMAX, 3, 0, TARGET_GIVEN}},
-        [MODEL_BERNOULLI] = {{.kind = INPUT_REAL, .size = 2}, {LOSS_BERNOULLI, 2, 0, TARGET_GIVEN}},
+                        {LOSS_softmax, 3, 0, TARGET_GIVEN}},
+        [MODEL_BERNOULLI] = {{.kind = INPUT_REAL, .size = 2}, {LOSS_bernoulli, 2, 0, TARGET_GIVEN}},
         [MODEL_BERNOULLI_NEXT] = {{.kind = INPUT_REAL, .size = 2, .hold = true},
-                                  {LOSS_BERNOULLI, 2, 0, TARGET_NEXT}},
-        [MODEL_STROKES] = {{.kind = INPUT_REAL, .size = 3}, {LOSS_MIXTURE, 3, 4, TARGET_GIVEN}},
+                                  {LOSS_bernoulli, 2, 0, TARGET_NEXT}},
+        [MODEL_STROKES] = {{.kind = INPUT_REAL, .size = 3}, {LOSS_mixture, 3, 4, TARGET_GIVEN}},
     };
     struct architecture architecture = {
         .input = models[which].input,

@@ -14,14 +14,14 @@
 /* Whether a number of x (y: of a target) may stand there, by its bits. */
 static inline bool rule_of_number(const struct model *model, bool y, uint32_t bits) {
     const struct architecture *a = &model->architecture;
-    if (y ? a->output.loss == LOSS_SOFTMAX : a->input.kind == INPUT_SYMBOL)
+    if (y ? a->output.loss == LOSS_softmax : a->input.kind == INPUT_SYMBOL)
         return bits < (y ? a->output.size : a->input.size) || (y && bits == WIRE_NO_CLASS);
     bool infinite = (bits & 0x7FFFFFFF) == 0x7F800000, nan = (bits & 0x7FFFFFFF) > 0x7F800000;
     if (nan)
         return y || a->input.hold;
     float value;
     memcpy(&value, &bits, sizeof value);
-    bool unit = a->output.loss == LOSS_BERNOULLI && (y || a->output.target == TARGET_NEXT);
+    bool unit = a->output.loss == LOSS_bernoulli && (y || a->output.target == TARGET_NEXT);
     return !infinite && !(unit && (value < 0 || value > 1));
 }
 
@@ -43,7 +43,7 @@ static inline size_t rule_of_x_width(const struct model *model) {
 }
 static inline size_t rule_of_y_width(const struct model *model) {
     const struct output *output = &model->architecture.output;
-    return output->loss == LOSS_SOFTMAX ? 1 : output->size;
+    return output->loss == LOSS_softmax ? 1 : output->size;
 }
 
 /* Which rule the example breaks, or NULL. `frames` are those of its message. */

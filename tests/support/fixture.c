@@ -102,17 +102,17 @@ static void random_mixture_target(struct fixture *fixture, union value *y) {
 
 void fixture_random_target(struct fixture *fixture, union value *y) {
     const struct output *output = &fixture->model.architecture.output;
-    if (output->loss == LOSS_SOFTMAX) {
+    if (output->loss == LOSS_softmax) {
         y->id = random_id(fixture, output->size);
         return;
     }
-    if (output->loss == LOSS_MIXTURE) {
+    if (output->loss == LOSS_mixture) {
         random_mixture_target(fixture, y);
         return;
     }
     for (size_t k = 0; k < output->size; k++) {
         y[k].real = (float)fixture_random(fixture);
-        if (output->loss == LOSS_BERNOULLI)
+        if (output->loss == LOSS_bernoulli)
             y[k].real = 0.5F + 0.5F * y[k].real;
         if (fixture_random(fixture) > 0.6)
             y[k].real = NAN;

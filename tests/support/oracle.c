@@ -218,39 +218,73 @@ static double mixture_density(const double *a, size_t M, double y1, double y2) {
     return log_sum(logit, M, 0.0) - log_sum(terms, M, 0.0);
 }
 
-static double mixture_loss(const double *a, size_t M, const union value *y) {
+/* ---- Losses: each kind's as a function of all of a step's outputs a ---- */
+
+/* The mean over observed numbers of that of number k. */
+typedef double number_loss(const double *a, size_t size, size_t k, double y);
+
+static double mean_loss(number_loss *loss, size_t size, const double *a, const union value *y) {
+    double sum = 0.0;
+    size_t observed = 0;
+    for (size_t k = 0; k < size; k++)
+        if (!isnan(y[k].real)) {
+            sum += loss(a, size, k, (double)y[k].real);
+            observed++;
+        }
+    return observed ? sum / (double)observed : NAN;
+}
+
+static double squared_number(const double *a, size_t size, size_t k, double y) {
+    (void)size;
+    return (a[k] - y) * (a[k] - y);
+}
+
+static double gaussian_number(const double *a, size_t size, size_t k, double y) {
+    double error = a[k] - y, log_variance = a[size + k];
+    return 0.5 * (log(2.0 * PI) + log_variance + error * error * exp(-log_variance));
+}
+
+static double bernoulli_number(const double *a, size_t size, size_t k, double y) {
+    (void)size;
+    return softplus(a[k]) - y * a[k];
+}
+
+static double oracle_squared(const struct output *output, const double *a, const union value *y) {
+    return mean_loss(squared_number, output->size, a, y);
+}
+
+static double oracle_gaussian(const struct output *output, const double *a, const union value *y) {
+    return mean_loss(gaussian_number, output->size, a, y);
+}
+
+static double oracle_bernoulli(const struct output *output, const double *a, const union value *y) {
+    return mean_loss(bernoulli_number, output->size, a, y);
+}
+
+static double oracle_softmax(const struct output *output, const double *a, const union value *y) {
+    return log_sum(a, output->size, a[y->id]);
+}
+
+static double oracle_mixture(const struct output *output, const double *a, const union value *y) {
     bool drawn = !isnan(y[0].real) && !isnan(y[1].real), ended = !isnan(y[2].real);
     if (!drawn && !ended)
         return NAN;
     double loss = 0.0;
     if (drawn)
-        loss += mixture_density(a + 1, M, (double)y[0].real, (double)y[1].real);
+        loss += mixture_density(a + 1, output->components, (double)y[0].real, (double)y[1].real);
     if (ended)
         loss += softplus(a[0]) - (double)y[2].real * a[0];
     return loss;
 }
 
 double oracle_loss(const struct model *model, const double *a, const union value *y) {
+    typedef double kind_loss(const struct output *output, const double *a, const union value *y);
+    static kind_loss *const losses[LOSSES] = {
+#define LOSS(name, walk) [LOSS_##name] = oracle_##name,
+#include "kernels/kinds.def"
+    };
     const struct output *output = &model->architecture.output;
-    size_t size = output->size, observed = 0;
-    if (output->loss == LOSS_SOFTMAX)
-        return log_sum(a, size, a[y->id]);
-    if (output->loss == LOSS_MIXTURE)
-        return mixture_loss(a, output->components, y);
-    double sum = 0.0;
-    for (size_t k = 0; k < size; k++) {
-        if (isnan(y[k].real))
-            continue;
-        observed++;
-        double error = a[k] - (double)y[k].real;
-        if (output->loss == LOSS_SQUARED)
-            sum += error * error;
-        else if (output->loss == LOSS_BERNOULLI)
-            sum += softplus(a[k]) - (double)y[k].real * a[k];
-        else
-            sum += 0.5 * (log(2.0 * PI) + a[size + k] + error * error * exp(-a[size + k]));
-    }
-    return observed ? sum / (double)observed : NAN;
+    return losses[output->loss](output, a, y);
 }
 
 double oracle_mean_loss(const struct model *model, const double *parameters,
@@ -296,34 +330,56 @@ static void clip_norm(double *gradient, size_t count, double clip) {
         gradient[k] *= factor;
 }
 
+/* ---- Optimizers: each kind's step of one parameter p ---- */
+
+struct parameter_step {
+    const struct optimizer *o;
+    double t;               /* counts updates from 1 */
+    double *first, *second; /* of this parameter */
+};
+
+static double oracle_sgd(const struct parameter_step *s, double p, double g) {
+    const struct optimizer *o = s->o;
+    g += o->weight_decay * p;
+    *s->first = o->momentum * *s->first + g;
+    return p - o->rate * (o->nesterov ? g + o->momentum * *s->first : *s->first);
+}
+
+static double oracle_rmsprop(const struct parameter_step *s, double p, double g) {
+    const struct optimizer *o = s->o;
+    g += o->weight_decay * p;
+    *s->first = o->alpha * *s->first + (1.0 - o->alpha) * g * g;
+    return p - o->rate * g / (sqrt(*s->first) + o->epsilon);
+}
+
+static double adam_without_decay(const struct parameter_step *s, double p, double g) {
+    const struct optimizer *o = s->o;
+    *s->first = o->beta1 * *s->first + (1.0 - o->beta1) * g;
+    *s->second = o->beta2 * *s->second + (1.0 - o->beta2) * g * g;
+    double m = *s->first / (1.0 - pow(o->beta1, s->t));
+    double v = *s->second / (1.0 - pow(o->beta2, s->t));
+    return p - o->rate * m / (sqrt(v) + o->epsilon);
+}
+
+static double oracle_adam(const struct parameter_step *s, double p, double g) {
+    return adam_without_decay(s, p, g + s->o->weight_decay * p);
+}
+
+static double oracle_adamw(const struct parameter_step *s, double p, double g) {
+    return adam_without_decay(s, p - s->o->rate * s->o->weight_decay * p, g);
+}
+
 void oracle_update(const struct optimizer *o, double clip, size_t update, size_t count,
                    double *parameters, double *gradient, double *first, double *second) {
+    typedef double kind_step(const struct parameter_step *s, double p, double g);
+    static kind_step *const steps[OPTIMIZERS] = {
+#define OPTIMIZER(name) [OPTIMIZER_##name] = oracle_##name,
+#include "kernels/kinds.def"
+    };
     if (clip > 0.0)
         clip_norm(gradient, count, clip);
-    double t = (double)update;
     for (size_t k = 0; k < count; k++) {
-        double *p = &parameters[k], g = gradient[k];
-        if (o->kind == OPTIMIZER_ADAMW)
-            *p -= o->rate * o->weight_decay * *p;
-        else
-            g += o->weight_decay * *p;
-        switch (o->kind) {
-        case OPTIMIZER_SGD:
-            first[k] = o->momentum * first[k] + g;
-            *p -= o->rate * (o->nesterov ? g + o->momentum * first[k] : first[k]);
-            break;
-        case OPTIMIZER_RMSPROP:
-            first[k] = o->alpha * first[k] + (1.0 - o->alpha) * g * g;
-            *p -= o->rate * g / (sqrt(first[k]) + o->epsilon);
-            break;
-        case OPTIMIZER_ADAM:
-        case OPTIMIZER_ADAMW:
-            first[k] = o->beta1 * first[k] + (1.0 - o->beta1) * g;
-            second[k] = o->beta2 * second[k] + (1.0 - o->beta2) * g * g;
-            double m = first[k] / (1.0 - pow(o->beta1, t));
-            double v = second[k] / (1.0 - pow(o->beta2, t));
-            *p -= o->rate * m / (sqrt(v) + o->epsilon);
-            break;
-        }
+        struct parameter_step step = {o, (double)update, &first[k], &second[k]};
+        parameters[k] = steps[o->kind](&step, parameters[k], gradient[k]);
     }
 }

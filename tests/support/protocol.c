@@ -87,7 +87,7 @@ static void count_score(struct protocol *p, const struct stream *s, const union 
     uint64_t output = s->output;
     const struct output *kind = &p->workload->config.architecture.output;
     size_t best = 0;
-    if (kind->loss == LOSS_SOFTMAX) {
+    if (kind->loss == LOSS_softmax) {
         for (size_t k = 0; k < kind->size; k++)
             if (hash_output_number(output, k) > hash_output_number(output, best))
                 best = k;
@@ -95,15 +95,15 @@ static void count_score(struct protocol *p, const struct stream *s, const union 
         p->now->correct += best == y->id;
         return;
     }
-    for (size_t k = 0; k < kind->size && kind->loss != LOSS_MIXTURE; k++) {
-        bool scaled = p->scaler && kind->target == TARGET_NEXT && kind->loss != LOSS_BERNOULLI;
+    for (size_t k = 0; k < kind->size && kind->loss != LOSS_mixture; k++) {
+        bool scaled = p->scaler && kind->target == TARGET_NEXT && kind->loss != LOSS_bernoulli;
         if (isnan(y[k].real) || (scaled && isnan(s->mean[k])))
             continue;
         p->now->observed++;
         double error = (double)hash_output_number(output, k) - y[k].real;
         if (scaled)
             error = (s->mean[k] - raw[k].real) + s->deviation[k] * hash_output_number(output, k);
-        if (kind->loss == LOSS_BERNOULLI)
+        if (kind->loss == LOSS_bernoulli)
             p->now->correct += (hash_output_number(output, k) >= 0) == (y[k].real >= 0.5f);
         else
             p->now->squared_error += error * error;
@@ -113,9 +113,9 @@ static void count_score(struct protocol *p, const struct stream *s, const union 
 static bool is_target(const struct protocol *p, const union value *y) {
     const struct output *kind = &p->workload->config.architecture.output;
     size_t seen = 0;
-    if (kind->loss == LOSS_SOFTMAX)
+    if (kind->loss == LOSS_softmax)
         return y->id != WIRE_NO_CLASS;
-    if (kind->loss == LOSS_MIXTURE && isnan(y[0].real) != isnan(y[1].real))
+    if (kind->loss == LOSS_mixture && isnan(y[0].real) != isnan(y[1].real))
         return !isnan(y[2].real); /* half a point is none */
     for (size_t k = 0; k < kind->size; k++)
         seen += !isnan(y[k].real);

@@ -18,7 +18,7 @@ static void test_defaults(void **state) {
     assert_int_equal(c.learning.stride, 16);
     assert_int_equal(c.learning.max_streams, 1024);
     assert_true(c.learning.clip == 0);
-    assert_int_equal(c.learning.optimizer.kind, OPTIMIZER_ADAM);
+    assert_int_equal(c.learning.optimizer.kind, OPTIMIZER_adam);
     assert_true(c.learning.optimizer.rate == 0.001 && c.learning.optimizer.beta1 == 0.9 &&
                 c.learning.optimizer.beta2 == 0.999 && c.learning.optimizer.epsilon == 1e-8 &&
                 c.learning.optimizer.alpha == 0.99 && c.learning.optimizer.momentum == 0 &&
@@ -184,7 +184,7 @@ static void test_overrides(void **state) {
     assert_true(good(text, "learning.optimizer={kind: sgd, rate: 0.1}").learning.optimizer.rate ==
                 0.1);
     assert_int_equal(good(text, "learning.optimizer={kind: sgd}").learning.optimizer.kind,
-                     OPTIMIZER_SGD);
+                     OPTIMIZER_sgd);
     assert_int_equal(good(text, "model.layers.0.size=64").architecture.layers[0].size, 64);
     struct config c = good(text, "model.layers=[{cell: gru, size: 3}, {cell: rnn, size: 5}]");
     assert_int_equal(c.architecture.layer_count, 2);
@@ -207,7 +207,7 @@ static void test_several_overrides(void **state) {
     struct error error = {0};
     if (config_load(&c, path, overrides, COUNT(overrides), &error) != 0)
         fail_msg("%s", error.text);
-    assert_int_equal(c.learning.optimizer.kind, OPTIMIZER_SGD);
+    assert_int_equal(c.learning.optimizer.kind, OPTIMIZER_sgd);
     assert_true(c.learning.optimizer.momentum == 0.5 && c.learning.optimizer.nesterov);
     assert_int_equal(c.architecture.layers[0].activation, ACTIVATION_TANH);
     assert_int_equal(c.architecture.layers[0].size, 7);

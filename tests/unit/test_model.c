@@ -20,7 +20,7 @@ static struct architecture architecture_of(enum cell cell, bool norm) {
         .input = {.kind = INPUT_REAL, .size = INPUTS},
         .layers = {{.cell = cell, .size = SIZE, .norm = norm, .gain = 1.0F}},
         .layer_count = 1,
-        .output = {.loss = LOSS_SQUARED, .size = TARGETS},
+        .output = {.loss = LOSS_squared, .size = TARGETS},
     };
     return architecture;
 }
@@ -92,7 +92,7 @@ static void layers_follow_one_another(void **state) {
                    {.cell = CELL_GRU, .size = 5},
                    {.cell = CELL_RNN, .size = 7}},
         .layer_count = 4,
-        .output = {.loss = LOSS_MIXTURE, .size = 3, .components = 2},
+        .output = {.loss = LOSS_mixture, .size = 3, .components = 2},
     };
     const struct expected expected[] = {
         {"embedding.weight", 10, 4},  {"layers.0.weight", 3, 4},     {"layers.0.bias", 3, 0},
@@ -125,7 +125,7 @@ static void sixteen_layers_fit(void **state) {
     (void)state;
     struct architecture architecture = {.input = {.kind = INPUT_SYMBOL, .size = 3, .embedding = 2},
                                         .layer_count = MODEL_LAYERS_MAX,
-                                        .output = {.loss = LOSS_SOFTMAX, .size = 3}};
+                                        .output = {.loss = LOSS_softmax, .size = 3}};
     for (size_t n = 0; n < MODEL_LAYERS_MAX; n++)
         architecture.layers[n] = (struct layer){.cell = CELL_LSTM, .size = 2, .norm = true};
     struct model model;
@@ -139,11 +139,11 @@ static void outputs_follow_the_loss(void **state) {
     const struct {
         enum loss loss;
         size_t outputs, target_size;
-    } cases[] = {{LOSS_SQUARED, 3, 3},
-                 {LOSS_GAUSSIAN, 6, 3},
-                 {LOSS_SOFTMAX, 3, 1},
-                 {LOSS_BERNOULLI, 3, 3},
-                 {LOSS_MIXTURE, 121, 3}};
+    } cases[] = {{LOSS_squared, 3, 3},
+                 {LOSS_gaussian, 6, 3},
+                 {LOSS_softmax, 3, 1},
+                 {LOSS_bernoulli, 3, 3},
+                 {LOSS_mixture, 121, 3}};
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
         struct architecture architecture = architecture_of(CELL_GRU, true);
         architecture.output =
@@ -160,12 +160,12 @@ static void outputs_follow_the_loss(void **state) {
 
 static void optimizers_keep_what_they_need(void **state) {
     (void)state;
-    assert_int_equal(optimizer_blocks(&(struct optimizer){.kind = OPTIMIZER_SGD}), 0);
-    assert_int_equal(optimizer_blocks(&(struct optimizer){.kind = OPTIMIZER_SGD, .momentum = 0.9}),
+    assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_sgd}), 0);
+    assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_sgd, .momentum = 0.9}),
                      1);
-    assert_int_equal(optimizer_blocks(&(struct optimizer){.kind = OPTIMIZER_RMSPROP}), 1);
-    assert_int_equal(optimizer_blocks(&(struct optimizer){.kind = OPTIMIZER_ADAM}), 2);
-    assert_int_equal(optimizer_blocks(&(struct optimizer){.kind = OPTIMIZER_ADAMW}), 2);
+    assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_rmsprop}), 1);
+    assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_adam}), 2);
+    assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_adamw}), 2);
 }
 
 static float *initialized(const struct model *model, const char *name, uint64_t seed) {
@@ -229,7 +229,7 @@ static void starting_values_have_their_ranges(void **state) {
                    {.cell = CELL_DENSE, .size = 144, .norm = true, .gain = 1.0F},
                    {.cell = CELL_GRU, .size = 81, .gain = 1.0F}},
         .layer_count = 4,
-        .output = {.loss = LOSS_SQUARED, .size = 90},
+        .output = {.loss = LOSS_squared, .size = 90},
     };
     struct model model;
     model_build(&model, &architecture);

@@ -21,7 +21,7 @@ static void build(struct model *model) {
         .input = {.kind = INPUT_REAL, .size = 2},
         .layers = {{.cell = CELL_RNN, .size = 3, .norm = true}},
         .layer_count = 1,
-        .output = {.loss = LOSS_SQUARED, .size = 1},
+        .output = {.loss = LOSS_squared, .size = 1},
     };
     model_build(model, &architecture);
 }

@@ -64,7 +64,7 @@ static void predictions_mean_what_the_loss_says(void **state) {
         .input = {.kind = INPUT_REAL, .size = 2},
         .layers = {{.cell = CELL_DENSE, .size = 3}},
         .layer_count = 1,
-        .output = {.loss = LOSS_GAUSSIAN, .size = 1, .target = TARGET_GIVEN},
+        .output = {.loss = LOSS_gaussian, .size = 1, .target = TARGET_GIVEN},
     };
     const float gaussian[] = {3, 2 * logf(5)};
     json_t *prediction = predict(&architecture, gaussian, 1);
@@ -74,7 +74,7 @@ static void predictions_mean_what_the_loss_says(void **state) {
 
     /* What is scaled as the inputs are is given back in original units: 10 and 20 +- 2 and 4. */
     const float scaled[] = {3, -1, 2 * logf(5), 0};
-    architecture.output = (struct output){.loss = LOSS_GAUSSIAN, .size = 2, .target = TARGET_NEXT};
+    architecture.output = (struct output){.loss = LOSS_gaussian, .size = 2, .target = TARGET_NEXT};
     prediction = predict(&architecture, scaled, 1);
     assert_true(at(json_object_get(prediction, "mean"), 0) == 16);
     assert_true(at(json_object_get(prediction, "mean"), 1) == 16);
@@ -82,14 +82,14 @@ static void predictions_mean_what_the_loss_says(void **state) {
     assert_true(at(json_object_get(prediction, "sd"), 1) == 4);
     json_decref(prediction);
 
-    architecture.output = (struct output){.loss = LOSS_SOFTMAX, .size = 2};
+    architecture.output = (struct output){.loss = LOSS_softmax, .size = 2};
     const float logits[] = {1000, 1000 + logf(3), 0, INFINITY};
     prediction = predict(&architecture, logits, 2);
     assert_true(fabs(at(json_array_get(prediction, 0), 1) - 0.75) < 1e-5);
     assert_true(json_is_null(json_array_get(json_array_get(prediction, 1), 1)));
     json_decref(prediction);
 
-    architecture.output = (struct output){.loss = LOSS_MIXTURE, .size = 3, .components = 2};
+    architecture.output = (struct output){.loss = LOSS_mixture, .size = 3, .components = 2};
     const float mixture[] = {0, 1, 1, 2, 3, 4, 5, 0, logf(2), logf(3), 0, 0, 0.5f};
     prediction = predict(&architecture, mixture, 1);
     assert_true(json_real_value(json_object_get(prediction, "end")) == 0.5);
@@ -109,7 +109,7 @@ static void what_is_not_known_yet_is_not_predicted(void **state) {
         .input = {.kind = INPUT_REAL, .size = 2, .standard = true, .hold = true},
         .layers = {{.cell = CELL_DENSE, .size = 3}},
         .layer_count = 1,
-        .output = {.loss = LOSS_GAUSSIAN, .size = 2, .target = TARGET_NEXT},
+        .output = {.loss = LOSS_gaussian, .size = 2, .target = TARGET_NEXT},
     };
     const struct scale scale = {{10, NAN}, {0, 0}};
     const float outputs[] = {3, -1, 1, 1};
@@ -119,7 +119,7 @@ static void what_is_not_known_yet_is_not_predicted(void **state) {
     assert_int_equal(json_array_size(sd), 2);
     assert_true(json_is_null(json_array_get(sd, 0)) && json_is_null(json_array_get(sd, 1)));
     json_decref(prediction);
-    architecture.output.loss = LOSS_SQUARED;
+    architecture.output.loss = LOSS_squared;
     prediction = predict_scaled(&architecture, outputs, 1, &scale);
     assert_true(at(prediction, 0) == 10 && json_is_null(json_array_get(prediction, 1)));
     json_decref(prediction);

@@ -1,0 +1,63 @@
+#include "kinds.h"
+
+#include <string.h>
+
+#include "losses.h"
+#include "optimizers.h"
+
+const struct loss_kind *loss_kind(enum loss loss) {
+    static const struct loss_kind *const kinds[LOSSES] = {
+#define LOSS(name, walk) [LOSS_##name] = &name##_kind,
+#include "kinds.def"
+    };
+    return kinds[loss];
+}
+
+size_t loss_part_size(const struct loss_part *part, size_t size, size_t components) {
+    switch (part->extent) {
+    case EXTENT_NUMBERS:
+        return size;
+    case EXTENT_COMPONENTS:
+        return components;
+    case EXTENT_ONCE:
+        return 1;
+    case EXTENT_NONE:
+        break;
+    }
+    return 0;
+}
+
+bool loss_has_components(const struct loss_kind *kind) {
+    for (const struct loss_part *part = kind->parts; part->extent != EXTENT_NONE; part++)
+        if (part->extent == EXTENT_COMPONENTS)
+            return true;
+    return false;
+}
+
+const struct optimizer_kind *optimizer_kind(enum optimizer_id id) {
+    static const struct optimizer_kind *const kinds[OPTIMIZERS] = {
+#define OPTIMIZER(name) [OPTIMIZER_##name] = &name##_kind,
+#include "kinds.def"
+    };
+    return kinds[id];
+}
+
+const struct kind_key *optimizer_key(enum optimizer_id id, const char *name) {
+    for (const struct kind_key *key = optimizer_kind(id)->keys; key->name; key++)
+        if (strcmp(key->name, name) == 0)
+            return key;
+    return NULL;
+}
+
+double optimizer_value(const struct optimizer *optimizer, const struct kind_key *key) {
+    const char *field = (const char *)optimizer + key->offset;
+    return key->boolean ? *(const bool *)field : *(const double *)(const void *)field;
+}
+
+size_t optimizer_moments(const struct optimizer *optimizer) {
+    const struct optimizer_kind *kind = optimizer_kind(optimizer->kind);
+    if (kind->moments_need &&
+        !(optimizer_value(optimizer, optimizer_key(optimizer->kind, kind->moments_need)) > 0.0))
+        return 0;
+    return kind->moments;
+}

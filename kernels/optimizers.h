@@ -1,0 +1,51 @@
+/* The optimizers' formulas, each in a file of its own (optimizers/), written once for every engine:
+   one step of one parameter, without branches that depend on it, so that loops over them vectorize.
+
+   An optimizer NAME gives
+     struct NAME_numbers   what is the same for all parameters of an update, rounded once
+     NAME_prepare          those numbers, for update t = 1, 2, ... of the learning rate `rate`
+     NAME_step             a parameter's new value, its moments (those of NAME_kind) in and out; the
+                           gradient is clipped already */
+#ifndef RUNNEL_OPTIMIZERS_H
+#define RUNNEL_OPTIMIZERS_H
+
+#include <math.h>
+
+#include "formulas.h"
+#include "kinds.h"
+
+/* A key that several take: 0 would divide 0 by 0 where a gradient is 0. */
+#define EPSILON_KEY                                                                                \
+    {                                                                                              \
+        KIND_KEY(epsilon), .minimum = 1e-30, .maximum = 1, .fallback = "1e-8",                     \
+                           .what = "added to the divisor", .example = "1e-8"                       \
+    }
+
+#define INCLUDE_OPTIMIZERS
+#include "kinds.def"
+
+struct optimizer_numbers {
+    enum optimizer_id kind;
+    union {
+#define OPTIMIZER(name) struct name##_numbers name;
+#include "kinds.def"
+    } of;
+};
+
+FORMULA struct optimizer_numbers optimizer_prepare(const struct optimizer *o, double rate,
+                                                   uint64_t t) {
+    struct optimizer_numbers numbers;
+    numbers.kind = o->kind;
+    switch (o->kind) {
+#define OPTIMIZER(name)                                                                            \
+case OPTIMIZER_##name:                                                                             \
+    numbers.of.name = name##_prepare(o, rate, (double)t);                                          \
+    break;
+#include "kinds.def"
+    case OPTIMIZERS:
+        break;
+    }
+    return numbers;
+}
+
+#endif

@@ -1,0 +1,28 @@
+/* torch.optim.AdamW: adam, but weight decay shrinks the weight by rate * weight_decay beforehand.
+ */
+#ifndef RUNNEL_OPTIMIZERS_ADAMW_H
+#define RUNNEL_OPTIMIZERS_ADAMW_H
+
+#include "optimizers/adam.h"
+
+static const struct optimizer_kind adamw_kind = {
+    .name = "adamw", .keys = {ADAM_KEYS}, .moments = ADAM_MOMENTS, .flops = ADAM_FLOPS};
+
+struct adamw_numbers {
+    struct adam_numbers adam;
+};
+
+FORMULA struct adamw_numbers adamw_prepare(const struct optimizer *o, double rate, double t) {
+    struct adamw_numbers n;
+    n.adam = adam_prepare(o, rate, t);
+    n.adam.decay = 0.0f;
+    n.adam.shrink = (float)(1 - rate * o->weight_decay);
+    return n;
+}
+
+FORMULA float adamw_step(const struct adamw_numbers *o, float weight, float gradient,
+                         float *moments) {
+    return adam_step(&o->adam, weight, gradient, moments);
+}
+
+#endif

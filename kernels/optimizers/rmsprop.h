@@ -1,0 +1,40 @@
+/* torch.optim.RMSprop, without momentum. */
+#ifndef RUNNEL_OPTIMIZERS_RMSPROP_H
+#define RUNNEL_OPTIMIZERS_RMSPROP_H
+
+#include "optimizers.h"
+
+static const struct optimizer_kind rmsprop_kind = {
+    .name = "rmsprop",
+    .keys = {{KIND_KEY(alpha), .maximum = 1, .below = true, .fallback = "0.99",
+              .what = "decay of the squared gradient's average", .example = "0.99"},
+             EPSILON_KEY},
+    .moments = 1, /* the squared gradient's average */
+    .flops = 8,
+};
+
+struct rmsprop_numbers {
+    float rate, alpha, rest, epsilon, decay; /* rest = 1 - alpha */
+};
+
+FORMULA struct rmsprop_numbers rmsprop_prepare(const struct optimizer *o, double rate, double t) {
+    (void)t;
+    struct rmsprop_numbers n;
+    n.rate = (float)rate;
+    n.alpha = (float)o->alpha;
+    n.rest = (float)(1 - o->alpha);
+    n.epsilon = (float)o->epsilon;
+    n.decay = (float)o->weight_decay;
+    return n;
+}
+
+/* v = alpha v + (1 - alpha) g^2; w -= rate g / (sqrt(v) + epsilon) */
+FORMULA float rmsprop_step(const struct rmsprop_numbers *o, float weight, float gradient,
+                           float *square) {
+    float g = gradient + o->decay * weight;
+    float v = o->alpha * *square + o->rest * (g * g);
+    *square = v;
+    return weight - o->rate * g / (sqrtf(v) + o->epsilon);
+}
+
+#endif

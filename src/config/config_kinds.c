@@ -1,0 +1,78 @@
+/* What losses and optimizers (kernels/kinds.def) say of themselves, put into the table of keys. */
+#include <stdio.h>
+#include <string.h>
+
+#include "config_internal.h"
+
+enum { MEANINGS_SIZE = 1024 };
+
+/* Texts of a row, with a | between their parts. */
+static struct {
+    char words[CONFIG_TEXT_SIZE], meanings[MEANINGS_SIZE], is[CONFIG_TEXT_SIZE];
+} texts[CONFIG_KEYS_MAX];
+
+static const char *append(char *text, size_t size, const char *part) {
+    size_t used = strlen(text);
+    snprintf(text + used, size - used, "%s%s", used ? "|" : "", part);
+    return text;
+}
+
+static struct config_key *row_of(struct config_key *rows, const char *section, const char *name) {
+    char path[CONFIG_KEY_SIZE];
+    snprintf(path, sizeof path, "%s.%s", section, name);
+    for (size_t k = 0; k < config_key_count; k++)
+        if (!strcmp(rows[k].path, path))
+            return &rows[k];
+    return NULL;
+}
+
+/* One more word for the row. */
+static void add_word(struct config_key *row, const char *word, const char *meaning) {
+    size_t n = (size_t)(row - config_keys);
+    row->words = append(texts[n].words, sizeof texts[n].words, word);
+    if (meaning)
+        row->meanings = append(texts[n].meanings, sizeof texts[n].meanings, meaning);
+}
+
+/* The row's key counts with that kind, too. */
+static void add_condition(struct config_key *row, const char *kind) {
+    size_t n = (size_t)(row - config_keys);
+    row->is = append(texts[n].is, sizeof texts[n].is, kind);
+}
+
+static void describe(struct config_key *row, const struct kind_key *key) {
+    row->type = key->boolean ? VALUE_BOOLEAN : VALUE_REAL;
+    row->minimum = key->minimum;
+    row->maximum = key->maximum;
+    row->flags |= key->below ? KEY_BELOW : 0;
+    row->fallback = key->fallback;
+    row->what = key->what;
+    row->more = key->more;
+    row->example = key->example;
+}
+
+static void describe_losses(struct config_key *rows) {
+    for (enum loss loss = 0; loss < LOSSES; loss++) {
+        const struct loss_kind *kind = loss_kind(loss);
+        add_word(row_of(rows, "model.output", "loss"), kind->name, kind->what);
+        if (loss_has_components(kind))
+            add_condition(row_of(rows, "model.output", "components"), kind->name);
+    }
+}
+
+static void describe_optimizers(struct config_key *rows) {
+    for (enum optimizer_id id = 0; id < OPTIMIZERS; id++) {
+        const struct optimizer_kind *kind = optimizer_kind(id);
+        add_word(row_of(rows, "learning.optimizer", "kind"), kind->name, NULL);
+        for (const struct kind_key *key = kind->keys; key->name; key++) {
+            struct config_key *row = row_of(rows, "learning.optimizer", key->name);
+            describe(row, key);
+            add_condition(row, kind->name);
+        }
+    }
+}
+
+void config_describe_kinds(struct config_key *rows) {
+    describe_losses(rows);
+    describe_optimizers(rows);
+}
