@@ -35,16 +35,16 @@ static int count_devices(const char *device, int *count, struct cuda_device *fou
     cudaGetLastError();
     if (status == cudaErrorInsufficientDriver && found->driver > 0)
         return error_set(error, EX_UNAVAILABLE,
-                         "device: %s: the NVIDIA driver is for CUDA %d.%d, but this build needs "
-                         "%d.%d: update the driver, or use device: cpu",
-                         device, found->driver / MAJOR, found->driver % MAJOR / MINOR,
-                         found->runtime / MAJOR, found->runtime % MAJOR / MINOR);
+                         "the NVIDIA driver is for CUDA %d.%d, but this build needs "
+                         "%d.%d: update the driver%s",
+                         found->driver / MAJOR, found->driver % MAJOR / MINOR,
+                         found->runtime / MAJOR, found->runtime % MAJOR / MINOR,
+                         cuda_way_out(device));
     if (status == cudaErrorNoDevice || status == cudaErrorInsufficientDriver ||
         (status == cudaSuccess && *count == 0))
         return error_set(error, EX_UNAVAILABLE,
-                         "device: %s: there is no GPU that CUDA can use, or no driver for it: see "
-                         "nvidia-smi, or use device: cpu",
-                         device);
+                         "there is no GPU that CUDA can use, or no driver for it: see nvidia-smi%s",
+                         cuda_way_out(device));
     return cuda_check(status, "looking for a GPU", error);
 }
 
@@ -55,8 +55,7 @@ int cuda_probe(const char *device, struct cuda_device *found, struct error *erro
         return -1;
     found->index = index_of(device);
     if (found->index < 0 || found->index >= count)
-        return error_set(error, EX_UNAVAILABLE,
-                         "device: %s: this machine has %d GPU%s, counted from cuda:0", device,
+        return error_set(error, EX_UNAVAILABLE, "this machine has %d GPU%s, counted from cuda:0",
                          count, count == 1 ? "" : "s");
     struct cudaDeviceProp properties;
     if (cuda_check(cudaGetDeviceProperties(&properties, found->index), "asking for the GPU's name",

@@ -65,9 +65,10 @@ static int cuda_open(struct engine **engine, const struct model *model,
     *engine = NULL;
     struct engine *e = (struct engine *)calloc(1, sizeof *e);
     if (!e)
-        return error_set(error, EX_UNAVAILABLE, "not enough memory for the CUDA engine");
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the CUDA engine");
     e->model = model;
     e->options = *options;
+    e->way_out = cuda_way_out(device);
     if (cuda_probe(device, &e->device, error) || cuda_select(&e->device, error) ||
         cuda_check(cudaStreamCreateWithFlags(&e->stream, cudaStreamNonBlocking), "opening a stream",
                    error) ||

@@ -42,6 +42,7 @@ struct engine {
     const struct model *model;
     struct engine_options options;
     struct cuda_device device;
+    const char *way_out; /* when it cannot be used */
     struct network network;
     struct gradient_plan gradient;
     struct walked walked[WALKED_MAX];

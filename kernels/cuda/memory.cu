@@ -268,10 +268,11 @@ static int refuse(const struct engine *e, const struct need *need, struct error 
         error, EX_UNAVAILABLE,
         "the model needs %.1f MiB on %s, which has %.1f MiB free: %.1f for parameters and moments, "
         "%.1f for %zu streams, %.1f for the window and %.1f for plans; lower learning.max_streams "
-        "or learning.window, or use device: cpu",
+        "or learning.window%s",
         (double)total(need) / MIB, e->device.name, (double)e->device.free_memory / MIB,
         (double)(need->blocks * need->block) / MIB, (double)need->slots / MIB, e->options.slots,
-        (double)(need->activations + need->workspace + need->others) / MIB, (double)MARGIN / MIB);
+        (double)(need->activations + need->workspace + need->others) / MIB, (double)MARGIN / MIB,
+        e->way_out);
 }
 
 static void *take(struct engine *e, size_t bytes, struct error *error) {
@@ -294,8 +295,8 @@ static int check_shared(const struct engine *e, struct error *error) {
         return 0;
     return error_set(error, EX_UNAVAILABLE,
                      "a layer of this model needs %zu KiB of a multiprocessor's shared memory, but "
-                     "%s has %zu KiB: make the widest layer smaller, or use device: cpu",
-                     most >> 10, e->device.name, e->device.shared >> 10);
+                     "%s has %zu KiB: make the widest layer smaller%s",
+                     most >> 10, e->device.name, e->device.shared >> 10, e->way_out);
 }
 
 static int take_moments(struct engine *e, size_t bytes, struct error *error) {
@@ -350,12 +351,10 @@ int engine_allocate(struct engine *e, struct error *error) {
     if (total(&need) > e->device.free_memory)
         return refuse(e, &need, error);
     if (block.size > UINT32_MAX || activations.size > UINT32_MAX || slot > UINT32_MAX)
-        return error_set(
-            error, EX_UNAVAILABLE,
-            "the model has more than %u numbers in its parameters, its window or one "
-            "stream, which the CUDA engine cannot count: lower learning.window, or use "
-            "device: cpu",
-            UINT32_MAX);
+        return error_set(error, EX_UNAVAILABLE,
+                         "the model has more than %u numbers in its parameters, its window or one "
+                         "stream, which the CUDA engine cannot count: lower learning.window%s",
+                         UINT32_MAX, e->way_out);
     if (check_shared(e, error) || take_all(e, &need, error))
         return -1;
     cudaError_t status = prepare_forward(e->device.shared);
@@ -363,7 +362,7 @@ int engine_allocate(struct engine *e, struct error *error) {
         status = prepare_backward(e->device.shared);
     e->slot = (float *)malloc(n->slot.size * sizeof(float));
     if (!e->slot)
-        return error_set(error, EX_UNAVAILABLE, "not enough memory for the CUDA engine");
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the CUDA engine");
     return cuda_check(status, "preparing the GPU's kernels", error);
 }
 

@@ -5,15 +5,22 @@
 #define RUNNEL_CUDA_MODULE_H
 
 #include <stddef.h>
+#include <string.h>
 
 struct engine_ops;
 struct error;
 
 /* Grows whenever this file or engine.h changes: a program refuses a module of another number. */
-enum { CUDA_MODULE_INTERFACE = 1 };
+enum { CUDA_MODULE_INTERFACE = 2 };
 
 /* The name under which the module exports its struct cuda_module. */
 #define CUDA_MODULE_SYMBOL "runnel_cuda_module"
+
+/* The last way out in a sentence about what `device` names. A GPU that nobody has asked for needs
+   none: the CPU takes its place. */
+static inline const char *cuda_way_out(const char *device) {
+    return strcmp(device, "auto") == 0 ? "" : ", or use device: cpu";
+}
 
 enum { CUDA_NAME_SIZE = 128 };
 
@@ -47,7 +54,7 @@ struct cuda_module {
     const struct engine_ops *engine;
 
     /* The device that "auto", "cuda" (both: the first) or "cuda:N" names. -1 (EX_UNAVAILABLE) with
-       a sentence when there is none or its driver is too old. */
+       a sentence, without the name of the device, when there is none or its driver is too old. */
     int (*probe)(const char *device, struct cuda_device *found, struct error *error);
 
     /* Measure `figures` in about two seconds, for the benchmark. */

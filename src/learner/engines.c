@@ -9,7 +9,7 @@
 
 #include "cuda_module.h"
 
-enum { PATH_SIZE = 4096, COUNT_SIZE = 32 };
+enum { PATH_SIZE = 4096, COUNT_SIZE = 32, WHY_SIZE = ERROR_TEXT_SIZE - sizeof "auto: " };
 
 #define MODULE_FILE "runnel-cuda.so"
 
@@ -50,13 +50,15 @@ static const struct cuda_module *no_module(struct error *error) {
     return NULL;
 }
 
-static const struct cuda_module *load_module(const char *path, struct error *error) {
+/* For `device`, which a sentence about what is wrong is meant for. */
+static const struct cuda_module *load_module(const char *path, const char *device,
+                                             struct error *error) {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
         error_set(error, EX_UNAVAILABLE,
                   "the CUDA engine cannot be loaded: %s; install what is missing (CUDA's libraries "
-                  "may have to be named in LD_LIBRARY_PATH), or use device: cpu",
-                  dlerror());
+                  "may have to be named in LD_LIBRARY_PATH)%s",
+                  dlerror(), cuda_way_out(device));
         return NULL;
     }
     const struct cuda_module *module = dlsym(handle, CUDA_MODULE_SYMBOL);
@@ -65,32 +67,32 @@ static const struct cuda_module *load_module(const char *path, struct error *err
     if (module)
         error_set(error, EX_UNAVAILABLE,
                   "%s is of another version of runnel (interface %d, this program has %d); install "
-                  "both from one build, or use device: cpu",
-                  path, module->interface, CUDA_MODULE_INTERFACE);
+                  "both from one build%s",
+                  path, module->interface, CUDA_MODULE_INTERFACE, cuda_way_out(device));
     else
         error_set(error, EX_UNAVAILABLE,
                   "%s is no CUDA engine of runnel (it has no " CUDA_MODULE_SYMBOL
-                  "); unset RUNNEL_CUDA_MODULE, or use device: cpu",
-                  path);
+                  "); unset RUNNEL_CUDA_MODULE%s",
+                  path, cuda_way_out(device));
     dlclose(handle);
     return NULL;
 }
 
-/* As engines_cuda; `found` tells whether there is a module at all. */
-static const struct cuda_module *have_module(bool *found, struct error *error) {
+/* As engines_cuda, for `device`; `found` tells whether there is a module at all. */
+static const struct cuda_module *have_module(const char *device, bool *found, struct error *error) {
     static const struct cuda_module *loaded;
     char path[PATH_SIZE];
     *found = loaded || find_module(path);
     if (!*found)
         return no_module(error);
     if (!loaded)
-        loaded = load_module(path, error);
+        loaded = load_module(path, device, error);
     return loaded;
 }
 
 const struct cuda_module *engines_cuda(struct error *error) {
     bool found;
-    return have_module(&found, error);
+    return have_module("cuda", &found, error);
 }
 
 /* ---- The choice ---- */
@@ -106,18 +108,9 @@ static void print_count(char text[COUNT_SIZE], size_t count) {
         snprintf(text, COUNT_SIZE, "%.1f million", (double)count / million);
 }
 
-/* The reason is an error's sentence: without the name of the device, and the advice to do what is
-   done. */
 static void use_cpu(struct engines_choice *choice, const char *reason) {
-    static const char name[] = "device: auto: ", advice[] = ", or use device: cpu";
-    size_t prefix = sizeof "auto: " - 1, room = sizeof choice->why - prefix - 1;
-    if (!strncmp(reason, name, sizeof name - 1))
-        reason += sizeof name - 1;
-    const char *end = strstr(reason, advice);
-    size_t length = end ? (size_t)(end - reason) : strlen(reason);
     choice->ops = &cpu_engine;
-    snprintf(choice->why, sizeof choice->why, "auto: %.*s", (int)(length < room ? length : room),
-             reason);
+    snprintf(choice->why, sizeof choice->why, "auto: %.*s", WHY_SIZE, reason);
 }
 
 static void choose_automatically(struct engines_choice *choice, const struct model *model) {
@@ -133,7 +126,7 @@ static void choose_automatically(struct engines_choice *choice, const struct mod
                  parameters, ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);
         return;
     }
-    const struct cuda_module *module = have_module(&found, &error);
+    const struct cuda_module *module = have_module("auto", &found, &error);
     if (!found) {
         use_cpu(choice, "there is no runnel-cuda.so beside the program or installed");
     } else if (!module || module->probe("auto", &device, &error)) {
@@ -156,10 +149,8 @@ int engines_choose(struct engines_choice *choice, const char *device, const stru
     }
     struct cuda_device found;
     const struct cuda_module *module = engines_cuda(error);
-    if (!module)
+    if (!module || module->probe(device, &found, error))
         return error_prefix(error, "device: %s", device);
-    if (module->probe(device, &found, error))
-        return -1;
     choice->ops = module->engine;
     return 0;
 }
