@@ -119,10 +119,10 @@ struct field {
 
     struct {
         const char *name;  /* of runnel-watch's column; NULL = there is none */
-        const char *title; /* NULL = the name. The column is as wide as this, or `width` */
-        int width;
-        int place; /* from left to right, in steps of 10 */
-        int rank;  /* where not all fit, those of the lowest stay; 0: only when it is asked for */
+        const char *title; /* NULL = the name */
+        int width;         /* in characters */
+        int place;         /* from left to right, in steps of 10 */
+        int rank; /* where not all fit, those of the lowest stay; 0: only when it is asked for */
     } column;
 };
 
@@ -147,7 +147,7 @@ enum {
 #include "fields.def"
     STATUS_FIELDS
 };
-enum {
+enum loss_field {
 #define LOSS_ROW(name, ...) FIELD_##name,
 #include "fields.def"
     FIELDS

@@ -55,10 +55,10 @@ static bool loss_range(struct range *range, const struct window *window, bool lo
     struct range means = {INFINITY, -INFINITY}, band = means;
     for (size_t i = 0; i < window->count; i++) {
         const double *values = window->samples[i].values;
-        range_add(&means, values[FIELD_MEAN]);
-        range_add(&means, values[FIELD_SMOOTHED]);
-        range_add(&band, values[FIELD_MINIMUM]);
-        range_add(&band, values[FIELD_MAXIMUM]);
+        range_add(&means, values[FIELD_mean]);
+        range_add(&means, values[FIELD_smoothed]);
+        range_add(&band, values[FIELD_minimum]);
+        range_add(&band, values[FIELD_maximum]);
     }
     log = log && means.low > 0;
     double more = BEYOND * (means.high - means.low);
@@ -78,8 +78,8 @@ struct column {
 };
 
 /* The samples from *i on that share a column; *i goes behind them. */
-static struct column take_column(const struct window *window, int width, size_t *i, enum field low,
-                                 enum field high, enum field curve) {
+static struct column take_column(const struct window *window, int width, size_t *i,
+                                 enum loss_field low, enum loss_field high, enum loss_field curve) {
     struct column column = {.dot = dot_of(window, width, window->samples[*i].examples),
                             .band = {INFINITY, -INFINITY},
                             .curve = {INFINITY, -INFINITY},
@@ -114,7 +114,7 @@ static void draw_loss(struct plot *p, const struct window *window) {
     int before = -1;
     for (size_t i = 0; i < window->count;) {
         struct column column =
-            take_column(window, p->width, &i, FIELD_MINIMUM, FIELD_MAXIMUM, FIELD_SMOOTHED);
+            take_column(window, p->width, &i, FIELD_minimum, FIELD_maximum, FIELD_smoothed);
         int from = before < 0 || column.apart ? column.dot : before + 1;
         if (column.dot >= 0 && column.band.low <= column.band.high)
             plot_band(p, from, column.dot, column.band.low, column.band.high);
@@ -194,7 +194,7 @@ void chart_loss(struct canvas *c, const struct area *area, const struct watched 
 }
 
 void chart_field(struct canvas *c, const struct area *area, const struct watched *w,
-                 enum field field) {
+                 enum loss_field field) {
     struct window window = window_of(w);
     struct range range = {INFINITY, -INFINITY};
     struct plot plot;

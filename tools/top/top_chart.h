@@ -12,6 +12,6 @@ void chart_loss(struct canvas *canvas, const struct area *area, const struct wat
 
 /* One field as a curve alone, over the same examples; as high as the area. */
 void chart_field(struct canvas *canvas, const struct area *area, const struct watched *watched,
-                 enum field field);
+                 enum loss_field field);
 
 #endif

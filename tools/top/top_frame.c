@@ -116,8 +116,8 @@ static void draw_question(struct canvas *c, const struct area *line, const struc
     const struct watched *w = s->watched[q->which];
     const struct sample *sample = watched_sample(w);
     char text[TEXT_SIZE], now[TOOL_NUMBER_SIZE] = "?", then[TOOL_NUMBER_SIZE];
-    if (sample && sample->values[FIELD_RATE] > 0)
-        tool_format_setting(now, sample->values[FIELD_RATE]);
+    if (sample && sample->values[FIELD_rate] > 0)
+        tool_format_setting(now, sample->values[FIELD_rate]);
     const char *name = watched_name(w);
     if (q->act == ACT_PAUSE)
         snprintf(text, sizeof text, "Pause %.40s: it takes no examples until resumed?", name);

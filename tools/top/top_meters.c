@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "common/fields.h"
+#include "tools/shared/field_format.h"
 #include "tools/shared/tool.h"
 #include "top_chart.h"
 #include "top_verdict.h"
@@ -21,32 +23,32 @@ enum {
 
 static const struct meter {
     const char *label;
-    enum field field;
-    tool_format *format;
+    enum loss_field field;
 } learning[] =
     {
-        {"rmse", FIELD_RMSE, tool_format_number},
-        {"accuracy", FIELD_ACCURACY, tool_format_percent},
-        {"bits", FIELD_BITS, tool_format_number},
-        {"gradient", FIELD_GRADIENT, tool_format_number},
-        {"update", FIELD_UPDATE, tool_format_number},
-        {"rate", FIELD_RATE, tool_format_setting},
+        {"rmse", FIELD_metric_rmse},    {"accuracy", FIELD_metric_accuracy},
+        {"bits", FIELD_metric_bits},    {"gradient", FIELD_gradient_norm},
+        {"update", FIELD_update_ratio}, {"rate", FIELD_rate},
 },
   running[] = {
-      {"speed", FIELD_SPEED, tool_format_rate},
-      {"p99", FIELD_P99, tool_format_microseconds},
-      {"queued", FIELD_QUEUED, tool_format_grouped},
+      {"speed", FIELD_examples_per_second},
+      {"p99", FIELD_latency_us_p99},
+      {"queued", FIELD_queued},
 };
 
-static const char *field_text(char text[TOOL_NUMBER_SIZE], const struct sample *sample,
-                              enum field field, tool_format *format) {
-    return sample && isfinite(sample->values[field]) ? format(text, sample->values[field]) : "-";
+static const char *value_text(char text[TOOL_NUMBER_SIZE], const struct sample *sample,
+                              enum loss_field field) {
+    tool_format *format = field_format(&fields_of_loss[field]);
+    if (!sample || !isfinite(sample->values[field]))
+        return "-";
+    return format ? format(text, sample->values[field])
+                  : tool_format_grouped(text, sample->values[field]);
 }
 
-/* Whether the daemon has this metric: it has been heard, if not now. */
+/* What only some losses have: whether the daemon has it, which has been heard, if not now. */
 static bool is_used(const struct watched *w, const struct meter *meter) {
     const struct past *p = &w->past;
-    if (meter->field != FIELD_RMSE && meter->field != FIELD_ACCURACY && meter->field != FIELD_BITS)
+    if (!fields_of_loss[meter->field].need)
         return true;
     for (size_t i = p->count; i-- > 0;)
         if (isfinite(p->samples[i].values[meter->field]))
@@ -57,7 +59,7 @@ static bool is_used(const struct watched *w, const struct meter *meter) {
 static void draw_meter(struct canvas *c, const struct area *area, const struct watched *w,
                        const struct meter *meter) {
     char number[TOOL_NUMBER_SIZE];
-    const char *value = field_text(number, watched_sample(w), meter->field, meter->format);
+    const char *value = value_text(number, watched_sample(w), meter->field);
     canvas_print(c, area, 0, 0, STYLE_DIM, "%s", meter->label);
     canvas_print(c, area, 0, LABEL, STYLE_STRONG, "%*s", VALUE, value);
     struct area curve = area_columns(area, LABEL + VALUE + 1, area->columns);
@@ -71,7 +73,7 @@ static int draw_pair(struct canvas *c, const struct area *area, int row, int at,
     return canvas_print(c, area, row, at, style, "%s", value) + GAP;
 }
 
-static enum style count_style(const struct watched *w, enum field field, double value,
+static enum style count_style(const struct watched *w, enum loss_field field, double value,
                               enum style worst) {
     if (!(value > 0))
         return STYLE_PLAIN;
@@ -82,10 +84,10 @@ static bool draw_speed(struct canvas *c, const struct area *area, const struct w
     const struct sample *sample = watched_sample(w);
     char text[TOOL_NUMBER_SIZE];
     int at = draw_pair(c, area, 0, 0, "speed   ", STYLE_STRONG,
-                       field_text(text, sample, FIELD_SPEED, tool_format_rate));
+                       value_text(text, sample, FIELD_examples_per_second));
     at = canvas_print(c, area, 0, at - 1, STYLE_DIM, "ex/s");
     struct area curve = area_columns(area, at + 1, area->columns);
-    chart_field(c, &curve, w, FIELD_SPEED);
+    chart_field(c, &curve, w, FIELD_examples_per_second);
     return true;
 }
 
@@ -93,14 +95,16 @@ static bool draw_speed(struct canvas *c, const struct area *area, const struct w
 static bool draw_latency(struct canvas *c, const struct area *area, const struct watched *w) {
     static const struct {
         const char *label;
-        enum field field;
-    } parts[] = {{"p50", FIELD_P50}, {"p99", FIELD_P99}, {"max", FIELD_SLOWEST}};
+        enum loss_field field;
+    } parts[] = {{"p50", FIELD_latency_us_p50},
+                 {"p99", FIELD_latency_us_p99},
+                 {"max", FIELD_latency_us_max}};
     const struct sample *sample = watched_sample(w);
     char text[TOOL_NUMBER_SIZE];
     int at = canvas_print(c, area, 0, 0, STYLE_DIM, "latency ");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         at = draw_pair(c, area, 0, at, parts[i].label, STYLE_PLAIN,
-                       field_text(text, sample, parts[i].field, tool_format_microseconds)) -
+                       value_text(text, sample, parts[i].field)) -
              1;
     return true;
 }
@@ -110,9 +114,8 @@ static bool draw_queue(struct canvas *c, const struct area *area, const struct w
     char text[TOOL_NUMBER_SIZE];
     enum style pace = verdict_pace(w).style;
     int at = draw_pair(c, area, 0, 0, "queued  ", pace == STYLE_GOOD ? STYLE_PLAIN : pace,
-                       field_text(text, sample, FIELD_QUEUED, tool_format_grouped));
-    at = draw_pair(c, area, 0, at, "streams", STYLE_PLAIN,
-                   field_text(text, sample, FIELD_STREAMS, tool_format_grouped));
+                       value_text(text, sample, FIELD_queued));
+    at = draw_pair(c, area, 0, at, "streams", STYLE_PLAIN, value_text(text, sample, FIELD_streams));
     double missed = (double)w->health.missed_total;
     draw_pair(c, area, 0, at, "missed", missed > 0 ? STYLE_WARN : STYLE_PLAIN,
               tool_format_count(text, missed, LABEL));
@@ -122,23 +125,23 @@ static bool draw_queue(struct canvas *c, const struct area *area, const struct w
 static bool draw_refused(struct canvas *c, const struct area *area, const struct watched *w) {
     const struct sample *sample = watched_sample(w);
     char text[TOOL_NUMBER_SIZE];
-    double rejected = sample ? sample->values[FIELD_REJECTED] : 0;
-    double skipped = sample ? sample->values[FIELD_SKIPPED] : 0;
+    double rejected = sample ? sample->values[FIELD_rejected] : 0;
+    double skipped = sample ? sample->values[FIELD_skipped] : 0;
     int at =
-        draw_pair(c, area, 0, 0, "rejected", count_style(w, FIELD_REJECTED, rejected, STYLE_BAD),
-                  field_text(text, sample, FIELD_REJECTED, tool_format_grouped));
-    draw_pair(c, area, 0, at, "skipped", count_style(w, FIELD_SKIPPED, skipped, STYLE_BAD),
-              field_text(text, sample, FIELD_SKIPPED, tool_format_grouped));
+        draw_pair(c, area, 0, 0, "rejected", count_style(w, FIELD_rejected, rejected, STYLE_BAD),
+                  value_text(text, sample, FIELD_rejected));
+    draw_pair(c, area, 0, at, "skipped", count_style(w, FIELD_skipped, skipped, STYLE_BAD),
+              value_text(text, sample, FIELD_skipped));
     return true;
 }
 
 static bool draw_learned(struct canvas *c, const struct area *area, const struct watched *w) {
     const struct sample *sample = watched_sample(w);
     char text[TOOL_NUMBER_SIZE];
-    int at = draw_pair(c, area, 0, 0, "updates ", STYLE_PLAIN,
-                       field_text(text, sample, FIELD_UPDATES, tool_format_grouped));
+    int at =
+        draw_pair(c, area, 0, 0, "updates ", STYLE_PLAIN, value_text(text, sample, FIELD_updates));
     draw_pair(c, area, 0, at, "steps", STYLE_PLAIN,
-              field_text(text, sample, FIELD_STEPS, tool_format_grouped));
+              sample ? tool_format_grouped(text, sample->steps) : "-");
     return true;
 }
 

@@ -116,7 +116,7 @@ static void draw_verdicts(struct canvas *c, const struct area *area, const struc
 }
 
 static const char *value_text(char text[TOOL_NUMBER_SIZE], const struct sample *sample,
-                              enum field field) {
+                              enum loss_field field) {
     return sample && isfinite(sample->values[field])
                ? tool_format_number(text, sample->values[field])
                : "-";
@@ -126,14 +126,14 @@ static void draw_chart(struct canvas *c, const struct area *area, const struct w
                        bool log) {
     const struct sample *sample = watched_sample(w);
     char title[TEXT_SIZE], number[4][TOOL_NUMBER_SIZE];
-    const char *mean = value_text(number[0], sample, FIELD_MEAN);
-    const char *smoothed = value_text(number[1], sample, FIELD_SMOOTHED);
+    const char *mean = value_text(number[0], sample, FIELD_mean);
+    const char *smoothed = value_text(number[1], sample, FIELD_smoothed);
     if (area->columns < METERS_WIDE)
         snprintf(title, sizeof title, "loss %s, smoothed %s", mean, smoothed);
     else
         snprintf(title, sizeof title, "loss %s, smoothed %s, from %s to %s", mean, smoothed,
-                 value_text(number[2], sample, FIELD_MINIMUM),
-                 value_text(number[3], sample, FIELD_MAXIMUM));
+                 value_text(number[2], sample, FIELD_minimum),
+                 value_text(number[3], sample, FIELD_maximum));
     canvas_heading(c, area, 0, title);
     struct area rest = area_rows(area, 1, area->rows - 1);
     chart_loss(c, &rest, w, log);

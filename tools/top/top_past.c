@@ -11,35 +11,6 @@
 
 enum { STATES_LEAST = 4, STATES_BYTES = 16 << 20 };
 
-enum merge { MERGE_NEWER, MERGE_MEAN, MERGE_LEAST, MERGE_GREATEST };
-
-static const struct {
-    const char *object, *key; /* object: NULL = of the message itself */
-    enum merge merge;
-} fields[FIELDS] = {
-    [FIELD_STEPS] = {NULL, "steps", MERGE_NEWER},
-    [FIELD_LOSS] = {NULL, "loss", MERGE_NEWER},
-    [FIELD_MEAN] = {NULL, "mean", MERGE_MEAN},
-    [FIELD_MINIMUM] = {NULL, "minimum", MERGE_LEAST},
-    [FIELD_MAXIMUM] = {NULL, "maximum", MERGE_GREATEST},
-    [FIELD_SMOOTHED] = {NULL, "smoothed", MERGE_NEWER},
-    [FIELD_UPDATES] = {NULL, "updates", MERGE_NEWER},
-    [FIELD_RATE] = {NULL, "rate", MERGE_NEWER},
-    [FIELD_GRADIENT] = {NULL, "gradient_norm", MERGE_MEAN},
-    [FIELD_UPDATE] = {NULL, "update_ratio", MERGE_MEAN},
-    [FIELD_RMSE] = {"metric", "rmse", MERGE_MEAN},
-    [FIELD_ACCURACY] = {"metric", "accuracy", MERGE_MEAN},
-    [FIELD_BITS] = {"metric", "bits", MERGE_MEAN},
-    [FIELD_SPEED] = {NULL, "examples_per_second", MERGE_MEAN},
-    [FIELD_P50] = {"latency_us", "p50", MERGE_MEAN},
-    [FIELD_P99] = {"latency_us", "p99", MERGE_GREATEST},
-    [FIELD_SLOWEST] = {"latency_us", "max", MERGE_GREATEST},
-    [FIELD_QUEUED] = {NULL, "queued", MERGE_GREATEST},
-    [FIELD_REJECTED] = {NULL, "rejected", MERGE_NEWER},
-    [FIELD_SKIPPED] = {NULL, "skipped", MERGE_NEWER},
-    [FIELD_STREAMS] = {NULL, "streams", MERGE_NEWER},
-};
-
 static void drop_states(struct past *p, size_t first, size_t count) {
     for (size_t i = first; i < first + count; i++)
         free(p->states[i].text);
@@ -55,17 +26,17 @@ void past_close(struct past *p) {
     p->count = 0;
 }
 
-static double merge_value(enum merge merge, const struct sample *a, const struct sample *b,
+static double merge_value(enum field_fold fold, const struct sample *a, const struct sample *b,
                           size_t field) {
     double older = a->values[field], newer = b->values[field];
-    if (merge == MERGE_LEAST)
+    if (fold == FOLD_LEAST)
         return fmin(older, newer);
-    if (merge == MERGE_GREATEST)
+    if (fold == FOLD_GREATEST)
         return fmax(older, newer);
-    if (isnan(newer) || (merge == MERGE_MEAN && isnan(older)))
+    if (isnan(newer) || (fold == FOLD_MEAN && isnan(older)))
         return isnan(newer) ? older : newer;
-    return merge == MERGE_NEWER ? newer
-                                : (older * a->weight + newer * b->weight) / (a->weight + b->weight);
+    return fold == FOLD_NEWER ? newer
+                              : (older * a->weight + newer * b->weight) / (a->weight + b->weight);
 }
 
 static struct sample merge_samples(const struct sample *a, const struct sample *b) {
@@ -73,7 +44,7 @@ static struct sample merge_samples(const struct sample *a, const struct sample *
     both.weight = a->weight + b->weight;
     both.apart = a->apart || b->apart;
     for (size_t field = 0; field < FIELDS; field++)
-        both.values[field] = merge_value(fields[field].merge, a, b, field);
+        both.values[field] = merge_value(fields_of_loss[field].fold, a, b, field);
     return both;
 }
 
@@ -129,12 +100,9 @@ void past_loss(struct past *p, const json_t *body, bool apart) {
     if (!tool_number(body, "examples", &sample.examples))
         return;
     tool_number(body, "time", &sample.time);
-    for (size_t field = 0; field < FIELDS; field++) {
-        const char *object = fields[field].object;
-        if (!tool_number(object ? json_object_get(body, object) : body, fields[field].key,
-                         &sample.values[field]))
-            sample.values[field] = NAN;
-    }
+    sample.steps = field_number(&fields_of_each[EACH_steps], body);
+    for (int field = 0; field < FIELDS; field++)
+        sample.values[field] = field_number(&fields_of_loss[field], body);
     if (!p->samples)
         p->samples = malloc(PAST_SAMPLES * sizeof *p->samples);
     if (!p->samples)

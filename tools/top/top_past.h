@@ -10,36 +10,13 @@
 
 #include <jansson.h>
 
-enum field {
-    FIELD_STEPS,
-    FIELD_LOSS,
-    FIELD_MEAN,
-    FIELD_MINIMUM,
-    FIELD_MAXIMUM,
-    FIELD_SMOOTHED,
-    FIELD_UPDATES,
-    FIELD_RATE,
-    FIELD_GRADIENT,
-    FIELD_UPDATE,
-    FIELD_RMSE,
-    FIELD_ACCURACY,
-    FIELD_BITS,
-    FIELD_SPEED,
-    FIELD_P50,
-    FIELD_P99,
-    FIELD_SLOWEST,
-    FIELD_QUEUED,
-    FIELD_REJECTED,
-    FIELD_SKIPPED,
-    FIELD_STREAMS,
-    FIELDS,
-};
+#include "common/fields.h"
 
 struct sample {
-    double examples, time; /* of the message; of several merged ones, those of the newest */
-    double weight;         /* messages in it */
-    bool apart;            /* before it there were examples of which nothing was heard */
-    double values[FIELDS]; /* NAN where the message had none */
+    double examples, steps, time; /* of the message; of several merged ones, those of the newest */
+    double weight;                /* messages in it */
+    bool apart;                   /* before it there were examples of which nothing was heard */
+    double values[FIELDS];        /* of `loss`; NAN where the message had none */
 };
 
 enum { PAST_SAMPLES = 4096, PAST_STATES = 512 };

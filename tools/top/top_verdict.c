@@ -69,7 +69,7 @@ enum style verdict_saturation(double share) {
     return share >= SATURATED_BAD ? STYLE_BAD : share >= SATURATED_MUCH ? STYLE_WARN : STYLE_PLAIN;
 }
 
-double verdict_recent(const struct watched *w, enum field field) {
+double verdict_recent(const struct watched *w, enum loss_field field) {
     const struct past *p = &w->past;
     size_t i = past_after(p, watched_cursor(w));
     if (i == 0 || isnan(watched_cursor(w)))
@@ -114,9 +114,9 @@ struct verdict verdict_health(const struct watched *w, const json_t *layers) {
         return say(STYLE_DIM, "not known");
     if (tool_number(journal, "free_bytes", &bytes) && bytes < DISK_LEAST)
         return say(STYLE_BAD, "disk: %s free", tool_format_bytes(number, bytes));
-    if ((more = verdict_recent(w, FIELD_SKIPPED)) > 0)
+    if ((more = verdict_recent(w, FIELD_skipped)) > 0)
         return say(STYLE_BAD, "skips: %s", tool_format_count(number, more, 6));
-    if ((more = verdict_recent(w, FIELD_REJECTED)) > 0)
+    if ((more = verdict_recent(w, FIELD_rejected)) > 0)
         return say(STYLE_WARN, "rejects: %s", tool_format_count(number, more, 6));
     if (!layers && w->past.count == 0)
         return say(STYLE_DIM, "not known yet");
@@ -137,11 +137,11 @@ struct verdict verdict_pace(const struct watched *w) {
     if (end == 0)
         return say(STYLE_DIM, "not known yet");
     for (size_t i = end; i-- > 0 && end - i <= QUEUE_SAMPLES;)
-        least = fmin(least, p->samples[i].values[FIELD_QUEUED]);
-    double queue = p->samples[end - 1].values[FIELD_QUEUED];
+        least = fmin(least, p->samples[i].values[FIELD_queued]);
+    double queue = p->samples[end - 1].values[FIELD_queued];
     if (end < QUEUE_SAMPLES || !(least > 0))
         return say(STYLE_GOOD, "yes");
-    bool grows = queue > QUEUE_GROWTH * p->samples[end - QUEUE_SAMPLES].values[FIELD_QUEUED];
+    bool grows = queue > QUEUE_GROWTH * p->samples[end - QUEUE_SAMPLES].values[FIELD_queued];
     return say(grows ? STYLE_BAD : STYLE_WARN, "%s: %s wait", grows ? "no" : "barely",
                tool_format_count(number, queue, 6));
 }

@@ -24,6 +24,6 @@ struct verdict verdict_pace(const struct watched *watched);
 enum style verdict_saturation(double share);
 
 /* How many more of a counted field there are under the cursor than a minute before. */
-double verdict_recent(const struct watched *watched, enum field field);
+double verdict_recent(const struct watched *watched, enum loss_field field);
 
 #endif

@@ -2,68 +2,63 @@
 
 #include "watch_table.h"
 
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "common/fields.h"
+#include "tools/shared/field_format.h"
 #include "tools/shared/tool.h"
 #include "tools/shared/watch_trend.h"
 
 enum { LINE_SIZE = 1024, TEXT_SIZE = 600, GAP = 1 };
 
-/* The columns in the order in which they stand. Where not all fit, those of the lowest `rank` stay;
-   rank 0 comes only when it is asked for. */
-static const struct column {
-    const char *name;   /* for people who choose */
-    const char *title;  /* its width is the column's, unless `width` is greater */
-    const char *object; /* the member that holds `key`; NULL = the message */
-    const char *key;
-    tool_format *format; /* NULL = a count, within the column's width */
-    int width, rank;
-} table_columns[] = {
-    {"time", "time", NULL, "time", tool_format_clock, 8, 0},
-    {"examples", "examples", NULL, "examples", NULL, 8, 1},
-    {"steps", "steps", NULL, "steps", NULL, 8, 17},
-    {"loss", "loss", NULL, "loss", tool_format_number, 7, 14},
-    {"mean", "mean", NULL, "mean", tool_format_number, 7, 2},
-    {"smoothed", "smoothed", NULL, "smoothed", tool_format_number, 8, 3},
-    {"minimum", "minimum", NULL, "minimum", tool_format_number, 7, 0},
-    {"maximum", "maximum", NULL, "maximum", tool_format_number, 7, 0},
-    {"rmse", "rmse", "metric", "rmse", tool_format_number, 7, 4},
-    {"accuracy", "accuracy", "metric", "accuracy", tool_format_percent, 8, 4},
-    {"bits", "bits", "metric", "bits", tool_format_number, 7, 5},
-    {"updates", "updates", NULL, "updates", NULL, 8, 0},
-    {"rate", "rate", NULL, "rate", tool_format_setting, 7, 10},
-    {"gradient", "gradient", NULL, "gradient_norm", tool_format_number, 8, 6},
-    {"update", "update", NULL, "update_ratio", tool_format_number, 7, 12},
-    {"speed", "ex/s", NULL, "examples_per_second", tool_format_rate, 6, 7},
-    {"p50", "p50", "latency_us", "p50", tool_format_microseconds, 6, 9},
-    {"p99", "p99", "latency_us", "p99", tool_format_microseconds, 6, 8},
-    {"max", "max", "latency_us", "max", tool_format_microseconds, 6, 0},
-    {"queued", "queued", NULL, "queued", NULL, 6, 11},
-    {"rejected", "rejected", NULL, "rejected", NULL, 8, 13},
-    {"skipped", "skipped", NULL, "skipped", NULL, 7, 15},
-    {"streams", "streams", NULL, "streams", NULL, 7, 16},
-};
+_Static_assert((int)EACH_FIELDS + (int)FIELDS <= (int)TABLE_COLUMNS_MAX,
+               "a table holds every column once");
 
-enum { COLUMNS = sizeof table_columns / sizeof *table_columns, RANKS = 17 };
+/* The fields that have a column, from left to right. */
+static const struct field *columns[TABLE_COLUMNS_MAX];
+static int column_count;
 
-_Static_assert((int)COLUMNS <= (int)TABLE_COLUMNS_MAX, "a table holds every column once");
+static int by_place(const void *a, const void *b) {
+    const struct field *const *left = a, *const *right = b;
+    return (*left)->column.place - (*right)->column.place;
+}
+
+static void add_columns(enum field_table_of table) {
+    for (int i = 0; i < field_tables[table].count; i++) {
+        const struct field *field = &field_tables[table].fields[i];
+        if (field->column.name)
+            columns[column_count++] = field;
+    }
+}
+
+/* Once, before any of them is looked at. */
+static void find_columns(void) {
+    if (column_count)
+        return;
+    add_columns(FIELDS_OF_EACH);
+    add_columns(FIELDS_OF_LOSS);
+    qsort(columns, (size_t)column_count, sizeof *columns, by_place);
+}
 
 static int find_column(const char *name, size_t size) {
-    for (int i = 0; i < COLUMNS; i++)
-        if (strlen(table_columns[i].name) == size && memcmp(table_columns[i].name, name, size) == 0)
+    for (int i = 0; i < column_count; i++)
+        if (strlen(columns[i]->column.name) == size &&
+            memcmp(columns[i]->column.name, name, size) == 0)
             return i;
     return -1;
 }
 
 const char *table_choose(struct table *table, const char *list) {
     bool all = strcmp(list, "all") == 0;
+    find_columns();
     table->chosen = true;
     table->count = 0;
-    for (int i = 0; all && i < COLUMNS; i++)
+    for (int i = 0; all && i < column_count; i++)
         table->columns[table->count++] = i;
     for (const char *name = list; !all && name; name = strchr(name, ',')) {
         name += *name == ',';
@@ -77,61 +72,66 @@ const char *table_choose(struct table *table, const char *list) {
 
 const char *table_names(void) {
     static char names[TEXT_SIZE];
+    find_columns();
     *names = '\0';
-    for (int i = 0; i < COLUMNS; i++) {
+    for (int i = 0; i < column_count; i++) {
         strcat(names, i ? ", " : "");
-        strcat(names, table_columns[i].name);
+        strcat(names, columns[i]->column.name);
     }
     return names;
 }
 
-static const json_t *column_object(const struct column *column, const json_t *body) {
-    return column->object ? json_object_get(body, column->object) : body;
+static int highest_rank(void) {
+    int rank = 0;
+    for (int i = 0; i < column_count; i++)
+        rank = columns[i]->column.rank > rank ? columns[i]->column.rank : rank;
+    return rank;
 }
 
-/* Columns by rank as long as they fit the width, in the order of table_columns. A metric that the
-   message does not have takes no place. */
-static void fit_columns(int columns[TABLE_COLUMNS_MAX], int *count, const json_t *body, int width) {
-    bool taken[COLUMNS] = {false};
-    int used = -GAP;
-    for (int rank = 1; rank <= RANKS; rank++)
-        for (int i = 0; i < COLUMNS; i++) {
-            const struct column *column = &table_columns[i];
-            bool metric = column->object && strcmp(column->object, "metric") == 0;
-            if (column->rank != rank || used + GAP + column->width > width ||
-                (metric && !json_object_get(column_object(column, body), column->key)))
+/* Columns by rank as long as they fit the width, in order. What only some messages have takes no
+   place where this one does not. */
+static void fit_columns(int fitting[TABLE_COLUMNS_MAX], int *count, const json_t *body, int width) {
+    bool taken[TABLE_COLUMNS_MAX] = {false};
+    int used = -GAP, ranks = highest_rank();
+    for (int rank = 1; rank <= ranks; rank++)
+        for (int i = 0; i < column_count; i++) {
+            const struct field *field = columns[i];
+            if (field->column.rank != rank || used + GAP + field->column.width > width ||
+                (field->need && !field_member(field, body)))
                 continue;
             taken[i] = true;
-            used += GAP + column->width;
+            used += GAP + field->column.width;
         }
     *count = 0;
-    for (int i = 0; i < COLUMNS; i++)
+    for (int i = 0; i < column_count; i++)
         if (taken[i])
-            columns[(*count)++] = i;
+            fitting[(*count)++] = i;
 }
 
-static void format_cell(char text[TOOL_NUMBER_SIZE], const struct column *column,
+static void format_cell(char text[TOOL_NUMBER_SIZE], const struct field *field,
                         const json_t *body) {
-    double value;
-    if (!tool_number(column_object(column, body), column->key, &value))
+    double value = field_number(field, body);
+    tool_format *format = field_format(field);
+    if (isnan(value))
         strcpy(text, "-");
-    else if (column->format)
-        column->format(text, value);
+    else if (format)
+        format(text, value);
     else
-        tool_format_count(text, value, column->width);
+        tool_format_count(text, value, field->column.width);
 }
 
 /* A cell's text to the right of its column, after what stands in `line`. */
-static void append_cell(char line[LINE_SIZE], const struct column *column, const char *text) {
+static void append_cell(char line[LINE_SIZE], const struct field *field, const char *text) {
     size_t used = strlen(line);
-    snprintf(line + used, LINE_SIZE - used, "%*s%*s", used ? GAP : 0, "", column->width, text);
+    snprintf(line + used, LINE_SIZE - used, "%*s%*s", used ? GAP : 0, "", field->column.width,
+             text);
 }
 
 static void print_header(struct table *table, struct screen *screen) {
     char line[LINE_SIZE] = "";
     for (int i = 0; i < table->count; i++) {
-        const struct column *column = &table_columns[table->columns[i]];
-        append_cell(line, column, column->title);
+        const struct field *field = columns[table->columns[i]];
+        append_cell(line, field, field->column.title ? field->column.title : field->column.name);
     }
     screen_line(screen, line);
     table->header = screen_lines(screen);
@@ -140,20 +140,21 @@ static void print_header(struct table *table, struct screen *screen) {
 static void print_loss(struct table *table, struct screen *screen, const json_t *body) {
     bool header = !table->header || screen_lines(screen) - table->header >= TABLE_HEADER_EVERY;
     if (!table->chosen) {
-        int columns[TABLE_COLUMNS_MAX], count;
-        fit_columns(columns, &count, body, screen_columns(screen));
+        int fitting[TABLE_COLUMNS_MAX], count;
+        find_columns();
+        fit_columns(fitting, &count, body, screen_columns(screen));
         header = header || count != table->count ||
-                 memcmp(columns, table->columns, (size_t)count * sizeof *columns) != 0;
-        memcpy(table->columns, columns, (size_t)count * sizeof *columns);
+                 memcmp(fitting, table->columns, (size_t)count * sizeof *fitting) != 0;
+        memcpy(table->columns, fitting, (size_t)count * sizeof *fitting);
         table->count = count;
     }
     if (header)
         print_header(table, screen);
     char line[LINE_SIZE] = "", cell[TOOL_NUMBER_SIZE];
     for (int i = 0; i < table->count; i++) {
-        const struct column *column = &table_columns[table->columns[i]];
-        format_cell(cell, column, body);
-        append_cell(line, column, cell);
+        const struct field *field = columns[table->columns[i]];
+        format_cell(cell, field, body);
+        append_cell(line, field, cell);
     }
     screen_line(screen, line);
 }

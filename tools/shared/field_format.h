@@ -1,0 +1,11 @@
+/* How people read the number of a field of a message. */
+#ifndef RUNNEL_FIELD_FORMAT_H
+#define RUNNEL_FIELD_FORMAT_H
+
+#include "common/fields.h"
+#include "tool.h"
+
+/* NULL: a count, as exact as there is room for (tool_format_count). */
+tool_format *field_format(const struct field *field);
+
+#endif
