@@ -86,7 +86,8 @@ configured_with() {
     done
 }
 
-# build_tree NAME TARGETS [CONFIGURE-ARGUMENT...]: build those of make's targets in $build/NAME.
+# build_tree NAME TARGETS [CONFIGURE-ARGUMENT...]: build those of make's targets in $build/NAME,
+# by $lower, a command that runs another one, where it is set.
 build_tree() {
     tree=$build/$1 targets=$2
     shift 2
@@ -100,5 +101,5 @@ build_tree() {
         (cd "$tree" && run_logged "$tree/configure.log" "$source/configure" "$@") || return 1
     fi
     # shellcheck disable=SC2086 # a list of words
-    run_logged "$tree/build.log" make -C "$tree" -j "$(nproc 2>/dev/null || echo 1)" $targets
+    run_logged "$tree/build.log" ${lower:-} make -C "$tree" -j "$(nproc 2>/dev/null || echo 1)" $targets
 }
