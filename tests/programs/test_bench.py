@@ -210,7 +210,7 @@ def test_table():
         python.chmod(0o700)
         rounds = pathlib.Path(directory, "rounds.json")
         done = subprocess.run(
-            [sys.executable, SOURCE / "tools" / "figures" / "table.py", "--bench", PROGRAM,
+            [sys.executable, SOURCE / "tools" / "figures" / "bench", "--build", BUILD,
              "--python", python, "--rounds", "1", "--seconds", "0", "--markdown", "--json", rounds,
              *(CONFIGURATIONS / (name + ".yaml") for name in names)],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=LIMIT,

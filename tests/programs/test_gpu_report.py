@@ -58,7 +58,7 @@ def report(directory, *arguments, **environment):
         place(directory, name, text)
     output = pathlib.Path(directory, "report.md")
     done = subprocess.run(
-        [sys.executable, REPORT, "--dry-run", "--bin", BUILD, "--output", output,
+        [sys.executable, REPORT, "--dry-run", "--build", BUILD, "--output", output,
          "--python", pathlib.Path(directory, "python"), "--conformance", "run.py", *arguments],
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=LIMIT,
         env={**os.environ, "TMPDIR": directory, "PATH": f"{directory}:{os.environ['PATH']}",

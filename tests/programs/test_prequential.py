@@ -1,7 +1,9 @@
-"""tools/figures/prequential.py on small streams: its baselines against sums made by hand, one whole run."""
+"""runnel-prequential on small streams: its baselines against sums made by hand, one whole run."""
 import math
 import os
 import pathlib
+import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,8 +19,13 @@ import cases
 SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
 sys.dont_write_bytecode = True
-sys.path.insert(0, str(SOURCE / "tools" / "figures"))
+sys.path.insert(0, str(SOURCE / "tools" / "prequential"))
 import baselines  # noqa: E402
+
+
+def version():
+    return re.search(r"^AC_INIT\(\[runnel\], \[(.*)\]\)$", (SOURCE / "configure.ac").read_text(),
+                     re.M)[1]
 
 
 def near(a, b):
@@ -62,8 +69,25 @@ def test_one_normal():
 
 
 def run(*arguments):
-    return subprocess.run([sys.executable, "-B", str(SOURCE / "tools/figures/prequential.py"), "--bin",
-                           str(BUILD), *arguments], capture_output=True, text=True, check=False)
+    return subprocess.run([sys.executable, BUILD / "runnel-prequential", *arguments],
+                          capture_output=True, text=True, check=False)
+
+
+def test_how_it_is_called():
+    assert run("--version").stdout == f"runnel-prequential {version()}\n"
+    assert "SOURCE" in run("--help").stdout
+    for wrong in (), ("conf.yaml",), ("--no-such-option",):
+        done = run(*wrong)
+        assert done.returncode == 64 and "runnel-prequential:" in done.stderr, done
+
+
+def test_where_programs_are_missing():
+    """As a copy alone in a directory, with an empty PATH."""
+    with tempfile.TemporaryDirectory() as directory:
+        alone = shutil.copy(BUILD / "runnel-prequential", directory)
+        done = subprocess.run([sys.executable, alone, SOURCE / "conf/text.yaml", "text", "none"],
+                              env={"PATH": directory}, capture_output=True, text=True, check=False)
+    assert done.returncode == 69 and "there is no runneld" in done.stderr, done
 
 
 def test_whole_run():

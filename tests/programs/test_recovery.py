@@ -1,7 +1,7 @@
 #!/usr/bin/python3
 """Nothing that is acknowledged is lost, and nothing is learned twice: the daemon is killed,
 stopped, starved of disk and given damaged files while producers feed it, and has the parameters of
-one that was left alone. tools/figures/killloop.py is the long form of the first test."""
+one that was left alone. tools/figures/kill-loop is the long form of the first test."""
 import contextlib
 import json
 import multiprocessing

@@ -1,6 +1,6 @@
-"""The GPU's side of table.py: one row for each configuration, window = stride and optimizer.
+"""The GPU's side of tools/figures/bench: one row for each configuration, window = stride and optimizer.
 
-In every row runnel-bench measures the CUDA engine and the CPU engine, and pytorch.py on the same GPU the
+In every row runnel-bench measures the CUDA engine and the CPU engine, and tools/figures/pytorch on the same GPU the
 eager loop, CUDA graphs, and cuDNN's layers without normalization, one after the other. A measurement that
 fails leaves a dash in the table, its sentence below it, and the exit status 1.
 """
@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+import shared
+
+PEER = str(shared.SOURCE / "tools" / "figures" / "pytorch")
 NAMES = ("gru64", "lstm128", "lstm256", "lstm400x3", "gru1024", "gru2400")
-CONFIGURATIONS = [os.path.join(HERE, "..", "..", "conf", "bench", name + ".yaml") for name in NAMES]
+CONFIGURATIONS = [str(shared.SOURCE / "conf" / "bench" / f"{name}.yaml") for name in NAMES]
 OPTIMIZERS = {"adam": "{kind: adam, rate: 0.001}", "sgd": "{kind: sgd, rate: 0.001}"}
 VARIANTS = ("eager", "graphs", "reference")
 PATIENCE = 300  # seconds that a measurement may take beyond those asked for
@@ -55,7 +57,7 @@ def measure_peers(options, found):
     """The same work in PyTorch on the same GPU, by what runnel-bench says of its model: what each
     variant found, or {"failed": why}."""
     model, learning, layer = found["model"], found["learning"], found["model"]["layers"][0]
-    command = [options.python, os.path.join(HERE, "pytorch.py"), "--json", "--device",
+    command = [options.python, PEER, "--json", "--device",
                options.device, "--variants", ",".join(VARIANTS), "--seconds", str(options.seconds),
                "--cell", layer["cell"], "--size", str(layer["size"]),
                "--layers", str(len(model["layers"])), "--inputs", str(model["inputs"]),

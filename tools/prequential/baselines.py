@@ -1,10 +1,12 @@
-"""What a prediction costs that needs no network: the simplest honest rival on the same targets.
-
-Each baseline is online as the network is: it predicts a target from what came before it, is scored
-in the network's own units, and only then takes the target in. `take(example)` gets one example of
-one step, a dict as `runnel-feed --print` writes it, and returns its Score, or None when the example
-brings no target.
-"""
+# --- the baselines ---
+#
+# What a prediction costs that needs no network: the simplest honest rival on the same targets. The build
+# puts this file into runnel-prequential.
+#
+# Each baseline is online as the network is: it predicts a target from what came before it, is scored
+# in the network's own units, and only then takes the target in. `take(example)` gets one example of
+# one step, a dict as `runnel-feed --print` writes it, and returns its Score, or None when the example
+# brings no target.
 import collections
 import math
 
@@ -155,7 +157,7 @@ class OneNormal:
         self.count += 1
 
 
-def choose(model):
+def choose_baseline(model):
     """The baseline for the `model` of a configuration, or None where there is none here."""
     output, source = model["output"], model["input"]
     following = output.get("target", "given") == "next"

@@ -23,13 +23,23 @@ def fail(sentence, status=1):
     sys.exit(status)
 
 
-def parser(manual):
+def parser(manual, build=BUILD, what="where the programs have been built (default: $builddir, else "
+                                     "build/plain)"):
     """A parser of the command line, with --build; the script's docstring is its --help."""
     made = argparse.ArgumentParser(description=manual,
                                    formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--build", type=pathlib.Path, default=BUILD, metavar="DIRECTORY",
-                      help="where the programs have been built (default: $builddir, else build/plain)")
+    made.add_argument("--build", type=pathlib.Path, default=build, metavar="DIRECTORY", help=what)
     return made
+
+
+def names(known):
+    """The type of an option that is a list of such names: NAME,..."""
+    def read(text):
+        for name in text.split(","):
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"{name} is none of {', '.join(known)}")
+        return text.split(",")
+    return read
 
 
 def program(build, name, how="make"):

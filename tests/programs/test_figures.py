@@ -1,0 +1,91 @@
+#!/usr/bin/python3
+"""tools/figures: every script is called in the same way and says in a sentence when programs are missing;
+bits finds equal what is equal, and what is not; compare takes ratios; repeat counts failures."""
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import cases
+
+SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
+BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
+FIGURES = SOURCE / "tools" / "figures"
+LIMIT = 300  # seconds: no result depends on it, it ends a test that hangs
+UNAVAILABLE, USAGE = 69, 2
+NEEDED = {"alerts": ["synth"], "bits": [], "bench": [], "compare": ["--against", BUILD],
+          "gpu-report": [], "kill-loop": [], "reliability": [], "repeat": [],
+          "subscribers-cost": [], "top-cost": []}
+# Called in other ways: one is to be called with another Python, and one looks for many files.
+OTHERS = {"pytorch", "gpu-carry"}
+
+
+def run(name, *arguments, build=BUILD, **options):
+    words = [] if build is None else ["--build", build]
+    return subprocess.run([sys.executable, FIGURES / name, *words, *arguments], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=LIMIT, check=False,
+                          **options)
+
+
+def test_all_are_called_alike(directory):
+    scripts = {path.name for path in FIGURES.iterdir() if path.is_file() and not path.suffix
+               and path.read_bytes().startswith(b"#!")}
+    assert scripts == set(NEEDED) | OTHERS, scripts
+    pages = "".join((SOURCE / "docs" / name).read_text(encoding="utf-8")
+                    for name in ("design.md", "performance.md", "reliability.md", "watching.md"))
+    for name in sorted(scripts):
+        assert f"tools/figures/{name}" in pages, f"no page says what {name} is for"
+        assert os.access(FIGURES / name, os.X_OK), name
+    for name, needed in NEEDED.items():
+        told = run(name, "--help", build=None)
+        assert told.returncode == 0 and "--build DIRECTORY" in told.stdout, (name, told)
+        assert f"tools/figures/{name}" in told.stdout, name
+        assert run(name, "--no-such-option", *needed).returncode == USAGE, name
+        missing = run(name, *needed, build=directory)
+        assert missing.returncode == UNAVAILABLE and missing.stdout == "", (name, missing)
+        assert re.fullmatch(rf"{name}: there is no {directory}/\S+: build it first .*\n",
+                            missing.stderr), (name, missing.stderr)
+
+
+def bits(other, *arguments):
+    return run("bits", "--against", other, "--engine", "baseline", "--case", "text", "--examples", "80",
+               *arguments)
+
+
+def test_bits(directory):
+    same = bits(BUILD)
+    assert same.returncode == 0, same
+    assert re.fullmatch(r"[0-9a-f]{64}  cpu baseline  text\s+\n1 of 1 cases equal bit for bit\n",
+                        same.stdout), same.stdout
+    other = directory / "runneld"  # learns a little differently
+    other.write_text(f'#!/bin/sh\nexec {BUILD}/runneld "$@" --set learning.optimizer.rate=0.0020001\n')
+    other.chmod(0o700)
+    different = bits(directory)
+    assert different.returncode == 1, different
+    assert "differ: export, " in different.stdout and "0 of 1 cases equal" in different.stdout
+    other.write_text("#!/bin/sh\nexit 70\n")
+    broken = bits(directory)
+    assert broken.returncode == 1 and "0 of 1 cases equal" in broken.stdout, broken
+
+
+def test_compare():
+    done = run("compare", "--against", BUILD, "--rounds", "2", "--seconds", "0", "--limit", "1000",
+               SOURCE / "conf/bench/tiny.yaml")
+    assert done.returncode == 0, done
+    for mode in "one at a time", "queued":
+        assert re.search(rf"^\| tiny \| {mode} (\| [\d.e+]+ ){{5}}\|$", done.stdout, re.M), done.stdout
+    strict = run("compare", "--against", BUILD, "--rounds", "1", "--seconds", "0", "--limit", "0",
+                 SOURCE / "conf/bench/tiny.yaml")
+    assert strict.returncode == 1, strict
+
+
+def test_repeat(directory):
+    good = run("repeat", "--times", "3", "tests/programs/test_package.sh", cwd=directory)
+    assert good.returncode == 0 and "3 runs, 0 failed" in good.stdout, good
+    bad = run("repeat", "--times", "2", "tests/programs/test_package.sh", cwd=directory,
+              env={**os.environ, "TMPDIR": f"{directory}", "PATH": "/nowhere"})
+    assert bad.returncode != 0, bad
+
+
+cases.run(globals())
