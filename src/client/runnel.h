@@ -83,9 +83,22 @@ struct runnel_news {
     const char *run;        /* then: its run, */
     const char *run_before; /* and that before */
     uint64_t missed;        /* messages of this topic that were lost right before this one */
-    double unheard[2];      /* of loss, with status subscribed to: between these numbers of examples
-                               others were learned of which nothing was heard; else both are NAN */
+    double unheard[2]; /* of loss, with status subscribed to: see struct runnel_gap; else NAN */
 };
+
+/* What was learned while nobody listened: a topic that nobody subscribes to does not count its
+   messages, but `examples` grows by `every` (of status) from one loss to the next, through restarts
+   too. A subscriber keeps one of these; who writes down what was heard, and resumes from there,
+   keeps another. */
+struct runnel_gap {
+    double every;  /* examples between two loss messages; NAN = not known yet: nothing is a gap */
+    double newest; /* examples in the newest one; NAN = none yet */
+};
+
+/* Take in a status, and a loss: true, and the numbers of examples between which others were
+   learned, when nothing was heard of those. */
+void runnel_gap_status(struct runnel_gap *gap, double every, double examples);
+bool runnel_gap_loss(struct runnel_gap *gap, double examples, double unheard[2]);
 
 struct runnel_subscriber;
 

@@ -2,7 +2,6 @@
 
 #include "track.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +9,23 @@
 #define SEQUENCE_MAX 9007199254740992.0 /* 2^53 */
 
 enum { STATUS, LOSS };
+
+/* A smaller interval begins to count where it was set. */
+void runnel_gap_status(struct runnel_gap *gap, double every, double examples) {
+    if (every < gap->every && examples > gap->newest && examples - gap->newest <= gap->every)
+        gap->newest = examples;
+    gap->every = every;
+}
+
+bool runnel_gap_loss(struct runnel_gap *gap, double examples, double unheard[2]) {
+    double last = gap->newest;
+    gap->newest = examples;
+    if (!(examples - last > gap->every))
+        return false;
+    unheard[0] = last;
+    unheard[1] = examples;
+    return true;
+}
 
 const char *const track_topics[TRACK_TOPICS] = {"status", "loss", "state", "prediction", "event"};
 
@@ -61,24 +77,14 @@ static void take_sequence(struct track *track, int topic, const json_t *body,
 
 static void take_status(struct track *track, const json_t *body) {
     double every = number(body, "every"), examples = number(body, "examples");
-    if (isnan(every) || isnan(examples))
-        return;
-    /* A smaller interval begins to count where it was set. */
-    if (every < track->every && examples > track->newest &&
-        examples - track->newest <= track->every)
-        track->newest = examples;
-    track->every = every;
+    if (!isnan(every) && !isnan(examples))
+        runnel_gap_status(&track->gap, every, examples);
 }
 
 static void take_loss(struct track *track, const json_t *body, struct runnel_news *news) {
-    double examples = number(body, "examples"), last = track->newest;
-    if (isnan(examples))
-        return;
-    track->newest = examples;
-    if (!(examples - last > track->every))
-        return;
-    news->unheard[0] = last;
-    news->unheard[1] = examples;
+    double examples = number(body, "examples");
+    if (!isnan(examples))
+        runnel_gap_loss(&track->gap, examples, news->unheard);
 }
 
 void track_message(struct track *track, int topic, const json_t *body, struct runnel_news *news) {

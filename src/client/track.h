@@ -1,13 +1,13 @@
 /* What is missing between the messages of a daemon, as far as it can be seen in them: each topic
    counts its messages (`sequence`), and a run that is another starts all counts anew. A topic that
-   nobody subscribes to does not count on; what was learned while nobody listened shows in
-   `examples`, which grows by `every` (of `status`) from one `loss` to the next, through restarts
-   too. */
+   nobody subscribes to does not count on: what was learned meanwhile is a gap (runnel.h). */
 #ifndef RUNNEL_TRACK_H
 #define RUNNEL_TRACK_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+#include <math.h>
 
 #include <jansson.h>
 
@@ -26,10 +26,9 @@ struct track {
         bool counted; /* whether `sequence` is known */
         uint64_t sequence;
     } topics[TRACK_TOPICS];
-    double every;  /* examples between two `loss` messages; NAN = not known yet: nothing is a gap */
-    double newest; /* examples in the newest one; NAN = none yet */
+    struct runnel_gap gap;
 };
-#define TRACK_BEGIN ((struct track){.every = NAN, .newest = NAN})
+#define TRACK_BEGIN ((struct track){.gap = {NAN, NAN}})
 
 /* Take in a message of that topic (its index): fills in of the news what is missing before it. */
 void track_message(struct track *track, int topic, const json_t *body, struct runnel_news *news);

@@ -2,6 +2,7 @@
 #include "build-config.h"
 
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -95,7 +96,6 @@ static void open_daemon(struct alerts *a, struct daemon *daemon, const char *end
 
 static void close_daemon(struct daemon *daemon) {
     link_close(&daemon->link);
-    health_close(&daemon->health);
 }
 
 static void take_message(struct daemon *daemon, const struct message *message) {
@@ -112,27 +112,28 @@ static void take_message(struct daemon *daemon, const struct message *message) {
                   daemon->endpoint, every);
 }
 
-static void take_changes(struct daemon *daemon) {
-    enum link_change change;
-    while ((change = link_changed(daemon->link)) != LINK_SAME) {
-        health_changed(&daemon->health, change);
-        bool new_refusal = change == LINK_REFUSED && !daemon->refused;
-        bool new_hindrance = change == LINK_HINDERED && !daemon->hindrance_said;
-        daemon->refused |= change == LINK_REFUSED;
-        daemon->hindrance_said |= change == LINK_HINDERED;
-        if (new_refusal || new_hindrance)
-            tool_fail(EX_OK, "%s: %s", daemon->endpoint, link_refusal(daemon->link));
-    }
+static void take_change(struct daemon *daemon, enum runnel_kind change) {
+    health_changed(&daemon->health, change);
+    bool new_refusal = change == RUNNEL_REFUSED && !daemon->refused;
+    bool new_hindrance = change == RUNNEL_HINDERED && !daemon->hindrance_said;
+    daemon->refused |= change == RUNNEL_REFUSED;
+    daemon->hindrance_said |= change == RUNNEL_HINDERED;
+    if (new_refusal || new_hindrance)
+        tool_fail(EX_OK, "%s: %s", daemon->endpoint, link_refusal(daemon->link));
 }
 
 static void look_at(struct daemon *daemon) {
     struct message message;
-    for (int i = 0; i < MESSAGES_AT_ONCE && !ending_asked() && link_receive(daemon->link, &message);
+    enum runnel_kind kind;
+    for (int i = 0; i < MESSAGES_AT_ONCE && !ending_asked() &&
+                    (kind = link_next(daemon->link, &message)) != RUNNEL_NOTHING;
          i++) {
-        take_message(daemon, &message);
+        if (kind == RUNNEL_MESSAGE)
+            take_message(daemon, &message);
+        else
+            take_change(daemon, kind);
         message_clear(&message);
     }
-    take_changes(daemon);
     health_tick(&daemon->health, false);
     double now = tool_now();
     watcher_quiet(&daemon->watcher, health_quiet(&daemon->health), daemon->health.connected, now);
@@ -148,15 +149,14 @@ static double next_time(const struct daemon *daemon) {
     return next;
 }
 
-static void wait_for_messages(struct alerts *a, zmq_pollitem_t *items) {
+static void wait_for_messages(struct alerts *a, struct pollfd *items) {
     double seconds = next_time(&a->daemons[0]);
     for (size_t i = 0; i < a->count; i++) {
-        link_items(a->daemons[i].link, items + i * LINK_ITEMS);
+        items[i] = (struct pollfd){.fd = link_descriptor(a->daemons[i].link), .events = POLLIN};
         seconds = fmin(seconds, next_time(&a->daemons[i]));
     }
-    size_t last = a->count * LINK_ITEMS;
-    items[last] = (zmq_pollitem_t){.fd = ending_descriptor(), .events = ZMQ_POLLIN};
-    zmq_poll(items, (int)last + 1, (long)(seconds * 1e3) + 1);
+    items[a->count] = (struct pollfd){.fd = ending_descriptor(), .events = POLLIN};
+    poll(items, a->count + 1, tool_poll_time(seconds));
 }
 
 static bool all_refused(const struct alerts *a) {
@@ -170,10 +170,10 @@ static int watch(struct alerts *a) {
     const struct options *o = &a->options;
     bool topics[TOPICS] = {[TOPIC_STATUS] = true, [TOPIC_LOSS] = true, [TOPIC_EVENT] = true};
     topics[TOPIC_STATE] = o->watched[ALERT_DEAD] || o->watched[ALERT_SATURATED];
-    zmq_pollitem_t items[ALERT_DAEMONS * LINK_ITEMS + 1];
+    struct pollfd items[ALERT_DAEMONS + 1];
     for (size_t i = 0; i < a->count; i++) {
-        int status =
-            link_open(&a->daemons[i].link, o->endpoints.values[i], &o->keys.client, topics);
+        struct runnel_peer peer = tool_peer(o->endpoints.values[i], &o->keys);
+        int status = link_open(&a->daemons[i].link, &peer, topics);
         if (status != EX_OK)
             return status;
     }

@@ -41,7 +41,7 @@ static const struct option_row rows[] = {
 /* The arguments are those after the command's name, as many as it takes. */
 struct command {
     struct command_row row;
-    int (*print)(const struct options *options, char **arguments, struct reply *reply);
+    int (*print)(const struct options *options, char **arguments, const struct runnel_reply *reply);
     /* the request; NULL: the command's name alone */
     json_t *(*build)(const char *name, char **arguments);
     /* may be NULL; OPTIONS_GO_ON or the exit status */
@@ -58,46 +58,50 @@ static json_t *build_set(const char *name, char **arguments) {
     return json_pack("{s:s, s:s, s:o}", "command", name, "key", arguments[0], "value", value);
 }
 
-static int print_reply_status(const struct options *o, char **arguments, struct reply *reply) {
+static int print_reply_status(const struct options *o, char **arguments,
+                              const struct runnel_reply *reply) {
     (void)o, (void)arguments;
-    print_status(reply->body);
+    print_status(reply->json);
     return EX_OK;
 }
 
-static int print_set(const struct options *o, char **arguments, struct reply *reply) {
+static int print_set(const struct options *o, char **arguments, const struct runnel_reply *reply) {
     (void)o, (void)reply;
     printf("%s is now %s\n", arguments[0], arguments[1]);
     return EX_OK;
 }
 
 /* "3 SOMETHING", "?" for a number that the reply does not have. */
-static const char *count_of(char text[TOOL_NUMBER_SIZE], const struct reply *reply,
+static const char *count_of(char text[TOOL_NUMBER_SIZE], const struct runnel_reply *reply,
                             const char *key) {
     double value;
-    return tool_number(reply->body, key, &value) ? tool_format_grouped(text, value) : "?";
+    return tool_number(reply->json, key, &value) ? tool_format_grouped(text, value) : "?";
 }
 
-static int print_checkpoint(const struct options *o, char **arguments, struct reply *reply) {
+static int print_checkpoint(const struct options *o, char **arguments,
+                            const struct runnel_reply *reply) {
     (void)o, (void)arguments;
-    const char *path = tool_string(reply->body, "path");
+    const char *path = tool_string(reply->json, "path");
     char clean[TEXT_SIZE], examples[TOOL_NUMBER_SIZE], size[TOOL_NUMBER_SIZE];
     double bytes = 0;
-    tool_number(reply->body, "bytes", &bytes);
+    tool_number(reply->json, "bytes", &bytes);
     printf("%s: %s examples, %s\n", tool_clean(clean, sizeof clean, path ? path : "checkpoint"),
            count_of(examples, reply, "examples"), tool_format_bytes(size, bytes));
     return EX_OK;
 }
 
 /* The state that the daemon is in now. */
-static int print_state(const struct options *o, char **arguments, struct reply *reply) {
+static int print_state(const struct options *o, char **arguments,
+                       const struct runnel_reply *reply) {
     (void)o, (void)arguments;
-    const char *state = tool_string(reply->body, "state");
+    const char *state = tool_string(reply->json, "state");
     char clean[TEXT_SIZE];
     printf("%s\n", tool_clean(clean, sizeof clean, state ? state : "done"));
     return EX_OK;
 }
 
-static int print_reset(const struct options *o, char **arguments, struct reply *reply) {
+static int print_reset(const struct options *o, char **arguments,
+                       const struct runnel_reply *reply) {
     (void)o, (void)arguments, (void)reply;
     printf("reset: what was learned is forgotten\n");
     return EX_OK;
@@ -122,9 +126,10 @@ static bool is_safetensors(const unsigned char *bytes, size_t size) {
     return length >= 2 && length <= size - SAFETENSORS_PREFIX && bytes[SAFETENSORS_PREFIX] == '{';
 }
 
-static int print_export(const struct options *o, char **arguments, struct reply *reply) {
-    const unsigned char *bytes = zmq_msg_data(&reply->bytes);
-    size_t size = zmq_msg_size(&reply->bytes);
+static int print_export(const struct options *o, char **arguments,
+                        const struct runnel_reply *reply) {
+    const unsigned char *bytes = reply->bytes;
+    size_t size = reply->bytes_size;
     char text[TOOL_NUMBER_SIZE], examples[TOOL_NUMBER_SIZE];
     if (!is_safetensors(bytes, size))
         return tool_fail(EX_SOFTWARE, "the daemon at %s sent no safetensors; nothing is written",
@@ -168,15 +173,19 @@ static int run(const struct options *o, const struct command *command, char **ar
                                   : json_pack("{s:s}", "command", command->row.name);
     if (!body)
         return tool_usage("'%s' is not UTF-8", arguments[0]);
-    struct reply reply;
-    status = request_send(o->endpoint, &o->keys.client, o->timeout, body, o->json, &reply);
+    struct runnel_request *request = NULL;
+    struct runnel_reply reply;
+    struct runnel_peer peer = tool_peer(o->endpoint, &o->keys);
+    status = request_send(&request, &peer, o->timeout, body, o->json, &reply);
     json_decref(body);
-    if (status != EX_OK)
+    if (status != EX_OK) {
+        runnel_request_close(&request);
         return status;
+    }
     /* An export is written whoever reads the reply. */
     if (!o->json || command->print == print_export)
         status = command->print(o, arguments, &reply);
-    reply_clear(&reply);
+    runnel_request_close(&request);
     int finished = tool_finish_output();
     return status == EX_OK ? finished : status;
 }

@@ -5,7 +5,7 @@
 #include <sqlite3.h>
 
 #include "history.h"
-#include "watch_gap.h"
+#include "tools/shared/watch_gap.h"
 
 #define HISTORY_APPLICATION 0x52554e48 /* "RUNH" */
 
@@ -59,7 +59,8 @@ struct history_feed {
     double heard[HISTORY_AXES];    /* of the newest message of any kind */
     int64_t next[KINDS];           /* number of the next message */
     int layers;                    /* whose kinds are written */
-    struct gap gap;
+    struct runnel_gap gap;
+    double gap_said; /* see gap_say */
     struct history_feed *following;
 };
 

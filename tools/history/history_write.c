@@ -59,7 +59,8 @@ static struct history_feed *get_feed(struct history *h, const char *endpoint) {
     struct history_feed *feed = find_feed(h, endpoint);
     if (feed || !(feed = calloc(1, sizeof *feed)))
         return feed;
-    feed->gap = GAP_BEGIN;
+    feed->gap = (struct runnel_gap){NAN, NAN};
+    feed->gap_said = -INFINITY;
     feed->endpoint = strdup(endpoint);
     if (!feed->endpoint) {
         free(feed);
@@ -145,7 +146,7 @@ static int change_run(struct history *h, struct history_feed *feed, const char *
     if (code == SQLITE_ROW)
         feed->gap.every = history_column_number(select, 2);
     feed->layers = 0;
-    gap_restart(&feed->gap);
+    feed->gap_said = -INFINITY;
     memset(feed->next, 0, sizeof feed->next);
     if (code != SQLITE_ROW && code != SQLITE_DONE)
         status = history_fail(h);
@@ -165,7 +166,9 @@ static int take_status(struct history *h, struct history_feed *feed, const json_
            " parameters = ?, every = ? WHERE id = ?");
     if (!update)
         return -1;
-    gap_status(&feed->gap, body);
+    double every, examples;
+    if (tool_number(body, "every", &every) && tool_number(body, "examples", &examples))
+        runnel_gap_status(&feed->gap, every, examples);
     for (int i = 0; i < TEXTS; i++)
         bind_text(update, 1 + i, tool_string(body, texts[i]), HISTORY_TEXT_SIZE);
     bind_number(update, TEXTS + 1, body, "parameters");
@@ -234,7 +237,9 @@ static int insert(struct history *h, struct history_place place, struct history_
 static int take_loss(struct history *h, struct history_feed *feed, struct history_row *row,
                      const json_t *body) {
     char text[GAP_TEXT];
-    if (gap_loss(&feed->gap, row->at.position[HISTORY_EXAMPLES], text) && *text &&
+    double unheard[2];
+    if (runnel_gap_loss(&feed->gap, row->at.position[HISTORY_EXAMPLES], unheard) &&
+        gap_say(&feed->gap_said, unheard, text) &&
         add_event(h, feed->run, row->at.position, "gap", text))
         return -1;
     fill_row(row, &history_tables[KIND_LOSS], body);

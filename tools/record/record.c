@@ -1,14 +1,13 @@
 /* runnel-record: what daemons publish, kept in files. See runnel-record(1). */
 #include <locale.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
-
-#include <zmq.h>
 
 #include "common/options.h"
 #include "common/wire.h"
@@ -42,7 +41,7 @@ struct record {
     struct csv *csv, *layers;
     struct board *board;
     struct source *sources; /* (options.endpoints.count) */
-    zmq_pollitem_t *items;  /* LINK_ITEMS for each source, and the signals */
+    struct pollfd *items;   /* each source, and the signals */
     uint64_t written;       /* loss messages */
     int failed;             /* exit status of what could not be written; EX_OK */
 };
@@ -143,11 +142,9 @@ static void flush(struct record *r) {
 static void wait_for_something(struct record *r, double seconds) {
     size_t count = r->options.endpoints.count;
     for (size_t i = 0; i < count; i++)
-        link_items(r->sources[i].link, r->items + i * LINK_ITEMS);
-    r->items[count * LINK_ITEMS] =
-        (zmq_pollitem_t){.fd = ending_descriptor(), .events = ZMQ_POLLIN};
-    /* Rounded up: a deadline that is waited for has passed when the wait is over. */
-    zmq_poll(r->items, (int)(count * LINK_ITEMS + 1), (long)(seconds * 1e3) + 1);
+        r->items[i] = (struct pollfd){.fd = link_descriptor(r->sources[i].link), .events = POLLIN};
+    r->items[count] = (struct pollfd){.fd = ending_descriptor(), .events = POLLIN};
+    poll(r->items, count + 1, tool_poll_time(seconds));
 }
 
 static bool all_refused(const struct record *r) {
@@ -199,14 +196,14 @@ static int open_sources(struct record *r) {
     size_t count = r->options.endpoints.count;
     int status = EX_OK;
     r->sources = calloc(count, sizeof *r->sources);
-    r->items = calloc(count * LINK_ITEMS + 1, sizeof *r->items);
+    r->items = calloc(count + 1, sizeof *r->items);
     if (!r->sources || !r->items)
         return tool_fail(EX_UNAVAILABLE, "memory is short");
     for (size_t i = 0; status == EX_OK && i < count; i++) {
         r->sources[i].note = note;
         r->sources[i].context = r;
-        status = source_open(&r->sources[i], r->options.endpoints.values[i],
-                             &r->options.keys.client, r->options.silence);
+        struct runnel_peer peer = tool_peer(r->options.endpoints.values[i], &r->options.keys);
+        status = source_open(&r->sources[i], &peer, r->options.silence);
     }
     return status;
 }

@@ -12,18 +12,16 @@ static void note(void *context, const char *text) {
     source->note(source, text);
 }
 
-int source_open(struct source *s, const char *endpoint, const struct key_client *keys,
-                double silence) {
+int source_open(struct source *s, const struct runnel_peer *peer, double silence) {
     static const bool topics[TOPICS] = {
         [TOPIC_STATUS] = true, [TOPIC_LOSS] = true, [TOPIC_STATE] = true, [TOPIC_EVENT] = true};
-    s->endpoint = endpoint;
-    health_open(&s->health, endpoint, silence, note, s);
-    return link_open(&s->link, endpoint, keys, topics);
+    s->endpoint = peer->endpoint;
+    health_open(&s->health, s->endpoint, silence, note, s);
+    return link_open(&s->link, peer, topics);
 }
 
 void source_close(struct source *s) {
     link_close(&s->link);
-    health_close(&s->health);
 }
 
 static void take_status(struct source *s, const json_t *body) {
@@ -38,9 +36,22 @@ static void take_status(struct source *s, const json_t *body) {
               tool_clean(clean_device, sizeof clean_device, device ? device : ""));
 }
 
+static void take_change(struct source *s, enum runnel_kind change) {
+    bool hindered = change == RUNNEL_HINDERED && !s->hindrance_said;
+    s->refused |= change == RUNNEL_REFUSED;
+    s->hindrance_said |= hindered;
+    if (hindered || change == RUNNEL_REFUSED)
+        s->note(s, link_refusal(s->link));
+    health_changed(&s->health, change);
+}
+
 bool source_receive(struct source *s, struct message *message) {
-    if (!link_receive(s->link, message))
-        return false;
+    enum runnel_kind kind;
+    while ((kind = link_next(s->link, message)) != RUNNEL_MESSAGE) {
+        if (kind == RUNNEL_NOTHING)
+            return false;
+        take_change(s, kind);
+    }
     if (health_message(&s->health, message))
         s->named = false;
     if (!message->problem && message->topic == TOPIC_STATUS)
@@ -49,14 +60,5 @@ bool source_receive(struct source *s, struct message *message) {
 }
 
 void source_tick(struct source *s, bool last) {
-    enum link_change change;
-    while ((change = link_changed(s->link)) != LINK_SAME) {
-        s->refused |= change == LINK_REFUSED;
-        bool hindered = change == LINK_HINDERED && !s->hindrance_said;
-        s->hindrance_said |= hindered;
-        if (hindered || change == LINK_REFUSED)
-            s->note(s, link_refusal(s->link));
-        health_changed(&s->health, change);
-    }
     health_tick(&s->health, last);
 }

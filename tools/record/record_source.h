@@ -20,15 +20,14 @@ struct source {
 
 /* Subscribe at the endpoint; what people should know about the daemon goes to `note`. EX_OK, or
    complains and returns an exit status. */
-int source_open(struct source *source, const char *endpoint, const struct key_client *keys,
-                double silence);
+int source_open(struct source *source, const struct runnel_peer *peer, double silence);
 void source_close(struct source *source);
 
 /* Take the next message: false when none waits. One with a problem is counted and said, and comes
-   back with `problem`. */
+   back with `problem`. Changes of the connection before it are taken in. */
 bool source_receive(struct source *source, struct message *message);
 
-/* Look at the connection and the clock; with `last` say what is held back. */
+/* Look at the clock; with `last` say what is held back. */
 void source_tick(struct source *source, bool last);
 
 #endif

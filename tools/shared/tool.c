@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,6 +11,8 @@
 #include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "common/keys.h"
 
 #define EXACT_MAX 9007199254740992.0 /* 2^53: integers up to here are exact in a double */
 
@@ -57,12 +60,21 @@ void tool_write_last(const void *bytes, size_t size) {
     fcntl(STDOUT_FILENO, F_SETFL, flags);
 }
 
-bool tool_keys_ready(struct tool_keys *keys) {
+bool tool_keys_ready(const struct tool_keys *keys) {
     char why[KEYS_WHY_SIZE];
-    if (keys_client(&keys->client, keys->own, keys->server, why) == 0)
+    struct key_client client;
+    if (keys_client(&client, keys->own, keys->server, why) == 0)
         return true;
     tool_fail(EX_USAGE, "%s", why);
     return false;
+}
+
+struct runnel_peer tool_peer(const char *endpoint, const struct tool_keys *keys) {
+    return (struct runnel_peer){endpoint, keys->server, keys->own};
+}
+
+int tool_poll_time(double seconds) {
+    return (int)fmin(fmax(seconds, 0) * 1e3 + 1, INT_MAX);
 }
 
 double tool_now(void) {

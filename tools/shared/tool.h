@@ -9,8 +9,8 @@
 
 #include <jansson.h>
 
-#include "common/keys.h"
 #include "common/options.h"
+#include "runnel.h"
 
 /* Room for any number that a tool_format_... function writes, its end included. */
 enum { TOOL_NUMBER_SIZE = 40 };
@@ -29,8 +29,8 @@ int tool_finish_output(void);
 void tool_write_last(const void *bytes, size_t size);
 
 /* The options --key and --server-key, rows of a table of options whose `field` is a struct
-   tool_keys; when all are taken tool_keys_ready makes the client of them, or complains and returns
-   false. */
+   tool_keys; when all are taken tool_keys_ready looks whether they can be read, or complains and
+   returns false. tool_peer is a daemon there, with these keys. */
 #define TOOL_KEY_OPTIONS(type, field)                                                              \
     {"key", 0, "FILE", "your secret key, where the daemon wants to know who you are",              \
      OPTION_FILE(type, field.own)},                                                                \
@@ -40,12 +40,16 @@ void tool_write_last(const void *bytes, size_t size);
     }
 struct tool_keys {
     const char *own, *server; /* as given; NULL = not */
-    struct key_client client;
 };
-bool tool_keys_ready(struct tool_keys *keys);
+bool tool_keys_ready(const struct tool_keys *keys);
+struct runnel_peer tool_peer(const char *endpoint, const struct tool_keys *keys);
 
 /* Seconds of CLOCK_MONOTONIC. */
 double tool_now(void);
+
+/* Milliseconds for poll(2), rounded up: a deadline that is waited for has passed when the wait is
+ * over. */
+int tool_poll_time(double seconds);
 
 /* A member of an object. False or NULL when `object` is not one, the member is missing, or it is of
    another type (so null is as good as missing). */

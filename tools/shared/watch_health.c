@@ -12,7 +12,6 @@
 #define WAIT_QUIETLY 1.0 /* seconds to connect before it is worth a word */
 #define SAY_EVERY 1.0    /* seconds between two sentences about one thing */
 #define FAR_AWAY 3600.0
-#define SEQUENCE_MAX 9007199254740992.0
 
 enum { SENTENCE_SIZE = 512, RUN_SIZE = 64 };
 
@@ -34,11 +33,6 @@ void health_open(struct health *h, const char *endpoint, double silence,
     h->said = h->restart_said = -INFINITY;
 }
 
-void health_close(struct health *h) {
-    json_decref(h->run);
-    h->run = NULL;
-}
-
 double health_quiet(const struct health *h) {
     return tool_now() - h->heard;
 }
@@ -47,15 +41,15 @@ double health_status_age(const struct health *h) {
     return (h->presence == PRESENCE_SPEAKING ? tool_now() : h->heard) - h->status_heard;
 }
 
-void health_changed(struct health *h, enum link_change change) {
-    if (change == LINK_CONNECTED) {
+void health_changed(struct health *h, enum runnel_kind change) {
+    if (change == RUNNEL_CONNECTED) {
         h->connected = true;
         if (!h->heard_ever)
             h->heard = tool_now();
     }
-    if (change == LINK_HINDERED || change == LINK_REFUSED)
+    if (change == RUNNEL_HINDERED || change == RUNNEL_REFUSED)
         h->waiting_said = true; /* there is a daemon, and more to say of it than that */
-    if (change != LINK_DISCONNECTED)
+    if (change != RUNNEL_DISCONNECTED)
         return;
     h->connected = false;
     if (h->presence == PRESENCE_GONE || !h->heard_ever)
@@ -74,54 +68,16 @@ static void note_presence(struct health *h) {
     h->heard_ever = true;
 }
 
-static void run_text(char text[RUN_SIZE], const json_t *run) {
-    char *dumped = json_dumps(run, JSON_ENCODE_ANY | JSON_COMPACT);
-    tool_clean(text, RUN_SIZE, json_is_string(run) ? json_string_value(run) : dumped ? dumped : "");
-    free(dumped);
-}
-
 /* Two daemons behind one endpoint take turns with every message. */
-static void say_restart(struct health *h, const json_t *run) {
+static void say_restart(struct health *h, const struct runnel_news *news) {
     char before[RUN_SIZE], after[RUN_SIZE];
     double now = tool_now();
     if (now - h->restart_said < SAY_EVERY)
         return;
     h->restart_said = now;
-    run_text(before, h->run);
-    run_text(after, run);
-    say(h, "the daemon was started again: run %s, before it %s", after, before);
-}
-
-static bool note_run(struct health *h, const json_t *body) {
-    json_t *run = json_object_get(body, "run");
-    if (!run || json_equal(run, h->run))
-        return false;
-    bool another = h->run != NULL;
-    if (another) {
-        say_restart(h, run);
-        for (int topic = 0; topic < TOPICS; topic++)
-            h->counted[topic] = false;
-    }
-    json_decref(h->run);
-    h->run = json_incref(run);
-    return another;
-}
-
-/* A number that is not greater than the last is a repetition: the daemon sends its newest `status`
-   again to whoever subscribes. */
-static void note_sequence(struct health *h, enum topic topic, const json_t *body) {
-    double number;
-    if (!tool_number(body, "sequence", &number) || number < 0 || number > SEQUENCE_MAX)
-        return;
-    uint64_t sequence = (uint64_t)number;
-    if (h->counted[topic] && sequence > h->sequence[topic] + 1) {
-        uint64_t missed = sequence - h->sequence[topic] - 1;
-        h->missed[topic] += missed;
-        h->missed_total += missed;
-    }
-    if (!h->counted[topic] || sequence > h->sequence[topic])
-        h->sequence[topic] = sequence;
-    h->counted[topic] = true;
+    say(h, "the daemon was started again: run %s, before it %s",
+        tool_clean(after, sizeof after, news->run),
+        tool_clean(before, sizeof before, news->run_before));
 }
 
 bool health_message(struct health *h, const struct message *message) {
@@ -134,10 +90,12 @@ bool health_message(struct health *h, const struct message *message) {
     }
     if (message->topic == TOPIC_STATUS)
         h->status_heard = h->heard;
-    bool another = note_run(h, message->body);
-    note_sequence(h, message->topic, message->body);
+    if (message->news.restarted)
+        say_restart(h, &message->news);
+    h->missed[message->topic] += message->news.missed;
+    h->missed_total += message->news.missed;
     health_tick(h, false);
-    return another;
+    return message->news.restarted;
 }
 
 static bool has_held_back(const struct health *h) {

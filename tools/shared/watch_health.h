@@ -30,22 +30,19 @@ struct health {
     double status_heard; /* when the last `status` came */
     bool waiting_said;   /* that nobody listens there */
 
-    json_t *run;               /* of the newest message; owned */
-    bool counted[TOPICS];      /* whether `sequence` is known */
-    uint64_t sequence[TOPICS]; /* of the newest message of each topic */
-    uint64_t missed[TOPICS];   /* messages that did not come, not yet said */
-    uint64_t missed_total;     /* since the start */
-    uint64_t not_understood;   /* messages, not yet said */
-    const char *problem;       /* of the newest of them */
-    double said;               /* when either was said last */
-    double restart_said;       /* and that it was started again */
+    uint64_t missed[TOPICS]; /* messages that did not come, not yet said */
+    uint64_t missed_total;   /* since the start */
+    uint64_t not_understood; /* messages, not yet said */
+    const char *problem;     /* of the newest of them */
+    double said;             /* when either was said last */
+    double restart_said;     /* and that it was started again */
 };
 
 void health_open(struct health *health, const char *endpoint, double silence,
                  void (*note)(void *context, const char *text), void *context);
-void health_close(struct health *health);
 
-void health_changed(struct health *health, enum link_change change);
+/* What has become of the connection: a kind of news that is no message. */
+void health_changed(struct health *health, enum runnel_kind change);
 
 /* A message has come. True when it is of another run than the one before: whatever was learned
    about the daemon counts no more. */

@@ -3,6 +3,7 @@
 #include <langinfo.h>
 #include <locale.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +29,7 @@
 
 enum {
     OWN_ITEMS = 2, /* signals and keys */
-    ITEMS_MAX = OWN_ITEMS + CONTROL_ITEMS + SESSION_WATCHED * LINK_ITEMS,
+    ITEMS_MAX = OWN_ITEMS + 1 + SESSION_WATCHED,
     ONCE_ROWS = 24,
     ONCE_COLUMNS = 80,
     SIZE_MAX_SHOWN = 1000, /* rows and columns of a printed frame */
@@ -143,7 +144,7 @@ static int open_watched(struct session *s, const struct options *o) {
         s->watched[s->count++] = w;
         w->endpoint = o->endpoints.values[i];
         w->control = of_list(&o->controls, i, false);
-        w->keys = keys.client;
+        w->keys = keys;
         int status = watched_open(w, o->silence);
         if (status != EX_OK)
             return status;
@@ -164,23 +165,23 @@ static void close_watched(struct session *s) {
    and its end is ours. */
 static void wait_for_news(struct top *t, double seconds) {
     struct session *s = &t->session;
-    zmq_pollitem_t items[ITEMS_MAX] = {{.fd = wake, .events = ZMQ_POLLIN},
-                                       {.fd = STDIN_FILENO, .events = ZMQ_POLLIN}};
-    int count = t->terminal ? OWN_ITEMS : OWN_ITEMS - 1;
-    for (size_t i = 0; i < s->count; i++, count += LINK_ITEMS)
-        link_items(s->watched[i]->link, items + count);
+    struct pollfd items[ITEMS_MAX] = {{.fd = wake, .events = POLLIN},
+                                      {.fd = STDIN_FILENO, .events = POLLIN}};
+    nfds_t count = t->terminal ? OWN_ITEMS : OWN_ITEMS - 1;
+    for (size_t i = 0; i < s->count; i++)
+        items[count++] =
+            (struct pollfd){.fd = link_descriptor(s->watched[i]->link), .events = POLLIN};
     if (s->control) {
-        control_items(s->control, items + count);
-        count += CONTROL_ITEMS;
+        items[count++] = (struct pollfd){.fd = control_descriptor(s->control), .events = POLLIN};
         seconds = fmin(seconds, fmax(0, control_left(s->control)));
     }
     for (size_t i = 0; i < s->count; i++)
         seconds = fmin(seconds, health_next(&s->watched[i]->health));
-    zmq_poll(items, count, (long)(seconds * 1e3) + 1);
+    poll(items, count, tool_poll_time(seconds));
     uint64_t signals;
     if (items[0].revents && read(wake, &signals, sizeof signals) < 0 && errno != EAGAIN)
         ending = 1;
-    if (t->terminal && items[1].revents & ZMQ_POLLERR)
+    if (t->terminal && items[1].revents & (POLLERR | POLLHUP | POLLNVAL))
         ending = 1;
 }
 
@@ -250,14 +251,14 @@ static int size_of(const char *name, int otherwise) {
 
 /* Why it lets nobody in; NULL when it does, or nothing is known. */
 static const char *reason(const struct watched *w) {
-    return w->refusal ? w->refusal : w->hindrance;
+    return w->refused || w->hindered ? link_refusal(w->link) : NULL;
 }
 
 /* Whether it is worth while to wait any longer: with a time to wait, as long as more may come. */
 static bool is_worth_waiting(const struct session *s, bool for_time) {
     for (size_t i = 0; i < s->count; i++) {
         const struct watched *w = s->watched[i];
-        if (for_time ? !w->refusal : !reason(w) && !watched_complete(w))
+        if (for_time ? !w->refused : !reason(w) && !watched_complete(w))
             return true;
     }
     return false;

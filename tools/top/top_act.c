@@ -69,7 +69,8 @@ static void act(struct session *s) {
         return;
     }
     s->commanded = q->which;
-    s->control = control_open(endpoint, &w->keys, q->run, request, why);
+    struct runnel_peer peer = tool_peer(endpoint, &w->keys);
+    s->control = control_open(&peer, q->run, request, why);
     if (s->control)
         session_flash(s, STYLE_PLAIN, "asking %s ...", endpoint);
     else

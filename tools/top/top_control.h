@@ -1,5 +1,5 @@
 /* A command to a daemon's control socket that does not hold up the screen: begun, then stepped on
-   whenever its sockets have something, until it has come to an end. The daemon is asked first who
+   whenever its descriptor has something, until it has come to an end. The daemon is asked first who
    it is, and gets the command only when it is the one that is watched. */
 #ifndef RUNNEL_TOP_CONTROL_H
 #define RUNNEL_TOP_CONTROL_H
@@ -7,22 +7,21 @@
 #include <stdbool.h>
 
 #include <jansson.h>
-#include <zmq.h>
 
-#include "common/keys.h"
+#include "runnel.h"
 
-enum { CONTROL_ITEMS = 3, CONTROL_TEXT = 300 };
+enum { CONTROL_TEXT = 300 };
 
 struct control;
 
-/* Begin: the request becomes the control's. `run` is the run that the daemon must be in; keys must
-   outlive it. NULL with `text` saying why when it cannot begin. */
-struct control *control_open(const char *endpoint, const struct key_client *keys, const char *run,
-                             json_t *request, char text[CONTROL_TEXT]);
+/* Begin: the request becomes the control's. `run` is the run that the daemon must be in. NULL with
+   `text` saying why when it cannot begin. */
+struct control *control_open(const struct runnel_peer *peer, const char *run, json_t *request,
+                             char text[CONTROL_TEXT]);
 void control_close(struct control **control);
 
 /* What to poll for before the next step. */
-void control_items(const struct control *control, zmq_pollitem_t items[CONTROL_ITEMS]);
+int control_descriptor(const struct control *control);
 
 /* Seconds until it gives up. */
 double control_left(const struct control *control);

@@ -31,12 +31,12 @@ static enum style describe_presence(const struct watched *w, char text[TEXT_SIZE
     char clock[TOOL_NUMBER_SIZE], duration[TOOL_NUMBER_SIZE];
     tool_format_clock(clock, (double)time(NULL) - quiet);
     tool_format_duration(duration, quiet);
-    if (w->refusal) {
-        snprintf(text, TEXT_SIZE, "REFUSED: %s", w->refusal);
+    if (w->refused) {
+        snprintf(text, TEXT_SIZE, "REFUSED: %s", link_refusal(w->link));
         return STYLE_BAD;
     }
-    if (w->hindrance) {
-        snprintf(text, TEXT_SIZE, "NOT LET IN: %s", w->hindrance);
+    if (w->hindered) {
+        snprintf(text, TEXT_SIZE, "NOT LET IN: %s", link_refusal(w->link));
         return STYLE_BAD;
     }
     switch (w->health.presence) {

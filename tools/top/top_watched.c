@@ -23,14 +23,14 @@ int watched_open(struct watched *w, double silence) {
     static const bool topics[TOPICS] = {
         [TOPIC_STATUS] = true, [TOPIC_LOSS] = true, [TOPIC_STATE] = true, [TOPIC_EVENT] = true};
     w->look.cursor = NAN;
-    w->gap = GAP_BEGIN;
+    w->gap_said = -INFINITY;
     health_open(&w->health, w->endpoint, silence, note_health, w);
-    return link_open(&w->link, w->endpoint, &w->keys, topics);
+    struct runnel_peer peer = tool_peer(w->endpoint, &w->keys);
+    return link_open(&w->link, &peer, topics);
 }
 
 void watched_close(struct watched *w) {
     link_close(&w->link);
-    health_close(&w->health);
     past_close(&w->past);
     json_decref(w->status);
     w->status = NULL;
@@ -90,19 +90,20 @@ static void take_event(struct watched *w, const json_t *body) {
     tool_clean(event->text, sizeof event->text, joined);
 }
 
-/* An event of our own at `examples`; returns whether there is a gap before them. */
-static bool take_gap(struct watched *w, double examples) {
+/* An event of our own at the end of the gap; returns whether there is one. */
+static bool take_gap(struct watched *w, const double unheard[2]) {
     char text[GAP_TEXT];
-    bool gap = gap_loss(&w->gap, examples, text);
-    if (!*text)
-        return gap;
+    if (isnan(unheard[1]))
+        return false;
+    if (!gap_say(&w->gap_said, unheard, text))
+        return true;
     watched_note(w, STYLE_WARN, text);
-    w->events[w->event_count - 1].examples = examples;
+    w->events[w->event_count - 1].examples = unheard[1];
     w->events[w->event_count - 1].mark = GAP_MARK;
-    return gap;
+    return true;
 }
 
-static void take_loss(struct watched *w, const json_t *body) {
+static void take_loss(struct watched *w, const json_t *body, const double unheard[2]) {
     double mean, examples, newest = watched_newest(w), now = tool_now();
     if (!tool_number(body, "examples", &examples))
         return;
@@ -113,7 +114,7 @@ static void take_loss(struct watched *w, const json_t *body) {
     if (w->loss_heard > 0)
         w->loss_gap += (now - w->loss_heard - w->loss_gap) / WATCHED_GAPS;
     w->loss_heard = now;
-    past_loss(&w->past, body, take_gap(w, examples));
+    past_loss(&w->past, body, take_gap(w, unheard));
 }
 
 static void take_state(struct watched *w, struct message *message) {
@@ -129,7 +130,7 @@ static void restart(struct watched *w) {
     json_decref(w->status);
     w->status = NULL;
     w->state_heard = false;
-    gap_restart(&w->gap);
+    w->gap_said = -INFINITY;
     w->loss_heard = w->loss_gap = 0;
     w->means.count = 0;
 }
@@ -137,7 +138,7 @@ static void restart(struct watched *w) {
 static void take_message(struct watched *w, struct message *message) {
     if (health_message(&w->health, message))
         restart(w);
-    w->hindrance = NULL;
+    w->hindered = false;
     if (message->problem)
         return;
     const char *run = tool_string(message->body, "run");
@@ -148,10 +149,9 @@ static void take_message(struct watched *w, struct message *message) {
     case TOPIC_STATUS:
         json_decref(w->status);
         w->status = json_incref(message->body);
-        gap_status(&w->gap, message->body);
         break;
     case TOPIC_LOSS:
-        take_loss(w, message->body);
+        take_loss(w, message->body, message->news.unheard);
         break;
     case TOPIC_STATE:
         take_state(w, message);
@@ -165,30 +165,28 @@ static void take_message(struct watched *w, struct message *message) {
     }
 }
 
-static void take_change(struct watched *w, enum link_change change) {
+static void take_change(struct watched *w, enum runnel_kind change) {
+    bool known = w->refused || w->hindered;
     health_changed(&w->health, change);
-    if (change == LINK_REFUSED && !w->refusal) {
-        w->refusal = link_refusal(w->link);
-        watched_note(w, STYLE_BAD, w->refusal);
-    }
-    if (change == LINK_HINDERED && !w->hindrance) {
-        w->hindrance = link_refusal(w->link);
-        watched_note(w, STYLE_BAD, w->hindrance);
-    }
+    bool news = change == RUNNEL_REFUSED ? !w->refused : change == RUNNEL_HINDERED && !known;
+    w->refused |= change == RUNNEL_REFUSED;
+    w->hindered |= change == RUNNEL_HINDERED;
+    if (news)
+        watched_note(w, STYLE_BAD, link_refusal(w->link));
 }
 
 bool watched_take(struct watched *w) {
     struct message message;
-    enum link_change change;
+    enum runnel_kind kind;
     bool any = false;
     size_t events = w->event_count;
-    for (int i = 0; i < MESSAGES_AT_ONCE && link_receive(w->link, &message); i++) {
-        take_message(w, &message);
+    for (int i = 0; i < MESSAGES_AT_ONCE && (kind = link_next(w->link, &message)) != RUNNEL_NOTHING;
+         i++) {
+        if (kind == RUNNEL_MESSAGE)
+            take_message(w, &message);
+        else
+            take_change(w, kind);
         message_clear(&message);
-        any = true;
-    }
-    while ((change = link_changed(w->link)) != LINK_SAME) {
-        take_change(w, change);
         any = true;
     }
     health_tick(&w->health, false);

@@ -9,7 +9,8 @@
 #include <jansson.h>
 
 #include "common/keys.h"
-#include "tools/history/watch_gap.h"
+#include "tools/shared/tool.h"
+#include "tools/shared/watch_gap.h"
 #include "tools/shared/watch_health.h"
 #include "tools/shared/watch_link.h"
 #include "tools/shared/watch_trend.h"
@@ -41,18 +42,17 @@ struct look {
 struct watched {
     const char *endpoint;
     const char *control; /* as given by the user, or NULL */
-    struct key_client keys;
+    struct tool_keys keys;
     struct link *link;
     struct health health;
-    const char *refusal;   /* by the daemon, for good; NULL = not */
-    const char *hindrance; /* why it is not let in for now; NULL = nothing is known */
+    bool refused, hindered; /* for good, or for now: link_refusal says why */
 
     json_t *status; /* the newest message of the topic; owned, NULL until there is one */
     char run[WATCHED_TEXT];
     bool replaying, state_heard;
     double loss_heard, loss_gap; /* tool_now() of the last `loss`; seconds between two, about */
     struct trend means;
-    struct gap gap;
+    double gap_said; /* see gap_say */
     struct past past;
     struct happening events[WATCHED_EVENTS]; /* oldest first */
     size_t event_count;

@@ -235,10 +235,10 @@ static bool is_done(const struct watch *w) {
     return ending || w->refused || (w->options.count > 0 && w->printed >= w->options.count);
 }
 
-static void take_change(struct watch *w, enum link_change change) {
-    w->refused |= change == LINK_REFUSED;
+static void take_change(struct watch *w, enum runnel_kind change) {
+    w->refused |= change == RUNNEL_REFUSED;
     health_changed(&w->health, change);
-    if (change == LINK_HINDERED && !w->hindrance_said) {
+    if (change == RUNNEL_HINDERED && !w->hindrance_said) {
         w->hindrance_said = true;
         note(w, link_refusal(w->link));
     }
@@ -246,13 +246,16 @@ static void take_change(struct watch *w, enum link_change change) {
 
 static void take_messages(struct watch *w) {
     struct message message;
-    enum link_change change;
-    for (int i = 0; i < MESSAGES_AT_ONCE && !is_done(w) && link_receive(w->link, &message); i++) {
-        take_message(w, &message);
+    enum runnel_kind kind;
+    for (int i = 0; i < MESSAGES_AT_ONCE && !is_done(w) &&
+                    (kind = link_next(w->link, &message)) != RUNNEL_NOTHING;
+         i++) {
+        if (kind == RUNNEL_MESSAGE)
+            take_message(w, &message);
+        else
+            take_change(w, kind);
         message_clear(&message);
     }
-    while ((change = link_changed(w->link)) != LINK_SAME)
-        take_change(w, change);
     health_tick(&w->health, false);
     if (!is_done(w))
         print_rows(w, false);
@@ -299,13 +302,13 @@ static int watch(const struct options *options) {
     if (screen_open(&w.screen, options->plain || options->json))
         return tool_fail(EX_UNAVAILABLE, "memory is short");
     health_open(&w.health, options->endpoint, options->silence, note, &w);
+    struct runnel_peer peer = tool_peer(options->endpoint, &options->keys);
     int status = catch_signals();
     if (status == EX_OK)
-        status = link_open(&w.link, options->endpoint, &options->keys.client, topics);
+        status = link_open(&w.link, &peer, topics);
     if (status == EX_OK)
         status = run(&w);
     link_close(&w.link);
-    health_close(&w.health);
     bar_close(&w.bar);
     pace_close(&w.pace);
     screen_close(&w.screen);

@@ -83,16 +83,16 @@ static int open_history(struct history **history, const char *path) {
 }
 
 static void run(struct feeds *feeds, struct server *server, int signals) {
-    zmq_pollitem_t items[FEEDS_ITEMS + 2];
-    int used = feeds_items(feeds, items);
-    items[used++] = (zmq_pollitem_t){.fd = server_descriptor(server), .events = ZMQ_POLLIN};
-    items[used++] = (zmq_pollitem_t){.fd = signals, .events = ZMQ_POLLIN};
+    struct pollfd items[FEEDS_MAX + 2];
+    size_t used = feeds_items(feeds, items);
+    items[used++] = (struct pollfd){.fd = server_descriptor(server), .events = POLLIN};
+    items[used++] = (struct pollfd){.fd = signals, .events = POLLIN};
     while (!items[used - 1].revents) {
         feeds_run(feeds);
         live_tick(feeds->live);
         server_run(server);
         double wait = fmin(feeds_next(feeds), fmin(server_next(server), live_next(feeds->live)));
-        zmq_poll(items, used, (long)ceil(wait * 1e3));
+        poll(items, used, (int)ceil(wait * 1e3));
     }
 }
 
@@ -105,7 +105,7 @@ static int web(const struct options *options, int signals) {
                       : tool_fail(EX_UNAVAILABLE, "memory is short");
     if (status == EX_OK)
         status = feeds_open(&feeds, options->endpoints.values, options->endpoints.count,
-                            &options->keys.client, history, live);
+                            &options->keys, history, live);
     if (status == EX_OK)
         status = server_open(&server, &options->server, &feeds);
     if (status == EX_OK) {

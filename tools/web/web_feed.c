@@ -202,9 +202,9 @@ static void take_message(struct feed *feed, const struct message *message) {
     pass_on(feed, topic, message->body);
 }
 
-static void take_change(struct feed *feed, enum link_change change) {
+static void take_change(struct feed *feed, enum runnel_kind change) {
     health_changed(&feed->health, change);
-    if ((change == LINK_HINDERED || change == LINK_REFUSED) && !feed->refused) {
+    if ((change == RUNNEL_HINDERED || change == RUNNEL_REFUSED) && !feed->refused) {
         feed->refused = true;
         tool_fail(EX_OK, "%s: %s", feed->endpoint, link_refusal(feed->link));
     }
@@ -212,13 +212,15 @@ static void take_change(struct feed *feed, enum link_change change) {
 
 static void run_feed(struct feed *feed) {
     struct message message;
-    enum link_change change;
-    for (int i = 0; i < AT_ONCE && link_receive(feed->link, &message); i++) {
-        take_message(feed, &message);
+    enum runnel_kind kind;
+    for (int i = 0; i < AT_ONCE && (kind = link_next(feed->link, &message)) != RUNNEL_NOTHING;
+         i++) {
+        if (kind == RUNNEL_MESSAGE)
+            take_message(feed, &message);
+        else
+            take_change(feed, kind);
         message_clear(&message);
     }
-    while ((change = link_changed(feed->link)) != LINK_SAME)
-        take_change(feed, change);
     health_tick(&feed->health, false);
     tell_presence(feed);
     double now = tool_now();
@@ -249,22 +251,22 @@ double feeds_next(const struct feeds *feeds) {
     return fmax(next, 0);
 }
 
-int feeds_items(const struct feeds *feeds, zmq_pollitem_t items[FEEDS_ITEMS]) {
-    int used = 0;
-    for (size_t i = 0; i < feeds->count; i++, used += LINK_ITEMS)
-        link_items(feeds->feed[i].link, items + used);
-    return used;
+size_t feeds_items(const struct feeds *feeds, struct pollfd items[FEEDS_MAX]) {
+    for (size_t i = 0; i < feeds->count; i++)
+        items[i] = (struct pollfd){.fd = link_descriptor(feeds->feed[i].link), .events = POLLIN};
+    return feeds->count;
 }
 
 int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count,
-               const struct key_client *keys, struct history *history, struct live *live) {
+               const struct tool_keys *keys, struct history *history, struct live *live) {
     static const bool topics[TOPICS] = {
         [TOPIC_STATUS] = true, [TOPIC_LOSS] = true, [TOPIC_STATE] = true, [TOPIC_EVENT] = true};
     *feeds = (struct feeds){.history = history, .live = live, .committed = tool_now()};
     for (size_t i = 0; i < count; i++) {
         struct feed *feed = &feeds->feed[i];
         *feed = (struct feed){.endpoint = endpoints[i], .feeds = feeds};
-        int status = link_open(&feed->link, endpoints[i], keys, topics);
+        struct runnel_peer peer = tool_peer(endpoints[i], keys);
+        int status = link_open(&feed->link, &peer, topics);
         if (status != EX_OK)
             return status;
         health_open(&feed->health, endpoints[i], SILENCE, note, feed);
@@ -276,7 +278,6 @@ int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count,
 void feeds_close(struct feeds *feeds) {
     for (size_t i = 0; i < feeds->count; i++) {
         link_close(&feeds->feed[i].link);
-        health_close(&feeds->feed[i].health);
         clear_newest(&feeds->feed[i]);
     }
     feeds->count = 0;

@@ -7,7 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include <poll.h>
+
 #include "tools/history/history.h"
+#include "tools/shared/tool.h"
 #include "tools/shared/watch_health.h"
 #include "web_live.h"
 
@@ -48,15 +51,14 @@ struct feeds {
     bool complained;  /* of the history */
 };
 
-/* Begin to watch the daemons at these endpoints, with keys that must outlive it. EX_OK, or
-   complains and returns an exit status. */
+/* Begin to watch the daemons at these endpoints, with these keys. EX_OK, or complains and returns
+   an exit status. */
 int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count,
-               const struct key_client *keys, struct history *history, struct live *live);
+               const struct tool_keys *keys, struct history *history, struct live *live);
 void feeds_close(struct feeds *feeds);
 
-/* What to poll for, FEEDS_ITEMS at most; returns how many. */
-enum { FEEDS_ITEMS = FEEDS_MAX * LINK_ITEMS };
-int feeds_items(const struct feeds *feeds, zmq_pollitem_t items[FEEDS_ITEMS]);
+/* What to poll for, one item a daemon; returns how many. */
+size_t feeds_items(const struct feeds *feeds, struct pollfd items[FEEDS_MAX]);
 
 /* Take what has come, and do what is due. */
 void feeds_run(struct feeds *feeds);
