@@ -90,7 +90,10 @@ enum field_format {
     FORMAT_RATE,
     FORMAT_SHARE,
     FORMAT_MICROSECONDS,
-    FORMAT_CLOCK,
+    FORMAT_DURATION,
+    FORMAT_BYTES,
+    FORMAT_CLOCK, /* of today, */
+    FORMAT_DATE,  /* and of any day */
 };
 
 /* A clock is a gauge that grows with the time since its message. */

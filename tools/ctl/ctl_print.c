@@ -6,16 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/fields.h"
+#include "tools/shared/field_format.h"
 #include "tools/shared/tool.h"
 
 enum { NAME_COLUMNS = 20, TEXT_SIZE = 1024 };
 
-/* A line of output; one without a key begins a group, which is left out without its object. */
+/* A line of output; one without a field begins a group, which is left out where the reply has no
+   object with the fields of it. */
 struct line {
-    const char *title, *object, *key; /* object: the member that holds `key`, NULL = the reply */
-    tool_format *format;              /* of a number, NULL = a text, or counts by name */
-    const char *after;                /* unit or explanation */
+    const char *title;
+    const struct field *field;
+    const char *after;   /* a number: unit or explanation; NULL = nothing */
+    tool_format *format; /* instead of the field's own; NULL = that */
 };
+
+#define EACH(name) &fields_of_each[EACH_##name]
+#define STATUS(name) &fields_of_status[STATUS_##name]
+#define LOSS(name) &fields_of_loss[FIELD_##name]
 
 /* How long the oldest entry has been waiting for the disk; 0 when all have come there. */
 static char *format_waiting(char text[TOOL_NUMBER_SIZE], double seconds) {
@@ -28,69 +36,69 @@ static char *format_waiting(char text[TOOL_NUMBER_SIZE], double seconds) {
 }
 
 static const struct line lines[] = {
-    {"name", NULL, "name", NULL, ""},
-    {"state", NULL, "state", NULL, ""},
-    {"uptime", NULL, "uptime", tool_format_duration, ""},
-    {"device", NULL, "device", NULL, ""},
-    {"model", NULL, "model", NULL, ""},
-    {"parameters", NULL, "parameters", tool_format_grouped, ""},
-    {"version", NULL, "version", NULL, ""},
-    {"digest", NULL, "digest", NULL, " of the configuration"},
-    {"run", NULL, "run", NULL, ""},
-    {"resumed from", NULL, "resumed", NULL, ""},
-    {"state directory", NULL, "state_directory", NULL, ""},
-    {"examples at", "sockets", "examples", NULL, ""},
-    {"statistics at", "sockets", "statistics", NULL, ""},
-    {"control at", "sockets", "control", NULL, ""},
-    {"checkpoint of", "checkpoint", "examples", tool_format_grouped, " examples"},
-    {"written at", "checkpoint", "time", tool_format_date, ""},
-    {"learning", NULL, NULL, NULL, NULL},
-    {"examples", NULL, "examples", tool_format_grouped, ""},
-    {"steps", NULL, "steps", tool_format_grouped, ""},
-    {"updates", NULL, "updates", tool_format_grouped, ""},
-    {"skipped", NULL, "skipped", tool_format_grouped, " updates"},
-    {"streams", NULL, "streams", tool_format_grouped, " in memory"},
-    {"forgotten", NULL, "forgotten", tool_format_grouped, " streams"},
-    {"rate", NULL, "rate", tool_format_setting, ""},
-    {"clip", NULL, "clip", tool_format_setting, ""},
-    {"gradient norm", NULL, "gradient_norm", tool_format_number,
-     " of the last update, before clipping"},
-    {"update ratio", NULL, "update_ratio", tool_format_number, ""},
-    {"loss", NULL, NULL, NULL, NULL},
-    {"newest", NULL, "loss", tool_format_number, ""},
-    {"mean", NULL, "mean", tool_format_number, ""},
-    {"minimum", NULL, "minimum", tool_format_number, ""},
-    {"maximum", NULL, "maximum", tool_format_number, ""},
-    {"smoothed", NULL, "smoothed", tool_format_number, ""},
-    {"rmse", "metric", "rmse", tool_format_number, ""},
-    {"accuracy", "metric", "accuracy", tool_format_percent, ""},
-    {"bits", "metric", "bits", tool_format_number, ""},
-    {"flow", NULL, NULL, NULL, NULL},
-    {"speed", NULL, "examples_per_second", tool_format_rate, " examples/s"},
-    {"latency p50", "latency_us", "p50", tool_format_microseconds, ""},
-    {"latency p99", "latency_us", "p99", tool_format_microseconds, ""},
-    {"latency maximum", "latency_us", "max", tool_format_microseconds, ""},
-    {"queued", NULL, "queued", tool_format_grouped, ""},
-    {"rejected", NULL, "rejected", tool_format_grouped, " examples"},
-    {"rejected by", NULL, "rejected_by", NULL, ""},
-    {"statistics every", NULL, "every", tool_format_grouped, " examples"},
-    {"journal", "journal", NULL, NULL, NULL},
-    {"newest entry", "journal", "position", tool_format_grouped, ""},
-    {"on disk up to", "journal", "durable", tool_format_grouped, ""},
-    {"oldest not on disk", "journal", "waiting", format_waiting, ""},
-    {"entries kept", "journal", "entries", tool_format_grouped, ""},
-    {"size", "journal", "bytes", tool_format_bytes, ""},
-    {"free on its disk", "journal", "free_bytes", tool_format_bytes, ""},
-    {"synced", "journal", "sync", NULL, ""},
-    {"kept", "journal", "keep", NULL, ""},
-    {"kept", "journal", "keep", tool_format_bytes, " at most"},
-    {"duplicates", "journal", "duplicates", tool_format_grouped, " examples, learned once"},
-    {"missing", "journal", "missing", tool_format_grouped, " numbers of numbered examples"},
-    {"security", "security", NULL, NULL, NULL},
-    {"encrypted by", "security", "key", NULL, ""},
-    {"refused", "security", "refused", tool_format_grouped, " connections in this run"},
-    {"refused by", "security", "refused_by", NULL, ""},
+    {"name", STATUS(name), NULL, NULL},
+    {"state", STATUS(state), NULL, NULL},
+    {"uptime", STATUS(uptime), NULL, NULL},
+    {"device", STATUS(device), NULL, NULL},
+    {"model", STATUS(model), NULL, NULL},
+    {"parameters", STATUS(parameters), NULL, NULL},
+    {"version", STATUS(version), NULL, NULL},
+    {"digest", STATUS(digest), " of the configuration", NULL},
+    {"run", EACH(run), NULL, NULL},
+    {"resumed from", STATUS(resumed), NULL, NULL},
+    {"state directory", STATUS(state_directory), NULL, NULL},
+    {"examples at", STATUS(sockets_examples), NULL, NULL},
+    {"statistics at", STATUS(sockets_statistics), NULL, NULL},
+    {"control at", STATUS(sockets_control), NULL, NULL},
+    {"checkpoint of", STATUS(checkpoint_examples), " examples", NULL},
+    {"written at", STATUS(checkpoint_time), NULL, NULL},
+    {"learning", NULL, NULL, NULL},
+    {"examples", EACH(examples), NULL, NULL},
+    {"steps", EACH(steps), NULL, NULL},
+    {"updates", LOSS(updates), NULL, NULL},
+    {"skipped", LOSS(skipped), " updates", NULL},
+    {"streams", LOSS(streams), " in memory", NULL},
+    {"forgotten", STATUS(forgotten), " streams", NULL},
+    {"rate", LOSS(rate), NULL, NULL},
+    {"clip", STATUS(clip), NULL, NULL},
+    {"gradient norm", LOSS(gradient_norm), " of the last update, before clipping", NULL},
+    {"update ratio", LOSS(update_ratio), NULL, NULL},
+    {"loss", NULL, NULL, NULL},
+    {"newest", LOSS(loss), NULL, NULL},
+    {"mean", LOSS(mean), NULL, NULL},
+    {"minimum", LOSS(minimum), NULL, NULL},
+    {"maximum", LOSS(maximum), NULL, NULL},
+    {"smoothed", LOSS(smoothed), NULL, NULL},
+    {"rmse", LOSS(metric_rmse), NULL, NULL},
+    {"accuracy", LOSS(metric_accuracy), NULL, NULL},
+    {"bits", LOSS(metric_bits), NULL, NULL},
+    {"flow", NULL, NULL, NULL},
+    {"speed", LOSS(examples_per_second), " examples/s", NULL},
+    {"latency p50", LOSS(latency_us_p50), NULL, NULL},
+    {"latency p99", LOSS(latency_us_p99), NULL, NULL},
+    {"latency maximum", LOSS(latency_us_max), NULL, NULL},
+    {"queued", LOSS(queued), NULL, NULL},
+    {"rejected", LOSS(rejected), " examples", NULL},
+    {"rejected by", LOSS(rejected_by), NULL, NULL},
+    {"statistics every", STATUS(every), " examples", NULL},
+    {"journal", NULL, NULL, NULL},
+    {"newest entry", STATUS(journal_position), NULL, NULL},
+    {"on disk up to", STATUS(journal_durable), NULL, NULL},
+    {"oldest not on disk", STATUS(journal_waiting), NULL, format_waiting},
+    {"entries kept", STATUS(journal_entries), NULL, NULL},
+    {"size", STATUS(journal_bytes), NULL, NULL},
+    {"free on its disk", STATUS(journal_free_bytes), NULL, NULL},
+    {"synced", STATUS(journal_sync), NULL, NULL},
+    {"kept", STATUS(journal_keep), " at most", NULL},
+    {"duplicates", STATUS(journal_duplicates), " examples, learned once", NULL},
+    {"missing", STATUS(journal_missing), " numbers of numbered examples", NULL},
+    {"security", NULL, NULL, NULL},
+    {"encrypted by", STATUS(security_key), NULL, NULL},
+    {"refused", STATUS(security_refused), " connections in this run", NULL},
+    {"refused by", STATUS(security_refused_by), NULL, NULL},
 };
+
+enum { LINES = sizeof lines / sizeof *lines };
 
 static void print_value(const char *title, const char *value, const char *after) {
     char clean[TEXT_SIZE];
@@ -110,29 +118,39 @@ static void print_reasons(const char *title, json_t *reasons) {
     }
 }
 
-static void print_line(const struct line *line, const json_t *reply) {
-    const json_t *object = line->object ? json_object_get(reply, line->object) : reply;
-    json_t *member = json_object_get(object, line->key);
+static const json_t *object_of(const struct field *field, const json_t *reply) {
+    return *field->group ? json_object_get(reply, field->group) : reply;
+}
+
+static void print_number(const struct line *line, double number) {
     char text[TOOL_NUMBER_SIZE];
-    double number;
-    if (!object)
+    tool_format *format = line->format ? line->format : field_format(line->field);
+    print_value(line->title, format ? format(text, number) : tool_format_grouped(text, number),
+                line->after ? line->after : "");
+}
+
+static void print_line(const struct line *line, const json_t *reply) {
+    json_t *member = (json_t *)field_member(line->field, reply);
+    if (!object_of(line->field, reply))
         return;
-    if (!line->key)
-        printf("%s\n", line->title);
-    else if (json_is_null(member))
+    if (json_is_null(member))
         print_value(line->title, "-", "");
-    else if (line->format && tool_number(object, line->key, &number))
-        print_value(line->title, line->format(text, number), line->after);
-    else if (!line->format && json_is_string(member))
-        print_value(line->title, json_string_value(member), line->after);
-    else if (!line->format)
+    else if (json_is_number(member))
+        print_number(line, json_number_value(member));
+    else if (json_is_string(member))
+        print_value(line->title, json_string_value(member),
+                    line->field->type == FIELD_TEXT && line->after ? line->after : "");
+    else
         print_reasons(line->title, member);
 }
 
 void print_status(const json_t *reply) {
     printf("daemon\n");
-    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        print_line(&lines[i], reply);
+    for (int i = 0; i < LINES; i++)
+        if (lines[i].field)
+            print_line(&lines[i], reply);
+        else if (object_of(lines[i + 1].field, reply))
+            printf("%s\n", lines[i].title);
     if (!json_object_get(reply, "security")) {
         printf("security\n");
         print_value("encrypted by", "nobody: it has no keys (security.secret)", "");

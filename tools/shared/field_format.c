@@ -9,7 +9,11 @@ tool_format *field_format(const struct field *field) {
         [FORMAT_RATE] = tool_format_rate,
         [FORMAT_SHARE] = tool_format_percent,
         [FORMAT_MICROSECONDS] = tool_format_microseconds,
+        [FORMAT_DURATION] = tool_format_duration,
+        [FORMAT_BYTES] = tool_format_bytes,
         [FORMAT_CLOCK] = tool_format_clock,
+        [FORMAT_DATE] = tool_format_date,
     };
-    return field->type == FIELD_COUNT ? NULL : formats[field->format];
+    bool plain = field->type == FIELD_COUNT && field->format == FORMAT_PLAIN;
+    return plain ? NULL : formats[field->format];
 }
