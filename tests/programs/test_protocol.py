@@ -84,7 +84,7 @@ def check_tables():
     """The tables of fields are those that the programs have."""
     made = subprocess.run([BUILD / "tools/tables/protocol_tables"], input=PAGE.encode(), check=True,
                           capture_output=True, timeout=LIMIT).stdout.decode()
-    assert made == PAGE, "docs/protocol.md has other tables of fields: make protocol-tables"
+    assert made == PAGE, "docs/protocol.md has other tables of fields: make documents"
     for title, least in [("Statistics", 5), ("status", 30), ("loss", 20), ("state", 25)]:
         assert len(table(title)) >= least, title
 

@@ -1,7 +1,7 @@
 /* Puts the tables of fields (common/fields.def) into docs/protocol.md: reads the page on standard
    input and writes it with what stands between
 
-     <!-- fields of NAME: written by `make protocol-tables` -->
+     <!-- fields of NAME: written by `make documents` -->
      <!-- end of fields -->
 
    made anew. Exit status: 0, or 65 when a table is not known or has no end. */
