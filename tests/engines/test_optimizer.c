@@ -166,6 +166,19 @@ static void adam(void **state) {
     check("adamw", &o, 0.0);
 }
 
+/* Each kind of the list, its keys as they are when left out. */
+static void every_optimizer(void **state) {
+    (void)state;
+    for (enum optimizer_id id = 0; id < OPTIMIZERS; id++) {
+        const struct optimizer_kind *kind = optimizer_kind(id);
+        struct optimizer o = {.kind = id, .rate = 0.01, .weight_decay = 0.1};
+        for (const struct kind_key *key = kind->keys; key->name; key++)
+            if (!key->boolean)
+                *(double *)(void *)((char *)&o + key->offset) = strtod(key->fallback, NULL);
+        check(kind->name, &o, 1.0);
+    }
+}
+
 /* A norm that every gradient exceeds, and one that none does. */
 static void clipping(void **state) {
     (void)state;
@@ -176,9 +189,8 @@ static void clipping(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sgd),
-        cmocka_unit_test(rmsprop),
-        cmocka_unit_test(adam),
+        cmocka_unit_test(sgd),      cmocka_unit_test(rmsprop),
+        cmocka_unit_test(adam),     cmocka_unit_test(every_optimizer),
         cmocka_unit_test(clipping),
     };
     return under_test_run(tests);
