@@ -76,11 +76,11 @@ FORMULA float formula_bounded(float x) {
 }
 
 /* Derivatives, given the function's value. */
-FORMULA float formula_sigmoid_slope(float value) {
+FORMULA float formula_sigmoid_gradient(float value) {
     return value * (1.0f - value);
 }
 
-FORMULA float formula_tanh_slope(float value) {
+FORMULA float formula_tanh_gradient(float value) {
     return 1.0f - value * value;
 }
 

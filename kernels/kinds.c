@@ -2,8 +2,36 @@
 
 #include <string.h>
 
+#include "cells.h"
 #include "losses.h"
 #include "optimizers.h"
+
+#define INCLUDE_NORMS
+#include "kinds.def"
+
+const struct cell_kind *cell_kind(enum cell cell) {
+    static const struct cell_kind *const kinds[CELLS] = {
+#define CELL(name) [CELL_##name] = &name##_kind,
+#include "kinds.def"
+    };
+    return kinds[cell];
+}
+
+const struct activation_kind *activation_kind(enum activation activation) {
+    static const struct activation_kind *const kinds[ACTIVATIONS] = {
+#define ACTIVATION(name) [ACTIVATION_##name] = &name##_kind,
+#include "kinds.def"
+    };
+    return kinds[activation];
+}
+
+const struct norm_kind *norm_kind(enum norm norm) {
+    static const struct norm_kind *const kinds[NORMS] = {
+#define NORM(name) [NORM_##name] = &name##_kind,
+#include "kinds.def"
+    };
+    return kinds[norm];
+}
 
 const struct loss_kind *loss_kind(enum loss loss) {
     static const struct loss_kind *const kinds[LOSSES] = {

@@ -1,7 +1,7 @@
-/* What a network and its learning are put together from: losses and optimizers. Each kind is one
-   file (kernels/losses/, kernels/optimizers/) with a constant description, whose type stands here,
-   beside its formulas; kinds.def lists them. Everybody decides by what a description says, never by
-   which kind it is. */
+/* What a network and its learning are put together from: cells, activations, norms, losses and
+   optimizers. Each kind is one file (kernels/cells/, kernels/norms/, kernels/losses/,
+   kernels/optimizers/) with a constant description, whose type stands here, beside its formulas;
+   kinds.def lists them. Everybody decides by what a description says, never by which kind it is. */
 #ifndef RUNNEL_KINDS_H
 #define RUNNEL_KINDS_H
 
@@ -14,6 +14,138 @@ union value {
     float real;
     uint32_t id;
 };
+
+/* A kind's description: a constant, which C++ (the CUDA engine) can use where it compiles. */
+#ifdef __cplusplus
+#    define KIND_CONSTANT static constexpr
+#else
+#    define KIND_CONSTANT static const
+#endif
+
+enum { LAYER_KEYS_MAX = 4 };
+
+/* What all kinds of a layer have. */
+struct layer_kind {
+    const char *name;
+    const char *what;                 /* it is; NULL: its name says it */
+    const char *keys[LAYER_KEYS_MAX]; /* those of the layer's keys that count only with some kinds,
+                                         this one among them */
+};
+
+/* ---- Tensors ---- */
+
+/* What a layer normalizes: its two sums, and an inner value. */
+enum { PLACE_IH, PLACE_HH, PLACE_INNER, PLACES };
+
+/* What a tensor is for. Of the norm at each place there are a gain and a bias: TENSOR_GAIN_IH +
+   place, TENSOR_NORM_BIAS_IH + place. */
+enum tensor_role {
+    TENSOR_EMBEDDING,       /* embedding.weight (V, E) */
+    TENSOR_WEIGHT_IH,       /* layers.N.weight_ih (GH, I); dense: layers.N.weight (H, I) */
+    TENSOR_WEIGHT_HH,       /* layers.N.weight_hh (GH, H) */
+    TENSOR_BIAS_IH,         /* layers.N.bias_ih (GH,); dense: layers.N.bias (H,) */
+    TENSOR_BIAS_HH,         /* layers.N.bias_hh (GH,), without norm only */
+    TENSOR_GAIN_IH,         /* layers.N.norm_ih.gain (GH,); rnn, dense: layers.N.norm.gain (H,) */
+    TENSOR_GAIN_HH,         /* layers.N.norm_hh.gain (GH,), lstm and gru */
+    TENSOR_GAIN_INNER,      /* layers.N.norm_c.gain (H,), lstm */
+    TENSOR_NORM_BIAS_IH,    /* layers.N.norm_ih.bias, likewise */
+    TENSOR_NORM_BIAS_HH,    /* layers.N.norm_hh.bias */
+    TENSOR_NORM_BIAS_INNER, /* layers.N.norm_c.bias */
+    TENSOR_OUTPUT_WEIGHT,   /* output.weight (K, H of the last layer) */
+    TENSOR_OUTPUT_BIAS,     /* output.bias (K,) */
+    TENSOR_ROLES,
+};
+
+/* ---- Cells ---- */
+
+enum cell {
+#define CELL(name) CELL_##name,
+#include "kinds.def"
+    CELLS, /* how many there are */
+};
+
+enum activation {
+#define ACTIVATION(name) ACTIVATION_##name,
+#include "kinds.def"
+    ACTIVATIONS, /* how many there are */
+};
+
+enum {
+    CELL_GATES_MAX = 4,
+    CELL_GROUPS_MAX = 2,
+    CELL_TENSORS_MAX = 4,
+};
+
+/* The second dimension of a tensor: none, the layer's inputs I, or its units H. */
+enum tensor_columns { COLUMNS_NONE, COLUMNS_INPUTS, COLUMNS_UNITS };
+
+struct cell_tensor {
+    enum tensor_role role;
+    const char *name;
+    enum tensor_columns columns;
+    bool unnormalized; /* the layer has it only without norm */
+};
+
+/* A cell forms sums of G gates for each of its H units, W_ih x + b_ih and, if it carries a state,
+   W_hh h. They are normalized, and formulas make of them the values of the gates, perhaps an inner
+   value, and the new state. */
+struct cell_kind {
+    struct layer_kind kind;
+    size_t gates;  /* G */
+    size_t states; /* vectors carried from step to step: none, h, or h and the inner one */
+    bool apart;    /* the two sums are normalized each by itself; else added, then normalized */
+    bool gated;    /* the values of the gates are kept for backward */
+    bool inner;    /* so is the inner value */
+    bool finishes; /* h is made in a second stage, of the inner value behind a norm of its own */
+    bool own;      /* the last gate's recurrent sum has another gradient than its other sum */
+    bool carries;  /* some gradient of the state before reaches it past W_hh: of the inner value,
+                      if the cell finishes, else of h */
+    bool function; /* the layer's activation decides the cell's function */
+    size_t group_gates[CELL_GROUPS_MAX]; /* gates that are normalized together, group by group */
+    size_t forget_gate;                  /* whose bias forget_bias is added to; 0: none */
+    size_t finished_gate; /* `finishes`: whose gradient the second stage gives; else G */
+    struct cell_tensor tensors[CELL_TENSORS_MAX];
+    const char *norms[PLACES]; /* "norm_ih": what tensors of the norm there are called */
+
+    /* Elementwise work, for each unit, at least. */
+    double functions; /* sigmoids and tanhs */
+    double forward;   /* other flops: sums and products of gates */
+    double backward;  /* likewise, with the derivatives of sigmoid and tanh */
+};
+
+struct activation_kind {
+    struct layer_kind kind;
+    double functions; /* as above */
+};
+
+const struct cell_kind *cell_kind(enum cell cell);
+const struct activation_kind *activation_kind(enum activation activation);
+
+/* ---- Norms ---- */
+
+enum norm {
+#define NORM(name) NORM_##name,
+#include "kinds.def"
+    NORMS, /* how many there are */
+};
+
+/* g (a - mean) / deviation + b: where mean and deviation of a sum come from. */
+enum norm_source {
+    SOURCE_NOTHING, /* there is no norm, neither gain nor bias, and the recurrent sum has a bias */
+    SOURCE_GROUP,   /* the group of units that a stands in, of this step of this stream */
+};
+
+struct norm_kind {
+    struct layer_kind kind;
+    enum norm_source source;
+    const char *summary; /* what the line that describes a running model says of it: " norm" */
+    const char *noted;   /* what that of a checkpoint says; the default needs no mention */
+
+    /* Flops of one number, at least. */
+    double forward, backward;
+};
+
+const struct norm_kind *norm_kind(enum norm norm);
 
 /* ---- Losses ---- */
 

@@ -186,15 +186,15 @@ static size_t run_length(const struct engine *e, const struct plan *plan, size_t
     return count;
 }
 
-/* The state behind the step at `position`, gathered from the layers. */
+/* The state after the step at `position`, gathered from the layers. */
 static void gather_state(const struct network *n, size_t position, float *state) {
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
         size_t bytes = l->padded * sizeof(float);
-        if (l->cell != CELL_DENSE)
+        if (l->kind->states > 0)
             memcpy(state + l->state, l->hidden + position * l->padded, bytes);
-        if (l->cell == CELL_LSTM)
-            memcpy(state + l->state + l->padded, l->cell_state + position * l->padded, bytes);
+        if (l->kind->states > 1)
+            memcpy(state + l->state + l->padded, l->inner + position * l->padded, bytes);
     }
 }
 
@@ -336,8 +336,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
 static void pack_state(const struct network *n, const float *padded, float *packed) {
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
-        size_t rows = l->cell == CELL_DENSE ? 0 : l->cell == CELL_LSTM ? 2 : 1;
-        for (size_t i = 0; i < rows; i++, packed += l->size)
+        for (size_t i = 0; i < l->kind->states; i++, packed += l->size)
             memcpy(packed, padded + l->state + i * l->padded, l->size * sizeof(float));
     }
 }
@@ -346,8 +345,7 @@ static void unpack_state(const struct network *n, const float *packed, float *pa
     memset(padded, 0, n->state * sizeof(float));
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
-        size_t rows = l->cell == CELL_DENSE ? 0 : l->cell == CELL_LSTM ? 2 : 1;
-        for (size_t i = 0; i < rows; i++, packed += l->size)
+        for (size_t i = 0; i < l->kind->states; i++, packed += l->size)
             memcpy(padded + l->state + i * l->padded, packed, l->size * sizeof(float));
     }
 }

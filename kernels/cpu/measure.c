@@ -3,8 +3,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "gates.h"
 #include "network.h"
+#include "normalization.h"
 
 #define SATURATED_HIDDEN 0.99
 #define SATURATED_CELL 5.0
@@ -47,7 +47,7 @@ static struct unit_statistics units(const float *values, size_t size, double lim
 static struct moments sum_moments(const struct network_layer *l, const float *sum,
                                   const struct norm_scale *scales) {
     struct tally t = {0};
-    if (!l->norm) {
+    if (l->source == SOURCE_NOTHING) {
         for (size_t gate = 0; gate < l->gates; gate++)
             for (size_t i = 0; i < l->size; i++)
                 tally_add(&t, (double)sum[gate * l->padded + i]);
@@ -55,8 +55,8 @@ static struct moments sum_moments(const struct network_layer *l, const float *su
     }
     for (size_t k = 0; k < l->group_count; k++) {
         double n = (double)l->groups[k].units, mean = (double)scales[k].mean;
-        double inverse = (double)scales[k].inverse;
-        double variance = 1 / (inverse * inverse) - (double)GATES_NORM_EPSILON;
+        double rstd = (double)scales[k].rstd;
+        double variance = 1 / (rstd * rstd) - (double)NORMALIZATION_EPSILON;
         t.count += n;
         t.sum += n * mean;
         t.squares += n * (fmax(variance, 0) + mean * mean);
@@ -64,19 +64,19 @@ static struct moments sum_moments(const struct network_layer *l, const float *su
     return (struct moments){tally_mean(&t), tally_std(&t)};
 }
 
-static struct parameter_statistics parameters(const struct network *n,
-                                              const struct network_layer *l,
-                                              const enum tensor_role *roles, size_t count) {
+/* Over the tensors of that role at all places. */
+static struct parameter_statistics
+parameters(const struct network *n, const struct network_layer *l, enum tensor_role first) {
     struct tally t = {0};
     const struct model *model = n->model;
     size_t layer = (size_t)(l - n->layers);
-    for (size_t k = 0; k < count; k++) {
-        const struct tensor *tensor = model_find(model, roles[k], layer);
+    for (enum tensor_role role = first; role < first + PLACES; role++) {
+        const struct tensor *tensor = model_find(model, role, layer);
         if (!tensor)
             continue;
         for (size_t gate = 0; gate < tensor->gates; gate++)
             for (size_t i = 0; i < l->size; i++)
-                tally_add(&t, (double)n->parameters[l->at[roles[k]] + gate * l->padded + i]);
+                tally_add(&t, (double)n->parameters[l->at[role] + gate * l->padded + i]);
     }
     return (struct parameter_statistics){tally_mean(&t), tally_std(&t), t.minimum, t.maximum};
 }
@@ -91,20 +91,18 @@ static void histogram(const float *values, size_t size, uint32_t bins[MEASURE_BI
 
 static void measure_layer(const struct network *n, const struct network_layer *l, size_t position,
                           struct layer_statistics *s) {
-    static const enum tensor_role gains[] = {TENSOR_GAIN_IH, TENSOR_GAIN_HH, TENSOR_GAIN_C};
-    static const enum tensor_role shifts[] = {TENSOR_SHIFT_IH, TENSOR_SHIFT_HH, TENSOR_SHIFT_C};
     const struct norm_scale *scales = l->scales + position * NETWORK_NORMS;
     const float *hidden = l->hidden + position * l->padded;
     memset(s, 0, sizeof *s);
     s->summed_inputs = sum_moments(l, l->summed_ih + position * l->rows, scales);
-    if (l->cell == CELL_GRU || l->cell == CELL_LSTM)
+    if (l->kind->apart)
         s->summed_recurrent =
-            sum_moments(l, l->summed_hh + position * l->rows, scales + NETWORK_GROUPS);
+            sum_moments(l, l->summed_hh + position * l->rows, scales + PLACE_HH * CELL_GROUPS_MAX);
     s->hidden = units(hidden, l->size, SATURATED_HIDDEN);
-    if (l->cell == CELL_LSTM)
-        s->cell = units(l->cell_state + position * l->padded, l->size, SATURATED_CELL);
-    s->gain = parameters(n, l, gains, sizeof gains / sizeof *gains);
-    s->bias = parameters(n, l, shifts, sizeof shifts / sizeof *shifts);
+    if (l->kind->states > 1)
+        s->cell = units(l->inner + position * l->padded, l->size, SATURATED_CELL);
+    s->gain = parameters(n, l, TENSOR_GAIN_IH);
+    s->bias = parameters(n, l, TENSOR_NORM_BIAS_IH);
     histogram(hidden, l->size, s->histogram);
 }
 

@@ -63,7 +63,7 @@ static size_t *block_offset(struct network *n, const struct tensor *tensor) {
     }
 }
 
-/* Matrices first, vectors behind them. */
+/* Matrices first, vectors after them. */
 static void lay_out_block(struct network *n) {
     const struct model *model = n->model;
     for (int matrices = 1; matrices >= 0; matrices--) {
@@ -115,22 +115,21 @@ static void describe_layer(struct network *n, size_t k) {
     struct network_layer *l = &n->layers[k];
     l->cell = layer->cell;
     l->activation = layer->activation;
-    l->norm = layer->norm;
+    l->kind = cell_kind(layer->cell);
+    l->source = norm_kind(layer->norm)->source;
     l->size = layer->size;
     l->padded = matrix_pad(layer->size);
-    l->gates = model_gates(layer->cell);
+    l->gates = l->kind->gates;
     l->rows = l->gates * l->padded;
     l->inputs = n->model->input_width[k];
     l->state = n->state;
-    if (l->cell != CELL_DENSE)
-        n->state += (l->cell == CELL_LSTM ? 2 : 1) * l->padded;
-    if (l->cell == CELL_GRU) {
-        l->groups[0] = (struct norm_group){0, 2 * l->padded, 2 * l->size};
-        l->groups[1] = (struct norm_group){2 * l->padded, l->padded, l->size};
-        l->group_count = 2;
-    } else {
-        l->groups[0] = (struct norm_group){0, l->rows, l->gates * l->size};
-        l->group_count = 1;
+    n->state += l->kind->states * l->padded;
+    size_t gate = 0;
+    while (l->group_count < CELL_GROUPS_MAX && l->kind->group_gates[l->group_count]) {
+        size_t gates = l->kind->group_gates[l->group_count];
+        l->groups[l->group_count++] =
+            (struct norm_group){gate * l->padded, gates * l->padded, gates * l->size};
+        gate += gates;
     }
 }
 
@@ -152,14 +151,15 @@ static float *floats(struct arena *arena, size_t count) {
 }
 
 static void hand_out_layer(struct arena *arena, struct network_layer *l, size_t ring) {
-    bool recurrent = l->cell != CELL_DENSE, gated = l->gates > 1;
+    const struct cell_kind *kind = l->kind;
+    bool normal = kind->finishes && l->source == SOURCE_GROUP;
     l->mask = floats(arena, l->rows);
     l->summed_ih = floats(arena, ring * l->rows);
-    l->summed_hh = floats(arena, recurrent ? ring * l->rows : 0);
-    l->gate = floats(arena, gated ? ring * l->rows : 0);
-    l->cell_state = floats(arena, gated ? ring * l->padded : 0);
-    l->cell_normal = floats(arena, l->cell == CELL_LSTM && l->norm ? ring * l->padded : 0);
-    l->cell_squashed = floats(arena, l->cell == CELL_LSTM ? ring * l->padded : 0);
+    l->summed_hh = floats(arena, kind->states ? ring * l->rows : 0);
+    l->gate = floats(arena, kind->gated ? ring * l->rows : 0);
+    l->inner = floats(arena, kind->inner ? ring * l->padded : 0);
+    l->inner_normal = floats(arena, normal ? ring * l->padded : 0);
+    l->squashed = floats(arena, kind->finishes ? ring * l->padded : 0);
     l->hidden = floats(arena, ring * l->padded);
     l->scales = take(arena, ring * NETWORK_NORMS, sizeof *l->scales);
 }
@@ -187,7 +187,7 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     n->d_hidden[0] = floats(arena, n->window * padded);
     n->d_hidden[1] = floats(arena, n->window * padded);
     n->d_state = floats(arena, padded);
-    n->d_cell = floats(arena, padded);
+    n->d_inner = floats(arena, padded);
     n->d_gate = floats(arena, rows);
     n->pack = floats(arena, n->window * MATRIX_PANEL);
     n->loss_scratch = take(arena, 2 * n->model->architecture.output.components + 1, sizeof(double));

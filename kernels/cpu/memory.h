@@ -9,7 +9,7 @@
 struct error;
 struct network;
 
-/* Lay out and allocate a network, all zero but the masks. -1 when memory is short. */
+/* Lay out and allocate a network, all zero but the masks. -1 when out of memory. */
 int network_open(struct network *n, const struct model *model, size_t window, size_t blocks,
                  struct error *error);
 void network_close(struct network *n);

@@ -5,20 +5,6 @@
 #include "matrix.h"
 #include "vector.h"
 
-static const struct cell_kernels *cells(enum cell cell) {
-    switch (cell) {
-    case CELL_RNN:
-        return &cell_rnn;
-    case CELL_GRU:
-        return &cell_gru;
-    case CELL_LSTM:
-        return &cell_lstm;
-    case CELL_DENSE:
-        break;
-    }
-    return &cell_dense;
-}
-
 /* x of step t for layer k: the example's own, its symbol's embedding, or the h of the layer below.
    NULL for a one-hot symbol. */
 static const float *layer_input(const struct network *n, const struct network_steps *steps,
@@ -61,20 +47,19 @@ static const float *hidden_before(const struct network *n, const struct network_
              : steps->state + l->state;
 }
 
-static const float *cell_before(const struct network *n, const struct network_layer *l,
-                                const struct network_steps *steps, size_t t) {
-    return t ? l->cell_state + network_position(n, steps->first, t - 1) * l->padded
+static const float *inner_before(const struct network *n, const struct network_layer *l,
+                                 const struct network_steps *steps, size_t t) {
+    return t ? l->inner + network_position(n, steps->first, t - 1) * l->padded
              : steps->state + l->state + l->padded;
 }
 
 void network_forward(struct network *n, const struct network_steps *steps, size_t outputs_from) {
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
-        const struct cell_kernels *cell = cells(l->cell);
         project_inputs(n, steps, k);
         for (size_t t = 0; t < steps->count; t++)
-            cell->forward(n, l, network_position(n, steps->first, t), hidden_before(n, l, steps, t),
-                          cell_before(n, l, steps, t));
+            cell_step(n, l, network_position(n, steps->first, t), hidden_before(n, l, steps, t),
+                      inner_before(n, l, steps, t));
     }
     if (outputs_from >= steps->count)
         return;
@@ -126,20 +111,21 @@ static struct network_gradient output_backward(struct network *n, const struct n
  */
 static void cells_backward(struct network *n, const struct network_steps *steps, size_t k) {
     const struct network_layer *l = &n->layers[k];
-    const struct cell_kernels *cell = cells(l->cell);
+    bool recurrent = l->kind->states > 0;
     float *restrict carry = n->d_state;
-    memset(n->d_cell, 0, l->padded * sizeof(float));
+    memset(n->d_inner, 0, l->padded * sizeof(float));
     for (size_t t = steps->count; t-- > 0;) {
         float *restrict d = n->d_hidden[0] + t * l->padded;
         float *d_hh = n->d_hh + t * l->rows;
-        if (l->cell != CELL_DENSE && t + 1 < steps->count) {
+        if (recurrent && t + 1 < steps->count) {
 #pragma omp simd aligned(d, carry : 64)
             for (size_t i = 0; i < l->padded; i++)
                 d[i] += carry[i];
         }
-        cell->backward(n, l, network_position(n, steps->first, t), hidden_before(n, l, steps, t),
-                       cell_before(n, l, steps, t), d, n->d_ih + t * l->rows, d_hh);
-        if (l->cell == CELL_DENSE || t == 0)
+        cell_step_backward(n, l, network_position(n, steps->first, t),
+                           hidden_before(n, l, steps, t), inner_before(n, l, steps, t), d,
+                           n->d_ih + t * l->rows, d_hh);
+        if (!recurrent || t == 0)
             continue;
         memset(carry, 0, l->padded * sizeof(float));
         matrix_transposed(n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, d_hh, carry,
@@ -175,11 +161,11 @@ static double weights_backward(struct network *n, const struct network_steps *st
                                   n->d_ih, n->x, count, n->pack);
     }
     add_rows(n->d_ih, l->rows, count, n->gradient + l->at[TENSOR_BIAS_IH]);
-    if (l->cell == CELL_DENSE)
+    if (l->kind->states == 0)
         return squares;
     for (size_t t = 0; t < count; t++)
         n->x[t] = hidden_before(n, l, steps, t);
-    if (!l->norm)
+    if (l->source == SOURCE_NOTHING)
         add_rows(n->d_hh, l->rows, count, n->gradient + l->at[TENSOR_BIAS_HH]);
     return squares + matrix_gradient(n->gradient + l->at[TENSOR_WEIGHT_HH], l->rows, l->size,
                                      n->d_hh, n->x, count, n->pack);

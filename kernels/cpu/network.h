@@ -18,9 +18,7 @@
 #include "norm.h"
 
 enum {
-    NETWORK_GROUPS = 2, /* most normalization groups of one sum: gru's r,z and n */
-    NETWORK_NORMS = 2 * NETWORK_GROUPS + 1, /* of W_ih x, of W_hh h, and of the lstm's cell */
-    NETWORK_NORM_C = 2 * NETWORK_GROUPS,
+    NETWORK_NORMS = PLACES * CELL_GROUPS_MAX, /* normalizations of one layer at one step */
 };
 
 /* Units first..first+length of a sum that are normalized together; `units` of them are no padding.
@@ -32,24 +30,26 @@ struct norm_group {
 struct network_layer {
     enum cell cell;
     enum activation activation;
-    bool norm;
+    const struct cell_kind *kind;
+    enum norm_source source; /* of its norm */
     size_t size, padded;     /* H */
     size_t gates, rows;      /* G, and G times padded */
     size_t inputs;           /* I */
     size_t at[TENSOR_ROLES]; /* offsets of its tensors in the block; those it lacks: 0, unused */
-    size_t state;            /* offset of h in a padded state; lstm: c follows */
-    struct norm_group groups[NETWORK_GROUPS];
+    size_t state;            /* offset of h in a padded state; an inner state follows */
+    struct norm_group groups[CELL_GROUPS_MAX];
     size_t group_count;
     float *mask; /* (rows,): 1, and 0 at padding */
 
-    /* Kept of each step, one row a position of the ring. With norm the sums are kept normalized. */
-    float *summed_ih;     /* (ring, rows) W_ih x + b_ih */
-    float *summed_hh;     /* (ring, rows) W_hh h; not dense */
-    float *gate;          /* (ring, rows) lstm: i f g o; gru: r z n */
-    float *cell_state;    /* (ring, padded) lstm: c; gru: the recurrent sum of n behind its norm */
-    float *cell_normal;   /* (ring, padded) lstm with norm: c normalized */
-    float *cell_squashed; /* (ring, padded) lstm: tanh(LN(c)) */
-    float *hidden;        /* (ring, padded) h */
+    /* Kept of each step, one row a position of the ring, where the cell has it. Behind a norm of
+       groups the sums are kept normalized. */
+    float *summed_ih;          /* (ring, rows) W_ih x + b_ih */
+    float *summed_hh;          /* (ring, rows) W_hh h */
+    float *gate;               /* (ring, rows) the gates' values */
+    float *inner;              /* (ring, padded) the inner value */
+    float *inner_normal;       /* (ring, padded) normalized, of a cell that finishes */
+    float *squashed;           /* (ring, padded) of a cell that finishes */
+    float *hidden;             /* (ring, padded) h */
     struct norm_scale *scales; /* (ring, NETWORK_NORMS) */
 };
 
@@ -71,11 +71,11 @@ struct network {
     float *d_output;    /* (window, padded) */
     float *d_ih, *d_hh; /* (window, most rows) */
     float *d_hidden[2]; /* (window, most padded), of the layer at hand and of the one below */
-    float *d_state, *d_cell, *d_gate; /* (most padded), (most padded), (most rows) */
-    float *pack;                      /* (window, MATRIX_PANEL) */
-    double *loss_scratch;             /* (2 components + 1) */
-    const float **x;                  /* (ring) */
-    float **y;                        /* (ring) */
+    float *d_state, *d_inner, *d_gate; /* (most padded), (most padded), (most rows) */
+    float *pack;                       /* (window, MATRIX_PANEL) */
+    double *loss_scratch;              /* (2 components + 1) */
+    const float **x;                   /* (ring) */
+    float **y;                         /* (ring) */
 
     void *memory; /* all of the above, in one piece */
     size_t memory_size;
@@ -138,19 +138,17 @@ extern const struct kernels kernels_avx2, kernels_avx512;
 #endif
 
 #ifdef ISA
-/* A cell's arithmetic at one position of the ring. Its sums summed_ih are there before forward. */
-struct cell_kernels {
-    /* h, c: the state before the step (padded,); c of lstm only. */
-    void (*forward)(const struct network *n, const struct network_layer *l, size_t position,
-                    const float *h, const float *c);
-    /* d: gradient of the step's h (padded,), which the cell may overwrite. Writes the gradients of
-       both sums, d_ih and d_hh (rows,), and into `d` that part of the gradient of the h before the
-       step that does not pass through W_hh. lstm: n->d_cell is the gradient of c, in and out. Adds
-       to the gradients of gains and shifts. */
-    void (*backward)(const struct network *n, const struct network_layer *l, size_t position,
-                     const float *h, const float *c, float *d, float *d_ih, float *d_hh);
-};
-extern const struct cell_kernels cell_dense, cell_rnn, cell_gru, cell_lstm;
+/* A layer's arithmetic at one position of the ring. Its sum of the input is there before. `h`,
+   `before`: h and the inner state before the step (padded,), what the cell has of them. */
+void cell_step(const struct network *n, const struct network_layer *l, size_t position,
+               const float *h, const float *before);
+
+/* d: gradient of the step's h (padded,), which is overwritten. Writes the gradients of both sums,
+   d_ih and d_hh (rows,), and into `d` that part of the gradient of the h before the step that does
+   not pass through W_hh. n->d_inner is the gradient of the inner state, in and out. Adds to the
+   gradients of gains and of norms' biases. */
+void cell_step_backward(const struct network *n, const struct network_layer *l, size_t position,
+                        const float *h, const float *before, float *d, float *d_ih, float *d_hh);
 
 void network_forward(struct network *n, const struct network_steps *steps, size_t outputs_from);
 struct network_gradient network_backward(struct network *n, const struct network_steps *steps,

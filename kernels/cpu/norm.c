@@ -3,7 +3,7 @@
 #include <float.h>
 #include <math.h>
 
-#include "gates.h"
+#include "normalization.h"
 #include "vector.h"
 
 enum { CHAINS = 4 }; /* independent sums: hide the latency of an addition */
@@ -14,7 +14,7 @@ INLINE float finish(vector *sum) {
 
 /* 1 / sqrt(var) when the squares of the deviations d have left the range of float: epsilon is
    nothing beside them. */
-static float inverse_in_double(const float *d, size_t length, size_t units) {
+static float rstd_in_double(const float *d, size_t length, size_t units) {
     double squares = 0;
     for (size_t i = 0; i < length; i++)
         squares += (double)d[i] * (double)d[i];
@@ -50,43 +50,43 @@ struct norm_scale normalize(float *restrict a, const float *restrict mask, size_
         vector_store(a + i, d);
     }
     float variance = finish(squares) / (float)units;
-    float inverse =
-        variance <= FLT_MAX ? gates_norm_inverse(variance) : inverse_in_double(a, length, units);
+    float rstd =
+        variance <= FLT_MAX ? normalization_rstd(variance) : rstd_in_double(a, length, units);
 #pragma omp simd aligned(a : 64)
     for (i = 0; i < length; i++)
-        a[i] *= inverse;
-    return (struct norm_scale){mean, inverse};
+        a[i] *= rstd;
+    return (struct norm_scale){mean, rstd};
 }
 
 /* One vector of the sums that backward needs first. */
 INLINE void backward_sums(const float *d, const float *x, const float *gain, size_t i,
-                          float *d_gain, float *d_shift, vector *sum, vector *product) {
+                          float *d_gain, float *d_bias, vector *sum, vector *product) {
     vector di = vector_load(d + i), xi = vector_load(x + i);
     vector dx = di * vector_load(gain + i);
     *sum += dx;
     *product += dx * xi;
     vector_store(d_gain + i, vector_load(d_gain + i) + di * xi);
-    vector_store(d_shift + i, vector_load(d_shift + i) + di);
+    vector_store(d_bias + i, vector_load(d_bias + i) + di);
 }
 
 void normalize_backward(const float *restrict d, const float *restrict x,
                         const float *restrict gain, struct norm_scale scale,
                         const float *restrict mask, size_t length, size_t units, float *restrict dz,
-                        float *restrict d_gain, float *restrict d_shift) {
+                        float *restrict d_gain, float *restrict d_bias) {
     vector sum[CHAINS], product[CHAINS];
     for (int k = 0; k < CHAINS; k++)
         sum[k] = product[k] = vector_broadcast(0.0f);
     size_t i = 0;
     for (; i + CHAINS * LANES <= length; i += CHAINS * LANES)
         for (int k = 0; k < CHAINS; k++)
-            backward_sums(d, x, gain, i + k * LANES, d_gain, d_shift, &sum[k], &product[k]);
+            backward_sums(d, x, gain, i + k * LANES, d_gain, d_bias, &sum[k], &product[k]);
     for (; i < length; i += LANES)
-        backward_sums(d, x, gain, i, d_gain, d_shift, &sum[0], &product[0]);
-    float mean = finish(sum) / (float)units, slope = finish(product) / (float)units;
-    float inverse = scale.inverse;
+        backward_sums(d, x, gain, i, d_gain, d_bias, &sum[0], &product[0]);
+    float mean = finish(sum) / (float)units, along = finish(product) / (float)units;
+    float rstd = scale.rstd;
 #pragma omp simd aligned(d, x, gain, mask, dz : 64)
     for (i = 0; i < length; i++)
-        dz[i] = gates_norm_backward(d[i], gain[i], x[i], mean, slope, inverse) * mask[i];
+        dz[i] = normalization_group_backward(d[i], gain[i], x[i], mean, along, rstd) * mask[i];
 }
 
 double sum_of_squares(const float *a, size_t n) {

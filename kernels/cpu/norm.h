@@ -10,7 +10,7 @@
 /* What a normalization leaves for backward and for statistics. */
 struct norm_scale {
     float mean;
-    float inverse; /* 1 / sqrt(var + epsilon) */
+    float rstd; /* 1 / sqrt(var + epsilon) */
 };
 
 #ifdef ISA
@@ -19,10 +19,10 @@ struct norm_scale {
 struct norm_scale normalize(float *a, const float *mask, size_t length, size_t units);
 
 /* From d, the gradient of g * x + b: dz, the gradient of a. Adds to the gradients of gain and
-   shift: d_gain += d x, d_shift += d, dz = inverse (d g - mean(d g) - x mean(d g x)). */
+   bias: d_gain += d x, d_bias += d, dz = rstd (d g - mean(d g) - x mean(d g x)). */
 void normalize_backward(const float *d, const float *x, const float *gain, struct norm_scale scale,
                         const float *mask, size_t length, size_t units, float *dz, float *d_gain,
-                        float *d_shift);
+                        float *d_bias);
 
 /* Sum of squares of n numbers, n a multiple of 16. */
 double sum_of_squares(const float *a, size_t n);

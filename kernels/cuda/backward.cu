@@ -51,9 +51,9 @@ static __global__ void output_backward(const __grid_constant__ struct network n)
     uint32_t t = blockIdx.x, ld = n.ld_output;
     struct piece p = piece_of(n.split_output, n.outputs, blockIdx.y);
     float *d = shared_memory + SCRATCH, *sums = d + padded(n.split_output.chunk_rows);
-    const float *slopes = n.activations + n.d_output + (size_t)t * padded(n.outputs);
+    const float *d_output = n.activations + n.d_output + (size_t)t * padded(n.outputs);
     for (uint32_t k = p.first + threadIdx.x; k < p.end; k += blockDim.x)
-        d[k - p.first] = slopes[k];
+        d[k - p.first] = d_output[k];
     __syncthreads();
     size_t row = (size_t)t * n.split_output.chunks + p.chunk;
     multiply_transposed(n.parameters + n.output_weight, ld, p.first, p.end, d, p.group, sums,
@@ -73,10 +73,10 @@ static __global__ void output_backward(const __grid_constant__ struct network n)
 struct layer_backward {
     struct layer_step at;
     uint32_t t, position;
-    const float *h_before, *c_before; /* (H,) before the step */
-    float *d;                         /* (rows or more,) in shared memory: gradients behind gains */
-    bool last;                        /* of the window's steps */
-    bool writes;                      /* this block keeps what is of units */
+    const float *h_before, *inner_before; /* (H,) before the step */
+    float *d;    /* (rows or more,) in shared memory: gradients behind gains */
+    bool last;   /* of the window's steps */
+    bool writes; /* this block keeps what is of units */
 };
 
 static __device__ __forceinline__ struct scale scale_of(const struct layer_step &s, int index) {
@@ -89,99 +89,94 @@ static __device__ __forceinline__ float *carry_of(const struct network &n,
     return n.activations + l.carry + (size_t)(t % 2) * l.size;
 }
 
-/* Gradient of unit i's h: from the layer above, and from the step behind. */
+/* Gradient of unit i's h: from the layer above, and from the step after. */
 static __device__ __forceinline__ float
 hidden_gradient(const struct network &n, uint32_t k, const struct layer_backward &b, uint32_t i) {
     const struct network_layer &l = n.layers[k];
     float d = k + 1 < n.layer_count
                   ? joined(n, n.layers[k + 1].split_ih, n.layers[k + 1].ld_ih, b.t, i)
                   : joined(n, n.split_output, n.ld_output, b.t, i);
-    if (b.last || l.cell == CELL_DENSE)
+    if (b.last || l.states == 0)
         return d;
     d += joined(n, l.split_hh, l.ld_hh, (b.t + 1) % 2, i);
-    return l.cell == CELL_GRU ? d + carry_of(n, l, b.t + 1)[i] : d;
+    return l.carries && !l.finishes ? d + carry_of(n, l, b.t + 1)[i] : d;
 }
 
-static __device__ __forceinline__ void single_backward(const struct network &n, uint32_t k,
-                                                       const struct layer_backward &b) {
+/* Of a cell that finishes: the gradient of its inner value that reaches it through h, of the value
+   behind its norm first, then through the norm, into d; and that of the finished gate. */
+template <enum cell C>
+static __device__ __forceinline__ void finish_backward(const struct network &n, uint32_t k,
+                                                       const struct layer_backward &b,
+                                                       float *scratch) {
+    constexpr uint32_t gate = shape_of<C>::finished_gate;
     const struct network_layer &l = n.layers[k];
-    for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
-        float d = hidden_gradient(n, k, b, i), h = b.at.hidden[i];
-        if (l.cell == CELL_RNN || l.activation == ACTIVATION_TANH)
-            d = gates_tanh_backward(h, d);
-        else if (l.activation == ACTIVATION_RELU)
-            d = gates_relu_backward(h, d);
-        b.d[i] = d;
-    }
-}
-
-/* Four rows: r, z, n and the recurrent sum of n. */
-static __device__ __forceinline__ void gru_backward(const struct network &n, uint32_t k,
-                                                    const struct layer_backward &b) {
-    const struct network_layer &l = n.layers[k];
-    uint32_t size = l.size;
-    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
-        struct gates_gru g =
-            gates_gru_backward(hidden_gradient(n, k, b, i), b.at.gate[i], b.at.gate[size + i],
-                               b.at.gate[2 * size + i], b.at.cell_state[i], b.h_before[i]);
-        b.d[i] = g.r;
-        b.d[size + i] = g.z;
-        b.d[2 * size + i] = g.n;
-        b.d[3 * size + i] = g.hn;
-        if (b.writes)
-            carry_of(n, l, b.t)[i] = g.h;
-    }
-}
-
-/* The gradient of c' that reaches it through h: of LN(c') first, into d; then, behind the
-   normalization, of c'. */
-static __device__ __forceinline__ void lstm_cell_backward(const struct network &n, uint32_t k,
-                                                          const struct layer_backward &b,
-                                                          float *scratch) {
-    const struct network_layer &l = n.layers[k];
-    const float *o = b.at.gate + 3 * l.size;
-    struct scale scale = scale_of(b.at, SCALE_C);
+    struct scale scale = scale_of(b.at, PLACE_INNER * GROUPS);
     float sums[2] = {0, 0};
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
-        float d = hidden_gradient(n, k, b, i);
-        float through = gates_lstm_squashed_backward(d, o[i], b.at.squashed[i]);
-        b.d[3 * l.size + i] = gates_lstm_output_backward(d, o[i], b.at.squashed[i]);
-        b.d[i] = through;
-        if (!l.norm)
+        struct cell_unit u = {};
+        struct cell_gradient g = {};
+        u.gate[gate] = b.at.gate[gate * l.size + i];
+        u.squashed = b.at.squashed[i];
+        cell_finish_backward(C, &u, hidden_gradient(n, k, b, i), &g);
+        b.d[gate * l.size + i] = g.gate[gate];
+        b.d[i] = g.inner;
+        if (l.source == SOURCE_NOTHING)
             continue;
-        float x = normalized(b.at.cell_state[i], scale), g = n.parameters[l.gain_c + i];
-        sums[0] += through * g;
-        sums[1] += through * g * x;
+        float x = normalized(b.at.inner[i], scale), gain = n.parameters[l.gain[PLACE_INNER] + i];
+        sums[0] += g.inner * gain;
+        sums[1] += g.inner * gain * x;
         if (b.writes) {
             size_t unit = (size_t)b.t * l.size + i;
-            n.activations[l.pre_c + unit] = through;
-            n.activations[l.slope_c + unit] = through * x;
+            n.activations[l.d_bias[PLACE_INNER] + unit] = g.inner;
+            n.activations[l.d_gain[PLACE_INNER] + unit] = g.inner * x;
         }
     }
-    if (!l.norm)
+    if (l.source == SOURCE_NOTHING)
         return;
     block_sums(sums, scratch);
-    float mean = sums[0] / (float)l.size, slope = sums[1] / (float)l.size;
+    float mean = sums[0] / (float)l.size, product = sums[1] / (float)l.size;
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x)
-        b.d[i] =
-            gates_norm_backward(b.d[i], n.parameters[l.gain_c + i],
-                                normalized(b.at.cell_state[i], scale), mean, slope, scale.inverse);
+        b.d[i] = normalization_group_backward(b.d[i], n.parameters[l.gain[PLACE_INNER] + i],
+                                              normalized(b.at.inner[i], scale), mean, product,
+                                              scale.rstd);
 }
 
-static __device__ __forceinline__ void
-lstm_backward(const struct network &n, uint32_t k, const struct layer_backward &b, float *scratch) {
+/* The gradients of the gates' sums behind their norms into d; with `own` a row more. */
+template <enum cell C>
+static __device__ __forceinline__ void units_backward(const struct network &n, uint32_t k,
+                                                      const struct layer_backward &b,
+                                                      float *scratch) {
+    typedef struct shape_of<C> shape;
+    static_assert(!shape::finishes || shape::finished_gate > 0, "row 0 is in use until then");
     const struct network_layer &l = n.layers[k];
     uint32_t size = l.size;
-    lstm_cell_backward(n, k, b, scratch);
+    if (shape::finishes)
+        finish_backward<C>(n, k, b, scratch);
     for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
-        float dc = b.d[i] + (b.last ? 0.0f : carry_of(n, l, b.t + 1)[i]);
-        struct gates_lstm g = gates_lstm_backward(dc, b.at.gate[i], b.at.gate[size + i],
-                                                  b.at.gate[2 * size + i], b.c_before[i]);
-        b.d[i] = g.i;
-        b.d[size + i] = g.f;
-        b.d[2 * size + i] = g.g;
-        if (b.writes)
-            carry_of(n, l, b.t)[i] = g.c;
+        struct cell_unit u = {};
+        struct cell_gradient g = {};
+        float d = shape::finishes ? b.d[i] + (b.last ? 0.0f : carry_of(n, l, b.t + 1)[i])
+                                  : hidden_gradient(n, k, b, i);
+        u.activation = (enum activation)l.activation;
+#pragma unroll
+        for (uint32_t gate = 0; gate < shape::gates && shape::gated; gate++)
+            u.gate[gate] = b.at.gate[gate * size + i];
+        if (shape::inner)
+            u.inner = b.at.inner[i];
+        if (shape::states > 0)
+            u.h = b.h_before[i];
+        if (shape::states > 1)
+            u.before = b.inner_before[i];
+        u.out = b.at.hidden[i];
+        cell_backward(C, &u, d, &g);
+#pragma unroll
+        for (uint32_t gate = 0; gate < shape::gates; gate++)
+            if (gate != shape::finished_gate)
+                b.d[gate * size + i] = g.gate[gate];
+        if (shape::own)
+            b.d[shape::gates * size + i] = g.own;
+        if (shape::carries && b.writes)
+            carry_of(n, l, b.t)[i] = g.before;
     }
 }
 
@@ -190,23 +185,23 @@ lstm_backward(const struct network &n, uint32_t k, const struct layer_backward &
 static __device__ __forceinline__ float behind_gains(const struct network_layer &l,
                                                      const struct layer_backward &b, bool recurrent,
                                                      uint32_t row) {
-    bool own = l.cell == CELL_GRU && recurrent && row >= 2 * l.size;
+    bool own = l.own && recurrent && row >= l.rows - l.size;
     return b.d[own ? row + l.size : row];
 }
 
 static __device__ __forceinline__ float sum_normalized(const struct network_layer &l,
                                                        const struct layer_backward &b,
                                                        bool recurrent, uint32_t row) {
-    uint32_t group = l.cell == CELL_GRU && row >= 2 * l.size;
+    uint32_t group = row >= l.group_rows;
     float sum = recurrent ? b.at.sum_hh[row] : b.at.sum_ih[row];
-    if (l.cell == CELL_RNN)
+    if (l.states > 0 && !l.apart)
         sum = b.at.sum_ih[row] + b.at.sum_hh[row];
-    return normalized(sum, scale_of(b.at, (recurrent ? SCALE_HH : 0) + group));
+    return normalized(sum, scale_of(b.at, (recurrent ? PLACE_HH : PLACE_IH) * GROUPS + group));
 }
 
 /* Means over each group of both sums: of d g, and of d g x. */
 struct norm_means {
-    float mean[2 * GROUPS], slope[2 * GROUPS];
+    float mean[2 * GROUPS], product[2 * GROUPS];
 };
 
 static __device__ __forceinline__ struct norm_means norm_means(const struct network &n,
@@ -214,16 +209,15 @@ static __device__ __forceinline__ struct norm_means norm_means(const struct netw
                                                                const struct layer_backward &b,
                                                                float *scratch) {
     struct norm_means m = {};
-    bool two = l.cell == CELL_LSTM || l.cell == CELL_GRU;
     float sums[4 * GROUPS] = {};
 #pragma unroll
     for (uint32_t k = 0; k < 2 * GROUPS; k++) {
         bool recurrent = k >= GROUPS;
         uint32_t first, end;
         group_bounds(l, k % GROUPS, &first, &end);
-        for (uint32_t row = first + threadIdx.x; row < end && (two || !recurrent);
+        for (uint32_t row = first + threadIdx.x; row < end && (l.apart || !recurrent);
              row += blockDim.x) {
-            float gain = n.parameters[(recurrent ? l.gain_hh : l.gain_ih) + row];
+            float gain = n.parameters[l.gain[recurrent ? PLACE_HH : PLACE_IH] + row];
             float dg = behind_gains(l, b, recurrent, row) * gain;
             sums[k] += dg;
             sums[2 * GROUPS + k] += dg * sum_normalized(l, b, recurrent, row);
@@ -235,7 +229,7 @@ static __device__ __forceinline__ struct norm_means norm_means(const struct netw
         uint32_t first, end;
         group_bounds(l, k % GROUPS, &first, &end);
         m.mean[k] = sums[k] / (float)(end - first);
-        m.slope[k] = sums[2 * GROUPS + k] / (float)(end - first);
+        m.product[k] = sums[2 * GROUPS + k] / (float)(end - first);
     }
     return m;
 }
@@ -244,17 +238,20 @@ static __device__ __forceinline__ struct norm_means norm_means(const struct netw
 static __device__ __forceinline__ float
 sum_gradient(const struct network &n, const struct network_layer &l, const struct layer_backward &b,
              const struct norm_means &m, bool recurrent, uint32_t row) {
-    bool second = l.cell == CELL_GRU && row >= 2 * l.size;
-    bool of_hh = recurrent && l.cell != CELL_RNN; /* the rnn normalizes one sum of both */
+    bool second = row >= l.group_rows;
+    bool of_hh = recurrent && l.apart;
+    uint32_t place = of_hh ? PLACE_HH : PLACE_IH;
     float d = behind_gains(l, b, recurrent, row);
-    if (!l.norm)
+    if (l.source == SOURCE_NOTHING)
         return d;
     float mean = of_hh ? (second ? m.mean[3] : m.mean[2]) : second ? m.mean[1] : m.mean[0];
-    float slope = of_hh ? (second ? m.slope[3] : m.slope[2]) : second ? m.slope[1] : m.slope[0];
-    float gain = n.parameters[(of_hh ? l.gain_hh : l.gain_ih) + row];
-    struct scale scale = scale_of(b.at, (of_hh ? SCALE_HH : 0) + second);
-    return gates_norm_backward(d, gain, sum_normalized(l, b, of_hh, row), mean, slope,
-                               scale.inverse);
+    float product = of_hh    ? (second ? m.product[3] : m.product[2])
+                    : second ? m.product[1]
+                             : m.product[0];
+    float gain = n.parameters[l.gain[place] + row];
+    struct scale scale = scale_of(b.at, place * GROUPS + second);
+    return normalization_group_backward(d, gain, sum_normalized(l, b, of_hh, row), mean, product,
+                                        scale.rstd);
 }
 
 /* ---- what is kept for the gradients of the weights ---- */
@@ -263,21 +260,20 @@ static __device__ void keep_rows(const struct network &n, const struct network_l
                                  const struct layer_backward &b, const struct norm_means &m,
                                  const struct piece &p) {
     float *a = n.activations;
-    bool two = l.cell == CELL_LSTM || l.cell == CELL_GRU;
     for (uint32_t row = p.first + threadIdx.x; row < p.end; row += blockDim.x) {
         size_t at = (size_t)b.t * l.rows + row, wide = (size_t)b.t * padded(l.rows) + row;
         a[l.d_ih + wide] = sum_gradient(n, l, b, m, false, row);
-        if (l.cell != CELL_DENSE)
+        if (l.states > 0)
             a[l.d_hh + wide] = sum_gradient(n, l, b, m, true, row);
-        if (!l.norm)
+        if (l.source == SOURCE_NOTHING)
             continue;
         float d = behind_gains(l, b, false, row);
-        a[l.pre_ih + at] = d;
-        a[l.slope_ih + at] = d * sum_normalized(l, b, false, row);
-        if (two) {
+        a[l.d_bias[PLACE_IH] + at] = d;
+        a[l.d_gain[PLACE_IH] + at] = d * sum_normalized(l, b, false, row);
+        if (l.apart) {
             d = behind_gains(l, b, true, row);
-            a[l.pre_hh + at] = d;
-            a[l.slope_hh + at] = d * sum_normalized(l, b, true, row);
+            a[l.d_bias[PLACE_HH] + at] = d;
+            a[l.d_gain[PLACE_HH] + at] = d * sum_normalized(l, b, true, row);
         }
     }
 }
@@ -288,7 +284,7 @@ static __device__ void keep_vectors(const struct network &n, uint32_t k,
     const struct network_layer &l = n.layers[k];
     float *input = n.activations + l.input + (size_t)b.t * l.ld_ih;
     float *before = n.activations + l.before + (size_t)b.t * l.ld_hh;
-    for (uint32_t i = threadIdx.x; i < l.ld_hh && l.cell != CELL_DENSE; i += blockDim.x)
+    for (uint32_t i = threadIdx.x; i < l.ld_hh && l.states > 0; i += blockDim.x)
         before[i] = i < l.size ? b.h_before[i] : 0.0f;
     const float *x;
     if (k > 0) {
@@ -321,7 +317,7 @@ backward_at(const struct network &n, uint32_t k, uint32_t t, const float *slot) 
     b.at = layer_at(n, l, b.position);
     struct layer_step before = layer_at(n, l, ring_position(n, s->window, t ? t - 1 : 0));
     b.h_before = t ? before.hidden : state;
-    b.c_before = t ? before.cell_state : state + l.size;
+    b.inner_before = t ? before.inner : state + l.size;
     return b;
 }
 
@@ -339,9 +335,9 @@ static __device__ void propagate(const struct network &n, const struct network_l
                         rows, p.group, rows + padded(split.chunk_rows), out);
 }
 
-/* Floats that a layer's gradients behind the gains take: gru keeps a fourth row. */
+/* Floats that a layer's gradients behind the gains take. */
 static __host__ __device__ __forceinline__ uint32_t gradient_rows(const struct network_layer &l) {
-    return padded(l.cell == CELL_GRU ? 4 * l.size : l.rows);
+    return padded(l.rows + l.own * l.size);
 }
 
 static __device__ __forceinline__ void layer_wave(const struct network &n, uint32_t k, uint32_t t,
@@ -354,24 +350,21 @@ static __device__ __forceinline__ void layer_wave(const struct network &n, uint3
     b.writes = recurrent && block == 0;
     b.d = shared_memory + SCRATCH;
     switch (l.cell) {
-    case CELL_LSTM:
-        lstm_backward(n, k, b, shared_memory);
+#define CELL(name)                                                                                 \
+    case CELL_##name:                                                                              \
+        units_backward<CELL_##name>(n, k, b, shared_memory);                                       \
         break;
-    case CELL_GRU:
-        gru_backward(n, k, b);
-        break;
-    default:
-        single_backward(n, k, b);
+#include "kinds.def"
     }
     __syncthreads();
     struct norm_means m = {};
-    if (l.norm)
+    if (l.source == SOURCE_GROUP)
         m = norm_means(n, l, b, shared_memory);
     if (recurrent && p.group == 0)
         keep_rows(n, l, b, m, p);
     if (b.writes)
         keep_vectors(n, k, b, slot);
-    bool wanted = recurrent ? l.cell != CELL_DENSE && t > 0 : l.split_ih.groups > 0;
+    bool wanted = recurrent ? l.states > 0 && t > 0 : l.split_ih.groups > 0;
     if (wanted)
         propagate(n, l, b, m, p, recurrent, b.d + gradient_rows(l));
 }
@@ -387,9 +380,9 @@ static __global__ void __launch_bounds__(THREADS_MAX, 1)
         uint32_t groups = hh->groups ? hh->groups : 1;
         if (block >= hh->first_block + hh->chunks * groups)
             continue;
-        uint32_t behind = n.layer_count - 1 - k + length - 1; /* t = behind - number */
+        uint32_t last = n.layer_count - 1 - k + length - 1; /* t = last - number */
         uint32_t t = length - 1 - (number - (n.layer_count - 1 - k));
-        if (number > behind || t >= length)
+        if (number > last || t >= length)
             return;
         bool recurrent = block >= hh->first_block;
         layer_wave(n, k, t, block - (recurrent ? hh : ih)->first_block, recurrent);

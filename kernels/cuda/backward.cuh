@@ -5,7 +5,7 @@
 
 #include "network.cuh"
 
-/* Losses and slopes of the window's targets, and the optimizer's numbers for the update: one
+/* Losses and gradients of the window's targets, and the optimizer's numbers for the update: one
  * launch.
  */
 cudaError_t launch_loss(const struct network *n, const struct optimizer *optimizer, uint32_t length,

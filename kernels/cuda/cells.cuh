@@ -6,12 +6,13 @@
 
 #include <float.h>
 
-#include "gates.h"
+#include "cells.h"
 #include "network.cuh"
+#include "normalization.h"
 
 struct scale {
     float mean;
-    float inverse; /* 1 / sqrt(var + epsilon) */
+    float rstd; /* 1 / sqrt(var + epsilon) */
 };
 
 /* Rows first..end of a + b are normalized together; b may be NULL. */
@@ -22,10 +23,10 @@ struct range {
 
 /* Of one layer at one position of the ring. */
 struct layer_step {
-    const float *sum_ih, *sum_hh;          /* (rows,) */
-    float *gate;                           /* (rows,) */
-    float *cell_state, *squashed, *hidden; /* (H,) */
-    float *scales;                         /* (SCALE_NUMBERS,) */
+    const float *sum_ih, *sum_hh;     /* (rows,) */
+    float *gate;                      /* (rows,) */
+    float *inner, *squashed, *hidden; /* (H,) */
+    float *scales;                    /* (SCALE_NUMBERS,) */
 };
 
 static __device__ __forceinline__ struct layer_step
@@ -36,7 +37,7 @@ layer_at(const struct network &n, const struct network_layer &l, uint32_t positi
     s.sum_ih = a + l.sum_ih + row;
     s.sum_hh = a + l.sum_hh + row;
     s.gate = a + l.gate + row;
-    s.cell_state = a + l.cell_state + unit;
+    s.inner = a + l.inner_value + unit;
     s.squashed = a + l.squashed + unit;
     s.hidden = a + l.hidden + unit;
     s.scales = a + l.scales + (size_t)position * SCALE_NUMBERS;
@@ -49,8 +50,7 @@ static __device__ __forceinline__ float number_at(const struct range &r, uint32_
 
 /* 1 / sqrt(var) when the squares of the deviations have left the range of float: epsilon is nothing
    beside them. Not inlined: it is as good as never needed, and code is what a step waits for. */
-static __device__ __attribute__((noinline)) float inverse_in_double(struct range r,
-                                                                    double *scratch) {
+static __device__ __attribute__((noinline)) float rstd_in_double(struct range r, double *scratch) {
     double count = r.end - r.first, sum = 0, squares = 0;
     for (uint32_t row = r.first + threadIdx.x; row < r.end; row += blockDim.x)
         sum += (double)number_at(r, row);
@@ -62,7 +62,7 @@ static __device__ __attribute__((noinline)) float inverse_in_double(struct range
     return (float)(1 / sqrt(block_sum(squares, scratch) / count));
 }
 
-/* Mean and inverse deviation of COUNT ranges at once, in two passes. */
+/* Mean and 1 / deviation of COUNT ranges at once, in two passes. */
 template <int COUNT>
 static __device__ __forceinline__ void normalize(const struct range (&ranges)[COUNT],
                                                  struct scale (&scales)[COUNT], float *scratch) {
@@ -85,9 +85,9 @@ static __device__ __forceinline__ void normalize(const struct range (&ranges)[CO
 #pragma unroll
     for (int k = 0; k < COUNT; k++) {
         float variance = squares[k] / (float)(ranges[k].end - ranges[k].first);
-        scales[k].inverse = gates_norm_inverse(variance);
+        scales[k].rstd = normalization_rstd(variance);
         if (variance > FLT_MAX)
-            scales[k].inverse = inverse_in_double(ranges[k], (double *)scratch);
+            scales[k].rstd = rstd_in_double(ranges[k], (double *)scratch);
     }
 }
 
@@ -95,152 +95,153 @@ static __device__ __forceinline__ void keep_scale(float *scales, int index,
                                                   const struct scale &scale) {
     if (threadIdx.x == 0) {
         scales[2 * index] = scale.mean;
-        scales[2 * index + 1] = scale.inverse;
+        scales[2 * index + 1] = scale.rstd;
     }
 }
 
 static __device__ __forceinline__ float normalized(float sum, const struct scale &scale) {
-    return (sum - scale.mean) * scale.inverse;
+    return (sum - scale.mean) * scale.rstd;
 }
 
-/* A sum behind its normalization, if the layer has one. */
+/* A number behind the norm at a place of the layer, if it has one. */
 static __device__ __forceinline__ float behind(const struct network &n,
                                                const struct network_layer &l, float sum,
-                                               const struct scale &scale, uint32_t gain,
-                                               uint32_t shift, uint32_t row) {
-    if (!l.norm)
+                                               const struct scale &scale, uint32_t place,
+                                               uint32_t row) {
+    if (l.source == SOURCE_NOTHING)
         return sum;
-    return gates_norm(normalized(sum, scale), n.parameters[gain + row], n.parameters[shift + row]);
+    return normalization_apply(normalized(sum, scale), n.parameters[l.gain[place] + row],
+                               n.parameters[l.norm_bias[place] + row]);
 }
 
-static __device__ __forceinline__ float activation_of(const struct network_layer &l, float a) {
-    if (l.cell == CELL_RNN || l.activation == ACTIVATION_TANH)
-        return formula_tanh(a);
-    return l.activation == ACTIVATION_RELU ? gates_relu(a) : a;
-}
+/* What a cell's description says, where it must be a constant. */
+template <enum cell C> struct shape_of;
+#define CELL(name)                                                                                 \
+    template <> struct shape_of<CELL_##name> {                                                     \
+        static constexpr uint32_t gates = name##_kind.gates, states = name##_kind.states,          \
+                                  groups = name##_kind.group_gates[1] ? 2 : 1,                     \
+                                  first_group = name##_kind.group_gates[0],                        \
+                                  finished_gate = name##_kind.finished_gate;                       \
+        static constexpr bool apart = name##_kind.apart, gated = name##_kind.gated,                \
+                              inner = name##_kind.inner, finishes = name##_kind.finishes,          \
+                              own = name##_kind.own, carries = name##_kind.carries;                \
+    };
+#include "kinds.def"
 
-/* ---- dense: h = f(LN(W x + b)); rnn: h' = tanh(LN(W_ih x + b_ih + W_hh h)) ---- */
+/* A layer at one step, where it carries a state: what it carried before. */
+struct carried {
+    const float *h, *inner; /* (H,) */
+};
 
-static __device__ __forceinline__ void activate_single(const struct network &n,
-                                                       const struct network_layer &l,
-                                                       const struct layer_step &s, bool keep,
-                                                       float *h, float *scratch) {
-    const struct range sum[1] = {{s.sum_ih, l.cell == CELL_RNN ? s.sum_hh : NULL, 0, l.rows}};
-    struct scale scales[1] = {};
-    if (l.norm) {
-        normalize(sum, scales, scratch);
+/* Means and deviations of all groups of a layer's sums. */
+template <enum cell C>
+static __device__ __forceinline__ void
+scale_sums(const struct network_layer &l, const struct layer_step &s, bool keep,
+           struct scale (&scales)[2 * GROUPS], float *scratch) {
+    typedef struct shape_of<C> shape;
+    constexpr uint32_t count = shape::groups * (shape::apart ? 2 : 1);
+    struct range ranges[count];
+    struct scale found[count];
+#pragma unroll
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t group = k % shape::groups;
+        bool recurrent = k >= shape::groups;
+        ranges[k].a = recurrent ? s.sum_hh : s.sum_ih;
+        ranges[k].b = shape::states > 0 && !shape::apart ? s.sum_hh : NULL;
+        group_bounds(l, group, &ranges[k].first, &ranges[k].end);
+    }
+    normalize(ranges, found, scratch);
+#pragma unroll
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t at = (k >= shape::groups ? PLACE_HH : PLACE_IH) * GROUPS + k % shape::groups;
+        scales[at] = found[k];
         if (keep)
-            keep_scale(s.scales, 0, scales[0]);
+            keep_scale(s.scales, at, found[k]);
+    }
+}
+
+/* From the sums behind their norms to the gates and h; of a cell that finishes, the inner value
+   goes into h, and the finished gate into `finished`. */
+template <enum cell C>
+static __device__ __forceinline__ void
+activate_units(const struct network &n, const struct network_layer &l, const struct layer_step &s,
+               const struct carried &before, bool keep, float *h, float *finished,
+               const struct scale (&scales)[2 * GROUPS]) {
+    typedef struct shape_of<C> shape;
+    uint32_t size = l.size;
+    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
+        struct cell_unit u = {};
+        u.activation = (enum activation)l.activation;
+#pragma unroll
+        for (uint32_t g = 0; g < shape::gates; g++) {
+            uint32_t row = g * size + i, group = g >= shape::first_group;
+            float sum = s.sum_ih[row];
+            if (shape::states > 0 && !shape::apart)
+                sum += s.sum_hh[row];
+            u.ih[g] = behind(n, l, sum, scales[group], PLACE_IH, row);
+            if (shape::apart)
+                u.hh[g] = behind(n, l, s.sum_hh[row], scales[GROUPS + group], PLACE_HH, row);
+        }
+        if (shape::states > 0)
+            u.h = before.h[i];
+        if (shape::states > 1)
+            u.before = before.inner[i];
+        cell_gates(C, &u);
+        cell_forward(C, &u);
+        h[i] = shape::finishes ? u.inner : u.out;
+        if (shape::finishes)
+            finished[i] = u.gate[shape::finished_gate];
+        if (!keep)
+            continue;
+#pragma unroll
+        for (uint32_t g = 0; g < shape::gates && shape::gated; g++)
+            s.gate[g * size + i] = u.gate[g];
+        if (shape::inner)
+            s.inner[i] = u.inner;
+        if (!shape::finishes)
+            s.hidden[i] = u.out;
+    }
+}
+
+/* The second stage: the inner value in h becomes h. */
+template <enum cell C>
+static __device__ __forceinline__ void
+finish_units(const struct network &n, const struct network_layer &l, const struct layer_step &s,
+             bool keep, float *h, const float *finished, float *scratch) {
+    struct scale scales[1] = {};
+    if (l.source == SOURCE_GROUP) {
+        const struct range ranges[1] = {{h, NULL, 0, l.size}};
+        normalize(ranges, scales, scratch);
+        if (keep)
+            keep_scale(s.scales, PLACE_INNER * GROUPS, scales[0]);
     }
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
-        h[i] = activation_of(
-            l, behind(n, l, number_at(sum[0], i), scales[0], l.gain_ih, l.shift_ih, i));
-        if (keep)
-            s.hidden[i] = h[i];
-    }
-}
-
-/* ---- gru: r,z = s(x_rz + h_rz); n = tanh(x_n + r h_n); h' = (1 - z) n + z h ---- */
-
-static __device__ __forceinline__ void activate_gru(const struct network &n,
-                                                    const struct network_layer &l,
-                                                    const struct layer_step &s, const float *before,
-                                                    bool keep, float *h, float *scratch) {
-    struct scale scales[2 * GROUPS] = {};
-    uint32_t size = l.size;
-    if (l.norm) {
-        const struct range ranges[2 * GROUPS] = {{s.sum_ih, NULL, 0, 2 * size},
-                                                 {s.sum_ih, NULL, 2 * size, l.rows},
-                                                 {s.sum_hh, NULL, 0, 2 * size},
-                                                 {s.sum_hh, NULL, 2 * size, l.rows}};
-        normalize(ranges, scales, scratch);
-#pragma unroll
-        for (int k = 0; keep && k < 2 * GROUPS; k++)
-            keep_scale(s.scales, k, scales[k]);
-    }
-    for (uint32_t i = threadIdx.x; i < size; i += blockDim.x) {
-        float x[3], y[3];
-#pragma unroll
-        for (uint32_t g = 0; g < 3; g++) {
-            uint32_t row = g * size + i, group = g == 2;
-            x[g] = behind(n, l, s.sum_ih[row], scales[group], l.gain_ih, l.shift_ih, row);
-            y[g] = behind(n, l, s.sum_hh[row], scales[GROUPS + group], l.gain_hh, l.shift_hh, row);
-        }
-        float r = formula_sigmoid(x[0] + y[0]), z = formula_sigmoid(x[1] + y[1]);
-        float candidate = formula_tanh(gates_gru_candidate(x[2], r, y[2]));
-        h[i] = gates_gru_hidden(z, candidate, before[i]);
+        struct cell_unit u = {};
+        u.inner = behind(n, l, h[i], scales[0], PLACE_INNER, i);
+        u.gate[shape_of<C>::finished_gate] = finished[i];
+        cell_finish(C, &u);
+        h[i] = u.out;
         if (keep) {
-            s.gate[i] = r;
-            s.gate[size + i] = z;
-            s.gate[2 * size + i] = candidate;
-            s.cell_state[i] = y[2];
-            s.hidden[i] = h[i];
+            s.squashed[i] = u.squashed;
+            s.hidden[i] = u.out;
         }
     }
 }
 
-/* ---- lstm: i,f,g,o = the sums behind their normalizations; c' = s(f) c + s(i) tanh(g);
-        h' = s(o) tanh(LN(c')) ---- */
-
-/* The first half: c' into `cell`, s(o) into `output`. */
-static __device__ __forceinline__ void lstm_cell(const struct network &n,
-                                                 const struct network_layer &l,
-                                                 const struct layer_step &s, const float *before,
-                                                 bool keep, float *cell, float *output,
-                                                 const struct scale (&scales)[2]) {
-    uint32_t size = l.size;
-    for (uint32_t k = threadIdx.x; k < size; k += blockDim.x) {
-        float a[4];
-#pragma unroll
-        for (uint32_t g = 0; g < 4; g++) {
-            uint32_t row = g * size + k;
-            a[g] = behind(n, l, s.sum_ih[row], scales[0], l.gain_ih, l.shift_ih, row) +
-                   behind(n, l, s.sum_hh[row], scales[1], l.gain_hh, l.shift_hh, row);
-        }
-        float i = formula_sigmoid(a[0]), f = formula_sigmoid(a[1]), g = formula_tanh(a[2]);
-        output[k] = formula_sigmoid(a[3]);
-        cell[k] = gates_lstm_cell(i, f, g, before[k]);
-        if (keep) {
-            s.gate[k] = i;
-            s.gate[size + k] = f;
-            s.gate[2 * size + k] = g;
-            s.gate[3 * size + k] = output[k];
-            s.cell_state[k] = cell[k];
-        }
-    }
-}
-
+template <enum cell C>
 static __device__ __forceinline__ void
-activate_lstm(const struct network &n, const struct network_layer &l, const struct layer_step &s,
-              const float *before, bool keep, float *h, float *output, float *scratch) {
-    struct scale scales[2] = {}, cell_scale[1] = {};
-    if (l.norm) {
-        const struct range ranges[2] = {{s.sum_ih, NULL, 0, l.rows}, {s.sum_hh, NULL, 0, l.rows}};
-        normalize(ranges, scales, scratch);
-        if (keep) {
-            keep_scale(s.scales, 0, scales[0]);
-            keep_scale(s.scales, SCALE_HH, scales[1]);
-        }
-    }
-    lstm_cell(n, l, s, before, keep, h, output, scales);
-    if (l.norm) {
-        const struct range ranges[1] = {{h, NULL, 0, l.size}};
-        normalize(ranges, cell_scale, scratch);
-        if (keep)
-            keep_scale(s.scales, SCALE_C, cell_scale[0]);
-    }
-    for (uint32_t k = threadIdx.x; k < l.size; k += blockDim.x) {
-        float squashed = formula_tanh(behind(n, l, h[k], cell_scale[0], l.gain_c, l.shift_c, k));
-        h[k] = output[k] * squashed;
-        if (keep) {
-            s.squashed[k] = squashed;
-            s.hidden[k] = h[k];
-        }
-    }
+activate_cell(const struct network &n, const struct network_layer &l, const struct layer_step &s,
+              const struct carried &before, bool keep, float *h, float *finished, float *scratch) {
+    struct scale scales[2 * GROUPS] = {};
+    if (l.source == SOURCE_GROUP)
+        scale_sums<C>(l, s, keep, scales, scratch);
+    activate_units<C>(n, l, s, before, keep, h, finished, scales);
+    if (shape_of<C>::finishes)
+        finish_units<C>(n, l, s, keep, h, finished, scratch);
 }
 
 /* h (ld,) in shared memory, padded with zeros, of the layer's step t of a run or window that begins
-   at position `first`; behind it `ld` floats more are used. `state` (H, or 2 H) is what the layer
+   at position `first`; after it `ld` floats more are used. `state` (H, or 2 H) is what the layer
    carried before the first step. `keep`: this block leaves what backward needs. */
 static __device__ __forceinline__ void activate(const struct network &n,
                                                 const struct network_layer &l, uint32_t first,
@@ -250,15 +251,13 @@ static __device__ __forceinline__ void activate(const struct network &n,
         h[i] = 0;
     struct layer_step s = layer_at(n, l, ring_position(n, first, t));
     struct layer_step before = layer_at(n, l, ring_position(n, first, t ? t - 1 : 0));
+    struct carried carried = {t ? before.hidden : state, t ? before.inner : state + l.size};
     switch (l.cell) {
-    case CELL_LSTM:
-        activate_lstm(n, l, s, t ? before.cell_state : state + l.size, keep, h, h + ld, scratch);
-        break;
-    case CELL_GRU:
-        activate_gru(n, l, s, t ? before.hidden : state, keep, h, scratch);
-        break;
-    default:
-        activate_single(n, l, s, keep, h, scratch);
+#define CELL(name)                                                                                 \
+case CELL_##name:                                                                                  \
+    activate_cell<CELL_##name>(n, l, s, carried, keep, h, h + ld, scratch);                        \
+    break;
+#include "kinds.def"
     }
     __syncthreads();
 }

@@ -267,7 +267,7 @@ static __device__ __forceinline__ struct task task_recurrent(const struct networ
     const struct network_layer &l = n.layers[k];
     struct task task = {};
     task.product.weight = n.parameters + l.weight_hh;
-    task.product.bias = l.norm ? NULL : n.parameters + l.bias_hh;
+    task.product.bias = l.source == SOURCE_NOTHING ? n.parameters + l.bias_hh : NULL;
     task.product.ld = l.ld_hh;
     task.product.out = n.activations + l.sum_hh + (size_t)ring_position(n, w.first, t) * l.rows;
     task.rows = l.rows;
@@ -390,17 +390,17 @@ cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t s
 
 /* ---- the end of a run ---- */
 
-/* The state (S,) behind step t of the run, gathered from the layers. */
+/* The state (S,) after step t of the run, gathered from the layers. */
 static __device__ void gather_state(const struct network &n, uint32_t position, float *state) {
     for (uint32_t k = 0; k < n.layer_count; k++) {
         const struct network_layer &l = n.layers[k];
-        if (l.cell == CELL_DENSE)
+        if (l.states == 0)
             continue;
         struct layer_step s = layer_at(n, l, position);
         for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
             state[l.state + i] = s.hidden[i];
-            if (l.cell == CELL_LSTM)
-                state[l.state + l.size + i] = s.cell_state[i];
+            if (l.states > 1)
+                state[l.state + l.size + i] = s.inner[i];
         }
     }
 }

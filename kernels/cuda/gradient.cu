@@ -3,8 +3,8 @@
 #include "tile.cuh"
 
 enum {
-    NORM_THREADS = 256,
-    NORM_WARPS = NORM_THREADS / LANES,
+    SQUARES_THREADS = 256,
+    SQUARES_WARPS = SQUARES_THREADS / LANES,
     NORM_BLOCKS_MAX = 64,      /* of a tensor */
     SLICE = LANES * QUAD,      /* columns of a vector that a warp takes */
     SQUARES_NUMBERS = 1 << 14, /* of a formed gradient that a block takes */
@@ -65,14 +65,14 @@ static __device__ double vector_squares(const struct network &n, const struct wa
 }
 
 /* Blocks: (some, tensors). Bound by the latency of its inner products. */
-static __global__ void __launch_bounds__(NORM_THREADS)
+static __global__ void __launch_bounds__(SQUARES_THREADS)
     norm(const __grid_constant__ struct network n, const struct walked *tensors, uint32_t length) {
     const struct walked &w = tensors[blockIdx.y];
     bool vector = w.a.kind == FACTOR_ONE;
     uint32_t items = vector ? (w.columns + SLICE - 1) / SLICE : length * (length + 1) / 2;
     double squares = 0;
-    for (uint32_t item = blockIdx.x * NORM_WARPS + warp_index(); item < items;
-         item += gridDim.x * NORM_WARPS)
+    for (uint32_t item = blockIdx.x * SQUARES_WARPS + warp_index(); item < items;
+         item += gridDim.x * SQUARES_WARPS)
         squares += vector ? vector_squares(n, w, item, length) : matrix_squares(n, w, item);
     double sum = block_sum(lane_index() == 0 ? squares : 0.0, (double *)shared_memory);
     if (threadIdx.x == 0)
@@ -114,7 +114,7 @@ static cudaError_t multiply_by_blas(const struct network *n, const struct gradie
 }
 
 /* Bound by the bytes of the gradient. */
-static __global__ void __launch_bounds__(NORM_THREADS)
+static __global__ void __launch_bounds__(SQUARES_THREADS)
     squares_of(const __grid_constant__ struct network n, const struct walked *tensors,
                uint32_t count) {
     const struct walked &last = tensors[count - 1];
@@ -149,7 +149,7 @@ static cudaError_t form_gradient(const struct network *n, const struct gradient_
     if (status)
         return status;
     *partials = squares_blocks(plan);
-    struct launch all = {dim3(*partials, 1, 1), NORM_THREADS, SCRATCH * sizeof(float), stream};
+    struct launch all = {dim3(*partials, 1, 1), SQUARES_THREADS, SCRATCH * sizeof(float), stream};
     return launch_kernel(squares_of, &all, *n, plan->tensors, plan->count);
 }
 
@@ -172,7 +172,7 @@ static uint32_t norm_blocks(const struct gradient_plan *plan, uint32_t length) {
         uint32_t slices = w->a.kind == FACTOR_ONE ? (w->columns + SLICE - 1) / SLICE : 0;
         items = slices > items ? slices : items;
     }
-    uint32_t blocks = (items + NORM_WARPS - 1) / NORM_WARPS;
+    uint32_t blocks = (items + SQUARES_WARPS - 1) / SQUARES_WARPS;
     return blocks < NORM_BLOCKS_MAX ? blocks : NORM_BLOCKS_MAX;
 }
 
@@ -182,6 +182,7 @@ cudaError_t launch_gradient(const struct network *n, const struct gradient_plan 
         return form_gradient(n, plan, length, partials, stream);
     uint32_t blocks = norm_blocks(plan, length);
     *partials = blocks * plan->count;
-    struct launch l = {dim3(blocks, plan->count, 1), NORM_THREADS, SCRATCH * sizeof(float), stream};
+    struct launch l = {dim3(blocks, plan->count, 1), SQUARES_THREADS, SCRATCH * sizeof(float),
+                       stream};
     return launch_kernel(norm, &l, *n, plan->tensors, length);
 }

@@ -68,10 +68,10 @@ static __device__ struct unit_statistics units(const float *values, uint32_t siz
 static __device__ struct moments sum_moments(const struct network_layer &l,
                                              const struct layer_step &s, bool recurrent) {
     struct tally t = tally_begin();
-    if (!l.norm) {
+    if (l.source == SOURCE_NOTHING) {
         for (uint32_t i = threadIdx.x; i < l.rows; i += blockDim.x) {
             float sum = recurrent ? s.sum_hh[i] : s.sum_ih[i];
-            tally_add(&t, (double)(l.cell == CELL_RNN ? s.sum_ih[i] + s.sum_hh[i] : sum), 0);
+            tally_add(&t, (double)(l.states > 0 && !l.apart ? s.sum_ih[i] + s.sum_hh[i] : sum), 0);
         }
         t = tally_join(t);
         return moments_of(t);
@@ -79,9 +79,9 @@ static __device__ struct moments sum_moments(const struct network_layer &l,
     for (uint32_t k = 0; k < group_count(l); k++) {
         uint32_t first, end;
         group_bounds(l, k, &first, &end);
-        const float *scale = s.scales + 2 * ((recurrent ? SCALE_HH : 0) + k);
-        double n = end - first, mean = scale[0], inverse = scale[1];
-        double variance = 1 / (inverse * inverse) - (double)GATES_NORM_EPSILON;
+        const float *scale = s.scales + 2 * ((recurrent ? PLACE_HH : PLACE_IH) * GROUPS + k);
+        double n = end - first, mean = scale[0], rstd = scale[1];
+        double variance = 1 / (rstd * rstd) - (double)NORMALIZATION_EPSILON;
         t.count += n;
         t.sum += n * mean;
         t.squares += n * ((variance > 0 ? variance : 0) + mean * mean);
@@ -89,18 +89,17 @@ static __device__ struct moments sum_moments(const struct network_layer &l,
     return moments_of(t);
 }
 
-/* A layer's gains or shifts, of all its norms. */
-static __device__ struct parameter_statistics parameters(const struct network &n,
-                                                         const struct network_layer &l, uint32_t ih,
-                                                         uint32_t hh, uint32_t c) {
+/* A layer's gains or biases, of all its norms. */
+static __device__ struct parameter_statistics
+parameters(const struct network &n, const struct network_layer &l, const uint32_t (&at)[PLACES]) {
     struct tally t = tally_begin();
-    bool two = l.cell == CELL_LSTM || l.cell == CELL_GRU;
-    if (l.norm)
-        tally_numbers(&t, n.parameters + ih, l.rows, 0);
-    if (l.norm && two)
-        tally_numbers(&t, n.parameters + hh, l.rows, 0);
-    if (l.norm && l.cell == CELL_LSTM)
-        tally_numbers(&t, n.parameters + c, l.size, 0);
+    bool norm = l.source != SOURCE_NOTHING;
+    if (norm)
+        tally_numbers(&t, n.parameters + at[PLACE_IH], l.rows, 0);
+    if (norm && l.apart)
+        tally_numbers(&t, n.parameters + at[PLACE_HH], l.rows, 0);
+    if (norm && l.finishes)
+        tally_numbers(&t, n.parameters + at[PLACE_INNER], l.size, 0);
     t = tally_join(t);
     struct moments m = moments_of(t);
     struct parameter_statistics p = {m.mean, m.std, t.minimum, t.maximum};
@@ -130,13 +129,13 @@ static __global__ void measure(const __grid_constant__ struct network n) {
         n.queue->measures + (size_t)g->measured * n.layer_count + blockIdx.x;
     struct layer_statistics all = {};
     all.summed_inputs = sum_moments(l, s, false);
-    if (l.cell == CELL_GRU || l.cell == CELL_LSTM)
+    if (l.apart)
         all.summed_recurrent = sum_moments(l, s, true);
     all.hidden = units(s.hidden, l.size, SATURATED_HIDDEN);
-    if (l.cell == CELL_LSTM)
-        all.cell = units(s.cell_state, l.size, SATURATED_CELL);
-    all.gain = parameters(n, l, l.gain_ih, l.gain_hh, l.gain_c);
-    all.bias = parameters(n, l, l.shift_ih, l.shift_hh, l.shift_c);
+    if (l.states > 1)
+        all.cell = units(s.inner, l.size, SATURATED_CELL);
+    all.gain = parameters(n, l, l.gain);
+    all.bias = parameters(n, l, l.norm_bias);
     if (threadIdx.x == 0)
         *result = all;
     __syncthreads(); /* the histogram is written into it */

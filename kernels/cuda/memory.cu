@@ -47,12 +47,11 @@ static void place_parameters(struct engine *e, struct layout *block) {
         l->weight_hh = place_tensor(block, model, TENSOR_WEIGHT_HH, k);
         l->bias_ih = place_tensor(block, model, TENSOR_BIAS_IH, k);
         l->bias_hh = place_tensor(block, model, TENSOR_BIAS_HH, k);
-        l->gain_ih = place_tensor(block, model, TENSOR_GAIN_IH, k);
-        l->shift_ih = place_tensor(block, model, TENSOR_SHIFT_IH, k);
-        l->gain_hh = place_tensor(block, model, TENSOR_GAIN_HH, k);
-        l->shift_hh = place_tensor(block, model, TENSOR_SHIFT_HH, k);
-        l->gain_c = place_tensor(block, model, TENSOR_GAIN_C, k);
-        l->shift_c = place_tensor(block, model, TENSOR_SHIFT_C, k);
+        for (int at = 0; at < PLACES; at++) {
+            l->gain[at] = place_tensor(block, model, (enum tensor_role)(TENSOR_GAIN_IH + at), k);
+            l->norm_bias[at] =
+                place_tensor(block, model, (enum tensor_role)(TENSOR_NORM_BIAS_IH + at), k);
+        }
     }
     n->output_weight = place_tensor(block, model, TENSOR_OUTPUT_WEIGHT, 0);
     n->output_bias = place_tensor(block, model, TENSOR_OUTPUT_BIAS, 0);
@@ -62,9 +61,9 @@ struct placed engine_placed(const struct engine *e, const struct tensor *tensor)
     const struct network *n = &e->network;
     const struct network_layer *l = &n->layers[tensor->layer];
     const uint32_t offsets[TENSOR_ROLES] = {
-        n->embedding, l->weight_ih,     l->weight_hh,   l->bias_ih,  l->bias_hh,
-        l->gain_ih,   l->shift_ih,      l->gain_hh,     l->shift_hh, l->gain_c,
-        l->shift_c,   n->output_weight, n->output_bias,
+        n->embedding,    l->weight_ih,     l->weight_hh,   l->bias_ih,      l->bias_hh,
+        l->gain[0],      l->gain[1],       l->gain[2],     l->norm_bias[0], l->norm_bias[1],
+        l->norm_bias[2], n->output_weight, n->output_bias,
     };
     struct placed p;
     p.offset = offsets[tensor->role];
@@ -76,11 +75,19 @@ struct placed engine_placed(const struct engine *e, const struct tensor *tensor)
 
 static void describe_layer(struct engine *e, uint32_t k) {
     const struct layer *from = &e->model->architecture.layers[k];
+    const struct cell_kind *kind = cell_kind(from->cell);
     struct network_layer *l = &e->network.layers[k];
     l->cell = (uint8_t)from->cell;
     l->activation = (uint8_t)from->activation;
-    l->norm = from->norm;
-    l->gates = (uint8_t)model_gates(from->cell);
+    l->source = (uint8_t)norm_kind(from->norm)->source;
+    l->gates = (uint8_t)kind->gates;
+    l->states = (uint8_t)kind->states;
+    l->apart = kind->apart;
+    l->inner = kind->inner;
+    l->finishes = kind->finishes;
+    l->own = kind->own;
+    l->carries = kind->carries;
+    l->group_rows = (uint32_t)(kind->group_gates[0] * from->size);
     l->size = (uint32_t)from->size;
     l->rows = (uint32_t)(l->gates * from->size);
     l->inputs = (uint32_t)e->model->input_width[k];
@@ -122,27 +129,25 @@ static void describe_network(struct engine *e) {
 static void place_layer(struct network *n, struct network_layer *l, bool kept_input,
                         struct layout *a) {
     size_t ring = n->ring, window = n->window, rows = l->rows, size = l->size;
-    bool recurrent = l->cell != CELL_DENSE, two = l->cell == CELL_LSTM || l->cell == CELL_GRU;
+    const struct cell_kind *kind = cell_kind((enum cell)l->cell);
+    bool recurrent = l->states > 0;
     l->sum_ih = place(a, ring * rows);
     l->sum_hh = recurrent ? place(a, ring * rows) : 0;
-    l->gate = two ? place(a, ring * rows) : 0;
-    l->cell_state = two ? place(a, ring * size) : 0;
-    l->squashed = l->cell == CELL_LSTM ? place(a, ring * size) : 0;
+    l->gate = kind->gated ? place(a, ring * rows) : 0;
+    l->inner_value = l->inner ? place(a, ring * size) : 0;
+    l->squashed = l->finishes ? place(a, ring * size) : 0;
     l->hidden = place(a, ring * size);
     l->scales = place(a, ring * SCALE_NUMBERS);
     l->d_ih = place(a, window * padded(l->rows));
     l->d_hh = recurrent ? place(a, window * padded(l->rows)) : 0;
-    if (l->norm) {
-        l->pre_ih = place(a, window * rows);
-        l->slope_ih = place(a, window * rows);
-        l->pre_hh = two ? place(a, window * rows) : 0;
-        l->slope_hh = two ? place(a, window * rows) : 0;
-        l->pre_c = l->cell == CELL_LSTM ? place(a, window * size) : 0;
-        l->slope_c = l->cell == CELL_LSTM ? place(a, window * size) : 0;
+    for (int at = 0; at < PLACES && l->source != SOURCE_NOTHING; at++) {
+        size_t numbers = kind->norms[at] ? window * (at == PLACE_INNER ? size : rows) : 0;
+        l->d_bias[at] = place(a, numbers);
+        l->d_gain[at] = place(a, numbers);
     }
     l->input = kept_input ? place(a, window * l->ld_ih) : 0;
     l->before = recurrent ? place(a, window * l->ld_hh) : 0;
-    l->carry = two ? place(a, 2 * size) : 0;
+    l->carry = l->carries ? place(a, 2 * size) : 0;
     l->split_ih.partial = place(a, window * l->split_ih.chunks * l->ld_ih);
     l->split_hh.partial = recurrent ? place(a, (size_t)2 * l->split_hh.chunks * l->ld_hh) : 0;
 }
@@ -210,8 +215,19 @@ static void walk_vector(const struct engine *e, struct walked *w, const struct t
     const struct network *n = &e->network;
     const struct network_layer *l = &n->layers[tensor->layer];
     const uint32_t arrays[TENSOR_ROLES] = {
-        0,           0,         0,          l->d_ih,  l->d_hh, l->slope_ih, l->pre_ih,
-        l->slope_hh, l->pre_hh, l->slope_c, l->pre_c, 0,       n->d_output,
+        0,
+        0,
+        0,
+        l->d_ih,
+        l->d_hh,
+        l->d_gain[0],
+        l->d_gain[1],
+        l->d_gain[2],
+        l->d_bias[0],
+        l->d_bias[1],
+        l->d_bias[2],
+        0,
+        n->d_output,
     };
     bool wide = tensor->role == TENSOR_BIAS_IH || tensor->role == TENSOR_BIAS_HH ||
                 tensor->role == TENSOR_OUTPUT_BIAS;

@@ -2,7 +2,7 @@
    blocks of device memory, small enough to be passed to each kernel by value; and the queue from
    which the kernels of a captured graph learn which slot and positions they work on.
 
-   A plan is cut into *segments*: one slot's run of steps with their scores, and the update behind
+   A plan is cut into *segments*: one slot's run of steps with their scores, and the update after
    it. Every segment begins with the kernel `begin`, which takes the next entry of the queue and
    makes it the current one; the other kernels of the segment read that. */
 #ifndef RUNNEL_CUDA_NETWORK_CUH
@@ -17,11 +17,9 @@ extern "C" {
 #include "optimizers.h"
 
 enum {
-    GROUPS = 2,                 /* most normalization groups of one sum: gru's r,z and n */
-    SCALES = 2 * GROUPS + 1,    /* of W_ih x, of W_hh h, and of the lstm's cell */
-    SCALE_HH = GROUPS,          /* index of the first of W_hh h */
-    SCALE_C = 2 * GROUPS,       /* index of the cell's */
-    SCALE_NUMBERS = 2 * SCALES, /* a mean and an inverse deviation each */
+    GROUPS = CELL_GROUPS_MAX,   /* most normalization groups of one sum */
+    SCALES = PLACES * GROUPS,   /* normalizations of one layer at one step */
+    SCALE_NUMBERS = 2 * SCALES, /* a mean and a 1 / deviation each */
     NONE = 0xffffffff,          /* no row */
     COLUMN_GROUP = 64,          /* columns of a transposed product that a block owns */
 };
@@ -34,32 +32,35 @@ struct split {
 };
 
 struct network_layer {
-    uint8_t cell, activation, norm, gates;
+    uint8_t cell, activation, source; /* source: of its norm */
+    uint8_t gates, states;            /* as the cell's kind says, likewise: */
+    uint8_t apart, inner, finishes, own, carries;
     uint32_t size, rows;   /* H, G H */
+    uint32_t group_rows;   /* of the first group; the others are the second */
     uint32_t inputs;       /* I */
     uint32_t ld_ih, ld_hh; /* numbers in a row of W_ih and W_hh, with padding */
 
     /* In the block of parameters. What the layer lacks is 0 and unused. */
     uint32_t weight_ih, weight_hh, bias_ih, bias_hh;
-    uint32_t gain_ih, shift_ih, gain_hh, shift_hh, gain_c, shift_c;
+    uint32_t gain[PLACES], norm_bias[PLACES];
 
-    uint32_t state; /* of h in a slot's state; lstm: c follows */
+    uint32_t state; /* of h in a slot's state; an inner state follows */
 
     /* In the block of activations, kept of each step at its position of the ring. */
     uint32_t sum_ih, sum_hh; /* (ring, rows) W_ih x + b_ih and W_hh h, before normalization */
-    uint32_t gate;           /* (ring, rows) lstm: i f g o; gru: r z n */
-    uint32_t cell_state;     /* (ring, H) lstm: c; gru: the recurrent sum of n behind its norm */
-    uint32_t squashed;       /* (ring, H) lstm: tanh(LN(c)) */
+    uint32_t gate;           /* (ring, rows) the gates' values */
+    uint32_t inner_value;    /* (ring, H) */
+    uint32_t squashed;       /* (ring, H) of a cell that finishes */
     uint32_t hidden;         /* (ring, H) h */
     uint32_t scales;         /* (ring, SCALE_NUMBERS) */
 
     /* In the block of activations, of each step of the window that is being learned. */
-    uint32_t d_ih, d_hh;         /* (window, padded rows) gradients of the sums */
-    uint32_t pre_ih, pre_hh;     /* (window, rows) gradients behind gain and shift: of the shifts */
-    uint32_t slope_ih, slope_hh; /* (window, rows) those times x: of the gains */
-    uint32_t pre_c, slope_c;     /* (window, H) likewise of the cell's norm */
-    uint32_t input, before;      /* (window, ld_ih), (window, ld_hh) what the weights met */
-    uint32_t carry;              /* (2, H) lstm: gradient of c; gru: of h past W_hh; by t % 2 */
+    uint32_t d_ih, d_hh;     /* (window, padded rows) gradients of the sums */
+    uint32_t d_bias[PLACES]; /* (window, rows or H) gradients behind gain and bias: of the bias */
+    uint32_t d_gain[PLACES]; /* (window, rows or H) those times x: of the gain */
+    uint32_t input, before;  /* (window, ld_ih), (window, ld_hh) what the weights met */
+    uint32_t carry;          /* (2, H) gradient that reaches the step before past W_hh: of its
+                                inner state or its h; by t % 2 */
 
     /* Forward: blocks of a wave. */
     uint32_t first_ih, blocks_ih, first_hh, blocks_hh;
@@ -178,16 +179,14 @@ static __host__ __device__ __forceinline__ bool is_one_hot(const struct network 
 }
 
 static __host__ __device__ __forceinline__ uint32_t group_count(const struct network_layer &l) {
-    return l.cell == CELL_GRU ? 2 : 1;
+    return l.group_rows < l.rows ? 2 : 1;
 }
 
-/* Group `k` of a layer's sums: gru r,z and n, else all rows and none. */
+/* Group `k` of a layer's sums; the second may be none. */
 static __host__ __device__ __forceinline__ void
 group_bounds(const struct network_layer &l, uint32_t k, uint32_t *first, uint32_t *end) {
-    uint32_t middle = 2 * l.size;
-    bool split = l.cell == CELL_GRU;
-    *first = k == 0 ? 0 : split ? middle : l.rows;
-    *end = k == 0 && split ? middle : l.rows;
+    *first = k == 0 ? 0 : l.group_rows;
+    *end = k == 0 ? l.group_rows : l.rows;
 }
 
 #endif

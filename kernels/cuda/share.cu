@@ -36,7 +36,7 @@ static void share_forward(struct engine *e) {
     for (uint32_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
         whole += input_weights(n, k);
-        whole += l->cell == CELL_DENSE ? 0 : weights(l->rows, l->ld_hh);
+        whole += l->states == 0 ? 0 : weights(l->rows, l->ld_hh);
     }
     uint32_t next = 0;
     for (uint32_t k = 0; k < n->layer_count; k++) {
@@ -45,8 +45,7 @@ static void share_forward(struct engine *e) {
         l->first_ih = next;
         l->blocks_ih = share(e, input_weights(n, k), whole, most);
         l->first_hh = l->first_ih + l->blocks_ih;
-        l->blocks_hh =
-            l->cell == CELL_DENSE ? 0 : share(e, weights(l->rows, l->ld_hh), whole, most);
+        l->blocks_hh = l->states == 0 ? 0 : share(e, weights(l->rows, l->ld_hh), whole, most);
         next = l->first_hh + l->blocks_hh;
     }
     n->first_output = next;
@@ -77,7 +76,7 @@ static void share_backward(struct engine *e) {
     for (uint32_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
         whole += has_input_gradient(n, k) ? weights(l->rows, l->ld_ih) : 0;
-        whole += l->cell == CELL_DENSE ? 0 : weights(l->rows, l->ld_hh);
+        whole += l->states == 0 ? 0 : weights(l->rows, l->ld_hh);
     }
     uint32_t next = 0;
     for (uint32_t k = 0; k < n->layer_count; k++) {
@@ -88,7 +87,7 @@ static void share_backward(struct engine *e) {
         l->split_hh.first_block = next + l->split_ih.chunks * l->split_ih.groups;
         l->split_hh.chunks = 1; /* one that only keeps */
         l->split_hh.chunk_rows = l->rows;
-        if (l->cell != CELL_DENSE)
+        if (l->states > 0)
             split_product(e, &l->split_hh, l->rows, l->ld_hh, whole);
         uint32_t groups = l->split_hh.groups ? l->split_hh.groups : 1;
         next = l->split_hh.first_block + l->split_hh.chunks * groups;

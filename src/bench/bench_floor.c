@@ -5,26 +5,9 @@
 const char *const floor_phase_names[PHASES] = {"forward", "backward", "optimizer"};
 
 enum {
-    NORM_FLOPS = 2, /* a parameter: its gradient's square, summed */
+    SQUARE_FLOPS = 2, /* a parameter: its gradient's square, summed */
 
     FUNCTION_FLOPS = 16, /* sigmoid or tanh: e^x to single precision and a division, at least */
-    NORM_FORWARD = 7,    /* a number: mean 1, variance 2, normalized 2, gain and shift 2 */
-    NORM_BACKWARD = 11,  /* gradients of gain and shift 3, two means 4, of the number 4 */
-};
-
-/* Elementwise work of a cell, for each of its units. */
-struct elementwise {
-    double normalized; /* numbers that pass through a normalization, with norm: layer */
-    double functions;  /* sigmoids and tanhs */
-    double forward;    /* other flops: sums and products of gates */
-    double backward;   /* likewise, with the slopes of sigmoid and tanh */
-};
-
-static const struct elementwise cells[] = {
-    [CELL_DENSE] = {1, 0, 1, 1},
-    [CELL_RNN] = {1, 1, 1, 3},
-    [CELL_GRU] = {6, 3, 7, 16},
-    [CELL_LSTM] = {9, 5, 8, 22},
 };
 
 /* Numbers in the matrices, by what is done with them. */
@@ -45,12 +28,16 @@ static double size_of(const struct model *model, enum tensor_role role, size_t l
 }
 
 static void count_elementwise(const struct layer *layer, struct matrices *m) {
-    const struct elementwise *e = &cells[layer->cell];
-    double size = (double)layer->size, normalized = layer->norm ? e->normalized : 0;
-    bool squashed = layer->cell == CELL_DENSE && layer->activation == ACTIVATION_TANH;
-    double functions = squashed ? 1 : e->functions;
-    m->forward += size * (e->forward + FUNCTION_FLOPS * functions + NORM_FORWARD * normalized);
-    m->backward += size * (e->backward + NORM_BACKWARD * normalized);
+    const struct cell_kind *cell = cell_kind(layer->cell);
+    const struct norm_kind *norm = norm_kind(layer->norm);
+    double size = (double)layer->size, normalized = 0, functions = cell->functions;
+    for (size_t place = 0; place < PLACES; place++)
+        if (cell->norms[place])
+            normalized += place == PLACE_INNER ? 1 : (double)cell->gates;
+    if (cell->function)
+        functions += activation_kind(layer->activation)->functions;
+    m->forward += size * (cell->forward + FUNCTION_FLOPS * functions + norm->forward * normalized);
+    m->backward += size * (cell->backward + norm->backward * normalized);
 }
 
 static struct matrices count_matrices(const struct model *model) {
@@ -118,7 +105,7 @@ struct floor_work floor_work(const struct config *config, const struct model *mo
         pass = add(pass, forward(&m, window, stride, window));
     pass.updated = block;
     struct work change = {
-        .flops = parameters * (NORM_FLOPS + optimizer_kind(optimizer->kind)->flops),
+        .flops = parameters * (SQUARE_FLOPS + optimizer_kind(optimizer->kind)->flops),
         .updated = block * (1 + 2 * (1 + blocks)),
     };
     return (struct floor_work){

@@ -21,14 +21,14 @@ static json_t *figure_json(const struct figure *figure, double unit) {
 }
 
 static json_t *architecture_json(const struct config *config) {
-    static const char *const cells[] = {"dense", "rnn", "gru", "lstm"};
     static const char *const losses[] = {"squared", "gaussian", "softmax", "bernoulli", "mixture"};
     const struct architecture *a = &config->architecture;
     json_t *layers = json_array();
     for (size_t i = 0; i < a->layer_count; i++)
-        json_array_append_new(layers,
-                              json_pack("{s:s, s:I, s:b}", "cell", cells[a->layers[i].cell], "size",
-                                        (json_int_t)a->layers[i].size, "norm", a->layers[i].norm));
+        json_array_append_new(
+            layers, json_pack("{s:s, s:I, s:b}", "cell", cell_kind(a->layers[i].cell)->kind.name,
+                              "size", (json_int_t)a->layers[i].size, "norm",
+                              norm_kind(a->layers[i].norm)->source != SOURCE_NOTHING));
     return json_pack("{s:s, s:I, s:I, s:o, s:s, s:I, s:I, s:s}", "input",
                      a->input.kind == INPUT_REAL ? "real" : "symbol", "inputs",
                      (json_int_t)a->input.size, "embedding", (json_int_t)a->input.embedding,

@@ -103,7 +103,6 @@ static void __attribute__((format(printf, 2, 3))) say(struct line *line, const c
 }
 
 static void say_architecture(struct line *line, const struct architecture *architecture) {
-    static const char *const cells[] = {"dense", "rnn", "gru", "lstm"};
     const struct input *input = &architecture->input;
     say(line, "input %s %zu", input->kind == INPUT_SYMBOL ? "symbol" : "real", input->size);
     if (input->embedding)
@@ -111,7 +110,8 @@ static void say_architecture(struct line *line, const struct architecture *archi
     say(line, "%s%s, layers", input->standard ? " scaled" : "", input->hold ? " held" : "");
     for (size_t n = 0; n < architecture->layer_count; n++) {
         const struct layer *layer = &architecture->layers[n];
-        say(line, " %s %zu%s", cells[layer->cell], layer->size, layer->norm ? "" : " without norm");
+        say(line, " %s %zu%s", cell_kind(layer->cell)->kind.name, layer->size,
+            norm_kind(layer->norm)->noted);
     }
     say(line, ", output %s %zu", loss_kind(architecture->output.loss)->name,
         architecture->output.size);

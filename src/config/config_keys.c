@@ -10,8 +10,8 @@
 #define IN_LAYER(member) (AT(architecture.layers) + offsetof(struct layer, member))
 #define IN_DRAFT(member) offsetof(struct draft, member)
 
-#define CELL "model.layers.*.cell"
-#define NORM "model.layers.*.norm"
+#define LAYER_CELL "model.layers.*.cell"
+#define LAYER_NORM "model.layers.*.norm"
 #define OUTPUT_LOSS "model.output.loss"
 #define KIND "learning.optimizer.kind"
 
@@ -75,24 +75,20 @@ static struct config_key rows[] = {
      .fallback = "reject", WHEN("model.input.kind", "real"), .flags = KEY_DIGEST,
      .what = "what becomes of a NaN input", .example = "hold"},
 
-    {CELL, VALUE_WORD, IN_LAYER(cell), .words = "dense|rnn|gru|lstm",
-     .meanings = "feed-forward, without a state|recurrent, with tanh|gated recurrent unit|long "
-                 "short-term memory",
+    {LAYER_CELL, VALUE_WORD, IN_LAYER(cell),
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "the layer's kind", .example = "lstm"},
     {"model.layers.*.size", VALUE_SIZE, IN_LAYER(size), RANGE(1, LAYER_SIZE_MAX),
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "units of the layer", .example = "128"},
-    {NORM, VALUE_CHOICE, IN_LAYER(norm), .words = "none|layer",
-     .meanings = "rnn, gru and lstm are PyTorch's, weight for weight|layer normalization (Ba, "
-                 "Kiros and Hinton, 2016)",
+    {LAYER_NORM, VALUE_WORD, IN_LAYER(norm),
      .fallback = "layer", .flags = KEY_DIGEST, .what = "layer normalization", .example = "layer"},
-    {"model.layers.*.activation", VALUE_WORD, IN_LAYER(activation), .words = "relu|tanh|identity",
-     .fallback = "relu", WHEN(CELL, "dense"), .flags = KEY_DIGEST,
+    {"model.layers.*.activation", VALUE_WORD, IN_LAYER(activation),
+     .fallback = "relu", .when = LAYER_CELL, .flags = KEY_DIGEST,
      .what = "function of a dense layer", .example = "tanh"},
     {"model.layers.*.gain", VALUE_FLOAT, IN_LAYER(gain), RANGE(0, START_MAX), .fallback = "1.0",
-     WHEN(NORM, "layer"), .flags = KEY_DIGEST, .what = "starting value of the gains",
+     .when = LAYER_NORM, .flags = KEY_DIGEST, .what = "starting value of the gains",
      .example = "1.0"},
     {"model.layers.*.forget_bias", VALUE_FLOAT, IN_LAYER(forget_bias),
-     RANGE(-START_MAX, START_MAX), .fallback = "0.0", WHEN(CELL, "lstm"), .flags = KEY_DIGEST,
+     RANGE(-START_MAX, START_MAX), .fallback = "0.0", .when = LAYER_CELL, .flags = KEY_DIGEST,
      .what = "added to the forget gate's starting bias", .example = "0.0",
      .more = "With 1.0 the cell remembers from the start."},
 

@@ -1,4 +1,5 @@
-/* What losses and optimizers (kernels/kinds.def) say of themselves, put into the table of keys. */
+/* What cells, norms, losses and optimizers (kernels/kinds.def) say of themselves, put into the
+ * table of keys. */
 #include <stdio.h>
 #include <string.h>
 
@@ -51,6 +52,23 @@ static void describe(struct config_key *row, const struct kind_key *key) {
     row->example = key->example;
 }
 
+static void describe_layer_kind(struct config_key *rows, const char *key,
+                                const struct layer_kind *kind) {
+    static const char section[] = "model.layers.*";
+    add_word(row_of(rows, section, key), kind->name, kind->what);
+    for (size_t k = 0; k < LAYER_KEYS_MAX && kind->keys[k]; k++)
+        add_condition(row_of(rows, section, kind->keys[k]), kind->name);
+}
+
+static void describe_layers(struct config_key *rows) {
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        describe_layer_kind(rows, "cell", &cell_kind(cell)->kind);
+    for (enum norm norm = 0; norm < NORMS; norm++)
+        describe_layer_kind(rows, "norm", &norm_kind(norm)->kind);
+    for (enum activation a = 0; a < ACTIVATIONS; a++)
+        describe_layer_kind(rows, "activation", &activation_kind(a)->kind);
+}
+
 static void describe_losses(struct config_key *rows) {
     for (enum loss loss = 0; loss < LOSSES; loss++) {
         const struct loss_kind *kind = loss_kind(loss);
@@ -73,6 +91,7 @@ static void describe_optimizers(struct config_key *rows) {
 }
 
 void config_describe_kinds(struct config_key *rows) {
+    describe_layers(rows);
     describe_losses(rows);
     describe_optimizers(rows);
 }

@@ -15,11 +15,6 @@
 #include "metrics.h"
 #include "sockets/ingest.h"
 
-static const char *const cell_names[] = {
-    [CELL_DENSE] = "dense", [CELL_RNN] = "rnn", [CELL_GRU] = "gru", [CELL_LSTM] = "lstm"};
-static const char *const activation_names[] = {
-    [ACTIVATION_RELU] = "relu", [ACTIVATION_TANH] = "tanh", [ACTIVATION_IDENTITY] = "identity"};
-
 static unsigned loss_has(enum loss loss) {
     unsigned metrics = loss_kind(loss)->metrics;
     return (metrics & METRIC_RMSE ? FIELD_HAS(NEED_ERROR) : 0) |
@@ -44,9 +39,10 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
 }
 
 static unsigned layer_has(const struct layer *layer) {
-    bool lstm = layer->cell == CELL_LSTM;
-    return (lstm || layer->cell == CELL_GRU ? FIELD_HAS(NEED_RECURRENT) : 0) |
-           (lstm ? FIELD_HAS(NEED_CELL) : 0) | (layer->norm ? FIELD_HAS(NEED_NORM) : 0);
+    const struct cell_kind *cell = cell_kind(layer->cell);
+    bool norm = norm_kind(layer->norm)->source != SOURCE_NOTHING;
+    return (cell->apart ? FIELD_HAS(NEED_RECURRENT) : 0) |
+           (cell->states > 1 ? FIELD_HAS(NEED_CELL) : 0) | (norm ? FIELD_HAS(NEED_NORM) : 0);
 }
 
 void report_state(struct json_text *text, const struct model *model,
@@ -55,7 +51,7 @@ void report_state(struct json_text *text, const struct model *model,
     for (size_t i = 0; i < model->architecture.layer_count; i++) {
         const struct layer *layer = &model->architecture.layers[i];
         const struct layer_fields fields = {
-            .kind = cell_names[layer->cell],
+            .kind = cell_kind(layer->cell)->kind.name,
             .size = layer->size,
 #define MEASURED_ROW(name, member, ...) .name = statistics[i].member,
 #include "common/fields.def"
@@ -139,11 +135,11 @@ void report_summary(const struct architecture *architecture, char summary[REPORT
         append(summary, " (standard)");
     for (size_t i = 0; i < architecture->layer_count; i++) {
         const struct layer *layer = &architecture->layers[i];
-        append(summary, " > %s %zu", cell_names[layer->cell], layer->size);
-        if (layer->cell == CELL_DENSE)
-            append(summary, " %s", activation_names[layer->activation]);
-        if (layer->norm)
-            append(summary, " norm");
+        const struct cell_kind *cell = cell_kind(layer->cell);
+        append(summary, " > %s %zu", cell->kind.name, layer->size);
+        if (cell->function)
+            append(summary, " %s", activation_kind(layer->activation)->kind.name);
+        append(summary, "%s", norm_kind(layer->norm)->summary);
     }
     append(summary, " > %s %zu", loss_kind(output->loss)->name, output->size);
     if (output->components)

@@ -8,21 +8,6 @@
 
 #include "common/error.h"
 
-enum { FORGET_GATE = 1 }; /* lstm: i f g o */
-
-size_t model_gates(enum cell cell) {
-    switch (cell) {
-    case CELL_LSTM:
-        return 4;
-    case CELL_GRU:
-        return 3;
-    case CELL_RNN:
-    case CELL_DENSE:
-        break;
-    }
-    return 1;
-}
-
 size_t tensor_size(const struct tensor *tensor) {
     return tensor->columns ? tensor->rows * tensor->columns : tensor->rows;
 }
@@ -44,51 +29,35 @@ static void add_to_layer(struct model *model, size_t layer, const char *name, en
     snprintf(tensor->name, sizeof tensor->name, "layers.%zu.%s", layer, name);
 }
 
-static void add_dense(struct model *model, size_t n, size_t inputs) {
-    add_to_layer(model, n, "weight", TENSOR_WEIGHT_IH, 1, inputs);
-    add_to_layer(model, n, "bias", TENSOR_BIAS_IH, 1, 0);
+static bool is_normalized(const struct layer *layer) {
+    return norm_kind(layer->norm)->source != SOURCE_NOTHING;
 }
 
-static void add_recurrent(struct model *model, size_t n, size_t inputs) {
+static void add_sums(struct model *model, size_t n, size_t inputs) {
     const struct layer *layer = &model->architecture.layers[n];
-    size_t gates = model_gates(layer->cell);
-    add_to_layer(model, n, "weight_ih", TENSOR_WEIGHT_IH, gates, inputs);
-    add_to_layer(model, n, "weight_hh", TENSOR_WEIGHT_HH, gates, layer->size);
-    add_to_layer(model, n, "bias_ih", TENSOR_BIAS_IH, gates, 0);
-    if (!layer->norm)
-        add_to_layer(model, n, "bias_hh", TENSOR_BIAS_HH, gates, 0);
+    const struct cell_kind *kind = cell_kind(layer->cell);
+    for (size_t k = 0; k < CELL_TENSORS_MAX && kind->tensors[k].name; k++) {
+        const struct cell_tensor *tensor = &kind->tensors[k];
+        const size_t columns[] = {
+            [COLUMNS_NONE] = 0, [COLUMNS_INPUTS] = inputs, [COLUMNS_UNITS] = layer->size};
+        if (!tensor->unnormalized || !is_normalized(layer))
+            add_to_layer(model, n, tensor->name, tensor->role, kind->gates,
+                         columns[tensor->columns]);
+    }
 }
 
 static void add_norms(struct model *model, size_t n) {
-    enum cell cell = model->architecture.layers[n].cell;
-    size_t gates = model_gates(cell);
-    if (cell == CELL_DENSE || cell == CELL_RNN) {
-        add_to_layer(model, n, "norm.gain", TENSOR_GAIN_IH, 1, 0);
-        add_to_layer(model, n, "norm.bias", TENSOR_SHIFT_IH, 1, 0);
-        return;
+    const struct cell_kind *kind = cell_kind(model->architecture.layers[n].cell);
+    char name[sizeof "norm_ih.gain"];
+    for (size_t place = 0; place < PLACES; place++) {
+        if (!kind->norms[place])
+            continue;
+        size_t gates = place == PLACE_INNER ? 1 : kind->gates;
+        snprintf(name, sizeof name, "%s.gain", kind->norms[place]);
+        add_to_layer(model, n, name, TENSOR_GAIN_IH + place, gates, 0);
+        snprintf(name, sizeof name, "%s.bias", kind->norms[place]);
+        add_to_layer(model, n, name, TENSOR_NORM_BIAS_IH + place, gates, 0);
     }
-    add_to_layer(model, n, "norm_ih.gain", TENSOR_GAIN_IH, gates, 0);
-    add_to_layer(model, n, "norm_ih.bias", TENSOR_SHIFT_IH, gates, 0);
-    add_to_layer(model, n, "norm_hh.gain", TENSOR_GAIN_HH, gates, 0);
-    add_to_layer(model, n, "norm_hh.bias", TENSOR_SHIFT_HH, gates, 0);
-    if (cell == CELL_LSTM) {
-        add_to_layer(model, n, "norm_c.gain", TENSOR_GAIN_C, 1, 0);
-        add_to_layer(model, n, "norm_c.bias", TENSOR_SHIFT_C, 1, 0);
-    }
-}
-
-/* Vectors that a layer carries from step to step. */
-static size_t state_vectors(enum cell cell) {
-    switch (cell) {
-    case CELL_LSTM:
-        return 2;
-    case CELL_GRU:
-    case CELL_RNN:
-        return 1;
-    case CELL_DENSE:
-        break;
-    }
-    return 0;
 }
 
 static size_t outputs(const struct output *output) {
@@ -121,12 +90,9 @@ void model_build(struct model *model, const struct architecture *architecture) {
         const struct layer *layer = &architecture->layers[n];
         model->input_width[n] = width;
         model->state_offset[n] = model->state_size;
-        model->state_size += state_vectors(layer->cell) * layer->size;
-        if (layer->cell == CELL_DENSE)
-            add_dense(model, n, width);
-        else
-            add_recurrent(model, n, width);
-        if (layer->norm)
+        model->state_size += cell_kind(layer->cell)->states * layer->size;
+        add_sums(model, n, width);
+        if (is_normalized(layer))
             add_norms(model, n);
         width = layer->size;
     }
@@ -255,9 +221,9 @@ static void fill(float *values, size_t count, float value) {
 }
 
 static void add_forget_bias(const struct layer *layer, float *values) {
-    if (layer->cell == CELL_LSTM)
-        for (size_t k = 0; k < layer->size; k++)
-            values[FORGET_GATE * layer->size + k] += layer->forget_bias;
+    size_t gate = cell_kind(layer->cell)->forget_gate;
+    for (size_t k = 0; gate > 0 && k < layer->size; k++)
+        values[gate * layer->size + k] += layer->forget_bias;
 }
 
 int model_initialize(const struct model *model, const struct tensor *tensor, uint64_t seed,
@@ -265,7 +231,8 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
     const struct layer *layer = &model->architecture.layers[tensor->layer];
     size_t count = tensor_size(tensor);
     struct random random = random_start(seed, tensor->name);
-    bool linear = layer->cell == CELL_DENSE && !layer->norm;
+    bool normalized = is_normalized(layer);
+    bool linear = cell_kind(layer->cell)->states == 0 && !normalized;
 
     switch (tensor->role) {
     case TENSOR_WEIGHT_HH:
@@ -278,7 +245,7 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
     case TENSOR_BIAS_IH:
         fill_uniform(values, count, linear ? model->input_width[tensor->layer] : layer->size,
                      &random);
-        if (!layer->norm)
+        if (!normalized)
             add_forget_bias(layer, values);
         break;
     case TENSOR_BIAS_HH:
@@ -290,15 +257,15 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
         break;
     case TENSOR_GAIN_IH:
     case TENSOR_GAIN_HH:
-    case TENSOR_GAIN_C:
+    case TENSOR_GAIN_INNER:
         fill(values, count, layer->gain);
         break;
-    case TENSOR_SHIFT_IH:
+    case TENSOR_NORM_BIAS_IH:
         fill(values, count, 0.0F);
         add_forget_bias(layer, values);
         break;
-    case TENSOR_SHIFT_HH:
-    case TENSOR_SHIFT_C:
+    case TENSOR_NORM_BIAS_HH:
+    case TENSOR_NORM_BIAS_INNER:
     case TENSOR_ROLES:
         fill(values, count, 0.0F);
         break;

@@ -2,8 +2,8 @@
    of its tensors. Both engines, checkpoints, export, initial values and the tests walk that table.
 
    Equations: CONTRACT.md, "What is learned"; layer normalization as in Ba, Kiros and Hinton (2016),
-   eq. 3 and 4 and the supplement's eq. 20-22 (LSTM). H is a layer's size, G its gates (lstm 4: i f
-   g o; gru 3: r z n; rnn and dense 1), I the width of its input. */
+   eq. 3 and 4. What cells, activations and norms there are, with their tensors: kinds.h. H is a
+   layer's size, G its gates, I the width of its input. */
 #ifndef RUNNEL_MODEL_H
 #define RUNNEL_MODEL_H
 
@@ -22,8 +22,6 @@ enum {
 };
 
 enum input_kind { INPUT_REAL, INPUT_SYMBOL };
-enum cell { CELL_DENSE, CELL_RNN, CELL_GRU, CELL_LSTM };
-enum activation { ACTIVATION_RELU, ACTIVATION_TANH, ACTIVATION_IDENTITY };
 enum target { TARGET_GIVEN, TARGET_NEXT };
 
 struct input {
@@ -36,11 +34,11 @@ struct input {
 
 struct layer {
     enum cell cell;
-    size_t size;                /* H */
-    bool norm;                  /* norm: layer */
-    enum activation activation; /* dense only */
+    size_t size; /* H */
+    enum norm norm;
+    enum activation activation; /* of a cell with a function */
     float gain;                 /* starting value of every gain */
-    float forget_bias;          /* lstm: added to the forget gate's starting bias */
+    float forget_bias;          /* added to the forget gate's starting bias */
 };
 
 struct output {
@@ -55,23 +53,6 @@ struct architecture {
     struct layer layers[MODEL_LAYERS_MAX];
     size_t layer_count;
     struct output output;
-};
-
-enum tensor_role {
-    TENSOR_EMBEDDING,     /* embedding.weight (V, E) */
-    TENSOR_WEIGHT_IH,     /* layers.N.weight_ih (GH, I); dense: layers.N.weight (H, I) */
-    TENSOR_WEIGHT_HH,     /* layers.N.weight_hh (GH, H) */
-    TENSOR_BIAS_IH,       /* layers.N.bias_ih (GH,); dense: layers.N.bias (H,) */
-    TENSOR_BIAS_HH,       /* layers.N.bias_hh (GH,), norm: none only */
-    TENSOR_GAIN_IH,       /* layers.N.norm_ih.gain (GH,); rnn, dense: layers.N.norm.gain (H,) */
-    TENSOR_SHIFT_IH,      /* layers.N.norm_ih.bias; rnn, dense: layers.N.norm.bias */
-    TENSOR_GAIN_HH,       /* layers.N.norm_hh.gain (GH,), lstm and gru */
-    TENSOR_SHIFT_HH,      /* layers.N.norm_hh.bias (GH,) */
-    TENSOR_GAIN_C,        /* layers.N.norm_c.gain (H,), lstm */
-    TENSOR_SHIFT_C,       /* layers.N.norm_c.bias (H,) */
-    TENSOR_OUTPUT_WEIGHT, /* output.weight (K, H of the last layer) */
-    TENSOR_OUTPUT_BIAS,   /* output.bias (K,) */
-    TENSOR_ROLES,
 };
 
 struct tensor {
@@ -90,14 +71,11 @@ struct model {
     size_t tensor_count;
     size_t parameters;                     /* numbers in the block of all parameters */
     size_t input_width[MODEL_LAYERS_MAX];  /* I of each layer; symbol one-hot: V */
-    size_t state_offset[MODEL_LAYERS_MAX]; /* of a layer's h in the state; lstm: c follows h */
+    size_t state_offset[MODEL_LAYERS_MAX]; /* of a layer's h in the state; an inner state follows */
     size_t state_size;                     /* S: numbers in one stream's hidden state */
     size_t outputs;                        /* K: activations of the last linear layer */
     size_t target_size;                    /* numbers in one target: size; softmax: 1 class id */
 };
-
-/* Gates of a cell: the G of the shapes above. */
-size_t model_gates(enum cell cell);
 
 /* Build the table. The architecture must be one that config_load has accepted. */
 void model_build(struct model *model, const struct architecture *architecture);
@@ -119,7 +97,7 @@ const struct tensor *model_named(const struct model *model, const char *name);
      bias_ih, bias_hh  uniform in +-1/sqrt(H), as in torch.nn.LSTM
      output.bias, and a dense layer's bias without norm
                        uniform in +-1/sqrt(fan-in), as in torch.nn.Linear
-     gains             `gain`;  norm biases 0
+     gains             `gain`;  norms' biases 0
    and forget_bias is added to the forget gate of norm_ih.bias, of bias_ih without norm.
    Returns -1 (EX_UNAVAILABLE) when memory is short. */
 int model_initialize(const struct model *model, const struct tensor *tensor, uint64_t seed,

@@ -120,10 +120,10 @@ static void long_windows(void **state) {
     (void)state;
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 11},
-        .layers = {{.cell = CELL_LSTM, .size = 37, .norm = true},
-                   {.cell = CELL_GRU, .size = 70, .norm = true},
-                   {.cell = CELL_RNN, .size = 33, .norm = true},
-                   {.cell = CELL_DENSE, .size = 9, .activation = ACTIVATION_TANH}},
+        .layers = {{.cell = CELL_lstm, .size = 37, .norm = NORM_layer},
+                   {.cell = CELL_gru, .size = 70, .norm = NORM_layer},
+                   {.cell = CELL_rnn, .size = 33, .norm = NORM_layer},
+                   {.cell = CELL_dense, .size = 9, .activation = ACTIVATION_tanh}},
         .layer_count = 4,
         .output = {.loss = LOSS_gaussian, .size = 5},
     };
@@ -141,7 +141,7 @@ static void long_windows_of_symbols(void **state) {
     for (size_t embedding = 0; embedding <= 10; embedding += 10) {
         const struct architecture architecture = {
             .input = {.kind = INPUT_SYMBOL, .size = 300, .embedding = embedding},
-            .layers = {{.cell = CELL_LSTM, .size = 20, .norm = true}},
+            .layers = {{.cell = CELL_lstm, .size = 20, .norm = NORM_layer}},
             .layer_count = 1,
             .output = {.loss = LOSS_softmax, .size = 300},
         };
@@ -159,9 +159,9 @@ static void wide_layers_and_inputs(void **state) {
     (void)state;
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 1500},
-        .layers = {{.cell = CELL_DENSE, .size = 9, .norm = true},
-                   {.cell = CELL_LSTM, .size = 530, .norm = true},
-                   {.cell = CELL_GRU, .size = 90, .norm = false}},
+        .layers = {{.cell = CELL_dense, .size = 9, .norm = NORM_layer},
+                   {.cell = CELL_lstm, .size = 530, .norm = NORM_layer},
+                   {.cell = CELL_gru, .size = 90, .norm = NORM_none}},
         .layer_count = 3,
         .output = {.loss = LOSS_mixture, .size = 3, .components = 40},
     };
@@ -180,7 +180,7 @@ static void wide_inputs_together_and_apart(void **state) {
     enum { WINDOW = 10 };
     const struct architecture architecture = {
         .input = {.kind = INPUT_SYMBOL, .size = 20, .embedding = 1030},
-        .layers = {{.cell = CELL_LSTM, .size = 64, .norm = true}},
+        .layers = {{.cell = CELL_lstm, .size = 64, .norm = NORM_layer}},
         .layer_count = 1,
         .output = {.loss = LOSS_squared, .size = 2},
     };
@@ -206,7 +206,7 @@ static void a_window_of_hundreds(void **state) {
     (void)state;
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 2},
-        .layers = {{.cell = CELL_RNN, .size = 6, .norm = true}},
+        .layers = {{.cell = CELL_rnn, .size = 6, .norm = NORM_layer}},
         .layer_count = 1,
         .output = {.loss = LOSS_squared, .size = 2},
     };
@@ -225,7 +225,7 @@ static void plans_of_many_shapes(void **state) {
     enum { LONGEST = 12 };
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 3},
-        .layers = {{.cell = CELL_GRU, .size = 5, .norm = true}},
+        .layers = {{.cell = CELL_gru, .size = 5, .norm = NORM_layer}},
         .layer_count = 1,
         .output = {.loss = LOSS_bernoulli, .size = 2},
     };
@@ -247,7 +247,7 @@ static void streams_by_turns(void **state) {
     enum { WINDOW = 3, TURNS = 24 };
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 3},
-        .layers = {{.cell = CELL_LSTM, .size = 8, .norm = true}},
+        .layers = {{.cell = CELL_lstm, .size = 8, .norm = NORM_layer}},
         .layer_count = 1,
         .output = {.loss = LOSS_squared, .size = 2},
     };

@@ -93,17 +93,17 @@ static struct workload_options resumed_case(size_t which) {
         o.stride = o.window;
         o.keys = 1;
         o.end = 0;
-        layer->cell = CELL_RNN;
+        layer->cell = CELL_rnn;
         break;
     case 2: /* symbols, two layers, rmsprop */
         o.architecture.input = (struct input){.kind = INPUT_SYMBOL, .size = 7, .embedding = 3};
         o.architecture.output = (struct output){LOSS_softmax, 7, 0, TARGET_NEXT};
         o.architecture.layers[1] =
-            (struct layer){.cell = CELL_DENSE, .size = 5, .activation = ACTIVATION_TANH};
+            (struct layer){.cell = CELL_dense, .size = 5, .activation = ACTIVATION_tanh};
         o.architecture.layer_count = 2;
         o.optimizer = (struct optimizer){
             .kind = OPTIMIZER_rmsprop, .rate = 0.003, .alpha = 0.99, .epsilon = 1e-8};
-        layer->cell = CELL_GRU;
+        layer->cell = CELL_gru;
         break;
     case 3: /* given classes, adamw */
         o.architecture.output = (struct output){LOSS_softmax, 3, 0, TARGET_GIVEN};

@@ -23,8 +23,8 @@ static const double RATE = 0.01;
 static struct architecture two_layers(void) {
     return (struct architecture){
         .input = {.kind = INPUT_REAL, .size = INPUTS},
-        .layers = {{.cell = CELL_LSTM, .size = 6, .norm = true},
-                   {.cell = CELL_GRU, .size = 5, .norm = true}},
+        .layers = {{.cell = CELL_lstm, .size = 6, .norm = NORM_layer},
+                   {.cell = CELL_gru, .size = 5, .norm = NORM_layer}},
         .layer_count = 2,
         .output = {.loss = LOSS_squared, .size = TARGETS},
     };

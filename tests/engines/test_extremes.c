@@ -22,10 +22,10 @@ static const struct optimizer ADAM = {
 static const struct optimizer SGD = {.kind = OPTIMIZER_sgd, .rate = 0.01};
 static const double RATE = 0.01;
 
-static struct architecture architecture_of(enum cell cell, bool norm_layer, enum loss loss) {
+static struct architecture architecture_of(enum cell cell, enum norm norm, enum loss loss) {
     return (struct architecture){
         .input = {.kind = INPUT_REAL, .size = INPUTS},
-        .layers = {{.cell = cell, .size = 6, .norm = norm_layer}},
+        .layers = {{.cell = cell, .size = 6, .norm = norm}},
         .layer_count = 1,
         .output = {.loss = loss, .size = loss == LOSS_mixture ? 3 : TARGETS, .components = 2},
     };
@@ -38,15 +38,13 @@ static float *parameters(struct fixture *f) {
     return values;
 }
 
-static const char *const CELLS[] = {"dense", "rnn", "gru", "lstm"};
-
 static void assert_finite_losses(struct fixture *f, size_t count, const char *what) {
     const struct architecture *a = &f->model.architecture;
     for (size_t n = 0; n < count; n++)
         if (!isfinite(f->losses[n]))
-            fail_msg("%s, norm %s, %s, %s: loss %zu is %g", CELLS[a->layers[0].cell],
-                     a->layers[0].norm ? "layer" : "none", loss_kind(a->output.loss)->name, what, n,
-                     f->losses[n]);
+            fail_msg("%s, norm %s, %s, %s: loss %zu is %g", cell_kind(a->layers[0].cell)->kind.name,
+                     norm_kind(a->layers[0].norm)->kind.name, loss_kind(a->output.loss)->name, what,
+                     n, f->losses[n]);
 }
 
 /* A step with such inputs, and ordinary ones after it. */
@@ -78,12 +76,11 @@ static void losses_are_finite_for_extreme_inputs(void **state) {
         {FLT_MAX, -FLT_MAX, 0.0F},   {1e20F, -1e19F, 1e18F},  {1e-45F, -1e-45F, 0.0F},
         {FLT_MIN, FLT_MAX, -1e-38F},
     };
-    for (enum cell cell = CELL_DENSE; cell <= CELL_LSTM; cell++)
-        for (int norm_layer = 0; norm_layer < 2; norm_layer++)
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        for (enum norm norm = 0; norm < NORMS; norm++)
             for (enum loss loss = 0; loss < LOSSES; loss++)
                 for (size_t n = 0; n < sizeof patterns / sizeof *patterns; n++) {
-                    const struct architecture architecture =
-                        architecture_of(cell, norm_layer, loss);
+                    const struct architecture architecture = architecture_of(cell, norm, loss);
                     play_extreme_input(&architecture, patterns[n]);
                 }
 }
@@ -93,7 +90,7 @@ static void losses_are_finite_for_extreme_targets(void **state) {
     const float extremes[] = {1e38F, -1e38F, FLT_MAX, -FLT_MAX, 1e-45F};
     const enum loss losses[] = {LOSS_squared, LOSS_gaussian, LOSS_mixture};
     for (size_t n = 0; n < 3; n++) {
-        const struct architecture architecture = architecture_of(CELL_LSTM, true, losses[n]);
+        const struct architecture architecture = architecture_of(CELL_lstm, NORM_layer, losses[n]);
         struct fixture *f;
         union value x[INPUTS], y[3];
         fixture_open(&f, &architecture, &SGD, WINDOW, SLOTS, SEED);
@@ -132,7 +129,7 @@ static void losses_are_finite_for_extreme_outputs(void **state) {
     (void)state;
     const float sizes[] = {20.0F, 89.0F, 1000.0F, 1e10F, 1e38F, FLT_MAX};
     for (enum loss loss = 0; loss < LOSSES; loss++) {
-        const struct architecture architecture = architecture_of(CELL_RNN, true, loss);
+        const struct architecture architecture = architecture_of(CELL_rnn, NORM_layer, loss);
         struct fixture *f;
         union value y[3];
         fixture_open(&f, &architecture, &SGD, WINDOW, SLOTS, SEED);
@@ -206,7 +203,7 @@ static void gather_target(struct fixture *f, float y0, float y1) {
 /* 2 (a - y) is beyond float for the only number observed: no clipping can make it good. */
 static void an_infinite_gradient_changes_nothing(void **state) {
     (void)state;
-    const struct architecture architecture = architecture_of(CELL_LSTM, true, LOSS_squared);
+    const struct architecture architecture = architecture_of(CELL_lstm, NORM_layer, LOSS_squared);
     const double clips[] = {0.0, 1.0};
     struct fixture *f;
     fixture_open(&f, &architecture, &ADAM, WINDOW, SLOTS, SEED);
@@ -234,7 +231,7 @@ static void an_infinite_gradient_changes_nothing(void **state) {
    and its weights would never change again. */
 static void a_huge_gradient_leaves_moments_finite(void **state) {
     (void)state;
-    const struct architecture architecture = architecture_of(CELL_LSTM, true, LOSS_squared);
+    const struct architecture architecture = architecture_of(CELL_lstm, NORM_layer, LOSS_squared);
     const struct optimizer rmsprop = {.kind = OPTIMIZER_rmsprop, .alpha = 0.9, .epsilon = 1e-8};
     const struct optimizer *optimizers[] = {&ADAM, &rmsprop};
     for (size_t n = 0; n < 2; n++) {
@@ -257,7 +254,7 @@ static void a_huge_gradient_leaves_moments_finite(void **state) {
 
 static void a_loss_that_is_no_number_changes_nothing(void **state) {
     (void)state;
-    const struct architecture architecture = architecture_of(CELL_GRU, false, LOSS_squared);
+    const struct architecture architecture = architecture_of(CELL_gru, NORM_none, LOSS_squared);
     struct fixture *f;
     fixture_open(&f, &architecture, &ADAM, WINDOW, SLOTS, SEED);
     float *values = parameters(f);
@@ -300,7 +297,7 @@ static void keep_denormals(void) {
 
 static const struct architecture DECAYING = {
     .input = {.kind = INPUT_REAL, .size = 1},
-    .layers = {{.cell = CELL_LSTM, .size = 5}, {.cell = CELL_GRU, .size = 3}},
+    .layers = {{.cell = CELL_lstm, .size = 5}, {.cell = CELL_gru, .size = 3}},
     .layer_count = 2,
     .output = {.loss = LOSS_squared, .size = 1},
 };

@@ -150,46 +150,41 @@ static void check_gradient(const struct architecture *architecture, const char *
     fixture_close(&again);
 }
 
-static const char *const CELLS[] = {"dense", "rnn", "gru", "lstm"};
-
 static struct output output_of(enum loss loss) {
     return (struct output){.loss = loss, .size = loss == LOSS_mixture ? 3 : 5, .components = 4};
 }
 
 static void every_cell_norm_and_loss(void **state) {
     (void)state;
-    for (enum cell cell = CELL_DENSE; cell <= CELL_LSTM; cell++)
-        for (int norm_layer = 0; norm_layer < 2; norm_layer++)
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        for (enum norm norm = 0; norm < NORMS; norm++)
             for (enum loss loss = 0; loss < LOSSES; loss++) {
                 const struct architecture architecture = {
                     .input = {.kind = INPUT_REAL, .size = 3},
-                    .layers = {{.cell = cell,
-                                .size = 7,
-                                .norm = norm_layer,
-                                .activation = ACTIVATION_TANH}},
+                    .layers =
+                        {{.cell = cell, .size = 7, .norm = norm, .activation = ACTIVATION_tanh}},
                     .layer_count = 1,
                     .output = output_of(loss),
                 };
                 char name[64];
-                snprintf(name, sizeof name, "%s, norm %s, %s", CELLS[cell],
-                         norm_layer ? "layer" : "none", loss_kind(loss)->name);
+                snprintf(name, sizeof name, "%s, norm %s, %s", cell_kind(cell)->kind.name,
+                         norm_kind(norm)->kind.name, loss_kind(loss)->name);
                 check_gradient(&architecture, name);
             }
 }
 
 static void every_activation(void **state) {
     (void)state;
-    const char *const names[] = {"relu", "tanh", "identity"};
-    for (enum activation a = ACTIVATION_RELU; a <= ACTIVATION_IDENTITY; a++)
-        for (int norm_layer = 0; norm_layer < 2; norm_layer++) {
+    for (enum activation a = 0; a < ACTIVATIONS; a++)
+        for (enum norm norm = 0; norm < NORMS; norm++) {
             const struct architecture architecture = {
                 .input = {.kind = INPUT_REAL, .size = 4},
-                .layers = {{.cell = CELL_DENSE, .size = 9, .norm = norm_layer, .activation = a},
-                           {.cell = CELL_DENSE, .size = 6, .norm = norm_layer, .activation = a}},
+                .layers = {{.cell = CELL_dense, .size = 9, .norm = norm, .activation = a},
+                           {.cell = CELL_dense, .size = 6, .norm = norm, .activation = a}},
                 .layer_count = 2,
                 .output = output_of(LOSS_squared),
             };
-            check_gradient(&architecture, names[a]);
+            check_gradient(&architecture, activation_kind(a)->kind.name);
         }
 }
 
@@ -197,21 +192,22 @@ static void layers_mixed(void **state) {
     (void)state;
     const struct architecture normed = {
         .input = {.kind = INPUT_REAL, .size = 5},
-        .layers = {{.cell = CELL_DENSE, .size = 9, .norm = true, .activation = ACTIVATION_RELU},
-                   {.cell = CELL_LSTM, .size = 6, .norm = true},
-                   {.cell = CELL_GRU, .size = 8, .norm = false},
-                   {.cell = CELL_RNN, .size = 5, .norm = true},
-                   {.cell = CELL_DENSE, .size = 7, .norm = false, .activation = ACTIVATION_TANH}},
+        .layers =
+            {{.cell = CELL_dense, .size = 9, .norm = NORM_layer, .activation = ACTIVATION_relu},
+             {.cell = CELL_lstm, .size = 6, .norm = NORM_layer},
+             {.cell = CELL_gru, .size = 8, .norm = NORM_none},
+             {.cell = CELL_rnn, .size = 5, .norm = NORM_layer},
+             {.cell = CELL_dense, .size = 7, .norm = NORM_none, .activation = ACTIVATION_tanh}},
         .layer_count = 5,
         .output = output_of(LOSS_gaussian),
     };
     check_gradient(&normed, "dense, lstm, gru, rnn, dense");
     const struct architecture stacked = {
         .input = {.kind = INPUT_REAL, .size = 2},
-        .layers = {{.cell = CELL_LSTM, .size = 6, .norm = false},
-                   {.cell = CELL_LSTM, .size = 5, .norm = true},
-                   {.cell = CELL_GRU, .size = 4, .norm = true},
-                   {.cell = CELL_GRU, .size = 7, .norm = true}},
+        .layers = {{.cell = CELL_lstm, .size = 6, .norm = NORM_none},
+                   {.cell = CELL_lstm, .size = 5, .norm = NORM_layer},
+                   {.cell = CELL_gru, .size = 4, .norm = NORM_layer},
+                   {.cell = CELL_gru, .size = 7, .norm = NORM_layer}},
         .layer_count = 4,
         .output = output_of(LOSS_mixture),
     };
@@ -220,19 +216,18 @@ static void layers_mixed(void **state) {
 
 static void symbols(void **state) {
     (void)state;
-    const enum cell cells[] = {CELL_DENSE, CELL_RNN, CELL_GRU, CELL_LSTM};
-    for (size_t n = 0; n < 4; n++)
+    for (enum cell cell = 0; cell < CELLS; cell++)
         for (size_t embedding = 0; embedding <= 5; embedding += 5)
-            for (int norm_layer = 0; norm_layer < 2; norm_layer++) {
+            for (enum norm norm = 0; norm < NORMS; norm++) {
                 const struct architecture architecture = {
                     .input = {.kind = INPUT_SYMBOL, .size = 6, .embedding = embedding},
-                    .layers = {{.cell = cells[n], .size = 8, .norm = norm_layer}},
+                    .layers = {{.cell = cell, .size = 8, .norm = norm}},
                     .layer_count = 1,
                     .output = {.loss = LOSS_softmax, .size = 6},
                 };
                 char name[64];
-                snprintf(name, sizeof name, "%s, norm %s, symbols%s", CELLS[cells[n]],
-                         norm_layer ? "layer" : "none", embedding ? " embedded" : "");
+                snprintf(name, sizeof name, "%s, norm %s, symbols%s", cell_kind(cell)->kind.name,
+                         norm_kind(norm)->kind.name, embedding ? " embedded" : "");
                 check_gradient(&architecture, name);
             }
 }
@@ -242,8 +237,8 @@ static void wide_layers(void **state) {
     (void)state;
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 19},
-        .layers = {{.cell = CELL_LSTM, .size = 21, .norm = true},
-                   {.cell = CELL_GRU, .size = 18, .norm = true}},
+        .layers = {{.cell = CELL_lstm, .size = 21, .norm = NORM_layer},
+                   {.cell = CELL_gru, .size = 18, .norm = NORM_layer}},
         .layer_count = 2,
         .output = {.loss = LOSS_softmax, .size = 37},
     };
@@ -252,16 +247,15 @@ static void wide_layers(void **state) {
 
 static void layers_of_one_unit(void **state) {
     (void)state;
-    for (enum cell cell = CELL_DENSE; cell <= CELL_LSTM; cell++)
-        for (int norm_layer = 0; norm_layer < 2; norm_layer++) {
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        for (enum norm norm = 0; norm < NORMS; norm++) {
             const struct architecture architecture = {
                 .input = {.kind = INPUT_REAL, .size = 1},
-                .layers =
-                    {{.cell = cell, .size = 1, .norm = norm_layer, .activation = ACTIVATION_TANH}},
+                .layers = {{.cell = cell, .size = 1, .norm = norm, .activation = ACTIVATION_tanh}},
                 .layer_count = 1,
                 .output = {.loss = LOSS_squared, .size = 1},
             };
-            check_gradient(&architecture, CELLS[cell]);
+            check_gradient(&architecture, cell_kind(cell)->kind.name);
         }
 }
 

@@ -99,7 +99,7 @@ static struct workload_options random_options(uint64_t *state) {
     static const enum loss real_losses[] = {LOSS_squared, LOSS_gaussian, LOSS_bernoulli,
                                             LOSS_mixture};
     struct workload_options o = {
-        .architecture = {.layers = {{.cell = CELL_DENSE, .size = 2}}, .layer_count = 1},
+        .architecture = {.layers = {{.cell = CELL_dense, .size = 2}}, .layer_count = 1},
         .window = draw(state, 1, 6),
         .max_streams = draw(state, 1, 4),
         .optimizer = {.kind = OPTIMIZER_sgd, .rate = 0.5},
@@ -168,7 +168,7 @@ static void keeps_to_the_protocol(void **unused) {
 static struct workload_options one_stream(enum target target) {
     return (struct workload_options){
         .architecture = {.input = {.kind = INPUT_REAL, .size = 2},
-                         .layers = {{.cell = CELL_LSTM, .size = 6, .norm = true, .gain = 1}},
+                         .layers = {{.cell = CELL_lstm, .size = 6, .norm = NORM_layer, .gain = 1}},
                          .layer_count = 1,
                          .output = {.loss = LOSS_squared, .size = 2, .target = target}},
         .window = 4,

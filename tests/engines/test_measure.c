@@ -109,8 +109,8 @@ static void check_summed(const struct fixture *f, const double *parameters, enum
     double sums[4 * SIZE], recurrent[4 * SIZE];
     const struct layer_statistics *found = &f->measures[0];
     size_t rows = project(f, parameters, TENSOR_WEIGHT_IH, TENSOR_BIAS_IH, x, sums);
-    if (cell != CELL_DENSE) {
-        bool gated = cell != CELL_RNN;
+    if (cell != CELL_dense) {
+        bool gated = cell != CELL_rnn;
         project(f, parameters, TENSOR_WEIGHT_HH, TENSOR_BIAS_HH, h, recurrent);
         if (gated)
             assert_moments(found->summed_recurrent, recurrent, rows, "summed recurrent");
@@ -120,12 +120,13 @@ static void check_summed(const struct fixture *f, const double *parameters, enum
     assert_moments(found->summed_inputs, sums, rows, "summed inputs");
 }
 
-static void check(enum cell cell, bool norm_layer) {
-    static const enum tensor_role gains[] = {TENSOR_GAIN_IH, TENSOR_GAIN_HH, TENSOR_GAIN_C};
-    static const enum tensor_role shifts[] = {TENSOR_SHIFT_IH, TENSOR_SHIFT_HH, TENSOR_SHIFT_C};
+static void check(enum cell cell, enum norm norm) {
+    static const enum tensor_role gains[] = {TENSOR_GAIN_IH, TENSOR_GAIN_HH, TENSOR_GAIN_INNER};
+    static const enum tensor_role biases[] = {TENSOR_NORM_BIAS_IH, TENSOR_NORM_BIAS_HH,
+                                              TENSOR_NORM_BIAS_INNER};
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = INPUTS},
-        .layers = {{.cell = cell, .size = SIZE, .norm = norm_layer}},
+        .layers = {{.cell = cell, .size = SIZE, .norm = norm}},
         .layer_count = 1,
         .output = {.loss = LOSS_squared, .size = 1},
     };
@@ -155,14 +156,14 @@ static void check(enum cell cell, bool norm_layer) {
     const struct layer_statistics *found = &f->measures[0];
     const double saturated_hidden = 0.99, saturated_cell = 5.0;
     check_summed(f, parameters, cell, inputs, before);
-    if (cell != CELL_DENSE) {
+    if (cell != CELL_dense) {
         assert_units(&found->hidden, state, SIZE, saturated_hidden, "hidden");
         assert_histogram(found->histogram, state);
     }
-    if (cell == CELL_LSTM)
+    if (cell == CELL_lstm)
         assert_units(&found->cell, state + SIZE, SIZE, saturated_cell, "cell");
     assert_parameters(&found->gain, f, parameters, gains, "gain");
-    assert_parameters(&found->bias, f, parameters, shifts, "bias");
+    assert_parameters(&found->bias, f, parameters, biases, "bias");
     free(values);
     free(parameters);
     fixture_close(&f);
@@ -170,9 +171,9 @@ static void check(enum cell cell, bool norm_layer) {
 
 static void layers_are_measured(void **state) {
     (void)state;
-    for (enum cell cell = CELL_DENSE; cell <= CELL_LSTM; cell++)
-        for (int norm_layer = 0; norm_layer < 2; norm_layer++)
-            check(cell, norm_layer);
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        for (enum norm norm = 0; norm < NORMS; norm++)
+            check(cell, norm);
 }
 
 int main(void) {

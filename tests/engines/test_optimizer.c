@@ -116,8 +116,8 @@ static void compare(struct fixture *f, struct double_run *run, const char *name)
 static void check(const char *name, const struct optimizer *optimizer, double clip) {
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = INPUTS},
-        .layers = {{.cell = CELL_GRU, .size = 5, .norm = true},
-                   {.cell = CELL_DENSE, .size = 4, .activation = ACTIVATION_TANH}},
+        .layers = {{.cell = CELL_gru, .size = 5, .norm = NORM_layer},
+                   {.cell = CELL_dense, .size = 4, .activation = ACTIVATION_tanh}},
         .layer_count = 2,
         .output = {.loss = LOSS_squared, .size = TARGETS},
     };

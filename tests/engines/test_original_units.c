@@ -22,7 +22,7 @@ static struct workload_options scaled(enum loss loss) {
     return (struct workload_options){
         .architecture =
             {.input = {.kind = INPUT_REAL, .size = SIZE, .standard = true, .hold = true},
-             .layers = {{.cell = CELL_GRU, .size = 4, .norm = true, .gain = 1}},
+             .layers = {{.cell = CELL_gru, .size = 4, .norm = NORM_layer, .gain = 1}},
              .layer_count = 1,
              .output = {.loss = loss, .size = SIZE, .target = TARGET_NEXT}},
         .window = 4,
@@ -67,7 +67,7 @@ static void an_error_is_in_the_scale_of_its_prediction(void **unused) {
     struct workload_options options = scaled(LOSS_squared);
     options.architecture.input.size = options.architecture.output.size = 1;
     options.architecture.layers[0] =
-        (struct layer){.cell = CELL_DENSE, .size = 1, .activation = ACTIVATION_IDENTITY};
+        (struct layer){.cell = CELL_dense, .size = 1, .activation = ACTIVATION_identity};
     struct workload *workload = workload_open(&options);
     struct seen seen;
     struct learner_observer observer = {.context = &seen, .learned = see};

@@ -40,19 +40,19 @@ static const struct {
     enum optimizer_id optimizer;
 } learners[LEARNERS] = {
     {{.kind = INPUT_REAL, .size = 2, .standard = true, .hold = true},
-     {.cell = CELL_GRU, .size = 3, .norm = true, .gain = 1},
+     {.cell = CELL_gru, .size = 3, .norm = NORM_layer, .gain = 1},
      {LOSS_gaussian, 2, 0, TARGET_NEXT},
      OPTIMIZER_adam},
     {{.kind = INPUT_SYMBOL, .size = 5, .embedding = 2},
-     {.cell = CELL_LSTM, .size = 2, .norm = true, .gain = 1},
+     {.cell = CELL_lstm, .size = 2, .norm = NORM_layer, .gain = 1},
      {LOSS_softmax, 3, 0, TARGET_GIVEN},
      OPTIMIZER_rmsprop},
     {{.kind = INPUT_SYMBOL, .size = 4},
-     {.cell = CELL_RNN, .size = 3},
+     {.cell = CELL_rnn, .size = 3},
      {LOSS_softmax, 4, 0, TARGET_NEXT},
      OPTIMIZER_sgd},
     {{.kind = INPUT_REAL, .size = 1, .standard = true},
-     {.cell = CELL_GRU, .size = 2, .norm = true, .gain = 1},
+     {.cell = CELL_gru, .size = 2, .norm = NORM_layer, .gain = 1},
      {LOSS_mixture, 3, 2, TARGET_GIVEN},
      OPTIMIZER_adamw},
 };

@@ -85,7 +85,7 @@ static void require_same(const struct safetensors *file, const struct safetensor
 static bool load_parameters(const char *path) {
     static const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 1},
-        .layers = {{.cell = CELL_DENSE, .size = 1, .activation = ACTIVATION_TANH}},
+        .layers = {{.cell = CELL_dense, .size = 1, .activation = ACTIVATION_tanh}},
         .layer_count = 1,
         .output = {LOSS_squared, 1, 0, TARGET_NEXT},
     };

@@ -53,7 +53,8 @@ wrong 'not in its room' "$({
     room src/model 'common/*' kernels/kinds.h
     room src/config 'common/*' 'model/*' kernels/kinds.def
     room kernels 'common/error.h' 'model/*' 'learner/engine.h' 'learner/cuda_module.h' \
-        formulas.h gates.h kinds.h kinds.def losses.h 'losses/*' optimizers.h 'optimizers/*' updates.h
+        formulas.h kinds.h kinds.def unit.h cells.h 'cells/*' normalization.h 'norms/*' losses.h 'losses/*' \
+        optimizers.h 'optimizers/*' updates.h
     room src/learner 'common/*' 'model/*' 'config/*'
     room src/checkpoint 'common/*' 'model/*' 'config/*' 'learner/*'
     room src/journal 'common/*' 'config/*' 'learner/*'
@@ -116,8 +117,8 @@ done)"
 
 # What a kind is stands in its own file: everybody else asks its description (kernels/kinds.h).
 wrong 'decides by the name of a kind' "$(find src kernels streams tools -type f |
-    grep -vE '^kernels/(losses/|optimizers/|kinds\.)' |
-    xargs grep -InE '\b(LOSS|OPTIMIZER)_[a-z]+\b')"
+    grep -vE '^kernels/(cells/|norms/|losses/|optimizers/|kinds\.)' |
+    xargs grep -InE '\b(CELL|ACTIVATION|NORM|LOSS|OPTIMIZER)_[a-z]+\b')"
 
 # A main returns its status. A child that failed to start a program has only _exit.
 wrong 'ends the process' "$(sources | grep -vE '^(src/(main|bench/bench)|streams/feed|tools/(watch/watch|ctl/ctl))\.c$' |

@@ -37,7 +37,7 @@ static inline void example_model(struct model *model, enum example_model which) 
     };
     struct architecture architecture = {
         .input = models[which].input,
-        .layers = {{.cell = CELL_GRU, .size = 4, .norm = true, .gain = 1.0F}},
+        .layers = {{.cell = CELL_gru, .size = 4, .norm = NORM_layer, .gain = 1.0F}},
         .layer_count = 1,
         .output = models[which].output,
     };

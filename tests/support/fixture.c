@@ -21,7 +21,7 @@ static double random_parameter(struct fixture *fixture, const struct tensor *ten
     switch (tensor->role) {
     case TENSOR_GAIN_IH:
     case TENSOR_GAIN_HH:
-    case TENSOR_GAIN_C:
+    case TENSOR_GAIN_INNER:
         return u < 0.0 ? -1.0 - 0.5 * u : 1.0 + 0.5 * u;
     case TENSOR_EMBEDDING:
         return u;
@@ -31,9 +31,9 @@ static double random_parameter(struct fixture *fixture, const struct tensor *ten
         return 1.5 * u / sqrt((double)tensor->columns);
     case TENSOR_BIAS_IH:
     case TENSOR_BIAS_HH:
-    case TENSOR_SHIFT_IH:
-    case TENSOR_SHIFT_HH:
-    case TENSOR_SHIFT_C:
+    case TENSOR_NORM_BIAS_IH:
+    case TENSOR_NORM_BIAS_HH:
+    case TENSOR_NORM_BIAS_INNER:
     case TENSOR_OUTPUT_BIAS:
     case TENSOR_ROLES:
         break;

@@ -64,11 +64,11 @@ static void dense(const struct place *at, const struct layer *layer, size_t inpu
     multiply(values(at, TENSOR_WEIGHT_IH), H, inputs, x, h);
     add(h, values(at, TENSOR_BIAS_IH), H);
     if (layer->norm)
-        normalize(h, H, values(at, TENSOR_GAIN_IH), values(at, TENSOR_SHIFT_IH));
+        normalize(h, H, values(at, TENSOR_GAIN_IH), values(at, TENSOR_NORM_BIAS_IH));
     for (size_t k = 0; k < H; k++) {
-        if (layer->activation == ACTIVATION_RELU)
+        if (layer->activation == ACTIVATION_relu)
             h[k] = fmax(h[k], 0.0);
-        if (layer->activation == ACTIVATION_TANH)
+        if (layer->activation == ACTIVATION_tanh)
             h[k] = tanh(h[k]);
     }
 }
@@ -82,7 +82,7 @@ static void rnn(const struct place *at, const struct layer *layer, size_t inputs
     multiply(values(at, TENSOR_WEIGHT_HH), H, H, h, recurrent);
     add(a, recurrent, H);
     if (layer->norm)
-        normalize(a, H, values(at, TENSOR_GAIN_IH), values(at, TENSOR_SHIFT_IH));
+        normalize(a, H, values(at, TENSOR_GAIN_IH), values(at, TENSOR_NORM_BIAS_IH));
     else
         add(a, values(at, TENSOR_BIAS_HH), H);
     for (size_t k = 0; k < H; k++)
@@ -97,8 +97,8 @@ static void lstm(const struct place *at, const struct layer *layer, size_t input
     add(a, values(at, TENSOR_BIAS_IH), 4 * H);
     multiply(values(at, TENSOR_WEIGHT_HH), 4 * H, H, h, recurrent);
     if (layer->norm) {
-        normalize(a, 4 * H, values(at, TENSOR_GAIN_IH), values(at, TENSOR_SHIFT_IH));
-        normalize(recurrent, 4 * H, values(at, TENSOR_GAIN_HH), values(at, TENSOR_SHIFT_HH));
+        normalize(a, 4 * H, values(at, TENSOR_GAIN_IH), values(at, TENSOR_NORM_BIAS_IH));
+        normalize(recurrent, 4 * H, values(at, TENSOR_GAIN_HH), values(at, TENSOR_NORM_BIAS_HH));
     } else {
         add(recurrent, values(at, TENSOR_BIAS_HH), 4 * H);
     }
@@ -107,7 +107,7 @@ static void lstm(const struct place *at, const struct layer *layer, size_t input
     for (size_t k = 0; k < H; k++)
         inner[k] = c[k] = sigmoid(f[k]) * c[k] + sigmoid(i[k]) * tanh(g[k]);
     if (layer->norm)
-        normalize(inner, H, values(at, TENSOR_GAIN_C), values(at, TENSOR_SHIFT_C));
+        normalize(inner, H, values(at, TENSOR_GAIN_INNER), values(at, TENSOR_NORM_BIAS_INNER));
     for (size_t k = 0; k < H; k++)
         h[k] = sigmoid(o[k]) * tanh(inner[k]);
 }
@@ -126,8 +126,8 @@ static void gru(const struct place *at, const struct layer *layer, size_t inputs
     add(ax, values(at, TENSOR_BIAS_IH), 3 * H);
     multiply(values(at, TENSOR_WEIGHT_HH), 3 * H, H, h, ah);
     if (layer->norm) {
-        normalize_gru(ax, H, values(at, TENSOR_GAIN_IH), values(at, TENSOR_SHIFT_IH));
-        normalize_gru(ah, H, values(at, TENSOR_GAIN_HH), values(at, TENSOR_SHIFT_HH));
+        normalize_gru(ax, H, values(at, TENSOR_GAIN_IH), values(at, TENSOR_NORM_BIAS_IH));
+        normalize_gru(ah, H, values(at, TENSOR_GAIN_HH), values(at, TENSOR_NORM_BIAS_HH));
     } else {
         add(ah, values(at, TENSOR_BIAS_HH), 3 * H);
     }
@@ -166,18 +166,20 @@ void oracle_step(const struct model *model, const double *parameters, double *st
         assert(layer->size <= W && inputs <= W);
         at.layer = n;
         switch (layer->cell) {
-        case CELL_DENSE:
+        case CELL_dense:
             h = hidden[n % 2];
             dense(&at, layer, inputs, from, h);
             break;
-        case CELL_RNN:
+        case CELL_rnn:
             rnn(&at, layer, inputs, from, h);
             break;
-        case CELL_GRU:
+        case CELL_gru:
             gru(&at, layer, inputs, from, h);
             break;
-        case CELL_LSTM:
+        case CELL_lstm:
             lstm(&at, layer, inputs, from, h);
+            break;
+        case CELLS:
             break;
         }
         from = h;

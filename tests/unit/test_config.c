@@ -67,7 +67,7 @@ static void test_anchors_and_styles(void **state) {
         "3e-3}, clip: 1}}";
     struct config a = good(block, NULL), b = good(flow, NULL);
     assert_int_equal(a.architecture.layer_count, 3);
-    assert_int_equal(a.architecture.layers[2].cell, CELL_LSTM);
+    assert_int_equal(a.architecture.layers[2].cell, CELL_lstm);
     assert_int_equal(a.architecture.layers[2].size, 10);
     assert_int_equal(a.architecture.output.components, 4);
     assert_int_equal(b.architecture.output.size, 3);
@@ -188,7 +188,7 @@ static void test_overrides(void **state) {
     assert_int_equal(good(text, "model.layers.0.size=64").architecture.layers[0].size, 64);
     struct config c = good(text, "model.layers=[{cell: gru, size: 3}, {cell: rnn, size: 5}]");
     assert_int_equal(c.architecture.layer_count, 2);
-    assert_int_equal(c.architecture.layers[1].cell, CELL_RNN);
+    assert_int_equal(c.architecture.layers[1].cell, CELL_rnn);
     assert_int_equal(c.architecture.layers[1].size, 5);
     assert_string_equal(good("seed: 1\n" MODEL, "name=b").name, "b");
 }
@@ -209,7 +209,7 @@ static void test_several_overrides(void **state) {
         fail_msg("%s", error.text);
     assert_int_equal(c.learning.optimizer.kind, OPTIMIZER_sgd);
     assert_true(c.learning.optimizer.momentum == 0.5 && c.learning.optimizer.nesterov);
-    assert_int_equal(c.architecture.layers[0].activation, ACTIVATION_TANH);
+    assert_int_equal(c.architecture.layers[0].activation, ACTIVATION_tanh);
     assert_int_equal(c.architecture.layers[0].size, 7);
     assert_int_equal(c.architecture.layers[1].size, 6);
 }

@@ -60,26 +60,26 @@ static void assert_table(const struct architecture *architecture, const struct e
 
 static void tensors_are_the_contracts(void **state) {
     (void)state;
-    ASSERT_LAYER(CELL_DENSE, true, {"layers.0.weight", 6, 5}, {"layers.0.bias", 6, 0},
+    ASSERT_LAYER(CELL_dense, true, {"layers.0.weight", 6, 5}, {"layers.0.bias", 6, 0},
                  {"layers.0.norm.gain", 6, 0}, {"layers.0.norm.bias", 6, 0});
-    ASSERT_LAYER(CELL_DENSE, false, {"layers.0.weight", 6, 5}, {"layers.0.bias", 6, 0});
-    ASSERT_LAYER(CELL_RNN, true, {"layers.0.weight_ih", 6, 5}, {"layers.0.weight_hh", 6, 6},
+    ASSERT_LAYER(CELL_dense, false, {"layers.0.weight", 6, 5}, {"layers.0.bias", 6, 0});
+    ASSERT_LAYER(CELL_rnn, true, {"layers.0.weight_ih", 6, 5}, {"layers.0.weight_hh", 6, 6},
                  {"layers.0.bias_ih", 6, 0}, {"layers.0.norm.gain", 6, 0},
                  {"layers.0.norm.bias", 6, 0});
-    ASSERT_LAYER(CELL_RNN, false, {"layers.0.weight_ih", 6, 5}, {"layers.0.weight_hh", 6, 6},
+    ASSERT_LAYER(CELL_rnn, false, {"layers.0.weight_ih", 6, 5}, {"layers.0.weight_hh", 6, 6},
                  {"layers.0.bias_ih", 6, 0}, {"layers.0.bias_hh", 6, 0});
-    ASSERT_LAYER(CELL_GRU, true, {"layers.0.weight_ih", 18, 5}, {"layers.0.weight_hh", 18, 6},
+    ASSERT_LAYER(CELL_gru, true, {"layers.0.weight_ih", 18, 5}, {"layers.0.weight_hh", 18, 6},
                  {"layers.0.bias_ih", 18, 0}, {"layers.0.norm_ih.gain", 18, 0},
                  {"layers.0.norm_ih.bias", 18, 0}, {"layers.0.norm_hh.gain", 18, 0},
                  {"layers.0.norm_hh.bias", 18, 0});
-    ASSERT_LAYER(CELL_GRU, false, {"layers.0.weight_ih", 18, 5}, {"layers.0.weight_hh", 18, 6},
+    ASSERT_LAYER(CELL_gru, false, {"layers.0.weight_ih", 18, 5}, {"layers.0.weight_hh", 18, 6},
                  {"layers.0.bias_ih", 18, 0}, {"layers.0.bias_hh", 18, 0});
-    ASSERT_LAYER(CELL_LSTM, true, {"layers.0.weight_ih", 24, 5}, {"layers.0.weight_hh", 24, 6},
+    ASSERT_LAYER(CELL_lstm, true, {"layers.0.weight_ih", 24, 5}, {"layers.0.weight_hh", 24, 6},
                  {"layers.0.bias_ih", 24, 0}, {"layers.0.norm_ih.gain", 24, 0},
                  {"layers.0.norm_ih.bias", 24, 0}, {"layers.0.norm_hh.gain", 24, 0},
                  {"layers.0.norm_hh.bias", 24, 0}, {"layers.0.norm_c.gain", 6, 0},
                  {"layers.0.norm_c.bias", 6, 0});
-    ASSERT_LAYER(CELL_LSTM, false, {"layers.0.weight_ih", 24, 5}, {"layers.0.weight_hh", 24, 6},
+    ASSERT_LAYER(CELL_lstm, false, {"layers.0.weight_ih", 24, 5}, {"layers.0.weight_hh", 24, 6},
                  {"layers.0.bias_ih", 24, 0}, {"layers.0.bias_hh", 24, 0});
 }
 
@@ -87,10 +87,10 @@ static void layers_follow_one_another(void **state) {
     (void)state;
     struct architecture architecture = {
         .input = {.kind = INPUT_SYMBOL, .size = 10, .embedding = 4},
-        .layers = {{.cell = CELL_DENSE, .size = 3},
-                   {.cell = CELL_LSTM, .size = 2},
-                   {.cell = CELL_GRU, .size = 5},
-                   {.cell = CELL_RNN, .size = 7}},
+        .layers = {{.cell = CELL_dense, .size = 3},
+                   {.cell = CELL_lstm, .size = 2},
+                   {.cell = CELL_gru, .size = 5},
+                   {.cell = CELL_rnn, .size = 7}},
         .layer_count = 4,
         .output = {.loss = LOSS_mixture, .size = 3, .components = 2},
     };
@@ -127,7 +127,7 @@ static void sixteen_layers_fit(void **state) {
                                         .layer_count = MODEL_LAYERS_MAX,
                                         .output = {.loss = LOSS_softmax, .size = 3}};
     for (size_t n = 0; n < MODEL_LAYERS_MAX; n++)
-        architecture.layers[n] = (struct layer){.cell = CELL_LSTM, .size = 2, .norm = true};
+        architecture.layers[n] = (struct layer){.cell = CELL_lstm, .size = 2, .norm = NORM_layer};
     struct model model;
     model_build(&model, &architecture);
     assert_int_equal(model.tensor_count, 1 + 9 * MODEL_LAYERS_MAX + 2);
@@ -145,7 +145,7 @@ static void outputs_follow_the_loss(void **state) {
                  {LOSS_bernoulli, 3, 3},
                  {LOSS_mixture, 121, 3}};
     for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
-        struct architecture architecture = architecture_of(CELL_GRU, true);
+        struct architecture architecture = architecture_of(CELL_gru, true);
         architecture.output =
             (struct output){.loss = cases[n].loss, .size = TARGETS, .components = 20};
         struct model model;
@@ -180,7 +180,7 @@ static float *initialized(const struct model *model, const char *name, uint64_t 
 static void recurrent_weights_are_orthogonal_per_gate(void **state) {
     (void)state;
     enum { WIDE = 37, GATES = 4 };
-    struct architecture architecture = architecture_of(CELL_LSTM, true);
+    struct architecture architecture = architecture_of(CELL_lstm, true);
     architecture.layers[0].size = WIDE;
     struct model model;
     model_build(&model, &architecture);
@@ -224,10 +224,10 @@ static void starting_values_have_their_ranges(void **state) {
     (void)state;
     struct architecture architecture = {
         .input = {.kind = INPUT_SYMBOL, .size = 50, .embedding = 9},
-        .layers = {{.cell = CELL_DENSE, .size = 64, .gain = 1.0F},
-                   {.cell = CELL_LSTM, .size = 100, .norm = true, .gain = 1.0F},
-                   {.cell = CELL_DENSE, .size = 144, .norm = true, .gain = 1.0F},
-                   {.cell = CELL_GRU, .size = 81, .gain = 1.0F}},
+        .layers = {{.cell = CELL_dense, .size = 64, .gain = 1.0F},
+                   {.cell = CELL_lstm, .size = 100, .norm = NORM_layer, .gain = 1.0F},
+                   {.cell = CELL_dense, .size = 144, .norm = NORM_layer, .gain = 1.0F},
+                   {.cell = CELL_gru, .size = 81, .gain = 1.0F}},
         .layer_count = 4,
         .output = {.loss = LOSS_squared, .size = 90},
     };
@@ -256,7 +256,7 @@ static void assert_constant(const struct model *model, const char *name, float v
 
 static void gains_and_forget_bias_start_as_configured(void **state) {
     (void)state;
-    struct architecture architecture = architecture_of(CELL_LSTM, true);
+    struct architecture architecture = architecture_of(CELL_lstm, true);
     architecture.layers[0].gain = 0.5F;
     architecture.layers[0].forget_bias = 2.0F;
     struct model model;
@@ -272,7 +272,7 @@ static void gains_and_forget_bias_start_as_configured(void **state) {
     free(shift);
     float *with = initialized(&model, "layers.0.bias_ih", SEED);
 
-    architecture.layers[0].norm = false;
+    architecture.layers[0].norm = NORM_none;
     model_build(&model, &architecture);
     float *without = initialized(&model, "layers.0.bias_ih", SEED);
     for (size_t k = 0; k < 4 * SIZE; k++)
@@ -283,7 +283,7 @@ static void gains_and_forget_bias_start_as_configured(void **state) {
 
 static void values_follow_seed_and_name_alone(void **state) {
     (void)state;
-    struct architecture architecture = architecture_of(CELL_GRU, false);
+    struct architecture architecture = architecture_of(CELL_gru, false);
     struct model model, deeper;
     model_build(&model, &architecture);
     architecture.layers[1] = architecture.layers[0];

@@ -19,7 +19,7 @@
 static void build(struct model *model) {
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 2},
-        .layers = {{.cell = CELL_RNN, .size = 3, .norm = true}},
+        .layers = {{.cell = CELL_rnn, .size = 3, .norm = NORM_layer}},
         .layer_count = 1,
         .output = {.loss = LOSS_squared, .size = 1},
     };

@@ -62,7 +62,7 @@ static void predictions_mean_what_the_loss_says(void **state) {
     (void)state;
     struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 2},
-        .layers = {{.cell = CELL_DENSE, .size = 3}},
+        .layers = {{.cell = CELL_dense, .size = 3}},
         .layer_count = 1,
         .output = {.loss = LOSS_gaussian, .size = 1, .target = TARGET_GIVEN},
     };
@@ -107,7 +107,7 @@ static void what_is_not_known_yet_is_not_predicted(void **state) {
     (void)state;
     struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = 2, .standard = true, .hold = true},
-        .layers = {{.cell = CELL_DENSE, .size = 3}},
+        .layers = {{.cell = CELL_dense, .size = 3}},
         .layer_count = 1,
         .output = {.loss = LOSS_gaussian, .size = 2, .target = TARGET_NEXT},
     };

@@ -12,7 +12,7 @@
 
 enum {
     BINS = 20,
-    CELL_SIZE = 3 * BINS + 1, /* a block character is 3 bytes of UTF-8 */
+    TEXT_SIZE = 3 * BINS + 1, /* a block character is 3 bytes of UTF-8 */
     NAME = 11,                /* columns of a layer's name */
     PAIR = 13,                /* columns of "-0.123 ±0.456" */
     SUBJECT = 10,             /* columns of a panel's first word */
@@ -20,7 +20,7 @@ enum {
     RANKS = 12,
 };
 
-typedef void format_cell(const struct canvas *c, char text[CELL_SIZE], const json_t *layer,
+typedef void format_cell(const struct canvas *c, char text[TEXT_SIZE], const json_t *layer,
                          const char *object);
 
 static char *format_short(char text[TOOL_NUMBER_SIZE], double value) {
@@ -37,35 +37,35 @@ static const char *format_member(char text[TOOL_NUMBER_SIZE], const json_t *laye
                                                                     : "-";
 }
 
-static void format_spread(const struct canvas *c, char text[CELL_SIZE], const json_t *layer,
+static void format_spread(const struct canvas *c, char text[TEXT_SIZE], const json_t *layer,
                           const char *object) {
     char mean[TOOL_NUMBER_SIZE], deviation[TOOL_NUMBER_SIZE];
     if (!json_object_get(layer, object))
         strcpy(text, "-");
     else
-        snprintf(text, CELL_SIZE, "%6s %s%s", format_member(mean, layer, object, "mean"),
+        snprintf(text, TEXT_SIZE, "%6s %s%s", format_member(mean, layer, object, "mean"),
                  canvas_text(c, "±", "~"), format_member(deviation, layer, object, "std"));
 }
 
-static void format_range(const struct canvas *c, char text[CELL_SIZE], const json_t *layer,
+static void format_range(const struct canvas *c, char text[TEXT_SIZE], const json_t *layer,
                          const char *object) {
     char low[TOOL_NUMBER_SIZE], high[TOOL_NUMBER_SIZE];
     (void)c;
     if (!json_object_get(layer, object))
         strcpy(text, "-");
     else
-        snprintf(text, CELL_SIZE, "%s..%s", format_member(low, layer, object, "minimum"),
+        snprintf(text, TEXT_SIZE, "%s..%s", format_member(low, layer, object, "minimum"),
                  format_member(high, layer, object, "maximum"));
 }
 
-static void format_mean(const struct canvas *c, char text[CELL_SIZE], const json_t *layer,
+static void format_mean(const struct canvas *c, char text[TEXT_SIZE], const json_t *layer,
                         const char *object) {
     char mean[TOOL_NUMBER_SIZE];
     (void)c;
-    snprintf(text, CELL_SIZE, "%s", format_member(mean, layer, object, "mean"));
+    snprintf(text, TEXT_SIZE, "%s", format_member(mean, layer, object, "mean"));
 }
 
-static void format_norm(const struct canvas *c, char text[CELL_SIZE], const json_t *layer,
+static void format_norm(const struct canvas *c, char text[TEXT_SIZE], const json_t *layer,
                         const char *object) {
     double value;
     (void)c;
@@ -74,13 +74,13 @@ static void format_norm(const struct canvas *c, char text[CELL_SIZE], const json
         tool_format_rate(text, value);
 }
 
-static void format_saturated(const struct canvas *c, char text[CELL_SIZE], const json_t *layer,
+static void format_saturated(const struct canvas *c, char text[TEXT_SIZE], const json_t *layer,
                              const char *object) {
     double share;
     (void)c;
     strcpy(text, "-");
     if (tool_number(json_object_get(layer, object), "saturated", &share))
-        snprintf(text, CELL_SIZE, "%.1f%%", 100 * share);
+        snprintf(text, TEXT_SIZE, "%.1f%%", 100 * share);
 }
 
 /* The counts of the histogram; 0 when there is none. */
@@ -88,12 +88,12 @@ static size_t take_bins(const json_t *layer, double bins[BINS]) {
     return tool_counts(layer, "histogram", bins, BINS) == BINS ? BINS : 0;
 }
 
-static void format_histogram(const struct canvas *c, char text[CELL_SIZE], const json_t *layer,
+static void format_histogram(const struct canvas *c, char text[TEXT_SIZE], const json_t *layer,
                              const char *object) {
     double bins[BINS];
     char picture[TREND_PICTURE_SIZE];
     (void)object;
-    snprintf(text, CELL_SIZE, "%s",
+    snprintf(text, TEXT_SIZE, "%s",
              take_bins(layer, bins) ? trend_histogram(bins, BINS, c->utf8, picture) : "-");
 }
 
@@ -141,12 +141,12 @@ static void fit_columns(bool taken[COLUMNS], int width) {
         }
 }
 
-static void format_name(char name[CELL_SIZE], const json_t *layer, int index) {
+static void format_name(char name[TEXT_SIZE], const json_t *layer, int index) {
     const char *kind = tool_string(layer, "kind");
     double size = 0;
     char count[TOOL_NUMBER_SIZE];
     tool_number(layer, "size", &size);
-    snprintf(name, CELL_SIZE, "%d %.5s %s", index, kind ? kind : "?",
+    snprintf(name, TEXT_SIZE, "%d %.5s %s", index, kind ? kind : "?",
              tool_format_count(count, size, 4));
 }
 
@@ -160,7 +160,7 @@ static enum style cell_style(const struct column *column, const json_t *layer) {
 
 static void table_row(struct canvas *c, const struct area *area, int row, const bool taken[COLUMNS],
                       const json_t *layer, int index) {
-    char text[CELL_SIZE];
+    char text[TEXT_SIZE];
     int at = NAME;
     format_name(text, layer, index);
     canvas_print(c, area, row, 0, STYLE_PLAIN, "%s", text);
@@ -236,7 +236,7 @@ static void draw_histogram(struct canvas *c, const struct area *area, const json
 static void panel_line(struct canvas *c, const struct area *area, int *row, const char *subject,
                        format_cell *format, const json_t *layer, const char *object,
                        enum style style) {
-    char text[CELL_SIZE];
+    char text[TEXT_SIZE];
     if (!json_object_get(layer, object))
         return;
     format(c, text, layer, object);
@@ -246,7 +246,7 @@ static void panel_line(struct canvas *c, const struct area *area, int *row, cons
 }
 
 static void draw_panel(struct canvas *c, const struct area *area, const json_t *layer, int index) {
-    char name[CELL_SIZE], saturated[CELL_SIZE], title[2 * CELL_SIZE];
+    char name[TEXT_SIZE], saturated[TEXT_SIZE], title[2 * TEXT_SIZE];
     double share = 0;
     int row = 1;
     format_name(name, layer, index);

@@ -1,0 +1,79 @@
+/* A layer without a state: h = f(LN(W x + b)), and its functions f. */
+#ifndef RUNNEL_CELLS_DENSE_H
+#define RUNNEL_CELLS_DENSE_H
+
+#include "unit.h"
+
+KIND_CONSTANT struct cell_kind dense_kind = {
+    .kind = {.name = "dense", .what = "feed-forward, without a state", .keys = {"activation"}},
+    .gates = 1,
+    .function = true,
+    .group_gates = {1},
+    .finished_gate = 1,
+    .tensors = {{TENSOR_WEIGHT_IH, "weight", COLUMNS_INPUTS},
+                {TENSOR_BIAS_IH, "bias", COLUMNS_NONE}},
+    .norms = {"norm"},
+    .forward = 1,
+    .backward = 1,
+};
+
+KIND_CONSTANT struct activation_kind relu_kind = {.kind = {.name = "relu"}};
+KIND_CONSTANT struct activation_kind tanh_kind = {.kind = {.name = "tanh"}, .functions = 1};
+KIND_CONSTANT struct activation_kind identity_kind = {.kind = {.name = "identity"}};
+
+/* NaN stays NaN. */
+FORMULA float relu_of(float a) {
+    return a <= 0.0f ? 0.0f : a;
+}
+
+/* The gradient of a from d, that of h = f(a): f' follows from h. */
+FORMULA float relu_backward(float h, float d) {
+    return h > 0.0f ? d : 0.0f;
+}
+
+FORMULA float tanh_of(float a) {
+    return formula_tanh(a);
+}
+
+FORMULA float tanh_backward(float h, float d) {
+    return d * formula_tanh_gradient(h);
+}
+
+FORMULA float identity_of(float a) {
+    return a;
+}
+
+FORMULA float identity_backward(float h, float d) {
+    (void)h;
+    return d;
+}
+
+FORMULA void dense_forward(struct cell_unit *u) {
+    switch (u->activation) {
+#define ACTIVATION(name)                                                                           \
+case ACTIVATION_##name:                                                                            \
+    u->out = name##_of(u->ih[0]);                                                                  \
+    break;
+#include "kinds.def"
+    default:
+        break;
+    }
+}
+
+FORMULA void dense_backward(const struct cell_unit *u, float d, struct cell_gradient *g) {
+    switch (u->activation) {
+#define ACTIVATION(name)                                                                           \
+case ACTIVATION_##name:                                                                            \
+    g->gate[0] = name##_backward(u->out, d);                                                       \
+    break;
+#include "kinds.def"
+    default:
+        break;
+    }
+}
+
+#define dense_gates cell_has_no_gates
+#define dense_finish cell_has_no_finish
+#define dense_finish_backward cell_has_no_finish_backward
+
+#endif

@@ -1,0 +1,14 @@
+/* No normalization: weights interchange with those of torch.nn. */
+#ifndef RUNNEL_NORMS_NONE_H
+#define RUNNEL_NORMS_NONE_H
+
+#include "kinds.h"
+
+KIND_CONSTANT struct norm_kind none_kind = {
+    .kind = {.name = "none", .what = "rnn, gru and lstm are PyTorch's, weight for weight"},
+    .source = SOURCE_NOTHING,
+    .summary = "",
+    .noted = " without norm",
+};
+
+#endif

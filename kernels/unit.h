@@ -1,0 +1,52 @@
+/* One unit of one layer at one step, as the formulas of a cell see it: kernels/cells/. A cell NAME
+   has, for engines that go over all units,
+
+     NAME_gates            `gated` only: from ih and hh what is known of gate (with `own`, of inner)
+     NAME_forward          from ih or gate, h and before: gate, new inner, and out
+     NAME_finish           `finishes` only: from gate and new inner behind its norm: squashed, out
+     NAME_finish_backward  `finishes` only: from d, the gradient of out: d.inner behind the norm,
+   and that of the finished gate NAME_backward         from d, the gradient of out, or, of a cell
+   that finishes, that of its new inner value: those of the gates' sums, d.own, and d.before
+
+   Of a unit they find what came into forward and what it gave. Between NAME_gates and NAME_forward
+   an engine may put gate and inner into memory. */
+#ifndef RUNNEL_UNIT_H
+#define RUNNEL_UNIT_H
+
+#include "formulas.h"
+#include "kinds.h"
+
+struct cell_unit {
+    float ih[CELL_GATES_MAX], hh[CELL_GATES_MAX]; /* sums behind their norms; hh: `apart` only */
+    float h, before;                              /* before the step: h, and the inner state */
+    float gate[CELL_GATES_MAX];                   /* values of the gates */
+    float inner;
+    float squashed;
+    float out;                  /* h after the step */
+    enum activation activation; /* of the layer, for cells with `function` */
+};
+
+/* Gradients. */
+struct cell_gradient {
+    float gate[CELL_GATES_MAX]; /* of the sums behind their norms */
+    float own;                  /* of the last gate's recurrent sum */
+    float inner;                /* of the new inner value behind its norm */
+    float before;               /* of what the step before carries past the weights: `finishes`: of
+                                   its inner value; else of its h */
+};
+
+/* For cells of fewer stages. */
+FORMULA void cell_has_no_gates(struct cell_unit *u) {
+    (void)u;
+}
+
+FORMULA void cell_has_no_finish(struct cell_unit *u) {
+    (void)u;
+}
+
+FORMULA void cell_has_no_finish_backward(const struct cell_unit *u, float d,
+                                         struct cell_gradient *g) {
+    (void)u, (void)d, (void)g;
+}
+
+#endif
