@@ -54,9 +54,9 @@ static int check_initial(const struct config *config, struct error *error) {
         return 0;
     model_build(&model, &config->architecture);
     float *values = calloc(model.parameters, sizeof *values);
-    int status = values ? parameters_load(&model, config->initial, values, error)
-                        : error_set(error, EX_UNAVAILABLE,
-                                    "there is not enough memory for the tensors of model.initial");
+    int status =
+        values ? parameters_load(&model, config->initial, values, error)
+               : error_set(error, EX_UNAVAILABLE, "out of memory for the tensors of model.initial");
     free(values);
     return status;
 }

@@ -28,9 +28,6 @@ enum { FEED_TICK_MS = 250 };
 extern void (*feed_meanwhile)(void *context);
 extern void *feed_meanwhile_context;
 
-/* Seconds of CLOCK_MONOTONIC. */
-double feed_now(void);
-
 /* A stream and how many of its examples have been sent. */
 struct stream {
     char key[WIRE_KEY_MAX + 1];

@@ -1,17 +1,10 @@
 #include "feed.h"
 
 #include <string.h>
-#include <time.h>
 
 volatile sig_atomic_t feed_signals;
 void (*feed_meanwhile)(void *context);
 void *feed_meanwhile_context;
-
-double feed_now(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 const char *stream_name(struct stream *stream, const char *key, size_t size) {
     if (size > WIRE_KEY_MAX)

@@ -13,9 +13,9 @@ static void on_signal(int number) {
 int feed_call_start(struct feed_call *call, const char *program, bool line, struct error *error) {
     const int caught[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = on_signal};
-    char why[KEYS_WHY_SIZE];
-    if (keys_client(&call->to.keys, call->key, call->server_key, why))
-        return error_set(error, EX_USAGE, "%s", why);
+    struct key_options *keys = &call->keys;
+    if (keys_client(&call->to.keys, keys->own, keys->server, error))
+        return -1;
     progress_start(program, call->quiet, call->verbose, line);
     for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++)
         sigaction(caught[i], &action, NULL);

@@ -3,6 +3,7 @@
 #ifndef RUNNEL_FEED_CALL_H
 #define RUNNEL_FEED_CALL_H
 
+#include "common/keys.h"
 #include "common/options.h"
 #include "feed.h"
 #include "streams/senders/feed_sender.h"
@@ -12,7 +13,7 @@ struct feed_call {
     uint64_t epoch;      /* 0..UINT32_MAX */
     double wait, linger; /* seconds for somebody to connect, for delivery at the end; INFINITY: for
                             ever */
-    const char *key, *server_key;
+    struct key_options keys;
     bool epoch_given, quiet, verbose;
 };
 
@@ -30,10 +31,7 @@ struct feed_call {
      "push (default), or router: every example is numbered, acknowledged by the daemon, and sent " \
      "again until it is",                                                                          \
      OPTION_CHOICE(type, field.to.router, "push router")},                                         \
-        {"server-key", 0, "KEY", "the daemon's public key, or the file that has it",               \
-         OPTION_FILE(type, field.server_key)},                                                     \
-        {"key", 0, "FILE", "your secret key, where the daemon wants to know who you are",          \
-         OPTION_FILE(type, field.key)},                                                            \
+        KEY_OPTIONS(type, field.keys),                                                             \
         {"wait", 0, "SECONDS", "give up when no daemon is there by then (default: never)",         \
          OPTION_SECONDS(type, field.wait)},                                                        \
         {"linger", 0, "SECONDS", "wait that long for delivery at the end (default: forever)",      \

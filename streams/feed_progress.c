@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "feed.h"
 #include "streams/senders/feed_router.h"
 
@@ -36,7 +37,7 @@ void progress_start(const char *program, bool quiet, bool verbose, bool line) {
 }
 
 void progress_begin(void) {
-    console.begun = console.shown = feed_now();
+    console.begun = console.shown = clock_seconds();
 }
 
 void progress_clear(void) {
@@ -79,7 +80,7 @@ void feed_detail(const char *format, ...) {
 }
 
 void progress_waiting(const struct progress *progress) {
-    if (console.terminal || console.waiting_said || feed_now() - console.begun < WAIT_QUIETLY)
+    if (console.terminal || console.waiting_said || clock_seconds() - console.begun < WAIT_QUIETLY)
         return;
     console.waiting_said = true;
     const char *why = wire_unreachable(progress->waiting);
@@ -87,7 +88,8 @@ void progress_waiting(const struct progress *progress) {
 }
 
 bool progress_due(void) {
-    return console.terminal && !console.quiet && feed_now() - console.shown >= PROGRESS_INTERVAL;
+    return console.terminal && !console.quiet &&
+           clock_seconds() - console.shown >= PROGRESS_INTERVAL;
 }
 
 /* "45 s", "3:07", "2:05:00" */
@@ -125,7 +127,7 @@ static int terminal_width(void) {
 void progress_show(const struct progress *progress) {
     if (!console.terminal || console.quiet)
         return;
-    double now = feed_now();
+    double now = clock_seconds();
     update_rate(progress, now);
     char line[LINE_SIZE], left[DURATION_SIZE];
     int used = 0;
@@ -150,7 +152,7 @@ void progress_show(const struct progress *progress) {
 void progress_summary(const struct progress *progress, const char *where, uint64_t skipped,
                       const struct router_figures *figures) {
     char steps[DURATION_SIZE] = "", bad[DURATION_SIZE + LINE_SIZE] = "", back[LINE_SIZE] = "";
-    double seconds = feed_now() - console.begun;
+    double seconds = clock_seconds() - console.begun;
     if (progress->steps > progress->examples)
         snprintf(steps, sizeof steps, " (%llu steps)", (unsigned long long)progress->steps);
     if (skipped)

@@ -6,12 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-#include <time.h>
 
+#include "common/clock.h"
 #include "streams/senders/feed_delivery.h"
 
 /* Without a rate the clock is looked at once in so many examples. */
-enum { UNPACED_EXAMPLES = 256, NS_PER_SECOND = 1000000000 };
+enum { UNPACED_EXAMPLES = 256 };
 
 struct feeder {
     struct source *source;
@@ -39,12 +39,6 @@ static double done(const void *context) {
     return fmax(counted, passed); /* whichever ends first; the other one when one is NAN */
 }
 
-static double unix_time(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / NS_PER_SECOND;
-}
-
 static int send_message(struct feeder *feeder, struct message *message, bool end, double time,
                         struct error *error) {
     const struct feed_settings *settings = feeder->settings;
@@ -56,7 +50,7 @@ static int send_message(struct feeder *feeder, struct message *message, bool end
             .flags = (uint8_t)((end ? WIRE_END : 0) | (settings->learn ? 0 : WIRE_DO_NOT_LEARN)),
             .epoch = message->json ? message->header.epoch : (uint32_t)settings->common.epoch,
             .sequence = stream->sequence,
-            .time = numbered && !(time > 0) ? unix_time() : time};
+            .time = numbered && !(time > 0) ? clock_unix() : time};
     if (delivery_send(&feeder->delivery, message, error) < 0)
         return -1;
     stream->sequence++;
@@ -175,7 +169,7 @@ static int start(struct feeder *feeder, struct error *error) {
     const struct feed_settings *settings = feeder->settings;
     if (delivery_open(&feeder->delivery, settings->common.wait, error) < 0)
         return -1;
-    feeder->due = feed_now();
+    feeder->due = clock_seconds();
     if (feeder->source->type->live && settings->rate > 0)
         feeder->due += 1 / settings->rate; /* the first sample covers the time since open */
     return run_passes(feeder, error);

@@ -124,7 +124,7 @@ static int open_bench(struct bench *b, struct error *error) {
     b->config.learning.max_streams = STREAMS;
     model_build(&b->model, &b->config.architecture);
     if (bench_data_open(&b->data, &b->config.architecture, b->config.seed))
-        return error_set(error, EX_OSERR, "no memory for examples");
+        return error_set(error, EX_OSERR, "out of memory for examples");
     return open_learner(b, error);
 }
 
@@ -175,7 +175,7 @@ static int open_cpu(struct bench *b, struct error *error) {
 static int open_others(struct bench *b, struct error *error) {
     const struct arguments *a = b->arguments;
     if (latencies_open(&b->report.latencies))
-        return error_set(error, EX_OSERR, "no memory for latencies");
+        return error_set(error, EX_OSERR, "out of memory for latencies");
     if ((on_gpu(b) ? open_gpu : open_cpu)(b, error))
         return -1;
     const struct bench_socket_options options = {a->daemon, a->config, a->overrides.values,
@@ -299,8 +299,9 @@ int main(int argc, char **argv) {
         .operands = "",
         .summary = "Measures how long a configuration takes to learn one example, and how long "
                    "this machine would need at best.",
-        .ending = "Exit status: 0 done, 64 usage, 69 unavailable, 70 internal, 71 no memory, 74 a "
-                  "file, 75 interrupted, 78 configuration.",
+        .ending =
+            "Exit status: 0 done, 64 usage, 69 unavailable, 70 internal, 71 out of memory, 74 a "
+            "file, 75 interrupted, 78 configuration.",
         .groups = {{NULL, rows, &arguments}},
     };
     char **operands;

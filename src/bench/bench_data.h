@@ -17,7 +17,7 @@ struct bench_data {
     union value *y;         /* (count, targets) */
 };
 
-/* -1 when memory is short. */
+/* -1 when out of memory. */
 int bench_data_open(struct bench_data *data, const struct architecture *architecture,
                     uint64_t seed);
 void bench_data_close(struct bench_data *data);

@@ -12,7 +12,7 @@ struct latencies {
     size_t count;
 };
 
-/* -1 when memory is short. */
+/* -1 when out of memory. */
 int latencies_open(struct latencies *latencies);
 void latencies_close(struct latencies *latencies);
 

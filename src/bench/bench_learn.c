@@ -41,7 +41,7 @@ int bench_learner_open(struct bench_learner **learner, const struct config *conf
                        const struct bench_data *data, size_t plan, struct error *error) {
     struct bench_learner *new = *learner = calloc(1, sizeof *new);
     if (!new)
-        return error_set(error, EX_OSERR, "no memory for a learner");
+        return error_set(error, EX_OSERR, "out of memory for a learner");
     new->model = model;
     new->data = data;
     new->stride = config->learning.stride;
@@ -129,7 +129,7 @@ int bench_learner_export(struct bench_learner *learner, const char *path, struct
         return error_set(error, EX_IOERR, "%s: %s", path, strerror(errno));
     struct safetensors_file file = {descriptor, path};
     float *values = malloc(model->parameters * sizeof *values);
-    int status = values ? 0 : error_set(error, EX_OSERR, "no memory for the parameters");
+    int status = values ? 0 : error_set(error, EX_OSERR, "out of memory for the parameters");
     parameters_entries(model, entries);
     if (status ||
         safetensors_start(&writer, entries, model->tensor_count, NULL, 0, safetensors_to_file,

@@ -133,7 +133,7 @@ static int open_buffers(struct machine *machine, struct error *error) {
         void *mapped = mmap(NULL, size + HUGE_PAGE, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (mapped == MAP_FAILED)
-            return error_set(error, EX_OSERR, "no memory for a buffer of %zu MiB", size >> 20);
+            return error_set(error, EX_OSERR, "out of memory for a buffer of %zu MiB", size >> 20);
         machine->mapped[level] = mapped;
         uintptr_t start = ((uintptr_t)mapped + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE;
         madvise((void *)start, size, MADV_HUGEPAGE);

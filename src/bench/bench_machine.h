@@ -31,7 +31,7 @@ struct machine {
 /* `instructions` is the name of an instruction set, as the engine says it. */
 void machine_open(struct machine *machine, const char *instructions);
 
-/* Measure everything once, some 50 ms. -1 when memory is short. */
+/* Measure everything once, some 50 ms. -1 when out of memory. */
 int machine_round(struct machine *machine, struct error *error);
 void machine_close(struct machine *machine);
 

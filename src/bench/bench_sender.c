@@ -71,7 +71,7 @@ int bench_sender_open(struct bench_sender **sender, void *zmq_context, const cha
     struct bench_sender *s = *sender = calloc(1, sizeof *s);
     int wait = BLOCKED_MS, linger = 0;
     if (!s)
-        return error_set(error, EX_OSERR, "no memory for a sender");
+        return error_set(error, EX_OSERR, "out of memory for a sender");
     s->architecture = architecture;
     s->data = data;
     pthread_mutex_init(&s->lock, NULL);

@@ -104,7 +104,7 @@ static int start_daemon(struct bench_socket *socket, const struct bench_socket_o
     char **arguments =
         calloc(2 * (options->override_count + OVERRIDES) + 4, sizeof(char *)); /* and NULL */
     if (!arguments)
-        return error_set(error, EX_OSERR, "no memory to start %s", program);
+        return error_set(error, EX_OSERR, "out of memory to start %s", program);
     size_t n = 0;
     arguments[n++] = program;
     arguments[n++] = "--config";
@@ -226,7 +226,7 @@ int bench_socket_open(struct bench_socket **socket, const struct bench_socket_op
                       struct error *error) {
     struct bench_socket *s = *socket = calloc(1, sizeof *s);
     if (!s)
-        return error_set(error, EX_OSERR, "no memory to start a daemon");
+        return error_set(error, EX_OSERR, "out of memory to start a daemon");
     struct reading reading;
     if (make_directory(s, error) == 0 && start_daemon(s, options, error) == 0 &&
         await_daemon(s, error) == 0 && read_status(s, &reading, error) == 0 &&

@@ -41,7 +41,7 @@ static int write_parameters(struct bench_split *split, const struct config *conf
                             const struct model *model, struct error *error) {
     struct network *n = &split->network;
     float *values = calloc(model->parameters, sizeof *values);
-    int status = values ? 0 : error_set(error, EX_OSERR, "no memory for the starting values");
+    int status = values ? 0 : error_set(error, EX_OSERR, "out of memory for the starting values");
     for (size_t i = 0; i < model->tensor_count && status == 0; i++) {
         const struct tensor *tensor = &model->tensors[i];
         status = model_initialize(model, tensor, config->seed, values, error);
@@ -56,7 +56,7 @@ int bench_split_open(struct bench_split **split, const struct config *config,
                      const char *instructions, struct error *error) {
     struct bench_split *new = *split = calloc(1, sizeof *new);
     if (!new)
-        return error_set(error, EX_OSERR, "no memory for a network");
+        return error_set(error, EX_OSERR, "out of memory for a network");
     new->data = data;
     new->kernels = find_kernels(instructions);
     new->optimizer = config->learning.optimizer;
@@ -72,7 +72,7 @@ int bench_split_open(struct bench_split **split, const struct config *config,
     new->targets = calloc(new->window, sizeof *new->targets);
     if (new->state &&new->inputs &&new->targets)
         return 0;
-    error_set(error, EX_OSERR, "no memory for a network");
+    error_set(error, EX_OSERR, "out of memory for a network");
 fail:
     bench_split_close(split);
     return -1;

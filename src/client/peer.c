@@ -32,10 +32,10 @@ int peer_fail(struct runnel_error *error, int status, const char *format, ...) {
 
 static int read_keys(struct key_client *keys, const struct runnel_peer *from,
                      struct runnel_error *error) {
-    char why[KEYS_WHY_SIZE];
-    return keys_client(keys, from->key, from->server_key, why) == 0
+    struct error why;
+    return keys_client(keys, from->key, from->server_key, &why) == 0
                ? 0
-               : peer_fail(error, EX_USAGE, "%s", why);
+               : peer_fail(error, why.status, "%s", why.text);
 }
 
 int peer_open(struct peer *peer, const struct runnel_peer *from, struct runnel_error *error) {

@@ -6,12 +6,17 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sysexits.h>
 #include <unistd.h>
 #include <zmq.h>
+
+#include "complain.h"
 
 static const char alphabet[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                ".-:+=^!/*?&<>()[]{}@%$#";
 static const char blank[] = " \t\r\n";
+
+enum { LINE_SIZE = 1024 };
 
 bool key_valid(const char *text) {
     unsigned char bytes[KEYS_BYTES];
@@ -21,34 +26,35 @@ bool key_valid(const char *text) {
     return valid;
 }
 
-/* Open a file that others may have no permission of `forbidden` for; NULL with `why` filled. */
-static FILE *open_file(const char *path, mode_t forbidden, char why[KEYS_WHY_SIZE]) {
+/* Open a file that others may have no permission of `forbidden` for; NULL with `error` filled. */
+static FILE *open_file(const char *path, mode_t forbidden, struct error *error) {
     struct stat status;
     int file = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     FILE *stream = NULL;
     if (file < 0 || fstat(file, &status))
-        snprintf(why, KEYS_WHY_SIZE, "%s: cannot be read: %s", path, strerror(errno));
+        error_set(error, EX_USAGE, "%s: cannot be read: %s", path, strerror(errno));
     else if (!S_ISREG(status.st_mode))
-        snprintf(why, KEYS_WHY_SIZE, "%s: is no regular file", path);
+        error_set(error, EX_USAGE, "%s: is no regular file", path);
     else if (status.st_mode & forbidden)
-        snprintf(why, KEYS_WHY_SIZE, "%s: its group or others may %s it (mode %04o); %s %s'", path,
-                 forbidden & S_IROTH ? "read" : "change", (unsigned)(status.st_mode & 07777),
-                 forbidden & S_IROTH
-                     ? "a secret is its owner's alone: draw a new key if anybody else was there, "
-                       "else 'chmod 600"
-                     : "whoever can would let others in: 'chmod go-w",
-                 path);
+        error_set(
+            error, EX_USAGE, "%s: its group or others may %s it (mode %04o); %s %s'", path,
+            forbidden & S_IROTH ? "read" : "change", (unsigned)(status.st_mode & 07777),
+            forbidden & S_IROTH
+                ? "a secret is its owner's alone: generate a new key if anybody else was there, "
+                  "else 'chmod 600"
+                : "whoever can would let others in: 'chmod go-w",
+            path);
     else if (!(stream = fdopen(file, "r")))
-        snprintf(why, KEYS_WHY_SIZE, "%s: cannot be read: %s", path, strerror(errno));
+        error_set(error, EX_USAGE, "%s: cannot be read: %s", path, strerror(errno));
     if (!stream && file >= 0)
         close(file);
     return stream;
 }
 
-/* The next key of a file: 1 with `key` filled, 0 at the end, -1 with `why` filled. */
+/* The next key of a file: 1 with `key` filled, 0 at the end, -1 with `error` filled. */
 static int next_key(FILE *stream, const char *path, size_t *number, key_text key,
-                    char why[KEYS_WHY_SIZE]) {
-    char line[KEYS_WHY_SIZE];
+                    struct error *error) {
+    char line[LINE_SIZE];
     int result = 0;
     while (result == 0 && fgets(line, sizeof line, stream)) {
         char *text = line + strspn(line, blank);
@@ -56,7 +62,7 @@ static int next_key(FILE *stream, const char *path, size_t *number, key_text key
         bool whole = strchr(line, '\n') || feof(stream);
         (*number)++;
         if (!whole) {
-            snprintf(why, KEYS_WHY_SIZE, "%s:%zu: the line is too long for a key", path, *number);
+            error_set(error, EX_USAGE, "%s:%zu: the line is too long for a key", path, *number);
             result = -1;
         } else if (length == KEYS_TEXT) {
             memcpy(key, text, KEYS_TEXT);
@@ -64,66 +70,65 @@ static int next_key(FILE *stream, const char *path, size_t *number, key_text key
             result = key_valid(key) ? 1 : 0;
         }
         if (result == 0 && *text && *text != '#') {
-            snprintf(why, KEYS_WHY_SIZE,
-                     "%s:%zu: no key stands there; expected are %d characters of Z85 as "
-                     "runnel-keygen writes them, or a line that begins with '#'",
-                     path, *number, KEYS_TEXT);
+            error_set(error, EX_USAGE,
+                      "%s:%zu: no key stands there; expected are %d characters of Z85 as "
+                      "runnel-keygen writes them, or a line that begins with '#'",
+                      path, *number, KEYS_TEXT);
             result = -1;
         }
     }
     explicit_bzero(line, sizeof line);
     if (result == 0 && ferror(stream)) {
-        snprintf(why, KEYS_WHY_SIZE, "%s: cannot be read: %s", path, strerror(errno));
+        error_set(error, EX_USAGE, "%s: cannot be read: %s", path, strerror(errno));
         result = -1;
     }
     return result;
 }
 
 /* A file's only key. */
-static int read_key(const char *path, mode_t forbidden, key_text key, char why[KEYS_WHY_SIZE]) {
+static int read_key(const char *path, mode_t forbidden, key_text key, struct error *error) {
     size_t number = 0;
     key_text second;
-    FILE *stream = open_file(path, forbidden, why);
+    FILE *stream = open_file(path, forbidden, error);
     if (!stream)
         return -1;
-    int got = next_key(stream, path, &number, key, why);
+    int got = next_key(stream, path, &number, key, error);
     if (got == 0)
-        snprintf(why, KEYS_WHY_SIZE, "%s: there is no key in it; runnel-keygen draws one", path);
-    int more = got == 1 ? next_key(stream, path, &number, second, why) : 0;
+        error_set(error, EX_USAGE, "%s: there is no key in it; runnel-keygen generates one", path);
+    int more = got == 1 ? next_key(stream, path, &number, second, error) : 0;
     if (more == 1)
-        snprintf(why, KEYS_WHY_SIZE, "%s:%zu: a second key; expected is one", path, number);
+        error_set(error, EX_USAGE, "%s:%zu: a second key; expected is one", path, number);
     explicit_bzero(second, sizeof second);
     fclose(stream);
     return got == 1 && more == 0 ? 0 : -1;
 }
 
-int keys_read_pair(const char *path, struct key_pair *pair, char why[KEYS_WHY_SIZE]) {
+int keys_read_pair(const char *path, struct key_pair *pair, struct error *error) {
     static const char public[] = ".public";
     size_t size = strlen(path), end = strlen(public);
     if (size > end && !strcmp(path + size - end, public)) {
-        snprintf(why, KEYS_WHY_SIZE,
-                 "%s: a public key, where the secret one is wanted: %.*s.secret", path,
-                 (int)(size - end), path);
+        error_set(error, EX_USAGE, "%s: a public key, where the secret one is wanted: %.*s.secret",
+                  path, (int)(size - end), path);
         return -1;
     }
-    if (read_key(path, S_IRWXG | S_IRWXO, pair->secret, why))
+    if (read_key(path, S_IRWXG | S_IRWXO, pair->secret, error))
         return -1;
     if (zmq_curve_public(pair->public, pair->secret) == 0)
         return 0;
-    snprintf(why, KEYS_WHY_SIZE, "%s: this libzmq cannot use keys: %s", path, zmq_strerror(errno));
+    error_set(error, EX_USAGE, "%s: this libzmq cannot use keys: %s", path, zmq_strerror(errno));
     return -1;
 }
 
-int keys_read_public(const char *text, key_text key, char why[KEYS_WHY_SIZE]) {
+int keys_read_public(const char *text, key_text key, struct error *error) {
     if (access(text, F_OK) == 0 || !key_valid(text))
-        return read_key(text, 0, key, why);
+        return read_key(text, 0, key, error);
     memcpy(key, text, KEYS_TEXT + 1);
     return 0;
 }
 
-int keys_read_list(const char *path, struct key_list *list, char why[KEYS_WHY_SIZE]) {
+int keys_read_list(const char *path, struct key_list *list, struct error *error) {
     *list = (struct key_list){0};
-    FILE *stream = open_file(path, S_IWGRP | S_IWOTH, why);
+    FILE *stream = open_file(path, S_IWGRP | S_IWOTH, error);
     if (!stream)
         return -1;
     key_text key;
@@ -131,15 +136,15 @@ int keys_read_list(const char *path, struct key_list *list, char why[KEYS_WHY_SI
     int got = 0;
     list->keys = malloc(KEYS_LIST_MAX * sizeof *list->keys);
     if (!list->keys) {
-        snprintf(why, KEYS_WHY_SIZE, "%s: no memory for its keys", path);
+        error_set(error, EX_USAGE, "%s: out of memory for its keys", path);
         got = -1;
     }
-    while (got >= 0 && (got = next_key(stream, path, &number, key, why)) == 1) {
+    while (got >= 0 && (got = next_key(stream, path, &number, key, error)) == 1) {
         if (list->count < KEYS_LIST_MAX) {
             memcpy(list->keys[list->count++], key, sizeof key);
             continue;
         }
-        snprintf(why, KEYS_WHY_SIZE, "%s:%zu: more than %d keys", path, number, KEYS_LIST_MAX);
+        error_set(error, EX_USAGE, "%s:%zu: more than %d keys", path, number, KEYS_LIST_MAX);
         got = -1;
     }
     fclose(stream);
@@ -161,24 +166,35 @@ void keys_clear(struct key_list *list) {
 }
 
 int keys_client(struct key_client *client, const char *key, const char *server_key,
-                char why[KEYS_WHY_SIZE]) {
+                struct error *error) {
     *client = (struct key_client){.on = server_key != NULL};
     if (key && !server_key) {
-        snprintf(why, KEYS_WHY_SIZE,
-                 "--key needs --server-key with the daemon's public key, a file or the key itself");
+        error_set(
+            error, EX_USAGE,
+            "--key needs --server-key with the daemon's public key, a file or the key itself");
         return -1;
     }
     if (!server_key)
         return 0;
-    if (keys_read_public(server_key, client->server, why))
+    if (keys_read_public(server_key, client->server, error))
         return -1;
     if (key)
-        return keys_read_pair(key, &client->own, why);
+        return keys_read_pair(key, &client->own, error);
     if (zmq_curve_keypair(client->own.public, client->own.secret) == 0)
         return 0;
-    snprintf(why, KEYS_WHY_SIZE, "--server-key: this libzmq cannot use keys: %s",
-             zmq_strerror(errno));
+    error_set(error, EX_USAGE, "--server-key: this libzmq cannot use keys: %s",
+              zmq_strerror(errno));
     return -1;
+}
+
+bool key_options_ready(const struct key_options *options) {
+    struct key_client client;
+    struct error error;
+    bool ready = keys_client(&client, options->own, options->server, &error) == 0;
+    explicit_bzero(&client, sizeof client);
+    if (!ready)
+        complain_error(&error);
+    return ready;
 }
 
 int keys_apply(const struct key_client *client, void *socket) {

@@ -5,7 +5,7 @@
    of a line, followed by nothing or by a space and whatever says whose it is. Empty lines and lines
    that begin with '#' are passed over; a '#' that begins a whole key is part of that key.
 
-   Functions that can fail return 0, or -1 with `why` filled: one sentence that names the file and
+   Functions that can fail return 0, or -1 with EX_USAGE and one sentence that names the file and
    the way out. */
 #ifndef RUNNEL_KEYS_H
 #define RUNNEL_KEYS_H
@@ -14,11 +14,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "error.h"
+#include "options.h"
+
 enum {
     KEYS_BYTES = 32,      /* of a key as libzmq computes with it */
     KEYS_TEXT = 40,       /* of its text */
     KEYS_LIST_MAX = 4096, /* keys in one list */
-    KEYS_WHY_SIZE = 1024,
 };
 
 typedef char key_text[KEYS_TEXT + 1];
@@ -37,14 +39,14 @@ bool key_valid(const char *text);
 
 /* Read a secret key and work out its public one. A file that group or others may read is refused:
    then the key is no secret. */
-int keys_read_pair(const char *path, struct key_pair *pair, char why[KEYS_WHY_SIZE]);
+int keys_read_pair(const char *path, struct key_pair *pair, struct error *error);
 
 /* Read a public key: from the file of that name, or `text` is the key itself. */
-int keys_read_public(const char *text, key_text key, char why[KEYS_WHY_SIZE]);
+int keys_read_public(const char *text, key_text key, struct error *error);
 
 /* Read a list of public keys, to be cleared; an empty one is a list too. A file that group or
    others may write is refused: they could let in whom they like. */
-int keys_read_list(const char *path, struct key_list *list, char why[KEYS_WHY_SIZE]);
+int keys_read_list(const char *path, struct key_list *list, struct error *error);
 bool key_listed(const struct key_list *list, const char *key);
 void keys_clear(struct key_list *list);
 
@@ -56,10 +58,24 @@ struct key_client {
 };
 
 /* From the options --key FILE and --server-key FILE-OR-KEY, either NULL when not given. Without
-   both, the client is off. --server-key alone generates a pair that is used once, which a daemon takes
-   where it has no list of keys; --key alone is an error. */
+   both, the client is off. --server-key alone generates a pair that is used once, which a daemon
+   takes where it has no list of keys; --key alone is an error. */
 int keys_client(struct key_client *client, const char *key, const char *server_key,
-                char why[KEYS_WHY_SIZE]);
+                struct error *error);
+
+/* These options as rows of a table: `field` of `type` is a struct key_options. key_options_ready:
+   whether they can be used; false after a complaint. */
+struct key_options {
+    const char *own, *server; /* as given; NULL = not */
+};
+#define KEY_OPTIONS(type, field)                                                                   \
+    {"key", 0, "FILE", "your secret key, where the daemon wants to know who you are",              \
+     OPTION_FILE(type, field.own)},                                                                \
+    {                                                                                              \
+        "server-key", 0, "KEY", "the daemon's public key, or the file that has it",                \
+            OPTION_FILE(type, field.server)                                                        \
+    }
+bool key_options_ready(const struct key_options *options);
 
 /* Make the socket, not yet connected or bound, that client; 0, or -1 with errno. */
 int keys_apply(const struct key_client *client, void *socket);

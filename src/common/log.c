@@ -8,6 +8,8 @@
 #include <syslog.h>
 #include <unistd.h>
 
+#include "text.h"
+
 enum { LINE_SIZE = 2048 };
 
 /* $JOURNAL_STREAM names the device and inode of the stream that systemd has connected to its
@@ -20,18 +22,11 @@ static bool to_journal(void) {
            fstat(STDERR_FILENO, &status) == 0 && status.st_dev == device && status.st_ino == inode;
 }
 
-/* A line stays one line, so that nobody who is quoted in it writes lines of his own. */
-static void flatten(char *text) {
-    for (; *text; text++)
-        if (*text == '\n' || *text == '\r')
-            *text = ' ';
-}
-
 static void __attribute__((format(printf, 3, 0)))
 line(int priority, const char *level, const char *format, va_list arguments) {
     char text[LINE_SIZE];
     vsnprintf(text, sizeof text, format, arguments);
-    flatten(text);
+    text_clean(text); /* so that nobody who is quoted in it writes lines of his own */
     /* One call, so that lines stay whole. */
     if (to_journal())
         fprintf(stderr, "<%d>%s%s\n", priority, level, text);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "build-config.h"
+#include "complain.h"
 #include "options_internal.h"
 #include "text.h"
 
@@ -190,20 +191,13 @@ static int take_value(const struct options_place *place, const char *text, struc
 
 /* ---- The command line ---- */
 
-static int finish_output(const struct command_line *line) {
-    if (fflush(stdout) == 0 && !ferror(stdout))
-        return EX_OK;
-    fprintf(stderr, "%s: cannot write to standard output: %s\n", line->name, strerror(errno));
-    return EX_IOERR;
-}
-
 static int print_help(const struct command_line *line) {
     struct winsize size = {0};
     int width = COLUMNS_LEAST;
     if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > COLUMNS_LEAST)
         width = size.ws_col < COLUMNS_MOST ? size.ws_col : COLUMNS_MOST;
     options_help(line, stdout, width);
-    return finish_output(line);
+    return complain_output();
 }
 
 static int take(const struct command_line *line, const struct options_place *place,
@@ -213,7 +207,7 @@ static int take(const struct command_line *line, const struct options_place *pla
         return print_help(line);
     if (place->row->type == OPTION_IS_VERSION) {
         printf("%s %s\n", line->name, PACKAGE_VERSION);
-        return finish_output(line);
+        return complain_output();
     }
     if (take_value(place, text, &error))
         return options_complain(line, "%s", error.text);
@@ -247,7 +241,7 @@ static size_t place_of(const struct options_rows *rows, int code) {
 /* --completion=SHELL alone, which --help does not tell of: it is for the build. */
 static int complete(const struct command_line *line, const char *shell) {
     if (options_completion(line, shell, stdout))
-        return finish_output(line);
+        return complain_output();
     return options_complain(line, "--completion: found '%s', expected bash or zsh", shell);
 }
 
@@ -257,6 +251,7 @@ int options_parse(const struct command_line *line, int argc, char **argv, char *
     struct option names[OPTIONS_MAX + 1] = {0};
     char letters[2 * OPTIONS_MAX + sizeof "+:"];
     bool given[OPTIONS_MAX] = {0};
+    program_invocation_short_name = (char *)line->name;
     if (argc == 2 && !strncmp(argv[1], completion, strlen(completion)))
         return complete(line, argv[1] + strlen(completion));
     strcpy(letters, line->options_first ? "+:" : ":");

@@ -5,15 +5,31 @@
 
 #include "wire.h"
 
+/* Whether the character of `length` bytes, well formed, is one that a terminal obeys. */
+static bool commands(const unsigned char *b, size_t length) {
+    switch (length) {
+    case 1:
+        return b[0] < 0x20 || b[0] == 0x7F;
+    case 2:
+        return (b[0] == 0xC2 && b[1] < 0xA0) || (b[0] == 0xD8 && b[1] == 0x9C);
+    case 3:
+        return b[0] == 0xE2 && ((b[1] == 0x80 && (b[2] == 0x8E || b[2] == 0x8F ||
+                                                  (b[2] >= 0xA8 && b[2] <= 0xAE))) ||
+                                (b[1] == 0x81 && b[2] >= 0xA6 && b[2] <= 0xA9));
+    default:
+        return false;
+    }
+}
+
+/* Bytes of the character that the byte begins, if it is well formed. */
+static size_t length_of(unsigned char first) {
+    return first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : first >= 0xC0 ? 2 : 1;
+}
+
 /* Bytes of the printable character at the front of `size` bytes, 0 when there is none. */
 static size_t printable(const unsigned char *b, size_t size) {
-    if (b[0] < 0x80)
-        return b[0] >= 0x20 && b[0] != 0x7F;
-    size_t length = b[0] >= 0xF0 ? 4 : b[0] >= 0xE0 ? 3 : 2;
-    if (length > size || !wire_is_utf8(b, length))
-        return 0;
-    bool control = b[0] == 0xC2 && b[1] < 0xA0; /* U+0080..U+009F */
-    return control ? 0 : length;
+    size_t length = length_of(b[0]);
+    return length <= size && wire_is_utf8(b, length) && !commands(b, length) ? length : 0;
 }
 
 void text_clean(char *text) {
@@ -24,6 +40,32 @@ void text_clean(char *text) {
             length = 1;
         }
     }
+}
+
+/* Whether these bytes, which end the text, are a character but for its last ones. */
+static bool is_cut_off(const unsigned char *b, size_t size) {
+    size_t length = length_of(b[0]), i = 1;
+    while (i < size && (b[i] & 0xC0) == 0x80)
+        i++;
+    return length > size && i == size;
+}
+
+char *text_copy(char *copy, size_t size, const char *text) {
+    const unsigned char *from = (const unsigned char *)text;
+    char *to = copy, *limit = copy + size - 1;
+    for (size_t left = strlen(text), length; left > 0; left -= length, from += length) {
+        length = printable(from, left);
+        if (to + (length ? length : 1) > limit || (!length && is_cut_off(from, left)))
+            break;
+        if (length)
+            memcpy(to, from, length);
+        else
+            *to = ' ';
+        length += !length;
+        to += length;
+    }
+    *to = '\0';
+    return copy;
 }
 
 char *text_quote(char text[TEXT_QUOTE_SIZE], const void *bytes, size_t size) {

@@ -1,4 +1,7 @@
-/* Text from outside, made fit for a log line. */
+/* Text from outside, made fit for a line of a log or a terminal, which then can do nothing but show
+   it. What does not print is each byte that is not UTF-8, control characters (U+0000..U+001F,
+   U+007F..U+009F), and those that end a line or turn the direction of writing (U+2028..U+202E,
+   U+061C, U+200E, U+200F, U+2066..U+2069). */
 #ifndef RUNNEL_TEXT_H
 #define RUNNEL_TEXT_H
 
@@ -6,11 +9,15 @@
 
 enum { TEXT_QUOTE_SIZE = 80 };
 
-/* Write 'BYTES' with its quotes: a '?' for each control character and each byte that is not UTF-8,
-   and "..." in place of what does not fit. Always terminated, always UTF-8. Returns `text`. */
-char *text_quote(char text[TEXT_QUOTE_SIZE], const void *bytes, size_t size);
-
-/* Put a '?' for each of these bytes into a terminated text. */
+/* Put a '?' for each byte that does not print into a terminated text. */
 void text_clean(char *text);
+
+/* Copy a terminated text, with a space for each byte that does not print, so that columns stay.
+   Cut to `size`; half a character at the end, whoever cut it, is left out. Returns `copy`. */
+char *text_copy(char *copy, size_t size, const char *text);
+
+/* Write 'BYTES' with its quotes: a '?' for each byte that does not print, and "..." in place of
+   what does not fit. Always terminated, always UTF-8. Returns `text`. */
+char *text_quote(char text[TEXT_QUOTE_SIZE], const void *bytes, size_t size);
 
 #endif

@@ -8,6 +8,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/hash.h"
 #include "config_internal.h"
 
 enum { FILE_SIZE_MAX = 1 << 20 };
@@ -39,18 +40,13 @@ static char *read_file(const char *path, size_t *size, struct error *error) {
     return result;
 }
 
-/* FNV-1a, 64 bits. */
 static uint64_t hash(uint64_t value, const char *text) {
-    static const uint64_t prime = 0x100000001B3;
-    for (; *text; text++)
-        value = (value ^ (unsigned char)*text) * prime;
-    return value;
+    return hash_bytes(value, text, strlen(text));
 }
 
 /* Over "KEY=VALUE\n" of every key of the digest, defaults written out, in the table's order. */
 static void make_digest(struct draft *draft) {
-    static const uint64_t basis = 0xCBF29CE484222325;
-    uint64_t value = basis;
+    uint64_t value = HASH_BEGIN;
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
         size_t count = config_key_layered(key) ? draft->config.architecture.layer_count : 1;

@@ -8,6 +8,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/hash.h"
 #include "common/wire.h"
 
 /* Links are slots + 1, so that zeroed memory means "none" and a large table costs nothing before
@@ -71,9 +72,7 @@ void streams_clear(struct streams *streams) {
 
 /* FNV-1a, started from the seed, its high half folded into the low bits that choose the bucket. */
 static uint32_t bucket_of(const struct streams *streams, const char *key, size_t key_size) {
-    uint64_t hash = streams->seed ^ 0xCBF29CE484222325u;
-    for (size_t n = 0; n < key_size; n++)
-        hash = (hash ^ (unsigned char)key[n]) * 0x100000001B3u;
+    uint64_t hash = hash_bytes(streams->seed ^ HASH_BEGIN, key, key_size);
     hash ^= hash >> 32;
     return (uint32_t)((hash * 0x9E3779B97F4A7C15u >> 32) & streams->mask);
 }

@@ -7,6 +7,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/hash.h"
 
 size_t tensor_size(const struct tensor *tensor) {
     return tensor->columns ? tensor->rows * tensor->columns : tensor->rows;
@@ -133,10 +134,7 @@ static uint64_t random_next(struct random *random) {
 }
 
 static struct random random_start(uint64_t seed, const char *name) {
-    uint64_t hash = 0xcbf29ce484222325U; /* FNV-1a */
-    for (; *name; name++)
-        hash = (hash ^ (unsigned char)*name) * 0x100000001b3U;
-    return (struct random){mixed(mixed(seed) ^ hash)};
+    return (struct random){mixed(mixed(seed) ^ hash_bytes(HASH_BEGIN, name, strlen(name)))};
 }
 
 /* Uniform in (-1, 1), symmetric about 0. */

@@ -46,17 +46,24 @@ static void monitor_endpoint(char endpoint[MONITOR_SIZE], const char *name) {
 
 /* --- opening and closing ---------------------------------------------------------------------- */
 
+/* What keys_read_... has said of the key `name` of the configuration. */
+static int explain(struct error *error, const char *name) {
+    error->status = EX_CONFIG;
+    return error_prefix(error, "security.%s", name);
+}
+
 static int read_lists(const struct config *config, struct key_list lists[SOCKET_ROLES],
                       struct error *error) {
-    char why[KEYS_WHY_SIZE];
+    char name[sizeof "allow." + NAME_SIZE];
     memset(lists, 0, SOCKET_ROLES * sizeof *lists);
     for (size_t i = 0; i < SOCKET_ROLES; i++) {
         const char *path = config->security.allow[i];
-        if (!*path || keys_read_list(path, &lists[i], why) == 0)
+        if (!*path || keys_read_list(path, &lists[i], error) == 0)
             continue;
         for (size_t n = 0; n < i; n++)
             keys_clear(&lists[n]);
-        return error_set(error, EX_CONFIG, "security.allow.%s: %s", socket_names[i], why);
+        snprintf(name, sizeof name, "allow.%s", socket_names[i]);
+        return explain(error, name);
     }
     return 0;
 }
@@ -64,13 +71,12 @@ static int read_lists(const struct config *config, struct key_list lists[SOCKET_
 /* The lists are to be cleared where it succeeds. */
 static int read_keys(const struct config *config, struct key_pair *pair,
                      struct key_list lists[SOCKET_ROLES], struct error *error) {
-    char why[KEYS_WHY_SIZE];
     if (!zmq_has("curve"))
         return error_set(error, EX_CONFIG,
                          "security.secret: this libzmq was built without CURVE; install one that "
                          "has it");
-    if (keys_read_pair(config->security.secret, pair, why))
-        return error_set(error, EX_CONFIG, "security.secret: %s", why);
+    if (keys_read_pair(config->security.secret, pair, error))
+        return explain(error, "secret");
     return read_lists(config, lists, error);
 }
 

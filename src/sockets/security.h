@@ -31,7 +31,7 @@ enum security_failure {
     SECURITY_FAILURES,
 };
 
-enum { SECURITY_ADDRESS_SIZE = 64, SECURITY_TEXT_SIZE = 2 * KEYS_WHY_SIZE };
+enum { SECURITY_ADDRESS_SIZE = 64, SECURITY_TEXT_SIZE = 2 * ERROR_TEXT_SIZE };
 
 /* CURVE's share of an encrypted frame, bytes: command name, nonce, authenticator, flags. */
 enum { SECURITY_OVERHEAD = 33 };

@@ -6,6 +6,7 @@
 #include <sysexits.h>
 #include <zmq.h>
 
+#include "common/clock.h"
 #include "common/keys.h"
 #include "streams/feed.h"
 
@@ -13,11 +14,11 @@ enum { ANSWER_SECONDS = 60 };
 
 static int await(void *socket, const char *endpoint, struct error *error) {
     zmq_pollitem_t item = {.socket = socket, .events = ZMQ_POLLIN};
-    double until = feed_now() + ANSWER_SECONDS;
+    double until = clock_seconds() + ANSWER_SECONDS;
     while (zmq_poll(&item, 1, FEED_TICK_MS) <= 0) {
         if (feed_signals)
             return error_set(error, FEED_INTERRUPTED, "interrupted");
-        if (feed_now() > until)
+        if (clock_seconds() > until)
             return error_set(error, EX_UNAVAILABLE, "%s: no answer within %d seconds", endpoint,
                              ANSWER_SECONDS);
     }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "common/clock.h"
 #include "replay_control.h"
 #include "replay_journal.h"
 #include "streams/feed.h"
@@ -169,7 +170,7 @@ static int pace(struct replay *replay, const struct replay_entry *entry, struct 
 
 static int send_all(struct replay *replay, struct error *error) {
     struct replay_entry entry;
-    replay->due = feed_now();
+    replay->due = clock_seconds();
     for (; replay->position <= replay->last; replay->position++) {
         if (feed_signals)
             return error_set(error, FEED_INTERRUPTED, "interrupted");

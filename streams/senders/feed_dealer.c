@@ -11,6 +11,7 @@
 #include <zmq.h>
 
 #include "client/monitor.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/keys.h"
 #include "streams/feed.h"
@@ -149,7 +150,7 @@ bool dealer_hear(struct dealer *dealer) {
 
 void dealer_drop(struct dealer *dealer) {
     end(dealer);
-    dealer->retry_at = feed_now() + dealer->retry;
+    dealer->retry_at = clock_seconds() + dealer->retry;
     dealer->retry = fmin(2 * dealer->retry, RETRY_MAX);
 }
 
@@ -161,7 +162,7 @@ int dealer_renew(struct dealer *dealer, struct error *error) {
     if (dealer->refused)
         return error_set(error, EX_UNAVAILABLE, "%s: %s", dealer->endpoint,
                          monitor_reason(dealer->monitor));
-    if (dealer->socket || feed_now() < dealer->retry_at)
+    if (dealer->socket || clock_seconds() < dealer->retry_at)
         return 0;
     return begin(dealer, error) < 0 ? -1 : 1;
 }

@@ -6,6 +6,8 @@
 
 #include <stdbool.h>
 
+#include "common/keys.h"
+
 struct dealer;
 struct error;
 struct key_client;

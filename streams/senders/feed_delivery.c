@@ -5,13 +5,14 @@
 #include <sysexits.h>
 #include <time.h>
 
+#include "common/clock.h"
 #include "streams/feed.h"
 #include "streams/feed_print.h"
 
 /* See delivery_pause. */
 #define LATE_SECONDS 1.0
 
-enum { NS_PER_SECOND = 1000000000, TIMES_SIZE = 32 };
+enum { TIMES_SIZE = 32 };
 
 static void show(struct delivery *delivery) {
     if (!progress_due())
@@ -85,13 +86,13 @@ int delivery_listen(struct delivery *delivery, struct error *error) {
 }
 
 int delivery_pause(struct delivery *delivery, double *due, struct error *error) {
-    double now = feed_now();
+    double now = clock_seconds();
     if (now > *due + LATE_SECONDS)
         *due = now;
-    for (; now < *due; now = feed_now()) {
+    for (; now < *due; now = clock_seconds()) {
         double until = fmin(*due, now + (double)FEED_TICK_MS / 1000);
         struct timespec deadline = {.tv_sec = (time_t)until};
-        deadline.tv_nsec = (long)((until - (double)deadline.tv_sec) * NS_PER_SECOND);
+        deadline.tv_nsec = (long)((until - (double)deadline.tv_sec) * (double)NS_PER_SECOND);
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &deadline, NULL);
         if (feed_signals)
             return error_set(error, FEED_INTERRUPTED, "interrupted");

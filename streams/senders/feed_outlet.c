@@ -12,6 +12,7 @@
 #include <zmq.h>
 
 #include "client/monitor.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "streams/feed.h"
 
@@ -197,10 +198,10 @@ static int tick(struct outlet *outlet, bool room, struct error *error) {
 }
 
 int outlet_wait(struct outlet *outlet, double seconds, struct error *error) {
-    double until = feed_now() + seconds;
+    double until = clock_seconds() + seconds;
     hear(outlet);
     while (outlet->peers == 0) {
-        if (feed_now() >= until)
+        if (clock_seconds() >= until)
             return error_set(error, EX_UNAVAILABLE,
                              "%s: nobody was there within %g seconds; is runneld running?",
                              outlet->endpoint, seconds);
@@ -268,7 +269,7 @@ static int drain(struct outlet *outlet, double until, sig_atomic_t signals, stru
     while (zmq_ctx_term(outlet->context) < 0)
         if (feed_signals != signals)
             return give_up(outlet, error);
-    return feed_now() < until ? 0 : give_up(outlet, error);
+    return clock_seconds() < until ? 0 : give_up(outlet, error);
 }
 
 /* Read what the other side sends, a heartbeat perhaps. */
@@ -296,7 +297,7 @@ static int await_close(struct outlet *outlet, int connection, double until, sig_
         return 0;
     }
     shutdown(connection, SHUT_WR);
-    while (feed_signals == signals && feed_now() < until) {
+    while (feed_signals == signals && clock_seconds() < until) {
         if (poll(&item, 1, FEED_TICK_MS) > 0)
             reading = read_on(connection);
         if (reading == BROKEN)
@@ -325,7 +326,7 @@ int outlet_close(struct outlet **pointer, double linger, struct error *error) {
         set(outlet->socket, ZMQ_LINGER, isfinite(linger) ? (int)(1000 * linger) : -1);
         zmq_close(outlet->socket);
     }
-    double until = feed_now() + linger;
+    double until = clock_seconds() + linger;
     if (outlet->context)
         status = drain(outlet, until, signals, error);
     for (size_t i = 0; i < outlet->connection_count; i++) {

@@ -6,6 +6,8 @@
 #include <sysexits.h>
 #include <zmq.h>
 
+#include "common/clock.h"
+#include "common/keys.h"
 #include "feed_dealer.h"
 #include "feed_window.h"
 #include "streams/feed.h"
@@ -86,7 +88,7 @@ static void take_duplicate(struct router *router, const char *key, size_t key_si
 
 static int take_answer(struct router *router, const char *key, size_t key_size,
                        const struct wire_acknowledgement *answer, struct error *error) {
-    router->heard = feed_now();
+    router->heard = clock_seconds();
     router->silence = SILENCE_FIRST;
     router->fruitless = 0;
     dealer_useful(router->dealer);
@@ -177,7 +179,7 @@ static void disconnect(struct router *router) {
     router->next = window_oldest(router->window);
     if (lost && router->lost_at == 0) {
         router->waiter.lost(router->waiter.context);
-        router->lost_at = feed_now();
+        router->lost_at = clock_seconds();
     }
     if (lost && ++router->fruitless == FRUITLESS)
         feed_say("%s: the daemon ends the connection again and again without an answer; are the "
@@ -199,7 +201,7 @@ static void welcome(struct router *router) {
     if (router->lost_at == 0 || !dealer_connected(router->dealer))
         return;
     feed_say("%s: back after %.1f s, and sent what is not acknowledged", router->endpoint,
-             feed_now() - router->lost_at);
+             clock_seconds() - router->lost_at);
     router->lost_at = 0;
 }
 
@@ -209,7 +211,7 @@ static void push(struct router *router) {
     int status = 1;
     while (unsent(router) && status > 0) {
         if (!unanswered(router))
-            router->heard = feed_now();
+            router->heard = clock_seconds();
         if (window_get(router->window, router->next, &example))
             status = transmit(dealer_socket(router->dealer), &example);
         router->next += status > 0;
@@ -220,7 +222,7 @@ static void push(struct router *router) {
 
 static bool is_silent(const struct router *router) {
     return dealer_connected(router->dealer) && unanswered(router) &&
-           feed_now() - router->heard > router->silence;
+           clock_seconds() - router->heard > router->silence;
 }
 
 /* Do all that can be done without waiting. */
@@ -251,9 +253,9 @@ static int interrupted(struct error *error) {
 }
 
 int router_wait(struct router *router, double seconds, struct error *error) {
-    double until = feed_now() + seconds;
+    double until = clock_seconds() + seconds;
     while (!dealer_connected(router->dealer)) {
-        if (feed_now() >= until)
+        if (clock_seconds() >= until)
             return error_set(error, EX_UNAVAILABLE,
                              "%s: nobody was there within %g seconds; is runneld running?",
                              router->endpoint, seconds);
@@ -294,13 +296,13 @@ int router_settle(struct router *router, struct error *error) {
 
 static int await_answers(struct router *router, double linger, struct error *error) {
     sig_atomic_t signals = 0;
-    double until = feed_now() + linger;
+    double until = clock_seconds() + linger;
     int status = 0;
-    while (status == 0 && window_waiting(router->window) > 0 && feed_now() < until) {
+    while (status == 0 && window_waiting(router->window) > 0 && clock_seconds() < until) {
         if (signals == 0 && feed_signals) {
             signals = feed_signals;
-            until = fmin(until,
-                         feed_now() + (dealer_connected(router->dealer) ? OUTLET_STOP_SECONDS : 0));
+            until = fmin(until, clock_seconds() +
+                                    (dealer_connected(router->dealer) ? OUTLET_STOP_SECONDS : 0));
         }
         if (feed_signals != signals)
             break;

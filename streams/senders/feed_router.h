@@ -8,6 +8,7 @@
 #ifndef RUNNEL_FEED_ROUTER_H
 #define RUNNEL_FEED_ROUTER_H
 
+#include "common/keys.h"
 #include "feed_outlet.h"
 
 struct error;

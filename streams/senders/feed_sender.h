@@ -3,6 +3,7 @@
 #ifndef RUNNEL_FEED_SENDER_H
 #define RUNNEL_FEED_SENDER_H
 
+#include "common/keys.h"
 #include "feed_outlet.h"
 #include "feed_router.h"
 

@@ -23,6 +23,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "streams/feed.h"
 
 enum { NUMBERS = 8, TEXT_SIZE = 256 << 10, SECTOR_SIZE = 512, DEVICE_NAME_SIZE = 64 };
@@ -172,7 +173,7 @@ static void read_disks(struct host *host, struct counters *now) {
 }
 
 static void read_counters(struct host *host, struct counters *now) {
-    now->time = feed_now();
+    now->time = clock_seconds();
     read_cpu(host, now);
     read_network(host, now);
     read_disks(host, now);
@@ -243,12 +244,10 @@ static int open_host(struct source *source, char **operands, struct error *error
 
 static int next(struct source *source, struct step *step, struct error *error) {
     struct host *host = (struct host *)source;
-    struct timespec now;
     (void)error;
     sample(host);
-    clock_gettime(CLOCK_REALTIME, &now);
     step->x = host->x;
-    step->time = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    step->time = clock_unix();
     return 1;
 }
 

@@ -1,6 +1,7 @@
 /* runnel-alert: watches daemons and says when something is wrong. See runnel-alert(1). */
 #include "build-config.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -14,7 +15,10 @@
 #include "alert_options.h"
 #include "alert_replay.h"
 #include "alert_say.h"
+#include "common/clock.h"
+#include "common/complain.h"
 #include "tools/shared/ending.h"
+#include "tools/shared/tool.h"
 #include "tools/shared/watch_health.h"
 
 enum { MESSAGES_AT_ONCE = 1000 /* of a daemon, between two looks at the others and the clock */ };
@@ -41,11 +45,7 @@ struct alerts {
 
 /* What makes Unix times of the book's: in a recording they are. */
 static double unix_offset(const struct alerts *a) {
-    struct timespec now;
-    if (a->options.recording)
-        return 0;
-    clock_gettime(CLOCK_REALTIME, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec * 1e-9 - tool_now();
+    return a->options.recording ? 0 : clock_unix() - clock_seconds();
 }
 
 static void print(struct alerts *a, const struct watcher *watcher, const struct alert *alert,
@@ -83,7 +83,7 @@ static void say(void *context, const struct alert *alert) {
 static void note(void *context, const char *text) {
     const struct daemon *daemon = context;
     if (daemon->alerts->options.verbose)
-        tool_fail(EX_OK, "%s", text);
+        complain(EX_OK, "%s", text);
 }
 
 static void open_daemon(struct alerts *a, struct daemon *daemon, const char *endpoint) {
@@ -102,14 +102,14 @@ static void take_message(struct daemon *daemon, const struct message *message) {
     health_message(&daemon->health, message);
     if (message->problem)
         return;
-    watcher_message(&daemon->watcher, message, tool_now());
+    watcher_message(&daemon->watcher, message, clock_seconds());
     double every = watcher_slow_statistics(&daemon->watcher, message);
     if (every > 0)
-        tool_fail(EX_OK,
-                  "%s sends its loss every %.0f examples: a drift that is learned away within some "
-                  "hundreds is found with statistics.every=5 only (runnel-ctl set "
-                  "statistics.every 5)",
-                  daemon->endpoint, every);
+        complain(EX_OK,
+                 "%s sends its loss every %.0f examples: a drift that is learned away within some "
+                 "hundreds is found with statistics.every=5 only (runnel-ctl set "
+                 "statistics.every 5)",
+                 daemon->endpoint, every);
 }
 
 static void take_change(struct daemon *daemon, enum runnel_kind change) {
@@ -119,7 +119,7 @@ static void take_change(struct daemon *daemon, enum runnel_kind change) {
     daemon->refused |= change == RUNNEL_REFUSED;
     daemon->hindrance_said |= change == RUNNEL_HINDERED;
     if (new_refusal || new_hindrance)
-        tool_fail(EX_OK, "%s: %s", daemon->endpoint, link_refusal(daemon->link));
+        complain(EX_OK, "%s: %s", daemon->endpoint, link_refusal(daemon->link));
 }
 
 static void look_at(struct daemon *daemon) {
@@ -135,14 +135,15 @@ static void look_at(struct daemon *daemon) {
         message_clear(&message);
     }
     health_tick(&daemon->health, false);
-    double now = tool_now();
+    double now = clock_seconds();
     watcher_quiet(&daemon->watcher, health_quiet(&daemon->health), daemon->health.connected, now);
     book_tick(&daemon->watcher.book, now);
 }
 
 /* Seconds until there is something to do without a message. */
 static double next_time(const struct daemon *daemon) {
-    double next = fmin(health_next(&daemon->health), book_next(&daemon->watcher.book, tool_now()));
+    double next =
+        fmin(health_next(&daemon->health), book_next(&daemon->watcher.book, clock_seconds()));
     double silence = daemon->watcher.limits->silence - health_quiet(&daemon->health);
     if (silence > 0)
         next = fmin(next, silence);
@@ -181,7 +182,7 @@ static int watch(struct alerts *a) {
         for (size_t i = 0; i < a->count; i++)
             look_at(&a->daemons[i]);
         if (all_refused(a))
-            return tool_fail(EX_UNAVAILABLE, "no daemon lets this program in");
+            return complain(EX_UNAVAILABLE, "no daemon lets this program in");
         if (!ending_asked() && !a->broken)
             wait_for_messages(a, items);
     }
@@ -201,7 +202,7 @@ static int run(struct alerts *a) {
     a->count = o->endpoints.count;
     a->daemons = calloc(a->count, sizeof *a->daemons);
     if (!a->daemons)
-        return tool_fail(EX_UNAVAILABLE, "out of memory");
+        return complain(EX_UNAVAILABLE, "out of memory");
     for (size_t i = 0; i < a->count; i++)
         open_daemon(a, &a->daemons[i], o->recording ? o->recording : o->endpoints.values[i]);
     int status = EX_OK;
@@ -216,7 +217,7 @@ static int run(struct alerts *a) {
         close_daemon(&a->daemons[i]);
     free(a->daemons);
     if (a->broken)
-        return tool_fail(EX_IOERR, "cannot write to standard output");
+        return complain(EX_IOERR, "cannot write to standard output");
     return status;
 }
 

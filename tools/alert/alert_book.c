@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/shared/tool.h"
+#include "common/format.h"
 
 #define FAR_AWAY 3600.0
 
@@ -114,10 +114,10 @@ void book_tick(struct book *book, double now) {
     book->ticked = now;
     for (int kind = 0; kind < ALERT_KINDS; kind++) {
         struct condition *c = &book->conditions[kind];
-        char calm[TOOL_NUMBER_SIZE];
+        char calm[FORMAT_SIZE];
         if (c->holds && now >= c->until)
             book_over(book, (enum alert_kind)kind, now, "it has not happened again; over after %s",
-                      tool_format_duration(calm, now - c->alert.since));
+                      format_duration(calm, now - c->alert.since));
         if (is_held_back(c) && may_say(book, c, now))
             say_beginning(book, c, now);
         if (c->holds && c->said && book->again > 0 && now - c->reminded >= book->again) {

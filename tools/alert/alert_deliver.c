@@ -13,7 +13,8 @@
 
 #include "alert_command.h"
 #include "alert_post.h"
-#include "tools/shared/tool.h"
+#include "common/complain.h"
+#include "common/json_member.h"
 
 enum { POST_TRIES = 4, POST_WAIT = 2 }; /* 2, 4 and 8 s between them */
 
@@ -50,14 +51,14 @@ static void post(struct deliver *d, const json_t *alert) {
         if (!again || attempt == POST_TRIES || pause_for(d, wait))
             break;
     }
-    tool_fail(EX_OK, "%s; this alert is not delivered: %s", why, tool_string(alert, "text"));
+    complain(EX_OK, "%s; this alert is not delivered: %s", why, member_string(alert, "text"));
 }
 
 static void handle(struct deliver *d, const json_t *alert) {
     char why[COMMAND_WHY_SIZE];
     if (d->options->command &&
         command_run(d->options->command, alert, d->options->seconds, why) < 0)
-        tool_fail(EX_OK, "%s; the alert was: %s", why, tool_string(alert, "text"));
+        complain(EX_OK, "%s; the alert was: %s", why, member_string(alert, "text"));
     if (d->options->url)
         post(d, alert);
 }
@@ -84,7 +85,7 @@ static void *work(void *context) {
     size_t lost;
     while ((alert = take(d, &lost))) {
         if (lost > 0)
-            tool_fail(EX_OK, "%zu alerts are not delivered: too many came at once", lost);
+            complain(EX_OK, "%zu alerts are not delivered: too many came at once", lost);
         handle(d, alert);
         json_decref(alert);
     }
@@ -94,7 +95,7 @@ static void *work(void *context) {
 int deliver_open(struct deliver **deliver, const struct deliver_options *options) {
     struct deliver *d = calloc(1, sizeof *d);
     if (!d)
-        return tool_fail(EX_UNAVAILABLE, "out of memory");
+        return complain(EX_UNAVAILABLE, "out of memory");
     d->options = options;
     pthread_mutex_init(&d->mutex, NULL);
     pthread_cond_init(&d->changed, NULL);
@@ -105,7 +106,7 @@ int deliver_open(struct deliver **deliver, const struct deliver_options *options
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error) {
         free(d);
-        return tool_fail(EX_UNAVAILABLE, "cannot start a thread: %s", strerror(error));
+        return complain(EX_UNAVAILABLE, "cannot start a thread: %s", strerror(error));
     }
     *deliver = d;
     return EX_OK;

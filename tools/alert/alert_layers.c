@@ -4,7 +4,9 @@
 
 #include <math.h>
 
-#include "tools/shared/tool.h"
+#include "common/format.h"
+#include "common/json_member.h"
+#include "common/text.h"
 
 #define NEWEST_WEIGHT 0.1 /* in the moving average */
 #define OVER_SHARE 0.8    /* of the limit */
@@ -14,16 +16,16 @@
 static double share_saturated(const struct layer *layer, const json_t *body) {
     double hidden = 0, cell = 0;
     if (!layer->unbounded)
-        tool_number(json_object_get(body, "hidden"), "saturated", &hidden);
-    tool_number(json_object_get(body, "cell"), "saturated", &cell);
+        member_number(json_object_get(body, "hidden"), "saturated", &hidden);
+    member_number(json_object_get(body, "cell"), "saturated", &cell);
     return fmax(hidden, cell);
 }
 
 static void take_saturation(struct layer *layer, const json_t *body) {
     const json_t *hidden = json_object_get(body, "hidden");
     double minimum = 0, maximum = 0;
-    tool_number(hidden, "minimum", &minimum);
-    tool_number(hidden, "maximum", &maximum);
+    member_number(hidden, "minimum", &minimum);
+    member_number(hidden, "maximum", &maximum);
     layer->unbounded |= minimum < -BOUND || maximum > BOUND;
     double share = share_saturated(layer, body);
     layer->messages += layer->messages < LAYERS_SATURATED_LEAST;
@@ -39,10 +41,10 @@ static int counted(int messages, bool again) {
 static void take_life(struct layer *layer, const json_t *body) {
     const json_t *hidden = json_object_get(body, "hidden");
     double size = 0, mean = NAN, std = NAN, norm = NAN;
-    tool_number(body, "size", &size);
-    tool_number(hidden, "mean", &mean);
-    tool_number(hidden, "std", &std);
-    tool_number(hidden, "norm", &norm);
+    member_number(body, "size", &size);
+    member_number(hidden, "mean", &mean);
+    member_number(hidden, "std", &std);
+    member_number(hidden, "norm", &norm);
     bool same = mean == layer->mean && std == layer->std && norm == layer->norm;
     layer->alike = counted(layer->alike, size > 1 && std < LAYERS_ALIKE);
     layer->same = counted(layer->same, layer->messages > 1 && same);
@@ -51,9 +53,9 @@ static void take_life(struct layer *layer, const json_t *body) {
     layer->norm = norm;
 }
 
-static const char *kind_of(const json_t *body, char kind[TOOL_NUMBER_SIZE]) {
-    const char *text = tool_string(body, "kind");
-    return tool_clean(kind, TOOL_NUMBER_SIZE, text ? text : "unknown");
+static const char *kind_of(const json_t *body, char kind[FORMAT_SIZE]) {
+    const char *text = member_string(body, "kind");
+    return text_copy(kind, FORMAT_SIZE, text ? text : "unknown");
 }
 
 static void tell_saturation(const struct layers *layers, const json_t *list, double limit,
@@ -63,7 +65,7 @@ static void tell_saturation(const struct layers *layers, const json_t *list, dou
         if (layers->layers[i].saturated > layers->layers[worst].saturated)
             worst = i;
     const struct layer *layer = &layers->layers[worst];
-    char kind[TOOL_NUMBER_SIZE];
+    char kind[FORMAT_SIZE];
     if (layer->messages >= LAYERS_SATURATED_LEAST && layer->saturated >= limit)
         book_begin(book, ALERT_SATURATED, now, layer->saturated, limit,
                    "%.0f%% of the units of layer %zu (%s) are saturated", 100 * layer->saturated,
@@ -78,7 +80,7 @@ static void tell_life(const struct layers *layers, const json_t *list, struct bo
     bool dead = false;
     for (size_t i = 0; i < json_array_size(list) && i < LAYERS_MAX; i++) {
         const struct layer *layer = &layers->layers[i];
-        char kind[TOOL_NUMBER_SIZE];
+        char kind[FORMAT_SIZE];
         kind_of(json_array_get(list, i), kind);
         dead |= layer->alike > 0 || layer->same > 0;
         if (layer->alike >= LAYERS_DEAD_LEAST)

@@ -9,6 +9,7 @@
 
 #include "alert_command.h"
 #include "alert_post.h"
+#include "common/complain.h"
 #include "common/wire.h"
 
 #define SILENCE 15.0   /* seconds: a daemon sends `status` every 10 */
@@ -109,7 +110,7 @@ static const struct option_row rows[] = {
     {"connect", 'c', "ENDPOINT",
      "a daemon's statistics socket; may be repeated (default " WIRE_STATISTICS ")",
      OPTION_LIST(struct options, endpoints, ALERT_DAEMONS), .unique = true},
-    TOOL_KEY_OPTIONS(struct options, keys),
+    KEY_OPTIONS(struct options, keys),
     {"post", 0, "URL", "post each alert there as JSON; @FILE: the URL is in that file",
      OPTION_TAKE(take_url)},
     {"timeout", 0, "SECONDS", "for one command or post (default 30)",
@@ -158,12 +159,12 @@ static const struct option_row limits[] = {
 
 static int settle(struct options *o, char **words) {
     if (o->recording && o->endpoints.count > 0)
-        return tool_usage("--replay and --connect exclude each other");
+        return complain_usage("--replay and --connect exclude each other");
     if (*words)
         o->deliver.command = words;
     if (*words && !command_exists(*words))
-        return tool_usage("there is no program '%s' to run", *words);
-    if (!tool_keys_ready(&o->keys))
+        return complain_usage("there is no program '%s' to run", *words);
+    if (!key_options_ready(&o->keys))
         return EX_USAGE;
     if (!o->endpoints.count)
         o->endpoints.values[o->endpoints.count++] = WIRE_STATISTICS;

@@ -4,13 +4,13 @@
 
 #include "alert_deliver.h"
 #include "alert_watcher.h"
-#include "tools/shared/tool.h"
+#include "common/keys.h"
 
 enum { ALERT_DAEMONS = 64 };
 
 struct options {
     struct option_list endpoints;
-    struct tool_keys keys;
+    struct key_options keys;
     const char *recording; /* NULL = live */
     bool json, quiet, verbose;
     bool watched[ALERT_KINDS];

@@ -2,10 +2,11 @@
 
 #include "alert_say.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 
-#include "tools/shared/tool.h"
+#include "common/format.h"
 
 static json_t *number(double value) {
     return isfinite(value) ? json_real(value) : json_null();
@@ -47,13 +48,13 @@ json_t *say_json(const struct watcher *w, const struct alert *alert, double unix
 char *say_line(char line[SAY_LINE_SIZE], const struct watcher *w, const struct alert *alert,
                double unix_offset) {
     static const char *const words[] = {"ALERT", "STILL", "over ", "passed"};
-    char date[TOOL_NUMBER_SIZE], examples[TOOL_NUMBER_SIZE];
+    char date[FORMAT_SIZE], examples[FORMAT_SIZE];
     int length = snprintf(line, SAY_LINE_SIZE, "%s %s %s %s: %s",
-                          tool_format_date(date, alert->now + unix_offset), words[alert->state],
+                          format_date(date, alert->now + unix_offset), words[alert->state],
                           name_of(w), alert_names[alert->kind], alert->text);
     if (isfinite(w->examples) && length < SAY_LINE_SIZE)
         length += snprintf(line + length, SAY_LINE_SIZE - (size_t)length, " (at example %s)",
-                           tool_format_grouped(examples, w->examples));
+                           format_grouped(examples, w->examples));
     if (alert->times > (alert->state != ALERT_PASSED) && length < SAY_LINE_SIZE)
         snprintf(line + length, SAY_LINE_SIZE - (size_t)length,
                  "; %llu time%s since it was reported", (unsigned long long)alert->times,

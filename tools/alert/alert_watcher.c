@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/shared/tool.h"
+#include "common/format.h"
+#include "common/json_member.h"
+#include "common/text.h"
 
 #define HALF 0.5          /* of a limit: below it the condition is over */
 #define DISK_OVER 1.1     /* of the limit: above it the condition is over */
@@ -26,7 +28,7 @@ static void forget(struct watcher *w) {
 
 void watcher_open(struct watcher *w, const char *endpoint, const struct limits *limits) {
     w->limits = limits;
-    tool_clean(w->endpoint, sizeof w->endpoint, endpoint);
+    text_copy(w->endpoint, sizeof w->endpoint, endpoint);
     strcpy(w->name, "");
     strcpy(w->run, "");
     w->every_said = false;
@@ -43,14 +45,14 @@ static void end_all(struct watcher *w, double now, const char *why) {
 /* Another run is a restart; fewer examples in the same run are a reset. Not in an event: one of a
    checkpoint has the examples that are in it, fewer than have been learned meanwhile. */
 static void take_run(struct watcher *w, const struct message *message, double now) {
-    const char *text = tool_string(message->body, "run");
+    const char *text = member_string(message->body, "run");
     char run[ALERT_RUN_SIZE];
     double examples = w->examples;
     if (!text)
         return;
-    tool_clean(run, sizeof run, text);
+    text_copy(run, sizeof run, text);
     bool another = *w->run && strcmp(run, w->run) != 0;
-    tool_number(message->body, "examples", &examples);
+    member_number(message->body, "examples", &examples);
     if (message->topic == TOPIC_EVENT && !another)
         examples = fmax(examples, w->examples);
     if (another || examples < w->examples) {
@@ -68,9 +70,9 @@ static void take_run(struct watcher *w, const struct message *message, double no
 
 static void take_change(struct watcher *w, enum alert_kind kind, const char *test,
                         struct change change, double now) {
-    char before[TOOL_NUMBER_SIZE], after[TOOL_NUMBER_SIZE];
-    tool_format_number(before, change.before);
-    tool_format_number(after, change.after);
+    char before[FORMAT_SIZE], after[FORMAT_SIZE];
+    format_number(before, change.before);
+    format_number(after, change.after);
     if (change.kind == CHANGE_ROSE)
         book_begin(&w->book, kind, now, change.after, change.before,
                    "the loss has risen from %s to %s (%s)", before, after, test);
@@ -84,29 +86,29 @@ static void take_change(struct watcher *w, enum alert_kind kind, const char *tes
 
 static void take_loss(struct watcher *w, const json_t *body, double now) {
     double mean;
-    if (!tool_number(body, "mean", &mean))
+    if (!member_number(body, "mean", &mean))
         return;
     struct change page_hinkley, adwin;
     drift_add(&w->drift, mean, &page_hinkley, &adwin);
     take_change(w, ALERT_PAGE_HINKLEY, "Page-Hinkley", page_hinkley, now);
     take_change(w, ALERT_ADWIN, "ADWIN", adwin, now);
     struct rising rising = drift_rising(&w->drift);
-    char from[TOOL_NUMBER_SIZE], to[TOOL_NUMBER_SIZE];
+    char from[FORMAT_SIZE], to[FORMAT_SIZE];
     if (rising.rises)
         book_begin(&w->book, ALERT_RISING, now, rising.to, rising.from,
                    "the loss continues to rise: from %s to %s over %d messages",
-                   tool_format_number(from, rising.from), tool_format_number(to, rising.to),
+                   format_number(from, rising.from), format_number(to, rising.to),
                    TREND_VALUES * DRIFT_BLOCK);
     else if (rising.known && rising.ended)
         book_over(&w->book, ALERT_RISING, now, "the loss no longer rises: it is %s",
-                  tool_format_number(to, rising.to));
+                  format_number(to, rising.to));
 }
 
 static void take_finite(struct watcher *w, const json_t *body, double now) {
     double loss, gradient, skipped;
-    bool has_loss = tool_number(body, "loss", &loss);
-    bool has_gradient = tool_number(body, "gradient_norm", &gradient);
-    if (tool_number(body, "skipped", &skipped)) {
+    bool has_loss = member_number(body, "loss", &loss);
+    bool has_gradient = member_number(body, "gradient_norm", &gradient);
+    if (member_number(body, "skipped", &skipped)) {
         if (skipped > w->skipped)
             book_happened(&w->book, ALERT_NON_FINITE, now, w->limits->calm, skipped - w->skipped,
                           "%.0f update%s skipped: loss or gradient was not finite",
@@ -123,12 +125,12 @@ static void take_finite(struct watcher *w, const json_t *body, double now) {
 static const char *reasons(const json_t *body, char text[REASONS_SIZE]) {
     json_t *by = json_object_get(body, "rejected_by"), *count;
     const char *reason;
-    char clean[TOOL_NUMBER_SIZE];
+    char clean[FORMAT_SIZE];
     size_t used = 0;
     *text = '\0';
     json_object_foreach(by, reason, count) {
         int length = snprintf(text + used, REASONS_SIZE - used, "%s%s %.0f", used ? ", " : ": ",
-                              tool_clean(clean, sizeof clean, reason), json_number_value(count));
+                              text_copy(clean, sizeof clean, reason), json_number_value(count));
         used += (size_t)length;
         if (used >= REASONS_SIZE)
             break;
@@ -139,7 +141,7 @@ static const char *reasons(const json_t *body, char text[REASONS_SIZE]) {
 static void take_rejected(struct watcher *w, const json_t *body, double now) {
     double rejected;
     char by[REASONS_SIZE];
-    if (!tool_number(body, "rejected", &rejected))
+    if (!member_number(body, "rejected", &rejected))
         return;
     if (rejected > w->rejected)
         book_happened(&w->book, ALERT_REJECTED, now, w->limits->calm, rejected - w->rejected,
@@ -150,7 +152,7 @@ static void take_rejected(struct watcher *w, const json_t *body, double now) {
 
 static void take_queue(struct watcher *w, const json_t *body, double now) {
     double queued;
-    if (!tool_number(body, "queued", &queued))
+    if (!member_number(body, "queued", &queued))
         return;
     w->queued = isnan(w->queued) ? queued : w->queued + QUEUED_WEIGHT * (queued - w->queued);
     double limit = w->limits->queue;
@@ -169,24 +171,24 @@ static void take_queue(struct watcher *w, const json_t *body, double now) {
 
 static void take_journal(struct watcher *w, const json_t *journal, double now) {
     double waiting, bytes, missing;
-    char text[TOOL_NUMBER_SIZE];
-    if (tool_number(journal, "waiting", &waiting)) {
+    char text[FORMAT_SIZE];
+    if (member_number(journal, "waiting", &waiting)) {
         if (waiting > w->limits->waiting)
             book_begin(&w->book, ALERT_JOURNAL, now, waiting, w->limits->waiting,
                        "the journal's disk is slow: the oldest example waits for it since %s",
-                       tool_format_duration(text, waiting));
+                       format_duration(text, waiting));
         else if (waiting < HALF * w->limits->waiting)
             book_over(&w->book, ALERT_JOURNAL, now, "the journal is on disk again");
     }
-    if (tool_number(journal, "free_bytes", &bytes)) {
-        tool_format_bytes(text, bytes);
+    if (member_number(journal, "free_bytes", &bytes)) {
+        format_bytes(text, bytes);
         if (bytes < w->limits->disk)
             book_begin(&w->book, ALERT_DISK, now, bytes, w->limits->disk,
                        "%s are free for the journal", text);
         else if (bytes > DISK_OVER * w->limits->disk)
             book_over(&w->book, ALERT_DISK, now, "%s are free for the journal", text);
     }
-    if (tool_number(journal, "missing", &missing)) {
+    if (member_number(journal, "missing", &missing)) {
         if (missing > w->missing)
             book_happened(&w->book, ALERT_GAP, now, w->limits->calm, missing - w->missing,
                           "%.0f numbered examples never came; in this run %.0f",
@@ -196,10 +198,10 @@ static void take_journal(struct watcher *w, const json_t *journal, double now) {
 }
 
 static void take_status(struct watcher *w, const json_t *body, double now) {
-    const char *name = tool_string(body, "name"), *state = tool_string(body, "state");
-    const char *model = tool_string(body, "model");
+    const char *name = member_string(body, "name"), *state = member_string(body, "state");
+    const char *model = member_string(body, "model");
     if (name)
-        tool_clean(w->name, sizeof w->name, name);
+        text_copy(w->name, sizeof w->name, name);
     w->ending = state && strcmp(state, "draining") == 0;
     if (model && (strstr(model, "> gaussian ") || strstr(model, "> mixture ")))
         drift_is_density(&w->drift);
@@ -207,11 +209,11 @@ static void take_status(struct watcher *w, const json_t *body, double now) {
 }
 
 static void take_event(struct watcher *w, const json_t *body, double now) {
-    const char *kind = tool_string(body, "kind"), *text = tool_string(body, "text");
+    const char *kind = member_string(body, "kind"), *text = member_string(body, "text");
     char clean[ALERT_TEXT_SIZE];
     if (!kind)
         return;
-    tool_clean(clean, sizeof clean, text ? text : kind);
+    text_copy(clean, sizeof clean, text ? text : kind);
     if (strcmp(kind, "stopping") == 0)
         w->ending = true;
     else if (strcmp(kind, "rejected") == 0)
@@ -247,10 +249,10 @@ void watcher_message(struct watcher *w, const struct message *message, double no
 }
 
 void watcher_quiet(struct watcher *w, double seconds, bool connected, double now) {
-    char quiet[TOOL_NUMBER_SIZE];
+    char quiet[FORMAT_SIZE];
     if (w->limits->silence <= 0 || seconds < w->limits->silence)
         return;
-    tool_format_duration(quiet, seconds);
+    format_duration(quiet, seconds);
     if (w->ending)
         book_begin(&w->book, ALERT_SILENCE, now, seconds, w->limits->silence,
                    "nothing for %s: the daemon has ended, as it was asked to", quiet);
@@ -266,7 +268,7 @@ void watcher_quiet(struct watcher *w, double seconds, bool connected, double now
 double watcher_slow_statistics(struct watcher *w, const struct message *message) {
     double every;
     if (w->every_said || message->topic != TOPIC_STATUS ||
-        !tool_number(message->body, "every", &every) || every <= EVERY_MOST)
+        !member_number(message->body, "every", &every) || every <= EVERY_MOST)
         return 0;
     w->every_said = true;
     return every;

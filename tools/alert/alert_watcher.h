@@ -1,5 +1,5 @@
 /* One daemon as runnel-alert sees it: from its messages and its silence to conditions in its book.
-   Times are in seconds; live they are tool_now(), in a recording those of the messages. */
+   Times are in seconds; live they are clock_seconds(), in a recording those of the messages. */
 #ifndef RUNNEL_ALERT_WATCHER_H
 #define RUNNEL_ALERT_WATCHER_H
 
@@ -9,6 +9,7 @@
 #include "alert_book.h"
 #include "alert_drift.h"
 #include "alert_layers.h"
+#include "common/clock.h"
 #include "tools/shared/watch_link.h"
 
 struct limits {

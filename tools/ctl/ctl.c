@@ -1,4 +1,5 @@
 /* runnel-ctl: talk to the control socket of a running daemon. See runnel-ctl(1). */
+#include <jansson.h>
 #include <locale.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +7,12 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/complain.h"
+#include "common/format.h"
+#include "common/json_member.h"
+#include "common/keys.h"
 #include "common/options.h"
+#include "common/text.h"
 #include "common/wire.h"
 #include "ctl_file.h"
 #include "ctl_print.h"
@@ -22,7 +28,7 @@ enum {
 
 struct options {
     const char *endpoint;
-    struct tool_keys keys;
+    struct key_options keys;
     double timeout;
     bool json;
 };
@@ -30,7 +36,7 @@ struct options {
 static const struct option_row rows[] = {
     {"connect", 'c', "ENDPOINT", "the daemon's control socket (default " WIRE_CONTROL ")",
      OPTION_TEXT(struct options, endpoint)},
-    TOOL_KEY_OPTIONS(struct options, keys),
+    KEY_OPTIONS(struct options, keys),
     {"timeout", 't', "SECONDS", "wait so long for an answer (default 10)",
      OPTION_SECONDS(struct options, timeout)},
     {"json", 'j', NULL, "print the daemon's reply as it came, one line of JSON",
@@ -72,21 +78,21 @@ static int print_set(const struct options *o, char **arguments, const struct run
 }
 
 /* "3 SOMETHING", "?" for a number that the reply does not have. */
-static const char *count_of(char text[TOOL_NUMBER_SIZE], const struct runnel_reply *reply,
+static const char *count_of(char text[FORMAT_SIZE], const struct runnel_reply *reply,
                             const char *key) {
     double value;
-    return tool_number(reply->json, key, &value) ? tool_format_grouped(text, value) : "?";
+    return member_number(reply->json, key, &value) ? format_grouped(text, value) : "?";
 }
 
 static int print_checkpoint(const struct options *o, char **arguments,
                             const struct runnel_reply *reply) {
     (void)o, (void)arguments;
-    const char *path = tool_string(reply->json, "path");
-    char clean[TEXT_SIZE], examples[TOOL_NUMBER_SIZE], size[TOOL_NUMBER_SIZE];
+    const char *path = member_string(reply->json, "path");
+    char clean[TEXT_SIZE], examples[FORMAT_SIZE], size[FORMAT_SIZE];
     double bytes = 0;
-    tool_number(reply->json, "bytes", &bytes);
-    printf("%s: %s examples, %s\n", tool_clean(clean, sizeof clean, path ? path : "checkpoint"),
-           count_of(examples, reply, "examples"), tool_format_bytes(size, bytes));
+    member_number(reply->json, "bytes", &bytes);
+    printf("%s: %s examples, %s\n", text_copy(clean, sizeof clean, path ? path : "checkpoint"),
+           count_of(examples, reply, "examples"), format_bytes(size, bytes));
     return EX_OK;
 }
 
@@ -94,9 +100,9 @@ static int print_checkpoint(const struct options *o, char **arguments,
 static int print_state(const struct options *o, char **arguments,
                        const struct runnel_reply *reply) {
     (void)o, (void)arguments;
-    const char *state = tool_string(reply->json, "state");
+    const char *state = member_string(reply->json, "state");
     char clean[TEXT_SIZE];
-    printf("%s\n", tool_clean(clean, sizeof clean, state ? state : "done"));
+    printf("%s\n", text_copy(clean, sizeof clean, state ? state : "done"));
     return EX_OK;
 }
 
@@ -111,9 +117,9 @@ static int check_export(const struct options *o, char **arguments) {
     if (strcmp(arguments[0], "-") != 0)
         return OPTIONS_GO_ON;
     if (o->json)
-        return tool_usage("standard output cannot take both the parameters and --json");
+        return complain_usage("standard output cannot take both the parameters and --json");
     if (isatty(STDOUT_FILENO))
-        return tool_usage("standard output is a terminal; parameters are binary");
+        return complain_usage("standard output is a terminal; parameters are binary");
     return OPTIONS_GO_ON;
 }
 
@@ -130,14 +136,14 @@ static int print_export(const struct options *o, char **arguments,
                         const struct runnel_reply *reply) {
     const unsigned char *bytes = reply->bytes;
     size_t size = reply->bytes_size;
-    char text[TOOL_NUMBER_SIZE], examples[TOOL_NUMBER_SIZE];
+    char text[FORMAT_SIZE], examples[FORMAT_SIZE];
     if (!is_safetensors(bytes, size))
-        return tool_fail(EX_SOFTWARE, "the daemon at %s sent no safetensors; nothing is written",
-                         o->endpoint);
+        return complain(EX_SOFTWARE, "the daemon at %s sent no safetensors; nothing is written",
+                        o->endpoint);
     int status = file_write(arguments[0], bytes, size);
     if (status == EX_OK && strcmp(arguments[0], "-") != 0 && !o->json)
         printf("%s: parameters after %s examples, %s\n", arguments[0],
-               count_of(examples, reply, "examples"), tool_format_bytes(text, (double)size));
+               count_of(examples, reply, "examples"), format_bytes(text, (double)size));
     return status;
 }
 
@@ -172,7 +178,7 @@ static int run(const struct options *o, const struct command *command, char **ar
     json_t *body = command->build ? command->build(command->row.name, arguments)
                                   : json_pack("{s:s}", "command", command->row.name);
     if (!body)
-        return tool_usage("'%s' is not UTF-8", arguments[0]);
+        return complain_usage("'%s' is not UTF-8", arguments[0]);
     struct runnel_request *request = NULL;
     struct runnel_reply reply;
     struct runnel_peer peer = tool_peer(o->endpoint, &o->keys);
@@ -186,7 +192,7 @@ static int run(const struct options *o, const struct command *command, char **ar
     if (!o->json || command->print == print_export)
         status = command->print(o, arguments, &reply);
     runnel_request_close(&request);
-    int finished = tool_finish_output();
+    int finished = complain_output();
     return status == EX_OK ? finished : status;
 }
 
@@ -211,7 +217,7 @@ int main(int argc, char **argv) {
     int status = options_parse(&line, argc, argv, &operands);
     if (status != OPTIONS_GO_ON)
         return status;
-    if (!tool_keys_ready(&options.keys) || !(line.command = options_command(&line, *operands)))
+    if (!key_options_ready(&options.keys) || !(line.command = options_command(&line, *operands)))
         return EX_USAGE;
     status = options_operands(&line, operands + 1);
     if (status != OPTIONS_GO_ON)

@@ -12,7 +12,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "tools/shared/tool.h"
+#include "common/complain.h"
 
 #define TEMPORARY ".XXXXXX"
 
@@ -60,25 +60,25 @@ static int fill(int file, const void *bytes, size_t size) {
 int file_write(const char *path, const void *bytes, size_t size) {
     if (strcmp(path, "-") == 0) {
         if (write_all(STDOUT_FILENO, bytes, size))
-            return tool_fail(EX_IOERR, "cannot write to standard output: %s", strerror(errno));
+            return complain(EX_IOERR, "cannot write to standard output: %s", strerror(errno));
         return EX_OK;
     }
     struct stat there;
     if (stat(path, &there) == 0 && !S_ISREG(there.st_mode))
-        return tool_fail(EX_IOERR, "cannot write %s: it is there and is no regular file", path);
+        return complain(EX_IOERR, "cannot write %s: it is there and is no regular file", path);
     char *temporary = malloc(strlen(path) + sizeof TEMPORARY);
     if (!temporary)
-        return tool_fail(EX_IOERR, "memory is short");
+        return complain(EX_IOERR, "out of memory");
     strcat(strcpy(temporary, path), TEMPORARY);
     int file = mkostemp(temporary, O_CLOEXEC), status = EX_OK;
     if (file < 0) {
-        status = tool_fail(EX_IOERR, "cannot write beside %s: %s", path, strerror(errno));
+        status = complain(EX_IOERR, "cannot write beside %s: %s", path, strerror(errno));
     } else if (fill(file, bytes, size) || rename(temporary, path)) {
-        status = tool_fail(EX_IOERR, "cannot write %s: %s", path, strerror(errno));
+        status = complain(EX_IOERR, "cannot write %s: %s", path, strerror(errno));
         unlink(temporary);
     } else if (sync_directory(path)) {
-        status = tool_fail(EX_IOERR, "%s is written, but its directory cannot be synced: %s", path,
-                           strerror(errno));
+        status = complain(EX_IOERR, "%s is written, but its directory cannot be synced: %s", path,
+                          strerror(errno));
     }
     free(temporary);
     return status;

@@ -2,13 +2,15 @@
 
 #include "ctl_print.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/fields.h"
+#include "common/format.h"
+#include "common/text.h"
 #include "tools/shared/field_format.h"
-#include "tools/shared/tool.h"
 
 enum { NAME_COLUMNS = 20, TEXT_SIZE = 1024 };
 
@@ -17,8 +19,8 @@ enum { NAME_COLUMNS = 20, TEXT_SIZE = 1024 };
 struct line {
     const char *title;
     const struct field *field;
-    const char *after;   /* a number: unit or explanation; NULL = nothing */
-    tool_format *format; /* instead of the field's own; NULL = that */
+    const char *after;       /* a number: unit or explanation; NULL = nothing */
+    format_function *format; /* instead of the field's own; NULL = that */
 };
 
 #define EACH(name) &fields_of_each[EACH_##name]
@@ -26,12 +28,12 @@ struct line {
 #define LOSS(name) &fields_of_loss[FIELD_##name]
 
 /* How long the oldest entry has been waiting for the disk; 0 when all have come there. */
-static char *format_waiting(char text[TOOL_NUMBER_SIZE], double seconds) {
-    char number[TOOL_NUMBER_SIZE];
+static char *format_waiting(char text[FORMAT_SIZE], double seconds) {
+    char number[FORMAT_SIZE];
     if (seconds > 0)
-        snprintf(text, TOOL_NUMBER_SIZE, "%.20s old", tool_format_duration(number, seconds));
+        snprintf(text, FORMAT_SIZE, "%.20s old", format_duration(number, seconds));
     else
-        snprintf(text, TOOL_NUMBER_SIZE, "none");
+        snprintf(text, FORMAT_SIZE, "none");
     return text;
 }
 
@@ -102,7 +104,7 @@ enum { LINES = sizeof lines / sizeof *lines };
 
 static void print_value(const char *title, const char *value, const char *after) {
     char clean[TEXT_SIZE];
-    printf("  %-*s%s%s\n", NAME_COLUMNS, title, tool_clean(clean, sizeof clean, value), after);
+    printf("  %-*s%s%s\n", NAME_COLUMNS, title, text_copy(clean, sizeof clean, value), after);
 }
 
 /* {"size": 3} as "size 3". */
@@ -110,9 +112,9 @@ static void print_reasons(const char *title, json_t *reasons) {
     const char *reason;
     json_t *count;
     json_object_foreach(reasons, reason, count) {
-        char text[TOOL_NUMBER_SIZE], named[TEXT_SIZE];
+        char text[FORMAT_SIZE], named[TEXT_SIZE];
         snprintf(named, sizeof named, "%s %s", reason,
-                 tool_format_grouped(text, json_number_value(count)));
+                 format_grouped(text, json_number_value(count)));
         print_value(title, named, "");
         title = "";
     }
@@ -123,9 +125,9 @@ static const json_t *object_of(const struct field *field, const json_t *reply) {
 }
 
 static void print_number(const struct line *line, double number) {
-    char text[TOOL_NUMBER_SIZE];
-    tool_format *format = line->format ? line->format : field_format(line->field);
-    print_value(line->title, format ? format(text, number) : tool_format_grouped(text, number),
+    char text[FORMAT_SIZE];
+    format_function *format = line->format ? line->format : field_format(line->field);
+    print_value(line->title, format ? format(text, number) : format_grouped(text, number),
                 line->after ? line->after : "");
 }
 

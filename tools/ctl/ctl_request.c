@@ -2,19 +2,21 @@
 
 #include "ctl_request.h"
 
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sysexits.h>
 
-#include "tools/shared/tool.h"
+#include "common/complain.h"
+#include "common/text.h"
 
 enum { ERROR_SIZE = 2048 };
 
 static int fail(const struct runnel_error *error) {
     char clean[ERROR_SIZE];
-    tool_clean(clean, sizeof clean, error->text);
-    return error->status == EX_USAGE ? tool_usage("%s", clean)
-                                     : tool_fail(error->status, "%s", clean);
+    text_copy(clean, sizeof clean, error->text);
+    return error->status == EX_USAGE ? complain_usage("%s", clean)
+                                     : complain(error->status, "%s", clean);
 }
 
 int request_send(struct runnel_request **request, const struct runnel_peer *peer, double timeout,
@@ -22,7 +24,7 @@ int request_send(struct runnel_request **request, const struct runnel_peer *peer
     struct runnel_error error;
     char *text = json_dumps(body, JSON_COMPACT);
     if (!text)
-        return tool_fail(EX_UNAVAILABLE, "out of memory");
+        return complain(EX_UNAVAILABLE, "out of memory");
     int status = runnel_request_open(request, peer, text, timeout, &error);
     free(text);
     if (status)

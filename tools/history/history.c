@@ -1,5 +1,6 @@
 #include "build-config.h"
 
+#include "common/complain.h"
 #include "history_internal.h"
 
 #include <errno.h>
@@ -10,8 +11,6 @@
 #include <sys/file.h>
 #include <sysexits.h>
 #include <unistd.h>
-
-#include "tools/shared/tool.h"
 
 enum { BUSY_MS = 10000, CACHE_KIB = 4096 };
 
@@ -121,7 +120,7 @@ int history_open(struct history **history, const char *path,
     struct history *h = calloc(1, sizeof *h);
     if (!h || !(h->path = strdup(path))) {
         free(h);
-        return tool_fail(EX_UNAVAILABLE, "out of memory");
+        return complain(EX_UNAVAILABLE, "out of memory");
     }
     h->lock = -1;
     if (options) {
@@ -130,7 +129,7 @@ int history_open(struct history **history, const char *path,
         h->keep = h->options.keep;
     }
     if ((options && lock_file(h)) || open_file(h)) {
-        int status = tool_fail(EX_IOERR, "%s", h->error);
+        int status = complain(EX_IOERR, "%s", h->error);
         history_close(&h);
         return status;
     }

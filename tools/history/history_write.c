@@ -1,5 +1,8 @@
 #include "build-config.h"
 
+#include "common/clock.h"
+#include "common/json_member.h"
+#include "common/text.h"
 #include "history_internal.h"
 
 #include <math.h>
@@ -7,15 +10,13 @@
 #include <string.h>
 #include <time.h>
 
-#include "tools/shared/tool.h"
-
 enum { COMMITS_BETWEEN_TRIMS = 60 };
 
 /* ---- Statements that are run now and then: prepared for the occasion ---- */
 
 static void bind_number(sqlite3_stmt *statement, int at, const json_t *body, const char *key) {
     double value;
-    if (tool_number(body, key, &value))
+    if (member_number(body, key, &value))
         sqlite3_bind_double(statement, at, value);
 }
 
@@ -23,7 +24,7 @@ static void bind_number(sqlite3_stmt *statement, int at, const json_t *body, con
 static void bind_text(sqlite3_stmt *statement, int at, const char *text, size_t size) {
     char clean[HISTORY_TEXT_SIZE];
     if (text)
-        sqlite3_bind_text(statement, at, tool_clean(clean, size, text), -1, SQLITE_TRANSIENT);
+        sqlite3_bind_text(statement, at, text_copy(clean, size, text), -1, SQLITE_TRANSIENT);
 }
 
 static int do_once(struct history *h, sqlite3_stmt *statement) {
@@ -167,10 +168,10 @@ static int take_status(struct history *h, struct history_feed *feed, const json_
     if (!update)
         return -1;
     double every, examples;
-    if (tool_number(body, "every", &every) && tool_number(body, "examples", &examples))
+    if (member_number(body, "every", &every) && member_number(body, "examples", &examples))
         runnel_gap_status(&feed->gap, every, examples);
     for (int i = 0; i < TEXTS; i++)
-        bind_text(update, 1 + i, tool_string(body, texts[i]), HISTORY_TEXT_SIZE);
+        bind_text(update, 1 + i, member_string(body, texts[i]), HISTORY_TEXT_SIZE);
     bind_number(update, TEXTS + 1, body, "parameters");
     bind_number(update, TEXTS + 2, body, "every");
     sqlite3_bind_int64(update, TEXTS + 3, feed->run);
@@ -199,7 +200,7 @@ static void fill_row(struct history_row *row, const struct history_table *table,
         row->values[column] = (struct history_value){value, value, value, isnan(value)};
     }
     double bins[HISTORY_BINS];
-    row->bin_messages = tool_counts(object, "histogram", bins, HISTORY_BINS) == HISTORY_BINS;
+    row->bin_messages = member_counts(object, "histogram", bins, HISTORY_BINS) == HISTORY_BINS;
     for (size_t bin = 0; row->bin_messages && bin < HISTORY_BINS; bin++)
         row->bins[bin] = (float)bins[bin];
 }
@@ -253,7 +254,7 @@ static int describe_layer(struct history *h, const struct history_feed *feed, in
         return -1;
     sqlite3_bind_int64(replace, 1, feed->run);
     sqlite3_bind_int(replace, 2, layer);
-    bind_text(replace, 3, tool_string(object, "kind"), HISTORY_KIND_SIZE);
+    bind_text(replace, 3, member_string(object, "kind"), HISTORY_KIND_SIZE);
     bind_number(replace, 4, object, "size");
     return do_once(h, replace);
 }
@@ -275,9 +276,9 @@ static int take_state(struct history *h, struct history_feed *feed, struct histo
 }
 
 static bool has_position(const json_t *body, double position[HISTORY_AXES]) {
-    return tool_number(body, "examples", &position[HISTORY_EXAMPLES]) &&
-           tool_number(body, "steps", &position[HISTORY_STEPS]) &&
-           tool_number(body, "time", &position[HISTORY_TIME]);
+    return member_number(body, "examples", &position[HISTORY_EXAMPLES]) &&
+           member_number(body, "steps", &position[HISTORY_STEPS]) &&
+           member_number(body, "time", &position[HISTORY_TIME]);
 }
 
 static int copy_description(struct history *h, int64_t from, int64_t to) {
@@ -324,11 +325,11 @@ static bool is_heard_elsewhere(const struct history *h, const struct history_fee
 int history_take(struct history *h, const char *endpoint, const struct message *message) {
     double position[HISTORY_AXES];
     char run[HISTORY_RUN_SIZE];
-    const char *said = tool_string(message->body, "run");
+    const char *said = member_string(message->body, "run");
     if (message->problem || !said || !has_position(message->body, position) ||
         message->topic == TOPIC_PREDICTION)
         return 0;
-    tool_clean(run, sizeof run, said);
+    text_copy(run, sizeof run, said);
     struct history_feed *feed = get_feed(h, endpoint);
     if (!feed)
         return history_memory(h);
@@ -342,8 +343,8 @@ int history_take(struct history *h, const char *endpoint, const struct message *
     if (message->topic == TOPIC_STATUS)
         return take_status(h, feed, message->body);
     if (message->topic == TOPIC_EVENT)
-        return add_event(h, feed->run, position, tool_string(message->body, "kind"),
-                         tool_string(message->body, "text"));
+        return add_event(h, feed->run, position, member_string(message->body, "kind"),
+                         member_string(message->body, "text"));
     return take_numbers(h, feed, message, position);
 }
 
@@ -352,10 +353,8 @@ int history_note(struct history *h, const char *endpoint, const char *kind, cons
     if (!feed || !feed->run)
         return 0;
     double position[HISTORY_AXES];
-    struct timespec now;
     memcpy(position, feed->heard, sizeof position);
-    clock_gettime(CLOCK_REALTIME, &now);
-    position[HISTORY_TIME] = (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+    position[HISTORY_TIME] = clock_unix();
     return begin(h) ? -1 : add_event(h, feed->run, position, kind, text);
 }
 

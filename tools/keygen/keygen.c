@@ -9,9 +9,10 @@
 #include <unistd.h>
 #include <zmq.h>
 
+#include "common/complain.h"
 #include "common/keys.h"
 #include "common/options.h"
-#include "tools/shared/tool.h"
+#include "common/text.h"
 
 enum { PATH_SIZE = 4096, TEXT_SIZE = 512 };
 
@@ -30,9 +31,9 @@ static int write_new(const char *path, mode_t mode, const char *text) {
     size_t size = strlen(text);
     int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
     if (file < 0 && errno == EEXIST)
-        return tool_fail(EX_IOERR, "%s is there already: keys are not overwritten", path);
+        return complain(EX_IOERR, "%s is there already: keys are not overwritten", path);
     if (file < 0)
-        return tool_fail(EX_IOERR, "cannot create %s: %s", path, strerror(errno));
+        return complain(EX_IOERR, "cannot create %s: %s", path, strerror(errno));
     errno = ENOSPC; /* of a write that is cut short */
     bool written =
         fchmod(file, mode) == 0 && write(file, text, size) == (ssize_t)size && fsync(file) == 0;
@@ -41,15 +42,15 @@ static int write_new(const char *path, mode_t mode, const char *text) {
     if (written)
         return EX_OK;
     unlink(path);
-    return tool_fail(EX_IOERR, "cannot write %s: %s", path, strerror(reason));
+    return complain(EX_IOERR, "cannot write %s: %s", path, strerror(reason));
 }
 
 /* A key that begins with '#' looks like a comment to people, one with '-' like an option. */
 static int generate_pair(struct key_pair *pair) {
     do {
         if (zmq_curve_keypair(pair->public, pair->secret))
-            return tool_fail(EX_UNAVAILABLE, "this libzmq cannot generate keys: %s",
-                             zmq_strerror(errno));
+            return complain(EX_UNAVAILABLE, "this libzmq cannot generate keys: %s",
+                            zmq_strerror(errno));
     } while (strchr("#-", *pair->public) || strchr("#-", *pair->secret));
     return EX_OK;
 }
@@ -59,9 +60,9 @@ static int generate(const char *name) {
     struct key_pair pair;
     if (snprintf(secret, sizeof secret, "%s.secret", name) >= (int)sizeof secret ||
         snprintf(public, sizeof public, "%s.public", name) >= (int)sizeof public)
-        return tool_fail(EX_USAGE, "the name is too long for a file");
+        return complain(EX_USAGE, "the name is too long for a file");
     if (access(public, F_OK) == 0)
-        return tool_fail(EX_IOERR, "%s is there already: keys are not overwritten", public);
+        return complain(EX_IOERR, "%s is there already: keys are not overwritten", public);
     int status = generate_pair(&pair);
     if (status != EX_OK)
         return status;
@@ -74,24 +75,24 @@ static int generate(const char *name) {
     const char *base = strrchr(name, '/');
     char clean[TEXT_SIZE / 2];
     snprintf(text, sizeof text, "# public key of runnel\n%s %s\n", pair.public,
-             tool_clean(clean, sizeof clean, base ? base + 1 : name));
+             text_copy(clean, sizeof clean, base ? base + 1 : name));
     status = write_new(public, S_IRUSR | S_IWUSR | S_IRGRP | S_IROTH, text);
     if (status != EX_OK) {
         unlink(secret);
         return status;
     }
     printf("%s: keep it here\n%s: %s\n", secret, public, pair.public);
-    return tool_finish_output();
+    return complain_output();
 }
 
 static int print_public(const char *path) {
-    char why[KEYS_WHY_SIZE];
+    struct error error;
     struct key_pair pair;
-    if (keys_read_pair(path, &pair, why))
-        return tool_fail(EX_USAGE, "%s", why);
+    if (keys_read_pair(path, &pair, &error))
+        return complain_error(&error);
     explicit_bzero(pair.secret, sizeof pair.secret);
     printf("%s\n", pair.public);
-    return tool_finish_output();
+    return complain_output();
 }
 
 int main(int argc, char **argv) {

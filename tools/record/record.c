@@ -9,6 +9,9 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/clock.h"
+#include "common/complain.h"
+#include "common/keys.h"
 #include "common/options.h"
 #include "common/wire.h"
 #include "record_board.h"
@@ -28,7 +31,7 @@ enum { MESSAGES_AT_ONCE = 1000 /* of one daemon, between two looks at signals an
 
 struct options {
     struct option_list endpoints;
-    struct tool_keys keys;
+    struct key_options keys;
     const char *output, *csv, *layers, *board;
     struct history_options history;
     uint64_t messages; /* 0 = no end */
@@ -52,7 +55,7 @@ static const struct option_row rows[] = {
     {"connect", 'c', "ENDPOINT",
      "a daemon's statistics socket; may be repeated (default " WIRE_STATISTICS ")",
      OPTION_LIST(struct options, endpoints, OPTION_LIST_MAX), .unique = true},
-    TOOL_KEY_OPTIONS(struct options, keys),
+    KEY_OPTIONS(struct options, keys),
     {"output", 'o', "FILE",
      "recording (SQLite), made or continued (default " FILE_NAME " when none of the next three is "
      "asked for)",
@@ -80,12 +83,12 @@ static const struct option_row rows[] = {
 static int check_options(struct options *o) {
     o->history.bytes *= MEGABYTE;
     if (o->csv && o->layers && !strcmp(o->csv, o->layers))
-        return tool_usage("--csv and --csv-layers need two files");
+        return complain_usage("--csv and --csv-layers need two files");
     if (!o->endpoints.count)
         o->endpoints.values[o->endpoints.count++] = WIRE_STATISTICS;
     if (!o->output && !o->csv && !o->layers && !o->board)
         o->output = FILE_NAME;
-    return tool_keys_ready(&o->keys) ? OPTIONS_GO_ON : EX_USAGE;
+    return key_options_ready(&o->keys) ? OPTIONS_GO_ON : EX_USAGE;
 }
 
 /* ---- Recording ---- */
@@ -94,18 +97,18 @@ static void note(struct source *source, const char *text) {
     struct record *r = source->context;
     const char *name = *source->name ? source->name : source->endpoint;
     if (r->options.endpoints.count > 1)
-        tool_fail(EX_OK, "%s: %s", name, text);
+        complain(EX_OK, "%s: %s", name, text);
     else
-        tool_fail(EX_OK, "%s", text);
+        complain(EX_OK, "%s", text);
     if (r->history && history_note(r->history, source->endpoint, "recorder", text))
-        r->failed = tool_fail(EX_IOERR, "%s", history_error(r->history));
+        r->failed = complain(EX_IOERR, "%s", history_error(r->history));
 }
 
 static void take_message(struct record *r, struct source *source, const struct message *message) {
     if (message->problem)
         return;
     if (r->history && history_take(r->history, source->endpoint, message))
-        r->failed = tool_fail(EX_IOERR, "%s", history_error(r->history));
+        r->failed = complain(EX_IOERR, "%s", history_error(r->history));
     if (r->csv)
         csv_take(r->csv, source->name, message);
     if (r->layers)
@@ -129,7 +132,7 @@ static void take_messages(struct record *r, struct source *source) {
 
 static void flush(struct record *r) {
     if (r->failed == EX_OK && r->history && history_commit(r->history))
-        r->failed = tool_fail(EX_IOERR, "%s", history_error(r->history));
+        r->failed = complain(EX_IOERR, "%s", history_error(r->history));
     if (r->failed == EX_OK && r->csv)
         r->failed = csv_flush(r->csv);
     if (r->failed == EX_OK && r->layers)
@@ -155,7 +158,7 @@ static bool all_refused(const struct record *r) {
 }
 
 static int run(struct record *r) {
-    double flushed = tool_now();
+    double flushed = clock_seconds();
     while (!ending_asked() && !is_done(r) && !all_refused(r)) {
         double wait = FLUSH_EVERY;
         for (size_t i = 0; i < r->options.endpoints.count; i++)
@@ -165,16 +168,16 @@ static int run(struct record *r) {
             take_messages(r, &r->sources[i]);
             source_tick(&r->sources[i], false);
         }
-        if (tool_now() - flushed >= FLUSH_EVERY) {
+        if (clock_seconds() - flushed >= FLUSH_EVERY) {
             flush(r);
-            flushed = tool_now();
+            flushed = clock_seconds();
         }
     }
     for (size_t i = 0; i < r->options.endpoints.count; i++)
         source_tick(&r->sources[i], true);
     flush(r);
     if (r->failed == EX_OK && all_refused(r))
-        return tool_fail(EX_UNAVAILABLE, "no daemon lets this program listen");
+        return complain(EX_UNAVAILABLE, "no daemon lets this program listen");
     return r->failed;
 }
 
@@ -198,7 +201,7 @@ static int open_sources(struct record *r) {
     r->sources = calloc(count, sizeof *r->sources);
     r->items = calloc(count + 1, sizeof *r->items);
     if (!r->sources || !r->items)
-        return tool_fail(EX_UNAVAILABLE, "memory is short");
+        return complain(EX_UNAVAILABLE, "out of memory");
     for (size_t i = 0; status == EX_OK && i < count; i++) {
         r->sources[i].note = note;
         r->sources[i].context = r;

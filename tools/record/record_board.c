@@ -12,9 +12,10 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/complain.h"
+#include "common/json_member.h"
 #include "record_events.h"
 #include "tools/history/history.h"
-#include "tools/shared/tool.h"
 
 enum { NAME_SIZE = 81, TAG_SIZE = 64 };
 #define STEP_MAX 9007199254740992.0
@@ -39,10 +40,10 @@ int board_open(struct board **board, const char *directory) {
     struct board *b = calloc(1, sizeof *b);
     if (!b || !(b->directory = strdup(directory))) {
         free(b);
-        return tool_fail(EX_UNAVAILABLE, "out of memory");
+        return complain(EX_UNAVAILABLE, "out of memory");
     }
     if (mkdir(directory, 0777) && errno != EEXIST) {
-        tool_fail(EX_CANTCREAT, "%s cannot be made: %s", directory, strerror(errno));
+        complain(EX_CANTCREAT, "%s cannot be made: %s", directory, strerror(errno));
         board_close(&b);
         return EX_CANTCREAT;
     }
@@ -50,9 +51,9 @@ int board_open(struct board **board, const char *directory) {
     return EX_OK;
 }
 
-static int complain(const struct board *b) {
-    return tool_fail(EX_IOERR, "event files in %s cannot be written: %s", b->directory,
-                     strerror(errno));
+static int fail(const struct board *b) {
+    return complain(EX_IOERR, "event files in %s cannot be written: %s", b->directory,
+                    strerror(errno));
 }
 
 int board_close(struct board **board) {
@@ -62,7 +63,7 @@ int board_close(struct board **board) {
         return EX_OK;
     for (size_t i = 0; i < b->count; i++)
         if (event_file_close(&b->runs[i].file))
-            status = complain(b);
+            status = fail(b);
     free(b->runs);
     free(b->directory);
     free(b);
@@ -73,7 +74,7 @@ int board_close(struct board **board) {
 int board_flush(struct board *b) {
     for (size_t i = 0; i < b->count; i++)
         if (b->runs[i].file && event_flush(b->runs[i].file))
-            return complain(b);
+            return fail(b);
     return EX_OK;
 }
 
@@ -112,7 +113,7 @@ static int open_run(struct board *b, struct board_run *run, const char *name, bo
     file_name(plain, *name ? name : "unnamed");
     file_name(digits, run->run);
     if (event_file_close(&run->file))
-        return complain(b);
+        return fail(b);
     int size = snprintf(path, sizeof path, "%s/%s-%s", b->directory, plain, digits);
     bool fits = size < (int)sizeof path;
     struct stat there;
@@ -127,9 +128,9 @@ static int open_run(struct board *b, struct board_run *run, const char *name, bo
         memcpy(path, next, sizeof path);
     }
     if (!fits)
-        return tool_fail(EX_CANTCREAT, "the name of the directory %s is too long", b->directory);
+        return complain(EX_CANTCREAT, "the name of the directory %s is too long", b->directory);
     if (mkdir(path, 0777) && errno != EEXIST)
-        return tool_fail(EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
+        return complain(EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
     memset(run->loss_seen, 0, sizeof run->loss_seen);
     memset(run->layers_seen, 0, sizeof run->layers_seen);
     return event_file_open(&run->file, path);
@@ -168,7 +169,7 @@ static void put_histogram(struct board_run *run, const char *group, const json_t
     double counts[HISTORY_BINS], edges[HISTORY_BINS + 1];
     char tag[2 * TAG_SIZE];
     double mean = of_layer(layer, LAYER_hidden_mean), std = of_layer(layer, LAYER_hidden_std);
-    if (tool_counts(layer, "histogram", counts, HISTORY_BINS) != HISTORY_BINS)
+    if (member_counts(layer, "histogram", counts, HISTORY_BINS) != HISTORY_BINS)
         return;
     for (int i = 0; i < HISTORY_BINS; i++)
         edges[i] = -1 + 2.0 * i / HISTORY_BINS;
@@ -193,14 +194,14 @@ static void put_state(struct board_run *run, const json_t *body) {
 
 int board_take(struct board *b, size_t number, const char *name, const struct message *message) {
     double examples, time;
-    const char *digits = tool_string(message->body, "run");
+    const char *digits = member_string(message->body, "run");
     if ((message->topic != TOPIC_LOSS && message->topic != TOPIC_STATE) || !digits ||
-        !tool_number(message->body, "examples", &examples) ||
-        !tool_number(message->body, "time", &time))
+        !member_number(message->body, "examples", &examples) ||
+        !member_number(message->body, "time", &time))
         return EX_OK;
     struct board_run *run = find_run(b, number);
     if (!run)
-        return tool_fail(EX_UNAVAILABLE, "out of memory");
+        return complain(EX_UNAVAILABLE, "out of memory");
     bool other = strncmp(run->run, digits, NAME_SIZE - 1) != 0;
     bool again = !other && examples < run->examples;
     if (other || again) {

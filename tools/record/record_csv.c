@@ -10,8 +10,9 @@
 #include <sys/stat.h>
 #include <sysexits.h>
 
+#include "common/complain.h"
+#include "common/json_member.h"
 #include "tools/history/history.h"
-#include "tools/shared/tool.h"
 
 struct csv {
     FILE *file;
@@ -53,7 +54,7 @@ static int check_header(struct csv *c) {
     size_t size = 0;
     FILE *memory = open_memstream(&expected, &size);
     if (!memory)
-        return tool_fail(EX_UNAVAILABLE, "out of memory");
+        return complain(EX_UNAVAILABLE, "out of memory");
     put_header(memory, c->topic);
     fclose(memory);
     int status = EX_OK;
@@ -61,12 +62,12 @@ static int check_header(struct csv *c) {
     rewind(c->file);
     size_t read = found ? fread(found, 1, size, c->file) : 0;
     if (!found || !expected)
-        status = tool_fail(EX_UNAVAILABLE, "out of memory");
+        status = complain(EX_UNAVAILABLE, "out of memory");
     else if (read == 0)
         fputs(expected, c->file);
     else if (read != size || memcmp(found, expected, size) != 0)
-        status = tool_fail(EX_DATAERR, "%s has other columns than %s: name another file", c->path,
-                           c->topic == TOPIC_LOSS ? "--csv writes" : "--csv-layers writes");
+        status = complain(EX_DATAERR, "%s has other columns than %s: name another file", c->path,
+                          c->topic == TOPIC_LOSS ? "--csv writes" : "--csv-layers writes");
     fseek(c->file, 0, SEEK_END);
     if (status == EX_OK && read > 0)
         end_line(c->file);
@@ -82,13 +83,13 @@ int csv_open(struct csv **csv, const char *path, enum topic topic) {
     struct csv *c = calloc(1, sizeof *c);
     if (!c || !(c->path = strdup(output ? "standard output" : path))) {
         free(c);
-        return tool_fail(EX_UNAVAILABLE, "out of memory");
+        return complain(EX_UNAVAILABLE, "out of memory");
     }
     c->topic = topic;
     c->file = output ? stdout : fopen(path, device ? "w" : "a+");
     int status = EX_OK;
     if (!c->file)
-        status = tool_fail(EX_CANTCREAT, "%s cannot be written: %s", path, strerror(errno));
+        status = complain(EX_CANTCREAT, "%s cannot be written: %s", path, strerror(errno));
     else if (output || device)
         put_header(c->file, topic);
     else
@@ -103,7 +104,7 @@ int csv_open(struct csv **csv, const char *path, enum topic topic) {
 int csv_flush(struct csv *c) {
     if (!fflush(c->file) && !ferror(c->file))
         return EX_OK;
-    return tool_fail(EX_IOERR, "%s cannot be written: %s", c->path, strerror(errno));
+    return complain(EX_IOERR, "%s cannot be written: %s", c->path, strerror(errno));
 }
 
 int csv_close(struct csv **csv) {
@@ -112,7 +113,7 @@ int csv_close(struct csv **csv) {
         return EX_OK;
     int status = c->file ? csv_flush(c) : EX_OK;
     if (c->file && c->file != stdout && fclose(c->file) && status == EX_OK)
-        status = tool_fail(EX_IOERR, "%s cannot be written: %s", c->path, strerror(errno));
+        status = complain(EX_IOERR, "%s cannot be written: %s", c->path, strerror(errno));
     free(c->path);
     free(c);
     *csv = NULL;
@@ -147,7 +148,7 @@ static void put_text(FILE *file, const char *text) {
 }
 
 static void put_begin(struct csv *c, const char *name, const json_t *body) {
-    const char *run = tool_string(body, "run");
+    const char *run = member_string(body, "run");
     put_text(c->file, name);
     putc(',', c->file);
     put_text(c->file, run ? run : "");
@@ -168,8 +169,8 @@ static void put_numbers(struct csv *c, const struct field *const *columns, int c
 static void put_layer(struct csv *c, const char *name, const json_t *body, size_t number) {
     const json_t *layer = json_array_get(json_object_get(body, "layers"), number);
     double bins[HISTORY_BINS];
-    bool counted = tool_counts(layer, "histogram", bins, HISTORY_BINS) == HISTORY_BINS;
-    const char *kind = tool_string(layer, "kind");
+    bool counted = member_counts(layer, "histogram", bins, HISTORY_BINS) == HISTORY_BINS;
+    const char *kind = member_string(layer, "kind");
     put_begin(c, name, body);
     fprintf(c->file, ",%zu,", number);
     put_text(c->file, kind ? kind : "");

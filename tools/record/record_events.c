@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "tools/shared/tool.h"
+#include "common/complain.h"
 
 enum { HOST_SIZE = 65, NAMES_TRIED = 1000 };
 
@@ -193,11 +193,11 @@ int event_file_open(struct event_file **file, const char *directory) {
     char path[PATH_MAX];
     struct event_file *f = calloc(1, sizeof *f);
     if (!f)
-        return tool_fail(EX_UNAVAILABLE, "memory is short");
+        return complain(EX_UNAVAILABLE, "out of memory");
     f->stream = create(directory, path, sizeof path);
     if (!f->stream) {
         free(f);
-        return tool_fail(EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
+        return complain(EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
     }
     put_double(&f->event, EVENT_TIME, (double)time(NULL));
     put_block(&f->event, EVENT_VERSION, FORMAT, strlen(FORMAT));

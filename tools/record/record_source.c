@@ -5,7 +5,10 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "tools/shared/tool.h"
+#include "common/complain.h"
+#include "common/json_member.h"
+#include "common/keys.h"
+#include "common/text.h"
 
 static void note(void *context, const char *text) {
     struct source *source = context;
@@ -25,15 +28,15 @@ void source_close(struct source *s) {
 }
 
 static void take_status(struct source *s, const json_t *body) {
-    const char *name = tool_string(body, "name"), *device = tool_string(body, "device");
-    const char *model = tool_string(body, "model");
+    const char *name = member_string(body, "name"), *device = member_string(body, "device");
+    const char *model = member_string(body, "model");
     char clean_device[65], clean_model[257];
     if (!name || s->named)
         return;
     s->named = true;
-    tool_fail(EX_OK, "recording %s: %s; %s", tool_clean(s->name, sizeof s->name, name),
-              tool_clean(clean_model, sizeof clean_model, model ? model : ""),
-              tool_clean(clean_device, sizeof clean_device, device ? device : ""));
+    complain(EX_OK, "recording %s: %s; %s", text_copy(s->name, sizeof s->name, name),
+             text_copy(clean_model, sizeof clean_model, model ? model : ""),
+             text_copy(clean_device, sizeof clean_device, device ? device : ""));
 }
 
 static void take_change(struct source *s, enum runnel_kind change) {

@@ -2,6 +2,7 @@
 #ifndef RUNNEL_RECORD_SOURCE_H
 #define RUNNEL_RECORD_SOURCE_H
 
+#include "common/keys.h"
 #include "tools/shared/watch_health.h"
 #include "tools/shared/watch_link.h"
 

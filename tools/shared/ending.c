@@ -1,6 +1,7 @@
 #include "ending.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
@@ -8,7 +9,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "tool.h"
+#include "common/complain.h"
 
 static int wake = -1; /* eventfd */
 static volatile sig_atomic_t asked;
@@ -30,7 +31,7 @@ int ending_catch_signals(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
     wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake < 0)
-        return tool_fail(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));
+        return complain(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_NODEFER};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         sigaction(numbers[i], &action, NULL);
@@ -44,4 +45,12 @@ bool ending_asked(void) {
 
 int ending_descriptor(void) {
     return wake;
+}
+
+void ending_write(const void *bytes, size_t size) {
+    int flags = fcntl(STDOUT_FILENO, F_GETFL);
+    fcntl(STDOUT_FILENO, F_SETFL, flags | O_NONBLOCK);
+    ssize_t written = write(STDOUT_FILENO, bytes, size);
+    (void)written;
+    fcntl(STDOUT_FILENO, F_SETFL, flags);
 }

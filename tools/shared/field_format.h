@@ -3,9 +3,9 @@
 #define RUNNEL_FIELD_FORMAT_H
 
 #include "common/fields.h"
-#include "tool.h"
+#include "common/format.h"
 
-/* NULL: a count, as exact as there is room for (tool_format_count). */
-tool_format *field_format(const struct field *field);
+/* NULL: a count, as exact as there is room for (format_count). */
+format_function *field_format(const struct field *field);
 
 #endif

@@ -4,17 +4,18 @@
 
 #include <stdio.h>
 
-#include "tool.h"
+#include "common/clock.h"
+#include "common/format.h"
 
 #define SAY_EVERY 1.0 /* seconds */
 
 bool gap_say(double *said, const double unheard[2], char text[GAP_TEXT]) {
-    char before[TOOL_NUMBER_SIZE], after[TOOL_NUMBER_SIZE];
-    double now = tool_now();
+    char before[FORMAT_SIZE], after[FORMAT_SIZE];
+    double now = clock_seconds();
     if (now - *said < SAY_EVERY)
         return false;
     *said = now;
     snprintf(text, GAP_TEXT, "nothing was heard between %s and %s examples",
-             tool_format_grouped(before, unheard[0]), tool_format_grouped(after, unheard[1]));
+             format_grouped(before, unheard[0]), format_grouped(after, unheard[1]));
     return true;
 }

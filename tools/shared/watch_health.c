@@ -6,8 +6,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "common/format.h"
+#include "common/text.h"
 #include "common/wire.h"
-#include "tool.h"
 
 #define WAIT_QUIETLY 1.0 /* seconds to connect before it is worth a word */
 #define SAY_EVERY 1.0    /* seconds between two sentences about one thing */
@@ -29,23 +30,23 @@ void health_open(struct health *h, const char *endpoint, double silence,
                  void (*note)(void *context, const char *text), void *context) {
     *h = (struct health){.endpoint = endpoint, .silence = silence, .note = note};
     h->context = context;
-    h->heard = tool_now();
+    h->heard = clock_seconds();
     h->said = h->restart_said = -INFINITY;
 }
 
 double health_quiet(const struct health *h) {
-    return tool_now() - h->heard;
+    return clock_seconds() - h->heard;
 }
 
 double health_status_age(const struct health *h) {
-    return (h->presence == PRESENCE_SPEAKING ? tool_now() : h->heard) - h->status_heard;
+    return (h->presence == PRESENCE_SPEAKING ? clock_seconds() : h->heard) - h->status_heard;
 }
 
 void health_changed(struct health *h, enum runnel_kind change) {
     if (change == RUNNEL_CONNECTED) {
         h->connected = true;
         if (!h->heard_ever)
-            h->heard = tool_now();
+            h->heard = clock_seconds();
     }
     if (change == RUNNEL_HINDERED || change == RUNNEL_REFUSED)
         h->waiting_said = true; /* there is a daemon, and more to say of it than that */
@@ -59,10 +60,10 @@ void health_changed(struct health *h, enum runnel_kind change) {
 }
 
 static void note_presence(struct health *h) {
-    char quiet[TOOL_NUMBER_SIZE];
-    double now = tool_now();
+    char quiet[FORMAT_SIZE];
+    double now = clock_seconds();
     if (h->presence == PRESENCE_SILENT || h->presence == PRESENCE_GONE)
-        say(h, "%s is back after %s", h->endpoint, tool_format_duration(quiet, now - h->heard));
+        say(h, "%s is back after %s", h->endpoint, format_duration(quiet, now - h->heard));
     h->presence = PRESENCE_SPEAKING;
     h->heard = now;
     h->heard_ever = true;
@@ -71,13 +72,13 @@ static void note_presence(struct health *h) {
 /* Two daemons behind one endpoint take turns with every message. */
 static void say_restart(struct health *h, const struct runnel_news *news) {
     char before[RUN_SIZE], after[RUN_SIZE];
-    double now = tool_now();
+    double now = clock_seconds();
     if (now - h->restart_said < SAY_EVERY)
         return;
     h->restart_said = now;
     say(h, "the daemon was started again: run %s, before it %s",
-        tool_clean(after, sizeof after, news->run),
-        tool_clean(before, sizeof before, news->run_before));
+        text_copy(after, sizeof after, news->run),
+        text_copy(before, sizeof before, news->run_before));
 }
 
 bool health_message(struct health *h, const struct message *message) {
@@ -116,7 +117,7 @@ static void say_held_back(struct health *h) {
         say(h, "%llu message%s not understood: %s", (unsigned long long)h->not_understood,
             h->not_understood == 1 ? "" : "s", h->problem);
     h->not_understood = 0;
-    h->said = tool_now();
+    h->said = clock_seconds();
 }
 
 static bool may_fall_silent(const struct health *h) {
@@ -124,7 +125,7 @@ static bool may_fall_silent(const struct health *h) {
 }
 
 void health_tick(struct health *h, bool last) {
-    double now = tool_now();
+    double now = clock_seconds();
     if (has_held_back(h) && (last || now - h->said >= SAY_EVERY))
         say_held_back(h);
     if (h->presence == PRESENCE_EXPECTED && !h->connected && !h->waiting_said &&
@@ -134,15 +135,15 @@ void health_tick(struct health *h, bool last) {
         say(h, "waiting for a daemon at %s%s%s", h->endpoint, why ? ": " : "", why ? why : "");
     }
     if (may_fall_silent(h) && h->silence > 0 && now - h->heard >= h->silence && !last) {
-        char quiet[TOOL_NUMBER_SIZE];
+        char quiet[FORMAT_SIZE];
         h->presence = PRESENCE_SILENT;
         say(h, "%s is silent: no message for %s", h->endpoint,
-            tool_format_duration(quiet, now - h->heard));
+            format_duration(quiet, now - h->heard));
     }
 }
 
 double health_next(const struct health *h) {
-    double now = tool_now(), next = FAR_AWAY;
+    double now = clock_seconds(), next = FAR_AWAY;
     if (has_held_back(h))
         next = fmin(next, h->said + SAY_EVERY - now);
     if (h->presence == PRESENCE_EXPECTED && !h->connected && !h->waiting_said)

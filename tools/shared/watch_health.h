@@ -7,6 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/clock.h"
 #include "watch_link.h"
 
 enum presence {
@@ -16,7 +17,7 @@ enum presence {
     PRESENCE_GONE,   /* the connection was lost */
 };
 
-/* Fill with health_open. All times are tool_now(). */
+/* Fill with health_open. All times are clock_seconds(). */
 struct health {
     const char *endpoint;
     double silence; /* seconds without a message that make it silent; 0 = never */

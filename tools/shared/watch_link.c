@@ -2,13 +2,15 @@
 
 #include "watch_link.h"
 
+#include <jansson.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
-#include "tool.h"
+#include "common/complain.h"
+#include "tools/shared/tool.h"
 
 enum { REFUSAL_SIZE = 512 };
 
@@ -32,14 +34,14 @@ int link_open(struct link **link, const struct runnel_peer *peer, const bool top
     struct runnel_error error;
     struct link *l = calloc(1, sizeof *l);
     if (!l)
-        return tool_fail(EX_UNAVAILABLE, "out of memory");
+        return complain(EX_UNAVAILABLE, "out of memory");
     for (int topic = 0, count = 0; topic < TOPICS; topic++)
         if (topics[topic])
             names[count++] = topic_names[topic];
     if (runnel_subscriber_open(&l->subscriber, peer, names, &error)) {
         free(l);
-        return error.status == EX_USAGE ? tool_usage("%s", error.text)
-                                        : tool_fail(error.status, "%s", error.text);
+        return error.status == EX_USAGE ? complain_usage("%s", error.text)
+                                        : complain(error.status, "%s", error.text);
     }
     *link = l;
     return EX_OK;

@@ -12,6 +12,9 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/clock.h"
+#include "common/complain.h"
+#include "common/keys.h"
 #include "common/options.h"
 #include "common/wire.h"
 #include "tools/shared/tool.h"
@@ -72,7 +75,7 @@ struct top {
     struct session session;
     struct canvas canvas;
     struct terminal *terminal;
-    double drawn; /* tool_now() of the last frame */
+    double drawn; /* clock_seconds() of the last frame */
     double news;  /* of the first news since then; INFINITY = there are none */
 };
 
@@ -105,7 +108,7 @@ static int catch_signals(void) {
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGQUIT};
     wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake < 0)
-        return tool_fail(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));
+        return complain(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         sigaction(numbers[i], &(struct sigaction){.sa_handler = on_signal}, NULL);
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
@@ -118,13 +121,13 @@ static int check_options(struct options *o) {
     if (o->endpoints.count == 0)
         o->endpoints = (struct option_list){.values = {WIRE_STATISTICS}, .count = 1};
     if (o->controls.count > o->endpoints.count)
-        return tool_usage("there are more --control than --connect");
+        return complain_usage("there are more --control than --connect");
     if (o->server_keys.count > 1 && o->server_keys.count != o->endpoints.count)
-        return tool_usage("give one --server-key, or one for each --connect");
+        return complain_usage("give one --server-key, or one for each --connect");
     if (!o->once && !isnan(o->wait))
-        return tool_usage("--wait is for --once");
+        return complain_usage("--wait is for --once");
     if (!o->once && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
-        return tool_usage(
+        return complain_usage(
             "this is no terminal: --once prints one frame, runnel-watch prints lines");
     return OPTIONS_GO_ON;
 }
@@ -135,12 +138,12 @@ static const char *of_list(const struct option_list *list, size_t i, bool one_fo
 
 static int open_watched(struct session *s, const struct options *o) {
     for (size_t i = 0; i < o->endpoints.count; i++) {
-        struct tool_keys keys = {.own = o->key, .server = of_list(&o->server_keys, i, true)};
-        if (!tool_keys_ready(&keys))
+        struct key_options keys = {.own = o->key, .server = of_list(&o->server_keys, i, true)};
+        if (!key_options_ready(&keys))
             return EX_USAGE;
         struct watched *w = calloc(1, sizeof *w);
         if (!w)
-            return tool_fail(EX_UNAVAILABLE, "memory is short");
+            return complain(EX_UNAVAILABLE, "out of memory");
         s->watched[s->count++] = w;
         w->endpoint = o->endpoints.values[i];
         w->control = of_list(&o->controls, i, false);
@@ -199,7 +202,7 @@ static bool take_news(struct top *t) {
     for (size_t i = 0; i < s->count; i++)
         news |= watched_take(s->watched[i]);
     if (news || pressed)
-        t->news = fmin(t->news, tool_now());
+        t->news = fmin(t->news, clock_seconds());
     return pressed;
 }
 
@@ -210,10 +213,10 @@ static int draw(struct top *t) {
     resized = 0;
     terminal_size(&rows, &columns);
     if (canvas_reset(&t->canvas, rows, columns))
-        return tool_fail(EX_UNAVAILABLE, "memory is short");
+        return complain(EX_UNAVAILABLE, "out of memory");
     frame_draw(&t->canvas, &t->session, true);
     terminal_show(t->terminal, &t->canvas);
-    t->drawn = tool_now();
+    t->drawn = clock_seconds();
     t->news = INFINITY;
     return EX_OK;
 }
@@ -234,9 +237,9 @@ static double frame_due(const struct top *t) {
 static int run(struct top *t) {
     int status = draw(t);
     while (status == EX_OK && !ending && !t->session.ending) {
-        wait_for_news(t, fmax(0, frame_due(t) - tool_now()));
+        wait_for_news(t, fmax(0, frame_due(t) - clock_seconds()));
         bool pressed = take_news(t);
-        if (pressed || resized || tool_now() >= frame_due(t))
+        if (pressed || resized || clock_seconds() >= frame_due(t))
             status = draw(t);
     }
     return status;
@@ -264,12 +267,12 @@ static bool is_worth_waiting(const struct session *s, bool for_time) {
     return false;
 }
 
-static int complain(const struct watched *w) {
+static int explain(const struct watched *w) {
     const char *why = reason(w), *unreachable = wire_unreachable(w->endpoint);
-    return why           ? tool_fail(EX_UNAVAILABLE, "%s: %s", w->endpoint, why)
-           : unreachable ? tool_fail(EX_UNAVAILABLE, "nothing was heard from %s: %s", w->endpoint,
-                                     unreachable)
-                         : tool_fail(EX_UNAVAILABLE, "nothing was heard from %s", w->endpoint);
+    return why ? complain(EX_UNAVAILABLE, "%s: %s", w->endpoint, why)
+           : unreachable
+               ? complain(EX_UNAVAILABLE, "nothing was heard from %s: %s", w->endpoint, unreachable)
+               : complain(EX_UNAVAILABLE, "nothing was heard from %s", w->endpoint);
 }
 
 static int print_frame(struct top *t) {
@@ -278,20 +281,20 @@ static int print_frame(struct top *t) {
     if (isatty(STDOUT_FILENO))
         terminal_size(&rows, &columns);
     if (canvas_reset(&t->canvas, size_of("LINES", rows), size_of("COLUMNS", columns)))
-        return tool_fail(EX_UNAVAILABLE, "memory is short");
+        return complain(EX_UNAVAILABLE, "out of memory");
     frame_draw(&t->canvas, s, false);
     canvas_write(&t->canvas, stdout);
     int status = EX_OK;
     for (size_t i = 0; i < s->count; i++)
         if (!s->watched[i]->health.heard_ever)
-            status = complain(s->watched[i]);
-    return status == EX_OK ? tool_finish_output() : status;
+            status = explain(s->watched[i]);
+    return status == EX_OK ? complain_output() : status;
 }
 
 static int run_once(struct top *t, double wait) {
-    double end = tool_now() + (isnan(wait) ? WAIT_MOST : wait);
-    while (!ending && tool_now() < end && is_worth_waiting(&t->session, !isnan(wait))) {
-        wait_for_news(t, fmin(CLOCK_EVERY, end - tool_now()));
+    double end = clock_seconds() + (isnan(wait) ? WAIT_MOST : wait);
+    while (!ending && clock_seconds() < end && is_worth_waiting(&t->session, !isnan(wait))) {
+        wait_for_news(t, fmin(CLOCK_EVERY, end - clock_seconds()));
         take_news(t);
     }
     return print_frame(t);

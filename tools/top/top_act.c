@@ -2,12 +2,14 @@
 
 #include "top_act.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "tools/shared/tool.h"
 #include "top_terminal.h"
 
@@ -19,7 +21,7 @@ void session_flash(struct session *s, enum style style, const char *format, ...)
     vsnprintf(s->flash, sizeof s->flash, format, arguments);
     va_end(arguments);
     s->flash_style = style;
-    s->flash_until = tool_now() + FLASH;
+    s->flash_until = clock_seconds() + FLASH;
 }
 
 struct watched *session_selected(const struct session *s) {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/shared/tool.h"
+#include "common/text.h"
 
 enum { TEXT_SIZE = 1024 };
 
@@ -101,7 +101,7 @@ int canvas_print(struct canvas *c, const struct area *area, int row, int column,
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    return put_text(c, area, row, column, style, tool_clean(clean, sizeof clean, text));
+    return put_text(c, area, row, column, style, text_copy(clean, sizeof clean, text));
 }
 
 /* How many bytes of the text go into that many columns: up to a blank, unless there is none. */

@@ -38,7 +38,7 @@ struct area {
     int top, left, rows, columns;
 };
 
-/* Make it a blank one of that size. -1 when memory is short. */
+/* Make it a blank one of that size. -1 when out of memory. */
 int canvas_reset(struct canvas *canvas, int rows, int columns);
 void canvas_close(struct canvas *canvas);
 

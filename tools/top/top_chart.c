@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/shared/tool.h"
+#include "common/format.h"
 #include "top_plot.h"
 
 enum {
@@ -131,8 +131,8 @@ static void label_axis(struct canvas *c, const struct area *area, const struct p
         double share = area->rows > 1 ? 1 - (double)row / (area->rows - 1) : 0;
         double value =
             p->log ? p->low * pow(p->high / p->low, share) : p->low + share * (p->high - p->low);
-        char number[TOOL_NUMBER_SIZE];
-        tool_format_number(number, value);
+        char number[FORMAT_SIZE];
+        format_number(number, value);
         canvas_print(c, area, row, 0, STYLE_DIM, "%7s%s", number, canvas_text(c, "┤", "+"));
     }
 }
@@ -152,10 +152,10 @@ static void mark_events(struct canvas *c, const struct area *row, const struct w
 /* Below the axis: its ends, and what the chart shows as far as there is room. */
 static void label_examples(struct canvas *c, const struct area *row, const struct window *window,
                            bool wanted_log, bool log) {
-    char first[TOOL_NUMBER_SIZE], last[TOOL_NUMBER_SIZE], middle[AXIS_SIZE];
-    char right[TOOL_NUMBER_SIZE + sizeof " examples"];
-    tool_format_grouped(first, window->begin);
-    snprintf(right, sizeof right, "%s examples", tool_format_grouped(last, window->end));
+    char first[FORMAT_SIZE], last[FORMAT_SIZE], middle[AXIS_SIZE];
+    char right[FORMAT_SIZE + sizeof " examples"];
+    format_grouped(first, window->begin);
+    snprintf(right, sizeof right, "%s examples", format_grouped(last, window->end));
     if (window->begin < window->end)
         canvas_print(c, row, 0, 0, STYLE_DIM, "%s", first);
     canvas_print_right(c, row, 0, STYLE_DIM, right);

@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/shared/tool.h"
+#include "common/format.h"
+#include "common/json_member.h"
 
 #define ANSWER_WITHIN 10.0     /* seconds, to say who it is */
 #define CHECKPOINT_WITHIN 60.0 /* seconds: a disk can be slow */
@@ -68,7 +69,7 @@ double control_left(const struct control *c) {
 
 static enum control_end begin_act(struct control *c, const json_t *status,
                                   char text[CONTROL_TEXT]) {
-    const char *run = tool_string(status, "run");
+    const char *run = member_string(status, "run");
     struct runnel_error error;
     if (!run || strcmp(run, c->run) != 0) {
         say(text,
@@ -86,14 +87,14 @@ static enum control_end begin_act(struct control *c, const json_t *status,
 }
 
 static enum control_end describe(const json_t *body, char text[CONTROL_TEXT]) {
-    const char *path = tool_string(body, "path"), *state = tool_string(body, "state");
-    const char *key = tool_string(body, "key");
+    const char *path = member_string(body, "path"), *state = member_string(body, "state");
+    const char *key = member_string(body, "key");
     double value;
-    char number[TOOL_NUMBER_SIZE];
+    char number[FORMAT_SIZE];
     if (path)
         say(text, "done: checkpoint %s", path);
-    else if (key && tool_number(body, "value", &value))
-        say(text, "done: %s is now %s", key, tool_format_setting(number, value));
+    else if (key && member_number(body, "value", &value))
+        say(text, "done: %s is now %s", key, format_setting(number, value));
     else
         say(text, "done: it is %s now", state ? state : "as asked");
     return CONTROL_DONE;

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/shared/tool.h"
+#include "common/clock.h"
+#include "common/format.h"
 
 enum {
     PANE_COLUMNS = 38, /* that a pane has at least beside others */
@@ -115,9 +116,9 @@ static void draw_question(struct canvas *c, const struct area *line, const struc
     const struct question *q = &s->question;
     const struct watched *w = s->watched[q->which];
     const struct sample *sample = watched_sample(w);
-    char text[TEXT_SIZE], now[TOOL_NUMBER_SIZE] = "?", then[TOOL_NUMBER_SIZE];
+    char text[TEXT_SIZE], now[FORMAT_SIZE] = "?", then[FORMAT_SIZE];
     if (sample && sample->values[FIELD_rate] > 0)
-        tool_format_setting(now, sample->values[FIELD_rate]);
+        format_setting(now, sample->values[FIELD_rate]);
     const char *name = watched_name(w);
     if (q->act == ACT_PAUSE)
         snprintf(text, sizeof text, "Pause %.40s: it takes no examples until resumed?", name);
@@ -130,7 +131,7 @@ static void draw_question(struct canvas *c, const struct area *line, const struc
                  q->input);
     else
         snprintf(text, sizeof text, "Set the learning rate of %.40s from %s to %s?", name, now,
-                 tool_format_setting(then, q->rate));
+                 format_setting(then, q->rate));
     canvas_fill(c, line, 0, STYLE_BAR);
     canvas_print(c, line, 0, 1, STYLE_BAR, "%s%s", text,
                  q->entering ? "  (return; esc leaves it)" : "  y/N");
@@ -171,7 +172,7 @@ void frame_draw(struct canvas *c, const struct session *s, bool bottom) {
         draw_one(c, panes, s);
     if (s->help)
         draw_help(c);
-    if (bottom && s->question.act == ACT_NONE && tool_now() < s->flash_until)
+    if (bottom && s->question.act == ACT_NONE && clock_seconds() < s->flash_until)
         draw_flash(c, s);
     else if (bottom)
         draw_bottom(c, &line, s);

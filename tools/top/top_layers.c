@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/shared/tool.h"
+#include "common/format.h"
+#include "common/json_member.h"
 #include "tools/shared/watch_trend.h"
 #include "top_verdict.h"
 
@@ -23,23 +24,23 @@ enum {
 typedef void format_cell(const struct canvas *c, char text[TEXT_SIZE], const json_t *layer,
                          const char *object);
 
-static char *format_short(char text[TOOL_NUMBER_SIZE], double value) {
+static char *format_short(char text[FORMAT_SIZE], double value) {
     if (fabs(value) >= 9.9995)
-        return tool_format_rate(text, value);
-    snprintf(text, TOOL_NUMBER_SIZE, "%.3f", value);
+        return format_rate(text, value);
+    snprintf(text, FORMAT_SIZE, "%.3f", value);
     return text;
 }
 
-static const char *format_member(char text[TOOL_NUMBER_SIZE], const json_t *layer,
-                                 const char *object, const char *key) {
+static const char *format_member(char text[FORMAT_SIZE], const json_t *layer, const char *object,
+                                 const char *key) {
     double value;
-    return tool_number(json_object_get(layer, object), key, &value) ? format_short(text, value)
-                                                                    : "-";
+    return member_number(json_object_get(layer, object), key, &value) ? format_short(text, value)
+                                                                      : "-";
 }
 
 static void format_spread(const struct canvas *c, char text[TEXT_SIZE], const json_t *layer,
                           const char *object) {
-    char mean[TOOL_NUMBER_SIZE], deviation[TOOL_NUMBER_SIZE];
+    char mean[FORMAT_SIZE], deviation[FORMAT_SIZE];
     if (!json_object_get(layer, object))
         strcpy(text, "-");
     else
@@ -49,7 +50,7 @@ static void format_spread(const struct canvas *c, char text[TEXT_SIZE], const js
 
 static void format_range(const struct canvas *c, char text[TEXT_SIZE], const json_t *layer,
                          const char *object) {
-    char low[TOOL_NUMBER_SIZE], high[TOOL_NUMBER_SIZE];
+    char low[FORMAT_SIZE], high[FORMAT_SIZE];
     (void)c;
     if (!json_object_get(layer, object))
         strcpy(text, "-");
@@ -60,7 +61,7 @@ static void format_range(const struct canvas *c, char text[TEXT_SIZE], const jso
 
 static void format_mean(const struct canvas *c, char text[TEXT_SIZE], const json_t *layer,
                         const char *object) {
-    char mean[TOOL_NUMBER_SIZE];
+    char mean[FORMAT_SIZE];
     (void)c;
     snprintf(text, TEXT_SIZE, "%s", format_member(mean, layer, object, "mean"));
 }
@@ -70,8 +71,8 @@ static void format_norm(const struct canvas *c, char text[TEXT_SIZE], const json
     double value;
     (void)c;
     strcpy(text, "-");
-    if (tool_number(json_object_get(layer, object), "norm", &value))
-        tool_format_rate(text, value);
+    if (member_number(json_object_get(layer, object), "norm", &value))
+        format_rate(text, value);
 }
 
 static void format_saturated(const struct canvas *c, char text[TEXT_SIZE], const json_t *layer,
@@ -79,13 +80,13 @@ static void format_saturated(const struct canvas *c, char text[TEXT_SIZE], const
     double share;
     (void)c;
     strcpy(text, "-");
-    if (tool_number(json_object_get(layer, object), "saturated", &share))
+    if (member_number(json_object_get(layer, object), "saturated", &share))
         snprintf(text, TEXT_SIZE, "%.1f%%", 100 * share);
 }
 
 /* The counts of the histogram; 0 when there is none. */
 static size_t take_bins(const json_t *layer, double bins[BINS]) {
-    return tool_counts(layer, "histogram", bins, BINS) == BINS ? BINS : 0;
+    return member_counts(layer, "histogram", bins, BINS) == BINS ? BINS : 0;
 }
 
 static void format_histogram(const struct canvas *c, char text[TEXT_SIZE], const json_t *layer,
@@ -142,18 +143,17 @@ static void fit_columns(bool taken[COLUMNS], int width) {
 }
 
 static void format_name(char name[TEXT_SIZE], const json_t *layer, int index) {
-    const char *kind = tool_string(layer, "kind");
+    const char *kind = member_string(layer, "kind");
     double size = 0;
-    char count[TOOL_NUMBER_SIZE];
-    tool_number(layer, "size", &size);
-    snprintf(name, TEXT_SIZE, "%d %.5s %s", index, kind ? kind : "?",
-             tool_format_count(count, size, 4));
+    char count[FORMAT_SIZE];
+    member_number(layer, "size", &size);
+    snprintf(name, TEXT_SIZE, "%d %.5s %s", index, kind ? kind : "?", format_count(count, size, 4));
 }
 
 static enum style cell_style(const struct column *column, const json_t *layer) {
     double share;
     if (column->format != format_saturated ||
-        !tool_number(json_object_get(layer, column->object), "saturated", &share))
+        !member_number(json_object_get(layer, column->object), "saturated", &share))
         return column->format == format_histogram ? STYLE_LINE : STYLE_PLAIN;
     return verdict_saturation(share);
 }
@@ -258,7 +258,7 @@ static void draw_panel(struct canvas *c, const struct area *area, const json_t *
     panel_line(c, &text, &row, "hidden", format_spread, layer, "hidden", STYLE_PLAIN);
     format_norm(c, name, layer, "hidden");
     format_saturated(c, saturated, layer, "hidden");
-    tool_number(json_object_get(layer, "hidden"), "saturated", &share);
+    member_number(json_object_get(layer, "hidden"), "saturated", &share);
     int at = canvas_print(c, &text, row, 0, STYLE_DIM, "norm ");
     at = canvas_print(c, &text, row, at, STYLE_PLAIN, "%s ", name);
     at = canvas_print(c, &text, row, at, STYLE_DIM, "satur. ");

@@ -8,8 +8,9 @@
 #include <time.h>
 
 #include "common/fields.h"
+#include "common/format.h"
+#include "common/json_member.h"
 #include "tools/shared/field_format.h"
-#include "tools/shared/tool.h"
 #include "top_chart.h"
 #include "top_verdict.h"
 
@@ -36,13 +37,13 @@ static const struct meter {
       {"queued", FIELD_queued},
 };
 
-static const char *value_text(char text[TOOL_NUMBER_SIZE], const struct sample *sample,
+static const char *value_text(char text[FORMAT_SIZE], const struct sample *sample,
                               enum loss_field field) {
-    tool_format *format = field_format(&fields_of_loss[field]);
+    format_function *format = field_format(&fields_of_loss[field]);
     if (!sample || !isfinite(sample->values[field]))
         return "-";
     return format ? format(text, sample->values[field])
-                  : tool_format_grouped(text, sample->values[field]);
+                  : format_grouped(text, sample->values[field]);
 }
 
 /* What only some losses have: whether the daemon has it, which has been heard, if not now. */
@@ -58,7 +59,7 @@ static bool is_used(const struct watched *w, const struct meter *meter) {
 
 static void draw_meter(struct canvas *c, const struct area *area, const struct watched *w,
                        const struct meter *meter) {
-    char number[TOOL_NUMBER_SIZE];
+    char number[FORMAT_SIZE];
     const char *value = value_text(number, watched_sample(w), meter->field);
     canvas_print(c, area, 0, 0, STYLE_DIM, "%s", meter->label);
     canvas_print(c, area, 0, LABEL, STYLE_STRONG, "%*s", VALUE, value);
@@ -82,7 +83,7 @@ static enum style count_style(const struct watched *w, enum loss_field field, do
 
 static bool draw_speed(struct canvas *c, const struct area *area, const struct watched *w) {
     const struct sample *sample = watched_sample(w);
-    char text[TOOL_NUMBER_SIZE];
+    char text[FORMAT_SIZE];
     int at = draw_pair(c, area, 0, 0, "speed   ", STYLE_STRONG,
                        value_text(text, sample, FIELD_examples_per_second));
     at = canvas_print(c, area, 0, at - 1, STYLE_DIM, "ex/s");
@@ -100,7 +101,7 @@ static bool draw_latency(struct canvas *c, const struct area *area, const struct
                  {"p99", FIELD_latency_us_p99},
                  {"max", FIELD_latency_us_max}};
     const struct sample *sample = watched_sample(w);
-    char text[TOOL_NUMBER_SIZE];
+    char text[FORMAT_SIZE];
     int at = canvas_print(c, area, 0, 0, STYLE_DIM, "latency ");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         at = draw_pair(c, area, 0, at, parts[i].label, STYLE_PLAIN,
@@ -111,20 +112,20 @@ static bool draw_latency(struct canvas *c, const struct area *area, const struct
 
 static bool draw_queue(struct canvas *c, const struct area *area, const struct watched *w) {
     const struct sample *sample = watched_sample(w);
-    char text[TOOL_NUMBER_SIZE];
+    char text[FORMAT_SIZE];
     enum style pace = verdict_pace(w).style;
     int at = draw_pair(c, area, 0, 0, "queued  ", pace == STYLE_GOOD ? STYLE_PLAIN : pace,
                        value_text(text, sample, FIELD_queued));
     at = draw_pair(c, area, 0, at, "streams", STYLE_PLAIN, value_text(text, sample, FIELD_streams));
     double missed = (double)w->health.missed_total;
     draw_pair(c, area, 0, at, "missed", missed > 0 ? STYLE_WARN : STYLE_PLAIN,
-              tool_format_count(text, missed, LABEL));
+              format_count(text, missed, LABEL));
     return true;
 }
 
 static bool draw_refused(struct canvas *c, const struct area *area, const struct watched *w) {
     const struct sample *sample = watched_sample(w);
-    char text[TOOL_NUMBER_SIZE];
+    char text[FORMAT_SIZE];
     double rejected = sample ? sample->values[FIELD_rejected] : 0;
     double skipped = sample ? sample->values[FIELD_skipped] : 0;
     int at =
@@ -137,11 +138,11 @@ static bool draw_refused(struct canvas *c, const struct area *area, const struct
 
 static bool draw_learned(struct canvas *c, const struct area *area, const struct watched *w) {
     const struct sample *sample = watched_sample(w);
-    char text[TOOL_NUMBER_SIZE];
+    char text[FORMAT_SIZE];
     int at =
         draw_pair(c, area, 0, 0, "updates ", STYLE_PLAIN, value_text(text, sample, FIELD_updates));
     draw_pair(c, area, 0, at, "steps", STYLE_PLAIN,
-              sample ? tool_format_grouped(text, sample->steps) : "-");
+              sample ? format_grouped(text, sample->steps) : "-");
     return true;
 }
 
@@ -149,11 +150,11 @@ static bool draw_learned(struct canvas *c, const struct area *area, const struct
 static bool draw_checkpoint(struct canvas *c, const struct area *area, const struct watched *w) {
     const json_t *checkpoint = json_object_get(w->status, "checkpoint");
     double examples, when;
-    char count[TOOL_NUMBER_SIZE], age[TOOL_NUMBER_SIZE], text[LINE_SIZE] = "none yet in this run";
-    if (tool_number(checkpoint, "examples", &examples) && tool_number(checkpoint, "time", &when))
+    char count[FORMAT_SIZE], age[FORMAT_SIZE], text[LINE_SIZE] = "none yet in this run";
+    if (member_number(checkpoint, "examples", &examples) &&
+        member_number(checkpoint, "time", &when))
         snprintf(text, sizeof text, "%s ago, of %s",
-                 tool_format_duration(age, (double)time(NULL) - when),
-                 tool_format_grouped(count, examples));
+                 format_duration(age, (double)time(NULL) - when), format_grouped(count, examples));
     draw_pair(c, area, 0, 0, "saved   ", STYLE_PLAIN, w->status ? text : "-");
     return true;
 }
@@ -163,23 +164,23 @@ static bool draw_checkpoint(struct canvas *c, const struct area *area, const str
 static bool draw_journal(struct canvas *c, const struct area *area, const struct watched *w) {
     const json_t *journal = json_object_get(w->status, "journal");
     double entries = 0, bytes = 0, free_bytes = 0, waiting = 0;
-    char number[3][TOOL_NUMBER_SIZE], size[LINE_SIZE], rest[LINE_SIZE] = "";
+    char number[3][FORMAT_SIZE], size[LINE_SIZE], rest[LINE_SIZE] = "";
     if (!json_is_object(journal))
         return false;
-    tool_number(journal, "entries", &entries);
-    tool_number(journal, "bytes", &bytes);
-    tool_number(journal, "free_bytes", &free_bytes);
-    tool_number(journal, "waiting", &waiting);
+    member_number(journal, "entries", &entries);
+    member_number(journal, "bytes", &bytes);
+    member_number(journal, "free_bytes", &free_bytes);
+    member_number(journal, "waiting", &waiting);
     bool replaying = json_is_true(json_object_get(journal, "replaying")) || w->replaying;
     if (entries < GROUPED_MOST)
-        tool_format_grouped(number[0], entries);
+        format_grouped(number[0], entries);
     else
-        tool_format_rate(number[0], entries);
-    snprintf(size, sizeof size, ", %s", tool_format_bytes(number[1], bytes));
+        format_rate(number[0], entries);
+    snprintf(size, sizeof size, ", %s", format_bytes(number[1], bytes));
     if (waiting >= 1)
-        snprintf(rest, sizeof rest, "; %s behind", tool_format_duration(number[2], waiting));
+        snprintf(rest, sizeof rest, "; %s behind", format_duration(number[2], waiting));
     else if (!replaying)
-        snprintf(rest, sizeof rest, "; %s free", tool_format_bytes(number[2], free_bytes));
+        snprintf(rest, sizeof rest, "; %s free", format_bytes(number[2], free_bytes));
     int at = canvas_print(c, area, 0, 0, STYLE_DIM, "journal  ");
     at = canvas_print(c, area, 0, at, STYLE_WARN, "%s", replaying ? "replaying " : "");
     at = canvas_print(c, area, 0, at, STYLE_PLAIN, "%s entries", number[0]);

@@ -7,7 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "tools/shared/tool.h"
+#include "common/format.h"
+#include "common/json_member.h"
 #include "top_chart.h"
 #include "top_layers.h"
 #include "top_meters.h"
@@ -28,9 +29,9 @@ enum {
 /* How the daemon is: what it says of itself, or for how long it has said nothing. */
 static enum style describe_presence(const struct watched *w, char text[TEXT_SIZE]) {
     double quiet = health_quiet(&w->health);
-    char clock[TOOL_NUMBER_SIZE], duration[TOOL_NUMBER_SIZE];
-    tool_format_clock(clock, (double)time(NULL) - quiet);
-    tool_format_duration(duration, quiet);
+    char clock[FORMAT_SIZE], duration[FORMAT_SIZE];
+    format_clock(clock, (double)time(NULL) - quiet);
+    format_duration(duration, quiet);
     if (w->refused) {
         snprintf(text, TEXT_SIZE, "REFUSED: %s", link_refusal(w->link));
         return STYLE_BAD;
@@ -59,7 +60,7 @@ static enum style describe_presence(const struct watched *w, char text[TEXT_SIZE
 
 static void draw_bar(struct canvas *c, const struct area *area, const struct watched *w,
                      const struct pane_settings *settings) {
-    char presence[TEXT_SIZE], right[TEXT_SIZE] = "", number[TOOL_NUMBER_SIZE];
+    char presence[TEXT_SIZE], right[TEXT_SIZE] = "", number[FORMAT_SIZE];
     enum style style = settings->focus ? STYLE_BAR : STYLE_OTHER;
     enum style state = describe_presence(w, presence);
     const struct sample *sample = watched_sample(w);
@@ -68,24 +69,25 @@ static void draw_bar(struct canvas *c, const struct area *area, const struct wat
     int at = canvas_print(c, area, 0, 0, style, " %s  ", watched_name(w));
     at = canvas_print(c, area, 0, at, state == STYLE_BAR ? style : state, "%s", presence);
     if (settings->frozen && sample)
-        snprintf(right, sizeof right, "FROZEN at %s ", tool_format_clock(number, sample->time));
-    else if (tool_number(w->status, "uptime", &uptime))
+        snprintf(right, sizeof right, "FROZEN at %s ", format_clock(number, sample->time));
+    else if (member_number(w->status, "uptime", &uptime))
         snprintf(right, sizeof right, "up %s ",
-                 tool_format_duration(number, uptime + health_status_age(&w->health)));
+                 format_duration(number, uptime + health_status_age(&w->health)));
     if (at + 2 + (int)strlen(right) <= area->columns)
         canvas_print_right(c, area, 0, style, right);
 }
 
 static void draw_model(struct canvas *c, const struct area *area, const struct watched *w) {
-    const char *model = tool_string(w->status, "model"), *device = tool_string(w->status, "device");
-    char count[TOOL_NUMBER_SIZE] = "?";
+    const char *model = member_string(w->status, "model"),
+               *device = member_string(w->status, "device");
+    char count[FORMAT_SIZE] = "?";
     double parameters;
     if (!w->status) {
         canvas_print(c, area, 0, 1, STYLE_DIM, "at %s", w->endpoint);
         return;
     }
-    if (tool_number(w->status, "parameters", &parameters))
-        tool_format_grouped(count, parameters);
+    if (member_number(w->status, "parameters", &parameters))
+        format_grouped(count, parameters);
     device = device ? device : "?";
     canvas_print(c, area, 0, 1, STYLE_DIM, "%s parameters on %.*s; %s", count,
                  (int)(area->columns < ROOMY ? strcspn(device, ",") : strlen(device)), device,
@@ -115,17 +117,16 @@ static void draw_verdicts(struct canvas *c, const struct area *area, const struc
     }
 }
 
-static const char *value_text(char text[TOOL_NUMBER_SIZE], const struct sample *sample,
+static const char *value_text(char text[FORMAT_SIZE], const struct sample *sample,
                               enum loss_field field) {
-    return sample && isfinite(sample->values[field])
-               ? tool_format_number(text, sample->values[field])
-               : "-";
+    return sample && isfinite(sample->values[field]) ? format_number(text, sample->values[field])
+                                                     : "-";
 }
 
 static void draw_chart(struct canvas *c, const struct area *area, const struct watched *w,
                        bool log) {
     const struct sample *sample = watched_sample(w);
-    char title[TEXT_SIZE], number[4][TOOL_NUMBER_SIZE];
+    char title[TEXT_SIZE], number[4][FORMAT_SIZE];
     const char *mean = value_text(number[0], sample, FIELD_mean);
     const char *smoothed = value_text(number[1], sample, FIELD_smoothed);
     if (area->columns < METERS_WIDE)
@@ -166,7 +167,7 @@ static void head_events(struct canvas *c, const struct area *area, int above, in
 
 /* With `whole` each takes the rows that it needs, else one. */
 static void draw_events(struct canvas *c, const struct area *area, struct watched *w, bool whole) {
-    char clock[TOOL_NUMBER_SIZE];
+    char clock[FORMAT_SIZE];
     int count = (int)w->event_count, row = 1;
     int below = w->look.events < count ? w->look.events : count;
     while (below > 0 && (below >= count || first_event(area, w, below, whole) == 0) &&
@@ -178,7 +179,7 @@ static void draw_events(struct canvas *c, const struct area *area, struct watche
     for (int i = first; i < count - below; i++) {
         const struct happening *event = &w->events[i];
         struct area rows = area_rows(area, row, event_rows(area, event, whole));
-        canvas_print(c, &rows, 0, 1, STYLE_DIM, "%s", tool_format_clock(clock, event->time));
+        canvas_print(c, &rows, 0, 1, STYLE_DIM, "%s", format_clock(clock, event->time));
         if (whole)
             canvas_wrap(c, &rows, 0, EVENT_TEXT, event->style, event->text);
         else

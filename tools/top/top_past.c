@@ -7,7 +7,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "tools/shared/tool.h"
+#include "common/json_member.h"
 
 enum { STATES_LEAST = 4, STATES_BYTES = 16 << 20 };
 
@@ -97,9 +97,9 @@ static void forget_from(struct past *p, double examples) {
 
 void past_loss(struct past *p, const json_t *body, bool apart) {
     struct sample sample = {.weight = 1, .time = (double)time(NULL), .apart = apart};
-    if (!tool_number(body, "examples", &sample.examples))
+    if (!member_number(body, "examples", &sample.examples))
         return;
-    tool_number(body, "time", &sample.time);
+    member_number(body, "time", &sample.time);
     sample.steps = field_number(&fields_of_each[EACH_steps], body);
     for (int field = 0; field < FIELDS; field++)
         sample.values[field] = field_number(&fields_of_loss[field], body);

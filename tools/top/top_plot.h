@@ -19,7 +19,7 @@ struct plot {
     int dot, row;               /* where the curve is; dot < 0: nowhere */
 };
 
-/* The area is the whole plot. -1 when memory is short. */
+/* The area is the whole plot. -1 when out of memory. */
 int plot_open(struct plot *plot, struct canvas *canvas, const struct area *area, double low,
               double high, bool log);
 

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "common/clock.h"
 #include "top_control.h"
 #include "top_pane.h"
 #include "top_watched.h"
@@ -36,7 +37,7 @@ struct session {
 
     char flash[CONTROL_TEXT]; /* what the bottom line says for a while */
     enum style flash_style;
-    double flash_until; /* tool_now() */
+    double flash_until; /* clock_seconds() */
 };
 
 /* Say something on the bottom line for some seconds. */

@@ -12,7 +12,8 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include "tools/shared/tool.h"
+#include "common/complain.h"
+#include "tools/shared/ending.h"
 
 enum {
     ESCAPE_MS = 25, /* within which the rest of a key's sequence comes */
@@ -95,7 +96,7 @@ void terminal_abandon(void) {
     if (!leaving.taken)
         return;
     leaving.taken = 0;
-    tool_write_last(leaving.bytes, leaving.size);
+    ending_write(leaving.bytes, leaving.size);
     tcsetattr(STDIN_FILENO, TCSANOW, &leaving.modes);
 }
 
@@ -103,7 +104,7 @@ int terminal_open(struct terminal **terminal) {
     const char *kind = getenv("TERM"), *mono = getenv("NO_COLOR");
     struct terminal *t = calloc(1, sizeof *t);
     if (!t)
-        return tool_fail(EX_UNAVAILABLE, "memory is short");
+        return complain(EX_UNAVAILABLE, "out of memory");
     bool modes = tcgetattr(STDIN_FILENO, &leaving.modes) == 0;
     t->screen = newterm(NULL, stdout, stdin);
     if (t->screen && !has_capability("cup")) {
@@ -113,10 +114,10 @@ int terminal_open(struct terminal **terminal) {
     }
     if (!t->screen) {
         free(t);
-        return tool_fail(EX_UNAVAILABLE,
-                         "cannot draw on a terminal of the kind '%s': set TERM to what it is, or "
-                         "use --once or runnel-watch",
-                         kind ? kind : "");
+        return complain(EX_UNAVAILABLE,
+                        "cannot draw on a terminal of the kind '%s': set TERM to what it is, or "
+                        "use --once or runnel-watch",
+                        kind ? kind : "");
     }
     cbreak();
     noecho();

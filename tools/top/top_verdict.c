@@ -7,7 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/shared/tool.h"
+#include "common/clock.h"
+#include "common/format.h"
+#include "common/json_member.h"
 
 enum { QUEUE_SAMPLES = 10 };
 
@@ -32,7 +34,7 @@ static struct verdict say(enum style style, const char *format, ...) {
 }
 
 static bool is_idle(const struct watched *w) {
-    double quiet = tool_now() - w->loss_heard;
+    double quiet = clock_seconds() - w->loss_heard;
     return quiet > IDLE_LEAST && quiet > IDLE_GAPS * w->loss_gap;
 }
 
@@ -51,7 +53,7 @@ static struct verdict verdict_direction(const struct watched *w, bool utf8) {
 }
 
 struct verdict verdict_learning(const struct watched *w, bool utf8) {
-    char quiet[TOOL_NUMBER_SIZE];
+    char quiet[FORMAT_SIZE];
     if (w->health.presence != PRESENCE_SPEAKING)
         return say(STYLE_DIM, "not heard");
     if (strcmp(watched_state(w), "paused") == 0)
@@ -61,7 +63,7 @@ struct verdict verdict_learning(const struct watched *w, bool utf8) {
     if (w->loss_heard == 0)
         return say(STYLE_DIM, "no loss yet");
     if (is_idle(w))
-        return say(STYLE_WARN, "idle %s", tool_format_duration(quiet, tool_now() - w->loss_heard));
+        return say(STYLE_WARN, "idle %s", format_duration(quiet, clock_seconds() - w->loss_heard));
     return verdict_direction(w, utf8);
 }
 
@@ -84,8 +86,9 @@ double verdict_recent(const struct watched *w, enum loss_field field) {
 /* Whether all of its units say the same. */
 static bool is_dead(const json_t *layer, const json_t *hidden) {
     double size, low, high;
-    return tool_number(layer, "size", &size) && size > 1 && tool_number(hidden, "minimum", &low) &&
-           tool_number(hidden, "maximum", &high) && low == high;
+    return member_number(layer, "size", &size) && size > 1 &&
+           member_number(hidden, "minimum", &low) && member_number(hidden, "maximum", &high) &&
+           low == high;
 }
 
 /* The layer with the largest share of saturated units, unless one is dead. */
@@ -96,7 +99,7 @@ static struct verdict verdict_layers(const json_t *layers) {
         const json_t *layer = json_array_get(layers, i), *hidden = json_object_get(layer, "hidden");
         if (is_dead(layer, hidden))
             return say(STYLE_BAD, "layer %zu dead", i);
-        if (tool_number(hidden, "saturated", &share) && share > worst) {
+        if (member_number(hidden, "saturated", &share) && share > worst) {
             worst = share;
             which = i;
         }
@@ -107,17 +110,17 @@ static struct verdict verdict_layers(const json_t *layers) {
 }
 
 struct verdict verdict_health(const struct watched *w, const json_t *layers) {
-    char number[TOOL_NUMBER_SIZE];
+    char number[FORMAT_SIZE];
     double more, bytes;
     const json_t *journal = json_object_get(w->status, "journal");
     if (w->health.presence != PRESENCE_SPEAKING)
         return say(STYLE_DIM, "not known");
-    if (tool_number(journal, "free_bytes", &bytes) && bytes < DISK_LEAST)
-        return say(STYLE_BAD, "disk: %s free", tool_format_bytes(number, bytes));
+    if (member_number(journal, "free_bytes", &bytes) && bytes < DISK_LEAST)
+        return say(STYLE_BAD, "disk: %s free", format_bytes(number, bytes));
     if ((more = verdict_recent(w, FIELD_skipped)) > 0)
-        return say(STYLE_BAD, "skips: %s", tool_format_count(number, more, 6));
+        return say(STYLE_BAD, "skips: %s", format_count(number, more, 6));
     if ((more = verdict_recent(w, FIELD_rejected)) > 0)
-        return say(STYLE_WARN, "rejects: %s", tool_format_count(number, more, 6));
+        return say(STYLE_WARN, "rejects: %s", format_count(number, more, 6));
     if (!layers && w->past.count == 0)
         return say(STYLE_DIM, "not known yet");
     return verdict_layers(layers);
@@ -126,13 +129,13 @@ struct verdict verdict_health(const struct watched *w, const json_t *layers) {
 /* Behind when every one of the last samples has a queue, and badly so when it grows. */
 struct verdict verdict_pace(const struct watched *w) {
     const struct past *p = &w->past;
-    char number[TOOL_NUMBER_SIZE];
+    char number[FORMAT_SIZE];
     double waiting, least = INFINITY;
     const json_t *journal = json_object_get(w->status, "journal");
     if (w->health.presence != PRESENCE_SPEAKING)
         return say(STYLE_DIM, "not known");
-    if (tool_number(journal, "waiting", &waiting) && waiting > DISK_SLOW)
-        return say(STYLE_WARN, "slow disk: %s", tool_format_duration(number, waiting));
+    if (member_number(journal, "waiting", &waiting) && waiting > DISK_SLOW)
+        return say(STYLE_WARN, "slow disk: %s", format_duration(number, waiting));
     size_t end = isnan(watched_cursor(w)) ? 0 : past_after(p, watched_cursor(w));
     if (end == 0)
         return say(STYLE_DIM, "not known yet");
@@ -143,5 +146,5 @@ struct verdict verdict_pace(const struct watched *w) {
         return say(STYLE_GOOD, "yes");
     bool grows = queue > QUEUE_GROWTH * p->samples[end - QUEUE_SAMPLES].values[FIELD_queued];
     return say(grows ? STYLE_BAD : STYLE_WARN, "%s: %s wait", grows ? "no" : "barely",
-               tool_format_count(number, queue, 6));
+               format_count(number, queue, 6));
 }

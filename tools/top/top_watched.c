@@ -2,6 +2,7 @@
 
 #include "top_watched.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,6 +11,8 @@
 #include <sysexits.h>
 #include <time.h>
 
+#include "common/json_member.h"
+#include "common/text.h"
 #include "tools/shared/tool.h"
 
 enum { MESSAGES_AT_ONCE = 2000, GAP_MARK = 'g' };
@@ -47,7 +50,7 @@ static struct happening *new_event(struct watched *w) {
 void watched_note(struct watched *w, enum style style, const char *text) {
     struct happening *event = new_event(w);
     *event = (struct happening){.time = (double)time(NULL), .examples = NAN, .style = style};
-    tool_clean(event->text, sizeof event->text, text);
+    text_copy(event->text, sizeof event->text, text);
 }
 
 /* How an event is shown, and its letter on the axis. */
@@ -76,7 +79,7 @@ static void dress_event(struct happening *event, const char *kind) {
 
 /* "checkpoint of 100 examples" needs no "checkpoint: " before it. */
 static void take_event(struct watched *w, const json_t *body) {
-    const char *kind = tool_string(body, "kind"), *said = tool_string(body, "text");
+    const char *kind = member_string(body, "kind"), *said = member_string(body, "text");
     char joined[2 * WATCHED_TEXT];
     kind = kind ? kind : "event";
     said = said ? said : "";
@@ -84,10 +87,10 @@ static void take_event(struct watched *w, const json_t *body) {
     snprintf(joined, sizeof joined, "%s%s%s", twice ? "" : kind, *said && !twice ? ": " : "", said);
     struct happening *event = new_event(w);
     *event = (struct happening){.time = (double)time(NULL), .examples = NAN};
-    tool_number(body, "time", &event->time);
-    tool_number(body, "examples", &event->examples);
+    member_number(body, "time", &event->time);
+    member_number(body, "examples", &event->examples);
     dress_event(event, kind);
-    tool_clean(event->text, sizeof event->text, joined);
+    text_copy(event->text, sizeof event->text, joined);
 }
 
 /* An event of our own at the end of the gap; returns whether there is one. */
@@ -104,12 +107,12 @@ static bool take_gap(struct watched *w, const double unheard[2]) {
 }
 
 static void take_loss(struct watched *w, const json_t *body, const double unheard[2]) {
-    double mean, examples, newest = watched_newest(w), now = tool_now();
-    if (!tool_number(body, "examples", &examples))
+    double mean, examples, newest = watched_newest(w), now = clock_seconds();
+    if (!member_number(body, "examples", &examples))
         return;
     if (examples < newest)
         w->means.count = 0;
-    if (tool_number(body, "mean", &mean))
+    if (member_number(body, "mean", &mean))
         trend_add(&w->means, mean);
     if (w->loss_heard > 0)
         w->loss_gap += (now - w->loss_heard - w->loss_gap) / WATCHED_GAPS;
@@ -119,7 +122,7 @@ static void take_loss(struct watched *w, const json_t *body, const double unhear
 
 static void take_state(struct watched *w, struct message *message) {
     double examples;
-    if (!tool_number(message->body, "examples", &examples))
+    if (!member_number(message->body, "examples", &examples))
         return;
     past_state(&w->past, examples, message->text);
     message->text = NULL;
@@ -141,9 +144,9 @@ static void take_message(struct watched *w, struct message *message) {
     w->hindered = false;
     if (message->problem)
         return;
-    const char *run = tool_string(message->body, "run");
+    const char *run = member_string(message->body, "run");
     if (run)
-        tool_clean(w->run, sizeof w->run, run);
+        text_copy(w->run, sizeof w->run, run);
     w->replaying = json_is_true(json_object_get(message->body, "replaying"));
     switch (message->topic) {
     case TOPIC_STATUS:
@@ -194,12 +197,12 @@ bool watched_take(struct watched *w) {
 }
 
 const char *watched_name(const struct watched *w) {
-    const char *name = tool_string(w->status, "name");
+    const char *name = member_string(w->status, "name");
     return name ? name : w->endpoint;
 }
 
 const char *watched_state(const struct watched *w) {
-    const char *state = tool_string(w->status, "state");
+    const char *state = member_string(w->status, "state");
     return state ? state : "";
 }
 
@@ -232,7 +235,7 @@ static bool is_every_address(const char *host, int length) {
 }
 
 bool watched_control(const struct watched *w, char text[WATCHED_ENDPOINT]) {
-    const char *told = tool_string(json_object_get(w->status, "sockets"), "control");
+    const char *told = member_string(json_object_get(w->status, "sockets"), "control");
     const char *endpoint = w->control ? w->control : told;
     if (!endpoint) {
         snprintf(text, WATCHED_ENDPOINT,

@@ -8,8 +8,8 @@
 
 #include <jansson.h>
 
+#include "common/clock.h"
 #include "common/keys.h"
-#include "tools/shared/tool.h"
 #include "tools/shared/watch_gap.h"
 #include "tools/shared/watch_health.h"
 #include "tools/shared/watch_link.h"
@@ -42,7 +42,7 @@ struct look {
 struct watched {
     const char *endpoint;
     const char *control; /* as given by the user, or NULL */
-    struct tool_keys keys;
+    struct key_options keys;
     struct link *link;
     struct health health;
     bool refused, hindered; /* for good, or for now: link_refusal says why */
@@ -50,7 +50,8 @@ struct watched {
     json_t *status; /* the newest message of the topic; owned, NULL until there is one */
     char run[WATCHED_TEXT];
     bool replaying, state_heard;
-    double loss_heard, loss_gap; /* tool_now() of the last `loss`; seconds between two, about */
+    double loss_heard,
+        loss_gap; /* clock_seconds() of the last `loss`; seconds between two, about */
     struct trend means;
     double gap_said; /* see gap_say */
     struct past past;

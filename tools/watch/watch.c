@@ -1,5 +1,6 @@
 /* runnel-watch: the statistics of a running daemon as a table of lines. See runnel-watch(1). */
 #include <errno.h>
+#include <jansson.h>
 #include <locale.h>
 #include <math.h>
 #include <signal.h>
@@ -10,6 +11,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/complain.h"
+#include "common/keys.h"
 #include "common/options.h"
 #include "common/wire.h"
 #include "tools/shared/tool.h"
@@ -27,7 +30,7 @@ enum { MESSAGES_AT_ONCE = 1000 /* between two looks at signals, the clock, the c
 
 struct options {
     const char *endpoint;
-    struct tool_keys keys;
+    struct key_options keys;
     bool chosen[TOPICS]; /* by --topic */
     bool choice;         /* whether there was a --topic */
     bool json, plain, all;
@@ -75,7 +78,7 @@ static int catch_signals(void) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGCONT};
     wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake < 0)
-        return tool_fail(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));
+        return complain(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction action = {.sa_handler = on_signal};
         if (numbers[i] != SIGWINCH && numbers[i] != SIGCONT)
@@ -112,7 +115,7 @@ static int take_columns(void *values, const struct option_row *row, const char *
 static const struct option_row rows[] = {
     {"connect", 'c', "ENDPOINT", "the daemon's statistics socket (default " WIRE_STATISTICS ")",
      OPTION_TEXT(struct options, endpoint)},
-    TOOL_KEY_OPTIONS(struct options, keys),
+    KEY_OPTIONS(struct options, keys),
     {"topic", 't', "TOPIC",
      "print this topic and not the usual ones; may be repeated: status, loss, state, prediction, "
      "event (default: loss, event and what is new of status; with --json: all)",
@@ -142,7 +145,7 @@ static const struct option_row rows[] = {
 static void note(void *context, const char *text) {
     struct watch *w = context;
     if (w->options.json)
-        tool_fail(EX_OK, "%s", text);
+        complain(EX_OK, "%s", text);
     else
         table_note(w->screen, text);
 }
@@ -276,7 +279,7 @@ static int run(struct watch *w) {
         take_messages(w);
         bar_show(&w->bar, &w->health, w->screen);
         if (screen_flush(w->screen))
-            return tool_fail(EX_IOERR, "cannot write to standard output: %s", strerror(errno));
+            return complain(EX_IOERR, "cannot write to standard output: %s", strerror(errno));
         if (is_done(w))
             break;
         double wait = fmin(health_next(&w->health), pace_next(&w->pace));
@@ -287,7 +290,7 @@ static int run(struct watch *w) {
     if (ending)
         print_rows(w, true);
     if (w->refused)
-        return tool_fail(EX_UNAVAILABLE, "%s: %s", w->options.endpoint, link_refusal(w->link));
+        return complain(EX_UNAVAILABLE, "%s: %s", w->options.endpoint, link_refusal(w->link));
     health_tick(&w->health, true);
     return EX_OK;
 }
@@ -300,7 +303,7 @@ static int watch(const struct options *options) {
     for (int topic = 0; topic < TOPICS; topic++)
         topics[topic] = topic == TOPIC_STATUS || is_printed(options, (enum topic)topic);
     if (screen_open(&w.screen, options->plain || options->json))
-        return tool_fail(EX_UNAVAILABLE, "memory is short");
+        return complain(EX_UNAVAILABLE, "out of memory");
     health_open(&w.health, options->endpoint, options->silence, note, &w);
     struct runnel_peer peer = tool_peer(options->endpoint, &options->keys);
     int status = catch_signals();
@@ -330,5 +333,5 @@ int main(int argc, char **argv) {
     int status = options_parse(&line, argc, argv, &operands);
     if (status != OPTIONS_GO_ON)
         return status;
-    return tool_keys_ready(&options.keys) ? watch(&options) : EX_USAGE;
+    return key_options_ready(&options.keys) ? watch(&options) : EX_USAGE;
 }

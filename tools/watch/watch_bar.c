@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/shared/tool.h"
+#include "common/format.h"
+#include "common/json_member.h"
+#include "common/text.h"
 
 enum {
     TEXT_SIZE = 768,
@@ -25,9 +27,9 @@ void bar_restart(struct bar *bar) {
 }
 
 static void take_text(char *copy, size_t size, const json_t *body, const char *key) {
-    const char *text = tool_string(body, key);
+    const char *text = member_string(body, key);
     if (text)
-        tool_clean(copy, size, text);
+        text_copy(copy, size, text);
 }
 
 void bar_message(struct bar *bar, const struct message *message) {
@@ -42,12 +44,12 @@ void bar_message(struct bar *bar, const struct message *message) {
     json_decref(bar->loss);
     bar->loss = json_incref(message->body);
     /* Fewer examples than before: what was learned was reset, and its losses are history. */
-    if (tool_number(message->body, "examples", &examples)) {
+    if (member_number(message->body, "examples", &examples)) {
         if (examples < bar->examples)
             bar->means.count = 0;
         bar->examples = examples;
     }
-    if (tool_number(message->body, "mean", &mean))
+    if (member_number(message->body, "mean", &mean))
         trend_add(&bar->means, mean);
 }
 
@@ -67,8 +69,8 @@ static void add(char text[TEXT_SIZE], int columns, const char *format, ...) {
 
 static void add_presence(char text[TEXT_SIZE], int columns, const struct bar *bar,
                          const struct health *health) {
-    char quiet[TOOL_NUMBER_SIZE];
-    tool_format_duration(quiet, health_quiet(health));
+    char quiet[FORMAT_SIZE];
+    format_duration(quiet, health_quiet(health));
     add(text, columns, "%s", *bar->name ? bar->name : "runnel-watch");
     if (health->presence == PRESENCE_SPEAKING)
         add(text, columns, "%s", *bar->state ? bar->state : "speaking");
@@ -85,12 +87,12 @@ static void add_presence(char text[TEXT_SIZE], int columns, const struct bar *ba
 static void add_trend(char text[TEXT_SIZE], int columns, const struct bar *bar, bool utf8) {
     static const char *const words[] = {"", "falling", "flat", "rising"};
     static const char *const arrows[] = {"", "↘ ", "→ ", "↗ "};
-    char picture[TREND_PICTURE_SIZE], number[TOOL_NUMBER_SIZE];
+    char picture[TREND_PICTURE_SIZE], number[FORMAT_SIZE];
     const struct trend *means = &bar->means;
     if (means->count == 0)
         return;
     enum direction direction = trend_direction(means);
-    add(text, columns, "loss %s %s%s", tool_format_number(number, means->values[means->count - 1]),
+    add(text, columns, "loss %s %s%s", format_number(number, means->values[means->count - 1]),
         utf8 ? arrows[direction] : "", words[direction]);
     if (direction != TREND_UNKNOWN)
         add(text, columns, "%s",
@@ -100,28 +102,28 @@ static void add_trend(char text[TEXT_SIZE], int columns, const struct bar *bar, 
 /* "WORD N" when there is a number, and unless `always` only when it is not 0. */
 static void add_count(char text[TEXT_SIZE], int columns, const json_t *loss, const char *key,
                       bool always) {
-    char number[TOOL_NUMBER_SIZE];
+    char number[FORMAT_SIZE];
     double value;
-    if (tool_number(loss, key, &value) && (always || value != 0))
-        add(text, columns, "%s %s", key, tool_format_count(number, value, COUNT_COLUMNS));
+    if (member_number(loss, key, &value) && (always || value != 0))
+        add(text, columns, "%s %s", key, format_count(number, value, COUNT_COLUMNS));
 }
 
 void bar_show(const struct bar *bar, const struct health *health, struct screen *screen) {
     if (!screen_has_bar(screen))
         return;
-    char text[TEXT_SIZE] = "", number[TOOL_NUMBER_SIZE];
+    char text[TEXT_SIZE] = "", number[FORMAT_SIZE];
     int columns = screen_columns(screen);
     double value;
     add_presence(text, columns, bar, health);
     add_trend(text, columns, bar, screen_is_utf8(screen));
     if (health->presence == PRESENCE_SPEAKING &&
-        tool_number(bar->loss, "examples_per_second", &value))
-        add(text, columns, "%s/s", tool_format_rate(number, value));
+        member_number(bar->loss, "examples_per_second", &value))
+        add(text, columns, "%s/s", format_rate(number, value));
     add_count(text, columns, bar->loss, "rejected", false);
     add_count(text, columns, bar->loss, "skipped", false);
     if (health->missed_total > 0)
         add(text, columns, "missed %s",
-            tool_format_count(number, (double)health->missed_total, COUNT_COLUMNS));
+            format_count(number, (double)health->missed_total, COUNT_COLUMNS));
     add_count(text, columns, bar->loss, "queued", true);
     if (*bar->device)
         add(text, columns, "%s", bar->device);

@@ -2,9 +2,10 @@
 
 #include "watch_pace.h"
 
+#include <jansson.h>
 #include <math.h>
 
-#include "tools/shared/tool.h"
+#include "common/clock.h"
 
 #define PERIOD (1.0 / PACE_ROWS)
 
@@ -26,7 +27,7 @@ bool pace_holds(struct pace *pace, const struct message *message) {
     enum topic topic = message->topic;
     if (!pace->on || !makes_rows(topic))
         return false;
-    double now = tool_now();
+    double now = clock_seconds();
     pace->replaced = pace->replaced || pace->waits[topic];
     forget(pace, topic);
     if (now - pace->shown[topic] < PERIOD) {
@@ -38,7 +39,7 @@ bool pace_holds(struct pace *pace, const struct message *message) {
 }
 
 bool pace_take(struct pace *pace, bool all, struct message *row) {
-    double now = tool_now();
+    double now = clock_seconds();
     for (int topic = 0; topic < TOPICS; topic++) {
         if (!pace->waits[topic] || (!all && now - pace->shown[topic] < PERIOD))
             continue;
@@ -51,7 +52,7 @@ bool pace_take(struct pace *pace, bool all, struct message *row) {
 }
 
 double pace_next(const struct pace *pace) {
-    double next = INFINITY, now = tool_now();
+    double next = INFINITY, now = clock_seconds();
     for (int topic = 0; topic < TOPICS; topic++)
         if (pace->waits[topic])
             next = fmin(next, fmax(pace->shown[topic] + PERIOD - now, 0));

@@ -13,7 +13,7 @@ enum { PACE_ROWS = 10 };
 struct pace {
     bool on;
     bool replaced;         /* a row was, and will not be shown */
-    double shown[TOPICS];  /* when the last row was let through (tool_now) */
+    double shown[TOPICS];  /* when the last row was let through (clock_seconds) */
     json_t *waits[TOPICS]; /* the newest row not shown yet, or NULL; owned */
 };
 

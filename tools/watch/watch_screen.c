@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <wchar.h>
 
-#include "tools/shared/tool.h"
+#include "tools/shared/ending.h"
 
 enum {
     BAR_SIZE = 1024,
@@ -70,7 +70,7 @@ int screen_open(struct screen **screen, bool plain) {
 
 void screen_abandon(void) {
     if (bar_possible)
-        tool_write_last(TAKE_AWAY, sizeof TAKE_AWAY - 1);
+        ending_write(TAKE_AWAY, sizeof TAKE_AWAY - 1);
 }
 
 unsigned long screen_lines(const struct screen *s) {

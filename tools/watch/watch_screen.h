@@ -11,7 +11,7 @@
 
 struct screen;
 
-/* Open on standard output. With `plain` there is never a bar. -1 when memory is short. */
+/* Open on standard output. With `plain` there is never a bar. -1 when out of memory. */
 int screen_open(struct screen **screen, bool plain);
 
 /* Take the bar away and write what is held; closes nothing of standard output. */
@@ -36,7 +36,7 @@ bool screen_is_utf8(const struct screen *screen);
 /* The terminal has changed its size, or somebody else has written on it. */
 void screen_resized(struct screen *screen);
 
-/* Add a line. The text must be clean (tool_clean) and have no newline. What is not ASCII becomes
+/* Add a line. The text must be clean (text_copy) and have no newline. What is not ASCII becomes
    '?' on a terminal that does not show UTF-8. */
 void screen_line(struct screen *screen, const char *text);
 

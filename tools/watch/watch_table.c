@@ -10,8 +10,10 @@
 #include <time.h>
 
 #include "common/fields.h"
+#include "common/format.h"
+#include "common/json_member.h"
+#include "common/text.h"
 #include "tools/shared/field_format.h"
-#include "tools/shared/tool.h"
 #include "tools/shared/watch_trend.h"
 
 enum { LINE_SIZE = 1024, TEXT_SIZE = 600, GAP = 1 };
@@ -108,16 +110,15 @@ static void fit_columns(int fitting[TABLE_COLUMNS_MAX], int *count, const json_t
             fitting[(*count)++] = i;
 }
 
-static void format_cell(char text[TOOL_NUMBER_SIZE], const struct field *field,
-                        const json_t *body) {
+static void format_cell(char text[FORMAT_SIZE], const struct field *field, const json_t *body) {
     double value = field_number(field, body);
-    tool_format *format = field_format(field);
+    format_function *format = field_format(field);
     if (isnan(value))
         strcpy(text, "-");
     else if (format)
         format(text, value);
     else
-        tool_format_count(text, value, field->column.width);
+        format_count(text, value, field->column.width);
 }
 
 /* A cell's text to the right of its column, after what stands in `line`. */
@@ -150,7 +151,7 @@ static void print_loss(struct table *table, struct screen *screen, const json_t 
     }
     if (header)
         print_header(table, screen);
-    char line[LINE_SIZE] = "", cell[TOOL_NUMBER_SIZE];
+    char line[LINE_SIZE] = "", cell[FORMAT_SIZE];
     for (int i = 0; i < table->count; i++) {
         const struct field *field = columns[table->columns[i]];
         format_cell(cell, field, body);
@@ -160,23 +161,23 @@ static void print_loss(struct table *table, struct screen *screen, const json_t 
 }
 
 static void print_timed(struct screen *screen, double unix_time, const char *text) {
-    char line[LINE_SIZE], clock[TOOL_NUMBER_SIZE];
-    snprintf(line, sizeof line, "-- %s %s", tool_format_clock(clock, unix_time), text);
+    char line[LINE_SIZE], clock[FORMAT_SIZE];
+    snprintf(line, sizeof line, "-- %s %s", format_clock(clock, unix_time), text);
     screen_line(screen, line);
 }
 
 static double body_time(const json_t *body) {
     double unix_time;
-    return tool_number(body, "time", &unix_time) ? unix_time : (double)time(NULL);
+    return member_number(body, "time", &unix_time) ? unix_time : (double)time(NULL);
 }
 
 void table_note(struct screen *screen, const char *sentence) {
     char clean[TEXT_SIZE];
-    print_timed(screen, (double)time(NULL), tool_clean(clean, sizeof clean, sentence));
+    print_timed(screen, (double)time(NULL), text_copy(clean, sizeof clean, sentence));
 }
 
 static void print_event(struct screen *screen, const json_t *body) {
-    const char *kind = tool_string(body, "kind"), *said = tool_string(body, "text");
+    const char *kind = member_string(body, "kind"), *said = member_string(body, "text");
     char joined[TEXT_SIZE], clean[TEXT_SIZE];
     /* "checkpoint of 100 examples" needs no "checkpoint: " before it. */
     bool said_twice = kind && said && strncmp(said, kind, strlen(kind)) == 0;
@@ -185,7 +186,7 @@ static void print_event(struct screen *screen, const json_t *body) {
              : kind     ? kind
                         : "event",
              said && !said_twice ? ": " : "", said ? said : "");
-    print_timed(screen, body_time(body), tool_clean(clean, sizeof clean, joined));
+    print_timed(screen, body_time(body), text_copy(clean, sizeof clean, joined));
 }
 
 static void print_clean(struct screen *screen, const json_t *body, const char *format, ...)
@@ -196,20 +197,20 @@ static void print_clean(struct screen *screen, const json_t *body, const char *f
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    print_timed(screen, body_time(body), tool_clean(clean, sizeof clean, text));
+    print_timed(screen, body_time(body), text_copy(clean, sizeof clean, text));
 }
 
 /* All of it when it is not the one that was printed last, else only how it is. */
 static bool print_status(struct table *table, struct screen *screen, const json_t *body) {
-    const char *name = tool_string(body, "name"), *state = tool_string(body, "state");
-    const char *device = tool_string(body, "device"), *model = tool_string(body, "model");
-    char now[TABLE_STATE_SIZE], self[TABLE_SELF_SIZE], count[TOOL_NUMBER_SIZE] = "?";
+    const char *name = member_string(body, "name"), *state = member_string(body, "state");
+    const char *device = member_string(body, "device"), *model = member_string(body, "model");
+    char now[TABLE_STATE_SIZE], self[TABLE_SELF_SIZE], count[FORMAT_SIZE] = "?";
     double parameters;
-    if (tool_number(body, "parameters", &parameters))
-        tool_format_grouped(count, parameters);
+    if (member_number(body, "parameters", &parameters))
+        format_grouped(count, parameters);
     name = name ? name : "?";
     device = device ? device : "?";
-    tool_clean(now, sizeof now, state && *state ? state : "?");
+    text_copy(now, sizeof now, state && *state ? state : "?");
     snprintf(self, sizeof self, "%s %s %s %s", name, count, device, model ? model : "");
     bool same = *table->state && strcmp(self, table->self) == 0;
     if (same && strcmp(now, table->state) == 0)
@@ -231,19 +232,19 @@ void table_restart(struct table *table) {
 }
 
 /* A member of a member as a number of table form, "-" when there is none. */
-static const char *inner(char text[TOOL_NUMBER_SIZE], const json_t *object, const char *name,
+static const char *inner(char text[FORMAT_SIZE], const json_t *object, const char *name,
                          const char *key) {
     double value;
-    if (!tool_number(json_object_get(object, name), key, &value))
+    if (!member_number(json_object_get(object, name), key, &value))
         return strcpy(text, "-");
-    return tool_format_number(text, value);
+    return format_number(text, value);
 }
 
 static void append_histogram(char line[LINE_SIZE], const struct screen *screen,
                              const json_t *layer) {
     double values[TREND_VALUES];
     char picture[TREND_PICTURE_SIZE];
-    size_t count = tool_counts(layer, "histogram", values, TREND_VALUES);
+    size_t count = member_counts(layer, "histogram", values, TREND_VALUES);
     if (!count || screen_width(line) + 2 + (int)count > screen_columns(screen))
         return;
     size_t used = strlen(line);
@@ -252,10 +253,10 @@ static void append_histogram(char line[LINE_SIZE], const struct screen *screen,
 }
 
 static void print_layer(struct screen *screen, size_t index, const json_t *layer) {
-    char line[LINE_SIZE], saturated[TOOL_NUMBER_SIZE] = "-";
-    char numbers[4][TOOL_NUMBER_SIZE];
+    char line[LINE_SIZE], saturated[FORMAT_SIZE] = "-";
+    char numbers[4][FORMAT_SIZE];
     double share;
-    if (tool_number(json_object_get(layer, "hidden"), "saturated", &share))
+    if (member_number(json_object_get(layer, "hidden"), "saturated", &share))
         snprintf(saturated, sizeof saturated, "%.1f%%", 100 * share);
     snprintf(line, sizeof line, "   layer %-2zu hidden %7s +- %7s  saturated %6s  sums %7s +- %7s",
              index, inner(numbers[0], layer, "hidden", "mean"),
@@ -275,24 +276,23 @@ static bool print_state(struct screen *screen, const json_t *body) {
 
 static void print_prediction(struct screen *screen, const json_t *body) {
     enum { DIGITS = 4, ENDING = 3 };
-    const char *stream = tool_string(body, "stream");
+    const char *stream = member_string(body, "stream");
     double example = 0, loss;
-    char count[TOOL_NUMBER_SIZE], number[TOOL_NUMBER_SIZE] = "-", line[LINE_SIZE], clean[LINE_SIZE];
+    char count[FORMAT_SIZE], number[FORMAT_SIZE] = "-", line[LINE_SIZE], clean[LINE_SIZE];
     char *values = json_dumps(json_object_get(body, "prediction"),
                               JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(DIGITS));
-    tool_number(body, "example", &example);
-    if (tool_number(body, "loss", &loss))
-        tool_format_number(number, loss);
+    member_number(body, "example", &example);
+    if (member_number(body, "loss", &loss))
+        format_number(number, loss);
     snprintf(line, sizeof line, "   example %s of '%s', loss %s: %s",
-             tool_format_grouped(count, example), stream ? stream : "", number,
-             values ? values : "-");
+             format_grouped(count, example), stream ? stream : "", number, values ? values : "-");
     free(values);
     size_t width = (size_t)screen_columns(screen);
     if (width > sizeof line - 1)
         width = sizeof line - 1;
-    tool_clean(clean, sizeof clean, line);
+    text_copy(clean, sizeof clean, line);
     if (strlen(clean) > width) {
-        tool_clean(clean, width - ENDING + 1, line);
+        text_copy(clean, width - ENDING + 1, line);
         strcat(clean, "...");
     }
     screen_line(screen, clean);

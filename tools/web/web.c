@@ -10,9 +10,10 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/complain.h"
+#include "common/keys.h"
 #include "common/options.h"
 #include "common/wire.h"
-#include "tools/shared/tool.h"
 #include "web_server.h"
 
 #define LISTEN "127.0.0.1:5580"
@@ -21,7 +22,7 @@ enum { PATH_SIZE = 4096 };
 
 struct options {
     struct option_list endpoints;
-    struct tool_keys keys;
+    struct key_options keys;
     const char *history;
     struct server_options server;
 };
@@ -30,7 +31,7 @@ static const struct option_row rows[] = {
     {"connect", 'c', "ENDPOINT",
      "a daemon's statistics socket; may be repeated (default " WIRE_STATISTICS ")",
      OPTION_LIST(struct options, endpoints, FEEDS_MAX), .unique = true},
-    TOOL_KEY_OPTIONS(struct options, keys),
+    KEY_OPTIONS(struct options, keys),
     {"listen", 'l', "ADDRESS",
      "ADDRESS:PORT of the page (default " LISTEN "); one that other machines reach needs --token",
      OPTION_TEXT(struct options, server.listen)},
@@ -101,8 +102,8 @@ static int web(const struct options *options, int signals) {
     struct history *history = NULL;
     struct server *server = NULL;
     struct live *live = live_open();
-    int status = live ? open_history(&history, options->history)
-                      : tool_fail(EX_UNAVAILABLE, "memory is short");
+    int status =
+        live ? open_history(&history, options->history) : complain(EX_UNAVAILABLE, "out of memory");
     if (status == EX_OK)
         status = feeds_open(&feeds, options->endpoints.values, options->endpoints.count,
                             &options->keys, history, live);
@@ -138,12 +139,12 @@ int main(int argc, char **argv) {
     int status = options_parse(&line, argc, argv, &operands);
     if (status != OPTIONS_GO_ON)
         return status;
-    if (!tool_keys_ready(&options.keys))
+    if (!key_options_ready(&options.keys))
         return EX_USAGE;
     if (!options.endpoints.count)
         options.endpoints.values[options.endpoints.count++] = WIRE_STATISTICS;
     int signals = catch_signals();
     if (signals < 0)
-        return tool_fail(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));
+        return complain(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));
     return web(&options, signals);
 }

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sysexits.h>
 
-#include "tools/shared/tool.h"
+#include "common/complain.h"
 
 #define COOKIE "runnel_token"
 #define BEARER "Bearer "
@@ -23,10 +23,10 @@ static int take_token(struct access *access, const char *line, const char *path)
     size_t length = strcspn(line, "\r\n");
     if (length < ACCESS_TOKEN_LEAST || length > ACCESS_TOKEN_MOST ||
         strspn(line, token_characters) < length)
-        return tool_fail(EX_USAGE,
-                         "the first line of %s is no token: %d to %d letters, digits and -._~ "
-                         "(one comes from: openssl rand -hex 16)",
-                         path, ACCESS_TOKEN_LEAST, ACCESS_TOKEN_MOST);
+        return complain(EX_USAGE,
+                        "the first line of %s is no token: %d to %d letters, digits and -._~ "
+                        "(one comes from: openssl rand -hex 16)",
+                        path, ACCESS_TOKEN_LEAST, ACCESS_TOKEN_MOST);
     memcpy(access->token, line, length);
     access->token[length] = '\0';
     access->guarded = true;
@@ -38,14 +38,14 @@ int access_read(struct access *access, const char *path) {
     struct stat state;
     FILE *file = fopen(path, "re");
     if (!file)
-        return tool_fail(EX_NOINPUT, "cannot read %s: %s", path, strerror(errno));
+        return complain(EX_NOINPUT, "cannot read %s: %s", path, strerror(errno));
     bool shared = fstat(fileno(file), &state) == 0 && (state.st_mode & (S_IRGRP | S_IROTH));
     if (!fgets(line, sizeof line, file))
         *line = '\0';
     fclose(file);
     if (shared)
-        return tool_fail(EX_USAGE, "others may read %s, so it is no secret: chmod 600 %s", path,
-                         path);
+        return complain(EX_USAGE, "others may read %s, so it is no secret: chmod 600 %s", path,
+                        path);
     return take_token(access, line, path);
 }
 

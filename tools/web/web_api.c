@@ -3,11 +3,10 @@
 #include "web_api.h"
 
 #include <errno.h>
+#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#include "tools/shared/tool.h"
 
 enum {
     POINTS = 1000, /* unless it is said how many */
@@ -221,7 +220,7 @@ static struct reply not_read(const struct feeds *feeds) {
 }
 
 static struct reply no_memory(void) {
-    return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "memory is short");
+    return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
 }
 
 /* Whether all columns that the query names are there. Otherwise *reply says which is not. */

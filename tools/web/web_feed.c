@@ -2,6 +2,7 @@
 
 #include "web_feed.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,10 @@
 #include <sysexits.h>
 #include <time.h>
 
+#include "common/complain.h"
+#include "common/json_member.h"
+#include "common/keys.h"
+#include "common/text.h"
 #include "tools/shared/tool.h"
 
 #define SILENCE 15.0     /* seconds: a daemon sends `status` every 10 */
@@ -42,7 +47,7 @@ static size_t feed_number(const struct feed *feed) {
 
 /* {"daemon", "run_id", "merged", "message"} */
 static void publish_body(struct feed *feed, enum topic topic, json_t *body, uint64_t merged) {
-    feed->sent[topic] = tool_now();
+    feed->sent[topic] = clock_seconds();
     if (live_clients(feed->feeds->live) == 0)
         return;
     publish(feed->feeds, topic_names[topic],
@@ -52,7 +57,7 @@ static void publish_body(struct feed *feed, enum topic topic, json_t *body, uint
 }
 
 const char *feed_name(const struct feed *feed) {
-    const char *name = tool_string(feed->newest[TOPIC_STATUS], "name");
+    const char *name = member_string(feed->newest[TOPIC_STATUS], "name");
     return name ? name : feed->endpoint;
 }
 
@@ -75,8 +80,7 @@ json_t *feed_describe(const struct feed *feed, bool whole) {
 
 static void note_history(struct feeds *feeds, int failed) {
     if (failed && !feeds->complained)
-        tool_fail(EX_OK, "%s; what comes now is shown, but not kept",
-                  history_error(feeds->history));
+        complain(EX_OK, "%s; what comes now is shown, but not kept", history_error(feeds->history));
     feeds->complained = failed != 0;
 }
 
@@ -85,7 +89,7 @@ static void count_event(struct feed *feed, const char *text) {
     static const char rest[] = "other";
     struct feed_events *events = feed->events, *last = events + FEED_EVENT_KINDS - 1;
     char kind[FEED_KIND_SIZE];
-    tool_clean(kind, sizeof kind, *text ? text : rest);
+    text_copy(kind, sizeof kind, *text ? text : rest);
     while (events < last && *events->kind && strcmp(events->kind, kind) != 0)
         events++;
     if (events == last || strcmp(kind, rest) == 0)
@@ -98,17 +102,14 @@ static void count_event(struct feed *feed, const char *text) {
 static void note(void *context, const char *text) {
     struct feed *feed = context;
     char name[NAME_SIZE];
-    tool_fail(EX_OK, "%s: %s", tool_clean(name, sizeof name, feed_name(feed)), text);
+    complain(EX_OK, "%s: %s", text_copy(name, sizeof name, feed_name(feed)), text);
     note_history(feed->feeds, history_note(feed->feeds->history, feed->endpoint, "watch", text));
-    struct timespec now;
-    clock_gettime(CLOCK_REALTIME, &now);
     const json_t *newest = feed->newest[TOPIC_LOSS];
     double examples = 0, steps = 0;
-    tool_number(newest, "examples", &examples);
-    tool_number(newest, "steps", &steps);
+    member_number(newest, "examples", &examples);
+    member_number(newest, "steps", &steps);
     json_t *body = json_pack("{s:s, s:s, s:f, s:f, s:f}", "kind", "watch", "text", text, "time",
-                             (double)now.tv_sec + (double)now.tv_nsec * 1e-9, "examples", examples,
-                             "steps", steps);
+                             clock_unix(), "examples", examples, "steps", steps);
     publish_body(feed, TOPIC_EVENT, body, 1);
     json_decref(body);
 }
@@ -133,13 +134,13 @@ static json_t *merge(const json_t *older, uint64_t count, json_t *newer) {
     double a, b;
     if (!merged)
         return json_incref(newer);
-    if (tool_number(older, "minimum", &a) && (!tool_number(newer, "minimum", &b) || a < b))
+    if (member_number(older, "minimum", &a) && (!member_number(newer, "minimum", &b) || a < b))
         set_number(merged, "minimum", a);
-    if (tool_number(older, "maximum", &a) && (!tool_number(newer, "maximum", &b) || a > b))
+    if (member_number(older, "maximum", &a) && (!member_number(newer, "maximum", &b) || a > b))
         set_number(merged, "maximum", a);
-    if (tool_number(older, "mean", &a) && tool_number(newer, "mean", &b))
+    if (member_number(older, "mean", &a) && member_number(newer, "mean", &b))
         set_number(merged, "mean", (a * (double)count + b) / (double)(count + 1));
-    else if (tool_number(older, "mean", &a))
+    else if (member_number(older, "mean", &a))
         set_number(merged, "mean", a);
     return merged;
 }
@@ -174,7 +175,7 @@ static void pass_on(struct feed *feed, enum topic topic, json_t *body) {
         return;
     }
     hold(feed, topic, body);
-    if (feed->held[topic] && is_due(feed, topic, tool_now()))
+    if (feed->held[topic] && is_due(feed, topic, clock_seconds()))
         send_held(feed, topic);
 }
 
@@ -192,7 +193,7 @@ static void take_message(struct feed *feed, const struct message *message) {
     if (message->problem)
         return;
     enum topic topic = message->topic;
-    const char *kind = topic == TOPIC_EVENT ? tool_string(message->body, "kind") : NULL;
+    const char *kind = topic == TOPIC_EVENT ? member_string(message->body, "kind") : NULL;
     feed->received[topic]++;
     note_history(feed->feeds, history_take(feed->feeds->history, feed->endpoint, message));
     json_decref(feed->newest[topic]);
@@ -206,7 +207,7 @@ static void take_change(struct feed *feed, enum runnel_kind change) {
     health_changed(&feed->health, change);
     if ((change == RUNNEL_HINDERED || change == RUNNEL_REFUSED) && !feed->refused) {
         feed->refused = true;
-        tool_fail(EX_OK, "%s: %s", feed->endpoint, link_refusal(feed->link));
+        complain(EX_OK, "%s: %s", feed->endpoint, link_refusal(feed->link));
     }
 }
 
@@ -223,7 +224,7 @@ static void run_feed(struct feed *feed) {
     }
     health_tick(&feed->health, false);
     tell_presence(feed);
-    double now = tool_now();
+    double now = clock_seconds();
     for (int topic = 0; topic < TOPICS; topic++)
         if (feed->held[topic] && is_due(feed, (enum topic)topic, now))
             send_held(feed, (enum topic)topic);
@@ -232,7 +233,7 @@ static void run_feed(struct feed *feed) {
 void feeds_run(struct feeds *feeds) {
     for (size_t i = 0; i < feeds->count; i++)
         run_feed(&feeds->feed[i]);
-    double now = tool_now();
+    double now = clock_seconds();
     if (now - feeds->committed < COMMIT_EVERY)
         return;
     feeds->committed = now;
@@ -240,7 +241,7 @@ void feeds_run(struct feeds *feeds) {
 }
 
 double feeds_next(const struct feeds *feeds) {
-    double now = tool_now(), next = feeds->committed + COMMIT_EVERY - now;
+    double now = clock_seconds(), next = feeds->committed + COMMIT_EVERY - now;
     for (size_t i = 0; i < feeds->count; i++) {
         const struct feed *feed = &feeds->feed[i];
         next = fmin(next, health_next(&feed->health));
@@ -258,10 +259,10 @@ size_t feeds_items(const struct feeds *feeds, struct pollfd items[FEEDS_MAX]) {
 }
 
 int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count,
-               const struct tool_keys *keys, struct history *history, struct live *live) {
+               const struct key_options *keys, struct history *history, struct live *live) {
     static const bool topics[TOPICS] = {
         [TOPIC_STATUS] = true, [TOPIC_LOSS] = true, [TOPIC_STATE] = true, [TOPIC_EVENT] = true};
-    *feeds = (struct feeds){.history = history, .live = live, .committed = tool_now()};
+    *feeds = (struct feeds){.history = history, .live = live, .committed = clock_seconds()};
     for (size_t i = 0; i < count; i++) {
         struct feed *feed = &feeds->feed[i];
         *feed = (struct feed){.endpoint = endpoints[i], .feeds = feeds};

@@ -3,14 +3,16 @@
 #ifndef RUNNEL_WEB_FEED_H
 #define RUNNEL_WEB_FEED_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <poll.h>
 
+#include "common/clock.h"
+#include "common/keys.h"
 #include "tools/history/history.h"
-#include "tools/shared/tool.h"
 #include "tools/shared/watch_health.h"
 #include "web_live.h"
 
@@ -36,7 +38,7 @@ struct feed {
     uint64_t received[TOPICS];                   /* messages since the start of this program */
     struct feed_events events[FEED_EVENT_KINDS]; /* those that have occurred have a kind */
 
-    double sent[TOPICS];  /* when a message last went to the pages, tool_now() */
+    double sent[TOPICS];  /* when a message last went to the pages, clock_seconds() */
     json_t *held[TOPICS]; /* one that waits for its turn; owned */
     uint64_t merged;      /* `loss` messages in the one that waits */
     struct feeds *feeds;
@@ -47,14 +49,14 @@ struct feeds {
     size_t count;
     struct history *history;
     struct live *live;
-    double committed; /* when the history was, tool_now() */
+    double committed; /* when the history was, clock_seconds() */
     bool complained;  /* of the history */
 };
 
 /* Begin to watch the daemons at these endpoints, with these keys. EX_OK, or complains and returns
    an exit status. */
 int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count,
-               const struct tool_keys *keys, struct history *history, struct live *live);
+               const struct key_options *keys, struct history *history, struct live *live);
 void feeds_close(struct feeds *feeds);
 
 /* What to poll for, one item a daemon; returns how many. */

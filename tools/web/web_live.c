@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "tools/shared/tool.h"
+#include "common/clock.h"
 
 #define PING_EVERY 15.0    /* seconds: proxies close what is silent for longer */
 #define TAKES_NOTHING 60.0 /* seconds after which a client is dropped */
@@ -73,7 +73,7 @@ struct live *live_open(void) {
     live->lost = make_entry("lost", "{}");
     live->hello = make_entry("hello", "{\"version\":\"" PACKAGE_VERSION "\"}");
     live->ping = make_entry("ping", "{}");
-    live->pinged = tool_now();
+    live->pinged = clock_seconds();
     if (!live->lost || !live->hello || !live->ping)
         live_close(&live);
     return live;
@@ -151,7 +151,7 @@ static ssize_t read_events(void *context, uint64_t position, char *buffer, size_
     (void)position;
     if (client->stopping || client->live->stopped)
         return MHD_CONTENT_READER_END_OF_STREAM;
-    client->took = tool_now();
+    client->took = clock_seconds();
     while (used < size && (client->entry || take_entry(client))) {
         size_t part = client->entry->size - client->sent;
         if (part > size - used)
@@ -191,7 +191,7 @@ struct MHD_Response *live_response(struct live *live, struct MHD_Connection *con
                               .connection = connection,
                               .place = live->end,
                               .entry = hold(live->hello),
-                              .took = tool_now()};
+                              .took = clock_seconds()};
     live->clients = client;
     live->count++;
     struct MHD_Response *response = MHD_create_response_from_callback(
@@ -217,7 +217,7 @@ static void drop(struct client *client) {
 }
 
 void live_tick(struct live *live) {
-    double now = tool_now();
+    double now = clock_seconds();
     if (now - live->pinged < PING_EVERY)
         return;
     live->pinged = now;
@@ -229,7 +229,7 @@ void live_tick(struct live *live) {
 }
 
 double live_next(const struct live *live) {
-    return live->count ? fmax(0, live->pinged + PING_EVERY - tool_now()) : PING_EVERY;
+    return live->count ? fmax(0, live->pinged + PING_EVERY - clock_seconds()) : PING_EVERY;
 }
 
 void live_stop(struct live *live) {

@@ -14,7 +14,7 @@ enum { LIVE_CLIENTS_MAX = 64 };
 
 struct live;
 
-/* NULL when memory is short. */
+/* NULL when out of memory. */
 struct live *live_open(void);
 void live_close(struct live **live);
 

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tools/shared/tool.h"
+#include "common/json_member.h"
+#include "common/text.h"
 
 enum {
     LABEL_SIZE = 512,
@@ -25,7 +26,7 @@ static const char *const kinds[] = {[METRIC_GAUGE] = "gauge",
 static void escape(char label[LABEL_SIZE], const char *text) {
     char clean[LABEL_SIZE / 2];
     size_t used = 0;
-    for (const char *c = tool_clean(clean, sizeof clean, text ? text : ""); *c; c++) {
+    for (const char *c = text_copy(clean, sizeof clean, text ? text : ""); *c; c++) {
         if (*c == '"' || *c == '\\')
             label[used++] = '\\';
         label[used++] = *c;
@@ -148,7 +149,7 @@ static void write_layers(FILE *stream, const struct feeds *feeds, bool open,
             if (!headed)
                 write_field_head(stream, open, field);
             headed = true;
-            escape(kind, tool_string(layer, "kind"));
+            escape(kind, member_string(layer, "kind"));
             write_name(stream, field->metric.name, (int)field->metric.kind);
             write_labels(stream, &feeds->feed[i]);
             fprintf(stream, ",layer=\"%zu\",kind=\"%s\"}", n, kind);
@@ -164,7 +165,7 @@ static void write_presence(FILE *stream, const struct feeds *feeds, bool open) {
                      feeds->feed[i].health.presence == PRESENCE_SPEAKING);
     write_head(stream, open, "paused", METRIC_GAUGE, NULL, "1 while the daemon takes no examples.");
     for (size_t i = 0; i < feeds->count; i++) {
-        const char *state = tool_string(feeds->feed[i].newest[TOPIC_STATUS], "state");
+        const char *state = member_string(feeds->feed[i].newest[TOPIC_STATUS], "state");
         if (state)
             write_sample(stream, "paused", METRIC_GAUGE, &feeds->feed[i],
                          strcmp(state, "paused") == 0);
@@ -188,7 +189,7 @@ static void write_info(FILE *stream, const struct feeds *feeds, bool open) {
         fputs("runnel_daemon_info", stream);
         write_labels(stream, &feeds->feed[i]);
         for (size_t key = 0; key < sizeof keys / sizeof *keys; key++) {
-            escape(label, tool_string(status, keys[key]));
+            escape(label, member_string(status, keys[key]));
             fprintf(stream, ",%s=\"%s\"", keys[key], label);
         }
         fputs("} 1\n", stream);

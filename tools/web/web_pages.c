@@ -8,7 +8,8 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "tools/shared/tool.h"
+#include "common/complain.h"
+#include "common/hash.h"
 
 #define CHART_PATH "/chart.js"
 #define HTML "text/html; charset=utf-8"
@@ -70,11 +71,9 @@ static const struct page {
     MODULE(view),
 };
 
-/* Tells one version of a file from another (FNV-1a), so that a browser keeps what it has. */
+/* Tells one version of a file from another, so that a browser keeps what it has. */
 static void write_etag(char etag[PAGE_ETAG_SIZE], const char *begin, const char *end) {
-    uint64_t hash = 0xcbf29ce484222325;
-    for (const char *byte = begin; byte < end; byte++)
-        hash = (hash ^ (unsigned char)*byte) * 0x100000001b3;
+    uint64_t hash = hash_bytes(HASH_BEGIN, begin, (size_t)(end - begin));
     snprintf(etag, PAGE_ETAG_SIZE, "\"%016llx\"", (unsigned long long)hash);
 }
 
@@ -84,8 +83,8 @@ int pages_open(struct pages *pages, const char *chart_file) {
     *pages = (struct pages){0};
     FILE *file = fopen(chart_file, "re");
     if (!file)
-        return tool_fail(EX_UNAVAILABLE, "cannot read %s: %s (%s)", chart_file, strerror(errno),
-                         way_out);
+        return complain(EX_UNAVAILABLE, "cannot read %s: %s (%s)", chart_file, strerror(errno),
+                        way_out);
     pages->chart = malloc(LARGEST);
     pages->chart_size = pages->chart ? fread(pages->chart, 1, LARGEST, file) : 0;
     fclose(file);
@@ -98,7 +97,7 @@ int pages_open(struct pages *pages, const char *chart_file) {
         return EX_OK;
     }
     pages_close(pages);
-    return tool_fail(EX_UNAVAILABLE, "%s is not the chart library (%s)", chart_file, way_out);
+    return complain(EX_UNAVAILABLE, "%s is not the chart library (%s)", chart_file, way_out);
 }
 
 void pages_close(struct pages *pages) {

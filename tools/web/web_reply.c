@@ -46,7 +46,7 @@ struct reply reply_end(struct reply_text *text, const char *type) {
                               .size = text->size,
                               .owned = true};
     free(text->text);
-    return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "memory is short");
+    return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
 }
 
 void reply_headers(struct MHD_Response *response) {

@@ -13,7 +13,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#include "tools/shared/tool.h"
+#include "common/clock.h"
+#include "common/complain.h"
 #include "web_access.h"
 #include "web_api.h"
 #include "web_metrics.h"
@@ -102,7 +103,8 @@ static int bind_address(const struct addrinfo *address, const char *listen_at, b
     int one = 1;
     *status = EX_USAGE;
     if (!guarded && !is_loopback(address->ai_addr)) {
-        tool_usage("'%s' can be reached from other machines; that needs --token=FILE", listen_at);
+        complain_usage("'%s' can be reached from other machines; that needs --token=FILE",
+                       listen_at);
         return -1;
     }
     *status = EX_UNAVAILABLE;
@@ -111,8 +113,8 @@ static int bind_address(const struct addrinfo *address, const char *listen_at, b
         bind(listener, address->ai_addr, address->ai_addrlen) == 0 &&
         listen(listener, BACKLOG) == 0)
         return listener;
-    tool_fail(*status, "cannot listen at '%s': %s; --listen chooses another address and port",
-              listen_at, strerror(errno));
+    complain(*status, "cannot listen at '%s': %s; --listen chooses another address and port",
+             listen_at, strerror(errno));
     if (listener >= 0)
         close(listener);
     return -1;
@@ -124,12 +126,13 @@ static int open_listener(const char *listen_at, bool guarded, int *status) {
     struct addrinfo *found = NULL;
     *status = EX_USAGE;
     if (!split(listen_at, host, port)) {
-        tool_usage("--listen is '%s', but must be ADDRESS:PORT, such as 127.0.0.1:5580", listen_at);
+        complain_usage("--listen is '%s', but must be ADDRESS:PORT, such as 127.0.0.1:5580",
+                       listen_at);
         return -1;
     }
     int wrong = getaddrinfo(strcmp(host, "*") == 0 ? NULL : host, port, &hints, &found);
     if (wrong) {
-        tool_usage("there is no address '%s': %s", host, gai_strerror(wrong));
+        complain_usage("there is no address '%s': %s", host, gai_strerror(wrong));
         return -1;
     }
     int listener = bind_address(found, listen_at, guarded, status);
@@ -271,7 +274,7 @@ static enum MHD_Result answer(void *context, struct MHD_Connection *connection, 
         *request = s;
         if (visitor) {
             visitor->answered = true;
-            visitor->since = tool_now();
+            visitor->since = clock_seconds();
         }
         return is_refused(connection, method, &reply) ? reply_send(connection, &reply) : MHD_YES;
     }
@@ -310,7 +313,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     *visitor = (struct visitor){.next = s->visitors,
                                 .previous = &s->visitors,
                                 .connection = connection,
-                                .since = tool_now()};
+                                .since = clock_seconds()};
     if (visitor->next)
         visitor->next->previous = &visitor->next;
     s->visitors = visitor;
@@ -325,7 +328,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     if (!visitor)
         return;
     visitor->answered = false;
-    visitor->since = tool_now();
+    visitor->since = clock_seconds();
 }
 
 /* The timeout of libmicrohttpd begins anew with every byte; these do not. A socket that is shut
@@ -371,14 +374,14 @@ static int start(struct server *s, int listener) {
     if (s->daemon)
         return EX_OK;
     close(listener);
-    return tool_fail(EX_UNAVAILABLE, "cannot start the HTTP server");
+    return complain(EX_UNAVAILABLE, "cannot start the HTTP server");
 }
 
 int server_open(struct server **server, const struct server_options *options, struct feeds *feeds) {
     int status = EX_OK, listener = -1;
     struct server *s = calloc(1, sizeof *s);
     if (!s)
-        return tool_fail(EX_UNAVAILABLE, "memory is short");
+        return complain(EX_UNAVAILABLE, "out of memory");
     s->feeds = feeds;
     if (options->token_file)
         status = access_read(&s->access, options->token_file);
@@ -422,14 +425,14 @@ int server_descriptor(const struct server *server) {
 
 double server_next(const struct server *server) {
     MHD_UNSIGNED_LONG_LONG milliseconds;
-    double next = server->swept + SWEEP_EVERY - tool_now();
+    double next = server->swept + SWEEP_EVERY - clock_seconds();
     if (MHD_get_timeout(server->daemon, &milliseconds) == MHD_YES)
         next = fmin(next, (double)milliseconds * 1e-3);
     return fmax(next, 0);
 }
 
 void server_run(struct server *server) {
-    double now = tool_now();
+    double now = clock_seconds();
     MHD_run(server->daemon);
     if (now - server->swept < SWEEP_EVERY)
         return;
