@@ -59,7 +59,7 @@ static int sync_parent(const char *path) {
     return result;
 }
 
-/* The directory and whatever of its parents is not there. */
+/* The directory, and those of its parents that do not exist. */
 static int make_directory(const char *directory, struct error *error) {
     char path[CONFIG_PATH_SIZE];
     size_t length = strlen(directory);
@@ -119,7 +119,7 @@ int checkpoint_open(struct checkpoint **checkpoint, const char *directory, struc
     struct checkpoint *new = calloc(1, sizeof *new);
     *checkpoint = new;
     if (!new)
-        return error_set(error, EX_UNAVAILABLE, "there is not enough memory for checkpoints");
+        return error_set(error, EX_UNAVAILABLE, "out of memory for checkpoints");
     new->directory_file = new->lock = new->file = -1;
     snprintf(new->directory, sizeof new->directory, "%s", directory);
     new->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -284,7 +284,7 @@ static void time_text(double time, char text[TIME_TEXT_SIZE]) {
         snprintf(text, TIME_TEXT_SIZE, "%.0f", time);
 }
 
-/* How to go on without the newest checkpoint, put behind what is wrong with it. */
+/* How to resume without the newest checkpoint, appended to what is wrong with it. */
 static void offer_previous(const struct checkpoint *checkpoint, struct error *error) {
     char path[CHECKPOINT_PATH_SIZE], when[TIME_TEXT_SIZE];
     struct checkpoint_report report;
@@ -293,17 +293,17 @@ static void offer_previous(const struct checkpoint *checkpoint, struct error *er
     path_of(checkpoint, CHECKPOINT_PREVIOUS, path);
     if (faccessat(checkpoint->directory_file, CHECKPOINT_PREVIOUS, F_OK, 0)) {
         error_set(error, wrong.status,
-                  "%s; there is no previous checkpoint: move the file away to begin afresh",
+                  "%s; there is no previous checkpoint: move the file away to start fresh",
                   wrong.text);
     } else if (checkpoint_verify(path, &report, &reason)) {
         error_set(error, wrong.status,
-                  "%s; nor can the previous one be used (%s): move both away to begin afresh",
+                  "%s; nor can the previous one be used (%s): move both away to start fresh",
                   wrong.text, reason.text);
     } else {
         time_text(report.time, when);
         error_set(
             error, wrong.status,
-            "%s; move the file away to go on from the previous checkpoint, " CHECKPOINT_PREVIOUS
+            "%s; move the file away to resume from the previous checkpoint, " CHECKPOINT_PREVIOUS
             " beside it (%" PRIu64 " examples, %s)",
             wrong.text, report.examples, when);
     }
@@ -355,7 +355,7 @@ int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
     bool newest = !strcmp(name, CHECKPOINT_NEWEST);
     if (!newest)
         checkpoint_warn(report,
-                        "there is no " CHECKPOINT_NEWEST ": going on from the previous one");
+                        "there is no " CHECKPOINT_NEWEST ": resuming from the previous one");
     if (checkpoint_read(report->path, config, learner, report, &reason) == 0) {
         report->seconds = clock_seconds() - started;
         return 1;
@@ -363,7 +363,7 @@ int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
     if (reason.status == EX_IOERR && newest)
         offer_previous(checkpoint, &reason);
     else if (reason.status == EX_IOERR)
-        strncat(reason.text, "; move the file away to begin afresh",
+        strncat(reason.text, "; move the file away to start fresh",
                 sizeof reason.text - strlen(reason.text) - 1);
     if (error)
         *error = reason;

@@ -1,6 +1,6 @@
 /* The state directory: a lock, and the checkpoints in it.
 
-   A checkpoint is a safetensors file with everything needed to go on with the same bits:
+   A checkpoint is a safetensors file with everything needed to resume with the same bits:
      parameters                 under the contract's names
      optimizer.moment_1.TENSOR  and optimizer.moment_2.TENSOR, as many as the optimizer keeps
      optimizer.updates          (1,) updates applied
@@ -17,7 +17,7 @@
 
    checkpoint.safetensors is the newest and checkpoint.previous.safetensors the one before it. A new
    one is written to checkpoint.tmp, synced, and takes its name by rename, so that whenever the
-   power fails a whole checkpoint stands under one of the two names. The learning thread writes the
+   power fails a whole checkpoint has one of the two names. The learning thread writes the
    bytes (a file's pages are the snapshot: nothing is copied twice); a second thread waits for the
    disk. */
 #ifndef RUNNEL_CHECKPOINT_H
@@ -55,10 +55,10 @@ void checkpoint_close(struct checkpoint **checkpoint);
 /* Put the newest checkpoint, or else the previous one, into a learner that has just been opened
    with the same configuration. Returns 1 when that was done, 0 when there is none, -1 on error:
    damaged (EX_IOERR) or of another model or learning configuration (EX_CONFIG). The sentence says
-   what is wrong and how to go on. After an error the learner must be closed.
+   what is wrong and how to continue. After an error the learner must be closed.
 
-   Rate and clip are those of the checkpoint, also those configured: what is replayed behind it was
-   learned with them. learner_configure then puts in what the configuration has changed since. */
+   Rate and clip are those of the checkpoint, also those configured: what is replayed after it was
+   learned with them. learner_configure then applies what the configuration has changed since. */
 int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
                     struct learner *learner, struct checkpoint_report *report, struct error *error);
 

@@ -231,8 +231,8 @@ static bool symbol_fits(const float *bits, size_t size) {
     return id < size;
 }
 
-/* Whether an engine can go on from a record: symbols of the alphabet, classes of the output, and as
-   many targets among the closed steps as the window says. Other numbers may be anything. */
+/* Whether an engine can resume from a record: symbols of the alphabet, classes of the output, and
+   as many targets among the closed steps as the window says. Other numbers may be anything. */
 static bool record_valid(const struct reading *reading, const float *record,
                          const struct learner_window *window) {
     const struct model *model = reading->model;
@@ -324,7 +324,7 @@ static void compare_device(const struct reading *reading, struct checkpoint_repo
     if (then && !strcmp(then, now))
         return;
     checkpoint_warn(report,
-                    "%s was written on another device (%.100s; now %.100s): learning goes on, but "
+                    "%s was written on another device (%.100s; now %.100s): learning resumes, but "
                     "not with the same bits as there",
                     reading->path, then ? then : "?", now);
 }
@@ -353,7 +353,7 @@ int checkpoint_read(const char *path, const struct config *config, struct learne
             status = read_all(reading, report, error);
         safetensors_close(&reading->file);
     } else {
-        error_set(error, EX_UNAVAILABLE, "there is not enough memory to read %s", path);
+        error_set(error, EX_UNAVAILABLE, "out of memory while reading %s", path);
     }
     free(reading);
     free(buffer);

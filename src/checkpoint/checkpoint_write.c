@@ -12,7 +12,7 @@
 #include "learner/scaler.h"
 #include "learner/streams.h"
 
-/* ---- A file whose bytes are summed as they go by ---- */
+/* ---- A file whose bytes are summed as they are written ---- */
 
 struct summed_file {
     struct safetensors_file file;
@@ -200,7 +200,7 @@ int checkpoint_write(int descriptor, const char *path, const struct config *conf
         status = write_entries(&writing, layout, config, time, &summed, error);
         *bytes = summed.end + CHECKPOINT_CHECKSUM_SIZE;
     } else {
-        error_set(error, EX_UNAVAILABLE, "there is not enough memory to write %s", path);
+        error_set(error, EX_UNAVAILABLE, "out of memory while writing %s", path);
     }
     free(layout);
     free(buffer);

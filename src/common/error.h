@@ -2,7 +2,7 @@
 
    Functions that can fail return 0 or -1 and fill a struct error. The sentence names the file, key
    or socket and the way out; `status` is the exit code of sysexits.h that main ends with when
-   nobody handles the error before. */
+   no caller handles the error before. */
 #ifndef RUNNEL_ERROR_H
 #define RUNNEL_ERROR_H
 

@@ -50,7 +50,7 @@ static void put_character(struct json_text *text, char character) {
     put(text, &character, 1);
 }
 
-/* What stands before a value: a comma, and its key. */
+/* What comes before a value: a comma, and its key. */
 static void introduce(struct json_text *text, const char *key) {
     size_t size = key ? strlen(key) : 0;
     char *place = reserve(text, size + 4), *end = place;

@@ -1,5 +1,5 @@
 /* What travels on the sockets, byte for byte: the one header that the daemon shares with feeders
-   and tools. Everything else about the messages stands in docs/protocol.md.
+   and tools. Everything else about the messages is in docs/protocol.md.
 
    An example is the multipart message [key][x][y][header] (y and header optional), little-endian:
      key     0..WIRE_KEY_MAX bytes of UTF-8, the stream
@@ -86,8 +86,8 @@ const char *wire_header_unpack(struct wire_header *header, const void *bytes, si
 /* Whether the bytes are well-formed UTF-8 without NUL (RFC 3629: shortest form, no surrogates). */
 bool wire_is_utf8(const void *bytes, size_t size);
 
-/* Why nobody can be reached at an ipc endpoint as things are, a phrase for people; NULL when
-   nothing stands against it, and for other endpoints. */
+/* Why an ipc endpoint cannot be reached now, a phrase for people; NULL when there is no such
+   reason, and for other endpoints. */
 const char *wire_unreachable(const char *endpoint);
 
 #endif

@@ -1,4 +1,4 @@
-/* What subscribers are told that is not about learning: events as they happen, `status` when it
+/* Messages that are not about learning: events as they happen, `status` when it
    changes and every ten seconds, and what happens too often for an event each: that is counted and
    announced at most once a second, to people (the log) as well. None is lost. */
 #ifndef RUNNEL_ANNOUNCE_H
@@ -20,7 +20,7 @@ int announce_open(struct daemon *daemon, announce_fields *status, struct error *
 void announce_close(struct daemon *daemon);
 
 /* Publish an event; `details` (may be NULL) is taken over, its members are added. Its members
-   examples and steps, if it has them, stand for those learned by now. */
+   examples and steps, if it has them, replace those learned by now. */
 void announce_event(struct daemon *daemon, const char *kind, json_t *details, const char *format,
                     ...) __attribute__((format(printf, 4, 5)));
 

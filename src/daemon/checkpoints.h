@@ -16,7 +16,7 @@ void checkpoints_close(struct daemon *daemon);
 /* Something was learned or set that no checkpoint has yet. */
 void checkpoints_changed(struct daemon *daemon);
 
-/* Learning has begun anew, and the examples are counted from there. */
+/* Learning has started again, and the examples are counted from there. */
 void checkpoints_begin_again(struct daemon *daemon);
 
 /* A client asks for one: control_reply answers it. */

@@ -191,7 +191,7 @@ static long poll_timeout(const struct daemon *daemon) {
 }
 
 /* Wait until something is to be done; `idle`: nothing came for as long as the loop may sleep.
-   Sockets that are not to be looked at are left out. */
+   Sockets that are not to be polled are left out. */
 static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS], bool *idle,
                          struct error *error) {
     short control = control_waiting(daemon->control) ? 0 : ZMQ_POLLIN;

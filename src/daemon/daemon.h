@@ -10,7 +10,7 @@ struct error;
 /* Run until SIGTERM, SIGINT or the control command `shutdown`: then learn what has already been
    received (for 5 s at most), write a checkpoint and return 0. A second signal ends the
    process at once. SIGHUP: read the configuration again from its source, unless the terminal from
-   which the daemon was started is gone: then it is as SIGTERM. -1: it could not start or go on;
+   which the daemon was started is gone: then it is as SIGTERM. -1: it could not start or continue;
    `error` says why and has the exit status.
 
    Blocks those signals in the calling thread, which must not have started others. */

@@ -41,7 +41,7 @@ static void warn_of_idle_journal(const struct config *config) {
                     path);
 }
 
-/* Opening looks through the file: in what a slow disk needs for that nothing else is heard. */
+/* Opening checks the file: for as long as a slow disk needs, nothing else is answered. */
 static void ask_for_time(const struct config *config) {
     static const char *const names[] = {JOURNAL_NAME, JOURNAL_NAME "-wal"};
     char path[CONFIG_PATH_SIZE + sizeof "/" JOURNAL_NAME "-wal"];
@@ -92,7 +92,7 @@ static int continue_at_checkpoint(struct daemon *daemon, struct error *error) {
     log_warning("the journal ends at entry %" PRIu64 ", before the checkpoint, which has %" PRIu64
                 ": it continues after that",
                 appended, learned);
-    return journal_begin_behind(daemon->journal, learned, error);
+    return journal_skip_to(daemon->journal, learned, error);
 }
 
 int journalling_open(struct daemon *daemon, struct error *error) {
@@ -148,7 +148,7 @@ int journalling_find(struct daemon *daemon, const struct example *example, enum 
     *why = example->epoch < epoch ? WIRE_OLD_EPOCH : WIRE_OLD_SEQUENCE;
     if (!before && example->sequence > sequence + 1)
         count_missing(daemon, example, example->sequence - sequence - 1);
-    /* Where nobody is answered there is no resending, and numbers only count what is lost. */
+    /* Without acknowledgements nothing is sent again, and numbers only count what is lost. */
     if (!before || !daemon->acknowledge)
         return 0;
     daemon->journalling->duplicates++;

@@ -142,7 +142,7 @@ static void report_interval(const struct metrics *metrics, const struct metrics_
 }
 
 /* All examples of a plan share one reading of the clock, so all of them are counted by it: the
-   messages of one plan tell one rate. */
+   messages of one plan have one rate. */
 static double examples_per_second(const struct metrics *metrics, uint64_t now) {
     const struct metrics_anchor *anchor = &metrics->anchor;
     uint64_t least = isnan(metrics->rate) ? 1 : RATE_SPAN;

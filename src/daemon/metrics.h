@@ -72,7 +72,7 @@ void metrics_begin(struct metrics *metrics, enum loss kind, const struct learner
 void metrics_add(struct metrics *metrics, const struct learned *learned, uint64_t now);
 
 /* Close the open interval; report it first, unless `report` is NULL: what is known here of the
-   fields of a `loss` message, the others are zero. NaN stands for "not there yet". */
+   fields of a `loss` message, the others are zero. NaN means "not there yet". */
 void metrics_close_interval(struct metrics *metrics, uint64_t now, struct loss_fields *report);
 
 /* Report over the last complete interval and the open one together, and change nothing. */

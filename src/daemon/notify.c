@@ -42,7 +42,7 @@ void notify_ready(void) {
     sd_notify(0, "READY=1");
 }
 
-/* The time lets the manager tell this reload from one that it asks for later. */
+/* The time distinguishes this reload from one that the manager asks for later. */
 void notify_reloading(void) {
     sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
                (uint64_t)(now_ns() / NS_PER_MICROSECOND));

@@ -1,8 +1,9 @@
-/* What the service manager is told (systemd's sd_notify): see runneld@.service.
+/* Notifications to the service manager (systemd's sd_notify): see runneld@.service.
 
-   Does nothing when no manager asked to be told ($NOTIFY_SOCKET), or when runnel was built without
-   libsystemd. Nothing fails: a manager that cannot be told is no reason to stop learning. Like the
-   environment that it comes from there is one manager a process; to be called from one thread. */
+   Does nothing when no manager asked for them ($NOTIFY_SOCKET), or when runnel was built without
+   libsystemd. Nothing fails: a manager that cannot be notified is no reason to stop learning. Like
+   the environment that it comes from there is one manager a process; to be called from one thread.
+ */
 #ifndef RUNNEL_NOTIFY_H
 #define RUNNEL_NOTIFY_H
 
@@ -14,11 +15,11 @@ void notify_ready(void);
 /* The configuration is being read again; notify_ready says that this is over. */
 void notify_reloading(void);
 
-/* What is going on, one line, as `systemctl status` shows it. */
+/* The state in one line, as `systemctl status` shows it. */
 void notify_status(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* Examples are being learned, or none waits. To be called as often as one likes: it passes on what
-   the watchdog needs. A manager that does not hear it for as long as its WatchdogSec restarts the
+   the watchdog needs. A manager that does not get it for as long as its WatchdogSec restarts the
    daemon. */
 void notify_alive(void);
 

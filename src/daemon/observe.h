@@ -1,4 +1,4 @@
-/* What becomes of examples: the learner's observer. Running figures (metrics.h), the messages about
+/* The results of examples: the learner's observer. Running figures (metrics.h), the messages about
    learning (`loss`, `state`, `prediction`), the results that a sender has asked for, and who
    subscribes to all that. */
 #ifndef RUNNEL_OBSERVE_H
@@ -18,7 +18,7 @@ void observe_close(struct daemon *daemon);
 /* For learner_open; its context is the daemon. */
 struct learner_observer observe_learner(struct daemon *daemon);
 
-/* Begin the running figures anew: at start and after a reset. */
+/* Start the running figures again: at start and after a reset. */
 void observe_begin(struct daemon *daemon);
 
 /* When the newest plan had been played, CLOCK_MONOTONIC in ns. */

@@ -4,7 +4,7 @@
 
      announce       events, and the topic `status`
      run            signals, pausing, stopping, and what ended the loop
-     observe        what has become of examples: figures, and messages about learning
+     observe        the results of examples: figures, and messages about learning
      journalling    what is taken is appended, made durable, acknowledged
      checkpoints    when one is written
      settings       the configuration in force, and all that changes it

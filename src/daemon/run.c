@@ -71,7 +71,7 @@ int run_open(struct daemon *daemon, struct error *error) {
     run->started = clock_ns();
     run->had_terminal = has_terminal();
     signals_taken(&set);
-    signal(SIGPIPE, SIG_IGN); /* a log that nobody reads any more is no reason to stop */
+    signal(SIGPIPE, SIG_IGN); /* a log without a reader is no reason to stop */
     sigprocmask(SIG_BLOCK, &set, NULL);
     run->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     if (run->signals < 0)

@@ -1,5 +1,5 @@
-/* Whether the daemon goes on, and as what: signals, pausing, replaying, stopping, and what has
-   failed. A service manager is told the same (notify.h). */
+/* Whether the daemon continues, and in which state: signals, pausing, replaying, stopping, and what
+   has failed. A service manager gets the same (notify.h). */
 #ifndef RUNNEL_RUN_H
 #define RUNNEL_RUN_H
 
@@ -27,7 +27,7 @@ void run_release_signals(struct daemon *daemon);
 bool run_wants_reload(const struct daemon *daemon);
 bool run_take_reload(struct daemon *daemon);
 
-/* Why the configuration that was read again is not in use, "" = it is: the manager is told. */
+/* Why the configuration that was read again is not in use, "" = it is: the manager is notified. */
 void run_refused_reload(struct daemon *daemon, const char *why);
 void run_tell_manager(const struct daemon *daemon);
 

@@ -202,7 +202,7 @@ static int take(struct daemon *daemon, const struct config *wanted, json_t *chan
     return 0;
 }
 
-/* `systemctl reload` has gone by now: the manager's status, which is soon told, is what it can
+/* `systemctl reload` has ended by now: the manager's status, which is soon updated, is what it can
    show. */
 static void refuse(struct daemon *daemon, const struct error *why) {
     run_refused_reload(daemon, why->text);
@@ -212,7 +212,7 @@ static void refuse(struct daemon *daemon, const struct error *why) {
                    why->text);
 }
 
-/* Everything is looked at before anything is taken; `current` is a copy of the one in force. */
+/* Everything is checked before anything is taken; `current` is a copy of the one in force. */
 static int read_again(struct daemon *daemon, struct config *wanted, struct config *current,
                       json_t *changes, size_t *cut_off, struct error *why) {
     const struct config_source *source = daemon->settings->source;

@@ -29,7 +29,7 @@ int settings_set(struct daemon *daemon, const char *key, const char *value, stru
 int settings_replay(struct daemon *daemon, const char *key, const char *value, bool configured,
                     struct error *error);
 
-/* Begin learning anew. Returns as learner_reset. */
+/* Start learning again. Returns as learner_reset. */
 int settings_reset(struct daemon *daemon, struct error *error);
 
 /* Put the rate and clip of the file in place of those that were configured when what has been
@@ -37,7 +37,7 @@ int settings_reset(struct daemon *daemon, struct error *error);
 int settings_configure(struct daemon *daemon, struct error *error);
 
 /* Read the configuration again and take all of it, or nothing; say which. -1 when the daemon cannot
-   go on. */
+   continue. */
 int settings_reload(struct daemon *daemon, struct error *error);
 
 #endif

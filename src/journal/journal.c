@@ -33,7 +33,7 @@ static int allocate(struct journal *journal, const struct journal_options *optio
     journal->largest = largest_example(options);
     if (journal->largest < JOURNAL_COMMAND_BYTES)
         journal->largest = JOURNAL_COMMAND_BYTES;
-    /* Wherever what waits lies in the ring, there is room for a largest one behind or before it. */
+    /* Wherever what waits lies in the ring, there is room for a largest one after or before it. */
     size_t capacity = JOURNAL_QUEUE_BYTES + 2 * journal_queue_size(journal->largest);
     journal->lasts = calloc(JOURNAL_KEYS, sizeof *journal->lasts);
     journal->batch_newest = calloc(JOURNAL_BATCH_ENTRIES, sizeof(struct journal_record *));
@@ -42,7 +42,7 @@ static int allocate(struct journal *journal, const struct journal_options *optio
     if (streams_open(&journal->keys, JOURNAL_KEYS, NULL) ||
         streams_open(&journal->batch_keys, JOURNAL_BATCH_ENTRIES, NULL) || !journal->lasts ||
         !journal->batch_newest || !journal_queue_open(&journal->queue, capacity))
-        return error_set(error, EX_UNAVAILABLE, "there is not enough memory for the journal");
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the journal");
     journal->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (journal->event < 0)
         return error_set(error, EX_UNAVAILABLE, "the journal cannot be prepared: %s",
@@ -85,7 +85,7 @@ static int check_owner(const struct journal *journal, const struct journal_optio
         return 0;
     return error_set(error, EX_CONFIG,
                      "the journal %s was written with another model or learning configuration "
-                     "(%s, digest %s; this one is %s): go on with that configuration, or give "
+                     "(%s, digest %s; this one is %s): continue with that configuration, or give "
                      "this one a directory of its own with state.directory, or move this "
                      "directory away, checkpoints and journal together",
                      journal->path, journal->totals.name, journal->totals.digest, options->digest);
@@ -139,7 +139,7 @@ int journal_open(struct journal **journal, const char *directory,
     struct journal *new = calloc(1, sizeof *new);
     *journal = new;
     if (!new)
-        return error_set(error, EX_UNAVAILABLE, "there is not enough memory for the journal");
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the journal");
     new->event = -1;
     new->sync = options->sync;
     new->keep = options->keep;
@@ -260,7 +260,7 @@ static void put(struct journal *journal, const struct journal_record *record) {
     pthread_mutex_unlock(&journal->mutex);
 }
 
-/* The record's bytes behind it, in this order; `record` has their sizes. */
+/* The record's bytes after it, in this order; `record` has their sizes. */
 static uint64_t append(struct journal *journal, struct journal_record *record) {
     record->position = ++journal->appended;
     record->time = clock_unix();
@@ -365,12 +365,12 @@ int journal_sync(struct journal *journal, struct error *error) {
     return -1;
 }
 
-int journal_begin_behind(struct journal *journal, uint64_t position, struct error *error) {
+int journal_skip_to(struct journal *journal, uint64_t position, struct error *error) {
     assert(journal->appended == atomic_load(&journal->durable) && position >= journal->appended);
     pthread_mutex_lock(&journal->mutex);
-    journal->behind = position;
+    journal->skip_to = position;
     journal->appended = position;
-    while (!journal->failed && journal->behind) {
+    while (!journal->failed && journal->skip_to) {
         pthread_cond_signal(&journal->work);
         pthread_cond_wait(&journal->done, &journal->mutex);
     }

@@ -2,7 +2,7 @@
    learning, in an SQLite file in the state directory.
 
    An entry gets a position when it is appended: 1, 2, 3 and so on, without gaps, for as long as the
-   state directory lives. It is durable once it has been committed: with JOURNAL_FULL a loss of
+   state directory exists. It is durable once it has been committed: with JOURNAL_FULL a loss of
    power does not undo that if the disk honours fsync; with JOURNAL_NORMAL and JOURNAL_OFF a kill
    does not, but a loss of power may (with JOURNAL_OFF it may damage the file too). The last
    (epoch, sequence) of every stream lives in a table of its own and is committed together with
@@ -14,7 +14,7 @@
    been waiting for JOURNAL_BATCH_NS. Appending allocates nothing.
 
    After an error of the disk nothing becomes durable any more: journal_poll says so, and the
-   journal can only be closed. What was acknowledged is in the file; entries behind it may be.
+   journal can only be closed. What was acknowledged is in the file; entries after it may be.
 
    docs/reliability.md has the schema and queries: other programs may read the file meanwhile. */
 #ifndef RUNNEL_JOURNAL_H
@@ -32,7 +32,7 @@ struct journal;
 
 enum {
     JOURNAL_BATCH_ENTRIES = 4096,
-    JOURNAL_BATCH_NS = 2000000,        /* an entry waits this long for others to come along */
+    JOURNAL_BATCH_NS = 2000000,        /* an entry waits this long for others */
     JOURNAL_QUEUE_BYTES = 16 << 20,    /* in memory, and two largest examples */
     JOURNAL_EXAMPLE_BYTES = 512 << 20, /* key, x and y of one example: SQLite takes a little less
                                           than twice this in a row */
@@ -55,16 +55,16 @@ struct journal_options {
 /* Open DIRECTORY/journal.sqlite, or create it (mode 0600). The directory must be locked by this
    process: see checkpoint_open.
 
-   A transaction that was being written when the power failed is cut off. Anything else that is
+   A transaction that was being written when the power failed is removed. Anything else that is
    wrong is damage and refused with EX_IOERR: pages, entries at either end, sequences, write-ahead
    log; entries in between are checked as journal_replay reads them. The sentence names the file and
-   the way out; the caller knows which checkpoint stands. EX_CONFIG: the file belongs to another
-   configuration or another format. EX_UNAVAILABLE: not enough memory, or no thread. */
+   the way out; the caller knows which checkpoint there is. EX_CONFIG: the file belongs to another
+   configuration or another format. EX_UNAVAILABLE: out of memory, or no thread. */
 int journal_open(struct journal **journal, const char *directory,
                  const struct journal_options *options, struct error *error);
 
-/* Whether journal_open has cut off a transaction. `*acknowledged`: it was not written with
-   JOURNAL_FULL, so that what it held may have been called durable. */
+/* Whether journal_open has removed a transaction. `*acknowledged`: it was not written with
+   JOURNAL_FULL, so that its entries may have been reported as durable. */
 bool journal_was_torn(const struct journal *journal, bool *acknowledged);
 
 /* Waits until everything is durable; after an error at once. */
@@ -73,10 +73,10 @@ void journal_close(struct journal **journal);
 /* The position of the newest entry, appended or from before; 0 = there has never been one. */
 uint64_t journal_position(const struct journal *journal);
 
-/* Go on behind `position`: for a journal that is behind the checkpoint which the caller trusts more
-   (it is new, or was moved away). Its entries are dropped, the streams' sequences stay. Waits until
-   that is durable. Nothing must have been appended since journal_open. */
-int journal_begin_behind(struct journal *journal, uint64_t position, struct error *error);
+/* Continue after `position`: for a journal that ends before the checkpoint, which the caller trusts
+   more (the journal is new, or was moved away). Its entries are dropped, the streams' sequences
+   stay. Waits until that is durable. Nothing must have been appended since journal_open. */
+int journal_skip_to(struct journal *journal, uint64_t position, struct error *error);
 
 /* Whether an append of any size returns without waiting. */
 bool journal_has_room(struct journal *journal);
@@ -89,7 +89,7 @@ uint64_t journal_append_example(struct journal *journal, const struct example *e
 uint64_t journal_append_command(struct journal *journal, const char *text);
 
 /* The last numbered entry of a stream, one that is only appended included: 1 and its numbers; 0
-   when there was none; -1 when the file cannot be read or is damaged (EX_IOERR). Takes a look at
+   when there was none; -1 when the file cannot be read or is damaged (EX_IOERR). Reads
    the file when the stream is not among the JOURNAL_KEYS recently used. */
 int journal_last(struct journal *journal, const char *key, size_t key_size, uint32_t *epoch,
                  uint64_t *sequence, uint64_t *position, struct error *error);
@@ -109,22 +109,24 @@ int journal_poll(struct journal *journal, struct error *error);
    journal_poll. */
 int journal_sync(struct journal *journal, struct error *error);
 
-/* Entries up to this position are in a checkpoint that is safe on disk, and may go as options.keep
-   says. The journal's thread deletes them bit by bit; their pages are used again. */
+/* Entries up to this position are in a checkpoint that is safe on disk, and may be deleted as
+   options.keep says. The journal's thread deletes them little by little; their pages are used
+   again. */
 void journal_prune(struct journal *journal, uint64_t position);
 
 struct journal_entry {
     uint64_t position;
-    double time;            /* Unix time at which it was appended */
-    const char *command;    /* its text, or NULL: it is */
-    struct example example; /* an example. `received` is 0. Its pointers stand during the call */
+    double time;         /* Unix time at which it was appended */
+    const char *command; /* its text, or NULL: it is */
+    struct example
+        example; /* an example. `received` is 0. Its pointers are valid during the call */
 };
 
 /* Returns -1, with a sentence in `error`, to end the replay. The entry is the visit's to change. */
 typedef int journal_visit(void *context, struct journal_entry *entry, struct error *error);
 
-/* Visit every durable entry behind position `after`, in order. -1 when the visit says so, or when
-   an entry is damaged or missing (EX_IOERR): also when the journal begins behind, or ends before,
+/* Visit every durable entry after position `after`, in order. -1 when the visit says so, or when
+   an entry is damaged or missing (EX_IOERR): also when the journal begins later, or ends before,
    `after`. */
 int journal_replay(struct journal *journal, uint64_t after, journal_visit *visit, void *context,
                    struct error *error);
@@ -134,7 +136,7 @@ struct journal_figures {
     uint64_t free_bytes; /* that this user may still write to their filesystem */
     double waiting;      /* seconds since the oldest entry that is not durable was appended, or 0 */
     uint64_t entries;    /* durable ones that are kept, */
-    uint64_t oldest;     /* from this position: behind the newest when there are none, */
+    uint64_t oldest;     /* from this position: the newest + 1 when there are none, */
     uint64_t durable;    /* to this one */
     uint64_t position;   /* of the newest appended */
 };

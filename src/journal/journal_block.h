@@ -41,10 +41,10 @@ struct journal_record {
     bool numbered;
     size_t steps;
     size_t key_size, x_size, y_size;
-    const char *key; /* in the queue, this and the two below are behind the record */
+    const char *key; /* in the queue, this and the two below follow the record */
     const void *x;   /* of a command: its text and a zero */
     const void *y;   /* NULL = none */
-    size_t size;     /* with all that is behind it */
+    size_t size;     /* with all that follows it */
 };
 
 /* The table: a column for each field below but the sizes, and the checksum. */
@@ -60,7 +60,7 @@ struct journal_block {
     size_t data_size;
 };
 
-/* CRC-32 of the bytes behind those that `checksum` is of; 0: of none. */
+/* CRC-32 of the bytes that `checksum` is of (0: none), followed by these. */
 uint32_t journal_checksum(uint32_t checksum, const void *bytes, size_t size);
 
 /* CRC-32 of last, count and both sizes as 64-bit numbers, then text and bytes. */
@@ -75,12 +75,12 @@ struct journal_packer {
 
 void journal_packer_begin(struct journal_packer *packer);
 
-/* Add the record behind the last one. False: there is no room, and the block has others. One that
+/* Add the record after the last one. False: there is no room, and the block has others. One that
    is larger than a block gets one of its own, and its bytes, which then must lie as
    journal_queue_write puts them, are not copied. */
 bool journal_packer_add(struct journal_packer *packer, const struct journal_record *record);
 
-/* The block, complete; it stands until journal_packer_begin. */
+/* The block, complete; it is valid until journal_packer_begin. */
 const struct journal_block *journal_packer_end(struct journal_packer *packer);
 
 /* ---- Unpacking ---- */
@@ -92,12 +92,11 @@ struct journal_unpacker {
     size_t done;      /* entries */
 };
 
-/* Text and bytes must stand until the last entry has been read. */
+/* Text and bytes must be valid until the last entry has been read. */
 void journal_unpacker_begin(struct journal_unpacker *unpacker, const struct journal_block *block);
 
 /* The next entry: 1; its pointers lead into the block. 0: there are no more, which
-   is said once. -1: the block is not
-   one that journal_packer has made. */
+   is returned once. -1: the block is not one that journal_packer has made. */
 int journal_unpacker_next(struct journal_unpacker *unpacker, struct journal_record *record);
 
 #endif

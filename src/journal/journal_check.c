@@ -12,7 +12,7 @@
 #include "common/wire.h"
 #include "journal_internal.h"
 
-/* Up to this size all pages are looked at, in seconds at most; of a larger file, kept on purpose,
+/* Up to this size all pages are checked, in seconds at most; of a larger file, kept on purpose,
    only the table of streams (and its entries as they are replayed). */
 static const sqlite3_int64 WHOLE_CHECK_BYTES = 1 << 30;
 
@@ -20,8 +20,8 @@ static const sqlite3_int64 WHOLE_CHECK_BYTES = 1 << 30;
 
    SQLite takes the frames of the log up to the first that is not valid, and silently no further.
    That is right for a transaction that was being written when the power failed: the one before it
-   had been synced. Were there more behind it, they had been synced too, and something else has
-   happened to the log. */
+   had been synced. If there were more after it, they would have been synced too, and something else
+   has happened to the log. */
 
 enum {
     LOG_HEADER = 32,
@@ -115,8 +115,7 @@ static int check_open_log(struct log *log, const char *path, bool has_file,
         return journal_damaged(error, path, "it is empty, but its write-ahead log is not");
     log->frame = malloc(FRAME_HEADER + log->page);
     if (!log->frame)
-        return error_set(error, EX_UNAVAILABLE, "there is not enough memory for the journal %s",
-                         path);
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the journal %s", path);
     int status = find_tail(log, tail);
     if (status)
         error_set(error, EX_IOERR, "the log of the journal %s cannot be read: %s", path,

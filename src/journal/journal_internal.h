@@ -1,7 +1,7 @@
 /* What the parts of the journal share: journal.c (the learning thread's side), journal_queue.c (the
    entries on their way to the other thread), journal_block.c (entries as a row of the file),
    journal_write.c (the other thread), journal_store.c (the file: its schema and statements),
-   journal_check.c (what is looked at before it is trusted), journal_read.c (looking up, and
+   journal_check.c (checks when it is opened), journal_read.c (looking up, and
    syncing), journal_replay.c (replaying). */
 #ifndef RUNNEL_JOURNAL_INTERNAL_H
 #define RUNNEL_JOURNAL_INTERNAL_H
@@ -64,8 +64,8 @@ struct journal {
     pthread_cond_t work, done;
     bool synchronized; /* the three above have been made */
     struct journal_queue queue;
-    bool stop, hurry; /* hurry: commit without waiting for company */
-    uint64_t prunable, behind, oldest;
+    bool stop, hurry; /* hurry: commit without waiting for more entries */
+    uint64_t prunable, skip_to, oldest;
     bool failed;
     struct error error;
 
@@ -137,7 +137,7 @@ uint32_t journal_stream_checksum(const struct journal_record *record);
 
 /* ---- journal_check.c ---- */
 
-/* What the log holds behind the place from which on SQLite ignores it. */
+/* What the log holds after the place from which SQLite ignores it. */
 struct journal_tail {
     bool torn;        /* a transaction that is not whole, or several */
     int transactions; /* whose end is there: 1 may have been written when the power failed */

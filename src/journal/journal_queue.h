@@ -18,11 +18,11 @@ struct journal_queue {
     size_t count;
 };
 
-/* False: not enough memory. Memory is used only where records lie. */
+/* False: out of memory. Memory is used only where records lie. */
 bool journal_queue_open(struct journal_queue *queue, size_t capacity);
 void journal_queue_close(struct journal_queue *queue);
 
-/* What a record needs with `bytes` behind it. */
+/* What a record needs with `bytes` after it. */
 size_t journal_queue_size(size_t bytes);
 
 /* Where a record of that size may be written, or NULL: not now. */
@@ -34,7 +34,7 @@ void journal_queue_write(struct journal_record *place, const struct journal_reco
 /* The record at the place is complete. */
 void journal_queue_put(struct journal_queue *queue, const struct journal_record *record);
 
-/* The record behind `record`, or with NULL the oldest. There must be one, as of `queue`, which may
+/* The record after `record`, or with NULL the oldest. There must be one, as of `queue`, which may
    be a copy of the struct from when the count was looked at. */
 const struct journal_record *journal_queue_next(const struct journal_queue *queue,
                                                 const struct journal_record *record);

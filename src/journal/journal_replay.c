@@ -34,7 +34,7 @@ struct reader {
 static const char BLOCKS[] =
     "SELECT " JOURNAL_BLOCK_COLUMNS " FROM blocks WHERE last > ? ORDER BY last";
 
-/* Whether the row is as it was written. Its pointers stand until the next one. */
+/* Whether the row is as it was written. Its pointers are valid until the next one. */
 static bool read_block(sqlite3_stmt *row, struct journal_block *block) {
     *block = (struct journal_block){
         .last = (uint64_t)sqlite3_column_int64(row, JOURNAL_LAST),
@@ -55,7 +55,7 @@ static bool fits(const struct journal *journal, const struct journal_record *r) 
              (!r->y || r->y_size == r->steps * journal->target_bytes)));
 }
 
-/* False: nobody wants to know any more. */
+/* False: the caller has ended the replay. */
 static bool hand_over(struct reader *reader, const struct journal_record *record) {
     struct journal_record *place = NULL;
     pthread_mutex_lock(&reader->mutex);
@@ -84,7 +84,7 @@ static int damaged_block(const struct reader *reader, const struct journal_block
                            block->count, block->last);
 }
 
-/* Hand over the block's entries behind `after`. 1: all of them; 0: nobody wants to know any more.
+/* Hand over the block's entries after `after`. 1: all of them; 0: the caller has ended the replay.
  */
 static int hand_over_block(struct reader *reader, const struct journal_block *block,
                            struct error *error) {
@@ -116,7 +116,7 @@ static int read_entries(struct reader *reader) {
         uint64_t first = block.last - block.count + 1;
         if (before ? first != before + 1 : first > reader->after + 1)
             return journal_damaged(error, journal->path,
-                                   "behind entry %" PRIu64 " comes entry %" PRIu64, reader->after,
+                                   "after entry %" PRIu64 " comes entry %" PRIu64, reader->after,
                                    first);
         if (!whole)
             return damaged_block(reader, &block, error);
@@ -128,7 +128,7 @@ static int read_entries(struct reader *reader) {
     return code == SQLITE_DONE ? 0 : journal_read_error(journal, error);
 }
 
-/* Whether the entries behind `after`, and no others, are missing at neither end. */
+/* Whether the entries after `after` are all there, at both ends. */
 static int check_range(struct journal *journal, uint64_t after, uint64_t oldest, uint64_t newest,
                        struct error *error) {
     if (after + 1 >= oldest && after <= newest)
@@ -136,8 +136,8 @@ static int check_range(struct journal *journal, uint64_t after, uint64_t oldest,
     return error_set(error, EX_IOERR,
                      "the journal %s has the entries %" PRIu64 " to %" PRIu64
                      ", but the checkpoint ends with entry %" PRIu64
-                     ": put back the journal or the checkpoint that belong together, or move %s "
-                     "and its -wal away to go on from the checkpoint alone",
+                     ": restore the journal or the checkpoint that belong together, or move %s "
+                     "and its -wal away to resume from the checkpoint alone",
                      journal->path, oldest, newest, after, JOURNAL_NAME);
 }
 
@@ -260,7 +260,7 @@ int journal_replay(struct journal *journal, uint64_t after, journal_visit *visit
     pthread_cond_init(&reader.emptied, NULL);
     /* `totals` stays at its row, so that both statements see the file of one moment. */
     if (!journal_queue_open(&reader.queue, bytes < REPLAY_BYTES ? REPLAY_BYTES : bytes))
-        error_set(error, EX_UNAVAILABLE, "there is not enough memory to replay the journal");
+        error_set(error, EX_UNAVAILABLE, "out of memory while replaying the journal");
     else if (sqlite3_prepare_v2(file, "SELECT oldest, newest FROM journal", -1, &reader.totals,
                                 NULL) != SQLITE_OK ||
              sqlite3_prepare_v2(file, BLOCKS, -1, &reader.row, NULL) != SQLITE_OK)

@@ -13,7 +13,7 @@
 #define CACHE_KIB 4096 /* of pages, a connection */
 #define LOG_FRAMES_MAX                                                                             \
     250 /* pages of 4 KiB, then they go to the file: few, so that no commit waits long */
-#define LOG_BYTES_KEPT 67108864 /* of a log that somebody's long reading made grow */
+#define LOG_BYTES_KEPT 67108864 /* of a log that grew while a reader was busy */
 
 const char *const journal_sync_words[] = {"full", "normal", "off"};
 
@@ -66,10 +66,11 @@ int journal_damaged(struct error *error, const char *path, const char *format, .
     va_start(arguments, format);
     vsnprintf(what, sizeof what, format, arguments);
     va_end(arguments);
-    return error_set(error, EX_IOERR,
-                     "the journal %s is damaged: %s; put back a whole copy of it, or move it and "
-                     "%s-wal away to go on from the last checkpoint without what was learned since",
-                     path, what, JOURNAL_NAME);
+    return error_set(
+        error, EX_IOERR,
+        "the journal %s is damaged: %s; restore a whole copy of it, or move it and "
+        "%s-wal away to resume from the last checkpoint without what was learned since",
+        path, what, JOURNAL_NAME);
 }
 
 int journal_sql_error(struct error *error, sqlite3 *file, const char *path, const char *doing) {
@@ -77,8 +78,7 @@ int journal_sql_error(struct error *error, sqlite3 *file, const char *path, cons
     if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB)
         return journal_damaged(error, path, "%s", sqlite3_errmsg(file));
     if (code == SQLITE_NOMEM)
-        return error_set(error, EX_UNAVAILABLE, "there is not enough memory for the journal %s",
-                         path);
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the journal %s", path);
     const char *why = code == SQLITE_FULL ? "the disk is full" : sqlite3_errmsg(file);
     bool known = (code == SQLITE_IOERR || code == SQLITE_CANTOPEN) && reason;
     return error_set(error, EX_IOERR, "the journal %s cannot be %s: %s%s%s%s", path, doing, why,
@@ -273,11 +273,12 @@ static int check_format(struct journal_store *store, struct error *error) {
     if (!ours)
         return journal_damaged(error, store->path, "it is an SQLite file, but no journal");
     if (!known)
-        return error_set(error, EX_CONFIG,
-                         "the journal %s was written by another version of runneld, in a format "
-                         "that this one does not know: go on with that version, or give this one "
-                         "a directory of its own with state.directory",
-                         store->path);
+        return error_set(
+            error, EX_CONFIG,
+            "the journal %s was written by another version of runneld, in a format "
+            "that this one does not know: continue with that version, or give this one "
+            "a directory of its own with state.directory",
+            store->path);
     return 0;
 }
 

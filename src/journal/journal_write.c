@@ -8,7 +8,8 @@
 #include "journal_internal.h"
 #include "learner/streams.h"
 
-/* Pruned at once, besides twice as many as come in: more than a block has, so that it gets on. */
+/* Pruned at once, besides twice as many as come in: more than a block has, so that it makes
+ * progress. */
 enum { PRUNE_ENTRIES = 2 * JOURNAL_BLOCK_ENTRIES, NS_PER_SECOND = 1000000000 };
 
 /* What one transaction is to do. */
@@ -16,13 +17,13 @@ struct task {
     struct journal_queue queue; /* as it was when the batch was taken */
     size_t count;
     uint64_t prune; /* entries up to this position may go; 0 = none */
-    uint64_t behind;
+    uint64_t skip_to;
     const struct journal_record *last;
 };
 
 /* ---- Under the mutex ---- */
 
-/* Wait until the oldest entry has waited for its share of time, unless enough have come along. */
+/* Wait until the oldest entry has waited long enough, unless there are enough entries. */
 static void gather(struct journal *journal) {
     const struct journal_record *oldest = journal_queue_next(&journal->queue, NULL);
     uint64_t until = oldest->appended + JOURNAL_BATCH_NS;
@@ -35,14 +36,14 @@ static void gather(struct journal *journal) {
 
 /* False: there is nothing left to do and the journal is being closed. */
 static bool next_task(struct journal *journal, struct task *task, uint64_t pruned) {
-    while (!journal->stop && !journal->queue.count && !journal->behind &&
+    while (!journal->stop && !journal->queue.count && !journal->skip_to &&
            journal->prunable <= pruned)
         pthread_cond_wait(&journal->work, &journal->mutex);
     if (journal->queue.count)
         gather(journal);
     else if (journal->stop)
         return false;
-    *task = (struct task){.queue = journal->queue, .behind = journal->behind};
+    *task = (struct task){.queue = journal->queue, .skip_to = journal->skip_to};
     task->count = journal->queue.count;
     if (task->count > JOURNAL_BATCH_ENTRIES)
         task->count = JOURNAL_BATCH_ENTRIES;
@@ -56,7 +57,7 @@ static void settle(struct journal *journal, const struct task *task) {
         journal_queue_drop(&journal->queue, task->count, task->last);
     if (!journal->queue.count)
         journal->hurry = false;
-    journal->behind = 0;
+    journal->skip_to = 0;
     journal->oldest = journal->totals.oldest;
     atomic_store(&journal->durable, journal->totals.newest);
     pthread_cond_broadcast(&journal->done);
@@ -151,19 +152,19 @@ static int prune(struct journal *journal, const struct task *task, uint64_t *pru
     return 0;
 }
 
-static int begin_behind(struct journal *journal, const struct task *task, struct error *error) {
+static int skip_to(struct journal *journal, const struct task *task, struct error *error) {
     uint64_t gone;
-    if (!task->behind)
+    if (!task->skip_to)
         return 0;
-    journal->totals.newest = task->behind;
-    journal->totals.oldest = task->behind + 1;
-    return journal_store_prune(&journal->store, task->behind, &gone, error);
+    journal->totals.newest = task->skip_to;
+    journal->totals.oldest = task->skip_to + 1;
+    return journal_store_prune(&journal->store, task->skip_to, &gone, error);
 }
 
 static int perform(struct journal *journal, struct task *task, uint64_t *pruned,
                    struct error *error) {
     struct journal_store *store = &journal->store;
-    if (journal_store_begin(store, error) || begin_behind(journal, task, error) ||
+    if (journal_store_begin(store, error) || skip_to(journal, task, error) ||
         write_entries(journal, task, error) || prune(journal, task, pruned, error) ||
         journal_store_totals(store, &journal->totals, error))
         return -1;

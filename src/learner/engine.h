@@ -1,7 +1,7 @@
 /* The interface between the learner, which plans, and an engine, which plays.
 
    The learner knows streams, windows, strides and targets, and no arithmetic; an engine knows
-   arithmetic, and neither streams' names nor sockets. Between them stands a plan: an array of
+   arithmetic, and neither streams' names nor sockets. Between them is a plan: an array of
    operations, fixed before the first of them is played, since what happens next follows from the
    examples' order alone. How operations are cut into plans never changes a bit of any result.
 

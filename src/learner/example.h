@@ -1,5 +1,5 @@
-/* One checked example, as ingest hands it to the learner. Plain data; the bytes behind the pointers
-   belong to ingest and stand until its next call. */
+/* One checked example, as ingest hands it to the learner. Plain data; the bytes that it points to
+   belong to ingest and are valid until its next call. */
 #ifndef RUNNEL_EXAMPLE_H
 #define RUNNEL_EXAMPLE_H
 

@@ -1,5 +1,5 @@
 /* The learner: turns examples into plans by the online protocol (CONTRACT.md: predict, then score,
-   then learn), has an engine play them, and tells an observer what became of each example.
+   then learn), has an engine play them, and gives an observer the results of each example.
 
    It knows streams, windows, strides and targets, and no arithmetic. How many examples wait in one
    plan never changes a bit of what is learned or observed, but for `played`. */
@@ -18,7 +18,7 @@ struct example;
 struct learner;
 struct scaler;
 
-/* What became of one example. Pointers stand until the observer returns. */
+/* The results of one example. Pointers are valid until the observer returns. */
 struct learned {
     const char *key; /* its stream */
     size_t key_size;
@@ -70,8 +70,9 @@ int learner_open(struct learner **learner, const struct config *config, const st
                  const struct learner_observer *observer, struct error *error);
 void learner_close(struct learner **learner);
 
-/* The same in two steps, for who may have a checkpoint to go on from: what is opened has parameters
-   all zero, until learner_start gives it the fresh ones. config.initial is read only then. */
+/* The same in two steps, for callers that may resume from a checkpoint: what is opened has
+   parameters all zero, until learner_start gives it the fresh ones. config.initial is read only
+   then. */
 int learner_open_empty(struct learner **learner, const struct config *config,
                        const struct model *model, const struct engine_ops *engine,
                        size_t plan_steps, const struct learner_observer *observer,

@@ -1,5 +1,5 @@
 /* The learner's insides, for learner*.c alone: learner.c opens and closes, learner_plan.c sizes
-   plans and fills them by the online protocol, learner_play.c plays plans and tells the observer,
+   plans and fills them by the online protocol, learner_play.c plays plans and calls the observer,
    learner_state.c serves checkpoints. */
 #ifndef RUNNEL_LEARNER_INTERNAL_H
 #define RUNNEL_LEARNER_INTERNAL_H
@@ -10,7 +10,7 @@
 #include "learner_state.h"
 #include "streams.h"
 
-/* One example of the plan: what is to be told about it, gathered while its plans are played. An
+/* One example of the plan: its results, gathered while its plans are played. An
    example that is longer than a plan is the last of one plan and the first of the next. */
 struct planned {
     char key[WIRE_KEY_MAX], forgotten[WIRE_KEY_MAX];
@@ -74,7 +74,7 @@ struct learner {
     struct learner_counters counters;
 };
 
-/* Play the plan, tell the observer of every finished example, and begin an empty plan that goes on
+/* Play the plan, give the observer every finished example, and begin an empty plan that continues
    with the unfinished one, if there is one. */
 int learner_play(struct learner *learner, struct error *error);
 

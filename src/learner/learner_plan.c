@@ -151,7 +151,7 @@ static void plan_step(struct learner *learner, uint32_t slot, struct planned *ex
     learner->run_length++;
 }
 
-/* Right after the step, before an update computes the window anew. */
+/* Right after the step, before an update recomputes the window. */
 static void plan_measure(struct learner *learner, uint32_t slot) {
     append(learner, OPERATION_MEASURE, slot);
     learner->plan.measures++;
@@ -312,7 +312,7 @@ int learner_forget_all(struct learner *learner, struct error *error) {
 static void end_sequence(struct learner *learner, uint32_t slot, struct planned *planned) {
     struct learner_window *window = &learner->windows[slot];
     if (window->open) {
-        /* The dropped step stands after the window: the window's steps are not the latest. */
+        /* The dropped step comes after the window: the window's steps are not the latest. */
         window->next = position_before(learner, window, 1);
         window->open = false;
         learner->run_length = 0;

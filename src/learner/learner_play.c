@@ -162,7 +162,7 @@ static void observe(struct learner *learner, const struct planned *example, size
     observer->learned(observer->context, &learned);
 }
 
-/* Give the example in this row what belongs to it, and tell of it when it is finished. */
+/* Give the example in this row what belongs to it, and observe it when it is finished. */
 static int give(struct learner *learner, size_t row, struct cursor *cursor, struct error *error) {
     struct planned *example = &learner->examples[row];
     for (size_t n = 0; n < example->planned_scores; n++)
@@ -203,7 +203,7 @@ static void begin_plan(struct learner *learner) {
     plan->count = plan->steps = plan->scores = plan->updates = plan->measures = 0;
 }
 
-/* Of the plan: all but one that goes on in the next. */
+/* Of the plan: all but one that continues in the next. */
 static size_t finished_examples(const struct learner *learner) {
     size_t count = learner->example_count;
     return count && !learner->examples[count - 1].finished ? count - 1 : count;

@@ -23,7 +23,7 @@ struct learner_rates {
 
 const struct model *learner_model(const struct learner *learner);
 
-/* A block of the engine; ENGINE_SLOT goes by the slots of learner_streams_table. */
+/* A block of the engine; ENGINE_SLOT is by the slots of learner_streams_table. */
 int learner_read(struct learner *learner, enum engine_block block, size_t index, void *data,
                  struct error *error);
 int learner_write(struct learner *learner, enum engine_block block, size_t index, const void *data,

@@ -29,7 +29,7 @@ int scaler_open(struct scaler **scaler, size_t size, struct error *error) {
     if (new &&new->counts &&new->means &&new->squares &&new->deviations)
         return 0;
     scaler_close(scaler);
-    return error_set(error, EX_UNAVAILABLE, "there is not enough memory to scale %zu inputs", size);
+    return error_set(error, EX_UNAVAILABLE, "out of memory for scaling %zu inputs", size);
 }
 
 void scaler_close(struct scaler **scaler) {

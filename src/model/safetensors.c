@@ -111,8 +111,7 @@ static int read_header(struct safetensors *file, struct error *error) {
 
     char *text = malloc(length + 1);
     if (!text)
-        return error_set(error, EX_UNAVAILABLE, "there is not enough memory to read %s",
-                         file->path);
+        return error_set(error, EX_UNAVAILABLE, "out of memory while reading %s", file->path);
     int status = read_at(file, LENGTH_SIZE, text, length, error);
     if (!status) {
         json_error_t problem;
@@ -230,8 +229,7 @@ static int read_entries(struct safetensors *file, struct error *error) {
     file->entries = calloc(count + 1, sizeof *file->entries);
     file->names = calloc(count + 1, sizeof *file->names);
     if (!file->entries || !file->names)
-        return error_set(error, EX_UNAVAILABLE, "there is not enough memory to read %s",
-                         file->path);
+        return error_set(error, EX_UNAVAILABLE, "out of memory while reading %s", file->path);
     const char *name;
     json_t *json;
     json_object_foreach(file->header, name, json) {
@@ -256,7 +254,7 @@ int safetensors_open(struct safetensors **file, const char *path, struct error *
         new->descriptor = -1;
     if (!new || !(new->path = strdup(path))) {
         safetensors_close(file);
-        return error_set(error, EX_UNAVAILABLE, "there is not enough memory to read %s", path);
+        return error_set(error, EX_UNAVAILABLE, "out of memory while reading %s", path);
     }
     if (read_header(new, error) || read_metadata(new, error) || read_entries(new, error)) {
         safetensors_close(file);

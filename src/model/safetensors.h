@@ -88,7 +88,7 @@ int safetensors_finish(struct safetensors_writer **writer, struct error *error);
 /* Free a writer whose file is given up. */
 void safetensors_abandon(struct safetensors_writer **writer);
 
-/* A sink into an open file. Goes on after interruptions and short writes. */
+/* A sink into an open file. Continues after interruptions and short writes. */
 struct safetensors_file {
     int descriptor;
     const char *path; /* for errors */
@@ -109,7 +109,7 @@ int safetensors_to_memory(void *memory, const void *bytes, size_t size, struct e
 int safetensors_open(struct safetensors **file, const char *path, struct error *error);
 void safetensors_close(struct safetensors **file);
 
-/* Entries in the order of their bytes. They stand until close. */
+/* Entries in the order of their bytes. They are valid until close. */
 size_t safetensors_count(const struct safetensors *file);
 const struct safetensors_entry *safetensors_at(const struct safetensors *file, size_t index);
 

@@ -54,7 +54,7 @@ static json_t *describe_entry(const struct safetensors_entry *entry) {
                      (json_int_t)(entry->begin + entry->size));
 }
 
-/* The header as JSON; NULL when a text is not UTF-8 or memory is short. Places the entries. */
+/* The header as JSON; NULL when a text is not UTF-8 or when out of memory. Places the entries. */
 static json_t *describe(struct safetensors_writer *writer, struct safetensors_entry *entries,
                         size_t entry_count, const struct safetensors_text *metadata,
                         size_t metadata_count, struct error *error) {
@@ -101,7 +101,7 @@ static int write_header(struct safetensors_writer *writer, const json_t *json,
                         struct error *error) {
     char *text = json_dumps(json, JSON_COMPACT);
     if (!text)
-        return error_set(error, EX_UNAVAILABLE, "there is not enough memory to write tensors");
+        return error_set(error, EX_UNAVAILABLE, "out of memory while writing tensors");
     static const char spaces[ALIGNMENT] = "        ";
     size_t used = strlen(text), padding = (ALIGNMENT - used % ALIGNMENT) % ALIGNMENT;
     uint64_t length = used + padding;
@@ -118,7 +118,7 @@ int safetensors_start(struct safetensors_writer **writer, struct safetensors_ent
                       struct error *error) {
     struct safetensors_writer *new = malloc(sizeof *new);
     if (!new)
-        return error_set(error, EX_UNAVAILABLE, "there is not enough memory to write tensors");
+        return error_set(error, EX_UNAVAILABLE, "out of memory while writing tensors");
     *writer = new;
     new->sink = sink;
     new->context = context;
@@ -177,8 +177,7 @@ int safetensors_to_memory(void *memory, const void *bytes, size_t size, struct e
         unsigned char *grown = realloc(to->bytes, capacity);
         if (!grown)
             return error_set(error, EX_UNAVAILABLE,
-                             "there is not enough memory for a copy of the tensors (%zu bytes)",
-                             capacity);
+                             "out of memory for a copy of the tensors (%zu bytes)", capacity);
         to->bytes = grown;
         to->capacity = capacity;
     }

@@ -31,7 +31,7 @@ struct acknowledge {
     char *bytes;     /* entries from `first` to `end` */
     size_t first, end, capacity;
     size_t results;    /* entries that are not ready */
-    uint64_t position; /* of the newest entry: none behind it may go before it */
+    uint64_t position; /* of the newest entry: later ones must not be sent before it */
 };
 
 int acknowledge_open(struct acknowledge **acknowledge, void *socket, const struct model *model,
@@ -43,7 +43,7 @@ int acknowledge_open(struct acknowledge **acknowledge, void *socket, const struc
         (a->numbers = malloc(model->outputs * sizeof *a->numbers)))
         return 0;
     acknowledge_close(acknowledge);
-    return error_set(error, EX_OSERR, "no memory for acknowledgements");
+    return error_set(error, EX_OSERR, "out of memory for acknowledgements");
 }
 
 void acknowledge_close(struct acknowledge **acknowledge) {
@@ -76,7 +76,7 @@ static int make_room(struct acknowledge *a, size_t size, struct error *error) {
     size_t capacity = 2 * (a->end + size);
     char *grown = realloc(a->bytes, capacity);
     if (!grown)
-        return error_set(error, EX_OSERR, "no memory for acknowledgements");
+        return error_set(error, EX_OSERR, "out of memory for acknowledgements");
     a->bytes = grown;
     a->capacity = capacity;
     return 0;

@@ -31,7 +31,7 @@ int acknowledge_open(struct acknowledge **acknowledge, void *socket, const struc
 void acknowledge_close(struct acknowledge **acknowledge);
 
 /* Queue a copy, to be sent once the journal is durable up to its position. -1 (EX_OSERR) when
-   memory is short. */
+   out of memory. */
 int acknowledge_add(struct acknowledge *acknowledge, const struct acknowledge_entry *entry,
                     struct error *error);
 

@@ -42,12 +42,12 @@ int control_open(struct control **control, void *zmq_context, struct security *s
     struct control *c = calloc(1, sizeof *c);
     *control = c;
     if (!c)
-        return error_set(error, EX_OSERR, "no memory for the control socket");
+        return error_set(error, EX_OSERR, "out of memory for the control socket");
     for (size_t i = 0; i < ENVELOPE_MAX; i++)
         zmq_msg_init(&c->envelope[i]);
     if (!(c->request = malloc(CONTROL_REQUEST_MAX))) {
         control_close(control);
-        return error_set(error, EX_OSERR, "no memory for the control socket");
+        return error_set(error, EX_OSERR, "out of memory for the control socket");
     }
     c->commands = commands;
     c->context = context;
@@ -157,7 +157,8 @@ static int run(struct control *control, size_t frames, size_t size, struct contr
 /* A reply to a client that has gone is dropped by libzmq. */
 static void send_reply(struct control *control, json_t *fields, const struct error *error,
                        const unsigned char *blob, size_t blob_size) {
-    static const char failed[] = "{\"ok\":false,\"error\":\"no memory for the reply; try again\"}";
+    static const char failed[] =
+        "{\"ok\":false,\"error\":\"out of memory for the reply; try again\"}";
     json_t *reply = json_pack("{s:b}", "ok", !error);
     if (reply && error)
         json_object_set_new(reply, "error", json_of_text(error->text, strlen(error->text)));

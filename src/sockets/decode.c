@@ -56,7 +56,7 @@ int decoder_open(struct decoder **decoder, const struct model *model, struct err
     struct decoder *d = calloc(1, sizeof *d);
     *decoder = d;
     if (!d)
-        return error_set(error, EX_OSERR, "no memory to decode examples");
+        return error_set(error, EX_OSERR, "out of memory for decoding examples");
     const struct input *input = &model->architecture.input;
     const struct output *output = &model->architecture.output;
     const struct loss_kind *loss = loss_kind(output->loss);

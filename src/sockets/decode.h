@@ -46,7 +46,7 @@ enum reject_reason {
     REJECT_REASONS,
 };
 
-/* A word for counters: "x_size". */
+/* The name of its counter: "x_size". */
 const char *reject_name(enum reject_reason reason);
 
 struct frame {
@@ -58,11 +58,12 @@ struct frame {
 int decoder_open(struct decoder **decoder, const struct model *model, struct error *error);
 void decoder_close(struct decoder **decoder);
 
-/* Check a message of `count` frames; only the first EXAMPLE_FRAMES_MAX of `frames` are looked at.
+/* Check a message of `count` frames; only the first EXAMPLE_FRAMES_MAX of `frames` are read.
    REJECT_NOT: `example` is filled but for `received`; its pointers lead into the frames (JSON: into
-   the decoder) and stand until those are changed or the next decode. Any other reason: `why` says
-   in a clause what was found and what is expected, in printable UTF-8, and `example` has key, epoch
-   and sequence if that much was understood (else key_size and the numbers are 0) and nothing else.
+   the decoder) and is valid until those are changed or the next decode. Any other reason: `why`
+   says in a clause what was found and what is expected, in printable UTF-8, and `example` has key,
+   epoch and sequence if that much was understood (else key_size and the numbers are 0) and nothing
+   else.
  */
 enum reject_reason decode(struct decoder *decoder, const struct frame *frames, size_t count,
                           struct example *example, char why[REJECT_WHY_SIZE]);

@@ -39,7 +39,7 @@ static bool whole_between(double value, double low, double high) {
     return value >= low && value <= high && value == floor(value);
 }
 
-/* Write one number as it stands in a binary frame. */
+/* Write one number as in a binary frame. */
 static enum reject_reason put_number(const struct shape *shape, const json_t *value,
                                      unsigned char *number, char *why) {
     if (!json_is_number(value) && !json_is_null(value))
@@ -111,7 +111,7 @@ static enum reject_reason put_value(const struct shape *shape, const json_t *val
         return reject(shape->wrong_size, why, "%s has %zu steps, expected at most %d", shape->name,
                       steps, EXAMPLE_STEPS_MAX);
     if (reserve(numbers, steps * width * NUMBER_SIZE))
-        return reject(REJECT_JSON, why, "no memory for its %zu numbers", steps * width);
+        return reject(REJECT_JSON, why, "out of memory for its %zu numbers", steps * width);
     *frame = (struct frame){numbers->bytes, count > 0 ? steps * width * NUMBER_SIZE : 0};
     if (nested)
         return put_steps(shape, value, numbers->bytes, why);

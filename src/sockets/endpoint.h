@@ -25,9 +25,9 @@ struct endpoint_option {
 
 /* Open a socket of `type` (ZMQ_XPUB, ...), set `count` integer options, then bind or connect it as
    configured; an address in brackets is IPv6. `key` is the configuration's, e.g. "statistics.bind".
-   With `security` (NULL: none) only who may comes in, and a limit on messages is one on what is in
-   them. An ipc path on which another process listens is an error (libzmq would take it over in
-   silence). Errors: EX_UNAVAILABLE when the endpoint cannot be had, EX_CONFIG when it is no
+   With `security` (NULL: none) only admitted clients connect, and a limit on messages is one on
+   what is in them. An ipc path on which another process listens is an error (libzmq would take it
+   over in silence). Errors: EX_UNAVAILABLE when the endpoint cannot be had, EX_CONFIG when it is no
    endpoint. */
 int endpoint_open(void **socket, void *zmq_context, struct security *security, int type,
                   const struct socket_config *config, const char *key,

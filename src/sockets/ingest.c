@@ -14,7 +14,7 @@
 #include "endpoint.h"
 
 enum {
-    REJECTED_PER_TAKE = 64, /* then the caller's loop turns, so that a flood starves nobody */
+    REJECTED_PER_TAKE = 64, /* then the caller's loop turns, so that a flood blocks nothing else */
     ANSWERS_MAX = 100000,   /* that wait until their client reads; more than one commit sends */
     RECONNECT_MS_MAX = 5000,
     KEEPALIVE_IDLE_S = 60,
@@ -77,7 +77,7 @@ int ingest_open(struct ingest **ingest, void *zmq_context, struct security *secu
     struct ingest *i = calloc(1, sizeof *i);
     *ingest = i;
     if (!i)
-        return error_set(error, EX_OSERR, "no memory for the examples socket");
+        return error_set(error, EX_OSERR, "out of memory for the examples socket");
     i->router = config->examples_socket == EXAMPLES_ROUTER;
     for (size_t n = 0; n < EXAMPLE_FRAMES_MAX; n++)
         zmq_msg_init(&i->messages[n]);
@@ -143,8 +143,8 @@ static int receive(struct ingest *ingest, struct frame *frames) {
     return count;
 }
 
-/* A ROUTER's client is told at once: there is nothing to be made safe. What its header says is sent
-   back, if it can be read. */
+/* A ROUTER's client gets its answer at once: nothing has to reach the disk first. What its header
+   says is sent back, if it can be read. */
 static void refuse(struct ingest *ingest, const struct example *example,
                    enum reject_reason reason) {
     const struct wire_acknowledgement acknowledgement = {.status = WIRE_REJECTED,

@@ -43,7 +43,7 @@ void *ingest_socket(const struct ingest *ingest);
 const char *ingest_endpoint(const struct ingest *ingest);
 
 /* Take one example, never waiting; `now` (CLOCK_MONOTONIC in ns) becomes its `received`.
-   1: `example` is filled and stands until the next call. 0: none waits, or a run of bad ones has
+   1: `example` is filled and valid until the next call. 0: none waits, or a run of bad ones has
    been rejected: poll again. -1: the socket has failed. */
 int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, struct error *error);
 

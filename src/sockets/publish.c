@@ -53,7 +53,7 @@ int publish_open(struct publish **publish, void *zmq_context, struct security *s
     struct publish *p = calloc(1, sizeof *p);
     *publish = p;
     if (!p)
-        return error_set(error, EX_OSERR, "no memory for the statistics socket");
+        return error_set(error, EX_OSERR, "out of memory for the statistics socket");
     draw_run(p->run);
     const char *key = config->connect ? "statistics.connect" : "statistics.bind";
     if (endpoint_open(&p->socket, zmq_context, security, ZMQ_XPUB, config, key, options,

@@ -36,7 +36,7 @@ struct guarded {
     struct key_list allowed;
     struct connection *connections; /* (room,), the newest last */
     size_t count, room;
-    int failing; /* the failure of the connection that is told of next, or SECURITY_FAILURES */
+    int failing; /* the failure of the connection that is reported next, or SECURITY_FAILURES */
     struct failures failures[SECURITY_FAILURES];
 };
 

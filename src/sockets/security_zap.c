@@ -26,7 +26,7 @@ enum { FRAME_SIZE = 256 }; /* libzmq's own names and addresses are shorter */
 struct zap {
     size_t count; /* frames received */
     size_t sizes[ZAP_FRAMES];
-    char frames[ZAP_FRAMES][FRAME_SIZE]; /* each with a 0 behind it */
+    char frames[ZAP_FRAMES][FRAME_SIZE]; /* each followed by a 0 */
 };
 
 static const char version[] = "1.0";
@@ -72,7 +72,7 @@ static bool ends_with(const char *text, const char *end) {
     return tail <= length && !strcmp(text + length - tail, end);
 }
 
-/* A connection that there is no memory to remember could not be cut off later: it ends now. */
+/* A connection for which there is no memory could not be closed later: it ends now. */
 static void add_connection(struct guarded *guarded, int descriptor) {
     enum { ROOM_FIRST = 16 };
     if (guarded->count == guarded->room) {
@@ -118,8 +118,9 @@ static enum security_failure failure_of(uint16_t event, int32_t value) {
                                                                : SECURITY_PROTOCOL;
 }
 
-/* A monitor's message is [u16 event, i32 value][endpoint]. What failed is told right before the end
-   of its connection, by the same thread; keys that were refused are counted where that is done. */
+/* A monitor's message is [u16 event, i32 value][endpoint]. What failed is reported right before the
+   end of its connection, by the same thread; keys that were refused are counted where that is done.
+ */
 static void take_event(struct security *security, struct guarded *guarded, const char *frame) {
     uint16_t event;
     int32_t value;
@@ -140,7 +141,7 @@ static void take_event(struct security *security, struct guarded *guarded, const
     }
 }
 
-/* libzmq tells of a connection's end before it closes the descriptor: where that has not been told
+/* libzmq reports a connection's end before it closes the descriptor: where that has not been told
    by now, the descriptor was the connection's own when its peer was asked for. */
 static void settle(struct guarded *guarded) {
     for (size_t i = guarded->count; i > 0 && !guarded->connections[i - 1].settled; i--)

@@ -268,7 +268,7 @@ static void refuses_every_damage(void **unused) {
     static const char *const both[] = {"nor can the previous one", "move both away", NULL};
     write_file(file_in_state("checkpoint.previous.safetensors"), bytes, size / 2);
     assert_refused(run, workload, EX_IOERR, both);
-    static const char *const none[] = {"no previous", "begin afresh", NULL};
+    static const char *const none[] = {"no previous", "start fresh", NULL};
     unlink(file_in_state("checkpoint.previous.safetensors"));
     assert_refused(run, workload, EX_IOERR, none);
 
