@@ -152,7 +152,9 @@ static int send_command(struct replay *replay, const struct replay_entry *entry,
     if (delivery_settle(&replay->delivery, error) < 0)
         return -1;
     feed_detail("entry %llu: %s", (unsigned long long)entry->position, entry->command);
-    return replay_command(settings->control, &settings->common.to.keys, entry->command, error);
+    struct runnel_peer peer = {settings->control, settings->common.keys.server,
+                               settings->common.keys.own};
+    return replay_command(&peer, entry->command, error);
 }
 
 /* When the entry is due: what lay between it and the one before, unless a clock was set back. */

@@ -61,6 +61,15 @@ for manual in $manuals; do
     [ "$(in_packages "$file")" = 1 ] || wrong "not in exactly one package: $file"
 done
 
+# The library: what runs with it in one package, what is built with it in the other.
+soname=$(sed -n 's/^RUNNEL_SONAME = //p' Makefile.am)
+for file in usr/include/runnel.h usr/lib/x/librunnel.so usr/lib/x/librunnel.a \
+    usr/lib/x/pkgconfig/runnel.pc "usr/lib/x/$soname" "usr/lib/x/$soname.0.0"; do
+    [ "$(in_packages "$file")" = 1 ] || wrong "not in exactly one package: $file"
+done
+grep -q "^$soname librunnel${soname##*.} " "debian/librunnel${soname##*.}.symbols" ||
+    wrong "debian has no symbols of $soname"
+
 # shellcheck disable=SC2044 # names without blanks
 for file in $(find debian -type f); do
     [ "$(git ls-files -- "$file" 2>/dev/null)" = "$file" ] || [ ! -e .git ] || continue
