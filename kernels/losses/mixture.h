@@ -52,10 +52,10 @@ FORMULA struct loss_component mixture_component(const float *a, size_t stride,
                                                 const union value *y) {
     float log_sd1 = a[MIXTURE_LOG_SD1 * stride], log_sd2 = a[MIXTURE_LOG_SD2 * stride];
     float atanh_rho = a[MIXTURE_ATANH_RHO * stride];
-    double inverse1 = mixture_bounded_exp(-(double)log_sd1);
-    double inverse2 = mixture_bounded_exp(-(double)log_sd2);
-    double d1 = ((double)y[0].real - (double)a[MIXTURE_MEAN1 * stride]) * inverse1;
-    double d2 = ((double)y[1].real - (double)a[MIXTURE_MEAN2 * stride]) * inverse2;
+    double rstd1 = mixture_bounded_exp(-(double)log_sd1);
+    double rstd2 = mixture_bounded_exp(-(double)log_sd2);
+    double d1 = ((double)y[0].real - (double)a[MIXTURE_MEAN1 * stride]) * rstd1;
+    double d2 = ((double)y[1].real - (double)a[MIXTURE_MEAN2 * stride]) * rstd2;
     double r = fabs((double)atanh_rho), bounded = r < MIXTURE_ATANH_MAX ? r : MIXTURE_ATANH_MAX;
     double t = exp(-2.0 * bounded), rho = (1.0 - t) / (1.0 + t);
     double rest = 4.0 * t / ((1.0 + t) * (1.0 + t)); /* 1 - rho^2, without cancellation */
@@ -66,8 +66,8 @@ FORMULA struct loss_component mixture_component(const float *a, size_t stride,
     struct loss_component c;
     c.log_density = -0.5 * z - LOG_2PI - (double)log_sd1 - (double)log_sd2 - 0.5 * log_rest;
     c.gradient[MIXTURE_LOGIT] = 0;
-    c.gradient[MIXTURE_MEAN1] = -e1 * inverse1;
-    c.gradient[MIXTURE_MEAN2] = -e2 * inverse2;
+    c.gradient[MIXTURE_MEAN1] = -e1 * rstd1;
+    c.gradient[MIXTURE_MEAN2] = -e2 * rstd2;
     c.gradient[MIXTURE_LOG_SD1] = 1.0 - d1 * e1;
     c.gradient[MIXTURE_LOG_SD2] = 1.0 - d2 * e2;
     c.gradient[MIXTURE_ATANH_RHO] = -(d1 * d2 + rho * (1.0 - z));

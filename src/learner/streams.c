@@ -24,7 +24,7 @@ struct entry {
 struct streams {
     size_t capacity, count;
     struct entry *entries; /* (capacity,) */
-    size_t touched;        /* entries that have ever been used; those behind are free too */
+    size_t touched;        /* entries that have ever been used; those after them are free too */
     uint32_t free;         /* chain of freed slots */
     uint32_t *buckets;     /* (mask + 1,) */
     uint64_t mask;
@@ -51,8 +51,7 @@ int streams_open(struct streams **streams, size_t capacity, struct error *error)
         return 0;
     streams_close(streams);
     return error_set(error, EX_UNAVAILABLE,
-                     "there is not enough memory for %zu streams: lower learning.max_streams",
-                     capacity);
+                     "out of memory for %zu streams: lower learning.max_streams", capacity);
 }
 
 void streams_close(struct streams **streams) {

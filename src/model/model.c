@@ -199,8 +199,8 @@ static int initialize_recurrent(const struct tensor *tensor, struct random *rand
     double *work = calloc(size, size * sizeof *work);
     if (!work)
         return error_set(error, EX_UNAVAILABLE,
-                         "there is not enough memory for the starting values of %s (%zu x %zu)",
-                         tensor->name, tensor->rows, tensor->columns);
+                         "out of memory for the starting values of %s (%zu x %zu)", tensor->name,
+                         tensor->rows, tensor->columns);
     for (size_t gate = 0; gate < tensor->gates; gate++)
         fill_orthogonal(values + gate * size * size, size, work, random);
     free(work);

@@ -99,7 +99,7 @@ const struct tensor *model_named(const struct model *model, const char *name);
                        uniform in +-1/sqrt(fan-in), as in torch.nn.Linear
      gains             `gain`;  norms' biases 0
    and forget_bias is added to the forget gate of norm_ih.bias, of bias_ih without norm.
-   Returns -1 (EX_UNAVAILABLE) when memory is short. */
+   Returns -1 (EX_UNAVAILABLE) when out of memory. */
 int model_initialize(const struct model *model, const struct tensor *tensor, uint64_t seed,
                      float *values, struct error *error);
 
