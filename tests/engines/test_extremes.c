@@ -23,11 +23,12 @@ static const struct optimizer SGD = {.kind = OPTIMIZER_sgd, .rate = 0.01};
 static const double RATE = 0.01;
 
 static struct architecture architecture_of(enum cell cell, enum norm norm, enum loss loss) {
+    size_t size = loss_kind(loss)->size;
     return (struct architecture){
         .input = {.kind = INPUT_REAL, .size = INPUTS},
         .layers = {{.cell = cell, .size = 6, .norm = norm}},
         .layer_count = 1,
-        .output = {.loss = loss, .size = loss == LOSS_mixture ? 3 : TARGETS, .components = 2},
+        .output = {.loss = loss, .size = size ? size : TARGETS, .components = 2},
     };
 }
 
@@ -337,24 +338,19 @@ static void a_state_that_decays_becomes_zero(void **state) {
 /* An update with a gradient of 0, from moments of the smallest normal number. */
 static void moments_that_decay_become_zero(void **state) {
     (void)state;
-    const struct optimizer optimizers[] = {
-        {.kind = OPTIMIZER_sgd, .rate = 0.1, .momentum = 0.9},
-        {.kind = OPTIMIZER_rmsprop, .rate = 0.1, .alpha = 0.99, .epsilon = 1e-8},
-        {.kind = OPTIMIZER_adam, .rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8},
-        {.kind = OPTIMIZER_adamw, .rate = 0.1, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8}};
-    const enum engine_block blocks[] = {ENGINE_MOMENTS, ENGINE_MOMENTS + 1};
     const union value x = {.real = 0.5F};
-    for (size_t o = 0; o < sizeof optimizers / sizeof *optimizers; o++) {
+    for (enum optimizer_id id = 0; id < OPTIMIZERS; id++) {
+        const struct optimizer optimizer = fixture_optimizer(id, 0.1);
         struct fixture *f;
         keep_denormals();
-        fixture_open(&f, &DECAYING, &optimizers[o], 1, 1, 1);
-        size_t count = f->model.parameters, kept = optimizer_moments(&optimizers[o]);
+        fixture_open(&f, &DECAYING, &optimizer, 1, 1, 1);
+        size_t count = f->model.parameters, kept = optimizer_moments(&optimizer);
         float *moments = calloc(count, sizeof *moments);
         assert_true(moments && kept > 0);
         for (size_t k = 0; k < count; k++)
             moments[k] = FLT_MIN;
-        for (size_t n = 0; n < kept; n++)
-            fixture_write(f, blocks[n], moments);
+        for (unsigned n = 0; n < kept; n++)
+            fixture_write(f, ENGINE_MOMENTS + n, moments);
         fixture_step(f, 0, 0, &x);
         fixture_play(f, 0.1, 0.0);
         const union value y = {.real = f->outputs[0]};
@@ -362,8 +358,8 @@ static void moments_that_decay_become_zero(void **state) {
         fixture_update(f, 0, 0, 1, 1, 1, true);
         fixture_play(f, 0.1, 0.0);
         assert_true(f->updates[0].applied && f->updates[0].gradient_norm == 0.0);
-        for (size_t n = 0; n < kept; n++) {
-            fixture_read(f, blocks[n], moments);
+        for (unsigned n = 0; n < kept; n++) {
+            fixture_read(f, ENGINE_MOMENTS + n, moments);
             assert_int_equal(denormals(moments, count), 0);
             for (size_t k = 0; k < count; k++)
                 assert_true(moments[k] == 0.0F);

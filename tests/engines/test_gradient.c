@@ -151,7 +151,8 @@ static void check_gradient(const struct architecture *architecture, const char *
 }
 
 static struct output output_of(enum loss loss) {
-    return (struct output){.loss = loss, .size = loss == LOSS_mixture ? 3 : 5, .components = 4};
+    size_t size = loss_kind(loss)->size;
+    return (struct output){.loss = loss, .size = size ? size : 5, .components = 4};
 }
 
 static void every_cell_norm_and_loss(void **state) {

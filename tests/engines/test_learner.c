@@ -95,9 +95,17 @@ static size_t draw(uint64_t *state, size_t low, size_t high) {
     return low + workload_random(state) % (high - low + 1);
 }
 
+/* A loss whose target is a class id, or one whose target are numbers. */
+static enum loss draw_loss(uint64_t *state, bool class_id) {
+    enum loss found[LOSSES];
+    size_t count = 0;
+    for (enum loss loss = 0; loss < LOSSES; loss++)
+        if (loss_kind(loss)->class_id == class_id)
+            found[count++] = loss;
+    return found[count > 1 ? draw(state, 0, count - 1) : 0];
+}
+
 static struct workload_options random_options(uint64_t *state) {
-    static const enum loss real_losses[] = {LOSS_squared, LOSS_gaussian, LOSS_bernoulli,
-                                            LOSS_mixture};
     struct workload_options o = {
         .architecture = {.layers = {{.cell = CELL_dense, .size = 2}}, .layer_count = 1},
         .window = draw(state, 1, 6),
@@ -118,14 +126,14 @@ static struct workload_options random_options(uint64_t *state) {
     input->size = draw(state, 1, 4);
     output->target = draw(state, 0, 1) ? TARGET_NEXT : TARGET_GIVEN;
     bool next = output->target == TARGET_NEXT;
-    output->loss = real_losses[draw(state, 0, 3)];
+    output->loss = draw_loss(state, false);
     if (next ? input->kind == INPUT_SYMBOL : draw(state, 0, 4) == 0)
-        output->loss = LOSS_softmax;
-    bool mixture = output->loss == LOSS_mixture;
-    output->components = mixture ? 2 : 0;
-    if (mixture && next)
-        input->size = 3;
-    output->size = mixture ? 3 : next ? input->size : draw(state, 1, 3);
+        output->loss = draw_loss(state, true);
+    const struct loss_kind *loss = loss_kind(output->loss);
+    output->components = loss_has_components(loss) ? 2 : 0;
+    if (loss->size && next)
+        input->size = loss->size;
+    output->size = loss->size ? loss->size : next ? input->size : draw(state, 1, 3);
     if (input->kind == INPUT_REAL) {
         input->hold = draw(state, 0, 1);
         input->standard = draw(state, 0, 1);

@@ -89,7 +89,7 @@ static struct learner *open_learner(const struct side *side) {
 static void learn(struct learner *learner, const struct side *side, size_t first) {
     static const char *const keys[] = {"", "one", "two"};
     const struct architecture *a = &side->model.architecture;
-    bool symbols = a->input.kind == INPUT_SYMBOL, classes = a->output.loss == LOSS_softmax;
+    bool symbols = a->input.kind == INPUT_SYMBOL, classes = loss_kind(a->output.loss)->class_id;
     for (size_t n = first; n < first + EXAMPLES; n++) {
         union {
             float real;

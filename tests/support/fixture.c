@@ -90,6 +90,20 @@ void fixture_random_input(struct fixture *fixture, union value *x) {
             x[k].real = (float)(2.0 * fixture_random(fixture));
 }
 
+struct optimizer fixture_optimizer(enum optimizer_id id, double rate) {
+    const double momentum = 0.9;
+    const struct optimizer_kind *kind = optimizer_kind(id);
+    struct optimizer o = {.kind = id, .rate = rate};
+    for (const struct kind_key *key = kind->keys; key->name; key++) {
+        bool needed = kind->moments_need && strcmp(key->name, kind->moments_need) == 0;
+        double *field = (double *)(void *)((char *)&o + key->offset);
+        if (!key->boolean)
+            *field = needed ? momentum : strtod(key->fallback, NULL);
+    }
+    return o;
+}
+
+/* Two numbers that are observed together or not, and a probability. */
 static void random_mixture_target(struct fixture *fixture, union value *y) {
     enum { PATTERNS = 4 };
     y[0].real = (float)fixture_random(fixture);
@@ -102,17 +116,18 @@ static void random_mixture_target(struct fixture *fixture, union value *y) {
 
 void fixture_random_target(struct fixture *fixture, union value *y) {
     const struct output *output = &fixture->model.architecture.output;
-    if (output->loss == LOSS_softmax) {
+    const struct loss_kind *loss = loss_kind(output->loss);
+    if (loss->class_id) {
         y->id = random_id(fixture, output->size);
         return;
     }
-    if (output->loss == LOSS_mixture) {
+    if (loss->together) {
         random_mixture_target(fixture, y);
         return;
     }
     for (size_t k = 0; k < output->size; k++) {
         y[k].real = (float)fixture_random(fixture);
-        if (output->loss == LOSS_bernoulli)
+        if (loss->unit_range)
             y[k].real = 0.5F + 0.5F * y[k].real;
         if (fixture_random(fixture) > 0.6)
             y[k].real = NAN;

@@ -33,6 +33,9 @@ void fixture_open(struct fixture **fixture, const struct architecture *architect
                   const struct optimizer *optimizer, size_t window, size_t slots, uint64_t seed);
 void fixture_close(struct fixture **fixture);
 
+/* An optimizer with the defaults of its keys, and with its moments. */
+struct optimizer fixture_optimizer(enum optimizer_id id, double rate);
+
 /* Uniform in (-1, 1). */
 double fixture_random(struct fixture *fixture);
 

@@ -53,14 +53,15 @@ static void fill_target(const struct workload_options *options, uint64_t *state,
                         size_t size) {
     const struct output *output = &options->architecture.output;
     bool none = chance(state, options->missing);
-    if (output->loss == LOSS_softmax) {
+    const struct loss_kind *loss = loss_kind(output->loss);
+    if (loss->class_id) {
         uint32_t id = (uint32_t)(workload_random(state) % output->size);
         put(y, 0, (union value){.id = none ? WIRE_NO_CLASS : id});
         return;
     }
     for (size_t k = 0; k < size; k++) {
         union value value = real(state, k, none ? 1 : options->missing);
-        if (output->loss == LOSS_bernoulli)
+        if (loss->unit_range)
             value.real = value.real < 0 ? 0 : value.real >= 0 ? 1 : value.real;
         put(y, k, value);
     }
