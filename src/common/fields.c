@@ -177,8 +177,8 @@ double field_number(const struct field *field, const json_t *object) {
     return json_is_number(member) ? json_number_value(member) : NAN;
 }
 
-bool field_is_number(const struct field *field) {
-    return field->type == FIELD_NUMBER || field->type == FIELD_COUNT;
+format_function *field_format(const struct field *field) {
+    return field->format ? field->format : field->type == FIELD_NUMBER ? format_number : NULL;
 }
 
 const char *field_unit_text(const struct field *field) {
@@ -187,8 +187,7 @@ const char *field_unit_text(const struct field *field) {
 
 /* Counts say what they count, rates and shares what they are, and some metrics in their names. */
 static bool wants_unit(const struct field *field) {
-    return *field->unit && field->type == FIELD_NUMBER && field->format == FORMAT_PLAIN &&
-           !field->metric.unit;
+    return *field->unit && field->type == FIELD_NUMBER && !field->format && !field->metric.unit;
 }
 
 char *field_sentence(const struct field *field, char *text, size_t size) {

@@ -17,6 +17,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "format.h"
+
 struct json_text;
 
 enum { FIELD_BINS = 20 }; /* of a histogram over [-1, 1] */
@@ -83,19 +85,6 @@ enum field_need {
 /* What becomes of the numbers of several messages that one stands for. */
 enum field_fold { FOLD_NEWER, FOLD_MEAN, FOLD_LEAST, FOLD_GREATEST };
 
-/* How people read it. */
-enum field_format {
-    FORMAT_PLAIN, /* a number or a count, as the type says */
-    FORMAT_SETTING,
-    FORMAT_RATE,
-    FORMAT_SHARE,
-    FORMAT_MICROSECONDS,
-    FORMAT_DURATION,
-    FORMAT_BYTES,
-    FORMAT_CLOCK, /* of today, */
-    FORMAT_DATE,  /* and of any day */
-};
-
 /* A clock is a gauge that grows with the time since its message. */
 enum metric_kind { METRIC_GAUGE, METRIC_COUNTER, METRIC_CLOCK };
 
@@ -111,7 +100,7 @@ struct field {
     const char *null;    /* when it is null; NULL = never */
     enum field_need need;
     enum field_fold fold;
-    enum field_format format;
+    format_function *format; /* how people read it; NULL = as any number or count */
 
     struct {
         const char *name; /* in Prometheus, after runnel_; NULL = there is none */
@@ -207,7 +196,8 @@ const json_t *field_member(const struct field *field, const json_t *object);
 /* The number there; NaN where there is none. */
 double field_number(const struct field *field, const json_t *object);
 
-bool field_is_number(const struct field *field);
+/* How people read it; NULL: a count, as exact as there is room for (format_count). */
+format_function *field_format(const struct field *field);
 
 /* For people: "nats or squared error". */
 const char *field_unit_text(const struct field *field);

@@ -10,7 +10,6 @@
 #include "common/fields.h"
 #include "common/format.h"
 #include "common/text.h"
-#include "tools/shared/field_format.h"
 
 enum { NAME_COLUMNS = 20, TEXT_SIZE = 1024 };
 

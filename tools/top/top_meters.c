@@ -10,7 +10,6 @@
 #include "common/fields.h"
 #include "common/format.h"
 #include "common/json_member.h"
-#include "tools/shared/field_format.h"
 #include "top_chart.h"
 #include "top_verdict.h"
 

@@ -13,7 +13,6 @@
 #include "common/format.h"
 #include "common/json_member.h"
 #include "common/text.h"
-#include "tools/shared/field_format.h"
 #include "tools/shared/watch_trend.h"
 
 enum { LINE_SIZE = 1024, TEXT_SIZE = 600, GAP = 1 };
