@@ -30,7 +30,7 @@ function reading(size, k, sum, count, deviation, error) {
         squares[k] += change * (x[k] - mean[k])
         if (examples > 1) {
             deviation = sqrt(squares[k] / seen[k])
-            # Before there is a last value the mean stands in for it, as for the network.
+            # Before there is a last value the mean takes its place, as for the network.
             error = x[k] - (k in last ? last[k] : mean[k])
             sum += deviation > 0 ? (error / deviation) ^ 2 : 0
             count++

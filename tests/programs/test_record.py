@@ -493,9 +493,9 @@ def test_what_was_not_heard(directory):
     record.end()
     daemon.close()
     assert rows(directory, "SELECT run, examples, text FROM events WHERE kind = 'gap'") == [
-        (1, 1300.0, "nothing was heard between 500 and 1,300 examples"),
-        (1, 2100.0, "nothing was heard between 1,400 and 2,100 examples"),
-        (2, 3100.0, "nothing was heard between 2,200 and 3,100 examples")]
+        (1, 1300.0, "no message between 500 and 1,300 examples"),
+        (1, 2100.0, "no message between 1,400 and 2,100 examples"),
+        (2, 3100.0, "no message between 2,200 and 3,100 examples")]
 
 
 def test_one_writer_a_file(directory):

@@ -300,7 +300,7 @@ def test_a_reset_begins_anew(directory):
 def test_silence_and_return(directory):
     with watched(directory, 80, 24, "--silence", "0.5") as (daemon, screen):
         daemon.send("status", STATUS)
-        screen.until(r"host-load  SILENT since \d\d:\d\d:\d\d \(\d+ s\)", "learning: not heard")
+        screen.until(r"host-load  SILENT since \d\d:\d\d:\d\d \(\d+ s\)", "learning: no messages")
         daemon.send("status", STATUS)
         screen.until("is back after")
         screen.until("host-load  learning", before=lambda: daemon.send("status", STATUS))
@@ -329,7 +329,7 @@ def test_what_was_not_heard(directory):
         daemon.examples += 1000
         for _ in range(10):
             publish(daemon, smoothed=1)
-        screen.until("3,000 examples", "nothing was heard between 1,000 and 2,100 examples",
+        screen.until("3,000 examples", "no message between 1,000 and 2,100 examples",
                      "(?m)^ +[─g]+$|^ +─+g─+ *$", holds=has_gap)
         daemon.close()
         with Publisher(directory, run="00000000000000bb") as second:
@@ -337,7 +337,7 @@ def test_what_was_not_heard(directory):
             second.send("status", STATUS)
             second.examples = 4000
             publish(second)
-            screen.until("nothing was heard between 3,000 and 4,100 examples")
+            screen.until("no message between 3,000 and 4,100 examples")
             second.send("status", dict(STATUS, every=200), examples=50)
             second.send("loss", LOSS, examples=150)
             second.send("status", dict(STATUS, every=100), examples=150)
@@ -362,9 +362,9 @@ def test_several_daemons(directory):
         screen.keys("Tab")
         screen.until("(?m)^ right  learning", "loss 0.2000", absent=["loss 0.1000"])
         screen.keys("3")
-        screen.until("waiting for a daemon", "no loss has been heard yet")
+        screen.until("waiting for a daemon", "no loss has come yet")
         screen.keys("P")
-        screen.until("nothing has been heard of ipc.* yet")
+        screen.until("no message has come from ipc.* yet")
         screen.keys("a", "1")
         screen.until("loss 0.1000, .*loss 0.2000")
         screen.resize(200, 60)
@@ -561,7 +561,7 @@ def test_a_daemon_that_lets_nobody_in(directory):
     with Guarded(directory, statistics=(), control=()) as daemon:
         stranger = Pair(directory, "stranger")
         connect = "-c", daemon.endpoint("statistics")
-        for key, said in ([], "REFUSED|NOT LET IN"), (["--server-key", stranger.public_file], "NOT LET IN"):
+        for key, said in ([], "REFUSED|NOT ADMITTED"), (["--server-key", stranger.public_file], "NOT ADMITTED"):
             own = pathlib.Path(directory, f"screen{len(key)}")
             own.mkdir()
             with Screen(own, 160, 24, *connect, *map(str, key)) as screen:
@@ -597,7 +597,7 @@ def test_once_without_a_daemon(directory):
     done = subprocess.run([PROGRAM, "--once", "--wait", "0.2", "-c", f"ipc://{directory}/none"],
                           capture_output=True, timeout=LIMIT)
     assert done.returncode == UNAVAILABLE and b"waiting for a daemon" in done.stdout
-    assert re.search(b"nothing was heard from ipc:.*: there is no such socket", done.stderr)
+    assert re.search(b"no message came from ipc:.*: there is no such socket", done.stderr)
 
 
 def test_usage(directory):

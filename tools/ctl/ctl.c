@@ -188,7 +188,7 @@ static int run(const struct options *o, const struct command *command, char **ar
         runnel_request_close(&request);
         return status;
     }
-    /* An export is written whoever reads the reply. */
+    /* An export is written even if the reply is not read. */
     if (!o->json || command->print == print_export)
         status = command->print(o, arguments, &reply);
     runnel_request_close(&request);
@@ -202,7 +202,7 @@ int main(int argc, char **argv) {
     struct command_line line = {
         .name = "runnel-ctl",
         .operands = "COMMAND",
-        .summary = "Ask a running runneld, or tell it what to do.",
+        .summary = "Query and control a running runneld.",
         .ending = "Exit status: 0 it worked, 64 usage, 69 no daemon answered, 70 the daemon "
                   "refused or failed (it says why), 74 the file or standard output could not be "
                   "written.",

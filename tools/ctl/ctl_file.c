@@ -26,7 +26,8 @@ static int write_all(int file, const void *bytes, size_t size) {
     return 0;
 }
 
-/* mkostemp makes files that nobody else may read; an export gets what open would have given it. */
+/* mkostemp makes files that only the user may read; an export gets what open would have given it.
+ */
 static mode_t usual_mode(void) {
     mode_t mask = umask(0);
     umask(mask);

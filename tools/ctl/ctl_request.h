@@ -9,7 +9,7 @@
 #include "runnel.h"
 
 /* Send the request and wait at most `timeout` seconds for connection and reply. Returns EX_OK with
-   `reply` filled, which stands until request_close. Else complains and returns EX_USAGE (no
+   `reply` filled, which is valid until request_close. Else complains and returns EX_USAGE (no
    endpoint), EX_UNAVAILABLE (no daemon, no answer, or an answer that no daemon gives) or
    EX_SOFTWARE (the daemon refused or failed, and has said why). With `raw` the reply's JSON is
    written to standard output before anything is made of it. */

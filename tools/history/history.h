@@ -3,7 +3,7 @@
 
    A *run* is what one process of a daemon learned from its start, or from a `reset`, on. Its `loss`
    messages are numbered 0, 1, ... and so are its `state` messages. Level 0 has a row for each of
-   them; a row of level k stands for 10^k messages and has minimum, maximum and mean of each column,
+   them; a row of level k summarizes 10^k messages and has minimum, maximum and mean of each column,
    and how many messages had no finite number there (JSON's null). Each level keeps its newest rows
    only, so that a file stays small and the past stays visible, more and more coarsely.
 
@@ -65,12 +65,12 @@ const char *history_error(const struct history *history);
 /* ---- Writing ---- */
 
 /* Take a message of any topic that came from the daemon at `endpoint`. It is written with the next
-   commit. Messages that are not as docs/protocol.md has them are passed over, and so are those of a
-   run that is heard at another endpoint already. Examples of which nothing was heard between two
+   commit. Messages that are not as docs/protocol.md has them are skipped, and so are those of a
+   run that is received at another endpoint already. Examples without a message between two
    `loss` messages make an event of kind "gap". */
 int history_take(struct history *history, const char *endpoint, const struct message *message);
 
-/* Something that the writer itself has to say about the daemon at `endpoint`: an event of that kind
+/* A remark of the writer itself about the daemon at `endpoint`: an event of that kind
    in its newest run, now. Without a run nothing is written. */
 int history_note(struct history *history, const char *endpoint, const char *kind, const char *text);
 
@@ -88,7 +88,7 @@ struct history_run {
     int64_t id;           /* in this file, growing */
     const char *run;      /* 16 digits, as the daemon says */
     int part;             /* 0; grows with each `reset` within the daemon's run */
-    const char *endpoint; /* where it was heard */
+    const char *endpoint; /* where it was received */
     const char *name, *digest, *model, *device, *version, *resumed;
     double parameters, every;
     double first_time, newest_time; /* of its messages, Unix time */
@@ -97,7 +97,7 @@ struct history_run {
 struct history_runs {
     struct history_run *runs; /* (count), oldest first */
     size_t count;
-    char *text; /* behind the strings */
+    char *text; /* after the strings */
 };
 int history_runs(struct history *history, struct history_runs *runs);
 void history_runs_clear(struct history_runs *runs);
@@ -122,7 +122,7 @@ struct history_range {
     size_t points; /* at most so many, and at least half as many where there are; > 0 */
 };
 
-/* One point stands for one or more successive messages; its position is that of the last. */
+/* One point summarizes one or more successive messages; its position is that of the last. */
 struct history_point {
     double position[HISTORY_AXES]; /* examples, steps, time */
     uint64_t messages;
@@ -154,7 +154,7 @@ struct history_event {
 struct history_events {
     struct history_event *events; /* (count), oldest first */
     size_t count;
-    char *text; /* behind the strings */
+    char *text; /* after the strings */
 };
 
 /* The newest `range->points` events of the run within the range. */

@@ -17,7 +17,7 @@ enum {
     HISTORY_LEVELS = 9, /* 10^8 messages in a row of the last: three years at 1 Hz */
     HISTORY_ERROR_SIZE = 512,
     HISTORY_RUN_SIZE = 81,    /* of a run's digits */
-    HISTORY_TEXT_SIZE = 2048, /* of what a daemon says in words; the rest is cut off */
+    HISTORY_TEXT_SIZE = 2048, /* of a text of a daemon; longer ones are truncated */
 };
 
 /* The two kinds of tables: `loss` with `loss_levels`, and `state` with `state_levels`. */
@@ -100,7 +100,7 @@ int history_done(struct history *history, sqlite3_stmt *statement);
 int history_schema_create(struct history *history);
 
 /* A file that was written when there were fewer fields gets their columns, empty in its rows so
-   far; to whoever only reads it `lacks` says which are empty in all. Columns that are known here no
+   far; for a reader `lacks` says which are empty in all. Columns that are known here no
    more stay as they are. */
 int history_schema_complete(struct history *history);
 

@@ -14,7 +14,7 @@ enum {
 
 /* ---- Lists of rows with strings ---- */
 
-/* Strings, one behind the other; until the list is whole they are offsets, for the block moves. */
+/* Strings, one after the other; until the list is whole they are offsets, for the block moves. */
 struct strings {
     char *text;
     size_t size, room;
@@ -153,7 +153,7 @@ int history_layers(struct history *h, int64_t run, struct history_layer layers[H
 
 /* ---- Series ---- */
 
-/* The first number among first..last + 1 at or behind which positions are at least `from`, or with
+/* The first number among first..last + 1 from which on positions are at least `from`, or with
    `beyond` greater than it. Positions never fall within a run. */
 static int search(struct history *h, const struct history_place *place, enum history_axis axis,
                   double from, bool beyond, int64_t first, int64_t last, int64_t *found) {
@@ -251,7 +251,7 @@ static bool gather(void *context, const struct history_row *row) {
     return (g->row.at.messages < g->group || flush_point(g)) && !g->done;
 }
 
-/* Rows [first, ...) of the level, then of finer levels what no row of the level stands for yet. A
+/* Rows [first, ...) of the level, then of finer levels what no row of the level summarizes yet. A
    row across the range's end belongs to it: there may be nothing finer. */
 static int gather_levels(struct history *h, struct history_place place, int64_t first,
                          struct gathering *g) {

@@ -86,7 +86,7 @@ static int remove_run(struct history *h, int64_t run) {
     return 0;
 }
 
-/* The oldest run that nobody feeds goes; *removed says whether there was one. */
+/* Delete the oldest run that is not being written; *removed says whether there was one. */
 static int remove_oldest(struct history *h, bool *removed) {
     struct history_runs runs;
     if (history_runs(h, &runs))

@@ -109,7 +109,7 @@ static int start_part(struct history *h, struct history_feed *feed, int part) {
     return 0;
 }
 
-/* Where the messages of a run that is in the file already go on being counted. */
+/* Where counting continues for a run that is in the file already. */
 static int go_on_counting(struct history *h, struct history_feed *feed) {
     memset(feed->position, 0, sizeof feed->position);
     for (int kind = 0; kind < KINDS; kind++) {
@@ -294,7 +294,7 @@ static int copy_description(struct history *h, int64_t from, int64_t to) {
     return do_once(h, update);
 }
 
-/* Whoever learns again from nothing has learned fewer examples than before. */
+/* Learning that was reset has fewer examples than before. */
 static int take_numbers(struct history *h, struct history_feed *feed, const struct message *message,
                         const double position[HISTORY_AXES]) {
     enum history_kind kind = message->topic == TOPIC_LOSS ? KIND_LOSS : KIND_STATE;
@@ -313,7 +313,7 @@ static int take_numbers(struct history *h, struct history_feed *feed, const stru
                              : take_state(h, feed, &row, message->body);
 }
 
-/* Who connects to one daemon by two names hears everything twice. */
+/* Two endpoints of one daemon give every message twice. */
 static bool is_heard_elsewhere(const struct history *h, const struct history_feed *feed,
                                const char *run) {
     for (const struct history_feed *other = h->feeds; other; other = other->following)

@@ -56,7 +56,7 @@ class LastValue:
             self.moments[k].add(value)
             if known is None:
                 continue
-            # Before a number has a last value its mean stands in for it, as for the network.
+            # Before a number has a last value its mean takes its place, as for the network.
             error = value - (self.moments[k].mean if known[k] is None else known[k])
             losses.append(self.loss(k, error))
             errors.append(error * error)

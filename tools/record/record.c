@@ -22,7 +22,7 @@
 #include "tools/shared/tool.h"
 
 #define SILENCE 15.0    /* seconds: a daemon sends `status` every 10 */
-#define FLUSH_EVERY 1.0 /* seconds that readers of the files are behind at most */
+#define FLUSH_EVERY 1.0 /* seconds: the most that files lag behind messages */
 #define FILE_NAME "runnel.db"
 #define MEGABYTE 1000000
 #define KEEP_MAX (UINT64_MAX / 2)
@@ -177,7 +177,7 @@ static int run(struct record *r) {
         source_tick(&r->sources[i], true);
     flush(r);
     if (r->failed == EX_OK && all_refused(r))
-        return complain(EX_UNAVAILABLE, "no daemon lets this program listen");
+        return complain(EX_UNAVAILABLE, "no daemon admits this program");
     return r->failed;
 }
 

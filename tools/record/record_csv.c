@@ -40,7 +40,7 @@ static void put_header(FILE *file, enum topic topic) {
     fputs("\r\n", file);
 }
 
-/* A row that was broken off, by a full disk for instance, is not continued. */
+/* A row that was truncated, by a full disk for instance, is not continued. */
 static void end_line(FILE *file) {
     bool whole = fseek(file, -1, SEEK_END) == 0 && getc(file) == '\n';
     fseek(file, 0, SEEK_END);

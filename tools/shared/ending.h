@@ -1,4 +1,4 @@
-/* How a tool that runs until it is told to end hears of it: the first SIGINT, SIGTERM or SIGHUP
+/* How a tool that runs until it is ended gets to know it: the first SIGINT, SIGTERM or SIGHUP
    asks, the second ends the program the hard way, whatever it is waiting for. */
 #ifndef RUNNEL_ENDING_H
 #define RUNNEL_ENDING_H
@@ -17,7 +17,7 @@ bool ending_asked(void);
 int ending_descriptor(void);
 
 /* Write to a terminal as much as it takes at once, from a signal handler that ends the program:
-   where output is stopped or nobody reads, it is not waited for. */
+   where output is stopped or has no reader, it is not waited for. */
 void ending_write(const void *bytes, size_t size);
 
 #endif

@@ -15,7 +15,7 @@ bool gap_say(double *said, const double unheard[2], char text[GAP_TEXT]) {
     if (now - *said < SAY_EVERY)
         return false;
     *said = now;
-    snprintf(text, GAP_TEXT, "nothing was heard between %s and %s examples",
+    snprintf(text, GAP_TEXT, "no message between %s and %s examples",
              format_grouped(before, unheard[0]), format_grouped(after, unheard[1]));
     return true;
 }

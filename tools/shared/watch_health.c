@@ -10,7 +10,7 @@
 #include "common/text.h"
 #include "common/wire.h"
 
-#define WAIT_QUIETLY 1.0 /* seconds to connect before it is worth a word */
+#define WAIT_QUIETLY 1.0 /* seconds to connect before that is reported */
 #define SAY_EVERY 1.0    /* seconds between two sentences about one thing */
 #define FAR_AWAY 3600.0
 
@@ -69,7 +69,7 @@ static void note_presence(struct health *h) {
     h->heard_ever = true;
 }
 
-/* Two daemons behind one endpoint take turns with every message. */
+/* Two daemons at one endpoint take turns with every message. */
 static void say_restart(struct health *h, const struct runnel_news *news) {
     char before[RUN_SIZE], after[RUN_SIZE];
     double now = clock_seconds();

@@ -29,7 +29,7 @@ struct health {
     double heard;        /* when the last message came, or the start */
     bool heard_ever;     /* whether one came */
     double status_heard; /* when the last `status` came */
-    bool waiting_said;   /* that nobody listens there */
+    bool waiting_said;   /* that there is no daemon */
 
     uint64_t missed[TOPICS]; /* messages that did not come, not yet said */
     uint64_t missed_total;   /* since the start */

@@ -23,7 +23,7 @@ struct message {
     json_t *body;            /* an object; owned by the message */
     char *text;              /* the same as it came, on one line from '{' to '}'; owned */
     const char *problem;     /* instead of the other two: why it is no message, a static phrase */
-    struct runnel_news news; /* what else is known of it; its pointers stand until link_next */
+    struct runnel_news news; /* what else is known of it; its pointers are valid until link_next */
 };
 
 struct link;

@@ -74,7 +74,7 @@ static const struct field_table *find_table(const char *name) {
     return NULL;
 }
 
-/* Pass over what stands there. */
+/* Skip the old table. */
 static bool skip_table(char **line, size_t *size) {
     while (getline(line, size, stdin) >= 0)
         if (strcmp(*line, END) == 0)

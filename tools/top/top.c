@@ -27,7 +27,7 @@
 #define SILENCE 15.0     /* seconds: a daemon sends `status` every 10 */
 #define FRAME_EVERY 0.05 /* seconds between two frames, at least */
 #define SETTLE 0.02      /* seconds that a loss waits for the state that comes with it */
-#define CLOCK_EVERY 1.0  /* seconds: times shown go on when nothing comes */
+#define CLOCK_EVERY 1.0  /* seconds: times shown advance when nothing comes */
 #define WAIT_MOST 15.0   /* seconds for --once without --wait */
 
 enum {
@@ -62,7 +62,7 @@ static const struct option_row option_rows[] = {
     {"log", 'l', NULL, "begin with a logarithmic axis of the loss",
      OPTION_FLAG(struct options, log)},
     {"once", 0, NULL,
-     "print one frame and end: when all daemons have been heard, after 15 seconds at most",
+     "print one frame and end: when all daemons have sent messages, after 15 seconds at most",
      OPTION_FLAG(struct options, once)},
     {"wait", 'w', "SECONDS", "with --once: collect for so long",
      OPTION_SECONDS(struct options, wait)},
@@ -88,7 +88,7 @@ static void die(int number) {
     raise(number);
 }
 
-/* Whoever asks a second time to end has a terminal that takes no more. */
+/* A second request to end means that the terminal takes no more output. */
 static void on_signal(int number) {
     int saved = errno;
     uint64_t one = 1;
@@ -164,7 +164,7 @@ static void close_watched(struct session *s) {
     s->count = 0;
 }
 
-/* Wait until there is something to do, `seconds` at most. Keys are looked at only on a terminal,
+/* Wait until there is something to do, `seconds` at most. Keys are read only on a terminal,
    and its end is ours. */
 static void wait_for_news(struct top *t, double seconds) {
     struct session *s = &t->session;
@@ -252,7 +252,7 @@ static int size_of(const char *name, int otherwise) {
     return value >= 1 && value <= SIZE_MAX_SHOWN && !*end ? (int)value : otherwise;
 }
 
-/* Why it lets nobody in; NULL when it does, or nothing is known. */
+/* Why it admits nobody; NULL when it does, or nothing is known. */
 static const char *reason(const struct watched *w) {
     return w->refused || w->hindered ? link_refusal(w->link) : NULL;
 }
@@ -271,8 +271,8 @@ static int explain(const struct watched *w) {
     const char *why = reason(w), *unreachable = wire_unreachable(w->endpoint);
     return why ? complain(EX_UNAVAILABLE, "%s: %s", w->endpoint, why)
            : unreachable
-               ? complain(EX_UNAVAILABLE, "nothing was heard from %s: %s", w->endpoint, unreachable)
-               : complain(EX_UNAVAILABLE, "nothing was heard from %s", w->endpoint);
+               ? complain(EX_UNAVAILABLE, "no message came from %s: %s", w->endpoint, unreachable)
+               : complain(EX_UNAVAILABLE, "no message came from %s", w->endpoint);
 }
 
 static int print_frame(struct top *t) {
@@ -326,7 +326,7 @@ int main(int argc, char **argv) {
         .summary = "Show on one screen how running runnelds learn: loss, layers, speed, health, "
                    "events.",
         .ending = "On the screen ? shows the keys and q ends. Exit status: 0 ended as asked, 64 "
-                  "usage, 69 no terminal, no sockets, or (--once) a daemon was not heard, 74 "
+                  "usage, 69 no terminal, no sockets, or (--once) no message from a daemon, 74 "
                   "output failed.",
         .groups = {{NULL, option_rows, &options}},
     };

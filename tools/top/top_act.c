@@ -37,7 +37,7 @@ void act_ask(struct session *s, enum act act) {
         return;
     }
     if (!w->status || !*w->run) {
-        session_flash(s, STYLE_WARN, "nothing has been heard of %s yet", w->endpoint);
+        session_flash(s, STYLE_WARN, "no message has come from %s yet", w->endpoint);
         return;
     }
     if (!watched_control(w, endpoint)) {

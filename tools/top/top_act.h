@@ -10,7 +10,7 @@ void act_ask(struct session *session, enum act act);
 /* Take a key as an answer to the question that is asked. */
 void act_answer(struct session *session, int key);
 
-/* Go on with the command on its way, if there is one; true when something is new. */
+/* Continue the command on its way, if there is one; true when something is new. */
 bool act_step(struct session *session);
 
 #endif

@@ -33,7 +33,7 @@ struct canvas {
     struct cell *cells;
 };
 
-/* A rectangle of it; everything is drawn into one, and what lies outside is cut off. */
+/* A rectangle of it; everything is drawn into one, and what lies outside is clipped. */
 struct area {
     int top, left, rows, columns;
 };
@@ -52,8 +52,8 @@ struct area area_columns(const struct area *area, int column, int columns);
 void canvas_put(struct canvas *canvas, const struct area *area, int row, int column,
                 enum style style, wchar_t character);
 
-/* Write text in the locale's encoding; what cannot be shown becomes '?'. Returns the column behind
-   it, also where it was cut off. */
+/* Write text in the locale's encoding; what cannot be shown becomes '?'. Returns the column after
+   it, also where it was clipped. */
 int canvas_print(struct canvas *canvas, const struct area *area, int row, int column,
                  enum style style, const char *format, ...) __attribute__((format(printf, 6, 7)));
 

@@ -77,7 +77,7 @@ struct column {
     bool apart;  /* from the one before */
 };
 
-/* The samples from *i on that share a column; *i goes behind them. */
+/* The samples from *i on that share a column; *i is moved after them. */
 static struct column take_column(const struct window *window, int width, size_t *i,
                                  enum loss_field low, enum loss_field high, enum loss_field curve) {
     struct column column = {.dot = dot_of(window, width, window->samples[*i].examples),
@@ -176,7 +176,7 @@ void chart_loss(struct canvas *c, const struct area *area, const struct watched 
     if (inside.rows < 1 || inside.columns < 1)
         return;
     if (window.count == 0) {
-        canvas_print(c, &upper, upper.rows / 2, LABEL, STYLE_DIM, "no loss has been heard yet");
+        canvas_print(c, &upper, upper.rows / 2, LABEL, STYLE_DIM, "no loss has come yet");
         return;
     }
     struct range range;

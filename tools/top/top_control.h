@@ -28,7 +28,7 @@ double control_left(const struct control *control);
 
 enum control_end { CONTROL_GOES_ON, CONTROL_DONE, CONTROL_FAILED };
 
-/* Go on as far as can be without waiting; at an end `text` is a sentence about it. */
+/* Continue as far as possible without waiting; at the end `text` is a sentence about it. */
 enum control_end control_step(struct control *control, char text[CONTROL_TEXT]);
 
 #endif

@@ -18,7 +18,7 @@ enum {
 
 static const char *const help_lines[] = {
     "  q             quit                    ?          this help",
-    "  space         freeze what is shown, and go on",
+    "  space         freeze what is shown, and continue",
     "  left, right   scroll back and forth (freezes); PgUp, PgDn a whole chart,",
     "                Home to the oldest, End to the newest",
     "  + -           show fewer, more examples in the charts; 0 shows all",

@@ -8,7 +8,7 @@
 #include "top_terminal.h"
 
 enum {
-    SCROLL_SHARE = 8,  /* an arrow goes by one of so many parts of the chart */
+    SCROLL_SHARE = 8,  /* an arrow moves by one of so many parts of the chart */
     SAMPLES_LEAST = 8, /* that a chart shows */
 };
 
@@ -82,7 +82,7 @@ static void scroll_key(struct session *s, int key) {
     }
 }
 
-/* Keys that change how the selected daemon is looked at. */
+/* Keys that change the view of the selected daemon. */
 static bool look_key(struct session *s, int key) {
     struct watched *w = session_selected(s);
     switch (key) {

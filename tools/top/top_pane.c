@@ -37,7 +37,7 @@ static enum style describe_presence(const struct watched *w, char text[TEXT_SIZE
         return STYLE_BAD;
     }
     if (w->hindered) {
-        snprintf(text, TEXT_SIZE, "NOT LET IN: %s", link_refusal(w->link));
+        snprintf(text, TEXT_SIZE, "NOT ADMITTED: %s", link_refusal(w->link));
         return STYLE_BAD;
     }
     switch (w->health.presence) {
@@ -140,7 +140,7 @@ static void draw_chart(struct canvas *c, const struct area *area, const struct w
     chart_loss(c, &rest, w, log);
 }
 
-enum { EVENT_TEXT = 10 }; /* column, behind the time */
+enum { EVENT_TEXT = 10 }; /* column, after the time */
 
 static int event_rows(const struct area *area, const struct happening *event, bool whole) {
     return whole ? canvas_wrap(NULL, area, 0, EVENT_TEXT, event->style, event->text) : 1;
@@ -187,7 +187,7 @@ static void draw_events(struct canvas *c, const struct area *area, struct watche
         row += rows.rows;
     }
     if (count == 0)
-        canvas_print(c, area, 1, 1, STYLE_DIM, "none has been heard yet");
+        canvas_print(c, area, 1, 1, STYLE_DIM, "none has come yet");
 }
 
 /* The rows of a pane's parts, from top to bottom; what has none is left out. */
@@ -220,7 +220,7 @@ static struct layout lay_out(const struct area *area, int layers) {
 static void draw_layers(struct canvas *c, const struct area *area, const json_t *layers,
                         int *first) {
     if (json_array_size(layers) == 0 && area->rows > 0)
-        canvas_print(c, area, 0, 1, STYLE_DIM, "no layers have been heard of yet");
+        canvas_print(c, area, 0, 1, STYLE_DIM, "no layers are known yet");
     else if (area->rows >= LAYERS_PANEL_ROWS && area->columns >= LAYERS_PANEL_COLUMNS)
         layers_panels(c, area, layers, first);
     else

@@ -1,4 +1,4 @@
-/* What a daemon has published of its learning, from the first message that was heard: a sample for
+/* What a daemon has published of its learning, from the first message that came: a sample for
    each `loss` message, and the `state` messages beside them. Memory is bounded: when it is full,
    the older half gets coarser, two samples becoming one that keeps minimum and maximum; so all of a
    long run stays in sight, its newest part in full. */
@@ -15,7 +15,7 @@
 struct sample {
     double examples, steps, time; /* of the message; of several merged ones, those of the newest */
     double weight;                /* messages in it */
-    bool apart;                   /* before it there were examples of which nothing was heard */
+    bool apart;                   /* before it there were examples without a message */
     double values[FIELDS];        /* of `loss`; NAN where the message had none */
 };
 

@@ -29,7 +29,7 @@ void plot_band(struct plot *plot, int from, int to, double low, double high);
 /* Draw the curve on to the value at that column of dots. */
 void plot_curve(struct plot *plot, int dot, double value);
 
-/* The curve goes on elsewhere. */
+/* The curve continues elsewhere. */
 void plot_lift(struct plot *plot);
 
 /* Put it on the canvas and free it. */

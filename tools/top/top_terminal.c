@@ -34,7 +34,7 @@ struct terminal {
     int rows, columns;  /* of it */
 };
 
-/* Without colours everything that matters is told apart by bold and reverse. */
+/* Without colours everything that matters is distinguished by bold and reverse. */
 static void make_styles(struct terminal *t) {
     static const attr_t plain[STYLES] = {
         [STYLE_DIM] = A_NORMAL,      [STYLE_STRONG] = A_BOLD, [STYLE_WARN] = A_BOLD,
@@ -181,7 +181,7 @@ static int show_run(struct terminal *t, const struct canvas *c, int row, int col
     return end - column;
 }
 
-/* Whether the row is as it was: most are, and curses need not be told. */
+/* Whether the row is unchanged: most are, and curses need not redraw them. */
 static bool is_shown(const struct terminal *t, const struct canvas *c, int row) {
     size_t width = (size_t)c->columns * sizeof *c->cells;
     return t->shown && c->rows == t->rows && c->columns == t->columns &&

@@ -14,7 +14,7 @@
 enum { QUEUE_SAMPLES = 10 };
 
 #define RECENT 60.0         /* seconds: what happened in them matters */
-#define IDLE_LEAST 15.0     /* seconds without a loss before it is worth a word */
+#define IDLE_LEAST 15.0     /* seconds without a loss before that is shown */
 #define IDLE_GAPS 4.0       /* and how many times as long as usually */
 #define SATURATED_MUCH 0.25 /* shares of a layer's units */
 #define SATURATED_BAD 0.5
@@ -55,7 +55,7 @@ static struct verdict verdict_direction(const struct watched *w, bool utf8) {
 struct verdict verdict_learning(const struct watched *w, bool utf8) {
     char quiet[FORMAT_SIZE];
     if (w->health.presence != PRESENCE_SPEAKING)
-        return say(STYLE_DIM, "not heard");
+        return say(STYLE_DIM, "no messages");
     if (strcmp(watched_state(w), "paused") == 0)
         return say(STYLE_WARN, "paused");
     if (w->replaying)
@@ -126,7 +126,7 @@ struct verdict verdict_health(const struct watched *w, const json_t *layers) {
     return verdict_layers(layers);
 }
 
-/* Behind when every one of the last samples has a queue, and badly so when it grows. */
+/* Too slow when every one of the last samples has a queue, badly so when it grows. */
 struct verdict verdict_pace(const struct watched *w) {
     const struct past *p = &w->past;
     char number[FORMAT_SIZE];

@@ -13,7 +13,7 @@ struct verdict {
     char text[VERDICT_SIZE];
 };
 
-/* Of what is heard now. With `utf8` the direction of the loss has an arrow. */
+/* Of the newest messages. With `utf8` the direction of the loss has an arrow. */
 struct verdict verdict_learning(const struct watched *watched, bool utf8);
 
 /* Of what is under the cursor; layers may be NULL. */

@@ -235,8 +235,8 @@ static bool is_every_address(const char *host, int length) {
 }
 
 bool watched_control(const struct watched *w, char text[WATCHED_ENDPOINT]) {
-    const char *told = member_string(json_object_get(w->status, "sockets"), "control");
-    const char *endpoint = w->control ? w->control : told;
+    const char *reported = member_string(json_object_get(w->status, "sockets"), "control");
+    const char *endpoint = w->control ? w->control : reported;
     if (!endpoint) {
         snprintf(text, WATCHED_ENDPOINT,
                  "%s has not said where its control socket is: --control "

@@ -1,5 +1,5 @@
-/* One daemon as runnel-top knows it: the connection, how it is, everything heard of it so far, and
-   how it is looked at. */
+/* One daemon as runnel-top knows it: the connection, how it is, all its messages so far, and
+   the view of it. */
 #ifndef RUNNEL_TOP_WATCHED_H
 #define RUNNEL_TOP_WATCHED_H
 
@@ -25,7 +25,7 @@ enum {
 };
 
 struct happening {
-    double time, examples; /* examples: NAN where nobody knows */
+    double time, examples; /* examples: NAN where unknown */
     enum style style;
     char mark; /* for the chart's axis; 0 = none */
     char text[WATCHED_TEXT];

@@ -24,7 +24,7 @@
 #include "watch_table.h"
 
 #define SILENCE 15.0  /* seconds: a daemon sends `status` every 10 */
-#define BAR_EVERY 1.0 /* seconds: the bar counts them while nothing is heard */
+#define BAR_EVERY 1.0 /* seconds: the bar counts them while nothing comes */
 
 enum { MESSAGES_AT_ONCE = 1000 /* between two looks at signals, the clock, the connection */ };
 
@@ -140,7 +140,7 @@ static const struct option_row rows[] = {
 
 /* ---- Watching ---- */
 
-/* What is said about the daemon stands between the lines of the table, but never between lines of
+/* Remarks about the daemon are printed between the lines of the table, but never between lines of
    JSON. */
 static void note(void *context, const char *text) {
     struct watch *w = context;
@@ -298,7 +298,7 @@ static int run(struct watch *w) {
 static int watch(const struct options *options) {
     struct watch w = {.options = *options, .table = options->table};
     w.pace.on = isatty(STDOUT_FILENO) && !options->json && !options->all;
-    /* `status` tells that the daemon lives, and under which name, whatever is printed. */
+    /* `status` shows that the daemon lives, and its name, whatever is printed. */
     bool topics[TOPICS];
     for (int topic = 0; topic < TOPICS; topic++)
         topics[topic] = topic == TOPIC_STATUS || is_printed(options, (enum topic)topic);

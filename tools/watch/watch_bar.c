@@ -81,7 +81,7 @@ static void add_presence(char text[TEXT_SIZE], int columns, const struct bar *ba
             health->presence == PRESENCE_GONE ? "GONE: nothing" : "nothing yet", health->endpoint,
             quiet);
     else
-        add(text, columns, "connected, nothing heard for %s", quiet);
+        add(text, columns, "connected, no message for %s", quiet);
 }
 
 static void add_trend(char text[TEXT_SIZE], int columns, const struct bar *bar, bool utf8) {

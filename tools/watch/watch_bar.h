@@ -9,7 +9,7 @@
 
 enum { BAR_NAME_SIZE = 65, BAR_WORD_SIZE = 32 };
 
-/* Plain data, zero to begin with: the newest of what has been heard. */
+/* Plain data, zero to begin with: the newest messages. */
 struct bar {
     char name[BAR_NAME_SIZE], state[BAR_WORD_SIZE], device[BAR_WORD_SIZE];
     json_t *loss;    /* newest message of the topic; owned */

@@ -35,7 +35,7 @@ static const struct option_row rows[] = {
     {"listen", 'l', "ADDRESS",
      "ADDRESS:PORT of the page (default " LISTEN "); one that other machines reach needs --token",
      OPTION_TEXT(struct options, server.listen)},
-    {"token", 't', "FILE", "let in only who knows the token in the file's first line",
+    {"token", 't', "FILE", "admit only clients that know the token in the file's first line",
      OPTION_FILE(struct options, server.token_file)},
     {"history", 'H', "FILE",
      "keep what is shown in this file (default web.history in $XDG_STATE_HOME/runnel, else "

@@ -49,7 +49,7 @@ int access_read(struct access *access, const char *path) {
     return take_token(access, line, path);
 }
 
-/* In a time that does not tell how much of it is right. */
+/* In constant time: it does not show how much of it is right. */
 static bool is_token(const struct access *access, const char *text) {
     size_t length = strlen(access->token);
     unsigned char difference = 0;
@@ -81,7 +81,7 @@ static bool is_loopback(const char *name) {
                                           ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET);
 }
 
-/* An address of loopback, "localhost" or "x.localhost", with or without a port behind it. */
+/* An address of loopback, "localhost" or "x.localhost", with or without a port after it. */
 static bool is_own_name(const char *host) {
     enum { NAME_MOST = 255 };
     static const char local[] = "localhost";

@@ -11,7 +11,7 @@
 enum {
     POINTS = 1000, /* unless it is said how many */
     POINTS_MAX = 5000,
-    EXACT_DIGITS = 17, /* of positions, by which live messages are told from those in a series */
+    EXACT_DIGITS = 17, /* of positions, which distinguish live messages from those in a series */
     VALUE_DIGITS = 6,
     SHARE_DIGITS = 4,
     COLUMN_SIZE = 64, /* of a column's name; longer ones there are none */
@@ -77,7 +77,7 @@ static const char *take_query(struct query *query, struct MHD_Connection *connec
     return NULL;
 }
 
-/* JSON has no word for what is not finite. */
+/* JSON cannot express what is not finite. */
 static void write_value(FILE *stream, double value, int digits) {
     if (isfinite(value))
         fprintf(stream, "%.*g", digits, value);

@@ -98,7 +98,7 @@ static void count_event(struct feed *feed, const char *text) {
     events->count++;
 }
 
-/* What health has to say is an event for the pages and the history, and a line on stderr. */
+/* A remark of health is an event for the pages and the history, and a line on stderr. */
 static void note(void *context, const char *text) {
     struct feed *feed = context;
     char name[NAME_SIZE];
@@ -180,9 +180,9 @@ static void pass_on(struct feed *feed, enum topic topic, json_t *body) {
 }
 
 static void tell_presence(struct feed *feed) {
-    if (feed->told == feed->health.presence)
+    if (feed->shown == feed->health.presence)
         return;
-    feed->told = feed->health.presence;
+    feed->shown = feed->health.presence;
     publish(feed->feeds, "daemon", feed_describe(feed, false));
 }
 

@@ -1,5 +1,5 @@
 /* The daemons that are watched: a link to each, the newest of what it has said, its history, and
-   what goes on from here to the pages that are open. */
+   what is passed on to the pages that are open. */
 #ifndef RUNNEL_WEB_FEED_H
 #define RUNNEL_WEB_FEED_H
 
@@ -18,7 +18,7 @@
 
 enum {
     FEEDS_MAX = 32,
-    FEED_EVENT_KINDS = 24, /* that are told apart; the last one is "other" */
+    FEED_EVENT_KINDS = 24, /* that are distinguished; the last one is "other" */
     FEED_KIND_SIZE = 32,
 };
 
@@ -31,8 +31,8 @@ struct feed {
     const char *endpoint;
     struct link *link;
     struct health health;
-    bool refused;       /* by the daemon, for good */
-    enum presence told; /* the presence that pages know of */
+    bool refused;        /* by the daemon, for good */
+    enum presence shown; /* the presence that pages know of */
 
     json_t *newest[TOPICS];                      /* bodies; NULL = none yet in this run; owned */
     uint64_t received[TOPICS];                   /* messages since the start of this program */
@@ -72,7 +72,7 @@ double feeds_next(const struct feeds *feeds);
  */
 json_t *feed_describe(const struct feed *feed, bool whole);
 
-/* The daemon's name, or its endpoint while nobody knows it. */
+/* The daemon's name, or its endpoint while it is unknown. */
 const char *feed_name(const struct feed *feed);
 
 #endif

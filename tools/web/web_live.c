@@ -20,7 +20,7 @@ enum {
     BLOCK_SIZE = 16 << 10, /* asked for at once */
 };
 
-/* One event as it travels. Whoever holds it counts in `holders`. */
+/* One event as it is sent. `holders` counts references. */
 struct entry {
     unsigned holders;
     size_t size;

@@ -1,6 +1,6 @@
 /* Server-sent events: what is published goes to every open page. The newest events lie in one ring;
    each client has its place in it, so that a page that reads slowly costs nothing but its own gaps:
-   when the ring has moved past it, it is told so by an event `lost`. */
+   when the ring has moved past it, it gets an event `lost`. */
 #ifndef RUNNEL_WEB_LIVE_H
 #define RUNNEL_WEB_LIVE_H
 
@@ -25,7 +25,7 @@ void live_publish(struct live *live, const char *name, const char *json);
 size_t live_clients(const struct live *live);
 
 /* The response that streams to a connection from now on; NULL when there are too many clients, or
-   memory is short. */
+   out of memory. */
 struct MHD_Response *live_response(struct live *live, struct MHD_Connection *connection);
 
 /* Keep connections alive, and drop those that take nothing. */

@@ -159,7 +159,7 @@ static void write_layers(FILE *stream, const struct feeds *feeds, bool open,
 }
 
 static void write_presence(FILE *stream, const struct feeds *feeds, bool open) {
-    write_head(stream, open, "up", METRIC_GAUGE, NULL, "1 while the daemon is heard of.");
+    write_head(stream, open, "up", METRIC_GAUGE, NULL, "1 while the daemon sends messages.");
     for (size_t i = 0; i < feeds->count; i++)
         write_sample(stream, "up", METRIC_GAUGE, &feeds->feed[i],
                      feeds->feed[i].health.presence == PRESENCE_SPEAKING);

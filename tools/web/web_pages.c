@@ -71,7 +71,7 @@ static const struct page {
     MODULE(view),
 };
 
-/* Tells one version of a file from another, so that a browser keeps what it has. */
+/* Distinguishes versions of a file, so that a browser keeps what it has. */
 static void write_etag(char etag[PAGE_ETAG_SIZE], const char *begin, const char *end) {
     uint64_t hash = hash_bytes(HASH_BEGIN, begin, (size_t)(end - begin));
     snprintf(etag, PAGE_ETAG_SIZE, "\"%016llx\"", (unsigned long long)hash);

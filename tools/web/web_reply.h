@@ -18,7 +18,7 @@ struct reply {
     const char *body; /* from malloc when `owned`, else static */
     size_t size;
     bool owned;
-    const char *etag; /* with its quotes; NULL = none: then nobody keeps a copy */
+    const char *etag; /* with its quotes; NULL = none: then it is not cached */
     struct {
         const char *name, *value;
     } extra[REPLY_EXTRA]; /* further headers; a NULL ends them. Copied when it is sent */
@@ -28,7 +28,7 @@ struct reply {
 struct reply reply_error(unsigned status, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Text that is written with stdio: begin, write to the stream, end. When memory is short the reply
+/* Text that is written with stdio: begin, write to the stream, end. When out of memory the reply
    says so. */
 struct reply_text {
     FILE *stream;

@@ -226,7 +226,7 @@ static bool has_body(struct MHD_Connection *connection) {
                                        MHD_HTTP_HEADER_TRANSFER_ENCODING);
 }
 
-/* What is refused before anything else is looked at; then the connection ends. */
+/* What is refused before anything else is read; then the connection ends. */
 static bool is_refused(struct MHD_Connection *connection, const char *method, struct reply *reply) {
     bool reads =
         strcmp(method, MHD_HTTP_METHOD_GET) == 0 || strcmp(method, MHD_HTTP_METHOD_HEAD) == 0;
@@ -331,7 +331,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     visitor->since = clock_seconds();
 }
 
-/* The timeout of libmicrohttpd begins anew with every byte; these do not. A socket that is shut
+/* The timeout of libmicrohttpd restarts with every byte; these do not. A socket that is shut
    down reads as closed, and the library ends the connection in its own way. */
 static void sweep(struct server *s, double now) {
     for (struct visitor *visitor = s->visitors; visitor; visitor = visitor->next) {

@@ -1,4 +1,4 @@
-/* The HTTP side: a page, its API and what Prometheus reads, for clients that nobody trusts. It
+/* The HTTP side: a page, its API and what Prometheus reads, for clients that are not trusted. It
    takes GET and HEAD alone, and changes nothing.
 
    What a client can cost is bounded: connections, memory of each, seconds for a request, seconds

@@ -12,7 +12,7 @@ import { keepView, readView, setRange, showAll, whenMoved } from "./view.js";
 const FETCH_AFTER = 120; // ms after the last move of the view
 const WRITE_EVERY = 250; // ms between two figures that somebody could read
 
-// For the console, and for whoever tests the page.
+// For the console, and for tests of the page.
 window.runnel = { store, view, daemons, shown, panels, drawing, draw, setRange, showAll, bounds };
 
 let fetchTimer = null;

@@ -1,5 +1,5 @@
-// The panels with their charts, and when they are drawn: a few in a frame, so that the page answers
-// hands at once and the loss is never behind, however many charts are in sight.
+// The panels with their charts, and when they are drawn: a few in a frame, so that the page responds
+// at once and the loss is always up to date, however many charts are in sight.
 
 import { $, make } from "./dom.js";
 import { Plot } from "./draw.js";
@@ -15,7 +15,7 @@ const FRAME_BUDGET = 8; // ms: when so much of a frame has gone into charts, the
 const DRAW_SHARE = 0.6; // of the time that is spent on drawing at most
 
 export const panels = [];
-// For the console, and for whoever tests the page: how many drawings, and when the first was.
+// For the console, and for tests of the page: how many drawings, and when the first was.
 export const drawing = { count: 0, firstChart: 0 };
 
 // ---- Panels ----
@@ -130,7 +130,7 @@ function look() {
     of: { axis: view.axis, band: view.band, smooth: view.smooth, span: roundedSpan(range) } };
 }
 
-// Rounded, so that what depends on it is not computed anew for every point that comes.
+// Rounded, so that what depends on it is not computed again for every point that comes.
 function roundedSpan([from, to]) {
   return 2 ** (Math.floor(4 * Math.log2(Math.max(to - from, 1e-9))) / 4);
 }
@@ -183,7 +183,7 @@ function whyEmpty(runs, kind) {
   return view.from === null ? "nothing has come yet" : "nothing between these two points";
 }
 
-// Of losses only the runs tell what they are in.
+// Only the runs know the unit of their losses.
 function showUnit({ spec, unit }, runs) {
   const { unit: text = "" } = spec.choices ? spec.choice : spec;
   const shown = text === OF_LOSS ? lossUnit(runs) : text;
@@ -218,7 +218,7 @@ function chooseColumn(panel, runs) {
   }
 }
 
-// The histograms of the chosen run, and of those that it went on from.
+// The histograms of the chosen run, and of those before it.
 function heatParts(runs) {
   const run = heatRun(runs);
   return (run ? store.chain(run.id) : []).map((id) => [id, store.get(id, view.layer)])

@@ -44,7 +44,7 @@ function nextTheme() {
 function setPaused(paused) {
   view.paused = paused;
   $("pause").setAttribute("aria-pressed", String(paused));
-  $("pause").textContent = paused ? "go on" : "pause";
+  $("pause").textContent = paused ? "continue" : "pause";
   draw();
 }
 

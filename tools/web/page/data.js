@@ -1,8 +1,8 @@
 // What the page knows: runs, their series at the resolution of the view, and their events. It comes
-// from /api/ and grows with what /api/live tells.
+// from /api/ and grows with what /api/live sends.
 
 export const POINTS = 600; // asked for per series: lines one or two pixels long
-const LIVE_POINTS = 300;   // that may be added before all are fetched anew
+const LIVE_POINTS = 300;   // that may be added before all are fetched again
 const CHAIN = 8;           // runs at most that are shown as one: a daemon's present one and those before it
 
 const NOT_FOUND = 404;
@@ -66,7 +66,7 @@ export class Series {
     return true;
   }
 
-  // The index of the last point at or before a position; -1 when all are behind it.
+  // The index of the last point at or before a position; -1 when all are after it.
   at(positions, position) {
     let low = -1, high = positions.length;
     while (high - low > 1) {
@@ -111,7 +111,7 @@ export class Store {
     for (const id of [...this.runs.keys()]) if (!seen.has(id)) this.runs.delete(id);
   }
 
-  // The run, and those before it that it went on from, newest first.
+  // The run, and those that it resumed, newest first.
   chain(id) {
     const found = [];
     const all = [...this.runs.values()].sort((a, b) => b.id - a.id);
@@ -161,7 +161,7 @@ export class Store {
   }
 
   // Fetch a series for a view; an answer that a newer request has overtaken is dropped. That of a run
-  // which is kept no longer is none, until the list of runs is fetched anew.
+  // which is kept no longer is none, until the list of runs is fetched again.
   async load(id, kind, view) {
     const key = `${id}/${kind}`, number = (this.wanted.get(key) || 0) + 1;
     const query = this.query(id, view);
@@ -197,7 +197,7 @@ export class Store {
     this.events.set(id, (await get(`api/events?run=${id}&points=500`)).events);
   }
 
-  // A live message. Returns the kinds of the series that need to be fetched anew. The run reaches as
+  // A live message. Returns the kinds of the series that need to be fetched again. The run reaches as
   // far as its points do; events may be of examples that are long learned.
   take(topic, id, body, merged) {
     const run = this.runs.get(id), stale = [];

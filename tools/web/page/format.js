@@ -54,7 +54,7 @@ function day(date) {
   return `${date.getFullYear()}-${pad(date.getMonth() + 1)}-${pad(date.getDate())}`;
 }
 
-// A position on an axis, in words. `span`: of the view, decides how much is told.
+// A position on an axis, in words. `span`: of the view, decides how much is shown.
 export function position(axis, value, span = Infinity) {
   if (axis === "time") return clock(value);
   if (axis === "elapsed") return elapsed(value, span);
@@ -72,7 +72,7 @@ function elapsed(seconds, span) {
 const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600,
   43200, 86400, 172800, 604800, 1209600, 2592000];
 
-// Where ticks stand between two positions, and what they say.
+// Where ticks are between two positions, and what they say.
 export function ticks(axis, from, to, most) {
   const span = to - from;
   const timed = axis === "time" || axis === "elapsed";

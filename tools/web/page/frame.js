@@ -1,5 +1,5 @@
-// What every chart stands in: a canvas, above it the pointer's line and the selection as elements of
-// their own, so that moving draws nothing, and the words that stand there while there is nothing.
+// The frame of every chart: a canvas, above it the pointer's line and the selection as elements of
+// their own, so that moving draws nothing, and the text shown while there is nothing.
 
 import { make } from "./dom.js";
 

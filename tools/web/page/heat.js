@@ -62,7 +62,7 @@ export class Heat extends Frame {
     let point = 0;
     for (let column = 0; column < columns; column++) {
       const at = this.toValue(left + (column + 0.5) / dense);
-      // A point stands for what lies between its predecessor and itself.
+      // A point summarizes what lies between its predecessor and itself.
       while (point < positions.length && positions[point] < at) point++;
       const row = histograms[point];
       if (point >= positions.length || (point === 0 && at < positions[0] - this.gap(positions)) || !row)

@@ -1,4 +1,4 @@
-// What stands around the charts: the daemons' cards, the layers' tabs, the list of runs, the events.
+// What is around the charts: the daemons' cards, the layers' tabs, the list of runs, the events.
 
 import { $, make } from "./dom.js";
 import { eventColor } from "./draw.js";

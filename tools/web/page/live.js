@@ -22,7 +22,7 @@ async function fetchOne(run, kind) {
   if (await store.load(run.id, kind, view)) drawSoon();
 }
 
-// The losses first: they are what is looked at first.
+// The losses first: users look at them first.
 export async function fetchSeries(events = false) {
   const runs = shownRuns();
   await Promise.all(runs.map((run) => fetchOne(run, "loss")));
@@ -75,7 +75,7 @@ export async function begin() {
 
 let greeted = false, source = null;
 
-// A page that is left but kept, to come back to, would go on holding its connection, and a browser has
+// A page that is left but kept, to come back to, would keep its connection, and a browser has
 // few for one server.
 export function listen() {
   connect();

@@ -6,7 +6,7 @@ import { theme } from "./draw.js";
 
 export const AXES = ["examples", "steps", "time", "elapsed"];
 
-// Told apart also by those who see fewer colours (after Okabe and Ito).
+// Distinguishable also with colour vision deficiency (after Okabe and Ito).
 const PALETTES = {
   light: ["#1769aa", "#d55e00", "#00805f", "#a8479b", "#8a6d00", "#3f3fbf", "#b0304a", "#4d6470"],
   dark: ["#6cb6f0", "#ff9b52", "#4fd6ac", "#e58fd6", "#e8cf4a", "#a5a5ff", "#ff8a9d", "#a9bfca"],
@@ -39,7 +39,7 @@ export function shownRuns() {
   });
 }
 
-// A daemon's runs are shown from the start: the present one, and those that it goes on from.
+// A daemon's runs are shown from the start: the present one, and those that it resumed.
 export function adoptRuns() {
   daemons.forEach((daemon, number) => {
     if (daemon.run_id === null) return;
