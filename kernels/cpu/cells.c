@@ -50,7 +50,8 @@ INLINE struct sum sum_at(const struct network *n, const struct network_layer *l,
 static void normalize_groups(const struct network_layer *l, const struct sum *s) {
     for (size_t k = 0; k < l->group_count; k++) {
         const struct norm_group *g = &l->groups[k];
-        s->scales[k] = normalize(s->values + g->first, l->mask + g->first, g->length, g->units);
+        s->scales[k] =
+            normalize(s->values + g->first, l->mask + g->first, g->length, g->units, l->centred);
     }
 }
 
@@ -61,7 +62,7 @@ static void normalize_groups_backward(const struct network_layer *l, const struc
         const struct norm_group *g = &l->groups[k];
         size_t i = g->first;
         normalize_backward(d + i, s->values + i, s->gain + i, s->scales[k], l->mask + i, g->length,
-                           g->units, dz + i, s->d_gain + i, s->d_bias + i);
+                           g->units, l->centred, dz + i, s->d_gain + i, s->d_bias + i);
     }
 }
 
@@ -222,7 +223,7 @@ INLINE void forward(enum cell cell, enum activation activation, enum norm_source
     struct sum inner = sum_at(n, l, PLACE_INNER, position);
     if (source == SOURCE_GROUP) {
         memcpy(inner.values, r.inner, l->padded * sizeof(float));
-        *inner.scales = normalize(inner.values, l->mask, l->padded, l->size);
+        *inner.scales = normalize(inner.values, l->mask, l->padded, l->size, l->centred);
     } else {
         inner.values = r.inner;
     }
@@ -303,8 +304,8 @@ INLINE void backward(enum cell cell, enum activation activation, enum norm_sourc
         if (source == SOURCE_GROUP) {
             struct sum inner = sum_at(n, l, PLACE_INNER, position);
             float *dz = n->d_state; /* free until the next step's products */
-            normalize_backward(d, inner.values, inner.gain, *inner.scales, l->mask, p, l->size, dz,
-                               inner.d_gain, inner.d_bias);
+            normalize_backward(d, inner.values, inner.gain, *inner.scales, l->mask, p, l->size,
+                               l->centred, dz, inner.d_gain, inner.d_bias);
             through = dz;
         }
     }

@@ -42,18 +42,21 @@ static struct unit_statistics units(const float *values, size_t size, double lim
                                     t.maximum,      sqrt(t.squares), (double)beyond / (double)size};
 }
 
-/* Mean and deviation of a sum over all its units. A normalized sum is gone, but each group's mean
-   and deviation stand beside it; the groups' moments are put together. */
+/* Mean and deviation of a sum over all its units. Of a sum that was normalized in place, each
+   group's mean and deviation are kept: of a norm that is centred they are put together, else the
+   sum is made again. */
 static struct moments sum_moments(const struct network_layer *l, const float *sum,
                                   const struct norm_scale *scales) {
     struct tally t = {0};
-    if (l->source == SOURCE_NOTHING) {
-        for (size_t gate = 0; gate < l->gates; gate++)
-            for (size_t i = 0; i < l->size; i++)
-                tally_add(&t, (double)sum[gate * l->padded + i]);
-        return (struct moments){tally_mean(&t), tally_std(&t)};
+    for (size_t row = 0; row < l->rows && !l->centred; row++) {
+        double rstd = 1;
+        for (size_t k = 0; k < l->group_count && l->source == SOURCE_GROUP; k++)
+            if (row >= l->groups[k].first)
+                rstd = (double)scales[k].rstd;
+        if (row % l->padded < l->size)
+            tally_add(&t, (double)sum[row] / rstd);
     }
-    for (size_t k = 0; k < l->group_count; k++) {
+    for (size_t k = 0; k < l->group_count && l->centred; k++) {
         double n = (double)l->groups[k].units, mean = (double)scales[k].mean;
         double rstd = (double)scales[k].rstd;
         double variance = 1 / (rstd * rstd) - (double)NORMALIZATION_EPSILON;

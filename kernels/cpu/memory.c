@@ -117,6 +117,7 @@ static void describe_layer(struct network *n, size_t k) {
     l->activation = layer->activation;
     l->kind = cell_kind(layer->cell);
     l->source = norm_kind(layer->norm)->source;
+    l->centred = norm_kind(layer->norm)->centred;
     l->size = layer->size;
     l->padded = matrix_pad(layer->size);
     l->gates = l->kind->gates;

@@ -31,7 +31,8 @@ struct network_layer {
     enum cell cell;
     enum activation activation;
     const struct cell_kind *kind;
-    enum norm_source source; /* of its norm */
+    enum norm_source source; /* of its norm, likewise: */
+    bool centred;
     size_t size, padded;     /* H */
     size_t gates, rows;      /* G, and G times padded */
     size_t inputs;           /* I */

@@ -21,8 +21,7 @@ static float rstd_in_double(const float *d, size_t length, size_t units) {
     return (float)(1 / sqrt(squares / (double)units));
 }
 
-struct norm_scale normalize(float *restrict a, const float *restrict mask, size_t length,
-                            size_t units) {
+static float mean_of(const float *a, size_t length, size_t units) {
     vector sum[CHAINS];
     for (int k = 0; k < CHAINS; k++)
         sum[k] = vector_broadcast(0.0f);
@@ -32,8 +31,13 @@ struct norm_scale normalize(float *restrict a, const float *restrict mask, size_
             sum[k] += vector_load(a + i + k * LANES);
     for (; i < length; i += LANES)
         sum[0] += vector_load(a + i);
-    float mean = finish(sum) / (float)units;
+    return finish(sum) / (float)units;
+}
 
+struct norm_scale normalize(float *restrict a, const float *restrict mask, size_t length,
+                            size_t units, bool centred) {
+    float mean = centred ? mean_of(a, length, units) : 0.0f;
+    size_t i;
     vector middle = vector_broadcast(mean), squares[CHAINS];
     for (int k = 0; k < CHAINS; k++)
         squares[k] = vector_broadcast(0.0f);
@@ -71,8 +75,8 @@ INLINE void backward_sums(const float *d, const float *x, const float *gain, siz
 
 void normalize_backward(const float *restrict d, const float *restrict x,
                         const float *restrict gain, struct norm_scale scale,
-                        const float *restrict mask, size_t length, size_t units, float *restrict dz,
-                        float *restrict d_gain, float *restrict d_bias) {
+                        const float *restrict mask, size_t length, size_t units, bool centred,
+                        float *restrict dz, float *restrict d_gain, float *restrict d_bias) {
     vector sum[CHAINS], product[CHAINS];
     for (int k = 0; k < CHAINS; k++)
         sum[k] = product[k] = vector_broadcast(0.0f);
@@ -82,7 +86,8 @@ void normalize_backward(const float *restrict d, const float *restrict x,
             backward_sums(d, x, gain, i + k * LANES, d_gain, d_bias, &sum[k], &product[k]);
     for (; i < length; i += LANES)
         backward_sums(d, x, gain, i, d_gain, d_bias, &sum[0], &product[0]);
-    float mean = finish(sum) / (float)units, along = finish(product) / (float)units;
+    float mean = centred ? finish(sum) / (float)units : 0.0f,
+          along = finish(product) / (float)units;
     float rstd = scale.rstd;
 #pragma omp simd aligned(d, x, gain, mask, dz : 64)
     for (i = 0; i < length; i++)

@@ -1,8 +1,10 @@
-/* Layer normalization (Ba, Kiros and Hinton 2016, eq. 3): over the units of one group of one step,
-   LN(a; g, b) = g * x + b with x = (a - mean(a)) / sqrt(var(a) + epsilon), the variance biased. */
+/* Normalization over the units of one group of one step: g * x + b with x = (a - mean) /
+   sqrt(mean((a - mean)^2) + epsilon), where mean is the group's or, of a norm that is not centred,
+   0. */
 #ifndef RUNNEL_CPU_NORM_H
 #define RUNNEL_CPU_NORM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "isa.h"
@@ -16,13 +18,14 @@ struct norm_scale {
 #ifdef ISA
 /* a becomes x, in place. `length` includes padding, where a is 0 and `mask` is 0, elsewhere 1;
    `units` counts the others. */
-struct norm_scale normalize(float *a, const float *mask, size_t length, size_t units);
+struct norm_scale normalize(float *a, const float *mask, size_t length, size_t units, bool centred);
 
 /* From d, the gradient of g * x + b: dz, the gradient of a. Adds to the gradients of gain and
-   bias: d_gain += d x, d_bias += d, dz = rstd (d g - mean(d g) - x mean(d g x)). */
+   bias: d_gain += d x, d_bias += d, dz = rstd (d g - mean(d g) - x mean(d g x)), the first mean
+   only where the norm is centred. */
 void normalize_backward(const float *d, const float *x, const float *gain, struct norm_scale scale,
-                        const float *mask, size_t length, size_t units, float *dz, float *d_gain,
-                        float *d_bias);
+                        const float *mask, size_t length, size_t units, bool centred, float *dz,
+                        float *d_gain, float *d_bias);
 
 /* Sum of squares of n numbers, n a multiple of 16. */
 double sum_of_squares(const float *a, size_t n);

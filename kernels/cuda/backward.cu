@@ -134,7 +134,7 @@ static __device__ __forceinline__ void finish_backward(const struct network &n, 
     if (l.source == SOURCE_NOTHING)
         return;
     block_sums(sums, scratch);
-    float mean = sums[0] / (float)l.size, product = sums[1] / (float)l.size;
+    float mean = l.centred ? sums[0] / (float)l.size : 0.0f, product = sums[1] / (float)l.size;
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x)
         b.d[i] = normalization_group_backward(b.d[i], n.parameters[l.gain[PLACE_INNER] + i],
                                               normalized(b.at.inner[i], scale), mean, product,
@@ -228,7 +228,7 @@ static __device__ __forceinline__ struct norm_means norm_means(const struct netw
     for (uint32_t k = 0; k < 2 * GROUPS; k++) {
         uint32_t first, end;
         group_bounds(l, k % GROUPS, &first, &end);
-        m.mean[k] = sums[k] / (float)(end - first);
+        m.mean[k] = l.centred ? sums[k] / (float)(end - first) : 0.0f;
         m.product[k] = sums[2 * GROUPS + k] / (float)(end - first);
     }
     return m;

@@ -50,9 +50,10 @@ static __device__ __forceinline__ float number_at(const struct range &r, uint32_
 
 /* 1 / sqrt(var) when the squares of the deviations have left the range of float: epsilon is nothing
    beside them. Not inlined: it is as good as never needed, and code is what a step waits for. */
-static __device__ __attribute__((noinline)) float rstd_in_double(struct range r, double *scratch) {
+static __device__ __attribute__((noinline)) float rstd_in_double(struct range r, bool centred,
+                                                                 double *scratch) {
     double count = r.end - r.first, sum = 0, squares = 0;
-    for (uint32_t row = r.first + threadIdx.x; row < r.end; row += blockDim.x)
+    for (uint32_t row = r.first + threadIdx.x; row < r.end && centred; row += blockDim.x)
         sum += (double)number_at(r, row);
     double mean = block_sum(sum, scratch) / count;
     for (uint32_t row = r.first + threadIdx.x; row < r.end; row += blockDim.x) {
@@ -62,16 +63,20 @@ static __device__ __attribute__((noinline)) float rstd_in_double(struct range r,
     return (float)(1 / sqrt(block_sum(squares, scratch) / count));
 }
 
-/* Mean and 1 / deviation of COUNT ranges at once, in two passes. */
+/* Mean, or 0 if the norm is not centred, and 1 / deviation of COUNT ranges at once, in two passes.
+ */
 template <int COUNT>
-static __device__ __forceinline__ void normalize(const struct range (&ranges)[COUNT],
+static __device__ __forceinline__ void normalize(const struct range (&ranges)[COUNT], bool centred,
                                                  struct scale (&scales)[COUNT], float *scratch) {
     float sums[COUNT] = {};
+    if (centred) {
 #pragma unroll
-    for (int k = 0; k < COUNT; k++)
-        for (uint32_t row = ranges[k].first + threadIdx.x; row < ranges[k].end; row += blockDim.x)
-            sums[k] += number_at(ranges[k], row);
-    block_sums(sums, scratch);
+        for (int k = 0; k < COUNT; k++)
+            for (uint32_t row = ranges[k].first + threadIdx.x; row < ranges[k].end;
+                 row += blockDim.x)
+                sums[k] += number_at(ranges[k], row);
+        block_sums(sums, scratch);
+    }
     float squares[COUNT] = {};
 #pragma unroll
     for (int k = 0; k < COUNT; k++) {
@@ -87,7 +92,7 @@ static __device__ __forceinline__ void normalize(const struct range (&ranges)[CO
         float variance = squares[k] / (float)(ranges[k].end - ranges[k].first);
         scales[k].rstd = normalization_rstd(variance);
         if (variance > FLT_MAX)
-            scales[k].rstd = rstd_in_double(ranges[k], (double *)scratch);
+            scales[k].rstd = rstd_in_double(ranges[k], centred, (double *)scratch);
     }
 }
 
@@ -150,7 +155,7 @@ scale_sums(const struct network_layer &l, const struct layer_step &s, bool keep,
         ranges[k].b = shape::states > 0 && !shape::apart ? s.sum_hh : NULL;
         group_bounds(l, group, &ranges[k].first, &ranges[k].end);
     }
-    normalize(ranges, found, scratch);
+    normalize(ranges, l.centred, found, scratch);
 #pragma unroll
     for (uint32_t k = 0; k < count; k++) {
         uint32_t at = (k >= shape::groups ? PLACE_HH : PLACE_IH) * GROUPS + k % shape::groups;
@@ -211,7 +216,7 @@ finish_units(const struct network &n, const struct network_layer &l, const struc
     struct scale scales[1] = {};
     if (l.source == SOURCE_GROUP) {
         const struct range ranges[1] = {{h, NULL, 0, l.size}};
-        normalize(ranges, scales, scratch);
+        normalize(ranges, l.centred, scales, scratch);
         if (keep)
             keep_scale(s.scales, PLACE_INNER * GROUPS, scales[0]);
     }

@@ -64,11 +64,12 @@ static __device__ struct unit_statistics units(const float *values, uint32_t siz
     return u;
 }
 
-/* Mean and deviation of a sum over all its units: with norm put together from the groups'. */
+/* Mean and deviation of a sum over all its units: with a centred norm put together from the
+ * groups'. */
 static __device__ struct moments sum_moments(const struct network_layer &l,
                                              const struct layer_step &s, bool recurrent) {
     struct tally t = tally_begin();
-    if (l.source == SOURCE_NOTHING) {
+    if (!l.centred) {
         for (uint32_t i = threadIdx.x; i < l.rows; i += blockDim.x) {
             float sum = recurrent ? s.sum_hh[i] : s.sum_ih[i];
             tally_add(&t, (double)(l.states > 0 && !l.apart ? s.sum_ih[i] + s.sum_hh[i] : sum), 0);

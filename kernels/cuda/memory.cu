@@ -80,6 +80,7 @@ static void describe_layer(struct engine *e, uint32_t k) {
     l->cell = (uint8_t)from->cell;
     l->activation = (uint8_t)from->activation;
     l->source = (uint8_t)norm_kind(from->norm)->source;
+    l->centred = norm_kind(from->norm)->centred;
     l->gates = (uint8_t)kind->gates;
     l->states = (uint8_t)kind->states;
     l->apart = kind->apart;

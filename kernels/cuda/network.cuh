@@ -32,8 +32,9 @@ struct split {
 };
 
 struct network_layer {
-    uint8_t cell, activation, source; /* source: of its norm */
-    uint8_t gates, states;            /* as the cell's kind says, likewise: */
+    uint8_t cell, activation;
+    uint8_t source, centred; /* as its norm's kind says */
+    uint8_t gates, states;   /* as the cell's kind says, likewise: */
     uint8_t apart, inner, finishes, own, carries;
     uint32_t size, rows;   /* H, G H */
     uint32_t group_rows;   /* of the first group; the others are the second */

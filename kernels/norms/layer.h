@@ -10,6 +10,7 @@ KIND_CONSTANT struct norm_kind layer_kind = {
              .what = "layer normalization (Ba, Kiros and Hinton, 2016)",
              .keys = {"gain"}},
     .source = SOURCE_GROUP,
+    .centred = true,
     .summary = " norm",
     .noted = "",
     .forward = 7,   /* mean 1, variance 2, normalized 2, gain and bias 2 */

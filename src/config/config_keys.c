@@ -80,7 +80,7 @@ static struct config_key rows[] = {
     {"model.layers.*.size", VALUE_SIZE, IN_LAYER(size), RANGE(1, LAYER_SIZE_MAX),
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "units of the layer", .example = "128"},
     {LAYER_NORM, VALUE_WORD, IN_LAYER(norm),
-     .fallback = "layer", .flags = KEY_DIGEST, .what = "layer normalization", .example = "layer"},
+     .fallback = "layer", .flags = KEY_DIGEST, .what = "how the layer normalizes its sums", .example = "layer"},
     {"model.layers.*.activation", VALUE_WORD, IN_LAYER(activation),
      .fallback = "relu", .when = LAYER_CELL, .flags = KEY_DIGEST,
      .what = "function of a dense layer", .example = "tanh"},

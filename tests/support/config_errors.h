@@ -224,7 +224,7 @@ static const struct {
      "(units of the layer)"},
     {"name: a\nmodel:\n  layers: [{cell: lstm, size: 4, norm: no}]\n",
      ":3:40: model.layers.0.norm: found \"no\" (did you mean \"none\"?); allowed is none or layer "
-     "(layer normalization)"},
+     "(how the layer normalizes its sums)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1000001}\n",
      ":3:29: model.input.size: found \"1000001\"; allowed is a whole number from 1 to 1000000 "
      "(numbers in an input, or size of the alphabet)"},
