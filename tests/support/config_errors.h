@@ -223,7 +223,7 @@ static const struct {
      ":3:31: model.layers.0.size: found \"65537\"; allowed is a whole number from 1 to 65536 "
      "(units of the layer)"},
     {"name: a\nmodel:\n  layers: [{cell: lstm, size: 4, norm: no}]\n",
-     ":3:40: model.layers.0.norm: found \"no\" (did you mean \"none\"?); allowed is none or layer "
+     ":3:40: model.layers.0.norm: found \"no\" (did you mean \"none\"?); allowed is none, layer or rms "
      "(how the layer normalizes its sums)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1000001}\n",
      ":3:29: model.input.size: found \"1000001\"; allowed is a whole number from 1 to 1000000 "
@@ -298,7 +298,7 @@ static const struct {
      ":4:45: model.layers.0.activation: found with cell: gru; it is allowed only with cell: dense"},
     {"name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: gru, size: 4, norm: none, "
      "gain: 1}]\n  output: {loss: squared, size: 2}\n",
-     ":4:51: model.layers.0.gain: found with norm: none; it is allowed only with norm: layer"},
+     ":4:51: model.layers.0.gain: found with norm: none; it is allowed only with norm: layer or rms"},
     {"name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: gru, size: 4, "
      "forget_bias: 1}]\n  output: {loss: squared, size: 2}\n",
      ":4:46: model.layers.0.forget_bias: found with cell: gru; it is allowed only with cell: lstm"},

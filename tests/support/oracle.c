@@ -47,15 +47,16 @@ static void add(double *a, const double *b, size_t count) {
         a[k] += b[k];
 }
 
-/* LN(a; g, b) = g * (a - mean(a)) / sqrt(var(a) + epsilon) + b */
-static void normalize(double *a, size_t count, const double *gain, const double *shift) {
+/* g * (a - mean) / sqrt(mean((a - mean)^2) + epsilon) + b; layer: mean = mean(a), rms: 0 */
+static void normalize(double *a, size_t count, enum norm norm, const double *gain,
+                      const double *bias) {
     double mean = 0.0, variance = 0.0;
-    for (size_t k = 0; k < count; k++)
+    for (size_t k = 0; k < count && norm == NORM_layer; k++)
         mean += a[k] / (double)count;
     for (size_t k = 0; k < count; k++)
         variance += (a[k] - mean) * (a[k] - mean) / (double)count;
     for (size_t k = 0; k < count; k++)
-        a[k] = gain[k] * (a[k] - mean) / sqrt(variance + LN_EPSILON) + shift[k];
+        a[k] = gain[k] * (a[k] - mean) / sqrt(variance + LN_EPSILON) + bias[k];
 }
 
 static void dense(const struct place *at, const struct layer *layer, size_t inputs, const double *x,
@@ -64,7 +65,7 @@ static void dense(const struct place *at, const struct layer *layer, size_t inpu
     multiply(values(at, TENSOR_WEIGHT_IH), H, inputs, x, h);
     add(h, values(at, TENSOR_BIAS_IH), H);
     if (layer->norm)
-        normalize(h, H, values(at, TENSOR_GAIN_IH), values(at, TENSOR_NORM_BIAS_IH));
+        normalize(h, H, layer->norm, values(at, TENSOR_GAIN_IH), values(at, TENSOR_NORM_BIAS_IH));
     for (size_t k = 0; k < H; k++) {
         if (layer->activation == ACTIVATION_relu)
             h[k] = fmax(h[k], 0.0);
@@ -82,7 +83,7 @@ static void rnn(const struct place *at, const struct layer *layer, size_t inputs
     multiply(values(at, TENSOR_WEIGHT_HH), H, H, h, recurrent);
     add(a, recurrent, H);
     if (layer->norm)
-        normalize(a, H, values(at, TENSOR_GAIN_IH), values(at, TENSOR_NORM_BIAS_IH));
+        normalize(a, H, layer->norm, values(at, TENSOR_GAIN_IH), values(at, TENSOR_NORM_BIAS_IH));
     else
         add(a, values(at, TENSOR_BIAS_HH), H);
     for (size_t k = 0; k < H; k++)
@@ -97,8 +98,10 @@ static void lstm(const struct place *at, const struct layer *layer, size_t input
     add(a, values(at, TENSOR_BIAS_IH), 4 * H);
     multiply(values(at, TENSOR_WEIGHT_HH), 4 * H, H, h, recurrent);
     if (layer->norm) {
-        normalize(a, 4 * H, values(at, TENSOR_GAIN_IH), values(at, TENSOR_NORM_BIAS_IH));
-        normalize(recurrent, 4 * H, values(at, TENSOR_GAIN_HH), values(at, TENSOR_NORM_BIAS_HH));
+        normalize(a, 4 * H, layer->norm, values(at, TENSOR_GAIN_IH),
+                  values(at, TENSOR_NORM_BIAS_IH));
+        normalize(recurrent, 4 * H, layer->norm, values(at, TENSOR_GAIN_HH),
+                  values(at, TENSOR_NORM_BIAS_HH));
     } else {
         add(recurrent, values(at, TENSOR_BIAS_HH), 4 * H);
     }
@@ -107,15 +110,17 @@ static void lstm(const struct place *at, const struct layer *layer, size_t input
     for (size_t k = 0; k < H; k++)
         inner[k] = c[k] = sigmoid(f[k]) * c[k] + sigmoid(i[k]) * tanh(g[k]);
     if (layer->norm)
-        normalize(inner, H, values(at, TENSOR_GAIN_INNER), values(at, TENSOR_NORM_BIAS_INNER));
+        normalize(inner, H, layer->norm, values(at, TENSOR_GAIN_INNER),
+                  values(at, TENSOR_NORM_BIAS_INNER));
     for (size_t k = 0; k < H; k++)
         h[k] = sigmoid(o[k]) * tanh(inner[k]);
 }
 
 /* Reset and update gates are one group of 2H, the candidate another of H. */
-static void normalize_gru(double *a, size_t H, const double *gain, const double *shift) {
-    normalize(a, 2 * H, gain, shift);
-    normalize(a + 2 * H, H, gain + 2 * H, shift + 2 * H);
+static void normalize_gru(double *a, size_t H, enum norm norm, const double *gain,
+                          const double *bias) {
+    normalize(a, 2 * H, norm, gain, bias);
+    normalize(a + 2 * H, H, norm, gain + 2 * H, bias + 2 * H);
 }
 
 static void gru(const struct place *at, const struct layer *layer, size_t inputs, const double *x,
@@ -126,8 +131,10 @@ static void gru(const struct place *at, const struct layer *layer, size_t inputs
     add(ax, values(at, TENSOR_BIAS_IH), 3 * H);
     multiply(values(at, TENSOR_WEIGHT_HH), 3 * H, H, h, ah);
     if (layer->norm) {
-        normalize_gru(ax, H, values(at, TENSOR_GAIN_IH), values(at, TENSOR_NORM_BIAS_IH));
-        normalize_gru(ah, H, values(at, TENSOR_GAIN_HH), values(at, TENSOR_NORM_BIAS_HH));
+        normalize_gru(ax, H, layer->norm, values(at, TENSOR_GAIN_IH),
+                      values(at, TENSOR_NORM_BIAS_IH));
+        normalize_gru(ah, H, layer->norm, values(at, TENSOR_GAIN_HH),
+                      values(at, TENSOR_NORM_BIAS_HH));
     } else {
         add(ah, values(at, TENSOR_BIAS_HH), 3 * H);
     }
@@ -197,12 +204,12 @@ static double maximum(const double *a, size_t count) {
     return largest;
 }
 
-/* log sum exp(a - shift) */
-static double log_sum(const double *a, size_t count, double shift) {
+/* log sum exp(a - bias) */
+static double log_sum(const double *a, size_t count, double bias) {
     double largest = maximum(a, count), sum = 0.0;
     for (size_t k = 0; k < count; k++)
         sum += exp(a[k] - largest);
-    return largest - shift + log(sum);
+    return largest - bias + log(sum);
 }
 
 /* -log N(x | mean, deviation, rho) mixed over components, Graves (2013), equations 24 to 26. */
