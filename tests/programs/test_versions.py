@@ -23,6 +23,7 @@ import zmq
 import cases
 
 SOURCE = pathlib.Path(os.environ.get("srcdir", pathlib.Path(__file__).parents[2]))
+BUILD = pathlib.Path(os.environ.get("builddir", "."))
 VERSIONS = SOURCE / "tests" / "support" / "versions"
 BEFORE, AFTER = 60, 40  # examples that the checkpoint has, and that only the journal has
 STREAMS = 5  # more than max_streams: some are forgotten and come back
@@ -203,7 +204,9 @@ def test_journal(directory):
 
 def test_bits(directory):
     """On a machine that computes as the one that wrote them did, the bits after the replay are those of
-    the earlier program; a daemon says when it does not."""
+    the earlier program; a daemon says when it does not. With sanitizers the compiler makes other code."""
+    if "#define RUNNEL_SANITIZERS" in (BUILD / "build-config.h").read_text(encoding="utf-8"):
+        return
     for state in kept():
         case = state.parent.name
         with started(case, state) as daemon:

@@ -254,8 +254,8 @@ static void test_strange_commands(void **state) {
         size_t size;
         const char *type;
     } cases[] = {
-        {"\x04\x26\x05READY\x0bSocket-Type\0\0\0\x03REP\x02id\0\0\0\x03xyz", 40, "REP"},
-        {"\x04\x26\x05READY\x02id\0\0\0\x03xyz\x0bSocket-Type\0\0\0\x03REP", 40, "REP"},
+        {"\x04\x23\x05READY\x0bSocket-Type\0\0\0\x03REP\x02id\0\0\0\x03xyz", 37, "REP"},
+        {"\x04\x23\x05READY\x02id\0\0\0\x03xyz\x0bSocket-Type\0\0\0\x03REP", 37, "REP"},
         {"\x04\x18\x05READY\x0bSocket-Type\0\0\0\xffREP", 27, ""},
         {"\x04\x18\x05READY\xffSocket-Type\0\0\0\x03REP", 27, ""},
         {"\x04\x06\x05READY", 8, ""},
