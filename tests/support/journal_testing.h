@@ -24,7 +24,7 @@
 
 enum { INPUTS = 3, TARGETS = 2, STEPS_MAX = 4 };
 
-extern char state[]; /* the directory */
+extern char state[sizeof "/dev/shm/test-journal-XXXXXX"]; /* the directory */
 
 /* Setup and teardown of every test: an empty directory, a disk that is well. */
 int make_state(void **unused);
