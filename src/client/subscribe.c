@@ -331,7 +331,7 @@ int runnel_subscriber_check(const struct runnel_subscriber *s, double seconds,
         return peer_fail(error, EX_UNAVAILABLE, "%s: %s", endpoint, reason);
     if (s->heard_ever)
         return peer_fail(error, EX_UNAVAILABLE,
-                         "the connection to %s is lost; waiting for its return", endpoint);
+                         "the connection to %s is gone; waiting for its return", endpoint);
     reason = wire_unreachable(endpoint);
     return peer_fail(error, EX_UNAVAILABLE, "no daemon answers at %s%s%s: is runneld running?",
                      endpoint, reason ? ": " : "", reason ? reason : "");

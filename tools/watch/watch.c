@@ -18,13 +18,11 @@
 #include "tools/shared/tool.h"
 #include "tools/shared/watch_health.h"
 #include "tools/shared/watch_link.h"
-#include "watch_bar.h"
+#include "watch_lines.h"
 #include "watch_pace.h"
-#include "watch_screen.h"
 #include "watch_table.h"
 
-#define SILENCE 15.0  /* seconds: a daemon sends `status` every 10 */
-#define BAR_EVERY 1.0 /* seconds: the bar counts them while nothing comes */
+#define SILENCE 15.0 /* seconds: a daemon sends `status` every 10 */
 
 enum { MESSAGES_AT_ONCE = 1000 /* between two looks at signals, the clock, the connection */ };
 
@@ -33,7 +31,7 @@ struct options {
     struct key_options keys;
     bool chosen[TOPICS]; /* by --topic */
     bool choice;         /* whether there was a --topic */
-    bool json, plain, all;
+    bool json, all;
     uint64_t count; /* 0 = no end */
     double silence;
     struct table table; /* with the columns of --columns */
@@ -41,10 +39,9 @@ struct options {
 
 struct watch {
     struct options options;
-    struct screen *screen;
+    struct lines *lines;
     struct link *link;
     struct health health;
-    struct bar bar;
     struct table table;
     struct pace pace;
     bool pace_said, predictions_said, hindrance_said;
@@ -58,11 +55,10 @@ static volatile sig_atomic_t ending, resized;
 static void on_signal(int number) {
     int saved = errno;
     uint64_t one = 1;
-    if (number == SIGWINCH || number == SIGCONT) {
+    if (number == SIGWINCH) {
         resized = 1;
     } else if (ending) {
         signal(number, SIG_DFL);
-        screen_abandon();
         raise(number);
     } else {
         ending = 1;
@@ -75,13 +71,13 @@ static void on_signal(int number) {
 /* Without SA_RESTART, so that a write that waits for a slow reader ends; the second SIGINT ends the
    program the hard way. */
 static int catch_signals(void) {
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH, SIGCONT};
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGWINCH};
     wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     if (wake < 0)
         return complain(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         struct sigaction action = {.sa_handler = on_signal};
-        if (numbers[i] != SIGWINCH && numbers[i] != SIGCONT)
+        if (numbers[i] != SIGWINCH)
             action.sa_flags = (int)SA_NODEFER;
         sigaction(numbers[i], &action, NULL);
     }
@@ -133,8 +129,6 @@ static const struct option_row rows[] = {
     {"all", 'a', NULL,
      "every row, also on a terminal, which else gets at most 10 of a topic a second",
      OPTION_FLAG(struct options, all)},
-    {"plain", 'p', NULL, "no bar at the bottom of the terminal",
-     OPTION_FLAG(struct options, plain)},
     OPTIONS_LAST,
 };
 
@@ -147,7 +141,7 @@ static void note(void *context, const char *text) {
     if (w->options.json)
         complain(EX_OK, "%s", text);
     else
-        table_note(w->screen, text);
+        table_note(w->lines, text);
 }
 
 static bool is_printed(const struct options *o, enum topic topic) {
@@ -170,7 +164,7 @@ static void put_json(FILE *file, const char *text) {
 }
 
 /* {"a": 1} as {"topic":"loss","a": 1}, with every digit as it came. */
-static void print_json(struct screen *screen, const struct message *message) {
+static void print_json(struct lines *lines, const struct message *message) {
     const char *members = message->text + 1;
     char *line = NULL;
     size_t size;
@@ -181,14 +175,14 @@ static void print_json(struct screen *screen, const struct message *message) {
     fprintf(file, "{\"topic\":\"%s\"%s", topic_names[message->topic], *members == '}' ? "" : ",");
     put_json(file, members);
     if (fclose(file) == 0)
-        screen_line(screen, line);
+        lines_add(lines, line);
     free(line);
 }
 
 static void print_message(struct watch *w, const struct message *message) {
     if (w->options.json)
-        print_json(w->screen, message);
-    else if (!table_print(&w->table, w->screen, message))
+        print_json(w->lines, message);
+    else if (!table_print(&w->table, w->lines, message))
         return;
     w->printed++;
 }
@@ -203,8 +197,8 @@ static void print_rows(struct watch *w, bool all) {
     if (!w->pace.replaced || w->pace_said)
         return;
     w->pace_said = true;
-    note(w, "rows come faster than anybody reads: 10 a second are shown, the trend takes them all "
-            "and none is lost; --all shows all");
+    note(w, "rows come faster than anybody reads: 10 a second are shown, and none is lost; "
+            "--all shows all");
 }
 
 /* Who waits for predictions waits in vain where the daemon publishes none. */
@@ -219,13 +213,11 @@ static void check_predictions(struct watch *w, const struct message *message) {
 
 static void take_message(struct watch *w, const struct message *message) {
     if (health_message(&w->health, message)) {
-        bar_restart(&w->bar);
         table_restart(&w->table);
         w->predictions_said = false;
     }
     if (message->problem)
         return;
-    bar_message(&w->bar, message);
     check_predictions(w, message);
     if (!is_printed(&w->options, message->topic) || pace_holds(&w->pace, message))
         return;
@@ -269,7 +261,7 @@ static void take_signals(struct watch *w) {
     if (read(wake, &signals, sizeof signals) < 0)
         return;
     if (resized)
-        screen_resized(w->screen);
+        lines_resized(w->lines);
     resized = 0;
 }
 
@@ -277,13 +269,12 @@ static int run(struct watch *w) {
     bool woken = false;
     while (!is_done(w)) {
         take_messages(w);
-        bar_show(&w->bar, &w->health, w->screen);
-        if (screen_flush(w->screen))
+        if (lines_flush(w->lines))
             return complain(EX_IOERR, "cannot write to standard output: %s", strerror(errno));
         if (is_done(w))
             break;
         double wait = fmin(health_next(&w->health), pace_next(&w->pace));
-        link_wait(w->link, wake, screen_has_bar(w->screen) ? fmin(wait, BAR_EVERY) : wait, &woken);
+        link_wait(w->link, wake, wait, &woken);
         if (woken)
             take_signals(w);
     }
@@ -302,7 +293,7 @@ static int watch(const struct options *options) {
     bool topics[TOPICS];
     for (int topic = 0; topic < TOPICS; topic++)
         topics[topic] = topic == TOPIC_STATUS || is_printed(options, (enum topic)topic);
-    if (screen_open(&w.screen, options->plain || options->json))
+    if (lines_open(&w.lines))
         return complain(EX_UNAVAILABLE, "out of memory");
     health_open(&w.health, options->endpoint, options->silence, note, &w);
     struct runnel_peer peer = tool_peer(options->endpoint, &options->keys);
@@ -312,9 +303,8 @@ static int watch(const struct options *options) {
     if (status == EX_OK)
         status = run(&w);
     link_close(&w.link);
-    bar_close(&w.bar);
     pace_close(&w.pace);
-    screen_close(&w.screen);
+    lines_close(&w.lines);
     return status;
 }
 

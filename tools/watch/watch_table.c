@@ -127,42 +127,42 @@ static void append_cell(char line[LINE_SIZE], const struct field *field, const c
              text);
 }
 
-static void print_header(struct table *table, struct screen *screen) {
+static void print_header(struct table *table, struct lines *lines) {
     char line[LINE_SIZE] = "";
     for (int i = 0; i < table->count; i++) {
         const struct field *field = columns[table->columns[i]];
         append_cell(line, field, field->column.title ? field->column.title : field->column.name);
     }
-    screen_line(screen, line);
-    table->header = screen_lines(screen);
+    lines_add(lines, line);
+    table->header = lines_count(lines);
 }
 
-static void print_loss(struct table *table, struct screen *screen, const json_t *body) {
-    bool header = !table->header || screen_lines(screen) - table->header >= TABLE_HEADER_EVERY;
+static void print_loss(struct table *table, struct lines *lines, const json_t *body) {
+    bool header = !table->header || lines_count(lines) - table->header >= TABLE_HEADER_EVERY;
     if (!table->chosen) {
         int fitting[TABLE_COLUMNS_MAX], count;
         find_columns();
-        fit_columns(fitting, &count, body, screen_columns(screen));
+        fit_columns(fitting, &count, body, lines_columns(lines));
         header = header || count != table->count ||
                  memcmp(fitting, table->columns, (size_t)count * sizeof *fitting) != 0;
         memcpy(table->columns, fitting, (size_t)count * sizeof *fitting);
         table->count = count;
     }
     if (header)
-        print_header(table, screen);
+        print_header(table, lines);
     char line[LINE_SIZE] = "", cell[FORMAT_SIZE];
     for (int i = 0; i < table->count; i++) {
         const struct field *field = columns[table->columns[i]];
         format_cell(cell, field, body);
         append_cell(line, field, cell);
     }
-    screen_line(screen, line);
+    lines_add(lines, line);
 }
 
-static void print_timed(struct screen *screen, double unix_time, const char *text) {
+static void print_timed(struct lines *lines, double unix_time, const char *text) {
     char line[LINE_SIZE], clock[FORMAT_SIZE];
     snprintf(line, sizeof line, "-- %s %s", format_clock(clock, unix_time), text);
-    screen_line(screen, line);
+    lines_add(lines, line);
 }
 
 static double body_time(const json_t *body) {
@@ -170,12 +170,12 @@ static double body_time(const json_t *body) {
     return member_number(body, "time", &unix_time) ? unix_time : (double)time(NULL);
 }
 
-void table_note(struct screen *screen, const char *sentence) {
+void table_note(struct lines *lines, const char *sentence) {
     char clean[TEXT_SIZE];
-    print_timed(screen, (double)time(NULL), text_copy(clean, sizeof clean, sentence));
+    print_timed(lines, (double)time(NULL), text_copy(clean, sizeof clean, sentence));
 }
 
-static void print_event(struct screen *screen, const json_t *body) {
+static void print_event(struct lines *lines, const json_t *body) {
     const char *kind = member_string(body, "kind"), *said = member_string(body, "text");
     char joined[TEXT_SIZE], clean[TEXT_SIZE];
     /* "checkpoint of 100 examples" needs no "checkpoint: " before it. */
@@ -185,22 +185,22 @@ static void print_event(struct screen *screen, const json_t *body) {
              : kind     ? kind
                         : "event",
              said && !said_twice ? ": " : "", said ? said : "");
-    print_timed(screen, body_time(body), text_copy(clean, sizeof clean, joined));
+    print_timed(lines, body_time(body), text_copy(clean, sizeof clean, joined));
 }
 
-static void print_clean(struct screen *screen, const json_t *body, const char *format, ...)
+static void print_clean(struct lines *lines, const json_t *body, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static void print_clean(struct screen *screen, const json_t *body, const char *format, ...) {
+static void print_clean(struct lines *lines, const json_t *body, const char *format, ...) {
     char text[TEXT_SIZE], clean[TEXT_SIZE];
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    print_timed(screen, body_time(body), text_copy(clean, sizeof clean, text));
+    print_timed(lines, body_time(body), text_copy(clean, sizeof clean, text));
 }
 
 /* All of it when it is not the one that was printed last, else only how it is. */
-static bool print_status(struct table *table, struct screen *screen, const json_t *body) {
+static bool print_status(struct table *table, struct lines *lines, const json_t *body) {
     const char *name = member_string(body, "name"), *state = member_string(body, "state");
     const char *device = member_string(body, "device"), *model = member_string(body, "model");
     char now[TABLE_STATE_SIZE], self[TABLE_SELF_SIZE], count[FORMAT_SIZE] = "?";
@@ -217,12 +217,12 @@ static bool print_status(struct table *table, struct screen *screen, const json_
     strcpy(table->state, now);
     strcpy(table->self, self);
     if (same) {
-        print_clean(screen, body, "%s is %s", name, now);
+        print_clean(lines, body, "%s is %s", name, now);
         return true;
     }
-    print_clean(screen, body, "%s is %s: %s parameters on %s", name, now, count, device);
+    print_clean(lines, body, "%s is %s: %s parameters on %s", name, now, count, device);
     if (model)
-        print_clean(screen, body, "model: %s", model);
+        print_clean(lines, body, "model: %s", model);
     return true;
 }
 
@@ -239,19 +239,18 @@ static const char *inner(char text[FORMAT_SIZE], const json_t *object, const cha
     return format_number(text, value);
 }
 
-static void append_histogram(char line[LINE_SIZE], const struct screen *screen,
-                             const json_t *layer) {
+static void append_histogram(char line[LINE_SIZE], const struct lines *lines, const json_t *layer) {
     double values[TREND_VALUES];
     char picture[TREND_PICTURE_SIZE];
     size_t count = member_counts(layer, "histogram", values, TREND_VALUES);
-    if (!count || screen_width(line) + 2 + (int)count > screen_columns(screen))
+    if (!count || lines_width(line) + 2 + (int)count > lines_columns(lines))
         return;
     size_t used = strlen(line);
-    bool utf8 = screen_is_utf8(screen);
+    bool utf8 = lines_are_utf8(lines);
     snprintf(line + used, LINE_SIZE - used, "  %s", trend_histogram(values, count, utf8, picture));
 }
 
-static void print_layer(struct screen *screen, size_t index, const json_t *layer) {
+static void print_layer(struct lines *lines, size_t index, const json_t *layer) {
     char line[LINE_SIZE], saturated[FORMAT_SIZE] = "-";
     char numbers[4][FORMAT_SIZE];
     double share;
@@ -262,18 +261,18 @@ static void print_layer(struct screen *screen, size_t index, const json_t *layer
              inner(numbers[1], layer, "hidden", "std"), saturated,
              inner(numbers[2], layer, "summed_inputs", "mean"),
              inner(numbers[3], layer, "summed_inputs", "std"));
-    append_histogram(line, screen, layer);
-    screen_line(screen, line);
+    append_histogram(line, lines, layer);
+    lines_add(lines, line);
 }
 
-static bool print_state(struct screen *screen, const json_t *body) {
+static bool print_state(struct lines *lines, const json_t *body) {
     const json_t *layers = json_object_get(body, "layers");
     for (size_t i = 0; i < json_array_size(layers); i++)
-        print_layer(screen, i, json_array_get(layers, i));
+        print_layer(lines, i, json_array_get(layers, i));
     return json_array_size(layers) > 0;
 }
 
-static void print_prediction(struct screen *screen, const json_t *body) {
+static void print_prediction(struct lines *lines, const json_t *body) {
     enum { DIGITS = 4, ENDING = 3 };
     const char *stream = member_string(body, "stream");
     double example = 0, loss;
@@ -286,7 +285,7 @@ static void print_prediction(struct screen *screen, const json_t *body) {
     snprintf(line, sizeof line, "   example %s of '%s', loss %s: %s",
              format_grouped(count, example), stream ? stream : "", number, values ? values : "-");
     free(values);
-    size_t width = (size_t)screen_columns(screen);
+    size_t width = (size_t)lines_columns(lines);
     if (width > sizeof line - 1)
         width = sizeof line - 1;
     text_copy(clean, sizeof clean, line);
@@ -294,24 +293,24 @@ static void print_prediction(struct screen *screen, const json_t *body) {
         text_copy(clean, width - ENDING + 1, line);
         strcat(clean, "...");
     }
-    screen_line(screen, clean);
+    lines_add(lines, clean);
 }
 
-bool table_print(struct table *table, struct screen *screen, const struct message *message) {
+bool table_print(struct table *table, struct lines *lines, const struct message *message) {
     switch (message->topic) {
     case TOPIC_LOSS:
-        print_loss(table, screen, message->body);
+        print_loss(table, lines, message->body);
         return true;
     case TOPIC_EVENT:
-        print_event(screen, message->body);
+        print_event(lines, message->body);
         return true;
     case TOPIC_STATE:
-        return print_state(screen, message->body);
+        return print_state(lines, message->body);
     case TOPIC_PREDICTION:
-        print_prediction(screen, message->body);
+        print_prediction(lines, message->body);
         return true;
     case TOPIC_STATUS:
-        return print_status(table, screen, message->body);
+        return print_status(table, lines, message->body);
     case TOPICS:
         break;
     }

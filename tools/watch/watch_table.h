@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "tools/shared/watch_link.h"
-#include "watch_screen.h"
+#include "watch_lines.h"
 
 enum {
     TABLE_HEADER_EVERY = 20, /* lines, so that a terminal of 24 always shows it */
@@ -34,12 +34,12 @@ const char *table_names(void);
 
 /* Print one message. Returns whether it was worth a line: a `status` is only when it is the first
    one, or the daemon's state, name, device, parameters or model have changed. */
-bool table_print(struct table *table, struct screen *screen, const struct message *message);
+bool table_print(struct table *table, struct lines *lines, const struct message *message);
 
 /* The daemon is another one: its first `status` is printed again. */
 void table_restart(struct table *table);
 
 /* Print a sentence with the time of day. */
-void table_note(struct screen *screen, const char *sentence);
+void table_note(struct lines *lines, const char *sentence);
 
 #endif
