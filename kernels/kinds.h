@@ -140,7 +140,6 @@ struct norm_kind {
     enum norm_source source;
     bool centred;        /* SOURCE_GROUP: the mean is the group's, else 0 */
     const char *summary; /* what the line that describes a running model says of it: " norm" */
-    const char *noted;   /* what that of a checkpoint says; the default needs no mention */
 
     /* Flops of one number, at least. */
     double forward, backward;

@@ -8,7 +8,6 @@ KIND_CONSTANT struct norm_kind none_kind = {
     .kind = {.name = "none", .what = "rnn, gru and lstm are PyTorch's, weight for weight"},
     .source = SOURCE_NOTHING,
     .summary = "",
-    .noted = " without norm",
 };
 
 #endif

@@ -12,7 +12,6 @@ KIND_CONSTANT struct norm_kind rms_kind = {
              .keys = {"gain"}},
     .source = SOURCE_GROUP,
     .summary = " rms norm",
-    .noted = " rms norm",
     .forward = 5,  /* mean square 2, normalized 1, gain and bias 2 */
     .backward = 9, /* gradients of gain and bias 3, mean 3, of the number 3 */
 };

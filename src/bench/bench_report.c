@@ -6,8 +6,8 @@
 #include "bench_findings.h"
 #include "config/config.h"
 #include "cpu/ceilings.h"
-#include "daemon/report.h"
 #include "learner/cuda_module.h"
+#include "model/model.h"
 
 static const char *const mode_names[MODES] = {"one at a time", "queued"};
 
@@ -15,8 +15,8 @@ static const double MICRO = 1e6, KILO = 1e3, MEGA = 1e6, GIGA = 1e9, PERCENT = 1
 
 static void print_head(const struct bench_report *r) {
     const struct config *c = r->config;
-    char summary[REPORT_SUMMARY_SIZE];
-    report_summary(&c->architecture, summary);
+    char summary[MODEL_SUMMARY_SIZE];
+    model_summary(&c->architecture, summary);
     printf("%s: %s; %zu parameters\n", c->name, summary, r->model->parameters);
     printf("window %zu, stride %zu, %s; %s; %s%s%s%s\n", c->learning.window, c->learning.stride,
            optimizer_kind(c->learning.optimizer.kind)->name,

@@ -1,6 +1,5 @@
 #include <assert.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,48 +82,14 @@ size_t checkpoint_buffer_size(const struct config *config, const struct model *m
     return size;
 }
 
-/* ---- Words for people ---- */
-
-struct line {
-    char *text;
-    size_t used;
-};
-
-static void __attribute__((format(printf, 2, 3))) say(struct line *line, const char *format, ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    int length = vsnprintf(line->text + line->used, CHECKPOINT_DESCRIPTION_SIZE - line->used,
-                           format, arguments);
-    va_end(arguments);
-    if (length > 0)
-        line->used += (size_t)length;
-    if (line->used >= CHECKPOINT_DESCRIPTION_SIZE)
-        line->used = CHECKPOINT_DESCRIPTION_SIZE - 1;
-}
-
-static void say_architecture(struct line *line, const struct architecture *architecture) {
-    const struct input *input = &architecture->input;
-    say(line, "input %s %zu", input->kind == INPUT_SYMBOL ? "symbol" : "real", input->size);
-    if (input->embedding)
-        say(line, " embedding %zu", input->embedding);
-    say(line, "%s%s, layers", input->standard ? " scaled" : "", input->hold ? " held" : "");
-    for (size_t n = 0; n < architecture->layer_count; n++) {
-        const struct layer *layer = &architecture->layers[n];
-        say(line, " %s %zu%s", cell_kind(layer->cell)->kind.name, layer->size,
-            norm_kind(layer->norm)->noted);
-    }
-    say(line, ", output %s %zu", loss_kind(architecture->output.loss)->name,
-        architecture->output.size);
-    if (architecture->output.components)
-        say(line, " components %zu", architecture->output.components);
-    say(line, " %s", architecture->output.target == TARGET_NEXT ? "next" : "given");
-}
+/* ---- For people ---- */
 
 void checkpoint_describe(const struct config *config, char text[CHECKPOINT_DESCRIPTION_SIZE]) {
-    struct line line = {.text = text};
-    say_architecture(&line, &config->architecture);
-    say(&line, ", window %zu, stride %zu, %s, max_streams %zu, seed %" PRIu64,
-        config->learning.window, config->learning.stride,
-        optimizer_kind(config->learning.optimizer.kind)->name, config->learning.max_streams,
-        config->seed);
+    char summary[MODEL_SUMMARY_SIZE];
+    model_summary(&config->architecture, summary);
+    snprintf(text, CHECKPOINT_DESCRIPTION_SIZE,
+             "%s%s, window %zu, stride %zu, %s, max_streams %zu, seed %" PRIu64, summary,
+             config->architecture.input.hold ? ", missing: hold" : "", config->learning.window,
+             config->learning.stride, optimizer_kind(config->learning.optimizer.kind)->name,
+             config->learning.max_streams, config->seed);
 }

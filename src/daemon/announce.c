@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
 
 #include "common/clock.h"
 #include "common/error.h"
@@ -36,7 +35,7 @@ struct announcer {
 int announce_open(struct daemon *daemon, announce_fields *status, struct error *error) {
     daemon->announcer = calloc(1, sizeof *daemon->announcer);
     if (!daemon->announcer)
-        return error_set(error, EX_OSERR, "out of memory");
+        return error_no_memory(error);
     daemon->announcer->status = status;
     return 0;
 }

@@ -3,7 +3,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sysexits.h>
 
 #include "announce.h"
 #include "common/clock.h"
@@ -30,7 +29,7 @@ struct checkpoints {
 int checkpoints_open(struct daemon *daemon, struct error *error) {
     struct checkpoints *checkpoints = daemon->checkpoints = calloc(1, sizeof *checkpoints);
     if (!checkpoints)
-        return error_set(error, EX_OSERR, "out of memory");
+        return error_no_memory(error);
     checkpoints->examples = daemon_examples(daemon);
     checkpoints->time = clock_ns();
     checkpoints->written = daemon->resumed.time;

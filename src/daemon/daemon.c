@@ -19,7 +19,6 @@
 #include "observe.h"
 #include "parts.h"
 #include "replay.h"
-#include "report.h"
 #include "run.h"
 #include "settings.h"
 #include "status.h"
@@ -89,8 +88,8 @@ static int open_sockets(struct daemon *daemon, struct error *error) {
 
 static void say_hello(const struct daemon *daemon, const char *why) {
     const struct config *config = daemon->config;
-    char summary[REPORT_SUMMARY_SIZE];
-    report_summary(&config->architecture, summary);
+    char summary[MODEL_SUMMARY_SIZE];
+    model_summary(&config->architecture, summary);
     log_info("%s: %s; %zu parameters", config->name, summary, daemon->model.parameters);
     log_info("device %s%s%s%s", learner_device(daemon->learner), *why ? " (" : "", why,
              *why ? ")" : "");
@@ -136,7 +135,7 @@ static int daemon_open(struct daemon **opened, const struct config *config,
                        const struct config_source *source, struct error *error) {
     struct daemon *daemon = *opened = calloc(1, sizeof *daemon);
     if (!daemon)
-        return error_set(error, EX_OSERR, "out of memory");
+        return error_no_memory(error);
     if (open_parts(daemon, config, source, error) || replay_journal(daemon, error) ||
         settings_configure(daemon, error))
         return -1;

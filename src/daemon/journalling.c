@@ -99,7 +99,7 @@ int journalling_open(struct daemon *daemon, struct error *error) {
     bool acknowledged;
     daemon->journalling = calloc(1, sizeof *daemon->journalling);
     if (!daemon->journalling)
-        return error_set(error, EX_OSERR, "out of memory");
+        return error_no_memory(error);
     if (!daemon->config->journal.enabled) {
         warn_of_idle_journal(daemon->config);
         return 0;

@@ -1,7 +1,6 @@
 #include "observe.h"
 
 #include <stdlib.h>
-#include <sysexits.h>
 
 #include "announce.h"
 #include "common/clock.h"
@@ -21,7 +20,7 @@ struct figures {
 
 int observe_open(struct daemon *daemon, struct error *error) {
     daemon->figures = calloc(1, sizeof *daemon->figures);
-    return daemon->figures ? 0 : error_set(error, EX_OSERR, "out of memory");
+    return daemon->figures ? 0 : error_no_memory(error);
 }
 
 void observe_close(struct daemon *daemon) {

@@ -1,7 +1,6 @@
 #include "report.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,36 +112,4 @@ void report_prediction(struct json_text *text, const struct model *model,
     json_text_count(text, "example", learned->examples);
     put_predictions(text, "prediction", model, learned);
     json_text_number(text, "loss", learned->scored ? learned->loss : NAN);
-}
-
-static void __attribute__((format(printf, 2, 3)))
-append(char summary[REPORT_SUMMARY_SIZE], const char *format, ...) {
-    size_t used = strlen(summary);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(summary + used, REPORT_SUMMARY_SIZE - used, format, arguments);
-    va_end(arguments);
-}
-
-void report_summary(const struct architecture *architecture, char summary[REPORT_SUMMARY_SIZE]) {
-    const struct input *input = &architecture->input;
-    const struct output *output = &architecture->output;
-    summary[0] = 0;
-    append(summary, "%s %zu", input->kind == INPUT_REAL ? "real" : "symbol", input->size);
-    if (input->kind == INPUT_SYMBOL && input->embedding)
-        append(summary, " embedded in %zu", input->embedding);
-    if (input->standard)
-        append(summary, " (standard)");
-    for (size_t i = 0; i < architecture->layer_count; i++) {
-        const struct layer *layer = &architecture->layers[i];
-        const struct cell_kind *cell = cell_kind(layer->cell);
-        append(summary, " > %s %zu", cell->kind.name, layer->size);
-        if (cell->function)
-            append(summary, " %s", activation_kind(layer->activation)->kind.name);
-        append(summary, "%s", norm_kind(layer->norm)->summary);
-    }
-    append(summary, " > %s %zu", loss_kind(output->loss)->name, output->size);
-    if (output->components)
-        append(summary, " of %zu", output->components);
-    append(summary, ", %s", output->target == TARGET_NEXT ? "next" : "given");
 }

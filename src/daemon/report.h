@@ -7,7 +7,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct architecture;
 struct ingest;
 struct json_text;
 struct layer_statistics;
@@ -36,10 +35,5 @@ void report_state(struct json_text *text, const struct model *model,
    has been observed yet, and an sd also where nothing has varied yet. */
 void report_prediction(struct json_text *text, const struct model *model,
                        const struct learned *learned);
-
-enum { REPORT_SUMMARY_SIZE = 1024 };
-
-/* "real 8 (standard) > lstm 128 norm > squared 8, next" */
-void report_summary(const struct architecture *architecture, char text[REPORT_SUMMARY_SIZE]);
 
 #endif

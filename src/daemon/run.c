@@ -67,7 +67,7 @@ int run_open(struct daemon *daemon, struct error *error) {
     struct run *run = daemon->run = calloc(1, sizeof *run);
     sigset_t set;
     if (!run)
-        return error_set(error, EX_OSERR, "out of memory");
+        return error_no_memory(error);
     run->started = clock_ns();
     run->had_terminal = has_terminal();
     signals_taken(&set);

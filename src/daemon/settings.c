@@ -34,7 +34,7 @@ int settings_open(struct daemon *daemon, const struct config *config,
                   const struct config_source *source, struct error *error) {
     struct settings *settings = daemon->settings = calloc(1, sizeof *settings);
     if (!settings)
-        return error_set(error, EX_OSERR, "out of memory");
+        return error_no_memory(error);
     settings->source = source;
     settings->configured = settings->current = *config;
     daemon->config = &settings->current;
@@ -158,7 +158,7 @@ int settings_configure(struct daemon *daemon, struct error *error) {
     char text[CHANGES_TEXT_SIZE];
     int result = -1;
     if (!before || !changes) {
-        error_set(error, EX_OSERR, "out of memory");
+        error_no_memory(error);
     } else if (run_is_replaying(daemon)) {
         result = 0; /* stopped: what comes after the rest of the journal comes another time */
     } else {
@@ -232,7 +232,7 @@ int settings_reload(struct daemon *daemon, struct error *error) {
     int result = 0;
     notify_reloading();
     if (!wanted || !changes) {
-        error_set(&why, EX_OSERR, "out of memory");
+        error_no_memory(&why);
         refuse(daemon, &why);
         goto done;
     }

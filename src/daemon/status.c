@@ -5,15 +5,14 @@
 #include "common/fields.h"
 #include "journalling.h"
 #include "parts.h"
-#include "report.h"
 #include "run.h"
 
 void status_write(struct daemon *daemon, struct json_text *text) {
     const struct config *config = daemon->config;
-    char summary[REPORT_SUMMARY_SIZE];
+    char summary[MODEL_SUMMARY_SIZE];
     struct field_count refused_by[SECURITY_FAILURES];
     unsigned has = 0;
-    report_summary(&config->architecture, summary);
+    model_summary(&config->architecture, summary);
     struct status_fields status = {
         .name = config->name,
         .state = run_state(daemon),

@@ -1,7 +1,6 @@
 #include "take.h"
 
 #include <stdlib.h>
-#include <sysexits.h>
 
 #include "checkpoints.h"
 #include "common/clock.h"
@@ -21,7 +20,7 @@ struct taking {
 int take_open(struct daemon *daemon, struct error *error) {
     daemon->taking = calloc(1, sizeof *daemon->taking);
     if (!daemon->taking)
-        return error_set(error, EX_OSERR, "out of memory");
+        return error_no_memory(error);
     daemon->taking->batch = 1;
     return 0;
 }

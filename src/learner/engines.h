@@ -14,8 +14,8 @@
 
 struct cuda_module;
 
-/* `device: auto` leaves smaller models to the CPU, without a look at the GPU. Nothing but the
-   floors stands behind this number yet, no measurement: below it weights, gradient and moments,
+/* `device: auto` leaves smaller models to the CPU, without a look at the GPU. This number follows
+   from the floors alone yet, from no measurement: below it weights, gradient and moments,
    16 bytes a parameter with adam, lie in the second and third cache of a CPU core, which then needs
    fewer microseconds for a step than a GPU for the stages of its graph. LSTM 256 has 0.3 million
    and is the smallest where the GPU has to be ahead. */

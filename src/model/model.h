@@ -109,4 +109,9 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
    bits. */
 size_t slot_record_size(const struct model *model, size_t window);
 
+enum { MODEL_SUMMARY_SIZE = 1024 };
+
+/* "real 8 (standard) > lstm 128 norm > squared 8, next" */
+void model_summary(const struct architecture *architecture, char text[MODEL_SUMMARY_SIZE]);
+
 #endif

@@ -142,7 +142,7 @@ int security_open(struct security **opened, void *zmq_context, const struct conf
     struct key_list lists[SOCKET_ROLES];
     struct security *security = *opened = calloc(1, sizeof *security);
     if (!security)
-        return error_set(error, EX_OSERR, "no memory for the keys");
+        return error_set(error, EX_OSERR, "out of memory for the keys");
     pthread_mutex_init(&security->lock, NULL);
     for (size_t i = 0; i < SOCKET_ROLES; i++) {
         security->sockets[i].name = socket_names[i];
