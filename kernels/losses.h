@@ -29,6 +29,13 @@ struct loss_component {
     double gradient[COMPONENT_PARTS_MAX]; /* [0], of the logit, is the walk's own */
 };
 
+/* The types of these formulas: `a` are activations, `stride` from one part's to the next. */
+typedef double number_formula(const float *a, size_t stride, float y, double *gradient);
+typedef float term_formula(float a, float most);
+typedef double class_formula(double sum, float most, float of_class);
+typedef struct loss_component component_formula(const float *a, size_t stride,
+                                                const union value *y);
+
 #define INCLUDE_LOSSES
 #include "kinds.def"
 

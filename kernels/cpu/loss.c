@@ -18,13 +18,6 @@ struct loss_context {
     double *scratch;
 };
 
-/* A loss's formulas (losses.h), which are constants wherever a walk is called. */
-typedef double number_formula(const float *a, size_t stride, float y, double *gradient);
-typedef float term_formula(float a, float most);
-typedef double class_formula(double sum, float most, float of_class);
-typedef struct loss_component component_formula(const float *a, size_t stride,
-                                                const union value *y);
-
 #define WALK static inline __attribute__((always_inline)) double
 
 static void put(const struct loss_context *s, size_t k, double gradient) {

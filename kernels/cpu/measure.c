@@ -45,8 +45,8 @@ static struct unit_statistics units(const float *values, size_t size, double lim
 /* Mean and deviation of a sum over all its units. Of a sum that was normalized in place, each
    group's mean and deviation are kept: of a norm that is centred they are put together, else the
    sum is made again. */
-static struct moments sum_moments(const struct network_layer *l, const float *sum,
-                                  const struct norm_scale *scales) {
+static struct mean_std sum_mean_std(const struct network_layer *l, const float *sum,
+                                    const struct norm_scale *scales) {
     struct tally t = {0};
     for (size_t row = 0; row < l->rows && !l->centred; row++) {
         double rstd = 1;
@@ -64,7 +64,7 @@ static struct moments sum_moments(const struct network_layer *l, const float *su
         t.sum += n * mean;
         t.squares += n * (fmax(variance, 0) + mean * mean);
     }
-    return (struct moments){tally_mean(&t), tally_std(&t)};
+    return (struct mean_std){tally_mean(&t), tally_std(&t)};
 }
 
 /* Over the tensors of that role at all places. */
@@ -97,10 +97,10 @@ static void measure_layer(const struct network *n, const struct network_layer *l
     const struct norm_scale *scales = l->scales + position * NETWORK_NORMS;
     const float *hidden = l->hidden + position * l->padded;
     memset(s, 0, sizeof *s);
-    s->summed_inputs = sum_moments(l, l->summed_ih + position * l->rows, scales);
+    s->summed_inputs = sum_mean_std(l, l->summed_ih + position * l->rows, scales);
     if (l->kind->apart)
         s->summed_recurrent =
-            sum_moments(l, l->summed_hh + position * l->rows, scales + PLACE_HH * CELL_GROUPS_MAX);
+            sum_mean_std(l, l->summed_hh + position * l->rows, scales + PLACE_HH * CELL_GROUPS_MAX);
     s->hidden = units(hidden, l->size, SATURATED_HIDDEN);
     if (l->kind->states > 1)
         s->cell = units(l->inner + position * l->padded, l->size, SATURATED_CELL);

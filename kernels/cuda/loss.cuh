@@ -14,13 +14,6 @@ struct loss_step {
     float *d;
 };
 
-/* A loss's formulas (losses.h). */
-typedef double number_formula(const float *a, size_t stride, float y, double *gradient);
-typedef float term_formula(float a, float most);
-typedef double class_formula(double sum, float most, float of_class);
-typedef struct loss_component component_formula(const float *a, size_t stride,
-                                                const union value *y);
-
 /* The mean over the observed numbers of the target. */
 template <number_formula NUMBER>
 static __device__ __forceinline__ double numbers(const struct network &n, const struct loss_step &s,

@@ -44,8 +44,8 @@ static __device__ struct tally tally_join(const struct tally &t) {
     return all;
 }
 
-static __device__ struct moments moments_of(const struct tally &t) {
-    struct moments m = {0, 0};
+static __device__ struct mean_std mean_std_of(const struct tally &t) {
+    struct mean_std m = {0, 0};
     if (t.count == 0)
         return m;
     m.mean = t.sum / t.count;
@@ -58,7 +58,7 @@ static __device__ struct unit_statistics units(const float *values, uint32_t siz
     struct tally t = tally_begin();
     tally_numbers(&t, values, size, limit);
     t = tally_join(t);
-    struct moments m = moments_of(t);
+    struct mean_std m = mean_std_of(t);
     struct unit_statistics u = {m.mean,    m.std,           t.minimum,
                                 t.maximum, sqrt(t.squares), t.beyond / t.count};
     return u;
@@ -66,8 +66,8 @@ static __device__ struct unit_statistics units(const float *values, uint32_t siz
 
 /* Mean and deviation of a sum over all its units: with a centred norm put together from the
  * groups'. */
-static __device__ struct moments sum_moments(const struct network_layer &l,
-                                             const struct layer_step &s, bool recurrent) {
+static __device__ struct mean_std sum_mean_std(const struct network_layer &l,
+                                               const struct layer_step &s, bool recurrent) {
     struct tally t = tally_begin();
     if (!l.centred) {
         for (uint32_t i = threadIdx.x; i < l.rows; i += blockDim.x) {
@@ -75,7 +75,7 @@ static __device__ struct moments sum_moments(const struct network_layer &l,
             tally_add(&t, (double)(l.states > 0 && !l.apart ? s.sum_ih[i] + s.sum_hh[i] : sum), 0);
         }
         t = tally_join(t);
-        return moments_of(t);
+        return mean_std_of(t);
     }
     for (uint32_t k = 0; k < group_count(l); k++) {
         uint32_t first, end;
@@ -87,7 +87,7 @@ static __device__ struct moments sum_moments(const struct network_layer &l,
         t.sum += n * mean;
         t.squares += n * ((variance > 0 ? variance : 0) + mean * mean);
     }
-    return moments_of(t);
+    return mean_std_of(t);
 }
 
 /* A layer's gains or biases, of all its norms. */
@@ -102,7 +102,7 @@ parameters(const struct network &n, const struct network_layer &l, const uint32_
     if (norm && l.finishes)
         tally_numbers(&t, n.parameters + at[PLACE_INNER], l.size, 0);
     t = tally_join(t);
-    struct moments m = moments_of(t);
+    struct mean_std m = mean_std_of(t);
     struct parameter_statistics p = {m.mean, m.std, t.minimum, t.maximum};
     return p;
 }
@@ -129,9 +129,9 @@ static __global__ void measure(const __grid_constant__ struct network n) {
     struct layer_statistics *result =
         n.queue->measures + (size_t)g->measured * n.layer_count + blockIdx.x;
     struct layer_statistics all = {};
-    all.summed_inputs = sum_moments(l, s, false);
+    all.summed_inputs = sum_mean_std(l, s, false);
     if (l.apart)
-        all.summed_recurrent = sum_moments(l, s, true);
+        all.summed_recurrent = sum_mean_std(l, s, true);
     all.hidden = units(s.hidden, l.size, SATURATED_HIDDEN);
     if (l.states > 1)
         all.cell = units(s.inner, l.size, SATURATED_CELL);

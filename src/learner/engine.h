@@ -73,7 +73,7 @@ struct update_result {
 };
 
 /* Mean and standard deviation over the units of a layer, at one step. */
-struct moments {
+struct mean_std {
     double mean, std;
 };
 
@@ -90,10 +90,10 @@ enum { MEASURE_BINS = 20 };
 
 /* Statistics of one layer at one step. What a cell or norm does not have is left zero. */
 struct layer_statistics {
-    struct moments summed_inputs;    /* W_ih x + b_ih (rnn: the whole sum), before normalization */
-    struct moments summed_recurrent; /* lstm, gru: W_hh h, before normalization */
-    struct unit_statistics hidden;   /* h after the step */
-    struct unit_statistics cell;     /* lstm: c after the step */
+    struct mean_std summed_inputs;    /* W_ih x + b_ih (rnn: the whole sum), before normalization */
+    struct mean_std summed_recurrent; /* lstm, gru: W_hh h, before normalization */
+    struct unit_statistics hidden;    /* h after the step */
+    struct unit_statistics cell;      /* lstm: c after the step */
     struct parameter_statistics gain, bias; /* over all norms of the layer */
     uint32_t histogram[MEASURE_BINS];       /* of h over [-1, 1]; beyond: the outer bins */
 };

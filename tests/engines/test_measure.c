@@ -21,8 +21,8 @@ static void assert_near(double found, double expected, const char *what) {
 }
 
 /* Population mean and standard deviation. */
-static struct moments moments(const double *values, size_t count) {
-    struct moments m = {0.0, 0.0};
+static struct mean_std mean_std_of(const double *values, size_t count) {
+    struct mean_std m = {0.0, 0.0};
     for (size_t k = 0; k < count; k++)
         m.mean += values[k] / (double)count;
     for (size_t k = 0; k < count; k++)
@@ -31,9 +31,9 @@ static struct moments moments(const double *values, size_t count) {
     return m;
 }
 
-static void assert_moments(struct moments found, const double *values, size_t count,
-                           const char *what) {
-    struct moments expected = moments(values, count);
+static void assert_mean_std(struct mean_std found, const double *values, size_t count,
+                            const char *what) {
+    struct mean_std expected = mean_std_of(values, count);
     assert_near(found.mean, expected.mean, what);
     assert_near(found.std, expected.std, what);
 }
@@ -53,7 +53,7 @@ static void assert_units(const struct unit_statistics *found, const double *valu
     range(values, count, &minimum, &maximum);
     for (size_t k = 0; k < count; k++)
         saturated += fabs(values[k]) > saturation;
-    assert_moments((struct moments){found->mean, found->std}, values, count, what);
+    assert_mean_std((struct mean_std){found->mean, found->std}, values, count, what);
     assert_near(found->minimum, minimum, what);
     assert_near(found->maximum, maximum, what);
     assert_near(found->norm, norm(values, count), what);
@@ -77,7 +77,7 @@ static void assert_parameters(const struct parameter_statistics *found, const st
         range(values, count, &minimum, &maximum);
     else
         values[count++] = 0.0;
-    assert_moments((struct moments){found->mean, found->std}, values, count, what);
+    assert_mean_std((struct mean_std){found->mean, found->std}, values, count, what);
     assert_near(found->minimum, minimum, what);
     assert_near(found->maximum, maximum, what);
 }
@@ -113,11 +113,11 @@ static void check_summed(const struct fixture *f, const double *parameters, enum
         bool gated = cell != CELL_rnn;
         project(f, parameters, TENSOR_WEIGHT_HH, TENSOR_BIAS_HH, h, recurrent);
         if (gated)
-            assert_moments(found->summed_recurrent, recurrent, rows, "summed recurrent");
+            assert_mean_std(found->summed_recurrent, recurrent, rows, "summed recurrent");
         for (size_t k = 0; k < rows && !gated; k++)
             sums[k] += recurrent[k];
     }
-    assert_moments(found->summed_inputs, sums, rows, "summed inputs");
+    assert_mean_std(found->summed_inputs, sums, rows, "summed inputs");
 }
 
 static void check(enum cell cell, enum norm norm) {
