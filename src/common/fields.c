@@ -177,6 +177,19 @@ double field_number(const struct field *field, const json_t *object) {
     return json_is_number(member) ? json_number_value(member) : NAN;
 }
 
+double field_fold(const struct field *field, double older, double older_weight, double newer,
+                  double newer_weight) {
+    if (field->fold == FOLD_LEAST)
+        return fmin(older, newer);
+    if (field->fold == FOLD_GREATEST)
+        return fmax(older, newer);
+    if (isnan(newer) || isnan(older))
+        return isnan(newer) ? older : newer;
+    return field->fold == FOLD_NEWER
+               ? newer
+               : (older * older_weight + newer * newer_weight) / (older_weight + newer_weight);
+}
+
 format_function *field_format(const struct field *field) {
     return field->format ? field->format : field->type == FIELD_NUMBER ? format_number : NULL;
 }

@@ -196,6 +196,11 @@ const json_t *field_member(const struct field *field, const json_t *object);
 /* The number there; NaN where there is none. */
 double field_number(const struct field *field, const json_t *object);
 
+/* The number of two messages, or of two that stand for several: NaN where neither has one. A weight
+   is how many messages one stands for. */
+double field_fold(const struct field *field, double older, double older_weight, double newer,
+                  double newer_weight);
+
 /* How people read it; NULL: a count, as exact as there is room for (format_count). */
 format_function *field_format(const struct field *field);
 

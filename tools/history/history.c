@@ -46,6 +46,15 @@ sqlite3_stmt *history_prepare(struct history *h, const char *sql) {
     return statement;
 }
 
+sqlite3_stmt *history_prepare_made(struct history *h, sqlite3_str *sql) {
+    char *text = sqlite3_str_finish(sql);
+    sqlite3_stmt *statement = text ? history_prepare(h, text) : NULL;
+    if (!text)
+        history_memory(h);
+    sqlite3_free(text);
+    return statement;
+}
+
 int history_done(struct history *h, sqlite3_stmt *statement) {
     int status = sqlite3_step(statement) == SQLITE_DONE ? 0 : history_fail(h);
     sqlite3_reset(statement);

@@ -74,11 +74,11 @@ int history_take(struct history *history, const char *endpoint, const struct mes
    in its newest run, now. Without a run nothing is written. */
 int history_note(struct history *history, const char *endpoint, const char *kind, const char *text);
 
-/* Make all that was taken visible to readers, and let go of what is not kept. Call it once a second
+/* Make all that was taken visible to readers, and delete what is not kept. Call it once a second
    or so: it costs a few page writes. */
 int history_commit(struct history *history);
 
-/* The run that messages from `endpoint` go to at present; 0 = none yet. */
+/* The run that messages from `endpoint` go to now; 0 = none yet. */
 int64_t history_current(const struct history *history, const char *endpoint);
 
 /* ---- Reading ---- */
@@ -94,10 +94,21 @@ struct history_run {
     double first_time, newest_time; /* of its messages, Unix time */
     double first_examples, newest_examples, first_steps, newest_steps;
 };
+
+/* What is said of a run, in order: a text or a number of struct history_run. */
+struct history_run_column {
+    const char *name;
+    bool text;
+    size_t offset;
+    const struct field *status; /* where it comes from; NULL = not from `status` */
+};
+enum { HISTORY_RUN_COLUMNS = 16 };
+extern const struct history_run_column history_run_columns[HISTORY_RUN_COLUMNS];
+
 struct history_runs {
     struct history_run *runs; /* (count), oldest first */
     size_t count;
-    char *text; /* after the strings */
+    char *text; /* of the strings */
 };
 int history_runs(struct history *history, struct history_runs *runs);
 void history_runs_clear(struct history_runs *runs);
@@ -114,6 +125,7 @@ int history_layers(struct history *history, int64_t run,
                    struct history_layer layers[HISTORY_LAYERS], int *count);
 
 enum history_axis { HISTORY_EXAMPLES, HISTORY_STEPS, HISTORY_TIME, HISTORY_AXES };
+extern const struct field *const history_axes[HISTORY_AXES];
 
 /* From and to, both included, may be infinite. */
 struct history_range {
@@ -154,7 +166,7 @@ struct history_event {
 struct history_events {
     struct history_event *events; /* (count), oldest first */
     size_t count;
-    char *text; /* after the strings */
+    char *text; /* of the strings */
 };
 
 /* The newest `range->points` events of the run within the range. */

@@ -75,7 +75,7 @@ struct history {
     int lock;     /* held by the one writer; -1 = a reader */
     bool writing; /* within a transaction */
     struct history_options options;
-    uint64_t keep; /* rows a level that the bytes allow at present */
+    uint64_t keep; /* rows a level that the bytes allow now */
     unsigned commits;
     bool lacks[KINDS][HISTORY_COLUMNS_MAX]; /* columns that the file does not have: see below */
     struct history_statements statements[KINDS];
@@ -90,6 +90,7 @@ int history_memory(struct history *history);
 /* Run SQL without results; prepare one statement (NULL: failed, the error is filled). */
 int history_run_sql(struct history *history, const char *sql);
 sqlite3_stmt *history_prepare(struct history *history, const char *sql);
+sqlite3_stmt *history_prepare_made(struct history *history, sqlite3_str *sql); /* which is freed */
 
 /* Step a statement that has no rows, and reset it. */
 int history_done(struct history *history, sqlite3_stmt *statement);

@@ -55,37 +55,36 @@ static int grow(void **list, size_t count, size_t size) {
 
 /* ---- Runs ---- */
 
-enum { RUN_STRINGS = 8 };
-
-static void run_strings(struct history_run *run, const char **strings[RUN_STRINGS]) {
-    const char **all[RUN_STRINGS] = {&run->run,   &run->endpoint, &run->name,    &run->digest,
-                                     &run->model, &run->device,   &run->version, &run->resumed};
-    memcpy(strings, all, sizeof all);
+static const char **string_of(struct history_run *run, int column) {
+    return (const char **)((char *)run + history_run_columns[column].offset);
 }
 
 static int read_run(struct history_run *run, sqlite3_stmt *select, struct strings *texts) {
-    const char **strings[RUN_STRINGS];
-    double *numbers[] = {&run->parameters,  &run->every,          &run->first_time,
-                         &run->newest_time, &run->first_examples, &run->newest_examples,
-                         &run->first_steps, &run->newest_steps};
-    run_strings(run, strings);
+    enum { FIRST = 2 };
     run->id = sqlite3_column_int64(select, 0);
     run->part = sqlite3_column_int(select, 1);
-    for (int i = 0; i < RUN_STRINGS; i++)
-        if (keep_string(texts, select, 2 + i, strings[i]))
+    for (int i = 0; i < HISTORY_RUN_COLUMNS; i++)
+        if (!history_run_columns[i].text)
+            *(double *)((char *)run + history_run_columns[i].offset) =
+                history_column_number(select, FIRST + i);
+        else if (keep_string(texts, select, FIRST + i, string_of(run, i)))
             return -1;
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        *numbers[i] = history_column_number(select, 2 + RUN_STRINGS + (int)i);
     return 0;
+}
+
+static sqlite3_stmt *select_runs(struct history *h) {
+    sqlite3_str *sql = sqlite3_str_new(h->file);
+    sqlite3_str_appendall(sql, "SELECT id, part");
+    for (int i = 0; i < HISTORY_RUN_COLUMNS; i++)
+        sqlite3_str_appendf(sql, ", %s", history_run_columns[i].name);
+    sqlite3_str_appendall(sql, " FROM runs ORDER BY id");
+    return history_prepare_made(h, sql);
 }
 
 int history_runs(struct history *h, struct history_runs *runs) {
     *runs = (struct history_runs){0};
     struct strings texts = {0};
-    sqlite3_stmt *select = history_prepare(
-        h, "SELECT id, part, run, endpoint, name, digest, model, device, version, resumed,"
-           " parameters, every, first_time, newest_time, first_examples, newest_examples,"
-           " first_steps, newest_steps FROM runs ORDER BY id");
+    sqlite3_stmt *select = select_runs(h);
     if (!select)
         return -1;
     int code, status = 0;
@@ -101,12 +100,10 @@ int history_runs(struct history *h, struct history_runs *runs) {
     status = status ? history_memory(h) : code == SQLITE_DONE ? 0 : history_fail(h);
     sqlite3_finalize(select);
     runs->text = texts.text;
-    for (size_t i = 0; !status && i < runs->count; i++) {
-        const char **strings[RUN_STRINGS];
-        run_strings(&runs->runs[i], strings);
-        for (int s = 0; s < RUN_STRINGS; s++)
-            place_string(&texts, strings[s]);
-    }
+    for (size_t i = 0; !status && i < runs->count; i++)
+        for (int column = 0; column < HISTORY_RUN_COLUMNS; column++)
+            if (history_run_columns[column].text)
+                place_string(&texts, string_of(&runs->runs[i], column));
     if (status)
         history_runs_clear(runs);
     return status;
@@ -329,7 +326,6 @@ void history_series_clear(struct history_series *series) {
 
 int history_events(struct history *h, int64_t run, const struct history_range *range,
                    struct history_events *events) {
-    static const char *const axes[HISTORY_AXES] = {"examples", "steps", "time"};
     char sql[256];
     *events = (struct history_events){0};
     struct strings texts = {0};
@@ -337,7 +333,7 @@ int history_events(struct history *h, int64_t run, const struct history_range *r
                      "SELECT id, examples, steps, time, kind, text FROM (SELECT * FROM events"
                      " WHERE run = ?1 AND %s BETWEEN ?2 AND ?3 ORDER BY id DESC LIMIT ?4)"
                      " ORDER BY id",
-                     axes[range->axis]);
+                     history_axes[range->axis]->name);
     sqlite3_stmt *select = history_prepare(h, sql);
     if (!select)
         return -1;

@@ -53,12 +53,7 @@ static sqlite3_stmt *prepare(struct history *h, enum history_kind kind, bool raw
         sqlite3_str_appendf(sql, " AND number >= ?4 ORDER BY number%s LIMIT 1",
                             verb == NEWEST ? " DESC" : "");
     }
-    char *text = sqlite3_str_finish(sql);
-    sqlite3_stmt *statement = text ? history_prepare(h, text) : NULL;
-    if (!text)
-        history_memory(h);
-    sqlite3_free(text);
-    return statement;
+    return history_prepare_made(h, sql);
 }
 
 /* The statement for a place, its key bound; NULL when it cannot be prepared. */

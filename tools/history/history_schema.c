@@ -37,6 +37,36 @@ int history_column(const struct field *const *columns, int count, const char *na
     return -1;
 }
 
+const struct field *const history_axes[HISTORY_AXES] = {
+    [HISTORY_EXAMPLES] = &fields_of_each[EACH_examples],
+    [HISTORY_STEPS] = &fields_of_each[EACH_steps],
+    [HISTORY_TIME] = &fields_of_each[EACH_time],
+};
+
+#define TEXT(name, status)                                                                         \
+    { #name, true, offsetof(struct history_run, name), status }
+#define NUMBER(name, status)                                                                       \
+    { #name, false, offsetof(struct history_run, name), status }
+#define STATUS(name) &fields_of_status[STATUS_##name]
+const struct history_run_column history_run_columns[HISTORY_RUN_COLUMNS] = {
+    TEXT(run, NULL),
+    TEXT(endpoint, NULL),
+    TEXT(name, STATUS(name)),
+    TEXT(digest, STATUS(digest)),
+    TEXT(model, STATUS(model)),
+    TEXT(device, STATUS(device)),
+    TEXT(version, STATUS(version)),
+    TEXT(resumed, STATUS(resumed)),
+    NUMBER(parameters, STATUS(parameters)),
+    NUMBER(every, STATUS(every)),
+    NUMBER(first_time, NULL),
+    NUMBER(newest_time, NULL),
+    NUMBER(first_examples, NULL),
+    NUMBER(newest_examples, NULL),
+    NUMBER(first_steps, NULL),
+    NUMBER(newest_steps, NULL),
+};
+
 /* What a level has of each column: a row of the first level the number itself. */
 static const char *const parts[] = {"_minimum", "_maximum", "_mean", "_missing"};
 enum { PARTS = sizeof parts / sizeof *parts };
@@ -76,7 +106,7 @@ static const char SCHEMA[] =
     "CREATE INDEX events_of_run ON events (run);"
     "CREATE TABLE columns (of TEXT, name TEXT, unit TEXT, PRIMARY KEY (of, name)) WITHOUT ROWID;";
 
-/* Run SQL that was put together, which is let go of. */
+/* Run SQL that was put together, and free it. */
 static int run_made(struct history *h, sqlite3_str *sql) {
     char *text = sqlite3_str_finish(sql);
     int status = text ? history_run_sql(h, text) : history_memory(h);

@@ -110,7 +110,7 @@ static int start_part(struct history *h, struct history_feed *feed, int part) {
 }
 
 /* Where counting continues for a run that is in the file already. */
-static int go_on_counting(struct history *h, struct history_feed *feed) {
+static int continue_counting(struct history *h, struct history_feed *feed) {
     memset(feed->position, 0, sizeof feed->position);
     for (int kind = 0; kind < KINDS; kind++) {
         struct history_place place = {.kind = (enum history_kind)kind, .run = feed->run};
@@ -154,27 +154,32 @@ static int change_run(struct history *h, struct history_feed *feed, const char *
     sqlite3_finalize(select);
     if (status)
         return -1;
-    return feed->run ? go_on_counting(h, feed) : start_part(h, feed, 0);
+    return feed->run ? continue_counting(h, feed) : start_part(h, feed, 0);
 }
 
 /* ---- Messages ---- */
 
 static int take_status(struct history *h, struct history_feed *feed, const json_t *body) {
-    static const char *const texts[] = {"name", "digest", "model", "device", "version", "resumed"};
-    enum { TEXTS = sizeof texts / sizeof *texts };
-    sqlite3_stmt *update = history_prepare(
-        h, "UPDATE runs SET name = ?, digest = ?, model = ?, device = ?, version = ?, resumed = ?,"
-           " parameters = ?, every = ? WHERE id = ?");
-    if (!update)
-        return -1;
     double every, examples;
     if (member_number(body, "every", &every) && member_number(body, "examples", &examples))
         runnel_gap_status(&feed->gap, every, examples);
-    for (int i = 0; i < TEXTS; i++)
-        bind_text(update, 1 + i, member_string(body, texts[i]), HISTORY_TEXT_SIZE);
-    bind_number(update, TEXTS + 1, body, "parameters");
-    bind_number(update, TEXTS + 2, body, "every");
-    sqlite3_bind_int64(update, TEXTS + 3, feed->run);
+    sqlite3_str *sql = sqlite3_str_new(h->file);
+    const char *before = "UPDATE runs SET";
+    for (int i = 0; i < HISTORY_RUN_COLUMNS; i++)
+        if (history_run_columns[i].status) {
+            sqlite3_str_appendf(sql, "%s %s = ?%d", before, history_run_columns[i].name, 1 + i);
+            before = ",";
+        }
+    sqlite3_str_appendf(sql, " WHERE id = %lld", (long long)feed->run);
+    sqlite3_stmt *update = history_prepare_made(h, sql);
+    for (int i = 0; update && i < HISTORY_RUN_COLUMNS; i++) {
+        const struct history_run_column *column = &history_run_columns[i];
+        if (column->status && column->text)
+            bind_text(update, 1 + i, json_string_value(field_member(column->status, body)),
+                      HISTORY_TEXT_SIZE);
+        else if (column->status)
+            sqlite3_bind_double(update, 1 + i, field_number(column->status, body));
+    }
     return do_once(h, update);
 }
 
@@ -276,22 +281,27 @@ static int take_state(struct history *h, struct history_feed *feed, struct histo
 }
 
 static bool has_position(const json_t *body, double position[HISTORY_AXES]) {
-    return member_number(body, "examples", &position[HISTORY_EXAMPLES]) &&
-           member_number(body, "steps", &position[HISTORY_STEPS]) &&
-           member_number(body, "time", &position[HISTORY_TIME]);
+    bool known = true;
+    for (int axis = 0; axis < HISTORY_AXES; axis++) {
+        position[axis] = field_number(history_axes[axis], body);
+        known &= !isnan(position[axis]);
+    }
+    return known;
 }
 
+/* What `status` has said of a run counts for its next part, too. */
 static int copy_description(struct history *h, int64_t from, int64_t to) {
-    static const char SQL[] =
-        "UPDATE runs SET (name, digest, model, device, version, resumed, parameters, every) ="
-        " (SELECT name, digest, model, device, version, resumed, parameters, every FROM runs"
-        " WHERE id = ?1) WHERE id = ?2";
-    sqlite3_stmt *update = history_prepare(h, SQL);
-    if (!update)
-        return -1;
-    sqlite3_bind_int64(update, 1, from);
-    sqlite3_bind_int64(update, 2, to);
-    return do_once(h, update);
+    sqlite3_str *sql = sqlite3_str_new(h->file);
+    const char *before = "UPDATE runs SET";
+    for (int i = 0; i < HISTORY_RUN_COLUMNS; i++)
+        if (history_run_columns[i].status) {
+            const char *name = history_run_columns[i].name;
+            sqlite3_str_appendf(sql, "%s %s = last.%s", before, name, name);
+            before = ",";
+        }
+    sqlite3_str_appendf(sql, " FROM runs AS last WHERE last.id = %lld AND runs.id = %lld",
+                        (long long)from, (long long)to);
+    return do_once(h, history_prepare_made(h, sql));
 }
 
 /* Learning that was reset has fewer examples than before. */

@@ -20,17 +20,14 @@ struct csv {
     enum topic topic;
 };
 
-static const int positions[] = {EACH_examples, EACH_steps, EACH_time};
-enum { POSITIONS = sizeof positions / sizeof *positions };
-
 /* ---- The first line ---- */
 
 static void put_header(FILE *file, enum topic topic) {
     bool layers = topic == TOPIC_STATE;
     const struct field *const *columns = layers ? history_layer_columns : history_loss_columns;
     fputs("name,run", file);
-    for (int i = 0; i < POSITIONS; i++)
-        fprintf(file, ",%s", fields_of_each[positions[i]].name);
+    for (int i = 0; i < HISTORY_AXES; i++)
+        fprintf(file, ",%s", history_axes[i]->name);
     if (layers)
         fputs(",layer,kind,size", file);
     for (int i = 0; i < (layers ? HISTORY_LAYER_COLUMNS : HISTORY_LOSS_COLUMNS); i++)
@@ -152,9 +149,9 @@ static void put_begin(struct csv *c, const char *name, const json_t *body) {
     put_text(c->file, name);
     putc(',', c->file);
     put_text(c->file, run ? run : "");
-    for (int i = 0; i < POSITIONS; i++) {
+    for (int i = 0; i < HISTORY_AXES; i++) {
         putc(',', c->file);
-        put_number(c->file, field_number(&fields_of_each[positions[i]], body));
+        put_number(c->file, field_number(history_axes[i], body));
     }
 }
 

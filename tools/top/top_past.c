@@ -26,25 +26,13 @@ void past_close(struct past *p) {
     p->count = 0;
 }
 
-static double merge_value(enum field_fold fold, const struct sample *a, const struct sample *b,
-                          size_t field) {
-    double older = a->values[field], newer = b->values[field];
-    if (fold == FOLD_LEAST)
-        return fmin(older, newer);
-    if (fold == FOLD_GREATEST)
-        return fmax(older, newer);
-    if (isnan(newer) || (fold == FOLD_MEAN && isnan(older)))
-        return isnan(newer) ? older : newer;
-    return fold == FOLD_NEWER ? newer
-                              : (older * a->weight + newer * b->weight) / (a->weight + b->weight);
-}
-
 static struct sample merge_samples(const struct sample *a, const struct sample *b) {
     struct sample both = *b;
     both.weight = a->weight + b->weight;
     both.apart = a->apart || b->apart;
     for (size_t field = 0; field < FIELDS; field++)
-        both.values[field] = merge_value(fields_of_loss[field].fold, a, b, field);
+        both.values[field] = field_fold(&fields_of_loss[field], a->values[field], a->weight,
+                                        b->values[field], b->weight);
     return both;
 }
 

@@ -25,8 +25,6 @@ struct query {
     const char *columns; /* "a,b"; NULL = all */
 };
 
-static const char *const axes[HISTORY_AXES] = {"examples", "steps", "time"};
-
 static const char *argument(struct MHD_Connection *connection, const char *name) {
     return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
 }
@@ -48,7 +46,7 @@ static bool take_number(struct MHD_Connection *connection, const char *name, dou
 static bool take_axis(struct MHD_Connection *connection, enum history_axis *axis) {
     const char *text = argument(connection, "axis");
     for (int i = 0; text && i < HISTORY_AXES; i++)
-        if (strcmp(text, axes[i]) == 0) {
+        if (strcmp(text, history_axes[i]->name) == 0) {
             *axis = (enum history_axis)i;
             return true;
         }
@@ -94,7 +92,7 @@ static void write_string(FILE *stream, const char *text) {
 
 static void write_position(FILE *stream, const double position[HISTORY_AXES]) {
     for (int axis = 0; axis < HISTORY_AXES; axis++) {
-        fprintf(stream, "\"%s\":", axes[axis]);
+        fprintf(stream, "\"%s\":", history_axes[axis]->name);
         write_value(stream, position[axis], EXACT_DIGITS);
         fputc(',', stream);
     }
@@ -156,7 +154,7 @@ static void write_column(FILE *stream, const struct history_series *series, size
 
 static void write_axes(FILE *stream, const struct history_series *series) {
     for (int axis = 0; axis < HISTORY_AXES; axis++) {
-        fprintf(stream, "\"%s\":[", axes[axis]);
+        fprintf(stream, "\"%s\":[", history_axes[axis]->name);
         for (size_t i = 0; i < series->points; i++) {
             if (i)
                 fputc(',', stream);
@@ -197,7 +195,7 @@ static void write_series(FILE *stream, const struct query *query,
         query->layer < 0 ? history_loss_columns : history_layer_columns;
     bool single = is_single(series), first = true;
     fprintf(stream, "{\"run\":%lld,\"axis\":\"%s\",", (long long)query->run,
-            axes[query->range.axis]);
+            history_axes[query->range.axis]->name);
     if (query->layer >= 0)
         fprintf(stream, "\"layer\":%d,", query->layer);
     write_axes(stream, series);
@@ -331,28 +329,15 @@ static void write_layers(FILE *stream, struct history *history, int64_t run) {
 }
 
 static void write_run(FILE *stream, struct history *history, const struct history_run *run) {
-    const struct {
-        const char *name, *text;
-    } texts[] = {{"run", run->run},         {"endpoint", run->endpoint}, {"name", run->name},
-                 {"digest", run->digest},   {"model", run->model},       {"device", run->device},
-                 {"version", run->version}, {"resumed", run->resumed}};
-    const struct {
-        const char *name;
-        double value;
-    } numbers[] = {
-        {"parameters", run->parameters},         {"every", run->every},
-        {"first_time", run->first_time},         {"newest_time", run->newest_time},
-        {"first_examples", run->first_examples}, {"newest_examples", run->newest_examples},
-        {"first_steps", run->first_steps},       {"newest_steps", run->newest_steps}};
     fprintf(stream, "{\"id\":%lld,\"part\":%d,", (long long)run->id, run->part);
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        fprintf(stream, "\"%s\":", texts[i].name);
-        write_string(stream, texts[i].text);
-        fputc(',', stream);
-    }
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        fprintf(stream, "\"%s\":", numbers[i].name);
-        write_value(stream, numbers[i].value, EXACT_DIGITS);
+    for (int i = 0; i < HISTORY_RUN_COLUMNS; i++) {
+        const struct history_run_column *column = &history_run_columns[i];
+        const void *value = (const char *)run + column->offset;
+        fprintf(stream, "\"%s\":", column->name);
+        if (column->text)
+            write_string(stream, *(const char *const *)value);
+        else
+            write_value(stream, *(const double *)value, EXACT_DIGITS);
         fputc(',', stream);
     }
     write_layers(stream, history, run->id);
@@ -388,7 +373,7 @@ static json_t *describe_columns(const struct field *const *columns, size_t count
     return array;
 }
 
-/* The object, which is let go of, as a reply. */
+/* The object, which is freed, as a reply. */
 static struct reply object_reply(json_t *object) {
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     json_decref(object);

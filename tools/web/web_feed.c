@@ -123,25 +123,21 @@ static void clear_newest(struct feed *feed) {
     feed->merged = 0;
 }
 
-static void set_number(json_t *object, const char *key, double value) {
-    json_object_set_new(object, key, json_real(value));
-}
-
-/* Two `loss` messages as one: the newer one, with minimum, maximum and mean of both; a new
-   reference. */
+/* Two `loss` messages as one: the newer one, but of losses the minimum, maximum and mean are of
+   both; a new reference. */
 static json_t *merge(const json_t *older, uint64_t count, json_t *newer) {
     json_t *merged = json_copy(newer);
-    double a, b;
     if (!merged)
         return json_incref(newer);
-    if (member_number(older, "minimum", &a) && (!member_number(newer, "minimum", &b) || a < b))
-        set_number(merged, "minimum", a);
-    if (member_number(older, "maximum", &a) && (!member_number(newer, "maximum", &b) || a > b))
-        set_number(merged, "maximum", a);
-    if (member_number(older, "mean", &a) && member_number(newer, "mean", &b))
-        set_number(merged, "mean", (a * (double)count + b) / (double)(count + 1));
-    else if (member_number(older, "mean", &a))
-        set_number(merged, "mean", a);
+    for (int i = 0; i < FIELDS; i++) {
+        const struct field *field = &fields_of_loss[i];
+        if (field->fold == FOLD_NEWER || strcmp(field->unit, "nats") != 0)
+            continue;
+        double value = field_fold(field, field_number(field, older), (double)count,
+                                  field_number(field, newer), 1);
+        if (!isnan(value))
+            json_object_set_new(merged, field->key, json_real(value));
+    }
     return merged;
 }
 
