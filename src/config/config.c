@@ -52,6 +52,8 @@ static void make_digest(struct draft *draft) {
         size_t count = config_key_layered(key) ? draft->config.architecture.layer_count : 1;
         for (size_t n = 0; n < count && key->flags & KEY_DIGEST; n++) {
             char path[CONFIG_KEY_SIZE], text[CONFIG_TEXT_SIZE];
+            if (key->flags & KEY_LATER && !config_key_counts(key, n, draft))
+                continue;
             config_key_path(key, n, path);
             config_value_print(key, n, draft, text, sizeof text);
             value = hash(hash(hash(hash(value, path), "="), text), "\n");

@@ -20,18 +20,24 @@ static const char *word_of(const struct draft *draft, const char *path, size_t l
     return word;
 }
 
+bool config_key_counts(const struct config_key *key, size_t layer, const struct draft *draft) {
+    char word[CONFIG_TEXT_SIZE];
+    return !key->when ||
+           config_words_contain(key->is, word_of(draft, key->when, layer, word), NULL);
+}
+
 /* A key is given where it counts, and there when it is required; else it takes its default. */
 static int check_presence(struct reading *reading, const struct config_key *key, size_t layer) {
     char path[CONFIG_KEY_SIZE], word[CONFIG_TEXT_SIZE], text[CONFIG_TEXT_SIZE];
-    bool given = reading->places[key - config_keys][layer].given, counts = true;
+    bool given = reading->places[key - config_keys][layer].given;
+    bool counts = config_key_counts(key, layer, &reading->draft);
     config_key_path(key, layer, path);
-    if (key->when)
-        counts =
-            config_words_contain(key->is, word_of(&reading->draft, key->when, layer, word), NULL);
     if (given && !counts) {
         config_words_list(key->is, text, sizeof text);
         return config_fail(reading, path, "found with %s: %s; it is allowed only with %s: %s",
-                           strrchr(key->when, '.') + 1, word, strrchr(key->when, '.') + 1, text);
+                           strrchr(key->when, '.') + 1,
+                           word_of(&reading->draft, key->when, layer, word),
+                           strrchr(key->when, '.') + 1, text);
     }
     if (!given && counts && key->flags & KEY_REQUIRED) {
         config_value_expected(key, text, sizeof text);

@@ -50,6 +50,8 @@ enum {
     KEY_DIGEST = 4,    /* part of the digest */
     KEY_BELOW = 8,     /* `maximum` itself is not allowed */
     KEY_RELOAD = 16,   /* may change when the file is read again, as those in flight may */
+    KEY_LATER = 32,    /* of the digest only where the key counts: digests of configurations that
+                          do without it are those from before there was this key */
 };
 
 struct config_key {
@@ -182,6 +184,9 @@ const struct place *config_place(const struct reading *reading, const char *path
    nearest section around it. */
 int config_fail(const struct reading *reading, const char *path, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+
+/* Whether the key counts, by the value of the key `when`. */
+bool config_key_counts(const struct config_key *key, size_t layer, const struct draft *draft);
 
 /* Fill in defaults and check the rules between keys. */
 int config_check(struct reading *reading);
