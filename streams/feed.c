@@ -36,7 +36,7 @@ struct call {
 
 static int take_endpoint(void *values, const struct option_row *row, const char *text,
                          struct error *error) {
-    struct sender_options *to = &((struct call *)values)->settings.common.to;
+    struct destination *to = &((struct call *)values)->settings.common.to;
     (void)error;
     to->endpoint = text;
     to->bind = row->letter != 'c';
@@ -117,7 +117,7 @@ static int check(const struct call *call, struct error *error) {
     const struct source_type *type = call->type;
     if (s->steps > 1 && !type->bundles)
         return error_set(error, EX_USAGE, "--steps: not with %s", type->command.name);
-    if (s->common.to.router && s->common.to.bind)
+    if (s->common.to.kind == RUNNEL_ROUTER && s->common.to.bind)
         return error_set(error, EX_USAGE,
                          "--bind: not with --socket router, which connects to the daemon");
     if (type == &source_json && (s->numbered || !s->learn))
@@ -137,7 +137,7 @@ static int feed(struct call *call, char **operands, struct error *error) {
     struct source *source = call->source;
     struct feed_settings *settings = &call->settings;
     source->forced = call->stream;
-    source->numbers = settings->common.to.router;
+    source->numbers = settings->common.to.kind == RUNNEL_ROUTER;
     source->epoch = (uint32_t)settings->common.epoch;
     if (feed_call_start(&settings->common, "runnel-feed",
                         !settings->print || !isatty(STDOUT_FILENO), error) < 0)

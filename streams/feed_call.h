@@ -6,14 +6,13 @@
 #include "common/keys.h"
 #include "common/options.h"
 #include "feed.h"
-#include "streams/senders/feed_sender.h"
+#include "streams/senders/feed_delivery.h"
 
 struct feed_call {
-    struct sender_options to;
+    struct destination to;
     uint64_t epoch;      /* 0..UINT32_MAX */
     double wait, linger; /* seconds for somebody to connect, for delivery at the end; INFINITY: for
                             ever */
-    struct key_options keys;
     bool epoch_given, quiet, verbose;
 };
 
@@ -30,8 +29,8 @@ struct feed_call {
     {"socket", 0, "KIND",                                                                          \
      "push (default), or router: every example is numbered, acknowledged by the daemon, and sent " \
      "again until it is",                                                                          \
-     OPTION_CHOICE(type, field.to.router, "push router")},                                         \
-        KEY_OPTIONS(type, field.keys),                                                             \
+     OPTION_CHOICE(type, field.to.kind, "push router")},                                           \
+        KEY_OPTIONS(type, field.to.keys),                                                          \
         {"wait", 0, "SECONDS", "give up when no daemon is there by then (default: never)",         \
          OPTION_SECONDS(type, field.wait)},                                                        \
         {"linger", 0, "SECONDS", "wait that long for delivery at the end (default: forever)",      \

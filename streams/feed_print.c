@@ -10,7 +10,7 @@
 #include <sysexits.h>
 
 #include "feed.h"
-#include "streams/senders/feed_outlet.h"
+#include "runnel.h"
 
 /* The fewest digits that give the same float32 again. */
 static void print_real(float value) {
@@ -51,41 +51,40 @@ static void print_values(const void *values, size_t steps, const struct shape *s
     fputs(nested ? "]]" : "]", stdout);
 }
 
-static void print_header(const struct wire_header *header) {
-    if (header->flags & WIRE_END)
+static void print_header(const struct runnel_example *e) {
+    if (e->flags & WIRE_END)
         fputs(", \"end\": true", stdout);
-    if (header->flags & WIRE_DO_NOT_LEARN)
+    if (e->flags & WIRE_DO_NOT_LEARN)
         fputs(", \"learn\": false", stdout);
-    printf(", \"epoch\": %u, \"sequence\": %llu", header->epoch,
-           (unsigned long long)header->sequence);
-    if (header->time > 0)
-        printf(", \"time\": %.6f", header->time);
+    printf(", \"epoch\": %u, \"sequence\": %llu", e->epoch, (unsigned long long)e->sequence);
+    if (e->time > 0)
+        printf(", \"time\": %.6f", e->time);
 }
 
 static int print_failed(struct error *error) {
     return error_set(error, EX_IOERR, "standard output: cannot be written: %s", strerror(errno));
 }
 
-int print_message(const struct message *m, const struct shape *x, const struct shape *y,
-                  struct error *error) {
-    if (m->json) {
-        fwrite(m->json, 1, m->json_size, stdout);
+int print_example(const struct runnel_example *e, size_t steps, const struct shape *x,
+                  const struct shape *y, struct error *error) {
+    if (e->json) {
+        fwrite(e->json, 1, e->json_size, stdout);
         return putchar('\n') == EOF ? print_failed(error) : 0;
     }
-    json_t *key = json_stringn(m->stream->key, m->stream->key_size);
+    json_t *key = json_stringn(e->key, e->key_size);
     char *text = key ? json_dumps(key, JSON_ENCODE_ANY) : NULL;
     json_decref(key);
     if (!text)
         return error_no_memory(error);
     printf("{\"stream\": %s, \"x\": ", text);
     free(text);
-    print_values(m->x, m->steps, x);
-    if (m->y) {
+    print_values(e->x, steps, x);
+    if (e->y) {
         fputs(", \"y\": ", stdout);
-        print_values(m->y, m->steps, y);
+        print_values(e->y, steps, y);
     }
-    if (m->headed)
-        print_header(&m->header);
+    if (e->headed)
+        print_header(e);
     return puts("}") == EOF ? print_failed(error) : 0;
 }
 

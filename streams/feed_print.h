@@ -2,14 +2,16 @@
 #ifndef RUNNEL_FEED_PRINT_H
 #define RUNNEL_FEED_PRINT_H
 
+#include <stddef.h>
+
 struct error;
-struct message;
+struct runnel_example;
 struct shape;
 
 /* Write the example to standard output. A missing number or class is null; a number has as many
    digits as its 32 bits need. Errors: EX_IOERR. */
-int print_message(const struct message *message, const struct shape *x, const struct shape *y,
-                  struct error *error);
+int print_example(const struct runnel_example *example, size_t steps, const struct shape *x,
+                  const struct shape *y, struct error *error);
 
 /* Whether everything has arrived. */
 int print_finish(struct error *error);

@@ -9,7 +9,7 @@
 
 #include "common/clock.h"
 #include "feed.h"
-#include "streams/senders/feed_router.h"
+#include "runnel.h"
 
 #define PROGRESS_INTERVAL 0.25 /* seconds between two versions of the line */
 #define RATE_MEMORY 3.0        /* seconds over which the rate is averaged */
@@ -150,7 +150,7 @@ void progress_show(const struct progress *progress) {
 }
 
 void progress_summary(const struct progress *progress, const char *where, uint64_t skipped,
-                      const struct router_figures *figures) {
+                      const struct runnel_counts *counts) {
     char steps[DURATION_SIZE] = "", bad[DURATION_SIZE + LINE_SIZE] = "", back[LINE_SIZE] = "";
     double seconds = clock_seconds() - console.begun;
     if (progress->steps > progress->examples)
@@ -158,10 +158,10 @@ void progress_summary(const struct progress *progress, const char *where, uint64
     if (skipped)
         snprintf(bad, sizeof bad, "; %llu bad %s skipped", (unsigned long long)skipped,
                  skipped == 1 ? "line was" : "lines were");
-    if (figures)
+    if (counts)
         snprintf(back, sizeof back, "; %llu acknowledged (%llu duplicate%s), %llu rejected",
-                 (unsigned long long)figures->acknowledged, (unsigned long long)figures->duplicates,
-                 figures->duplicates == 1 ? "" : "s", (unsigned long long)figures->rejected);
+                 (unsigned long long)counts->acknowledged, (unsigned long long)counts->duplicates,
+                 counts->duplicates == 1 ? "" : "s", (unsigned long long)counts->rejected);
     feed_say("%s %llu example%s%s in %.1f s, %.*f per second%s%s", where,
              (unsigned long long)progress->examples, progress->examples == 1 ? "" : "s", steps,
              seconds, progress->examples < 100 * seconds ? 1 : 0,

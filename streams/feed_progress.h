@@ -33,9 +33,9 @@ void progress_clear(void);
 void progress_warn(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /* "sent 1000 examples in 2.0 s, 500 per second", with "(12000 steps)" where they are more, and what
-   has come back unless `figures` is NULL. */
-struct router_figures;
+   has come back unless `counts` is NULL. */
+struct runnel_counts;
 void progress_summary(const struct progress *progress, const char *where, uint64_t skipped,
-                      const struct router_figures *figures);
+                      const struct runnel_counts *counts);
 
 #endif

@@ -39,19 +39,22 @@ static double done(const void *context) {
     return fmax(counted, passed); /* whichever ends first; the other one when one is NAN */
 }
 
-static int send_message(struct feeder *feeder, struct message *message, bool end, double time,
+/* The example of `stream`, but for its header. */
+static int send_example(struct feeder *feeder, struct stream *stream,
+                        struct runnel_example *example, size_t steps, bool end, double time,
                         struct error *error) {
     const struct feed_settings *settings = feeder->settings;
-    struct stream *stream = (struct stream *)message->stream;
-    bool numbered = settings->numbered || settings->common.to.router;
-    message->headed = numbered || !settings->learn || end || time > 0;
-    if (message->headed)
-        message->header = (struct wire_header){
-            .flags = (uint8_t)((end ? WIRE_END : 0) | (settings->learn ? 0 : WIRE_DO_NOT_LEARN)),
-            .epoch = message->json ? message->header.epoch : (uint32_t)settings->common.epoch,
-            .sequence = stream->sequence,
-            .time = numbered && !(time > 0) ? clock_unix() : time};
-    if (delivery_send(&feeder->delivery, message, error) < 0)
+    bool numbered = settings->numbered || settings->common.to.kind == RUNNEL_ROUTER;
+    example->key = stream->key;
+    example->key_size = stream->key_size;
+    example->headed = numbered || !settings->learn || end || time > 0;
+    example->flags =
+        (uint8_t)((end ? RUNNEL_END : 0) | (settings->learn ? 0 : RUNNEL_DO_NOT_LEARN));
+    if (!example->json)
+        example->epoch = (uint32_t)settings->common.epoch;
+    example->sequence = stream->sequence;
+    example->time = numbered && !(time > 0) ? clock_unix() : time;
+    if (delivery_send(&feeder->delivery, example, steps, error) < 0)
         return -1;
     stream->sequence++;
     return 0;
@@ -59,16 +62,16 @@ static int send_message(struct feeder *feeder, struct message *message, bool end
 
 /* Send what has been put together, if anything. */
 static int flush(struct feeder *feeder, bool end, struct error *error) {
-    if (feeder->steps == 0)
+    const struct source *source = feeder->source;
+    size_t steps = feeder->steps;
+    if (steps == 0)
         return 0;
-    struct message message = {.stream = feeder->stream,
-                              .x = feeder->x,
-                              .y = feeder->source->y.count ? feeder->y : NULL,
-                              .x_size = feeder->steps * feeder->source->x.count * VALUE_SIZE,
-                              .y_size = feeder->steps * feeder->source->y.count * VALUE_SIZE,
-                              .steps = feeder->steps};
+    struct runnel_example example = {.x = feeder->x,
+                                     .y = source->y.count ? feeder->y : NULL,
+                                     .x_size = steps * source->x.count * VALUE_SIZE,
+                                     .y_size = steps * source->y.count * VALUE_SIZE};
     feeder->steps = 0;
-    return send_message(feeder, &message, end, feeder->time, error);
+    return send_example(feeder, feeder->stream, &example, steps, end, feeder->time, error);
 }
 
 /* Whether --count has been reached. */
@@ -101,16 +104,14 @@ static int take(struct feeder *feeder, const struct step *step, struct error *er
     if (feeder->settings->steps > 1)
         return bundle(feeder, step, stream, error);
     const struct source *source = feeder->source;
-    struct message message = {.stream = stream,
-                              .x = step->x,
-                              .y = source->y.count ? step->y : NULL,
-                              .x_size = source->x.count * VALUE_SIZE,
-                              .y_size = source->y.count * VALUE_SIZE,
-                              .steps = 1,
-                              .header.epoch = step->epoch,
-                              .json = step->json,
-                              .json_size = step->json_size};
-    return send_message(feeder, &message, step->end, step->time, error);
+    struct runnel_example example = {.x = step->x,
+                                     .y = source->y.count ? step->y : NULL,
+                                     .x_size = source->x.count * VALUE_SIZE,
+                                     .y_size = source->y.count * VALUE_SIZE,
+                                     .epoch = step->epoch,
+                                     .json = step->json,
+                                     .json_size = step->json_size};
+    return send_example(feeder, stream, &example, 1, step->end, step->time, error);
 }
 
 /* Before a step: its time, signals, the progress line. */

@@ -15,7 +15,8 @@
 
    Threads and loops: an object belongs to one thread at a time; different objects may be used at
    the same time. Nothing is printed, no signal is touched, and no function waits unless it says so:
-   each object has one descriptor for poll(2), epoll or a loop of events. */
+   a subscriber and a request have one descriptor for poll(2), epoll or a loop of events, a sender
+   has a function that is called while it waits. */
 #ifndef RUNNEL_RUNNEL_H
 #define RUNNEL_RUNNEL_H
 
@@ -172,6 +173,125 @@ int runnel_request_again(struct runnel_request *request, const char *text, doubl
                          struct runnel_error *error);
 
 /* ---- feeding ---- */
+
+/* How examples travel: what the daemon's configuration says in examples.socket. */
+enum runnel_sending {
+    RUNNEL_PUSH,   /* pull: nobody tells what becomes of an example, and what is on its way when the
+                      daemon ends is lost */
+    RUNNEL_ROUTER, /* router: each example has a number, is acknowledged once it is safe on disk,
+                      and sent again until it is; the daemon learns it once */
+};
+
+enum runnel_flag {
+    RUNNEL_END = 1,          /* last of its sequence: forget the stream's state afterwards */
+    RUNNEL_DO_NOT_LEARN = 2, /* predict and score, but do not learn */
+};
+
+/* One example; what its bytes are, docs/protocol.md says. With a router it is `headed`, and its
+   number is greater than that of the example before it in its stream. */
+struct runnel_example {
+    const char *key; /* of the stream: UTF-8, at most 255 bytes */
+    size_t key_size;
+    const void *x, *y;     /* float32 or uint32, little-endian; y NULL = none */
+    size_t x_size, y_size; /* bytes */
+    bool headed;           /* these go along: */
+    uint8_t flags;         /* enum runnel_flag, or-ed */
+    uint32_t epoch;        /* grows when numbers begin anew */
+    uint64_t sequence;     /* the number */
+    double time;           /* Unix time, or 0 */
+    const char *json;      /* instead of x, y and header: the whole example. With a router, key, */
+    size_t json_size;      /* epoch and sequence are those that stand in it */
+};
+
+/* What a sender tells of. */
+enum runnel_report_kind {
+    RUNNEL_REPORT_HINDERED,  /* nobody can be spoken with, `why`; told once, and tried again */
+    RUNNEL_REPORT_LOST,      /* a connection has ended with examples on their way: of a push they
+                                may be lost, a router sends them again */
+    RUNNEL_REPORT_BACK,      /* router: connected again after `seconds`, and sent them again */
+    RUNNEL_REPORT_SILENT,    /* router: no answer for `seconds`, as of a daemon that is paused, or
+                                behind a dead wire; connecting again */
+    RUNNEL_REPORT_FRUITLESS, /* router: connections end again and again without an answer, as
+                                when examples are larger than any that the daemon takes */
+    RUNNEL_REPORT_ACKNOWLEDGED, /* router: the example is safe, at `position` of the journal */
+    RUNNEL_REPORT_DUPLICATE,    /* router: the daemon had it before, or `outdated` */
+    RUNNEL_REPORT_REJECTED,     /* router: it will not be learned, `why` (docs/protocol.md) */
+};
+
+struct runnel_report {
+    enum runnel_report_kind kind;
+    const char *why;
+    double seconds;
+    /* Of the last three: the example. */
+    const char *key; /* (key_size,) not terminated */
+    size_t key_size;
+    uint32_t epoch;
+    uint64_t sequence, position;
+    bool outdated; /* its stream has a greater epoch there: it may never have been learned */
+};
+
+/* All zeros: a push that connects and tells nothing. */
+struct runnel_sender_options {
+    enum runnel_sending kind;
+    bool bind;     /* wait at the endpoint for a daemon that connects; not with a router */
+    size_t window; /* router: examples that may wait for their answers; 0 = 10000 */
+
+    /* Called from within the functions below, and may be NULL. `tick`: at least four times a second
+       while one of them waits; when it returns false, that ends with RUNNEL_STOPPED. */
+    void (*tell)(void *context, const struct runnel_report *report);
+    bool (*tick)(void *context, bool connected);
+    void *context;
+};
+
+/* `status` of an error that is none: tick has returned false. */
+#define RUNNEL_STOPPED 0
+
+/* What has become of the examples. */
+struct runnel_counts {
+    uint64_t sent;         /* taken by runnel_send; the others are a router's: */
+    uint64_t acknowledged; /* safe; */
+    uint64_t duplicates;   /* of these, what the daemon had before, */
+    uint64_t outdated;     /* of the duplicates, those of the newest epoch that was sent, whose
+                              streams have a greater one there: they were never learned */
+    uint64_t rejected;
+    const char *reason; /* of the first rejection */
+};
+
+struct runnel_sender;
+
+/* Connect, or bind; options may be NULL. The daemon may come later, go, and come back. EX_USAGE: no
+   endpoint, or a key cannot be read; EX_UNAVAILABLE: an endpoint that cannot be had; EX_OSERR: no
+   sockets, out of memory. */
+int runnel_sender_open(struct runnel_sender **sender, const struct runnel_peer *peer,
+                       const struct runnel_sender_options *options, struct runnel_error *error);
+
+bool runnel_sender_connected(const struct runnel_sender *sender);
+
+/* Wait until somebody is connected, at most that many seconds (INFINITY: for ever). EX_UNAVAILABLE
+   then, and when the daemon refuses this client for good: all that follow find out, too. */
+int runnel_sender_wait(struct runnel_sender *sender, double seconds, struct runnel_error *error);
+
+/* Send an example, or keep it to be sent as soon as it can be: it is copied. Waits while there is
+   no room. After RUNNEL_STOPPED it was not taken. */
+int runnel_send(struct runnel_sender *sender, const struct runnel_example *example,
+                struct runnel_error *error);
+
+/* Look after what was sent: take in answers, connect again, send again. For those who do not send
+   for a while, and now and then for those who do. Waits at most that many seconds (0: not at all)
+   until there is something to do. */
+int runnel_sender_poll(struct runnel_sender *sender, double seconds, struct runnel_error *error);
+
+/* With a router: wait until everything is answered, at most that many seconds; EX_TEMPFAIL says how
+   much is not. */
+int runnel_sender_flush(struct runnel_sender *sender, double seconds, struct runnel_error *error);
+
+const struct runnel_counts *runnel_sender_counts(const struct runnel_sender *sender);
+
+/* Wait at most that many seconds until everything has been delivered, with a router: answered, and
+   close. -1: EX_UNAVAILABLE, the newest examples may not have arrived; EX_TEMPFAIL, as
+   runnel_sender_flush has it: the same examples with the same numbers may be sent again, and
+   nothing is learned twice. */
+int runnel_sender_close(struct runnel_sender **sender, double linger, struct runnel_error *error);
 
 #ifdef __cplusplus
 }

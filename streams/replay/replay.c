@@ -46,7 +46,7 @@ static const struct option_row OPTIONS[] = {
 };
 
 static int replay(struct replay_settings *s, struct error *error) {
-    if (s->control && !s->common.to.router)
+    if (s->control && s->common.to.kind != RUNNEL_ROUTER)
         return error_set(error, EX_USAGE,
                          "--control: only with --socket router, whose acknowledgements say when "
                          "the place of a command has come");

@@ -98,9 +98,9 @@ static int check_first(struct replay *replay, struct error *error) {
         return 0;
     if (delivery_settle(&replay->delivery, error) < 0)
         return -1;
-    if (replay->delivery.figures.duplicates == 0)
+    if (replay->delivery.counts.duplicates == 0)
         return 0;
-    if (replay->delivery.figures.outdated > 0)
+    if (replay->delivery.counts.outdated > 0)
         return error_set(error, EX_DATAERR,
                          "the daemon has a greater epoch of that stream than entry %llu: only a "
                          "greater --epoch, which gives all entries new numbers, has them learned",
@@ -116,25 +116,29 @@ static int check_first(struct replay *replay, struct error *error) {
 static int send_example(struct replay *replay, struct replay_entry *entry, struct error *error) {
     if (replay->settings->common.epoch_given && renumber(replay, entry, error) < 0)
         return -1;
-    if (replay->settings->common.to.router && !entry->numbered)
+    if (replay->settings->common.to.kind == RUNNEL_ROUTER && !entry->numbered)
         return error_set(error, EX_DATAERR,
                          "%s: entry %llu has no number, which --socket router needs: --epoch gives "
                          "all entries new numbers",
                          replay->settings->path, (unsigned long long)entry->position);
-    if (replay->settings->common.to.router && !replay->settings->common.epoch_given &&
-        check_number(replay, entry, error) < 0)
+    if (replay->settings->common.to.kind == RUNNEL_ROUTER &&
+        !replay->settings->common.epoch_given && check_number(replay, entry, error) < 0)
         return -1;
-    struct message message = {
-        .stream = &entry->stream,
+    const struct wire_header *header = &entry->header;
+    const struct runnel_example example = {
+        .key = entry->stream.key,
+        .key_size = entry->stream.key_size,
         .x = entry->x,
         .y = entry->y,
         .x_size = entry->x_size,
         .y_size = entry->y_size,
-        .steps = entry->steps,
-        .headed = entry->numbered || entry->header.flags || entry->header.time != 0,
-        .header = entry->header,
+        .headed = entry->numbered || header->flags || header->time != 0,
+        .flags = header->flags,
+        .epoch = header->epoch,
+        .sequence = header->sequence,
+        .time = header->time,
     };
-    if (delivery_send(&replay->delivery, &message, error) < 0)
+    if (delivery_send(&replay->delivery, &example, entry->steps, error) < 0)
         return -1;
     return check_first(replay, error);
 }
@@ -152,8 +156,8 @@ static int send_command(struct replay *replay, const struct replay_entry *entry,
     if (delivery_settle(&replay->delivery, error) < 0)
         return -1;
     feed_detail("entry %llu: %s", (unsigned long long)entry->position, entry->command);
-    struct runnel_peer peer = {settings->control, settings->common.keys.server,
-                               settings->common.keys.own};
+    struct runnel_peer peer = {settings->control, settings->common.to.keys.server,
+                               settings->common.to.keys.own};
     return replay_command(&peer, entry->command, error);
 }
 

@@ -12,6 +12,9 @@
 /* See delivery_pause. */
 #define LATE_SECONDS 1.0
 
+/* How long a daemon may still read after a signal. */
+#define STOP_SECONDS 5.0
+
 enum { TIMES_SIZE = 32 };
 
 static void show(struct delivery *delivery) {
@@ -21,18 +24,29 @@ static void show(struct delivery *delivery) {
     progress_show(&delivery->progress);
 }
 
+/* Whether closing may go on. Of a router the first signal asks to hurry, another ends it; a push
+   has its time from the beginning. */
+static bool may_close(struct delivery *delivery, bool connected) {
+    bool first = delivery->to.kind == RUNNEL_ROUTER && delivery->signals == 0 && feed_signals;
+    if (first) {
+        delivery->signals = feed_signals;
+        delivery->until = clock_seconds() + (connected ? STOP_SECONDS : 0);
+    }
+    return feed_signals == delivery->signals && clock_seconds() < delivery->until;
+}
+
 /* The sender waits: say for whom. */
-static void waiting(void *context, bool connected) {
+static bool waiting(void *context, bool connected) {
     struct delivery *delivery = context;
     delivery->progress.waiting = connected ? NULL : delivery->to.endpoint;
     if (!connected && !delivery->started)
         progress_waiting(&delivery->progress);
     show(delivery);
+    return delivery->closing ? may_close(delivery, connected) : feed_signals == 0;
 }
 
-static void lost(void *context) {
-    struct delivery *delivery = context;
-    if (delivery->to.router) {
+static void tell_lost(struct delivery *delivery) {
+    if (delivery->to.kind == RUNNEL_ROUTER) {
         feed_say("%s: the connection has ended; what is not acknowledged will be sent again",
                  delivery->to.endpoint);
         return;
@@ -42,6 +56,58 @@ static void lost(void *context) {
                   delivery->to.endpoint);
 }
 
+static void tell_outdated(struct delivery *delivery, const struct runnel_report *report) {
+    if (!delivery->outdated_said)
+        progress_warn("%s: the daemon has examples of stream %.*s with a greater epoch than %lu, "
+                      "and takes this one for an old one: unless it was learned before, only a "
+                      "greater --epoch has it learned",
+                      delivery->to.endpoint, (int)report->key_size, report->key,
+                      (unsigned long)report->epoch);
+    delivery->outdated_said = true;
+}
+
+static void tell(void *context, const struct runnel_report *report) {
+    struct delivery *delivery = context;
+    const char *endpoint = delivery->to.endpoint;
+    switch (report->kind) {
+    case RUNNEL_REPORT_HINDERED:
+        feed_say("%s: %s", endpoint, report->why);
+        break;
+    case RUNNEL_REPORT_LOST:
+        tell_lost(delivery);
+        break;
+    case RUNNEL_REPORT_BACK:
+        feed_say("%s: back after %.1f s, and sent what is not acknowledged", endpoint,
+                 report->seconds);
+        break;
+    case RUNNEL_REPORT_SILENT:
+        feed_say("%s: no answer for %.0f s; a daemon that is paused or busy has none. Connecting "
+                 "again",
+                 endpoint, report->seconds);
+        break;
+    case RUNNEL_REPORT_FRUITLESS:
+        feed_say("%s: the daemon ends the connection again and again without an answer; are the "
+                 "examples larger than any of its model?",
+                 endpoint);
+        break;
+    case RUNNEL_REPORT_ACKNOWLEDGED:
+        break;
+    case RUNNEL_REPORT_DUPLICATE:
+        if (report->outdated)
+            tell_outdated(delivery, report);
+        break;
+    case RUNNEL_REPORT_REJECTED:
+        if (runnel_sender_counts(delivery->sender)->rejected == 1)
+            feed_say("the daemon rejects an example: %s (stream %.*s, number %llu)", report->why,
+                     (int)report->key_size, report->key, (unsigned long long)report->sequence);
+        break;
+    }
+}
+
+static int fail(struct error *error, const struct runnel_error *why) {
+    return error_set(error, why->status, "%s", why->text);
+}
+
 /* A source waits for its input. What fails here fails again when the next example is sent. */
 static void meanwhile(void *context) {
     struct error ignored;
@@ -49,10 +115,14 @@ static void meanwhile(void *context) {
 }
 
 int delivery_open(struct delivery *delivery, double wait, struct error *error) {
-    struct outlet_waiter waiter = {.tick = waiting, .lost = lost, .context = delivery};
-    if (!delivery->print && (sender_open(&delivery->sender, &delivery->to, &waiter, error) < 0 ||
-                             sender_wait(&delivery->sender, wait, error) < 0))
-        return -1;
+    const struct destination *to = &delivery->to;
+    const struct runnel_peer peer = {to->endpoint, to->keys.server, to->keys.own};
+    const struct runnel_sender_options options = {
+        .kind = to->kind, .bind = to->bind, .tell = tell, .tick = waiting, .context = delivery};
+    struct runnel_error why;
+    if (!delivery->print && (runnel_sender_open(&delivery->sender, &peer, &options, &why) < 0 ||
+                             runnel_sender_wait(delivery->sender, wait, &why) < 0))
+        return fail(error, &why);
     feed_meanwhile = meanwhile;
     feed_meanwhile_context = delivery;
     delivery->progress.waiting = NULL;
@@ -61,26 +131,30 @@ int delivery_open(struct delivery *delivery, double wait, struct error *error) {
     return 0;
 }
 
-int delivery_send(struct delivery *delivery, const struct message *message, struct error *error) {
-    int status = delivery->print ? print_message(message, delivery->x, delivery->y, error)
-                                 : sender_send(&delivery->sender, message, error);
-    if (status < 0)
+int delivery_send(struct delivery *delivery, const struct runnel_example *example, size_t steps,
+                  struct error *error) {
+    struct runnel_error why;
+    if (delivery->print && print_example(example, steps, delivery->x, delivery->y, error) < 0)
         return -1;
+    if (!delivery->print && runnel_send(delivery->sender, example, &why) < 0)
+        return fail(error, &why);
     delivery->progress.waiting = NULL;
     delivery->progress.examples++;
-    delivery->progress.steps += message->steps;
+    delivery->progress.steps += steps;
     return 0;
 }
 
 int delivery_settle(struct delivery *delivery, struct error *error) {
-    int status = router_settle(delivery->sender.router, error);
-    delivery->figures = *router_figures(delivery->sender.router);
-    return status;
+    struct runnel_error why;
+    int status = runnel_sender_flush(delivery->sender, INFINITY, &why);
+    delivery->counts = *runnel_sender_counts(delivery->sender);
+    return status < 0 ? fail(error, &why) : 0;
 }
 
 int delivery_listen(struct delivery *delivery, struct error *error) {
-    if (!delivery->print && sender_listen(&delivery->sender, error) < 0)
-        return -1;
+    struct runnel_error why;
+    if (!delivery->print && runnel_sender_poll(delivery->sender, 0, &why) < 0)
+        return fail(error, &why);
     show(delivery);
     return 0;
 }
@@ -104,17 +178,17 @@ int delivery_pause(struct delivery *delivery, double *due, struct error *error) 
 
 /* What became of the examples when nothing was wrong with sending them. */
 static int judge(const struct delivery *delivery, struct error *error) {
-    const struct router_figures *figures = &delivery->figures;
-    if (figures->rejected)
+    const struct runnel_counts *counts = &delivery->counts;
+    if (counts->rejected)
         return error_set(error, EX_DATAERR, "the daemon rejected %llu example%s; the first one: %s",
-                         (unsigned long long)figures->rejected, figures->rejected == 1 ? "" : "s",
-                         figures->reason);
-    if (figures->outdated)
+                         (unsigned long long)counts->rejected, counts->rejected == 1 ? "" : "s",
+                         counts->reason);
+    if (counts->outdated)
         return error_set(error, EX_DATAERR,
                          "the daemon did not learn %llu example%s: the epoch is lower than that of "
                          "the stream there; a greater --epoch has %s learned",
-                         (unsigned long long)figures->outdated, figures->outdated == 1 ? "" : "s",
-                         figures->outdated == 1 ? "it" : "them");
+                         (unsigned long long)counts->outdated, counts->outdated == 1 ? "" : "s",
+                         counts->outdated == 1 ? "it" : "them");
     if (delivery->lost == 0)
         return 0;
     char times[TIMES_SIZE] = "once";
@@ -125,12 +199,32 @@ static int judge(const struct delivery *delivery, struct error *error) {
                      times);
 }
 
+static int close_sender(struct delivery *delivery, struct error *error) {
+    struct runnel_error why, closed;
+    double linger = delivery->linger;
+    int status = 0;
+    if (!delivery->sender)
+        return 0;
+    runnel_sender_poll(delivery->sender, 0, NULL);
+    if (feed_signals)
+        linger = runnel_sender_connected(delivery->sender) ? fmin(linger, STOP_SECONDS) : 0;
+    delivery->closing = true;
+    delivery->signals = feed_signals;
+    delivery->until = INFINITY;
+    if (delivery->to.kind == RUNNEL_ROUTER) {
+        status = runnel_sender_flush(delivery->sender, linger, &why);
+        linger = 0;
+    }
+    delivery->counts = *runnel_sender_counts(delivery->sender);
+    if (runnel_sender_close(&delivery->sender, linger, &closed) == 0 && status == 0)
+        return 0;
+    return fail(error, status < 0 && why.status != RUNNEL_STOPPED ? &why : &closed);
+}
+
 int delivery_close(struct delivery *delivery, int status, uint64_t skipped, struct error *error) {
     bool interrupted = status < 0 && error->status == FEED_INTERRUPTED;
     struct error late = {0};
-    int closed = delivery->print
-                     ? print_finish(&late)
-                     : sender_close(&delivery->sender, delivery->linger, &delivery->figures, &late);
+    int closed = delivery->print ? print_finish(&late) : close_sender(delivery, &late);
     feed_meanwhile = NULL;
     progress_clear();
     if (interrupted && !delivery->started)
@@ -138,7 +232,8 @@ int delivery_close(struct delivery *delivery, int status, uint64_t skipped, stru
                          delivery->to.endpoint);
     if (delivery->started && (delivery->progress.examples > 0 || status == 0 || interrupted))
         progress_summary(&delivery->progress, delivery->print ? "printed" : "sent", skipped,
-                         delivery->to.router && !delivery->print ? &delivery->figures : NULL);
+                         delivery->to.kind == RUNNEL_ROUTER && !delivery->print ? &delivery->counts
+                                                                                : NULL);
     if (status < 0 && !interrupted)
         return -1;
     if (closed < 0 && delivery->progress.examples > 0) {

@@ -4,16 +4,25 @@
 #define RUNNEL_FEED_DELIVERY_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
-#include "feed_sender.h"
+#include "common/keys.h"
+#include "runnel.h"
 #include "streams/feed_progress.h"
 
 struct error;
 struct shape;
 
+struct destination {
+    const char *endpoint;
+    struct key_options keys;
+    enum runnel_sending kind;
+    bool bind; /* the endpoint, instead of connecting to it */
+};
+
 struct delivery {
-    struct sender_options to;            /* set these before delivery_open: */
+    struct destination to;               /* set these before delivery_open: */
     bool print;                          /* to standard output, instead of sending: */
     const struct shape *x, *y;           /* numbers like these */
     double linger;                       /* seconds to wait for delivery at the end; INFINITY */
@@ -21,19 +30,24 @@ struct delivery {
     const void *context;
 
     struct progress progress; /* what delivery_send has sent */
-    struct sender sender;
-    struct router_figures figures;
-    bool started;  /* somebody was there to send to */
+    struct runnel_sender *sender;
+    struct runnel_counts counts; /* of what has come back, after delivery_settle and _close */
+    bool started;                /* somebody was there to send to */
+    bool closing, outdated_said;
+    int signals;   /* as of which closing goes on; */
+    double until;  /* after another one, until then: clock_seconds */
     uint64_t lost; /* connections, with examples on their way */
 };
 
-/* Connect, and wait until somebody is there: see outlet_wait. Then, and after an error too,
+/* Connect, and wait until somebody is there: see runnel_sender_wait. Then, and after an error too,
    delivery_close is due. */
 int delivery_open(struct delivery *delivery, double wait, struct error *error);
 
-int delivery_send(struct delivery *delivery, const struct message *message, struct error *error);
+/* An example of so many steps. */
+int delivery_send(struct delivery *delivery, const struct runnel_example *example, size_t steps,
+                  struct error *error);
 
-/* Routers only: as router_settle; `figures` is filled. */
+/* Routers only: wait until everything is answered; `counts` is filled. */
 int delivery_settle(struct delivery *delivery, struct error *error);
 
 /* Look after what was sent, and show the progress line if it is due: for those who do not send for
@@ -45,8 +59,9 @@ int delivery_listen(struct delivery *delivery, struct error *error);
    FEED_INTERRUPTED after a signal. */
 int delivery_pause(struct delivery *delivery, double *due, struct error *error);
 
-/* Wait for delivery, close, and say what has been done. `status` is what sending came back with,
-   and `error` its reason, which stays: 0 when everything that was sent has arrived as far as can be
+/* Wait for delivery, after a signal for at most STOP_SECONDS and not at all when nobody is
+   connected, close, and say what has been done. `status` is what sending came back with, and
+   `error` its reason, which stays: 0 when everything that was sent has arrived as far as can be
    known, also after a signal. `skipped`: bad lines. */
 int delivery_close(struct delivery *delivery, int status, uint64_t skipped, struct error *error);
 

@@ -1,17 +1,18 @@
-#include "feed_router.h"
+#include "send_router.h"
 
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sysexits.h>
 #include <zmq.h>
 
 #include "common/clock.h"
-#include "common/keys.h"
-#include "feed_dealer.h"
-#include "feed_window.h"
-#include "streams/feed.h"
-#include "streams/feed_progress.h"
+#include "common/error.h"
+#include "peer.h"
+#include "send.h"
+#include "send_dealer.h"
+#include "send_window.h"
 
 /* Seconds without an answer after which a connection may be dead without a sign of it. It doubles
    until there is an answer: a daemon that is paused has none, and each connection fills another
@@ -22,34 +23,36 @@
 enum { FRUITLESS = 5 };
 
 struct router {
-    const char *endpoint;
+    const struct peer *peer;
     struct dealer *dealer;
     struct window *window;
     uint64_t next; /* number of the example to be sent next on this connection */
-    struct outlet_waiter waiter;
+    const struct send_hooks *hooks;
+    struct runnel_counts *counts;
     double heard, silence; /* the last answer, or what makes one due; seconds */
     double lost_at;        /* when the daemon went away, 0 = it is there */
     int fruitless;
     uint32_t epoch; /* the greatest that was sent */
-    bool outdated_said;
-    struct router_figures figures;
 };
 
-int router_open(struct router **result, const char *endpoint, const struct key_client *keys,
-                const struct outlet_waiter *waiter, struct error *error) {
+int router_open(struct router **result, const struct peer *peer, size_t window,
+                const struct send_hooks *hooks, struct runnel_counts *counts, struct error *error) {
     struct router *router = *result = calloc(1, sizeof *router);
     if (!router)
         return error_no_memory(error);
-    router->endpoint = endpoint;
-    router->waiter = *waiter;
+    router->peer = peer;
+    router->hooks = hooks;
+    router->counts = counts;
     router->silence = SILENCE_FIRST;
-    if (window_open(&router->window, error) == 0 &&
-        dealer_open(&router->dealer, endpoint, keys, error) == 0)
+    if (window_open(&router->window, window, error) == 0 &&
+        dealer_open(&router->dealer, peer, hooks, error) == 0)
         return 0;
-    struct error ignored;
-    struct router_figures none;
-    router_close(result, 0, &none, &ignored);
+    router_close(result);
     return -1;
+}
+
+static void tell(const struct router *router, enum runnel_report_kind kind, double seconds) {
+    send_tell(router->hooks, &(struct runnel_report){.kind = kind, .seconds = seconds});
 }
 
 /* ---- answers ---- */
@@ -61,29 +64,28 @@ static const char *reason_name(uint16_t reason) {
     return NAMES[reason < sizeof NAMES / sizeof NAMES[0] ? reason : 0];
 }
 
-static void take_rejection(struct router *router, const char *key, size_t key_size,
-                           const struct wire_acknowledgement *answer) {
-    if (router->figures.rejected++ > 0)
-        return;
-    router->figures.reason = reason_name(answer->reason);
-    feed_say("the daemon rejects an example: %s (stream %.*s, number %llu)", router->figures.reason,
-             (int)key_size, key, (unsigned long long)answer->sequence);
-}
-
-/* A call that goes on behind another gets duplicates too, but those of its newest epoch have no
+/* A sender that resumes after another gets duplicates too, but those of its newest epoch have no
    greater one before them. */
-static void take_duplicate(struct router *router, const char *key, size_t key_size,
-                           const struct wire_acknowledgement *answer) {
-    router->figures.duplicates++;
-    if (answer->reason != WIRE_OLD_EPOCH)
+static void count_answer(struct router *router, const struct wire_acknowledgement *answer,
+                         struct runnel_report *report) {
+    struct runnel_counts *counts = router->counts;
+    switch (answer->status) {
+    case WIRE_REJECTED:
+        report->kind = RUNNEL_REPORT_REJECTED;
+        report->why = reason_name(answer->reason);
+        if (counts->rejected++ == 0)
+            counts->reason = report->why;
         return;
-    router->figures.outdated += answer->epoch == router->epoch;
-    if (!router->outdated_said)
-        progress_warn("%s: the daemon has examples of stream %.*s with a greater epoch than %lu, "
-                      "and takes this one for an old one: unless it was learned before, only a "
-                      "greater --epoch has it learned",
-                      router->endpoint, (int)key_size, key, (unsigned long)answer->epoch);
-    router->outdated_said = true;
+    case WIRE_DUPLICATE:
+        report->kind = RUNNEL_REPORT_DUPLICATE;
+        report->outdated = answer->reason == WIRE_OLD_EPOCH;
+        counts->duplicates++;
+        counts->outdated += report->outdated && answer->epoch == router->epoch;
+        break;
+    default:
+        report->kind = RUNNEL_REPORT_ACKNOWLEDGED;
+    }
+    counts->acknowledged++;
 }
 
 static int take_answer(struct router *router, const char *key, size_t key_size,
@@ -96,17 +98,18 @@ static int take_answer(struct router *router, const char *key, size_t key_size,
     if (!known && answer->status == WIRE_REJECTED)
         return error_set(error, EX_PROTOCOL,
                          "%s: the daemon rejects an example (%s) and does not say which",
-                         router->endpoint, reason_name(answer->reason));
+                         router->peer->endpoint, reason_name(answer->reason));
     if (!known)
         return 0;
     if (router->next < window_oldest(router->window)) /* what follows was answered before */
         router->next = window_oldest(router->window);
-    if (answer->status == WIRE_REJECTED)
-        take_rejection(router, key, key_size, answer);
-    else
-        router->figures.acknowledged++;
-    if (answer->status == WIRE_DUPLICATE)
-        take_duplicate(router, key, key_size, answer);
+    struct runnel_report report = {.key = key,
+                                   .key_size = key_size,
+                                   .epoch = answer->epoch,
+                                   .sequence = answer->sequence,
+                                   .position = answer->position};
+    count_answer(router, answer, &report);
+    send_tell(router->hooks, &report);
     return 0;
 }
 
@@ -178,19 +181,16 @@ static void disconnect(struct router *router) {
     dealer_drop(router->dealer);
     router->next = window_oldest(router->window);
     if (lost && router->lost_at == 0) {
-        router->waiter.lost(router->waiter.context);
+        tell(router, RUNNEL_REPORT_LOST, 0);
         router->lost_at = clock_seconds();
     }
     if (lost && ++router->fruitless == FRUITLESS)
-        feed_say("%s: the daemon ends the connection again and again without an answer; are the "
-                 "examples larger than any of its model?",
-                 router->endpoint);
+        tell(router, RUNNEL_REPORT_FRUITLESS, 0);
 }
 
 /* Nothing is wrong that anybody could see: the daemon may be paused, or behind a dead wire. */
 static void connect_anew(struct router *router) {
-    feed_say("%s: no answer for %.0f s; a daemon that is paused or busy has none. Connecting again",
-             router->endpoint, router->silence);
+    tell(router, RUNNEL_REPORT_SILENT, router->silence);
     router->silence *= 2;
     dealer_drop(router->dealer);
     router->next = window_oldest(router->window);
@@ -200,8 +200,7 @@ static void connect_anew(struct router *router) {
 static void welcome(struct router *router) {
     if (router->lost_at == 0 || !dealer_connected(router->dealer))
         return;
-    feed_say("%s: back after %.1f s, and sent what is not acknowledged", router->endpoint,
-             clock_seconds() - router->lost_at);
+    tell(router, RUNNEL_REPORT_BACK, clock_seconds() - router->lost_at);
     router->lost_at = 0;
 }
 
@@ -241,90 +240,55 @@ static int turn(struct router *router, struct error *error) {
     return 0;
 }
 
-static int tick(struct router *router, struct error *error) {
-    if (dealer_wait(router->dealer, unsent(router), error) < 0 || turn(router, error) < 0)
+int router_poll(struct router *router, double seconds, struct error *error) {
+    if (seconds > 0 && dealer_wait(router->dealer, seconds, unsent(router), error) < 0)
         return -1;
-    router->waiter.tick(router->waiter.context, dealer_connected(router->dealer));
-    return 0;
-}
-
-static int interrupted(struct error *error) {
-    return feed_signals ? error_set(error, FEED_INTERRUPTED, "interrupted") : 0;
-}
-
-int router_wait(struct router *router, double seconds, struct error *error) {
-    double until = clock_seconds() + seconds;
-    while (!dealer_connected(router->dealer)) {
-        if (clock_seconds() >= until)
-            return error_set(error, EX_UNAVAILABLE,
-                             "%s: nobody was there within %g seconds; is runneld running?",
-                             router->endpoint, seconds);
-        if (tick(router, error) < 0 || interrupted(error) < 0)
-            return -1;
-    }
-    return 0;
-}
-
-int router_listen(struct router *router, struct error *error) {
     return turn(router, error);
 }
 
-int router_send(struct router *router, const struct message *message, struct error *error) {
-    while (!window_has_room(router->window, message))
-        if (interrupted(error) < 0 || tick(router, error) < 0)
-            return -1;
-    if (window_add(router->window, message, error) < 0)
+bool router_connected(const struct router *router) {
+    return dealer_connected(router->dealer);
+}
+
+static int tick(struct router *router, double seconds, struct error *error) {
+    if (router_poll(router, fmin(seconds, SEND_TICK_SECONDS), error) < 0)
         return -1;
-    if (message->header.epoch > router->epoch) {
-        router->epoch = message->header.epoch;
-        router->figures.outdated = 0;
+    return send_tick(router->hooks, router_connected(router), error);
+}
+
+int router_send(struct router *router, const struct runnel_example *example, struct error *error) {
+    while (!window_has_room(router->window, example))
+        if (tick(router, SEND_TICK_SECONDS, error) < 0)
+            return -1;
+    if (window_add(router->window, example, error) < 0)
+        return -1;
+    if (example->epoch > router->epoch) {
+        router->epoch = example->epoch;
+        router->counts->outdated = 0;
     }
     push(router);
     return 0;
 }
 
-const struct router_figures *router_figures(const struct router *router) {
-    return &router->figures;
-}
-
-int router_settle(struct router *router, struct error *error) {
-    while (window_waiting(router->window) > 0)
-        if (interrupted(error) < 0 || tick(router, error) < 0)
+int router_flush(struct router *router, double seconds, struct error *error) {
+    double until = clock_seconds() + seconds, left = seconds;
+    while (window_waiting(router->window) > 0 && left > 0) {
+        if (tick(router, left, error) < 0)
             return -1;
-    return 0;
-}
-
-static int await_answers(struct router *router, double linger, struct error *error) {
-    sig_atomic_t signals = 0;
-    double until = clock_seconds() + linger;
-    int status = 0;
-    while (status == 0 && window_waiting(router->window) > 0 && clock_seconds() < until) {
-        if (signals == 0 && feed_signals) {
-            signals = feed_signals;
-            until = fmin(until, clock_seconds() +
-                                    (dealer_connected(router->dealer) ? OUTLET_STOP_SECONDS : 0));
-        }
-        if (feed_signals != signals)
-            break;
-        status = tick(router, error);
+        left = until - clock_seconds();
     }
-    unsigned long long left = window_waiting(router->window);
-    if (status < 0 || left == 0)
-        return status;
-    return error_set(error, EX_TEMPFAIL, "%s: %llu example%s not acknowledged", router->endpoint,
-                     left, left == 1 ? " was" : "s were");
+    unsigned long long count = window_waiting(router->window);
+    return count == 0 ? 0
+                      : error_set(error, EX_TEMPFAIL, "%s: %llu example%s not acknowledged",
+                                  router->peer->endpoint, count, count == 1 ? " was" : "s were");
 }
 
-int router_close(struct router **pointer, double linger, struct router_figures *figures,
-                 struct error *error) {
+void router_close(struct router **pointer) {
     struct router *router = *pointer;
     if (!router)
-        return 0;
-    int status = router->dealer ? await_answers(router, linger, error) : 0;
-    *figures = router->figures;
+        return;
     dealer_close(&router->dealer);
     window_close(&router->window);
     free(router);
     *pointer = NULL;
-    return status;
 }

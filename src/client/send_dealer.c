@@ -1,4 +1,4 @@
-#include "feed_dealer.h"
+#include "send_dealer.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -10,11 +10,11 @@
 #include <sysexits.h>
 #include <zmq.h>
 
-#include "client/monitor.h"
 #include "common/clock.h"
 #include "common/error.h"
-#include "common/keys.h"
-#include "streams/feed.h"
+#include "monitor.h"
+#include "peer.h"
+#include "send.h"
 
 /* Examples that libzmq may hold of them: enough to keep the network full. */
 enum { QUEUE_EXAMPLES = 1000, KEEPALIVE_SECONDS = 60 };
@@ -28,8 +28,8 @@ enum { QUEUE_EXAMPLES = 1000, KEEPALIVE_SECONDS = 60 };
 enum { NEVER_MS = INT_MAX, CONNECT_MS = 30000, BETWEEN_MS = 20 };
 
 struct dealer {
-    const char *endpoint;
-    const struct key_client *keys;
+    const struct peer *peer;
+    const struct send_hooks *hooks;
     void *context, *socket;
     struct monitor *monitor;
     bool connected;
@@ -42,15 +42,14 @@ static int set(void *socket, int option, int value) {
     return zmq_setsockopt(socket, option, &value, sizeof value);
 }
 
-/* No heartbeats: see feed_outlet.c. What comes back is read quickly, and must not be dropped. */
+/* No heartbeats: see send_push.c. What comes back is read quickly, and must not be dropped. */
 static int set_options(const struct dealer *dealer) {
     void *socket = dealer->socket;
-    return set(socket, ZMQ_SNDHWM, QUEUE_EXAMPLES) || set(socket, ZMQ_RCVHWM, 0) ||
-                   set(socket, ZMQ_LINGER, 0) || set(socket, ZMQ_RECONNECT_IVL, NEVER_MS) ||
+    return peer_set_options(dealer->peer, socket) || set(socket, ZMQ_SNDHWM, QUEUE_EXAMPLES) ||
+                   set(socket, ZMQ_RCVHWM, 0) || set(socket, ZMQ_RECONNECT_IVL, NEVER_MS) ||
                    set(socket, ZMQ_CONNECT_TIMEOUT, CONNECT_MS) ||
                    set(socket, ZMQ_TCP_KEEPALIVE, 1) ||
-                   set(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_SECONDS) ||
-                   set(socket, ZMQ_IPV6, strchr(dealer->endpoint, '[') != NULL)
+                   set(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_SECONDS)
                ? -1
                : 0;
 }
@@ -58,18 +57,9 @@ static int set_options(const struct dealer *dealer) {
 static int begin(struct dealer *dealer, struct error *error) {
     dealer->socket = zmq_socket(dealer->context, ZMQ_DEALER);
     if (!dealer->socket || set_options(dealer) < 0 ||
-        keys_apply(dealer->keys, dealer->socket) < 0 ||
         monitor_attach(dealer->monitor, dealer->context, dealer->socket) < 0)
         return error_set(error, EX_OSERR, "ZeroMQ cannot open a socket: %s", zmq_strerror(errno));
-    if (zmq_connect(dealer->socket, dealer->endpoint) == 0)
-        return 0;
-    int reason = errno;
-    if (reason == EINVAL || reason == EPROTONOSUPPORT || reason == ENOCOMPATPROTO)
-        return error_set(error, EX_USAGE,
-                         "--connect: '%s' is no endpoint; expected tcp://HOST:PORT or ipc://PATH",
-                         dealer->endpoint);
-    return error_set(error, EX_UNAVAILABLE, "%s: cannot be connected: %s", dealer->endpoint,
-                     zmq_strerror(reason));
+    return send_attach(dealer->peer, dealer->socket, false, error);
 }
 
 static void end(struct dealer *dealer) {
@@ -81,19 +71,20 @@ static void end(struct dealer *dealer) {
     dealer->connected = false;
 }
 
-int dealer_open(struct dealer **result, const char *endpoint, const struct key_client *keys,
+int dealer_open(struct dealer **result, const struct peer *peer, const struct send_hooks *hooks,
                 struct error *error) {
     struct dealer *dealer = *result = calloc(1, sizeof *dealer);
     if (!dealer)
         return error_no_memory(error);
-    dealer->endpoint = endpoint;
-    dealer->keys = keys;
+    dealer->peer = peer;
+    dealer->hooks = hooks;
     dealer->retry = RETRY_FIRST;
     dealer->context = zmq_ctx_new();
     struct error why;
     if (!dealer->context)
         error_set(error, EX_OSERR, "ZeroMQ cannot start: %s", zmq_strerror(errno));
-    else if (monitor_open(&dealer->monitor, endpoint, ZMQ_DEALER, false, keys, &why) < 0)
+    else if (monitor_open(&dealer->monitor, peer->endpoint, ZMQ_DEALER, false, &peer->keys, &why) <
+             0)
         error_set(error, EX_OSERR, "%s", why.text);
     else if (begin(dealer, error) == 0)
         return 0;
@@ -139,7 +130,9 @@ bool dealer_hear(struct dealer *dealer) {
             break;
         case MONITOR_HINDERED:
             if (!dealer->hindrance_said)
-                feed_say("%s: %s", dealer->endpoint, monitor_reason(dealer->monitor));
+                send_tell(dealer->hooks,
+                          &(struct runnel_report){.kind = RUNNEL_REPORT_HINDERED,
+                                                  .why = monitor_reason(dealer->monitor)});
             dealer->hindrance_said = true;
             break;
         case MONITOR_OPENED:
@@ -160,21 +153,22 @@ void dealer_useful(struct dealer *dealer) {
 
 int dealer_renew(struct dealer *dealer, struct error *error) {
     if (dealer->refused)
-        return error_set(error, EX_UNAVAILABLE, "%s: %s", dealer->endpoint,
+        return error_set(error, EX_UNAVAILABLE, "%s: %s", dealer->peer->endpoint,
                          monitor_reason(dealer->monitor));
     if (dealer->socket || clock_seconds() < dealer->retry_at)
         return 0;
     return begin(dealer, error) < 0 ? -1 : 1;
 }
 
-int dealer_wait(struct dealer *dealer, bool room, struct error *error) {
+int dealer_wait(struct dealer *dealer, double seconds, bool room, struct error *error) {
     zmq_pollitem_t items[MONITOR_ITEMS + 1] = {
         [MONITOR_ITEMS] = {.socket = dealer->socket,
                            .events = (short)(ZMQ_POLLIN | (room ? ZMQ_POLLOUT : 0))}};
     monitor_items(dealer->monitor, items);
     int count = MONITOR_ITEMS + (dealer->socket != NULL);
-    if (zmq_poll(items, count, dealer->socket ? FEED_TICK_MS : BETWEEN_MS) < 0 && errno != EINTR)
-        return error_set(error, EX_IOERR, "%s: waiting failed: %s", dealer->endpoint,
+    double most = dealer->socket ? seconds * 1e3 : fmin(seconds * 1e3, BETWEEN_MS);
+    if (zmq_poll(items, count, (long)ceil(most)) < 0 && errno != EINTR)
+        return error_set(error, EX_IOERR, "%s: waiting failed: %s", dealer->peer->endpoint,
                          zmq_strerror(errno));
     return 0;
 }

@@ -1,10 +1,12 @@
-#include "feed_window.h"
+#include "send_window.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "feed_outlet.h"
-#include "streams/feed.h"
+#include "common/error.h"
+#include "common/wire.h"
+#include "runnel.h"
+#include "send.h"
 
 struct held {
     bool answered;
@@ -17,19 +19,27 @@ struct held {
 };
 
 struct window {
-    struct held *ring[WINDOW_EXAMPLES]; /* example n is at n modulo its size */
     uint64_t oldest, end, waiting;
     size_t bytes;
     uint64_t next_answered[WIRE_REJECTED + 1]; /* where the next answer of this status may belong */
+    size_t examples;
+    struct held *ring[]; /* (examples,) example n is at n modulo their number */
 };
 
-int window_open(struct window **window, struct error *error) {
-    *window = calloc(1, sizeof **window);
-    return *window ? 0 : error_no_memory(error);
+int window_open(struct window **window, size_t examples, struct error *error) {
+    if (examples == 0)
+        examples = WINDOW_EXAMPLES;
+    *window = examples < SIZE_MAX / sizeof(struct held *) - sizeof **window
+                  ? calloc(1, sizeof **window + examples * sizeof(struct held *))
+                  : NULL;
+    if (!*window)
+        return error_no_memory(error);
+    (*window)->examples = examples;
+    return 0;
 }
 
 static struct held **at(struct window *window, uint64_t number) {
-    return &window->ring[number % WINDOW_EXAMPLES];
+    return &window->ring[number % window->examples];
 }
 
 void window_close(struct window **pointer) {
@@ -40,19 +50,19 @@ void window_close(struct window **pointer) {
     *pointer = NULL;
 }
 
-static size_t frames_size(const struct message *m) {
-    size_t y_size = m->y ? m->y_size : 0;
-    return m->json ? m->json_size : m->stream->key_size + m->x_size + y_size + WIRE_HEADER_SIZE;
+static size_t frames_size(const struct runnel_example *e) {
+    size_t y_size = e->y ? e->y_size : 0;
+    return e->json ? e->json_size : e->key_size + e->x_size + y_size + WIRE_HEADER_SIZE;
 }
 
 static size_t held_size(size_t key_size, size_t size) {
     return sizeof(struct held) + key_size + size;
 }
 
-bool window_has_room(const struct window *window, const struct message *message) {
-    size_t size = held_size(message->stream->key_size, frames_size(message));
+bool window_has_room(const struct window *window, const struct runnel_example *example) {
+    size_t size = held_size(example->key_size, frames_size(example));
     uint64_t count = window->end - window->oldest;
-    return count == 0 || (count < WINDOW_EXAMPLES && window->bytes + size <= WINDOW_BYTES);
+    return count == 0 || (count < window->examples && window->bytes + size <= WINDOW_BYTES);
 }
 
 static void append(struct held *held, const void *bytes, size_t size) {
@@ -62,23 +72,22 @@ static void append(struct held *held, const void *bytes, size_t size) {
     held->frame_size[held->frames++] = size;
 }
 
-int window_add(struct window *window, const struct message *m, struct error *error) {
-    const struct stream *stream = m->stream;
+int window_add(struct window *window, const struct runnel_example *e, struct error *error) {
     unsigned char header[WIRE_HEADER_SIZE];
-    struct held *held = calloc(1, held_size(stream->key_size, frames_size(m)));
+    struct held *held = calloc(1, held_size(e->key_size, frames_size(e)));
     if (!held)
         return error_no_memory(error);
-    held->epoch = m->header.epoch;
-    held->sequence = m->header.sequence;
-    held->key_size = stream->key_size;
-    memcpy(held->bytes, stream->key, stream->key_size);
-    if (m->json) {
-        append(held, m->json, m->json_size);
+    held->epoch = e->epoch;
+    held->sequence = e->sequence;
+    held->key_size = e->key_size;
+    memcpy(held->bytes, e->key, e->key_size);
+    if (e->json) {
+        append(held, e->json, e->json_size);
     } else {
-        wire_header_pack(&m->header, header);
-        append(held, stream->key, stream->key_size);
-        append(held, m->x, m->x_size);
-        append(held, m->y, m->y ? m->y_size : 0);
+        send_header(e, header);
+        append(held, e->key, e->key_size);
+        append(held, e->x, e->x_size);
+        append(held, e->y, e->y ? e->y_size : 0);
         append(held, header, sizeof header);
     }
     window->bytes += held_size(held->key_size, held->size);
@@ -99,11 +108,11 @@ uint64_t window_waiting(const struct window *window) {
     return window->waiting;
 }
 
-bool window_get(const struct window *window, uint64_t number, struct window_example *example) {
-    const struct held *held = window->ring[number % WINDOW_EXAMPLES];
-    example->bytes = held->bytes + held->key_size;
-    example->frames = held->frames;
-    memcpy(example->frame_size, held->frame_size, sizeof example->frame_size);
+bool window_get(const struct window *window, uint64_t number, struct window_example *frames) {
+    const struct held *held = window->ring[number % window->examples];
+    frames->bytes = held->bytes + held->key_size;
+    frames->frames = held->frames;
+    memcpy(frames->frame_size, held->frame_size, sizeof frames->frame_size);
     return !held->answered;
 }
 

@@ -1,7 +1,7 @@
 /* Examples that were sent and are not answered yet, in their order: they may have to be sent again.
    Example n of all that were ever added has number n, from 0. */
-#ifndef RUNNEL_FEED_WINDOW_H
-#define RUNNEL_FEED_WINDOW_H
+#ifndef RUNNEL_SEND_WINDOW_H
+#define RUNNEL_SEND_WINDOW_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,11 +10,11 @@
 #include "common/wire.h"
 
 struct error;
-struct message;
+struct runnel_example;
 struct window;
 
 enum {
-    WINDOW_EXAMPLES = 10000,
+    WINDOW_EXAMPLES = 10000, /* unless told */
     WINDOW_BYTES = 64 << 20, /* or one example, if that is more */
     WINDOW_FRAMES = 4,
 };
@@ -26,21 +26,22 @@ struct window_example {
     int frames;
 };
 
-int window_open(struct window **window, struct error *error);
+/* For so many examples at once; 0: WINDOW_EXAMPLES. */
+int window_open(struct window **window, size_t examples, struct error *error);
 void window_close(struct window **window);
 
-bool window_has_room(const struct window *window, const struct message *message);
+bool window_has_room(const struct window *window, const struct runnel_example *example);
 
 /* Add a copy of the example, which needs a header that no other of its stream has, and room.
    The header of JSON only says which numbers are in it. */
-int window_add(struct window *window, const struct message *message, struct error *error);
+int window_add(struct window *window, const struct runnel_example *example, struct error *error);
 
 uint64_t window_oldest(const struct window *window);  /* number of the oldest that waits, */
 uint64_t window_end(const struct window *window);     /* and of the next that will be added */
 uint64_t window_waiting(const struct window *window); /* how many wait for their answers */
 
 /* The frames of example `number`, from window_oldest on. False: it is answered. */
-bool window_get(const struct window *window, uint64_t number, struct window_example *example);
+bool window_get(const struct window *window, uint64_t number, struct window_example *frames);
 
 /* The answer belongs to an example before number `sent`, which then waits no more. False: to none
    that waits. */

@@ -1,19 +1,18 @@
 /* The DEALER socket of a client that must know when its connection breaks: libzmq never connects
-   again by itself, and goes on behind what a broken connection has swallowed. Every connection has
-   a socket of its own. */
-#ifndef RUNNEL_FEED_DEALER_H
-#define RUNNEL_FEED_DEALER_H
+   again by itself, and would resume after what a broken connection has swallowed. Every connection
+   has a socket of its own. */
+#ifndef RUNNEL_SEND_DEALER_H
+#define RUNNEL_SEND_DEALER_H
 
 #include <stdbool.h>
 
-#include "common/keys.h"
-
 struct dealer;
 struct error;
-struct key_client;
+struct peer;
+struct send_hooks;
 
-/* As outlet_open; it only connects. `endpoint` must outlive it too. */
-int dealer_open(struct dealer **dealer, const char *endpoint, const struct key_client *keys,
+/* As push_open; it only connects. Peer and hooks must outlive it. */
+int dealer_open(struct dealer **dealer, const struct peer *peer, const struct send_hooks *hooks,
                 struct error *error);
 void dealer_close(struct dealer **dealer);
 
@@ -36,8 +35,8 @@ void dealer_useful(struct dealer *dealer);
    refused the last one for good. */
 int dealer_renew(struct dealer *dealer, struct error *error);
 
-/* Wait for one tick, or until there is something to hear or to receive or, with `room`, the queue
-   has room. Errors: EX_IOERR. */
-int dealer_wait(struct dealer *dealer, bool room, struct error *error);
+/* Wait so many seconds at most, or until there is something to hear or to receive or, with `room`,
+   the queue has room. Errors: EX_IOERR. */
+int dealer_wait(struct dealer *dealer, double seconds, bool room, struct error *error);
 
 #endif
