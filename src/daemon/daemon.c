@@ -118,7 +118,7 @@ static int open_parts(struct daemon *daemon, const struct config *config,
     model_build(&daemon->model, &config->architecture);
     if (settings_open(daemon, config, source, error) ||
         announce_open(daemon, status_write, error) || run_open(daemon, error) ||
-        observe_open(daemon, error) || take_open(daemon, error) ||
+        observe_open(daemon, error) ||
         engines_choose(&engine, config->device, &daemon->model, error) ||
         checkpoint_open(&daemon->checkpoint, config->state_directory, error) ||
         open_learner(daemon, &engine, error) || start_learner(daemon, error) ||
@@ -159,7 +159,6 @@ static void daemon_close(struct daemon **opened) {
     journalling_close(daemon);
     checkpoints_close(daemon);
     checkpoint_close(&daemon->checkpoint);
-    take_close(daemon);
     observe_close(daemon);
     run_close(daemon);
     announce_close(daemon);
@@ -215,7 +214,7 @@ static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS]
     return error_set(error, EX_OSERR, "waiting on the sockets failed: %s", zmq_strerror(errno));
 }
 
-static int turn(struct daemon *daemon, bool *idle, struct error *error) {
+static int turn(struct daemon *daemon, size_t *batch, bool *idle, struct error *error) {
     zmq_pollitem_t items[POLL_ITEMS] = {0};
     if (wait_for_work(daemon, items, idle, error))
         return -1;
@@ -230,7 +229,7 @@ static int turn(struct daemon *daemon, bool *idle, struct error *error) {
             continue;
     if (run_failure(daemon, error))
         return -1;
-    if (items[POLL_EXAMPLES].revents && take_examples(daemon, error))
+    if (items[POLL_EXAMPLES].revents && take_examples(daemon, batch, error))
         return -1;
     if (journalling_turn(daemon, error))
         return -1;
@@ -245,9 +244,10 @@ static int turn(struct daemon *daemon, bool *idle, struct error *error) {
 }
 
 static int loop(struct daemon *daemon, struct error *error) {
+    size_t batch = 1;
     bool idle = false;
     while (!run_is_drained(daemon, idle))
-        if (turn(daemon, &idle, error))
+        if (turn(daemon, &batch, &idle, error))
             return -1;
     return 0;
 }

@@ -52,7 +52,6 @@ struct daemon {
     struct journalling *journalling;
     struct checkpoints *checkpoints;
     struct settings *settings;
-    struct taking *taking;
 };
 
 /* Examples and steps learned. */

@@ -1,6 +1,6 @@
 #include "take.h"
 
-#include <stdlib.h>
+#include <stddef.h>
 
 #include "checkpoints.h"
 #include "common/clock.h"
@@ -12,23 +12,6 @@
 #include "run.h"
 
 #define BATCH_TIME (20 * NS_PER_SECOND / 1000) /* between two looks at the other sockets, about */
-
-struct taking {
-    size_t batch; /* examples taken before the loop looks around again */
-};
-
-int take_open(struct daemon *daemon, struct error *error) {
-    daemon->taking = calloc(1, sizeof *daemon->taking);
-    if (!daemon->taking)
-        return error_no_memory(error);
-    daemon->taking->batch = 1;
-    return 0;
-}
-
-void take_close(struct daemon *daemon) {
-    free(daemon->taking);
-    daemon->taking = NULL;
-}
 
 bool take_is_wanted(const struct daemon *daemon) {
     return (run_is_stopping(daemon) || !run_is_paused(daemon)) && journalling_has_room(daemon);
@@ -73,9 +56,9 @@ static int take_example(struct daemon *daemon, const struct example *example, st
 
 /* As many as waited, or fit into the batch; -1 on error. An example is received when the newest
    plan had been played, if one was since `begin`: the clock is not read for each. */
-static int take_batch(struct daemon *daemon, uint64_t begin, struct error *error) {
+static int take_batch(struct daemon *daemon, size_t batch, uint64_t begin, struct error *error) {
     size_t taken = 0;
-    for (; taken < daemon->taking->batch && journalling_has_room(daemon); taken++) {
+    for (; taken < batch && journalling_has_room(daemon); taken++) {
         struct example example;
         uint64_t played = observe_played(daemon);
         int got = ingest_take(daemon->ingest, played > begin ? played : begin, &example, error);
@@ -89,23 +72,22 @@ static int take_batch(struct daemon *daemon, uint64_t begin, struct error *error
     return (int)taken;
 }
 
-/* Choose the next batch so that it takes about BATCH_TIME. */
-static void choose_batch(struct taking *taking, uint64_t elapsed, size_t taken) {
+/* The next batch, so that it takes about BATCH_TIME. */
+static size_t next_batch(size_t batch, uint64_t elapsed, size_t taken) {
     uint64_t each = elapsed / taken + 1, fitting = BATCH_TIME / each;
-    size_t larger = 2 * taking->batch;
-    size_t batch = fitting < larger ? (size_t)fitting : larger;
-    taking->batch = batch < 1 ? 1 : batch > TAKE_BATCH_MAX ? TAKE_BATCH_MAX : batch;
+    size_t next = fitting < 2 * batch ? (size_t)fitting : 2 * batch;
+    return next < 1 ? 1 : next > TAKE_BATCH_MAX ? TAKE_BATCH_MAX : next;
 }
 
-int take_examples(struct daemon *daemon, struct error *error) {
+int take_examples(struct daemon *daemon, size_t *batch, struct error *error) {
     uint64_t begin = clock_ns();
-    int taken = take_batch(daemon, begin, error);
+    int taken = take_batch(daemon, *batch, begin, error);
     if (taken <= 0)
         return taken;
     if (learner_flush(daemon->learner, error))
         return run_break(daemon);
     observe_want_outputs(daemon);
     checkpoints_changed(daemon);
-    choose_batch(daemon->taking, clock_ns() - begin, (size_t)taken);
+    *batch = next_batch(*batch, clock_ns() - begin, (size_t)taken);
     return 0;
 }

@@ -4,20 +4,19 @@
 #define RUNNEL_TAKE_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct daemon;
 struct error;
 
 enum { TAKE_BATCH_MAX = 256 }; /* examples in a batch */
 
-int take_open(struct daemon *daemon, struct error *error);
-void take_close(struct daemon *daemon);
-
 /* Whether examples are to be taken now: not while paused, or while the journal has no room. */
 bool take_is_wanted(const struct daemon *daemon);
 
-/* Take examples until none waits or the batch is full, and have them learned. -1: the daemon is
-   broken. */
-int take_examples(struct daemon *daemon, struct error *error);
+/* Take examples until none waits or `*batch` have been taken, and have them learned. `*batch`, 1 at
+   first, becomes the next: so large that the loop is soon back at its other sockets. -1: the daemon
+   cannot continue. */
+int take_examples(struct daemon *daemon, size_t *batch, struct error *error);
 
 #endif

@@ -2,8 +2,6 @@
 
 #include <float.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -34,23 +32,6 @@ struct decoder {
     struct range x_range, y_range;
     struct json_example json;
 };
-
-const char *reject_name(enum reject_reason reason) {
-    static const char *const names[REJECT_REASONS] = {
-        "none",    "frames", "json",    "key",     "x_size",
-        "x_value", "y_size", "y_value", "y_given", "header",
-    };
-    return names[reason];
-}
-
-enum reject_reason reject(enum reject_reason reason, char why[REJECT_WHY_SIZE], const char *format,
-                          ...) {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(why, REJECT_WHY_SIZE, format, arguments);
-    va_end(arguments);
-    return reason;
-}
 
 int decoder_open(struct decoder **decoder, const struct model *model, struct error *error) {
     struct decoder *d = calloc(1, sizeof *d);

@@ -6,13 +6,9 @@
 #include <stdbool.h>
 
 #include "common/wire.h"
-#include "decode.h"
+#include "frames.h"
 
 enum { NUMBER_SIZE = 4 }; /* bytes: float32 and uint32 alike */
-
-/* Write the clause, return the reason. */
-enum reject_reason reject(enum reject_reason reason, char why[REJECT_WHY_SIZE], const char *format,
-                          ...) __attribute__((format(printf, 3, 4)));
 
 /* How one of x and y is written. */
 struct shape {

@@ -1,0 +1,21 @@
+#include "frames.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+const char *reject_name(enum reject_reason reason) {
+    static const char *const names[REJECT_REASONS] = {
+        "none",    "frames", "json",    "key",     "x_size",
+        "x_value", "y_size", "y_value", "y_given", "header",
+    };
+    return names[reason];
+}
+
+enum reject_reason reject(enum reject_reason reason, char why[REJECT_WHY_SIZE], const char *format,
+                          ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(why, REJECT_WHY_SIZE, format, arguments);
+    va_end(arguments);
+    return reason;
+}
