@@ -237,6 +237,7 @@ def lines_bear_priorities_in_the_journal_alone(manager):
 
 
 def main():
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also under nohup, for the daemons
     tests = [lines_bear_priorities_in_the_journal_alone]
     if built_with_systemd():
         tests += [is_ready_when_its_sockets_are_there,
