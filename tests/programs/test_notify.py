@@ -178,7 +178,7 @@ def a_hung_daemon_feeds_nothing(manager):
         end(process)
 
 
-def says_why_it_could_not_go_on(manager):
+def says_why_it_could_not_continue(manager):
     blocker = manager.start()
     try:
         manager.until("READY=1")
@@ -208,7 +208,7 @@ def journal_stream(descriptor):
     return f"{status.st_dev}:{status.st_ino}"
 
 
-def lines_bear_priorities_in_the_journal_alone(manager):
+def lines_have_priorities_in_the_journal_alone(manager):
     def complaint(stream, *arguments):
         read, write = os.pipe()
         environment = {**os.environ, "JOURNAL_STREAM": stream or journal_stream(write)}
@@ -238,12 +238,12 @@ def lines_bear_priorities_in_the_journal_alone(manager):
 
 def main():
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also under nohup, for the daemons
-    tests = [lines_bear_priorities_in_the_journal_alone]
+    tests = [lines_have_priorities_in_the_journal_alone]
     if built_with_systemd():
         tests += [is_ready_when_its_sockets_are_there,
                   asks_for_time_to_look_through_its_journal, a_reload_that_is_refused_shows, feeds_no_watchdog_that_is_not_there,
                   feeds_the_watchdog_while_idle_and_while_it_learns, a_hung_daemon_feeds_nothing,
-                  says_why_it_could_not_go_on, a_manager_that_is_gone_stops_nothing]
+                  says_why_it_could_not_continue, a_manager_that_is_gone_stops_nothing]
     else:
         print("without libsystemd: only the log is tested")
     for test in tests:

@@ -191,7 +191,7 @@ static int run(const struct options *o) {
         producers[n] = (struct producer){.options = o, .zmq = zmq, .number = n};
         if (!allocate(&producers[n], o) ||
             pthread_create(&producers[n].thread, NULL, produce, &producers[n])) {
-            fputs("producers: no memory, or no thread\n", stderr);
+            fputs("producers: out of memory, or no thread can be started\n", stderr);
             return EX_OSERR;
         }
     }
