@@ -28,10 +28,10 @@ model:
   layers: [{cell: rnn, size: 4}]
   output: {loss: squared, size: 2, target: next}
 learning: {window: 4, stride: 4, optimizer: {kind: adam, rate: 0.01}}
-examples: {bind: "ipc://DIRECTORY/examples"}
+examples: {bind: "ipc://DIRECTORY/examples", socket: router}
 statistics: {bind: "ipc://DIRECTORY/statistics", every: 1}
 control: {bind: "ipc://DIRECTORY/control"}
-state: {directory: "DIRECTORY/state"}
+state: {directory: "DIRECTORY/state", journal: {}}
 """
 
 
@@ -132,7 +132,7 @@ def test_the_header_stands_alone(directory):
 def test_the_page(directory):
     """Its programs watch, ask and feed a daemon."""
     staged, sources = Staged(directory), programs(directory)
-    assert {"watch", "ask"} <= set(sources), sources
+    assert {"watch", "ask", "feed"} == set(sources), sources
     for static in False, True:
         built = {name: staged.compile(path, static=static) for name, path in sources.items()}
         below = pathlib.Path(directory, "static" if static else "shared")
@@ -163,10 +163,13 @@ def test_the_page(directory):
 
 
 def feed(staged, built, daemon):
-    with daemon.socket(running.zmq.PUSH, "examples") as socket:
-        for _ in range(5):
-            socket.send(b'{"x": [1, 2]}')
-        daemon.ask("status")
+    process = staged.run(built["feed"], daemon.endpoint("examples"), stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE)
+    out = process.communicate("".join(f"{i} {-i}\n" for i in range(5)), timeout=LIMIT)[0]
+    assert (process.returncode, out) == (0, "5 acknowledged\n"), out
+    nobody = staged.run(built["feed"], "tcp:nowhere", stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+    err = nobody.communicate(timeout=LIMIT)[1]
+    assert nobody.returncode == 64 and "'tcp:nowhere' is no endpoint" in err, err
 
 
 cases.run(globals())
