@@ -127,8 +127,10 @@ def test_api(directory):
         known, = web.get("api/daemons")["daemons"]
         assert (known["presence"], known["run_id"], known["missed"]) == ("speaking", 1, 0)
         assert known["loss"]["examples"] == known["state"]["examples"] == 1000
-        assert {"name": "latency_us_p50", "path": "latency_us.p50", "unit": "us"} in \
-            web.get("api/columns")["loss"]
+        column, = [column for column in web.get("api/columns")["loss"]
+                   if column["name"] == "latency_us_p50"]
+        assert column.pop("meaning").endswith("until it was learned: median of the interval.")
+        assert column == {"name": "latency_us_p50", "path": "latency_us.p50", "unit": "us"}
         for path, expected, word in [
                 ("run=999", 404, "run 999"), ("run=999&layer=0", 404, "run 999"),
                 ("run=1&layer=7", 404, "layer 7"), ("run=1&columns=mean,foo", 400, "foo"),

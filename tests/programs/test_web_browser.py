@@ -138,6 +138,9 @@ def look_at_charts(page, one, two, runs):
     for daemon in one, two:
         daemon.status() # for it may have taken long enough to get here to be called silent
     assert page.text("#panel-loss .unit") == "squared error" # which is what its network says
+    assert page.text("#panel-metric .unit") == "original units" # which the server says of the column
+    assert "learning rate in effect" in page.value(
+        "document.querySelector('#panel-rate h3 span').title").lower()
     page.until("document.querySelector('#daemons').textContent", lambda text: text.count("learning") == 2
                and "one" in text and "two" in text and "20,000" in text)
     before = page.value("document.querySelector('#panel-loss canvas').toDataURL()")

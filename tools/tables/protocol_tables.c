@@ -4,7 +4,7 @@
      <!-- fields of NAME: written by `make documents` -->
      <!-- end of fields -->
 
-   made anew. Exit status: 0, or 65 when a table is not known or has no end. */
+   brought up to date. Exit status: 0, or 65 when a table is not known or has no end. */
 #include "build-config.h"
 
 #include <stdio.h>

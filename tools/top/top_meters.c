@@ -66,7 +66,7 @@ static void draw_meter(struct canvas *c, const struct area *area, const struct w
     chart_field(c, &curve, w, meter->field);
 }
 
-/* A label and a number in the style that it deserves; returns the column behind it. */
+/* A label and a number in the style that it deserves; returns the column after it. */
 static int draw_pair(struct canvas *c, const struct area *area, int row, int at, const char *label,
                      enum style style, const char *value) {
     at = canvas_print(c, area, row, at, STYLE_DIM, "%s ", label);

@@ -14,7 +14,8 @@ enum {
     EXACT_DIGITS = 17, /* of positions, which distinguish live messages from those in a series */
     VALUE_DIGITS = 6,
     SHARE_DIGITS = 4,
-    COLUMN_SIZE = 64, /* of a column's name; longer ones there are none */
+    MEANING_SIZE = 512, /* of a field, as a sentence */
+    COLUMN_SIZE = 64,   /* of a column's name; longer ones there are none */
 };
 
 /* What a request asks for: ?run= &layer= &axis= &from= &to= &points= &columns= */
@@ -367,9 +368,13 @@ static struct reply answer_runs(const struct feeds *feeds, struct MHD_Connection
 
 static json_t *describe_columns(const struct field *const *columns, size_t count) {
     json_t *array = json_array();
-    for (size_t i = 0; i < count; i++)
-        json_array_append_new(array, json_pack("{s:s, s:s, s:s}", "name", columns[i]->name, "path",
-                                               columns[i]->path, "unit", columns[i]->unit));
+    for (size_t i = 0; i < count; i++) {
+        char meaning[MEANING_SIZE];
+        field_sentence(columns[i], meaning, sizeof meaning);
+        json_array_append_new(array, json_pack("{s:s, s:s, s:s, s:s}", "name", columns[i]->name,
+                                               "path", columns[i]->path, "unit", columns[i]->unit,
+                                               "meaning", meaning));
+    }
     return array;
 }
 

@@ -32,7 +32,7 @@ static const char *const presences[] = {
     [PRESENCE_GONE] = "gone",
 };
 
-/* Publish an object, which is let go of. */
+/* Publish an object, and free it. */
 static void publish(struct feeds *feeds, const char *name, json_t *object) {
     char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
     if (text)

@@ -41,7 +41,7 @@ struct reply reply_end(struct reply_text *text, const char *type);
 /* Instead of a body, which is static: the client's copy is as new. */
 void reply_unchanged(struct reply *reply);
 
-/* Send it; its body is let go of. */
+/* Send it, and free its body. */
 enum MHD_Result reply_send(struct MHD_Connection *connection, struct reply *reply);
 
 /* Add the headers that every response has. */

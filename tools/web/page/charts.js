@@ -5,7 +5,7 @@ import { $, make } from "./dom.js";
 import { Plot } from "./draw.js";
 import { number, position } from "./format.js";
 import { Heat, heatColor } from "./heat.js";
-import { HEALTH, HIDDEN, LEARNING, Lines, OF_LOSS } from "./panels.js";
+import { HEALTH, HIDDEN, LEARNING, Lines } from "./panels.js";
 import { handle, showCursor } from "./pointer.js";
 import { bounds, daemons, eventsInView, hasExtent, heatRun, layersOf, loading, lossUnit, name, shownRuns, store,
   view } from "./state.js";
@@ -183,11 +183,15 @@ function whyEmpty(runs, kind) {
   return view.from === null ? "nothing has come yet" : "nothing between these two points";
 }
 
-// Only the runs know the unit of their losses.
-function showUnit({ spec, unit }, runs) {
-  const { unit: text = "" } = spec.choices ? spec.choice : spec;
-  const shown = text === OF_LOSS ? lossUnit(runs) : text;
+// What the server says of the columns, unless the panel has words of its own; of losses only the runs
+// know the unit.
+function showUnit({ spec, title, unit }, runs) {
+  const of = spec.choices ? spec.choice : spec;
+  const columns = (of.lines || [of]).map(({ column }) => store.column(column)).filter(Boolean);
+  const text = of.unit ?? columns[0]?.unit ?? "";
+  const shown = text === "nats" ? lossUnit(runs) : text;
   if (unit.textContent !== shown) unit.textContent = shown;
+  title.title = columns.map(({ meaning }) => meaning).join("\n");
 }
 
 function describe(panel, lines, empty) {

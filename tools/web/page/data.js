@@ -42,15 +42,15 @@ export class Series {
     return this.examples.length;
   }
 
-  // Add a message: the columns' values are at their paths in `body`.
-  add(body, source, paths, messages = 1) {
+  // Add a message: the columns' values are at their paths in `source`.
+  add(body, source, columns, messages = 1) {
     const last = this.length - 1;
     if (typeof body.time !== "number" || (last >= 0 && body.time <= this.time[last])) return false;
     this.examples.push(body.examples);
     this.steps.push(body.steps);
     this.time.push(body.time);
     this.messages.push(messages);
-    for (const [name, path] of paths) {
+    for (const { name, path } of columns) {
       const column = this.columns[name];
       if (!column) continue;
       let value = source;
@@ -84,14 +84,18 @@ export class Store {
     this.runs = new Map();   // id -> run
     this.series = new Map(); // "id/kind" -> Series; kind: "loss", or a layer's number
     this.events = new Map(); // run id -> events, oldest first
-    this.paths = { loss: [], layer: [] };
+    this.columns = { loss: [], layer: [] }; // as the server says: name, path, unit, meaning
     this.wanted = new Map(); // "id/kind" -> number of the newest request
   }
 
   async fetchColumns() {
     const columns = await get("api/columns");
     for (const kind of ["loss", "layer"])
-      this.paths[kind] = columns[kind].map((column) => [column.name, column.path.split(".")]);
+      this.columns[kind] = columns[kind].map((column) => ({ ...column, path: column.path.split(".") }));
+  }
+
+  column(name) {
+    return [...this.columns.loss, ...this.columns.layer].find((column) => column.name === name);
   }
 
   async fetchDaemons() {
@@ -208,19 +212,19 @@ export class Store {
       if (run.first_time === null)
         for (const axis of ["examples", "steps", "time"]) run[`first_${axis}`] = body[axis];
     }
-    if (topic === "loss") this.addTo(id, "loss", body, body, this.paths.loss, merged, stale);
+    if (topic === "loss") this.addTo(id, "loss", body, body, this.columns.loss, merged, stale);
     else if (topic === "state")
       (Array.isArray(body.layers) ? body.layers : []).forEach((layer, number) =>
-        this.addTo(id, number, body, layer, this.paths.layer, merged, stale));
+        this.addTo(id, number, body, layer, this.columns.layer, merged, stale));
     else if (topic === "event" && this.events.has(id))
       this.events.get(id).push({ examples: body.examples, steps: body.steps, time: body.time,
         kind: String(body.kind ?? ""), text: String(body.text ?? "") });
     return stale;
   }
 
-  addTo(id, kind, body, source, paths, merged, stale) {
+  addTo(id, kind, body, source, columns, merged, stale) {
     const series = this.get(id, kind);
-    if (series && series.add(body, source, paths, merged) && series.live === LIVE_POINTS)
+    if (series && series.add(body, source, columns, merged) && series.live === LIVE_POINTS)
       stale.push(kind);
   }
 }

@@ -2,22 +2,21 @@
 
 import { microseconds } from "./format.js";
 
-export const OF_LOSS = "of the loss"; // a unit that depends on the runs
-
+// unit: words instead of what the server says.
 // band: columns of least and greatest value; "own": of the column itself; "deviation": mean -+ std.
 export const LEARNING = [
-  { id: "loss", title: "Loss", unit: OF_LOSS, large: true, log: true, missing: true,
+  { id: "loss", title: "Loss", large: true, log: true, missing: true,
     lines: [{ column: "mean", band: ["minimum", "maximum"], smooth: true }] },
   { id: "metric", title: "", choices: [
-    { title: "Error (rmse)", unit: "original units", column: "metric_rmse" },
-    { title: "Accuracy", unit: "share", column: "metric_accuracy", range: [0, 1] },
-    { title: "Bits", unit: "bits", column: "metric_bits" },
-    { title: "Smoothed loss", unit: OF_LOSS, column: "smoothed" }] },
+    { title: "Error (rmse)", column: "metric_rmse" },
+    { title: "Accuracy", column: "metric_accuracy", range: [0, 1] },
+    { title: "Bits", column: "metric_bits" },
+    { title: "Smoothed loss", column: "smoothed" }] },
   { id: "gradient", title: "Gradient norm", unit: "before clipping", log: true, missing: true,
     lines: [{ column: "gradient_norm", band: "own", smooth: true }], range: [0, null] },
   { id: "ratio", title: "Update ratio", unit: "change over parameters", log: true,
     lines: [{ column: "update_ratio", band: "own", smooth: true }], range: [0, null] },
-  { id: "rate", title: "Learning rate", unit: "", log: true, range: [0, null],
+  { id: "rate", title: "Learning rate", log: true, range: [0, null],
     lines: [{ column: "rate", stepped: true }] },
 ];
 
@@ -25,7 +24,7 @@ export const HIDDEN = [
   { id: "heat", title: "Histogram of h", unit: "share of units", heat: true },
   { id: "hidden", title: "Hidden state", unit: "mean ± deviation over the units",
     lines: [{ column: "hidden_mean", band: "deviation", of: "hidden_std", smooth: true }] },
-  { id: "norm", title: "Norm of h", unit: "", range: [0, null],
+  { id: "norm", title: "Norm of h", range: [0, null],
     lines: [{ column: "hidden_norm", band: "own", smooth: true }] },
   { id: "saturated", title: "Saturated units", unit: "share; dashed: cells", range: [0, 1],
     lines: [{ column: "hidden_saturated", band: "own", smooth: true },
