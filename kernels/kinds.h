@@ -263,6 +263,7 @@ enum { MOMENTS_MAX = 2, KIND_KEYS_MAX = 6 };
 
 struct optimizer_kind {
     const char *name;
+    const char *what;                    /* it is */
     struct kind_key keys[KIND_KEYS_MAX]; /* up to the one without a name */
     size_t moments;           /* numbers that it keeps beside each parameter, at most MOMENTS_MAX */
     const char *moments_need; /* a key: they are kept only where it is above 0; NULL: always */

@@ -22,7 +22,11 @@ enum { ADAM_MOMENTS = 2 }; /* averages of the gradient and of its square */
 #define ADAM_FLOPS 12
 
 static const struct optimizer_kind adam_kind = {
-    .name = "adam", .keys = {ADAM_KEYS}, .moments = ADAM_MOMENTS, .flops = ADAM_FLOPS};
+    .name = "adam",
+    .what = "as rmsprop with a running mean of the gradient, both corrected for their start",
+    .keys = {ADAM_KEYS},
+    .moments = ADAM_MOMENTS,
+    .flops = ADAM_FLOPS};
 
 struct adam_numbers {
     float step;  /* rate / (1 - beta1^t) */

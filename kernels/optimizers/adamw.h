@@ -6,7 +6,11 @@
 #include "optimizers/adam.h"
 
 static const struct optimizer_kind adamw_kind = {
-    .name = "adamw", .keys = {ADAM_KEYS}, .moments = ADAM_MOMENTS, .flops = ADAM_FLOPS};
+    .name = "adamw",
+    .what = "adam, but weight decay shrinks the parameters",
+    .keys = {ADAM_KEYS},
+    .moments = ADAM_MOMENTS,
+    .flops = ADAM_FLOPS};
 
 struct adamw_numbers {
     struct adam_numbers adam;

@@ -6,6 +6,7 @@
 
 static const struct optimizer_kind sgd_kind = {
     .name = "sgd",
+    .what = "stochastic gradient descent, with momentum if there is any",
     .keys = {{KIND_KEY(momentum), .maximum = 1, .below = true, .fallback = "0",
               .what = "share of the previous step that is kept", .example = "0.9"},
              {KIND_KEY(nesterov), .boolean = true, .fallback = "false", .needs = "momentum",

@@ -81,7 +81,7 @@ static void describe_losses(struct config_key *rows) {
 static void describe_optimizers(struct config_key *rows) {
     for (enum optimizer_id id = 0; id < OPTIMIZERS; id++) {
         const struct optimizer_kind *kind = optimizer_kind(id);
-        add_word(row_of(rows, "learning.optimizer", "kind"), kind->name, NULL);
+        add_word(row_of(rows, "learning.optimizer", "kind"), kind->name, kind->what);
         for (const struct kind_key *key = kind->keys; key->name; key++) {
             struct config_key *row = row_of(rows, "learning.optimizer", key->name);
             describe(row, key);
