@@ -94,6 +94,14 @@ static void drop_reply(struct runnel_request *r) {
     r->has_bytes = false;
 }
 
+/* As soon as there is a connection. */
+static void send_text(struct runnel_request *r) {
+    if (r->stage != STAGE_SEND || zmq_send(r->socket, r->text, strlen(r->text), ZMQ_DONTWAIT) < 0)
+        return;
+    r->sent = true;
+    r->stage = STAGE_AWAIT;
+}
+
 int runnel_request_again(struct runnel_request *r, const char *text, double seconds,
                          struct runnel_error *error) {
     char *copy = strdup(text);
@@ -106,6 +114,7 @@ int runnel_request_again(struct runnel_request *r, const char *text, double seco
     r->sent = false;
     r->seconds = seconds;
     r->deadline = clock_seconds() + seconds;
+    send_text(r);
     return 0;
 }
 
@@ -205,11 +214,7 @@ int runnel_request_next(struct runnel_request *r, struct runnel_reply *reply,
     *reply = (struct runnel_reply){0};
     while (monitor_next(r->monitor, &event))
         r->refused |= event.kind == MONITOR_REFUSED;
-    if (r->stage == STAGE_SEND &&
-        zmq_send(r->socket, r->text, strlen(r->text), ZMQ_DONTWAIT) >= 0) {
-        r->sent = true;
-        r->stage = STAGE_AWAIT;
-    }
+    send_text(r);
     int status = 0;
     if (r->stage == STAGE_AWAIT && receive(r))
         status = check(r, reply, error);

@@ -168,7 +168,7 @@ int runnel_request_wait(struct runnel_request *request, struct runnel_reply *rep
  */
 bool runnel_request_sent(const struct runnel_request *request);
 
-/* A further request over the same connection, once there is a reply. */
+/* A further request over the same connection, once there is a reply (also one of EX_SOFTWARE). */
 int runnel_request_again(struct runnel_request *request, const char *text, double seconds,
                          struct runnel_error *error);
 
