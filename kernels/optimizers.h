@@ -4,8 +4,8 @@
    An optimizer NAME gives
      struct NAME_numbers   what is the same for all parameters of an update, rounded once
      NAME_prepare          those numbers, for update t = 1, 2, ... of the learning rate `rate`
-     NAME_step             a parameter's new value, its moments (those of NAME_kind) in and out; the
-                           gradient is clipped already */
+     NAME_step             a parameter's new value, of a gradient that is clipped already. `kept`
+                           moments, all of NAME_kind or none (see moments_need), are changed */
 #ifndef RUNNEL_OPTIMIZERS_H
 #define RUNNEL_OPTIMIZERS_H
 

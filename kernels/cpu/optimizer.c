@@ -8,29 +8,35 @@
 enum { BLOCK = 4096 }; /* changes are summed in float over a block, the blocks' sums in double */
 
 struct arrays {
-    float *weight, *gradient, *first, *second;
+    float *restrict weight, *restrict gradient, *restrict first, *restrict second;
     float factor; /* of the gradient: clipping */
 };
 
-/* One loop a kind, over [begin, end), summing squares of change and weight. `moments`, a constant
-   wherever it is called, says how many are kept. */
+/* Three functions a kind: the step of one number; the loop over [begin, end), which sums squares of
+   change and weight; and the choice of the loop. `kept`, a constant of each loop, says how many
+   moments there are. For the loop to become vectors nothing in it has an address: moments are named
+   in a function of their own, and the constants are a copy that no store can reach. */
 #define OPTIMIZER(name)                                                                            \
+    static inline __attribute__((always_inline)) float name##_number(                              \
+        const struct name##_numbers *numbers, size_t kept, float w, float g, float *first,         \
+        float *second) {                                                                           \
+        float *const moments[MOMENTS_MAX] = {first, second};                                       \
+        return name##_step(numbers, kept, w, g, moments);                                          \
+    }                                                                                              \
     static inline __attribute__((always_inline)) struct network_change name##_loop(                \
-        const struct name##_numbers *numbers, const struct arrays *a, size_t begin, size_t end,    \
-        size_t moments) {                                                                          \
+        const struct name##_numbers *numbers, size_t kept, const struct arrays *a, size_t begin,   \
+        size_t end) {                                                                              \
+        const struct name##_numbers constants = *numbers;                                          \
         float change = 0, before = 0;                                                              \
         float *restrict weight = a->weight, *restrict first = a->first,                            \
                         *restrict second = a->second;                                              \
         const float *restrict gradient = a->gradient;                                              \
         _Pragma("omp simd reduction(+ : change, before)") for (size_t i = begin; i < end; i++) {   \
-            float kept[MOMENTS_MAX] = {moments > 0 ? first[i] : 0, moments > 1 ? second[i] : 0};   \
             float w = weight[i], g = gradient[i] * a->factor;                                      \
-            float next = name##_step(numbers, w, g, kept), d = next - w;                           \
+            float next = name##_number(&constants, kept, w, g, kept > 0 ? &first[i] : NULL,        \
+                                       kept > 1 ? &second[i] : NULL);                              \
+            float d = next - w;                                                                    \
             weight[i] = next;                                                                      \
-            if (moments > 0)                                                                       \
-                first[i] = kept[0];                                                                \
-            if (moments > 1)                                                                       \
-                second[i] = kept[1];                                                               \
             change += d * d;                                                                       \
             before += w * w;                                                                       \
         }                                                                                          \
@@ -39,8 +45,8 @@ struct arrays {
     static struct network_change name##_part(const struct name##_numbers *numbers,                 \
                                              const struct arrays *a, size_t begin, size_t end) {   \
         if (name##_kind.moments > 0 && a->first)                                                   \
-            return name##_loop(numbers, a, begin, end, name##_kind.moments);                       \
-        return name##_loop(numbers, a, begin, end, 0);                                             \
+            return name##_loop(numbers, name##_kind.moments, a, begin, end);                       \
+        return name##_loop(numbers, 0, a, begin, end);                                             \
     }
 #include "kinds.def"
 

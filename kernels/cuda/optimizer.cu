@@ -26,13 +26,13 @@ static __device__ struct verdict judge(const struct network &n, uint32_t partial
     return v;
 }
 
-/* One number's step, its moments in and out. */
-static __device__ __forceinline__ float step(const struct optimizer_numbers &o, float weight,
-                                             float gradient, float *moments) {
+/* One number's step, its moments in and out; `kept` of them are. */
+static __device__ __forceinline__ float step(const struct optimizer_numbers &o, size_t kept,
+                                             float weight, float gradient, float *const *moments) {
     switch (o.kind) {
 #define OPTIMIZER(name)                                                                            \
     case OPTIMIZER_##name:                                                                         \
-        return name##_step(&o.of.name, weight, gradient, moments);
+        return name##_step(&o.of.name, kept, weight, gradient, moments);
 #include "kinds.def"
     case OPTIMIZERS:
         break;
@@ -48,17 +48,15 @@ struct change {
 /* One number of four. */
 template <float float4::*LANE>
 static __device__ __forceinline__ void
-change_number(const struct optimizer_numbers &o, float4 *weight, float4 gradient,
+change_number(const struct optimizer_numbers &o, size_t kept, float4 *weight, float4 gradient,
               float4 moments[MOMENTS_MAX], struct change *c) {
-    float kept[MOMENTS_MAX];
+    float *at[MOMENTS_MAX];
 #pragma unroll
     for (int m = 0; m < MOMENTS_MAX; m++)
-        kept[m] = moments[m].*LANE;
-    float before = weight->*LANE, next = step(o, before, gradient.*LANE, kept), d = next - before;
+        at[m] = &(moments[m].*LANE);
+    float before = weight->*LANE, next = step(o, kept, before, gradient.*LANE, at);
+    float d = next - before;
     weight->*LANE = next;
-#pragma unroll
-    for (int m = 0; m < MOMENTS_MAX; m++)
-        moments[m].*LANE = kept[m];
     c->squares += d * d;
     c->before += before * before;
 }
@@ -77,13 +75,16 @@ static __device__ __forceinline__ void change_quad(const struct network &n,
                                                    const struct optimizer_numbers &o, size_t at,
                                                    float4 g, struct change *c) {
     float4 w = load(n.parameters, at, true), moments[MOMENTS_MAX];
+    size_t kept = 0;
 #pragma unroll
-    for (int m = 0; m < MOMENTS_MAX; m++)
+    for (int m = 0; m < MOMENTS_MAX; m++) {
         moments[m] = load(n.moments[m], at, n.moments[m]);
-    change_number<&float4::x>(o, &w, g, moments, c);
-    change_number<&float4::y>(o, &w, g, moments, c);
-    change_number<&float4::z>(o, &w, g, moments, c);
-    change_number<&float4::w>(o, &w, g, moments, c);
+        kept += n.moments[m] != NULL;
+    }
+    change_number<&float4::x>(o, kept, &w, g, moments, c);
+    change_number<&float4::y>(o, kept, &w, g, moments, c);
+    change_number<&float4::z>(o, kept, &w, g, moments, c);
+    change_number<&float4::w>(o, kept, &w, g, moments, c);
     store(n.parameters, at, true, w);
 #pragma unroll
     for (int m = 0; m < MOMENTS_MAX; m++)

@@ -52,13 +52,14 @@ FORMULA struct adam_numbers adam_prepare(const struct optimizer *o, double rate,
 
 /* m = beta1 m + (1 - beta1) g; v = beta2 v + (1 - beta2) g^2;
    w -= rate / (1 - beta1^t) m / (sqrt(v) / sqrt(1 - beta2^t) + epsilon) */
-FORMULA float adam_step(const struct adam_numbers *o, float weight, float gradient,
-                        float *moments) {
+FORMULA float adam_step(const struct adam_numbers *o, size_t kept, float weight, float gradient,
+                        float *const *moments) {
+    (void)kept;
     float g = gradient + o->decay * weight;
-    float m = o->beta1 * moments[0] + o->rest1 * g;
-    float v = o->beta2 * moments[1] + o->rest2 * (g * g);
-    moments[0] = m;
-    moments[1] = v;
+    float m = o->beta1 * *moments[0] + o->rest1 * g;
+    float v = o->beta2 * *moments[1] + o->rest2 * (g * g);
+    *moments[0] = m;
+    *moments[1] = v;
     return weight * o->shrink - o->step * m / (sqrtf(v) * o->scale + o->epsilon);
 }
 

@@ -24,9 +24,9 @@ FORMULA struct adamw_numbers adamw_prepare(const struct optimizer *o, double rat
     return n;
 }
 
-FORMULA float adamw_step(const struct adamw_numbers *o, float weight, float gradient,
-                         float *moments) {
-    return adam_step(&o->adam, weight, gradient, moments);
+FORMULA float adamw_step(const struct adamw_numbers *o, size_t kept, float weight, float gradient,
+                         float *const *moments) {
+    return adam_step(&o->adam, kept, weight, gradient, moments);
 }
 
 #endif

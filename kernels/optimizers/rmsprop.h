@@ -30,11 +30,12 @@ FORMULA struct rmsprop_numbers rmsprop_prepare(const struct optimizer *o, double
 }
 
 /* v = alpha v + (1 - alpha) g^2; w -= rate g / (sqrt(v) + epsilon) */
-FORMULA float rmsprop_step(const struct rmsprop_numbers *o, float weight, float gradient,
-                           float *square) {
+FORMULA float rmsprop_step(const struct rmsprop_numbers *o, size_t kept, float weight,
+                           float gradient, float *const *moments) {
+    (void)kept;
     float g = gradient + o->decay * weight;
-    float v = o->alpha * *square + o->rest * (g * g);
-    *square = v;
+    float v = o->alpha * *moments[0] + o->rest * (g * g);
+    *moments[0] = v;
     return weight - o->rate * g / (sqrtf(v) + o->epsilon);
 }
 

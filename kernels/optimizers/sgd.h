@@ -32,11 +32,14 @@ FORMULA struct sgd_numbers sgd_prepare(const struct optimizer *o, double rate, d
 }
 
 /* buffer = momentum buffer + g; w -= rate (nesterov ? g + momentum buffer : buffer). Without
-   momentum there is no buffer: w -= rate g */
-FORMULA float sgd_step(const struct sgd_numbers *o, float weight, float gradient, float *buffer) {
+   momentum no buffer is kept: w -= rate g */
+FORMULA float sgd_step(const struct sgd_numbers *o, size_t kept, float weight, float gradient,
+                       float *const *moments) {
+    if (kept == 0)
+        return weight - o->rate * (gradient + o->decay * weight);
     float g = gradient + o->decay * weight;
-    float b = o->momentum > 0.0f ? o->momentum * *buffer + g : g;
-    *buffer = b;
+    float b = o->momentum * *moments[0] + g;
+    *moments[0] = b;
     float step = o->nesterov > 0.0f ? g + o->momentum * b : b;
     return weight - o->rate * step;
 }
