@@ -1,45 +1,46 @@
 /* Producers for tools/figures/reliability: threads that send examples of random numbers to a
    runneld, as many as it takes or so many a second, and time the acknowledgements. Prints one line
    of JSON. */
-#include <errno.h>
-#include <getopt.h>
 #include <inttypes.h>
+#include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sysexits.h>
-#include <time.h>
-#include <zmq.h>
 
-#include "common/wire.h"
+#include "common/clock.h"
+#include "common/complain.h"
+#include "common/options.h"
+#include "runnel.h"
 
 enum {
-    NS_PER_SECOND = 1000000000,
     NS_PER_MS = 1000000,
     BIN_NS = 10000, /* latencies are counted in steps of this */
     BINS = 100000,  /* the last one also has what is longer: a second */
     PRODUCERS_MAX = 64,
+    WINDOW_MAX = 1000000,
     KEY_SIZE = 32,
-    VECTORS = 256,           /* different examples; more than fit into a first cache */
-    SENDS_A_TURN = 32,       /* between two looks for acknowledgements */
-    STOP_NS = NS_PER_SECOND, /* after the last example: what is not acknowledged then is lost */
+    VECTORS = 256,     /* different examples; more than fit into a first cache */
+    SENDS_A_TURN = 32, /* between two looks for acknowledgements */
 };
+
+/* After the last example: what is not acknowledged then is lost. */
+#define STOP_SECONDS 1.0
+#define TURN_SECONDS 0.001
 
 struct options {
     const char *connect;
-    size_t producers, streams, inputs, targets, window;
+    uint64_t producers, streams, inputs, targets, window, epoch;
     double rate, seconds;
-    unsigned epoch;
     bool push;
 };
 
 struct producer {
     const struct options *options;
-    void *zmq;
     pthread_t thread;
     size_t number;
+    uint64_t end;        /* clock_ns */
     uint64_t *sequences; /* (streams,) */
     uint64_t *sent_at;   /* (window,): when what is on its way was sent; ns */
     uint64_t *expected;  /* (window,): and its sequence */
@@ -48,57 +49,57 @@ struct producer {
     uint64_t sent, acknowledged, wrong, longest;
 };
 
-static uint64_t clock_ns(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (uint64_t)now.tv_sec * NS_PER_SECOND + (uint64_t)now.tv_nsec;
-}
-
-/* False: the socket is full. */
-static bool send_example(struct producer *p, void *socket) {
-    const struct options *o = p->options;
-    size_t stream = p->sent % o->streams, vector = o->inputs + o->targets;
-    const float *x = p->numbers + (p->sent / o->streams + stream) % VECTORS * vector;
-    unsigned char header[WIRE_HEADER_SIZE];
-    char key[KEY_SIZE];
-    int size = snprintf(key, sizeof key, "%zu-%zu", p->number, stream);
-    uint64_t sequence = p->sequences[stream] + 1;
-    int wait = o->push ? 0 : ZMQ_DONTWAIT;
-    wire_header_pack(&(struct wire_header){.epoch = o->epoch, .sequence = sequence}, header);
-    if (zmq_send(socket, key, (size_t)size, wait | ZMQ_SNDMORE) < 0)
-        return false;
-    zmq_send(socket, x, o->inputs * sizeof *x, ZMQ_SNDMORE);
-    zmq_send(socket, x + o->inputs, o->targets * sizeof *x, ZMQ_SNDMORE);
-    zmq_send(socket, header, sizeof header, 0);
-    p->sequences[stream] = sequence;
-    p->expected[p->sent % o->window] = sequence;
-    p->sent_at[p->sent % o->window] = clock_ns();
-    p->sent++;
-    return true;
-}
-
 static void count(struct producer *p, uint64_t latency) {
     uint64_t bin = latency / BIN_NS;
     p->bins[bin < BINS ? bin : BINS - 1]++;
     p->longest = latency > p->longest ? latency : p->longest;
 }
 
-/* Take the acknowledgements that have come; they are in the order of the examples. */
-static void take_acknowledgements(struct producer *p, void *socket) {
-    struct wire_acknowledgement a;
-    unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE];
-    char key[WIRE_KEY_MAX];
-    uint64_t now = 0;
-    while (p->acknowledged < p->sent && zmq_recv(socket, key, sizeof key, ZMQ_DONTWAIT) >= 0) {
-        int size = zmq_recv(socket, bytes, sizeof bytes, 0);
-        size_t at = p->acknowledged % p->options->window;
-        bool good =
-            size == (int)sizeof bytes && !wire_acknowledgement_unpack(&a, bytes, sizeof bytes);
-        p->wrong += !good || a.status != WIRE_ACCEPTED || a.sequence != p->expected[at];
-        now = now ? now : clock_ns();
-        count(p, now - p->sent_at[at]);
-        p->acknowledged++;
-    }
+/* Acknowledgements are in the order of the examples. */
+static void tell(void *context, const struct runnel_report *report) {
+    struct producer *p = context;
+    size_t at = p->acknowledged % p->options->window;
+    if (report->kind < RUNNEL_REPORT_ACKNOWLEDGED)
+        return;
+    p->wrong += report->kind != RUNNEL_REPORT_ACKNOWLEDGED || report->sequence != p->expected[at];
+    count(p, clock_ns() - p->sent_at[at]);
+    p->acknowledged++;
+}
+
+static bool tick(void *context, bool connected) {
+    const struct producer *p = context;
+    (void)connected;
+    return clock_ns() < p->end + (uint64_t)(STOP_SECONDS * NS_PER_SECOND);
+}
+
+/* -1: the time is over, or the daemon is. */
+static int send_example(struct producer *p, struct runnel_sender *sender) {
+    const struct options *o = p->options;
+    size_t stream = p->sent % o->streams, vector = o->inputs + o->targets, at = p->sent % o->window;
+    const float *x = p->numbers + (p->sent / o->streams + stream) % VECTORS * vector;
+    char key[KEY_SIZE];
+    const struct runnel_example example = {
+        .key = key,
+        .key_size = (size_t)snprintf(key, sizeof key, "%zu-%zu", p->number, stream),
+        .x = x,
+        .y = x + o->inputs,
+        .x_size = o->inputs * sizeof *x,
+        .y_size = o->targets * sizeof *x,
+        .headed = true,
+        .epoch = (uint32_t)o->epoch,
+        .sequence = p->sequences[stream] + 1,
+    };
+    /* The one before is answered by then: its place in the rings is free. */
+    while (!o->push && p->sent - p->acknowledged >= o->window)
+        if (runnel_sender_poll(sender, TURN_SECONDS, NULL) || !tick(p, true))
+            return -1;
+    p->expected[at] = example.sequence;
+    p->sent_at[at] = clock_ns();
+    if (runnel_send(sender, &example, NULL))
+        return -1;
+    p->sequences[stream]++;
+    p->sent++;
+    return 0;
 }
 
 /* How many examples should have been sent by now. */
@@ -110,36 +111,45 @@ static uint64_t due(const struct options *options, uint64_t begin, uint64_t now)
            1;
 }
 
-static void send_due(struct producer *p, void *socket, uint64_t wanted) {
-    for (int n = 0; n < SENDS_A_TURN && p->sent < wanted; n++)
-        if (p->sent - p->acknowledged >= p->options->window || !send_example(p, socket))
-            return;
+static void send_all(struct producer *p, struct runnel_sender *sender) {
+    const struct options *o = p->options;
+    uint64_t begin = clock_ns(), now = begin;
+    int status = 0;
+    p->end = begin + (uint64_t)(o->seconds * NS_PER_SECOND);
+    for (; status == 0 && now < p->end; now = clock_ns()) {
+        uint64_t wanted = due(o, begin, now);
+        bool early = p->sent >= wanted;
+        for (int n = 0; status == 0 && n < SENDS_A_TURN && p->sent < wanted; n++)
+            status = send_example(p, sender);
+        if (status == 0)
+            status = runnel_sender_poll(sender, early ? TURN_SECONDS : 0, NULL);
+    }
+    runnel_sender_flush(sender, STOP_SECONDS, NULL);
 }
 
 static void *produce(void *context) {
     struct producer *p = context;
     const struct options *o = p->options;
-    void *socket = zmq_socket(p->zmq, o->push ? ZMQ_PUSH : ZMQ_DEALER);
-    int linger = o->push ? -1 : 0;
-    zmq_setsockopt(socket, ZMQ_LINGER, &linger, sizeof linger);
-    if (!socket || zmq_connect(socket, o->connect)) {
-        fprintf(stderr, "producers: %s: %s\n", o->connect, zmq_strerror(errno));
+    const struct runnel_peer peer = {.endpoint = o->connect};
+    const struct runnel_sender_options options = {.kind = o->push ? RUNNEL_PUSH : RUNNEL_ROUTER,
+                                                  .window = o->window,
+                                                  .tell = tell,
+                                                  .tick = tick,
+                                                  .context = p};
+    struct runnel_sender *sender;
+    struct runnel_error error;
+    p->end = clock_ns() + (uint64_t)(o->seconds * NS_PER_SECOND);
+    if (runnel_sender_open(&sender, &peer, &options, &error)) {
+        complain(error.status, "%s", error.text);
         return NULL;
     }
-    uint64_t begin = clock_ns(), end = begin + (uint64_t)(o->seconds * NS_PER_SECOND), now = begin;
-    for (; now < end + STOP_NS && (now < end || p->acknowledged < p->sent); now = clock_ns()) {
-        uint64_t before = p->sent + p->acknowledged;
-        if (now < end)
-            send_due(p, socket, due(o, begin, now));
-        if (o->push)
-            p->acknowledged = p->sent;
-        else
-            take_acknowledgements(p, socket);
-        zmq_pollitem_t item = {.socket = socket, .events = o->push ? 0 : ZMQ_POLLIN};
-        if (p->sent + p->acknowledged == before)
-            zmq_poll(&item, 1, 1);
-    }
-    zmq_close(socket);
+    if (runnel_sender_wait(sender, o->seconds, &error) == 0)
+        send_all(p, sender);
+    else
+        complain(error.status, "%s", error.text);
+    if (o->push)
+        p->acknowledged = p->sent;
+    runnel_sender_close(&sender, o->push ? INFINITY : 0, NULL);
     return NULL;
 }
 
@@ -186,66 +196,48 @@ static int report(const struct options *o, struct producer *producers) {
 
 static int run(const struct options *o) {
     static struct producer producers[PRODUCERS_MAX];
-    void *zmq = zmq_ctx_new();
     for (size_t n = 0; n < o->producers; n++) {
-        producers[n] = (struct producer){.options = o, .zmq = zmq, .number = n};
+        producers[n] = (struct producer){.options = o, .number = n};
         if (!allocate(&producers[n], o) ||
-            pthread_create(&producers[n].thread, NULL, produce, &producers[n])) {
-            fputs("producers: out of memory, or no thread can be started\n", stderr);
-            return EX_OSERR;
-        }
+            pthread_create(&producers[n].thread, NULL, produce, &producers[n]))
+            return complain(EX_OSERR, "out of memory, or no thread can be started");
     }
     for (size_t n = 0; n < o->producers; n++)
         pthread_join(producers[n].thread, NULL);
-    zmq_ctx_term(zmq);
     return report(o, producers);
 }
 
-static const char usage[] =
-    "usage: producers --connect ENDPOINT [--push] [--producers 4] [--streams 1] [--inputs 8]\n"
-    "                 [--targets 8] [--window 256] [--rate 0] [--seconds 5] [--epoch 0]\n";
+static const struct option_row rows[] = {
+    {"connect", 'c', "ENDPOINT", "the daemon's examples socket",
+     OPTION_TEXT(struct options, connect), .required = true},
+    {"push", 0, NULL, "to a pull socket (default: router)", OPTION_FLAG(struct options, push)},
+    {"producers", 0, "N", "threads (default 4)",
+     OPTION_COUNT(struct options, producers, 1, PRODUCERS_MAX)},
+    {"streams", 0, "N", "of each (default 1)",
+     OPTION_COUNT(struct options, streams, 1, UINT32_MAX)},
+    {"inputs", 0, "N", "numbers in x (default 8)",
+     OPTION_COUNT(struct options, inputs, 1, UINT16_MAX)},
+    {"targets", 0, "N", "numbers in y (default 8)",
+     OPTION_COUNT(struct options, targets, 0, UINT16_MAX)},
+    {"window", 0, "N", "examples of each that may wait for their answers (default 256)",
+     OPTION_COUNT(struct options, window, 1, WINDOW_MAX)},
+    {"rate", 0, "N", "examples per second of all; 0 = as many as it takes (default 0)",
+     OPTION_REAL(struct options, rate, 0, 1e9)},
+    {"seconds", 0, "S", "for so long (default 5)", OPTION_SECONDS(struct options, seconds)},
+    {"epoch", 0, "N", "(default 0)", OPTION_COUNT(struct options, epoch, 0, UINT32_MAX)},
+    OPTIONS_LAST,
+};
 
 int main(int argc, char **argv) {
     struct options o = {
         .producers = 4, .streams = 1, .inputs = 8, .targets = 8, .window = 256, .seconds = 5};
-    static const struct option options[] = {
-        {"connect", required_argument, NULL, 'c'},
-        {"push", no_argument, NULL, 'p'},
-        {"producers", required_argument, NULL, 'n'},
-        {"streams", required_argument, NULL, 's'},
-        {"inputs", required_argument, NULL, 'i'},
-        {"targets", required_argument, NULL, 't'},
-        {"window", required_argument, NULL, 'w'},
-        {"rate", required_argument, NULL, 'r'},
-        {"seconds", required_argument, NULL, 'd'},
-        {"epoch", required_argument, NULL, 'e'},
-        {NULL, 0, NULL, 0},
+    const struct command_line line = {
+        .name = "producers",
+        .operands = "",
+        .summary = "Send examples of random numbers, and time their acknowledgements.",
+        .groups = {{NULL, rows, &o}},
     };
-    for (int option; (option = getopt_long(argc, argv, "", options, NULL)) != -1;) {
-        size_t *size = option == 'n'   ? &o.producers
-                       : option == 's' ? &o.streams
-                       : option == 'i' ? &o.inputs
-                       : option == 't' ? &o.targets
-                       : option == 'w' ? &o.window
-                                       : NULL;
-        if (size)
-            *size = strtoul(optarg, NULL, 10);
-        else if (option == 'c')
-            o.connect = optarg;
-        else if (option == 'p')
-            o.push = true;
-        else if (option == 'r')
-            o.rate = strtod(optarg, NULL);
-        else if (option == 'd')
-            o.seconds = strtod(optarg, NULL);
-        else if (option == 'e')
-            o.epoch = (unsigned)strtoul(optarg, NULL, 10);
-        else
-            o.connect = NULL, optind = argc;
-    }
-    if (!o.connect || !o.producers || o.producers > PRODUCERS_MAX || !o.streams || !o.window) {
-        fputs(usage, stderr);
-        return EX_USAGE;
-    }
-    return run(&o);
+    char **operands;
+    int status = options_parse(&line, argc, argv, &operands);
+    return status == OPTIONS_GO_ON ? run(&o) : status;
 }
