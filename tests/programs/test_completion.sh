@@ -67,6 +67,7 @@ offers 'a directory|a file|' runneld --config ''
 offers 'a directory|a file|' runneld -f a
 offers 'loss|' runnel-watch -t l
 offers '|' runnel-watch --count ''
+offers 'steps|' runnel-plot -x s
 
 for file in completions/bash/*; do
     program=${file##*/}

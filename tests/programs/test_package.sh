@@ -46,11 +46,8 @@ in_packages() {
 programs=$(sed -n 's/^bin_[A-Z]* +*= //p' Makefile.am)
 [ -n "$programs" ] || wrong 'no programs'
 for program in $programs; do
-    case $program in
-    runnel-plot) files=usr/bin/$program ;; # Python
-    *) files="usr/bin/$program usr/share/bash-completion/completions/$program usr/share/zsh/site-functions/_$program" ;;
-    esac
-    for file in $files; do
+    for file in "usr/bin/$program" "usr/share/bash-completion/completions/$program" \
+        "usr/share/zsh/site-functions/_$program"; do
         [ "$(in_packages "$file")" = 1 ] || wrong "not in exactly one package: $file"
     done
 done
