@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json_member.h"
 #include "json_text.h"
 
 #define FIELD_TYPE_NUMBER FIELD_NUMBER
@@ -175,6 +176,11 @@ const json_t *field_member(const struct field *field, const json_t *object) {
 double field_number(const struct field *field, const json_t *object) {
     const json_t *member = field_member(field, object);
     return json_is_number(member) ? json_number_value(member) : NAN;
+}
+
+bool layer_bins(const json_t *layer, double bins[FIELD_BINS]) {
+    return member_counts(layer, fields_of_layer[LAYER_histogram].key, bins, FIELD_BINS) ==
+           FIELD_BINS;
 }
 
 double field_fold(const struct field *field, double older, double older_weight, double newer,

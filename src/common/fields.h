@@ -129,12 +129,12 @@ enum field_table_of {
 };
 
 /* Places in the tables: EACH_examples, STATUS_name, FIELD_mean (of `loss`), LAYER_hidden_norm. */
-enum {
+enum each_field {
 #define EACH_ROW(name, ...) EACH_##name,
 #include "fields.def"
     EACH_FIELDS
 };
-enum {
+enum status_field {
 #define STATUS_ROW(name, ...) STATUS_##name,
 #include "fields.def"
     STATUS_FIELDS
@@ -144,7 +144,7 @@ enum loss_field {
 #include "fields.def"
     FIELDS
 };
-enum {
+enum layer_field {
 #define LAYER_ROW(name, ...) LAYER_##name,
 #include "fields.def"
     LAYER_FIELDS
@@ -195,6 +195,20 @@ const json_t *field_member(const struct field *field, const json_t *object);
 
 /* The number there; NaN where there is none. */
 double field_number(const struct field *field, const json_t *object);
+
+/* The same by its place in the table of `status` or `loss` messages, or of a layer's. */
+static inline double status_number(const json_t *message, enum status_field field) {
+    return field_number(&fields_of_status[field], message);
+}
+static inline double loss_number(const json_t *message, enum loss_field field) {
+    return field_number(&fields_of_loss[field], message);
+}
+static inline double layer_number(const json_t *layer, enum layer_field field) {
+    return field_number(&fields_of_layer[field], layer);
+}
+
+/* A layer's histogram; false where there is none of FIELD_BINS counts. */
+bool layer_bins(const json_t *layer, double bins[FIELD_BINS]);
 
 /* The number of two messages, or of two that stand for several: NaN where neither has one. A weight
    is how many messages one stands for. */

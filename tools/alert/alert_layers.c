@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "common/fields.h"
 #include "common/format.h"
 #include "common/json_member.h"
 #include "common/text.h"
@@ -14,18 +15,13 @@
 
 /* Of gates' cells there are two shares; the greater one counts. */
 static double share_saturated(const struct layer *layer, const json_t *body) {
-    double hidden = 0, cell = 0;
-    if (!layer->unbounded)
-        member_number(json_object_get(body, "hidden"), "saturated", &hidden);
-    member_number(json_object_get(body, "cell"), "saturated", &cell);
-    return fmax(hidden, cell);
+    double hidden = layer->unbounded ? NAN : layer_number(body, LAYER_hidden_saturated);
+    return fmax(fmax(hidden, layer_number(body, LAYER_cell_saturated)), 0);
 }
 
 static void take_saturation(struct layer *layer, const json_t *body) {
-    const json_t *hidden = json_object_get(body, "hidden");
-    double minimum = 0, maximum = 0;
-    member_number(hidden, "minimum", &minimum);
-    member_number(hidden, "maximum", &maximum);
+    double minimum = layer_number(body, LAYER_hidden_minimum);
+    double maximum = layer_number(body, LAYER_hidden_maximum);
     layer->unbounded |= minimum < -BOUND || maximum > BOUND;
     double share = share_saturated(layer, body);
     layer->messages += layer->messages < LAYERS_SATURATED_LEAST;
@@ -39,12 +35,8 @@ static int counted(int messages, bool again) {
 }
 
 static void take_life(struct layer *layer, const json_t *body) {
-    const json_t *hidden = json_object_get(body, "hidden");
-    double size = 0, mean = NAN, std = NAN, norm = NAN;
-    member_number(body, "size", &size);
-    member_number(hidden, "mean", &mean);
-    member_number(hidden, "std", &std);
-    member_number(hidden, "norm", &norm);
+    double size = layer_number(body, LAYER_size), mean = layer_number(body, LAYER_hidden_mean);
+    double std = layer_number(body, LAYER_hidden_std), norm = layer_number(body, LAYER_hidden_norm);
     bool same = mean == layer->mean && std == layer->std && norm == layer->norm;
     layer->alike = counted(layer->alike, size > 1 && std < LAYERS_ALIKE);
     layer->same = counted(layer->same, layer->messages > 1 && same);

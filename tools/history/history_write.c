@@ -205,7 +205,7 @@ static void fill_row(struct history_row *row, const struct history_table *table,
         row->values[column] = (struct history_value){value, value, value, isnan(value)};
     }
     double bins[HISTORY_BINS];
-    row->bin_messages = member_counts(object, "histogram", bins, HISTORY_BINS) == HISTORY_BINS;
+    row->bin_messages = layer_bins(object, bins);
     for (size_t bin = 0; row->bin_messages && bin < HISTORY_BINS; bin++)
         row->bins[bin] = (float)bins[bin];
 }

@@ -161,21 +161,18 @@ static void put_numbers(struct board_run *run, const char *layer,
     }
 }
 
-static double of_layer(const json_t *layer, int field) {
-    return field_number(&fields_of_layer[field], layer);
-}
-
 static void put_histogram(struct board_run *run, const char *group, const json_t *layer) {
     double counts[HISTORY_BINS], edges[HISTORY_BINS + 1];
     char tag[2 * TAG_SIZE];
-    double mean = of_layer(layer, LAYER_hidden_mean), std = of_layer(layer, LAYER_hidden_std);
-    if (member_counts(layer, "histogram", counts, HISTORY_BINS) != HISTORY_BINS)
+    double mean = layer_number(layer, LAYER_hidden_mean),
+           std = layer_number(layer, LAYER_hidden_std);
+    if (!layer_bins(layer, counts))
         return;
     for (int i = 0; i < HISTORY_BINS; i++)
         edges[i] = -1 + 2.0 * i / HISTORY_BINS;
     /* The outer bins count what lies beyond as well. */
-    edges[0] = fmin(-1, of_layer(layer, LAYER_hidden_minimum));
-    edges[HISTORY_BINS] = fmax(1, of_layer(layer, LAYER_hidden_maximum));
+    edges[0] = fmin(-1, layer_number(layer, LAYER_hidden_minimum));
+    edges[HISTORY_BINS] = fmax(1, layer_number(layer, LAYER_hidden_maximum));
     snprintf(tag, sizeof tag, "%s/hidden", group);
     event_histogram(run->file, tag, counts, edges, HISTORY_BINS, mean, std);
 }

@@ -166,13 +166,13 @@ static void put_numbers(struct csv *c, const struct field *const *columns, int c
 static void put_layer(struct csv *c, const char *name, const json_t *body, size_t number) {
     const json_t *layer = json_array_get(json_object_get(body, "layers"), number);
     double bins[HISTORY_BINS];
-    bool counted = member_counts(layer, "histogram", bins, HISTORY_BINS) == HISTORY_BINS;
+    bool counted = layer_bins(layer, bins);
     const char *kind = member_string(layer, "kind");
     put_begin(c, name, body);
     fprintf(c->file, ",%zu,", number);
     put_text(c->file, kind ? kind : "");
     putc(',', c->file);
-    put_number(c->file, field_number(&fields_of_layer[LAYER_size], layer));
+    put_number(c->file, layer_number(layer, LAYER_size));
     put_numbers(c, history_layer_columns, HISTORY_LAYER_COLUMNS, layer);
     for (size_t bin = 0; bin < HISTORY_BINS; bin++) {
         putc(',', c->file);

@@ -6,13 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/fields.h"
 #include "common/format.h"
 #include "common/json_member.h"
 #include "tools/shared/watch_trend.h"
 #include "top_verdict.h"
 
 enum {
-    BINS = 20,
+    BINS = FIELD_BINS,
     TEXT_SIZE = 3 * BINS + 1, /* a block character is 3 bytes of UTF-8 */
     NAME = 11,                /* columns of a layer's name */
     PAIR = 13,                /* columns of "-0.123 ±0.456" */
@@ -84,18 +85,13 @@ static void format_saturated(const struct canvas *c, char text[TEXT_SIZE], const
         snprintf(text, TEXT_SIZE, "%.1f%%", 100 * share);
 }
 
-/* The counts of the histogram; 0 when there is none. */
-static size_t take_bins(const json_t *layer, double bins[BINS]) {
-    return member_counts(layer, "histogram", bins, BINS) == BINS ? BINS : 0;
-}
-
 static void format_histogram(const struct canvas *c, char text[TEXT_SIZE], const json_t *layer,
                              const char *object) {
     double bins[BINS];
     char picture[TREND_PICTURE_SIZE];
     (void)object;
     snprintf(text, TEXT_SIZE, "%s",
-             take_bins(layer, bins) ? trend_histogram(bins, BINS, c->utf8, picture) : "-");
+             layer_bins(layer, bins) ? trend_histogram(bins, BINS, c->utf8, picture) : "-");
 }
 
 static const struct column {
@@ -210,7 +206,7 @@ static void draw_histogram(struct canvas *c, const struct area *area, const json
     static const wchar_t blocks[] = L" ▁▂▃▄▅▆▇█";
     double bins[BINS], greatest = 0;
     int rows = area->rows - 1, wide = area->columns / BINS;
-    if (rows < 1 || wide < 1 || !take_bins(layer, bins))
+    if (rows < 1 || wide < 1 || !layer_bins(layer, bins))
         return;
     for (int i = 0; i < BINS; i++)
         greatest = fmax(greatest, bins[i]);
@@ -247,7 +243,7 @@ static void panel_line(struct canvas *c, const struct area *area, int *row, cons
 
 static void draw_panel(struct canvas *c, const struct area *area, const json_t *layer, int index) {
     char name[TEXT_SIZE], saturated[TEXT_SIZE], title[2 * TEXT_SIZE];
-    double share = 0;
+    double share = layer_number(layer, LAYER_hidden_saturated);
     int row = 1;
     format_name(name, layer, index);
     snprintf(title, sizeof title, "layer %s", name);
@@ -258,7 +254,6 @@ static void draw_panel(struct canvas *c, const struct area *area, const json_t *
     panel_line(c, &text, &row, "hidden", format_spread, layer, "hidden", STYLE_PLAIN);
     format_norm(c, name, layer, "hidden");
     format_saturated(c, saturated, layer, "hidden");
-    member_number(json_object_get(layer, "hidden"), "saturated", &share);
     int at = canvas_print(c, &text, row, 0, STYLE_DIM, "norm ");
     at = canvas_print(c, &text, row, at, STYLE_PLAIN, "%s ", name);
     at = canvas_print(c, &text, row, at, STYLE_DIM, "satur. ");

@@ -147,29 +147,33 @@ static bool draw_learned(struct canvas *c, const struct area *area, const struct
 
 /* The newest checkpoint of the run. */
 static bool draw_checkpoint(struct canvas *c, const struct area *area, const struct watched *w) {
-    const json_t *checkpoint = json_object_get(w->status, "checkpoint");
-    double examples, when;
+    double examples = status_number(w->status, STATUS_checkpoint_examples);
+    double when = status_number(w->status, STATUS_checkpoint_time);
     char count[FORMAT_SIZE], age[FORMAT_SIZE], text[LINE_SIZE] = "none yet in this run";
-    if (member_number(checkpoint, "examples", &examples) &&
-        member_number(checkpoint, "time", &when))
+    if (!isnan(examples) && !isnan(when))
         snprintf(text, sizeof text, "%s ago, of %s",
                  format_duration(age, (double)time(NULL) - when), format_grouped(count, examples));
     draw_pair(c, area, 0, 0, "saved   ", STYLE_PLAIN, w->status ? text : "-");
     return true;
 }
 
+/* A number of `status`, 0 where there is none. */
+static double known(const struct watched *w, enum status_field field) {
+    double value = status_number(w->status, field);
+    return isnan(value) ? 0 : value;
+}
+
 /* With a journal: how much of it there is, its size only where there is room for it, and how far
    the disk is behind. */
 static bool draw_journal(struct canvas *c, const struct area *area, const struct watched *w) {
     const json_t *journal = json_object_get(w->status, "journal");
-    double entries = 0, bytes = 0, free_bytes = 0, waiting = 0;
+    double entries = known(w, STATUS_journal_entries);
+    double bytes = known(w, STATUS_journal_bytes);
+    double free_bytes = known(w, STATUS_journal_free_bytes);
+    double waiting = known(w, STATUS_journal_waiting);
     char number[3][FORMAT_SIZE], size[LINE_SIZE], rest[LINE_SIZE] = "";
     if (!json_is_object(journal))
         return false;
-    member_number(journal, "entries", &entries);
-    member_number(journal, "bytes", &bytes);
-    member_number(journal, "free_bytes", &free_bytes);
-    member_number(journal, "waiting", &waiting);
     bool replaying = json_is_true(json_object_get(journal, "replaying")) || w->replaying;
     if (entries < GROUPED_MOST)
         format_grouped(number[0], entries);

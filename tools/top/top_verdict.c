@@ -84,22 +84,21 @@ double verdict_recent(const struct watched *w, enum loss_field field) {
 }
 
 /* Whether all of its units say the same. */
-static bool is_dead(const json_t *layer, const json_t *hidden) {
-    double size, low, high;
-    return member_number(layer, "size", &size) && size > 1 &&
-           member_number(hidden, "minimum", &low) && member_number(hidden, "maximum", &high) &&
-           low == high;
+static bool is_dead(const json_t *layer) {
+    return layer_number(layer, LAYER_size) > 1 &&
+           layer_number(layer, LAYER_hidden_minimum) == layer_number(layer, LAYER_hidden_maximum);
 }
 
 /* The layer with the largest share of saturated units, unless one is dead. */
 static struct verdict verdict_layers(const json_t *layers) {
-    double worst = 0, share;
+    double worst = 0;
     size_t which = 0;
     for (size_t i = 0; i < json_array_size(layers); i++) {
-        const json_t *layer = json_array_get(layers, i), *hidden = json_object_get(layer, "hidden");
-        if (is_dead(layer, hidden))
+        const json_t *layer = json_array_get(layers, i);
+        double share = layer_number(layer, LAYER_hidden_saturated);
+        if (is_dead(layer))
             return say(STYLE_BAD, "layer %zu dead", i);
-        if (member_number(hidden, "saturated", &share) && share > worst) {
+        if (share > worst) {
             worst = share;
             which = i;
         }
@@ -111,11 +110,10 @@ static struct verdict verdict_layers(const json_t *layers) {
 
 struct verdict verdict_health(const struct watched *w, const json_t *layers) {
     char number[FORMAT_SIZE];
-    double more, bytes;
-    const json_t *journal = json_object_get(w->status, "journal");
+    double more, bytes = status_number(w->status, STATUS_journal_free_bytes);
     if (w->health.presence != PRESENCE_SPEAKING)
         return say(STYLE_DIM, "not known");
-    if (member_number(journal, "free_bytes", &bytes) && bytes < DISK_LEAST)
+    if (bytes < DISK_LEAST)
         return say(STYLE_BAD, "disk: %s free", format_bytes(number, bytes));
     if ((more = verdict_recent(w, FIELD_skipped)) > 0)
         return say(STYLE_BAD, "skips: %s", format_count(number, more, 6));
@@ -130,11 +128,10 @@ struct verdict verdict_health(const struct watched *w, const json_t *layers) {
 struct verdict verdict_pace(const struct watched *w) {
     const struct past *p = &w->past;
     char number[FORMAT_SIZE];
-    double waiting, least = INFINITY;
-    const json_t *journal = json_object_get(w->status, "journal");
+    double waiting = status_number(w->status, STATUS_journal_waiting), least = INFINITY;
     if (w->health.presence != PRESENCE_SPEAKING)
         return say(STYLE_DIM, "not known");
-    if (member_number(journal, "waiting", &waiting) && waiting > DISK_SLOW)
+    if (waiting > DISK_SLOW)
         return say(STYLE_WARN, "slow disk: %s", format_duration(number, waiting));
     size_t end = isnan(watched_cursor(w)) ? 0 : past_after(p, watched_cursor(w));
     if (end == 0)

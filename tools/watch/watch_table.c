@@ -230,13 +230,10 @@ void table_restart(struct table *table) {
     *table->state = '\0';
 }
 
-/* A member of a member as a number of table form, "-" when there is none. */
-static const char *inner(char text[FORMAT_SIZE], const json_t *object, const char *name,
-                         const char *key) {
-    double value;
-    if (!member_number(json_object_get(object, name), key, &value))
-        return strcpy(text, "-");
-    return format_number(text, value);
+/* "-" when there is none. */
+static const char *layer_text(char text[FORMAT_SIZE], const json_t *layer, enum layer_field field) {
+    double value = layer_number(layer, field);
+    return isnan(value) ? strcpy(text, "-") : format_number(text, value);
 }
 
 static void append_histogram(char line[LINE_SIZE], const struct lines *lines, const json_t *layer) {
@@ -253,14 +250,14 @@ static void append_histogram(char line[LINE_SIZE], const struct lines *lines, co
 static void print_layer(struct lines *lines, size_t index, const json_t *layer) {
     char line[LINE_SIZE], saturated[FORMAT_SIZE] = "-";
     char numbers[4][FORMAT_SIZE];
-    double share;
-    if (member_number(json_object_get(layer, "hidden"), "saturated", &share))
+    double share = layer_number(layer, LAYER_hidden_saturated);
+    if (!isnan(share))
         snprintf(saturated, sizeof saturated, "%.1f%%", 100 * share);
     snprintf(line, sizeof line, "   layer %-2zu hidden %7s +- %7s  saturated %6s  sums %7s +- %7s",
-             index, inner(numbers[0], layer, "hidden", "mean"),
-             inner(numbers[1], layer, "hidden", "std"), saturated,
-             inner(numbers[2], layer, "summed_inputs", "mean"),
-             inner(numbers[3], layer, "summed_inputs", "std"));
+             index, layer_text(numbers[0], layer, LAYER_hidden_mean),
+             layer_text(numbers[1], layer, LAYER_hidden_std), saturated,
+             layer_text(numbers[2], layer, LAYER_summed_inputs_mean),
+             layer_text(numbers[3], layer, LAYER_summed_inputs_std));
     append_histogram(line, lines, layer);
     lines_add(lines, line);
 }
