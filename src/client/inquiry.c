@@ -33,10 +33,10 @@ enum { NAMES_MAX = 3 };
 /* What a socket of ours looks for. */
 struct quest {
     int type;
-    const char *peers[NAMES_MAX]; /* kinds that it comes to terms with */
+    const char *peers[NAMES_MAX]; /* kinds that it accepts */
     const char *wanted;           /* what it is to find */
     const char *other, *hint;     /* a kind that a daemon may have there instead, and what to do */
-    int trial;                    /* the kind whose encrypted handshake tells the same */
+    int trial;                    /* the kind whose encrypted handshake shows the same */
 };
 
 static const struct quest quests[] = {

@@ -1,6 +1,6 @@
-/* Why does a peer not come to terms with a socket? Asked on a thread of its own, since it takes
+/* Why does the handshake of a peer with a socket fail? Asked on a thread of its own, since it takes
    time: first what is there (probe.h), then, where both sides have keys, whether sockets of other
-   kinds come to terms with it: encrypted, a peer tells its kind to nobody else. */
+   kinds are accepted: encrypted, a peer shows its kind only to those. */
 #ifndef RUNNEL_INQUIRY_H
 #define RUNNEL_INQUIRY_H
 
@@ -9,7 +9,7 @@
 struct key_client;
 
 enum finding_kind {
-    FINDING_NOTHING,  /* nothing stands against it as things are: try again */
+    FINDING_NOTHING,  /* no reason was found: try again */
     FINDING_HINDERED, /* something that may pass */
     FINDING_REFUSED,  /* something that stays until somebody changes it */
 };

@@ -93,7 +93,7 @@ int monitor_attach(struct monitor *monitor, void *context, void *socket) {
     return -1;
 }
 
-/* libzmq ends its side first: else what it still tells may be nobody's. */
+/* libzmq ends its side first: else its last events would have no reader. */
 void monitor_detach(struct monitor *monitor) {
     if (monitor->socket)
         zmq_socket_monitor(monitor->socket, NULL, 0);
@@ -132,12 +132,13 @@ static bool ask(struct monitor *monitor, struct monitor_event *event) {
     if (asked_before)
         return false;
     if (monitor->binds)
-        return give(monitor, event, false,
-                    monitor->keys->on
-                        ? "whoever connects there aborts the handshake: --server-key is not its "
-                          "public key, or it is no runneld"
-                        : "whoever connects there aborts the handshake: a daemon that has keys "
-                          "needs --server-key here");
+        return give(
+            monitor, event, false,
+            monitor->keys->on
+                ? "the peer that connects there aborts the handshake: --server-key is not its "
+                  "public key, or it is no runneld"
+                : "the peer that connects there aborts the handshake: a daemon that has keys "
+                  "needs --server-key here");
     if (!monitor->inquiry && (monitor->dead || clock_seconds() - monitor->asked >= ASK_AGAIN) &&
         inquiry_open(&monitor->inquiry, monitor->endpoint, monitor->type, monitor->keys,
                      monitor->over) < 0)
@@ -201,7 +202,7 @@ static bool hear(struct monitor *monitor, uint16_t *what, int32_t *value) {
     return true;
 }
 
-/* libzmq has given up a peer against which nothing stands: it may be another by now. */
+/* libzmq has given up a peer without a reason against it: it may be another by now. */
 static bool connect_again(struct monitor *monitor, struct monitor_event *event) {
     if (monitor->retried)
         return give(monitor, event, true, "what is there ends the handshake without a reason");
@@ -212,17 +213,17 @@ static bool connect_again(struct monitor *monitor, struct monitor_event *event) 
     return false;
 }
 
-/* The peer was asked; what has come to terms with it meanwhile needs no answer. */
+/* The peer was asked; a handshake that has succeeded meanwhile needs no answer. */
 static bool take_finding(struct monitor *monitor, struct monitor_event *event) {
     const struct finding *finding = monitor->inquiry ? inquiry_finding(monitor->inquiry) : NULL;
-    bool told = false;
+    bool reported = false;
     if (!finding)
         return false;
     if (!monitor->ready && finding->kind != FINDING_NOTHING)
-        told = give(monitor, event, finding->kind == FINDING_REFUSED, finding->why);
-    bool renew = monitor->dead && monitor->socket && (!told || event->kind == MONITOR_HINDERED);
+        reported = give(monitor, event, finding->kind == FINDING_REFUSED, finding->why);
+    bool renew = monitor->dead && monitor->socket && (!reported || event->kind == MONITOR_HINDERED);
     inquiry_close(&monitor->inquiry);
-    return renew ? connect_again(monitor, event) || told : told;
+    return renew ? connect_again(monitor, event) || reported : reported;
 }
 
 bool monitor_next(struct monitor *monitor, struct monitor_event *event) {

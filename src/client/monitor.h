@@ -1,5 +1,5 @@
-/* What becomes of the connections of one ZeroMQ socket: who comes and goes, and when nobody can be
-   spoken with, why. libzmq tells it through a monitor; where it tells of an end in the handshake
+/* The connections of one ZeroMQ socket: which peers come and go, and why there is none. libzmq
+   reports it through a monitor; where it reports an end in the handshake
    without its reason, which happens by chance, the peer is asked (inquiry.h). Every program of ours
    that connects to a daemon has its reasons from here. */
 #ifndef RUNNEL_MONITOR_H
@@ -18,7 +18,7 @@ enum monitor_kind {
     MONITOR_READY,    /* a handshake is done (libzmq does not say whose): there is a peer */
     MONITOR_CLOSED,   /* a connection has ended */
     MONITOR_MISSED,   /* a try to connect came to nothing */
-    MONITOR_HINDERED, /* monitor_reason says why nobody can be spoken with; it may pass */
+    MONITOR_HINDERED, /* monitor_reason says why there is no peer; it may pass */
     MONITOR_REFUSED,  /* likewise, and it stays: libzmq may not even try again */
 };
 

@@ -103,7 +103,7 @@ static int connect_ipc(struct talk *talk, const char *path) {
     return connect_to(talk, (const struct sockaddr *)&address, (socklen_t)size);
 }
 
-/* HOST:PORT or [HOST]:PORT; what stands before a ';' is the address to come from. As libzmq's
+/* HOST:PORT or [HOST]:PORT; what is before a ';' is the address to come from. As libzmq's
    sockets here do, IPv6 is taken only where there are brackets. */
 static int connect_tcp(struct talk *talk, const char *address) {
     char host[HOST_SIZE];
@@ -224,7 +224,7 @@ static void ask(struct probe *probe, const struct talk *talk) {
         return;
     }
     probe->answer = read_greeting(talk);
-    /* The rest also tells a daemon that wants keys why this peer leaves. */
+    /* The rest also shows a daemon that wants keys why this peer leaves. */
     bool greeted =
         probe->answer >= PROBE_PLAIN &&
         transfer(talk, greeting + OPENING_SIZE, GREETING_SIZE - OPENING_SIZE, true) == DONE;

@@ -1,7 +1,7 @@
-/* What is there at an endpoint? A libzmq socket whose handshake fails is told why only by chance:
-   its peer may close the connection before the reason, or even its greeting, has arrived. So the
-   peer is asked: over a socket of the system's own, with the greeting of ZMTP 3 (ZeroMQ RFC 23),
-   byte by byte as far as the answer needs it:
+/* What is there at an endpoint? A libzmq socket whose handshake fails learns the reason only by
+   chance: its peer may close the connection before the reason, or even its greeting, has arrived.
+   So the peer is asked: over a socket of the system's own, with the greeting of ZMTP 3 (ZeroMQ RFC
+   23), byte by byte as far as the answer needs it:
 
      1. the first 11 bytes of a greeting, which make a ZMTP 3 peer send its own 64 and nothing else:
         its mechanism says whether it wants keys;
@@ -12,7 +12,7 @@
 #define RUNNEL_PROBE_H
 
 enum probe_answer {
-    PROBE_NOBODY,  /* no connection: nobody listens, or the endpoint is none that can be asked */
+    PROBE_NOBODY,  /* no connection: there is no listener, or the endpoint cannot be asked */
     PROBE_CLOSES,  /* it takes the connection and closes it without a whole greeting */
     PROBE_SILENT,  /* it takes the connection and says nothing, or too little, in time */
     PROBE_FOREIGN, /* it says what is no greeting of ZMTP 3 */
@@ -28,7 +28,7 @@ struct probe {
     char type[PROBE_TYPE_SIZE]; /* PROBE_PLAIN: "REP", "XPUB", ...; "" when it did not say */
 };
 
-/* Ask whoever listens at tcp://HOST:PORT or ipc://PATH (ipc://@NAME: abstract), for at most
+/* Ask the listener at tcp://HOST:PORT or ipc://PATH (ipc://@NAME: abstract), for at most
    `seconds`, or until there is something to read on the descriptor `stop` (-1: none). Blocks; a
    name of a host is looked up with the system's resolver, which has limits of its own. */
 void probe_ask(struct probe *probe, const char *endpoint, double seconds, int stop);

@@ -38,7 +38,7 @@ struct runnel_request {
     json_t *json;
 };
 
-/* IMMEDIATE: a request leaves only over a connection that stands. */
+/* IMMEDIATE: a request leaves only over a complete connection. */
 static int set_options(struct runnel_request *r) {
     const int one = 1, again = RECONNECT_MS;
     return peer_set_options(&r->peer, r->socket) ||

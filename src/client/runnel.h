@@ -11,7 +11,7 @@
 
    Ownership: x_open gives an object, x_close takes it back and sets the pointer to NULL; closing
    NULL does nothing. Strings that are given need not outlive the call; pointers that are handed out
-   stand until the next call for the same object.
+   are valid until the next call for the same object.
 
    Threads and loops: an object belongs to one thread at a time; different objects may be used at
    the same time. Nothing is printed, no signal is touched, and no function waits unless it says so:
@@ -60,7 +60,7 @@ int runnel_keys(void *zmq_socket, const struct runnel_peer *peer, struct runnel_
 
 /* ---- subscribing ---- */
 
-/* What a subscriber has to tell. */
+/* The news of a subscriber. */
 enum runnel_kind {
     RUNNEL_NOTHING,      /* no more for now: wait */
     RUNNEL_MESSAGE,      /* of the daemon: topic, text, ... */
@@ -87,9 +87,9 @@ struct runnel_news {
     double unheard[2]; /* of loss, with status subscribed to: see struct runnel_gap; else NAN */
 };
 
-/* What was learned while nobody listened: a topic that nobody subscribes to does not count its
+/* What was learned without a subscriber: a topic that nobody subscribes to does not count its
    messages, but `examples` grows by `every` (of status) from one loss to the next, through restarts
-   too. A subscriber keeps one of these; who writes down what was heard, and resumes from there,
+   too. A subscriber keeps one of these; a program that records what came, and resumes from there,
    keeps another. */
 struct runnel_gap {
     double every;  /* examples between two loss messages; NAN = not known yet: nothing is a gap */
@@ -118,12 +118,12 @@ int runnel_subscriber_descriptor(const struct runnel_subscriber *subscriber);
 enum runnel_kind runnel_subscriber_next(struct runnel_subscriber *subscriber,
                                         struct runnel_news *news);
 
-/* Wait for news, at most that many seconds (negative: for ever), or until a signal comes. True when
+/* Wait for news, at most that many seconds (negative: forever), or until a signal comes. True when
    there may be some. */
 bool runnel_subscriber_wait(struct runnel_subscriber *subscriber, double seconds);
 
-/* Why nothing comes, in one sentence: -1 with the error filled (EX_UNAVAILABLE), when nobody is
-   connected or nothing was heard for `seconds` (a daemon sends `status` every 10); 0 when all is
+/* Why nothing comes, in one sentence: -1 with the error filled (EX_UNAVAILABLE), when there is
+   no connection or no message for `seconds` (a daemon sends `status` every 10); 0 when all is
    well. */
 int runnel_subscriber_check(const struct runnel_subscriber *subscriber, double seconds,
                             struct runnel_error *error);
@@ -153,8 +153,8 @@ int runnel_request_descriptor(const struct runnel_request *request);
 /* Seconds until its time is over: as long as a poll may wait at most. */
 double runnel_request_left(const struct runnel_request *request);
 
-/* Go on as far as can be without waiting. 0: it goes on. 1: the reply is there. -1: it has come to
-   nothing, EX_UNAVAILABLE: nobody was reached, or no answer, or one that no daemon gives;
+/* Continue as far as possible without waiting. 0: not finished. 1: the reply is there. -1: it has
+   failed, EX_UNAVAILABLE: no daemon was reached, or no answer, or one that no daemon gives;
    EX_SOFTWARE: the daemon refused or failed, and this is what it said. Then `reply` has the text if
    one came. */
 int runnel_request_next(struct runnel_request *request, struct runnel_reply *reply,
@@ -176,7 +176,7 @@ int runnel_request_again(struct runnel_request *request, const char *text, doubl
 
 /* How examples travel: what the daemon's configuration says in examples.socket. */
 enum runnel_sending {
-    RUNNEL_PUSH,   /* pull: nobody tells what becomes of an example, and what is on its way when the
+    RUNNEL_PUSH,   /* pull: the fate of an example is unknown, and what is in transit when the
                       daemon ends is lost */
     RUNNEL_ROUTER, /* router: each example has a number, is acknowledged once it is safe on disk,
                       and sent again until it is; the daemon learns it once */
@@ -196,21 +196,21 @@ struct runnel_example {
     size_t x_size, y_size; /* bytes */
     bool headed;           /* these go along: */
     uint8_t flags;         /* enum runnel_flag, or-ed */
-    uint32_t epoch;        /* grows when numbers begin anew */
+    uint32_t epoch;        /* grows when numbers start again */
     uint64_t sequence;     /* the number */
     double time;           /* Unix time, or 0 */
     const char *json;      /* instead of x, y and header: the whole example. With a router, key, */
-    size_t json_size;      /* epoch and sequence are those that stand in it */
+    size_t json_size;      /* epoch and sequence are those in it */
 };
 
-/* What a sender tells of. */
+/* What a sender reports. */
 enum runnel_report_kind {
-    RUNNEL_REPORT_HINDERED,  /* nobody can be spoken with, `why`; told once, and tried again */
+    RUNNEL_REPORT_HINDERED,  /* there is no peer, `why`; reported once, and tried again */
     RUNNEL_REPORT_LOST,      /* a connection has ended with examples on their way: of a push they
                                 may be lost, a router sends them again */
     RUNNEL_REPORT_BACK,      /* router: connected again after `seconds`, and sent them again */
     RUNNEL_REPORT_SILENT,    /* router: no answer for `seconds`, as of a daemon that is paused, or
-                                behind a dead wire; connecting again */
+                                a dead connection; connecting again */
     RUNNEL_REPORT_FRUITLESS, /* router: connections end again and again without an answer, as
                                 when examples are larger than any that the daemon takes */
     RUNNEL_REPORT_ACKNOWLEDGED, /* router: the example is safe, at `position` of the journal */
@@ -230,7 +230,7 @@ struct runnel_report {
     bool outdated; /* its stream has a greater epoch there: it may never have been learned */
 };
 
-/* All zeros: a push that connects and tells nothing. */
+/* All zeros: a push that connects and reports nothing. */
 struct runnel_sender_options {
     enum runnel_sending kind;
     bool bind;     /* wait at the endpoint for a daemon that connects; not with a router */
@@ -267,7 +267,7 @@ int runnel_sender_open(struct runnel_sender **sender, const struct runnel_peer *
 
 bool runnel_sender_connected(const struct runnel_sender *sender);
 
-/* Wait until somebody is connected, at most that many seconds (INFINITY: for ever). EX_UNAVAILABLE
+/* Wait until somebody is connected, at most that many seconds (INFINITY: forever). EX_UNAVAILABLE
    then, and when the daemon refuses this client for good: all that follow find out, too. */
 int runnel_sender_wait(struct runnel_sender *sender, double seconds, struct runnel_error *error);
 

@@ -13,7 +13,7 @@ struct peer;
 /* No wait is longer than this without a tick. */
 #define SEND_TICK_SECONDS 0.25
 
-/* Whom to tell; functions may be NULL. */
+/* Where reports go; functions may be NULL. */
 struct send_hooks {
     void (*tell)(void *context, const struct runnel_report *report);
     bool (*tick)(void *context, bool connected);
@@ -21,7 +21,7 @@ struct send_hooks {
 };
 void send_tell(const struct send_hooks *hooks, const struct runnel_report *report);
 
-/* RUNNEL_STOPPED when whoever waits wants no more of it. */
+/* RUNNEL_STOPPED when the caller ends the wait. */
 int send_tick(const struct send_hooks *hooks, bool connected, struct error *error);
 
 /* Connect or bind. EX_USAGE: it is no endpoint; EX_UNAVAILABLE. */

@@ -35,7 +35,7 @@ void dealer_useful(struct dealer *dealer);
    refused the last one for good. */
 int dealer_renew(struct dealer *dealer, struct error *error);
 
-/* Wait so many seconds at most, or until there is something to hear or to receive or, with `room`,
+/* Wait so many seconds at most, or until there is an event or something to receive or, with `room`,
    the queue has room. Errors: EX_IOERR. */
 int dealer_wait(struct dealer *dealer, double seconds, bool room, struct error *error);
 

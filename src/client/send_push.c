@@ -140,7 +140,7 @@ static void end_connection(struct push *push, int descriptor) {
     lose(push);
 }
 
-/* Take in what the monitor has to say. A bound one goes on waiting for others. */
+/* Take in what the monitor has to say. A bound one continues to wait for others. */
 static void hear(struct push *push) {
     struct monitor_event event;
     while (monitor_next(push->monitor, &event))

@@ -1,6 +1,6 @@
 /* A PUSH socket that examples leave through. When the daemon is slow or away a bounded queue fills
    up, and then sending waits. What has left the queue is lost when the daemon ends before it has
-   read it; ZeroMQ does not tell how much that is, so only the loss of the connection is told. */
+   read it; ZeroMQ does not say how much that is, so only the loss of the connection is reported. */
 #ifndef RUNNEL_SEND_PUSH_H
 #define RUNNEL_SEND_PUSH_H
 

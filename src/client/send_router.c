@@ -114,7 +114,7 @@ static int take_answer(struct router *router, const char *key, size_t key_size,
 }
 
 /* The next frame of a message that has come; its size, also where that is more than `size`. A peer
-   that is killed in the middle of a message leaves one whose rest never comes: libzmq goes on
+   that is killed in the middle of a message leaves one whose rest never comes: libzmq continues
    saying that there is more of it. */
 static size_t receive_frame(void *socket, void *bytes, size_t size, int *more) {
     size_t option = sizeof *more;
@@ -129,7 +129,7 @@ static size_t receive_frame(void *socket, void *bytes, size_t size, int *more) {
     return (size_t)got;
 }
 
-/* Take in all answers that are there. What is none is passed over. */
+/* Take in all answers that are there. What is none is skipped. */
 static int receive(struct router *router, struct error *error) {
     char key[WIRE_KEY_MAX + 1];
     unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE + 1], ignored[1];
@@ -188,8 +188,8 @@ static void disconnect(struct router *router) {
         tell(router, RUNNEL_REPORT_FRUITLESS, 0);
 }
 
-/* Nothing is wrong that anybody could see: the daemon may be paused, or behind a dead wire. */
-static void connect_anew(struct router *router) {
+/* No error is visible: the daemon may be paused, or the connection dead. */
+static void connect_again(struct router *router) {
     tell(router, RUNNEL_REPORT_SILENT, router->silence);
     router->silence *= 2;
     dealer_drop(router->dealer);
@@ -232,7 +232,7 @@ static int turn(struct router *router, struct error *error) {
     if (over)
         disconnect(router);
     if (is_silent(router))
-        connect_anew(router);
+        connect_again(router);
     if (dealer_renew(router->dealer, error) < 0)
         return -1;
     welcome(router);

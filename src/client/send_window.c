@@ -12,7 +12,7 @@ struct held {
     bool answered;
     uint32_t epoch;
     uint64_t sequence;
-    size_t key_size, size; /* of the key, which follows, and of the frames behind it */
+    size_t key_size, size; /* of the key, which follows, and of the frames after it */
     size_t frame_size[WINDOW_FRAMES];
     int frames;
     char bytes[];

@@ -14,7 +14,7 @@ struct runnel_example;
 struct window;
 
 enum {
-    WINDOW_EXAMPLES = 10000, /* unless told */
+    WINDOW_EXAMPLES = 10000, /* unless set */
     WINDOW_BYTES = 64 << 20, /* or one example, if that is more */
     WINDOW_FRAMES = 4,
 };

@@ -193,7 +193,7 @@ static int find_topic(zmq_msg_t *frame) {
     return topic;
 }
 
-/* The text with a NUL after it; false when memory is short. */
+/* The text with a NUL after it; false when out of memory. */
 static bool keep_text(struct runnel_subscriber *s, const char *text, size_t size) {
     if (size >= s->room) {
         char *larger = realloc(s->text, size + 1);
@@ -207,7 +207,7 @@ static bool keep_text(struct runnel_subscriber *s, const char *text, size_t size
     return true;
 }
 
-/* False: it is of a topic that nobody knows. */
+/* False: it is of an unknown topic. */
 static bool parse(struct runnel_subscriber *s, zmq_msg_t frames[FRAMES_MAX], int count,
                   struct runnel_news *news) {
     if (count != 2) {
@@ -301,7 +301,7 @@ static bool look(struct runnel_subscriber *s, struct runnel_news *news) {
     return false;
 }
 
-/* libzmq's descriptors tell of what is new, not of what is still there. */
+/* libzmq's descriptors signal what is new, not what is still there. */
 static void say_more(struct runnel_subscriber *s, bool more) {
     eventfd_t count;
     if (more != s->more_said &&

@@ -60,7 +60,7 @@ static void take_run(struct track *track, const json_t *body, struct runnel_news
 }
 
 /* A number that is not greater than the last is a repetition: the daemon sends its newest `status`
-   again to whoever subscribes. */
+   again to each new subscriber. */
 static void take_sequence(struct track *track, int topic, const json_t *body,
                           struct runnel_news *news) {
     double value = number(body, "sequence");

@@ -1,6 +1,6 @@
 /* What is missing between the messages of a daemon, as far as it can be seen in them: each topic
-   counts its messages (`sequence`), and a run that is another starts all counts anew. A topic that
-   nobody subscribes to does not count on: what was learned meanwhile is a gap (runnel.h). */
+   counts its messages (`sequence`), and another run starts all counts again. A topic that
+   nobody subscribes to does not count: what was learned meanwhile is a gap (runnel.h). */
 #ifndef RUNNEL_TRACK_H
 #define RUNNEL_TRACK_H
 

@@ -1,4 +1,4 @@
-/* Looking into JSON that nobody has checked. */
+/* Reading JSON that has not been checked. */
 #ifndef RUNNEL_JSON_MEMBER_H
 #define RUNNEL_JSON_MEMBER_H
 

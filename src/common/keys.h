@@ -3,7 +3,7 @@
 
    A key file holds one key on a line of its own; a list of keys holds any number, each at the start
    of a line, followed by nothing or by a space and whatever says whose it is. Empty lines and lines
-   that begin with '#' are passed over; a '#' that begins a whole key is part of that key.
+   that begin with '#' are skipped; a '#' that begins a whole key is part of that key.
 
    Functions that can fail return 0, or -1 with EX_USAGE and one sentence that names the file and
    the way out. */
@@ -45,7 +45,7 @@ int keys_read_pair(const char *path, struct key_pair *pair, struct error *error)
 int keys_read_public(const char *text, key_text key, struct error *error);
 
 /* Read a list of public keys, to be cleared; an empty one is a list too. A file that group or
-   others may write is refused: they could let in whom they like. */
+   others may write is refused: they could admit anybody. */
 int keys_read_list(const char *path, struct key_list *list, struct error *error);
 bool key_listed(const struct key_list *list, const char *key);
 void keys_clear(struct key_list *list);

@@ -26,7 +26,7 @@ static void __attribute__((format(printf, 3, 0)))
 line(int priority, const char *level, const char *format, va_list arguments) {
     char text[LINE_SIZE];
     vsnprintf(text, sizeof text, format, arguments);
-    text_clean(text); /* so that nobody who is quoted in it writes lines of his own */
+    text_clean(text); /* so that a quoted text cannot add lines */
     /* One call, so that lines stay whole. */
     if (to_journal())
         fprintf(stderr, "<%d>%s%s\n", priority, level, text);

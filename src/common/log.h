@@ -1,4 +1,4 @@
-/* Lines on stderr for whoever runs the daemon: "runneld: TEXT". Where stderr is the journal of
+/* Lines on stderr for the user of the daemon: "runneld: TEXT". Where stderr is the journal of
    systemd, "<PRIORITY>TEXT" as sd-daemon(3) has it: the journal knows the name. */
 #ifndef RUNNEL_LOG_H
 #define RUNNEL_LOG_H

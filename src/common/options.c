@@ -238,7 +238,7 @@ static size_t place_of(const struct options_rows *rows, int code) {
     return i;
 }
 
-/* --completion=SHELL alone, which --help does not tell of: it is for the build. */
+/* --completion=SHELL alone, which is not in --help: it is for the build. */
 static int complete(const struct command_line *line, const char *shell) {
     if (options_completion(line, shell, stdout))
         return complain_output();
@@ -257,7 +257,7 @@ int options_parse(const struct command_line *line, int argc, char **argv, char *
     strcpy(letters, line->options_first ? "+:" : ":");
     options_collect(&rows, line);
     make_tables(&rows, names, letters);
-    optind = 0; /* glibc begins anew */
+    optind = 0; /* glibc starts again */
     opterr = 0;
     for (int code; (code = getopt_long(argc, argv, letters, names, NULL)) != -1;) {
         if (code == ':' || code == '?')

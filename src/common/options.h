@@ -27,7 +27,7 @@
 #include "error.h"
 
 enum {
-    OPTIONS_GO_ON = -1,    /* in place of an exit status: the program goes on */
+    OPTIONS_GO_ON = -1,    /* in place of an exit status: the program continues */
     OPTIONS_MAX = 64,      /* rows of all groups of a command line */
     OPTIONS_GROUPS = 4,    /* groups */
     OPTION_LIST_MAX = 256, /* values of an option that may be repeated */
@@ -138,7 +138,7 @@ struct option_group {
     void *values; /* the struct whose fields the rows name */
 };
 
-/* What a program may be told to do by its first operand. */
+/* A command, which is the first operand. */
 struct command_row {
     const char *name;     /* "set" */
     const char *operands; /* as those of struct command_line */
@@ -152,15 +152,15 @@ struct command_line {
     const char *name; /* of the program */
     /* "NAME", "IMAGES [LABELS]", "[COMMAND [ARGUMENT]...]": how many there must be, and may be */
     const char *operands;
-    const char *summary; /* stands under the usage */
-    const char *ending;  /* stands at the end, or NULL; newlines in it are kept */
+    const char *summary; /* printed under the usage */
+    const char *ending;  /* printed at the end, or NULL; newlines in it are kept */
     const char *commands_heading;
     const struct command_row *const *commands; /* ended by NULL; or NULL */
     const struct command_row *command;         /* the one that this line is of, or NULL */
     struct option_group groups[OPTIONS_GROUPS];
     enum completion complete; /* operands */
     bool options_first;       /* the first operand ends the options */
-    bool command_first;       /* options stand after the command */
+    bool command_first;       /* options follow the command */
 };
 
 /* Read the command line. OPTIONS_GO_ON with the operands at *operands, as many as there must be,

@@ -1,5 +1,5 @@
-/* Completion for bash and zsh, from the table of options. Both scripts stand alone: they need no
-   library of completion functions. */
+/* Completion for bash and zsh, from the table of options. Both scripts are self-contained: they
+   need no library of completion functions. */
 #include <string.h>
 
 #include "options_internal.h"

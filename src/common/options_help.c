@@ -27,7 +27,7 @@ static size_t command_names(char text[NAMES_SIZE], const struct command_row *row
 /* The text's words in lines that begin at `indent` and end before `width`; the first one begins at
    `column`. */
 static void print_wrapped(FILE *to, const char *text, size_t column, size_t indent, size_t width) {
-    bool begun = false; /* a word stands in this line */
+    bool begun = false; /* there is a word in this line */
     while (*text) {
         size_t size = strcspn(text, " \n");
         if (begun && column + 1 + size >= width) {

@@ -13,7 +13,7 @@ enum { TEXT_QUOTE_SIZE = 80 };
 void text_clean(char *text);
 
 /* Copy a terminated text, with a space for each byte that does not print, so that columns stay.
-   Cut to `size`; half a character at the end, whoever cut it, is left out. Returns `copy`. */
+   Cut to `size`; an incomplete character at the end is left out. Returns `copy`. */
 char *text_copy(char *copy, size_t size, const char *text);
 
 /* Write 'BYTES' with its quotes: a '?' for each byte that does not print, and "..." in place of

@@ -88,7 +88,7 @@ bool wire_is_utf8(const void *bytes, size_t size) {
 const char *wire_unreachable(const char *endpoint) {
     static const char ipc[] = "ipc://";
     const char *path = endpoint + strlen(ipc);
-    /* @: a name in Linux's abstract space, where no file stands for it */
+    /* @: a name in Linux's abstract space, without a file */
     if (strncmp(endpoint, ipc, strlen(ipc)) || *path == '@' || access(path, R_OK | W_OK) == 0)
         return NULL;
     if (errno == EACCES)

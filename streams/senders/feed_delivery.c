@@ -24,7 +24,7 @@ static void show(struct delivery *delivery) {
     progress_show(&delivery->progress);
 }
 
-/* Whether closing may go on. Of a router the first signal asks to hurry, another ends it; a push
+/* Whether closing may continue. Of a router the first signal asks to hurry, another ends it; a push
    has its time from the beginning. */
 static bool may_close(struct delivery *delivery, bool connected) {
     bool first = delivery->to.kind == RUNNEL_ROUTER && delivery->signals == 0 && feed_signals;

@@ -1,4 +1,4 @@
-/* What becomes of examples on their way out, and what people are told of it: waiting, progress, a
+/* Sending examples, and what is reported about it: waiting, progress, a
    daemon that goes away, the summary, and the verdict at the end. */
 #ifndef RUNNEL_FEED_DELIVERY_H
 #define RUNNEL_FEED_DELIVERY_H
@@ -34,7 +34,7 @@ struct delivery {
     struct runnel_counts counts; /* of what has come back, after delivery_settle and _close */
     bool started;                /* somebody was there to send to */
     bool closing, outdated_said;
-    int signals;   /* as of which closing goes on; */
+    int signals;   /* as of which closing continues; */
     double until;  /* after another one, until then: clock_seconds */
     uint64_t lost; /* connections, with examples on their way */
 };
@@ -55,7 +55,7 @@ int delivery_settle(struct delivery *delivery, struct error *error);
 int delivery_listen(struct delivery *delivery, struct error *error);
 
 /* Sleep until `*due` (CLOCK_MONOTONIC, seconds), listening meanwhile. More than a second too late,
-   `*due` becomes now: a schedule that goes on from there does not flood a daemon that was away.
+   `*due` becomes now: a schedule that continues from there does not flood a daemon that was away.
    FEED_INTERRUPTED after a signal. */
 int delivery_pause(struct delivery *delivery, double *due, struct error *error);
 

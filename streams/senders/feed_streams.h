@@ -38,7 +38,7 @@ struct streams {
 struct held_stream *streams_find(struct streams *streams, const char *key, struct error *error);
 
 /* Hold the row `values`, and put into it what was held before. 1: the new row belongs to another
-   sequence than the one before, 0: to the same. -1: no memory. */
+   sequence than the one before, 0: to the same. -1: out of memory. */
 int streams_hold(struct held_stream *stream, struct values *values, const char *sequence,
                  struct error *error);
 

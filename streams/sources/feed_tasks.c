@@ -76,7 +76,7 @@ enum { COPY_LENGTH = 10, COPY_DELAY = 20, COPY_ALPHABET = 8 };
 
 struct copy {
     uint64_t position;
-    uint32_t symbols[]; /* (L,) of the sequence that goes on */
+    uint32_t symbols[]; /* (L,) of the current sequence */
 };
 
 static int copy_open(struct synth *synth, struct error *error) {

@@ -21,7 +21,7 @@ int make_state(void **unused) {
     (void)unused;
     faulty_disk(DISK_WELL, 0);
     /* In memory: which writes and syncs there are is what the tests look at, and many thousand real
-       ones wait for whoever else uses the disk. */
+       ones wait for other users of the disk. */
     strcpy(state, "/dev/shm/test-journal-XXXXXX");
     if (mkdtemp(state))
         return 0;

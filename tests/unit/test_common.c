@@ -37,7 +37,7 @@ static void test_clean(void **state) {
     assert_clean("\xe2\x82"
                  "a",
                  "??a", "  a");
-    assert_clean("a\xe2\x82", "a??", "a"); /* cut off by whoever sent it */
+    assert_clean("a\xe2\x82", "a??", "a"); /* truncated by the sender */
 }
 
 static void test_copy_cuts_whole_characters(void **state) {

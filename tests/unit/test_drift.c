@@ -95,7 +95,7 @@ static void one_value_is_no_change(void **unused) {
     }
 }
 
-/* A series that is the same value for ever varies by nothing, and the least change stands out. */
+/* A series of one value has no variance, and the least change stands out. */
 static void constant_series(void **unused) {
     (void)unused;
     for (int is_adwin = 0; is_adwin < 2; is_adwin++) {
