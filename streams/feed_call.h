@@ -6,7 +6,7 @@
 #include "common/keys.h"
 #include "common/options.h"
 #include "feed.h"
-#include "streams/senders/feed_delivery.h"
+#include "feed_delivery.h"
 
 struct feed_call {
     struct destination to;

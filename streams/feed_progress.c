@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/text.h"
 #include "feed.h"
 #include "runnel.h"
 
@@ -48,10 +49,11 @@ void progress_clear(void) {
 }
 
 static void say(const char *format, va_list arguments) {
+    char text[ERROR_TEXT_SIZE];
+    vsnprintf(text, sizeof text, format, arguments);
+    text_clean(text);
     progress_clear();
-    fprintf(stderr, "%s: ", console.program);
-    vfprintf(stderr, format, arguments);
-    fputc('\n', stderr);
+    fprintf(stderr, "%s: %s\n", console.program, text);
 }
 
 void progress_warn(const char *format, ...) {

@@ -8,7 +8,7 @@
 #include <sysexits.h>
 
 #include "common/clock.h"
-#include "streams/senders/feed_delivery.h"
+#include "feed_delivery.h"
 
 /* Without a rate the clock is looked at once in so many examples. */
 enum { UNPACED_EXAMPLES = 256 };

@@ -9,8 +9,8 @@
 #include "replay_control.h"
 #include "replay_journal.h"
 #include "streams/feed.h"
-#include "streams/senders/feed_delivery.h"
-#include "streams/senders/feed_streams.h"
+#include "streams/feed_delivery.h"
+#include "streams/feed_streams.h"
 
 enum { UNPACED_EXAMPLES = 256 }; /* between two looks around at full speed */
 

@@ -11,7 +11,7 @@
 #include "feed_input.h"
 #include "feed_rows.h"
 #include "streams/feed.h"
-#include "streams/senders/feed_streams.h"
+#include "streams/feed_streams.h"
 
 /* Columns with one purpose; NONE = no such column. */
 #define NONE SIZE_MAX

@@ -11,7 +11,7 @@
 
 #include "feed_input.h"
 #include "streams/feed.h"
-#include "streams/senders/feed_streams.h"
+#include "streams/feed_streams.h"
 
 enum { WHY_SIZE = 256 };
 static const json_int_t SEQUENCE_MAX = (json_int_t)1 << 53; /* exact in any reader of JSON */

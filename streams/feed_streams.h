@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "streams/feed.h"
+#include "feed.h"
 
 union value {
     float real;

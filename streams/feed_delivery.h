@@ -8,8 +8,8 @@
 #include <stdint.h>
 
 #include "common/keys.h"
+#include "feed_progress.h"
 #include "runnel.h"
-#include "streams/feed_progress.h"
 
 struct error;
 struct shape;

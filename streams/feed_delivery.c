@@ -6,8 +6,8 @@
 #include <time.h>
 
 #include "common/clock.h"
-#include "streams/feed.h"
-#include "streams/feed_print.h"
+#include "feed.h"
+#include "feed_print.h"
 
 /* See delivery_pause. */
 #define LATE_SECONDS 1.0
