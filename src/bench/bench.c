@@ -18,9 +18,9 @@
 #include "learner/learner.h"
 
 enum {
-    PLAN = 64, /* examples that wait, unless told */
+    PLAN = 64, /* examples that wait, unless --plan says otherwise */
     PLAN_MAX = 10000,
-    EXAMPLES = 2000, /* learned before anything is measured, unless told */
+    EXAMPLES = 2000, /* learned before anything is measured, unless --examples says otherwise */
     ROUNDS_MIN = 3,
     STREAMS = 1,
     DEVICE_SIZE = 64, /* of an override of the device */

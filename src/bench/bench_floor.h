@@ -10,7 +10,7 @@
      forward    2 M a step, and the cells' elementwise work
      backward   of a step of the window: 2 |W_hh| (not of the first), 2 |W_ih| of every layer but
                 the first, 2 |W_out|: gradients of what lies below; 2 M: gradients of weights; the
-                cells' elementwise work. stride < window: also forward over the window, anew
+                cells' elementwise work. stride < window: also forward over the window, again
      optimizer  a fixed number a parameter
    A square root, a division or a comparison is one; a sigmoid or tanh is FUNCTION_FLOPS. The loss
    is left out. Constants and what they count: bench_floor.c.

@@ -6,7 +6,7 @@
      forward    T + L + 2: begin, a wave for each diagonal of steps and layers and one for the
                 output's, finish
      backward   loss, output, W + L - 1 waves, one more for an embedding;
-                stride < window: W + L before them, to compute the window anew
+                stride < window: W + L before them, to recompute the window
      optimizer  norm, update
    A stage takes `node` seconds. A plan takes another `graph_launch` less one node, until the host
    sees its end: each example does where they come one at a time, all of a plan together where they

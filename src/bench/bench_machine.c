@@ -114,14 +114,14 @@ void machine_open(struct machine *machine, const char *instructions) {
     static const size_t assumed[LEVELS] = {32 << 10, 1 << 20, 32 << 20, SIZE_MAX};
     memset(machine, 0, sizeof *machine);
     machine->loops = find_loops(instructions);
-    machine->told = true;
+    machine->reported = true;
     read_processor(machine);
     read_capacities(machine);
     machine->capacity[LEVEL_MEMORY] = SIZE_MAX;
     for (int level = 0; level < LEVELS; level++)
         if (machine->capacity[level] == 0) {
             machine->capacity[level] = assumed[level];
-            machine->told = false;
+            machine->reported = false;
         }
     choose_buffers(machine);
 }

@@ -19,7 +19,7 @@ struct machine {
     char processor[MACHINE_NAME_SIZE];
     const struct ceilings *loops; /* of the instruction set that the engine uses */
     size_t capacity[LEVELS];      /* bytes; memory: SIZE_MAX */
-    bool told;                    /* the machine tells its caches' sizes; else assumed */
+    bool reported;                /* the machine reports its caches' sizes; else assumed */
     size_t buffer_size[LEVELS];   /* bytes, of what is read to measure that level */
     void *mapped[LEVELS];
     float *buffers[LEVELS];       /* in `mapped`; NULL until the first round */

@@ -14,7 +14,7 @@ struct model;
 uint64_t bench_allocations(void);
 
 /* Bytes that malloc has handed out to the whole process, libraries included; 0 where the C library
-   does not tell. */
+   does not report. */
 size_t bench_heap(void);
 
 /* Resident bytes of a process, now and at most so far; 0 when there is no such process. */

@@ -40,7 +40,7 @@ static void print_machine(const struct bench_report *r, const struct findings *f
     const struct figure *rate = &f->machine.multiply_add;
     printf("\nThis machine's ceilings, one core, %s, median of %zu rounds%s\n",
            r->machine.loops->name, r->rounds,
-           r->machine.told ? "" : " (it does not tell all cache sizes: assumed)");
+           r->machine.reported ? "" : " (it does not report all cache sizes: assumed)");
     printf("  multiply-add        %6.1f (best %6.1f, spread %2.0f%%) GFLOP/s\n",
            rate->median / GIGA, rate->maximum / GIGA, rate->spread * PERCENT);
     for (int level = 0; level < LEVELS; level++)

@@ -65,7 +65,7 @@ static int remove_entry(const char *path, const struct stat *status, int type, s
 static int find_program(char *path, size_t size, struct error *error) {
     ssize_t length = readlink("/proc/self/exe", path, size - 1);
     if (length < 0)
-        return error_set(error, EX_OSERR, "cannot tell where runneld is: name it with --daemon");
+        return error_set(error, EX_OSERR, "runneld was not found: name it with --daemon");
     path[length] = '\0';
     char *slash = strrchr(path, '/');
     snprintf(slash + 1, size - (size_t)(slash + 1 - path), "runneld");
@@ -135,7 +135,7 @@ static void stop_daemon(struct bench_socket *socket) {
     waitpid(socket->daemon, NULL, 0);
 }
 
-/* What the daemon said last, for an error's sentence. */
+/* What the daemon logged last, for an error's sentence. */
 static int tell_log(const struct bench_socket *socket, struct error *error) {
     char path[PATH_MAX], tail[LOG_TAIL + 1] = "";
     snprintf(path, sizeof path, "%s/log", socket->directory);

@@ -18,7 +18,7 @@ void bench_split_close(struct bench_split **split);
 struct split_times {
     double forward;  /* a step computed alone */
     double together; /* a step computed with all others up to the next update */
-    double backward; /* with the window's forward pass computed anew where stride < window */
+    double backward; /* with the window's forward pass recomputed where stride < window */
     double optimizer;
 };
 

@@ -27,7 +27,7 @@ static bool beside_program(char path[PATH_SIZE]) {
 }
 
 /* Where the module is; false when this installation has none. A path that the environment names is
-   not looked at here: what is wrong with it is told by who tries to load it. */
+   not looked at here: who tries to load it says what is wrong with it. */
 static bool find_module(char path[PATH_SIZE]) {
     const char *named = getenv("RUNNEL_CUDA_MODULE");
     if (named && *named) {
@@ -78,7 +78,7 @@ static const struct cuda_module *load_module(const char *path, const char *devic
     return NULL;
 }
 
-/* As engines_cuda, for `device`; `found` tells whether there is a module at all. */
+/* As engines_cuda, for `device`; `found`: there is a module at all. */
 static const struct cuda_module *have_module(const char *device, bool *found, struct error *error) {
     static const struct cuda_module *loaded;
     char path[PATH_SIZE];

@@ -102,7 +102,7 @@ int security_check(const struct config *config, struct error *error) {
     return result;
 }
 
-/* Nothing that a monitor tells is ever dropped, or waits: that would hold up libzmq's own thread.
+/* Nothing that a monitor reports is ever dropped, or waits: that would hold up libzmq's own thread.
  */
 static int open_pairs(struct security *security, void *zmq_context) {
     const int zero = 0;
