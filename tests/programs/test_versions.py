@@ -26,6 +26,7 @@ SOURCE = pathlib.Path(os.environ.get("srcdir", pathlib.Path(__file__).parents[2]
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
 VERSIONS = SOURCE / "tests" / "support" / "versions"
 BEFORE, AFTER = 60, 40  # examples that the checkpoint has, and that only the journal has
+SET, RATE = 80, 0.004  # after so many, learning.optimizer.rate is set: the journal has the command
 STREAMS = 5  # more than max_streams: some are forgotten and come back
 SEED = 7
 os.environ["RUNNEL_ISA"] = "baseline"  # the set that every machine has: those files were written with it
@@ -126,6 +127,15 @@ def wait_for(daemon, count):
         time.sleep(0.01)
 
 
+def feed_rest(daemon, messages):
+    """What comes after the checkpoint."""
+    feed(daemon, messages[BEFORE:SET])
+    wait_for(daemon, SET)
+    daemon.ask("set", key="learning.optimizer.rate", value=RATE)
+    feed(daemon, messages[SET:])
+    wait_for(daemon, BEFORE + AFTER)
+
+
 def without_journal(state, to):
     shutil.copytree(state, to, ignore=shutil.ignore_patterns("journal*"))
     return to
@@ -142,8 +152,7 @@ def write(version):
             wait_for(daemon, BEFORE)
             daemon.ask("checkpoint")
             (place / "exported.safetensors").write_bytes(daemon.export())
-            feed(daemon, messages[BEFORE:])
-            wait_for(daemon, BEFORE + AFTER)
+            feed_rest(daemon, messages)
             (place / "continued.safetensors").write_bytes(daemon.export())
             daemon.process.kill()
             daemon.process.wait()
@@ -189,11 +198,11 @@ def test_journal(directory):
         own = without_journal(state, pathlib.Path(directory, f"{state.parts[-3]}-{case}"))
         with started(case, own) as daemon:
             wait_for(daemon, BEFORE)
-            feed(daemon, list(examples(case))[BEFORE:])
-            wait_for(daemon, BEFORE + AFTER)
+            feed_rest(daemon, list(examples(case)))
             fed = daemon.export()
         with started(case, state) as daemon:
             wait_for(daemon, BEFORE + AFTER)
+            assert daemon.ask("status")["rate"] == RATE
             assert daemon.export() == fed, state
             with daemon.socket(zmq.DEALER, "examples") as socket:  # its numbers are known, too
                 socket.send_multipart(next(examples(case)))
