@@ -13,7 +13,10 @@
 #include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/wait.h>
+#include <sysexits.h>
 #include <unistd.h>
+
+#include "common/error.h"
 
 #define GRACE 2.0 /* seconds between SIGTERM and SIGKILL */
 #define PREFIX "RUNNEL_ALERT_"
@@ -124,7 +127,7 @@ static bool has_ended(int process, double seconds) {
     return poll(&item, 1, (int)(seconds * 1e3)) > 0;
 }
 
-static int wait_for(pid_t child, const char *program, double seconds, char why[COMMAND_WHY_SIZE]) {
+static int wait_for(pid_t child, const char *program, double seconds, struct error *error) {
     int process = pidfd_open(child, 0), status = 0;
     bool late = !has_ended(process, seconds);
     if (late) {
@@ -140,27 +143,24 @@ static int wait_for(pid_t child, const char *program, double seconds, char why[C
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0 && (!late || process_unknown))
         return 0;
     if (late && !process_unknown)
-        snprintf(why, COMMAND_WHY_SIZE, "'%s' did not end within %g s and was ended", program,
-                 seconds);
-    else if (WIFEXITED(status))
-        snprintf(why, COMMAND_WHY_SIZE, "'%s' ended with exit status %d", program,
-                 WEXITSTATUS(status));
-    else
-        snprintf(why, COMMAND_WHY_SIZE, "'%s' was ended by signal %d", program, WTERMSIG(status));
-    return -1;
+        return error_set(error, EX_UNAVAILABLE, "'%s' did not end within %g s and was ended",
+                         program, seconds);
+    if (WIFEXITED(status))
+        return error_set(error, EX_UNAVAILABLE, "'%s' ended with exit status %d", program,
+                         WEXITSTATUS(status));
+    return error_set(error, EX_UNAVAILABLE, "'%s' was ended by signal %d", program,
+                     WTERMSIG(status));
 }
 
-int command_run(char *const *words, const json_t *alert, double seconds,
-                char why[COMMAND_WHY_SIZE]) {
+int command_run(char *const *words, const json_t *alert, double seconds, struct error *error) {
     pid_t child;
     char **variables = environment(alert);
     int input = input_with(alert);
-    int error = variables && input >= 0 ? start(words, variables, input, &child) : ENOMEM;
+    int code = variables && input >= 0 ? start(words, variables, input, &child) : ENOMEM;
     if (input >= 0)
         close(input);
     free_environment(variables);
-    if (error == 0)
-        return wait_for(child, words[0], seconds, why);
-    snprintf(why, COMMAND_WHY_SIZE, "cannot run '%s': %s", words[0], strerror(error));
-    return -1;
+    if (code == 0)
+        return wait_for(child, words[0], seconds, error);
+    return error_set(error, EX_UNAVAILABLE, "cannot run '%s': %s", words[0], strerror(code));
 }

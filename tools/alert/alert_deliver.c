@@ -14,6 +14,7 @@
 #include "alert_command.h"
 #include "alert_post.h"
 #include "common/complain.h"
+#include "common/error.h"
 #include "common/json_member.h"
 
 enum { POST_TRIES = 4, POST_WAIT = 2 }; /* 2, 4 and 8 s between them */
@@ -43,22 +44,23 @@ static bool pause_for(struct deliver *d, int seconds) {
 }
 
 static void post(struct deliver *d, const json_t *alert) {
-    char why[POST_WHY_SIZE];
+    struct error error;
     bool again = true;
     for (int attempt = 1, wait = POST_WAIT; again; attempt++, wait *= 2) {
-        if (post_send(d->options->url, alert, d->options->seconds, &again, why) == 0)
+        if (post_send(d->options->url, alert, d->options->seconds, &again, &error) == 0)
             return;
         if (!again || attempt == POST_TRIES || pause_for(d, wait))
             break;
     }
-    complain(EX_OK, "%s; this alert is not delivered: %s", why, member_string(alert, "text"));
+    complain(EX_OK, "%s; this alert is not delivered: %s", error.text,
+             member_string(alert, "text"));
 }
 
 static void handle(struct deliver *d, const json_t *alert) {
-    char why[COMMAND_WHY_SIZE];
+    struct error error;
     if (d->options->command &&
-        command_run(d->options->command, alert, d->options->seconds, why) < 0)
-        complain(EX_OK, "%s; the alert was: %s", why, member_string(alert, "text"));
+        command_run(d->options->command, alert, d->options->seconds, &error) < 0)
+        complain(EX_OK, "%s; the alert was: %s", error.text, member_string(alert, "text"));
     if (d->options->url)
         post(d, alert);
 }

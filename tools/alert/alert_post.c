@@ -2,11 +2,13 @@
 
 #include "alert_post.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
+#include <sysexits.h>
 
 #include <curl/curl.h>
+
+#include "common/error.h"
 
 enum {
     ANSWER_MAX = 1 << 20, /* bytes: a longer answer is cut off */
@@ -34,25 +36,18 @@ static size_t pass_over(char *bytes, size_t size, size_t count, void *context) {
     return *total > ANSWER_MAX ? 0 : size * count;
 }
 
-static int failed(char why[POST_WHY_SIZE], const char *text) {
-    snprintf(why, POST_WHY_SIZE, "cannot post: %s", text);
-    return -1;
-}
-
-static int judge(CURLcode result, long status, bool *again, char why[POST_WHY_SIZE]) {
+static int judge(CURLcode result, long status, bool *again, struct error *error) {
     bool answered = result == CURLE_OK || result == CURLE_WRITE_ERROR; /* the latter cut off */
     *again = !answered || status >= STATUS_SERVER || status == STATUS_BUSY;
     if (!answered)
-        return failed(why, curl_easy_strerror(result));
+        return error_set(error, EX_UNAVAILABLE, "cannot post: %s", curl_easy_strerror(result));
     if (status >= STATUS_FIRST && status < STATUS_AFTER)
         return 0;
-    char text[64];
-    snprintf(text, sizeof text, "the server answered %ld", status);
-    return failed(why, text);
+    return error_set(error, EX_UNAVAILABLE, "cannot post: the server answered %ld", status);
 }
 
 int post_send(const char *url, const json_t *alert, double seconds, bool *again,
-              char why[POST_WHY_SIZE]) {
+              struct error *error) {
     size_t answered = 0;
     long status = 0;
     *again = false;
@@ -61,7 +56,7 @@ int post_send(const char *url, const json_t *alert, double seconds, bool *again,
     struct curl_slist *headers = curl_slist_append(NULL, "Content-Type: application/json");
     int done = -1;
     if (!text || !curl || !headers) {
-        failed(why, "out of memory");
+        error_set(error, EX_OSERR, "cannot post: out of memory");
         goto end;
     }
     curl_easy_setopt(curl, CURLOPT_URL, url);
@@ -75,7 +70,7 @@ int post_send(const char *url, const json_t *alert, double seconds, bool *again,
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &answered);
     CURLcode result = curl_easy_perform(curl);
     curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &status);
-    done = judge(result, status, again, why);
+    done = judge(result, status, again, error);
 end:
     curl_slist_free_all(headers);
     curl_easy_cleanup(curl);

@@ -6,16 +6,16 @@
 
 #include <jansson.h>
 
-enum { POST_WHY_SIZE = 512 };
+struct error;
 
 /* Whether the text is an http or https URL. */
 bool post_is_url(const char *text);
 
 /* POST the alert as application/json and wait for the answer, `seconds` at most in all. Redirects
    are not followed, what the answer says is not read. Returns 0 when it is a 2xx; else -1 with
-   `why` filled, and *again when another try might help. Nothing in `why` tells the URL, which may
-   be a secret. */
+   `error` filled, and *again when another try might help. Nothing in `error` tells the URL, which
+   may be a secret. */
 int post_send(const char *url, const json_t *alert, double seconds, bool *again,
-              char why[POST_WHY_SIZE]);
+              struct error *error);
 
 #endif
