@@ -225,7 +225,7 @@ const char *field_unit_text(const struct field *field);
  */
 char *field_sentence(const struct field *field, char *text, size_t size);
 
-/* With what it is there alone, in Markdown: "gru, lstm"; "" = always. */
+/* With what it is there alone, in Markdown: "`gru`, `lstm`"; "" = always. */
 const char *field_need_text(enum field_need need);
 
 #endif
