@@ -69,15 +69,17 @@ def test_bits(directory):
     assert broken.returncode == 1 and "0 of 1 cases equal" in broken.stdout, broken
 
 
+def compare(*arguments):
+    return run("compare", "--against", BUILD, "--seconds", "0.01", *arguments,
+               SOURCE / "conf/bench/gru64.yaml")
+
+
 def test_compare():
-    done = run("compare", "--against", BUILD, "--rounds", "2", "--seconds", "0", "--limit", "1000",
-               SOURCE / "conf/bench/tiny.yaml")
+    done = compare("--rounds", "2", "--limit", "1000")
     assert done.returncode == 0, done
-    for mode in "one at a time", "queued":
-        assert re.search(rf"^\| tiny \| {mode} (\| [\d.e+]+ ){{5}}\|$", done.stdout, re.M), done.stdout
-    strict = run("compare", "--against", BUILD, "--rounds", "1", "--seconds", "0", "--limit", "0",
-                 SOURCE / "conf/bench/tiny.yaml")
-    assert strict.returncode == 1, strict
+    for mode in "one at a time", "64 waiting":
+        assert re.search(rf"^\| gru64 \| {mode} (\| [\d.e+]+ ){{7}}\|$", done.stdout, re.M), done.stdout
+    assert compare("--rounds", "1", "--limit", "0").returncode == 1
 
 
 def test_repeat(directory):

@@ -6,7 +6,6 @@ in which the programs have been built: default $builddir, which `make` sets, els
 import argparse
 import os
 import pathlib
-import statistics
 import sys
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
@@ -57,9 +56,3 @@ def table(rows, align=None):
     align = align or "l" + "r" * (len(heads) - 1)
     rule = ["--:" if side == "r" else "---" for side in align]
     return "\n".join("| " + " | ".join(row) + " |" for row in [heads, rule, *rows])
-
-
-def median_range(values, form="{:.3g}"):
-    """The median, and the smallest and largest of the values."""
-    show = form.format
-    return f"{show(statistics.median(values))} ({show(min(values))} to {show(max(values))})"
