@@ -21,10 +21,9 @@ static void interval_begin(struct metrics_interval *interval) {
     interval->high = 0;
 }
 
-void metrics_begin(struct metrics *metrics, enum loss kind, const struct learner_counters *counters,
-                   size_t streams, uint64_t now) {
+void metrics_begin(struct metrics *metrics, const struct learner_counters *counters, size_t streams,
+                   uint64_t now) {
     memset(metrics, 0, sizeof *metrics);
-    metrics->kind = kind;
     metrics->examples = counters->examples;
     metrics->steps = counters->steps;
     metrics->updates = counters->updates;

@@ -46,7 +46,6 @@ struct metrics_anchor {
 };
 
 struct metrics {
-    enum loss kind;
     uint64_t examples, steps, updates, skipped; /* since the start of learning */
     double loss;                                /* of the newest scored example; NaN before */
     double
@@ -65,8 +64,8 @@ struct metrics {
 #define METRICS_DECAY 0.99
 
 /* Begin, or begin again, with the learner's counters; `now` is CLOCK_MONOTONIC in ns. */
-void metrics_begin(struct metrics *metrics, enum loss kind, const struct learner_counters *counters,
-                   size_t streams, uint64_t now);
+void metrics_begin(struct metrics *metrics, const struct learner_counters *counters, size_t streams,
+                   uint64_t now);
 
 /* One more example; `now` is the time at which its plan had been played. */
 void metrics_add(struct metrics *metrics, const struct learned *learned, uint64_t now);

@@ -33,8 +33,7 @@ void observe_begin(struct daemon *daemon) {
     struct learner_counters counters = learner_counters(daemon->learner);
     figures->played = clock_ns();
     figures->is_stale = true;
-    metrics_begin(&figures->metrics, daemon->model.architecture.output.loss, &counters,
-                  learner_streams(daemon->learner), figures->played);
+    metrics_begin(&figures->metrics, &counters, learner_streams(daemon->learner), figures->played);
 }
 
 uint64_t observe_played(const struct daemon *daemon) {

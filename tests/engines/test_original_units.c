@@ -170,7 +170,7 @@ static void rmse_is_that_of_the_published_predictions(void **unused) {
         struct subscriber *s = calloc(1, sizeof *s);
         assert_non_null(s);
         s->workload = workload;
-        metrics_begin(&s->metrics, losses[n], &(struct learner_counters){0}, 0, 0);
+        metrics_begin(&s->metrics, &(struct learner_counters){0}, 0, 0);
         struct learner_observer observer = {.context = s, .learned = subscribe};
         struct learner *learner = open_learner(workload, 16, &observer);
         learner_want_outputs(learner, true);

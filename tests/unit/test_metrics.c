@@ -36,7 +36,7 @@ static void before_any_example_nothing_is_there(void **state) {
     (void)state;
     struct metrics metrics;
     struct loss_fields report;
-    metrics_begin(&metrics, LOSS_squared, &none, 0, SECOND);
+    metrics_begin(&metrics, &none, 0, SECOND);
     metrics_recent(&metrics, SECOND, &report);
     assert_true(isnan(report.loss) && isnan(report.mean) && isnan(report.smoothed));
     assert_true(isnan(report.minimum) && isnan(report.maximum) && isnan(report.latency_us_p99));
@@ -48,7 +48,7 @@ static void an_interval_reports_its_own_losses(void **state) {
     (void)state;
     struct metrics metrics;
     struct loss_fields report;
-    metrics_begin(&metrics, LOSS_softmax, &none, 0, 0);
+    metrics_begin(&metrics, &none, 0, 0);
     for (uint64_t n = 1; n <= 3; n++) {
         struct learned learned = example(n, (double)n);
         metrics_add(&metrics, &learned, 0);
@@ -74,7 +74,7 @@ static void an_unscored_example_keeps_the_newest_loss(void **state) {
     (void)state;
     struct metrics metrics;
     struct loss_fields report;
-    metrics_begin(&metrics, LOSS_squared, &none, 0, 0);
+    metrics_begin(&metrics, &none, 0, 0);
     struct learned scored = example(1, 0.5);
     struct learned unscored = {.examples = 2, .steps = 2, .loss = NAN};
     metrics_add(&metrics, &scored, 0);
@@ -90,7 +90,7 @@ static void a_loss_that_is_not_finite_spoils_no_mean(void **state) {
     (void)state;
     struct metrics metrics;
     struct loss_fields report;
-    metrics_begin(&metrics, LOSS_squared, &none, 0, 0);
+    metrics_begin(&metrics, &none, 0, 0);
     struct learned good = example(1, 1), bad = example(2, INFINITY);
     bad.skipped = 1;
     bad.squared_error = INFINITY;
@@ -107,7 +107,7 @@ static void rmse_and_accuracy_are_over_what_was_observed(void **state) {
     (void)state;
     struct metrics metrics;
     struct loss_fields report;
-    metrics_begin(&metrics, LOSS_squared, &none, 0, 0);
+    metrics_begin(&metrics, &none, 0, 0);
     struct learned learned = example(1, 1);
     learned.squared_error = 18;
     learned.observed = 2;
@@ -123,7 +123,7 @@ static void counters_go_on_from_where_learning_stands(void **state) {
         .examples = 100, .steps = 200, .updates = 50, .skipped = 3};
     struct metrics metrics;
     struct loss_fields report;
-    metrics_begin(&metrics, LOSS_squared, &counters, 7, 0);
+    metrics_begin(&metrics, &counters, 7, 0);
     struct learned learned = example(101, 1);
     learned.updates = 1;
     learned.gradient_norm = 2;
@@ -144,7 +144,7 @@ static void latency_quantiles_are_right_to_a_sixteenth(void **state) {
     (void)state;
     struct metrics metrics;
     struct loss_fields report;
-    metrics_begin(&metrics, LOSS_squared, &none, 0, 0);
+    metrics_begin(&metrics, &none, 0, 0);
     for (uint64_t n = 1; n <= 1000; n++) { /* 1000 latencies, 10 us to 10 ms */
         struct learned learned = example(n, 1);
         learned.received = SECOND;
@@ -166,7 +166,7 @@ static void a_rate_spans_a_tenth_of_a_second_at_least(void **state) {
     (void)state;
     struct metrics metrics;
     struct loss_fields report;
-    metrics_begin(&metrics, LOSS_squared, &none, 0, 0);
+    metrics_begin(&metrics, &none, 0, 0);
     struct learned learned = example(1000, 1);
     metrics_add(&metrics, &learned, 0);
     metrics_close_interval(&metrics, SECOND, &report);
@@ -190,7 +190,7 @@ static void a_burst_after_idling_tells_no_rate_that_climbs(void **state) {
     struct metrics metrics;
     struct loss_fields report;
     uint64_t examples = 0;
-    metrics_begin(&metrics, LOSS_squared, &none, 0, 0);
+    metrics_begin(&metrics, &none, 0, 0);
     for (size_t n = 0; n < sizeof plans / sizeof *plans; n++) {
         uint64_t played = examples + PLAN, now = plans[n].time * (SECOND / 1000);
         while (examples < played) {
