@@ -37,8 +37,8 @@ struct layer_kind {
 /* What a layer normalizes: its two sums, and an inner value. */
 enum { PLACE_IH, PLACE_HH, PLACE_INNER, PLACES };
 
-/* What a tensor is for. Of the norm at each place there are a gain and a bias: TENSOR_GAIN_IH +
-   place, TENSOR_NORM_BIAS_IH + place. */
+/* What a tensor is for. Of the norm at each place there are a gain and a bias, and of a norm that
+   keeps them running statistics, which are not learned: TENSOR_GAIN_IH + place, and so on. */
 enum tensor_role {
     TENSOR_EMBEDDING,       /* embedding.weight (V, E) */
     TENSOR_WEIGHT_IH,       /* layers.N.weight_ih (GH, I); dense: layers.N.weight (H, I) */
@@ -53,6 +53,12 @@ enum tensor_role {
     TENSOR_NORM_BIAS_INNER, /* layers.N.norm_c.bias */
     TENSOR_OUTPUT_WEIGHT,   /* output.weight (K, H of the last layer) */
     TENSOR_OUTPUT_BIAS,     /* output.bias (K,) */
+    TENSOR_MEAN_IH,         /* layers.N.norm_ih.running_mean (GH,) or (norm_steps, GH) */
+    TENSOR_MEAN_HH,         /* layers.N.norm_hh.running_mean, lstm and gru */
+    TENSOR_MEAN_INNER,      /* layers.N.norm_c.running_mean (H,) or (norm_steps, H), lstm */
+    TENSOR_VAR_IH,          /* layers.N.norm_ih.running_var, likewise */
+    TENSOR_VAR_HH,          /* layers.N.norm_hh.running_var */
+    TENSOR_VAR_INNER,       /* layers.N.norm_c.running_var */
     TENSOR_ROLES,
 };
 
@@ -129,16 +135,24 @@ enum norm {
     NORMS, /* how many there are */
 };
 
-/* g (a - mean) / deviation + b: where mean and deviation of a sum come from. */
+/* g (a - mean) / deviation + b: where mean and deviation of a sum come from, and so its gradient.
+ */
 enum norm_source {
     SOURCE_NOTHING, /* there is no norm, neither gain nor bias, and the recurrent sum has a bias */
     SOURCE_GROUP,   /* the group of units that a stands in, of this step of this stream */
+    SOURCE_ROWS,    /* mean 0; the rows of the matrices that form a: deviation =
+                       sqrt(their sum of squares + epsilon); of an inner value 1. Gradients reach
+                       the matrices through it, too */
+    SOURCE_RUNNING, /* each unit's running mean and variance, constants to the gradient, which an
+                       update moves after its optimizer step */
 };
 
 struct norm_kind {
     struct layer_kind kind;
     enum norm_source source;
     bool centred;        /* SOURCE_GROUP: the mean is the group's, else 0 */
+    bool by_age;         /* SOURCE_RUNNING: statistics apart for each step since the stream began,
+                            the last of norm_steps for all later ones */
     const char *summary; /* what the line that describes a running model says of it: " norm" */
 
     /* Flops of one number, at least. */

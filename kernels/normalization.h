@@ -17,6 +17,28 @@ FORMULA float normalization_apply(float x, float gain, float bias) {
     return gain * x + bias;
 }
 
+/* x, where mean and rstd are a unit's own; and the gradient of a from d, that of g x + b, where
+   neither depends on a. */
+FORMULA float normalization_of_unit(float a, float mean, float rstd) {
+    return (a - mean) * rstd;
+}
+
+FORMULA float normalization_unit_backward(float d, float gain, float rstd) {
+    return d * gain * rstd;
+}
+
+/* What a unit's weights w, of which rstd = 1 / sqrt(|w|^2 + epsilon) is made, are to be multiplied
+   with and taken off their gradient: g d_gain rstd^2, with d_gain = sum of d x, the gain's own
+   gradient. For dL/drstd = g sum of d a = g d_gain / rstd, and drstd/dw = -rstd^3 w. */
+FORMULA float normalization_rows_pull(float gain, float d_gain, float rstd) {
+    return gain * d_gain * rstd * rstd;
+}
+
+/* A running statistic after an update: `found` is that of the update's steps. */
+FORMULA float normalization_moved(float running, float found, float momentum) {
+    return (1.0f - momentum) * running + momentum * found;
+}
+
 /* The gradient of a from d, that of g x + b, where mean and deviation are those of a's own group:
    mean = mean(d g), product = mean(d g x). */
 FORMULA float normalization_group_backward(float d, float gain, float x, float mean, float product,

@@ -28,14 +28,18 @@ struct sum {
     float *values;
     const float *gain, *bias;
     float *d_gain, *d_bias;
-    struct norm_scale *scales;
+    struct norm_scale *scales; /* of groups */
+    const float *mean, *rstd;  /* of units */
 };
 
 INLINE struct sum sum_at(const struct network *n, const struct network_layer *l, int place,
                          size_t position) {
     float *values = place == PLACE_IH   ? l->summed_ih + position * l->rows
                     : place == PLACE_HH ? l->summed_hh + position * l->rows
+                    : l->ages           ? l->inner + position * l->padded
                                         : l->inner_normal + position * l->padded;
+    const struct unit_norm *units = &l->units[place];
+    size_t row = l->ages ? network_age(n, l, position) * units->width : 0;
     size_t gain = l->at[TENSOR_GAIN_IH + place], bias = l->at[TENSOR_NORM_BIAS_IH + place];
     return (struct sum){
         values,
@@ -44,6 +48,8 @@ INLINE struct sum sum_at(const struct network *n, const struct network_layer *l,
         n->gradient + gain,
         n->gradient + bias,
         l->scales + position * NETWORK_NORMS + place * CELL_GROUPS_MAX,
+        units->mean + row,
+        units->rstd + row,
     };
 }
 
@@ -66,6 +72,20 @@ static void normalize_groups_backward(const struct network_layer *l, const struc
     }
 }
 
+/* The same for norms of units. (length,) */
+static void normalize_units_backward(const struct sum *s, size_t length, const float *restrict d,
+                                     float *restrict dz) {
+    const float *restrict a = s->values, *restrict gain = s->gain, *restrict mean = s->mean,
+                          *restrict rstd = s->rstd;
+    float *restrict d_gain = s->d_gain, *restrict d_bias = s->d_bias;
+#pragma omp simd
+    for (size_t i = 0; i < length; i++) {
+        d_gain[i] += d[i] * normalization_of_unit(a[i], mean[i], rstd[i]);
+        d_bias[i] += d[i];
+        dz[i] = normalization_unit_backward(d[i], gain[i], rstd[i]);
+    }
+}
+
 static void recurrent_sum(const struct network *n, const struct network_layer *l, size_t position,
                           const float *h, float *sum) {
     const float *bias = l->source == SOURCE_NOTHING ? n->parameters + l->at[TENSOR_BIAS_HH] : NULL;
@@ -76,7 +96,10 @@ static void recurrent_sum(const struct network *n, const struct network_layer *l
 /* Number `i` of a sum behind its normalization. */
 INLINE float behind(enum norm_source source, const struct sum *s, size_t i) {
     float a = s->values[i];
-    return source == SOURCE_NOTHING ? a : normalization_apply(a, s->gain[i], s->bias[i]);
+    if (source == SOURCE_NOTHING)
+        return a;
+    float x = source == SOURCE_GROUP ? a : normalization_of_unit(a, s->mean[i], s->rstd[i]);
+    return normalization_apply(x, s->gain[i], s->bias[i]);
 }
 
 /* ---- forward ---- */
@@ -301,11 +324,14 @@ INLINE void backward(enum cell cell, enum activation activation, enum norm_sourc
     const float *through = d;
     if (kind->finishes) {
         finish_units_backward(cell, &r, d, d_gate + kind->finished_gate * p);
-        if (source == SOURCE_GROUP) {
+        if (source != SOURCE_NOTHING) {
             struct sum inner = sum_at(n, l, PLACE_INNER, position);
             float *dz = n->d_state; /* free until the next step's products */
-            normalize_backward(d, inner.values, inner.gain, *inner.scales, l->mask, p, l->size,
-                               l->centred, dz, inner.d_gain, inner.d_bias);
+            if (source == SOURCE_GROUP)
+                normalize_backward(d, inner.values, inner.gain, *inner.scales, l->mask, p, l->size,
+                                   l->centred, dz, inner.d_gain, inner.d_bias);
+            else
+                normalize_units_backward(&inner, p, d, dz);
             through = dz;
         }
     }
@@ -315,6 +341,8 @@ INLINE void backward(enum cell cell, enum activation activation, enum norm_sourc
         memset(d, 0, p * sizeof(float));
     if (source == SOURCE_GROUP)
         normalize_groups_backward(l, &r.ih, d_gate, d_ih);
+    else if (source != SOURCE_NOTHING)
+        normalize_units_backward(&r.ih, l->rows, d_gate, d_ih);
     if (kind->states == 0)
         return;
     if (!kind->apart || source == SOURCE_NOTHING) {
@@ -323,7 +351,10 @@ INLINE void backward(enum cell cell, enum activation activation, enum norm_sourc
     }
     if (kind->own)
         memcpy(d_gate + last, d_hh + last, p * sizeof(float));
-    normalize_groups_backward(l, &r.hh, d_gate, d_hh);
+    if (source == SOURCE_GROUP)
+        normalize_groups_backward(l, &r.hh, d_gate, d_hh);
+    else
+        normalize_units_backward(&r.hh, l->rows, d_gate, d_hh);
 }
 
 /* ---- once for each cell, function and source of a norm's numbers ---- */
@@ -355,6 +386,10 @@ INLINE void forward_any_source(enum cell cell, const struct network *n,
         break;
     case SOURCE_GROUP:
         forward_any_function(cell, SOURCE_GROUP, n, l, position, h, before);
+        break;
+    case SOURCE_ROWS: /* where units' numbers come from makes no difference here */
+    case SOURCE_RUNNING:
+        forward_any_function(cell, SOURCE_ROWS, n, l, position, h, before);
         break;
     }
 }
@@ -399,6 +434,10 @@ INLINE void backward_any_source(enum cell cell, const struct network *n,
         break;
     case SOURCE_GROUP:
         backward_any_function(cell, SOURCE_GROUP, n, l, position, h, before, d, d_ih, d_hh);
+        break;
+    case SOURCE_ROWS: /* where units' numbers come from makes no difference here */
+    case SOURCE_RUNNING:
+        backward_any_function(cell, SOURCE_ROWS, n, l, position, h, before, d, d_ih, d_hh);
         break;
     }
 }

@@ -45,6 +45,7 @@ struct engine {
     uint64_t updates;
     size_t newest;                         /* ring position of the newest step played */
     size_t ahead;                          /* steps of the plan that are computed already */
+    bool stale;                            /* units' deviations are to be made anew */
     const union value **inputs, **targets; /* (ring,) of a run or window */
     char description[DESCRIPTION_SIZE];
 };
@@ -188,6 +189,8 @@ static size_t run_length(const struct engine *e, const struct plan *plan, size_t
 
 /* The state after the step at `position`, gathered from the layers. */
 static void gather_state(const struct network *n, size_t position, float *state) {
+    if (n->model->ages)
+        state[n->age] = n->ages[position] + 1.0f;
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
         size_t bytes = l->padded * sizeof(float);
@@ -291,6 +294,8 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
         return result;
     struct network_change change =
         e->kernels->optimize(n, &e->options.optimizer, plan->rate, factor, ++e->updates);
+    e->kernels->absorb(n, network_position(n, o->position, targets.from), o->closed);
+    e->kernels->refresh(n);
     result.applied = true;
     result.update_ratio = change.before > 0 ? sqrt(change.squares / change.before) : 0;
     return result;
@@ -302,6 +307,9 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
     size_t steps = 0, scores = 0, updates = 0, measures = 0, outputs = e->model->outputs;
     flush_to_zero();
     e->ahead = 0;
+    if (e->stale)
+        e->kernels->refresh(&e->network);
+    e->stale = false;
     for (size_t i = 0; i < plan->count; i++) {
         const struct operation *o = &plan->operations[i];
         switch (o->kind) {
@@ -339,6 +347,8 @@ static void pack_state(const struct network *n, const float *padded, float *pack
         for (size_t i = 0; i < l->kind->states; i++, packed += l->size)
             memcpy(packed, padded + l->state + i * l->padded, l->size * sizeof(float));
     }
+    if (n->model->ages)
+        *packed = padded[n->age];
 }
 
 static void unpack_state(const struct network *n, const float *packed, float *padded) {
@@ -348,6 +358,8 @@ static void unpack_state(const struct network *n, const float *packed, float *pa
         for (size_t i = 0; i < l->kind->states; i++, packed += l->size)
             memcpy(padded + l->state + i * l->padded, packed, l->size * sizeof(float));
     }
+    if (n->model->ages)
+        padded[n->age] = *packed;
 }
 
 static float *append(float *record, const float *values, size_t count) {
@@ -408,6 +420,7 @@ static int cpu_read(struct engine *e, enum engine_block block, size_t index, voi
 static int cpu_write(struct engine *e, enum engine_block block, size_t index, const void *data,
                      struct error *error) {
     (void)error;
+    e->stale = true;
     if (block == ENGINE_UPDATES)
         memcpy(&e->updates, data, sizeof e->updates);
     else if (block == ENGINE_SLOT)

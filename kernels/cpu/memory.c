@@ -50,6 +50,10 @@ static size_t block_size(const struct tensor *tensor) {
     return is_matrix(tensor) ? rows * tensor->columns : rows;
 }
 
+static bool is_running(const struct tensor *tensor) {
+    return tensor->role >= TENSOR_MEAN_IH && tensor->role <= TENSOR_VAR_INNER;
+}
+
 static size_t *block_offset(struct network *n, const struct tensor *tensor) {
     switch (tensor->role) {
     case TENSOR_EMBEDDING:
@@ -69,7 +73,7 @@ static void lay_out_block(struct network *n) {
     for (int matrices = 1; matrices >= 0; matrices--) {
         if (!matrices)
             n->vectors = n->block;
-        for (size_t i = 0; i < model->tensor_count; i++) {
+        for (size_t i = 0; i < model->learned_count; i++) {
             const struct tensor *tensor = &model->tensors[i];
             if (is_matrix(tensor) != (bool)matrices)
                 continue;
@@ -92,9 +96,23 @@ static size_t block_index(const struct network *n, const struct tensor *tensor, 
                : base + place;
 }
 
+/* Number `index` of running statistics. */
+static float *running(const struct network *n, const struct tensor *tensor, size_t index) {
+    const struct network_layer *l = &n->layers[tensor->layer];
+    bool mean = tensor->role < TENSOR_VAR_IH;
+    const struct unit_norm *u = &l->units[tensor->role - (mean ? TENSOR_MEAN_IH : TENSOR_VAR_IH)];
+    size_t units = is_matrix(tensor) ? tensor->columns : tensor->rows, unit = index % units;
+    size_t place = unit / l->size * l->padded + unit % l->size;
+    return (mean ? u->mean : u->var) + index / units * u->width + place;
+}
+
 void network_read(const struct network *n, const float *block, const struct tensor *tensor,
                   float *values) {
     size_t columns = is_matrix(tensor) ? tensor->columns : 1;
+    for (size_t i = 0; i < tensor_size(tensor) && is_running(tensor); i++)
+        values[i] = *running(n, tensor, i);
+    if (is_running(tensor))
+        return;
     for (size_t r = 0; r < tensor->rows; r++)
         for (size_t c = 0; c < columns; c++)
             values[r * columns + c] = block[block_index(n, tensor, r, c)];
@@ -103,6 +121,10 @@ void network_read(const struct network *n, const float *block, const struct tens
 void network_write(const struct network *n, float *block, const struct tensor *tensor,
                    const float *values) {
     size_t columns = is_matrix(tensor) ? tensor->columns : 1;
+    for (size_t i = 0; i < tensor_size(tensor) && is_running(tensor); i++)
+        *running(n, tensor, i) = values[i];
+    if (is_running(tensor))
+        return;
     for (size_t r = 0; r < tensor->rows; r++)
         for (size_t c = 0; c < columns; c++)
             block[block_index(n, tensor, r, c)] = values[r * columns + c];
@@ -125,6 +147,9 @@ static void describe_layer(struct network *n, size_t k) {
     l->inputs = n->model->input_width[k];
     l->state = n->state;
     n->state += l->kind->states * l->padded;
+    bool units = l->source == SOURCE_ROWS || l->source == SOURCE_RUNNING;
+    l->ages = norm_kind(layer->norm)->by_age ? layer->norm_steps : units;
+    l->momentum = layer->norm_momentum;
     size_t gate = 0;
     while (l->group_count < CELL_GROUPS_MAX && l->kind->group_gates[l->group_count]) {
         size_t gates = l->kind->group_gates[l->group_count];
@@ -162,6 +187,14 @@ static void hand_out_layer(struct arena *arena, struct network_layer *l, size_t 
     l->inner_normal = floats(arena, normal ? ring * l->padded : 0);
     l->squashed = floats(arena, kind->finishes ? ring * l->padded : 0);
     l->hidden = floats(arena, ring * l->padded);
+    for (size_t place = 0; place < PLACES; place++) {
+        struct unit_norm *u = &l->units[place];
+        u->width = place == PLACE_INNER ? l->padded : l->rows;
+        size_t numbers = kind->norms[place] ? l->ages * u->width : 0;
+        u->mean = floats(arena, numbers);
+        u->var = floats(arena, numbers);
+        u->rstd = floats(arena, numbers);
+    }
     l->scales = take(arena, ring * NETWORK_NORMS, sizeof *l->scales);
 }
 
@@ -182,6 +215,7 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     for (size_t i = 0; i < MOMENTS_MAX; i++)
         n->moments[i] = i < blocks ? floats(arena, n->block) : NULL;
     n->output = floats(arena, n->ring * n->padded);
+    n->ages = floats(arena, n->ring);
     n->d_output = floats(arena, n->window * n->padded);
     n->d_ih = floats(arena, n->window * rows);
     n->d_hh = floats(arena, n->window * rows);
@@ -212,6 +246,8 @@ int network_open(struct network *n, const struct model *model, size_t window, si
     n->padded = matrix_pad(model->outputs);
     for (size_t k = 0; k < n->layer_count; k++)
         describe_layer(n, k);
+    n->age = n->state;
+    n->state += model->ages ? MATRIX_PAD : 0;
     lay_out_block(n);
     struct arena arena = {NULL, 0};
     hand_out(&arena, n, blocks);

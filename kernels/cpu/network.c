@@ -53,7 +53,19 @@ static const float *inner_before(const struct network *n, const struct network_l
              : steps->state + l->state + l->padded;
 }
 
+/* Each step's age: how many came before it since the stream began, as far as norms go by it. */
+static void keep_ages(const struct network *n, const struct network_steps *steps) {
+    float most = (float)n->model->ages - 1.0f;
+    for (size_t t = 0; t < steps->count; t++) {
+        float age = n->model->ages ? steps->state[n->age] + (float)t : 0.0f;
+        n->ages[network_position(n, steps->first, t)] = age < most       ? age
+                                                        : n->model->ages ? most
+                                                                         : 0;
+    }
+}
+
 void network_forward(struct network *n, const struct network_steps *steps, size_t outputs_from) {
+    keep_ages(n, steps);
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
         project_inputs(n, steps, k);
@@ -160,6 +172,8 @@ static double weights_backward(struct network *n, const struct network_steps *st
         squares = matrix_gradient(n->gradient + l->at[TENSOR_WEIGHT_IH], l->rows, l->inputs,
                                   n->d_ih, n->x, count, n->pack);
     }
+    if (l->source == SOURCE_ROWS)
+        squares = units_pull(n, l, PLACE_IH, TENSOR_WEIGHT_IH, l->inputs);
     add_rows(n->d_ih, l->rows, count, n->gradient + l->at[TENSOR_BIAS_IH]);
     if (l->kind->states == 0)
         return squares;
@@ -167,8 +181,12 @@ static double weights_backward(struct network *n, const struct network_steps *st
         n->x[t] = hidden_before(n, l, steps, t);
     if (l->source == SOURCE_NOTHING)
         add_rows(n->d_hh, l->rows, count, n->gradient + l->at[TENSOR_BIAS_HH]);
-    return squares + matrix_gradient(n->gradient + l->at[TENSOR_WEIGHT_HH], l->rows, l->size,
-                                     n->d_hh, n->x, count, n->pack);
+    double recurrent = matrix_gradient(n->gradient + l->at[TENSOR_WEIGHT_HH], l->rows, l->size,
+                                       n->d_hh, n->x, count, n->pack);
+    if (l->source == SOURCE_ROWS)
+        recurrent =
+            units_pull(n, l, l->kind->apart ? PLACE_HH : PLACE_IH, TENSOR_WEIGHT_HH, l->size);
+    return squares + recurrent;
 }
 
 /* The gradient of layer k's input becomes n->d_hidden[0]. */
@@ -220,4 +238,6 @@ const struct kernels kernels_table = {
     .backward = network_backward,
     .loss = loss_step,
     .optimize = optimizer_step,
+    .absorb = units_absorb,
+    .refresh = units_refresh,
 };

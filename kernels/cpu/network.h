@@ -27,12 +27,22 @@ struct norm_group {
     size_t first, length, units;
 };
 
+/* Mean and deviation of each unit at one place of a layer, for norms of rows and running ones. A
+   row for each age of a stream's step, 1 where age does not matter. */
+struct unit_norm {
+    float *mean, *var, *rstd; /* (ages, width) each */
+    size_t width;             /* rows; of an inner value padded */
+};
+
 struct network_layer {
     enum cell cell;
     enum activation activation;
     const struct cell_kind *kind;
     enum norm_source source; /* of its norm, likewise: */
     bool centred;
+    size_t ages;    /* rows of `units`; 0: the norm has none */
+    float momentum; /* of running statistics */
+    struct unit_norm units[PLACES];
     size_t size, padded;     /* H */
     size_t gates, rows;      /* G, and G times padded */
     size_t inputs;           /* I */
@@ -61,12 +71,14 @@ struct network {
     size_t window, ring;    /* ring = window + 1 */
     size_t outputs, padded; /* K */
     size_t state;           /* numbers in a padded state */
-    size_t block;           /* numbers in the block of parameters */
-    size_t vectors;         /* where in the block the vectors begin; before: matrices */
+    size_t age;     /* where in it the steps since the stream began stand, if norms go by it */
+    size_t block;   /* numbers in the block of parameters */
+    size_t vectors; /* where in the block the vectors begin; before: matrices */
     size_t embedding, output_weight, output_bias; /* offsets in the block */
 
     float *parameters, *gradient, *moments[MOMENTS_MAX]; /* (block,) each; NULL: not kept */
     float *output;                                       /* (ring, padded) */
+    float *ages;                                         /* (ring,) of each step */
 
     /* Scratch of backward. */
     float *d_output;    /* (window, padded) */
@@ -84,6 +96,13 @@ struct network {
 
 static inline size_t network_position(const struct network *n, size_t first, size_t t) {
     return first + t < n->ring ? first + t : first + t - n->ring;
+}
+
+/* The row of a layer's statistics of units for the step at that position. */
+static inline size_t network_age(const struct network *n, const struct network_layer *l,
+                                 size_t position) {
+    size_t age = (size_t)n->ages[position];
+    return age < l->ages ? age : l->ages - 1;
 }
 
 /* A window, or the steps of a run: step t stands at position first + t of the ring. */
@@ -127,6 +146,13 @@ struct kernels {
     double (*loss)(const struct model *model, const float *a, const union value *y, float scale,
                    float *d, double *scratch);
 
+    /* After an optimizer step: move running statistics towards those of the steps, the last of the
+       window, whose activations are kept. */
+    void (*absorb)(struct network *n, size_t first, size_t count);
+
+    /* Deviations of units anew, after parameters or running statistics have changed. */
+    void (*refresh)(struct network *n);
+
     /* One optimizer step on the gradient times `factor`; t counts from 1. Reads and writes each
        parameter once. */
     struct network_change (*optimize)(struct network *n, const struct optimizer *optimizer,
@@ -156,6 +182,14 @@ struct network_gradient network_backward(struct network *n, const struct network
                                          const struct network_targets *targets);
 double loss_step(const struct model *model, const float *a, const union value *y, float scale,
                  float *d, double *scratch);
+void units_absorb(struct network *n, size_t first, size_t count);
+void units_refresh(struct network *n);
+
+/* Of weights that decide their units' deviation: take off their gradient what passes through it
+   (normalization_rows_pull). Returns the gradient's squares. */
+double units_pull(const struct network *n, const struct network_layer *l, int place,
+                  enum tensor_role role, size_t columns);
+
 struct network_change optimizer_step(struct network *n, const struct optimizer *optimizer,
                                      double rate, double factor, uint64_t t);
 #endif

@@ -74,9 +74,10 @@ struct layer_backward {
     struct layer_step at;
     uint32_t t, position;
     const float *h_before, *inner_before; /* (H,) before the step */
-    float *d;    /* (rows or more,) in shared memory: gradients behind gains */
-    bool last;   /* of the window's steps */
-    bool writes; /* this block keeps what is of units */
+    float *d;     /* (rows or more,) in shared memory: gradients behind gains */
+    uint32_t age; /* see age_of */
+    bool last;    /* of the window's steps */
+    bool writes;  /* this block keeps what is of units */
 };
 
 static __device__ __forceinline__ struct scale scale_of(const struct layer_step &s, int index) {
@@ -122,6 +123,8 @@ static __device__ __forceinline__ void finish_backward(const struct network &n, 
         b.d[i] = g.inner;
         if (l.source == SOURCE_NOTHING)
             continue;
+        if (l.ages)
+            scale = unit_scale(n, l, PLACE_INNER, b.age, i);
         float x = normalized(b.at.inner[i], scale), gain = n.parameters[l.gain[PLACE_INNER] + i];
         sums[0] += g.inner * gain;
         sums[1] += g.inner * gain * x;
@@ -130,8 +133,10 @@ static __device__ __forceinline__ void finish_backward(const struct network &n, 
             n.activations[l.d_bias[PLACE_INNER] + unit] = g.inner;
             n.activations[l.d_gain[PLACE_INNER] + unit] = g.inner * x;
         }
+        if (l.ages)
+            b.d[i] = normalization_unit_backward(g.inner, gain, scale.rstd);
     }
-    if (l.source == SOURCE_NOTHING)
+    if (l.source != SOURCE_GROUP)
         return;
     block_sums(sums, scratch);
     float mean = l.centred ? sums[0] / (float)l.size : 0.0f, product = sums[1] / (float)l.size;
@@ -189,14 +194,17 @@ static __device__ __forceinline__ float behind_gains(const struct network_layer 
     return b.d[own ? row + l.size : row];
 }
 
-static __device__ __forceinline__ float sum_normalized(const struct network_layer &l,
+static __device__ __forceinline__ float sum_normalized(const struct network &n,
+                                                       const struct network_layer &l,
                                                        const struct layer_backward &b,
                                                        bool recurrent, uint32_t row) {
-    uint32_t group = row >= l.group_rows;
+    uint32_t group = row >= group_rows(l);
     float sum = recurrent ? b.at.sum_hh[row] : b.at.sum_ih[row];
     if (l.states > 0 && !l.apart)
         sum = b.at.sum_ih[row] + b.at.sum_hh[row];
-    return normalized(sum, scale_of(b.at, (recurrent ? PLACE_HH : PLACE_IH) * GROUPS + group));
+    uint32_t place = recurrent ? PLACE_HH : PLACE_IH;
+    return normalized(sum, l.ages ? unit_scale(n, l, place, b.age, row)
+                                  : scale_of(b.at, place * GROUPS + group));
 }
 
 /* Means over each group of both sums: of d g, and of d g x. */
@@ -220,7 +228,7 @@ static __device__ __forceinline__ struct norm_means norm_means(const struct netw
             float gain = n.parameters[l.gain[recurrent ? PLACE_HH : PLACE_IH] + row];
             float dg = behind_gains(l, b, recurrent, row) * gain;
             sums[k] += dg;
-            sums[2 * GROUPS + k] += dg * sum_normalized(l, b, recurrent, row);
+            sums[2 * GROUPS + k] += dg * sum_normalized(n, l, b, recurrent, row);
         }
     }
     block_sums(sums, scratch);
@@ -238,7 +246,7 @@ static __device__ __forceinline__ struct norm_means norm_means(const struct netw
 static __device__ __forceinline__ float
 sum_gradient(const struct network &n, const struct network_layer &l, const struct layer_backward &b,
              const struct norm_means &m, bool recurrent, uint32_t row) {
-    bool second = row >= l.group_rows;
+    bool second = row >= group_rows(l);
     bool of_hh = recurrent && l.apart;
     uint32_t place = of_hh ? PLACE_HH : PLACE_IH;
     float d = behind_gains(l, b, recurrent, row);
@@ -249,8 +257,10 @@ sum_gradient(const struct network &n, const struct network_layer &l, const struc
                     : second ? m.product[1]
                              : m.product[0];
     float gain = n.parameters[l.gain[place] + row];
+    if (l.ages)
+        return normalization_unit_backward(d, gain, unit_scale(n, l, place, b.age, row).rstd);
     struct scale scale = scale_of(b.at, place * GROUPS + second);
-    return normalization_group_backward(d, gain, sum_normalized(l, b, of_hh, row), mean, product,
+    return normalization_group_backward(d, gain, sum_normalized(n, l, b, of_hh, row), mean, product,
                                         scale.rstd);
 }
 
@@ -269,11 +279,11 @@ static __device__ void keep_rows(const struct network &n, const struct network_l
             continue;
         float d = behind_gains(l, b, false, row);
         a[l.d_bias[PLACE_IH] + at] = d;
-        a[l.d_gain[PLACE_IH] + at] = d * sum_normalized(l, b, false, row);
+        a[l.d_gain[PLACE_IH] + at] = d * sum_normalized(n, l, b, false, row);
         if (l.apart) {
             d = behind_gains(l, b, true, row);
             a[l.d_bias[PLACE_HH] + at] = d;
-            a[l.d_gain[PLACE_HH] + at] = d * sum_normalized(l, b, true, row);
+            a[l.d_gain[PLACE_HH] + at] = d * sum_normalized(n, l, b, true, row);
         }
     }
 }
@@ -316,6 +326,7 @@ backward_at(const struct network &n, uint32_t k, uint32_t t, const float *slot) 
     b.position = ring_position(n, s->window, t);
     b.at = layer_at(n, l, b.position);
     struct layer_step before = layer_at(n, l, ring_position(n, s->window, t ? t - 1 : 0));
+    b.age = age_of(n, l, state - l.state, t);
     b.h_before = t ? before.hidden : state;
     b.inner_before = t ? before.inner : state + l.size;
     return b;

@@ -108,14 +108,26 @@ static __device__ __forceinline__ float normalized(float sum, const struct scale
     return (sum - scale.mean) * scale.rstd;
 }
 
-/* A number behind the norm at a place of the layer, if it has one. */
+/* Mean and 1 / deviation of a unit, of a norm that has them. */
+static __device__ __forceinline__ struct scale unit_scale(const struct network &n,
+                                                          const struct network_layer &l,
+                                                          uint32_t place, uint32_t age,
+                                                          uint32_t row) {
+    uint32_t width = units_width(l, place);
+    const float *mean = n.units + unit_numbers(l, place) + (size_t)age * width + row;
+    struct scale scale = {mean[0], mean[(size_t)2 * l.ages * width]};
+    return scale;
+}
+
+/* A number behind the norm at a place of the layer, if it has one. `scale` is its group's. */
 static __device__ __forceinline__ float behind(const struct network &n,
                                                const struct network_layer &l, float sum,
                                                const struct scale &scale, uint32_t place,
-                                               uint32_t row) {
+                                               uint32_t age, uint32_t row) {
     if (l.source == SOURCE_NOTHING)
         return sum;
-    return normalization_apply(normalized(sum, scale), n.parameters[l.gain[place] + row],
+    float x = normalized(sum, l.ages ? unit_scale(n, l, place, age, row) : scale);
+    return normalization_apply(x, n.parameters[l.gain[place] + row],
                                n.parameters[l.norm_bias[place] + row]);
 }
 
@@ -136,6 +148,7 @@ template <enum cell C> struct shape_of;
 /* A layer at one step, where it carries a state: what it carried before. */
 struct carried {
     const float *h, *inner; /* (H,) */
+    uint32_t age;           /* of the step, see age_of */
 };
 
 /* Means and deviations of all groups of a layer's sums. */
@@ -183,9 +196,10 @@ activate_units(const struct network &n, const struct network_layer &l, const str
             float sum = s.sum_ih[row];
             if (shape::states > 0 && !shape::apart)
                 sum += s.sum_hh[row];
-            u.ih[g] = behind(n, l, sum, scales[group], PLACE_IH, row);
+            u.ih[g] = behind(n, l, sum, scales[group], PLACE_IH, before.age, row);
             if (shape::apart)
-                u.hh[g] = behind(n, l, s.sum_hh[row], scales[GROUPS + group], PLACE_HH, row);
+                u.hh[g] =
+                    behind(n, l, s.sum_hh[row], scales[GROUPS + group], PLACE_HH, before.age, row);
         }
         if (shape::states > 0)
             u.h = before.h[i];
@@ -212,7 +226,7 @@ activate_units(const struct network &n, const struct network_layer &l, const str
 template <enum cell C>
 static __device__ __forceinline__ void
 finish_units(const struct network &n, const struct network_layer &l, const struct layer_step &s,
-             bool keep, float *h, const float *finished, float *scratch) {
+             uint32_t age, bool keep, float *h, const float *finished, float *scratch) {
     struct scale scales[1] = {};
     if (l.source == SOURCE_GROUP) {
         const struct range ranges[1] = {{h, NULL, 0, l.size}};
@@ -222,7 +236,7 @@ finish_units(const struct network &n, const struct network_layer &l, const struc
     }
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
         struct cell_unit u = {};
-        u.inner = behind(n, l, h[i], scales[0], PLACE_INNER, i);
+        u.inner = behind(n, l, h[i], scales[0], PLACE_INNER, age, i);
         u.gate[shape_of<C>::finished_gate] = finished[i];
         cell_finish(C, &u);
         h[i] = u.out;
@@ -242,7 +256,7 @@ activate_cell(const struct network &n, const struct network_layer &l, const stru
         scale_sums<C>(l, s, keep, scales, scratch);
     activate_units<C>(n, l, s, before, keep, h, finished, scales);
     if (shape_of<C>::finishes)
-        finish_units<C>(n, l, s, keep, h, finished, scratch);
+        finish_units<C>(n, l, s, before.age, keep, h, finished, scratch);
 }
 
 /* h (ld,) in shared memory, padded with zeros, of the layer's step t of a run or window that begins
@@ -256,7 +270,8 @@ static __device__ __forceinline__ void activate(const struct network &n,
         h[i] = 0;
     struct layer_step s = layer_at(n, l, ring_position(n, first, t));
     struct layer_step before = layer_at(n, l, ring_position(n, first, t ? t - 1 : 0));
-    struct carried carried = {t ? before.hidden : state, t ? before.inner : state + l.size};
+    struct carried carried = {t ? before.hidden : state, t ? before.inner : state + l.size,
+                              age_of(n, l, state - l.state, t)};
     switch (l.cell) {
 #define CELL(name)                                                                                 \
 case CELL_##name:                                                                                  \

@@ -101,12 +101,24 @@ static int copy(struct engine *e, void *device, void *host, size_t bytes, enum d
     return settle(e, status, "copying between host and GPU", error);
 }
 
+/* Where running statistics stand, in the table's layout. */
+static float *running_of(const struct network *n, const struct tensor *tensor) {
+    const struct network_layer *l = &n->layers[tensor->layer];
+    bool var = tensor->role >= TENSOR_VAR_IH;
+    uint32_t place = tensor->role - (var ? TENSOR_VAR_IH : TENSOR_MEAN_IH);
+    return n->units + unit_numbers(*l, place) +
+           (var ? (size_t)l->ages * units_width(*l, place) : 0);
+}
+
 /* One tensor, between its padded rows and the table's layout. */
 static int copy_tensor(struct engine *e, enum engine_block block, size_t index, void *values,
                        enum direction direction, struct error *error) {
     const struct network *n = &e->network;
     const struct tensor *tensor = &e->model->tensors[index];
     struct placed placed = engine_placed(e, tensor);
+    if (tensor->role >= TENSOR_MEAN_IH && tensor->role <= TENSOR_VAR_INNER)
+        return copy(e, running_of(n, tensor), values, tensor_size(tensor) * sizeof(float),
+                    direction, error);
     float *from = block == ENGINE_PARAMETERS ? n->parameters : n->moments[block - ENGINE_MOMENTS];
     size_t columns = tensor->columns ? tensor->columns : tensor->rows;
     size_t rows = tensor->columns ? tensor->rows : 1, row = columns * sizeof(float);
@@ -175,6 +187,7 @@ static int cuda_read(struct engine *e, enum engine_block block, size_t index, vo
 
 static int cuda_write(struct engine *e, enum engine_block block, size_t index, const void *data,
                       struct error *error) {
+    e->stale = true;
     return copy_block(e, block, index, (void *)data, IN, error);
 }
 

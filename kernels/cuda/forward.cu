@@ -415,7 +415,13 @@ static __global__ void finish(const __grid_constant__ struct network n) {
     const float *a = n.activations + n.output + (size_t)position * n.outputs;
     bool last = t + 1 == s->steps;
     uint32_t next = ring_position(n, s->position, t + 1);
-    gather_state(n, position, last ? slot : slot + n.slot.before + (size_t)next * n.slot.state);
+    float *state = last ? slot : slot + n.slot.before + (size_t)next * n.slot.state;
+    gather_state(n, position, state);
+    if (n.ages && threadIdx.x == 0) {
+        const float *first = slot + n.slot.before + (size_t)s->position * n.slot.state;
+        float age = first[n.age] + (float)(t + 1);
+        state[n.age] = age < (float)n.ages ? age : (float)n.ages;
+    }
     for (uint32_t k = threadIdx.x; k < n.outputs; k += blockDim.x) {
         if (last)
             slot[n.slot.output + k] = a[k];

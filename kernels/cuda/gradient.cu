@@ -70,6 +70,8 @@ static __global__ void __launch_bounds__(SQUARES_THREADS)
     const struct walked &w = tensors[blockIdx.y];
     bool vector = w.a.kind == FACTOR_ONE;
     uint32_t items = vector ? (w.columns + SLICE - 1) / SLICE : length * (length + 1) / 2;
+    if (w.pull != NONE) /* see pulled_squares */
+        items = 0;
     double squares = 0;
     for (uint32_t item = blockIdx.x * SQUARES_WARPS + warp_index(); item < items;
          item += gridDim.x * SQUARES_WARPS)
@@ -77,6 +79,30 @@ static __global__ void __launch_bounds__(SQUARES_THREADS)
     double sum = block_sum(lane_index() == 0 ? squares : 0.0, (double *)shared_memory);
     if (threadIdx.x == 0)
         n.squares[blockIdx.y * gridDim.x + blockIdx.x] = sum;
+}
+
+/* The squares of tensors that have a part through their deviations: each tile is made here. One
+   block a tile. */
+static __global__ void __launch_bounds__(TILE_THREADS)
+    pulled_squares(const __grid_constant__ struct network n, const struct walked *tensors,
+                   uint32_t count, uint32_t length, uint32_t before) {
+    const struct walked &w = *tensor_of(tensors, count, blockIdx.x);
+    double squares = 0;
+    if (w.pull != NONE) {
+        struct tile tile = tile_of(w, blockIdx.x);
+        float4 sums[TILE_ROWS];
+        make_tile(n, w, tile, length, 1.0f, sums, shared_memory);
+#pragma unroll
+        for (int k = 0; k < TILE_ROWS; k++)
+            if (in_tensor(w, tile, k))
+                squares +=
+                    ((double)sums[k].x * (double)sums[k].x +
+                     (double)sums[k].y * (double)sums[k].y) +
+                    ((double)sums[k].z * (double)sums[k].z + (double)sums[k].w * (double)sums[k].w);
+    }
+    double sum = block_sum(squares, (double *)shared_memory);
+    if (threadIdx.x == 0)
+        n.squares[before + blockIdx.x] = sum;
 }
 
 /* ---- a gradient that is formed ---- */
@@ -100,6 +126,22 @@ static __global__ void __launch_bounds__(TILE_THREADS)
         if (in_tensor(w, tile, k))
             *(float4 *)(n.gradient + w.offset + (size_t)(tile.row + k) * w.ld + tile.column) =
                 sums[k];
+}
+
+/* What cuBLAS has made, less the part through the deviations. */
+static __global__ void __launch_bounds__(TILE_THREADS)
+    take_off_pulls(const __grid_constant__ struct network n, const struct walked *tensors,
+                   uint32_t count) {
+    const struct walked &w = *tensor_of(tensors, count, blockIdx.x);
+    if (w.pull == NONE || w.a.kind != FACTOR_ARRAY || w.b.kind != FACTOR_ARRAY)
+        return;
+    struct tile tile = tile_of(w, blockIdx.x);
+#pragma unroll
+    for (int k = 0; k < TILE_ROWS; k++)
+        if (in_tensor(w, tile, k))
+            take_off(
+                n, w, tile.row + k, tile.column, 1.0f,
+                (float4 *)(n.gradient + w.offset + (size_t)(tile.row + k) * w.ld + tile.column));
 }
 
 /* G (rows, ld) = A^T B; to cuBLAS, which stores columns one after the other, G^T = B^T A. */
@@ -146,6 +188,10 @@ static cudaError_t form_gradient(const struct network *n, const struct gradient_
     for (uint32_t k = 0; k < plan->count && !status; k++)
         if (by_blas(&plan->host[k]))
             status = multiply_by_blas(n, plan, &plan->host[k], length);
+    if (plan->pulls && !status) {
+        struct launch tiles = {dim3(plan->tiles, 1, 1), TILE_THREADS, 0, stream};
+        status = launch_kernel(take_off_pulls, &tiles, *n, plan->tensors, plan->count);
+    }
     if (status)
         return status;
     *partials = squares_blocks(plan);
@@ -160,7 +206,7 @@ bool gradient_is_formed(const struct gradient_plan *plan, uint32_t length) {
 }
 
 uint32_t gradient_partials(const struct gradient_plan *plan) {
-    uint32_t blocks = squares_blocks(plan), others = plan->count * NORM_BLOCKS_MAX;
+    uint32_t blocks = squares_blocks(plan), others = plan->count * NORM_BLOCKS_MAX + plan->tiles;
     return blocks > others ? blocks : others;
 }
 
@@ -181,8 +227,14 @@ cudaError_t launch_gradient(const struct network *n, const struct gradient_plan 
     if (gradient_is_formed(plan, length))
         return form_gradient(n, plan, length, partials, stream);
     uint32_t blocks = norm_blocks(plan, length);
-    *partials = blocks * plan->count;
+    uint32_t before = blocks * plan->count;
+    *partials = before + (plan->pulls ? plan->tiles : 0);
     struct launch l = {dim3(blocks, plan->count, 1), SQUARES_THREADS, SCRATCH * sizeof(float),
                        stream};
-    return launch_kernel(norm, &l, *n, plan->tensors, length);
+    cudaError_t status = launch_kernel(norm, &l, *n, plan->tensors, length);
+    if (status || !plan->pulls)
+        return status;
+    struct launch tiles = {dim3(plan->tiles, 1, 1), TILE_THREADS, TILE_SHARED * sizeof(float),
+                           stream};
+    return launch_kernel(pulled_squares, &tiles, *n, plan->tensors, plan->count, length, before);
 }

@@ -2,7 +2,11 @@
    sum over t of A[t][row] B[t][column]. Short windows never form it in memory: its norm follows
    from the inner products of the A and of the B with one another, |G|^2 = sum over t, s of
    (A_t . A_s) (B_t . B_s), and the optimizer makes each element where it uses it. Long ones form it
-   with cuBLAS. */
+   with cuBLAS.
+
+   Weights whose rows decide the deviation of their units have a second part, G[row][column] -= pull
+   [row] W[row][column]. It nearly cancels what the first has along W, so that no norm of the parts
+   would do: short windows make each element twice, for the norm and for the optimizer. */
 #ifndef RUNNEL_CUDA_GRADIENT_CUH
 #define RUNNEL_CUDA_GRADIENT_CUH
 
@@ -44,6 +48,8 @@ static __host__ __device__ __forceinline__ uint32_t tile_columns(uint32_t quad_b
 struct walked {
     uint32_t offset, rows, columns, ld; /* in the block of parameters */
     struct factor a, b;
+    uint32_t
+        pull; /* (rows,) in the block of activations: the tensor times this is taken off; NONE */
     uint32_t quad_bits, column_tiles, first_tile;
 };
 
@@ -51,6 +57,7 @@ struct gradient_plan {
     const struct walked *tensors; /* (count,) on the device */
     const struct walked *host;    /* the same, here */
     uint32_t count, tiles;
+    bool pulls;          /* some tensor has such a part */
     uint32_t blocks;     /* of the optimizer, which take tiles by turns */
     cublasHandle_t blas; /* NULL: no window is long enough */
 };

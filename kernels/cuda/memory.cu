@@ -88,7 +88,12 @@ static void describe_layer(struct engine *e, uint32_t k) {
     l->finishes = kind->finishes;
     l->own = kind->own;
     l->carries = kind->carries;
-    l->group_rows = (uint32_t)(kind->group_gates[0] * from->size);
+    bool units = l->source == SOURCE_ROWS || l->source == SOURCE_RUNNING;
+    l->ages = norm_kind(from->norm)->by_age ? (uint32_t)from->norm_steps : units;
+    l->momentum = from->norm_momentum;
+    e->network.rows_norms |= l->source == SOURCE_ROWS;
+    e->network.running_norms |= l->source == SOURCE_RUNNING;
+    l->group_gates = (uint8_t)kind->group_gates[0];
     l->size = (uint32_t)from->size;
     l->rows = (uint32_t)(l->gates * from->size);
     l->inputs = (uint32_t)e->model->input_width[k];
@@ -102,6 +107,8 @@ static void describe_network(struct engine *e) {
     const struct architecture *a = &model->architecture;
     struct network *n = &e->network;
     n->layer_count = (uint32_t)a->layer_count;
+    n->age = (uint32_t)model->age_offset;
+    n->ages = (uint32_t)model->ages;
     n->window = (uint32_t)e->options.window;
     n->ring = n->window + 1;
     n->outputs = (uint32_t)model->outputs;
@@ -146,6 +153,7 @@ static void place_layer(struct network *n, struct network_layer *l, bool kept_in
         l->d_bias[at] = place(a, numbers);
         l->d_gain[at] = place(a, numbers);
     }
+    l->pull = l->source == SOURCE_ROWS ? place(a, 2 * rows) : 0;
     l->input = kept_input ? place(a, window * l->ld_ih) : 0;
     l->before = recurrent ? place(a, window * l->ld_hh) : 0;
     l->carry = l->carries ? place(a, 2 * size) : 0;
@@ -162,6 +170,16 @@ static void place_activations(struct network *n, struct layout *a) {
     n->d_embedding = place(a, (size_t)n->window * n->ld_embedding);
     n->ids = place(a, n->window);
     n->split_output.partial = place(a, (size_t)n->window * n->split_output.chunks * n->ld_output);
+}
+
+/* Returns the numbers of norms of units. */
+static size_t place_units(struct network *n) {
+    struct layout units = {0};
+    for (uint32_t k = 0; k < n->layer_count; k++) {
+        struct network_layer *l = &n->layers[k];
+        l->units = place(&units, (size_t)3 * l->ages * (2 * l->rows + l->size));
+    }
+    return units.size;
 }
 
 /* Returns the numbers in a slot. */
@@ -237,12 +255,22 @@ static void walk_vector(const struct engine *e, struct walked *w, const struct t
     w->b = array_of(arrays[tensor->role], wide ? padded(rows) : rows);
 }
 
+static uint32_t pull_of(const struct engine *e, const struct tensor *tensor) {
+    const struct network_layer *l = &e->network.layers[tensor->layer];
+    bool ih = tensor->role == TENSOR_WEIGHT_IH, hh = tensor->role == TENSOR_WEIGHT_HH;
+    if (l->source != SOURCE_ROWS || (!ih && !hh))
+        return NONE;
+    return l->pull + (hh && l->apart ? l->rows : 0);
+}
+
 static void walk_tensors(struct engine *e) {
     struct gradient_plan *plan = &e->gradient;
     uint32_t tile = 0;
-    for (size_t k = 0; k < e->model->tensor_count; k++) {
+    for (size_t k = 0; k < e->model->learned_count; k++) {
         const struct tensor *tensor = &e->model->tensors[k];
         struct walked *w = &e->walked[k];
+        w->pull = pull_of(e, tensor);
+        plan->pulls |= w->pull != NONE;
         struct placed placed = engine_placed(e, tensor);
         w->offset = placed.offset;
         w->ld = placed.ld;
@@ -261,7 +289,7 @@ static void walk_tensors(struct engine *e) {
         tile += (w->rows + rows - 1) / rows * w->column_tiles;
     }
     plan->host = e->walked;
-    plan->count = (uint32_t)e->model->tensor_count;
+    plan->count = (uint32_t)e->model->learned_count;
     plan->tiles = tile;
     plan->blocks = (uint32_t)e->device.multiprocessors * OPTIMIZER_BLOCKS;
     plan->blocks = plan->blocks < tile ? plan->blocks : tile;
@@ -271,13 +299,13 @@ static void walk_tensors(struct engine *e) {
 
 /* What is taken from the device, in bytes. */
 struct need {
-    size_t block, activations, slots, workspace, others;
+    size_t block, activations, units, slots, workspace, others;
     int blocks; /* of parameters, moments, gradient */
 };
 
 static size_t total(const struct need *need) {
-    return need->blocks * need->block + need->activations + need->slots + need->workspace +
-           need->others + MARGIN;
+    return need->blocks * need->block + need->activations + need->units + need->slots +
+           need->workspace + need->others + MARGIN;
 }
 
 static int refuse(const struct engine *e, const struct need *need, struct error *error) {
@@ -288,8 +316,8 @@ static int refuse(const struct engine *e, const struct need *need, struct error 
         "or learning.window%s",
         (double)total(need) / MIB, e->device.name, (double)e->device.free_memory / MIB,
         (double)(need->blocks * need->block) / MIB, (double)need->slots / MIB, e->options.slots,
-        (double)(need->activations + need->workspace + need->others) / MIB, (double)MARGIN / MIB,
-        e->way_out);
+        (double)(need->activations + need->units + need->workspace + need->others) / MIB,
+        (double)MARGIN / MIB, e->way_out);
 }
 
 static void *take(struct engine *e, size_t bytes, struct error *error) {
@@ -334,6 +362,7 @@ static int take_all(struct engine *e, const struct need *need, struct error *err
         (need->workspace && !(n->gradient = (float *)take(e, need->block, error))) ||
         (need->workspace && !(e->workspace = take(e, need->workspace, error))) ||
         !(n->activations = (float *)take(e, need->activations, error)) ||
+        (need->units && !(n->units = (float *)take(e, need->units, error))) ||
         !(n->slots = (float *)take(e, need->slots, error)) ||
         !(n->current = (struct segment *)take(e, sizeof *n->current, error)) ||
         !(n->state = (struct update_state *)take(e, sizeof *n->state, error)) ||
@@ -354,11 +383,12 @@ int engine_allocate(struct engine *e, struct error *error) {
     engine_share(e);
     place_parameters(e, &block);
     place_activations(n, &activations);
-    size_t slot = place_slot(e, &n->slot);
+    size_t units = place_units(n), slot = place_slot(e, &n->slot);
     walk_tensors(e);
     struct need need = {};
     need.block = block.size * sizeof(float);
     need.activations = activations.size * sizeof(float);
+    need.units = units * sizeof(float);
     need.slots = e->options.slots * slot * sizeof(float);
     need.workspace = n->window >= GEMM_STEPS ? BLAS_WORKSPACE : 0;
     need.others =
@@ -367,7 +397,8 @@ int engine_allocate(struct engine *e, struct error *error) {
     need.blocks = 1 + (int)optimizer_moments(&e->options.optimizer) + (need.workspace > 0);
     if (total(&need) > e->device.free_memory)
         return refuse(e, &need, error);
-    if (block.size > UINT32_MAX || activations.size > UINT32_MAX || slot > UINT32_MAX)
+    if (block.size > UINT32_MAX || activations.size > UINT32_MAX || units > UINT32_MAX ||
+        slot > UINT32_MAX)
         return error_set(error, EX_UNAVAILABLE,
                          "the model has more than %u numbers in its parameters, its window or one "
                          "stream, which the CUDA engine cannot count: lower learning.window%s",

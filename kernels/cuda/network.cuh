@@ -36,8 +36,8 @@ struct network_layer {
     uint8_t source, centred; /* as its norm's kind says */
     uint8_t gates, states;   /* as the cell's kind says, likewise: */
     uint8_t apart, inner, finishes, own, carries;
+    uint8_t group_gates;   /* of the first group; the others are the second */
     uint32_t size, rows;   /* H, G H */
-    uint32_t group_rows;   /* of the first group; the others are the second */
     uint32_t inputs;       /* I */
     uint32_t ld_ih, ld_hh; /* numbers in a row of W_ih and W_hh, with padding */
 
@@ -46,6 +46,13 @@ struct network_layer {
     uint32_t gain[PLACES], norm_bias[PLACES];
 
     uint32_t state; /* of h in a slot's state; an inner state follows */
+
+    /* Norms of units. ages: rows of their numbers, one for each age of a step; 0: the norm has
+       none. units: where in the block of such numbers the layer's begin (unit_numbers). pull: (2,
+       rows) in the block of activations: what W_ih and W_hh are multiplied with and taken off their
+       gradients, see normalization_rows_pull. */
+    uint32_t ages, units, pull;
+    float momentum; /* of running statistics */
 
     /* In the block of activations, kept of each step at its position of the ring. */
     uint32_t sum_ih, sum_hh; /* (ring, rows) W_ih x + b_ih and W_hh h, before normalization */
@@ -126,6 +133,7 @@ struct queue {
 struct update_state {
     uint64_t updates;                 /* applied so far */
     struct optimizer_numbers numbers; /* of the update that is under way, if it is applied */
+    uint32_t applied;                 /* whether the last one was */
     unsigned ticket;
 };
 
@@ -133,6 +141,7 @@ struct network {
     float *parameters, *gradient; /* (block,) each; gradient may be NULL */
     float *moments[MOMENTS_MAX];  /* likewise; NULL: not kept */
     float *activations;
+    float *units; /* see struct network_layer */
     float *slots; /* (slots, slot.size) */
     struct queue *queue;
     struct segment *current;
@@ -144,6 +153,9 @@ struct network {
     struct slot_layout slot;
     uint32_t layer_count, ring, window;
     uint32_t outputs, ld_output; /* K, numbers in a row of W_out */
+    uint32_t age, ages; /* where in a slot's state the steps since the stream began stand, if
+                           norms go by it, and how far these count; 0: they do not */
+    uint32_t rows_norms, running_norms; /* whether some layer's deviations are made of rows; run */
     uint32_t input_kind, input_size, embedding_size, ld_embedding;
     uint32_t loss, target_size, components;
     uint32_t together;                              /* see struct loss_kind */
@@ -175,19 +187,47 @@ static __device__ __forceinline__ float *slot_of(const struct network &n, const 
     return n.slots + (size_t)s->slot * n.slot.size;
 }
 
+/* The row of a layer's numbers of units for step t of a run or window, whose first step had `state`
+   before it. */
+static __device__ __forceinline__ uint32_t age_of(const struct network &n,
+                                                  const struct network_layer &l, const float *state,
+                                                  uint32_t t) {
+    if (l.ages <= 1)
+        return 0;
+    uint32_t age = (uint32_t)state[n.age] + t;
+    return age < l.ages ? age : l.ages - 1;
+}
+
+static __host__ __device__ __forceinline__ uint32_t units_width(const struct network_layer &l,
+                                                                uint32_t place) {
+    return place == PLACE_INNER ? l.size : l.rows;
+}
+
+/* Where in the block of units' numbers a place's begin: mean, var and 1 / deviation, (ages, width)
+   each. */
+static __host__ __device__ __forceinline__ size_t unit_numbers(const struct network_layer &l,
+                                                               uint32_t place) {
+    return l.units + (size_t)3 * l.ages * l.rows * place;
+}
+
 static __host__ __device__ __forceinline__ bool is_one_hot(const struct network &n) {
     return n.input_kind == INPUT_SYMBOL && !n.embedding_size;
 }
 
+/* Rows of the first normalization group of a sum. */
+static __host__ __device__ __forceinline__ uint32_t group_rows(const struct network_layer &l) {
+    return l.group_gates * l.size;
+}
+
 static __host__ __device__ __forceinline__ uint32_t group_count(const struct network_layer &l) {
-    return l.group_rows < l.rows ? 2 : 1;
+    return group_rows(l) < l.rows ? 2 : 1;
 }
 
 /* Group `k` of a layer's sums; the second may be none. */
 static __host__ __device__ __forceinline__ void
 group_bounds(const struct network_layer &l, uint32_t k, uint32_t *first, uint32_t *end) {
-    *first = k == 0 ? 0 : l.group_rows;
-    *end = k == 0 ? l.group_rows : l.rows;
+    *first = k == 0 ? 0 : group_rows(l);
+    *end = k == 0 ? group_rows(l) : l.rows;
 }
 
 #endif

@@ -8,6 +8,7 @@
 #include "forward.cuh"
 #include "measure.cuh"
 #include "optimizer.cuh"
+#include "units.cuh"
 
 enum {
     ALIGNMENT = 256,        /* bytes, of what is uploaded and downloaded */
@@ -227,9 +228,15 @@ static cudaError_t enqueue_update(struct engine *e, const struct shape *shape) {
     if (status == cudaSuccess)
         status = launch_backward(n, length, e->threads, e->stream);
     if (status == cudaSuccess)
+        status = launch_pulls(n, length, e->threads, e->stream);
+    if (status == cudaSuccess)
         status = launch_gradient(n, &e->gradient, length, &partials, e->stream);
     if (status == cudaSuccess)
         status = launch_optimizer(n, &e->gradient, length, partials, e->stream);
+    if (status == cudaSuccess)
+        status = launch_absorb(n, e->threads, e->stream);
+    if (status == cudaSuccess)
+        status = launch_refresh(n, e->threads, e->stream);
     return status;
 }
 
@@ -249,7 +256,7 @@ static cudaError_t enqueue(struct engine *e, const struct shape *shape) {
 
 /* An upper bound of the launches of a segment. */
 static size_t nodes(const struct engine *e, const struct shape *shape) {
-    size_t layers = e->network.layer_count, others = 8 + e->gradient.count;
+    size_t layers = e->network.layer_count, others = 16 + e->gradient.count;
     return (size_t)shape->steps + 2 * (size_t)shape->length + 3 * layers + others;
 }
 
@@ -377,6 +384,9 @@ static void fetch_results(const struct engine *e, const struct plan *plan,
 static cudaError_t run(struct engine *e, const struct cutter *c, size_t upload) {
     cudaError_t status = cudaMemcpyAsync(e->upload.device, e->upload.host, upload,
                                          cudaMemcpyHostToDevice, e->stream);
+    if (e->stale && status == cudaSuccess)
+        status = launch_refresh(&e->network, e->threads, e->stream);
+    e->stale = false;
     for (uint32_t k = 0; k < c->count && status == cudaSuccess; k++)
         status = replay(e, &c->shapes[k]);
     cudaError_t ended = cudaStreamSynchronize(e->stream);

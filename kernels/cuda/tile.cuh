@@ -61,6 +61,18 @@ static __device__ __forceinline__ float factor_at(const struct network &n, const
     }
 }
 
+/* The part of a float4 of the gradient that passes through the deviations. */
+static __device__ __forceinline__ void take_off(const struct network &n, const struct walked &w,
+                                                uint32_t row, uint32_t column, float factor,
+                                                float4 *gradient) {
+    float pull = factor * n.activations[w.pull + row];
+    float4 weight = *(const float4 *)(n.parameters + w.offset + (size_t)row * w.ld + column);
+    gradient->x -= pull * weight.x;
+    gradient->y -= pull * weight.y;
+    gradient->z -= pull * weight.z;
+    gradient->w -= pull * weight.w;
+}
+
 /* Shared memory that make_tile needs, in floats. */
 enum {
     TILE_SHARED =
@@ -106,6 +118,12 @@ static __device__ __forceinline__ void make_tile(const struct network &n, const 
             }
         }
     }
+    if (w.pull == NONE)
+        return;
+#pragma unroll
+    for (int k = 0; k < TILE_ROWS; k++)
+        if (in_tensor(w, tile, k))
+            take_off(n, w, tile.row + k, tile.column, factor, &sums[k]);
 }
 
 #endif

@@ -97,7 +97,7 @@ struct floor_work floor_work(const struct config *config, const struct model *mo
     const struct optimizer *optimizer = &config->learning.optimizer;
     const struct matrices m = count_matrices(model);
     double window = (double)config->learning.window, stride = (double)config->learning.stride;
-    double parameters = (double)model->parameters, blocks = (double)optimizer_moments(optimizer);
+    double parameters = (double)model->learned, blocks = (double)optimizer_moments(optimizer);
     double block = sizeof(float) * parameters;
     double waiting = (double)together < stride ? (double)together : stride;
     struct work pass = backward(&m, window, stride);

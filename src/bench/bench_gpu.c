@@ -17,7 +17,7 @@ struct gpu_work gpu_work(const struct config *config, const struct model *model,
     double layers = (double)a->layer_count,
            together = (double)plan < stride ? (double)plan : stride;
     double moments = (double)optimizer_moments(&config->learning.optimizer);
-    double block = sizeof(float) * (double)model->parameters;
+    double block = sizeof(float) * (double)model->learned;
     struct gpu_work gpu = {.work = floor_work(config, model, plan), .launches = 1 / (double)plan};
     gpu.work.phases[PHASE_BACKWARD].updated = 0;
     gpu.work.phases[PHASE_OPTIMIZER].updated = 2 * block * (1 + moments) / stride;

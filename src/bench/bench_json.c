@@ -113,7 +113,7 @@ void bench_report_json(struct bench_report *report) {
     findings_make(report, &f);
     json_t *object =
         json_pack("{s:s, s:s, s:I, s:I, s:I, s:o, s:o, s:o}", "name", report->config->name,
-                  "device", report->device, "parameters", (json_int_t)report->model->parameters,
+                  "device", report->device, "parameters", (json_int_t)report->model->learned,
                   "rounds", (json_int_t)report->rounds, "plan", (json_int_t)report->plan, "model",
                   architecture_json(report->config), "learning", learning_json(report->config),
                   "memory", memory_json(&report->memory));

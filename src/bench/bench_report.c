@@ -17,7 +17,7 @@ static void print_head(const struct bench_report *r) {
     const struct config *c = r->config;
     char summary[MODEL_SUMMARY_SIZE];
     model_summary(&c->architecture, summary);
-    printf("%s: %s; %zu parameters\n", c->name, summary, r->model->parameters);
+    printf("%s: %s; %zu parameters\n", c->name, summary, r->model->learned);
     printf("window %zu, stride %zu, %s; %s; %s%s%s%s\n", c->learning.window, c->learning.stride,
            optimizer_kind(c->learning.optimizer.kind)->name,
            r->gpu ? r->gpu->device.name : r->machine.processor, r->device, *r->why ? " (" : "",

@@ -47,6 +47,7 @@ static int write_parameters(struct bench_split *split, const struct config *conf
         status = model_initialize(model, tensor, config->seed, values, error);
         network_write(n, n->parameters, tensor, values);
     }
+    split->kernels->refresh(n);
     free(values);
     return status;
 }

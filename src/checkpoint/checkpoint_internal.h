@@ -47,7 +47,7 @@ enum checkpoint_part {
 /* Every entry of a checkpoint, in the file's order. */
 struct checkpoint_layout {
     size_t blocks, streams;
-    size_t tensors; /* of the model: entry block * tensors + tensor is one of them */
+    size_t tensors, learned; /* of the model: block 0 has all of them, the others those learned */
     size_t count;
     size_t parts[PARTS]; /* entry of each part; those the model has no use for: SIZE_MAX */
     struct safetensors_entry entries[CHECKPOINT_ENTRIES_MAX];

@@ -23,10 +23,11 @@ static void name_tensor(size_t block, const char *tensor, char name[CHECKPOINT_N
 
 static void add_tensors(struct checkpoint_layout *layout, const struct model *model) {
     layout->tensors = model->tensor_count;
+    layout->learned = model->learned_count;
     for (size_t block = 0; block < layout->blocks; block++) {
         struct safetensors_entry *entries = layout->entries + layout->count;
         parameters_entries(model, entries);
-        for (size_t n = 0; n < layout->tensors; n++) {
+        for (size_t n = 0; n < (block ? layout->learned : layout->tensors); n++) {
             char *name = layout->names[layout->count++];
             name_tensor(block, entries[n].name, name);
             entries[n].name = name;

@@ -169,9 +169,10 @@ static bool all_finite(const float *values, size_t count) {
 
 static int read_tensors(struct reading *reading, struct error *error) {
     const struct checkpoint_layout *layout = &reading->layout;
+    size_t next = 0;
     for (size_t block = 0; block < layout->blocks; block++)
-        for (size_t n = 0; n < layout->tensors; n++) {
-            const struct safetensors_entry *entry = &layout->entries[block * layout->tensors + n];
+        for (size_t n = 0; n < (block ? layout->learned : layout->tensors); n++) {
+            const struct safetensors_entry *entry = &layout->entries[next++];
             size_t count = tensor_size(&reading->model->tensors[n]);
             if (safetensors_read(reading->file, entry, 0, reading->buffer, entry->size, error))
                 return -1;

@@ -52,7 +52,7 @@ struct writing {
 static int put_tensors(struct writing *writing, struct error *error) {
     const struct model *model = learner_model(writing->learner);
     for (size_t block = 0; block < writing->layout->blocks; block++)
-        for (size_t n = 0; n < model->tensor_count; n++) {
+        for (size_t n = 0; n < (block ? model->learned_count : model->tensor_count); n++) {
             size_t size = tensor_size(&model->tensors[n]) * sizeof(float);
             if (learner_read(writing->learner, checkpoint_block(block), n, writing->buffer,
                              error) ||

@@ -33,6 +33,7 @@ static int check_presence(struct reading *reading, const struct config_key *key,
     bool counts = config_key_counts(key, layer, &reading->draft);
     config_key_path(key, layer, path);
     if (given && !counts) {
+        word_of(&reading->draft, key->when, layer, word);
         config_words_list(key->is, text, sizeof text);
         return config_fail(reading, path, "found with %s: %s; it is allowed only with %s: %s",
                            strrchr(key->when, '.') + 1,

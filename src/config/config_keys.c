@@ -26,6 +26,7 @@
 #define RATE_MAX 100
 #define DECAY_MAX 100
 #define CLIP_MAX 1e9
+#define NORM_STEPS_MAX 4096
 #define START_MAX 100 /* of the starting values of gains and biases */
 
 #define RANGE(low, high) .minimum = (low), .maximum = (high)
@@ -87,6 +88,13 @@ static struct config_key rows[] = {
     {"model.layers.*.gain", VALUE_FLOAT, IN_LAYER(gain), RANGE(0, START_MAX), .fallback = "1.0",
      .when = LAYER_NORM, .flags = KEY_DIGEST, .what = "starting value of the gains",
      .example = "1.0"},
+    {"model.layers.*.norm_momentum", VALUE_FLOAT, IN_LAYER(norm_momentum), RANGE(0, 1),
+     .fallback = "0.01", .when = LAYER_NORM, .flags = KEY_DIGEST | KEY_LATER,
+     .what = "share of an update's steps in the running statistics", .example = "0.01"},
+    {"model.layers.*.norm_steps", VALUE_SIZE, IN_LAYER(norm_steps), RANGE(1, NORM_STEPS_MAX),
+     .when = LAYER_NORM, .flags = KEY_REQUIRED | KEY_DIGEST | KEY_LATER,
+     .what = "first steps of a stream that have statistics of their own", .unit = "steps",
+     .example = "16", .more = "The last of them are those of all later steps, too."},
     {"model.layers.*.forget_bias", VALUE_FLOAT, IN_LAYER(forget_bias),
      RANGE(-START_MAX, START_MAX), .fallback = "0.0", .when = LAYER_CELL, .flags = KEY_DIGEST,
      .what = "added to the forget gate's starting bias", .example = "0.0",

@@ -186,7 +186,7 @@ static int export_parameters(void *context, const json_t *request, struct contro
         goto done;
     result = 0;
     put_count(answer->fields, "examples", learner_counters(daemon->learner).examples);
-    put_count(answer->fields, "parameters", model->parameters);
+    put_count(answer->fields, "parameters", model->learned);
     put_count(answer->fields, "bytes", memory.size);
     answer->blob = memory.bytes;
     answer->blob_size = memory.size;

@@ -18,7 +18,7 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         .state = run_state(daemon),
         .device = learner_device(daemon->learner),
         .model = summary,
-        .parameters = daemon->model.parameters,
+        .parameters = daemon->model.learned,
         .digest = config->digest,
         .version = PACKAGE_VERSION,
         .uptime = run_uptime(daemon),

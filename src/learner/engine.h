@@ -17,7 +17,8 @@
               steps of a window of `length` steps that begins at `position`; the gradient reaches
               back through the whole window, recomputed from the state kept before its first step
               unless `fresh`: then the activations kept by the last `length` STEPs are still those
-              that today's parameters give. When the loss or a gradient is not finite, nothing
+              that today's parameters give. Running statistics of norms move after it, towards
+              those of the last `closed` steps. When the loss or a gradient is not finite, nothing
               changes
      MEASURE  statistics of the newest step of any slot
 
@@ -110,7 +111,7 @@ struct results {
 
 /* What of an engine can be read and written between plans. All but counters are float32. */
 enum engine_block {
-    ENGINE_PARAMETERS, /* one tensor, in the table's layout */
+    ENGINE_PARAMETERS, /* one tensor, in the table's layout: running statistics, too */
     ENGINE_SLOT,       /* one slot's record, see model.h */
     ENGINE_UPDATES,    /* one uint64_t: updates applied so far, the t of adam's bias correction */
     ENGINE_MOMENTS, /* + k, of one tensor: the k-th number that the optimizer keeps beside each */

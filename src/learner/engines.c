@@ -118,9 +118,9 @@ static void choose_automatically(struct engines_choice *choice, const struct mod
     struct cuda_device device;
     struct error error;
     bool found;
-    print_count(parameters, model->parameters);
+    print_count(parameters, model->learned);
     choice->automatic = true;
-    if (model->parameters < ENGINES_AUTO_PARAMETERS) {
+    if (model->learned < ENGINES_AUTO_PARAMETERS) {
         snprintf(choice->why, sizeof choice->why,
                  "auto: %s parameters, below the %d,%03d from which auto looks for a GPU",
                  parameters, ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);

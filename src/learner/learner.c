@@ -67,7 +67,8 @@ static float *starting_values(const struct learner *learner, struct error *error
 static int write_block(struct learner *learner, enum engine_block block, const float *values,
                        struct error *error) {
     const struct model *model = learner->model;
-    for (size_t n = 0; n < model->tensor_count; n++)
+    size_t count = block == ENGINE_PARAMETERS ? model->tensor_count : model->learned_count;
+    for (size_t n = 0; n < count; n++)
         if (learner_write(learner, block, n, values + model->tensors[n].offset, error))
             return -1;
     return 0;

@@ -62,6 +62,26 @@ static void add_norms(struct model *model, size_t n) {
     }
 }
 
+static void add_statistics(struct model *model, size_t n) {
+    const struct layer *layer = &model->architecture.layers[n];
+    const struct cell_kind *kind = cell_kind(layer->cell);
+    const struct norm_kind *norm = norm_kind(layer->norm);
+    for (size_t place = 0; place < PLACES && norm->source == SOURCE_RUNNING; place++) {
+        static const char *const names[] = {"running_mean", "running_var"};
+        size_t units = (place == PLACE_INNER ? 1 : kind->gates) * layer->size;
+        for (size_t k = 0; k < 2 && kind->norms[place]; k++) {
+            enum tensor_role role = (k ? TENSOR_VAR_IH : TENSOR_MEAN_IH) + place;
+            struct tensor *tensor = norm->by_age ? add(model, role, layer->norm_steps, units)
+                                                 : add(model, role, units, 0);
+            tensor->layer = n;
+            snprintf(tensor->name, sizeof tensor->name, "layers.%zu.%s.%s", n, kind->norms[place],
+                     names[k]);
+        }
+    }
+    if (norm->by_age && layer->norm_steps > model->ages)
+        model->ages = layer->norm_steps;
+}
+
 static size_t outputs(const struct output *output) {
     const struct loss_part *part = loss_kind(output->loss)->parts;
     size_t count = 0;
@@ -102,6 +122,12 @@ void model_build(struct model *model, const struct architecture *architecture) {
     model->target_size = target_size(&architecture->output);
     strcpy(add(model, TENSOR_OUTPUT_WEIGHT, model->outputs, width)->name, "output.weight");
     strcpy(add(model, TENSOR_OUTPUT_BIAS, model->outputs, 0)->name, "output.bias");
+    model->learned_count = model->tensor_count;
+    model->learned = model->parameters;
+    for (size_t n = 0; n < architecture->layer_count; n++)
+        add_statistics(model, n);
+    model->age_offset = model->state_size;
+    model->state_size += model->ages > 0;
 }
 
 const struct tensor *model_find(const struct model *model, enum tensor_role role, size_t layer) {
@@ -265,8 +291,16 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
         break;
     case TENSOR_NORM_BIAS_HH:
     case TENSOR_NORM_BIAS_INNER:
+    case TENSOR_MEAN_IH:
+    case TENSOR_MEAN_HH:
+    case TENSOR_MEAN_INNER:
     case TENSOR_ROLES:
         fill(values, count, 0.0F);
+        break;
+    case TENSOR_VAR_IH:
+    case TENSOR_VAR_HH:
+    case TENSOR_VAR_INNER:
+        fill(values, count, 1.0F);
         break;
     }
     return 0;

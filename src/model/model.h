@@ -17,7 +17,7 @@ struct error;
 
 enum {
     MODEL_LAYERS_MAX = 16,
-    MODEL_TENSORS_MAX = 2 + 9 * MODEL_LAYERS_MAX + 2,
+    MODEL_TENSORS_MAX = 2 + (9 + 2 * PLACES) * MODEL_LAYERS_MAX + 2,
     MODEL_TENSOR_NAME_SIZE = 32,
 };
 
@@ -39,6 +39,8 @@ struct layer {
     enum activation activation; /* of a cell with a function */
     float gain;                 /* starting value of every gain */
     float forget_bias;          /* added to the forget gate's starting bias */
+    float norm_momentum;        /* of a norm with running statistics */
+    size_t norm_steps;          /* of one whose statistics go by age */
 };
 
 struct output {
@@ -68,13 +70,17 @@ struct tensor {
 struct model {
     struct architecture architecture;
     struct tensor tensors[MODEL_TENSORS_MAX];
-    size_t tensor_count;
-    size_t parameters;                     /* numbers in the block of all parameters */
+    size_t tensor_count, learned_count; /* all, and the first of them, which are learned: running
+                                           statistics stand after them */
+    size_t parameters, learned;         /* numbers in the block of all tensors; of those learned */
     size_t input_width[MODEL_LAYERS_MAX];  /* I of each layer; symbol one-hot: V */
     size_t state_offset[MODEL_LAYERS_MAX]; /* of a layer's h in the state; an inner state follows */
-    size_t state_size;                     /* S: numbers in one stream's hidden state */
-    size_t outputs;                        /* K: activations of the last linear layer */
-    size_t target_size;                    /* numbers in one target: size; softmax: 1 class id */
+    size_t state_size;                     /* S: numbers in one stream's state */
+    size_t ages;        /* of norms that go by age, the most steps; 0: there are none */
+    size_t age_offset;  /* with ages: of the steps since the stream began, at most ages - 1, in the
+                           state; its last number */
+    size_t outputs;     /* K: activations of the last linear layer */
+    size_t target_size; /* numbers in one target: size; softmax: 1 class id */
 };
 
 /* Build the table. The architecture must be one that config_load has accepted. */
@@ -98,6 +104,7 @@ const struct tensor *model_named(const struct model *model, const char *name);
      output.bias, and a dense layer's bias without norm
                        uniform in +-1/sqrt(fan-in), as in torch.nn.Linear
      gains             `gain`;  norms' biases 0
+     running_mean 0, running_var 1
    and forget_bias is added to the forget gate of norm_ih.bias, of bias_ih without norm.
    Returns -1 (EX_UNAVAILABLE) when out of memory. */
 int model_initialize(const struct model *model, const struct tensor *tensor, uint64_t seed,

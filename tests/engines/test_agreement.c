@@ -136,6 +136,29 @@ static void long_windows(void **state) {
     end(&run, 0);
 }
 
+/* Norms of units, with gradients that are formed and with those that are not. */
+static void norms_of_units(void **state) {
+    (void)state;
+    enum { SHORT = 9, LONG = 40 };
+    const struct architecture architecture = {
+        .input = {.kind = INPUT_SYMBOL, .size = 30, .embedding = 11},
+        .layers = {{.cell = CELL_lstm, .size = 37, .norm = NORM_weight},
+                   {.cell = CELL_gru, .size = 34, .norm = NORM_recurrent_batch, .norm_steps = 70},
+                   {.cell = CELL_rnn, .size = 33, .norm = NORM_weight},
+                   {.cell = CELL_lstm, .size = 20, .norm = NORM_recurrent_batch},
+                   {.cell = CELL_dense, .size = 9, .norm = NORM_batch}},
+        .layer_count = 5,
+        .output = {.loss = LOSS_gaussian, .size = 5},
+    };
+    struct run run = begin(&architecture, &ADAM, LONG);
+    for (size_t n = 0; n < 4; n++) {
+        learn_steps(&run, LONG, LONG);
+        update(&run, n % 2 ? SHORT : LONG, n % 2 ? SHORT : LONG - n, n == 0);
+        play(&run);
+    }
+    end(&run, 7);
+}
+
 static void long_windows_of_symbols(void **state) {
     (void)state;
     for (size_t embedding = 0; embedding <= 10; embedding += 10) {
@@ -281,9 +304,13 @@ static void streams_by_turns(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(long_windows),           cmocka_unit_test(long_windows_of_symbols),
-        cmocka_unit_test(wide_layers_and_inputs), cmocka_unit_test(wide_inputs_together_and_apart),
-        cmocka_unit_test(a_window_of_hundreds),   cmocka_unit_test(plans_of_many_shapes),
+        cmocka_unit_test(norms_of_units),
+        cmocka_unit_test(long_windows),
+        cmocka_unit_test(long_windows_of_symbols),
+        cmocka_unit_test(wide_layers_and_inputs),
+        cmocka_unit_test(wide_inputs_together_and_apart),
+        cmocka_unit_test(a_window_of_hundreds),
+        cmocka_unit_test(plans_of_many_shapes),
         cmocka_unit_test(streams_by_turns),
     };
     int failed = under_test_run(tests);

@@ -78,7 +78,7 @@ static void assert_same_learners(struct run *a, struct run *b, const struct work
     assert_same_streams(a, b, workload);
 }
 
-enum { CASES = 5 };
+enum { CASES = 8 };
 
 static struct workload_options resumed_case(size_t which) {
     struct workload_options o = sensor();
@@ -111,6 +111,19 @@ static struct workload_options resumed_case(size_t which) {
         o.optimizer.weight_decay = 0.01;
         o.max_streams = 50;
         o.keys = 40;
+        break;
+    case 4: /* weights' rows decide deviations */
+        layer->norm = NORM_weight;
+        break;
+    case 5: /* running statistics */
+        layer->norm = NORM_batch;
+        layer->norm_momentum = 0.1F;
+        layer->cell = CELL_gru;
+        break;
+    case 6: /* running statistics by age */
+        layer->norm = NORM_recurrent_batch;
+        layer->norm_momentum = 0.1F;
+        layer->norm_steps = 4;
         break;
     default: /* nothing but parameters, updates at every step */
         o.architecture.input.standard = o.architecture.input.hold = false;

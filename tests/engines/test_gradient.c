@@ -89,8 +89,8 @@ static void check_losses(struct fixture *f, const struct sequence *s, const doub
 
 static void compare(const struct fixture *f, const double *engine, const double *oracle,
                     const char *name) {
-    double floor = GRADIENT_FLOOR * norm(oracle, f->model.parameters);
-    for (size_t n = 0; n < f->model.tensor_count; n++) {
+    double floor = GRADIENT_FLOOR * norm(oracle, f->model.learned);
+    for (size_t n = 0; n < f->model.learned_count; n++) {
         const struct tensor *tensor = &f->model.tensors[n];
         size_t count = tensor_size(tensor);
         double off = distance(engine + tensor->offset, oracle + tensor->offset, count);
@@ -99,6 +99,17 @@ static void compare(const struct fixture *f, const double *engine, const double 
             fail_msg("%s: gradient of %s is off by %.3g, its norm is %.3g", name, tensor->name, off,
                      expected);
     }
+}
+
+/* The running statistics of norms after the update. */
+static void check_running(const struct fixture *f, const float *after, double *parameters,
+                          const struct oracle_window *window, const char *name) {
+    oracle_absorb(&f->model, parameters, window);
+    for (size_t k = f->model.learned; k < f->model.parameters; k++)
+        if (!(fabs((double)after[k] - parameters[k]) <=
+              LOSS_TOLERANCE * (1.0 + fabs(parameters[k]))))
+            fail_msg("%s: number %zu of running statistics is %.9g, but should be %.9g", name,
+                     k - f->model.learned, (double)after[k], parameters[k]);
 }
 
 static void check_gradient(const struct architecture *architecture, const char *name) {
@@ -134,7 +145,8 @@ static void check_gradient(const struct architecture *architecture, const char *
     for (size_t k = 0; k < count; k++)
         gradient[k] = ((double)before[k] - (double)after[k]) / RATE;
     compare(f, gradient, expected, name);
-    double expected_norm = norm(expected, count);
+    check_running(f, after, parameters, &window, name);
+    double expected_norm = norm(expected, f->model.learned);
     if (!(fabs(f->updates[0].gradient_norm - expected_norm) <= GRADIENT_TOLERANCE * expected_norm))
         fail_msg("%s: gradient norm is %.9g, but should be %.9g", name, f->updates[0].gradient_norm,
                  expected_norm);

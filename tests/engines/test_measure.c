@@ -140,7 +140,7 @@ static void check(enum cell cell, enum norm norm) {
     for (size_t k = 0; k < f->model.parameters; k++)
         parameters[k] = (double)values[k];
 
-    double state[2 * SIZE] = {0}, before[2 * SIZE] = {0}, inputs[INPUTS], output[1];
+    double state[2 * SIZE + 1] = {0}, before[2 * SIZE + 1] = {0}, inputs[INPUTS], output[1];
     fixture_step(f, 1, 0, (const union value[INPUTS]){{.real = 9.0F}});
     for (size_t t = 0; t < STEPS; t++) {
         fixture_random_input(f, x[t]);

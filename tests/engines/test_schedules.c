@@ -36,6 +36,14 @@ static const struct architecture MODELS[] = {
      .layers = {{.cell = CELL_lstm, .size = 34}},
      .layer_count = 1,
      .output = {.loss = LOSS_mixture, .size = 3, .components = 6}},
+    {.input = {.kind = INPUT_REAL, .size = 5},
+     .layers =
+         {{.cell = CELL_lstm, .size = 37, .norm = NORM_weight},
+          {.cell = CELL_gru, .size = 41, .norm = NORM_recurrent_batch},
+          {.cell = CELL_rnn, .size = 33, .norm = NORM_weight},
+          {.cell = CELL_dense, .size = 35, .norm = NORM_batch, .activation = ACTIVATION_tanh}},
+     .layer_count = 4,
+     .output = {.loss = LOSS_gaussian, .size = 3}},
 };
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 

@@ -69,7 +69,7 @@ static const struct {
      ":6:1: model: found twice in one mapping, first in line 2; once is allowed"},
     {"name: a\nmodel:\n  layers: [{cell: lstm, size: 4, siez: 4}]\n",
      ":3:34: model.layers.0.siez: unknown key (did you mean \"model.layers.0.size\"?); allowed in "
-     "model.layers.0: cell, size, norm, activation, gain, forget_bias"},
+     "model.layers.0: cell, size, norm, activation, gain, norm_momentum, norm_steps, forget_bias"},
     /* Sections that are none. */
     {BASE "learning: 3\n", ":6:11: learning: found \"3\"; allowed is a mapping of window, stride, "
                            "optimizer, clip, max_streams"},
@@ -85,7 +85,7 @@ static const struct {
      ":3:11: model.layers: found a list of 0; allowed is " LAYERS},
     {"name: a\nmodel:\n  layers: [lstm]\n",
      ":3:12: model.layers.0: found \"lstm\"; allowed is a mapping of cell, size, norm, activation, "
-     "gain, forget_bias"},
+     "gain, norm_momentum, norm_steps, forget_bias"},
     {"name: a\nmodel:\n  layers: [&l {cell: rnn, size: 1}, *l, *l, *l, *l, *l, *l, *l, *l, *l, *l, "
      "*l, *l, *l, *l, *l, *l]\n",
      ":3:11: model.layers: found a list of 17; allowed is " LAYERS},
@@ -223,8 +223,8 @@ static const struct {
      ":3:31: model.layers.0.size: found \"65537\"; allowed is a whole number from 1 to 65536 "
      "(units of the layer)"},
     {"name: a\nmodel:\n  layers: [{cell: lstm, size: 4, norm: no}]\n",
-     ":3:40: model.layers.0.norm: found \"no\" (did you mean \"none\"?); allowed is none, layer or rms "
-     "(how the layer normalizes its sums)"},
+     ":3:40: model.layers.0.norm: found \"no\" (did you mean \"none\"?); allowed is none, layer, "
+     "rms, weight, batch or recurrent_batch (how the layer normalizes its sums)"},
     {"name: a\nmodel:\n  input: {kind: real, size: 1000001}\n",
      ":3:29: model.input.size: found \"1000001\"; allowed is a whole number from 1 to 1000000 "
      "(numbers in an input, or size of the alphabet)"},
@@ -298,7 +298,8 @@ static const struct {
      ":4:45: model.layers.0.activation: found with cell: gru; it is allowed only with cell: dense"},
     {"name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: gru, size: 4, norm: none, "
      "gain: 1}]\n  output: {loss: squared, size: 2}\n",
-     ":4:51: model.layers.0.gain: found with norm: none; it is allowed only with norm: layer or rms"},
+     ":4:51: model.layers.0.gain: found with norm: none; it is allowed only with norm: layer, "
+     "rms, weight, batch or recurrent_batch"},
     {"name: a\nmodel:\n  input: {kind: real, size: 2}\n  layers: [{cell: gru, size: 4, "
      "forget_bias: 1}]\n  output: {loss: squared, size: 2}\n",
      ":4:46: model.layers.0.forget_bias: found with cell: gru; it is allowed only with cell: lstm"},
@@ -383,9 +384,10 @@ static const struct {
     {"learning.=3", "--set learning.=3: learning.: unknown key; allowed in learning: window, "
                     "stride, optimizer, clip, max_streams"},
     {".=3", "--set .=3: .: unknown key; allowed here: " TOP},
-    {"model.layers.0.sise=3", "--set model.layers.0.sise=3: model.layers.0.sise: unknown key (did "
-                              "you mean \"model.layers.0.size\"?); allowed in model.layers.0: "
-                              "cell, size, norm, activation, gain, forget_bias"},
+    {"model.layers.0.sise=3",
+     "--set model.layers.0.sise=3: model.layers.0.sise: unknown key (did "
+     "you mean \"model.layers.0.size\"?); allowed in model.layers.0: "
+     "cell, size, norm, activation, gain, norm_momentum, norm_steps, forget_bias"},
     {"model.layers.1.size=3", "--set model.layers.1.size=3: model.layers.1.size: found layer 1; "
                               "allowed is a number below the count of layers, 1"},
     {"model.layers.01.size=3", "--set model.layers.01.size=3: model.layers.01.size: unknown key "
@@ -395,8 +397,9 @@ static const struct {
     {"model.layers.9999999.size=3",
      "--set model.layers.9999999.size=3: model.layers.9999999.size: unknown key (did you mean "
      "\"model.layers.0.size\"?); allowed here: " TOP},
-    {"model.layers.0=lstm", "--set model.layers.0=lstm: model.layers.0: found \"lstm\"; allowed is "
-                            "a mapping of cell, size, norm, activation, gain, forget_bias"},
+    {"model.layers.0=lstm",
+     "--set model.layers.0=lstm: model.layers.0: found \"lstm\"; allowed is "
+     "a mapping of cell, size, norm, activation, gain, norm_momentum, norm_steps, forget_bias"},
     {"model.layers.0={cell: rnn}",
      "--set model.layers.0={cell: rnn}: model.layers.0.size: missing; needed is a whole number "
      "from 1 to 65536 (units of the layer)"},

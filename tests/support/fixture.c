@@ -35,8 +35,15 @@ static double random_parameter(struct fixture *fixture, const struct tensor *ten
     case TENSOR_NORM_BIAS_HH:
     case TENSOR_NORM_BIAS_INNER:
     case TENSOR_OUTPUT_BIAS:
+    case TENSOR_MEAN_IH:
+    case TENSOR_MEAN_HH:
+    case TENSOR_MEAN_INNER:
     case TENSOR_ROLES:
         break;
+    case TENSOR_VAR_IH:
+    case TENSOR_VAR_HH:
+    case TENSOR_VAR_INNER:
+        return 1.0 + 0.5 * u;
     }
     return 0.5 * u;
 }
@@ -46,7 +53,13 @@ void fixture_open(struct fixture **fixture, const struct architecture *architect
     struct fixture *new = calloc(1, sizeof *new);
     assert_non_null(new);
     *fixture = new;
-    model_build(&new->model, architecture);
+    struct architecture complete = *architecture;
+    for (size_t n = 0; n < complete.layer_count; n++) {
+        struct layer *layer = &complete.layers[n];
+        layer->norm_momentum = layer->norm_momentum > 0.0F ? layer->norm_momentum : 0.25F;
+        layer->norm_steps = layer->norm_steps ? layer->norm_steps : 5;
+    }
+    model_build(&new->model, &complete);
     new->options =
         (struct engine_options){.optimizer = *optimizer, .window = window, .slots = slots};
     new->inputs = architecture->input.kind == INPUT_SYMBOL ? 1 : architecture->input.size;
@@ -197,9 +210,14 @@ void fixture_play(struct fixture *fixture, double rate, double clip) {
     plan->count = plan->steps = plan->scores = plan->updates = plan->measures = 0;
 }
 
+/* Those that the block has: running statistics have no moments. */
+static size_t tensors(const struct fixture *fixture, enum engine_block block) {
+    return block == ENGINE_PARAMETERS ? fixture->model.tensor_count : fixture->model.learned_count;
+}
+
 void fixture_read(struct fixture *fixture, enum engine_block block, float *values) {
     struct error error;
-    for (size_t n = 0; n < fixture->model.tensor_count; n++)
+    for (size_t n = 0; n < tensors(fixture, block); n++)
         if (fixture->ops->read(fixture->engine, block, n, values + fixture->model.tensors[n].offset,
                                &error))
             fail_msg("%s", error.text);
@@ -207,7 +225,7 @@ void fixture_read(struct fixture *fixture, enum engine_block block, float *value
 
 void fixture_write(struct fixture *fixture, enum engine_block block, const float *values) {
     struct error error;
-    for (size_t n = 0; n < fixture->model.tensor_count; n++)
+    for (size_t n = 0; n < tensors(fixture, block); n++)
         if (fixture->ops->write(fixture->engine, block, n,
                                 values + fixture->model.tensors[n].offset, &error))
             fail_msg("%s", error.text);

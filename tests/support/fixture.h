@@ -27,8 +27,9 @@ struct fixture {
     struct layer_statistics measures[FIXTURE_OPERATIONS];
 };
 
-/* The engine under test (under_test.h) with random parameters: gains away from 1, biases away from
- * 0. */
+/* The engine under test (under_test.h) with random parameters: gains and running variances away
+   from 1, biases and running means away from 0. Where the architecture leaves them 0, norm_momentum
+   is 1/4 and norm_steps 5. */
 void fixture_open(struct fixture **fixture, const struct architecture *architecture,
                   const struct optimizer *optimizer, size_t window, size_t slots, uint64_t seed);
 void fixture_close(struct fixture **fixture);

@@ -14,8 +14,15 @@ static const double PI = 3.14159265358979323846;
 struct place {
     const struct model *model;
     const double *parameters;
-    size_t layer;
+    size_t layer, age; /* age: of the step, since the stream began */
 };
+
+/* What is normalized by running statistics, while an update's steps are gone through: at the place
+   of each mean's number. */
+struct seen {
+    double *sums, *squares, *steps; /* (model.parameters,) */
+};
+static struct seen *seen;
 
 static const double *values(const struct place *at, enum tensor_role role) {
     const struct tensor *tensor = model_find(at->model, role, at->layer);
@@ -47,16 +54,76 @@ static void add(double *a, const double *b, size_t count) {
         a[k] += b[k];
 }
 
-/* g * (a - mean) / sqrt(mean((a - mean)^2) + epsilon) + b; layer: mean = mean(a), rms: 0 */
-static void normalize(double *a, size_t count, enum norm norm, const double *gain,
-                      const double *bias) {
-    double mean = 0.0, variance = 0.0;
-    for (size_t k = 0; k < count && norm == NORM_layer; k++)
-        mean += a[k] / (double)count;
-    for (size_t k = 0; k < count; k++)
-        variance += (a[k] - mean) * (a[k] - mean) / (double)count;
-    for (size_t k = 0; k < count; k++)
-        a[k] = gain[k] * (a[k] - mean) / sqrt(variance + LN_EPSILON) + bias[k];
+/* The sum of squares of row `row` of a matrix. */
+static double row_squares(const struct place *at, enum tensor_role role, size_t row) {
+    const struct tensor *tensor = model_find(at->model, role, at->layer);
+    double squares = 0.0;
+    for (size_t k = 0; k < tensor->columns; k++) {
+        double w = at->parameters[tensor->offset + row * tensor->columns + k];
+        squares += w * w;
+    }
+    return squares;
+}
+
+/* Mean and deviation of one number, of norms that take them from each unit: */
+static void of_unit(const struct place *at, const struct layer *layer, size_t place, size_t unit,
+                    size_t units, double a, double *mean, double *deviation) {
+    *mean = 0.0;
+    if (layer->norm == NORM_weight) {
+        bool joined = layer->cell == CELL_rnn;
+        double squares = 1.0 - LN_EPSILON; /* an inner value: deviation 1 */
+        if (place == PLACE_IH)
+            squares = row_squares(at, TENSOR_WEIGHT_IH, unit) +
+                      (joined ? row_squares(at, TENSOR_WEIGHT_HH, unit) : 0.0);
+        if (place == PLACE_HH)
+            squares = row_squares(at, TENSOR_WEIGHT_HH, unit);
+        *deviation = sqrt(squares + LN_EPSILON);
+        return;
+    }
+    size_t age = layer->norm == NORM_recurrent_batch ? at->age : 0;
+    if (age > 0 && age > layer->norm_steps - 1)
+        age = layer->norm_steps - 1;
+    size_t number = age * units + unit;
+    *mean = values(at, TENSOR_MEAN_IH + place)[number];
+    *deviation = sqrt(values(at, TENSOR_VAR_IH + place)[number] + LN_EPSILON);
+    if (!seen)
+        return;
+    number += model_find(at->model, TENSOR_MEAN_IH + place, at->layer)->offset;
+    seen->sums[number] += a;
+    seen->squares[number] += (a - *mean) * (a - *mean);
+    seen->steps[number]++;
+}
+
+/* layer: mean = mean(a); rms: 0; deviation = sqrt(mean((a - mean)^2) + epsilon). Over the units
+   first..end. */
+static void of_group(const struct layer *layer, const double *a, size_t first, size_t end,
+                     double *mean, double *deviation) {
+    double count = (double)(end - first), variance = 0.0;
+    *mean = 0.0;
+    for (size_t k = first; k < end && layer->norm == NORM_layer; k++)
+        *mean += a[k] / count;
+    for (size_t k = first; k < end; k++)
+        variance += (a[k] - *mean) * (a[k] - *mean) / count;
+    *deviation = sqrt(variance + LN_EPSILON);
+}
+
+/* g (a - mean) / deviation + b; groups of `middle` and the rest of the units. */
+static void normalize(const struct place *at, const struct layer *layer, size_t place, double *a,
+                      size_t units, size_t middle) {
+    const double *gain = values(at, TENSOR_GAIN_IH + place);
+    const double *bias = values(at, TENSOR_NORM_BIAS_IH + place);
+    bool groups = layer->norm == NORM_layer || layer->norm == NORM_rms;
+    double mean[2] = {0}, deviation[2] = {0};
+    if (groups)
+        of_group(layer, a, 0, middle, &mean[0], &deviation[0]);
+    if (groups && middle < units)
+        of_group(layer, a, middle, units, &mean[1], &deviation[1]);
+    for (size_t k = 0; k < units; k++) {
+        double m = mean[k >= middle], d = deviation[k >= middle];
+        if (!groups)
+            of_unit(at, layer, place, k, units, a[k], &m, &d);
+        a[k] = gain[k] * (a[k] - m) / d + bias[k];
+    }
 }
 
 static void dense(const struct place *at, const struct layer *layer, size_t inputs, const double *x,
@@ -65,7 +132,7 @@ static void dense(const struct place *at, const struct layer *layer, size_t inpu
     multiply(values(at, TENSOR_WEIGHT_IH), H, inputs, x, h);
     add(h, values(at, TENSOR_BIAS_IH), H);
     if (layer->norm)
-        normalize(h, H, layer->norm, values(at, TENSOR_GAIN_IH), values(at, TENSOR_NORM_BIAS_IH));
+        normalize(at, layer, PLACE_IH, h, H, H);
     for (size_t k = 0; k < H; k++) {
         if (layer->activation == ACTIVATION_relu)
             h[k] = fmax(h[k], 0.0);
@@ -83,7 +150,7 @@ static void rnn(const struct place *at, const struct layer *layer, size_t inputs
     multiply(values(at, TENSOR_WEIGHT_HH), H, H, h, recurrent);
     add(a, recurrent, H);
     if (layer->norm)
-        normalize(a, H, layer->norm, values(at, TENSOR_GAIN_IH), values(at, TENSOR_NORM_BIAS_IH));
+        normalize(at, layer, PLACE_IH, a, H, H);
     else
         add(a, values(at, TENSOR_BIAS_HH), H);
     for (size_t k = 0; k < H; k++)
@@ -98,10 +165,8 @@ static void lstm(const struct place *at, const struct layer *layer, size_t input
     add(a, values(at, TENSOR_BIAS_IH), 4 * H);
     multiply(values(at, TENSOR_WEIGHT_HH), 4 * H, H, h, recurrent);
     if (layer->norm) {
-        normalize(a, 4 * H, layer->norm, values(at, TENSOR_GAIN_IH),
-                  values(at, TENSOR_NORM_BIAS_IH));
-        normalize(recurrent, 4 * H, layer->norm, values(at, TENSOR_GAIN_HH),
-                  values(at, TENSOR_NORM_BIAS_HH));
+        normalize(at, layer, PLACE_IH, a, 4 * H, 4 * H);
+        normalize(at, layer, PLACE_HH, recurrent, 4 * H, 4 * H);
     } else {
         add(recurrent, values(at, TENSOR_BIAS_HH), 4 * H);
     }
@@ -110,17 +175,9 @@ static void lstm(const struct place *at, const struct layer *layer, size_t input
     for (size_t k = 0; k < H; k++)
         inner[k] = c[k] = sigmoid(f[k]) * c[k] + sigmoid(i[k]) * tanh(g[k]);
     if (layer->norm)
-        normalize(inner, H, layer->norm, values(at, TENSOR_GAIN_INNER),
-                  values(at, TENSOR_NORM_BIAS_INNER));
+        normalize(at, layer, PLACE_INNER, inner, H, H);
     for (size_t k = 0; k < H; k++)
         h[k] = sigmoid(o[k]) * tanh(inner[k]);
-}
-
-/* Reset and update gates are one group of 2H, the candidate another of H. */
-static void normalize_gru(double *a, size_t H, enum norm norm, const double *gain,
-                          const double *bias) {
-    normalize(a, 2 * H, norm, gain, bias);
-    normalize(a + 2 * H, H, norm, gain + 2 * H, bias + 2 * H);
 }
 
 static void gru(const struct place *at, const struct layer *layer, size_t inputs, const double *x,
@@ -131,10 +188,8 @@ static void gru(const struct place *at, const struct layer *layer, size_t inputs
     add(ax, values(at, TENSOR_BIAS_IH), 3 * H);
     multiply(values(at, TENSOR_WEIGHT_HH), 3 * H, H, h, ah);
     if (layer->norm) {
-        normalize_gru(ax, H, layer->norm, values(at, TENSOR_GAIN_IH),
-                      values(at, TENSOR_NORM_BIAS_IH));
-        normalize_gru(ah, H, layer->norm, values(at, TENSOR_GAIN_HH),
-                      values(at, TENSOR_NORM_BIAS_HH));
+        normalize(at, layer, PLACE_IH, ax, 3 * H, 2 * H);
+        normalize(at, layer, PLACE_HH, ah, 3 * H, 2 * H);
     } else {
         add(ah, values(at, TENSOR_BIAS_HH), 3 * H);
     }
@@ -162,7 +217,9 @@ static void encode(const struct place *at, const union value *x, double *encoded
 
 void oracle_step(const struct model *model, const double *parameters, double *state,
                  const union value *x, double *output) {
-    struct place at = {model, parameters, 0};
+    struct place at = {model, parameters, 0, 0};
+    if (model->ages)
+        at.age = (size_t)state[model->age_offset]++;
     double encoded[W], hidden[2][W];
     encode(&at, x, encoded);
     const double *from = encoded;
@@ -318,7 +375,7 @@ double oracle_mean_loss(const struct model *model, const double *parameters,
 void oracle_gradient(const struct model *model, double *parameters,
                      const struct oracle_window *window, double *gradient) {
     const double step = 1e-5;
-    for (size_t k = 0; k < model->parameters; k++) {
+    for (size_t k = 0; k < model->learned; k++) {
         double value = parameters[k];
         parameters[k] = value + step;
         double above = oracle_mean_loss(model, parameters, window);
@@ -327,6 +384,39 @@ void oracle_gradient(const struct model *model, double *parameters,
         parameters[k] = value;
         gradient[k] = (above - below) / (2.0 * step);
     }
+}
+
+void oracle_absorb(const struct model *model, double *parameters,
+                   const struct oracle_window *window) {
+    enum { STATE_MAX = 2 * W * MODEL_LAYERS_MAX };
+    double state[STATE_MAX], output[ORACLE_OUTPUTS_MAX];
+    size_t inputs =
+        model->architecture.input.kind == INPUT_SYMBOL ? 1 : model->architecture.input.size;
+    double *numbers = calloc(3 * model->parameters, sizeof *numbers);
+    struct seen s = {numbers, numbers + model->parameters, numbers + 2 * model->parameters};
+    memcpy(state, window->state, model->state_size * sizeof *state);
+    for (size_t t = 0; t < window->length; t++) {
+        seen = t + window->closed < window->length ? NULL : &s;
+        oracle_step(model, parameters, state, window->inputs + t * inputs, output);
+    }
+    seen = NULL;
+    for (size_t n = model->learned_count; n < model->tensor_count; n++) {
+        const struct tensor *mean = &model->tensors[n];
+        if (mean->role > TENSOR_MEAN_INNER)
+            continue;
+        enum tensor_role role = TENSOR_VAR_IH + (mean->role - TENSOR_MEAN_IH);
+        const struct tensor *var = model_find(model, role, mean->layer);
+        double momentum = (double)model->architecture.layers[mean->layer].norm_momentum;
+        for (size_t k = 0; k < tensor_size(mean); k++) {
+            size_t at = mean->offset + k;
+            double steps = s.steps[at], *m = &parameters[at], *v = &parameters[var->offset + k];
+            if (steps == 0.0)
+                continue;
+            *m = (1.0 - momentum) * *m + momentum * s.sums[at] / steps;
+            *v = (1.0 - momentum) * *v + momentum * s.squares[at] / steps;
+        }
+    }
+    free(numbers);
 }
 
 static void clip_norm(double *gradient, size_t count, double clip) {

@@ -31,9 +31,14 @@ struct oracle_window {
 double oracle_mean_loss(const struct model *model, const double *parameters,
                         const struct oracle_window *window);
 
-/* Its gradient: (model.parameters,). `parameters` is restored. */
+/* Its gradient: (model.learned,). `parameters` is restored. */
 void oracle_gradient(const struct model *model, double *parameters,
                      const struct oracle_window *window, double *gradient);
+
+/* Move the running statistics of norms among `parameters`, as an update on the window does: towards
+   those of its last `closed` steps. */
+void oracle_absorb(const struct model *model, double *parameters,
+                   const struct oracle_window *window);
 
 /* PyTorch's optimizers. `first` and `second` are (count,), zero before the first update;
    `update` counts from 1. Clips the gradient in place to norm `clip` first; 0 = no clipping. */

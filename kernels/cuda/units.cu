@@ -1,0 +1,136 @@
+#include "units.cuh"
+
+#include "cells.cuh"
+
+enum { BLOCKS_MAX = 64 }; /* of a layer */
+
+/* ---- through the rows ---- */
+
+/* One block a layer and place: each row's pull, from the sum over the window of its gain's
+   gradient. Bound by latency. */
+static __global__ void make_pulls(const __grid_constant__ struct network n, uint32_t length) {
+    const struct network_layer &l = n.layers[blockIdx.x];
+    uint32_t place = blockIdx.y;
+    if (l.source != SOURCE_ROWS || (place == PLACE_HH && !l.apart))
+        return;
+    for (uint32_t row = threadIdx.x; row < l.rows; row += blockDim.x) {
+        float d_gain = 0;
+        for (uint32_t t = 0; t < length; t++)
+            d_gain += n.activations[l.d_gain[place] + (size_t)t * l.rows + row];
+        n.activations[l.pull + place * l.rows + row] = normalization_rows_pull(
+            n.parameters[l.gain[place] + row], d_gain, unit_scale(n, l, place, 0, row).rstd);
+    }
+}
+
+cudaError_t launch_pulls(const struct network *n, uint32_t length, unsigned threads,
+                         cudaStream_t stream) {
+    struct launch l = {dim3(n->layer_count, 2, 1), threads, 0, stream};
+    return n->rows_norms ? launch_kernel(make_pulls, &l, *n, length) : cudaSuccess;
+}
+
+/* ---- running statistics ---- */
+
+/* What was normalized at a place for unit i, at a position of the ring. */
+static __device__ __forceinline__ float value_at(const struct network &n,
+                                                 const struct network_layer &l, uint32_t place,
+                                                 uint32_t position, uint32_t i) {
+    struct layer_step s = layer_at(n, l, position);
+    if (place == PLACE_INNER)
+        return s.inner[i];
+    if (place == PLACE_HH)
+        return s.sum_hh[i];
+    return l.states > 0 && !l.apart ? s.sum_ih[i] + s.sum_hh[i] : s.sum_ih[i];
+}
+
+/* A unit's statistics move towards those of the window's steps `from`..`end`, which have one age: m
+   = mean of a, v = mean of (a - old mean)^2. */
+static __device__ void absorb_steps(const struct network &n, const struct network_layer &l,
+                                    uint32_t place, uint32_t age, uint32_t from, uint32_t end,
+                                    uint32_t i) {
+    uint32_t width = units_width(l, place);
+    float *mean = n.units + unit_numbers(l, place) + (size_t)age * width + i;
+    float *var = mean + (size_t)l.ages * width, sum = 0, squares = 0, steps = (float)(end - from);
+    for (uint32_t t = from; t < end; t++) {
+        float a = value_at(n, l, place, ring_position(n, n.current->window, t), i), d = a - *mean;
+        sum += a;
+        squares += d * d;
+    }
+    *mean = normalization_moved(*mean, sum / steps, l.momentum);
+    *var = normalization_moved(*var, squares / steps, l.momentum);
+}
+
+/* One block a layer and place. Ages never fall within a window. Bound by latency. */
+static __global__ void absorb(const __grid_constant__ struct network n) {
+    const struct segment *s = n.current;
+    const struct network_layer &l = n.layers[blockIdx.x];
+    uint32_t place = blockIdx.y;
+    if (!n.state->applied || l.source != SOURCE_RUNNING || (place == PLACE_HH && !l.apart) ||
+        (place == PLACE_INNER && !l.finishes))
+        return;
+    const float *state = slot_of(n, s) + n.slot.before + (size_t)s->window * n.slot.state;
+    for (uint32_t i = threadIdx.x; i < units_width(l, place); i += blockDim.x)
+        for (uint32_t from = s->length - s->closed, end; from < s->length; from = end) {
+            uint32_t age = age_of(n, l, state, from);
+            for (end = from + 1; end < s->length && age_of(n, l, state, end) == age; end++)
+                ;
+            absorb_steps(n, l, place, age, from, end, i);
+        }
+}
+
+cudaError_t launch_absorb(const struct network *n, unsigned threads, cudaStream_t stream) {
+    struct launch l = {dim3(n->layer_count, PLACES, 1), threads, 0, stream};
+    return n->running_norms ? launch_kernel(absorb, &l, *n) : cudaSuccess;
+}
+
+/* ---- deviations ---- */
+
+/* The squares of one row of a matrix, by a warp. */
+static __device__ __forceinline__ float row_squares(const float *weight, uint32_t ld) {
+    float4 sums = make_float4(0, 0, 0, 0);
+    for (uint32_t i = lane_index(); i < ld / QUAD; i += LANES) {
+        float4 w = ((const float4 *)weight)[i];
+        add_products(&sums, w, w);
+    }
+    return warp_sum(quad_sum(sums));
+}
+
+/* Of rows: a warp a row. Bound by the bytes of the matrices. */
+static __device__ void refresh_rows(const struct network &n, const struct network_layer &l,
+                                    uint32_t place) {
+    uint32_t warps = gridDim.z * (blockDim.x / LANES), width = units_width(l, place);
+    float *rstd = n.units + unit_numbers(l, place) + (size_t)2 * width;
+    for (uint32_t row = blockIdx.z * (blockDim.x / LANES) + warp_index(); row < width;
+         row += warps) {
+        const float *ih = n.parameters + l.weight_ih + (size_t)row * l.ld_ih;
+        const float *hh = n.parameters + l.weight_hh + (size_t)row * l.ld_hh;
+        float squares = 0;
+        if (place == PLACE_IH)
+            squares = row_squares(ih, l.ld_ih);
+        if (place == PLACE_HH || (place == PLACE_IH && l.states > 0 && !l.apart))
+            squares += row_squares(hh, l.ld_hh);
+        if (lane_index() == 0)
+            rstd[row] = place == PLACE_INNER ? 1.0f : normalization_rstd(squares);
+    }
+}
+
+/* Blocks: (layers, places, some). */
+static __global__ void refresh(const __grid_constant__ struct network n) {
+    const struct network_layer &l = n.layers[blockIdx.x];
+    uint32_t place = blockIdx.y;
+    if (l.ages == 0 || (place == PLACE_HH && !l.apart) || (place == PLACE_INNER && !l.finishes))
+        return;
+    if (l.source == SOURCE_ROWS) {
+        refresh_rows(n, l, place);
+        return;
+    }
+    size_t numbers = (size_t)l.ages * units_width(l, place);
+    float *var = n.units + unit_numbers(l, place) + numbers, *rstd = var + numbers;
+    for (size_t k = (size_t)blockIdx.z * blockDim.x + threadIdx.x; k < numbers;
+         k += (size_t)gridDim.z * blockDim.x)
+        rstd[k] = normalization_rstd(var[k]);
+}
+
+cudaError_t launch_refresh(const struct network *n, unsigned threads, cudaStream_t stream) {
+    struct launch l = {dim3(n->layer_count, PLACES, BLOCKS_MAX), threads, 0, stream};
+    return n->rows_norms || n->running_norms ? launch_kernel(refresh, &l, *n) : cudaSuccess;
+}
