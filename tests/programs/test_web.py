@@ -262,7 +262,7 @@ def test_metrics(directory):
             one.status()
             one.event("checkpoint", "x")
             one.learn(0.5, layers=2) # last: it is waited for
-        other.learn(None)
+        other.learn(None, metric={"rmse": None, "accuracy": 0.5, "bits": 1.0})
         web.until("api/daemons", lambda answer: all(
             one["loss"] and one["loss"]["examples"] == 10 * (1 + one["daemon"])
             and one["state"] and one["state"]["examples"] == 10 * (1 + one["daemon"])
@@ -280,6 +280,11 @@ def test_metrics(directory):
                      f'runnel_rejected_examples_total{labels},reason="x_size"}} 2',
                      f'runnel_events_total{labels},kind="checkpoint"}} 1']:
             assert line in text.splitlines(), line
+        source = pathlib.Path(os.environ.get("srcdir", pathlib.Path(__file__).parents[2]))
+        shown = re.findall(r"runnel_\w+", (source / "conf/grafana-dashboard.json").read_text())
+        assert len(set(shown)) > 20
+        missing = set(shown) - set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
+        assert not missing, f"conf/grafana-dashboard.json has {missing}, which /metrics has not"
         assert re.search(r'^runnel_loss_mean\{daemon="o\\"\\\\ther",.*\} NaN$', text, re.MULTILINE)
         _, headers, text = web.open("/metrics", Accept="application/openmetrics-text;version=1.0.0")
         assert headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
