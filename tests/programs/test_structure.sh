@@ -66,6 +66,22 @@ wrong 'not in its room' "$({
     room tools 'common/*' runnel.h 'tools/shared/*' 'tools/history/*'
 })"
 
+# Calls likewise: what a room's library leaves undefined, no library of a room above it defines.
+rooms='common model config cpu learner journal checkpoint sockets daemon'
+wrong 'calls what is above it' "$(for room in $rooms; do
+    [ ! -f "${builddir:-.}/libdaemon.a" ] || nm -g "${builddir:-.}/lib$room.a" | sed "s/^/$room /"
+done | awk -v order="$rooms" '
+    BEGIN { n = split(order, names, " "); for (i = 1; i <= n; i++) level[names[i]] = i }
+    NF == 3 && $2 == "U" { needed[$1 " " $3] = 1 }
+    NF == 4 && $3 ~ /^[TDBRVW]$/ && !($4 in home) { home[$4] = $1 }
+    END {
+        for (pair in needed) {
+            split(pair, part, " ")
+            if (part[2] in home && level[home[part[2]]] > level[part[1]])
+                print part[1] " calls " part[2] " of " home[part[2]]
+        }
+    }')"
+
 # The daemon's room: parts that stand one above the other (src/daemon/parts.h), each of which uses
 # only those before it. What a part has is declared in its own .c: no other can write it. What all
 # share is written by the file that opens it.
