@@ -5,7 +5,8 @@
    the daemon's public key and, where the socket has a list (security.allow.*), have its own on it.
    libzmq asks once, in the handshake: so a client whose key is taken off a list is cut off by
    ending its connection. Which connection is whose is known but for clients of one address that
-   shake hands at the same moment; of those, all are ended, and whoever may comes back by itself.
+   shake hands at the same moment; of those, all are ended, and admitted ones come back by
+   themselves.
 
    A failed handshake is counted by reason and announced with the peer's address. */
 #ifndef RUNNEL_SECURITY_H
