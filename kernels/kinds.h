@@ -1,6 +1,6 @@
 /* What a network and its learning are put together from: cells, activations, norms, losses and
    optimizers. Each kind is one file (kernels/cells/, kernels/norms/, kernels/losses/,
-   kernels/optimizers/) with a constant description, whose type stands here, beside its formulas;
+   kernels/optimizers/) with a constant description, whose type is here, beside its formulas;
    kinds.def lists them. Everybody decides by what a description says, never by which kind it is. */
 #ifndef RUNNEL_KINDS_H
 #define RUNNEL_KINDS_H
@@ -102,7 +102,7 @@ struct cell_kind {
     bool apart;    /* the two sums are normalized each by itself; else added, then normalized */
     bool gated;    /* the values of the gates are kept for backward */
     bool inner;    /* so is the inner value */
-    bool finishes; /* h is made in a second stage, of the inner value behind a norm of its own */
+    bool finishes; /* h is made in a second stage, of the inner value after a norm of its own */
     bool own;      /* the last gate's recurrent sum has another gradient than its other sum */
     bool carries;  /* some gradient of the state before reaches it past W_hh: of the inner value,
                       if the cell finishes, else of h */
@@ -177,7 +177,7 @@ enum part_extent {
     EXTENT_COMPONENTS,
 };
 
-/* What a prediction tells of an activation a. */
+/* What a prediction says of an activation a. */
 enum part_meaning {
     MEANS_ITSELF,
     MEANS_PROBABILITY,         /* s(a) */
@@ -202,7 +202,7 @@ struct loss_part {
     enum part_unit unit;
 };
 
-/* What is told of the scored targets beside the loss. */
+/* What is published of the scored targets beside the loss. */
 enum metric {
     METRIC_RMSE = 1,     /* of the first part, in original units */
     METRIC_ACCURACY = 2, /* the largest activation is that of the class, or a number's probability

@@ -3,8 +3,8 @@
 
      NAME_gates            `gated` only: from ih and hh what is known of gate (with `own`, of inner)
      NAME_forward          from ih or gate, h and before: gate, new inner, and out
-     NAME_finish           `finishes` only: from gate and new inner behind its norm: squashed, out
-     NAME_finish_backward  `finishes` only: from d, the gradient of out: d.inner behind the norm,
+     NAME_finish           `finishes` only: from gate and new inner after its norm: squashed, out
+     NAME_finish_backward  `finishes` only: from d, the gradient of out: d.inner after the norm,
    and that of the finished gate NAME_backward         from d, the gradient of out, or, of a cell
    that finishes, that of its new inner value: those of the gates' sums, d.own, and d.before
 
@@ -17,7 +17,7 @@
 #include "kinds.h"
 
 struct cell_unit {
-    float ih[CELL_GATES_MAX], hh[CELL_GATES_MAX]; /* sums behind their norms; hh: `apart` only */
+    float ih[CELL_GATES_MAX], hh[CELL_GATES_MAX]; /* sums after their norms; hh: `apart` only */
     float h, before;                              /* before the step: h, and the inner state */
     float gate[CELL_GATES_MAX];                   /* values of the gates */
     float inner;
@@ -28,9 +28,9 @@ struct cell_unit {
 
 /* Gradients. */
 struct cell_gradient {
-    float gate[CELL_GATES_MAX]; /* of the sums behind their norms */
+    float gate[CELL_GATES_MAX]; /* of the sums after their norms */
     float own;                  /* of the last gate's recurrent sum */
-    float inner;                /* of the new inner value behind its norm */
+    float inner;                /* of the new inner value after its norm */
     float before;               /* of what the step before carries past the weights: `finishes`: of
                                    its inner value; else of its h */
 };

@@ -61,7 +61,7 @@ static void normalize_groups(const struct network_layer *l, const struct sum *s)
     }
 }
 
-/* d (rows,), the gradient behind gain and bias, becomes dz, that of the sum. */
+/* d (rows,), the gradient after gain and bias, becomes dz, that of the sum. */
 static void normalize_groups_backward(const struct network_layer *l, const struct sum *s,
                                       const float *d, float *dz) {
     for (size_t k = 0; k < l->group_count; k++) {
@@ -93,8 +93,8 @@ static void recurrent_sum(const struct network *n, const struct network_layer *l
                     position % 2);
 }
 
-/* Number `i` of a sum behind its normalization. */
-INLINE float behind(enum norm_source source, const struct sum *s, size_t i) {
+/* Number `i` of a sum after its normalization. */
+INLINE float normalized(enum norm_source source, const struct sum *s, size_t i) {
     float a = s->values[i];
     if (source == SOURCE_NOTHING)
         return a;
@@ -131,9 +131,9 @@ INLINE void load_sums(const struct cell_kind *kind, enum norm_source source, con
                       size_t gate, size_t i, struct cell_unit *u) {
     if (gate >= kind->gates)
         return;
-    u->ih[gate] = behind(source, &r->ih, gate * r->padded + i);
+    u->ih[gate] = normalized(source, &r->ih, gate * r->padded + i);
     if (kind->apart)
-        u->hh[gate] = behind(source, &r->hh, gate * r->padded + i);
+        u->hh[gate] = normalized(source, &r->hh, gate * r->padded + i);
 }
 
 INLINE void store_gate(const struct cell_kind *kind, const struct rows *r, size_t gate, size_t i,
@@ -148,7 +148,7 @@ INLINE void load_gate(const struct cell_kind *kind, const struct rows *r, size_t
         u->gate[gate] = r->gate[gate * r->padded + i];
 }
 
-/* From the sums behind their norms to what can be known of the gates at once. It has a loop of its
+/* From the sums after their norms to what can be known of the gates at once. It has a loop of its
    own: a value that comes out of memory is one value, whereas the compiler would carry what is made
    of a gate into the cases of its function, and round otherwise. */
 INLINE void gate_units(enum cell cell, enum norm_source source, const struct rows *rows) {
@@ -216,7 +216,7 @@ INLINE void finish_units(enum cell cell, enum norm_source source, const struct r
     for (size_t i = 0; i < r.padded; i++) {
         struct cell_unit u;
         u.gate[kind->finished_gate] = r.gate[kind->finished_gate * r.padded + i];
-        u.inner = behind(source, &s, i);
+        u.inner = normalized(source, &s, i);
         cell_finish(cell, &u);
         r.squashed[i] = u.squashed;
         r.hidden[i] = u.out;
@@ -261,7 +261,7 @@ INLINE void store_gradient(const struct cell_kind *kind, const struct rows *r, f
         d[gate * r->padded + i] = g->gate[gate];
 }
 
-/* The second stage: d, the gradient of h, becomes that of the inner value behind its norm; that of
+/* The second stage: d, the gradient of h, becomes that of the inner value after its norm; that of
    the finished gate goes to d_gate (padded,). */
 INLINE void finish_units_backward(enum cell cell, const struct rows *rows, float *d,
                                   float *d_gate) {
@@ -279,7 +279,7 @@ INLINE void finish_units_backward(enum cell cell, const struct rows *rows, float
     }
 }
 
-/* The gradients of the gates' sums behind their norms into d_gate (rows,), that of the last gate's
+/* The gradients of the gates' sums after their norms into d_gate (rows,), that of the last gate's
    recurrent sum into d_own (padded,). `d` is the gradient of h or, of a cell that finishes, of the
    inner value; the gradient of what is carried past the weights becomes `carried` (padded,). */
 INLINE void backward_units(enum cell cell, enum activation activation, const struct rows *rows,

@@ -45,7 +45,7 @@ struct engine {
     uint64_t updates;
     size_t newest;                         /* ring position of the newest step played */
     size_t ahead;                          /* steps of the plan that are computed already */
-    bool stale;                            /* units' deviations are to be made anew */
+    bool stale;                            /* units' deviations must be recomputed */
     const union value **inputs, **targets; /* (ring,) of a run or window */
     char description[DESCRIPTION_SIZE];
 };
@@ -133,7 +133,7 @@ static int cpu_open(struct engine **engine, const struct model *model,
     *engine = NULL;
     struct engine *e = calloc(1, sizeof *e);
     if (!e)
-        return error_set(error, EX_UNAVAILABLE, "not enough memory for the CPU engine");
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the CPU engine");
     e->model = model;
     e->options = *options;
     e->kernels = choose_kernels(error);
@@ -149,7 +149,7 @@ static int cpu_open(struct engine **engine, const struct model *model,
     e->targets = calloc(e->network.ring, sizeof *e->targets);
     if (!e->slots || !e->inputs || !e->targets) {
         error_set(error, EX_UNAVAILABLE,
-                  "not enough memory for %zu streams with a window of %zu steps; lower "
+                  "out of memory for %zu streams with a window of %zu steps; lower "
                   "learning.max_streams or learning.window",
                   options->slots, options->window);
         goto fail;

@@ -6,7 +6,7 @@
    stay in registers, and W^T d, which needs the same memory, sums over long columns. One layout
    serves both directions, and a layer's weights are in the cache once.
 
-   Padding rows are zero and stay zero. The sum behind one output has one order, whatever the number
+   Padding rows are zero and stay zero. The sum for one output has one order, whatever the number
    of steps that are computed together: a window recomputed gives the bits of its single steps. */
 #ifndef RUNNEL_CPU_MATRIX_H
 #define RUNNEL_CPU_MATRIX_H

@@ -255,7 +255,7 @@ int network_open(struct network *n, const struct model *model, size_t window, si
     n->memory = memory_reserve(n->memory_size);
     if (!n->memory)
         return error_set(error, EX_UNAVAILABLE,
-                         "not enough memory for the network: %zu MiB are needed for %zu parameters "
+                         "out of memory for the network: %zu MiB are needed for %zu parameters "
                          "and a window of %zu steps; lower model.layers or learning.window",
                          n->memory_size >> 20, model->parameters, window);
     ask_for_large_pages(n->memory, n->memory_size);

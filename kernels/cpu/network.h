@@ -52,7 +52,7 @@ struct network_layer {
     size_t group_count;
     float *mask; /* (rows,): 1, and 0 at padding */
 
-    /* Kept of each step, one row a position of the ring, where the cell has it. Behind a norm of
+    /* Kept of each step, one row a position of the ring, where the cell has it. After a norm of
        groups the sums are kept normalized. */
     float *summed_ih;          /* (ring, rows) W_ih x + b_ih */
     float *summed_hh;          /* (ring, rows) W_hh h */
@@ -150,7 +150,7 @@ struct kernels {
        window, whose activations are kept. */
     void (*absorb)(struct network *n, size_t first, size_t count);
 
-    /* Deviations of units anew, after parameters or running statistics have changed. */
+    /* Deviations of units again, after parameters or running statistics have changed. */
     void (*refresh)(struct network *n);
 
     /* One optimizer step on the gradient times `factor`; t counts from 1. Reads and writes each

@@ -69,12 +69,12 @@ static __global__ void output_backward(const __grid_constant__ struct network n)
 
 /* ---- a layer at one step ---- */
 
-/* What the blocks of a layer share at a step, each computing it anew. */
+/* What the blocks of a layer share at a step, each computing it again. */
 struct layer_backward {
     struct layer_step at;
     uint32_t t, position;
     const float *h_before, *inner_before; /* (H,) before the step */
-    float *d;     /* (rows or more,) in shared memory: gradients behind gains */
+    float *d;     /* (rows or more,) in shared memory: gradients after gains */
     uint32_t age; /* see age_of */
     bool last;    /* of the window's steps */
     bool writes;  /* this block keeps what is of units */
@@ -104,7 +104,7 @@ hidden_gradient(const struct network &n, uint32_t k, const struct layer_backward
 }
 
 /* Of a cell that finishes: the gradient of its inner value that reaches it through h, of the value
-   behind its norm first, then through the norm, into d; and that of the finished gate. */
+   after its norm first, then through the norm, into d; and that of the finished gate. */
 template <enum cell C>
 static __device__ __forceinline__ void finish_backward(const struct network &n, uint32_t k,
                                                        const struct layer_backward &b,
@@ -146,7 +146,7 @@ static __device__ __forceinline__ void finish_backward(const struct network &n, 
                                               scale.rstd);
 }
 
-/* The gradients of the gates' sums behind their norms into d; with `own` a row more. */
+/* The gradients of the gates' sums after their norms into d; with `own` a row more. */
 template <enum cell C>
 static __device__ __forceinline__ void units_backward(const struct network &n, uint32_t k,
                                                       const struct layer_backward &b,
@@ -346,7 +346,7 @@ static __device__ void propagate(const struct network &n, const struct network_l
                         rows, p.group, rows + padded(split.chunk_rows), out);
 }
 
-/* Floats that a layer's gradients behind the gains take. */
+/* Floats that a layer's gradients after the gains take. */
 static __host__ __device__ __forceinline__ uint32_t gradient_rows(const struct network_layer &l) {
     return padded(l.rows + l.own * l.size);
 }

@@ -12,7 +12,7 @@ cudaError_t launch_loss(const struct network *n, const struct optimizer *optimiz
                         unsigned threads, cudaStream_t stream);
 
 /* 1 + length + layers - 1 launches. In wave v the topmost layer is at step length - 1 - v, each
-   layer below one step behind the one above it. With an embedding one more. */
+   layer below one step later than the one above it. With an embedding one more. */
 cudaError_t launch_backward(const struct network *n, uint32_t length, unsigned threads,
                             cudaStream_t stream);
 

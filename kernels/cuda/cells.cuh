@@ -119,11 +119,11 @@ static __device__ __forceinline__ struct scale unit_scale(const struct network &
     return scale;
 }
 
-/* A number behind the norm at a place of the layer, if it has one. `scale` is its group's. */
-static __device__ __forceinline__ float behind(const struct network &n,
-                                               const struct network_layer &l, float sum,
-                                               const struct scale &scale, uint32_t place,
-                                               uint32_t age, uint32_t row) {
+/* A number after the norm at a place of the layer, if it has one. `scale` is its group's. */
+static __device__ __forceinline__ float normalized(const struct network &n,
+                                                   const struct network_layer &l, float sum,
+                                                   const struct scale &scale, uint32_t place,
+                                                   uint32_t age, uint32_t row) {
     if (l.source == SOURCE_NOTHING)
         return sum;
     float x = normalized(sum, l.ages ? unit_scale(n, l, place, age, row) : scale);
@@ -178,7 +178,7 @@ scale_sums(const struct network_layer &l, const struct layer_step &s, bool keep,
     }
 }
 
-/* From the sums behind their norms to the gates and h; of a cell that finishes, the inner value
+/* From the sums after their norms to the gates and h; of a cell that finishes, the inner value
    goes into h, and the finished gate into `finished`. */
 template <enum cell C>
 static __device__ __forceinline__ void
@@ -196,10 +196,10 @@ activate_units(const struct network &n, const struct network_layer &l, const str
             float sum = s.sum_ih[row];
             if (shape::states > 0 && !shape::apart)
                 sum += s.sum_hh[row];
-            u.ih[g] = behind(n, l, sum, scales[group], PLACE_IH, before.age, row);
+            u.ih[g] = normalized(n, l, sum, scales[group], PLACE_IH, before.age, row);
             if (shape::apart)
-                u.hh[g] =
-                    behind(n, l, s.sum_hh[row], scales[GROUPS + group], PLACE_HH, before.age, row);
+                u.hh[g] = normalized(n, l, s.sum_hh[row], scales[GROUPS + group], PLACE_HH,
+                                     before.age, row);
         }
         if (shape::states > 0)
             u.h = before.h[i];
@@ -236,7 +236,7 @@ finish_units(const struct network &n, const struct network_layer &l, const struc
     }
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
         struct cell_unit u = {};
-        u.inner = behind(n, l, h[i], scales[0], PLACE_INNER, age, i);
+        u.inner = normalized(n, l, h[i], scales[0], PLACE_INNER, age, i);
         u.gate[shape_of<C>::finished_gate] = finished[i];
         cell_finish(C, &u);
         h[i] = u.out;

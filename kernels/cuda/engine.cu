@@ -136,7 +136,7 @@ static int copy_tensor(struct engine *e, enum engine_block block, size_t index, 
     return settle(e, status, "copying parameters", error);
 }
 
-/* Copy `count` numbers between a slot and a record, and go on in the record. */
+/* Copy `count` numbers between a slot and a record, and continue in the record. */
 static float *copy_numbers(float *slot, float *record, size_t count, enum direction direction) {
     if (direction == OUT)
         memcpy(record, slot, count * sizeof(float));
@@ -145,7 +145,7 @@ static float *copy_numbers(float *slot, float *record, size_t count, enum direct
     return record + count;
 }
 
-/* A slot's record is told in engine.h. */
+/* engine.h describes a slot's record. */
 static int copy_slot(struct engine *e, size_t index, float *record, enum direction direction,
                      struct error *error) {
     const struct network *n = &e->network;

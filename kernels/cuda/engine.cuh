@@ -53,7 +53,7 @@ struct engine {
     struct captured graphs[GRAPHS_MAX];
     uint64_t clock;  /* of graphs */
     uint32_t newest; /* position of the newest step played */
-    bool stale;      /* units' deviations are to be made anew */
+    bool stale;      /* units' deviations must be recomputed */
     float *slot;     /* (slot.size,) in host memory, for reading and writing */
     void *allocations[ALLOCATIONS_MAX];
     size_t allocation_count;

@@ -4,7 +4,7 @@
 
 #include "network.cuh"
 
-/* Which steps a wave is of: those of the segment's run, or its update's window anew. */
+/* Which steps a wave is of: those of the segment's run, or its update's window again. */
 enum steps_of { STEPS_OF_RUN, STEPS_OF_WINDOW };
 
 /* Take the next segment of the queue and make it current: score the step before it, forget, keep

@@ -64,7 +64,7 @@ struct network_layer {
 
     /* In the block of activations, of each step of the window that is being learned. */
     uint32_t d_ih, d_hh;     /* (window, padded rows) gradients of the sums */
-    uint32_t d_bias[PLACES]; /* (window, rows or H) gradients behind gain and bias: of the bias */
+    uint32_t d_bias[PLACES]; /* (window, rows or H) gradients after gain and bias: of the bias */
     uint32_t d_gain[PLACES]; /* (window, rows or H) those times x: of the gain */
     uint32_t input, before;  /* (window, ld_ih), (window, ld_hh) what the weights met */
     uint32_t carry;          /* (2, H) gradient that reaches the step before past W_hh: of its

@@ -397,7 +397,7 @@ int engine_play(struct engine *e, const struct plan *plan, const struct results 
                 struct error *error) {
     struct upload_layout up = lay_out_upload(e, plan);
     struct download_layout down = lay_out_download(e, plan);
-    size_t shapes = up.size; /* stand behind what is uploaded */
+    size_t shapes = up.size; /* follow what is uploaded */
     char *device_results = NULL;
     if (reserve(e, up.size + plan->count * sizeof(struct shape), down.size + ALIGNMENT, error) ||
         cuda_check(cudaHostGetDevicePointer((void **)&device_results, e->download.host, 0),

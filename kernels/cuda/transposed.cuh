@@ -1,5 +1,5 @@
 /* Products with transposed weights: their columns are shared out among blocks in groups, their rows
-   in chunks, and whoever needs the product adds the chunks' sums up in order. */
+   in chunks, and whatever needs the product adds the chunks' sums up in order. */
 #ifndef RUNNEL_CUDA_TRANSPOSED_CUH
 #define RUNNEL_CUDA_TRANSPOSED_CUH
 

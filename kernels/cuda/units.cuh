@@ -11,7 +11,7 @@ cudaError_t launch_pulls(const struct network *n, uint32_t length, unsigned thre
 /* After the optimizer: running statistics move, if it was applied. */
 cudaError_t launch_absorb(const struct network *n, unsigned threads, cudaStream_t stream);
 
-/* Deviations anew, after parameters or running statistics have changed. */
+/* Deviations again, after parameters or running statistics have changed. */
 cudaError_t launch_refresh(const struct network *n, unsigned threads, cudaStream_t stream);
 
 #endif
