@@ -120,10 +120,10 @@ static __device__ __forceinline__ struct scale unit_scale(const struct network &
 }
 
 /* A number after the norm at a place of the layer, if it has one. `scale` is its group's. */
-static __device__ __forceinline__ float normalized(const struct network &n,
-                                                   const struct network_layer &l, float sum,
-                                                   const struct scale &scale, uint32_t place,
-                                                   uint32_t age, uint32_t row) {
+static __device__ __forceinline__ float normalized_at(const struct network &n,
+                                                      const struct network_layer &l, float sum,
+                                                      const struct scale &scale, uint32_t place,
+                                                      uint32_t age, uint32_t row) {
     if (l.source == SOURCE_NOTHING)
         return sum;
     float x = normalized(sum, l.ages ? unit_scale(n, l, place, age, row) : scale);
@@ -196,10 +196,10 @@ activate_units(const struct network &n, const struct network_layer &l, const str
             float sum = s.sum_ih[row];
             if (shape::states > 0 && !shape::apart)
                 sum += s.sum_hh[row];
-            u.ih[g] = normalized(n, l, sum, scales[group], PLACE_IH, before.age, row);
+            u.ih[g] = normalized_at(n, l, sum, scales[group], PLACE_IH, before.age, row);
             if (shape::apart)
-                u.hh[g] = normalized(n, l, s.sum_hh[row], scales[GROUPS + group], PLACE_HH,
-                                     before.age, row);
+                u.hh[g] = normalized_at(n, l, s.sum_hh[row], scales[GROUPS + group], PLACE_HH,
+                                        before.age, row);
         }
         if (shape::states > 0)
             u.h = before.h[i];
@@ -236,7 +236,7 @@ finish_units(const struct network &n, const struct network_layer &l, const struc
     }
     for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
         struct cell_unit u = {};
-        u.inner = normalized(n, l, h[i], scales[0], PLACE_INNER, age, i);
+        u.inner = normalized_at(n, l, h[i], scales[0], PLACE_INNER, age, i);
         u.gate[shape_of<C>::finished_gate] = finished[i];
         cell_finish(C, &u);
         h[i] = u.out;
