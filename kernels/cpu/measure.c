@@ -84,6 +84,19 @@ parameters(const struct network *n, const struct network_layer *l, enum tensor_r
     return (struct parameter_statistics){tally_mean(&t), tally_std(&t), t.minimum, t.maximum};
 }
 
+/* Over running means, or variances, of all places and ages. */
+static struct parameter_statistics running(const struct network_layer *l, bool var) {
+    struct tally t = {0};
+    for (size_t place = 0; place < PLACES && l->source == SOURCE_RUNNING; place++) {
+        const struct unit_norm *u = &l->units[place];
+        const float *numbers = var ? u->var : u->mean;
+        for (size_t k = 0; k < l->ages * u->width && l->kind->norms[place]; k++)
+            if (k % l->padded < l->size)
+                tally_add(&t, (double)numbers[k]);
+    }
+    return (struct parameter_statistics){tally_mean(&t), tally_std(&t), t.minimum, t.maximum};
+}
+
 static void histogram(const float *values, size_t size, uint32_t bins[MEASURE_BINS]) {
     memset(bins, 0, MEASURE_BINS * sizeof *bins);
     for (size_t i = 0; i < size; i++) {
@@ -106,6 +119,8 @@ static void measure_layer(const struct network *n, const struct network_layer *l
         s->cell = units(l->inner + position * l->padded, l->size, SATURATED_CELL);
     s->gain = parameters(n, l, TENSOR_GAIN_IH);
     s->bias = parameters(n, l, TENSOR_NORM_BIAS_IH);
+    s->running_mean = running(l, false);
+    s->running_var = running(l, true);
     histogram(hidden, l->size, s->histogram);
 }
 

@@ -107,6 +107,22 @@ parameters(const struct network &n, const struct network_layer &l, const uint32_
     return p;
 }
 
+/* Over running means, or variances, of all places and ages. */
+static __device__ struct parameter_statistics running(const struct network &n,
+                                                      const struct network_layer &l, bool var) {
+    struct tally t = tally_begin();
+    for (uint32_t place = 0; place < PLACES && l.source == SOURCE_RUNNING; place++) {
+        uint32_t numbers = l.ages * units_width(l, place);
+        if ((place == PLACE_HH && !l.apart) || (place == PLACE_INNER && !l.finishes))
+            continue;
+        tally_numbers(&t, n.units + unit_numbers(l, place) + (var ? numbers : 0), numbers, 0);
+    }
+    t = tally_join(t);
+    struct mean_std m = mean_std_of(t);
+    struct parameter_statistics p = {m.mean, m.std, t.minimum, t.maximum};
+    return p;
+}
+
 static __device__ void histogram(const float *values, uint32_t size, uint32_t *result) {
     unsigned *bins = (unsigned *)(shared_memory + SCRATCH);
     for (uint32_t i = threadIdx.x; i < MEASURE_BINS; i += blockDim.x)
@@ -137,6 +153,8 @@ static __global__ void measure(const __grid_constant__ struct network n) {
         all.cell = units(s.inner, l.size, SATURATED_CELL);
     all.gain = parameters(n, l, l.gain);
     all.bias = parameters(n, l, l.norm_bias);
+    all.running_mean = running(n, l, false);
+    all.running_var = running(n, l, true);
     if (threadIdx.x == 0)
         *result = all;
     __syncthreads(); /* the histogram is written into it */

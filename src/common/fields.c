@@ -233,6 +233,7 @@ const char *field_need_text(enum field_need need) {
         [NEED_RECURRENT] = "`gru`, `lstm`",
         [NEED_CELL] = "`lstm`",
         [NEED_NORM] = "a norm",
+        [NEED_RUNNING] = "`batch`, `recurrent_batch`",
         [NEED_REPLAY] = "a replay",
         [NEED_CHECKPOINT] = "",
         [NEED_JOURNAL] = "a journal",

@@ -74,6 +74,7 @@ enum field_need {
     NEED_RECURRENT, /* a layer whose recurrent sums stand apart */
     NEED_CELL,      /* a layer with a cell state */
     NEED_NORM,      /* a layer that is normalized */
+    NEED_RUNNING,   /* by running statistics */
     NEED_REPLAY,    /* a daemon that replays its journal */
     NEED_CHECKPOINT,
     NEED_JOURNAL,

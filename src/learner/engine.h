@@ -96,7 +96,9 @@ struct layer_statistics {
     struct unit_statistics hidden;    /* h after the step */
     struct unit_statistics cell;      /* lstm: c after the step */
     struct parameter_statistics gain, bias; /* over all norms of the layer */
-    uint32_t histogram[MEASURE_BINS];       /* of h over [-1, 1]; beyond: the outer bins */
+    struct parameter_statistics running_mean,
+        running_var;                  /* of a norm that has them, over all ages */
+    uint32_t histogram[MEASURE_BINS]; /* of h over [-1, 1]; beyond: the outer bins */
 };
 
 /* Written by play, in the order of the plan's operations of each kind. The caller provides the

@@ -11,7 +11,7 @@
 #include "oracle.h"
 #include "under_test.h"
 
-enum { INPUTS = 3, SIZE = 21, STEPS = 5, WINDOW = 7, SEED = 11 };
+enum { INPUTS = 3, SIZE = 21, STEPS = 5, AGES = 5, WINDOW = 7, SEED = 11 };
 
 static const double TOLERANCE = 1e-5;
 
@@ -64,7 +64,7 @@ static void assert_units(const struct unit_statistics *found, const double *valu
 static void assert_parameters(const struct parameter_statistics *found, const struct fixture *f,
                               const double *parameters, const enum tensor_role *roles,
                               const char *what) {
-    double values[9 * SIZE], minimum = 0.0, maximum = 0.0;
+    double values[AGES * 9 * SIZE], minimum = 0.0, maximum = 0.0;
     size_t count = 0;
     for (size_t n = 0; n < 3; n++) {
         const struct tensor *tensor = model_find(&f->model, roles[n], 0);
@@ -122,11 +122,13 @@ static void check_summed(const struct fixture *f, const double *parameters, enum
 
 static void check(enum cell cell, enum norm norm) {
     static const enum tensor_role gains[] = {TENSOR_GAIN_IH, TENSOR_GAIN_HH, TENSOR_GAIN_INNER};
+    static const enum tensor_role means[] = {TENSOR_MEAN_IH, TENSOR_MEAN_HH, TENSOR_MEAN_INNER};
+    static const enum tensor_role variances[] = {TENSOR_VAR_IH, TENSOR_VAR_HH, TENSOR_VAR_INNER};
     static const enum tensor_role biases[] = {TENSOR_NORM_BIAS_IH, TENSOR_NORM_BIAS_HH,
                                               TENSOR_NORM_BIAS_INNER};
     const struct architecture architecture = {
         .input = {.kind = INPUT_REAL, .size = INPUTS},
-        .layers = {{.cell = cell, .size = SIZE, .norm = norm}},
+        .layers = {{.cell = cell, .size = SIZE, .norm = norm, .norm_steps = AGES}},
         .layer_count = 1,
         .output = {.loss = LOSS_squared, .size = 1},
     };
@@ -164,6 +166,8 @@ static void check(enum cell cell, enum norm norm) {
         assert_units(&found->cell, state + SIZE, SIZE, saturated_cell, "cell");
     assert_parameters(&found->gain, f, parameters, gains, "gain");
     assert_parameters(&found->bias, f, parameters, biases, "bias");
+    assert_parameters(&found->running_mean, f, parameters, means, "running mean");
+    assert_parameters(&found->running_var, f, parameters, variances, "running variance");
     free(values);
     free(parameters);
     fixture_close(&f);
