@@ -18,7 +18,7 @@ struct error;
 enum {
     MODEL_LAYERS_MAX = 16,
     MODEL_TENSORS_MAX = 2 + (9 + 2 * PLACES) * MODEL_LAYERS_MAX + 2,
-    MODEL_TENSOR_NAME_SIZE = 32,
+    MODEL_TENSOR_NAME_SIZE = 48,
 };
 
 enum input_kind { INPUT_REAL, INPUT_SYMBOL };
