@@ -27,7 +27,7 @@ enum { LAYER_KEYS_MAX = 4 };
 /* What all kinds of a layer have. */
 struct layer_kind {
     const char *name;
-    const char *what;                 /* it is; NULL: its name says it */
+    const char *what;                 /* it is, without a |; NULL: names say it, those of all */
     const char *keys[LAYER_KEYS_MAX]; /* those of the layer's keys that count only with some kinds,
                                          this one among them */
 };

@@ -4,6 +4,8 @@
 #ifndef RUNNEL_NORMALIZATION_H
 #define RUNNEL_NORMALIZATION_H
 
+#include <float.h>
+
 #include "formulas.h"
 
 #define NORMALIZATION_EPSILON 1e-5f
@@ -37,6 +39,11 @@ FORMULA float normalization_rows_pull(float gain, float d_gain, float rstd) {
 /* A running statistic after an update: `found` is that of the update's steps. */
 FORMULA float normalization_moved(float running, float found, float momentum) {
     return (1.0f - momentum) * running + momentum * found;
+}
+
+/* Whether running statistics move towards those found: what is not finite would stay in them. */
+FORMULA bool normalization_moves(float mean, float variance) {
+    return mean - mean == 0 && variance <= FLT_MAX;
 }
 
 /* The gradient of a from d, that of g x + b, where mean and deviation are those of a's own group:

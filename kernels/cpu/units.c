@@ -120,8 +120,11 @@ static void absorb_steps(const struct network *n, const struct network_layer *l,
         }
     }
     for (size_t i = 0; i < u->width; i++) {
-        mean[i] = normalization_moved(mean[i], sum[i] / steps, l->momentum);
-        var[i] = normalization_moved(var[i], squares[i] / steps, l->momentum);
+        float found_mean = sum[i] / steps, found_var = squares[i] / steps;
+        if (!normalization_moves(found_mean, found_var))
+            continue;
+        mean[i] = normalization_moved(mean[i], found_mean, l->momentum);
+        var[i] = normalization_moved(var[i], found_var, l->momentum);
     }
 }
 

@@ -55,6 +55,8 @@ static __device__ void absorb_steps(const struct network &n, const struct networ
         sum += a;
         squares += d * d;
     }
+    if (!normalization_moves(sum / steps, squares / steps))
+        return;
     *mean = normalization_moved(*mean, sum / steps, l.momentum);
     *var = normalization_moved(*var, squares / steps, l.momentum);
 }
