@@ -22,8 +22,9 @@
 enum {
     NAME_SIZE = 48,
     EVENTS = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CLOSED |
-             ZMQ_EVENT_HANDSHAKE_SUCCEEDED | ZMQ_EVENT_HANDSHAKE_FAILED_AUTH |
-             ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL,
+             ZMQ_EVENT_CONNECT_RETRIED | ZMQ_EVENT_HANDSHAKE_SUCCEEDED |
+             ZMQ_EVENT_HANDSHAKE_FAILED_AUTH | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
+             ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL,
 };
 
 struct monitor {
@@ -173,6 +174,7 @@ static bool take(struct monitor *monitor, struct monitor_event *event, uint16_t 
             monitor->holds = true;
         return true;
     case ZMQ_EVENT_CLOSED:
+    case ZMQ_EVENT_CONNECT_RETRIED: /* alone where no socket was made: no name, no descriptor */
         event->kind = MONITOR_MISSED;
         return true;
     case ZMQ_EVENT_HANDSHAKE_FAILED_AUTH:

@@ -40,6 +40,8 @@ static int read_keys(struct key_client *keys, const struct runnel_peer *from,
 
 int peer_open(struct peer *peer, const struct runnel_peer *from, struct runnel_error *error) {
     *peer = (struct peer){0};
+    if (!from->endpoint)
+        return peer_fail(error, EX_USAGE, "no endpoint is named");
     if (read_keys(&peer->keys, from, error))
         return -1;
     peer->endpoint = strdup(from->endpoint);

@@ -237,7 +237,8 @@ struct runnel_sender_options {
     size_t window; /* router: examples that may wait for their answers; 0 = 10000 */
 
     /* Called from within the functions below, and may be NULL. `tick`: at least four times a second
-       while one of them waits; when it returns false, that ends with RUNNEL_STOPPED. */
+       while one of them waits; when it returns false, that ends with RUNNEL_STOPPED. The close of a
+       push calls it only when a signal comes: give it a finite linger. */
     void (*tell)(void *context, const struct runnel_report *report);
     bool (*tick)(void *context, bool connected);
     void *context;

@@ -157,7 +157,10 @@ int dealer_renew(struct dealer *dealer, struct error *error) {
                          monitor_reason(dealer->monitor));
     if (dealer->socket || clock_seconds() < dealer->retry_at)
         return 0;
-    return begin(dealer, error) < 0 ? -1 : 1;
+    if (begin(dealer, error) == 0)
+        return 1;
+    dealer_drop(dealer);
+    return -1;
 }
 
 int dealer_wait(struct dealer *dealer, double seconds, bool room, struct error *error) {
