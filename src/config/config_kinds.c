@@ -1,5 +1,6 @@
 /* What cells, norms, losses and optimizers (kernels/kinds.def) say of themselves, put into the
  * table of keys. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,13 +8,14 @@
 
 enum { MEANINGS_SIZE = 1024 };
 
-/* Texts of a row, with a | between their parts. */
+/* Texts of a row, with a | between their parts: no part has one of its own. */
 static struct {
     char words[CONFIG_TEXT_SIZE], meanings[MEANINGS_SIZE], is[CONFIG_TEXT_SIZE];
 } texts[CONFIG_KEYS_MAX];
 
 static const char *append(char *text, size_t size, const char *part) {
     size_t used = strlen(text);
+    assert(!strchr(part, '|') && used + 1 + strlen(part) < size);
     snprintf(text + used, size - used, "%s%s", used ? "|" : "", part);
     return text;
 }
@@ -27,9 +29,11 @@ static struct config_key *row_of(struct config_key *rows, const char *section, c
     return NULL;
 }
 
-/* One more word for the row. */
+/* One more word for the row. Meanings and words are paired by their order: all have one, or none.
+ */
 static void add_word(struct config_key *row, const char *word, const char *meaning) {
     size_t n = (size_t)(row - config_keys);
+    assert(!row->words || !meaning == !row->meanings);
     row->words = append(texts[n].words, sizeof texts[n].words, word);
     if (meaning)
         row->meanings = append(texts[n].meanings, sizeof texts[n].meanings, meaning);

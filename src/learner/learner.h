@@ -1,4 +1,4 @@
-/* The learner: turns examples into plans by the online protocol (CONTRACT.md: predict, then score,
+/* The learner: turns examples into plans by the online protocol (README.md: predict, then score,
    then learn), has an engine play them, and gives an observer the results of each example.
 
    It knows streams, windows, strides and targets, and no arithmetic. How many examples wait in one

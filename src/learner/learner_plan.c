@@ -1,4 +1,4 @@
-/* The online protocol: predict, then score, then learn (CONTRACT.md). A step is open until its
+/* The online protocol: predict, then score, then learn (README.md). A step is open until its
    target is known or known to be missing, and then closed: with `target: given` at once, with
    `target: next` when the stream's next x arrives. */
 #include <math.h>

@@ -1,7 +1,7 @@
 /* What a network is made of: its description (plain data, from the configuration) and the one table
    of its tensors. Both engines, checkpoints, export, initial values and the tests walk that table.
 
-   Equations: CONTRACT.md, "What is learned"; layer normalization as in Ba, Kiros and Hinton (2016),
+   Equations: README.md, "How it learns"; layer normalization as in Ba, Kiros and Hinton (2016),
    eq. 3 and 4. What cells, activations and norms there are, with their tensors: kinds.h. H is a
    layer's size, G its gates, I the width of its input. */
 #ifndef RUNNEL_MODEL_H

@@ -26,7 +26,7 @@ Fed = collections.namedtuple("Fed", "status out err examples")
 
 
 def decode(frames, x_type="<f4", y_type="<f4"):
-    """An example as CONTRACT's binary message has it; y and header are None when absent."""
+    """An example as the binary message of docs/protocol.md has it; y and header are None when absent."""
     header = None
     if len(frames) > 3:
         assert len(frames[3]) == 24

@@ -183,5 +183,7 @@ for page in docs/*.md; do
     grep -qF "]($page)" README.md || wrong 'a page that the README does not lead to' "$page"
 done
 
+[ -e .git ] && wrong 'a copy that an editor or autoheader left' "$(git ls-files | grep '~$')"
+
 [ "$failures" -eq 0 ] || echo "$failures failures"
 [ "$failures" -eq 0 ]

@@ -1,4 +1,4 @@
-/* The online protocol of CONTRACT.md a second time, as simple as possible: lists of steps, no
+/* The online protocol of README.md a second time, as simple as possible: lists of steps, no
    plans, no rings, no slots. Its arithmetic is the hash engine's. */
 #ifndef RUNNEL_TESTS_PROTOCOL_H
 #define RUNNEL_TESTS_PROTOCOL_H
