@@ -31,8 +31,8 @@ enum {
     TILE_ROWS = 4,     /* of a thread */
     QUAD_BITS_MIN = 3, /* float4 columns of a tile: 2 to that power */
     QUAD_BITS_MAX = 6,
-    OPTIMIZER_BLOCKS = 4, /* of the optimizer, a multiprocessor: as many as run at once */
-    GEMM_STEPS = 32,      /* windows from this length on form the gradient with cuBLAS */
+    RESIDENT_BLOCKS = 4, /* of the optimizer, a multiprocessor: as many as run at once */
+    GEMM_STEPS = 32,     /* windows from this length on form the gradient with cuBLAS */
 };
 
 /* Rows and columns of a tile: powers of two. */

@@ -291,7 +291,7 @@ static void walk_tensors(struct engine *e) {
     plan->host = e->walked;
     plan->count = (uint32_t)e->model->learned_count;
     plan->tiles = tile;
-    plan->blocks = (uint32_t)e->device.multiprocessors * OPTIMIZER_BLOCKS;
+    plan->blocks = (uint32_t)e->device.multiprocessors * RESIDENT_BLOCKS;
     plan->blocks = plan->blocks < tile ? plan->blocks : tile;
 }
 

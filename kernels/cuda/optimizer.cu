@@ -139,7 +139,7 @@ static __device__ void conclude(const struct network &n, const struct verdict &v
 /* Each block takes tiles by turns. Bound by bytes: each parameter and its moments read and written
    once. */
 template <bool FORMED>
-static __global__ void __launch_bounds__(TILE_THREADS, OPTIMIZER_BLOCKS)
+static __global__ void __launch_bounds__(TILE_THREADS, RESIDENT_BLOCKS)
     optimize(const __grid_constant__ struct network n, const struct walked *tensors, uint32_t count,
              uint32_t tiles, uint32_t length, uint32_t partials) {
     struct verdict v = judge(n, partials, length);

@@ -4,9 +4,9 @@
 #include "learner/cuda_module.h"
 
 enum {
-    FORWARD_NODES = 2,   /* begin, finish */
-    BACKWARD_NODES = 2,  /* loss, output */
-    OPTIMIZER_NODES = 2, /* norm, update */
+    FORWARD_NODES = 2,  /* begin, finish */
+    BACKWARD_NODES = 2, /* loss, output */
+    UPDATE_NODES = 2,   /* norm, update */
 };
 
 static const double GPU_CACHE_SHARE = 0.8;
@@ -26,7 +26,7 @@ struct gpu_work gpu_work(const struct config *config, const struct model *model,
     gpu.nodes[PHASE_BACKWARD] = (BACKWARD_NODES + window + layers - 1 + (a->input.embedding > 0) +
                                  (stride < window ? window + layers : 0)) /
                                 stride;
-    gpu.nodes[PHASE_OPTIMIZER] = OPTIMIZER_NODES / stride;
+    gpu.nodes[PHASE_OPTIMIZER] = UPDATE_NODES / stride;
     return gpu;
 }
 

@@ -36,7 +36,7 @@ const struct field fields_of_status[STATUS_FIELDS] = {
 #include "fields.def"
 };
 const struct field fields_of_loss[FIELDS] = {
-#define LOSS_ROW(name, member, ...) DESCRIBE(name, loss_fields, __VA_ARGS__)
+#define ROW_OF_LOSS(name, member, ...) DESCRIBE(name, loss_fields, __VA_ARGS__)
 #include "fields.def"
 };
 const struct field fields_of_layer[LAYER_FIELDS] = {

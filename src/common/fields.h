@@ -141,7 +141,7 @@ enum status_field {
     STATUS_FIELDS
 };
 enum loss_field {
-#define LOSS_ROW(name, ...) FIELD_##name,
+#define ROW_OF_LOSS(name, ...) FIELD_##name,
 #include "fields.def"
     FIELDS
 };
@@ -172,7 +172,7 @@ struct status_fields {
 #include "fields.def"
 };
 struct loss_fields {
-#define LOSS_ROW(name, member, group, key, path, type, ...) FIELD_C_##type name;
+#define ROW_OF_LOSS(name, member, group, key, path, type, ...) FIELD_C_##type name;
 #include "fields.def"
 };
 struct layer_fields {

@@ -27,7 +27,7 @@ enum {
 
     /* What is kept: each field of `loss` that is a number, and what is measured of each layer. */
     HISTORY_LOSS_COLUMNS = 0
-#define LOSS_ROW(name, member, group, key, path, type, ...) +FIELD_IS_##type
+#define ROW_OF_LOSS(name, member, group, key, path, type, ...) +FIELD_IS_##type
 #include "common/fields.def"
     ,
     HISTORY_LAYER_COLUMNS = 0

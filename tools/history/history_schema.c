@@ -14,7 +14,7 @@
 #define COLUMN_BINS(field)
 
 const struct field *const history_loss_columns[HISTORY_LOSS_COLUMNS] = {
-#define LOSS_ROW(name, member, group, key, path, type, ...)                                        \
+#define ROW_OF_LOSS(name, member, group, key, path, type, ...)                                     \
     COLUMN_##type(fields_of_loss[FIELD_##name])
 #include "common/fields.def"
 };
