@@ -45,12 +45,13 @@ int send_attach(const struct peer *peer, void *socket, bool bind, struct error *
                      bind ? "bound" : "connected", zmq_strerror(reason));
 }
 
-void send_header(const struct runnel_example *example, unsigned char bytes[WIRE_HEADER_SIZE]) {
+size_t send_header(const struct runnel_example *example,
+                   unsigned char bytes[WIRE_HEADER_SIZE_MAX]) {
     const struct wire_header header = {.flags = example->flags,
                                        .epoch = example->epoch,
                                        .sequence = example->sequence,
                                        .time = example->time};
-    wire_header_pack(&header, bytes);
+    return wire_header_pack(&header, bytes);
 }
 
 /* ---- the object ---- */

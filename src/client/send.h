@@ -27,6 +27,7 @@ int send_tick(const struct send_hooks *hooks, bool connected, struct error *erro
 /* Connect or bind. EX_USAGE: it is no endpoint; EX_UNAVAILABLE. */
 int send_attach(const struct peer *peer, void *socket, bool bind, struct error *error);
 
-void send_header(const struct runnel_example *example, unsigned char bytes[WIRE_HEADER_SIZE]);
+/* Returns its size. */
+size_t send_header(const struct runnel_example *example, unsigned char bytes[WIRE_HEADER_SIZE_MAX]);
 
 #endif

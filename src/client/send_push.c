@@ -214,7 +214,7 @@ int push_send(struct push *push, const struct runnel_example *e, struct error *e
     if (e->json)
         return send_frame(push, e->json, e->json_size, 0, error);
     bool y = e->y || e->headed;
-    unsigned char header[WIRE_HEADER_SIZE];
+    unsigned char header[WIRE_HEADER_SIZE_MAX];
     if (send_frame(push, e->key, e->key_size, ZMQ_SNDMORE, error) < 0 ||
         send_frame(push, e->x, e->x_size, y ? ZMQ_SNDMORE : 0, error) < 0)
         return -1;
@@ -223,8 +223,7 @@ int push_send(struct push *push, const struct runnel_example *e, struct error *e
         return -1;
     if (!e->headed)
         return 0;
-    send_header(e, header);
-    return send_frame(push, header, sizeof header, 0, error);
+    return send_frame(push, header, send_header(e, header), 0, error);
 }
 
 /* Copies of the connections' descriptors, so that libzmq's close does not end them. A daemon whose

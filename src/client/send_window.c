@@ -52,7 +52,7 @@ void window_close(struct window **pointer) {
 
 static size_t frames_size(const struct runnel_example *e) {
     size_t y_size = e->y ? e->y_size : 0;
-    return e->json ? e->json_size : e->key_size + e->x_size + y_size + WIRE_HEADER_SIZE;
+    return e->json ? e->json_size : e->key_size + e->x_size + y_size + WIRE_HEADER_SIZE_MAX;
 }
 
 static size_t held_size(size_t key_size, size_t size) {
@@ -73,7 +73,7 @@ static void append(struct held *held, const void *bytes, size_t size) {
 }
 
 int window_add(struct window *window, const struct runnel_example *e, struct error *error) {
-    unsigned char header[WIRE_HEADER_SIZE];
+    unsigned char header[WIRE_HEADER_SIZE_MAX];
     struct held *held = calloc(1, held_size(e->key_size, frames_size(e)));
     if (!held)
         return error_no_memory(error);
@@ -84,11 +84,10 @@ int window_add(struct window *window, const struct runnel_example *e, struct err
     if (e->json) {
         append(held, e->json, e->json_size);
     } else {
-        send_header(e, header);
         append(held, e->key, e->key_size);
         append(held, e->x, e->x_size);
         append(held, e->y, e->y ? e->y_size : 0);
-        append(held, header, sizeof header);
+        append(held, header, send_header(e, header));
     }
     window->bytes += held_size(held->key_size, held->size);
     window->waiting++;

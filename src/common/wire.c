@@ -4,21 +4,27 @@
 #include <string.h>
 #include <unistd.h>
 
-void wire_header_pack(const struct wire_header *header, unsigned char bytes[WIRE_HEADER_SIZE]) {
+size_t wire_header_pack(const struct wire_header *header,
+                        unsigned char bytes[WIRE_HEADER_SIZE_MAX]) {
     memset(bytes, 0, WIRE_HEADER_SIZE);
-    bytes[0] = WIRE_VERSION;
+    bytes[0] = header->producer ? WIRE_VERSION_PRODUCER : WIRE_VERSION;
     bytes[1] = header->flags;
     memcpy(bytes + 4, &header->epoch, 4);
     memcpy(bytes + 8, &header->sequence, 8);
     memcpy(bytes + 16, &header->time, 8);
+    if (!header->producer)
+        return WIRE_HEADER_SIZE;
+    memcpy(bytes + 24, &header->producer, 8);
+    return WIRE_HEADER_SIZE_MAX;
 }
 
 const char *wire_header_unpack(struct wire_header *header, const void *bytes, size_t size) {
     const unsigned char *b = bytes;
-    if (size != WIRE_HEADER_SIZE)
-        return "the header is not 24 bytes long";
-    if (b[0] != WIRE_VERSION)
-        return "the header's version is not 1";
+    if (size != WIRE_HEADER_SIZE && size != WIRE_HEADER_SIZE_MAX)
+        return "the header is not 24 bytes long, or 32 with a producer";
+    if (b[0] != (size == WIRE_HEADER_SIZE ? WIRE_VERSION : WIRE_VERSION_PRODUCER))
+        return size == WIRE_HEADER_SIZE ? "the version of a header of 24 bytes is not 1"
+                                        : "the version of a header of 32 bytes is not 2";
     if (b[1] & ~(WIRE_END | WIRE_DO_NOT_LEARN | WIRE_RESULT))
         return "the header has unknown flags";
     if (b[2] || b[3])
@@ -27,6 +33,9 @@ const char *wire_header_unpack(struct wire_header *header, const void *bytes, si
     memcpy(&header->epoch, b + 4, 4);
     memcpy(&header->sequence, b + 8, 8);
     memcpy(&header->time, b + 16, 8);
+    header->producer = 0;
+    if (size == WIRE_HEADER_SIZE_MAX)
+        memcpy(&header->producer, b + 24, 8);
     return NULL;
 }
 

@@ -5,7 +5,7 @@
      key     0..WIRE_KEY_MAX bytes of UTF-8, the stream
      x       (steps, inputs) float32, or (steps,) uint32 for symbols
      y       (steps, size) float32, NaN = not observed; or (steps,) uint32, WIRE_NO_CLASS = none
-     header  WIRE_HEADER_SIZE bytes, see struct wire_header
+     header  WIRE_HEADER_SIZE or, with a producer, WIRE_HEADER_SIZE_MAX bytes: struct wire_header
    or one frame of JSON: {"stream", "x", "y", "end", "learn"}. */
 #ifndef RUNNEL_WIRE_H
 #define RUNNEL_WIRE_H
@@ -23,8 +23,10 @@
 #define WIRE_CONTROL "tcp://127.0.0.1:5572"    /* default endpoint: REP, clients REQ */
 
 enum {
-    WIRE_VERSION = 1,
+    WIRE_VERSION = 1,          /* of an acknowledgement, and of a header without producer */
+    WIRE_VERSION_PRODUCER = 2, /* of a header with one */
     WIRE_HEADER_SIZE = 24,
+    WIRE_HEADER_SIZE_MAX = 32, /* with a producer */
     WIRE_KEY_MAX = 255,
 };
 
@@ -36,12 +38,14 @@ enum wire_flag {
     WIRE_RESULT = 4,       /* router: send prediction and loss back with the acknowledgement */
 };
 
-/* The 24 bytes: u8 version, u8 flags, u16 zero, u32 epoch, u64 sequence, f64 time. */
+/* The bytes: u8 version, u8 flags, u16 zero, u32 epoch, u64 sequence, f64 time; in version 2 also
+   u64 producer. Numbers count per key and producer. */
 struct wire_header {
     uint8_t flags;     /* enum wire_flag, or-ed */
     uint32_t epoch;    /* grows when a producer starts again without its counter */
     uint64_t sequence; /* grows by one per example of a key */
     double time;       /* Unix time, or 0 */
+    uint64_t producer; /* who numbers; 0 = none, as in version 1 */
 };
 
 /* What a ROUTER socket answers to each example, once it is safe on disk: [key][acknowledgement],
@@ -77,7 +81,9 @@ void wire_acknowledgement_pack(const struct wire_acknowledgement *acknowledgemen
 const char *wire_acknowledgement_unpack(struct wire_acknowledgement *acknowledgement,
                                         const void *bytes, size_t size);
 
-void wire_header_pack(const struct wire_header *header, unsigned char bytes[WIRE_HEADER_SIZE]);
+/* Returns the size: that of version 1 without a producer, else that of version 2. */
+size_t wire_header_pack(const struct wire_header *header,
+                        unsigned char bytes[WIRE_HEADER_SIZE_MAX]);
 
 /* Returns NULL and fills `header`, or says in a static phrase what is wrong with the bytes: size,
    version, unknown flags or a reserved field that is not zero. */

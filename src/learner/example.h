@@ -16,9 +16,10 @@ struct example {
     bool end;      /* the sequence ends with this example */
     bool learn;    /* its targets are learned from */
     bool result;   /* a ROUTER's client wants prediction and loss back */
-    bool numbered; /* it came with a header: the next two fields count */
+    bool numbered; /* it came with a header: the next three fields count */
     uint32_t epoch;
     uint64_t sequence;
+    uint64_t producer; /* whose numbers these are; 0 = not said */
     double time;       /* Unix time of the header, 0 = unknown */
     uint64_t received; /* CLOCK_MONOTONIC in ns when it was taken from the socket */
 };

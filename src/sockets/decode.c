@@ -211,6 +211,7 @@ static enum reject_reason take_header(struct example *example, const struct fram
     example->numbered = true;
     example->epoch = header.epoch;
     example->sequence = header.sequence;
+    example->producer = header.producer;
     example->time = header.time;
     return REJECT_NOT;
 }
@@ -263,6 +264,7 @@ enum reject_reason decode(struct decoder *decoder, const struct frame *frames, s
     *example = (struct example){.key = example->key,
                                 .key_size = example->key_size,
                                 .epoch = header.epoch,
-                                .sequence = header.sequence};
+                                .sequence = header.sequence,
+                                .producer = header.producer};
     return reason;
 }

@@ -208,8 +208,8 @@ static enum reject_reason put_members(struct json_example *example, const struct
     }
     if (reason == REJECT_NOT && !json_object_get(root, "x"))
         reason = reject(REJECT_JSON, why, "it has no \"x\"");
-    wire_header_pack(&header, example->header);
-    example->frames[3] = (struct frame){example->header, sizeof example->header};
+    size_t size = wire_header_pack(&header, example->header);
+    example->frames[3] = (struct frame){example->header, size};
     return reason;
 }
 

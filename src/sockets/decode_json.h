@@ -28,7 +28,7 @@ struct numbers {
 struct json_example {
     char key[WIRE_KEY_MAX + 1];
     struct numbers x, y;
-    unsigned char header[WIRE_HEADER_SIZE];
+    unsigned char header[WIRE_HEADER_SIZE_MAX];
     struct frame frames[EXAMPLE_FRAMES_MAX];
     bool numbered; /* it has a "sequence" */
 };

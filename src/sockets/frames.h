@@ -21,6 +21,11 @@ enum reject_reason {
     REJECT_Y_VALUE, /* infinite, no class, outside the range */
     REJECT_Y_GIVEN, /* the model learns the next input: a target is a mistake */
     REJECT_HEADER,  /* wrong size, version, flags, reserved field or time */
+    /* New ones come last: their numbers travel in acknowledgements. */
+    REJECT_CONFLICT,      /* router: its number came before, with another content */
+    REJECT_SEQUENCE_JUMP, /* router: its number is too far above its stream's newest */
+    REJECT_NOT_ALLOWED,   /* this client may not send this stream */
+    REJECT_SCHEMA,        /* not as its client said at first that examples would be */
     REJECT_REASONS,
 };
 

@@ -10,7 +10,7 @@
 
 /* The frames that the example would have in binary form. */
 struct binary {
-    unsigned char header[WIRE_HEADER_SIZE];
+    unsigned char header[WIRE_HEADER_SIZE_MAX];
     void *blocks[EXAMPLE_FRAMES_MAX];
     struct frame frames[EXAMPLE_FRAMES_MAX];
 };
@@ -24,17 +24,18 @@ static void add_frame(struct binary *binary, size_t place, const void *bytes, si
 static void make_binary(struct binary *binary, const struct model *model,
                         const struct example *example) {
     size_t step = example->steps * sizeof(float);
-    wire_header_pack(
+    size_t header_size = wire_header_pack(
         &(struct wire_header){.flags = (uint8_t)((example->end ? WIRE_END : 0) |
                                                  (example->learn ? 0 : WIRE_DO_NOT_LEARN)),
                               .epoch = example->epoch,
                               .sequence = example->sequence,
-                              .time = example->time},
+                              .time = example->time,
+                              .producer = example->producer},
         binary->header);
     add_frame(binary, 0, example->key, example->key_size);
     add_frame(binary, 1, example->x, step * rule_of_x_width(model));
     add_frame(binary, 2, example->y, example->y ? step * rule_of_y_width(model) : 0);
-    add_frame(binary, 3, binary->header, sizeof binary->header);
+    add_frame(binary, 3, binary->header, header_size);
 }
 
 static void require_same(struct decoder *decoder, const struct model *model,
@@ -50,7 +51,8 @@ static void require_same(struct decoder *decoder, const struct model *model,
     REQUIRE(!broken, "accepted in spite of %s", broken);
     REQUIRE(other.steps == kept.steps && !other.y == !kept.y && other.end == kept.end &&
                 other.learn == kept.learn && other.epoch == kept.epoch &&
-                other.sequence == kept.sequence && other.key_size == kept.key_size &&
+                other.sequence == kept.sequence && other.producer == kept.producer &&
+                other.key_size == kept.key_size &&
                 !memcmp(&other.time, &kept.time, sizeof kept.time),
             "JSON and binary form are two examples");
     REQUIRE(kept.numbered || (kept.sequence == 0), "a sequence that is not there");

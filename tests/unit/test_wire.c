@@ -16,9 +16,9 @@ static const unsigned char layout[WIRE_HEADER_SIZE] = {
 
 static void header_has_the_layout_of_the_contract(void **state) {
     (void)state;
-    struct wire_header header = {WIRE_END | WIRE_DO_NOT_LEARN, 7, (1ULL << 40) + 3, 1.5};
-    unsigned char bytes[WIRE_HEADER_SIZE];
-    wire_header_pack(&header, bytes);
+    struct wire_header header = {WIRE_END | WIRE_DO_NOT_LEARN, 7, (1ULL << 40) + 3, 1.5, 0};
+    unsigned char bytes[WIRE_HEADER_SIZE_MAX];
+    assert_int_equal(wire_header_pack(&header, bytes), WIRE_HEADER_SIZE);
     assert_memory_equal(bytes, layout, sizeof layout);
 
     struct wire_header read;
@@ -27,6 +27,29 @@ static void header_has_the_layout_of_the_contract(void **state) {
     assert_int_equal(read.epoch, header.epoch);
     assert_int_equal(read.sequence, header.sequence);
     assert_true(read.time == header.time);
+    assert_int_equal(read.producer, 0);
+}
+
+static void header_of_a_producer_is_eight_bytes_longer(void **state) {
+    (void)state;
+    static const unsigned char producer[8] = {8, 7, 6, 5, 4, 3, 2, 1};
+    struct wire_header read, header = {3, 7, (1ULL << 40) + 3, 1.5, 0x0102030405060708};
+    unsigned char bytes[WIRE_HEADER_SIZE_MAX];
+    assert_int_equal(wire_header_pack(&header, bytes), WIRE_HEADER_SIZE_MAX);
+    assert_int_equal(bytes[0], 2);
+    assert_memory_equal(bytes + 1, layout + 1, sizeof layout - 1);
+    assert_memory_equal(bytes + WIRE_HEADER_SIZE, producer, sizeof producer);
+    assert_null(wire_header_unpack(&read, bytes, sizeof bytes));
+    assert_true(read.producer == header.producer);
+    assert_true(read.sequence == header.sequence);
+
+    memset(bytes + WIRE_HEADER_SIZE, 0, 8); /* none, said in version 2 */
+    assert_null(wire_header_unpack(&read, bytes, sizeof bytes));
+    assert_int_equal(read.producer, 0);
+    bytes[0] = 1;
+    assert_non_null(strstr(wire_header_unpack(&read, bytes, sizeof bytes), "version"));
+    bytes[0] = 2;
+    assert_non_null(strstr(wire_header_unpack(&read, bytes, WIRE_HEADER_SIZE), "version"));
 }
 
 static void header_may_lie_anywhere(void **state) {
@@ -135,6 +158,7 @@ static void every_code_point_is_judged_right(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(header_has_the_layout_of_the_contract),
+        cmocka_unit_test(header_of_a_producer_is_eight_bytes_longer),
         cmocka_unit_test(header_may_lie_anywhere),
         cmocka_unit_test(damaged_header_is_named),
         cmocka_unit_test(utf8_is_accepted),
