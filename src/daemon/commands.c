@@ -13,6 +13,7 @@
 #include "common/json_text.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "common/wire.h"
 #include "journalling.h"
 #include "learner/scaler.h"
 #include "model/parameters.h"
@@ -246,6 +247,61 @@ static int reset(void *context, const json_t *request, struct control_answer *an
     return 0;
 }
 
+/* The stream that a request names, NULL with an error for the client. */
+static const char *stream_of(const json_t *request, size_t *size, struct error *error) {
+    const json_t *stream = json_object_get(request, "stream");
+    *size = json_string_length(stream);
+    if (json_is_string(stream) && *size <= WIRE_KEY_MAX)
+        return json_string_value(stream);
+    error_set(error, EX_USAGE,
+              "forget takes a stream of at most %d bytes: {\"command\": \"forget\", \"stream\": "
+              "\"host-3\"}",
+              WIRE_KEY_MAX);
+    return NULL;
+}
+
+/* Whether anything is known of the stream; a journal that cannot be read has ended the daemon. */
+static int find_stream(struct daemon *daemon, const char *key, size_t size, struct error *error) {
+    char quoted[TEXT_QUOTE_SIZE];
+    int numbered = journalling_has_stream(daemon, key, size, error);
+    if (numbered < 0) {
+        run_break(daemon);
+        return run_fail(daemon, error);
+    }
+    if (numbered || learner_has_stream(daemon->learner, key, size))
+        return 0;
+    return error_set(error, EX_USAGE,
+                     "there is no stream %s: it is not in memory, and the journal has no numbers "
+                     "of it",
+                     text_quote(quoted, key, size));
+}
+
+/* What it has taught stays, as does what the journal has of it. */
+static int forget(void *context, const json_t *request, struct control_answer *answer,
+                  struct error *error) {
+    struct daemon *daemon = context;
+    char quoted[TEXT_QUOTE_SIZE];
+    size_t size;
+    const char *key = stream_of(request, &size, error);
+    if (!key || find_stream(daemon, key, size, error))
+        return -1;
+    if (learner_forget(daemon->learner, key, size, error) < 0) {
+        run_break(daemon);
+        return run_fail(daemon, error);
+    }
+    json_t *stream = json_object_get(request, "stream");
+    if (journalling_forget(daemon, json_pack("{s:s, s:O}", "command", "forget", "stream", stream),
+                           key, size, error))
+        return run_fail(daemon, error);
+    checkpoints_changed(daemon);
+    text_quote(quoted, key, size);
+    log_info("forgot stream %s: its state, and the numbers of its examples", quoted);
+    announce_event(daemon, "forget", json_pack("{s:O}", "stream", stream),
+                   "forgot stream %s: its state, and the numbers of its examples", quoted);
+    json_object_set(answer->fields, "stream", stream);
+    return 0;
+}
+
 static int stop(void *context, const json_t *request, struct control_answer *answer,
                 struct error *error) {
     (void)request, (void)error;
@@ -255,13 +311,9 @@ static int stop(void *context, const json_t *request, struct control_answer *ans
 }
 
 const struct control_command commands[] = {
-    {"status", status},
-    {"set", set},
-    {"checkpoint", checkpoint},
-    {"export", export_parameters},
-    {"pause", pause_learning},
-    {"resume", resume_learning},
-    {"reset", reset},
-    {"shutdown", stop},
-    {NULL, NULL},
+    {"status", status},         {"set", set},
+    {"checkpoint", checkpoint}, {"export", export_parameters},
+    {"pause", pause_learning},  {"resume", resume_learning},
+    {"reset", reset},           {"forget", forget},
+    {"shutdown", stop},         {NULL, NULL},
 };

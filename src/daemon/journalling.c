@@ -182,6 +182,28 @@ static int acknowledge_durable(struct daemon *daemon, int failed) {
     return 0;
 }
 
+int journalling_has_stream(struct daemon *daemon, const char *key, size_t key_size,
+                           struct error *error) {
+    return daemon->journal ? journal_has_stream(daemon->journal, key, key_size, error) : 0;
+}
+
+int journalling_forget(struct daemon *daemon, json_t *command, const char *key, size_t key_size,
+                       struct error *error) {
+    char *text = json_dumps(command, JSON_COMPACT);
+    uint64_t position = 0;
+    json_decref(command);
+    if (!text)
+        return error_no_memory(error);
+    if (daemon->journal)
+        position = journal_forget(daemon->journal, text, key, key_size, error);
+    free(text);
+    if (!daemon->journal)
+        return 0;
+    if (position)
+        learner_set_position(daemon->learner, position);
+    return acknowledge_durable(daemon, !position);
+}
+
 int journalling_turn(struct daemon *daemon, struct error *error) {
     if (!daemon->journal)
         return 0;

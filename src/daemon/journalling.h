@@ -34,6 +34,15 @@ int journalling_append(struct daemon *daemon, const struct example *example, uin
    when the configuration itself has changed: a reset goes back to that. */
 void journalling_append_command(struct daemon *daemon, json_t *command);
 
+/* Whether the journal keeps numbers of the stream: 1, 0, or -1 when the journal has failed. */
+int journalling_has_stream(struct daemon *daemon, const char *key, size_t key_size,
+                           struct error *error);
+
+/* Append the command that forgets the stream, which is taken over, and wait until its numbers are
+   gone from the disk; -1 when the journal has failed: the daemon is broken. */
+int journalling_forget(struct daemon *daemon, json_t *command, const char *key, size_t key_size,
+                       struct error *error);
+
 /* Acknowledge what has become durable; -1 when the journal has failed: the daemon is broken. */
 int journalling_turn(struct daemon *daemon, struct error *error);
 

@@ -46,6 +46,7 @@ size_t observe_queued(const struct daemon *daemon) {
 
 void observe_recent(const struct daemon *daemon, struct loss_fields *loss) {
     metrics_recent(&daemon->figures->metrics, clock_ns(), loss);
+    loss->streams = learner_streams(daemon->learner); /* one may have been forgotten since */
 }
 
 /* ---- The observer ---- */

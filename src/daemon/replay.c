@@ -31,12 +31,16 @@ static int replay_command(struct daemon *daemon, const char *text, struct error 
     const char *name = json_string_value(json_object_get(request, "command"));
     const char *key = json_string_value(json_object_get(request, "key"));
     const char *value = json_string_value(json_object_get(request, "value"));
+    const json_t *stream = json_object_get(request, "stream");
     int result;
     if (name && !strcmp(name, "reset"))
         result = settings_reset(daemon, error);
     else if (name && !strcmp(name, "set") && key && value)
         result = settings_replay(daemon, key, value,
                                  json_is_true(json_object_get(request, "configured")), error);
+    else if (name && !strcmp(name, "forget") && json_is_string(stream))
+        result = learner_forget(daemon->learner, json_string_value(stream),
+                                json_string_length(stream), error) < 0;
     else
         result = error_set(error, EX_IOERR,
                            "the journal has a command that this program does not know: %s", text);

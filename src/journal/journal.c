@@ -365,6 +365,29 @@ int journal_sync(struct journal *journal, struct error *error) {
     return -1;
 }
 
+int journal_has_stream(struct journal *journal, const char *key, size_t key_size,
+                       struct error *error) {
+    return journal_sync(journal, error) ? -1 : journal_read_has(journal, key, key_size, error);
+}
+
+/* With the queue empty the command is a transaction of its own. */
+uint64_t journal_forget(struct journal *journal, const char *text, const char *key, size_t key_size,
+                        struct error *error) {
+    assert(key_size <= WIRE_KEY_MAX);
+    if (journal_sync(journal, error))
+        return 0;
+    pthread_mutex_lock(&journal->mutex);
+    memcpy(journal->forget, key, key_size);
+    journal->forget_size = key_size;
+    journal->forgets = true;
+    pthread_mutex_unlock(&journal->mutex);
+    uint64_t position = journal_append_command(journal, text);
+    if (journal_sync(journal, error))
+        return 0;
+    streams_clear(journal->keys); /* all that it knew is in the file */
+    return position;
+}
+
 int journal_skip_to(struct journal *journal, uint64_t position, struct error *error) {
     assert(journal->appended == atomic_load(&journal->durable) && position >= journal->appended);
     pthread_mutex_lock(&journal->mutex);

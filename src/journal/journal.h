@@ -88,6 +88,16 @@ bool journal_has_room(struct journal *journal);
 uint64_t journal_append_example(struct journal *journal, const struct example *example);
 uint64_t journal_append_command(struct journal *journal, const char *text);
 
+/* Whether an entry of the stream was numbered, and its numbers are kept: 1 or 0; -1 as
+   journal_last. Waits until everything appended is durable. */
+int journal_has_stream(struct journal *journal, const char *key, size_t key_size,
+                       struct error *error);
+
+/* Append a command that forgets a stream: its numbers are removed in the same transaction. Waits
+   until that is durable. Returns the command's position, or 0 after an error of the disk. */
+uint64_t journal_forget(struct journal *journal, const char *text, const char *key, size_t key_size,
+                        struct error *error);
+
 /* The last numbered entry of a stream, one that is only appended included: 1 and its numbers; 0
    when there was none; -1 when the file cannot be read or is damaged (EX_IOERR). Reads
    the file when the stream is not among the JOURNAL_KEYS recently used. */

@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 
 #include "common/error.h"
+#include "common/wire.h"
 #include "config/config.h"
 #include "journal.h"
 #include "journal_block.h"
@@ -32,8 +33,8 @@ struct journal_totals {
 struct journal_store {
     const char *path;
     sqlite3 *file;
-    sqlite3_stmt *begin, *commit, *insert, *update_stream, *insert_stream, *prunable, *prune,
-        *totals;
+    sqlite3_stmt *begin, *commit, *insert, *update_stream, *insert_stream, *delete_stream,
+        *prunable, *prune, *totals;
     sqlite3_stmt *pages, *free_pages;
     int log_frames; /* in the write-ahead log, as of the last commit */
     int log_tried;  /* likewise, as it was last moved into the file */
@@ -66,6 +67,9 @@ struct journal {
     struct journal_queue queue;
     bool stop, hurry; /* hurry: commit without waiting for more entries */
     uint64_t prunable, skip_to, oldest;
+    char forget[WIRE_KEY_MAX]; /* the stream that goes with the next transaction */
+    size_t forget_size;
+    bool forgets;
     bool failed;
     struct error error;
 
@@ -106,6 +110,10 @@ int journal_store_insert(struct journal_store *store, const struct journal_block
 /* Update the stream's row; `added` says that there was none. */
 int journal_store_stream(struct journal_store *store, const struct journal_record *record,
                          bool *added, struct error *error);
+
+/* Delete all that is kept of the stream's numbers; `*removed` becomes the rows that there were. */
+int journal_store_forget(struct journal_store *store, const char *key, size_t key_size,
+                         uint64_t *removed, struct error *error);
 
 /* Delete the blocks that end at a position or before it; `*pruned` becomes the position of the last
    entry deleted, 0 when there was none. */
@@ -160,6 +168,10 @@ void journal_read_close(struct journal *journal);
 /* Look into the file: 1, 0 or -1 as journal_last. */
 int journal_look_up(struct journal *journal, const char *key, size_t key_size,
                     struct journal_last *last, struct error *error);
+
+/* Whether the file has any numbers of the stream: 1, 0 or -1. */
+int journal_read_has(struct journal *journal, const char *key, size_t key_size,
+                     struct error *error);
 
 /* Sync the log, which commits do not with JOURNAL_NORMAL. */
 int journal_read_sync(struct journal *journal, struct error *error);

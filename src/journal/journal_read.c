@@ -54,6 +54,20 @@ int journal_look_up(struct journal *journal, const char *key, size_t key_size,
     return status;
 }
 
+int journal_read_has(struct journal *journal, const char *key, size_t key_size,
+                     struct error *error) {
+    static const char sql[] = "SELECT 1 FROM streams WHERE key = ? LIMIT 1";
+    sqlite3_stmt *has;
+    if (sqlite3_prepare_v2(journal->reading, sql, -1, &has, NULL) != SQLITE_OK)
+        return journal_read_error(journal, error);
+    sqlite3_bind_blob(has, 1, key_size ? key : "", (int)key_size, SQLITE_STATIC);
+    int code = sqlite3_step(has), found = code == SQLITE_ROW;
+    if (code != SQLITE_ROW && code != SQLITE_DONE)
+        found = journal_read_error(journal, error);
+    sqlite3_finalize(has);
+    return found;
+}
+
 int journal_read_sync(struct journal *journal, struct error *error) {
     sqlite3_file *log = NULL;
     sqlite3_file_control(journal->reading, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);

@@ -155,6 +155,15 @@ int journal_store_stream(struct journal_store *store, const struct journal_recor
     return 0;
 }
 
+int journal_store_forget(struct journal_store *store, const char *key, size_t key_size,
+                         uint64_t *removed, struct error *error) {
+    bind_bytes(store->delete_stream, 1, key, key_size);
+    if (run(store, store->delete_stream, error))
+        return -1;
+    *removed = (uint64_t)sqlite3_changes(store->file);
+    return 0;
+}
+
 int journal_store_totals(struct journal_store *store, const struct journal_totals *totals,
                          struct error *error) {
     sqlite3_stmt *update = store->totals;
@@ -318,6 +327,7 @@ int journal_store_prepare(struct journal_store *store, struct error *error) {
         {&store->update_stream, "UPDATE streams SET epoch = ?2, sequence = ?3, position = ?4, "
                                 "crc = ?5 WHERE key = ?1"},
         {&store->insert_stream, "INSERT INTO streams VALUES (?1, ?2, ?3, ?4, ?5)"},
+        {&store->delete_stream, "DELETE FROM streams WHERE key = ?"},
         {&store->prunable, "SELECT max(last) FROM blocks WHERE last <= ?"},
         {&store->prune, "DELETE FROM blocks WHERE last <= ?"},
         {&store->totals, TOTALS},

@@ -18,6 +18,7 @@ struct task {
     size_t count;
     uint64_t prune; /* entries up to this position may go; 0 = none */
     uint64_t skip_to;
+    bool forgets; /* the stream that journal->forget names */
     const struct journal_record *last;
 };
 
@@ -43,7 +44,8 @@ static bool next_task(struct journal *journal, struct task *task, uint64_t prune
         gather(journal);
     else if (journal->stop)
         return false;
-    *task = (struct task){.queue = journal->queue, .skip_to = journal->skip_to};
+    *task = (struct task){
+        .queue = journal->queue, .skip_to = journal->skip_to, .forgets = journal->forgets};
     task->count = journal->queue.count;
     if (task->count > JOURNAL_BATCH_ENTRIES)
         task->count = JOURNAL_BATCH_ENTRIES;
@@ -58,6 +60,7 @@ static void settle(struct journal *journal, const struct task *task) {
     if (!journal->queue.count)
         journal->hurry = false;
     journal->skip_to = 0;
+    journal->forgets = false;
     journal->oldest = journal->totals.oldest;
     atomic_store(&journal->durable, journal->totals.newest);
     pthread_cond_broadcast(&journal->done);
@@ -161,12 +164,24 @@ static int skip_to(struct journal *journal, const struct task *task, struct erro
     return journal_store_prune(&journal->store, task->skip_to, &gone, error);
 }
 
+/* The learning thread waits, and appends nothing but the command meanwhile. */
+static int forget_stream(struct journal *journal, const struct task *task, struct error *error) {
+    uint64_t removed;
+    if (!task->forgets)
+        return 0;
+    if (journal_store_forget(&journal->store, journal->forget, journal->forget_size, &removed,
+                             error))
+        return -1;
+    journal->totals.streams -= removed;
+    return 0;
+}
+
 static int perform(struct journal *journal, struct task *task, uint64_t *pruned,
                    struct error *error) {
     struct journal_store *store = &journal->store;
     if (journal_store_begin(store, error) || skip_to(journal, task, error) ||
-        write_entries(journal, task, error) || prune(journal, task, pruned, error) ||
-        journal_store_totals(store, &journal->totals, error))
+        write_entries(journal, task, error) || forget_stream(journal, task, error) ||
+        prune(journal, task, pruned, error) || journal_store_totals(store, &journal->totals, error))
         return -1;
     return journal_store_commit(store, error);
 }

@@ -99,6 +99,12 @@ int learner_configure(struct learner *learner, double rate, double clip, struct 
    (model.initial has gone, out of memory); -1 when the device has failed. */
 int learner_reset(struct learner *learner, struct error *error);
 
+/* Forget one stream's state, as if another had taken its place: what it has not yet learned from is
+   dropped. Returns 1 when there is no such stream: nothing is changed; -1 when the device has
+   failed. */
+bool learner_has_stream(const struct learner *learner, const char *key, size_t key_size);
+int learner_forget(struct learner *learner, const char *key, size_t key_size, struct error *error);
+
 /* Counters since the start of learning (they are part of a checkpoint). */
 struct learner_counters {
     uint64_t examples, steps, updates, skipped, forgotten;

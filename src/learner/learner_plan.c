@@ -309,6 +309,20 @@ int learner_forget_all(struct learner *learner, struct error *error) {
     return learner_play(learner, error);
 }
 
+bool learner_has_stream(const struct learner *learner, const char *key, size_t key_size) {
+    return streams_find(learner->streams, key, key_size) != STREAMS_NONE;
+}
+
+int learner_forget(struct learner *learner, const char *key, size_t key_size, struct error *error) {
+    if (learner_play(learner, error))
+        return -1;
+    uint32_t slot = streams_find(learner->streams, key, key_size);
+    if (slot == STREAMS_NONE)
+        return 1;
+    forget(learner, slot);
+    return learner_play(learner, error);
+}
+
 static void end_sequence(struct learner *learner, uint32_t slot, struct planned *planned) {
     struct learner_window *window = &learner->windows[slot];
     if (window->open) {

@@ -154,6 +154,15 @@ def test_plain_commands(directory):
         assert word in out, out
 
 
+def test_forget(directory):
+    for stream in "pump-7", "", "東京 1":
+        (status, out, err), requests = ask(directory, [{"ok": True, "stream": stream}], "forget",
+                                           stream)
+        assert (status, err) == (OK, ""), err
+        assert requests == [{"command": "forget", "stream": stream}], requests
+        assert f"forgot stream '{stream}'".encode() in out, out
+
+
 def test_checkpoint(directory):
     reply = {"ok": True, "path": "/var/lib/runnel/a/checkpoint.safetensors", "examples": 5000,
              "bytes": 1234567, "seconds": 0.01}
@@ -272,7 +281,7 @@ def test_no_daemon(directory):
 
 def test_usage(directory):
     for arguments in [[], ["nonsense"], ["set"], ["set", "a"], ["set", "a", "b", "c"],
-                      ["status", "x"], ["export"], ["--timeout", "soon", "status"],
+                      ["status", "x"], ["export"], ["forget"], ["forget", b"\xff"], ["--timeout", "soon", "status"],
                       ["--timeout", "-1", "status"], ["--bogus"], ["-c", "nowhere", "status"],
                       ["--json", "export", "-"]]:
         status, out, err = ctl(*arguments)
@@ -284,7 +293,7 @@ def test_help_and_version(directory):
     status, out, err = ctl("--help")
     assert status == OK and err == "" and b"tcp://127.0.0.1:5572" in out
     for command in ["status", "set", "checkpoint", "export", "pause", "resume", "reset",
-                    "shutdown"]:
+                    "forget", "shutdown"]:
         assert command.encode() in out
     status, out, _ = ctl("--version")
     assert status == OK and out.startswith(b"runnel-ctl ")

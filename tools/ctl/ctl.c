@@ -113,6 +113,19 @@ static int print_reset(const struct options *o, char **arguments,
     return EX_OK;
 }
 
+static json_t *build_forget(const char *name, char **arguments) {
+    return json_pack("{s:s, s:s}", "command", name, "stream", arguments[0]);
+}
+
+static int print_forget(const struct options *o, char **arguments,
+                        const struct runnel_reply *reply) {
+    (void)o, (void)reply;
+    char clean[TEXT_SIZE];
+    printf("forgot stream '%s': its state, and the numbers of its examples\n",
+           text_copy(clean, sizeof clean, arguments[0]));
+    return EX_OK;
+}
+
 static int check_export(const struct options *o, char **arguments) {
     if (strcmp(arguments[0], "-") != 0)
         return OPTIONS_GO_ON;
@@ -166,6 +179,10 @@ static const struct command commands[] = {
      .print = print_state},
     {{"resume", "", .summary = "take examples again"}, .print = print_state},
     {{"reset", "", .summary = "forget all that was learned; asks nothing"}, .print = print_reset},
+    {{"forget", "STREAM",
+      .summary = "forget a stream's state and the numbers of its examples; asks nothing"},
+     .print = print_forget,
+     .build = build_forget},
     {{"shutdown", "", .summary = "learn what waits, write a checkpoint, end; asks nothing"},
      .print = print_state},
 };
