@@ -13,9 +13,7 @@ static void on_signal(int number) {
 int feed_call_start(struct feed_call *call, const char *program, bool line, struct error *error) {
     const int caught[] = {SIGINT, SIGTERM, SIGHUP};
     struct sigaction action = {.sa_handler = on_signal};
-    const struct key_options *keys = &call->to.keys;
-    struct key_client client;
-    if (keys_client(&client, keys->own, keys->server, error))
+    if (key_options_check(&call->to.keys, error))
         return -1;
     progress_start(program, call->quiet, call->verbose, line);
     for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++)

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -187,11 +188,22 @@ int keys_client(struct key_client *client, const char *key, const char *server_k
     return -1;
 }
 
-bool key_options_ready(const struct key_options *options) {
+void keys_conceal_process(void) {
+    prctl(PR_SET_DUMPABLE, 0);
+}
+
+int key_options_check(const struct key_options *options, struct error *error) {
     struct key_client client;
-    struct error error;
-    bool ready = keys_client(&client, options->own, options->server, &error) == 0;
+    if (options->own)
+        keys_conceal_process();
+    int status = keys_client(&client, options->own, options->server, error);
     explicit_bzero(&client, sizeof client);
+    return status;
+}
+
+bool key_options_ready(const struct key_options *options) {
+    struct error error;
+    bool ready = key_options_check(options, &error) == 0;
     if (!ready)
         complain_error(&error);
     return ready;

@@ -63,8 +63,14 @@ struct key_client {
 int keys_client(struct key_client *client, const char *key, const char *server_key,
                 struct error *error);
 
-/* These options as rows of a table: `field` of `type` is a struct key_options. key_options_ready:
-   whether they can be used; false after a complaint. */
+/* For a program that is going to hold a secret key: from here on no core dump has its memory, and
+   no debugger of the same user gets in. The library does not call it: a process that others wrote
+   is theirs to debug. */
+void keys_conceal_process(void);
+
+/* These options as rows of a table: `field` of `type` is a struct key_options. key_options_check:
+   whether they can be used, as keys_client says; it conceals a process that has a key of its own.
+   key_options_ready: the same; false after a complaint. */
 struct key_options {
     const char *own, *server; /* as given; NULL = not */
 };
@@ -75,6 +81,7 @@ struct key_options {
         "server-key", 0, "KEY", "the daemon's public key, or the file that has it",                \
             OPTION_FILE(type, field.server)                                                        \
     }
+int key_options_check(const struct key_options *options, struct error *error);
 bool key_options_ready(const struct key_options *options);
 
 /* Make the socket, not yet connected or bound, that client; 0, or -1 with errno. */

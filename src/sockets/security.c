@@ -75,6 +75,7 @@ static int read_keys(const struct config *config, struct key_pair *pair,
         return error_set(error, EX_CONFIG,
                          "security.secret: this libzmq was built without CURVE; install one that "
                          "has it");
+    keys_conceal_process();
     if (keys_read_pair(config->security.secret, pair, error))
         return explain(error, "secret");
     return read_lists(config, lists, error);

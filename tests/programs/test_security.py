@@ -4,6 +4,8 @@ import contextlib
 import json
 import os
 import pathlib
+import resource
+import signal
 import socket as sockets
 import subprocess
 import time
@@ -422,6 +424,41 @@ def test_largest_request(directory):
             socket.send(text.ljust(REQUEST_MAX + 1))
             assert monitor.poll(LIMIT * 1000) and not socket.poll(0)
             socket.disable_monitor()
+
+
+def dumps_core(process):
+    """Whether a program that is made to crash leaves its memory in a file."""
+    hard = resource.prlimit(process.pid, resource.RLIMIT_CORE)[1]
+    resource.prlimit(process.pid, resource.RLIMIT_CORE, (hard, hard))
+    process.send_signal(signal.SIGABRT)
+    how = os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT).si_code
+    process.wait()
+    return how == os.CLD_DUMPED
+
+
+def test_no_core_has_a_key(directory):
+    before = os.getcwd()
+    os.chdir(directory)  # where those that do dump leave it
+    try:
+        if not dumps_core(subprocess.Popen(["sleep", str(LIMIT)])):
+            print("no core dumps here: whether one would have a key is not looked at")
+            return
+        with Guarded(directory) as daemon:
+            keys = ["--server-key", daemon.server.public_file]
+            watch = [BUILD / "runnel-watch", "--connect", daemon.endpoint("statistics"), "--topic",
+                     "status", *keys]
+            for key, dumped in (["--key", daemon.mine.file], False), ([], True):
+                with subprocess.Popen([*watch, *key], stdout=subprocess.PIPE) as watching:
+                    assert watching.stdout.readline()
+                    assert dumps_core(watching) == dumped, key
+            feed = [BUILD / "runnel-feed", "synth", "sine", "--rate", "10", "--connect",
+                    daemon.endpoint("examples"), *keys, "--key", daemon.mine.file]
+            with subprocess.Popen(feed) as feeding:
+                daemon.until(lambda: daemon.ask("status")["examples"] > 0)
+                assert not dumps_core(feeding)
+            assert not dumps_core(daemon.process)
+    finally:
+        os.chdir(before)
 
 
 def test_files_that_are_refused(directory):

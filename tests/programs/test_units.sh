@@ -35,6 +35,11 @@ verify() {
         [ -z "$complaints" ] || wrong "systemd-analyze verify, $1: $complaints"
 }
 
+# What the unit bounds whoever floods the daemon.
+for bound in LimitCORE=0 LimitNOFILE= TasksMax= MemoryMax=; do
+    grep -q "^$bound" "$template" || wrong "$template has no $bound"
+done
+
 verify 'the unit alone'
 systemd-analyze security --offline=true --no-pager --threshold="$exposure" \
     "$units/runneld@.service" >"$directory/security" 2>&1 ||

@@ -109,6 +109,7 @@ int main(int argc, char **argv) {
         .complete = COMPLETE_FILE,
     };
     char **operands;
+    keys_conceal_process();
     int status = options_parse(&line, argc, argv, &operands);
     if (status != OPTIONS_GO_ON)
         return status;
