@@ -98,8 +98,10 @@ static void tell(void *context, const struct runnel_report *report) {
         break;
     case RUNNEL_REPORT_REJECTED:
         if (runnel_sender_counts(delivery->sender)->rejected == 1)
-            feed_say("the daemon rejects an example: %s (stream %.*s, number %llu)", report->why,
-                     (int)report->key_size, report->key, (unsigned long long)report->sequence);
+            feed_say("the daemon rejects an example: %s (stream %.*s, number %llu)%s%s",
+                     report->why, (int)report->key_size, report->key,
+                     (unsigned long long)report->sequence, report->sentence ? ": " : "",
+                     report->sentence ? report->sentence : "");
         break;
     }
 }

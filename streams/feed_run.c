@@ -47,7 +47,8 @@ static int send_example(struct feeder *feeder, struct stream *stream,
     bool numbered = settings->numbered || settings->common.to.kind == RUNNEL_ROUTER;
     example->key = stream->key;
     example->key_size = stream->key_size;
-    example->headed = numbered || !settings->learn || end || time > 0;
+    bool several = settings->steps > 1 && !settings->print; /* a header says that they are meant */
+    example->headed = numbered || several || !settings->learn || end || time > 0;
     example->flags =
         (uint8_t)((end ? RUNNEL_END : 0) | (settings->learn ? 0 : RUNNEL_DO_NOT_LEARN));
     if (!example->json)

@@ -227,7 +227,9 @@ struct runnel_report {
     size_t key_size;
     uint32_t epoch;
     uint64_t sequence, position;
-    bool outdated; /* its stream has a greater epoch there: it may never have been learned */
+    bool outdated;        /* its stream has a greater epoch there: it may never have been learned */
+    const char *sentence; /* of a rejection: what the daemon found, in words; NULL = it says only
+                             `why` */
 };
 
 /* All zeros: a push that connects and reports nothing. */

@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/text.h"
 #include "peer.h"
 #include "send.h"
 #include "send_dealer.h"
@@ -19,8 +20,10 @@
    queue of its. */
 #define SILENCE_FIRST 60.0
 
-/* Connections without an answer after which it is worth a sentence. */
-enum { FRUITLESS = 5 };
+enum {
+    FRUITLESS = 5,       /* connections without an answer after which it is worth a sentence */
+    SENTENCE_SIZE = 256, /* of a rejection's words */
+};
 
 struct router {
     const struct peer *peer;
@@ -90,7 +93,8 @@ static void count_answer(struct router *router, const struct wire_acknowledgemen
 }
 
 static int take_answer(struct router *router, const char *key, size_t key_size,
-                       const struct wire_acknowledgement *answer, struct error *error) {
+                       const struct wire_acknowledgement *answer, const char *sentence,
+                       struct error *error) {
     router->heard = clock_seconds();
     router->silence = SILENCE_FIRST;
     router->fruitless = 0;
@@ -108,7 +112,8 @@ static int take_answer(struct router *router, const char *key, size_t key_size,
                                    .key_size = key_size,
                                    .epoch = answer->epoch,
                                    .sequence = answer->sequence,
-                                   .position = answer->position};
+                                   .position = answer->position,
+                                   .sentence = *sentence ? sentence : NULL};
     count_answer(router, answer, &report);
     send_tell(router->hooks, &report);
     return 0;
@@ -130,10 +135,19 @@ static size_t receive_frame(void *socket, void *bytes, size_t size, int *more) {
     return (size_t)got;
 }
 
+/* End the sentence after so many bytes, or have none: an answer that is no rejection has numbers
+   there. */
+static void take_words(char sentence[SENTENCE_SIZE], size_t size, bool rejected) {
+    size = size < SENTENCE_SIZE ? size : SENTENCE_SIZE - 1;
+    sentence[rejected ? size : 0] = '\0';
+    text_clean(sentence);
+}
+
 /* Take in all answers that are there. What is none is skipped. */
 static int receive(struct router *router, struct error *error) {
     char key[WIRE_KEY_MAX + 1];
     unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE + 1], ignored[1];
+    char sentence[SENTENCE_SIZE];
     struct wire_acknowledgement answer;
     void *socket = dealer_socket(router->dealer);
     int got;
@@ -142,11 +156,13 @@ static int receive(struct router *router, struct error *error) {
         size_t option = sizeof more;
         zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &option);
         size_t size = more ? receive_frame(socket, bytes, sizeof bytes, &more) : 0;
+        size_t words = more ? receive_frame(socket, sentence, sizeof sentence - 1, &more) : 0;
         while (more)
             receive_frame(socket, ignored, sizeof ignored, &more);
         bool good =
             got <= WIRE_KEY_MAX && wire_acknowledgement_unpack(&answer, bytes, size) == NULL;
-        if (good && take_answer(router, key, (size_t)got, &answer, error) < 0)
+        take_words(sentence, words, good && answer.status == WIRE_REJECTED);
+        if (good && take_answer(router, key, (size_t)got, &answer, sentence, error) < 0)
             return -1;
     }
     return 0;

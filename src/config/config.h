@@ -53,6 +53,7 @@ struct config {
 
     struct socket_config examples, statistics, control;
     enum examples_socket examples_socket;
+    bool many_steps;           /* several steps without a header are an example */
     uint64_t statistics_every; /* examples between two `loss` messages */
     bool predictions;          /* publish `prediction` */
 

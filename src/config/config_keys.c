@@ -162,6 +162,12 @@ static struct config_key rows[] = {
                  "|acknowledges each example to its feeder (DEALER) once it is safe on disk; needs "
                  "`state.journal`",
      .fallback = "pull", .what = "ZeroMQ socket type", .example = "pull"},
+    {"examples.steps", VALUE_CHOICE, AT(many_steps), .words = "one|many",
+     .meanings = "a binary message of several steps needs a header: a vector of float64 has the "
+                 "bytes of two steps, and is refused"
+                 "|a binary message may have several steps with or without a header",
+     .fallback = "one", .what = "steps in a binary message without header", .example = "one",
+     .more = "JSON may have several steps always: a list of lists."},
     {"statistics.bind", VALUE_BIND, AT(statistics.endpoint), .fallback = WIRE_STATISTICS,
      .what = "where subscribers connect", .example = WIRE_STATISTICS},
     {"statistics.connect", VALUE_CONNECT, IN_DRAFT(statistics_connect),

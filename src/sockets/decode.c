@@ -28,12 +28,14 @@ struct range {
 
 struct decoder {
     bool target_next;
+    bool many; /* several steps need no header */
     struct shape x, y;
     struct range x_range, y_range;
     struct json_example json;
 };
 
-int decoder_open(struct decoder **decoder, const struct model *model, struct error *error) {
+int decoder_open(struct decoder **decoder, const struct model *model, bool many,
+                 struct error *error) {
     struct decoder *d = calloc(1, sizeof *d);
     *decoder = d;
     if (!d)
@@ -43,6 +45,7 @@ int decoder_open(struct decoder **decoder, const struct model *model, struct err
     const struct loss_kind *loss = loss_kind(output->loss);
     bool symbol = input->kind == INPUT_SYMBOL, class = loss->class_id;
     d->target_next = output->target == TARGET_NEXT;
+    d->many = many;
     d->x = (struct shape){"x",     symbol,        symbol ? 1 : input->size,
                           !symbol, REJECT_X_SIZE, REJECT_X_VALUE};
     d->y = (struct shape){"y", class, model->target_size, true, REJECT_Y_SIZE, REJECT_Y_VALUE};
@@ -162,15 +165,50 @@ static enum reject_reason take_key(struct example *example, const struct frame *
     return REJECT_NOT;
 }
 
+static const char *type_name(const struct shape *shape) {
+    return shape->whole ? "uint32" : "float32";
+}
+
+/* The type that a frame's numbers probably have when it has twice or half the bytes that fit: the
+   default of numpy, for one. NULL when it has another number of them. */
+static const char *likely_type(const struct shape *shape, size_t found, size_t fitting) {
+    if (found > 0 && found == 2 * fitting)
+        return shape->whole ? "int64" : "float64";
+    if (found > 0 && 2 * found == fitting)
+        return shape->whole ? "uint16" : "float16";
+    return NULL;
+}
+
+/* Several steps without a header, where one is needed. */
+static enum reject_reason reject_steps(const struct shape *shape, size_t size, size_t steps,
+                                       char *why) {
+    size_t step = shape->width * NUMBER_SIZE;
+    const char *likely = likely_type(shape, size, step);
+    if (likely)
+        return reject(REJECT_X_SIZE, why,
+                      "x has %zu bytes: %s? %zu %s are expected (%zu bytes); two steps need a "
+                      "header, or examples.steps: many",
+                      size, likely, shape->width, type_name(shape), step);
+    return reject(REJECT_X_SIZE, why,
+                  "x has %zu bytes (%zu steps of %zu %s) and no header: several steps need one, or "
+                  "examples.steps: many",
+                  size, steps, shape->width, type_name(shape));
+}
+
 static enum reject_reason take_x(const struct decoder *decoder, struct example *example,
-                                 const struct frame *frame, char *why) {
+                                 const struct frame *frame, bool several, char *why) {
     const struct shape *shape = &decoder->x;
     size_t step = shape->width * NUMBER_SIZE, steps = frame->size / step;
+    const char *likely = likely_type(shape, frame->size, step);
+    if (steps == 0 && likely)
+        return reject(REJECT_X_SIZE, why, "x has %zu bytes: %s? %zu %s are expected (%zu bytes)",
+                      frame->size, likely, shape->width, type_name(shape), step);
     if (steps == 0 || frame->size % step != 0)
         return reject(REJECT_X_SIZE, why,
                       "x has %zu bytes (%zu numbers), expected a multiple of %zu (%zu %s a step)",
-                      frame->size, frame->size / NUMBER_SIZE, step, shape->width,
-                      shape->whole ? "uint32" : "float32");
+                      frame->size, frame->size / NUMBER_SIZE, step, shape->width, type_name(shape));
+    if (steps > 1 && !several)
+        return reject_steps(shape, frame->size, steps, why);
     if (steps > EXAMPLE_STEPS_MAX)
         return reject(REJECT_X_SIZE, why, "x has %zu steps, expected at most %d", steps,
                       EXAMPLE_STEPS_MAX);
@@ -179,8 +217,28 @@ static enum reject_reason take_x(const struct decoder *decoder, struct example *
     return check_numbers(shape, &decoder->x_range, frame->data, steps * shape->width, why);
 }
 
+/* The sentence about a y that does not fit x. One target for two steps: x is twice as long, rather
+   than y half as long. */
+static enum reject_reason reject_y(const struct decoder *decoder, const struct example *example,
+                                   size_t found, size_t fitting, bool binary, char *why) {
+    const struct shape *y = &decoder->y, *x = &decoder->x;
+    const char *likely = binary ? likely_type(y, found, fitting) : NULL;
+    size_t x_step = x->width * NUMBER_SIZE;
+    if (likely && found < fitting && example->steps == 2)
+        return reject(REJECT_Y_SIZE, why,
+                      "y has %zu bytes, one target, but x has %zu bytes: %s? %zu %s are expected "
+                      "(%zu bytes) a step",
+                      found, 2 * x_step, likely_type(x, 2, 1), x->width, type_name(x), x_step);
+    if (likely)
+        return reject(REJECT_Y_SIZE, why, "y has %zu bytes: %s? %zu %s are expected (%zu bytes)",
+                      found, likely, example->steps * y->width, type_name(y), fitting);
+    return reject(REJECT_Y_SIZE, why,
+                  "y has %zu bytes (%zu numbers), expected none or %zu (%zu steps of %zu %s)",
+                  found, found / NUMBER_SIZE, fitting, example->steps, y->width, type_name(y));
+}
+
 static enum reject_reason take_y(const struct decoder *decoder, struct example *example,
-                                 const struct frame *frame, char *why) {
+                                 const struct frame *frame, bool binary, char *why) {
     if (frame->size == 0)
         return REJECT_NOT;
     if (decoder->target_next)
@@ -189,10 +247,7 @@ static enum reject_reason take_y(const struct decoder *decoder, struct example *
     const struct shape *shape = &decoder->y;
     size_t size = example->steps * shape->width * NUMBER_SIZE;
     if (frame->size != size)
-        return reject(REJECT_Y_SIZE, why,
-                      "y has %zu bytes (%zu numbers), expected none or %zu (%zu steps of %zu %s)",
-                      frame->size, frame->size / NUMBER_SIZE, size, example->steps, shape->width,
-                      shape->whole ? "uint32" : "float32");
+        return reject_y(decoder, example, frame->size, size, binary, why);
     example->y = frame->data;
     return check_numbers(shape, &decoder->y_range, frame->data, example->steps * shape->width, why);
 }
@@ -216,13 +271,15 @@ static enum reject_reason take_header(struct example *example, const struct fram
     return REJECT_NOT;
 }
 
+/* `binary`: as they came, not rewritten from JSON. */
 static enum reject_reason check(struct decoder *decoder, const struct frame *frames, size_t count,
-                                struct example *example, char *why) {
+                                bool binary, struct example *example, char *why) {
+    bool several = count == EXAMPLE_FRAMES_MAX || decoder->many;
     enum reject_reason reason = take_key(example, &frames[0], why);
     if (reason == REJECT_NOT)
-        reason = take_x(decoder, example, &frames[1], why);
+        reason = take_x(decoder, example, &frames[1], several, why);
     if (reason == REJECT_NOT && count > 2)
-        reason = take_y(decoder, example, &frames[2], why);
+        reason = take_y(decoder, example, &frames[2], binary, why);
     if (reason == REJECT_NOT && count > 3)
         reason = take_header(example, &frames[3], why);
     return reason;
@@ -238,7 +295,7 @@ static enum reject_reason check_json(struct decoder *decoder, const struct frame
         example->key_size = json->frames[0].size;
         return reason;
     }
-    reason = check(decoder, json->frames, EXAMPLE_FRAMES_MAX, example, why);
+    reason = check(decoder, json->frames, EXAMPLE_FRAMES_MAX, false, example, why);
     example->numbered = example->numbered && json->numbered;
     return reason;
 }
@@ -250,7 +307,7 @@ enum reject_reason decode(struct decoder *decoder, const struct frame *frames, s
     if (count == 1)
         reason = check_json(decoder, &frames[0], example, why);
     else if (count >= 2 && count <= EXAMPLE_FRAMES_MAX)
-        reason = check(decoder, frames, count, example, why);
+        reason = check(decoder, frames, count, true, example, why);
     else
         reason = reject(REJECT_FRAMES, why, "it has %zu frames, expected 2 to %d, or 1 of JSON",
                         count, EXAMPLE_FRAMES_MAX);

@@ -2,7 +2,9 @@
    model's shapes and no socket.
 
    Binary messages (2 to 4 frames, see wire.h) are checked where they lie: nothing is copied or
-   allocated. A message of one frame is JSON:
+   allocated. Without a header they have one step, since a vector of float64 taken for two steps of
+   float32 would be learned; a frame that has twice or half the bytes that fit is refused with a
+   question after its type. A message of one frame is JSON:
 
      {"stream": "a", "x": X, "y": Y, "end": false, "learn": true,
       "epoch": 0, "sequence": 0, "time": 0}
@@ -18,6 +20,7 @@
 #ifndef RUNNEL_DECODE_H
 #define RUNNEL_DECODE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "frames.h"
@@ -27,8 +30,10 @@ struct decoder;
 struct error;
 struct model;
 
-/* The model must outlive the decoder. */
-int decoder_open(struct decoder **decoder, const struct model *model, struct error *error);
+/* The model must outlive the decoder. `many`: a binary message without a header may have several
+   steps, too (examples.steps). */
+int decoder_open(struct decoder **decoder, const struct model *model, bool many,
+                 struct error *error);
 void decoder_close(struct decoder **decoder);
 
 /* Check a message of `count` frames; only the first EXAMPLE_FRAMES_MAX of `frames` are read.

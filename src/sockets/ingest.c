@@ -83,7 +83,7 @@ int ingest_open(struct ingest **ingest, void *zmq_context, struct security *secu
         zmq_msg_init(&i->messages[n]);
     zmq_msg_init(&i->peer);
     zmq_msg_init(&i->surplus);
-    if (decoder_open(&i->decoder, model, error) ||
+    if (decoder_open(&i->decoder, model, config->many_steps, error) ||
         open_socket(i, zmq_context, security, config, error)) {
         ingest_close(ingest);
         return -1;
@@ -143,10 +143,15 @@ static int receive(struct ingest *ingest, struct frame *frames) {
     return count;
 }
 
+/* Whether the answer says in words what was found: a size does not tell what is wrong with it. */
+static bool answers_in_words(enum reject_reason reason) {
+    return reason == REJECT_X_SIZE || reason == REJECT_Y_SIZE;
+}
+
 /* A ROUTER's client gets its answer at once: nothing has to reach the disk first. What its header
    says is sent back, if it can be read. */
-static void refuse(struct ingest *ingest, const struct example *example,
-                   enum reject_reason reason) {
+static void refuse(struct ingest *ingest, const struct example *example, enum reject_reason reason,
+                   const char *why) {
     const struct wire_acknowledgement acknowledgement = {.status = WIRE_REJECTED,
                                                          .reason = (uint16_t)reason,
                                                          .epoch = example->epoch,
@@ -155,9 +160,13 @@ static void refuse(struct ingest *ingest, const struct example *example,
     size_t size;
     const void *peer = ingest_peer(ingest, &size);
     wire_acknowledgement_pack(&acknowledgement, bytes);
-    if (zmq_send(ingest->socket, peer, size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0 &&
-        zmq_send(ingest->socket, example->key, example->key_size, ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
-        zmq_send(ingest->socket, bytes, sizeof bytes, ZMQ_DONTWAIT);
+    const struct frame frames[] = {
+        {peer, size}, {example->key, example->key_size}, {bytes, sizeof bytes}, {why, strlen(why)}};
+    int last = answers_in_words(reason) ? 3 : 2;
+    for (int i = 0; i <= last; i++)
+        if (zmq_send(ingest->socket, frames[i].data, frames[i].size,
+                     ZMQ_DONTWAIT | (i < last ? ZMQ_SNDMORE : 0)) < 0)
+            return;
 }
 
 static void count_rejection(struct ingest *ingest, enum reject_reason reason,
@@ -189,7 +198,7 @@ int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, st
         if (reason == REJECT_NOT)
             return 1;
         if (ingest->router)
-            refuse(ingest, example, reason);
+            refuse(ingest, example, reason, why);
         count_rejection(ingest, reason, example, why);
     }
     return 0;

@@ -59,7 +59,7 @@ static void require_buildable(const struct config *config) {
         sum += (unsigned __int128)tensor->rows * (tensor->columns ? tensor->columns : 1);
     }
     REQUIRE(model.parameters == sum, "%zu parameters", model.parameters);
-    REQUIRE(decoder_open(&decoder, &model, NULL) == 0, "no decoder");
+    REQUIRE(decoder_open(&decoder, &model, true, NULL) == 0, "no decoder");
     unsigned __int128 numbers =
         config->architecture.input.kind == INPUT_SYMBOL ? 1 : config->architecture.input.size;
     REQUIRE(decoder_frame_max(decoder) >= numbers * EXAMPLE_STEPS_MAX * sizeof(float),

@@ -38,7 +38,7 @@ bool fuzz_decode(const uint8_t *bytes, size_t size) {
         frames[f].size = f + 1 < count ? fuzz_pair(&input) : input.size;
         frames[f].data = blocks[f] = fuzz_block(&input, &frames[f].size);
     }
-    REQUIRE(decoder_open(&decoder, &model, NULL) == 0, "no decoder");
+    REQUIRE(decoder_open(&decoder, &model, true, NULL) == 0, "no decoder");
     enum reject_reason reason = decode(decoder, frames, count, &example, why);
     require_rules(&model, frames, count, reason, &example, why);
     REQUIRE(decode(decoder, frames, count, &again, why_again) == reason && !strcmp(why, why_again),

@@ -70,7 +70,7 @@ bool fuzz_json(const uint8_t *bytes, size_t size) {
     struct frame frame = {.size = input.size};
     void *block = fuzz_block(&input, &frame.size);
     frame.data = block;
-    REQUIRE(decoder_open(&decoder, &model, NULL) == 0, "no decoder");
+    REQUIRE(decoder_open(&decoder, &model, true, NULL) == 0, "no decoder");
     bool accepted = decode(decoder, &frame, 1, &example, why) == REJECT_NOT;
     if (accepted) {
         const char *broken = broken_rule(&model, &frame, 1, &example);

@@ -35,7 +35,7 @@ static int open_bench(void **state) {
     static struct bench bench;
     for (int m = 0; m < EXAMPLE_MODELS; m++) {
         example_model(&bench.models[m], (enum example_model)m);
-        if (decoder_open(&bench.decoders[m], &bench.models[m], NULL))
+        if (decoder_open(&bench.decoders[m], &bench.models[m], true, NULL))
             return -1;
     }
     *state = &bench;
@@ -132,9 +132,13 @@ static const struct bad {
     {{MODEL_BERNOULLI_NEXT, {TEXT("a"), REALS(-1e-30F, NAN)}, 2}, REJECT_X_VALUE, "expected 0..1"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), REALS(1)}, 3},
      REJECT_Y_SIZE,
-     "4 bytes (1 numbers), expected none or 8 (1 steps of 2 float32)"},
-    {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), REALS(1, 2, 3, 4)}, 3}, REJECT_Y_SIZE, "16 bytes"},
-    {{MODEL_TAGS, {TEXT("a"), WHOLES(1, 2), WHOLES(1)}, 3}, REJECT_Y_SIZE, "2 steps of 1 uint32"},
+     "y has 4 bytes: float16? 2 float32 are expected (8 bytes)"},
+    {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), REALS(1, 2, 3, 4)}, 3},
+     REJECT_Y_SIZE,
+     "16 bytes: float64? 2 float32 are expected (8 bytes)"},
+    {{MODEL_TAGS, {TEXT("a"), WHOLES(1, 2), WHOLES(1)}, 3},
+     REJECT_Y_SIZE,
+     "x has 8 bytes: int64? 1 uint32 are expected (4 bytes) a step"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), REALS(1, INFINITY)}, 3}, REJECT_Y_VALUE, "infinite"},
     {{MODEL_STROKES, {TEXT("a"), REALS(1, 2, 3), REALS(1, 2, -INFINITY)}, 3},
      REJECT_Y_VALUE,

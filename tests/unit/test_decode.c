@@ -184,6 +184,57 @@ static void no_number_is_overlooked_at_any_alignment(void **state) {
     }
 }
 
+/* A float64 vector has the bytes of two steps of float32. */
+static const struct bad bad_without_header[] = {
+    {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3, 4, 5, 6)}, 2},
+     REJECT_X_SIZE,
+     "x has 24 bytes: float64? 3 float32 are expected (12 bytes); two steps need a header, or "
+     "examples.steps: many"},
+    {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3, 4, 5, 6), REALS(1, 2, 3, 4)}, 3},
+     REJECT_X_SIZE,
+     "float64?"},
+    {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3, 4, 5, 6, 7, 8, 9)}, 2},
+     REJECT_X_SIZE,
+     "36 bytes (3 steps of 3 float32) and no header: several steps need one"},
+    {{MODEL_HOLD, {TEXT("a"), REALS(1, 2, 3, 4), NONE}, 3}, REJECT_X_SIZE, "float64?"},
+    {{MODEL_CHARACTERS, {TEXT("a"), WHOLES(1, 0)}, 2}, REJECT_X_SIZE, "8 bytes: int64? 1 uint32"},
+    {{MODEL_REAL, {TEXT("a"), TEXT("123456")}, 2},
+     REJECT_X_SIZE,
+     "x has 6 bytes: float16? 3 float32 are expected (12 bytes)"},
+    {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), REALS(1, 2, 3, 4)}, 3},
+     REJECT_Y_SIZE,
+     "y has 16 bytes: float64? 2 float32 are expected (8 bytes)"},
+    {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3, 4, 5, 6), REALS(1, 2), {frozen_header, 24}}, 4},
+     REJECT_Y_SIZE,
+     "x has 24 bytes: float64? 3 float32 are expected (12 bytes) a step"},
+};
+
+static const struct good good_of_one_step[] = {
+    {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3)}, 2}, 1, .y = false},
+    {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3, 4, 5, 6), NONE, {frozen_header, 24}}, 4},
+     2,
+     .y = false},
+    {{MODEL_REAL, {TEXT("{\"x\": [[1, 2, 3], [4, 5, 6]]}")}, 1}, 2, .y = false},
+    {{MODEL_CHARACTERS, {TEXT("{\"x\": [1, 2, 3]}")}, 1}, 3, .y = false},
+};
+
+static void a_message_without_header_is_one_step(void **state) {
+    struct bench one = *(struct bench *)*state;
+    for (int m = 0; m < EXAMPLE_MODELS; m++)
+        assert_int_equal(decoder_open(&one.decoders[m], &one.models[m], false, NULL), 0);
+    for (size_t n = 0; n < COUNT(bad_without_header); n++)
+        assert_rejected(&one, &bad_without_header[n].message, n, bad_without_header[n].reason,
+                        bad_without_header[n].says);
+    for (size_t n = 0; n < COUNT(good_of_one_step); n++) {
+        struct example e;
+        char why[REJECT_WHY_SIZE] = "";
+        assert_int_equal(decode_message(&one, &good_of_one_step[n].message, &e, why), REJECT_NOT);
+        assert_int_equal(e.steps, good_of_one_step[n].steps);
+    }
+    for (int m = 0; m < EXAMPLE_MODELS; m++)
+        decoder_close(&one.decoders[m]);
+}
+
 static void frame_limit_leaves_room_for_the_largest_example(void **state) {
     struct bench *bench = *state;
     size_t most = decoder_frame_max(bench->decoders[MODEL_REAL]);
@@ -199,6 +250,7 @@ int main(void) {
         cmocka_unit_test(json_and_binary_are_one_example),
         cmocka_unit_test(json_of_many_steps_is_bounded),
         cmocka_unit_test(no_number_is_overlooked_at_any_alignment),
+        cmocka_unit_test(a_message_without_header_is_one_step),
         cmocka_unit_test(frame_limit_leaves_room_for_the_largest_example),
     };
     return cmocka_run_group_tests(tests, open_bench, close_bench);

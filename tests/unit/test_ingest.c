@@ -278,7 +278,7 @@ static void a_huge_frame_is_not_received(void **state) {
     assert_int_equal(
         ingest_open(&bench->ingest, bench->context, NULL, &config, &bench->model, NULL), 0);
     struct decoder *decoder;
-    assert_int_equal(decoder_open(&decoder, &bench->model, NULL), 0);
+    assert_int_equal(decoder_open(&decoder, &bench->model, true, NULL), 0);
     size_t size = decoder_frame_max(decoder) + 1;
     decoder_close(&decoder);
     int64_t limit = 0;

@@ -1,0 +1,139 @@
+#!/usr/bin/python3
+"""What is valid to the byte and wrong all the same: a live daemon refuses it, says what it probably
+is, and learns on as if it had never come."""
+import json
+import math
+import struct
+import sys
+import time
+
+try:
+    import numpy as np
+    import zmq
+except ImportError as missing:
+    print(f"skipped: {missing} (on Debian: apt-get install python3-numpy python3-zmq)")
+    sys.exit(77)
+
+import cases
+import running
+from running import LIMIT
+
+COLUMNS = 7
+X_SIZE, Y_SIZE = 4, 6  # reasons, as docs/protocol.md counts them
+
+CONFIG = """
+name: poison
+device: cpu
+model:
+  input: {{kind: real, size: {columns}, scale: standard}}
+  layers: [{{cell: gru, size: 8}}]
+  output: {output}
+learning: {{window: 8, clip: 1.0}}
+examples: {{bind: "ipc://{directory}/examples", {examples}}}
+statistics: {{bind: "ipc://{directory}/statistics"}}
+control: {{bind: "ipc://{directory}/control"}}
+state: {{directory: "{directory}/state"}}
+"""
+
+
+def numbers(n):
+    return [10 + math.sin(0.1 * n + k) for k in range(COLUMNS)]
+
+
+def header(sequence, flags=0):
+    return struct.pack("<BBHIQd", 1, flags, 0, 1, sequence, 0.0)
+
+
+def daemon(directory, output="{loss: squared, size: 7, target: next}", examples="socket: pull"):
+    directory.mkdir(exist_ok=True)
+    return running.Daemon(directory, CONFIG.format(directory=directory, columns=COLUMNS,
+                                                   output=output, examples=examples))
+
+
+def wait(what, condition):
+    end = time.monotonic() + LIMIT
+    while not condition():
+        assert time.monotonic() < end, f"waited {LIMIT} s for {what}"
+        time.sleep(0.01)
+
+
+class Feeder:
+    """Good examples, counted, and whatever else is to be sent."""
+
+    def __init__(self, daemon):
+        self.daemon, self.sent = daemon, 0
+        self.socket = daemon.socket(zmq.PUSH, "examples")
+        self.events = daemon.socket(zmq.SUB, "statistics")
+        self.events.subscribe(b"event")
+        self.events.subscribe(b"status")
+        while daemon.next_message(self.events)[0] != b"status":
+            pass
+        self.events.unsubscribe(b"status")
+
+    def good(self, count, x_type="<f4"):
+        for n in range(self.sent, self.sent + count):
+            self.socket.send_multipart([b"a", np.array(numbers(n), x_type).tobytes()])
+        self.sent += count
+        wait(f"{self.sent} examples", lambda: self.daemon.ask("status")["examples"] == self.sent)
+
+    def event(self, kind):
+        while True:
+            topic, body = self.daemon.next_message(self.events)
+            if topic == b"event" and json.loads(body)["kind"] == kind:
+                return json.loads(body)
+
+
+def test_float64_is_refused_with_its_cause_and_changes_nothing(directory):
+    with daemon(directory / "disturbed") as disturbed, daemon(directory / "calm") as calm:
+        feeder, other = Feeder(disturbed), Feeder(calm)
+        feeder.good(300)
+        for n in range(50):
+            feeder.socket.send_multipart([b"a", np.array(numbers(n)).tobytes()])
+        wait("50 rejections", lambda: disturbed.ask("status")["rejected_by"].get("x_size") == 50)
+        text = feeder.event("rejected")["text"]
+        assert "x has 56 bytes: float64? 7 float32 are expected" in text, text
+        assert "examples.steps" in text and "header" in text, text
+        feeder.good(300)
+        other.good(600)
+        assert disturbed.ask("status")["steps"] == 600
+        assert disturbed.frames(b'{"command": "export"}')[1] == \
+            calm.frames(b'{"command": "export"}')[1]
+
+
+def test_several_steps_need_a_header_or_the_key(directory):
+    two = np.array(numbers(1) + numbers(2), "<f4").tobytes()
+    for examples, taken in (("socket: pull", 2), ("socket: pull, steps: many", 4)):
+        with daemon(directory / examples[-4:], examples=examples) as one:
+            push = one.socket(zmq.PUSH, "examples")
+            push.send_multipart([b"a", two])
+            push.send_multipart([b"a", two, b"", header(0)])
+            push.send_json({"stream": "a", "x": [numbers(1), numbers(2)]})
+            push.send_multipart([b"a", two, b""])
+            wait("all", lambda: sum(one.ask("status")[k] for k in ("examples", "rejected")) == 4)
+            assert one.ask("status")["examples"] == taken
+
+
+def test_the_acknowledgement_names_the_cause(directory):
+    with daemon(directory, "{loss: squared, size: 3}", "socket: router") as one:
+        dealer = one.socket(zmq.DEALER, "examples")
+
+        def answer(x, y, sequence):
+            dealer.send_multipart([b"a", x.tobytes(), y.tobytes(), header(sequence)])
+            key, acknowledgement, *words = one.next_message(dealer)
+            status, reason, _, number = struct.unpack_from("<xBHIQ", acknowledgement)
+            assert key == b"a" and number == sequence
+            return status, reason, words[0].decode() if words else ""
+
+        x, y = np.array(numbers(0), "<f4"), np.arange(3, dtype="<f4")
+        assert answer(x, y, 1) == (0, 0, "")
+        assert answer(x, y.astype("<f8"), 2) == (
+            2, Y_SIZE, "y has 24 bytes: float64? 3 float32 are expected (12 bytes)")
+        status, reason, words = answer(x.astype("<f8"), y, 3)
+        assert (status, reason) == (2, Y_SIZE) and "x has 56 bytes: float64? 7 float32" in words
+        status, reason, words = answer(x.astype("<f2"), y, 4)
+        assert (status, reason) == (2, X_SIZE) and "x has 14 bytes: float16? 7 float32" in words
+        assert answer(x, y, 5)[0] == 0
+
+
+if __name__ == "__main__":
+    cases.run(globals())
