@@ -19,7 +19,13 @@
 #include "common/clock.h"
 #include "common/text.h"
 
-enum { DIRECTORY_MODE = 0700, FILE_MODE = 0600, PID_TEXT_SIZE = 24, TIME_TEXT_SIZE = 32 };
+enum {
+    DIRECTORY_MODE = 0700,
+    FILE_MODE = 0600,
+    PID_TEXT_SIZE = 24,
+    TIME_TEXT_SIZE = 32,
+    NAME_SIZE = 64, /* of a file in the directory */
+};
 
 struct checkpoint {
     char directory[CONFIG_PATH_SIZE];
@@ -284,31 +290,6 @@ static void time_text(double time, char text[TIME_TEXT_SIZE]) {
         snprintf(text, TIME_TEXT_SIZE, "%.0f", time);
 }
 
-/* How to resume without the newest checkpoint, appended to what is wrong with it. */
-static void offer_previous(const struct checkpoint *checkpoint, struct error *error) {
-    char path[CHECKPOINT_PATH_SIZE], when[TIME_TEXT_SIZE];
-    struct checkpoint_report report;
-    const struct error wrong = *error;
-    struct error reason;
-    path_of(checkpoint, CHECKPOINT_PREVIOUS, path);
-    if (faccessat(checkpoint->directory_file, CHECKPOINT_PREVIOUS, F_OK, 0)) {
-        error_set(error, wrong.status,
-                  "%s; there is no previous checkpoint: move the file away to start fresh",
-                  wrong.text);
-    } else if (checkpoint_verify(path, &report, &reason)) {
-        error_set(error, wrong.status,
-                  "%s; nor can the previous one be used (%s): move both away to start fresh",
-                  wrong.text, reason.text);
-    } else {
-        time_text(report.time, when);
-        error_set(
-            error, wrong.status,
-            "%s; move the file away to resume from the previous checkpoint, " CHECKPOINT_PREVIOUS
-            " beside it (%" PRIu64 " examples, %s)",
-            wrong.text, report.examples, when);
-    }
-}
-
 void checkpoint_warn(struct checkpoint_report *report, const char *format, ...) {
     size_t used = strlen(report->warning);
     char *end = report->warning + used;
@@ -341,6 +322,48 @@ static const char *find(const struct checkpoint *checkpoint, struct error *error
     return NULL;
 }
 
+/* Give the newest checkpoint, which is damaged, a name under which nothing replaces it. */
+static int set_aside(const struct checkpoint *checkpoint, char name[NAME_SIZE],
+                     struct error *error) {
+    int directory = checkpoint->directory_file, n = 0;
+    do
+        snprintf(name, NAME_SIZE, CHECKPOINT_DAMAGED, ++n);
+    while (faccessat(directory, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
+    if (renameat(directory, CHECKPOINT_NEWEST, directory, name) == 0 && fsync(directory) == 0)
+        return 0;
+    return error_set(error, EX_IOERR, "%s/%s is damaged and cannot be renamed to %s: %s",
+                     checkpoint->directory, CHECKPOINT_NEWEST, name, strerror(errno));
+}
+
+/* The newest checkpoint is damaged, as `reason` says. What the journal has after the previous one
+   is still there: see journalling_checkpoint_written. */
+static int load_previous(const struct checkpoint *checkpoint, const struct config *config,
+                         struct learner *learner, struct checkpoint_report *report,
+                         struct error *reason) {
+    const struct error wrong = *reason;
+    struct error why;
+    char name[NAME_SIZE], when[TIME_TEXT_SIZE];
+    path_of(checkpoint, CHECKPOINT_PREVIOUS, report->path);
+    if (faccessat(checkpoint->directory_file, CHECKPOINT_PREVIOUS, F_OK, 0))
+        return error_set(reason, EX_IOERR,
+                         "%s; there is no previous checkpoint: move the file away to start fresh",
+                         wrong.text);
+    if (checkpoint_read(report->path, config, learner, report, &why))
+        return error_set(reason, EX_IOERR,
+                         "%s; nor can the previous one be used (%s): move both away to start fresh",
+                         wrong.text, why.text);
+    if (set_aside(checkpoint, name, reason))
+        return -1;
+    time_text(report->time, when);
+    checkpoint_warn(report,
+                    "%s; it is kept as %s, and the previous checkpoint is resumed (%" PRIu64
+                    " examples, %s): what was learned since is %s",
+                    wrong.text, name, report->examples, when,
+                    config->journal.enabled ? "replayed from the journal"
+                                            : "lost, for there is no journal");
+    return 0;
+}
+
 int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
                     struct learner *learner, struct checkpoint_report *report,
                     struct error *error) {
@@ -356,15 +379,15 @@ int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
     if (!newest)
         checkpoint_warn(report,
                         "there is no " CHECKPOINT_NEWEST ": resuming from the previous one");
-    if (checkpoint_read(report->path, config, learner, report, &reason) == 0) {
-        report->seconds = clock_seconds() - started;
-        return 1;
-    }
-    if (reason.status == EX_IOERR && newest)
-        offer_previous(checkpoint, &reason);
-    else if (reason.status == EX_IOERR)
+    status = checkpoint_read(report->path, config, learner, report, &reason);
+    if (status == CHECKPOINT_NOT_WHOLE && newest)
+        status = load_previous(checkpoint, config, learner, report, &reason);
+    else if (status && reason.status == EX_IOERR)
         strncat(reason.text, "; move the file away to start fresh",
                 sizeof reason.text - strlen(reason.text) - 1);
+    report->seconds = clock_seconds() - started;
+    if (status == 0)
+        return 1;
     if (error)
         *error = reason;
     return -1;

@@ -53,9 +53,12 @@ int checkpoint_open(struct checkpoint **checkpoint, const char *directory, struc
 void checkpoint_close(struct checkpoint **checkpoint);
 
 /* Put the newest checkpoint, or else the previous one, into a learner that has just been opened
-   with the same configuration. Returns 1 when that was done, 0 when there is none, -1 on error:
-   damaged (EX_IOERR) or of another model or learning configuration (EX_CONFIG). The sentence says
-   what is wrong and how to continue. After an error the learner must be closed.
+   with the same configuration. A newest one that is damaged is renamed to
+   checkpoint.damaged-N.safetensors, so that nothing replaces it or the previous one, and the
+   report's warning says so. Returns 1 when one was put, 0 when there is none, -1 on error: damaged
+   with no other to resume from (EX_IOERR), or of another model or learning configuration or another
+   version (EX_CONFIG). The sentence says what is wrong and how to continue. After an error the
+   learner must be closed.
 
    Rate and clip are those of the checkpoint, also those configured: what is replayed after it was
    learned with them. learner_configure then applies what the configuration has changed since. */

@@ -13,6 +13,7 @@
 #define CHECKPOINT_NEWEST "checkpoint.safetensors"
 #define CHECKPOINT_PREVIOUS "checkpoint.previous.safetensors"
 #define CHECKPOINT_TEMPORARY "checkpoint.tmp"
+#define CHECKPOINT_DAMAGED "checkpoint.damaged-%d.safetensors" /* set aside: 1, 2, ... */
 #define CHECKPOINT_FORMAT "runnel-checkpoint-3"
 
 enum {
@@ -71,12 +72,12 @@ void checkpoint_describe(const struct config *config, char text[CHECKPOINT_DESCR
 int checkpoint_write(int descriptor, const char *path, const struct config *config,
                      struct learner *learner, double time, uint64_t *bytes, struct error *error);
 
-/* Check that a file is whole: structure, format and checksum. Fills the report's examples, bytes
-   and time. EX_IOERR. */
-int checkpoint_verify(const char *path, struct checkpoint_report *report, struct error *error);
+/* Put a whole file into a fresh learner; fills the report's examples, bytes and time, and adds to
+   its warning when the device is another. CHECKPOINT_NOT_WHOLE: its structure or checksum is not
+   what was written, or the disk does not give its bytes (EX_IOERR); the learner is as it was. -1:
+   anything else; EX_CONFIG when it is of another configuration or of another version's format. */
+enum { CHECKPOINT_NOT_WHOLE = 1 };
 
-/* Put a whole file into a fresh learner. EX_CONFIG when it is of another configuration. Adds to the
-   report's warning when the device is another. */
 int checkpoint_read(const char *path, const struct config *config, struct learner *learner,
                     struct checkpoint_report *report, struct error *error);
 

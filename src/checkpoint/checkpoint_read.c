@@ -66,6 +66,7 @@ static int check_sum(const struct safetensors *file, const char *path, uint64_t 
     return status;
 }
 
+/* Whatever the format, the checksum is the last entry. */
 static int verify(const struct safetensors *file, const char *path,
                   struct checkpoint_report *report, struct error *error) {
     const char *format = safetensors_metadata(file, "format");
@@ -73,13 +74,6 @@ static int verify(const struct safetensors *file, const char *path,
     const char *time = safetensors_metadata(file, "time");
     if (!format || !safetensors_count(file) || !examples || !time)
         return error_set(error, EX_IOERR, "%s is a safetensors file, but no checkpoint", path);
-    if (strcmp(format, CHECKPOINT_FORMAT)) {
-        const char *version = safetensors_metadata(file, "version");
-        return error_set(error, EX_IOERR,
-                         "%s has the format %.40s of runneld %.40s, but this one reads "
-                         "%s",
-                         path, format, version ? version : "?", CHECKPOINT_FORMAT);
-    }
     if (check_sum(file, path, &report->bytes, error))
         return -1;
     report->examples = strtoull(examples, NULL, 10);
@@ -87,13 +81,16 @@ static int verify(const struct safetensors *file, const char *path,
     return 0;
 }
 
-int checkpoint_verify(const char *path, struct checkpoint_report *report, struct error *error) {
-    struct safetensors *file;
-    if (safetensors_open(&file, path, error))
-        return -1;
-    int status = verify(file, path, report, error);
-    safetensors_close(&file);
-    return status;
+static int check_format(const struct safetensors *file, const char *path, struct error *error) {
+    const char *format = safetensors_metadata(file, "format");
+    const char *version = safetensors_metadata(file, "version");
+    if (!strcmp(format, CHECKPOINT_FORMAT))
+        return 0;
+    return error_set(error, EX_CONFIG,
+                     "%s has the format %.40s of runneld %.40s, but this one reads %s: continue "
+                     "with that version, or give this one a directory of its own with "
+                     "state.directory",
+                     path, format, version ? version : "?", CHECKPOINT_FORMAT);
 }
 
 /* ---- What is in it ---- */
@@ -332,7 +329,7 @@ static void compare_device(const struct reading *reading, struct checkpoint_repo
 
 static int read_all(struct reading *reading, struct checkpoint_report *report,
                     struct error *error) {
-    if (verify(reading->file, reading->path, report, error) || check_digest(reading, error) ||
+    if (check_format(reading->file, reading->path, error) || check_digest(reading, error) ||
         check_entries(reading, error) || read_tensors(reading, error) ||
         read_counters(reading, error) || read_scaler(reading, error) ||
         read_streams(reading, error))
@@ -350,7 +347,10 @@ int checkpoint_read(const char *path, const struct config *config, struct learne
     if (reading && buffer) {
         *reading = (struct reading){
             .path = path, .config = config, .model = model, .learner = learner, .buffer = buffer};
-        if (safetensors_open(&reading->file, path, error) == 0)
+        if (safetensors_open(&reading->file, path, error) ||
+            verify(reading->file, path, report, error))
+            status = error->status == EX_IOERR ? CHECKPOINT_NOT_WHOLE : -1;
+        else
             status = read_all(reading, report, error);
         safetensors_close(&reading->file);
     } else {

@@ -237,7 +237,7 @@ static void write_file(const char *path, const void *bytes, size_t size) {
     assert_int_equal(fclose(file), 0);
 }
 
-/* The newest checkpoint is refused in a sentence with these words. */
+/* It is refused to resume, in a sentence with these words. */
 static void assert_refused(struct run *run, const struct workload *workload, int status,
                            const char *const *words) {
     struct checkpoint_report report;
@@ -251,33 +251,87 @@ static void assert_refused(struct run *run, const struct workload *workload, int
             fail_msg("\"%s\" is not in: %s", *words, error.text);
 }
 
-static void refuses_every_damage(void **unused) {
+/* The newest checkpoint is damaged: the one before it is resumed, which is said, and the damaged
+   file stays as it is under another name. */
+static void assert_replaced(struct run *run, const struct workload *workload,
+                            const unsigned char *bytes, size_t size) {
+    static const char *const words[] = {"checkpoint.safetensors",
+                                        "checkpoint.damaged-1.safetensors", "10 examples",
+                                        "replayed from the journal", NULL};
+    struct checkpoint_report report;
+    struct error error;
+    size_t kept_size;
+    char aside[PATH_SIZE + 64];
+    snprintf(aside, sizeof aside, "%s", file_in_state("checkpoint.damaged-1.safetensors"));
+    write_file(file_in_state("checkpoint.safetensors"), bytes, size);
+    learner_close(&run->learner);
+    open_learner(run, workload, under_test_ops());
+    if (load(run, workload, &report, &error) != 1)
+        fail_msg("%s", error.text);
+    assert_int_equal(report.examples, 10);
+    assert_int_equal(learner_counters(run->learner).examples, 10);
+    for (size_t n = 0; words[n]; n++)
+        if (!strstr(report.warning, words[n]))
+            fail_msg("\"%s\" is not in: %s", words[n], report.warning);
+    assert_int_equal(access(file_in_state("checkpoint.safetensors"), F_OK), -1);
+    unsigned char *kept = read_file(aside, &kept_size);
+    assert_int_equal(kept_size, size);
+    assert_memory_equal(kept, bytes, size);
+    free(kept);
+    unlink(aside);
+}
+
+static void replaces_every_damage(void **unused) {
     (void)unused;
     enum { DENSE = 700, APART = 61, PAGE = 4096 };
+    struct workload *workload = sensor_workload();
+    workload->config.journal.enabled = true;
+    struct run *run = write_two(workload);
+    size_t size;
+    unsigned char *bytes = read_file(file_in_state("checkpoint.safetensors"), &size);
+    for (size_t n = 0; n < size; n += n < DENSE || n + DENSE > size ? 7 : APART) {
+        bytes[n] ^= 0x10;
+        assert_replaced(run, workload, bytes, size);
+        bytes[n] ^= 0x10;
+    }
+    for (size_t lost = 1; lost <= PAGE && lost < size; lost++)
+        assert_replaced(run, workload, bytes, size - lost);
+    assert_replaced(run, workload, bytes, 0);
+    bytes[size] = 0;
+    assert_replaced(run, workload, bytes, size + 1);
+    free(bytes);
+    run_close(run);
+    workload_close(&workload);
+}
+
+/* A second damaged one does not take the place of the first. */
+static void keeps_every_damaged_file(void **unused) {
+    (void)unused;
+    struct workload *workload = sensor_workload();
+    struct checkpoint_report report;
+    struct run *run = write_two(workload);
+    for (int n = 0; n < 2; n++) {
+        write_file(file_in_state("checkpoint.safetensors"), "damaged", n);
+        learner_close(&run->learner);
+        open_learner(run, workload, under_test_ops());
+        assert_int_equal(load(run, workload, &report, NULL), 1);
+        assert_non_null(strstr(report.warning, "lost, for there is no journal"));
+    }
+    assert_int_equal(unlink(file_in_state("checkpoint.damaged-1.safetensors")), 0);
+    assert_int_equal(unlink(file_in_state("checkpoint.damaged-2.safetensors")), 0);
+    run_close(run);
+    workload_close(&workload);
+}
+
+static void refuses_damage_without_another(void **unused) {
+    (void)unused;
     struct workload *workload = sensor_workload();
     struct run *run = write_two(workload);
     size_t size;
     char path[PATH_SIZE + 64];
     snprintf(path, sizeof path, "%s", file_in_state("checkpoint.safetensors"));
     unsigned char *bytes = read_file(path, &size);
-    static const char *const words[] = {"checkpoint.safetensors", "checkpoint.previous.safetensors",
-                                        "10 examples", "move the file away", NULL};
-    for (size_t n = 0; n < size; n += n < DENSE || n + DENSE > size ? 7 : APART) {
-        bytes[n] ^= 0x10;
-        write_file(path, bytes, size);
-        assert_refused(run, workload, EX_IOERR, words);
-        bytes[n] ^= 0x10;
-    }
-    for (size_t lost = 1; lost <= PAGE && lost < size; lost++) {
-        write_file(path, bytes, size - lost);
-        assert_refused(run, workload, EX_IOERR, words);
-    }
-    write_file(path, bytes, 0);
-    assert_refused(run, workload, EX_IOERR, words);
-    bytes[size] = 0;
-    write_file(path, bytes, size + 1);
-    assert_refused(run, workload, EX_IOERR, words);
-
+    write_file(path, bytes, size - 1);
     static const char *const both[] = {"nor can the previous one", "move both away", NULL};
     write_file(file_in_state("checkpoint.previous.safetensors"), bytes, size / 2);
     assert_refused(run, workload, EX_IOERR, both);
@@ -359,7 +413,9 @@ static void warns_of_another_device(void **unused) {
 int main(void) {
     /* What a file holds and what is refused is the same whatever has computed it. */
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(refuses_every_damage, make_state, remove_state),
+        cmocka_unit_test_setup_teardown(replaces_every_damage, make_state, remove_state),
+        cmocka_unit_test_setup_teardown(keeps_every_damaged_file, make_state, remove_state),
+        cmocka_unit_test_setup_teardown(refuses_damage_without_another, make_state, remove_state),
         cmocka_unit_test_setup_teardown(refuses_another_configuration, make_state, remove_state),
         cmocka_unit_test_setup_teardown(goes_on_from_the_previous_one, make_state, remove_state),
         cmocka_unit_test_setup_teardown(warns_of_another_device, make_state, remove_state),

@@ -25,6 +25,7 @@ IO_ERROR = 74
 DISK_FULL, DISK_BROKEN, DISK_SHORT, DISK_SYNC, DISK_STALL = range(1, 6)  # tests/support/faulty_disk.h
 QUEUE_INPUTS, QUEUE_STEPS, QUEUE_FILLS = 64, 256, 300  # examples of 64 KiB: more than it holds
 CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
+DAMAGED = "checkpoint.damaged-1.safetensors"  # set aside
 
 
 def wait_until(true, what):
@@ -447,32 +448,55 @@ def full_queue():
         assert daemon.export() == undisturbed(entries_of(messages), **options)[1]
 
 
+def flip(path):
+    """A bit in the middle of a file."""
+    with open(path, "r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        byte = file.read(1)[0]
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte ^ 16]))
+
+
 def damaged_checkpoint():
-    """It is refused by name; the one before it and the journal lead to the same parameters."""
+    """The one before it is resumed, and the journal from there leads to the same parameters; people
+    are told, the damaged file is kept, and what is written next replaces neither."""
     messages = numbered("saved", 500)
     expected = undisturbed(entries_of(messages))[1]
-    with fresh() as directory, start(directory, checkpoint=0) as daemon:
+    with fresh() as directory, start(directory, checkpoint=0, journal="{}") as daemon:
+        state = directory / "state"
         for first in (0, 150, 300):
             feed(daemon, messages[first:first + 150])
             daemon.ask("checkpoint")
         feed(daemon, messages[450:])
         daemon.end(signal.SIGKILL)
-        newest = directory / "state" / CHECKPOINT
-        with open(newest, "r+b") as file:
-            file.seek(newest.stat().st_size // 2)
-            byte = file.read(1)[0]
-            file.seek(-1, os.SEEK_CUR)
-            file.write(bytes([byte ^ 16]))
-        daemon.log.close()
-        daemon.start()
-        text = refused(daemon, IO_ERROR)
-        assert CHECKPOINT in text and "damaged" in text, text
-        newest.rename(directory / "damaged")
+        flip(state / CHECKPOINT)
+        damaged = (state / CHECKPOINT).read_bytes()
         daemon.log.close()
         daemon.start()
         assert daemon.ask("status")["examples"] == 500
-        assert PREVIOUS in daemon.text() and "200 entries" in daemon.text(), daemon.text()
+        text = daemon.text()
+        assert PREVIOUS in text and DAMAGED in text and "200 entries" in text, text
         assert daemon.export() == expected
+        with daemon.socket(zmq.SUB, "statistics") as events:
+            events.subscribe(b"event")
+            heard = [json.loads(daemon.next_message(events)[1]) for _ in range(2)]
+        assert heard[1]["kind"] == "resumed" and DAMAGED in heard[1]["text"], heard
+        assert (state / DAMAGED).read_bytes() == damaged
+        daemon.ask("checkpoint")
+        daemon.end(signal.SIGKILL)
+        assert (state / DAMAGED).read_bytes() == damaged
+        flip(state / CHECKPOINT)  # the one before it is still the same
+        daemon.log.close()
+        daemon.start()
+        assert daemon.export() == expected and "200 entries" in daemon.text(), daemon.text()
+        daemon.ask("checkpoint")
+        daemon.end(signal.SIGKILL)
+        flip(state / CHECKPOINT)
+        flip(state / PREVIOUS)
+        daemon.log.close()
+        daemon.start()
+        text = refused(daemon, IO_ERROR)
+        assert CHECKPOINT in text and PREVIOUS in text and "move both away" in text, text
 
 
 def transaction_without_its_end():
