@@ -259,7 +259,12 @@ def test_metrics(directory):
         check_classic(empty)
         for one in daemon, other:
             one.await_subscriber()
-            one.status()
+            one.status(journal={"position": 70, "durable": 60, "oldest": 1, "entries": 70,
+                                "bytes": 8192, "free_bytes": 1e9, "waiting": 0.25,
+                                "replaying": False, "duplicates": 3, "missing": 4,
+                                "sync": "full", "keep": "all"},
+                       checkpoint={"examples": 5, "time": START},
+                       security={"key": "k", "refused": 6, "refused_by": {"no_key": 6}})
             one.event("checkpoint", "x")
             one.learn(0.5, layers=2) # last: it is waited for
         other.learn(None, metric={"rmse": None, "accuracy": 0.5, "bits": 1.0})
@@ -278,6 +283,13 @@ def test_metrics(directory):
                      f"runnel_examples_total{labels}}} 10", f"runnel_latency_p50_seconds{labels}}} 1e-05",
                      f'runnel_layer_hidden_norm{labels},layer="1",kind="gru"}} 3.3',
                      f'runnel_rejected_examples_total{labels},reason="x_size"}} 2',
+                     f"runnel_last_checkpoint_timestamp_seconds{labels}}} {START:.0f}",
+                     f"runnel_journal_position{labels}}} 70",
+                     f"runnel_journal_durable_position{labels}}} 60",
+                     f"runnel_journal_waiting_seconds{labels}}} 0.25",
+                     f"runnel_duplicate_examples_total{labels}}} 3",
+                     f"runnel_missing_examples_total{labels}}} 4",
+                     f'runnel_refused_connections_total{labels},reason="no_key"}} 6',
                      f'runnel_events_total{labels},kind="checkpoint"}} 1']:
             assert line in text.splitlines(), line
         source = pathlib.Path(os.environ.get("srcdir", pathlib.Path(__file__).parents[2]))
