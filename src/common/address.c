@@ -43,6 +43,11 @@ static bool is_loopback_interface(const char *name) {
     return loopback > 0 && others == 0;
 }
 
+bool address_is_abstract(const char *endpoint) {
+    size_t scheme = sizeof ipc_scheme - 1;
+    return !strncmp(endpoint, ipc_scheme, scheme) && endpoint[scheme] == '@';
+}
+
 bool address_is_local(const char *endpoint) {
     char host[HOST_SIZE];
     unsigned char address[sizeof(struct in6_addr)];

@@ -8,4 +8,8 @@
    name of an interface that has no others. */
 bool address_is_local(const char *endpoint);
 
+/* Whether it is an ipc endpoint without a file ("ipc://@NAME"): no mode of a file or directory says
+   who may reach it. */
+bool address_is_abstract(const char *endpoint);
+
 #endif

@@ -292,6 +292,14 @@ static int check_security(struct reading *reading) {
             return config_fail(reading, allow_keys[i],
                                "found without security.secret; it is allowed only beside that");
         if (!keys && !config->security.insecure && !sockets[i]->connect &&
+            address_is_abstract(sockets[i]->endpoint))
+            return config_fail(reading, binds[i],
+                               "found \"%s\", a name without a file, which every user of this "
+                               "machine can reach, without keys; allowed is ipc with a path, or "
+                               "any with security.secret (runnel-keygen) or, where all users may "
+                               "do everything, with security.insecure: true",
+                               sockets[i]->endpoint);
+        if (!keys && !config->security.insecure && !sockets[i]->connect &&
             !address_is_local(sockets[i]->endpoint))
             return config_fail(reading, binds[i],
                                "found \"%s\", which other machines can reach, without keys; "

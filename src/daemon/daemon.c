@@ -105,11 +105,14 @@ static void say_hello(const struct daemon *daemon, const char *why) {
 static void warn_exposed(const struct config *config) {
     const struct socket_config *sockets[SOCKET_ROLES] = {&config->examples, &config->statistics,
                                                          &config->control};
-    for (size_t i = 0; i < SOCKET_ROLES && !*config->security.secret; i++)
-        if (!sockets[i]->connect && !address_is_local(sockets[i]->endpoint))
-            log_warning("%s: other machines can reach it, nothing is encrypted and nobody is asked "
-                        "who they are, since security.insecure is true",
-                        sockets[i]->endpoint);
+    for (size_t i = 0; i < SOCKET_ROLES && !*config->security.secret; i++) {
+        bool abstract = address_is_abstract(sockets[i]->endpoint);
+        if (!sockets[i]->connect && (abstract || !address_is_local(sockets[i]->endpoint)))
+            log_warning("%s: %s can reach it, nothing is encrypted and nobody is asked who they "
+                        "are, since security.insecure is true",
+                        sockets[i]->endpoint,
+                        abstract ? "every user of this machine" : "other machines");
+    }
 }
 
 static int open_parts(struct daemon *daemon, const struct config *config,
