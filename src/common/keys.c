@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,36 @@ bool key_valid(const char *text) {
                  zmq_z85_decode(bytes, text);
     explicit_bzero(bytes, sizeof bytes);
     return valid;
+}
+
+/* Whether others may put another file in its place: then its own mode protects nothing. */
+static int check_directory(const char *path, struct error *error) {
+    char *copy = strdup(path);
+    struct stat status;
+    int result = 0;
+    if (!copy)
+        return error_set(error, EX_USAGE, "%s: out of memory for its directory", path);
+    const char *directory = dirname(copy);
+    if (stat(directory, &status))
+        result = error_set(error, EX_USAGE, "%s: its directory cannot be read: %s", path,
+                           strerror(errno));
+    else if (status.st_mode & (S_IWGRP | S_IWOTH))
+        result =
+            error_set(error, EX_USAGE,
+                      "%s: group or others may change its directory %s (mode %04o), and so put "
+                      "another list there; 'chmod go-w %s', or keep lists in a directory of their "
+                      "own",
+                      path, directory, (unsigned)(status.st_mode & 07777), directory);
+    free(copy);
+    return result;
+}
+
+/* The directory of the file, and where it is a link, that of what it leads to. */
+static int check_directories(const char *path, struct error *error) {
+    char *real = realpath(path, NULL);
+    int result = check_directory(path, error) || (real && check_directory(real, error)) ? -1 : 0;
+    free(real);
+    return result;
 }
 
 /* Open a file that others may have no permission of `forbidden` for; NULL with `error` filled. */
@@ -52,12 +83,12 @@ static FILE *open_file(const char *path, mode_t forbidden, struct error *error) 
     return stream;
 }
 
-/* The next key of a file: 1 with `key` filled, 0 at the end, -1 with `error` filled. */
-static int next_key(FILE *stream, const char *path, size_t *number, key_text key,
-                    struct error *error) {
-    char line[LINE_SIZE];
+/* The next key of a file: 1 with `key` and `line` filled, which from `*after` on is what follows
+   the key; 0 at the end, -1 with `error` filled. */
+static int next_line(FILE *stream, const char *path, size_t *number, key_text key,
+                     char line[LINE_SIZE], const char **after, struct error *error) {
     int result = 0;
-    while (result == 0 && fgets(line, sizeof line, stream)) {
+    while (result == 0 && fgets(line, LINE_SIZE, stream)) {
         char *text = line + strspn(line, blank);
         size_t length = strcspn(text, blank);
         bool whole = strchr(line, '\n') || feof(stream);
@@ -68,6 +99,7 @@ static int next_key(FILE *stream, const char *path, size_t *number, key_text key
         } else if (length == KEYS_TEXT) {
             memcpy(key, text, KEYS_TEXT);
             key[KEYS_TEXT] = '\0';
+            *after = text + length;
             result = key_valid(key) ? 1 : 0;
         }
         if (result == 0 && *text && *text != '#') {
@@ -78,11 +110,19 @@ static int next_key(FILE *stream, const char *path, size_t *number, key_text key
             result = -1;
         }
     }
-    explicit_bzero(line, sizeof line);
     if (result == 0 && ferror(stream)) {
         error_set(error, EX_USAGE, "%s: cannot be read: %s", path, strerror(errno));
         result = -1;
     }
+    return result;
+}
+
+static int next_key(FILE *stream, const char *path, size_t *number, key_text key,
+                    struct error *error) {
+    char line[LINE_SIZE];
+    const char *after;
+    int result = next_line(stream, path, number, key, line, &after, error);
+    explicit_bzero(line, sizeof line);
     return result;
 }
 
@@ -127,44 +167,138 @@ int keys_read_public(const char *text, key_text key, struct error *error) {
     return 0;
 }
 
+/* ---- Lists ---- */
+
+/* Whether each is a stream, or the beginning of some. */
+static bool streams_valid(const char *streams) {
+    for (;; streams++) {
+        size_t length = strcspn(streams, ","), star = strcspn(streams, "*");
+        if (length == 0 || star + 1 < length)
+            return false;
+        streams += length;
+        if (!*streams)
+            return true;
+    }
+}
+
+/* What follows the key: its client's name, and the streams. */
+static int read_words(struct key_entry *entry, const char *text, const char *path,
+                      struct error *error) {
+    static const char streams[] = "streams=", mistaken[] = "stream=";
+    for (bool first = true; *(text += strspn(text, blank)); first = false) {
+        int length = (int)strcspn(text, blank);
+        if (!strncmp(text, mistaken, strlen(mistaken)) ||
+            (entry->streams && !strncmp(text, streams, strlen(streams))))
+            return error_set(error, EX_USAGE,
+                             "%s:%zu: found \"%.*s\"; allowed is one streams=NAME[,NAME]...", path,
+                             entry->line, length, text);
+        if (!strncmp(text, streams, strlen(streams))) {
+            entry->streams = strndup(text + strlen(streams), (size_t)length - strlen(streams));
+            if (!entry->streams)
+                return error_set(error, EX_USAGE, "%s: out of memory for its keys", path);
+            if (!streams_valid(entry->streams))
+                return error_set(error, EX_USAGE,
+                                 "%s:%zu: found \"%.*s\"; expected are names of streams with "
+                                 "commas between, each with at most one '*', at its end",
+                                 path, entry->line, length, text);
+        } else if (first) {
+            snprintf(entry->name, sizeof entry->name, "%.*s", length, text);
+        }
+        text += length;
+    }
+    return 0;
+}
+
+static int read_entries(FILE *stream, const char *path, struct key_list *list,
+                        struct error *error) {
+    char line[LINE_SIZE];
+    const char *after;
+    struct key_entry next = {0};
+    int got;
+    while ((got = next_line(stream, path, &next.line, next.key, line, &after, error)) == 1) {
+        if (list->count == KEYS_LIST_MAX)
+            return error_set(error, EX_USAGE, "%s:%zu: more than %d keys", path, next.line,
+                             KEYS_LIST_MAX);
+        struct key_entry *entry = &list->entries[list->count++];
+        *entry = next;
+        if (read_words(entry, after, path, error))
+            return -1;
+        list->limited |= entry->streams != NULL;
+    }
+    return got;
+}
+
+static int by_key(const void *a, const void *b) {
+    return strcmp(((const struct key_entry *)a)->key, ((const struct key_entry *)b)->key);
+}
+
+/* Which of two lines with different streams holds nobody would guess. */
+static int check_twice(const struct key_list *list, const char *path, struct error *error) {
+    for (size_t i = 1; i < list->count; i++) {
+        const struct key_entry *a = &list->entries[i - 1], *b = &list->entries[i];
+        if (!strcmp(a->key, b->key) && (a->streams || b->streams))
+            return error_set(error, EX_USAGE,
+                             "%s:%zu: the key of line %zu again; expected is one line with all "
+                             "streams that its client may send",
+                             path, a->line > b->line ? a->line : b->line,
+                             a->line > b->line ? b->line : a->line);
+    }
+    return 0;
+}
+
 int keys_read_list(const char *path, struct key_list *list, struct error *error) {
     *list = (struct key_list){0};
     FILE *stream = open_file(path, S_IWGRP | S_IWOTH, error);
     if (!stream)
         return -1;
-    key_text key;
-    size_t number = 0;
-    int got = 0;
-    list->keys = malloc(KEYS_LIST_MAX * sizeof *list->keys);
-    if (!list->keys) {
+    if (check_directories(path, error)) {
+        fclose(stream);
+        return -1;
+    }
+    list->entries = malloc(KEYS_LIST_MAX * sizeof *list->entries);
+    int result = -1;
+    if (!list->entries)
         error_set(error, EX_USAGE, "%s: out of memory for its keys", path);
-        got = -1;
-    }
-    while (got >= 0 && (got = next_key(stream, path, &number, key, error)) == 1) {
-        if (list->count < KEYS_LIST_MAX) {
-            memcpy(list->keys[list->count++], key, sizeof key);
-            continue;
-        }
-        error_set(error, EX_USAGE, "%s:%zu: more than %d keys", path, number, KEYS_LIST_MAX);
-        got = -1;
-    }
+    else
+        result = read_entries(stream, path, list, error);
     fclose(stream);
-    if (got < 0)
+    if (result == 0) {
+        qsort(list->entries, list->count, sizeof *list->entries, by_key);
+        result = check_twice(list, path, error);
+    }
+    if (result)
         keys_clear(list);
-    return got < 0 ? -1 : 0;
+    return result;
 }
 
-bool key_listed(const struct key_list *list, const char *key) {
-    for (size_t i = 0; i < list->count; i++)
-        if (!strcmp(list->keys[i], key))
+const struct key_entry *key_find(const struct key_list *list, const char *key) {
+    struct key_entry wanted;
+    if (!list->count)
+        return NULL;
+    snprintf(wanted.key, sizeof wanted.key, "%s", key);
+    return bsearch(&wanted, list->entries, list->count, sizeof wanted, by_key);
+}
+
+bool key_may_send(const struct key_entry *entry, const char *stream, size_t size) {
+    for (const char *name = entry->streams; name; name = strchr(name, ',')) {
+        name += *name == ',';
+        size_t length = strcspn(name, ",");
+        bool begins = name[length - 1] == '*';
+        length -= begins;
+        if ((begins ? size >= length : size == length) && !memcmp(stream, name, length))
             return true;
-    return false;
+    }
+    return !entry->streams;
 }
 
 void keys_clear(struct key_list *list) {
-    free(list->keys);
+    for (size_t i = 0; i < list->count; i++)
+        free(list->entries[i].streams);
+    free(list->entries);
     *list = (struct key_list){0};
 }
+
+/* ---- Clients ---- */
 
 int keys_client(struct key_client *client, const char *key, const char *server_key,
                 struct error *error) {

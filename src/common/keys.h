@@ -3,7 +3,10 @@
 
    A key file holds one key on a line of its own; a list of keys holds any number, each at the start
    of a line, followed by nothing or by a space and whatever says whose it is. Empty lines and lines
-   that begin with '#' are skipped; a '#' that begins a whole key is part of that key.
+   that begin with '#' are skipped; a '#' that begins a whole key is part of that key. Of what
+   follows a key in a list, two words mean something: the first is its client's name, and one that
+   begins with "streams=" names the streams that this client may send, with commas between: each a
+   stream, or with a '*' at its end all that begin so.
 
    Functions that can fail return 0, or -1 with EX_USAGE and one sentence that names the file and
    the way out. */
@@ -21,6 +24,7 @@ enum {
     KEYS_BYTES = 32,      /* of a key as libzmq computes with it */
     KEYS_TEXT = 40,       /* of its text */
     KEYS_LIST_MAX = 4096, /* keys in one list */
+    KEYS_NAME_SIZE = 32,
 };
 
 typedef char key_text[KEYS_TEXT + 1];
@@ -29,9 +33,17 @@ struct key_pair {
     key_text secret, public;
 };
 
+struct key_entry {
+    key_text key;
+    char name[KEYS_NAME_SIZE]; /* of its client, cut; "" = none */
+    char *streams;             /* what follows "streams="; NULL = it may send every stream */
+    size_t line;
+};
+
 struct key_list {
-    key_text *keys; /* (count,) */
+    struct key_entry *entries; /* (count,), by key */
     size_t count;
+    bool limited; /* one of them may not send every stream */
 };
 
 /* Whether the text is a key and nothing else. */
@@ -45,9 +57,16 @@ int keys_read_pair(const char *path, struct key_pair *pair, struct error *error)
 int keys_read_public(const char *text, key_text key, struct error *error);
 
 /* Read a list of public keys, to be cleared; an empty one is a list too. A file that group or
-   others may write is refused: they could admit anybody. */
+   others may write, or replace since they may write to its directory, is refused: they could admit
+   anybody. A directory with the sticky bit, as /tmp, is one of these. */
 int keys_read_list(const char *path, struct key_list *list, struct error *error);
-bool key_listed(const struct key_list *list, const char *key);
+
+/* The key's line, NULL when it is not there. A key that stands on several lines, none of them with
+   streams, has one of them. */
+const struct key_entry *key_find(const struct key_list *list, const char *key);
+
+/* Whether its client may send the stream. */
+bool key_may_send(const struct key_entry *entry, const char *stream, size_t size);
 void keys_clear(struct key_list *list);
 
 /* What a client needs to speak CURVE. */

@@ -192,14 +192,17 @@ static struct config_key rows[] = {
      .more = "With it every socket speaks CURVE, and clients must know the daemon's public key. "
              "Only its owner may be able to read the file."},
     {"security.allow.examples", VALUE_PATH, AT(security.allow[SOCKET_EXAMPLES]),
-     .flags = KEY_RELOAD, .what = "file of the keys that may send examples", .example = "examples.keys"},
+     .flags = KEY_RELOAD, .what = "file of the keys that may send examples", .example = "examples.keys",
+     .more = "A line may end with the streams that its client sends: `streams=host-*,pump-7`. "
+             "Group and others may be able to write neither a list nor its directory."},
     {"security.allow.statistics", VALUE_PATH, AT(security.allow[SOCKET_STATISTICS]),
      .flags = KEY_RELOAD, .what = "file of the keys that may read statistics", .example = "statistics.keys"},
     {"security.allow.control", VALUE_PATH, AT(security.allow[SOCKET_CONTROL]),
      .flags = KEY_RELOAD, .what = "file of the keys that may control", .example = "control.keys"},
     {"security.insecure", VALUE_BOOLEAN, AT(security.insecure), .fallback = "false",
      .flags = KEY_RELOAD, .what = "bind beyond this machine without keys", .example = "false",
-     .more = "For networks where everybody may do everything."},
+     .more = "For networks where everybody may do everything. `ipc://@NAME`, which has no file "
+             "and so no mode, needs it too."},
 
     {"state.directory", VALUE_PATH, AT(state_directory),
      .left_out = "`$STATE_DIRECTORY` (systemd sets it; the first of several), else "

@@ -12,6 +12,7 @@
 #include "common/wire.h"
 #include "config/config.h"
 #include "endpoint.h"
+#include "security.h"
 
 enum {
     REJECTED_PER_TAKE = 64, /* then the caller's loop turns, so that a flood blocks nothing else */
@@ -33,6 +34,7 @@ struct rejections {
 
 struct ingest {
     void *socket;
+    struct security *security; /* NULL = everybody may send every stream */
     struct decoder *decoder;
     char endpoint[CONFIG_ENDPOINT_SIZE];
     bool router;
@@ -78,6 +80,7 @@ int ingest_open(struct ingest **ingest, void *zmq_context, struct security *secu
     *ingest = i;
     if (!i)
         return error_set(error, EX_OSERR, "out of memory for the examples socket");
+    i->security = security;
     i->router = config->examples_socket == EXAMPLES_ROUTER;
     for (size_t n = 0; n < EXAMPLE_FRAMES_MAX; n++)
         zmq_msg_init(&i->messages[n]);
@@ -195,6 +198,10 @@ int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, st
             reason = REJECT_HEADER;
             strcpy(why, "a router socket needs epoch and sequence");
         }
+        if (reason == REJECT_NOT &&
+            !security_may_send(ingest->security, &ingest->messages[0], example->key,
+                               example->key_size, why, sizeof why))
+            reason = REJECT_NOT_ALLOWED;
         if (reason == REJECT_NOT)
             return 1;
         if (ingest->router)

@@ -12,6 +12,7 @@
 #include <zmq.h>
 
 #include "common/error.h"
+#include "common/text.h"
 #include "security_internal.h"
 
 #define ZAP_ENDPOINT "inproc://zeromq.zap.01" /* RFC 27 */
@@ -81,10 +82,18 @@ static int read_keys(const struct config *config, struct key_pair *pair,
     return read_lists(config, lists, error);
 }
 
+static bool has_all(const struct key_list *list, const struct key_list *keys) {
+    for (size_t i = 0; i < keys->count; i++)
+        if (!key_find(list, keys->entries[i].key))
+            return false;
+    return true;
+}
+
 static void take_lists(struct security *security, const struct config *config,
                        struct key_list lists[SOCKET_ROLES]) {
     for (size_t i = 0; i < SOCKET_ROLES; i++) {
         struct guarded *guarded = &security->sockets[i];
+        guarded->revoked = !guarded->listed || !has_all(&lists[i], &guarded->allowed);
         keys_clear(&guarded->allowed);
         guarded->allowed = lists[i];
         guarded->listed = *config->security.allow[i] != '\0';
@@ -236,6 +245,27 @@ int security_reload(struct security *security, const struct config *config, size
         *cut_off += security_cut_off(&security->sockets[i]);
     pthread_mutex_unlock(&security->lock);
     return 0;
+}
+
+/* The lists change in the caller's thread alone. A user id is what the answer to libzmq's question
+   gave: the key. */
+bool security_may_send(const struct security *security, zmq_msg_t *message, const char *stream,
+                       size_t size, char *why, size_t why_size) {
+    if (!security || !security->sockets[SOCKET_EXAMPLES].allowed.limited)
+        return true;
+    const char *key = zmq_msg_gets(message, "User-Id");
+    const struct key_entry *entry =
+        key ? key_find(&security->sockets[SOCKET_EXAMPLES].allowed, key) : NULL;
+    char name[TEXT_QUOTE_SIZE], streams[TEXT_QUOTE_SIZE];
+    if (entry && key_may_send(entry, stream, size))
+        return true;
+    if (!entry)
+        snprintf(why, why_size, "its client's key %s is not on the list any more", key ? key : "");
+    else
+        snprintf(why, why_size, "its client %s (%s) may send %s alone",
+                 text_quote(name, entry->name, strlen(entry->name)), key,
+                 text_quote(streams, entry->streams, strlen(entry->streams)));
+    return false;
 }
 
 /* --- telling ---------------------------------------------------------------------------------- */

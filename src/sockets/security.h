@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <zmq.h>
 
 #include "common/fields.h"
 #include "common/keys.h"
@@ -58,6 +59,12 @@ int security_protect(struct security *security, void *socket, const char *key, s
    ended since their key, or possibly their key, may no longer be there. */
 int security_reload(struct security *security, const struct config *config, size_t *cut_off,
                     struct error *error);
+
+/* Whether the client that sent a message to the examples socket may send the stream: else `why` is
+   a clause for people. Without security, and without streams in the list, everybody may. Called by
+   the thread that also calls security_reload. */
+bool security_may_send(const struct security *security, zmq_msg_t *message, const char *stream,
+                       size_t size, char *why, size_t why_size);
 
 /* Becomes readable when there may be something to announce; -1 without security. */
 int security_descriptor(const struct security *security);

@@ -33,6 +33,7 @@ struct guarded {
     const char *name; /* "examples": section of the configuration, and ZAP's domain */
     void *monitor;    /* PAIR */
     bool listed;      /* only keys of the list may come in */
+    bool revoked;     /* a key that could come in before the lists were read again no longer may */
     struct key_list allowed;
     struct connection *connections; /* (room,), the newest last */
     size_t count, room;

@@ -165,7 +165,7 @@ size_t security_cut_off(struct guarded *guarded) {
     size_t cut_off = 0;
     for (size_t i = 0; guarded->listed && i < guarded->count; i++) {
         struct connection *c = &guarded->connections[i];
-        if (!c->unclear && (!*c->key || key_listed(&guarded->allowed, c->key)))
+        if (!(c->unclear && guarded->revoked) && (!*c->key || key_find(&guarded->allowed, c->key)))
             continue;
         char address[SECURITY_ADDRESS_SIZE], match[SECURITY_MATCH_SIZE];
         ask_peer(c->descriptor, address, match);
@@ -232,7 +232,7 @@ static bool admit(struct security *security, const struct zap *zap, key_text key
         return false;
     zmq_z85_encode(key, (const uint8_t *)zap->frames[ZAP_KEY], KEYS_BYTES);
     const char *address = assign(guarded, zap, key);
-    if (!guarded->listed || key_listed(&guarded->allowed, key))
+    if (!guarded->listed || key_find(&guarded->allowed, key))
         return true;
     fail(security, SECURITY_UNKNOWN_KEY, guarded, address, key);
     return false;

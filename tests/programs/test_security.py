@@ -7,6 +7,7 @@ import pathlib
 import resource
 import signal
 import socket as sockets
+import struct
 import subprocess
 import time
 
@@ -17,6 +18,7 @@ from running import LIMIT, Daemon, zmq
 SOURCE = pathlib.Path(os.environ.get("srcdir", pathlib.Path(__file__).parents[2]))
 BUILD = running.PROGRAM.parent
 USAGE, UNAVAILABLE, IO, CONFIGURATION = 64, 69, 74, 78
+NOT_ALLOWED = 12  # a reason of rejection, docs/protocol.md
 REQUEST_MAX = 65536  # bytes of a control request, docs/protocol.md
 
 CONFIG = """
@@ -65,8 +67,11 @@ class Guarded(Daemon):
             directory, allow=allow, examples=bind or f"ipc://{directory}/examples"),
             "--set", f"examples.socket={socket}")
 
-    def write_list(self, directory, name, pairs):
-        lines = ["# who may use the socket", ""] + [f"{p.public.decode()} {p.file.stem}" for p in pairs]
+    def write_list(self, directory, name, pairs, streams=""):
+        """What follows `streams=`, where it is given, is of `yours`."""
+        lines = ["# who may use the socket", ""] + [
+            f"{p.public.decode()} {p.file.stem}" + (
+                f"  streams={streams}" if streams and p is self.yours else "") for p in pairs]
         pathlib.Path(directory, f"{name}.keys").write_text("\n".join(lines) + "\n")
 
     def socket(self, kind, name, pair=None, server=None):
@@ -111,6 +116,11 @@ class Guarded(Daemon):
 
     def hang_up(self):
         self.process.send_signal(running.signal.SIGHUP)
+
+
+def sent(key, x, sequence=0, epoch=0):
+    header = struct.pack("<BBHIQd", 1, 0, 0, epoch, sequence, 0.0)
+    return [key, struct.pack("<f", x), b"", header]
 
 
 def refused(reason, socket, key=None):
@@ -310,6 +320,93 @@ def test_revoked(directory):
         assert done.returncode == 0, done
 
 
+def test_streams_of_a_client(directory):
+    """A key sends the streams that its line names: on every kind of socket, binary and JSON."""
+    for kind in "pull", "router":
+        below = pathlib.Path(directory, kind)
+        below.mkdir()
+        with Guarded(below, socket=kind, examples=("yours",), control=()) as daemon:
+            events = daemon.listen()
+            daemon.write_list(below, "examples", [daemon.mine, daemon.yours], "host-*,pump-7")
+            daemon.hang_up()
+            daemon.event(events, lambda e: e["kind"] == "reloaded")
+            type_ = zmq.DEALER if kind == "router" else zmq.PUSH
+            mine, yours = (daemon.socket(type_, "examples", p) for p in (daemon.mine, daemon.yours))
+            taken = 0
+            for sender, stream, good in ((yours, b"host-1", True), (yours, b"host-", True),
+                                         (yours, b"pump-7", True), (mine, b"pump-70", True),
+                                         (mine, b"", True), (yours, b"pump-70", False),
+                                         (yours, b"hos", False), (yours, b"", False),
+                                         (yours, b"HOST-1", False)):
+                for number, frames in enumerate((
+                        sent(stream, 1, 0),
+                        [json.dumps({"stream": stream.decode(), "x": [1], "epoch": 0,
+                                     "sequence": 1}).encode()])):
+                    sender.send_multipart(frames)
+                    taken += good
+                    if kind == "router":
+                        key, answer = daemon.next_message(sender)
+                        _, status, reason, _, sequence, _ = struct.unpack("<BBHIQQ", answer)
+                        assert (key, sequence) == (stream, number), (key, sequence)
+                        assert (status, reason) == ((0, 0) if good else (2, NOT_ALLOWED)), answer
+            refused_ = 8
+            daemon.until(lambda d=daemon: d.ask("status")["rejected"] == refused_)
+            status = daemon.ask("status")
+            assert status["rejected_by"] == {"not_allowed": refused_}, status["rejected_by"]
+            daemon.until(lambda d=daemon, n=taken: d.ask("status")["examples"] == n)
+            told = daemon.event(events, lambda e: e["kind"] == "rejected")
+            assert "not_allowed" in told["text"] and "its client 'yours'" in told["text"], told
+            assert daemon.yours.public.decode() in told["text"], told
+            assert "'host-*,pump-7'" in told["text"], told
+            # Another line, and the same connection may send another.
+            daemon.write_list(below, "examples", [daemon.mine, daemon.yours], "pump-70")
+            daemon.hang_up()
+            told = daemon.event(events, lambda e: e["kind"] == "reloaded")
+            assert told["cut_off"] == 0, told
+            yours.send_multipart(sent(b"pump-70", 1, 2))
+            daemon.until(lambda d=daemon, n=taken: d.ask("status")["examples"] == n + 1)
+
+
+def test_lists_of_streams_that_are_refused(directory):
+    Pair(directory, "daemon")
+    config, keys = pathlib.Path(directory, "config.yaml"), pathlib.Path(directory, "a.keys")
+    config.write_text(CONFIG.format(directory, allow="examples: a.keys",
+                                    examples=f"ipc://{directory}/examples"))
+    key, other = (Pair(directory, name).public.decode() for name in ("one", "two"))
+    for line, says in [("pump streams=", "a.keys:2: found"), ("pump streams=a,,b", "a.keys:2: found"),
+                       ("pump streams=a*b", "at its end"), ("pump streams=**", "at its end"),
+                       ("pump stream=a", "allowed is one streams="),
+                       ("pump streams=a streams=b", "allowed is one streams="),
+                       (f"pump streams=a\n{key} again", "a.keys:3: the key of line 2 again"),
+                       ("pump streams=a,b*,* # all", None), ("streams=a", None),
+                       (f"pump\n{key} again", None)]:
+        keys.write_text(f"{other} two\n{key} {line}\n")
+        done = run("runneld", "--check-config", "--config", config)
+        assert done.returncode == (CONFIGURATION if says else 0), (line, done)
+        assert not says or says in done.stderr, (line, done)
+
+
+def test_lists_that_others_could_replace(directory):
+    pair = Pair(directory, "daemon")
+    config = pathlib.Path(directory, "config.yaml")
+    config.write_text(CONFIG.format(directory, allow="control: room/a.keys",
+                                    examples=f"ipc://{directory}/examples"))
+    room, link = directory / "room", directory / "link"
+    room.mkdir(mode=0o755)
+    keys = room / "a.keys"
+    keys.write_text(pair.public_file.read_text())
+    for mode in 0o755, 0o775, 0o757, 0o1777:
+        room.chmod(mode)
+        done = run("runneld", "--check-config", "--config", config)
+        assert done.returncode == (CONFIGURATION if mode & 0o22 else 0), (oct(mode), done)
+        assert not mode & 0o22 or f"chmod go-w {room}'" in done.stderr and str(keys) in done.stderr, done
+    # A link in a good directory leads to it.
+    link.symlink_to(keys)
+    done = run("runneld", "--check-config", "--config", config, "--set",
+               f"security.allow.control={link}")
+    assert done.returncode == CONFIGURATION and f"chmod go-w {room}'" in done.stderr, done
+
+
 def test_bad_lists_change_nothing(directory):
     with Guarded(directory, control=("yours",), examples=()) as daemon:
         events = daemon.listen()
@@ -506,6 +603,12 @@ def test_what_others_can_reach(directory):
     Pair(directory, "daemon")
     check(0, "--set", f"security.secret={directory}/daemon.secret")
     check(0, "--set", "examples.bind=tcp://127.0.0.1:5570")
+    for name in "examples", "statistics", "control":
+        nameless = "--set", "examples.bind=tcp://127.0.0.1:5570", "--set", f"{name}.bind=ipc://@runnel"
+        said = check(CONFIGURATION, *nameless)
+        assert f"{name}.bind: found \"ipc://@runnel\"" in said and "security.secret" in said, said
+        check(0, *nameless, "--set", "security.insecure=true")
+        check(0, *nameless, "--set", f"security.secret={directory}/daemon.secret")
     assert "control.bind" in check(CONFIGURATION, "--set", "security.insecure=false", "--set",
                                    "examples.bind=ipc:///tmp/a", "--set",
                                    "control.bind=tcp://192.0.2.1:1")
