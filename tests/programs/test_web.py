@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 """runnel-web against daemons that are played here: its pages, its JSON, its server-sent events, its
 metrics, what it keeps, whom it admits, and what malicious clients can do to it."""
+import contextlib
 import http.client
 import json
 import math
@@ -368,6 +369,69 @@ def test_who_may_read(directory):
         assert web.end() == 0
 
 
+def ask_from(address, port, path, **headers):
+    """(status, headers) of a GET from an address of loopback: a client of its own."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=LIMIT,
+                                            source_address=(address, 0))
+    with contextlib.closing(connection):
+        connection.request("GET", path, headers={"Host": "localhost", **headers})
+        reply = connection.getresponse()
+        return reply.status, reply.headers
+
+
+def test_guessing_tokens(directory):
+    """Whoever tries tokens is refused for longer and longer; whoever has the right one is let in."""
+    token, guesser, stale, honest = "0123456789abcdef", "127.0.0.2", "127.0.0.3", "127.0.0.4"
+    right = {"Authorization": f"Bearer {token}"}
+    path = pathlib.Path(directory, "token")
+    path.write_text(token + "\n", encoding="ascii")
+    path.chmod(0o600)
+    daemon = Daemon(directory)
+    log = pathlib.Path(directory, "log")
+    with log.open("w") as said, Web(directory, daemon.endpoint, arguments=["--token", path],
+                                    stderr=said) as web:
+        began = time.monotonic()
+        status, headers = ask_from(guesser, web.port, f"/?token={token}")
+        session = {"Cookie": headers["Set-Cookie"].split(";")[0]}
+        assert status == 303
+
+        def guess(count, begin):
+            return [ask_from(guesser, web.port, "/metrics", Authorization=f"Bearer {begin + i:016d}")
+                    for i in range(count)]
+
+        first = guess(9, 0)
+        assert {status for status, _ in first} == {401}
+        assert ask_from(guesser, web.port, "/metrics", **right)[0] == 200
+        asked, refused, unheard = len(first), 0, 0
+        for _ in range(10):  # a refusal may end in between, where the machine is busy; then the next is longer
+            answers = guess(20, asked)
+            asked += len(answers)
+            late = [headers for status, headers in answers if status == 429]
+            refused += len(late)
+            assert all(int(headers["Retry-After"]) > 0 for headers in late)
+            unheard += ask_from(guesser, web.port, "/metrics", **right)[0] == 429
+            if late and unheard:
+                break
+        assert refused > 0 and unheard
+        assert ask_from(guesser, web.port, "/metrics", **session)[0] == 200  # had shown the token
+        assert ask_from(honest, web.port, "/metrics", **right)[0] == 200
+        for _ in range(50):  # one who was not told of a new token guesses nothing
+            assert ask_from(stale, web.port, "/", Cookie="runnel_token=" + "a" * 16)[0] == 401
+        status, headers = ask_from(stale, web.port, "/", Cookie=f"runnel_token={token}")
+        assert status == 200 and "runnel_token" in headers["Set-Cookie"]
+        text = web.open("/metrics", **right)[2].decode()
+        check_classic(text.encode())
+        wrong, = re.findall(r"(?m)^runnel_web_wrong_tokens_total (\d+)$", text)
+        unread, = re.findall(r"(?m)^runnel_web_refused_tokens_total (\d+)$", text)
+        assert int(wrong) + int(unread) == asked + 50 + unheard, (wrong, unread, asked)
+        assert web.end() == 0
+        lines = re.findall(r"(\d+) wrong tokens? and (\d+) not looked at, the newest from (\S+)",
+                           log.read_text(encoding="utf-8"))
+        assert sum(int(a) + int(b) for a, b, _ in lines) == int(wrong) + int(unread), lines
+        assert {address for _, _, address in lines} <= {guesser, stale}, lines
+        assert len(lines) <= 2 + time.monotonic() - began, lines  # one a second, and the last
+
+
 def memory_kib(process):
     status = pathlib.Path(f"/proc/{process.pid}/status").read_text(encoding="ascii")
     return int(re.search(r"^VmRSS:\s*(\d+)", status, re.MULTILINE)[1])
@@ -459,4 +523,5 @@ def test_bad_clients(directory):
 
 
 run_tests([test_page, test_options, test_api, test_live, test_daemon_is_killed_and_comes_back,
-           test_history_survives, test_metrics, test_odd_statistics, test_who_may_read, test_bad_clients])
+           test_history_survives, test_metrics, test_odd_statistics, test_who_may_read,
+           test_guessing_tokens, test_bad_clients])

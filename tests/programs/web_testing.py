@@ -92,11 +92,11 @@ class Daemon:
 class Web:
     """A running runnel-web. As a context it ends with the test."""
 
-    def __init__(self, directory, *endpoints, arguments=()):
+    def __init__(self, directory, *endpoints, arguments=(), stderr=subprocess.DEVNULL):
         connects = [word for endpoint in endpoints for word in ("--connect", endpoint)]
         self.process = subprocess.Popen(
             [PROGRAM, "--listen", "127.0.0.1:0", "--history", f"{directory}/history", *connects,
-             *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+             *arguments], stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.url = self.process.stdout.readline().strip()
         assert self.url.startswith("http://127.0.0.1:"), self.url
         self.port = int(self.url.rstrip("/").rsplit(":", 1)[1])

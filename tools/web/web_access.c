@@ -4,20 +4,33 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 
+#include "common/clock.h"
 #include "common/complain.h"
 
 #define COOKIE "runnel_token"
+#define COOKIE_SEPARATOR ":" /* between token and session */
 #define BEARER "Bearer "
 
 /* What a cookie and an address can carry as it is. */
 static const char token_characters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
                                        "0123456789-._~";
+
+static int make_session(struct access *access) {
+    unsigned char bytes[ACCESS_SESSION / 2];
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes)
+        return complain(EX_UNAVAILABLE, "there are no random numbers: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof bytes; i++)
+        snprintf(access->session + 2 * i, 3, "%02x", bytes[i]);
+    return EX_OK;
+}
 
 static int take_token(struct access *access, const char *line, const char *path) {
     size_t length = strcspn(line, "\r\n");
@@ -30,7 +43,7 @@ static int take_token(struct access *access, const char *line, const char *path)
     memcpy(access->token, line, length);
     access->token[length] = '\0';
     access->guarded = true;
-    return EX_OK;
+    return make_session(access);
 }
 
 int access_read(struct access *access, const char *path) {
@@ -50,28 +63,57 @@ int access_read(struct access *access, const char *path) {
 }
 
 /* In constant time: it does not show how much of it is right. */
-static bool is_token(const struct access *access, const char *text) {
-    size_t length = strlen(access->token);
+static bool is_secret(const char *secret, const char *text, size_t length) {
     unsigned char difference = 0;
-    if (!text || strlen(text) != length)
+    if (length != strlen(secret))
         return false;
     for (size_t i = 0; i < length; i++)
-        difference |= (unsigned char)(text[i] ^ access->token[i]);
+        difference |= (unsigned char)(text[i] ^ secret[i]);
     return difference == 0;
 }
 
-static enum access_verdict check_token_of(const struct access *access,
+static bool is_token(const struct access *access, const char *text) {
+    return text && is_secret(access->token, text, strlen(text));
+}
+
+static double wait_of(struct access *access, const struct sockaddr *address) {
+    return address ? guesses_wait(&access->guesses, address, clock_seconds()) : 0;
+}
+
+/* Who has shown the token before is heard whatever others at the same address send. */
+static enum access_verdict check_token_of(struct access *access,
                                           struct MHD_Connection *connection) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+    const struct sockaddr *address = info ? info->client_addr : NULL;
     const char *header =
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_AUTHORIZATION);
-    if (header && strncasecmp(header, BEARER, strlen(BEARER)) == 0 &&
-        is_token(access, header + strlen(BEARER)))
+    const char *cookie = MHD_lookup_connection_value(connection, MHD_COOKIE_KIND, COOKIE);
+    const char *argument = MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "token");
+    size_t kept = cookie ? strcspn(cookie, COOKIE_SEPARATOR) : 0; /* of the token */
+    if (header)
+        header = strncasecmp(header, BEARER, strlen(BEARER)) == 0 ? header + strlen(BEARER) : NULL;
+    if (cookie && cookie[kept] &&
+        is_secret(access->session, cookie + kept + 1, strlen(cookie + kept + 1)))
         return ACCESS_GRANTED;
-    if (is_token(access, MHD_lookup_connection_value(connection, MHD_COOKIE_KIND, COOKIE)))
+    if (!header && !cookie && !argument)
+        return ACCESS_NO_TOKEN;
+    access->wait = (unsigned)ceil(wait_of(access, address));
+    if (access->wait)
+        return ACCESS_NOT_HEARD;
+    if (is_token(access, header))
         return ACCESS_GRANTED;
-    return is_token(access, MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "token"))
-               ? ACCESS_COOKIE
-               : ACCESS_NO_TOKEN;
+    if (cookie && is_secret(access->token, cookie, kept))
+        return ACCESS_RENEW;
+    if (is_token(access, argument))
+        return ACCESS_COOKIE;
+    if (address)
+        guesses_add(&access->guesses, address,
+                    header     ? header
+                    : argument ? argument
+                               : cookie,
+                    clock_seconds());
+    return ACCESS_NO_TOKEN;
 }
 
 /* "127.0.0.1", "127.0.0.2", "[::1]" */
@@ -106,7 +148,7 @@ static bool is_foreign(struct MHD_Connection *connection) {
            !(mode && strcmp(mode, "navigate") == 0);
 }
 
-enum access_verdict access_check(const struct access *access, struct MHD_Connection *connection) {
+enum access_verdict access_check(struct access *access, struct MHD_Connection *connection) {
     if (is_foreign(connection))
         return ACCESS_FOREIGN;
     if (access->guarded)
@@ -117,6 +159,7 @@ enum access_verdict access_check(const struct access *access, struct MHD_Connect
 }
 
 void access_cookie(const struct access *access, char text[ACCESS_COOKIE_SIZE]) {
-    snprintf(text, ACCESS_COOKIE_SIZE, COOKIE "=%s; HttpOnly; SameSite=Strict; Path=/",
-             access->token);
+    snprintf(text, ACCESS_COOKIE_SIZE,
+             COOKIE "=%s" COOKIE_SEPARATOR "%s; HttpOnly; SameSite=Strict; Path=/", access->token,
+             access->session);
 }

@@ -212,11 +212,21 @@ static void write_events(FILE *stream, const struct feeds *feeds, bool open) {
         }
 }
 
+/* Of runnel-web itself. */
+static void write_guesses(FILE *stream, const struct guesses *guesses, bool open) {
+    write_head(stream, open, "web_wrong_tokens", METRIC_COUNTER, NULL,
+               "Requests with a wrong token since runnel-web was started.");
+    fprintf(stream, "runnel_web_wrong_tokens_total %llu\n", guesses->wrong);
+    write_head(stream, open, "web_refused_tokens", METRIC_COUNTER, NULL,
+               "Requests whose token was not looked at, since too many wrong ones came before.");
+    fprintf(stream, "runnel_web_refused_tokens_total %llu\n", guesses->refused);
+}
+
 bool metrics_wants_open(const char *accept) {
     return accept && strstr(accept, "application/openmetrics-text");
 }
 
-struct reply metrics_answer(const struct feeds *feeds, bool open) {
+struct reply metrics_answer(const struct feeds *feeds, const struct guesses *guesses, bool open) {
     struct reply_text text;
     if (!reply_begin(&text))
         return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
@@ -229,6 +239,8 @@ struct reply metrics_answer(const struct feeds *feeds, bool open) {
         if (fields_of_layer[i].metric.name)
             write_layers(text.stream, feeds, open, &fields_of_layer[i]);
     write_events(text.stream, feeds, open);
+    if (guesses)
+        write_guesses(text.stream, guesses, open);
     if (open)
         fputs("# EOF\n", text.stream);
     return reply_end(&text, open ? "application/openmetrics-text; version=1.0.0; charset=utf-8"

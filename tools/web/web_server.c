@@ -32,6 +32,7 @@ enum {
     BACKLOG = 128,
     OTHER_FILES = 64, /* descriptors that are not connections */
     HOST_SIZE = 256,
+    RETRY_SIZE = 16,
     PORT_SIZE = 16,
     PORT_MOST = 65535,
 };
@@ -53,6 +54,7 @@ struct server {
     struct visitor *visitors;
     double swept;
     char url[SERVER_URL_SIZE];
+    char retry[RETRY_SIZE], cookie[ACCESS_COOKIE_SIZE]; /* of the reply that is being made */
 };
 
 /* ---- Where it listens ---- */
@@ -156,6 +158,15 @@ static struct reply refuse(struct server *s, enum access_verdict verdict) {
                            s->url);
     if (verdict == ACCESS_FOREIGN)
         return reply_error(MHD_HTTP_FORBIDDEN, "this is not for pages of other sites");
+    if (verdict == ACCESS_NOT_HEARD) {
+        snprintf(s->retry, sizeof s->retry, "%u", s->access.wait);
+        struct reply reply = reply_error(
+            MHD_HTTP_TOO_MANY_REQUESTS,
+            "too many wrong tokens came from your address: try again in %s s", s->retry);
+        reply.extra[0].name = MHD_HTTP_HEADER_RETRY_AFTER;
+        reply.extra[0].value = s->retry;
+        return reply;
+    }
     struct reply reply = reply_error(
         MHD_HTTP_UNAUTHORIZED, "this needs the token: open /?token=... once in a browser, or send "
                                "the header 'Authorization: Bearer ...'");
@@ -166,13 +177,12 @@ static struct reply refuse(struct server *s, enum access_verdict verdict) {
 
 /* The token goes from the address, which shows it, into a cookie. */
 static enum MHD_Result send_cookie(struct server *s, struct MHD_Connection *connection) {
-    char cookie[ACCESS_COOKIE_SIZE];
-    access_cookie(&s->access, cookie);
+    access_cookie(&s->access, s->cookie);
     struct reply reply = {
         .status = MHD_HTTP_SEE_OTHER,
         .type = REPLY_TEXT,
         .body = "",
-        .extra = {{MHD_HTTP_HEADER_SET_COOKIE, cookie}, {MHD_HTTP_HEADER_LOCATION, "/"}}};
+        .extra = {{MHD_HTTP_HEADER_SET_COOKIE, s->cookie}, {MHD_HTTP_HEADER_LOCATION, "/"}}};
     return reply_send(connection, &reply);
 }
 
@@ -203,8 +213,9 @@ static struct reply answer_path(struct server *s, struct MHD_Connection *connect
         return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE,
                            "too much is asked for at once; try again");
     if (strcmp(path, "/metrics") == 0)
-        return metrics_answer(s->feeds, metrics_wants_open(MHD_lookup_connection_value(
-                                            connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT)));
+        return metrics_answer(s->feeds, s->access.guarded ? &s->access.guesses : NULL,
+                              metrics_wants_open(MHD_lookup_connection_value(
+                                  connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT)));
     if (strncmp(path, "/api/", strlen("/api/")) == 0)
         return api_answer(s->feeds, connection, path);
     return reply_error(MHD_HTTP_NOT_FOUND, "there is nothing here; the page is /");
@@ -249,7 +260,7 @@ static enum MHD_Result answer_request(struct server *s, struct MHD_Connection *c
     enum access_verdict verdict = access_check(&s->access, connection);
     if (verdict == ACCESS_COOKIE && strcmp(path, "/") == 0)
         return send_cookie(s, connection);
-    if (verdict != ACCESS_GRANTED && verdict != ACCESS_COOKIE)
+    if (verdict > ACCESS_RENEW)
         reply = refuse(s, verdict);
     else if (get && strcmp(path, LIVE_PATH) == 0)
         return send_live(s, connection);
@@ -257,6 +268,11 @@ static enum MHD_Result answer_request(struct server *s, struct MHD_Connection *c
         reply = (struct reply){.status = MHD_HTTP_OK, .type = LIVE_TYPE, .body = ""};
     else
         reply = answer_path(s, connection, path);
+    if (verdict == ACCESS_RENEW && !reply.extra[0].name) {
+        access_cookie(&s->access, s->cookie);
+        reply.extra[0].name = MHD_HTTP_HEADER_SET_COOKIE;
+        reply.extra[0].value = s->cookie;
+    }
     if (reply.etag && has_copy(connection, reply.etag))
         reply_unchanged(&reply);
     return reply_send(connection, &reply);
@@ -408,6 +424,7 @@ void server_close(struct server **server) {
         MHD_run(s->daemon);
         MHD_stop_daemon(s->daemon);
     }
+    guesses_say(&s->access.guesses);
     pages_close(&s->pages);
     free(s);
     *server = NULL;
@@ -438,4 +455,5 @@ void server_run(struct server *server) {
         return;
     server->swept = now;
     sweep(server, now);
+    guesses_say(&server->access.guesses);
 }
