@@ -105,7 +105,7 @@ static void list_in_flight(char *text, size_t size) {
 }
 
 int config_set(struct config *config, const char *key, const char *value, struct error *error) {
-    enum { SHOWN_MAX = 60 };
+    enum { SHOWN_MAX = 60, VALUE_MAX = 100 };
     const struct config_key *row = NULL;
     char meant[CONFIG_KEY_SIZE], may[CONFIG_TEXT_SIZE];
     enum path_kind kind = *key ? config_path_kind(key, &row, NULL) : PATH_UNKNOWN;
@@ -119,6 +119,12 @@ int config_set(struct config *config, const char *key, const char *value, struct
     if (!row || !(row->flags & KEY_IN_FLIGHT))
         return error_set(error, EX_CONFIG,
                          "set: %s cannot change while the daemon runs; allowed is %s", key, may);
+    if (strlen(value) > VALUE_MAX) {
+        config_value_expected(row, may, sizeof may);
+        return error_set(error, EX_CONFIG,
+                         "set: %s: found a value of %zu bytes; allowed is %s, in at most %d", key,
+                         strlen(value), may, VALUE_MAX);
+    }
     struct reading *reading = calloc(1, sizeof *reading);
     size_t size = strlen(key) + strlen("=") + strlen(value) + 1;
     char *override = malloc(size);

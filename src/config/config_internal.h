@@ -1,7 +1,8 @@
 /* What the parts of the configuration share: config_keys.c (the one table of keys), config_path.c
-   (questions about paths), config_value.c (one value's text), config_read.c (YAML and overrides),
-   config_check.c (rules between keys), config_explain.c (what a key means). For config.c, the
-   documents' generator and the tests; everybody else includes config.h. */
+   (questions about paths), config_value.c (one value's text), config_yaml.c (a text into a document
+   of YAML), config_read.c (documents and overrides), config_check.c (rules between keys),
+   config_explain.c (what a key means). For config.c, the documents' generator and the tests;
+   everybody else includes config.h. */
 #ifndef RUNNEL_CONFIG_INTERNAL_H
 #define RUNNEL_CONFIG_INTERNAL_H
 

@@ -1,4 +1,4 @@
-/* YAML into a reading: libyaml's document with its marks, walked along the table of keys. */
+/* YAML into a reading: a document with its marks, walked along the table of keys. */
 #include "config_internal.h"
 
 #include <stdarg.h>
@@ -6,11 +6,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-#include <yaml.h>
 
 #include "common/error.h"
+#include "config_yaml.h"
 
-enum { SHOWN_MAX = 60 }; /* bytes of a wrong value that an error quotes */
+enum {
+    SHOWN_MAX = 60,       /* bytes of a wrong value that an error quotes */
+    OVERRIDE_MAX = 16384, /* bytes of a value */
+};
 
 /* One text being walked, into `reading`. */
 struct walk {
@@ -268,77 +271,12 @@ static int take(struct walk *walk, const yaml_node_t *node, const char *path) {
     return fail_unknown(walk, node->start_mark, "", path);
 }
 
-/* A reader's error comes with an offset alone: find its line and column. */
-static yaml_mark_t mark_of_offset(const char *text, size_t size, size_t offset) {
-    yaml_mark_t mark = {0};
-    for (size_t i = 0; i < offset && i < size; i++) {
-        mark.column++;
-        if (text[i] == '\n') {
-            mark.line++;
-            mark.column = 0;
-        }
-    }
-    return mark;
-}
-
-/* Whether the line is indented by a tab: YAML's own error then says nothing useful. */
-static bool has_tab(const char *text, size_t size, size_t line) {
-    size_t at = 0;
-    for (; line > 0 && at < size; at++)
-        line -= text[at] == '\n';
-    while (at < size && text[at] == ' ')
-        at++;
-    return at < size && text[at] == '\t';
-}
-
-static int fail_syntax(const struct walk *walk, const yaml_parser_t *parser, const char *text,
-                       size_t size) {
-    yaml_mark_t none = {0};
-    const char *problem = parser->problem ? parser->problem : "unreadable";
-    if (parser->error == YAML_MEMORY_ERROR)
-        return fail_at(walk, none, "", "out of memory");
-    if (parser->error == YAML_READER_ERROR)
-        return fail_at(walk, mark_of_offset(text, size, parser->problem_offset), "",
-                       "not YAML: %s; allowed is text in UTF-8", problem);
-    yaml_mark_t mark = parser->problem_mark;
-    char context[CONFIG_TEXT_SIZE] = "";
-    if (parser->context)
-        snprintf(context, sizeof context, " %s that begins in line %zu", parser->context,
-                 parser->context_mark.line + 1);
-    return fail_at(walk, mark, "", "not YAML: %s%s%s", problem, context,
-                   has_tab(text, size, mark.line) ? "; allowed for indentation are spaces, no tabs"
-                                                  : "");
-}
-
-/* Parse the one document of a text into walk->document; on success the caller deletes it. */
+/* On success the caller deletes walk->document. */
 static int parse(struct walk *walk, const char *text, size_t size) {
-    yaml_parser_t parser;
-    yaml_document_t second;
-    yaml_mark_t begin = {0};
-    int status = -1;
-    if (!yaml_parser_initialize(&parser))
-        return fail_at(walk, begin, "", "out of memory");
-    yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
-    if (!yaml_parser_load(&parser, &walk->document)) {
-        fail_syntax(walk, &parser, text, size);
-        goto done;
-    }
-    if (!yaml_document_get_root_node(&walk->document)) {
-        status = fail_at(walk, begin, "", "empty; needed are at least name and model");
-    } else if (!yaml_parser_load(&parser, &second)) {
-        status = fail_syntax(walk, &parser, text, size);
-    } else {
-        status = 0;
-        if (yaml_document_get_root_node(&second))
-            status = fail_at(walk, second.start_mark, "",
-                             "found a second document; allowed is one in a file");
-        yaml_document_delete(&second);
-    }
-    if (status != 0)
-        yaml_document_delete(&walk->document);
-done:
-    yaml_parser_delete(&parser);
-    return status;
+    struct yaml_problem problem;
+    if (config_yaml_load(&walk->document, text, size, &problem) == 0)
+        return 0;
+    return fail_at(walk, problem.mark, "", "%s", problem.text);
 }
 
 int config_read_text(struct reading *reading, const char *text, size_t size) {
@@ -405,11 +343,15 @@ int config_read_override(struct reading *reading, const char *override) {
     snprintf(path, sizeof path, "%.*s", (int)(equals - override), override);
     if (check_override(&walk, path) != 0)
         return -1;
-    if (strspn(equals + 1, " ") == strlen(equals + 1)) {
+    size_t length = strlen(equals + 1);
+    if (length > OVERRIDE_MAX)
+        return fail_at(&walk, (yaml_mark_t){0}, path,
+                       "found a value of %zu bytes; allowed are at most %d", length, OVERRIDE_MAX);
+    if (strspn(equals + 1, " ") == length) {
         forget(reading, path);
         return 0;
     }
-    if (parse(&walk, equals + 1, strlen(equals + 1)) != 0)
+    if (parse(&walk, equals + 1, length) != 0)
         return -1;
     const yaml_node_t *root = yaml_document_get_root_node(&walk.document);
     int status = 0;

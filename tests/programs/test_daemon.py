@@ -522,6 +522,28 @@ def test_nothing_that_is_said_to_control_silences_it(directory):
         lost.close()
 
 
+def test_what_a_value_costs_is_bounded(directory):
+    """libyaml's time grows with the square of what is nested: 60,000 brackets took 4 to 60 s, in
+    which nothing was learned."""
+    key, nested = "learning.optimizer.rate", "[" * 60000
+    with Daemon(directory) as daemon:
+        for value in (nested, "- " * 30000, "[" + ",".join(f"&{n} 1" for n in range(7000)) + "]"):
+            reply, = daemon.request("set", key=key, value=value)
+            assert not reply["ok"] and f"{len(value)} bytes" in reply["error"], reply
+        for value in ("[" * 90, "{a: " * 24):
+            reply, = daemon.request("set", key=key, value=value)
+            assert not reply["ok"] and "within each other" in reply["error"], reply
+        assert daemon.end() == 0
+    path = pathlib.Path(directory, "nested.yaml")
+    for text in (nested, "- " * 30000, "{a: " * 15000, "".join(f"{' ' * n}a:\n" for n in range(300))):
+        path.write_text(text)
+        code, _, said = run("--config", path, "--check-config")
+        assert code == 78 and f"{path}:" in said and "within each other" in said, said
+    path.write_text(yaml.safe_dump(CONFIG))
+    code, _, said = run("--config", path, "--set", f"{key}={nested}", "--check-config")
+    assert code == 78 and "60000 bytes" in said, said
+
+
 def test_a_subscriber_that_does_not_read_stops_nobody(directory):
     with Daemon(directory) as daemon:
         slow = daemon.socket(zmq.SUB, "statistics")

@@ -376,6 +376,9 @@ static const struct {
     {"=3", "--set =3: unknown key; allowed here: " TOP},
     {"lerning.window=3", "--set lerning.window=3: lerning.window: unknown key (did you mean "
                          "\"learning.window\"?); allowed here: " TOP},
+    {"learning.window=[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]",
+     "--set learning.window=[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]: found more than 16 lists and "
+     "mappings within each other; no key has as many"},
     {"learning.windw=3",
      "--set learning.windw=3: learning.windw: unknown key (did you mean \"learning.window\"?); "
      "allowed in learning: window, stride, optimizer, clip, max_streams"},

@@ -396,6 +396,11 @@ static void test_set(void **state) {
     check_set_error(&c, "learning.clip", "-1",
                     "set learning.clip=-1: learning.clip: found \"-1\"; allowed is a number from 0 "
                     "to 1000000000 (largest gradient norm, 0 = no clipping)");
+    char digits[102] = "";
+    memset(digits, '1', sizeof digits - 1);
+    check_set_error(&c, "learning.clip", digits,
+                    "set: learning.clip: found a value of 101 bytes; allowed is a number from 0 to "
+                    "1000000000, in at most 100");
     check_set_error(&c, "learning.clip", "\"1\"",
                     "set learning.clip=\"1\": learning.clip: found the text \"1\"; allowed is a "
                     "number from 0 to 1000000000 (largest gradient norm, 0 = no clipping)");

@@ -1,0 +1,138 @@
+#include "config_yaml.h"
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "config_internal.h"
+
+enum {
+    DEPTH_MAX = 16,     /* mappings and lists within each other: several times what any key has */
+    ANCHORS_MAX = 1000, /* libyaml compares each with all before it */
+};
+
+static int fail(struct yaml_problem *problem, yaml_mark_t mark, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static int fail(struct yaml_problem *problem, yaml_mark_t mark, const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(problem->text, sizeof problem->text, format, arguments);
+    va_end(arguments);
+    problem->mark = mark;
+    return -1;
+}
+
+/* A reader's error comes with an offset alone: find its line and column. */
+static yaml_mark_t mark_of_offset(const char *text, size_t size, size_t offset) {
+    yaml_mark_t mark = {0};
+    for (size_t i = 0; i < offset && i < size; i++) {
+        mark.column++;
+        if (text[i] == '\n') {
+            mark.line++;
+            mark.column = 0;
+        }
+    }
+    return mark;
+}
+
+/* Whether the line is indented by a tab: YAML's own error then says nothing useful. */
+static bool has_tab(const char *text, size_t size, size_t line) {
+    size_t at = 0;
+    for (; line > 0 && at < size; at++)
+        line -= text[at] == '\n';
+    while (at < size && text[at] == ' ')
+        at++;
+    return at < size && text[at] == '\t';
+}
+
+static int fail_syntax(const yaml_parser_t *parser, const char *text, size_t size,
+                       struct yaml_problem *at) {
+    yaml_mark_t none = {0};
+    const char *problem = parser->problem ? parser->problem : "unreadable";
+    if (parser->error == YAML_MEMORY_ERROR)
+        return fail(at, none, "out of memory");
+    if (parser->error == YAML_READER_ERROR)
+        return fail(at, mark_of_offset(text, size, parser->problem_offset),
+                    "not YAML: %s; allowed is text in UTF-8", problem);
+    yaml_mark_t mark = parser->problem_mark;
+    char context[CONFIG_TEXT_SIZE] = "";
+    if (parser->context)
+        snprintf(context, sizeof context, " %s that begins in line %zu", parser->context,
+                 parser->context_mark.line + 1);
+    return fail(at, mark, "not YAML: %s%s%s", problem, context,
+                has_tab(text, size, mark.line) ? "; allowed for indentation are spaces, no tabs"
+                                               : "");
+}
+
+static bool has_anchor(const yaml_event_t *event) {
+    return (event->type == YAML_SCALAR_EVENT && event->data.scalar.anchor) ||
+           (event->type == YAML_SEQUENCE_START_EVENT && event->data.sequence_start.anchor) ||
+           (event->type == YAML_MAPPING_START_EVENT && event->data.mapping_start.anchor);
+}
+
+/* What a text may cost is bounded before libyaml loads it: its time grows with the square of the
+   depth and of the number of anchors. A text that is not YAML is left to the parser that loads it.
+ */
+static int check_cost(const char *text, size_t size, struct yaml_problem *problem) {
+    yaml_parser_t parser;
+    yaml_event_t event;
+    size_t depth = 0, anchors = 0;
+    bool more = true;
+    int status = 0;
+    if (!yaml_parser_initialize(&parser))
+        return fail(problem, (yaml_mark_t){0}, "out of memory");
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
+    while (more && yaml_parser_parse(&parser, &event)) {
+        bool begins =
+            event.type == YAML_SEQUENCE_START_EVENT || event.type == YAML_MAPPING_START_EVENT;
+        bool ends = event.type == YAML_SEQUENCE_END_EVENT || event.type == YAML_MAPPING_END_EVENT;
+        depth = depth + begins - ends;
+        anchors += has_anchor(&event);
+        if (depth > DEPTH_MAX)
+            status = fail(problem, event.start_mark,
+                          "found more than %d lists and mappings within each other; no key has "
+                          "as many",
+                          DEPTH_MAX);
+        else if (anchors > ANCHORS_MAX)
+            status = fail(problem, event.start_mark,
+                          "found more than %d anchors; that many are allowed", ANCHORS_MAX);
+        more = !status && event.type != YAML_STREAM_END_EVENT;
+        yaml_event_delete(&event);
+    }
+    yaml_parser_delete(&parser);
+    return status;
+}
+
+int config_yaml_load(yaml_document_t *document, const char *text, size_t size,
+                     struct yaml_problem *problem) {
+    yaml_parser_t parser;
+    yaml_document_t second;
+    yaml_mark_t begin = {0};
+    int status = -1;
+    if (check_cost(text, size, problem))
+        return -1;
+    if (!yaml_parser_initialize(&parser))
+        return fail(problem, begin, "out of memory");
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, size);
+    if (!yaml_parser_load(&parser, document)) {
+        fail_syntax(&parser, text, size, problem);
+        goto done;
+    }
+    if (!yaml_document_get_root_node(document)) {
+        status = fail(problem, begin, "empty; needed are at least name and model");
+    } else if (!yaml_parser_load(&parser, &second)) {
+        status = fail_syntax(&parser, text, size, problem);
+    } else {
+        status = 0;
+        if (yaml_document_get_root_node(&second))
+            status = fail(problem, second.start_mark,
+                          "found a second document; allowed is one in a file");
+        yaml_document_delete(&second);
+    }
+    if (status != 0)
+        yaml_document_delete(document);
+done:
+    yaml_parser_delete(&parser);
+    return status;
+}
