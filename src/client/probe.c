@@ -44,11 +44,11 @@ static bool await(const struct talk *talk, short events) {
     for (;;) {
         struct pollfd items[] = {{.fd = talk->connection, .events = events},
                                  {.fd = talk->stop, .events = POLLIN}};
-        double left = talk->deadline - clock_seconds();
-        int ready = poll(items, 2, left > 0 ? (int)(left * 1e3) + 1 : 0);
+        int left = clock_milliseconds(talk->deadline - clock_seconds());
+        int ready = poll(items, 2, left);
         if (ready > 0)
             return !items[1].revents;
-        if (ready < 0 ? errno != EINTR : left <= 0)
+        if (ready < 0 ? errno != EINTR : left == 0)
             return false;
     }
 }

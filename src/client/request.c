@@ -2,7 +2,6 @@
 #include "build-config.h"
 
 #include <errno.h>
-#include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,8 +229,7 @@ int runnel_request_wait(struct runnel_request *r, struct runnel_reply *reply,
     int status;
     while ((status = runnel_request_next(r, reply, error)) == 0) {
         struct pollfd item = {.fd = r->descriptor, .events = POLLIN};
-        double left = fmax(runnel_request_left(r), 0);
-        poll(&item, 1, (int)fmin(left * 1e3 + 1, INT32_MAX));
+        poll(&item, 1, clock_milliseconds(runnel_request_left(r)));
     }
     return status < 0 ? -1 : 0;
 }

@@ -22,10 +22,11 @@ enum { QUEUE_EXAMPLES = 1000, KEEPALIVE_SECONDS = 60 };
 /* Seconds from a connection's end, or from a try, to the next try; each time twice as long. */
 #define RETRY_FIRST 0.1
 #define RETRY_MAX 2.0
+#define BETWEEN_SECONDS 0.02 /* the longest wait without a socket */
 
 /* libzmq is not to connect again by itself. -1 would say just that, but libzmq 4.3 may abort with
    it when a peer dies in the middle of a message. */
-enum { NEVER_MS = INT_MAX, CONNECT_MS = 30000, BETWEEN_MS = 20 };
+enum { NEVER_MS = INT_MAX, CONNECT_MS = 30000 };
 
 struct dealer {
     const struct peer *peer;
@@ -169,8 +170,9 @@ int dealer_wait(struct dealer *dealer, double seconds, bool room, struct error *
                            .events = (short)(ZMQ_POLLIN | (room ? ZMQ_POLLOUT : 0))}};
     monitor_items(dealer->monitor, items);
     int count = MONITOR_ITEMS + (dealer->socket != NULL);
-    double most = dealer->socket ? seconds * 1e3 : fmin(seconds * 1e3, BETWEEN_MS);
-    if (zmq_poll(items, count, (long)ceil(most)) < 0 && errno != EINTR)
+    if (!dealer->socket)
+        seconds = fmin(seconds, BETWEEN_SECONDS);
+    if (zmq_poll(items, count, clock_milliseconds(seconds)) < 0 && errno != EINTR)
         return error_set(error, EX_IOERR, "%s: waiting failed: %s", dealer->peer->endpoint,
                          zmq_strerror(errno));
     return 0;

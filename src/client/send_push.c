@@ -172,7 +172,7 @@ static int await(struct push *push, double seconds, bool room, struct error *err
     zmq_pollitem_t items[MONITOR_ITEMS + 1] = {
         [MONITOR_ITEMS] = {.socket = push->socket, .events = ZMQ_POLLOUT}};
     monitor_items(push->monitor, items);
-    if (zmq_poll(items, MONITOR_ITEMS + room, (long)ceil(seconds * 1e3)) < 0 && errno != EINTR)
+    if (zmq_poll(items, MONITOR_ITEMS + room, clock_milliseconds(seconds)) < 0 && errno != EINTR)
         return error_set(error, EX_IOERR, "%s: waiting failed: %s", push->peer->endpoint,
                          zmq_strerror(errno));
     hear(push);
@@ -287,7 +287,7 @@ static int await_close(struct push *push, int connection, double until, struct e
     }
     shutdown(connection, SHUT_WR);
     while (clock_seconds() < until) {
-        if (poll(&item, 1, (int)(SEND_TICK_SECONDS * 1e3)) > 0)
+        if (poll(&item, 1, clock_milliseconds(SEND_TICK_SECONDS)) > 0)
             reading = read_on(connection);
         if (reading == BROKEN)
             lose(push);
@@ -312,7 +312,7 @@ int push_close(struct push **pointer, double linger, struct error *error) {
         monitor_close(&push->monitor);
     }
     if (push->socket) {
-        set(push->socket, ZMQ_LINGER, isfinite(linger) ? (int)(1000 * linger) : -1);
+        set(push->socket, ZMQ_LINGER, isfinite(linger) ? clock_milliseconds(linger) : -1);
         zmq_close(push->socket);
     }
     double until = clock_seconds() + linger;

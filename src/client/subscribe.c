@@ -165,8 +165,7 @@ int runnel_subscriber_descriptor(const struct runnel_subscriber *s) {
 
 bool runnel_subscriber_wait(struct runnel_subscriber *s, double seconds) {
     struct pollfd item = {.fd = s->descriptor, .events = POLLIN};
-    /* Rounded up: a deadline that is waited for has passed when the wait is over. */
-    return poll(&item, 1, seconds < 0 ? -1 : (int)fmin(seconds * 1e3 + 1, INT32_MAX)) > 0;
+    return poll(&item, 1, seconds < 0 ? -1 : clock_milliseconds(seconds)) > 0;
 }
 
 /* ---- messages ---- */

@@ -1,5 +1,7 @@
 #include "clock.h"
 
+#include <limits.h>
+#include <math.h>
 #include <time.h>
 
 uint64_t clock_ns(void) {
@@ -20,4 +22,8 @@ double clock_seconds(void) {
 
 double clock_unix(void) {
     return seconds(CLOCK_REALTIME);
+}
+
+int clock_milliseconds(double seconds) {
+    return (int)fmin(ceil(fmax(seconds, 0) * 1e3), INT_MAX);
 }

@@ -13,4 +13,8 @@ double clock_seconds(void);
 /* Unix time in seconds. */
 double clock_unix(void);
 
+/* Seconds as poll(2) and its like want them: rounded up, so that a deadline that was waited for has
+   passed; 0 of what is over, INT_MAX (24 days) of anything longer, infinity too. */
+int clock_milliseconds(double seconds);
+
 #endif

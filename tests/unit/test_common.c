@@ -1,4 +1,6 @@
 /* Texts of strangers, numbers as people read them, and the hash. */
+#include <limits.h>
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "common/clock.h"
 #include "common/format.h"
 #include "common/hash.h"
 #include "common/text.h"
@@ -104,11 +107,23 @@ static void test_format(void **state) {
     assert_string_equal(format_count(text, 123456, 5), "123k");
 }
 
+static void test_milliseconds(void **state) {
+    (void)state;
+    assert_int_equal(clock_milliseconds(0), 0);
+    assert_int_equal(clock_milliseconds(-1), 0);
+    assert_int_equal(clock_milliseconds(0.25), 250);
+    assert_int_equal(clock_milliseconds(1e-9), 1);
+    assert_int_equal(clock_milliseconds(1e9), INT_MAX);
+    assert_int_equal(clock_milliseconds(INFINITY), INT_MAX);
+    assert_int_equal(clock_milliseconds(-INFINITY), 0);
+    assert_int_equal(clock_milliseconds(NAN), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_clean),  cmocka_unit_test(test_copy_cuts_whole_characters),
         cmocka_unit_test(test_quote),  cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_format),
+        cmocka_unit_test(test_format), cmocka_unit_test(test_milliseconds),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -157,7 +157,7 @@ static void wait_for_messages(struct alerts *a, struct pollfd *items) {
         seconds = fmin(seconds, next_time(&a->daemons[i]));
     }
     items[a->count] = (struct pollfd){.fd = ending_descriptor(), .events = POLLIN};
-    poll(items, a->count + 1, tool_poll_time(seconds));
+    poll(items, a->count + 1, clock_milliseconds(seconds));
 }
 
 static bool all_refused(const struct alerts *a) {

@@ -16,6 +16,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/error.h"
 
 #define GRACE 2.0 /* seconds between SIGTERM and SIGKILL */
@@ -124,7 +125,7 @@ static int start(char *const *words, char **variables, int input, pid_t *child) 
 /* With -1 for the process (no descriptor was available) it waits the whole time. */
 static bool has_ended(int process, double seconds) {
     struct pollfd item = {.fd = process, .events = POLLIN};
-    return poll(&item, 1, (int)(seconds * 1e3)) > 0;
+    return poll(&item, 1, clock_milliseconds(seconds)) > 0;
 }
 
 static int wait_for(pid_t child, const char *program, double seconds, struct error *error) {

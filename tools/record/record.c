@@ -147,7 +147,7 @@ static void wait_for_something(struct record *r, double seconds) {
     for (size_t i = 0; i < count; i++)
         r->items[i] = (struct pollfd){.fd = link_descriptor(r->sources[i].link), .events = POLLIN};
     r->items[count] = (struct pollfd){.fd = ending_descriptor(), .events = POLLIN};
-    poll(r->items, count + 1, tool_poll_time(seconds));
+    poll(r->items, count + 1, clock_milliseconds(seconds));
 }
 
 static bool all_refused(const struct record *r) {

@@ -6,10 +6,8 @@
 #include "runnel.h"
 
 /* A daemon there, with the keys of the options. */
-struct runnel_peer tool_peer(const char *endpoint, const struct key_options *keys);
-
-/* Milliseconds for poll(2), rounded up: a deadline that is waited for has passed when the wait is
-   over. */
-int tool_poll_time(double seconds);
+static inline struct runnel_peer tool_peer(const char *endpoint, const struct key_options *keys) {
+    return (struct runnel_peer){endpoint, keys->server, keys->own};
+}
 
 #endif

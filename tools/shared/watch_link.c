@@ -9,8 +9,8 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "common/clock.h"
 #include "common/complain.h"
-#include "tools/shared/tool.h"
 
 enum { REFUSAL_SIZE = 512 };
 
@@ -63,7 +63,7 @@ int link_descriptor(const struct link *l) {
 void link_wait(struct link *l, int wake, double seconds, bool *woken) {
     struct pollfd items[] = {{.fd = link_descriptor(l), .events = POLLIN},
                              {.fd = wake, .events = POLLIN}};
-    poll(items, 2, tool_poll_time(seconds));
+    poll(items, 2, clock_milliseconds(seconds));
     *woken = items[1].revents != 0;
 }
 

@@ -17,7 +17,6 @@
 #include "common/keys.h"
 #include "common/options.h"
 #include "common/wire.h"
-#include "tools/shared/tool.h"
 #include "top_act.h"
 #include "top_frame.h"
 #include "top_keys.h"
@@ -180,7 +179,7 @@ static void wait_for_news(struct top *t, double seconds) {
     }
     for (size_t i = 0; i < s->count; i++)
         seconds = fmin(seconds, health_next(&s->watched[i]->health));
-    poll(items, count, tool_poll_time(seconds));
+    poll(items, count, clock_milliseconds(seconds));
     uint64_t signals;
     if (items[0].revents && read(wake, &signals, sizeof signals) < 0 && errno != EAGAIN)
         ending = 1;

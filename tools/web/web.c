@@ -10,6 +10,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/complain.h"
 #include "common/keys.h"
 #include "common/options.h"
@@ -93,7 +94,7 @@ static void run(struct feeds *feeds, struct server *server, int signals) {
         live_tick(feeds->live);
         server_run(server);
         double wait = fmin(feeds_next(feeds), fmin(server_next(server), live_next(feeds->live)));
-        poll(items, used, (int)ceil(wait * 1e3));
+        poll(items, used, clock_milliseconds(wait));
     }
 }
 
