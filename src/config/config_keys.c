@@ -190,7 +190,8 @@ static struct config_key rows[] = {
     {"security.secret", VALUE_PATH, AT(security.secret),
      .what = "file of the daemon's secret key", .example = "daemon.secret",
      .more = "With it every socket speaks CURVE, and clients must know the daemon's public key. "
-             "Only its owner may be able to read the file."},
+             "Only its owner may be able to read the file. Another key in it is taken on SIGHUP, and "
+             "ends all connections."},
     {"security.allow.examples", VALUE_PATH, AT(security.allow[SOCKET_EXAMPLES]),
      .flags = KEY_RELOAD, .what = "file of the keys that may send examples", .example = "examples.keys",
      .more = "A line may end with the streams that its client sends: `streams=host-*,pump-7`. "

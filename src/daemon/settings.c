@@ -22,7 +22,7 @@
 #define RATE_KEY "learning.optimizer.rate"
 #define CLIP_KEY "learning.clip"
 
-enum { CHANGES_TEXT_SIZE = 768 };
+enum { CHANGES_TEXT_SIZE = 768, KEY_TEXT_SIZE = 128 };
 
 struct settings {
     const struct config_source *source;
@@ -181,25 +181,46 @@ int settings_configure(struct daemon *daemon, struct error *error) {
 
 /* ---- Reading it again ---- */
 
-static int take(struct daemon *daemon, const struct config *wanted, json_t *changes, size_t cut_off,
-                struct error *error) {
-    char text[CHANGES_TEXT_SIZE];
+/* What the lists and the key of the daemon have brought. */
+struct access {
+    size_t cut_off; /* connections */
+    bool key_changed;
+};
+
+static int renew_sockets(struct daemon *daemon, struct error *error) {
+    const struct config *config = daemon->config;
+    return publish_renew(daemon->publish, daemon->security, &config->statistics, error) ||
+                   control_renew(daemon->control, daemon->security, &config->control, error) ||
+                   ingest_renew(daemon->ingest, daemon->security, &config->examples, error)
+               ? -1
+               : 0;
+}
+
+static int take(struct daemon *daemon, const struct config *wanted, json_t *changes,
+                const struct access *access, struct error *error) {
+    char text[CHANGES_TEXT_SIZE], key[KEY_TEXT_SIZE] = "";
     if (take_learning(daemon, wanted, changes, error))
         return -1;
     daemon->settings->configured = *wanted;
     observe_want_outputs(daemon);
     write_changes(changes, text);
     const char *lists = daemon->security ? " and the lists of keys" : "";
-    const char *many = cut_off == 1 ? "" : "s";
-    log_info("read the configuration%s again: %s; %zu connection%s cut off", lists, text, cut_off,
-             many);
-    announce_event(daemon, "reloaded",
-                   json_pack("{s:O, s:I}", "changed", changes, "cut_off", (json_int_t)cut_off),
-                   "read the configuration%s again: %s; %zu connection%s cut off", lists, text,
-                   cut_off, many);
+    const char *many = access->cut_off == 1 ? "" : "s";
+    json_t *details =
+        json_pack("{s:O, s:I}", "changed", changes, "cut_off", (json_int_t)access->cut_off);
+    if (access->key_changed) {
+        snprintf(key, sizeof key, "; the daemon's public key is now %s",
+                 security_key(daemon->security));
+        json_object_set_new(details, "key", json_string(security_key(daemon->security)));
+    }
+    log_info("read the configuration%s again: %s; %zu connection%s cut off%s", lists, text,
+             access->cut_off, many, key);
+    announce_event(daemon, "reloaded", details,
+                   "read the configuration%s again: %s; %zu connection%s cut off%s", lists, text,
+                   access->cut_off, many, key);
     run_refused_reload(daemon, "");
     announce_status(daemon);
-    return 0;
+    return access->key_changed ? renew_sockets(daemon, error) : 0;
 }
 
 /* `systemctl reload` has ended by now: the manager's status, which is soon updated, is what it can
@@ -214,12 +235,13 @@ static void refuse(struct daemon *daemon, const struct error *why) {
 
 /* Everything is checked before anything is taken; `current` is a copy of the one in force. */
 static int read_again(struct daemon *daemon, struct config *wanted, struct config *current,
-                      json_t *changes, size_t *cut_off, struct error *why) {
+                      json_t *changes, struct access *access, struct error *why) {
     const struct config_source *source = daemon->settings->source;
     return config_load(wanted, source->path, source->overrides, source->override_count, why) ||
                    config_reload(current, &daemon->settings->configured, wanted, collect, changes,
                                  why) ||
-                   security_reload(daemon->security, wanted, cut_off, why)
+                   security_reload(daemon->security, wanted, &access->cut_off, &access->key_changed,
+                                   why)
                ? -1
                : 0;
 }
@@ -228,7 +250,7 @@ int settings_reload(struct daemon *daemon, struct error *error) {
     struct config *wanted = malloc(2 * sizeof *wanted);
     json_t *changes = json_object();
     struct error why;
-    size_t cut_off;
+    struct access access;
     int result = 0;
     notify_reloading();
     if (!wanted || !changes) {
@@ -238,12 +260,12 @@ int settings_reload(struct daemon *daemon, struct error *error) {
     }
     struct config *current = wanted + 1;
     *current = daemon->settings->current;
-    if (read_again(daemon, wanted, current, changes, &cut_off, &why)) {
+    if (read_again(daemon, wanted, current, changes, &access, &why)) {
         refuse(daemon, &why);
         goto done;
     }
     daemon->settings->current = *current;
-    result = take(daemon, wanted, changes, cut_off, error);
+    result = take(daemon, wanted, changes, &access, error);
 done:
     notify_ready();
     free(wanted);

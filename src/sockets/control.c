@@ -61,6 +61,12 @@ int control_open(struct control **control, void *zmq_context, struct security *s
     return 0;
 }
 
+int control_renew(struct control *control, struct security *security,
+                  const struct socket_config *config, struct error *error) {
+    const char *key = config->connect ? "control.connect" : "control.bind";
+    return endpoint_renew(control->socket, security, config, key, control->endpoint, error);
+}
+
 void control_close(struct control **control) {
     if (!*control)
         return;

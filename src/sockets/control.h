@@ -42,6 +42,10 @@ int control_open(struct control **control, void *zmq_context, struct security *s
                  void *context, struct error *error);
 void control_close(struct control **control);
 
+/* After the daemon's key has changed: see endpoint_renew. */
+int control_renew(struct control *control, struct security *security,
+                  const struct socket_config *config, struct error *error);
+
 /* The socket, for zmq_poll with ZMQ_POLLIN. */
 void *control_socket(const struct control *control);
 

@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sysexits.h>
+#include <time.h>
 #include <unistd.h>
 #include <zmq.h>
 
@@ -96,6 +97,26 @@ int endpoint_open(void **socket, void *zmq_context, struct security *security, i
         return -1;
     }
     return 0;
+}
+
+/* Another thread ends what was: until then, what is there is in its own way. An ipc endpoint's file
+   stays, and is replaced. */
+int endpoint_renew(void *socket, struct security *security, const struct socket_config *config,
+                   const char *key, const char *name, struct error *error) {
+    static const struct timespec pause = {.tv_nsec = 1000000};
+    enum { TRIES = 2000 };
+    struct socket_config same = {.connect = config->connect};
+    snprintf(same.endpoint, sizeof same.endpoint, "%s", name);
+    if (security_rekey(security, socket) ||
+        (config->connect ? zmq_disconnect(socket, name) : zmq_unbind(socket, name)))
+        return error_set(error, EX_SOFTWARE, "%s: cannot give %s another key: %s", key, name,
+                         zmq_strerror(errno));
+    for (int n = 0; n < TRIES; n++) {
+        if (attach(socket, &same, key, error) == 0)
+            return 0;
+        nanosleep(&pause, NULL);
+    }
+    return attach(socket, &same, key, error);
 }
 
 void endpoint_close(void **socket) {

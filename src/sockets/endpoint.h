@@ -32,6 +32,12 @@ struct endpoint_option {
 int endpoint_open(void **socket, void *zmq_context, struct security *security, int type,
                   const struct socket_config *config, const char *key,
                   const struct endpoint_option *options, size_t count, struct error *error);
+
+/* Bind or connect again, with the keys of now: all its connections end, and none with the keys of
+   before begins any more; what was received stays. `name` is endpoint_name's. Waits for libzmq to
+   end what was, some ms. Errors as endpoint_open: then the socket reaches nobody. */
+int endpoint_renew(void *socket, struct security *security, const struct socket_config *config,
+                   const char *key, const char *name, struct error *error);
 void endpoint_close(void **socket);
 
 /* The endpoint as bound, a port asked for with '*' filled in: `name` (CONFIG_ENDPOINT_SIZE,). */

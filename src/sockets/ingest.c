@@ -94,6 +94,12 @@ int ingest_open(struct ingest **ingest, void *zmq_context, struct security *secu
     return 0;
 }
 
+int ingest_renew(struct ingest *ingest, struct security *security,
+                 const struct socket_config *config, struct error *error) {
+    const char *key = config->connect ? "examples.connect" : "examples.bind";
+    return endpoint_renew(ingest->socket, security, config, key, ingest->endpoint, error);
+}
+
 void ingest_close(struct ingest **ingest) {
     struct ingest *i = *ingest;
     if (!i)

@@ -19,6 +19,7 @@ struct config;
 struct error;
 struct ingest;
 struct security;
+struct socket_config;
 
 enum {
     INGEST_QUEUE_BYTES = 16 << 20,
@@ -32,6 +33,10 @@ enum {
 int ingest_open(struct ingest **ingest, void *zmq_context, struct security *security,
                 const struct config *config, const struct model *model, struct error *error);
 void ingest_close(struct ingest **ingest);
+
+/* After the daemon's key has changed: see endpoint_renew. */
+int ingest_renew(struct ingest *ingest, struct security *security,
+                 const struct socket_config *config, struct error *error);
 
 /* Who sent the example that ingest_take gave last: the identity of a ROUTER's client. */
 const void *ingest_peer(const struct ingest *ingest, size_t *size);

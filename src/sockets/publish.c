@@ -65,6 +65,12 @@ int publish_open(struct publish **publish, void *zmq_context, struct security *s
     return 0;
 }
 
+int publish_renew(struct publish *publish, struct security *security,
+                  const struct socket_config *config, struct error *error) {
+    const char *key = config->connect ? "statistics.connect" : "statistics.bind";
+    return endpoint_renew(publish->socket, security, config, key, publish->endpoint, error);
+}
+
 void publish_close(struct publish **publish) {
     if (!*publish)
         return;

@@ -33,6 +33,10 @@ int publish_open(struct publish **publish, void *zmq_context, struct security *s
                  const struct socket_config *config, struct error *error);
 void publish_close(struct publish **publish);
 
+/* After the daemon's key has changed: see endpoint_renew. */
+int publish_renew(struct publish *publish, struct security *security,
+                  const struct socket_config *config, struct error *error);
+
 /* The socket, for zmq_poll with ZMQ_POLLIN: subscriptions wait. */
 void *publish_socket(const struct publish *publish);
 

@@ -201,7 +201,7 @@ void security_close(struct security **opened) {
 
 int security_protect(struct security *security, void *socket, const char *key,
                      struct error *error) {
-    const int server = 1, events = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED |
+    const int server = 1, events = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED |
                                    ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
                                    ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
     char name[NAME_SIZE], endpoint[MONITOR_SIZE];
@@ -210,8 +210,7 @@ int security_protect(struct security *security, void *socket, const char *key,
     snprintf(name, sizeof name, "%.*s", (int)strcspn(key, "."), key);
     monitor_endpoint(endpoint, name);
     if (zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &server, sizeof server) == 0 &&
-        zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, security->pair.secret,
-                       sizeof security->pair.secret) == 0 &&
+        security_rekey(security, socket) == 0 &&
         zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, name, strlen(name)) == 0 &&
         zmq_socket_monitor(socket, endpoint, events) == 0)
         return 0;
@@ -219,32 +218,53 @@ int security_protect(struct security *security, void *socket, const char *key,
                      zmq_strerror(errno));
 }
 
+/* A name that libzmq has chosen, directory and all, is gone when it is bound no more. */
+static int check_names(const struct config *config, struct error *error) {
+    const struct socket_config *sockets[SOCKET_ROLES] = {&config->examples, &config->statistics,
+                                                         &config->control};
+    for (size_t i = 0; i < SOCKET_ROLES; i++)
+        if (!sockets[i]->connect && !strcmp(sockets[i]->endpoint, "ipc://*"))
+            return error_set(error, EX_CONFIG,
+                             "security.secret: %s has another key than the daemon runs with, which "
+                             "%s.bind with \"ipc://*\" takes at a start alone; restart it",
+                             config->security.secret, socket_names[i]);
+    return 0;
+}
+
 int security_reload(struct security *security, const struct config *config, size_t *cut_off,
-                    struct error *error) {
+                    bool *key_changed, struct error *error) {
     struct key_pair pair;
     struct key_list lists[SOCKET_ROLES];
     *cut_off = 0;
+    *key_changed = false;
     if (!security)
         return 0;
-    int result = read_keys(config, &pair, lists, error);
-    bool same = result == 0 && !memcmp(pair.secret, security->pair.secret, sizeof pair.secret);
-    explicit_bzero(&pair, sizeof pair);
-    if (result)
+    if (read_keys(config, &pair, lists, error))
         return -1;
-    if (!same) {
+    *key_changed = memcmp(pair.secret, security->pair.secret, sizeof pair.secret) != 0;
+    if (*key_changed && check_names(config, error)) {
         for (size_t i = 0; i < SOCKET_ROLES; i++)
             keys_clear(&lists[i]);
-        return error_set(error, EX_CONFIG,
-                         "security.secret: %s has another key than the daemon runs with; restart "
-                         "it to change that",
-                         config->security.secret);
+        return -1;
     }
     pthread_mutex_lock(&security->lock);
+    security->pair = pair;
     take_lists(security, config, lists);
     for (size_t i = 0; i < SOCKET_ROLES; i++)
-        *cut_off += security_cut_off(&security->sockets[i]);
+        *cut_off +=
+            *key_changed ? security->sockets[i].count : security_cut_off(&security->sockets[i]);
     pthread_mutex_unlock(&security->lock);
+    explicit_bzero(&pair, sizeof pair);
     return 0;
+}
+
+const char *security_key(const struct security *security) {
+    return security ? security->pair.public : NULL;
+}
+
+int security_rekey(const struct security *security, void *socket) {
+    return zmq_setsockopt(socket, ZMQ_CURVE_SECRETKEY, security->pair.secret,
+                          sizeof security->pair.secret);
 }
 
 /* The lists change in the caller's thread alone. A user id is what the answer to libzmq's question

@@ -54,11 +54,19 @@ void security_close(struct security **security);
    "statistics.bind". Once for each of the sockets examples, statistics and control. */
 int security_protect(struct security *security, void *socket, const char *key, struct error *error);
 
-/* Read the lists that `config` names. When one of them is bad, or the secret is no longer the one
-   that the sockets have, nothing is taken: -1. Else *cut_off says how many connections have been
-   ended since their key, or possibly their key, may no longer be there. */
+/* Read the secret and the lists that `config` names. When one of them is bad nothing is taken: -1.
+   Else *cut_off says how many connections have been ended since their key, or possibly their key,
+   may no longer be there; *key_changed: the secret is another one, which the sockets must be given
+   with endpoint_renew, and all connections are counted as ended. */
 int security_reload(struct security *security, const struct config *config, size_t *cut_off,
-                    struct error *error);
+                    bool *key_changed, struct error *error);
+
+/* The daemon's public key; NULL without security. */
+const char *security_key(const struct security *security);
+
+/* Give a protected socket the secret of now: what it binds or connects from now on has it. 0, or -1
+   with errno. */
+int security_rekey(const struct security *security, void *socket);
 
 /* Whether the client that sent a message to the examples socket may send the stream: else `why` is
    a clause for people. Without security, and without streams in the list, everybody may. Called by

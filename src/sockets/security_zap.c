@@ -131,6 +131,9 @@ static void take_event(struct security *security, struct guarded *guarded, const
     case ZMQ_EVENT_CONNECTED:
         add_connection(guarded, value);
         break;
+    case ZMQ_EVENT_CLOSED: /* it listens no more, and libzmq ends its connections in silence */
+        guarded->count = 0;
+        break;
     case ZMQ_EVENT_DISCONNECTED:
         end_connection(security, guarded, value);
         break;

@@ -430,13 +430,12 @@ def test_bad_lists_change_nothing(directory):
             assert fed.returncode == 0, fed
 
 
-def test_the_secret_stays(directory):
+def test_a_bad_secret_changes_nothing(directory):
     with Guarded(directory, control=()) as daemon:
         events = daemon.listen()
         secret = daemon.server.file.read_text()
         for change, says in [(lambda: daemon.server.file.chmod(0o644), "may read it"),
-                             (lambda: daemon.server.file.write_text(daemon.yours.file.read_text()),
-                              "has another key than the daemon runs with; restart it")]:
+                             (lambda: daemon.server.file.write_text("# none\n"), "no key in it")]:
             change()
             daemon.write_list(directory, "control", [])
             daemon.hang_up()
@@ -447,7 +446,56 @@ def test_the_secret_stays(directory):
         daemon.server.file.write_text(secret)
         daemon.write_list(directory, "control", [daemon.mine])
         daemon.hang_up()
-        daemon.event(events, lambda e: e["kind"] == "reloaded")
+        told = daemon.event(events, lambda e: e["kind"] == "reloaded")
+        assert "key" not in told, told
+
+
+def test_the_daemons_key_is_rotated(directory):
+    """SIGHUP takes a new secret on all sockets: whoever has the old public key does not come in any
+    more, not even over a connection that is there. What was received before is learned."""
+    for number, endpoint in enumerate(("tcp://127.0.0.1:*", None)):
+        below = pathlib.Path(directory, str(number))
+        below.mkdir()
+        with Guarded(below, bind=endpoint, control=(), examples=(), statistics=()) as daemon:
+            events = daemon.listen()
+            sockets_ = daemon.ask("status")["sockets"]
+            daemon.endpoint = lambda name, at=sockets_: at[name]
+            feeder = daemon.socket(zmq.PUSH, "examples")
+            asker = daemon.socket(zmq.REQ, "control")
+            asker.send(b'{"command": "status"}')
+            daemon.next_message(asker)
+            feeder.send(b'{"stream": "a", "x": [1]}')
+            daemon.until(lambda d=daemon: d.ask("status")["examples"] == 1)
+            old, new = daemon.server, Pair(below, "second")
+            new.file.replace(old.file)
+            daemon.hang_up()
+            told = daemon.event(events, lambda e: e["kind"] == "reloaded")
+            assert told["key"] == new.public.decode() and told["key"] in told["text"], told
+            assert told["cut_off"] >= 3, told
+            # By its new name alone, at the same endpoints.
+            daemon.server = new
+            status = daemon.ask("status")
+            assert status["security"]["key"] == new.public.decode()
+            assert status["sockets"] == sockets_, status["sockets"]
+            again = daemon.socket(zmq.PUSH, "examples")
+            again.send(b'{"stream": "a", "x": [2]}')
+            daemon.until(lambda d=daemon: d.ask("status")["examples"] == 2)
+            assert daemon.listen()
+            daemon.until(lambda d=daemon: d.ask("status")["security"]["refused_by"].get(
+                "wrong_key", 0) >= 3)  # those with the old one try again, in vain
+            with contextlib.suppress(zmq.Again):
+                feeder.send(b'{"stream": "b", "x": [2]}', zmq.DONTWAIT)
+            done = daemon.tool("runnel-ctl", "control", "--timeout", 2, "status",
+                               key=daemon.mine.file, server=old.public.decode())
+            assert done.returncode == UNAVAILABLE, done
+            assert daemon.ask("status")["examples"] == 2
+            # Lists are still in force, and connections are known.
+            daemon.write_list(below, "examples", [daemon.yours])
+            daemon.hang_up()
+            again.send(b'{"stream": "a", "x": [3]}')
+            daemon.until(lambda d=daemon: d.ask("status")["security"]["refused_by"].get(
+                "unknown_key", 0) >= 1)
+            assert daemon.end() == 0
 
 
 def test_a_list_comes_and_goes(directory):
