@@ -45,13 +45,38 @@ int send_attach(const struct peer *peer, void *socket, bool bind, struct error *
                      bind ? "bound" : "connected", zmq_strerror(reason));
 }
 
-size_t send_header(const struct runnel_example *example,
-                   unsigned char bytes[WIRE_HEADER_SIZE_MAX]) {
-    const struct wire_header header = {.flags = example->flags,
-                                       .epoch = example->epoch,
-                                       .sequence = example->sequence,
-                                       .time = example->time};
-    return wire_header_pack(&header, bytes);
+void frames_add(struct frames *frames, const void *bytes, size_t size) {
+    frames->bytes[frames->count] = bytes;
+    frames->sizes[frames->count++] = size;
+}
+
+void frames_make(struct frames *frames, const struct runnel_example *e, bool headed,
+                 unsigned char header[WIRE_HEADER_SIZE_MAX]) {
+    const struct wire_header fields = {
+        .flags = e->flags, .epoch = e->epoch, .sequence = e->sequence, .time = e->time};
+    frames->count = 0;
+    if (e->json) {
+        frames_add(frames, e->json, e->json_size);
+        return;
+    }
+    frames_add(frames, e->key, e->key_size);
+    frames_add(frames, e->x, e->x_size);
+    if (e->y || headed)
+        frames_add(frames, e->y, e->y ? e->y_size : 0);
+    if (headed)
+        frames_add(frames, header, wire_header_pack(&fields, header));
+}
+
+int frames_send(const struct frames *frames, void *socket) {
+    for (int i = 0; i < frames->count; i++) {
+        int more = i + 1 < frames->count ? ZMQ_SNDMORE : 0, sent;
+        do
+            sent = zmq_send(socket, frames->bytes[i], frames->sizes[i], more | ZMQ_DONTWAIT);
+        while (sent < 0 && errno == EINTR);
+        if (sent < 0)
+            return i == 0 && errno == EAGAIN ? 0 : -1;
+    }
+    return 1;
 }
 
 /* ---- the object ---- */

@@ -27,7 +27,21 @@ int send_tick(const struct send_hooks *hooks, bool connected, struct error *erro
 /* Connect or bind. EX_USAGE: it is no endpoint; EX_UNAVAILABLE. */
 int send_attach(const struct peer *peer, void *socket, bool bind, struct error *error);
 
-/* Returns its size. */
-size_t send_header(const struct runnel_example *example, unsigned char bytes[WIRE_HEADER_SIZE_MAX]);
+/* The frames of one message. */
+enum { SEND_FRAMES = 4 };
+struct frames {
+    int count;
+    const void *bytes[SEND_FRAMES];
+    size_t sizes[SEND_FRAMES];
+};
+void frames_add(struct frames *frames, const void *bytes, size_t size);
+
+/* Those of an example, which point into it and, where it is `headed`, into `header`. */
+void frames_make(struct frames *frames, const struct runnel_example *example, bool headed,
+                 unsigned char header[WIRE_HEADER_SIZE_MAX]);
+
+/* Send them without waiting. 1: sent. 0: the queue is full, and nothing was sent. -1 with errno:
+   the message may be cut off, and what is sent next would belong to it: the socket is done for. */
+int frames_send(const struct frames *frames, void *socket);
 
 #endif

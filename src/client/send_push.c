@@ -34,10 +34,12 @@ struct push {
     bool binds;
     bool refused; /* for good, its only connection: monitor_reason */
     bool hindrance_said;
+    bool cut_off;  /* the newest message: there can be no other */
     int peers;     /* whose handshake is done */
     bool underway; /* something was sent that the peers of now may not have read */
     struct {
-        int descriptor; /* libzmq's own until closing */
+        int descriptor; /* libzmq's own */
+        int copy;       /* ours, from closing on; -1: there is none */
         bool peer;
     } connections[CONNECTIONS_MAX]; /* in the order of their coming */
     size_t connection_count;
@@ -68,11 +70,10 @@ int push_open(struct push **result, const struct peer *peer, bool bind,
     push->peer = peer;
     push->hooks = hooks;
     push->binds = bind;
-    push->context = zmq_ctx_new();
-    push->socket = push->context ? zmq_socket(push->context, ZMQ_PUSH) : NULL;
     if (monitor_open(&push->monitor, peer->endpoint, ZMQ_PUSH, bind, &peer->keys, &why) < 0)
         error_set(error, EX_OSERR, "%s", why.text);
-    else if (!push->socket || set_options(push) < 0 ||
+    else if (!(push->context = zmq_ctx_new()) ||
+             !(push->socket = zmq_socket(push->context, ZMQ_PUSH)) || set_options(push) < 0 ||
              monitor_attach(push->monitor, push->context, push->socket) < 0)
         error_set(error, EX_OSERR, "ZeroMQ cannot open a socket: %s", zmq_strerror(errno));
     else if (send_attach(peer, push->socket, bind, error) == 0)
@@ -91,6 +92,8 @@ static bool forget_connection(struct push *push, int descriptor) {
         if (push->connections[i].descriptor != descriptor)
             continue;
         bool peer = push->connections[i].peer;
+        if (push->connections[i].copy >= 0)
+            close(push->connections[i].copy);
         push->connection_count--;
         memmove(&push->connections[i], &push->connections[i + 1],
                 (push->connection_count - i) * sizeof push->connections[i]);
@@ -130,6 +133,7 @@ static void add_connection(struct push *push, int descriptor) {
         return;
     size_t last = push->connection_count++;
     push->connections[last].descriptor = descriptor;
+    push->connections[last].copy = -1;
     push->connections[last].peer = false;
 }
 
@@ -197,46 +201,30 @@ static int tick(struct push *push, struct error *error) {
     return check(push, error) < 0 ? -1 : status;
 }
 
-static int send_frame(struct push *push, const void *data, size_t size, int more,
-                      struct error *error) {
-    while (zmq_send(push->socket, data, size, more | ZMQ_DONTWAIT) < 0) {
-        if (errno != EAGAIN && errno != EINTR)
-            return error_set(error, EX_IOERR, "%s: sending failed: %s", push->peer->endpoint,
-                             zmq_strerror(errno));
+int push_send(struct push *push, const struct runnel_example *e, struct error *error) {
+    unsigned char header[WIRE_HEADER_SIZE_MAX];
+    struct frames frames;
+    int sent = -1;
+    frames_make(&frames, e, e->headed, header);
+    errno = EPIPE;
+    while (!push->cut_off && (sent = frames_send(&frames, push->socket)) == 0)
         if (tick(push, error) < 0)
             return -1;
-    }
     push->underway = true;
-    return 0;
-}
-
-int push_send(struct push *push, const struct runnel_example *e, struct error *error) {
-    if (e->json)
-        return send_frame(push, e->json, e->json_size, 0, error);
-    bool y = e->y || e->headed;
-    unsigned char header[WIRE_HEADER_SIZE_MAX];
-    if (send_frame(push, e->key, e->key_size, ZMQ_SNDMORE, error) < 0 ||
-        send_frame(push, e->x, e->x_size, y ? ZMQ_SNDMORE : 0, error) < 0)
-        return -1;
-    if (y && send_frame(push, e->y ? e->y : "", e->y ? e->y_size : 0, e->headed ? ZMQ_SNDMORE : 0,
-                        error) < 0)
-        return -1;
-    if (!e->headed)
-        return 0;
-    return send_frame(push, header, send_header(e, header), 0, error);
+    push->cut_off = sent < 0;
+    return sent < 0 ? error_set(error, EX_IOERR, "%s: sending failed: %s", push->peer->endpoint,
+                                zmq_strerror(errno))
+                    : 0;
 }
 
 /* Copies of the connections' descriptors, so that libzmq's close does not end them. A daemon whose
    queue is full does not read, and libzmq there throws away what it has not read of a connection
-   that has been closed on both sides. */
+   that has been closed on both sides. A connection that has ended meanwhile, whose descriptor may
+   be another's already, is reported before its descriptor is closed: by now. */
 static void keep_connections(struct push *push) {
-    size_t kept = 0;
-    for (size_t i = 0; i < push->connection_count; i++) {
-        int copy = fcntl(push->connections[i].descriptor, F_DUPFD_CLOEXEC, 0);
-        if (copy >= 0)
-            push->connections[kept++].descriptor = copy;
-    }
-    push->connection_count = kept;
+    for (size_t i = 0; i < push->connection_count; i++)
+        push->connections[i].copy = fcntl(push->connections[i].descriptor, F_DUPFD_CLOEXEC, 0);
+    hear(push);
 }
 
 static int give_up(const struct push *push, struct error *error) {
@@ -319,9 +307,12 @@ int push_close(struct push **pointer, double linger, struct error *error) {
     if (push->context)
         status = drain(push, until, error);
     for (size_t i = 0; i < push->connection_count; i++) {
+        int copy = push->connections[i].copy;
+        if (copy < 0)
+            continue;
         if (status == 0)
-            status = await_close(push, push->connections[i].descriptor, until, error);
-        close(push->connections[i].descriptor);
+            status = await_close(push, copy, until, error);
+        close(copy);
     }
     free(push);
     *pointer = NULL;

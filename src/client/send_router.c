@@ -170,20 +170,6 @@ static int receive(struct router *router, struct error *error) {
 
 /* ---- sending ---- */
 
-/* 1: sent. 0: the queue is full. -1: the connection is over. */
-static int transmit(void *socket, const struct window_example *example) {
-    const char *bytes = example->bytes;
-    for (int i = 0; i < example->frames; bytes += example->frame_size[i++]) {
-        int more = i + 1 < example->frames ? ZMQ_SNDMORE : 0, sent;
-        do
-            sent = zmq_send(socket, bytes, example->frame_size[i], more | ZMQ_DONTWAIT);
-        while (sent < 0 && errno == EINTR);
-        if (sent < 0)
-            return i == 0 && errno == EAGAIN ? 0 : -1;
-    }
-    return 1;
-}
-
 static bool unsent(const struct router *router) {
     return dealer_connected(router->dealer) && router->next < window_end(router->window);
 }
@@ -223,13 +209,13 @@ static void welcome(struct router *router) {
 
 /* Send what is to be sent, as far as the queue takes it. */
 static void push(struct router *router) {
-    struct window_example example;
+    struct frames frames;
     int status = 1;
     while (unsent(router) && status > 0) {
         if (!unanswered(router))
             router->heard = clock_seconds();
-        if (window_get(router->window, router->next, &example))
-            status = transmit(dealer_socket(router->dealer), &example);
+        if (window_get(router->window, router->next, &frames))
+            status = frames_send(&frames, dealer_socket(router->dealer));
         router->next += status > 0;
     }
     if (status < 0)

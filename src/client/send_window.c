@@ -13,7 +13,7 @@ struct held {
     uint32_t epoch;
     uint64_t sequence;
     size_t key_size, size; /* of the key, which follows, and of the frames after it */
-    size_t frame_size[WINDOW_FRAMES];
+    size_t frame_size[SEND_FRAMES];
     int frames;
     char bytes[];
 };
@@ -65,15 +65,9 @@ bool window_has_room(const struct window *window, const struct runnel_example *e
     return count == 0 || (count < window->examples && window->bytes + size <= WINDOW_BYTES);
 }
 
-static void append(struct held *held, const void *bytes, size_t size) {
-    if (size)
-        memcpy(held->bytes + held->key_size + held->size, bytes, size);
-    held->size += size;
-    held->frame_size[held->frames++] = size;
-}
-
 int window_add(struct window *window, const struct runnel_example *e, struct error *error) {
     unsigned char header[WIRE_HEADER_SIZE_MAX];
+    struct frames frames;
     struct held *held = calloc(1, held_size(e->key_size, frames_size(e)));
     if (!held)
         return error_no_memory(error);
@@ -81,13 +75,12 @@ int window_add(struct window *window, const struct runnel_example *e, struct err
     held->sequence = e->sequence;
     held->key_size = e->key_size;
     memcpy(held->bytes, e->key, e->key_size);
-    if (e->json) {
-        append(held, e->json, e->json_size);
-    } else {
-        append(held, e->key, e->key_size);
-        append(held, e->x, e->x_size);
-        append(held, e->y, e->y ? e->y_size : 0);
-        append(held, header, send_header(e, header));
+    frames_make(&frames, e, true, header);
+    for (int i = 0; i < frames.count; i++) {
+        held->frame_size[held->frames++] = frames.sizes[i];
+        if (frames.sizes[i])
+            memcpy(held->bytes + held->key_size + held->size, frames.bytes[i], frames.sizes[i]);
+        held->size += frames.sizes[i];
     }
     window->bytes += held_size(held->key_size, held->size);
     window->waiting++;
@@ -107,11 +100,12 @@ uint64_t window_waiting(const struct window *window) {
     return window->waiting;
 }
 
-bool window_get(const struct window *window, uint64_t number, struct window_example *frames) {
+bool window_get(const struct window *window, uint64_t number, struct frames *frames) {
     const struct held *held = window->ring[number % window->examples];
-    frames->bytes = held->bytes + held->key_size;
-    frames->frames = held->frames;
-    memcpy(frames->frame_size, held->frame_size, sizeof frames->frame_size);
+    const char *bytes = held->bytes + held->key_size;
+    frames->count = 0;
+    for (int i = 0; i < held->frames; bytes += held->frame_size[i++])
+        frames_add(frames, bytes, held->frame_size[i]);
     return !held->answered;
 }
 

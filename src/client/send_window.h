@@ -10,20 +10,13 @@
 #include "common/wire.h"
 
 struct error;
+struct frames;
 struct runnel_example;
 struct window;
 
 enum {
     WINDOW_EXAMPLES = 10000, /* unless set */
     WINDOW_BYTES = 64 << 20, /* or one example, if that is more */
-    WINDOW_FRAMES = 4,
-};
-
-/* The frames of an example, as they are sent. */
-struct window_example {
-    const char *bytes; /* one frame after the other */
-    size_t frame_size[WINDOW_FRAMES];
-    int frames;
 };
 
 /* For so many examples at once; 0: WINDOW_EXAMPLES. */
@@ -40,8 +33,9 @@ uint64_t window_oldest(const struct window *window);  /* number of the oldest th
 uint64_t window_end(const struct window *window);     /* and of the next that will be added */
 uint64_t window_waiting(const struct window *window); /* how many wait for their answers */
 
-/* The frames of example `number`, from window_oldest on. False: it is answered. */
-bool window_get(const struct window *window, uint64_t number, struct window_example *frames);
+/* The frames of example `number`, from window_oldest on, as they are sent. False: it is answered.
+ */
+bool window_get(const struct window *window, uint64_t number, struct frames *frames);
 
 /* The answer belongs to an example before number `sent`, which then waits no more. False: to none
    that waits. */

@@ -109,10 +109,9 @@ static int gather(struct runnel_subscriber *s) {
 static int begin(struct runnel_subscriber *s, const char *const *topics,
                  struct runnel_error *error) {
     struct error why;
-    s->context = zmq_ctx_new();
-    s->socket = s->context ? zmq_socket(s->context, ZMQ_SUB) : NULL;
     s->more = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (!s->socket || s->more < 0 || set_options(s, topics))
+    if (s->more < 0 || !(s->context = zmq_ctx_new()) ||
+        !(s->socket = zmq_socket(s->context, ZMQ_SUB)) || set_options(s, topics))
         return peer_fail(error, EX_UNAVAILABLE, "cannot open a socket: %s", zmq_strerror(errno));
     if (monitor_open(&s->monitor, s->peer.endpoint, ZMQ_SUB, false, &s->peer.keys, &why))
         return peer_fail(error, why.status, "%s", why.text);
