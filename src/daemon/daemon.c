@@ -21,6 +21,7 @@
 #include "replay.h"
 #include "run.h"
 #include "settings.h"
+#include "sockets/endpoint.h"
 #include "status.h"
 #include "take.h"
 
@@ -73,6 +74,7 @@ static int open_sockets(struct daemon *daemon, struct error *error) {
     daemon->zmq = zmq_ctx_new();
     if (!daemon->zmq)
         return error_set(error, EX_OSERR, "cannot start ZeroMQ: %s", zmq_strerror(errno));
+    zmq_ctx_set(daemon->zmq, ZMQ_IO_THREADS, ENDPOINT_IO_THREADS);
     const struct config *config = daemon->config;
     if (security_open(&daemon->security, daemon->zmq, config, error) ||
         publish_open(&daemon->publish, daemon->zmq, daemon->security, &config->statistics, error) ||
@@ -204,7 +206,7 @@ static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS]
     items[POLL_SECURITY] =
         (zmq_pollitem_t){.fd = security_descriptor(daemon->security), .events = ZMQ_POLLIN};
     items[POLL_STATISTICS] =
-        (zmq_pollitem_t){.socket = publish_socket(daemon->publish), .events = ZMQ_POLLIN};
+        (zmq_pollitem_t){.fd = publish_descriptor(daemon->publish), .events = ZMQ_POLLIN};
     items[POLL_CONTROL] =
         (zmq_pollitem_t){.socket = control_socket(daemon->control), .events = control};
     items[POLL_EXAMPLES] =

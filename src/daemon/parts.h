@@ -38,7 +38,7 @@ struct daemon {
     struct ingest *ingest;
     struct publish *publish;
     struct control *control;
-    struct security *security;       /* NULL without security.secret */
+    struct security *security;
     struct journal *journal;         /* NULL without state.journal; journalling.c opens it */
     struct acknowledge *acknowledge; /* NULL unless examples.socket is router */
 

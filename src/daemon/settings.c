@@ -204,7 +204,7 @@ static int take(struct daemon *daemon, const struct config *wanted, json_t *chan
     daemon->settings->configured = *wanted;
     observe_want_outputs(daemon);
     write_changes(changes, text);
-    const char *lists = daemon->security ? " and the lists of keys" : "";
+    const char *lists = security_has_keys(daemon->security) ? " and the lists of keys" : "";
     const char *many = access->cut_off == 1 ? "" : "s";
     json_t *details =
         json_pack("{s:O, s:I}", "changed", changes, "cut_off", (json_int_t)access->cut_off);

@@ -10,7 +10,7 @@
 void status_write(struct daemon *daemon, struct json_text *text) {
     const struct config *config = daemon->config;
     char summary[MODEL_SUMMARY_SIZE];
-    struct field_count refused_by[SECURITY_FAILURES];
+    struct field_count counts[SECURITY_FAILURES];
     unsigned has = 0;
     model_summary(&config->architecture, summary);
     struct status_fields status = {
@@ -31,12 +31,14 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         .sockets_statistics = publish_endpoint(daemon->publish),
         .sockets_control = control_endpoint(daemon->control),
         .forgotten = learner_counters(daemon->learner).forgotten,
+        .dropped = publish_dropped(daemon->publish),
     };
     if (checkpoints_report(daemon, &status))
         has |= FIELD_HAS(NEED_CHECKPOINT);
     if (journalling_report(daemon, &status))
         has |= FIELD_HAS(NEED_JOURNAL);
-    if (security_report(daemon->security, &status, refused_by))
+    security_report(daemon->security, &status, counts);
+    if (security_has_keys(daemon->security))
         has |= FIELD_HAS(NEED_KEYS);
     fields_write(text, FIELDS_OF_STATUS, &status, has);
 }

@@ -16,6 +16,9 @@
 #include "config/config.h"
 #include "security.h"
 
+/* Bits of libzmq's I/O threads. */
+enum { EXAMPLES_THREAD = 1, OTHERS_THREAD = 2 };
+
 static const char ipc_scheme[] = "ipc://";
 
 static bool somebody_listens(const char *endpoint) {
@@ -65,8 +68,8 @@ static int attach(void *socket, const struct socket_config *config, const char *
 /* libzmq refuses an option of another size than its own. */
 static void set(void *socket, const struct endpoint_option *option, bool encrypted) {
     int value = (int)option->value;
-    bool wide = option->name == ZMQ_MAXMSGSIZE;
-    int64_t whole = option->value + (wide && encrypted ? SECURITY_OVERHEAD : 0);
+    bool limit = option->name == ZMQ_MAXMSGSIZE, wide = limit || option->name == ZMQ_AFFINITY;
+    int64_t whole = option->value + (limit && encrypted ? SECURITY_OVERHEAD : 0);
     int refused = zmq_setsockopt(socket, option->name, wide ? (const void *)&whole : &value,
                                  wide ? sizeof whole : sizeof value);
     assert(refused == 0);
@@ -78,6 +81,7 @@ int endpoint_open(void **socket, void *zmq_context, struct security *security, i
                   const struct endpoint_option *options, size_t count, struct error *error) {
     static const struct endpoint_option shared[] = {
         {ZMQ_LINGER, ENDPOINT_LINGER_MS},
+        {ZMQ_HANDSHAKE_IVL, ENDPOINT_HANDSHAKE_MS},
         {ZMQ_HEARTBEAT_IVL, ENDPOINT_HEARTBEAT_MS},
         {ZMQ_HEARTBEAT_TIMEOUT, ENDPOINT_HEARTBEAT_TIMEOUT_MS},
     };
@@ -85,9 +89,15 @@ int endpoint_open(void **socket, void *zmq_context, struct security *security, i
     if (!*socket)
         return error_set(error, EX_SOFTWARE, "%s: cannot open a socket: %s", key,
                          zmq_strerror(errno));
-    const bool encrypted = security != NULL;
+    /* A flood on the other sockets does not hold up examples. */
+    const struct endpoint_option affinity = {
+        ZMQ_AFFINITY, zmq_ctx_get(zmq_context, ZMQ_IO_THREADS) < ENDPOINT_IO_THREADS ? 0
+                      : strncmp(key, "examples.", strlen("examples."))               ? OTHERS_THREAD
+                                                                       : EXAMPLES_THREAD};
+    const bool encrypted = security_has_keys(security);
     const struct endpoint_option ipv6 = {ZMQ_IPV6, strchr(config->endpoint, '[') != NULL};
     set(*socket, &ipv6, encrypted);
+    set(*socket, &affinity, encrypted);
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
         set(*socket, &shared[i], encrypted);
     for (size_t i = 0; i < count; i++)

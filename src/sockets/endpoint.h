@@ -14,6 +14,8 @@ struct socket_config;
 /* What every socket of the daemon shares. Linger is what zmq_close may keep sending for. */
 enum {
     ENDPOINT_LINGER_MS = 200,
+    ENDPOINT_IO_THREADS = 2,               /* of the context: one for examples, one for the rest */
+    ENDPOINT_HANDSHAKE_MS = 10000,         /* for all of a handshake */
     ENDPOINT_HEARTBEAT_MS = 10000,         /* a ping to each peer this often */
     ENDPOINT_HEARTBEAT_TIMEOUT_MS = 30000, /* a peer silent for this long is gone */
 };

@@ -1,9 +1,7 @@
 #include "publish.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sysexits.h>
 #include <zmq.h>
@@ -14,25 +12,24 @@
 #include "common/json_text.h"
 #include "config/config.h"
 #include "endpoint.h"
+#include "publish_queue.h"
+#include "publish_thread.h"
 
 enum {
     RUN_SIZE = 17,
     SUBSCRIPTION_MAX =
         1024, /* bytes of a frame from a subscriber: a prefix of a topic, or a handshake */
-};
-
-static const char *const topic_names[TOPICS] = {
-    [TOPIC_STATUS] = "status",         [TOPIC_LOSS] = "loss",   [TOPIC_STATE] = "state",
-    [TOPIC_PREDICTION] = "prediction", [TOPIC_EVENT] = "event",
+    REPORTS_QUEUE = 64, /* frames of a subscriber that wait to be read */
 };
 
 struct publish {
-    void *socket;
+    void *socket; /* the thread's */
+    struct publish_queue *queue;
+    struct publish_thread *thread;
     char endpoint[CONFIG_ENDPOINT_SIZE];
     char run[RUN_SIZE];
-    uint64_t sequences[TOPICS];
-    uint32_t prefixes[TOPICS]; /* bit n: the topic's first n bytes are subscribed to */
-    struct json_text text;     /* the message that is being written */
+    uint64_t sequences[TOPICS], dropped;
+    struct json_text text; /* the message that is being written */
     bool replaying;
 };
 
@@ -47,7 +44,8 @@ int publish_open(struct publish **publish, void *zmq_context, struct security *s
                  const struct socket_config *config, struct error *error) {
     static const struct endpoint_option options[] = {
         {ZMQ_SNDHWM, PUBLISH_QUEUE},
-        {ZMQ_XPUB_VERBOSE, 1}, /* every new subscriber is seen, not only a topic's first */
+        {ZMQ_RCVHWM, REPORTS_QUEUE},
+        {ZMQ_XPUB_VERBOSER, 1}, /* every subscription is seen, not only a topic's first and last */
         {ZMQ_MAXMSGSIZE, SUBSCRIPTION_MAX},
     };
     struct publish *p = calloc(1, sizeof *p);
@@ -62,66 +60,48 @@ int publish_open(struct publish **publish, void *zmq_context, struct security *s
         return -1;
     }
     endpoint_name(p->socket, config, p->endpoint);
-    return 0;
+    if (!(p->queue = publish_queue_open(PUBLISH_BYTES)))
+        error_set(error, EX_OSERR, "out of memory for the statistics socket");
+    if (p->queue && publish_thread_start(&p->thread, p->socket, p->queue, security, error) == 0)
+        return 0;
+    publish_close(publish);
+    return -1;
 }
 
 int publish_renew(struct publish *publish, struct security *security,
                   const struct socket_config *config, struct error *error) {
     const char *key = config->connect ? "statistics.connect" : "statistics.bind";
-    return endpoint_renew(publish->socket, security, config, key, publish->endpoint, error);
+    publish_thread_stop(&publish->thread);
+    if (endpoint_renew(publish->socket, security, config, key, publish->endpoint, error))
+        return -1;
+    return publish_thread_start(&publish->thread, publish->socket, publish->queue, security, error);
 }
 
 void publish_close(struct publish **publish) {
     if (!*publish)
         return;
+    publish_thread_stop(&(*publish)->thread);
+    publish_queue_close(&(*publish)->queue);
     endpoint_close(&(*publish)->socket);
     json_text_free(&(*publish)->text);
     free(*publish);
     *publish = NULL;
 }
 
-void *publish_socket(const struct publish *publish) {
-    return publish->socket;
+int publish_descriptor(const struct publish *publish) {
+    return publish_thread_descriptor(publish->thread);
 }
 
 const char *publish_endpoint(const struct publish *publish) {
     return publish->endpoint;
 }
 
-/* One frame of a subscriber: 1 PREFIX subscribes, 0 PREFIX ends it once the last one has left;
-   anything else says nothing. True: `status` was subscribed to. */
-static bool subscription(struct publish *publish, const unsigned char *frame, size_t size) {
-    bool status = false;
-    if (size == 0 || frame[0] > 1)
-        return false;
-    for (int t = 0; t < TOPICS; t++) {
-        size_t length = size - 1;
-        if (length > strlen(topic_names[t]) || memcmp(topic_names[t], frame + 1, length))
-            continue;
-        uint32_t bit = 1u << length;
-        if (frame[0])
-            publish->prefixes[t] |= bit;
-        else
-            publish->prefixes[t] &= ~bit;
-        status |= frame[0] && t == TOPIC_STATUS;
-    }
-    return status;
-}
-
 bool publish_subscriptions(struct publish *publish) {
-    bool status = false;
-    unsigned char frame[SUBSCRIPTION_MAX];
-    for (;;) {
-        int size = zmq_recv(publish->socket, frame, sizeof frame, ZMQ_DONTWAIT);
-        if (size < 0)
-            return status;
-        if ((size_t)size <= sizeof frame)
-            status |= subscription(publish, frame, (size_t)size);
-    }
+    return publish_thread_news(publish->thread);
 }
 
 bool publish_wanted(const struct publish *publish, enum topic topic) {
-    return publish->prefixes[topic] != 0;
+    return publish->thread && publish_thread_wanted(publish->thread, topic);
 }
 
 const char *publish_run(const struct publish *publish) {
@@ -150,12 +130,16 @@ void publish_mark_replaying(struct publish *publish, bool replaying) {
     publish->replaying = replaying;
 }
 
+uint64_t publish_dropped(const struct publish *publish) {
+    return publish->dropped;
+}
+
 void publish_send(struct publish *publish, enum topic topic) {
     const struct json_text *text = &publish->text;
     if (!json_text_end(&publish->text))
         return;
     publish->sequences[topic]++;
-    const char *name = topic_names[topic];
-    if (zmq_send(publish->socket, name, strlen(name), ZMQ_SNDMORE | ZMQ_DONTWAIT) >= 0)
-        zmq_send(publish->socket, text->bytes, text->size, ZMQ_DONTWAIT);
+    if (!publish_queue_put(publish->queue, topic, text->bytes, text->size))
+        publish->dropped++;
+    publish_thread_wake(publish->thread);
 }

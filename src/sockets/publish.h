@@ -3,8 +3,12 @@
    EACH in common/fields.def: of which run, the number of this topic's messages in it (a gap is
    messages lost), examples and steps learned when it was written, and the time.
 
-   A subscriber that does not keep up loses messages (PUBLISH_QUEUE may wait for each); it never
-   slows the daemon down. */
+   libzmq handles what subscribers send in the thread that uses the socket, without an end while
+   they go on. So the socket belongs to a thread of its own (publish_thread.c), which takes finished
+   messages from a queue: nothing that a subscriber does holds up the thread that publishes.
+
+   A subscriber that does not keep up loses messages (PUBLISH_QUEUE may wait for each), and all do
+   when PUBLISH_BYTES wait for the thread. */
 #ifndef RUNNEL_PUBLISH_H
 #define RUNNEL_PUBLISH_H
 
@@ -17,7 +21,7 @@ struct publish;
 struct security;
 struct socket_config;
 
-enum { PUBLISH_QUEUE = 10000 };
+enum { PUBLISH_QUEUE = 10000, PUBLISH_BYTES = 16 << 20 };
 
 enum topic {
     TOPIC_STATUS,
@@ -28,22 +32,24 @@ enum topic {
     TOPICS,
 };
 
-/* Errors: as endpoint_open. */
+/* Open the socket and start its thread. Errors: as endpoint_open. */
 int publish_open(struct publish **publish, void *zmq_context, struct security *security,
                  const struct socket_config *config, struct error *error);
+
+/* What has been published is handed to libzmq first. Before security_close. */
 void publish_close(struct publish **publish);
 
-/* After the daemon's key has changed: see endpoint_renew. */
+/* After the daemon's key has changed: see endpoint_renew. All connections end. */
 int publish_renew(struct publish *publish, struct security *security,
                   const struct socket_config *config, struct error *error);
 
-/* The socket, for zmq_poll with ZMQ_POLLIN: subscriptions wait. */
-void *publish_socket(const struct publish *publish);
+/* Readable when publish_subscriptions has something to say. */
+int publish_descriptor(const struct publish *publish);
 
 /* The endpoint as bound, a port asked for with '*' filled in. */
 const char *publish_endpoint(const struct publish *publish);
 
-/* Take the subscriptions that wait. True: a new subscriber is owed a `status`. */
+/* Something has changed in what is wanted. True: a new subscriber is owed a `status`. */
 bool publish_subscriptions(struct publish *publish);
 
 /* Whether anybody subscribes to the topic. */
@@ -53,6 +59,9 @@ bool publish_wanted(const struct publish *publish, enum topic topic);
 void publish_mark_replaying(struct publish *publish, bool replaying);
 
 const char *publish_run(const struct publish *publish);
+
+/* Messages that were dropped since too much waited. */
+uint64_t publish_dropped(const struct publish *publish);
 
 /* The beginning of the topic's next message: an object with the fields above, to which the caller
    adds the topic's own; publish_send must follow before another one is begun. NULL when nobody

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
 #include <sysexits.h>
 #include <unistd.h>
 #include <zmq.h>
@@ -17,7 +19,13 @@
 
 #define ZAP_ENDPOINT "inproc://zeromq.zap.01" /* RFC 27 */
 
-enum { NAME_SIZE = 32, MONITOR_SIZE = 64, COUNTED_SIZE = 64 };
+enum {
+    NAME_SIZE = 32,
+    MONITOR_SIZE = 64,
+    COUNTED_SIZE = 64,
+    DESCRIPTORS_OWN = 64, /* that the daemon needs beside connections */
+    STRANGERS_SHARE = 4,  /* of the connections of a socket may have made no handshake yet */
+};
 
 static const uint64_t announcement_interval = 1000000000; /* ns */
 
@@ -28,9 +36,10 @@ static const char *const socket_names[SOCKET_ROLES] = {
 };
 
 static const char *const failure_names[SECURITY_FAILURES] = {
-    [SECURITY_UNKNOWN_KEY] = "unknown_key", [SECURITY_NO_KEY] = "no_key",
-    [SECURITY_WRONG_KEY] = "wrong_key",     [SECURITY_PROTOCOL] = "protocol",
-    [SECURITY_BROKEN_OFF] = "broken_off",
+    [SECURITY_UNKNOWN_KEY] = "unknown_key",     [SECURITY_NO_KEY] = "no_key",
+    [SECURITY_WRONG_KEY] = "wrong_key",         [SECURITY_PROTOCOL] = "protocol",
+    [SECURITY_BROKEN_OFF] = "broken_off",       [SECURITY_CONNECTIONS] = "connections",
+    [SECURITY_SUBSCRIPTIONS] = "subscriptions",
 };
 
 static const char *const failure_texts[SECURITY_FAILURES] = {
@@ -39,6 +48,15 @@ static const char *const failure_texts[SECURITY_FAILURES] = {
     [SECURITY_WRONG_KEY] = "it does not have this daemon's public key",
     [SECURITY_PROTOCOL] = "what it says is no handshake of ZeroMQ",
     [SECURITY_BROKEN_OFF] = "it left in the handshake, as clients without keys do, or fell silent",
+    [SECURITY_CONNECTIONS] = "there are too many, or too many that begin no handshake",
+    [SECURITY_SUBSCRIPTIONS] = "it sends more than subscriptions to the topics there are",
+};
+
+/* Connections that a socket may have where descriptors suffice: each costs libzmq some 20 KB. */
+static const size_t connections_most[SOCKET_ROLES] = {
+    [SOCKET_EXAMPLES] = 1024,
+    [SOCKET_STATISTICS] = 512,
+    [SOCKET_CONTROL] = 128,
 };
 
 static void monitor_endpoint(char endpoint[MONITOR_SIZE], const char *name) {
@@ -126,6 +144,8 @@ static int open_pairs(struct security *security, void *zmq_context) {
             zmq_connect(guarded->monitor, endpoint))
             return -1;
     }
+    if (!security->keys)
+        return 0;
     security->zap = zmq_socket(zmq_context, ZMQ_REP);
     return security->zap && !zmq_setsockopt(security->zap, ZMQ_LINGER, &zero, sizeof zero)
                ? zmq_bind(security->zap, ZAP_ENDPOINT)
@@ -144,29 +164,55 @@ static int start_thread(struct security *security) {
     return failed ? -1 : 0;
 }
 
+/* Whatever there are of descriptors, some stay for checkpoint and journal. */
+static void set_limits(struct security *security) {
+    struct rlimit limit;
+    size_t share = SIZE_MAX;
+    if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        share = limit.rlim_cur > 2 * DESCRIPTORS_OWN
+                    ? (limit.rlim_cur - DESCRIPTORS_OWN) / (SOCKET_ROLES + 1)
+                    : DESCRIPTORS_OWN / (SOCKET_ROLES + 1);
+    for (size_t i = 0; i < SOCKET_ROLES; i++) {
+        struct guarded *guarded = &security->sockets[i];
+        guarded->most = connections_most[i] < share ? connections_most[i] : share;
+        guarded->most_strangers = guarded->most / STRANGERS_SHARE;
+    }
+}
+
+static int start(struct security *security, void *zmq_context, struct error *error) {
+    security->stop = eventfd(0, EFD_CLOEXEC);
+    security->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    security->activity = epoll_create1(EPOLL_CLOEXEC);
+    if (security->stop >= 0 && security->news >= 0 && security->activity >= 0 &&
+        open_pairs(security, zmq_context) == 0 && start_thread(security) == 0)
+        return 0;
+    return error_set(error, EX_OSERR, "cannot start to watch over connections: %s",
+                     zmq_strerror(errno));
+}
+
 int security_open(struct security **opened, void *zmq_context, const struct config *config,
                   struct error *error) {
-    *opened = NULL;
-    if (!*config->security.secret)
-        return 0;
     struct key_list lists[SOCKET_ROLES];
     struct security *security = *opened = calloc(1, sizeof *security);
     if (!security)
-        return error_set(error, EX_OSERR, "out of memory for the keys");
+        return error_set(error, EX_OSERR, "out of memory for the sockets");
     pthread_mutex_init(&security->lock, NULL);
+    security->stop = security->news = security->activity = -1;
+    security->due = UINT64_MAX;
+    security->keys = *config->security.secret != '\0';
     for (size_t i = 0; i < SOCKET_ROLES; i++) {
-        security->sockets[i].name = socket_names[i];
-        security->sockets[i].failing = SECURITY_FAILURES;
+        struct guarded *guarded = &security->sockets[i];
+        guarded->name = socket_names[i];
+        guarded->failing = SECURITY_FAILURES;
+        TAILQ_INIT(&guarded->connections);
+        TAILQ_INIT(&guarded->strangers);
     }
-    security->stop = eventfd(0, EFD_CLOEXEC);
-    security->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int result = read_keys(config, &security->pair, lists, error);
-    if (result == 0)
+    set_limits(security);
+    int result = security->keys ? read_keys(config, &security->pair, lists, error) : 0;
+    if (security->keys && result == 0)
         take_lists(security, config, lists);
-    if (result == 0 && (security->stop < 0 || security->news < 0 ||
-                        open_pairs(security, zmq_context) || start_thread(security)))
-        result =
-            error_set(error, EX_OSERR, "cannot start to answer for keys: %s", zmq_strerror(errno));
+    if (result == 0)
+        result = start(security, zmq_context, error);
     if (result)
         security_close(opened);
     return result;
@@ -185,34 +231,47 @@ void security_close(struct security **opened) {
         if (guarded->monitor)
             zmq_close(guarded->monitor);
         keys_clear(&guarded->allowed);
-        free(guarded->connections);
     }
+    security_free_connections(security);
     if (security->zap)
         zmq_close(security->zap);
     if (security->stop >= 0)
         close(security->stop);
     if (security->news >= 0)
         close(security->news);
+    if (security->activity >= 0)
+        close(security->activity);
     pthread_mutex_destroy(&security->lock);
     explicit_bzero(&security->pair, sizeof security->pair);
     free(security);
     *opened = NULL;
 }
 
+bool security_has_keys(const struct security *security) {
+    return security && security->keys;
+}
+
+static int set_keys(const struct security *security, void *socket, const char *name) {
+    const int server = 1;
+    return zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &server, sizeof server) ||
+                   security_rekey(security, socket)
+               ? -1
+               : zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, name, strlen(name));
+}
+
 int security_protect(struct security *security, void *socket, const char *key,
                      struct error *error) {
-    const int server = 1, events = ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED |
-                                   ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL |
-                                   ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
+    const int connections =
+        ZMQ_EVENT_ACCEPTED | ZMQ_EVENT_CONNECTED | ZMQ_EVENT_CLOSED | ZMQ_EVENT_DISCONNECTED;
+    const int handshakes =
+        ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL | ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL;
     char name[NAME_SIZE], endpoint[MONITOR_SIZE];
     if (!security)
         return 0;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(key, "."), key);
     monitor_endpoint(endpoint, name);
-    if (zmq_setsockopt(socket, ZMQ_CURVE_SERVER, &server, sizeof server) == 0 &&
-        security_rekey(security, socket) == 0 &&
-        zmq_setsockopt(socket, ZMQ_ZAP_DOMAIN, name, strlen(name)) == 0 &&
-        zmq_socket_monitor(socket, endpoint, events) == 0)
+    if ((!security->keys || set_keys(security, socket, name) == 0) &&
+        zmq_socket_monitor(socket, endpoint, connections | (security->keys ? handshakes : 0)) == 0)
         return 0;
     return error_set(error, EX_SOFTWARE, "%s: cannot protect the socket: %s", key,
                      zmq_strerror(errno));
@@ -237,7 +296,7 @@ int security_reload(struct security *security, const struct config *config, size
     struct key_list lists[SOCKET_ROLES];
     *cut_off = 0;
     *key_changed = false;
-    if (!security)
+    if (!security_has_keys(security))
         return 0;
     if (read_keys(config, &pair, lists, error))
         return -1;
@@ -251,15 +310,15 @@ int security_reload(struct security *security, const struct config *config, size
     security->pair = pair;
     take_lists(security, config, lists);
     for (size_t i = 0; i < SOCKET_ROLES; i++)
-        *cut_off +=
-            *key_changed ? security->sockets[i].count : security_cut_off(&security->sockets[i]);
+        *cut_off += *key_changed ? security->sockets[i].count
+                                 : security_cut_off(security, &security->sockets[i]);
     pthread_mutex_unlock(&security->lock);
     explicit_bzero(&pair, sizeof pair);
     return 0;
 }
 
 const char *security_key(const struct security *security) {
-    return security ? security->pair.public : NULL;
+    return security_has_keys(security) ? security->pair.public : NULL;
 }
 
 int security_rekey(const struct security *security, void *socket) {
@@ -288,6 +347,40 @@ bool security_may_send(const struct security *security, zmq_msg_t *message, cons
     return false;
 }
 
+/* --- subscribers ------------------------------------------------------------------------------ */
+
+uint64_t security_subscriber(struct security *security, int descriptor) {
+    if (!security)
+        return 0;
+    pthread_mutex_lock(&security->lock);
+    security_take_events(security, SECURITY_ALL);
+    const struct connection *c =
+        security_find(security, &security->sockets[SOCKET_STATISTICS], descriptor);
+    uint64_t number = c && !c->ended ? c->serial : 0;
+    pthread_mutex_unlock(&security->lock);
+    return number;
+}
+
+void security_end_subscriber(struct security *security, int descriptor, uint64_t number) {
+    if (!security)
+        return;
+    pthread_mutex_lock(&security->lock);
+    struct connection *c =
+        security_find(security, &security->sockets[SOCKET_STATISTICS], descriptor);
+    if (c && c->serial == number && !c->made)
+        security_end_for(security, c, SECURITY_SUBSCRIPTIONS);
+    pthread_mutex_unlock(&security->lock);
+}
+
+size_t security_connections(struct security *security, int role) {
+    if (!security)
+        return 0;
+    pthread_mutex_lock(&security->lock);
+    size_t count = security->sockets[role].count;
+    pthread_mutex_unlock(&security->lock);
+    return count;
+}
+
 /* --- telling ---------------------------------------------------------------------------------- */
 
 int security_descriptor(const struct security *security) {
@@ -305,9 +398,9 @@ static void write_notice(const struct guarded *guarded, enum security_failure fa
     notice->socket = guarded->name;
     memcpy(notice->address, f->address, sizeof notice->address);
     memcpy(notice->key, f->key, sizeof notice->key);
-    snprintf(notice->text, sizeof notice->text, "refused %s from %s to the %s socket (%s): %s%s%s",
-             counted, f->address, guarded->name, notice->reason, failure_texts[failure],
-             *f->key ? ": " : "", f->key);
+    snprintf(notice->text, sizeof notice->text, "%s %s from %s to the %s socket (%s): %s%s%s",
+             failure < SECURITY_HANDSHAKES ? "refused" : "ended", counted, f->address,
+             guarded->name, notice->reason, failure_texts[failure], *f->key ? ": " : "", f->key);
 }
 
 /* The next failures that have not been announced, of any socket; NULL without any. */
@@ -323,6 +416,32 @@ static struct failures *next_failures(struct security *security, uint64_t now,
     return NULL;
 }
 
+/* The learning thread asks all the time, and must not wait: it takes the lock only when something
+   is due. */
+static void set_due(struct security *security) {
+    uint64_t due = UINT64_MAX;
+    for (size_t n = 0; n < SOCKET_ROLES * SECURITY_FAILURES; n++) {
+        const struct failures *f =
+            &security->sockets[n / SECURITY_FAILURES].failures[n % SECURITY_FAILURES];
+        if (f->count > f->announced && f->due < due)
+            due = f->due;
+    }
+    security->due = due;
+}
+
+void security_fail(struct security *security, enum security_failure failure,
+                   struct guarded *guarded, const char *address, const char *key) {
+    struct failures *f = &guarded->failures[failure];
+    bool known = f->count > f->announced;
+    f->count++;
+    snprintf(f->address, sizeof f->address, "%s", *address ? address : "an unknown address");
+    memcpy(f->key, key, strlen(key) + 1);
+    if (known)
+        return;
+    set_due(security);
+    eventfd_write(security->news, 1);
+}
+
 bool security_announce(struct security *security, uint64_t now, struct security_notice *notice) {
     eventfd_t news;
     struct guarded *guarded;
@@ -330,6 +449,8 @@ bool security_announce(struct security *security, uint64_t now, struct security_
     if (!security)
         return false;
     eventfd_read(security->news, &news);
+    if (now < security->due)
+        return false;
     pthread_mutex_lock(&security->lock);
     struct failures *f = next_failures(security, now, &guarded, &failure);
     if (f) {
@@ -337,23 +458,13 @@ bool security_announce(struct security *security, uint64_t now, struct security_
         f->announced = f->count;
         f->due = now < UINT64_MAX - announcement_interval ? now + announcement_interval : now;
     }
+    set_due(security);
     pthread_mutex_unlock(&security->lock);
     return f != NULL;
 }
 
 uint64_t security_announcement_due(struct security *security) {
-    uint64_t due = UINT64_MAX;
-    if (!security)
-        return due;
-    pthread_mutex_lock(&security->lock);
-    for (size_t n = 0; n < SOCKET_ROLES * SECURITY_FAILURES; n++) {
-        const struct failures *f =
-            &security->sockets[n / SECURITY_FAILURES].failures[n % SECURITY_FAILURES];
-        if (f->count > f->announced && f->due < due)
-            due = f->due;
-    }
-    pthread_mutex_unlock(&security->lock);
-    return due;
+    return security ? security->due : UINT64_MAX;
 }
 
 uint64_t security_failed(struct security *security, enum security_failure failure) {
@@ -367,17 +478,19 @@ uint64_t security_failed(struct security *security, enum security_failure failur
     return count;
 }
 
-bool security_report(struct security *security, struct status_fields *status,
-                     struct field_count refused_by[SECURITY_FAILURES]) {
-    if (!security)
-        return false;
-    status->security_key = security->pair.public;
-    status->security_refused = 0;
+void security_report(struct security *security, struct status_fields *status,
+                     struct field_count counts[SECURITY_FAILURES]) {
     for (size_t i = 0; i < SECURITY_FAILURES; i++) {
         uint64_t count = security_failed(security, (enum security_failure)i);
-        refused_by[i] = (struct field_count){failure_names[i], count};
-        status->security_refused += count;
+        counts[i] = (struct field_count){failure_names[i], count};
+        *(i < SECURITY_HANDSHAKES ? &status->security_refused : &status->connections_ended) +=
+            count;
     }
-    status->security_refused_by = (struct field_tally){refused_by, SECURITY_FAILURES};
-    return true;
+    status->security_key = security ? security->pair.public : "";
+    status->security_refused_by = (struct field_tally){counts, SECURITY_HANDSHAKES};
+    status->connections_ended_by =
+        (struct field_tally){counts + SECURITY_HANDSHAKES, SECURITY_FAILURES - SECURITY_HANDSHAKES};
+    status->connections_examples = security_connections(security, SOCKET_EXAMPLES);
+    status->connections_statistics = security_connections(security, SOCKET_STATISTICS);
+    status->connections_control = security_connections(security, SOCKET_CONTROL);
 }

@@ -1,14 +1,22 @@
-/* Who may talk to the daemon: CURVE on its sockets, and a thread that answers libzmq's question
-   whether a client may come in (ZAP, ZeroMQ RFC 27), one domain for each socket.
+/* Who may talk to the daemon, and how much: a thread that knows the connections of its sockets and
+   ends those that take too much, keys or not; and, where the configuration has security.secret,
+   CURVE on the sockets, and the answers to libzmq's question whether a client may come in (ZAP,
+   ZeroMQ RFC 27), one domain for each socket.
 
-   The daemon is the CURVE server on all its sockets, also on those that connect. A client must know
-   the daemon's public key and, where the socket has a list (security.allow.*), have its own on it.
-   libzmq asks once, in the handshake: so a client whose key is taken off a list is cut off by
-   ending its connection. Which connection is whose is known but for clients of one address that
-   shake hands at the same moment; of those, all are ended, and admitted ones come back by
+   libzmq accepts whoever comes, reads what they send, and keeps all of it; it has no bound for the
+   number of connections, for subscriptions, or for a message whose last part never comes. Its
+   monitors say which descriptor is a connection's, the kernel what has come over it, and
+   shutdown(2) ends it.
+
+   With keys the daemon is the CURVE server on all its sockets, also on those that connect. A client
+   must know the daemon's public key and, where the socket has a list (security.allow.*), have its
+   own on it. libzmq asks once, in the handshake: so a client whose key is taken off a list is cut
+   off by ending its connection. Which connection is whose is known but for clients of one address
+   that shake hands at the same moment; of those, all are ended, and admitted ones come back by
    themselves.
 
-   A failed handshake is counted by reason and announced with the peer's address. */
+   A failed handshake, and a connection that is ended, is counted by reason and announced with the
+   peer's address. */
 #ifndef RUNNEL_SECURITY_H
 #define RUNNEL_SECURITY_H
 
@@ -30,6 +38,10 @@ enum security_failure {
     SECURITY_WRONG_KEY,   /* it does not know the daemon's key, or not its own secret */
     SECURITY_PROTOCOL,    /* what it says is no handshake */
     SECURITY_BROKEN_OFF,  /* it left, or fell silent */
+    SECURITY_HANDSHAKES,  /* those before are failed handshakes, counted where there are keys; the
+                             others are connections that were ended, with keys and without: */
+    SECURITY_CONNECTIONS = SECURITY_HANDSHAKES, /* there were too many */
+    SECURITY_SUBSCRIPTIONS, /* it sent more to the statistics socket than subscriptions need */
     SECURITY_FAILURES,
 };
 
@@ -38,9 +50,9 @@ enum { SECURITY_ADDRESS_SIZE = 64, SECURITY_TEXT_SIZE = 2 * ERROR_TEXT_SIZE };
 /* CURVE's share of an encrypted frame, bytes: command name, nonce, authenticator, flags. */
 enum { SECURITY_OVERHEAD = 33 };
 
-/* Read the secret and the lists, and start answering. Where the configuration has no
-   security.secret there is nothing to open: 0, and *security is NULL, which every function here
-   takes. Errors: EX_CONFIG, with the key of the configuration. */
+/* Start watching; where the configuration has security.secret, read it and the lists, and start
+   answering. Every function here also takes NULL, for sockets that nobody watches. Errors:
+   EX_CONFIG, with the key of the configuration. */
 int security_open(struct security **security, void *zmq_context, const struct config *config,
                   struct error *error);
 
@@ -50,7 +62,10 @@ int security_check(const struct config *config, struct error *error);
 /* Once all sockets are closed, and before the context is. */
 void security_close(struct security **security);
 
-/* Protect a socket that is not yet bound or connected; `key` is the configuration's, e.g.
+/* Whether the sockets speak CURVE. */
+bool security_has_keys(const struct security *security);
+
+/* Protect and watch a socket that is not yet bound or connected; `key` is the configuration's, e.g.
    "statistics.bind". Once for each of the sockets examples, statistics and control. */
 int security_protect(struct security *security, void *socket, const char *key, struct error *error);
 
@@ -74,6 +89,17 @@ int security_rekey(const struct security *security, void *socket);
 bool security_may_send(const struct security *security, zmq_msg_t *message, const char *stream,
                        size_t size, char *why, size_t why_size);
 
+/* For who reads the statistics socket, from any thread: a number for the connection that has the
+   descriptor, another one for each connection, or 0 where it has none any more. Who has received a
+   message knows that its connection is found. */
+uint64_t security_subscriber(struct security *security, int descriptor);
+
+/* Connections that there are, to one of the sockets (enum socket_role). */
+size_t security_connections(struct security *security, int role);
+
+/* End a subscriber's connection, unless that has ended: its subscriptions are for nothing here. */
+void security_end_subscriber(struct security *security, int descriptor, uint64_t number);
+
 /* Becomes readable when there may be something to announce; -1 without security. */
 int security_descriptor(const struct security *security);
 
@@ -95,9 +121,9 @@ uint64_t security_announcement_due(struct security *security);
 /* Failed handshakes since open. */
 uint64_t security_failed(struct security *security, enum security_failure failure);
 
-/* For `status`: the daemon's public key and the failures counted, which are put into `refused_by`;
-   false without security. */
-bool security_report(struct security *security, struct status_fields *status,
-                     struct field_count refused_by[SECURITY_FAILURES]);
+/* For `status`: the connections that there are, and what was counted, which is put into `counts`;
+   with keys the daemon's public key too. */
+void security_report(struct security *security, struct status_fields *status,
+                     struct field_count counts[SECURITY_FAILURES]);
 
 #endif

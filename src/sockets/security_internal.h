@@ -1,26 +1,43 @@
 /* The insides of security.h: security.c opens, reloads and announces, security_zap.c is the thread
-   that answers libzmq and listens to what becomes of connections. */
+   that answers libzmq, security_connections.c knows the connections from libzmq's monitors, and
+   security_limits.c ends those that take too much. */
 #ifndef RUNNEL_SECURITY_INTERNAL_H
 #define RUNNEL_SECURITY_INTERNAL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "config/config.h"
 #include "security.h"
 
 enum { SECURITY_MATCH_SIZE = 64 };
 
+struct guarded;
+
 /* A connection between its coming and its end. */
 struct connection {
+    TAILQ_ENTRY(connection) all, strangers; /* of its socket, the newest last */
+    struct guarded *guarded;
     int descriptor;                      /* libzmq's own */
+    uint64_t cookie;                     /* the kernel's number of what the descriptor is */
+    uint64_t serial;                     /* another one for each connection, from 1 */
     char address[SECURITY_ADDRESS_SIZE]; /* for people */
     char match[SECURITY_MATCH_SIZE];     /* how the address ends that ZAP gives, "" = unknown */
     key_text key;                        /* whose it is, "" = not yet known */
     bool unclear;                        /* it may be another's, of the same address */
     bool settled;                        /* the descriptor was still its own when asked */
+    bool made;                           /* by connecting: the configuration names its peer */
+    bool stranger;                       /* it has not said enough for a handshake */
+    bool ended;                          /* by security_end: nothing more is counted */
+    uint64_t received;                   /* bytes that had come when it was measured, */
+    uint64_t measured;                   /* CLOCK_MONOTONIC in ns */
+    double allowance;                    /* statistics: bytes that may come, */
 };
+
+TAILQ_HEAD(connection_list, connection);
 
 /* What has been counted, and what is to be announced, of one kind of failure at one socket. */
 struct failures {
@@ -35,27 +52,63 @@ struct guarded {
     bool listed;      /* only keys of the list may come in */
     bool revoked;     /* a key that could come in before the lists were read again no longer may */
     struct key_list allowed;
-    struct connection *connections; /* (room,), the newest last */
-    size_t count, room;
+    struct connection_list connections, strangers;
+    size_t count, stranger_count; /* without those that have been ended, */
+    size_t most, most_strangers;  /* and how many there may be */
     int failing; /* the failure of the connection that is reported next, or SECURITY_FAILURES */
     struct failures failures[SECURITY_FAILURES];
 };
 
 struct security {
+    bool keys; /* security.secret is set: CURVE, and ZAP */
     struct key_pair pair;
-    void *zap;      /* REP */
-    int stop, news; /* eventfds: to the thread, from it */
+    void *zap;            /* REP; NULL without keys */
+    int stop, news;       /* eventfds: to the thread, from it */
+    int activity;         /* epoll: connections to which something has come */
+    _Atomic uint64_t due; /* when something is to be announced */
     pthread_t thread;
     bool running;
     pthread_mutex_t lock; /* of all that follows */
     struct guarded sockets[SOCKET_ROLES];
+    struct connection **by_descriptor; /* (descriptors,) NULL = none */
+    size_t descriptors;
+    uint64_t serials;
 };
 
 /* The thread's function; `context` is the struct security. */
 void *security_serve(void *context);
 
-/* End the connections whose keys are not on the socket's list, or may not be; returns how many. The
-   lock is held. */
-size_t security_cut_off(struct guarded *guarded);
+/* What follows is called with the lock held. */
+
+/* Count a failure, for the announcement. */
+void security_fail(struct security *security, enum security_failure failure,
+                   struct guarded *guarded, const char *address, const char *key);
+
+/* Take what the monitors have reported: SECURITY_ALL, or some of it, so that others come to the
+   lock. False: there may be more. */
+enum { SECURITY_SOME = 64, SECURITY_ALL = -1 };
+bool security_take_events(struct security *security, int most);
+void security_free_connections(struct security *security);
+
+/* The connection that has the descriptor at this socket, or NULL. */
+struct connection *security_find(struct security *security, const struct guarded *guarded,
+                                 int descriptor);
+
+/* End it: its descriptor is shut down, and libzmq closes it. It counts no more. False: it had ended
+   already. */
+bool security_end(struct security *security, struct connection *connection);
+
+/* The same, and count why. */
+void security_end_for(struct security *security, struct connection *connection,
+                      enum security_failure why);
+
+/* End the connections whose keys are not on the socket's list, or may not be; returns how many. */
+size_t security_cut_off(struct security *security, struct guarded *guarded);
+
+/* A connection has come: begin to watch it, and end one when there are too many. */
+void security_limit_new(struct security *security, struct connection *connection);
+
+/* Look what has come since the call before, and end the connections that send too much. */
+void security_limit(struct security *security, uint64_t now);
 
 #endif

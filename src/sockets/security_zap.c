@@ -1,13 +1,11 @@
 #include <errno.h>
-#include <netdb.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <zmq.h>
 
+#include "common/clock.h"
 #include "security_internal.h"
+
+#define NS_PER_MS (NS_PER_SECOND / 1000)
 
 /* A request's frames (RFC 27). */
 enum zap_frame {
@@ -21,7 +19,10 @@ enum zap_frame {
     ZAP_FRAMES,
 };
 
-enum { FRAME_SIZE = 256 }; /* libzmq's own names and addresses are shorter */
+enum {
+    FRAME_SIZE = 256, /* libzmq's own names and addresses are shorter */
+    LOOK_MS = 10,     /* at most so often it is looked what connections bring */
+};
 
 struct zap {
     size_t count; /* frames received */
@@ -31,153 +32,9 @@ struct zap {
 
 static const char version[] = "1.0";
 
-static void fail(struct security *security, enum security_failure failure, struct guarded *guarded,
-                 const char *address, const char *key) {
-    struct failures *f = &guarded->failures[failure];
-    f->count++;
-    snprintf(f->address, sizeof f->address, "%s", *address ? address : "an unknown address");
-    memcpy(f->key, key, strlen(key) + 1);
-    eventfd_write(security->news, 1);
-}
-
-/* --- connections ------------------------------------------------------------------------------ */
-
-/* Who is at the other end, as ZAP says it too; texts stay empty when that cannot be known. */
-static void ask_peer(int descriptor, char address[SECURITY_ADDRESS_SIZE],
-                     char match[SECURITY_MATCH_SIZE]) {
-    struct sockaddr_storage name;
-    socklen_t size = sizeof name;
-    struct ucred process;
-    *address = *match = '\0';
-    if (getpeername(descriptor, (struct sockaddr *)&name, &size))
-        return;
-    if (name.ss_family != AF_UNIX) {
-        if (getnameinfo((struct sockaddr *)&name, size, address, SECURITY_ADDRESS_SIZE, NULL, 0,
-                        NI_NUMERICHOST))
-            *address = '\0';
-        snprintf(match, SECURITY_MATCH_SIZE, "%s", address);
-        return;
-    }
-    size = sizeof process;
-    if (getsockopt(descriptor, SOL_SOCKET, SO_PEERCRED, &process, &size))
-        return;
-    snprintf(address, SECURITY_ADDRESS_SIZE, "process %d of user %u", (int)process.pid,
-             (unsigned)process.uid);
-    snprintf(match, SECURITY_MATCH_SIZE, ":%u:%u:%d", (unsigned)process.uid, (unsigned)process.gid,
-             (int)process.pid);
-}
-
 static bool ends_with(const char *text, const char *end) {
     size_t length = strlen(text), tail = strlen(end);
     return tail <= length && !strcmp(text + length - tail, end);
-}
-
-/* A connection for which there is no memory could not be closed later: it ends now. */
-static void add_connection(struct guarded *guarded, int descriptor) {
-    enum { ROOM_FIRST = 16 };
-    if (guarded->count == guarded->room) {
-        size_t room = guarded->room ? 2 * guarded->room : ROOM_FIRST;
-        struct connection *larger =
-            realloc(guarded->connections, room * sizeof *guarded->connections);
-        if (!larger) {
-            shutdown(descriptor, SHUT_RDWR);
-            return;
-        }
-        guarded->connections = larger;
-        guarded->room = room;
-    }
-    struct connection *c = &guarded->connections[guarded->count++];
-    *c = (struct connection){.descriptor = descriptor};
-    ask_peer(descriptor, c->address, c->match);
-}
-
-/* The connection is gone. When it was not settled, its descriptor may have been another's when its
-   peer was asked for, and says nothing. */
-static void end_connection(struct security *security, struct guarded *guarded, int descriptor) {
-    char address[SECURITY_ADDRESS_SIZE] = "";
-    for (size_t i = 0; i < guarded->count; i++) {
-        struct connection *c = &guarded->connections[i];
-        if (c->descriptor != descriptor)
-            continue;
-        if (c->settled)
-            memcpy(address, c->address, sizeof address);
-        guarded->count--;
-        memmove(c, c + 1, (guarded->count - i) * sizeof *c);
-        break;
-    }
-    if (guarded->failing != SECURITY_FAILURES)
-        fail(security, (enum security_failure)guarded->failing, guarded, address, "");
-    guarded->failing = SECURITY_FAILURES;
-}
-
-static enum security_failure failure_of(uint16_t event, int32_t value) {
-    if (event == ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL)
-        return SECURITY_BROKEN_OFF;
-    return value == ZMQ_PROTOCOL_ERROR_ZMTP_MECHANISM_MISMATCH ? SECURITY_NO_KEY
-           : value == ZMQ_PROTOCOL_ERROR_ZMTP_CRYPTOGRAPHIC    ? SECURITY_WRONG_KEY
-                                                               : SECURITY_PROTOCOL;
-}
-
-/* A monitor's message is [u16 event, i32 value][endpoint]. What failed is reported right before the
-   end of its connection, by the same thread; keys that were refused are counted where that is done.
- */
-static void take_event(struct security *security, struct guarded *guarded, const char *frame) {
-    uint16_t event;
-    int32_t value;
-    memcpy(&event, frame, sizeof event);
-    memcpy(&value, frame + sizeof event, sizeof value);
-    switch (event) {
-    case ZMQ_EVENT_ACCEPTED:
-    case ZMQ_EVENT_CONNECTED:
-        add_connection(guarded, value);
-        break;
-    case ZMQ_EVENT_CLOSED: /* it listens no more, and libzmq ends its connections in silence */
-        guarded->count = 0;
-        break;
-    case ZMQ_EVENT_DISCONNECTED:
-        end_connection(security, guarded, value);
-        break;
-    case ZMQ_EVENT_HANDSHAKE_FAILED_PROTOCOL:
-    case ZMQ_EVENT_HANDSHAKE_FAILED_NO_DETAIL:
-        guarded->failing = (int)failure_of(event, value);
-        break;
-    }
-}
-
-/* libzmq reports a connection's end before it closes the descriptor: where that has not been told
-   by now, the descriptor was the connection's own when its peer was asked for. */
-static void settle(struct guarded *guarded) {
-    for (size_t i = guarded->count; i > 0 && !guarded->connections[i - 1].settled; i--)
-        guarded->connections[i - 1].settled = true;
-}
-
-static void take_events(struct security *security) {
-    enum { EVENT_SIZE = sizeof(uint16_t) + sizeof(int32_t) };
-    char frame[EVENT_SIZE], endpoint[1];
-    for (size_t i = 0; i < SOCKET_ROLES; i++) {
-        struct guarded *guarded = &security->sockets[i];
-        while (zmq_recv(guarded->monitor, frame, sizeof frame, ZMQ_DONTWAIT) >= 0) {
-            zmq_recv(guarded->monitor, endpoint, sizeof endpoint, ZMQ_DONTWAIT);
-            take_event(security, guarded, frame);
-        }
-        settle(guarded);
-    }
-}
-
-size_t security_cut_off(struct guarded *guarded) {
-    size_t cut_off = 0;
-    for (size_t i = 0; guarded->listed && i < guarded->count; i++) {
-        struct connection *c = &guarded->connections[i];
-        if (!(c->unclear && guarded->revoked) && (!*c->key || key_find(&guarded->allowed, c->key)))
-            continue;
-        char address[SECURITY_ADDRESS_SIZE], match[SECURITY_MATCH_SIZE];
-        ask_peer(c->descriptor, address, match);
-        if (strcmp(match, c->match))
-            continue; /* it has ended, and the descriptor is another's */
-        shutdown(c->descriptor, SHUT_RDWR);
-        cut_off++;
-    }
-    return cut_off;
 }
 
 /* --- answers to libzmq ------------------------------------------------------------------------ */
@@ -211,9 +68,8 @@ static struct guarded *find_socket(struct security *security, const struct zap *
 /* Give the key to the connection that asks, which is one of that address that has none. Of several
    it is any, and each of them may be the key's. Returns the address for people. */
 static const char *assign(struct guarded *guarded, const struct zap *zap, const char *key) {
-    struct connection *first = NULL;
-    for (size_t i = 0; i < guarded->count; i++) {
-        struct connection *c = &guarded->connections[i];
+    struct connection *first = NULL, *c;
+    TAILQ_FOREACH(c, &guarded->connections, all) {
         if (*c->key || (*c->match && !ends_with(zap->frames[ZAP_ADDRESS], c->match)))
             continue;
         if (first)
@@ -237,7 +93,7 @@ static bool admit(struct security *security, const struct zap *zap, key_text key
     const char *address = assign(guarded, zap, key);
     if (!guarded->listed || key_find(&guarded->allowed, key))
         return true;
-    fail(security, SECURITY_UNKNOWN_KEY, guarded, address, key);
+    security_fail(security, SECURITY_UNKNOWN_KEY, guarded, address, key);
     return false;
 }
 
@@ -258,29 +114,47 @@ static void answer(struct security *security) {
     while (receive(security->zap, &zap)) {
         key_text key = "";
         pthread_mutex_lock(&security->lock);
-        take_events(security);
+        security_take_events(security, SECURITY_ALL);
         bool admitted = admit(security, &zap, key);
         pthread_mutex_unlock(&security->lock);
         reply(security->zap, &zap, admitted, key);
     }
 }
 
+/* --- the thread ------------------------------------------------------------------------------- */
+
+enum { ITEM_STOP = SOCKET_ROLES, ITEM_ACTIVITY, ITEM_ZAP, ITEMS };
+
+/* What connections bring is looked at when something comes, but not all the time. */
+static bool wait_for_news(struct security *security, zmq_pollitem_t items[ITEMS], uint64_t next) {
+    uint64_t now = clock_ns();
+    long timeout = now >= next ? -1 : (long)((next - now) / NS_PER_MS) + 1;
+    items[ITEM_ACTIVITY].events = now >= next ? ZMQ_POLLIN : 0;
+    int ready = zmq_poll(items, security->keys ? ITEMS : ITEM_ZAP, timeout);
+    return (ready >= 0 || errno == EINTR) && !items[ITEM_STOP].revents;
+}
+
 void *security_serve(void *context) {
     struct security *security = context;
-    enum { ITEM_STOP = SOCKET_ROLES, ITEM_ZAP, ITEMS };
+    uint64_t next = 0;
     zmq_pollitem_t items[ITEMS] = {
         [ITEM_STOP] = {.fd = security->stop, .events = ZMQ_POLLIN},
+        [ITEM_ACTIVITY] = {.fd = security->activity},
         [ITEM_ZAP] = {.socket = security->zap, .events = ZMQ_POLLIN},
     };
     for (size_t i = 0; i < SOCKET_ROLES; i++)
         items[i] = (zmq_pollitem_t){.socket = security->sockets[i].monitor, .events = ZMQ_POLLIN};
-    while (zmq_poll(items, ITEMS, -1) >= 0 || errno == EINTR) {
-        if (items[ITEM_STOP].revents)
-            break;
+    while (wait_for_news(security, items, next)) {
+        uint64_t now = clock_ns();
         pthread_mutex_lock(&security->lock);
-        take_events(security);
+        security_take_events(security, SECURITY_SOME);
+        if (now >= next) {
+            security_limit(security, now);
+            next = now + LOOK_MS * NS_PER_MS;
+        }
         pthread_mutex_unlock(&security->lock);
-        answer(security);
+        if (security->keys)
+            answer(security);
     }
     return NULL;
 }
