@@ -5,7 +5,13 @@
 #
 # The baseline predicts that every number stays what it was. Its loss is that of the network: the
 # mean over the numbers of the squared error in standard deviations, with the running mean and
-# deviation of scale: standard, the target's own reading included.
+# deviation of scale: standard, the target's own reading included, and the memory and limit there.
+
+BEGIN {
+    memory = 1000
+    limit = 30
+    unlimited = 30 # the first readings
+}
 
 FNR == 1 {
     file++
@@ -19,20 +25,32 @@ file == 1 && match($0, /"x": *\[[^]]*\]/) {
     reading(split(list, x, / *, */))
 }
 
-function reading(size, k, sum, count, deviation, error) {
+function within(value, most) {
+    return value > most ? most : value < -most ? -most : value
+}
+
+function scaled(k, value) {
+    return variance[k] > 0 ? within((value - mean[k]) / sqrt(variance[k]), limit) : 0
+}
+
+function reading(size, k, sum, count, rate, least, deviation, error) {
     examples++
     for (k = 1; k <= size; k++) {
         if (x[k] ~ /null/)
             continue
         seen[k]++
         change = x[k] - mean[k]
-        mean[k] += change / seen[k]
-        squares[k] += change * (x[k] - mean[k])
+        rate = 1 / (seen[k] < memory ? seen[k] : memory)
+        least = 1e-9 * (mean[k] < 0 ? -mean[k] : mean[k]) + 1e-12
+        deviation = sqrt(variance[k])
+        if (seen[k] > unlimited)
+            change = within(change, limit * (deviation > least ? deviation : least))
+        mean[k] += rate * change
+        variance[k] = (1 - rate) * (variance[k] + rate * change ^ 2)
         if (examples > 1) {
-            deviation = sqrt(squares[k] / seen[k])
             # Before there is a last value the mean takes its place, as for the network.
-            error = x[k] - (k in last ? last[k] : mean[k])
-            sum += deviation > 0 ? (error / deviation) ^ 2 : 0
+            error = scaled(k, x[k]) - scaled(k, k in last ? last[k] : mean[k])
+            sum += error ^ 2
             count++
         }
         last[k] = x[k]

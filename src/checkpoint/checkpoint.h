@@ -10,7 +10,7 @@
      streams.*                  one row per stream, least recently used first: keys (size, bytes),
                                 windows, records (the engine's slots), held (missing: hold),
                                 scales (scale: standard and target: next)
-     scaler.*                   (I,) counts, means, squares (scale: standard)
+     scaler.*                   (I,) counts, means, squares (scale: standard); first (I, 30) (limit)
      checksum                   (1,) CRC-32 of every byte of the file before it
    and in __metadata__ the format, the program's version, the configuration's name, digest and
    description, the device, the examples learned and the time.

@@ -40,6 +40,7 @@ enum checkpoint_part {
     PART_COUNTS,
     PART_MEANS,
     PART_SQUARES,
+    PART_FIRST,
     PART_RECORDS,
     PART_CHECKSUM,
     PARTS,

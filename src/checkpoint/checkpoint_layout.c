@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "checkpoint_internal.h"
+#include "learner/scaler.h"
 #include "model/parameters.h"
 
 /* ---- Entries ---- */
@@ -69,6 +70,8 @@ void checkpoint_layout(struct checkpoint_layout *layout, const struct config *co
         add_part(layout, PART_MEANS, "scaler.means", SAFETENSORS_F64, 1, input->size, 0);
         add_part(layout, PART_SQUARES, "scaler.squares", SAFETENSORS_F64, 1, input->size, 0);
     }
+    if (input->standard && input->limit > 0)
+        add_part(layout, PART_FIRST, "scaler.first", SAFETENSORS_F32, 2, input->size, SCALER_FIRST);
     add_part(layout, PART_RECORDS, "streams.records", SAFETENSORS_F32, 2, streams, record);
     add_part(layout, PART_CHECKSUM, "checksum", SAFETENSORS_I64, 1, 1, 0);
 }

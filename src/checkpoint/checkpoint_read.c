@@ -217,6 +217,12 @@ static int read_scaler(const struct reading *reading, struct error *error) {
         if (!isfinite(number.mean) || !isfinite(number.squares) || number.squares < 0)
             return damaged(reading, "the scaler's statistics are not finite", error);
         scaler_write(scaler, k, &number);
+        float *first = scaler_first(scaler, k);
+        if (first && read_row(reading, PART_FIRST, k, first, SCALER_FIRST * sizeof *first, error))
+            return -1;
+        for (size_t n = 0; first && n < SCALER_FIRST; n++)
+            if (!isfinite(first[n]))
+                return damaged(reading, "the scaler's first values are not finite", error);
     }
     return 0;
 }

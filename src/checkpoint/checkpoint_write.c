@@ -135,6 +135,10 @@ static int put_scaler(struct writing *writing, struct error *error) {
             if (safetensors_put(writing->writer, value, sizeof(double), error))
                 return -1;
         }
+    for (size_t k = 0; k < size && writing->layout->parts[PART_FIRST] != SIZE_MAX; k++)
+        if (safetensors_put(writing->writer, scaler_first(scaler, k), SCALER_FIRST * sizeof(float),
+                            error))
+            return -1;
     return 0;
 }
 

@@ -56,6 +56,8 @@ static void make_digest(struct draft *draft) {
                 continue;
             config_key_path(key, n, path);
             config_value_print(key, n, draft, text, sizeof text);
+            if (key->flags & KEY_CHANGED && !strcmp(text, key->fallback))
+                continue;
             value = hash(hash(hash(hash(value, path), "="), text), "\n");
         }
     }

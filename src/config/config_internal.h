@@ -53,6 +53,7 @@ enum {
     KEY_RELOAD = 16,   /* may change when the file is read again, as those in flight may */
     KEY_LATER = 32,    /* of the digest only where the key counts: digests of configurations that
                           do without it are those from before there was this key */
+    KEY_CHANGED = 64,  /* likewise only where its value is not the default */
 };
 
 struct config_key {

@@ -17,6 +17,8 @@
 
 #define COUNT_MAX 9007199254740991.0 /* 2^53 - 1: exact as a JSON number too */
 #define INPUT_MAX 1e6
+#define MEMORY_MAX 1e9
+#define LIMIT_MAX 1e6
 #define LAYER_SIZE_MAX 65536
 #define COMPONENTS_MAX 1024
 #define WINDOW_MAX 65536
@@ -69,8 +71,23 @@ static struct config_key rows[] = {
      .fallback = "none", WHEN("model.input.kind", "real"), .flags = KEY_DIGEST,
      .what = "running standardization of inputs", .example = "standard",
      .more = "Targets of `target: next` are scaled alike; predictions and errors are reported in "
-             "original units. One wild finite value stays in the running figures for good: "
-             "runnel.yaml(5), CHOOSING A CONFIGURATION, says what to do about it."},
+             "original units. One wild finite value stays in the running figures for good unless "
+             "`memory` and `limit` are set."},
+    {"model.input.memory", VALUE_COUNT, AT(architecture.input.memory), RANGE(0, MEMORY_MAX),
+     .fallback = "0", WHEN("model.input.scale", "standard"),
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "values that mean and deviation remember, 0 = all", .unit = "values",
+     .example = "1000",
+     .more = "The n-th value counts by 1/n, but never by less than 1/memory: so a new level is "
+             "followed, and an old one forgotten."},
+    {"model.input.limit", VALUE_REAL, AT(architecture.input.limit), RANGE(0, LIMIT_MAX),
+     .fallback = "0", WHEN("model.input.scale", "standard"),
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "deviations that a value is away at most, 0 = no limit", .unit = "deviations",
+     .example = "30",
+     .more = "After a column's first 30 values one that is further away moves mean and deviation "
+             "as if it were that far, and no input goes beyond it. Of the first 30, up to three that are a "
+             "thousand deviations of all others away are left out once the 30 are complete."},
     {"model.input.missing", VALUE_CHOICE, AT(architecture.input.hold), .words = "reject|hold",
      .meanings = "the example is rejected and counted|the stream's last value takes its place",
      .fallback = "reject", WHEN("model.input.kind", "real"), .flags = KEY_DIGEST,

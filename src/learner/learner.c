@@ -103,7 +103,8 @@ static int open_parts(struct learner *learner, const struct config *config, size
     describe(learner, config);
     learner->input_row = input->kind == INPUT_SYMBOL ? 1 : input->size;
     if (streams_open(&learner->streams, slots, error) ||
-        (input->standard && scaler_open(&learner->scaler, learner->input_row, error)))
+        (input->standard &&
+         scaler_open(&learner->scaler, learner->input_row, input->memory, input->limit, error)))
         return -1;
     if (!learner_plan_open(learner, plan_steps) || !allocate_streams(learner, slots))
         return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");

@@ -8,25 +8,41 @@
 
 #include "common/error.h"
 
+/* How far from the mean of all nearer values a wild one lies among the first, in their sd: what is
+   less wild is forgotten in time with a memory. Of values that were constant until then, in units
+   of their size. */
+static const double wild = 1e3, wild_of_constant = 1e15;
+
+/* The least sd for the limit: a number that was constant may begin to change. */
+static const double least_relative = 1e-9, least_absolute = 1e-12;
+
 struct scaler {
     size_t size;
+    uint64_t memory;    /* in values, 0 = all */
+    double limit;       /* in sd, 0 = none */
+    float *first;       /* (size, SCALER_FIRST) the first values, or NULL */
     uint64_t *counts;   /* (size,) */
     double *means;      /* (size,) */
     double *squares;    /* (size,) */
-    double *deviations; /* (size,) sqrt(squares / count) */
+    double *deviations; /* (size,) sqrt(squares / weight) */
 };
 
-int scaler_open(struct scaler **scaler, size_t size, struct error *error) {
+int scaler_open(struct scaler **scaler, size_t size, uint64_t memory, double limit,
+                struct error *error) {
     struct scaler *new = calloc(1, sizeof *new);
     *scaler = new;
     if (new) {
         new->size = size;
+        new->memory = memory;
+        new->limit = limit;
+        new->first = limit > 0 ? calloc(size, SCALER_FIRST * sizeof *new->first) : NULL;
         new->counts = calloc(size, sizeof *new->counts);
         new->means = calloc(size, sizeof *new->means);
         new->squares = calloc(size, sizeof *new->squares);
         new->deviations = calloc(size, sizeof *new->deviations);
     }
-    if (new &&new->counts &&new->means &&new->squares &&new->deviations)
+    if (new && (limit == 0 || new->first) &&
+        new->counts &&new->means &&new->squares &&new->deviations)
         return 0;
     scaler_close(scaler);
     return error_set(error, EX_UNAVAILABLE, "out of memory for scaling %zu inputs", size);
@@ -37,6 +53,7 @@ void scaler_close(struct scaler **scaler) {
     *scaler = NULL;
     if (!old)
         return;
+    free(old->first);
     free(old->counts);
     free(old->means);
     free(old->squares);
@@ -47,30 +64,118 @@ void scaler_close(struct scaler **scaler) {
 void scaler_reset(struct scaler *scaler) {
     for (size_t k = 0; k < scaler->size; k++)
         scaler_write(scaler, k, &(struct scaler_number){0});
+    if (scaler->first)
+        memset(scaler->first, 0, scaler->size * SCALER_FIRST * sizeof *scaler->first);
 }
 
-static double deviation(uint64_t count, double squares) {
-    return count ? sqrt(squares / (double)count) : 0;
+/* Values that the statistics of `count` values weigh as much as. */
+static uint64_t weight(const struct scaler *scaler, uint64_t count) {
+    return scaler->memory > 0 && count > scaler->memory ? scaler->memory : count;
 }
 
-/* Welford (1962): d = x - mean; mean += d / n; squares += d (x - mean), with the new mean. */
+static double deviation(const struct scaler *scaler, uint64_t count, double squares) {
+    return count ? sqrt(squares / (double)weight(scaler, count)) : 0;
+}
+
+/* Welford (1962): d = x - mean; mean += d / n; squares += d (x - mean), with the new mean. Returns
+   the new squares. */
+static double add(double value, double count, double *mean, double squares) {
+    double difference = value - *mean;
+    *mean += difference / count;
+    return squares + difference * (value - *mean);
+}
+
+/* The value, at most `limit` sd away from the mean. */
+static double limited(const struct scaler *scaler, size_t k, double value) {
+    double mean = scaler->means[k], sd = scaler->deviations[k];
+    double far = scaler->limit * fmax(sd, least_relative * fabs(mean) + least_absolute);
+    return fabs(value - mean) <= far ? value : mean + copysign(far, value - mean);
+}
+
+/* By their distance from the median, the nearest first. */
+static void sort_by_distance(double *values, size_t count) {
+    double origin = 0;
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t n = 1; n < count; n++) {
+            double value = values[n], key = pass ? fabs(value - origin) : value;
+            size_t at = n;
+            for (; at > 0 && key < (pass ? fabs(values[at - 1] - origin) : values[at - 1]); at--)
+                values[at] = values[at - 1];
+            values[at] = value;
+        }
+        origin = values[count / 2];
+    }
+}
+
+/* The first values are complete: how far from their median one may be that is none of the wild. */
+static double least_wild(const float *first, double *median) {
+    double values[SCALER_FIRST], mean = 0, squares = 0;
+    for (size_t n = 0; n < SCALER_FIRST; n++)
+        values[n] = first[n];
+    sort_by_distance(values, SCALER_FIRST);
+    *median = values[0];
+    for (size_t n = 0; n < SCALER_FIRST; n++) {
+        double sd = n ? sqrt(squares / (double)n) : 0;
+        double far = sd > 0 ? wild * sd : wild_of_constant * fmax(fabs(mean), 1);
+        if (n >= SCALER_FIRST - SCALER_WILD_MAX && fabs(values[n] - mean) > far)
+            return fabs(values[n] - *median);
+        squares = add(values[n], (double)n + 1, &mean, squares);
+    }
+    return INFINITY;
+}
+
+/* Compute mean and deviation again from the first values without the wild ones, if there are any.
+ */
+static void drop_wild(struct scaler *scaler, size_t k) {
+    const float *first = scaler_first(scaler, k);
+    double median, far = least_wild(first, &median);
+    struct scaler_number number = {0};
+    for (size_t n = 0; n < SCALER_FIRST && isfinite(far); n++)
+        if (fabs(first[n] - median) < far)
+            number.squares = add(first[n], (double)++number.count, &number.mean, number.squares);
+    if (!isfinite(far))
+        return;
+    number.squares *= (double)weight(scaler, SCALER_FIRST) / (double)number.count;
+    number.count = SCALER_FIRST;
+    scaler_write(scaler, k, &number);
+}
+
+static void add_value(struct scaler *scaler, size_t k, float x) {
+    uint64_t count = ++scaler->counts[k];
+    double value = x;
+    if (scaler->limit > 0 && count > SCALER_FIRST)
+        value = limited(scaler, k, x);
+    if (count == weight(scaler, count)) {
+        scaler->squares[k] = add(value, (double)count, &scaler->means[k], scaler->squares[k]);
+    } else {
+        /* variance = (1 - 1/N) (variance + d^2 / N), and squares are N times that */
+        double rate = 1 / (double)scaler->memory, difference = value - scaler->means[k];
+        scaler->means[k] += rate * difference;
+        scaler->squares[k] = (1 - rate) * (scaler->squares[k] + difference * difference);
+    }
+    scaler->deviations[k] = deviation(scaler, count, scaler->squares[k]);
+    if (!scaler->first || count > SCALER_FIRST)
+        return;
+    scaler_first(scaler, k)[count - 1] = x;
+    if (count == SCALER_FIRST)
+        drop_wild(scaler, k);
+}
+
 void scaler_add(struct scaler *scaler, const void *x) {
     for (size_t k = 0; k < scaler->size; k++) {
         float value;
         memcpy(&value, (const char *)x + k * sizeof value, sizeof value);
-        if (isnan(value))
-            continue;
-        uint64_t count = ++scaler->counts[k];
-        double difference = value - scaler->means[k];
-        scaler->means[k] += difference / (double)count;
-        scaler->squares[k] += difference * (value - scaler->means[k]);
-        scaler->deviations[k] = deviation(count, scaler->squares[k]);
+        if (!isnan(value))
+            add_value(scaler, k, value);
     }
 }
 
 float scaler_scale(const struct scaler *scaler, size_t k, float x) {
     double sd = scaler->deviations[k];
-    return sd > 0 ? (float)((x - scaler->means[k]) / sd) : 0;
+    double z = sd > 0 ? (x - scaler->means[k]) / sd : 0;
+    if (scaler->limit > 0 && fabs(z) > scaler->limit)
+        z = copysign(scaler->limit, z);
+    return (float)z;
 }
 
 size_t scaler_size(const struct scaler *scaler) {
@@ -95,5 +200,9 @@ void scaler_write(struct scaler *scaler, size_t k, const struct scaler_number *n
     scaler->counts[k] = number->count;
     scaler->means[k] = number->mean;
     scaler->squares[k] = number->squares;
-    scaler->deviations[k] = deviation(number->count, number->squares);
+    scaler->deviations[k] = deviation(scaler, number->count, number->squares);
+}
+
+float *scaler_first(const struct scaler *scaler, size_t k) {
+    return scaler->first ? scaler->first + k * SCALER_FIRST : NULL;
 }

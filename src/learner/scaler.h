@@ -2,7 +2,13 @@
    by Welford's method, and z = (x - mean) / sd with them.
 
    "Over all examples so far, this one included": the learner adds all steps of an example before it
-   scales the first of them, so that one mean and one sd hold for a whole example. */
+   scales the first of them, so that one mean and one sd hold for a whole example.
+
+   With a memory of N values the rate 1 / n of the n-th value does not go below 1 / N. With a limit
+   L, so that no wild value ruins them: after the first SCALER_FIRST values a value counts as at
+   most L sd away from the mean (a new level is reached in some tens of values, since the deviation
+   grows at each), and z stays within +-L. Those first values count as they are; once they are
+   complete, up to SCALER_WILD_MAX of them that lie far outside of all others are left out. */
 #ifndef RUNNEL_SCALER_H
 #define RUNNEL_SCALER_H
 
@@ -12,15 +18,22 @@
 struct error;
 struct scaler;
 
+enum {
+    SCALER_FIRST = 30,
+    SCALER_WILD_MAX = 3, /* more are no accident but a level of their own */
+};
+
 /* What is known of one number: the form in which a checkpoint keeps it. */
 struct scaler_number {
     uint64_t count; /* values seen */
     double mean;
-    double squares; /* sum of squared differences from the mean */
+    double squares; /* population variance times count, or times the memory if that is less */
 };
 
-/* Open a scaler for `size` numbers that has seen nothing. */
-int scaler_open(struct scaler **scaler, size_t size, struct error *error);
+/* Open a scaler for `size` numbers that has seen nothing. `memory`: in values, 0 = all of them;
+   `limit`: in sd, 0 = none. */
+int scaler_open(struct scaler **scaler, size_t size, uint64_t memory, double limit,
+                struct error *error);
 void scaler_close(struct scaler **scaler);
 void scaler_reset(struct scaler *scaler);
 
@@ -36,5 +49,9 @@ const double *scaler_deviations(const struct scaler *scaler); /* (size,), popula
 
 struct scaler_number scaler_read(const struct scaler *scaler, size_t k);
 void scaler_write(struct scaler *scaler, size_t k, const struct scaler_number *number);
+
+/* The first values of number `k` (SCALER_FIRST,), as they came; NULL without a limit. Those that
+   have not come yet are 0. */
+float *scaler_first(const struct scaler *scaler, size_t k);
 
 #endif

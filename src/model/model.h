@@ -28,7 +28,9 @@ struct input {
     enum input_kind kind;
     size_t size;      /* real: numbers in x; symbol: size of the alphabet */
     size_t embedding; /* symbol: width of the learned embedding, 0 = one-hot */
-    bool standard;    /* scale: standard */
+    bool standard;    /* scale: standard; with it: */
+    uint64_t memory;  /* values that the scale remembers, 0 = all */
+    double limit;     /* sd that a value is at most away, 0 = no limit */
     bool hold;        /* missing: hold */
 };
 

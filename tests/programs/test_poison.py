@@ -25,7 +25,7 @@ CONFIG = """
 name: poison
 device: cpu
 model:
-  input: {{kind: real, size: {columns}, scale: standard}}
+  input: {{kind: real, size: {columns}, scale: standard{scale}}}
   layers: [{{cell: gru, size: 8}}]
   output: {output}
 learning: {{window: 8, clip: 1.0}}
@@ -44,10 +44,12 @@ def header(sequence, flags=0):
     return struct.pack("<BBHIQd", 1, flags, 0, 1, sequence, 0.0)
 
 
-def daemon(directory, output="{loss: squared, size: 7, target: next}", examples="socket: pull"):
+def daemon(directory, output="{loss: squared, size: 7, target: next}", examples="socket: pull",
+           scale=""):
     directory.mkdir(exist_ok=True)
     return running.Daemon(directory, CONFIG.format(directory=directory, columns=COLUMNS,
-                                                   output=output, examples=examples))
+                                                   output=output, examples=examples,
+                                                   scale=scale))
 
 
 def wait(what, condition):
@@ -70,9 +72,11 @@ class Feeder:
             pass
         self.events.unsubscribe(b"status")
 
-    def good(self, count, x_type="<f4"):
+    def good(self, count, wild=()):
         for n in range(self.sent, self.sent + count):
-            self.socket.send_multipart([b"a", np.array(numbers(n), x_type).tobytes()])
+            x = np.array(numbers(n), "<f4")
+            x[0] = 1e30 if n in wild else x[0]
+            self.socket.send_multipart([b"a", x.tobytes()])
         self.sent += count
         wait(f"{self.sent} examples", lambda: self.daemon.ask("status")["examples"] == self.sent)
 
@@ -133,6 +137,48 @@ def test_the_acknowledgement_names_the_cause(directory):
         status, reason, words = answer(x.astype("<f2"), y, 4)
         assert (status, reason) == (2, X_SIZE) and "x has 14 bytes: float16? 7 float32" in words
         assert answer(x, y, 5)[0] == 0
+
+
+def rmse(daemon, feeder, count):
+    """Of the next examples."""
+    feeder.good(count)
+    return daemon.ask("status")["metric"]["rmse"]
+
+
+def test_a_wild_value_is_forgotten(directory):
+    """One of 1e30 in the middle: 2,000 examples later the error is that of a daemon that never had it,
+    within 5%; among the first 30, 5,000 later."""
+    limits, waits = ", memory: 1000, limit: 30", {1000: 2000, 12: 5000}
+    for at, later in waits.items():
+        with daemon(directory / f"wild-{at}", scale=limits) as wild, \
+                daemon(directory / f"calm-{at}", scale=limits) as calm:
+            errors = []
+            for one, values in ((wild, (at,)), (calm, ())):
+                feeder = Feeder(one)
+                feeder.good((at + later) // 100 * 100, values)
+                errors.append(rmse(one, feeder, 100))
+            assert abs(errors[0] / errors[1] - 1) < 0.05, errors
+            assert errors[1] < 1, errors
+
+
+def test_limits_are_in_the_checkpoint(directory):
+    """Stopped among the first 30 values and after them: the same bits as without."""
+    limits = ", memory: 100, limit: 30"
+    with daemon(directory / "whole", scale=limits) as whole, \
+            daemon(directory / "parts", scale=limits) as parts:
+        Feeder(whole).good(200, wild=(3, 120))
+        sent = 0
+        for count in (20, 80, 100):
+            feeder = Feeder(parts)
+            feeder.sent = sent
+            feeder.good(count, wild=(3, 120))
+            sent += count
+            if sent < 200:
+                assert parts.end() == 0
+                parts.log.close()
+                parts.start()
+        assert parts.frames(b'{"command": "export"}')[1] == \
+            whole.frames(b'{"command": "export"}')[1]
 
 
 if __name__ == "__main__":

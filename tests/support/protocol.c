@@ -287,8 +287,10 @@ uint64_t protocol_run(const struct workload *workload, uint64_t parameters,
     assert_true(workload->config.learning.max_streams <= STREAMS_MAX);
     assert_true(workload->config.learning.window <= WINDOW_MAX);
     assert_true(workload->model.outputs <= OUTPUTS_MAX);
-    if (workload->config.architecture.input.standard)
-        assert_int_equal(scaler_open(&p->scaler, workload->x_size, NULL), 0);
+    const struct input *input = &workload->config.architecture.input;
+    if (input->standard)
+        assert_int_equal(
+            scaler_open(&p->scaler, workload->x_size, input->memory, input->limit, NULL), 0);
     uint64_t steps = 0;
     for (size_t n = 0; n < workload->count; n++)
         play_example(p, &workload->examples[n], n + 1, &steps);

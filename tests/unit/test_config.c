@@ -303,6 +303,8 @@ static const struct {
     {"model.input.size", "model.input.size=4"},
     {"model.input.embedding", "model.input={kind: symbol, size: 3, embedding: 2}"},
     {"model.input.scale", "model.input.scale=standard"},
+    {"model.input.memory", "model.input={kind: real, size: 3, scale: standard, memory: 1000}"},
+    {"model.input.limit", "model.input={kind: real, size: 3, scale: standard, limit: 30}"},
     {"model.input.missing", "model.input.missing=hold"},
     {"model.layers.*.cell", "model.layers.0.cell=gru"},
     {"model.layers.*.size", "model.layers.1.size=5"},

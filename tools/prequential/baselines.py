@@ -18,20 +18,34 @@ SMALLEST_SPREAD = 1e-3  # of a normal, in the data's standard deviations: a sens
 
 
 class Moments:
-    """Running mean and population variance of one number (Welford)."""
+    """Running mean and population variance of one number; with the `memory` and `limit` of
+    `scale: standard`."""
 
-    def __init__(self):
-        self.count, self.mean, self.squares = 0, 0.0, 0.0
+    FIRST = 30  # values that are not limited
+
+    def __init__(self, memory=0, limit=0):
+        self.memory, self.limit = memory, limit
+        self.count, self.mean, self.variance = 0, 0.0, 0.0
 
     def add(self, value):
         self.count += 1
+        rate = 1 / min(self.count, self.memory or self.count)
         change = value - self.mean
-        self.mean += change / self.count
-        self.squares += change * (value - self.mean)
+        if self.limit and self.count > self.FIRST:
+            deviation = max(math.sqrt(self.variance), 1e-9 * abs(self.mean) + 1e-12)
+            change = max(-self.limit * deviation, min(self.limit * deviation, change))
+        self.mean += rate * change
+        self.variance = (1 - rate) * (self.variance + rate * change * change)
 
     @property
-    def variance(self):
-        return self.squares / self.count if self.count else 0.0
+    def squares(self):
+        """The sum of squared deviations."""
+        return self.variance * self.count
+
+    def scaled(self, value):
+        """(value - mean) / deviation, within the limit; 0 while there is no deviation."""
+        z = (value - self.mean) / math.sqrt(self.variance) if self.variance > 0 else 0.0
+        return max(-self.limit, min(self.limit, z)) if self.limit else z
 
 
 class LastValue:
@@ -39,10 +53,10 @@ class LastValue:
     normal whose variance is the mean square of all changes so far. Units are those of the network:
     with `scale: standard` running standard deviations, the target's own number included."""
 
-    def __init__(self, standard, spread):
+    def __init__(self, standard, spread, memory=0, limit=0):
         self.standard, self.spread = standard, spread
         self.name = "last value and usual change" if spread else "last value"
-        self.moments = collections.defaultdict(Moments)  # of each number of x
+        self.moments = collections.defaultdict(lambda: Moments(memory, limit))  # of each number of x
         self.changes = collections.defaultdict(Moments)
         self.last = {}  # of each stream
 
@@ -57,9 +71,9 @@ class LastValue:
             if known is None:
                 continue
             # Before a number has a last value its mean takes its place, as for the network.
-            error = value - (self.moments[k].mean if known[k] is None else known[k])
-            losses.append(self.loss(k, error))
-            errors.append(error * error)
+            last = self.moments[k].mean if known[k] is None else known[k]
+            losses.append(self.loss(k, value, last))
+            errors.append((value - last) ** 2)
         old = known or [None] * len(x)
         self.last[key] = [o if v is None else v for v, o in zip(x, old)]
         if example.get("end"):
@@ -68,17 +82,18 @@ class LastValue:
             return None
         return Score(sum(losses) / len(losses), sum(errors) / len(errors))
 
-    def loss(self, k, error):
-        unit = self.moments[k].variance if self.standard else 1.0
-        if unit == 0:
-            error, unit = 0.0, 1.0  # z is 0 while there is no deviation
+    def loss(self, k, value, last):
+        moments, error, unit = self.moments[k], value - last, 1.0
+        if self.standard:
+            error = moments.scaled(value) - moments.scaled(last)
+            unit = moments.variance or 1.0  # z is 0 while there is no deviation
         if not self.spread:
-            return error * error / unit
+            return error * error
         changes = self.changes[k]
-        variance = changes.variance + changes.mean**2 if changes.count else unit
-        variance = max(variance / unit, SMALLEST_SPREAD**2)
-        changes.add(error)
-        return 0.5 * (math.log(2 * math.pi * variance) + error * error / unit / variance)
+        variance = (changes.variance + changes.mean**2) / unit if changes.count else 1.0
+        variance = max(variance, SMALLEST_SPREAD**2)
+        changes.add(error * math.sqrt(unit))
+        return 0.5 * (math.log(2 * math.pi * variance) + error * error / variance)
 
 
 class Frequencies:
@@ -164,7 +179,8 @@ def choose_baseline(model):
     if output["loss"] == "softmax":
         return Frequencies(output["size"], following)
     if output["loss"] in ("squared", "gaussian") and following:
-        return LastValue(source.get("scale") == "standard", output["loss"] == "gaussian")
+        return LastValue(source.get("scale") == "standard", output["loss"] == "gaussian",
+                         source.get("memory", 0), source.get("limit", 0))
     if output["loss"] == "mixture" and following:
         return OneNormal()
     return None
