@@ -265,19 +265,23 @@ static enum reading read_on(int connection) {
 }
 
 /* Say that there is no more, and read until the other side, which has then read everything, closes
-   the connection. One that was closed before, or is broken, has not waited for everything. */
-static int await_close(struct push *push, int connection, double until, struct error *error) {
+   the connection. A peer that closed it before, or breaks it, has not waited for everything; who
+   is not known as one has no handshake behind it, and nothing was sent there. */
+static int await_close(struct push *push, size_t which, double until, struct error *error) {
+    int connection = push->connections[which].copy;
+    bool peer = push->connections[which].peer;
     struct pollfd item = {.fd = connection, .events = POLLIN};
     enum reading reading = read_on(connection);
     if (reading != OPEN) {
-        lose(push);
+        if (peer)
+            lose(push);
         return 0;
     }
     shutdown(connection, SHUT_WR);
     while (clock_seconds() < until) {
         if (poll(&item, 1, clock_milliseconds(SEND_TICK_SECONDS)) > 0)
             reading = read_on(connection);
-        if (reading == BROKEN)
+        if (reading == BROKEN && peer)
             lose(push);
         if (reading != OPEN)
             return 0;
@@ -311,7 +315,7 @@ int push_close(struct push **pointer, double linger, struct error *error) {
         if (copy < 0)
             continue;
         if (status == 0)
-            status = await_close(push, copy, until, error);
+            status = await_close(push, i, until, error);
         close(copy);
     }
     free(push);
