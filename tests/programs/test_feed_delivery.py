@@ -1,5 +1,6 @@
 #!/usr/bin/python3
 """runnel-feed's way to the daemon: nothing lost, waiting, signals, progress, exit codes."""
+import contextlib
 import os
 import pty
 import select
@@ -43,6 +44,21 @@ def wait_until_it_sleeps(process):
         time.sleep(0.02)
         stat = pathlib.Path(f"/proc/{process.pid}/stat").read_text(encoding="ascii")
         asleep = asleep + 1 if stat.rpartition(")")[2].split()[0] == "S" else 0
+
+
+def wait_until_it_keeps_connections(process):
+    """It is closing, and holds its connections by copies of their descriptors."""
+    until = time.monotonic() + LIMIT
+    while time.monotonic() < until:
+        sockets = []
+        for entry in pathlib.Path(f"/proc/{process.pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                sockets += [os.readlink(entry)]
+        sockets = [name for name in sockets if name.startswith("socket:")]
+        if len(sockets) > len(set(sockets)):
+            return
+        time.sleep(0.01)
+    raise AssertionError("the feeder does not close")
 
 
 def test_slow_receiver_loses_nothing(directory):
@@ -182,6 +198,31 @@ def test_guests_that_are_no_daemon(directory):
             received.append(newest)
         status, err = finish(process)
         assert status == OK and f"sent {len(received)} examples" in err, (status, err)
+
+
+def test_guest_that_leaves_at_the_end(directory):
+    """Somebody without a handshake who leaves while a bound feeder waits for its receiver has taken
+    nothing along."""
+    line = b'{"x": [%s]}\n' % b",".join([b"0"] * 10000)
+    with Receiver(directory, queue=1) as receiver, socket.socket(socket.AF_UNIX) as guest:
+        receiver.socket.connect(receiver.endpoint)
+        process = start("json", "--bind", receiver.endpoint, stdin=subprocess.PIPE)
+        for _ in range(60): # more than connection and receiver hold
+            process.stdin.write(line)
+        received = [receiver.take()]
+        guest.connect(receiver.endpoint.removeprefix("ipc://"))
+        assert guest.recv(1) # libzmq's greeting: the feeder knows of it
+        process.send_signal(signal.SIGTERM)
+        wait_until_it_keeps_connections(process)
+        guest.close() # with most of the greeting unread: a reset
+        while process.poll() is None:
+            newest = receiver.take(20)
+            received += [newest] if newest else []
+        while (newest := receiver.take(200)):
+            received.append(newest)
+        status, err = finish(process)
+        assert status == OK and f"sent {len(received)} examples" in err, (status, err)
+        assert "lost" not in err, err
 
 
 def test_receiver_goes(directory):
