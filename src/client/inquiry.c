@@ -24,7 +24,7 @@ const char *const finding_wants_keys =
 const char *const finding_without_keys = "the daemon speaks without keys: leave out --server-key";
 const char *const finding_denied =
     "the daemon does not let this key in: security.allow of its configuration names the file for "
-    "it";
+    "it, and security.quota.connections how many connections it may have";
 
 /* ---- kinds of sockets ---- */
 

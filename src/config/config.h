@@ -36,6 +36,14 @@ struct socket_config {
     bool connect; /* connect instead of bind */
 };
 
+/* What one key may take, over all its connections; 0 = as much as it likes. */
+struct security_quota {
+    uint64_t connections;   /* at once, to all sockets */
+    uint64_t bytes;         /* a second, that come over tcp */
+    uint64_t subscriptions; /* at once */
+    uint64_t requests;      /* a second, to the control socket */
+};
+
 struct config {
     char name[CONFIG_NAME_SIZE];
     uint64_t seed;
@@ -61,6 +69,7 @@ struct config {
         char secret[CONFIG_PATH_SIZE];              /* file of the daemon's key; "" = no CURVE */
         char allow[SOCKET_ROLES][CONFIG_PATH_SIZE]; /* files of clients' keys; "" = every client */
         bool insecure;                              /* bind beyond this machine without CURVE */
+        struct security_quota quota;
     } security;
 
     char state_directory[CONFIG_PATH_SIZE]; /* resolved and absolute: see config_load */

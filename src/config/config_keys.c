@@ -222,6 +222,27 @@ static struct config_key rows[] = {
      .more = "For networks where everybody may do everything. `ipc://@NAME`, which has no file "
              "and so no mode, needs it too."},
 
+    {"security.quota.connections", VALUE_COUNT, AT(security.quota.connections),
+     RANGE(0, COUNT_MAX), .fallback = "64", .flags = KEY_RELOAD, .unit = "connections",
+     .example = "64", .what = "connections that one key may have at once, 0 = any number",
+     .more = "To all three sockets together. It and the other quotas count where there is "
+             "`security.secret`, and mean little without `security.allow`: then anybody may "
+             "generate more keys."},
+    {"security.quota.bytes", VALUE_COUNT, AT(security.quota.bytes), RANGE(0, COUNT_MAX),
+     .fallback = "268435456", .flags = KEY_RELOAD, .unit = "bytes per second",
+     .example = "268435456", .what = "what one key may send over tcp, 0 = as much as it likes",
+     .more = "Over all its connections, and twice as much at once. A connection that brings more "
+             "is ended."},
+    {"security.quota.subscriptions", VALUE_COUNT, AT(security.quota.subscriptions),
+     RANGE(0, COUNT_MAX), .fallback = "1000", .flags = KEY_RELOAD, .unit = "subscriptions",
+     .example = "1000", .what = "what one key may subscribe to at once, 0 = any number",
+     .more = "Over all its connections. A connection that subscribes to more is ended."},
+    {"security.quota.requests", VALUE_COUNT, AT(security.quota.requests), RANGE(0, COUNT_MAX),
+     .fallback = "500", .flags = KEY_RELOAD, .unit = "requests per second", .example = "500",
+     .what = "control requests that one key may make, 0 = any number",
+     .more = "And twice as many at once. The answer to more is an error; a connection that makes "
+             "more than ten times as many is ended."},
+
     {"state.directory", VALUE_PATH, AT(state_directory),
      .left_out = "`$STATE_DIRECTORY` (systemd sets it; the first of several), else "
                  "`$XDG_STATE_HOME/runnel/NAME`, else `~/.local/state/runnel/NAME`",

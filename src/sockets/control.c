@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "config/config.h"
 #include "endpoint.h"
+#include "security.h"
 
 enum {
     NAMES_SIZE = 256,
@@ -22,6 +23,7 @@ enum {
    the reply to the next client when one that has gone had left a message without an envelope. */
 struct control {
     void *socket;
+    struct security *security;
     char endpoint[CONFIG_ENDPOINT_SIZE];
     const struct control_command *commands;
     void *context;
@@ -49,6 +51,7 @@ int control_open(struct control **control, void *zmq_context, struct security *s
         control_close(control);
         return error_set(error, EX_OSERR, "out of memory for the control socket");
     }
+    c->security = security;
     c->commands = commands;
     c->context = context;
     const char *key = config->connect ? "control.connect" : "control.bind";
@@ -189,7 +192,9 @@ bool control_handle(struct control *control) {
         return true; /* no request, and nobody to reply to: REP drops it likewise */
     struct error error = {0};
     struct control_answer answer = {.fields = json_object()};
-    int result = run(control, frames, size, &answer, &error);
+    int result = security_may_ask(control->security, &control->envelope[0], &error)
+                     ? run(control, frames, size, &answer, &error)
+                     : -1;
     if (result == 0 && answer.later)
         control->waiting = true;
     else

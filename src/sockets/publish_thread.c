@@ -117,6 +117,13 @@ static bool note(struct record *record, const unsigned char *frame, size_t size)
     return status;
 }
 
+static size_t count_subscriptions(const struct record *record) {
+    size_t count = record->useless;
+    for (unsigned t = 0; t < TOPICS; t++)
+        count += (size_t)__builtin_popcount(record->prefixes[t]);
+    return count;
+}
+
 /* `gone`: it is a report without a sender, libzmq's own of a connection that has ended. */
 static bool take_report(struct publish_thread *thread, zmq_msg_t *message, bool *gone) {
     const unsigned char *frame = zmq_msg_data(message);
@@ -132,6 +139,8 @@ static bool take_report(struct publish_thread *thread, zmq_msg_t *message, bool 
     if (!record && frame[0] == 1)
         record = add(thread, descriptor, number);
     bool status = record && note(record, frame, size);
+    if (record)
+        security_subscribed(thread->security, descriptor, number, count_subscriptions(record));
     if (record && record->useless > USELESS_MAX)
         security_end_subscriber(thread->security, descriptor, number);
     return status;

@@ -36,10 +36,17 @@ static const char *const socket_names[SOCKET_ROLES] = {
 };
 
 static const char *const failure_names[SECURITY_FAILURES] = {
-    [SECURITY_UNKNOWN_KEY] = "unknown_key",     [SECURITY_NO_KEY] = "no_key",
-    [SECURITY_WRONG_KEY] = "wrong_key",         [SECURITY_PROTOCOL] = "protocol",
-    [SECURITY_BROKEN_OFF] = "broken_off",       [SECURITY_CONNECTIONS] = "connections",
+    [SECURITY_UNKNOWN_KEY] = "unknown_key",
+    [SECURITY_NO_KEY] = "no_key",
+    [SECURITY_WRONG_KEY] = "wrong_key",
+    [SECURITY_PROTOCOL] = "protocol",
+    [SECURITY_BROKEN_OFF] = "broken_off",
+    [SECURITY_CONNECTIONS] = "connections",
     [SECURITY_SUBSCRIPTIONS] = "subscriptions",
+    [SECURITY_QUOTA_CONNECTIONS] = "quota_connections",
+    [SECURITY_QUOTA_BYTES] = "quota_bytes",
+    [SECURITY_QUOTA_SUBSCRIPTIONS] = "quota_subscriptions",
+    [SECURITY_QUOTA_REQUESTS] = "quota_requests",
 };
 
 static const char *const failure_texts[SECURITY_FAILURES] = {
@@ -50,6 +57,11 @@ static const char *const failure_texts[SECURITY_FAILURES] = {
     [SECURITY_BROKEN_OFF] = "it left in the handshake, as clients without keys do, or fell silent",
     [SECURITY_CONNECTIONS] = "there are too many, or too many that begin no handshake",
     [SECURITY_SUBSCRIPTIONS] = "it sends more than subscriptions to the topics there are",
+    [SECURITY_QUOTA_CONNECTIONS] = "its key has as many as security.quota.connections allows",
+    [SECURITY_QUOTA_BYTES] = "its key sends more than security.quota.bytes allows",
+    [SECURITY_QUOTA_SUBSCRIPTIONS] =
+        "its key subscribes to more than security.quota.subscriptions allows",
+    [SECURITY_QUOTA_REQUESTS] = "its key asks more often than security.quota.requests allows",
 };
 
 /* Connections that a socket may have where descriptors suffice: each costs libzmq some 20 KB. */
@@ -199,6 +211,8 @@ int security_open(struct security **opened, void *zmq_context, const struct conf
     pthread_mutex_init(&security->lock, NULL);
     security->stop = security->news = security->activity = -1;
     security->due = UINT64_MAX;
+    security->quota = config->security.quota;
+    TAILQ_INIT(&security->clients);
     security->keys = *config->security.secret != '\0';
     for (size_t i = 0; i < SOCKET_ROLES; i++) {
         struct guarded *guarded = &security->sockets[i];
@@ -233,6 +247,7 @@ void security_close(struct security **opened) {
         keys_clear(&guarded->allowed);
     }
     security_free_connections(security);
+    security_quota_free(security);
     if (security->zap)
         zmq_close(security->zap);
     if (security->stop >= 0)
@@ -308,6 +323,7 @@ int security_reload(struct security *security, const struct config *config, size
     }
     pthread_mutex_lock(&security->lock);
     security->pair = pair;
+    security->quota = config->security.quota;
     take_lists(security, config, lists);
     for (size_t i = 0; i < SOCKET_ROLES; i++)
         *cut_off += *key_changed ? security->sockets[i].count
@@ -341,7 +357,7 @@ bool security_may_send(const struct security *security, zmq_msg_t *message, cons
     if (!entry)
         snprintf(why, why_size, "its client's key %s is not on the list any more", key ? key : "");
     else
-        snprintf(why, why_size, "its client %s (%s) may send %s alone",
+        snprintf(why, why_size, "its client %s (%s) may send only %s",
                  text_quote(name, entry->name, strlen(entry->name)), key,
                  text_quote(streams, entry->streams, strlen(entry->streams)));
     return false;
@@ -390,17 +406,20 @@ int security_descriptor(const struct security *security) {
 static void write_notice(const struct guarded *guarded, enum security_failure failure,
                          struct security_notice *notice) {
     const struct failures *f = &guarded->failures[failure];
-    char counted[COUNTED_SIZE] = "a connection";
+    const char *what = failure == SECURITY_QUOTA_REQUESTS ? "request" : "connection";
+    char counted[COUNTED_SIZE];
     notice->count = f->count - f->announced;
     if (notice->count > 1)
-        snprintf(counted, sizeof counted, "%" PRIu64 " connections, the last", notice->count);
+        snprintf(counted, sizeof counted, "%" PRIu64 " %ss, the last", notice->count, what);
+    else
+        snprintf(counted, sizeof counted, "a %s", what);
     notice->reason = failure_names[failure];
     notice->socket = guarded->name;
     memcpy(notice->address, f->address, sizeof notice->address);
     memcpy(notice->key, f->key, sizeof notice->key);
     snprintf(notice->text, sizeof notice->text, "%s %s from %s to the %s socket (%s): %s%s%s",
-             failure < SECURITY_HANDSHAKES ? "refused" : "ended", counted, f->address,
-             guarded->name, notice->reason, failure_texts[failure], *f->key ? ": " : "", f->key);
+             failure < SECURITY_REFUSALS ? "refused" : "ended", counted, f->address, guarded->name,
+             notice->reason, failure_texts[failure], *f->key ? ": " : "", f->key);
 }
 
 /* The next failures that have not been announced, of any socket; NULL without any. */
@@ -483,13 +502,12 @@ void security_report(struct security *security, struct status_fields *status,
     for (size_t i = 0; i < SECURITY_FAILURES; i++) {
         uint64_t count = security_failed(security, (enum security_failure)i);
         counts[i] = (struct field_count){failure_names[i], count};
-        *(i < SECURITY_HANDSHAKES ? &status->security_refused : &status->connections_ended) +=
-            count;
+        *(i < SECURITY_REFUSALS ? &status->security_refused : &status->connections_ended) += count;
     }
     status->security_key = security ? security->pair.public : "";
-    status->security_refused_by = (struct field_tally){counts, SECURITY_HANDSHAKES};
+    status->security_refused_by = (struct field_tally){counts, SECURITY_REFUSALS};
     status->connections_ended_by =
-        (struct field_tally){counts + SECURITY_HANDSHAKES, SECURITY_FAILURES - SECURITY_HANDSHAKES};
+        (struct field_tally){counts + SECURITY_REFUSALS, SECURITY_FAILURES - SECURITY_REFUSALS};
     status->connections_examples = security_connections(security, SOCKET_EXAMPLES);
     status->connections_statistics = security_connections(security, SOCKET_STATISTICS);
     status->connections_control = security_connections(security, SOCKET_CONTROL);

@@ -33,15 +33,19 @@ struct error;
 struct security;
 
 enum security_failure {
-    SECURITY_UNKNOWN_KEY, /* not on the socket's list */
-    SECURITY_NO_KEY,      /* the peer does not use CURVE */
-    SECURITY_WRONG_KEY,   /* it does not know the daemon's key, or not its own secret */
-    SECURITY_PROTOCOL,    /* what it says is no handshake */
-    SECURITY_BROKEN_OFF,  /* it left, or fell silent */
-    SECURITY_HANDSHAKES,  /* those before are failed handshakes, counted where there are keys; the
-                             others are connections that were ended, with keys and without: */
-    SECURITY_CONNECTIONS = SECURITY_HANDSHAKES, /* there were too many */
+    SECURITY_UNKNOWN_KEY,       /* not on the socket's list */
+    SECURITY_NO_KEY,            /* the peer does not use CURVE */
+    SECURITY_WRONG_KEY,         /* it does not know the daemon's key, or not its own secret */
+    SECURITY_PROTOCOL,          /* what it says is no handshake */
+    SECURITY_BROKEN_OFF,        /* it left, or fell silent */
+    SECURITY_QUOTA_CONNECTIONS, /* its key has too many (struct security_quota), */
+    SECURITY_QUOTA_REQUESTS,    /* or makes too many requests: they are answered with an error */
+    SECURITY_REFUSALS, /* those before are refused, and counted where there are keys; the others are
+                          connections that were ended, with keys and without: */
+    SECURITY_CONNECTIONS = SECURITY_REFUSALS, /* there were too many */
     SECURITY_SUBSCRIPTIONS, /* it sent more to the statistics socket than subscriptions need */
+    SECURITY_QUOTA_BYTES,   /* its key sent more than one may, */
+    SECURITY_QUOTA_SUBSCRIPTIONS, /* or subscribed to more */
     SECURITY_FAILURES,
 };
 
@@ -89,6 +93,10 @@ int security_rekey(const struct security *security, void *socket);
 bool security_may_send(const struct security *security, zmq_msg_t *message, const char *stream,
                        size_t size, char *why, size_t why_size);
 
+/* Whether the client that sent a message to the control socket may make a request now: else an
+   error for it. */
+bool security_may_ask(struct security *security, zmq_msg_t *message, struct error *error);
+
 /* For who reads the statistics socket, from any thread: a number for the connection that has the
    descriptor, another one for each connection, or 0 where it has none any more. Who has received a
    message knows that its connection is found. */
@@ -96,6 +104,10 @@ uint64_t security_subscriber(struct security *security, int descriptor);
 
 /* Connections that there are, to one of the sockets (enum socket_role). */
 size_t security_connections(struct security *security, int role);
+
+/* How much a connection subscribes to now, so that its key may be found to take too much. */
+void security_subscribed(struct security *security, int descriptor, uint64_t number,
+                         size_t subscriptions);
 
 /* End a subscriber's connection, unless that has ended: its subscriptions are for nothing here. */
 void security_end_subscriber(struct security *security, int descriptor, uint64_t number);

@@ -74,6 +74,7 @@ static void discount(struct connection *c) {
         return;
     c->ended = true;
     c->guarded->count--;
+    security_quota_leave(c);
     if (c->stranger) {
         TAILQ_REMOVE(&c->guarded->strangers, c, strangers);
         c->guarded->stranger_count--;

@@ -1,6 +1,6 @@
 /* The insides of security.h: security.c opens, reloads and announces, security_zap.c is the thread
-   that answers libzmq, security_connections.c knows the connections from libzmq's monitors, and
-   security_limits.c ends those that take too much. */
+   that answers libzmq, security_connections.c knows the connections from libzmq's monitors,
+   security_limits.c ends those that take too much, security_quota.c knows what one key takes. */
 #ifndef RUNNEL_SECURITY_INTERNAL_H
 #define RUNNEL_SECURITY_INTERNAL_H
 
@@ -16,6 +16,24 @@
 enum { SECURITY_MATCH_SIZE = 64 };
 
 struct guarded;
+
+/* What may still come; something is added all the time. */
+struct bucket {
+    double left;
+    uint64_t at; /* CLOCK_MONOTONIC in ns; 0 = it is full */
+};
+
+/* Who has a key, with all connections that do. */
+struct client {
+    TAILQ_ENTRY(client) all;
+    key_text key;
+    size_t connections, subscriptions;
+    struct bucket bytes, requests;
+    uint64_t refused, refused_at; /* requests, in the second that began then */
+    uint64_t left;                /* when the last connection came or went */
+};
+
+TAILQ_HEAD(client_list, client);
 
 /* A connection between its coming and its end. */
 struct connection {
@@ -35,6 +53,9 @@ struct connection {
     uint64_t received;                   /* bytes that had come when it was measured, */
     uint64_t measured;                   /* CLOCK_MONOTONIC in ns */
     double allowance;                    /* statistics: bytes that may come, */
+    struct client *client;               /* who has its key; NULL = not admitted, or ended */
+    struct bucket bytes;                 /* where it is unclear whose it is */
+    size_t subscriptions;
 };
 
 TAILQ_HEAD(connection_list, connection);
@@ -73,6 +94,8 @@ struct security {
     struct connection **by_descriptor; /* (descriptors,) NULL = none */
     size_t descriptors;
     uint64_t serials;
+    struct security_quota quota;
+    struct client_list clients; /* the newest first */
 };
 
 /* The thread's function; `context` is the struct security. */
@@ -110,5 +133,16 @@ void security_limit_new(struct security *security, struct connection *connection
 
 /* Look what has come since the call before, and end the connections that send too much. */
 void security_limit(struct security *security, uint64_t now);
+
+/* A connection of that key comes in: false when it may have no more, or there is no memory. */
+bool security_quota_join(struct security *security, struct connection *connection, const char *key);
+
+/* It has ended. */
+void security_quota_leave(struct connection *connection);
+
+/* So many bytes have come over it: end it when they are too many. */
+void security_quota_bytes(struct security *security, struct connection *connection, uint64_t came,
+                          uint64_t now);
+void security_quota_free(struct security *security);
 
 #endif

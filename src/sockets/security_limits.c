@@ -97,6 +97,8 @@ static void look(struct security *security, int descriptor, uint64_t now) {
     uint64_t came = measure(c);
     if (c->guarded == &security->sockets[SOCKET_STATISTICS])
         limit_subscriber(security, c, came, now);
+    if (!c->ended)
+        security_quota_bytes(security, c, came, now);
 }
 
 void security_limit(struct security *security, uint64_t now) {

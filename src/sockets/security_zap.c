@@ -66,8 +66,8 @@ static struct guarded *find_socket(struct security *security, const struct zap *
 }
 
 /* Give the key to the connection that asks, which is one of that address that has none. Of several
-   it is any, and each of them may be the key's. Returns the address for people. */
-static const char *assign(struct guarded *guarded, const struct zap *zap, const char *key) {
+   it is any, and each of them may be the key's. NULL: it has gone. */
+static struct connection *assign(struct guarded *guarded, const struct zap *zap, const char *key) {
     struct connection *first = NULL, *c;
     TAILQ_FOREACH(c, &guarded->connections, all) {
         if (*c->key || (*c->match && !ends_with(zap->frames[ZAP_ADDRESS], c->match)))
@@ -77,10 +77,9 @@ static const char *assign(struct guarded *guarded, const struct zap *zap, const 
         else
             first = c;
     }
-    if (!first)
-        return zap->frames[ZAP_ADDRESS];
-    memcpy(first->key, key, sizeof first->key);
-    return *first->address ? first->address : zap->frames[ZAP_ADDRESS];
+    if (first)
+        memcpy(first->key, key, sizeof first->key);
+    return first;
 }
 
 /* Whether the client may come in; the lock is held. */
@@ -90,10 +89,12 @@ static bool admit(struct security *security, const struct zap *zap, key_text key
         strcmp(zap->frames[ZAP_MECHANISM], "CURVE") || zap->sizes[ZAP_KEY] != KEYS_BYTES)
         return false;
     zmq_z85_encode(key, (const uint8_t *)zap->frames[ZAP_KEY], KEYS_BYTES);
-    const char *address = assign(guarded, zap, key);
-    if (!guarded->listed || key_find(&guarded->allowed, key))
+    struct connection *c = assign(guarded, zap, key);
+    bool known = !guarded->listed || key_find(&guarded->allowed, key);
+    if (known && (!c || security_quota_join(security, c, key)))
         return true;
-    security_fail(security, SECURITY_UNKNOWN_KEY, guarded, address, key);
+    security_fail(security, known ? SECURITY_QUOTA_CONNECTIONS : SECURITY_UNKNOWN_KEY, guarded,
+                  c && *c->address ? c->address : zap->frames[ZAP_ADDRESS], key);
     return false;
 }
 

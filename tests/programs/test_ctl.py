@@ -109,7 +109,7 @@ def test_status(directory):
                 "rejected": "4 examples", "written at": "2023-11-14 22:13:20",
                 "rejected by": "x_size 3", "on disk up to": "1,234,567",
                 "duplicates": "7 examples, learned once", "synced": "full", "kept": "10.0 GB at most",
-                "encrypted by": "A" * 40, "refused": "3 connections in this run",
+                "encrypted by": "A" * 40, "refused": "3 connections and requests in this run",
                 "refused by": "no_key 2"}
     for name, value in expected.items():
         assert shown.get(name) == value, (name, shown.get(name), value)

@@ -57,7 +57,7 @@ class Guarded(Daemon):
     """A daemon with keys: `mine` may do everything, `yours` what its lists say. Sockets that are asked
     for are those of `mine`."""
 
-    def __init__(self, directory, bind=None, socket="pull", **lists):
+    def __init__(self, directory, bind=None, socket="pull", quota=None, **lists):
         self.server, self.mine, self.yours = (Pair(directory, name)
                                               for name in ("daemon", "mine", "yours"))
         for name, pairs in lists.items():
@@ -65,7 +65,9 @@ class Guarded(Daemon):
         allow = ", ".join(f"{name}: {name}.keys" for name in lists)
         super().__init__(directory, CONFIG.format(
             directory, allow=allow, examples=bind or f"ipc://{directory}/examples"),
-            "--set", f"examples.socket={socket}")
+            "--set", f"examples.socket={socket}",
+            *(word for name, value in (quota or {}).items()
+              for word in ("--set", f"security.quota.{name}={value}")))
 
     def write_list(self, directory, name, pairs, streams=""):
         """What follows `streams=`, where it is given, is of `yours`."""
@@ -357,7 +359,7 @@ def test_streams_of_a_client(directory):
             told = daemon.event(events, lambda e: e["kind"] == "rejected")
             assert "not_allowed" in told["text"] and "its client 'yours'" in told["text"], told
             assert daemon.yours.public.decode() in told["text"], told
-            assert "'host-*,pump-7'" in told["text"], told
+            assert "may send only 'host-*,pump-7'" in told["text"], told
             # Another line, and the same connection may send another.
             daemon.write_list(below, "examples", [daemon.mine, daemon.yours], "pump-70")
             daemon.hang_up()
@@ -405,6 +407,110 @@ def test_lists_that_others_could_replace(directory):
     done = run("runneld", "--check-config", "--config", config, "--set",
                f"security.allow.control={link}")
     assert done.returncode == CONFIGURATION and f"chmod go-w {room}'" in done.stderr, done
+
+
+def ask_often(daemon, pair, count):
+    """The replies to requests that one connection makes without waiting for them."""
+    with daemon.socket(zmq.DEALER, "control", pair) as socket:
+        for _ in range(count):
+            socket.send_multipart([b"", b'{"command": "status"}'])
+        return [json.loads(daemon.next_message(socket)[1]) for _ in range(count)]
+
+
+def test_quota_of_requests(directory):
+    """Who asks too often gets an error, the others are answered, and learning goes on."""
+    with Guarded(directory, control=("yours",), examples=(), quota={"requests": 20}) as daemon:
+        events = daemon.listen()
+        replies = ask_often(daemon, daemon.yours, 150)  # 40 at once, and a few more meanwhile
+        refusals = [r["error"] for r in replies if not r["ok"]]
+        assert replies[0]["ok"] and refusals
+        assert all("security.quota.requests" in text for text in refusals), refusals[0]
+        told = daemon.event(events, refused("quota_requests", "control", daemon.yours))
+        assert "request" in told["text"], told
+        status = daemon.ask("status")  # by another key
+        assert status["security"]["refused_by"]["quota_requests"] == len(refusals), status["security"]
+        # Who goes on and on is not even refused.
+        with daemon.socket(zmq.DEALER, "control", daemon.yours) as flood:
+            monitor = flood.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+            daemon.until(lambda: monitor.poll(0), lambda: [
+                flood.send_multipart([b"", b'{"command": "status"}'], zmq.DONTWAIT)
+                for _ in range(50) if flood.poll(0, zmq.POLLOUT)])
+            flood.disable_monitor()
+        assert daemon.ask("status")["state"] == "learning"
+
+
+def test_quota_of_connections(directory):
+    """One key's connections to all sockets count together; another key has its own."""
+    with Guarded(directory, control=("yours",), examples=("yours",), quota={"connections": 4}) as daemon:
+        events = daemon.listen()
+        held = []
+        for number in range(4):
+            held.append(daemon.socket(zmq.PUSH, "examples", daemon.yours))
+            held[-1].send(b'{"stream": "a", "x": [1]}')
+            daemon.until(lambda n=number: daemon.ask("status")["examples"] == n + 1)
+        done = daemon.tool("runnel-ctl", "control", "status", key=daemon.yours.file)
+        assert done.returncode == UNAVAILABLE and "security.quota.connections" in done.stderr, done
+        told = daemon.event(events, refused("quota_connections", "control", daemon.yours))
+        assert "security.quota.connections" in told["text"], told
+        assert daemon.ask("status")["security"]["refused_by"]["quota_connections"] >= 1
+        held.pop().close()
+
+        def comes_in():
+            return daemon.tool("runnel-ctl", "control", "status",
+                               key=daemon.yours.file).returncode == 0
+        daemon.until(comes_in)
+
+
+def test_quota_of_bytes(directory):
+    """Who sends too much is disconnected, at a rate that another key does not have to share."""
+    with Guarded(directory, bind="tcp://127.0.0.1:*", control=(), examples=("yours",),
+                 quota={"bytes": 4000}) as daemon:
+        events = daemon.listen()
+        at = daemon.ask("status")["sockets"]["examples"]
+        local = daemon.endpoint
+        daemon.endpoint = lambda name: at if name == "examples" else local(name)
+        mine, yours = (daemon.socket(zmq.PUSH, "examples", p) for p in (daemon.mine, daemon.yours))
+        for sender in mine, yours:
+            sender.send(b'{"stream": "a", "x": [1]}')
+        daemon.until(lambda: daemon.ask("status")["examples"] == 2)
+        monitor = yours.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+
+        def send_more():
+            with contextlib.suppress(zmq.Again):
+                yours.send(b'{"stream": "a", "x": [1]' + b" " * 1000 + b"}", zmq.DONTWAIT)
+        daemon.until(lambda: monitor.poll(0), send_more)
+        yours.disable_monitor()
+        yours.close()
+        told = daemon.event(events, refused("quota_bytes", "examples"))
+        assert told["text"].startswith("ended ") and "security.quota.bytes" in told["text"], told
+        status = daemon.ask("status")
+        assert status["connections"]["ended_by"]["quota_bytes"] >= 1, status["connections"]
+        mine.send(b'{"stream": "b", "x": [1]}')
+        daemon.until(lambda: daemon.ask("status")["streams"] == 2)
+
+
+def test_quota_of_subscriptions(directory):
+    """All connections of a key count together."""
+    with Guarded(directory, control=(), statistics=("yours",), quota={"subscriptions": 12}) as daemon:
+        events = daemon.listen()  # by another key
+        subscribers = []
+
+        def subscribe(topics):
+            subscribers.append(daemon.socket(zmq.SUB, "statistics", daemon.yours))
+            for topic in topics:
+                subscribers[-1].subscribe(topic)
+            daemon.until(lambda: subscribers[-1].poll(100), daemon.stir)
+        subscribe((b"event", b"even", b"eve", b"ev", b"e", b"nothing"))  # six: once each
+        for _ in range(3):
+            daemon.stir()
+            assert daemon.next_message(subscribers[0])
+        assert "quota_subscriptions" not in daemon.ask("status")["connections"]["ended_by"]
+        more = daemon.socket(zmq.SUB, "statistics", daemon.yours)
+        for length in range(1, 9):
+            more.subscribe(b"prediction"[:length])
+        told = daemon.event(events, refused("quota_subscriptions", "statistics"))
+        assert "security.quota.subscriptions" in told["text"], told
+        assert daemon.ask("status")["connections"]["ended_by"]["quota_subscriptions"] >= 1
 
 
 def test_bad_lists_change_nothing(directory):

@@ -95,7 +95,7 @@ static const struct line lines[] = {
     {"missing", STATUS(journal_missing), " numbers of numbered examples", NULL},
     {"security", NULL, NULL, NULL},
     {"encrypted by", STATUS(security_key), NULL, NULL},
-    {"refused", STATUS(security_refused), " connections in this run", NULL},
+    {"refused", STATUS(security_refused), " connections and requests in this run", NULL},
     {"refused by", STATUS(security_refused_by), NULL, NULL},
 };
 
