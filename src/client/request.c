@@ -27,6 +27,7 @@ struct runnel_request {
     struct monitor *monitor;
     int descriptor; /* epoll: those of socket and monitor */
     bool refused;   /* for good */
+    bool lost;      /* the connection on which it was sent has ended */
     enum stage stage;
     bool sent;
     char *text;
@@ -101,16 +102,25 @@ static void send_text(struct runnel_request *r) {
     r->stage = STAGE_AWAIT;
 }
 
+static void take_events(struct runnel_request *r) {
+    struct monitor_event event;
+    while (monitor_next(r->monitor, &event)) {
+        r->refused |= event.kind == MONITOR_REFUSED;
+        r->lost |= event.kind == MONITOR_CLOSED && r->sent;
+    }
+}
+
 int runnel_request_again(struct runnel_request *r, const char *text, double seconds,
                          struct runnel_error *error) {
     char *copy = strdup(text);
     if (!copy)
         return peer_fail(error, EX_UNAVAILABLE, "out of memory");
     drop_reply(r);
+    take_events(r);
     free(r->text);
     r->text = copy;
     r->stage = STAGE_SEND;
-    r->sent = false;
+    r->sent = r->lost = false;
     r->seconds = seconds;
     r->deadline = clock_seconds() + seconds;
     send_text(r);
@@ -192,6 +202,11 @@ static int check(struct runnel_request *r, struct runnel_reply *reply, struct ru
 /* Its time is over, or it is refused. */
 static int give_up(struct runnel_request *r, struct runnel_error *error) {
     const char *endpoint = r->peer.endpoint, *reason = monitor_reason(r->monitor);
+    if (r->lost)
+        return peer_fail(error, EX_UNAVAILABLE,
+                         "%s has taken the request, and the connection has ended before it "
+                         "answered: whether it was done is not known",
+                         endpoint);
     if (r->sent)
         return peer_fail(error, EX_UNAVAILABLE,
                          "%s has taken the request but not answered within %g s: it may be busy "
@@ -209,15 +224,13 @@ static int give_up(struct runnel_request *r, struct runnel_error *error) {
 
 int runnel_request_next(struct runnel_request *r, struct runnel_reply *reply,
                         struct runnel_error *error) {
-    struct monitor_event event;
     *reply = (struct runnel_reply){0};
-    while (monitor_next(r->monitor, &event))
-        r->refused |= event.kind == MONITOR_REFUSED;
+    take_events(r);
     send_text(r);
     int status = 0;
     if (r->stage == STAGE_AWAIT && receive(r))
         status = check(r, reply, error);
-    else if (r->stage != STAGE_OVER && (r->refused || runnel_request_left(r) <= 0))
+    else if (r->stage != STAGE_OVER && (r->refused || r->lost || runnel_request_left(r) <= 0))
         status = give_up(r, error);
     if (status)
         r->stage = STAGE_OVER;
