@@ -27,20 +27,6 @@ enum {
     NAME_SIZE = 64, /* of a file in the directory */
 };
 
-struct checkpoint {
-    char directory[CONFIG_PATH_SIZE];
-    int directory_file, lock, event;
-
-    /* The one in flight. The thread has report, status and error until the event. */
-    bool busy;
-    pthread_t thread;
-    int file;
-    double started;
-    struct checkpoint_report report;
-    int status;
-    struct error error;
-};
-
 static void path_of(const struct checkpoint *checkpoint, const char *name,
                     char path[CHECKPOINT_PATH_SIZE]) {
     snprintf(path, CHECKPOINT_PATH_SIZE, "%s/%s", checkpoint->directory, name);
@@ -163,24 +149,11 @@ static int fail(struct checkpoint *checkpoint, const char *what, struct error *e
                      what, strerror(errno));
 }
 
-/* Give the newest checkpoint the previous one's name too; it keeps its own until the next one takes
-   it. Where there are no links, it is without a name of its own for a moment. */
-static int keep_previous(const struct checkpoint *checkpoint) {
-    int directory = checkpoint->directory_file;
-    if (faccessat(directory, CHECKPOINT_NEWEST, F_OK, 0))
-        return errno == ENOENT ? 0 : -1;
-    if (unlinkat(directory, CHECKPOINT_PREVIOUS, 0) && errno != ENOENT)
-        return -1;
-    if (linkat(directory, CHECKPOINT_NEWEST, directory, CHECKPOINT_PREVIOUS, 0) == 0)
-        return 0;
-    return renameat(directory, CHECKPOINT_NEWEST, directory, CHECKPOINT_PREVIOUS);
-}
-
 static int settle(struct checkpoint *checkpoint, struct error *error) {
     int directory = checkpoint->directory_file;
     if (fsync(checkpoint->file))
         return fail(checkpoint, "synced", error);
-    if (keep_previous(checkpoint))
+    if (checkpoint_rotate(directory, checkpoint->keep))
         return fail(checkpoint, "put beside the previous one", error);
     if (renameat(directory, CHECKPOINT_TEMPORARY, directory, CHECKPOINT_NEWEST))
         return fail(checkpoint, "renamed", error);
@@ -232,6 +205,7 @@ int checkpoint_start(struct checkpoint *checkpoint, const struct config *config,
     if (learner_flush(learner, error))
         return -1;
     checkpoint->started = clock_seconds();
+    checkpoint->keep = (unsigned)config->checkpoint.keep;
     struct learner_counters counters = learner_counters(learner);
     checkpoint->report = (struct checkpoint_report){
         .examples = counters.examples, .steps = counters.steps, .time = clock_unix()};

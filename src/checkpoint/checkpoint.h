@@ -15,11 +15,13 @@
    and in __metadata__ the format, the program's version, the configuration's name, digest and
    description, the device, the examples learned and the time.
 
-   checkpoint.safetensors is the newest and checkpoint.previous.safetensors the one before it. A new
-   one is written to checkpoint.tmp, synced, and takes its name by rename, so that whenever the
-   power fails a whole checkpoint has one of the two names. The learning thread writes the
-   bytes (a file's pages are the snapshot: nothing is copied twice); a second thread waits for the
-   disk. */
+   checkpoint.safetensors is the newest, checkpoint.previous.safetensors the one before it, and with
+   state.checkpoint.keep above 2 checkpoint.3.safetensors and so on those before that.
+   checkpoint.first.safetensors is the state that a journal begins with, for as long as the journal
+   has its first entry. A new one is written to checkpoint.tmp, synced, and takes its name by
+   rename, so that whenever the power fails a whole checkpoint has one of the two names. The
+   learning thread writes the bytes (a file's pages are the snapshot: nothing is copied twice); a
+   second thread waits for the disk. */
 #ifndef RUNNEL_CHECKPOINT_H
 #define RUNNEL_CHECKPOINT_H
 
@@ -81,6 +83,40 @@ int checkpoint_poll(struct checkpoint *checkpoint, struct checkpoint_report *rep
 /* The same, waiting for the one in flight; 0 when there is none in flight. */
 int checkpoint_finish(struct checkpoint *checkpoint, struct checkpoint_report *report,
                       struct error *error);
+
+/* ---- Those that are kept ---- */
+
+enum { CHECKPOINT_KEEP_MIN = 2, CHECKPOINT_KEEP_MAX = 100, CHECKPOINT_KEPT_NAME_SIZE = 40 };
+
+struct checkpoint_kept {
+    char name[CHECKPOINT_KEPT_NAME_SIZE];
+    uint64_t position; /* of the newest journal entry in it */
+    double time;       /* Unix time at which it was written */
+};
+
+/* All of them, the newest first, and the first last. One that cannot be read is left out. Returns
+   how many. None must be in flight. */
+size_t checkpoint_list(const struct checkpoint *checkpoint,
+                       struct checkpoint_kept kept[CHECKPOINT_KEEP_MAX + 1]);
+
+/* The position of the oldest, not counting the first: what the journal has after it is needed. 0
+   when there is none. */
+uint64_t checkpoint_oldest(const struct checkpoint *checkpoint);
+
+/* Put that one into a fresh learner; as checkpoint_load, but that nothing takes its place. */
+int checkpoint_load_kept(const struct checkpoint *checkpoint, const struct checkpoint_kept *kept,
+                         const struct config *config, struct learner *learner,
+                         struct checkpoint_report *report, struct error *error);
+
+/* Remove those that are newer than `kept`, which becomes the newest. Whenever the power fails one
+   is the newest. EX_IOERR. */
+int checkpoint_go_back(struct checkpoint *checkpoint, const struct checkpoint_kept *kept,
+                       struct error *error);
+
+/* Keep the one at position 0, if there is one, as the first too; remove the first. Where that
+   cannot be done a rollback has less to go back to, and nothing else is wrong. */
+void checkpoint_keep_first(struct checkpoint *checkpoint);
+void checkpoint_drop_first(struct checkpoint *checkpoint);
 
 /* A file descriptor that is readable while a result waits for checkpoint_poll, for the main loop's
    zmq_poll. */

@@ -1,8 +1,10 @@
 /* The insides of checkpoints, for checkpoint*.c alone: checkpoint.c has directory, lock and the
-   thread that waits for the disk, checkpoint_layout.c the file's entries, checkpoint_write.c and
-   checkpoint_read.c their bytes. */
+   thread that waits for the disk, checkpoint_kept.c the older ones, checkpoint_layout.c the file's
+   entries, checkpoint_write.c and checkpoint_read.c their bytes. */
 #ifndef RUNNEL_CHECKPOINT_INTERNAL_H
 #define RUNNEL_CHECKPOINT_INTERNAL_H
+
+#include <pthread.h>
 
 #include "checkpoint.h"
 #include "common/wire.h"
@@ -12,8 +14,11 @@
 
 #define CHECKPOINT_NEWEST "checkpoint.safetensors"
 #define CHECKPOINT_PREVIOUS "checkpoint.previous.safetensors"
+#define CHECKPOINT_OLDER "checkpoint.%u.safetensors" /* 3, 4, ...: before the previous one */
+#define CHECKPOINT_FIRST "checkpoint.first.safetensors"
 #define CHECKPOINT_TEMPORARY "checkpoint.tmp"
 #define CHECKPOINT_DAMAGED "checkpoint.damaged-%d.safetensors" /* set aside: 1, 2, ... */
+#define CHECKPOINT_BACK "checkpoint.back.tmp" /* the first, on its way to be the newest */
 #define CHECKPOINT_FORMAT "runnel-checkpoint-3"
 
 enum {
@@ -26,6 +31,21 @@ enum {
     CHECKPOINT_WINDOW = 5,             /* in a row of streams.windows */
     CHECKPOINT_KEY = 1 + WIRE_KEY_MAX, /* bytes in a row of streams.keys: size, key, zeros */
     CHECKPOINT_CHECKSUM_SIZE = sizeof(int64_t),
+};
+
+struct checkpoint {
+    char directory[CONFIG_PATH_SIZE];
+    int directory_file, lock, event;
+    unsigned keep; /* the newest so many */
+
+    /* The one in flight. The thread has report, status and error until the event. */
+    bool busy;
+    pthread_t thread;
+    int file;
+    double started;
+    struct checkpoint_report report;
+    int status;
+    struct error error;
 };
 
 /* What the entries that are not tensors of the model are for, in the file's order. */
@@ -81,6 +101,12 @@ enum { CHECKPOINT_NOT_WHOLE = 1 };
 
 int checkpoint_read(const char *path, const struct config *config, struct learner *learner,
                     struct checkpoint_report *report, struct error *error);
+
+/* ---- checkpoint_kept.c ---- */
+
+/* The newest checkpoint is about to be replaced: it becomes the previous one, and so on; of those
+   before the newest `keep` - 2 stay. -1 with errno. */
+int checkpoint_rotate(int directory, unsigned keep);
 
 /* Add a sentence to the report's warning. */
 void checkpoint_warn(struct checkpoint_report *report, const char *format, ...)

@@ -76,6 +76,7 @@ struct config {
     struct {
         uint64_t examples; /* 0 = not by count */
         double seconds;    /* 0 = not by time */
+        uint64_t keep;     /* the newest so many: CHECKPOINT_KEEP_MIN.. */
     } checkpoint;
     struct {
         bool enabled;

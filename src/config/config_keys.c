@@ -254,6 +254,11 @@ static struct config_key rows[] = {
     {"state.checkpoint.seconds", VALUE_REAL, AT(checkpoint.seconds), RANGE(0, SECONDS_MAX),
      .fallback = "60", .flags = KEY_RELOAD, .unit = "seconds", .example = "60",
      .what = "seconds between two checkpoints, 0 = not by time"},
+    {"state.checkpoint.keep", VALUE_COUNT, AT(checkpoint.keep), RANGE(2, 100), .fallback = "2",
+     .flags = KEY_RELOAD, .unit = "checkpoints", .example = "2",
+     .what = "how many checkpoints are kept",
+     .more = "A rollback goes back to one of them, and the journal keeps what was learned after the "
+             "oldest of them. With `journal.keep: all` it can go back to the beginning too."},
     {"state.journal.enabled", VALUE_BOOLEAN, AT(journal.enabled), .fallback = "true",
      .what = "write what is learned to a journal", .example = "true",
      .more = "Without it a daemon that is killed resumes from its last checkpoint, and an "
@@ -266,7 +271,7 @@ static struct config_key rows[] = {
                  "the file",
      .fallback = "full", .what = "what an acknowledged example outlives", .example = "full"},
     {"state.journal.keep", VALUE_KEEP, AT(journal.keep), .words = "checkpoint|all",
-     .meanings = "those that are not in the last checkpoint, and at most a block of those before"
+     .meanings = "those after the oldest checkpoint that is kept, and at most a block of those before"
                  "|every example",
      .fallback = "checkpoint", .what = "which examples stay in the journal",
      .example = "checkpoint",

@@ -19,6 +19,7 @@ enum asked { ASKED_NOT, ASKED_WANTED, ASKED_IN_FLIGHT };
 
 struct checkpoints {
     bool changed;      /* something was learned or set since the newest one was started, */
+    bool soon;         /* one is due, whatever has changed */
     uint64_t examples; /* learned when it was, */
     uint64_t time;     /* CLOCK_MONOTONIC in ns */
     double written;    /* Unix time of the newest one on disk, 0 = none, */
@@ -49,6 +50,14 @@ void checkpoints_changed(struct daemon *daemon) {
 void checkpoints_begin_again(struct daemon *daemon) {
     daemon->checkpoints->examples = daemon_examples(daemon);
     daemon->checkpoints->changed = true;
+}
+
+void checkpoints_soon(struct daemon *daemon) {
+    daemon->checkpoints->changed = daemon->checkpoints->soon = true;
+}
+
+void checkpoints_discard(struct daemon *daemon) {
+    daemon->checkpoints->changed = false;
 }
 
 void checkpoints_ask(struct daemon *daemon) {
@@ -92,10 +101,9 @@ static int start(struct daemon *daemon, struct error *error) {
     struct checkpoints *checkpoints = daemon->checkpoints;
     if (learner_flush(daemon->learner, error) || journalling_sync(daemon, error))
         return failed(daemon, error);
-    journalling_checkpoint_started(daemon, learner_counters(daemon->learner).position);
     if (checkpoint_start(daemon->checkpoint, daemon->config, daemon->learner, error))
         return failed(daemon, error);
-    checkpoints->changed = false;
+    checkpoints->changed = checkpoints->soon = false;
     checkpoints->examples = daemon_examples(daemon);
     checkpoints->time = clock_ns();
     if (checkpoints->asked == ASKED_WANTED)
@@ -113,8 +121,8 @@ uint64_t checkpoints_due(const struct daemon *daemon) {
 static bool is_due(const struct daemon *daemon) {
     uint64_t count = daemon->config->checkpoint.examples;
     uint64_t learned = daemon_examples(daemon) - daemon->checkpoints->examples;
-    return daemon->checkpoints->asked == ASKED_WANTED || (count && learned >= count) ||
-           clock_ns() >= checkpoints_due(daemon);
+    return daemon->checkpoints->asked == ASKED_WANTED || daemon->checkpoints->soon ||
+           (count && learned >= count) || clock_ns() >= checkpoints_due(daemon);
 }
 
 int checkpoints_turn(struct daemon *daemon, struct error *error) {
@@ -130,14 +138,20 @@ int checkpoints_turn(struct daemon *daemon, struct error *error) {
     return is_due(daemon) ? start(daemon, error) : 0;
 }
 
-int checkpoints_last(struct daemon *daemon, struct error *error) {
+int checkpoints_settle(struct daemon *daemon, struct error *error) {
     struct checkpoint_report report;
+    int result = checkpoint_finish(daemon->checkpoint, &report, error);
+    if (result < 0)
+        return failed(daemon, error);
+    if (result > 0)
+        written(daemon, &report);
+    return 0;
+}
+
+int checkpoints_last(struct daemon *daemon, struct error *error) {
     for (;;) {
-        int result = checkpoint_finish(daemon->checkpoint, &report, error);
-        if (result < 0)
-            return failed(daemon, error);
-        if (result > 0)
-            written(daemon, &report);
+        if (checkpoints_settle(daemon, error))
+            return -1;
         if (!daemon->checkpoints->changed && daemon->checkpoints->asked != ASKED_WANTED)
             return 0;
         if (start(daemon, error))

@@ -19,6 +19,15 @@ void checkpoints_changed(struct daemon *daemon);
 /* Learning has started again, and the examples are counted from there. */
 void checkpoints_begin_again(struct daemon *daemon);
 
+/* One is due at once. */
+void checkpoints_soon(struct daemon *daemon);
+
+/* What has been learned is none that a checkpoint may have. */
+void checkpoints_discard(struct daemon *daemon);
+
+/* Wait for one that is being written. */
+int checkpoints_settle(struct daemon *daemon, struct error *error);
+
 /* A client asks for one: control_reply answers it. */
 void checkpoints_ask(struct daemon *daemon);
 

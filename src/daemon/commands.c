@@ -20,6 +20,7 @@
 #include "observe.h"
 #include "parts.h"
 #include "report.h"
+#include "rollback.h"
 #include "run.h"
 #include "settings.h"
 #include "status.h"
@@ -302,6 +303,20 @@ static int forget(void *context, const json_t *request, struct control_answer *a
     return 0;
 }
 
+static int rollback(void *context, const json_t *request, struct control_answer *answer,
+                    struct error *error) {
+    struct daemon *daemon = context;
+    struct rollback_report report;
+    int result = rollback_perform(daemon, request, &report, error);
+    if (result < 0)
+        return run_fail(daemon, error);
+    if (result > 0)
+        return -1;
+    json_object_update_new(answer->fields, rollback_details(&report));
+    put_count(answer->fields, "examples", daemon_examples(daemon));
+    return 0;
+}
+
 static int stop(void *context, const json_t *request, struct control_answer *answer,
                 struct error *error) {
     (void)request, (void)error;
@@ -315,5 +330,6 @@ const struct control_command commands[] = {
     {"checkpoint", checkpoint}, {"export", export_parameters},
     {"pause", pause_learning},  {"resume", resume_learning},
     {"reset", reset},           {"forget", forget},
+    {"reset", reset},           {"rollback", rollback},
     {"shutdown", stop},         {NULL, NULL},
 };

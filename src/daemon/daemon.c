@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "journalling.h"
 #include "learner/engines.h"
+#include "learning.h"
 #include "notify.h"
 #include "observe.h"
 #include "parts.h"
@@ -44,16 +45,6 @@ enum {
 };
 
 /* ---- Opening and closing ---- */
-
-/* On the engine that was chosen, or on auto's second choice. */
-static int open_learner(struct daemon *daemon, struct engines_choice *engine, struct error *error) {
-    const struct learner_observer observer = observe_learner(daemon);
-    while (learner_open_empty(&daemon->learner, daemon->config, &daemon->model, engine->ops,
-                              TAKE_BATCH_MAX, &observer, error))
-        if (!engines_fall_back(engine, error))
-            return -1;
-    return 0;
-}
 
 /* From the checkpoint, or with fresh parameters. */
 static int start_learner(struct daemon *daemon, struct error *error) {
@@ -126,7 +117,7 @@ static int open_parts(struct daemon *daemon, const struct config *config,
         observe_open(daemon, error) ||
         engines_choose(&engine, config->device, &daemon->model, error) ||
         checkpoint_open(&daemon->checkpoint, config->state_directory, error) ||
-        open_learner(daemon, &engine, error) || start_learner(daemon, error) ||
+        learning_open(daemon, &engine, error) || start_learner(daemon, error) ||
         checkpoints_open(daemon, error) || journalling_open(daemon, error) ||
         open_sockets(daemon, error))
         return -1;
@@ -160,7 +151,7 @@ static void daemon_close(struct daemon **opened) {
     security_close(&daemon->security);
     if (daemon->zmq)
         zmq_ctx_term(daemon->zmq);
-    learner_close(&daemon->learner);
+    learning_close(daemon);
     journalling_close(daemon);
     checkpoints_close(daemon);
     checkpoint_close(&daemon->checkpoint);

@@ -25,8 +25,6 @@ enum {
 
 struct journalling {
     uint64_t duplicates, missing; /* examples that came again, and that never came */
-    uint64_t checkpoint_position; /* of the newest checkpoint on disk, */
-    uint64_t started_position;    /* and of the one that is being written */
     bool disk_is_low;             /* people have been warned */
 };
 
@@ -86,7 +84,6 @@ static int open_journal(struct daemon *daemon, struct error *error) {
 static int continue_at_checkpoint(struct daemon *daemon, struct error *error) {
     uint64_t learned = learner_counters(daemon->learner).position;
     uint64_t appended = journal_position(daemon->journal);
-    daemon->journalling->checkpoint_position = learned;
     if (appended >= learned)
         return 0;
     log_warning("the journal ends at entry %" PRIu64 ", before the checkpoint, which has %" PRIu64
@@ -216,17 +213,16 @@ int journalling_sync(struct daemon *daemon, struct error *error) {
     return acknowledge_durable(daemon, journal_sync(daemon->journal, error));
 }
 
-void journalling_checkpoint_started(struct daemon *daemon, uint64_t position) {
-    daemon->journalling->started_position = position;
-}
-
-/* What is after the previous checkpoint stays: when the newest is damaged, that one is resumed. */
+/* What is after the oldest checkpoint stays: a rollback, or a start when newer ones are damaged,
+   resumes from that one. */
 void journalling_checkpoint_written(struct daemon *daemon) {
-    struct journalling *journalling = daemon->journalling;
+    struct journal_figures f;
     if (!daemon->journal)
         return;
-    journal_prune(daemon->journal, journalling->checkpoint_position);
-    journalling->checkpoint_position = journalling->started_position;
+    journal_prune(daemon->journal, checkpoint_oldest(daemon->checkpoint));
+    journal_figures(daemon->journal, &f);
+    if (f.oldest > 1)
+        checkpoint_drop_first(daemon->checkpoint);
 }
 
 int journalling_descriptor(const struct daemon *daemon) {

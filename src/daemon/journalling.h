@@ -49,9 +49,7 @@ int journalling_turn(struct daemon *daemon, struct error *error);
 /* The same, once everything is durable. */
 int journalling_sync(struct daemon *daemon, struct error *error);
 
-/* A checkpoint is being written that has everything up to a position; it is safe on disk: what is
-   not after the one before it may go. */
-void journalling_checkpoint_started(struct daemon *daemon, uint64_t position);
+/* A checkpoint is safe on disk: what is not after the oldest of them may go. */
 void journalling_checkpoint_written(struct daemon *daemon);
 
 /* For zmq_poll; -1 without a journal. */

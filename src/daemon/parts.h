@@ -8,7 +8,10 @@
      journalling    what is taken is appended, made durable, acknowledged
      checkpoints    when one is written
      settings       the configuration in force, and all that changes it
-     replay         what the journal has after the checkpoint is learned
+     learning       the learner, and another in its place
+     left_out       entries of the journal that are not learned
+     replay         what the journal has after a checkpoint is learned
+     rollback       what was learned is taken back
      take           examples from their socket to the learner
      status         what `status` says
      commands       what the control socket asks for
@@ -34,7 +37,6 @@ struct daemon {
     struct checkpoint_report resumed; /* from where; its path is "" without a checkpoint */
     void *zmq;
     struct checkpoint *checkpoint;
-    struct learner *learner;
     struct ingest *ingest;
     struct publish *publish;
     struct control *control;
@@ -44,6 +46,10 @@ struct daemon {
 
     /* In force: with what was set in flight or reloaded. settings.c writes it. */
     const struct config *config;
+
+    /* learning.c writes these. */
+    const struct engine_ops *engine;
+    struct learner *learner;
 
     /* Each its own file's. */
     struct announcer *announcer;

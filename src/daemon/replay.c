@@ -11,6 +11,7 @@
 #include "common/error.h"
 #include "common/log.h"
 #include "learner/example.h"
+#include "learning.h"
 #include "notify.h"
 #include "observe.h"
 #include "parts.h"
@@ -24,9 +25,31 @@ enum { REPLAY_EXTENSION_S = 30 }; /* asked of the service manager each time */
 struct replay {
     struct daemon *daemon;
     uint64_t looked; /* around, last */
+    struct left_out *list;
+    const struct rollback *counted; /* see replay_without */
+    struct replayed replayed;
+    bool again; /* the entry that ended it was a rollback that was not known */
 };
 
-static int replay_command(struct daemon *daemon, const char *text, struct error *error) {
+/* Known from now on: what has been learned is not what it leads to. */
+static int note_rollback(struct replay *replay, const json_t *command, uint64_t position,
+                         struct error *error) {
+    struct rollback rollback;
+    if (left_out_knows(replay->list, position))
+        return 0;
+    if (rollback_read(&rollback, command, position, error))
+        return -1;
+    if (left_out_add(replay->list, &rollback, error)) {
+        rollback_release(&rollback);
+        return -1;
+    }
+    replay->again = true;
+    return error_set(error, EX_TEMPFAIL, "the journal has a rollback");
+}
+
+static int replay_command(struct replay *replay, const char *text, uint64_t position,
+                          struct error *error) {
+    struct daemon *daemon = replay->daemon;
     json_t *request = json_loads(text, 0, NULL);
     const char *name = json_string_value(json_object_get(request, "command"));
     const char *key = json_string_value(json_object_get(request, "key"));
@@ -41,11 +64,28 @@ static int replay_command(struct daemon *daemon, const char *text, struct error 
     else if (name && !strcmp(name, "forget") && json_is_string(stream))
         result = learner_forget(daemon->learner, json_string_value(stream),
                                 json_string_length(stream), error) < 0;
+    else if (name && !strcmp(name, "rollback"))
+        result = note_rollback(replay, request, position, error);
     else
         result = error_set(error, EX_IOERR,
                            "the journal has a command that this program does not know: %s", text);
     json_decref(request);
     return result ? -1 : 0;
+}
+
+/* Whether the entry is left out; counts it. */
+static bool leave_out(struct replay *replay, const struct journal_entry *entry) {
+    struct left_out *list = replay->list;
+    bool others = false;
+    if (list->count == 0)
+        return false;
+    for (size_t i = 0; i < list->count && !others; i++)
+        others = list->rollbacks[i] != replay->counted && rollback_has(list->rollbacks[i], entry);
+    if (others || !replay->counted || !rollback_has(replay->counted, entry))
+        return others;
+    replay->replayed.examples += !entry->command;
+    replay->replayed.commands += entry->command != NULL;
+    return true;
 }
 
 /* Say how far it is; let signals and subscribers in. */
@@ -68,8 +108,13 @@ static int replay_entry(void *context, struct journal_entry *entry, struct error
     look_around(replay, entry->position);
     if (run_is_stopping(daemon))
         return error_set(error, EX_TEMPFAIL, "stopped while the journal was replayed");
+    if (!rollback_is(entry->command) && leave_out(replay, entry)) {
+        learner_set_position(daemon->learner, entry->position);
+        return 0;
+    }
+    replay->replayed.entries++;
     if (entry->command) {
-        if (replay_command(daemon, entry->command, error))
+        if (replay_command(replay, entry->command, entry->position, error))
             return -1;
     } else {
         entry->example.received = observe_played(daemon); /* latencies are those of replaying */
@@ -89,29 +134,160 @@ static void say_done(struct daemon *daemon, uint64_t done, double seconds, bool 
                    "replayed %" PRIu64 " %s of the journal in %.2f s", done, entries, seconds);
 }
 
+/* All that comes after what the learner has learned. */
+static int learn_rest(struct replay *replay, struct error *error) {
+    struct daemon *daemon = replay->daemon;
+    uint64_t from = learner_counters(daemon->learner).position;
+    replay->replayed = (struct replayed){0};
+    replay->again = false;
+    if (journal_replay(daemon->journal, from, replay_entry, replay, error))
+        return -1;
+    return learner_flush(daemon->learner, error);
+}
+
+/* ---- From an older checkpoint ---- */
+
+int replay_choose(const struct daemon *daemon, const struct left_out *list,
+                  struct checkpoint_kept *kept, struct error *error) {
+    struct checkpoint_kept all[CHECKPOINT_KEEP_MAX + 1];
+    struct journal_figures journal;
+    uint64_t first = UINT64_MAX, by = 0;
+    journal_figures(daemon->journal, &journal);
+    size_t count = checkpoint_list(daemon->checkpoint, all);
+    for (size_t i = 0; i < count; i++)
+        if (all[i].position + 1 >= journal.oldest && left_out_allows(list, all[i].position)) {
+            *kept = all[i];
+            return 0;
+        }
+    for (size_t i = 0; i < list->count; i++)
+        if (list->rollbacks[i]->first < first) {
+            first = list->rollbacks[i]->first;
+            by = list->rollbacks[i]->position;
+        }
+    return error_set(error, EX_IOERR,
+                     "the rollback at entry %" PRIu64 " of the journal leaves out what was learned "
+                     "from entry %" PRIu64 " on, and %s has no checkpoint from before that which "
+                     "can be used: restore one that belongs to the journal",
+                     by, first, daemon->config->state_directory);
+}
+
+/* Until no rollback is met that was not known. The daemon's learner is the replay's own. */
+static int learn_without(struct replay *replay, struct checkpoint_kept *kept, struct error *error) {
+    struct daemon *daemon = replay->daemon;
+    int result;
+    while ((result = learn_rest(replay, error)) && replay->again)
+        if (replay_choose(daemon, replay->list, kept, error) ||
+            learning_go_back(daemon, kept, NULL, error))
+            return -1;
+    return result;
+}
+
+int replay_without(struct daemon *daemon, struct left_out *list, const struct rollback *counted,
+                   struct checkpoint_kept *kept, struct replayed *replayed, struct error *error) {
+    struct replay replay = {
+        .daemon = daemon, .looked = clock_ns(), .list = list, .counted = counted};
+    struct learner *before;
+    if (replay_choose(daemon, list, kept, error) || learning_go_back(daemon, kept, &before, error))
+        return -1;
+    run_replay(daemon, true);
+    int result =
+        learn_without(&replay, kept, error) || checkpoint_go_back(daemon->checkpoint, kept, error)
+            ? -1
+            : 0;
+    run_replay(daemon, false);
+    if (result)
+        learning_undo(daemon, &before);
+    else
+        learning_keep(daemon, &before);
+    checkpoints_begin_again(daemon);
+    *replayed = replay.replayed;
+    return result;
+}
+
+/* ---- At a start ---- */
+
+static int collect(void *context, struct journal_entry *entry, struct error *error) {
+    struct replay *replay = context;
+    notify_alive();
+    if (!rollback_is(entry->command))
+        return 0;
+    if (replay_command(replay, entry->command, entry->position, error) && !replay->again)
+        return -1;
+    return 0;
+}
+
+/* Rollbacks that come after the checkpoint; where there is one, the checkpoint that they leave
+   standing in place of the one that was loaded. */
+static int find_rollbacks(struct replay *replay, struct checkpoint_kept *kept,
+                          struct error *error) {
+    struct daemon *daemon = replay->daemon;
+    uint64_t from = learner_counters(daemon->learner).position;
+    int found = journal_mentions(daemon->journal, from, ROLLBACK_BEGIN, error);
+    if (found <= 0)
+        return found;
+    if (journal_replay(daemon->journal, from, collect, replay, error))
+        return -1;
+    if (replay->list->count == 0)
+        return 0;
+    return replay_choose(daemon, replay->list, kept, error) ||
+                   learning_go_back(daemon, kept, NULL, error)
+               ? -1
+               : 0;
+}
+
+/* The journal is not at its end: another start continues. What has been learned without what is
+   left out later is no checkpoint for that: it would take the place of the one to go back to. */
+static int stop_replay(struct replay *replay, struct error *error) {
+    struct daemon *daemon = replay->daemon;
+    if (learner_flush(daemon->learner, error))
+        return run_break(daemon);
+    if (replay->list->count)
+        checkpoints_discard(daemon);
+    else
+        checkpoints_changed(daemon);
+    return 0;
+}
+
+static int replay_rest(struct replay *replay, struct error *error) {
+    struct daemon *daemon = replay->daemon;
+    struct checkpoint_kept kept = {0};
+    uint64_t begin = clock_ns();
+    run_replay(daemon, true);
+    if (find_rollbacks(replay, &kept, error))
+        return -1;
+    log_info("replaying what the journal has after the checkpoint: %" PRIu64 " entries",
+             journal_position(daemon->journal) - learner_counters(daemon->learner).position);
+    int result = learn_without(replay, &kept, error);
+    bool stopped = result && run_is_stopping(daemon);
+    if (result && (!stopped || stop_replay(replay, error)))
+        return -1;
+    run_replay(daemon, stopped);
+    say_done(daemon, replay->replayed.entries, (double)(clock_ns() - begin) / (double)NS_PER_SECOND,
+             stopped);
+    if (stopped)
+        return 0;
+    checkpoints_changed(daemon);
+    if (replay->list->count == 0)
+        return 0;
+    checkpoints_begin_again(daemon);
+    checkpoints_soon(daemon);
+    return checkpoint_go_back(daemon->checkpoint, &kept, error);
+}
+
 int replay_journal(struct daemon *daemon, struct error *error) {
     if (!daemon->journal)
         return 0;
-    uint64_t from = learner_counters(daemon->learner).position;
-    uint64_t to = journal_position(daemon->journal), begin = clock_ns();
-    struct replay replay = {daemon, begin};
     /* What is replayed begins with the values and rates that learning began with: the configuration
        may have changed by then. */
-    if (to == 0 && !*daemon->resumed.path)
-        return checkpoints_first(daemon, error);
-    if (from == to)
-        return 0;
-    run_replay(daemon, true);
-    log_info("replaying what the journal has after the checkpoint: %" PRIu64 " entries", to - from);
-    int result = journal_replay(daemon->journal, from, replay_entry, &replay, error);
-    bool stopped = result && run_is_stopping(daemon);
-    if (result && !stopped)
+    if (journal_position(daemon->journal) == 0 && !*daemon->resumed.path &&
+        checkpoints_first(daemon, error))
         return -1;
-    if (learner_flush(daemon->learner, error))
-        return run_break(daemon);
-    checkpoints_changed(daemon);
-    run_replay(daemon, stopped);
-    say_done(daemon, learner_counters(daemon->learner).position - from,
-             (double)(clock_ns() - begin) / (double)NS_PER_SECOND, stopped);
-    return 0;
+    checkpoint_keep_first(daemon->checkpoint);
+    if (learner_counters(daemon->learner).position == journal_position(daemon->journal))
+        return 0;
+    struct left_out list = {0};
+    struct replay replay = {.daemon = daemon, .looked = clock_ns(), .list = &list};
+    int result = replay_rest(&replay, error);
+    left_out_free(&list);
+    return result;
 }

@@ -7,6 +7,7 @@
 #include "common/error.h"
 #include "journalling.h"
 #include "learner/example.h"
+#include "learning.h"
 #include "observe.h"
 #include "parts.h"
 #include "run.h"
@@ -76,7 +77,7 @@ static int take_batch(struct daemon *daemon, size_t batch, uint64_t begin, struc
 static size_t next_batch(size_t batch, uint64_t elapsed, size_t taken) {
     uint64_t each = elapsed / taken + 1, fitting = BATCH_TIME / each;
     size_t next = fitting < 2 * batch ? (size_t)fitting : 2 * batch;
-    return next < 1 ? 1 : next > TAKE_BATCH_MAX ? TAKE_BATCH_MAX : next;
+    return next < 1 ? 1 : next > LEARNING_BATCH_MAX ? LEARNING_BATCH_MAX : next;
 }
 
 int take_examples(struct daemon *daemon, size_t *batch, struct error *error) {

@@ -9,8 +9,6 @@
 struct daemon;
 struct error;
 
-enum { TAKE_BATCH_MAX = 256 }; /* examples in a batch */
-
 /* Whether examples are to be taken now: not while paused, or while the journal has no room. */
 bool take_is_wanted(const struct daemon *daemon);
 

@@ -141,6 +141,11 @@ typedef int journal_visit(void *context, struct journal_entry *entry, struct err
 int journal_replay(struct journal *journal, uint64_t after, journal_visit *visit, void *context,
                    struct error *error);
 
+/* Whether an entry after `after` may have the text in its bytes: 1, or 0 when none has. Much faster
+   than journal_replay. -1 when the file cannot be read (EX_IOERR). */
+int journal_mentions(struct journal *journal, uint64_t after, const char *text,
+                     struct error *error);
+
 struct journal_figures {
     uint64_t bytes;      /* of the file and its write-ahead log */
     uint64_t free_bytes; /* that this user may still write to their filesystem */

@@ -1,5 +1,6 @@
 /* Looking up streams. Nothing is read for longer than a call takes: a transaction that is left open
    would keep the write-ahead log from being used again. */
+#include <string.h>
 #include <sysexits.h>
 
 #include "journal_internal.h"
@@ -66,6 +67,22 @@ int journal_read_has(struct journal *journal, const char *key, size_t key_size,
         found = journal_read_error(journal, error);
     sqlite3_finalize(has);
     return found;
+}
+
+int journal_mentions(struct journal *journal, uint64_t after, const char *text,
+                     struct error *error) {
+    static const char sql[] = "SELECT 1 FROM blocks WHERE last > ? AND instr(data, ?) LIMIT 1";
+    sqlite3_stmt *look;
+    if (sqlite3_prepare_v2(journal->reading, sql, -1, &look, NULL) != SQLITE_OK)
+        return journal_read_error(journal, error);
+    sqlite3_bind_int64(look, 1, (sqlite3_int64)after);
+    sqlite3_bind_blob(look, 2, text, (int)strlen(text), SQLITE_STATIC);
+    int code = sqlite3_step(look);
+    int status = code == SQLITE_ROW    ? 1
+                 : code == SQLITE_DONE ? 0
+                                       : journal_read_error(journal, error);
+    sqlite3_finalize(look);
+    return status;
 }
 
 int journal_read_sync(struct journal *journal, struct error *error) {

@@ -38,7 +38,7 @@ static const struct option_row OPTIONS[] = {
     FEED_CALL_EPOCH(struct replay_settings, common,
                     "give examples new numbers, in this epoch (default: as in the journal)"),
     {"control", 0, "ENDPOINT",
-     "send the journal's commands (set, reset) there, each in its place; with --socket router only "
+     "send the journal's commands (set, reset, rollback) there, each in its place; with --socket router only "
      "(default: say that they are left out)",
      OPTION_TEXT(struct replay_settings, control)},
     FEED_CALL_OPTIONS(struct replay_settings, common),

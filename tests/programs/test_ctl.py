@@ -163,6 +163,51 @@ def test_forget(directory):
         assert f"forgot stream '{stream}'".encode() in out, out
 
 
+def test_rollback(directory):
+    reply = {"ok": True, "position": 131, "after": 0, "first": 121, "restored": 1120,
+             "replayed": 80, "left_out": 50, "commands_left_out": 1, "seconds": 0.5, "examples": 9}
+    noon = 1769860800  # 2026-01-31T12:00Z; local time is UTC here
+    for arguments, wanted in [
+            (["--to", "4711"], {"to": 4711}), (["--to", "0"], {"to": 0}),
+            (["--to", "@1769860800.5"], {"to_time": noon + 0.5}),
+            (["--to", "2026-01-31T12:00"], {"to_time": noon}),
+            (["--to", "2026-01-31 12:00:30.25Z"], {"to_time": noon + 30.25}),
+            (["--to", "2026-01-31T21:00+09:00"], {"to_time": noon}),
+            (["--to", "2026-01-31T08:30-0330"], {"to_time": noon}),
+            (["--without", "a", "--without", "東京"], {"without": ["a", "東京"]}),
+            (["--without-span", "5-7", "--without-span", "9"], {"spans": [[5, 7], [9, 9]]}),
+            (["-n", "--to", "1"], {"to": 1, "dry_run": True})]:
+        (status, out, err), requests = ask(directory, [reply], "rollback", *arguments)
+        assert (status, err) == (OK, ""), (arguments, err)
+        assert requests == [{"command": "status"},
+                            {"command": "rollback", "without": [], "spans": [], **wanted}], requests
+        assert b"121" in out and b"1,120" in out, out
+        assert ("dry_run" in wanted) == (b"nothing has changed" in out), out
+    for arguments in [[], ["--to", "yesterday"], ["--to", "2026-13-01T12:00"], ["--to", "-1"],
+                      ["--to", "2026-01-31"], ["--to", "2026-01-31T12:00+"], ["--to", "@"],
+                      ["--without-span", "7-5"], ["--without-span", "0-5"],
+                      ["--without-span", "a"], ["--without", b"\xff"]]:
+        status, out, err = ctl("rollback", *arguments)
+        assert (status, out) == (USAGE, b"") and "--help" in err, (arguments, err)
+    status, _, err = ctl("reset", "--to", "1")
+    assert status == USAGE and "rollback" in err, err
+
+
+def test_a_daemon_that_dies(directory):
+    """It took the request, and no answer will come: nobody waits for it."""
+    endpoint = f"ipc://{directory}/control"
+    context = zmq.Context()
+    socket = context.socket(zmq.REP)
+    socket.bind(endpoint)
+    process = subprocess.Popen([PROGRAM, "-c", endpoint, "--timeout", str(10 * LIMIT), "checkpoint"],
+                               stderr=subprocess.PIPE)
+    assert socket.poll(1000 * LIMIT)
+    socket.recv()
+    context.destroy(0)
+    err = process.communicate(timeout=LIMIT)[1].decode()
+    assert process.returncode == UNAVAILABLE and "connection has ended" in err, err
+
+
 def test_checkpoint(directory):
     reply = {"ok": True, "path": "/var/lib/runnel/a/checkpoint.safetensors", "examples": 5000,
              "bytes": 1234567, "seconds": 0.01}
@@ -293,7 +338,7 @@ def test_help_and_version(directory):
     status, out, err = ctl("--help")
     assert status == OK and err == "" and b"tcp://127.0.0.1:5572" in out
     for command in ["status", "set", "checkpoint", "export", "pause", "resume", "reset",
-                    "forget", "shutdown"]:
+                    "forget", "rollback", "shutdown"]:
         assert command.encode() in out
     status, out, _ = ctl("--version")
     assert status == OK and out.startswith(b"runnel-ctl ")

@@ -138,6 +138,18 @@ def test_commands(directory):
         assert c.export() != a.export() and c.ask("status")["examples"] == 300
 
 
+def test_rollback(directory):
+    """It is a command: the other daemon leaves the same entries out."""
+    with daemon(directory, "a") as a, daemon(directory, "b") as b:
+        parts = examples(200)
+        teach(a, parts[:150])
+        a.ask("rollback", spans=[[40, 60]])
+        teach(a, parts[150:])
+        status, err = run(journal(a), *to(b), "--control", b.endpoint("control"))
+        assert status == OK and "200 acknowledged" in err and "not sent" not in err, (status, err)
+        assert b.export() == a.export() and b.ask("status")["examples"] == 179
+
+
 def test_other_sockets(directory):
     """Kinds that do not match: it ends and says so."""
     with daemon(directory, "a") as a, daemon(directory, "b", "pull") as b:

@@ -1,0 +1,155 @@
+#include "left_out.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+#include "common/wire.h"
+#include "journal/journal.h"
+
+/* ---- One ---- */
+
+bool rollback_is(const char *command) {
+    return command && !strncmp(command, ROLLBACK_BEGIN, sizeof ROLLBACK_BEGIN - 1);
+}
+
+static int choose_streams(struct rollback *rollback, const json_t *streams, struct error *error) {
+    size_t i;
+    json_t *stream;
+    json_array_foreach(streams, i, stream) {
+        if (!json_is_string(stream) || json_string_length(stream) > WIRE_KEY_MAX)
+            return error_set(error, EX_USAGE,
+                             "without is a list of streams' keys, texts of at most %d bytes",
+                             WIRE_KEY_MAX);
+        json_array_append(rollback->streams, stream);
+    }
+    return 0;
+}
+
+static bool position_of(const json_t *value, uint64_t *position) {
+    *position = (uint64_t)json_integer_value(value);
+    return json_is_integer(value) && json_integer_value(value) > 0;
+}
+
+static int choose_spans(struct rollback *rollback, const json_t *spans, struct error *error) {
+    size_t i;
+    json_t *span;
+    json_array_foreach(spans, i, span) {
+        struct rollback_span *to = &rollback->spans[rollback->span_count++];
+        if (json_array_size(span) != 2 || !position_of(json_array_get(span, 0), &to->first) ||
+            !position_of(json_array_get(span, 1), &to->last) || to->last < to->first)
+            return error_set(error, EX_USAGE,
+                             "spans is a list of [first, last], two positions in the journal, "
+                             "the first not after the last");
+    }
+    return 0;
+}
+
+int rollback_choose(struct rollback *rollback, const json_t *command, struct error *error) {
+    const json_t *streams = json_object_get(command, "without");
+    const json_t *spans = json_object_get(command, "spans");
+    rollback->streams = json_array();
+    if (!rollback->streams)
+        return error_no_memory(error);
+    if ((streams && !json_is_array(streams)) || (spans && !json_is_array(spans)))
+        return error_set(error, EX_USAGE, "without and spans are lists");
+    if (json_array_size(streams) + json_array_size(spans) > ROLLBACK_CHOICES)
+        return error_set(error, EX_USAGE, "a rollback takes at most %d streams and spans",
+                         ROLLBACK_CHOICES);
+    return choose_streams(rollback, streams, error) || choose_spans(rollback, spans, error) ? -1
+                                                                                            : 0;
+}
+
+void rollback_release(struct rollback *rollback) {
+    json_decref(rollback->streams);
+    rollback->streams = NULL;
+}
+
+json_t *rollback_command(const struct rollback *rollback) {
+    json_t *spans = json_array();
+    for (size_t i = 0; i < rollback->span_count; i++)
+        json_array_append_new(spans, json_pack("[I, I]", (json_int_t)rollback->spans[i].first,
+                                               (json_int_t)rollback->spans[i].last));
+    return json_pack("{s:s, s:I, s:I, s:O, s:o}", "command", "rollback", "to",
+                     (json_int_t)rollback->after, "first", (json_int_t)rollback->first, "without",
+                     rollback->streams, "spans", spans);
+}
+
+int rollback_read(struct rollback *rollback, const json_t *command, uint64_t position,
+                  struct error *error) {
+    const json_t *after = json_object_get(command, "to");
+    *rollback =
+        (struct rollback){.position = position, .after = (uint64_t)json_integer_value(after)};
+    if (rollback_choose(rollback, command, NULL) == 0 && json_is_integer(after) &&
+        position_of(json_object_get(command, "first"), &rollback->first) &&
+        rollback->after < rollback->first && rollback->first < position)
+        return 0;
+    rollback_release(rollback);
+    return error_set(error, EX_IOERR,
+                     "the journal has a rollback that this program does not understand");
+}
+
+bool rollback_has(const struct rollback *rollback, const struct journal_entry *entry) {
+    if (entry->position <= rollback->after || entry->position >= rollback->position)
+        return false;
+    if (rollback->span_count == 0 && json_array_size(rollback->streams) == 0)
+        return true;
+    for (size_t i = 0; i < rollback->span_count; i++)
+        if (entry->position >= rollback->spans[i].first &&
+            entry->position <= rollback->spans[i].last)
+            return true;
+    size_t i;
+    json_t *stream;
+    json_array_foreach(rollback->streams, i, stream) {
+        if (!entry->command && entry->example.key_size == json_string_length(stream) &&
+            !memcmp(entry->example.key, json_string_value(stream), entry->example.key_size))
+            return true;
+    }
+    return false;
+}
+
+/* ---- All ---- */
+
+int left_out_add(struct left_out *list, const struct rollback *rollback, struct error *error) {
+    struct rollback **larger =
+        realloc(list->rollbacks, (list->count + 1) * sizeof *list->rollbacks);
+    if (larger)
+        list->rollbacks = larger;
+    struct rollback *copy = larger ? malloc(sizeof *copy) : NULL;
+    if (!copy)
+        return error_no_memory(error);
+    *copy = *rollback;
+    list->rollbacks[list->count++] = copy;
+    return 0;
+}
+
+void left_out_free(struct left_out *list) {
+    for (size_t i = 0; i < list->count; i++) {
+        rollback_release(list->rollbacks[i]);
+        free(list->rollbacks[i]);
+    }
+    free(list->rollbacks);
+    *list = (struct left_out){0};
+}
+
+bool left_out_knows(const struct left_out *list, uint64_t position) {
+    for (size_t i = 0; i < list->count; i++)
+        if (list->rollbacks[i]->position == position)
+            return true;
+    return false;
+}
+
+bool left_out_has(const struct left_out *list, const struct journal_entry *entry) {
+    for (size_t i = 0; i < list->count; i++)
+        if (rollback_has(list->rollbacks[i], entry))
+            return true;
+    return false;
+}
+
+bool left_out_allows(const struct left_out *list, uint64_t position) {
+    for (size_t i = 0; i < list->count; i++)
+        if (position >= list->rollbacks[i]->first && position < list->rollbacks[i]->position)
+            return false;
+    return true;
+}

@@ -1,0 +1,261 @@
+#include "rollback.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <sysexits.h>
+
+#include "announce.h"
+#include "checkpoints.h"
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "journalling.h"
+#include "left_out.h"
+#include "notify.h"
+#include "observe.h"
+#include "parts.h"
+#include "replay.h"
+#include "run.h"
+#include "settings.h"
+
+/* ---- What is asked ---- */
+
+/* What a rollback goes back to: an entry, a time, or as far as it can. */
+struct goal {
+    bool has_position, has_time;
+    uint64_t position;
+    double time;
+    bool only_ask; /* what would be done */
+};
+
+static int read_goal(const json_t *request, struct goal *goal, struct error *error) {
+    const json_t *to = json_object_get(request, "to"), *time = json_object_get(request, "to_time");
+    *goal = (struct goal){
+        .has_position = to != NULL,
+        .has_time = time != NULL,
+        .position = (uint64_t)json_integer_value(to),
+        .time = json_number_value(time),
+        .only_ask = json_is_true(json_object_get(request, "dry_run")),
+    };
+    if ((to && (!json_is_integer(to) || json_integer_value(to) < 0)) ||
+        (time && !json_is_number(time)) || (to && time))
+        return error_set(error, EX_USAGE,
+                         "rollback goes back to an entry of the journal ({\"to\": 4711}) or to a "
+                         "Unix time ({\"to_time\": 1700000000.5}), not to both");
+    return 0;
+}
+
+static int check_request(const struct daemon *daemon, const struct goal *goal,
+                         const struct rollback *rollback, struct error *error) {
+    uint64_t newest = journal_position(daemon->journal);
+    if (!goal->has_position && !goal->has_time && !rollback->span_count &&
+        json_array_size(rollback->streams) == 0)
+        return error_set(error, EX_USAGE,
+                         "rollback takes what to go back to, or what to leave out, or both: "
+                         "{\"command\": \"rollback\", \"to\": 4711, \"without\": [\"sensor-7\"]}");
+    if (goal->has_position && goal->position >= newest)
+        return error_set(error, EX_USAGE,
+                         "nothing was learned after entry %" PRIu64
+                         ": the journal ends with entry %" PRIu64,
+                         goal->position, newest);
+    for (size_t i = 0; i < rollback->span_count; i++)
+        if (rollback->spans[i].first > newest)
+            return error_set(error, EX_USAGE,
+                             "there is no entry %" PRIu64
+                             " yet: the journal ends with entry %" PRIu64,
+                             rollback->spans[i].first, newest);
+    return 0;
+}
+
+/* ---- How far back ---- */
+
+static uint64_t earliest_span(const struct rollback *rollback) {
+    uint64_t first = UINT64_MAX;
+    for (size_t i = 0; i < rollback->span_count; i++)
+        if (rollback->spans[i].first < first)
+            first = rollback->spans[i].first;
+    return first;
+}
+
+/* Whether nothing that is to be left out can be in the checkpoint. */
+static bool is_before(const struct checkpoint_kept *kept, const struct goal *goal,
+                      const struct rollback *rollback) {
+    if (goal->has_position)
+        return kept->position <= goal->position;
+    if (goal->has_time)
+        return kept->position == 0 || kept->time <= goal->time;
+    return kept->position < earliest_span(rollback);
+}
+
+/* Where to look from: the newest checkpoint that is before all that is to be left out. Streams may
+   have begun anywhere: then it is the oldest. */
+static int find_begin(const struct daemon *daemon, const struct goal *goal,
+                      const struct rollback *rollback, uint64_t *begin, struct error *error) {
+    struct checkpoint_kept kept[CHECKPOINT_KEEP_MAX + 1];
+    struct journal_figures journal;
+    bool anywhere =
+        !goal->has_position && !goal->has_time && json_array_size(rollback->streams) > 0;
+    size_t oldest = SIZE_MAX, found = SIZE_MAX;
+    journal_figures(daemon->journal, &journal);
+    size_t count = checkpoint_list(daemon->checkpoint, kept);
+    for (size_t i = 0; i < count && kept[i].position + 1 >= journal.oldest; i++) {
+        oldest = i;
+        if (is_before(&kept[i], goal, rollback) && (anywhere || found == SIZE_MAX))
+            found = i;
+    }
+    if (found != SIZE_MAX) {
+        *begin = kept[found].position;
+        return 0;
+    }
+    if (oldest == SIZE_MAX)
+        return error_set(error, EX_UNAVAILABLE, "there is no checkpoint to go back to");
+    return error_set(error, EX_UNAVAILABLE,
+                     "the oldest checkpoint to go back to ends with entry %" PRIu64
+                     ": what was learned before cannot be taken back (state.checkpoint.keep and "
+                     "state.journal.keep say how far back one can)",
+                     kept[oldest].position);
+}
+
+/* ---- What is left out ---- */
+
+struct scan {
+    const struct goal *goal;
+    struct rollback *rollback;
+    struct left_out *list;
+    bool began; /* entries from here on are later than the goal */
+};
+
+static int scan_rollback(struct scan *scan, const struct journal_entry *entry,
+                         struct error *error) {
+    struct rollback rollback;
+    json_t *command = json_loads(entry->command, 0, NULL);
+    int result = rollback_read(&rollback, command, entry->position, error);
+    if (result == 0 && left_out_add(scan->list, &rollback, error)) {
+        rollback_release(&rollback);
+        result = -1;
+    }
+    json_decref(command);
+    return result;
+}
+
+static int scan_entry(void *context, struct journal_entry *entry, struct error *error) {
+    struct scan *scan = context;
+    struct rollback *rollback = scan->rollback;
+    notify_alive();
+    if (rollback_is(entry->command))
+        return scan_rollback(scan, entry, error);
+    if (!scan->began && scan->goal->has_time && entry->time <= scan->goal->time) {
+        rollback->after = entry->position;
+        return 0;
+    }
+    scan->began = true;
+    if (!rollback->first && rollback_has(rollback, entry))
+        rollback->first = entry->position;
+    return 0;
+}
+
+/* Fill in the rollback, and add those that come after where it begins. */
+static int scan(struct daemon *daemon, const struct goal *goal, struct rollback *rollback,
+                struct left_out *list, struct error *error) {
+    struct scan scan = {.goal = goal, .rollback = rollback, .list = list};
+    uint64_t begin = 0;
+    if (find_begin(daemon, goal, rollback, &begin, error))
+        return -1;
+    rollback->after = goal->has_position ? goal->position : begin;
+    rollback->position = journal_position(daemon->journal) + 1;
+    if (journal_replay(daemon->journal, begin, scan_entry, &scan, error))
+        return -1;
+    if (rollback->first)
+        return 0;
+    return error_set(error, EX_USAGE,
+                     "there is nothing to leave out: after entry %" PRIu64 " the journal has %s",
+                     rollback->after,
+                     rollback->span_count || json_array_size(rollback->streams)
+                         ? "no such stream or entry"
+                         : "nothing");
+}
+
+/* ---- Doing it ---- */
+
+json_t *rollback_details(const struct rollback_report *r) {
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "position",
+                     (json_int_t)r->position, "after", (json_int_t)r->after, "first",
+                     (json_int_t)r->first, "restored", (json_int_t)r->restored, "replayed",
+                     (json_int_t)r->replayed, "left_out", (json_int_t)r->examples,
+                     "commands_left_out", (json_int_t)r->commands, "seconds", r->seconds);
+}
+
+static void say(struct daemon *daemon, const struct rollback_report *r) {
+    char text[ERROR_TEXT_SIZE];
+    snprintf(text, sizeof text,
+             "rollback: %" PRIu64 " examples and %" PRIu64 " commands from entry %" PRIu64
+             " on are left out; restored what was learned up to entry %" PRIu64
+             ", and replayed %" PRIu64 " entries in %.2f s",
+             r->examples, r->commands, r->first, r->restored, r->replayed, r->seconds);
+    log_info("%s", text);
+    announce_event(daemon, "rollback", rollback_details(r), "%s", text);
+    announce_status(daemon);
+}
+
+/* The new state is learned. From now on it counts. */
+static int journal_rollback(struct daemon *daemon, const struct rollback *rollback,
+                            struct error *error) {
+    journalling_append_command(daemon, rollback_command(rollback));
+    if (journalling_sync(daemon, error))
+        return -1;
+    checkpoints_soon(daemon);
+    return settings_configure(daemon, error);
+}
+
+/* `rollback` is the newest of the list. */
+static int perform(struct daemon *daemon, struct left_out *list, bool only_ask,
+                   struct rollback_report *report, struct error *error) {
+    const struct rollback *rollback = list->rollbacks[list->count - 1];
+    struct checkpoint_kept kept;
+    struct replayed replayed = {0};
+    double begun = clock_seconds();
+    *report = (struct rollback_report){.after = rollback->after, .first = rollback->first};
+    if (replay_choose(daemon, list, &kept, error))
+        return 1;
+    report->restored = kept.position;
+    if (only_ask)
+        return 0;
+    log_info("rollback: leaving out what the journal has from entry %" PRIu64 " on",
+             rollback->first);
+    if (replay_without(daemon, list, rollback, &kept, &replayed, error))
+        return 1;
+    report->restored = kept.position;
+    report->position = rollback->position;
+    report->replayed = replayed.entries;
+    report->examples = replayed.examples;
+    report->commands = replayed.commands;
+    if (journal_rollback(daemon, rollback, error))
+        return -1;
+    report->seconds = clock_seconds() - begun;
+    say(daemon, report);
+    return 0;
+}
+
+int rollback_perform(struct daemon *daemon, const json_t *request, struct rollback_report *report,
+                     struct error *error) {
+    struct left_out list = {0};
+    struct rollback rollback = {0};
+    struct goal goal;
+    int result = 1;
+    if (!daemon->journal)
+        return error_set(error, EX_UNAVAILABLE,
+                         "without state.journal.enabled there is nothing to replay"),
+               1;
+    /* What has been taken is answered before anything changes. */
+    if (checkpoints_settle(daemon, error) || learner_flush(daemon->learner, error) ||
+        journalling_sync(daemon, error))
+        return run_break(daemon);
+    if (read_goal(request, &goal, error) || rollback_choose(&rollback, request, error) ||
+        check_request(daemon, &goal, &rollback, error) ||
+        scan(daemon, &goal, &rollback, &list, error) || left_out_add(&list, &rollback, error))
+        rollback_release(&rollback);
+    else
+        result = perform(daemon, &list, goal.only_ask, report, error);
+    left_out_free(&list);
+    return result;
+}
