@@ -46,7 +46,7 @@ offers() {
 }
 
 # Commands, and what follows each: words, files, nothing; options between do not disturb.
-offers 'checkpoint|export|forget|pause|reset|resume|set|shutdown|status|' runnel-ctl ''
+offers 'checkpoint|export|forget|pause|reset|resume|rollback|set|shutdown|status|' runnel-ctl ''
 offers 'reset|resume|' runnel-ctl re
 offers 'reset|resume|' runnel-ctl -j --timeout 3 --connect = tcp://localhost re
 offers 'learning.clip|learning.optimizer.rate|' runnel-ctl set learning.
