@@ -54,7 +54,7 @@ model:
   output: {{loss: squared, size: {inputs}, target: next}}
 learning:
   {{window: 8, stride: 4, optimizer: {{kind: adam, rate: 0.01}}, clip: 1.0, max_streams: 5}}
-examples: {{bind: "ipc://{directory}/examples", socket: {socket}}}
+examples: {{bind: "ipc://{directory}/examples", socket: {socket}, steps: many}}
 statistics: {{bind: "ipc://{directory}/statistics"}}
 control: {{bind: "ipc://{directory}/control"}}
 state:

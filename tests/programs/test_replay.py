@@ -26,7 +26,7 @@ model:
   layers: [{{cell: gru, size: 6}}]
   output: {{loss: gaussian, size: 2, target: given}}
 learning: {{window: 4, stride: 2, max_streams: 3}}
-examples: {{bind: "ipc://{d}/examples", socket: {kind}}}
+examples: {{bind: "ipc://{d}/examples", socket: {kind}, steps: many}}
 statistics: {{bind: "ipc://{d}/statistics"}}
 control: {{bind: "ipc://{d}/control"}}
 state: {{directory: {d}/state, journal: {{keep: {keep}}}}}
