@@ -35,7 +35,8 @@ struct monitor {
     void *socket, *events;     /* NULL: none is watched */
     unsigned long long number; /* of the socket: libzmq lets go of a monitor's name only later */
     bool ready;                /* of the newest connection: its handshake is done */
-    bool explained;            /* why its handshake failed is known, or was asked */
+    bool explained;            /* why its handshake failed is known, or was asked, */
+    bool unasked;              /* or could not be: it will be later */
     bool dead;                 /* libzmq will not try again, */
     bool retried;              /* but was made to once since a handshake was done */
     bool holds;
@@ -140,11 +141,20 @@ static bool ask(struct monitor *monitor, struct monitor_event *event) {
                   "public key, or it is no runneld"
                 : "the peer that connects there aborts the handshake: a daemon that has keys "
                   "needs --server-key here");
-    if (!monitor->inquiry && (monitor->dead || clock_seconds() - monitor->asked >= ASK_AGAIN) &&
-        inquiry_open(&monitor->inquiry, monitor->endpoint, monitor->type, monitor->keys,
-                     monitor->over) < 0)
-        return give(monitor, event, true, "the handshake ends, and why cannot be asked");
-    return false;
+    if (monitor->inquiry || (!monitor->dead && clock_seconds() - monitor->asked < ASK_AGAIN))
+        return false;
+    monitor->unasked = inquiry_open(&monitor->inquiry, monitor->endpoint, monitor->type,
+                                    monitor->keys, monitor->over) < 0;
+    return monitor->unasked &&
+           give(monitor, event, false, "what is there ends the handshake, and cannot be asked why");
+}
+
+/* What kept it from being asked may have passed. */
+static bool ask_again(struct monitor *monitor, struct monitor_event *event) {
+    if (!monitor->unasked || clock_seconds() - monitor->asked < ASK_AGAIN)
+        return false;
+    monitor->explained = false;
+    return ask(monitor, event);
 }
 
 static bool take(struct monitor *monitor, struct monitor_event *event, uint16_t what,
@@ -153,7 +163,7 @@ static bool take(struct monitor *monitor, struct monitor_event *event, uint16_t 
     switch (what) {
     case ZMQ_EVENT_CONNECTED:
     case ZMQ_EVENT_ACCEPTED:
-        monitor->ready = monitor->explained = monitor->dead = false;
+        monitor->ready = monitor->explained = monitor->unasked = monitor->dead = false;
         event->kind = MONITOR_OPENED;
         return true;
     case ZMQ_EVENT_HANDSHAKE_SUCCEEDED:
@@ -239,7 +249,7 @@ bool monitor_next(struct monitor *monitor, struct monitor_event *event) {
     while (hear(monitor, &what, &value))
         if (take(monitor, event, what, value))
             return true;
-    return take_finding(monitor, event);
+    return take_finding(monitor, event) || ask_again(monitor, event);
 }
 
 bool monitor_asks(const struct monitor *monitor) {

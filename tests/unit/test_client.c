@@ -1,7 +1,10 @@
 /* The library as a program sees it (runnel.h): what a subscriber tells of a daemon that is played
    here, when its descriptor is readable, and how requests end. */
+#include "build-config.h"
+
 #include <math.h>
 #include <poll.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -15,6 +18,7 @@
 #include <jansson.h>
 #include <zmq.h>
 
+#include "common/clock.h"
 #include "common/wire.h"
 #include "runnel.h"
 
@@ -209,6 +213,34 @@ static void test_why_nothing_comes(void **state) {
     close_daemon(&daemon);
 }
 
+/* A machine that is short of something for a while: threads with such stacks cannot be. */
+static void test_nobody_to_ask(void **state) {
+    struct daemon daemon;
+    struct runnel_subscriber *subscriber;
+    struct runnel_news news;
+    pthread_attr_t usual, impossible;
+    (void)state;
+    pthread_getattr_default_np(&usual);
+    pthread_attr_init(&impossible);
+    assert_int_equal(pthread_attr_setstacksize(&impossible, (size_t)1 << 50), 0);
+    open_daemon(&daemon, ZMQ_PULL);
+    assert_int_equal(runnel_subscriber_open(&subscriber, &daemon.peer, NULL, NULL), 0);
+    assert_int_equal(pthread_setattr_default_np(&impossible), 0);
+    await(subscriber, RUNNEL_HINDERED, &news);
+    assert_non_null(strstr(news.why, "cannot be asked why"));
+    pthread_setattr_default_np(&usual);
+    double end = clock_seconds() + PATIENCE;
+    do
+        runnel_subscriber_wait(subscriber, 0.1); /* seconds */
+    while (runnel_subscriber_next(subscriber, &news) != RUNNEL_REFUSED && clock_seconds() < end);
+    assert_int_equal(news.kind, RUNNEL_REFUSED);
+    assert_non_null(strstr(news.why, "is a PULL socket"));
+    runnel_subscriber_close(&subscriber);
+    close_daemon(&daemon);
+    pthread_attr_destroy(&usual);
+    pthread_attr_destroy(&impossible);
+}
+
 static void test_usage(void **state) {
     static const struct runnel_peer wrong[] = {
         {.endpoint = "nowhere"},
@@ -330,10 +362,15 @@ static void test_requests_that_end(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_messages),          cmocka_unit_test(test_what_is_no_message),
-        cmocka_unit_test(test_descriptor),        cmocka_unit_test(test_gap),
-        cmocka_unit_test(test_why_nothing_comes), cmocka_unit_test(test_usage),
-        cmocka_unit_test(test_requests),          cmocka_unit_test(test_requests_that_end),
+        cmocka_unit_test(test_messages),
+        cmocka_unit_test(test_what_is_no_message),
+        cmocka_unit_test(test_descriptor),
+        cmocka_unit_test(test_gap),
+        cmocka_unit_test(test_why_nothing_comes),
+        cmocka_unit_test(test_nobody_to_ask),
+        cmocka_unit_test(test_usage),
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_requests_that_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
