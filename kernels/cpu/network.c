@@ -1,5 +1,6 @@
 #include "network.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "matrix.h"
@@ -53,14 +54,13 @@ static const float *inner_before(const struct network *n, const struct network_l
              : steps->state + l->state + l->padded;
 }
 
-/* Each step's age: how many came before it since the stream began, as far as norms go by it. */
+/* Each step's age: how many came before it since the stream began, as far as norms go by it. A
+   damaged checkpoint may say anything. */
 static void keep_ages(const struct network *n, const struct network_steps *steps) {
     float most = (float)n->model->ages - 1.0f;
     for (size_t t = 0; t < steps->count; t++) {
-        float age = n->model->ages ? steps->state[n->age] + (float)t : 0.0f;
-        n->ages[network_position(n, steps->first, t)] = age < most       ? age
-                                                        : n->model->ages ? most
-                                                                         : 0;
+        float age = n->model->ages ? fmaxf(steps->state[n->age], 0.0f) + (float)t : 0.0f;
+        n->ages[network_position(n, steps->first, t)] = n->model->ages ? fminf(age, most) : 0.0f;
     }
 }
 

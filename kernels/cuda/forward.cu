@@ -419,7 +419,7 @@ static __global__ void finish(const __grid_constant__ struct network n) {
     gather_state(n, position, state);
     if (n.ages && threadIdx.x == 0) {
         const float *first = slot + n.slot.before + (size_t)s->position * n.slot.state;
-        float age = first[n.age] + (float)(t + 1);
+        float age = fmaxf(first[n.age], 0.0f) + (float)(t + 1);
         state[n.age] = age < (float)n.ages ? age : (float)n.ages;
     }
     for (uint32_t k = threadIdx.x; k < n.outputs; k += blockDim.x) {

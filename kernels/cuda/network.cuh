@@ -194,7 +194,7 @@ static __device__ __forceinline__ uint32_t age_of(const struct network &n,
                                                   uint32_t t) {
     if (l.ages <= 1)
         return 0;
-    uint32_t age = (uint32_t)state[n.age] + t;
+    uint32_t age = (uint32_t)fmaxf(state[n.age], 0.0f) + t;
     return age < l.ages ? age : l.ages - 1;
 }
 

@@ -79,7 +79,7 @@ static void find(struct finding *finding, enum finding_kind kind, const char *wh
 static void find_kind(struct finding *finding, const struct quest *quest, const char *type) {
     bool other = *quest->other && strstr(type, quest->other) != NULL;
     finding->kind = FINDING_REFUSED;
-    snprintf(finding->why, sizeof finding->why, "what is there is a %s socket, no %s%s", type,
+    snprintf(finding->why, sizeof finding->why, "what is there is a %s socket, not %s%s", type,
              quest->wanted, other ? quest->hint : "");
 }
 

@@ -26,6 +26,7 @@ static struct config_key *row_of(struct config_key *rows, const char *section, c
     for (size_t k = 0; k < config_key_count; k++)
         if (!strcmp(rows[k].path, path))
             return &rows[k];
+    assert(!"a kind names a key that has no row");
     return NULL;
 }
 

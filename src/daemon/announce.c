@@ -17,7 +17,7 @@
 #define STATUS_INTERVAL (10 * NS_PER_SECOND)
 #define ANNOUNCEMENT_INTERVAL NS_PER_SECOND
 
-enum { EVENT_TEXT_SIZE = 1024 };
+enum { EVENT_TEXT_SIZE = 1024, NOTICE_SIZE = TEXT_QUOTE_SIZE + 128 };
 
 /* What has happened since it was last announced. */
 struct notice {
@@ -126,36 +126,46 @@ static json_t *begin_again(struct notice *notice, uint64_t now) {
     return details;
 }
 
-static void announce_notice(struct daemon *daemon, enum announce_kind kind, uint64_t now) {
-    struct notice *notice = &daemon->announcer->notices[kind];
-    uint64_t count = notice->count;
+/* "1 update was skipped, of stream 'a'" */
+static void write_notice(char text[NOTICE_SIZE], enum announce_kind kind,
+                         const struct notice *notice) {
+    static const struct {
+        const char *one, *many;
+    } TEXTS[ANNOUNCE_KINDS] = {
+        [ANNOUNCE_SKIPPED] = {"update was skipped, of stream",
+                              "updates were skipped, the last one of stream"},
+        [ANNOUNCE_FORGOTTEN] = {"stream made room for others,",
+                                "streams made room for others, the last one"},
+        [ANNOUNCE_GAP] = {"example never came, of stream",
+                          "examples never came, the last ones of stream"},
+    };
     char stream[TEXT_QUOTE_SIZE];
     text_quote(stream, notice->key, notice->key_size);
+    snprintf(text, NOTICE_SIZE, "%" PRIu64 " %s %s", notice->count,
+             notice->count == 1 ? TEXTS[kind].one : TEXTS[kind].many, stream);
+}
+
+static void announce_notice(struct daemon *daemon, enum announce_kind kind, uint64_t now) {
+    struct notice *notice = &daemon->announcer->notices[kind];
+    char text[NOTICE_SIZE];
+    write_notice(text, kind, notice);
     json_t *details = begin_again(notice, now);
     switch (kind) {
     case ANNOUNCE_SKIPPED:
-        log_warning("%" PRIu64 " updates were skipped, the last one of stream %s: loss or gradient "
-                    "was not finite; a lower learning.optimizer.rate or learning.clip helps",
-                    count, stream);
-        announce_event(daemon, "skipped_update", details,
-                       "%" PRIu64 " updates were skipped, the last one of stream %s: loss or "
-                       "gradient was not finite",
-                       count, stream);
+        log_warning("%s: loss or gradient was not finite; a lower learning.optimizer.rate or "
+                    "learning.clip helps",
+                    text);
+        announce_event(daemon, "skipped_update", details, "%s: loss or gradient was not finite",
+                       text);
         break;
     case ANNOUNCE_FORGOTTEN:
-        announce_event(daemon, "stream_forgotten", details,
-                       "%" PRIu64 " streams made room for others, the last one %s: "
-                       "learning.max_streams is %zu",
-                       count, stream, daemon->config->learning.max_streams);
+        announce_event(daemon, "stream_forgotten", details, "%s: learning.max_streams is %zu", text,
+                       daemon->config->learning.max_streams);
         break;
     case ANNOUNCE_GAP:
     case ANNOUNCE_KINDS:
-        log_warning("%" PRIu64 " examples never came, the last ones of stream %s: its sequence "
-                    "numbers have a gap",
-                    count, stream);
-        announce_event(daemon, "gap", details,
-                       "%" PRIu64 " examples never came, the last ones of stream %s", count,
-                       stream);
+        log_warning("%s: its sequence numbers have a gap", text);
+        announce_event(daemon, "gap", details, "%s", text);
     }
 }
 

@@ -7,9 +7,9 @@
 #    include <stdbool.h>
 #    include <stdio.h>
 #    include <systemd/sd-daemon.h>
-#    include <time.h>
 
-#    define NS_PER_SECOND 1000000000ull
+#    include "common/clock.h"
+
 #    define NS_PER_MICROSECOND 1000ull
 
 enum {
@@ -22,12 +22,6 @@ struct watchdog {
     uint64_t interval; /* ns between two calls that are passed on, 0: no watchdog */
     uint64_t due;      /* CLOCK_MONOTONIC in ns */
 };
-
-static uint64_t now_ns(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (uint64_t)time.tv_sec * NS_PER_SECOND + (uint64_t)time.tv_nsec;
-}
 
 static struct watchdog *the_watchdog(void) {
     static struct watchdog watchdog;
@@ -45,7 +39,7 @@ void notify_ready(void) {
 /* The time distinguishes this reload from one that the manager asks for later. */
 void notify_reloading(void) {
     sd_notifyf(0, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64,
-               (uint64_t)(now_ns() / NS_PER_MICROSECOND));
+               (uint64_t)(clock_ns() / NS_PER_MICROSECOND));
 }
 
 void notify_status(const char *format, ...) {
@@ -64,7 +58,7 @@ void notify_alive(void) {
     struct watchdog *watchdog = the_watchdog();
     if (!watchdog->interval)
         return;
-    uint64_t now = now_ns();
+    uint64_t now = clock_ns();
     if (now < watchdog->due)
         return;
     watchdog->due = now + watchdog->interval;

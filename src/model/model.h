@@ -79,7 +79,7 @@ struct model {
     size_t state_offset[MODEL_LAYERS_MAX]; /* of a layer's h in the state; an inner state follows */
     size_t state_size;                     /* S: numbers in one stream's state */
     size_t ages;        /* of norms that go by age, the most steps; 0: there are none */
-    size_t age_offset;  /* with ages: of the steps since the stream began, at most ages - 1, in the
+    size_t age_offset;  /* with ages: of the steps since the stream began, at most ages, in the
                            state; its last number */
     size_t outputs;     /* K: activations of the last linear layer */
     size_t target_size; /* numbers in one target: size; softmax: 1 class id */

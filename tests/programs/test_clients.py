@@ -151,7 +151,7 @@ def test_the_page(directory):
             assert refused.returncode == 70 and "no" in err, err
             wrong = staged.run(built["watch"], daemon.endpoint("control"), stderr=subprocess.PIPE)
             err = wrong.communicate(timeout=LIMIT)[1]
-            assert "is a ROUTER socket, no runneld's statistics socket" in err, err
+            assert "is a ROUTER socket, not runneld's statistics socket" in err, err
             deadline = time.monotonic() + LIMIT
             while daemon.ask("status")["examples"] < 5 or "loss {" not in said.read_text():
                 assert time.monotonic() < deadline and watch.poll() is None, said.read_text()

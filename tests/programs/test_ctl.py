@@ -310,7 +310,7 @@ def test_no_daemon(directory):
         socket.bind(f"ipc://{directory}/examples")
         status, out, err = ctl("-c", f"ipc://{directory}/examples", "status")
         assert (status, out) == (UNAVAILABLE, b""), (status, out)
-        assert "/examples" in err and "no runneld's control socket" in err, err
+        assert "/examples" in err and "not runneld's control socket" in err, err
     # One that takes the connection and never answers.
     context = zmq.Context()
     socket = context.socket(zmq.REP)

@@ -356,7 +356,7 @@ def test_what_is_no_daemon(directory):
         socket.bind(endpoint)
         status, out, err = Watch(endpoint).end()
         assert status == UNAVAILABLE and out == [], (status, out)
-        assert endpoint in err and "no runneld's statistics socket" in err, err
+        assert endpoint in err and "not runneld's statistics socket" in err, err
     watch = Watch(f"ipc://{directory}/none")
     watch.until("waiting for a daemon at ipc://.*/none: there is no such socket")
     stop(watch)

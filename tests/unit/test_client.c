@@ -205,7 +205,7 @@ static void test_why_nothing_comes(void **state) {
     open_daemon(&daemon, ZMQ_PULL);
     assert_int_equal(runnel_subscriber_open(&subscriber, &daemon.peer, NULL, &error), 0);
     await(subscriber, RUNNEL_REFUSED, &news);
-    assert_non_null(strstr(news.why, "is a PULL socket, no runneld's statistics socket"));
+    assert_non_null(strstr(news.why, "is a PULL socket, not runneld's statistics socket"));
     assert_int_equal(runnel_subscriber_check(subscriber, PATIENCE, &error), -1);
     assert_non_null(strstr(error.text, "is a PULL socket"));
     runnel_subscriber_close(&subscriber);
@@ -297,9 +297,9 @@ static void test_requests(void **state) {
         {{"{\"ok\": true}", "bytes", "surplus"}, 3, 0, ""},
         {{"{\"ok\": false, \"error\": \"no\"}"}, 1, EX_SOFTWARE, "no"},
         {{"{\"ok\": false}"}, 1, EX_SOFTWARE, "did not say why"},
-        {{"{}"}, 1, EX_UNAVAILABLE, "no runneld's control socket"},
-        {{"garbage"}, 1, EX_UNAVAILABLE, "no runneld's control socket"},
-        {{""}, 1, EX_UNAVAILABLE, "no runneld's control socket"},
+        {{"{}"}, 1, EX_UNAVAILABLE, "not runneld's control socket"},
+        {{"garbage"}, 1, EX_UNAVAILABLE, "not runneld's control socket"},
+        {{""}, 1, EX_UNAVAILABLE, "not runneld's control socket"},
     };
     struct daemon daemon;
     struct runnel_request *request;
@@ -355,7 +355,7 @@ static void test_requests_that_end(void **state) {
     open_daemon(&daemon, ZMQ_XPUB); /* long before its time: this will never answer */
     assert_int_equal(runnel_request_open(&request, &daemon.peer, "{}", 1000 * PATIENCE, &error), 0);
     assert_int_equal(runnel_request_wait(request, &reply, &error), -1);
-    assert_non_null(strstr(error.text, "is a XPUB socket, no runneld's control socket"));
+    assert_non_null(strstr(error.text, "is a XPUB socket, not runneld's control socket"));
     runnel_request_close(&request);
     close_daemon(&daemon);
 }

@@ -328,11 +328,11 @@ static void test_findings(void **state) {
         {ZMQ_PUSH, ZMQ_PULL, &plain, false, FINDING_NOTHING, ""},
         {ZMQ_DEALER, ZMQ_ROUTER, &plain, false, FINDING_NOTHING, ""},
         {ZMQ_SUB, ZMQ_REP, &plain, false, FINDING_REFUSED,
-         "a REP socket, no runneld's statistics socket"},
+         "a REP socket, not runneld's statistics socket"},
         {ZMQ_REQ, ZMQ_PULL, &plain, false, FINDING_REFUSED,
-         "a PULL socket, no runneld's control socket"},
+         "a PULL socket, not runneld's control socket"},
         {ZMQ_PUSH, ZMQ_ROUTER, &plain, false, FINDING_REFUSED,
-         "a ROUTER socket, no runneld's examples socket of kind pull: examples.socket of its "
+         "a ROUTER socket, not runneld's examples socket of kind pull: examples.socket of its "
          "configuration is router, so try --socket router"},
         {ZMQ_PUSH, ZMQ_REP, &plain, false, FINDING_REFUSED, "of kind pull"},
         {ZMQ_DEALER, ZMQ_PULL, &plain, false, FINDING_REFUSED, "leave out --socket router"},
@@ -344,7 +344,7 @@ static void test_findings(void **state) {
         {ZMQ_PUSH, ZMQ_PULL, &with_keys, true, FINDING_NOTHING, ""},
         {ZMQ_DEALER, ZMQ_ROUTER, &with_keys, true, FINDING_NOTHING, ""},
         {ZMQ_REQ, ZMQ_XPUB, &with_keys, true, FINDING_REFUSED,
-         "a PUB socket, no runneld's control"},
+         "a PUB socket, not runneld's control"},
         {ZMQ_SUB, ZMQ_PULL, &with_keys, true, FINDING_REFUSED, "a PULL socket"},
         {ZMQ_PUSH, ZMQ_ROUTER, &with_keys, true, FINDING_REFUSED, "REP or ROUTER socket"},
         {ZMQ_REQ, ZMQ_REP, &with_wrong_keys, true, FINDING_HINDERED, "is not its public key"},
@@ -413,13 +413,13 @@ static void test_reasons(void **state) {
         bool peer_has_keys;
         const char *why;
     } cases[] = {
-        {ZMQ_REQ, ZMQ_PULL, &plain, false, "no runneld's control socket"},
-        {ZMQ_SUB, ZMQ_REP, &plain, false, "no runneld's statistics socket"},
+        {ZMQ_REQ, ZMQ_PULL, &plain, false, "not runneld's control socket"},
+        {ZMQ_SUB, ZMQ_REP, &plain, false, "not runneld's statistics socket"},
         {ZMQ_PUSH, ZMQ_ROUTER, &plain, false, "try --socket router"},
         {ZMQ_DEALER, ZMQ_PULL, &plain, false, "leave out --socket router"},
         {ZMQ_REQ, ZMQ_REP, &plain, true, "wants keys"},
         {ZMQ_REQ, ZMQ_REP, &with_keys, false, "speaks without keys"},
-        {ZMQ_REQ, ZMQ_XPUB, &with_keys, true, "no runneld's control socket"},
+        {ZMQ_REQ, ZMQ_XPUB, &with_keys, true, "not runneld's control socket"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
