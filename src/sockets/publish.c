@@ -71,10 +71,14 @@ int publish_open(struct publish **publish, void *zmq_context, struct security *s
 int publish_renew(struct publish *publish, struct security *security,
                   const struct socket_config *config, struct error *error) {
     const char *key = config->connect ? "statistics.connect" : "statistics.bind";
+    struct error again;
     publish_thread_stop(&publish->thread);
-    if (endpoint_renew(publish->socket, security, config, key, publish->endpoint, error))
-        return -1;
-    return publish_thread_start(&publish->thread, publish->socket, publish->queue, security, error);
+    int result = endpoint_renew(publish->socket, security, config, key, publish->endpoint, error);
+    /* Also when nobody is reached any more: there is still something to publish. */
+    if (publish_thread_start(&publish->thread, publish->socket, publish->queue, security,
+                             result ? &again : error))
+        result = -1;
+    return result;
 }
 
 void publish_close(struct publish **publish) {

@@ -604,6 +604,29 @@ def test_the_daemons_key_is_rotated(directory):
             assert daemon.end() == 0
 
 
+def test_a_socket_that_cannot_be_bound_again(directory):
+    """The daemon ends, and says which."""
+    for name in "statistics", "control", "examples":
+        room = pathlib.Path(directory, name, "room")
+        room.mkdir(parents=True)
+        with Guarded(room.parent) as daemon:
+            daemon.process.kill()
+            daemon.process.wait()
+            daemon.log.close()
+            daemon.arguments += ("--set", f"{name}.bind=ipc://{room}/socket")
+            local = daemon.endpoint
+            daemon.endpoint = lambda n, of=name, at=room, else_=local: (
+                f"ipc://{at}/socket" if n == of else else_(n))
+            daemon.start()
+            daemon.ask("status")
+            pathlib.Path(room, "socket").unlink()
+            room.rmdir()
+            Pair(room.parent, "new").file.replace(daemon.server.file)
+            daemon.hang_up()
+            assert daemon.process.wait(LIMIT) == UNAVAILABLE, daemon.text()
+            assert f"{name}.bind: cannot bind ipc://{room}/socket" in daemon.text(), daemon.text()
+
+
 def test_a_list_comes_and_goes(directory):
     with Guarded(directory) as daemon:
         events = daemon.listen()
