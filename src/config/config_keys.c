@@ -223,11 +223,11 @@ static struct config_key rows[] = {
              "and so no mode, needs it too."},
 
     {"security.quota.connections", VALUE_COUNT, AT(security.quota.connections),
-     RANGE(0, COUNT_MAX), .fallback = "64", .flags = KEY_RELOAD, .unit = "connections",
-     .example = "64", .what = "connections that one key may have at once, 0 = any number",
-     .more = "To all three sockets together. It and the other quotas count where there is "
-             "`security.secret`, and mean little without `security.allow`: then anybody may "
-             "generate more keys."},
+     RANGE(0, COUNT_MAX), .fallback = "100", .flags = KEY_RELOAD, .unit = "connections",
+     .example = "100", .what = "connections that one key may have at once, 0 = any number",
+     .more = "To all three sockets together; a key that many feeders share needs more. It and the "
+             "other quotas count where there is `security.secret`, and mean little without "
+             "`security.allow`: then anybody may generate more keys."},
     {"security.quota.bytes", VALUE_COUNT, AT(security.quota.bytes), RANGE(0, COUNT_MAX),
      .fallback = "268435456", .flags = KEY_RELOAD, .unit = "bytes per second",
      .example = "268435456", .what = "what one key may send over tcp, 0 = as much as it likes",
