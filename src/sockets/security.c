@@ -123,7 +123,8 @@ static void take_lists(struct security *security, const struct config *config,
                        struct key_list lists[SOCKET_ROLES]) {
     for (size_t i = 0; i < SOCKET_ROLES; i++) {
         struct guarded *guarded = &security->sockets[i];
-        guarded->revoked = !guarded->listed || !has_all(&lists[i], &guarded->allowed);
+        guarded->revoked =
+            security->running && (!guarded->listed || !has_all(&lists[i], &guarded->allowed));
         keys_clear(&guarded->allowed);
         guarded->allowed = lists[i];
         guarded->listed = *config->security.allow[i] != '\0';
@@ -346,11 +347,13 @@ int security_rekey(const struct security *security, void *socket) {
    gave: the key. */
 bool security_may_send(const struct security *security, zmq_msg_t *message, const char *stream,
                        size_t size, char *why, size_t why_size) {
-    if (!security || !security->sockets[SOCKET_EXAMPLES].allowed.limited)
+    if (!security)
+        return true;
+    const struct guarded *guarded = &security->sockets[SOCKET_EXAMPLES];
+    if (!guarded->listed || !(guarded->allowed.limited || guarded->revoked))
         return true;
     const char *key = zmq_msg_gets(message, "User-Id");
-    const struct key_entry *entry =
-        key ? key_find(&security->sockets[SOCKET_EXAMPLES].allowed, key) : NULL;
+    const struct key_entry *entry = key ? key_find(&guarded->allowed, key) : NULL;
     char name[TEXT_QUOTE_SIZE], streams[TEXT_QUOTE_SIZE];
     if (entry && key_may_send(entry, stream, size))
         return true;

@@ -88,8 +88,8 @@ const char *security_key(const struct security *security);
 int security_rekey(const struct security *security, void *socket);
 
 /* Whether the client that sent a message to the examples socket may send the stream: else `why` is
-   a clause for people. Without security, and without streams in the list, everybody may. Called by
-   the thread that also calls security_reload. */
+   a clause for people. Whose key was taken off the list may send nothing, not even what was
+   received before. Called by the thread that also calls security_reload. */
 bool security_may_send(const struct security *security, zmq_msg_t *message, const char *stream,
                        size_t size, char *why, size_t why_size);
 

@@ -410,11 +410,14 @@ def test_lists_that_others_could_replace(directory):
 
 
 def ask_often(daemon, pair, count):
-    """The replies to requests that one connection makes without waiting for them."""
+    """The replies to requests that one connection makes, many at a time: fewer than may wait."""
+    replies, at_once = [], 50
     with daemon.socket(zmq.DEALER, "control", pair) as socket:
-        for _ in range(count):
-            socket.send_multipart([b"", b'{"command": "status"}'])
-        return [json.loads(daemon.next_message(socket)[1]) for _ in range(count)]
+        for _ in range(count // at_once):
+            for _ in range(at_once):
+                socket.send_multipart([b"", b'{"command": "status"}'])
+            replies += [json.loads(daemon.next_message(socket)[1]) for _ in range(at_once)]
+    return replies
 
 
 def test_quota_of_requests(directory):
@@ -625,6 +628,27 @@ def test_a_socket_that_cannot_be_bound_again(directory):
             daemon.hang_up()
             assert daemon.process.wait(LIMIT) == UNAVAILABLE, daemon.text()
             assert f"{name}.bind: cannot bind ipc://{room}/socket" in daemon.text(), daemon.text()
+
+
+def test_what_waits_of_a_revoked_key(directory):
+    """Is not learned."""
+    with Guarded(directory, control=(), examples=("yours",)) as daemon:
+        events = daemon.listen()
+        feeder, own = (daemon.socket(zmq.PUSH, "examples", p) for p in (daemon.yours, daemon.mine))
+        for sender in feeder, own:
+            sender.send(b'{"stream": "a", "x": [1]}')
+        daemon.until(lambda: daemon.ask("status")["examples"] == 2)
+        daemon.ask("pause")
+        for _ in range(50):
+            feeder.send(b'{"stream": "a", "x": [2]}')
+        time.sleep(0.5)  # they come: what does not is not learned either
+        daemon.write_list(directory, "examples", [daemon.mine])
+        daemon.hang_up()
+        daemon.event(events, lambda e: e["kind"] == "reloaded")
+        daemon.ask("resume")
+        own.send(b'{"stream": "b", "x": [1]}')
+        daemon.until(lambda: daemon.ask("status")["streams"] == 2)
+        assert daemon.ask("status")["examples"] == 3
 
 
 def test_a_list_comes_and_goes(directory):
