@@ -224,6 +224,7 @@ static int read_scaler(const struct reading *reading, struct error *error) {
             if (!isfinite(first[n]))
                 return damaged(reading, "the scaler's first values are not finite", error);
     }
+    learner_scaler_written(reading->learner);
     return 0;
 }
 

@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "common/wire.h"
+#include "learner/input_range.h"
 #include "parts.h"
 
 #define STATUS_INTERVAL (10 * NS_PER_SECOND)
@@ -23,7 +24,8 @@ enum { EVENT_TEXT_SIZE = 1024, NOTICE_SIZE = TEXT_QUOTE_SIZE + 128 };
 struct notice {
     uint64_t count, announced; /* announced: when */
     size_t key_size;
-    char key[WIRE_KEY_MAX]; /* the newest one's stream */
+    char key[WIRE_KEY_MAX];    /* the newest one's stream */
+    struct out_of_scale found; /* the newest one, of numbers out of scale */
 };
 
 struct announcer {
@@ -104,6 +106,12 @@ void announce_count(struct daemon *daemon, enum announce_kind kind, uint64_t cou
     memcpy(notice->key, key, key_size);
 }
 
+void announce_out_of_scale(struct daemon *daemon, const struct out_of_scale *found, const char *key,
+                           size_t key_size) {
+    daemon->announcer->notices[ANNOUNCE_OUT_OF_SCALE].found = *found;
+    announce_count(daemon, ANNOUNCE_OUT_OF_SCALE, found->count, key, key_size);
+}
+
 uint64_t announce_due(const struct daemon *daemon) {
     const struct announcer *announcer = daemon->announcer;
     uint64_t due = announcer->status_due;
@@ -138,11 +146,28 @@ static void write_notice(char text[NOTICE_SIZE], enum announce_kind kind,
                                 "streams made room for others, the last one"},
         [ANNOUNCE_GAP] = {"example never came, of stream",
                           "examples never came, the last ones of stream"},
+        [ANNOUNCE_OUT_OF_SCALE] = {"input is out of scale, of stream",
+                                   "inputs are out of scale, the last one of stream"},
     };
     char stream[TEXT_QUOTE_SIZE];
     text_quote(stream, notice->key, notice->key_size);
     snprintf(text, NOTICE_SIZE, "%" PRIu64 " %s %s", notice->count,
              notice->count == 1 ? TEXTS[kind].one : TEXTS[kind].many, stream);
+}
+
+static void announce_scale(struct daemon *daemon, const struct out_of_scale *found,
+                           const char *text, json_t *details) {
+    char detail[NOTICE_SIZE];
+    snprintf(
+        detail, sizeof detail,
+        "x[%zu] is %g, more than %d times as large as any before (%g); has its type or its unit "
+        "changed?",
+        found->column, found->value, INPUT_RANGE_FACTOR, found->largest);
+    log_warning("%s: %s", text, detail);
+    json_object_update_new(details,
+                           json_pack("{s:I, s:f, s:f}", "column", (json_int_t)found->column,
+                                     "value", found->value, "largest", found->largest));
+    announce_event(daemon, "input_scale", details, "%s: %s", text, detail);
 }
 
 static void announce_notice(struct daemon *daemon, enum announce_kind kind, uint64_t now) {
@@ -161,6 +186,9 @@ static void announce_notice(struct daemon *daemon, enum announce_kind kind, uint
     case ANNOUNCE_FORGOTTEN:
         announce_event(daemon, "stream_forgotten", details, "%s: learning.max_streams is %zu", text,
                        daemon->config->learning.max_streams);
+        break;
+    case ANNOUNCE_OUT_OF_SCALE:
+        announce_scale(daemon, &notice->found, text, details);
         break;
     case ANNOUNCE_GAP:
     case ANNOUNCE_KINDS:

@@ -12,6 +12,7 @@
 struct daemon;
 struct error;
 struct json_text;
+struct out_of_scale;
 
 /* Adds the fields of topic `status`. */
 typedef void announce_fields(struct daemon *daemon, struct json_text *text);
@@ -31,13 +32,18 @@ bool announce_status_is_due(const struct daemon *daemon);
 
 /* What is counted, with the stream of the newest one. */
 enum announce_kind {
-    ANNOUNCE_SKIPPED,   /* updates: loss or gradient was not finite */
-    ANNOUNCE_FORGOTTEN, /* streams that made room for others */
-    ANNOUNCE_GAP,       /* examples that a producer numbered and that never came */
+    ANNOUNCE_SKIPPED,      /* updates: loss or gradient was not finite */
+    ANNOUNCE_FORGOTTEN,    /* streams that made room for others */
+    ANNOUNCE_GAP,          /* examples that a producer numbered and that never came */
+    ANNOUNCE_OUT_OF_SCALE, /* numbers of inputs: announce_out_of_scale counts them */
     ANNOUNCE_KINDS,
 };
 void announce_count(struct daemon *daemon, enum announce_kind kind, uint64_t count, const char *key,
                     size_t key_size);
+
+/* Likewise for numbers of inputs far out of the range of what was seen (learner/input_range.h). */
+void announce_out_of_scale(struct daemon *daemon, const struct out_of_scale *found, const char *key,
+                           size_t key_size);
 
 /* Announce what is due of it, of rejected examples and of refused connections; or `all`. */
 void announce_counted(struct daemon *daemon, bool all);

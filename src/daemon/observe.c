@@ -6,16 +6,20 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/fields.h"
+#include "learner/example.h"
+#include "learner/input_range.h"
 #include "metrics.h"
 #include "notify.h"
 #include "parts.h"
 #include "report.h"
+#include "run.h"
 
 struct figures {
     struct metrics metrics;
     uint64_t played; /* see observe_played */
     bool is_stale;   /* another plan is played: the next observed example reads the clock */
     bool greeted;    /* the event `started` has found a subscriber */
+    uint64_t out_of_scale;
 };
 
 int observe_open(struct daemon *daemon, struct error *error) {
@@ -42,6 +46,10 @@ uint64_t observe_played(const struct daemon *daemon) {
 
 size_t observe_queued(const struct daemon *daemon) {
     return (size_t)(learner_taken(daemon->learner) - daemon->figures->metrics.examples);
+}
+
+uint64_t observe_out_of_scale(const struct daemon *daemon) {
+    return daemon->figures->out_of_scale;
 }
 
 void observe_recent(const struct daemon *daemon, struct loss_fields *loss) {
@@ -111,6 +119,15 @@ static void on_forgotten(void *context, const char *key, size_t key_size) {
     announce_count(context, ANNOUNCE_FORGOTTEN, 1, key, key_size);
 }
 
+static void on_out_of_scale(void *context, const struct example *example,
+                            const struct out_of_scale *found) {
+    struct daemon *daemon = context;
+    if (run_is_replaying(daemon)) /* announced when it came */
+        return;
+    daemon->figures->out_of_scale += found->count;
+    announce_out_of_scale(daemon, found, example->key, example->key_size);
+}
+
 static bool on_measure(void *context, uint64_t example) {
     const struct daemon *daemon = context;
     return publish_wanted(daemon->publish, TOPIC_STATE) && loss_is_due(daemon, example);
@@ -127,6 +144,7 @@ struct learner_observer observe_learner(struct daemon *daemon) {
         .context = daemon,
         .learned = on_learned,
         .forgotten = on_forgotten,
+        .out_of_scale = on_out_of_scale,
         .measure = on_measure,
         .played = on_played,
     };

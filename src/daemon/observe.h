@@ -30,6 +30,9 @@ size_t observe_queued(const struct daemon *daemon);
 /* What the next `loss` would say of what has been learned lately. */
 void observe_recent(const struct daemon *daemon, struct loss_fields *loss);
 
+/* Numbers of inputs out of scale in this run, those of a replay not counted. */
+uint64_t observe_out_of_scale(const struct daemon *daemon);
+
 /* Ask the learner for outputs if anybody wants them. */
 void observe_want_outputs(struct daemon *daemon);
 

@@ -4,6 +4,7 @@
 #include "checkpoints.h"
 #include "common/fields.h"
 #include "journalling.h"
+#include "observe.h"
 #include "parts.h"
 #include "run.h"
 
@@ -31,6 +32,7 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         .sockets_statistics = publish_endpoint(daemon->publish),
         .sockets_control = control_endpoint(daemon->control),
         .forgotten = learner_counters(daemon->learner).forgotten,
+        .input_scale = observe_out_of_scale(daemon),
         .dropped = publish_dropped(daemon->publish),
     };
     if (checkpoints_report(daemon, &status))

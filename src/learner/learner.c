@@ -7,6 +7,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "input_range.h"
 #include "learner_internal.h"
 #include "model/parameters.h"
 #include "scaler.h"
@@ -30,6 +31,7 @@ static void release(struct learner *learner) {
         learner->ops->close(&learner->engine);
     streams_close(&learner->streams);
     scaler_close(&learner->scaler);
+    input_range_close(&learner->range);
     free(learner->windows);
     free(learner->held);
     free(learner->scales);
@@ -103,6 +105,8 @@ static int open_parts(struct learner *learner, const struct config *config, size
     describe(learner, config);
     learner->input_row = input->kind == INPUT_SYMBOL ? 1 : input->size;
     if (streams_open(&learner->streams, slots, error) ||
+        (input->kind == INPUT_REAL &&
+         input_range_open(&learner->range, learner->input_row, error)) ||
         (input->standard &&
          scaler_open(&learner->scaler, learner->input_row, input->memory, input->limit, error)))
         return -1;
@@ -197,6 +201,8 @@ static int begin_again(struct learner *learner, float *values, struct error *err
         return -1;
     if (learner->scaler)
         scaler_reset(learner->scaler);
+    if (learner->range)
+        input_range_reset(learner->range);
     learner->rates.rate = learner->rates.configured_rate;
     learner->rates.clip = learner->rates.configured_clip;
     learner_write_counters(learner,

@@ -16,6 +16,7 @@ struct config;
 struct error;
 struct example;
 struct learner;
+struct out_of_scale;
 struct scaler;
 
 /* The results of one example. Pointers are valid until the observer returns. */
@@ -56,6 +57,10 @@ struct learner_observer {
     void (*learned)(void *context, const struct learned *learned);
     /* A stream made room for another: its state is gone. In order with the examples. */
     void (*forgotten)(void *context, const char *key, size_t key_size);
+    /* Numbers of an example's x are out of scale (input_range.h): told when it is taken. May be
+       NULL. */
+    void (*out_of_scale)(void *context, const struct example *example,
+                         const struct out_of_scale *found);
     /* Whether example number `example` (counted from 1) is to be measured. May be NULL. */
     bool (*measure)(void *context, uint64_t example);
     /* After each plan: a sign of life, for a long example takes many. May be NULL. */

@@ -44,6 +44,7 @@ struct learner {
     struct learner_window *windows; /* (max_streams,) */
     float *held;                    /* (max_streams, I), NaN = none yet; NULL without hold */
     struct scaler *scaler;          /* NULL with scale: none */
+    struct input_range *range;      /* NULL for symbols */
     double *scales; /* (max_streams, 2, I) mean and deviation that each stream's open step was
                        predicted with; NULL without scale: standard and target: next */
 

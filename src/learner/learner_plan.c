@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "example.h"
+#include "input_range.h"
 #include "learner_internal.h"
 #include "scaler.h"
 
@@ -384,8 +385,17 @@ static struct planned *begin(struct learner *learner, const struct example *exam
     return planned;
 }
 
+static void look_at_range(struct learner *learner, const struct example *example) {
+    const struct learner_observer *observer = &learner->observer;
+    struct out_of_scale found = input_range_take(learner->range, example->x, example->steps);
+    if (found.count > 0 && observer->out_of_scale)
+        observer->out_of_scale(observer->context, example, &found);
+}
+
 int learner_take(struct learner *learner, const struct example *example, struct error *error) {
     learner->taken++;
+    if (learner->range)
+        look_at_range(learner, example);
     if (!has_room(learner) && learner_play(learner, error))
         return -1;
     struct planned *planned = begin(learner, example);

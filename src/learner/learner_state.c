@@ -3,7 +3,9 @@
 #include <assert.h>
 #include <math.h>
 
+#include "input_range.h"
 #include "learner_internal.h"
+#include "scaler.h"
 
 const struct model *learner_model(const struct learner *learner) {
     return learner->model;
@@ -68,4 +70,15 @@ void learner_write_counters(struct learner *learner, const struct learner_counte
 
 struct scaler *learner_scaler_state(struct learner *learner) {
     return learner->scaler;
+}
+
+/* Deviations from the mean that hardly any number exceeds. */
+static const double deviations_seen = 10;
+
+void learner_scaler_written(struct learner *learner) {
+    const struct scaler *scaler = learner->scaler;
+    for (size_t k = 0; scaler && k < scaler_size(scaler); k++)
+        input_range_known(learner->range, k, scaler_read(scaler, k).count,
+                          fabs(scaler_means(scaler)[k]) +
+                              deviations_seen * scaler_deviations(scaler)[k]);
 }

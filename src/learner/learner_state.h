@@ -55,4 +55,7 @@ void learner_write_counters(struct learner *learner, const struct learner_counte
 /* For writing; NULL with scale: none. */
 struct scaler *learner_scaler_state(struct learner *learner);
 
+/* The scaler has been written: what it says of the range of inputs is what was seen of it. */
+void learner_scaler_written(struct learner *learner);
+
 #endif

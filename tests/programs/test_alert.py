@@ -172,6 +172,9 @@ def test_conditions(directory):
         alert.until("disk", "over")
         daemon.send("status", **{**STATUS, "journal": {**JOURNAL, "missing": 7}})
         assert alert.until("gap")["value"] == 7
+        daemon.send("event", kind="input_scale", text="3 inputs are out of scale", count=3)
+        scale = alert.until("input_scale")
+        assert scale["value"] == 3 and "3 inputs are out of scale" in scale["text"], scale
 
         alert.until("silence")
         daemon.run = "00000000000000bb"

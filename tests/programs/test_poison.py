@@ -25,7 +25,7 @@ CONFIG = """
 name: poison
 device: cpu
 model:
-  input: {{kind: real, size: {columns}, scale: standard{scale}}}
+  input: {{kind: real, size: {columns}, scale: {scale}}}
   layers: [{{cell: gru, size: 8}}]
   output: {output}
 learning: {{window: 8, clip: 1.0}}
@@ -45,7 +45,7 @@ def header(sequence, flags=0):
 
 
 def daemon(directory, output="{loss: squared, size: 7, target: next}", examples="socket: pull",
-           scale=""):
+           scale="standard"):
     directory.mkdir(exist_ok=True)
     return running.Daemon(directory, CONFIG.format(directory=directory, columns=COLUMNS,
                                                    output=output, examples=examples,
@@ -148,7 +148,7 @@ def rmse(daemon, feeder, count):
 def test_a_wild_value_is_forgotten(directory):
     """One of 1e30 in the middle: 2,000 examples later the error is that of a daemon that never had it,
     within 5%; among the first 30, 5,000 later."""
-    limits, waits = ", memory: 1000, limit: 30", {1000: 2000, 12: 5000}
+    limits, waits = "standard, memory: 1000, limit: 30", {1000: 2000, 12: 5000}
     for at, later in waits.items():
         with daemon(directory / f"wild-{at}", scale=limits) as wild, \
                 daemon(directory / f"calm-{at}", scale=limits) as calm:
@@ -163,7 +163,7 @@ def test_a_wild_value_is_forgotten(directory):
 
 def test_limits_are_in_the_checkpoint(directory):
     """Stopped among the first 30 values and after them: the same bits as without."""
-    limits = ", memory: 100, limit: 30"
+    limits = "standard, memory: 100, limit: 30"
     with daemon(directory / "whole", scale=limits) as whole, \
             daemon(directory / "parts", scale=limits) as parts:
         Feeder(whole).good(200, wild=(3, 120))
@@ -179,6 +179,36 @@ def test_limits_are_in_the_checkpoint(directory):
                 parts.start()
         assert parts.frames(b'{"command": "export"}')[1] == \
             whole.frames(b'{"command": "export"}')[1]
+
+
+def test_inputs_out_of_scale_are_announced(directory):
+    """float64 that a header passes off as two steps. With `scale: none` as
+    well."""
+    for scale in ("standard", "none"):
+        with daemon(directory / scale, scale=scale) as one:
+            feeder = Feeder(one)
+            feeder.good(100)
+            assert one.ask("status")["input_scale"] == 0
+            for _ in range(2):
+                feeder.socket.send_multipart([b"b", np.array(numbers(7)).tobytes(), b"", header(0)])
+            event = feeder.event("input_scale")
+            assert event["stream"] == "b" and event["count"] > 0 and 0 <= event["column"] < COLUMNS
+            assert abs(event["value"]) > 100 * event["largest"] > 0, event
+            assert "type or" in event["text"], event
+            assert one.ask("status")["input_scale"] >= event["count"]
+
+
+def test_the_range_outlives_a_restart(directory):
+    with daemon(directory / "a", scale="standard, memory: 1000, limit: 30") as one:
+        Feeder(one).good(100)
+        assert one.end() == 0
+        one.log.close()
+        one.start()
+        feeder = Feeder(one)
+        feeder.sent = 100
+        feeder.good(1, wild=(100,))
+        event = feeder.event("input_scale")
+        assert event["column"] == 0 and event["value"] > 9e29 and event["largest"] < 100, event
 
 
 if __name__ == "__main__":

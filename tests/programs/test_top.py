@@ -241,6 +241,15 @@ def test_help_and_views(directory):
         screen.until("rmse")
 
 
+def test_inputs_out_of_scale_are_not_healthy(directory):
+    with watched(directory, 80, 24) as (daemon, screen):
+        daemon.send("status", STATUS)
+        publish(daemon)
+        screen.until("healthy: yes")
+        daemon.send("event", {"kind": "input_scale", "text": "3 inputs are out of scale"})
+        screen.until("healthy: ! inputs out of scale", "3 inputs are out")
+
+
 def test_what_matters_is_said(directory):
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", STATUS)

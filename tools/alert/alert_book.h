@@ -23,6 +23,7 @@ enum alert_kind {
     ALERT_JOURNAL,
     ALERT_DISK,
     ALERT_GAP,
+    ALERT_INPUT_SCALE,
     ALERT_KINDS
 };
 

@@ -208,6 +208,12 @@ static void take_status(struct watcher *w, const json_t *body, double now) {
     take_journal(w, json_object_get(body, "journal"), now);
 }
 
+static double member_count(const json_t *body) {
+    double count = NAN;
+    member_number(body, "count", &count);
+    return count;
+}
+
 static void take_event(struct watcher *w, const json_t *body, double now) {
     const char *kind = member_string(body, "kind"), *text = member_string(body, "text");
     char clean[ALERT_TEXT_SIZE];
@@ -222,6 +228,9 @@ static void take_event(struct watcher *w, const json_t *body, double now) {
         book_happened(&w->book, ALERT_NON_FINITE, now, w->limits->calm, NAN, "%s", clean);
     else if (strcmp(kind, "gap") == 0)
         book_happened(&w->book, ALERT_GAP, now, w->limits->calm, NAN, "%s", clean);
+    else if (strcmp(kind, "input_scale") == 0)
+        book_happened(&w->book, ALERT_INPUT_SCALE, now, w->limits->calm, member_count(body), "%s",
+                      clean);
     else if (strcmp(kind, "disk") == 0)
         book_begin(&w->book, ALERT_DISK, now, NAN, w->limits->disk, "%s", clean);
 }

@@ -35,7 +35,7 @@ static const char *const help_lines[] = {
     "  R             set the learning rate",
     "",
     "On the axis: c checkpoint, s set, ^ started, p paused, r resumed, R reset,",
-    "x rejected, ! update skipped, g gap, $ stopping.",
+    "x rejected, ! update skipped or input out of scale, g gap, $ stopping.",
 };
 
 enum { HELP_LINES = sizeof help_lines / sizeof *help_lines };

@@ -117,6 +117,8 @@ struct verdict verdict_health(const struct watched *w, const json_t *layers) {
         return say(STYLE_BAD, "disk: %s free", format_bytes(number, bytes));
     if ((more = verdict_recent(w, FIELD_skipped)) > 0)
         return say(STYLE_BAD, "skips: %s", format_count(number, more, 6));
+    if (clock_seconds() - w->scale_said < RECENT)
+        return say(STYLE_BAD, "inputs out of scale");
     if ((more = verdict_recent(w, FIELD_rejected)) > 0)
         return say(STYLE_WARN, "rejects: %s", format_count(number, more, 6));
     if (!layers && w->past.count == 0)

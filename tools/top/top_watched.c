@@ -26,7 +26,7 @@ int watched_open(struct watched *w, double silence) {
     static const bool topics[TOPICS] = {
         [TOPIC_STATUS] = true, [TOPIC_LOSS] = true, [TOPIC_STATE] = true, [TOPIC_EVENT] = true};
     w->look.cursor = NAN;
-    w->gap_said = -INFINITY;
+    w->gap_said = w->scale_said = -INFINITY;
     health_open(&w->health, w->endpoint, silence, note_health, w);
     struct runnel_peer peer = tool_peer(w->endpoint, &w->keys);
     return link_open(&w->link, &peer, topics);
@@ -66,7 +66,7 @@ static void dress_event(struct happening *event, const char *kind) {
         {"rejected", 'x', STYLE_WARN},        {"skipped_update", '!', STYLE_BAD},
         {"stream_forgotten", 0, STYLE_PLAIN}, {"gap", GAP_MARK, STYLE_WARN},
         {"replayed", '^', STYLE_PLAIN},       {"disk", '!', STYLE_BAD},
-        {"stopping", '$', STYLE_WARN},
+        {"stopping", '$', STYLE_WARN},        {"input_scale", '!', STYLE_BAD},
     };
     event->style = STYLE_PLAIN;
     event->mark = '*';
@@ -90,6 +90,8 @@ static void take_event(struct watched *w, const json_t *body) {
     member_number(body, "time", &event->time);
     member_number(body, "examples", &event->examples);
     dress_event(event, kind);
+    if (strcmp(kind, "input_scale") == 0)
+        w->scale_said = clock_seconds();
     text_copy(event->text, sizeof event->text, joined);
 }
 
@@ -133,7 +135,7 @@ static void restart(struct watched *w) {
     json_decref(w->status);
     w->status = NULL;
     w->state_heard = false;
-    w->gap_said = -INFINITY;
+    w->gap_said = w->scale_said = -INFINITY;
     w->loss_heard = w->loss_gap = 0;
     w->means.count = 0;
 }

@@ -53,7 +53,8 @@ struct watched {
     double loss_heard,
         loss_gap; /* clock_seconds() of the last `loss`; seconds between two, about */
     struct trend means;
-    double gap_said; /* see gap_say */
+    double gap_said;   /* see gap_say */
+    double scale_said; /* clock_seconds() of the last event `input_scale` */
     struct past past;
     struct happening events[WATCHED_EVENTS]; /* oldest first */
     size_t event_count;

@@ -1,0 +1,75 @@
+#include "input_range.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+
+struct input_range {
+    size_t columns;
+    float *largest; /* (columns,) */
+    uint8_t *seen;  /* (columns,) numbers, at most INPUT_RANGE_FIRST */
+};
+
+int input_range_open(struct input_range **range, size_t columns, struct error *error) {
+    struct input_range *new = calloc(1, sizeof *new);
+    *range = new;
+    if (new) {
+        new->columns = columns;
+        new->largest = calloc(columns, sizeof *new->largest);
+        new->seen = calloc(columns, sizeof *new->seen);
+    }
+    if (new &&new->largest &&new->seen)
+        return 0;
+    input_range_close(range);
+    return error_set(error, EX_UNAVAILABLE, "out of memory for the range of %zu inputs", columns);
+}
+
+void input_range_close(struct input_range **range) {
+    struct input_range *old = *range;
+    *range = NULL;
+    if (!old)
+        return;
+    free(old->largest);
+    free(old->seen);
+    free(old);
+}
+
+void input_range_reset(struct input_range *range) {
+    memset(range->largest, 0, range->columns * sizeof *range->largest);
+    memset(range->seen, 0, range->columns * sizeof *range->seen);
+}
+
+static void take_step(struct input_range *range, const char *x, struct out_of_scale *found) {
+    for (size_t k = 0; k < range->columns; k++) {
+        float value, largest = range->largest[k];
+        memcpy(&value, x + k * sizeof value, sizeof value);
+        bool known = range->seen[k] == INPUT_RANGE_FIRST && largest > 0;
+        if (range->seen[k] < INPUT_RANGE_FIRST && !isnan(value))
+            range->seen[k]++;
+        if (!(fabsf(value) > largest))
+            continue;
+        if (known && fabsf(value) > INPUT_RANGE_FACTOR * largest) {
+            *found = (struct out_of_scale){found->count + 1, k, value, largest};
+            range->largest[k] = INPUT_RANGE_FACTOR * largest;
+        } else {
+            range->largest[k] = fabsf(value);
+        }
+    }
+}
+
+struct out_of_scale input_range_take(struct input_range *range, const void *x, size_t steps) {
+    struct out_of_scale found = {0};
+    for (size_t t = 0; t < steps; t++)
+        take_step(range, (const char *)x + t * range->columns * sizeof(float), &found);
+    return found;
+}
+
+void input_range_known(struct input_range *range, size_t column, uint64_t count, double largest) {
+    range->seen[column] = (uint8_t)(count < INPUT_RANGE_FIRST ? count : INPUT_RANGE_FIRST);
+    range->largest[column] = (float)fmin(largest, FLT_MAX);
+}
