@@ -1,6 +1,7 @@
 #include "wire.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -37,6 +38,15 @@ const char *wire_header_unpack(struct wire_header *header, const void *bytes, si
     if (size == WIRE_HEADER_SIZE_MAX)
         memcpy(&header->producer, b + 24, 8);
     return NULL;
+}
+
+int wire_producer_parse(const char *text, uint64_t *producer) {
+    enum { DIGITS_MAX = 16, HEXADECIMAL = 16 };
+    size_t size = strlen(text);
+    if (size == 0 || size > DIGITS_MAX || strspn(text, "0123456789abcdefABCDEF") != size)
+        return -1;
+    *producer = strtoull(text, NULL, HEXADECIMAL);
+    return 0;
 }
 
 void wire_acknowledgement_pack(const struct wire_acknowledgement *acknowledgement,

@@ -89,6 +89,9 @@ size_t wire_header_pack(const struct wire_header *header,
    version, unknown flags or a reserved field that is not zero. */
 const char *wire_header_unpack(struct wire_header *header, const void *bytes, size_t size);
 
+/* A producer as text: 1 to 16 hexadecimal digits. -1: it is something else. */
+int wire_producer_parse(const char *text, uint64_t *producer);
+
 /* Whether the bytes are well-formed UTF-8 without NUL (RFC 3629: shortest form, no surrogates). */
 bool wire_is_utf8(const void *bytes, size_t size);
 

@@ -62,6 +62,7 @@ struct config {
     struct socket_config examples, statistics, control;
     enum examples_socket examples_socket;
     bool many_steps;           /* several steps without a header are an example */
+    uint64_t max_jump;         /* from one number of a stream to the next; 0 = no limit */
     uint64_t statistics_every; /* examples between two `loss` messages */
     bool predictions;          /* publish `prediction` */
 
@@ -82,6 +83,10 @@ struct config {
         bool enabled;
         enum journal_sync sync;
         uint64_t keep; /* JOURNAL_KEEP_*, or bytes: the oldest go when the file holds more */
+        struct {
+            uint64_t keep; /* streams of producers whose numbers are kept */
+            uint64_t days; /* since their last example; 0 = not by age */
+        } producers;
     } journal;
 
     /* Of everything that decides what is computed (seed, model, learning without rate and clip):

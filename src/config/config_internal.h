@@ -12,7 +12,7 @@
 #include "config.h"
 
 enum {
-    CONFIG_KEYS_MAX = 64,
+    CONFIG_KEYS_MAX = 96,
     CONFIG_SECTIONS_MAX = 16 + MODEL_LAYERS_MAX,
     CONFIG_KEY_SIZE = 128, /* of a key's path with its terminating zero */
     CONFIG_TEXT_SIZE = 256,

@@ -15,6 +15,8 @@
 #define OUTPUT_LOSS "model.output.loss"
 #define KIND "learning.optimizer.kind"
 
+#define PRODUCERS_MIN 10000 /* JOURNAL_PRODUCERS_MIN */
+#define DAYS_MAX 36500
 #define COUNT_MAX 9007199254740991.0 /* 2^53 - 1: exact as a JSON number too */
 #define INPUT_MAX 1e6
 #define MEMORY_MAX 1e9
@@ -185,6 +187,12 @@ static struct config_key rows[] = {
                  "|a binary message may have several steps with or without a header",
      .fallback = "one", .what = "steps in a binary message without header", .example = "one",
      .more = "JSON may have several steps always: a list of lists."},
+    {"examples.max_jump", VALUE_COUNT, AT(max_jump), RANGE(0, COUNT_MAX),
+     .fallback = "1000000", .flags = KEY_RELOAD, .unit = "examples", .example = "1000000",
+     .what = "largest step from a stream's newest number to the next, 0 = no limit",
+     .more = "A number further above it is refused as `sequence_jump`: whoever sends it would make "
+             "all that follows a duplicate. With `pull` and `sub` the example is learned, and its "
+             "number ignored."},
     {"statistics.bind", VALUE_BIND, AT(statistics.endpoint), .fallback = WIRE_STATISTICS,
      .what = "where subscribers connect", .example = WIRE_STATISTICS},
     {"statistics.connect", VALUE_CONNECT, IN_DRAFT(statistics_connect),
@@ -277,6 +285,14 @@ static struct config_key rows[] = {
      .example = "checkpoint",
      .more = "With a size (units of 1024: K, M, G and T) the oldest are dropped at a checkpoint "
              "once the file holds more. What is kept can be replayed to another daemon."},
+    {"state.journal.producers.keep", VALUE_COUNT, AT(journal.producers.keep),
+     RANGE(PRODUCERS_MIN, COUNT_MAX), .fallback = "1000000", .unit = "streams of a producer each",
+     .what = "streams of producers whose numbers are kept", .example = "1000000",
+     .more = "The ones that have been idle longest go first: what they sent before is no duplicate "
+             "any more."},
+    {"state.journal.producers.days", VALUE_COUNT, AT(journal.producers.days), RANGE(0, DAYS_MAX),
+     .fallback = "90", .unit = "days", .example = "90",
+     .what = "days after a producer's last example of a stream until its numbers there go, 0 = never"},
 };
 /* clang-format on */
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "announce.h"
+#include "common/clock.h"
 #include "common/error.h"
 #include "common/fields.h"
 #include "common/log.h"
@@ -25,6 +26,8 @@ enum {
 
 struct journalling {
     uint64_t duplicates, missing; /* examples that came again, and that never came */
+    uint64_t conflicts, jumps;    /* see enum reject_reason */
+    uint64_t expired, expiry_due; /* producers' streams announced so far, and when others may be */
     bool disk_is_low;             /* people have been warned */
 };
 
@@ -70,6 +73,9 @@ static int open_journal(struct daemon *daemon, struct error *error) {
         .steps_max = EXAMPLE_STEPS_MAX,
         .name = config->name,
         .digest = config->digest,
+        .remember = config->examples_socket == EXAMPLES_ROUTER,
+        .producers_keep = config->journal.producers.keep,
+        .producers_days = config->journal.producers.days,
     };
     ask_for_time(config);
     if (journal_open(&daemon->journal, config->state_directory, &options, error) == 0)
@@ -122,34 +128,70 @@ bool journalling_has_room(const struct daemon *daemon) {
     return !daemon->journal || journal_has_room(daemon->journal);
 }
 
-/* Examples that a producer numbered and that never came; absurd jumps count nothing. */
+/* Examples that a producer numbered and that never came. */
 static void count_missing(struct daemon *daemon, const struct example *example, uint64_t count) {
     struct journalling *journalling = daemon->journalling;
     journalling->missing += count < INT64_MAX - journalling->missing ? count : 0;
     announce_count(daemon, ANNOUNCE_GAP, count, example->key, example->key_size);
 }
 
-int journalling_find(struct daemon *daemon, const struct example *example, enum wire_duplicate *why,
-                     uint64_t *position, struct error *error) {
+/* Its number is `newest` or was before it. Two senders that use one identity use each number twice:
+   the one that comes second must not be told that it was learned. */
+static void judge_old(struct daemon *daemon, const struct example *example,
+                      struct verdict *verdict) {
+    if (journal_seen(daemon->journal, example) != JOURNAL_SEEN_OTHER) {
+        verdict->kind = VERDICT_DUPLICATE;
+        daemon->journalling->duplicates++;
+        return;
+    }
+    verdict->kind = VERDICT_REJECTED;
+    verdict->reason = REJECT_CONFLICT;
+    daemon->journalling->conflicts++;
+    snprintf(verdict->text, sizeof verdict->text,
+             "its number %" PRIu64 " of epoch %" PRIu32 " came before with another content; do two "
+             "senders use the identity %" PRIx64 "?",
+             example->sequence, example->epoch, example->producer);
+}
+
+/* Without acknowledgements nothing is sent again, and numbers only count what is lost. */
+static void judge_jump(struct daemon *daemon, const struct example *example, uint64_t newest,
+                       struct verdict *verdict) {
+    daemon->journalling->jumps++;
+    if (!daemon->acknowledge) {
+        verdict->number_ignored = true;
+        return;
+    }
+    verdict->kind = VERDICT_REJECTED;
+    verdict->reason = REJECT_SEQUENCE_JUMP;
+    snprintf(verdict->text, sizeof verdict->text,
+             "its number %" PRIu64 " is more than examples.max_jump, %" PRIu64 ", above %" PRIu64
+             ", the newest of its stream and producer",
+             example->sequence, daemon->config->max_jump, newest);
+}
+
+int journalling_judge(struct daemon *daemon, const struct example *example, struct verdict *verdict,
+                      struct error *error) {
     uint32_t epoch;
-    uint64_t sequence;
+    uint64_t newest, most = daemon->config->max_jump;
+    *verdict = (struct verdict){.kind = VERDICT_NEW};
     if (!daemon->journal || !example->numbered)
         return 0;
-    int known = journal_last(daemon->journal, example->key, example->key_size, &epoch, &sequence,
-                             position, error);
+    int known = journal_last(daemon->journal, example->key, example->key_size, example->producer,
+                             &epoch, &newest, &verdict->position, error);
     if (known < 0)
         return -1;
     if (!known || example->epoch > epoch)
         return 0;
-    bool before = example->epoch < epoch || example->sequence <= sequence;
-    *why = example->epoch < epoch ? WIRE_OLD_EPOCH : WIRE_OLD_SEQUENCE;
-    if (!before && example->sequence > sequence + 1)
-        count_missing(daemon, example, example->sequence - sequence - 1);
-    /* Without acknowledgements nothing is sent again, and numbers only count what is lost. */
-    if (!before || !daemon->acknowledge)
-        return 0;
-    daemon->journalling->duplicates++;
-    return 1;
+    verdict->why = example->epoch < epoch ? WIRE_OLD_EPOCH : WIRE_OLD_SEQUENCE;
+    if (example->epoch < epoch || example->sequence <= newest) {
+        if (daemon->acknowledge)
+            judge_old(daemon, example, verdict);
+    } else if (most && example->sequence - newest > most) {
+        judge_jump(daemon, example, newest, verdict);
+    } else if (example->sequence > newest + 1) {
+        count_missing(daemon, example, example->sequence - newest - 1);
+    }
+    return 0;
 }
 
 int journalling_append(struct daemon *daemon, const struct example *example, uint64_t *position,
@@ -201,9 +243,28 @@ int journalling_forget(struct daemon *daemon, json_t *command, const char *key, 
     return acknowledge_durable(daemon, !position);
 }
 
+/* At most once a second; what is left over is announced with the next `status`. */
+static void announce_expired(struct daemon *daemon) {
+    struct journalling *journalling = daemon->journalling;
+    uint64_t expired = journal_expired(daemon->journal), now;
+    if (expired == journalling->expired || (now = clock_ns()) < journalling->expiry_due)
+        return;
+    uint64_t count = expired - journalling->expired;
+    journalling->expired = expired;
+    journalling->expiry_due = now + NS_PER_SECOND;
+    log_info("dropped the numbers of %" PRIu64 " idle streams of producers (state.journal."
+             "producers)",
+             count);
+    announce_event(daemon, "producers_expired", json_pack("{s:I}", "count", (json_int_t)count),
+                   "dropped the numbers of %" PRIu64 " idle streams of producers: what they sent "
+                   "before is no duplicate any more",
+                   count);
+}
+
 int journalling_turn(struct daemon *daemon, struct error *error) {
     if (!daemon->journal)
         return 0;
+    announce_expired(daemon);
     return acknowledge_durable(daemon, journal_poll(daemon->journal, error));
 }
 
@@ -235,6 +296,7 @@ void journalling_watch_disk(struct daemon *daemon) {
     struct journal_figures f;
     if (!daemon->journal)
         return;
+    announce_expired(daemon);
     journal_figures(daemon->journal, &f);
     bool low = f.free_bytes < DISK_LOW_BYTES;
     if (low && !daemon->journalling->disk_is_low) {
@@ -270,6 +332,10 @@ bool journalling_report(const struct daemon *daemon, struct status_fields *statu
     status->journal_replaying = run_is_replaying(daemon);
     status->journal_duplicates = daemon->journalling->duplicates;
     status->journal_missing = daemon->journalling->missing;
+    status->journal_conflicts = daemon->journalling->conflicts;
+    status->journal_sequence_jumps = daemon->journalling->jumps;
+    status->journal_producers = f.producers;
+    status->journal_expired = f.expired;
     status->journal_sync = sync[daemon->config->journal.sync];
     status->journal_keep = keep_choice(daemon->config->journal.keep);
     return true;

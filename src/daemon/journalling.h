@@ -1,5 +1,6 @@
 /* The journal's part in taking: what is taken is appended, made durable and acknowledged, and what
-   a producer sends again is recognized. Without state.journal all of it does nothing. */
+   a producer sends again is recognized, and what only seems to be that is rejected. Without
+   state.journal all of it does nothing. */
 #ifndef RUNNEL_JOURNALLING_H
 #define RUNNEL_JOURNALLING_H
 
@@ -8,6 +9,7 @@
 #include <stdint.h>
 
 #include "common/wire.h"
+#include "sockets/frames.h"
 
 struct daemon;
 struct error;
@@ -21,10 +23,17 @@ void journalling_close(struct daemon *daemon);
 /* Whether an example can be appended without waiting for the disk. */
 bool journalling_has_room(const struct daemon *daemon);
 
-/* Whether a numbered example has been taken before: 1, why, and the position of its stream's newest
-   one; 0 when it is new, or nothing is known of it. */
-int journalling_find(struct daemon *daemon, const struct example *example, enum wire_duplicate *why,
-                     uint64_t *position, struct error *error);
+/* What a numbered example is, beside those of its stream and producer that came before. */
+struct verdict {
+    enum { VERDICT_NEW, VERDICT_DUPLICATE, VERDICT_REJECTED } kind;
+    bool number_ignored;       /* new: it is taken without its number */
+    enum wire_duplicate why;   /* duplicate; */
+    uint64_t position;         /* of its stream's newest one */
+    enum reject_reason reason; /* rejected; */
+    char text[REJECT_WHY_SIZE];
+};
+int journalling_judge(struct daemon *daemon, const struct example *example, struct verdict *verdict,
+                      struct error *error);
 
 /* Append an example; its position, 0 without a journal. */
 int journalling_append(struct daemon *daemon, const struct example *example, uint64_t *position,

@@ -38,14 +38,19 @@ static int answer(struct daemon *daemon, const struct example *example, enum wir
     return acknowledge_add(daemon->acknowledge, &entry, error);
 }
 
-static int take_example(struct daemon *daemon, const struct example *example, struct error *error) {
+static int take_example(struct daemon *daemon, struct example *example, struct error *error) {
     uint64_t position;
-    enum wire_duplicate why;
-    int duplicate = journalling_find(daemon, example, &why, &position, error);
-    if (duplicate < 0)
+    struct verdict verdict;
+    if (journalling_judge(daemon, example, &verdict, error))
         return -1;
-    if (duplicate)
-        return answer(daemon, example, WIRE_DUPLICATE, why, position, error);
+    if (verdict.kind == VERDICT_DUPLICATE)
+        return answer(daemon, example, WIRE_DUPLICATE, verdict.why, verdict.position, error);
+    if (verdict.kind == VERDICT_REJECTED) {
+        ingest_reject(daemon->ingest, example, verdict.reason, verdict.text);
+        return 0;
+    }
+    if (verdict.number_ignored)
+        example->numbered = false;
     if (journalling_append(daemon, example, &position, error) ||
         (daemon->acknowledge && answer(daemon, example, WIRE_ACCEPTED, 0, position, error)) ||
         learner_take(daemon->learner, example, error))

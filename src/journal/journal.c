@@ -36,6 +36,8 @@ static int allocate(struct journal *journal, const struct journal_options *optio
     /* Wherever what waits lies in the ring, there is room for a largest one after or before it. */
     size_t capacity = JOURNAL_QUEUE_BYTES + 2 * journal_queue_size(journal->largest);
     journal->lasts = calloc(JOURNAL_KEYS, sizeof *journal->lasts);
+    journal->producers_keep = options->producers_keep;
+    journal->producers_days = options->producers_days;
     journal->batch_newest = calloc(JOURNAL_BATCH_ENTRIES, sizeof(struct journal_record *));
     /* Without its counts of memory SQLite locks less; refused when somebody uses it already. */
     sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
@@ -43,6 +45,8 @@ static int allocate(struct journal *journal, const struct journal_options *optio
         streams_open(&journal->batch_keys, JOURNAL_BATCH_ENTRIES, NULL) || !journal->lasts ||
         !journal->batch_newest || !journal_queue_open(&journal->queue, capacity))
         return error_set(error, EX_UNAVAILABLE, "out of memory for the journal");
+    if (options->remember && journal_recent_open(&journal->recent, error))
+        return -1;
     journal->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (journal->event < 0)
         return error_set(error, EX_UNAVAILABLE, "the journal cannot be prepared: %s",
@@ -111,10 +115,12 @@ static int open_file(struct journal *journal, const struct journal_options *opti
     journal->torn = tail.torn;
     journal->torn_acknowledged = journal->totals.sync != JOURNAL_FULL;
     if (journal_check_contents(store, &journal->totals, error) ||
-        journal_store_prepare(store, error) || (tail.torn && journal_store_cut_log(store, error)) ||
-        take_over(journal, options, error))
+        journal_store_prepare(store, tail.torn, error) || take_over(journal, options, error) ||
+        journal_read_open(journal, error))
         return -1;
-    return journal_read_open(journal, error);
+    if (journal->recent)
+        journal_read_recent(journal);
+    return 0;
 }
 
 /* Signals are the main thread's. */
@@ -122,6 +128,7 @@ static int start(struct journal *journal, struct error *error) {
     sigset_t all, before;
     journal->appended = journal->totals.newest;
     journal->oldest = journal->totals.oldest;
+    journal->producers = journal->totals.streams;
     atomic_store(&journal->durable, journal->totals.newest);
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -180,6 +187,7 @@ void journal_close(struct journal **journal) {
     journal_queue_close(&old->queue);
     streams_close(&old->keys);
     streams_close(&old->batch_keys);
+    journal_recent_close(&old->recent);
     free(old->lasts);
     free(old->batch_newest);
     free(old);
@@ -194,29 +202,31 @@ static bool key_has_room(const struct journal *journal) {
 }
 
 /* The slot of the key, as the most recently used. There must be room. */
-static uint32_t remember(struct journal *journal, const char *key, size_t key_size) {
-    uint32_t slot = streams_find(journal->keys, key, key_size);
+static uint32_t remember(struct journal *journal, const struct journal_key *key) {
+    uint32_t slot = streams_find(journal->keys, key->bytes, key->size);
     if (slot != STREAMS_NONE) {
         streams_touch(journal->keys, slot);
         return slot;
     }
     if (streams_count(journal->keys) == JOURNAL_KEYS)
         streams_remove(journal->keys, streams_oldest(journal->keys));
-    return streams_add(journal->keys, key, key_size);
+    return streams_add(journal->keys, key->bytes, key->size);
 }
 
-int journal_last(struct journal *journal, const char *key, size_t key_size, uint32_t *epoch,
-                 uint64_t *sequence, uint64_t *position, struct error *error) {
+int journal_last(struct journal *journal, const char *key, size_t key_size, uint64_t producer,
+                 uint32_t *epoch, uint64_t *sequence, uint64_t *position, struct error *error) {
     struct journal_last last;
-    uint32_t slot = streams_find(journal->keys, key, key_size);
+    struct journal_key known;
+    journal_key(&known, key, key_size, producer);
+    uint32_t slot = streams_find(journal->keys, known.bytes, known.size);
     if (slot != STREAMS_NONE) {
         last = journal->lasts[slot];
     } else {
-        int found = journal_look_up(journal, key, key_size, &last, error);
+        int found = journal_look_up(journal, key, key_size, producer, &last, error);
         if (found != 1)
             return found;
         if (key_has_room(journal))
-            journal->lasts[remember(journal, key, key_size)] = last;
+            journal->lasts[remember(journal, &known)] = last;
     }
     *epoch = last.epoch;
     *sequence = last.sequence;
@@ -274,7 +284,8 @@ static uint64_t append(struct journal *journal, struct journal_record *record) {
     return record->position;
 }
 
-uint64_t journal_append_example(struct journal *journal, const struct example *example) {
+static struct journal_record record_of(const struct journal *journal,
+                                       const struct example *example) {
     struct journal_record record = {
         .kind = JOURNAL_EXAMPLE,
         .flags =
@@ -294,14 +305,37 @@ uint64_t journal_append_example(struct journal *journal, const struct example *e
         record.numbered = true;
         record.epoch = example->epoch;
         record.sequence = example->sequence;
+        record.producer = example->producer;
     }
+    return record;
+}
+
+enum journal_seen journal_seen(const struct journal *journal, const struct example *example) {
+    if (!journal->recent)
+        return JOURNAL_SEEN_UNKNOWN;
+    const struct journal_record record = record_of(journal, example);
+    return journal_recent_find(journal->recent, &record);
+}
+
+/* What is known of the stream's numbers in memory. */
+static void note(struct journal *journal, const struct journal_record *record) {
+    struct journal_key key;
+    journal_key(&key, record->key, record->key_size, record->producer);
+    if (key_has_room(journal))
+        journal->lasts[remember(journal, &key)] =
+            (struct journal_last){record->epoch, record->sequence, record->position};
+    if (journal->recent)
+        journal_recent_put(journal->recent, record);
+}
+
+uint64_t journal_append_example(struct journal *journal, const struct example *example) {
+    struct journal_record record = record_of(journal, example);
     if (record.key_size > WIRE_KEY_MAX ||
         record.key_size + record.x_size + record.y_size > journal->largest)
         return 0;
     uint64_t position = append(journal, &record);
-    if (record.numbered && key_has_room(journal))
-        journal->lasts[remember(journal, example->key, example->key_size)] =
-            (struct journal_last){record.epoch, record.sequence, position};
+    if (record.numbered)
+        note(journal, &record);
     return position;
 }
 
@@ -324,6 +358,10 @@ uint64_t journal_position(const struct journal *journal) {
 
 uint64_t journal_durable(const struct journal *journal) {
     return atomic_load(&journal->durable);
+}
+
+uint64_t journal_expired(const struct journal *journal) {
+    return atomic_load(&journal->expired);
 }
 
 int journal_descriptor(const struct journal *journal) {
@@ -428,6 +466,8 @@ void journal_figures(struct journal *journal, struct journal_figures *figures) {
     pthread_mutex_lock(&journal->mutex);
     figures->oldest = journal->oldest;
     figures->durable = atomic_load(&journal->durable);
+    figures->producers = journal->producers;
+    figures->expired = journal_expired(journal);
     figures->entries = figures->durable + 1 - figures->oldest;
     if (journal->queue.count)
         figures->waiting =

@@ -5,8 +5,9 @@
    state directory exists. It is durable once it has been committed: with JOURNAL_FULL a loss of
    power does not undo that if the disk honours fsync; with JOURNAL_NORMAL and JOURNAL_OFF a kill
    does not, but a loss of power may (with JOURNAL_OFF it may damage the file too). The last
-   (epoch, sequence) of every stream lives in a table of its own and is committed together with
-   the stream's entry; it outlives the entry, the stream's state in memory, and checkpoints.
+   (epoch, sequence) of every stream and producer lives in a table of its own and is committed
+   together with the stream's entry; it outlives the entry, the stream's state in memory, and
+   checkpoints, until options' producers_keep others or producers_days have come after it.
 
    One thread, the learning one, calls these functions; it never waits for the disk unless the queue
    is full or the function says that it waits. A second thread, the journal's own, takes what has
@@ -37,7 +38,8 @@ enum {
     JOURNAL_EXAMPLE_BYTES = 512 << 20, /* key, x and y of one example: SQLite takes a little less
                                           than twice this in a row */
     JOURNAL_COMMAND_BYTES = 1 << 20,   /* text of one command, and a zero */
-    JOURNAL_KEYS = 1 << 16,            /* streams whose last sequence is kept in memory */
+    JOURNAL_PRODUCERS_MIN = 10000, /* more than one transaction has, and than wait for answers */
+    JOURNAL_KEYS = 1 << 16,        /* streams and producers whose last sequence is kept in memory */
 };
 
 #define JOURNAL_NAME "journal.sqlite" /* SQLite adds -wal and -shm while it is open */
@@ -47,9 +49,13 @@ struct journal_options {
     uint64_t keep;      /* JOURNAL_KEEP_*, or bytes: the oldest go when the file holds more */
     size_t input_bytes; /* x and y of one step */
     size_t target_bytes;
-    size_t steps_max;   /* in one example */
-    const char *name;   /* the daemon's, for people */
-    const char *digest; /* of the configuration: see struct config */
+    size_t steps_max;        /* in one example */
+    const char *name;        /* the daemon's, for people */
+    const char *digest;      /* of the configuration: see struct config */
+    bool remember;           /* what the newest numbered examples were, for journal_seen */
+    uint64_t producers_keep; /* streams and producers whose numbers stay; 0 = all, else not below
+                                JOURNAL_PRODUCERS_MIN */
+    uint64_t producers_days; /* since their last example; 0 = forever */
 };
 
 /* Open DIRECTORY/journal.sqlite, or create it (mode 0600). The directory must be locked by this
@@ -98,11 +104,19 @@ int journal_has_stream(struct journal *journal, const char *key, size_t key_size
 uint64_t journal_forget(struct journal *journal, const char *text, const char *key, size_t key_size,
                         struct error *error);
 
-/* The last numbered entry of a stream, one that is only appended included: 1 and its numbers; 0
-   when there was none; -1 when the file cannot be read or is damaged (EX_IOERR). Reads
-   the file when the stream is not among the JOURNAL_KEYS recently used. */
-int journal_last(struct journal *journal, const char *key, size_t key_size, uint32_t *epoch,
-                 uint64_t *sequence, uint64_t *position, struct error *error);
+/* The last numbered entry of a stream and producer, one that is only appended included: 1 and its
+   numbers; 0 when there was none; -1 when the file cannot be read or is damaged (EX_IOERR). Reads
+   the file when they are not among the JOURNAL_KEYS recently used. */
+int journal_last(struct journal *journal, const char *key, size_t key_size, uint64_t producer,
+                 uint32_t *epoch, uint64_t *sequence, uint64_t *position, struct error *error);
+
+/* Whether an example of this key, producer, epoch and sequence was appended, and was this one. Only
+   the newest are remembered (options.remember): also, of those in the file, when it is opened. */
+enum journal_seen { JOURNAL_SEEN_UNKNOWN, JOURNAL_SEEN_SAME, JOURNAL_SEEN_OTHER };
+enum journal_seen journal_seen(const struct journal *journal, const struct example *example);
+
+/* Streams of producers whose numbers were dropped since the journal was opened: see options. */
+uint64_t journal_expired(const struct journal *journal);
 
 /* Everything up to this position is durable. */
 uint64_t journal_durable(const struct journal *journal);
@@ -154,6 +168,8 @@ struct journal_figures {
     uint64_t oldest;     /* from this position: the newest + 1 when there are none, */
     uint64_t durable;    /* to this one */
     uint64_t position;   /* of the newest appended */
+    uint64_t producers;  /* streams of a producer each, whose numbers are kept */
+    uint64_t expired;    /* journal_expired */
 };
 
 void journal_figures(struct journal *journal, struct journal_figures *figures);

@@ -6,8 +6,8 @@
 
 #include "common/wire.h"
 
-enum { FIELDS = 11, COMMAND_FIELDS = 5, MICROSECONDS = 1000000 };
-enum { TIME, KIND, AT, KEY, X, Y, STEPS, FLAGS, EPOCH, SEQUENCE, STAMP };
+enum { FIELDS = 12, COMMAND_FIELDS = 5, MICROSECONDS = 1000000 };
+enum { TIME, KIND, AT, KEY, X, Y, STEPS, FLAGS, EPOCH, SEQUENCE, STAMP, PRODUCER };
 
 uint32_t journal_checksum(uint32_t checksum, const void *bytes, size_t size) {
     return size ? (uint32_t)libdeflate_crc32(checksum, bytes, size) : checksum;
@@ -64,7 +64,8 @@ static char *put_example(char *end, const struct journal_record *record) {
         end = put_signed(put_next(end, record->epoch), (int64_t)record->sequence);
     else
         end = put_null(put_null(end));
-    return record->stamp != 0 ? put_signed(end, bits(record->stamp)) : put_null(end);
+    end = record->stamp != 0 ? put_signed(end, bits(record->stamp)) : put_null(end);
+    return record->producer ? put_signed(end, (int64_t)record->producer) : end;
 }
 
 /* A time before 1970 is none that a daemon has seen. */
@@ -170,6 +171,8 @@ static bool take_fields(struct journal_unpacker *unpacker, struct field fields[F
     for (int n = 0; n < FIELDS; n++) {
         if (n == COMMAND_FIELDS && fields[KIND].number == JOURNAL_COMMAND)
             break;
+        if (n == PRODUCER && take(unpacker, "]", 1))
+            return true;
         if ((n > 0 && !take(unpacker, ",", 1)) || !take_field(unpacker, &fields[n]))
             return false;
     }
@@ -196,12 +199,14 @@ static bool read_example(const struct field fields[FIELDS], struct journal_recor
     record->numbered = fields[SEQUENCE].given;
     if (!are_given(fields, STEPS, FLAGS) || fields[EPOCH].given != record->numbered ||
         fields[STEPS].number < 0 || fields[FLAGS].number < 0 || fields[FLAGS].number > UINT8_MAX ||
-        fields[EPOCH].number < 0 || fields[EPOCH].number > UINT32_MAX)
+        fields[EPOCH].number < 0 || fields[EPOCH].number > UINT32_MAX ||
+        (fields[PRODUCER].number && !record->numbered))
         return false;
     record->steps = (size_t)fields[STEPS].number;
     record->flags = (uint8_t)fields[FLAGS].number;
     record->epoch = (uint32_t)fields[EPOCH].number;
     record->sequence = (uint64_t)fields[SEQUENCE].number;
+    record->producer = (uint64_t)fields[PRODUCER].number;
     memcpy(&record->stamp, &fields[STAMP].number, sizeof record->stamp);
     return record->key_size <= WIRE_KEY_MAX;
 }

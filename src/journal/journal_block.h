@@ -4,13 +4,14 @@
 
    What is known of the entries is a text, JSON that any program can read:
 
-       [[time,kind,at,key,x,y,steps,flags,epoch,sequence,stamp],...]
+       [[time,kind,at,key,x,y,steps,flags,epoch,sequence,stamp,producer],...]
 
    one list for each entry: `time` in microseconds since 1970; kind: enum journal_kind; `at`: where
    the entry's bytes begin in the block's, and how many of them are its stream's key, its x, and its
    y (null: it has none); steps; flags; epoch and sequence (null: it has none; a sequence as int64);
-   the bits of the producer's time as int64 (null: unknown). The bytes of an entry are key, x and y.
-   A command has only the first five: its x is its text and a zero. */
+   the bits of the producer's time as int64 (null: unknown); the producer as int64, which is left
+   out when it is 0. The bytes of an entry are key, x and y. A command has only the first five: its
+   x is its text and a zero. */
 #ifndef RUNNEL_JOURNAL_BLOCK_H
 #define RUNNEL_JOURNAL_BLOCK_H
 
@@ -19,7 +20,8 @@
 #include <stdint.h>
 
 enum {
-    JOURNAL_FORMAT = 2,           /* of the file: PRAGMA user_version */
+    JOURNAL_FORMAT = 3,           /* of the file: PRAGMA user_version */
+    JOURNAL_FORMAT_OLDEST = 2,    /* whose blocks, without producers, can be read too */
     JOURNAL_ID = 1381322316,      /* "RUNL": PRAGMA application_id */
     JOURNAL_BLOCK_BYTES = 4032,   /* of text and bytes: a row then just fits in a page of 4096 */
     JOURNAL_BLOCK_ENTRIES = 256,  /* at most: the shortest text of an entry has 16 bytes */
@@ -35,6 +37,7 @@ struct journal_record {
     uint64_t appended; /* CLOCK_MONOTONIC in ns */
     double stamp;      /* the producer's own time, 0 = unknown */
     uint64_t sequence; /* of a numbered example */
+    uint64_t producer; /* likewise */
     uint32_t epoch;
     uint8_t kind;  /* enum journal_kind */
     uint8_t flags; /* enum wire_flag */

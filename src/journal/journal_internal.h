@@ -1,14 +1,16 @@
 /* What the parts of the journal share: journal.c (the learning thread's side), journal_queue.c (the
    entries on their way to the other thread), journal_block.c (entries as a row of the file),
    journal_write.c (the other thread), journal_store.c (the file: its schema and statements),
-   journal_check.c (checks when it is opened), journal_read.c (looking up, and
-   syncing), journal_replay.c (replaying). */
+   journal_migrate.c (files of earlier formats), journal_check.c (checks when it is opened),
+   journal_read.c (looking up, and syncing), journal_recent.c (what the newest examples were),
+   journal_replay.c (replaying). */
 #ifndef RUNNEL_JOURNAL_INTERNAL_H
 #define RUNNEL_JOURNAL_INTERNAL_H
 
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
+#include <string.h>
 
 #include "common/error.h"
 #include "common/wire.h"
@@ -16,6 +18,8 @@
 #include "journal.h"
 #include "journal_block.h"
 #include "journal_queue.h"
+#include "journal_recent.h"
+#include "learner/streams.h"
 
 enum { JOURNAL_PATH_SIZE = CONFIG_PATH_SIZE + 64 };
 
@@ -29,11 +33,27 @@ struct journal_totals {
     uint64_t streams; /* rows of the table `streams` */
 };
 
+/* What streams are found by in memory: the producer, then the key. */
+struct journal_key {
+    size_t size;
+    char bytes[STREAMS_KEY_MAX];
+};
+_Static_assert(STREAMS_KEY_MAX >= sizeof(uint64_t) + WIRE_KEY_MAX, "a producer and a key");
+
+static inline void journal_key(struct journal_key *to, const char *key, size_t key_size,
+                               uint64_t producer) {
+    memcpy(to->bytes, &producer, sizeof producer);
+    if (key_size)
+        memcpy(to->bytes + sizeof producer, key, key_size);
+    to->size = sizeof producer + key_size;
+}
+
 /* The writing connection and its statements. */
 struct journal_store {
     const char *path;
     sqlite3 *file;
-    sqlite3_stmt *begin, *commit, *insert, *update_stream, *insert_stream, *delete_stream,
+    int format; /* of the file, until journal_store_prepare has made it JOURNAL_FORMAT */
+    sqlite3_stmt *begin, *commit, *insert, *update_stream, *insert_stream, *delete_stream, *expire,
         *prunable, *prune, *totals;
     sqlite3_stmt *pages, *free_pages;
     int log_frames; /* in the write-ahead log, as of the last commit */
@@ -55,7 +75,8 @@ struct journal {
     /* The learning thread's. */
     bool torn, torn_acknowledged; /* see journal_was_torn */
     struct streams *keys;
-    struct journal_last *lasts; /* (JOURNAL_KEYS,) */
+    struct journal_last *lasts;    /* (JOURNAL_KEYS,) */
+    struct journal_recent *recent; /* NULL: not to be remembered */
     uint64_t appended;
     sqlite3 *reading;
     sqlite3_stmt *look_up;
@@ -66,7 +87,7 @@ struct journal {
     bool synchronized; /* the three above have been made */
     struct journal_queue queue;
     bool stop, hurry; /* hurry: commit without waiting for more entries */
-    uint64_t prunable, skip_to, oldest;
+    uint64_t prunable, skip_to, oldest, producers;
     char forget[WIRE_KEY_MAX]; /* the stream that goes with the next transaction */
     size_t forget_size;
     bool forgets;
@@ -74,13 +95,15 @@ struct journal {
     struct error error;
 
     int event;
-    _Atomic uint64_t durable;
+    _Atomic uint64_t durable, expired;
     bool started;
     pthread_t thread;
 
     /* The journal's thread's, once it has been started. */
     struct journal_store store;
     struct journal_totals totals;
+    uint64_t producers_keep, producers_days;
+    int64_t expiry_due; /* by age: Unix time */
     struct streams *batch_keys;
     const struct journal_record **batch_newest; /* (JOURNAL_BATCH_ENTRIES,) by slot of batch_keys */
     struct journal_packer packer;
@@ -89,17 +112,19 @@ struct journal {
 /* ---- journal_store.c ---- */
 
 extern const char *const journal_sync_words[];
-extern const char journal_view[]; /* the statement that makes it */
+extern const char journal_view[];    /* the statement that makes it, */
+extern const char journal_streams[]; /* and those of the table */
 
 /* Create the file, unless it is there, so that it has its name only when it is whole. */
 int journal_store_create(const char *path, const struct journal_totals *totals,
                          struct error *error);
 
 /* Open the file for writing; nothing in it has been looked at but its format. The log is kept as it
-   is, even by journal_store_close, until journal_store_prepare. */
+   is, even by journal_store_close, until journal_store_prepare, which cuts off a `torn` transaction
+   and brings a file of an earlier format to today's. */
 int journal_store_open(struct journal_store *store, const char *path, enum journal_sync sync,
                        struct error *error);
-int journal_store_prepare(struct journal_store *store, struct error *error);
+int journal_store_prepare(struct journal_store *store, bool torn, struct error *error);
 void journal_store_close(struct journal_store *store, bool failed);
 
 int journal_store_begin(struct journal_store *store, struct error *error);
@@ -115,6 +140,11 @@ int journal_store_stream(struct journal_store *store, const struct journal_recor
 int journal_store_forget(struct journal_store *store, const char *key, size_t key_size,
                          uint64_t *removed, struct error *error);
 
+/* Of the `most` rows of streams whose newest examples are the oldest, delete those from before the
+   Unix time `before`; `*removed` becomes how many. */
+int journal_store_expire(struct journal_store *store, uint64_t most, int64_t before,
+                         uint64_t *removed, struct error *error);
+
 /* Delete the blocks that end at a position or before it; `*pruned` becomes the position of the last
    entry deleted, 0 when there was none. */
 int journal_store_prune(struct journal_store *store, uint64_t position, uint64_t *pruned,
@@ -128,10 +158,6 @@ int journal_store_used(struct journal_store *store, uint64_t *bytes, struct erro
 /* Move the log into the file if it has grown long. */
 int journal_store_move_log(struct journal_store *store, struct error *error);
 
-/* Empty the log, for a transaction that is not whole is still in it: what is written next would
-   leave some of it standing. While somebody reads, nothing is done. */
-int journal_store_cut_log(struct journal_store *store, struct error *error);
-
 /* The sentence of a failed call on `file`: damage (EX_IOERR, with the way out) or an error of the
    disk. `doing`: "written". Returns -1. */
 int journal_sql_error(struct error *error, sqlite3 *file, const char *path, const char *doing);
@@ -141,7 +167,13 @@ int journal_damaged(struct error *error, const char *path, const char *format, .
     __attribute__((format(printf, 3, 4)));
 
 uint32_t journal_totals_checksum(const struct journal_totals *totals);
-uint32_t journal_stream_checksum(const struct journal_record *record);
+uint32_t journal_stream_checksum(const struct journal_record *record, int format);
+
+/* ---- journal_migrate.c ---- */
+
+/* Bring the file to JOURNAL_FORMAT, in one transaction: what is killed meanwhile leaves the file as
+   it was. */
+int journal_migrate(struct journal_store *store, struct error *error);
 
 /* ---- journal_check.c ---- */
 
@@ -166,15 +198,23 @@ int journal_read_open(struct journal *journal, struct error *error);
 void journal_read_close(struct journal *journal);
 
 /* Look into the file: 1, 0 or -1 as journal_last. */
-int journal_look_up(struct journal *journal, const char *key, size_t key_size,
+int journal_look_up(struct journal *journal, const char *key, size_t key_size, uint64_t producer,
                     struct journal_last *last, struct error *error);
 
 /* Whether the file has any numbers of the stream: 1, 0 or -1. */
 int journal_read_has(struct journal *journal, const char *key, size_t key_size,
                      struct error *error);
 
+/* Remember the newest numbered entries of the file, as far as they can be read: a bounded number.
+ */
+void journal_read_recent(struct journal *journal);
+
 /* Sync the log, which commits do not with JOURNAL_NORMAL. */
 int journal_read_sync(struct journal *journal, struct error *error);
+
+/* The row of JOURNAL_BLOCK_COLUMNS; whether it is as it was written. Its pointers are valid until
+   the next one. */
+bool journal_read_block(sqlite3_stmt *row, struct journal_block *block);
 
 /* The sentence of a failed call of the reading connection. Returns -1. */
 int journal_read_error(struct journal *journal, struct error *error);

@@ -11,7 +11,9 @@ int journal_read_error(struct journal *journal, struct error *error) {
 
 int journal_read_open(struct journal *journal, struct error *error) {
     enum { BUSY_MS = 10000 };
-    static const char sql[] = "SELECT epoch, sequence, position, crc FROM streams WHERE key = ?";
+    static const char sql[] =
+        "SELECT epoch, sequence, position, time, crc FROM streams WHERE key = ? "
+        "AND producer = ?";
     int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
     if (sqlite3_open_v2(journal->path, &journal->reading, flags, NULL) != SQLITE_OK ||
         sqlite3_busy_timeout(journal->reading, BUSY_MS) != SQLITE_OK ||
@@ -29,23 +31,26 @@ void journal_read_close(struct journal *journal) {
     journal->reading = NULL;
 }
 
-int journal_look_up(struct journal *journal, const char *key, size_t key_size,
+int journal_look_up(struct journal *journal, const char *key, size_t key_size, uint64_t producer,
                     struct journal_last *last, struct error *error) {
     sqlite3_stmt *look_up = journal->look_up;
     int status = 0;
     sqlite3_bind_blob(look_up, 1, key_size ? key : "", (int)key_size, SQLITE_STATIC);
+    sqlite3_bind_int64(look_up, 2, (sqlite3_int64)producer);
     int code = sqlite3_step(look_up);
     if (code == SQLITE_ROW) {
         const struct journal_record record = {
             .key = key,
             .key_size = key_size,
+            .producer = producer,
             .epoch = (uint32_t)sqlite3_column_int64(look_up, 0),
             .sequence = (uint64_t)sqlite3_column_int64(look_up, 1),
             .position = (uint64_t)sqlite3_column_int64(look_up, 2),
+            .time = (double)sqlite3_column_int64(look_up, 3),
         };
         *last = (struct journal_last){record.epoch, record.sequence, record.position};
         status = 1;
-        if (sqlite3_column_int64(look_up, 3) != journal_stream_checksum(&record))
+        if (sqlite3_column_int64(look_up, 4) != journal_stream_checksum(&record, JOURNAL_FORMAT))
             status = journal_damaged(error, journal->path,
                                      "the sequence of a stream is not what was written");
     } else if (code != SQLITE_DONE) {
@@ -83,6 +88,33 @@ int journal_mentions(struct journal *journal, uint64_t after, const char *text,
                                        : journal_read_error(journal, error);
     sqlite3_finalize(look);
     return status;
+}
+
+/* What cannot be read is damaged, or not needed: only journal_replay, which needs it, complains. */
+static size_t remember_block(struct journal *journal, const struct journal_block *block) {
+    struct journal_unpacker unpacker;
+    struct journal_record record;
+    journal_unpacker_begin(&unpacker, block);
+    while (journal_unpacker_next(&unpacker, &record) == 1)
+        if (record.kind == JOURNAL_EXAMPLE && record.numbered)
+            journal_recent_put_older(journal->recent, &record);
+    return block->about_size + block->data_size;
+}
+
+void journal_read_recent(struct journal *journal) {
+    enum { BYTES_MAX = 64 << 20, ENTRIES_MAX = JOURNAL_RECENT_PLACES / 4 };
+    static const char sql[] = "SELECT " JOURNAL_BLOCK_COLUMNS " FROM blocks ORDER BY last DESC";
+    struct journal_block block;
+    sqlite3_stmt *row;
+    size_t bytes = 0, entries = 0;
+    if (sqlite3_prepare_v2(journal->reading, sql, -1, &row, NULL) != SQLITE_OK)
+        return;
+    while (bytes < BYTES_MAX && entries < ENTRIES_MAX && sqlite3_step(row) == SQLITE_ROW &&
+           journal_read_block(row, &block)) {
+        bytes += remember_block(journal, &block);
+        entries += block.count;
+    }
+    sqlite3_finalize(row);
 }
 
 int journal_read_sync(struct journal *journal, struct error *error) {

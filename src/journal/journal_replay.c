@@ -34,8 +34,7 @@ struct reader {
 static const char BLOCKS[] =
     "SELECT " JOURNAL_BLOCK_COLUMNS " FROM blocks WHERE last > ? ORDER BY last";
 
-/* Whether the row is as it was written. Its pointers are valid until the next one. */
-static bool read_block(sqlite3_stmt *row, struct journal_block *block) {
+bool journal_read_block(sqlite3_stmt *row, struct journal_block *block) {
     *block = (struct journal_block){
         .last = (uint64_t)sqlite3_column_int64(row, JOURNAL_LAST),
         .count = (size_t)sqlite3_column_int64(row, JOURNAL_COUNT),
@@ -112,7 +111,7 @@ static int read_entries(struct reader *reader) {
     uint64_t before = 0; /* the last entry of the block before this one */
     int code, handed;
     while ((code = sqlite3_step(reader->row)) == SQLITE_ROW) {
-        bool whole = read_block(reader->row, &block);
+        bool whole = journal_read_block(reader->row, &block);
         uint64_t first = block.last - block.count + 1;
         if (before ? first != before + 1 : first > reader->after + 1)
             return journal_damaged(error, journal->path,
@@ -190,6 +189,7 @@ static struct journal_entry entry_of(const struct journal_record *r) {
         .numbered = r->numbered,
         .epoch = r->epoch,
         .sequence = r->sequence,
+        .producer = r->producer,
         .time = r->stamp,
     };
     return entry;

@@ -26,10 +26,15 @@ static const char SCHEMA[] =
     "CREATE TABLE blocks ("
     " last INTEGER PRIMARY KEY, count INTEGER NOT NULL,"
     " about TEXT NOT NULL, data BLOB NOT NULL, crc INTEGER NOT NULL);"
-    "CREATE TABLE streams ("
-    " key BLOB PRIMARY KEY, epoch INTEGER NOT NULL, sequence INTEGER NOT NULL,"
-    " position INTEGER NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;"
     "INSERT INTO journal VALUES (1, '', '', '', 1, 0, 0, 0);";
+
+/* Which streams of which producers have been idle longest, the index says. */
+const char journal_streams[] =
+    "CREATE TABLE streams ("
+    " key BLOB NOT NULL, producer INTEGER NOT NULL, epoch INTEGER NOT NULL,"
+    " sequence INTEGER NOT NULL, position INTEGER NOT NULL, time INTEGER NOT NULL,"
+    " crc INTEGER NOT NULL, PRIMARY KEY (key, producer)) WITHOUT ROWID;"
+    "CREATE INDEX streams_by_position ON streams (position);";
 
 /* The journal for people: its own programs read blocks. */
 const char journal_view[] =
@@ -42,6 +47,7 @@ const char journal_view[] =
     "  json_extract(value, '$[6]') AS steps, json_extract(value, '$[7]') AS flags,"
     "  json_extract(value, '$[8]') AS epoch, json_extract(value, '$[9]') AS sequence,"
     "  json_extract(value, '$[10]') AS stamp,"
+    "  ifnull(json_extract(value, '$[11]'), 0) AS producer,"
     "  json_extract(value, '$[10]') >> 52 & 2047 AS exponent,"
     "  (json_extract(value, '$[10]') & 4503599627370495) + 4503599627370496 AS mantissa"
     "  FROM blocks, json_each(about))"
@@ -52,7 +58,8 @@ const char journal_view[] =
     "   END * CASE WHEN stamp < 0 THEN -1 ELSE 1 END AS stamp,"
     "  flags, steps, CASE kind WHEN 1 THEN substr(data, at + key_size, x_size) END AS x,"
     "  CASE WHEN y_size NOT NULL THEN substr(data, at + key_size + x_size, y_size) END AS y,"
-    "  CASE kind WHEN 2 THEN CAST(substr(data, at, x_size - 1) AS TEXT) END AS command"
+    "  CASE kind WHEN 2 THEN CAST(substr(data, at, x_size - 1) AS TEXT) END AS command,"
+    "  CASE WHEN sequence NOT NULL THEN producer END AS producer"
     " FROM fields";
 
 static const char TOTALS[] = "UPDATE journal SET name = ?, digest = ?, sync = ?, oldest = ?, "
@@ -91,9 +98,12 @@ static int write_error(struct journal_store *store, struct error *error) {
 
 /* ---- Checksums ---- */
 
-uint32_t journal_stream_checksum(const struct journal_record *r) {
-    const uint64_t numbers[] = {r->position, r->epoch, r->sequence, r->key_size};
-    return journal_checksum(journal_checksum(0, numbers, sizeof numbers), r->key, r->key_size);
+uint32_t journal_stream_checksum(const struct journal_record *r, int format) {
+    enum { NUMBERS_OLDEST = 4 };
+    const uint64_t numbers[] = {r->position, r->epoch,    r->sequence,
+                                r->key_size, r->producer, (uint64_t)r->time};
+    size_t size = format == JOURNAL_FORMAT ? sizeof numbers : NUMBERS_OLDEST * sizeof *numbers;
+    return journal_checksum(journal_checksum(0, numbers, size), r->key, r->key_size);
 }
 
 uint32_t journal_totals_checksum(const struct journal_totals *t) {
@@ -145,7 +155,9 @@ int journal_store_stream(struct journal_store *store, const struct journal_recor
         sqlite3_bind_int64(statements[n], 2, record->epoch);
         sqlite3_bind_int64(statements[n], 3, (sqlite3_int64)record->sequence);
         sqlite3_bind_int64(statements[n], 4, (sqlite3_int64)record->position);
-        sqlite3_bind_int64(statements[n], 5, journal_stream_checksum(record));
+        sqlite3_bind_int64(statements[n], 5, journal_stream_checksum(record, JOURNAL_FORMAT));
+        sqlite3_bind_int64(statements[n], 6, (sqlite3_int64)record->producer);
+        sqlite3_bind_int64(statements[n], 7, (sqlite3_int64)record->time);
         if (run(store, statements[n], error))
             return -1;
         if (sqlite3_changes(store->file) > 0)
@@ -159,6 +171,17 @@ int journal_store_forget(struct journal_store *store, const char *key, size_t ke
                          uint64_t *removed, struct error *error) {
     bind_bytes(store->delete_stream, 1, key, key_size);
     if (run(store, store->delete_stream, error))
+        return -1;
+    *removed = (uint64_t)sqlite3_changes(store->file);
+    return 0;
+}
+
+/* In the order of use: what is deleted first has the lowest positions. */
+int journal_store_expire(struct journal_store *store, uint64_t most, int64_t before,
+                         uint64_t *removed, struct error *error) {
+    sqlite3_bind_int64(store->expire, 1, (sqlite3_int64)most);
+    sqlite3_bind_int64(store->expire, 2, before);
+    if (run(store, store->expire, error))
         return -1;
     *removed = (uint64_t)sqlite3_changes(store->file);
     return 0;
@@ -213,7 +236,9 @@ static int move_log(struct journal_store *store, struct error *error) {
     return code == SQLITE_OK || code == SQLITE_BUSY ? 0 : write_error(store, error);
 }
 
-int journal_store_cut_log(struct journal_store *store, struct error *error) {
+/* Empty the log, for a transaction that is not whole is still in it: what is written next would
+   leave some of it standing. While somebody reads, nothing is done. */
+static int cut_log(struct journal_store *store, struct error *error) {
     sqlite3_busy_timeout(store->file, 0);
     int code = sqlite3_wal_checkpoint_v2(store->file, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
     sqlite3_busy_timeout(store->file, BUSY_MS);
@@ -272,13 +297,17 @@ static int connect_to(struct journal_store *store, const char *path, struct erro
 
 /* Whether the file is a journal, and of this format. */
 static int check_format(struct journal_store *store, struct error *error) {
-    bool ours, known;
+    bool ours, known = false;
     char id[16], format[16];
     snprintf(id, sizeof id, "%d", JOURNAL_ID);
-    snprintf(format, sizeof format, "%d", JOURNAL_FORMAT);
-    if (pragma_is(store, "PRAGMA application_id", id, &ours, error) ||
-        pragma_is(store, "PRAGMA user_version", format, &known, error))
+    if (pragma_is(store, "PRAGMA application_id", id, &ours, error))
         return -1;
+    for (int n = JOURNAL_FORMAT_OLDEST; n <= JOURNAL_FORMAT && !known; n++) {
+        snprintf(format, sizeof format, "%d", n);
+        if (pragma_is(store, "PRAGMA user_version", format, &known, error))
+            return -1;
+        store->format = n;
+    }
     if (!ours)
         return journal_damaged(error, store->path, "it is an SQLite file, but no journal");
     if (!known)
@@ -316,7 +345,7 @@ int journal_store_open(struct journal_store *store, const char *path, enum journ
     return 0;
 }
 
-int journal_store_prepare(struct journal_store *store, struct error *error) {
+int journal_store_prepare(struct journal_store *store, bool torn, struct error *error) {
     const struct {
         sqlite3_stmt **statement;
         const char *sql;
@@ -325,23 +354,28 @@ int journal_store_prepare(struct journal_store *store, struct error *error) {
         {&store->commit, "COMMIT"},
         {&store->insert, "INSERT INTO blocks VALUES (?, ?, ?, ?, ?)"},
         {&store->update_stream, "UPDATE streams SET epoch = ?2, sequence = ?3, position = ?4, "
-                                "crc = ?5 WHERE key = ?1"},
-        {&store->insert_stream, "INSERT INTO streams VALUES (?1, ?2, ?3, ?4, ?5)"},
+                                "time = ?7, crc = ?5 WHERE key = ?1 AND producer = ?6"},
+        {&store->insert_stream, "INSERT INTO streams VALUES (?1, ?6, ?2, ?3, ?4, ?7, ?5)"},
         {&store->delete_stream, "DELETE FROM streams WHERE key = ?"},
+        {&store->expire, "DELETE FROM streams WHERE (key, producer) IN (SELECT key, producer "
+                         "FROM streams ORDER BY position LIMIT ?1) AND time < ?2"},
         {&store->prunable, "SELECT max(last) FROM blocks WHERE last <= ?"},
         {&store->prune, "DELETE FROM blocks WHERE last <= ?"},
         {&store->totals, TOTALS},
         {&store->pages, "PRAGMA page_count"},
         {&store->free_pages, "PRAGMA freelist_count"},
     };
+    /* A process that was killed, or whose sync failed, has left what was never synced, and what is
+       there will be called durable. */
+    sqlite3_db_config(store->file, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
+    if (move_log(store, error) || (torn && cut_log(store, error)) ||
+        (store->format != JOURNAL_FORMAT && journal_migrate(store, error)))
+        return -1;
     for (size_t n = 0; n < sizeof statements / sizeof *statements; n++)
         if (sqlite3_prepare_v3(store->file, statements[n].sql, -1, SQLITE_PREPARE_PERSISTENT,
                                statements[n].statement, NULL) != SQLITE_OK)
             return journal_sql_error(error, store->file, store->path, "opened");
-    sqlite3_db_config(store->file, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
-    /* A process that was killed, or whose sync failed, has left what was never synced, and what is
-       there will be called durable. */
-    return move_log(store, error);
+    return 0;
 }
 
 void journal_store_close(struct journal_store *store, bool failed) {
@@ -377,7 +411,8 @@ static int fill(const char *path, const struct journal_totals *totals, struct er
              "PRAGMA user_version = %d;",
              JOURNAL_ID, JOURNAL_FORMAT);
     if (!connect_to(&store, path, error) && !execute(&store, settings, error) &&
-        !execute(&store, SCHEMA, error) && !execute(&store, journal_view, error)) {
+        !execute(&store, SCHEMA, error) && !execute(&store, journal_streams, error) &&
+        !execute(&store, journal_view, error)) {
         if (sqlite3_prepare_v2(store.file, TOTALS, -1, &store.totals, NULL) == SQLITE_OK)
             status = journal_store_totals(&store, totals, error);
         else

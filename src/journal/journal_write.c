@@ -5,12 +5,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "journal_internal.h"
-#include "learner/streams.h"
 
 /* Pruned at once, besides twice as many as come in: more than a block has, so that it makes
  * progress. */
-enum { PRUNE_ENTRIES = 2 * JOURNAL_BLOCK_ENTRIES, NS_PER_SECOND = 1000000000 };
+enum { PRUNE_ENTRIES = 2 * JOURNAL_BLOCK_ENTRIES };
+
+/* Rows of streams deleted at once, besides as many as come in; seconds between two looks at ages.
+ */
+enum { EXPIRE_ROWS = 512, EXPIRY_SECONDS = 60, SECONDS_A_DAY = 86400 };
 
 /* What one transaction is to do. */
 struct task {
@@ -62,6 +66,7 @@ static void settle(struct journal *journal, const struct task *task) {
     journal->skip_to = 0;
     journal->forgets = false;
     journal->oldest = journal->totals.oldest;
+    journal->producers = journal->totals.streams;
     atomic_store(&journal->durable, journal->totals.newest);
     pthread_cond_broadcast(&journal->done);
 }
@@ -82,9 +87,11 @@ static void announce(struct journal *journal) {
 
 /* The newest record of each of the batch's streams, by slots of batch_keys. */
 static void note_stream(struct journal *journal, const struct journal_record *record) {
-    uint32_t slot = streams_find(journal->batch_keys, record->key, record->key_size);
+    struct journal_key key;
+    journal_key(&key, record->key, record->key_size, record->producer);
+    uint32_t slot = streams_find(journal->batch_keys, key.bytes, key.size);
     if (slot == STREAMS_NONE)
-        slot = streams_add(journal->batch_keys, record->key, record->key_size);
+        slot = streams_add(journal->batch_keys, key.bytes, key.size);
     journal->batch_newest[slot] = record;
 }
 
@@ -155,6 +162,29 @@ static int prune(struct journal *journal, const struct task *task, uint64_t *pru
     return 0;
 }
 
+/* Delete the numbers of streams and producers that are too many or too old, not many at once. What
+   this transaction has written is never among them: JOURNAL_PRODUCERS_MIN. */
+static int expire(struct journal *journal, const struct task *task, struct error *error) {
+    struct journal_totals *totals = &journal->totals;
+    int64_t now = (int64_t)clock_unix();
+    uint64_t most = EXPIRE_ROWS + task->count, removed = 0, too_old = 0;
+    uint64_t excess = totals->streams > journal->producers_keep && journal->producers_keep
+                          ? totals->streams - journal->producers_keep
+                          : 0;
+    if (excess && journal_store_expire(&journal->store, excess < most ? excess : most, INT64_MAX,
+                                       &removed, error))
+        return -1;
+    if (journal->producers_days && now >= journal->expiry_due) {
+        int64_t before = now - (int64_t)journal->producers_days * SECONDS_A_DAY;
+        if (journal_store_expire(&journal->store, EXPIRE_ROWS, before, &too_old, error))
+            return -1;
+        journal->expiry_due = too_old ? now : now + EXPIRY_SECONDS;
+    }
+    totals->streams -= removed + too_old;
+    atomic_fetch_add(&journal->expired, removed + too_old);
+    return 0;
+}
+
 static int skip_to(struct journal *journal, const struct task *task, struct error *error) {
     uint64_t gone;
     if (!task->skip_to)
@@ -181,7 +211,8 @@ static int perform(struct journal *journal, struct task *task, uint64_t *pruned,
     struct journal_store *store = &journal->store;
     if (journal_store_begin(store, error) || skip_to(journal, task, error) ||
         write_entries(journal, task, error) || forget_stream(journal, task, error) ||
-        prune(journal, task, pruned, error) || journal_store_totals(store, &journal->totals, error))
+        expire(journal, task, error) || prune(journal, task, pruned, error) ||
+        journal_store_totals(store, &journal->totals, error))
         return -1;
     return journal_store_commit(store, error);
 }

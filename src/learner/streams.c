@@ -9,7 +9,6 @@
 
 #include "common/error.h"
 #include "common/hash.h"
-#include "common/wire.h"
 
 /* Links are slots + 1, so that zeroed memory means "none" and a large table costs nothing before
    it is used. */
@@ -17,8 +16,8 @@ struct entry {
     uint32_t chain;        /* the next of the same bucket, or of the free slots */
     uint32_t older, newer; /* neighbours in order of use */
     uint32_t bucket;
-    uint8_t key_size;
-    char key[WIRE_KEY_MAX];
+    uint16_t key_size;
+    char key[STREAMS_KEY_MAX];
 };
 
 struct streams {
@@ -110,7 +109,7 @@ static void detach(struct streams *streams, uint32_t link) {
 }
 
 uint32_t streams_add(struct streams *streams, const char *key, size_t key_size) {
-    assert(streams->count < streams->capacity && key_size <= WIRE_KEY_MAX);
+    assert(streams->count < streams->capacity && key_size <= STREAMS_KEY_MAX);
     assert(streams_find(streams, key, key_size) == STREAMS_NONE);
     uint32_t link = streams->free;
     if (link)
@@ -118,7 +117,7 @@ uint32_t streams_add(struct streams *streams, const char *key, size_t key_size) 
     else
         link = (uint32_t)++streams->touched;
     struct entry *entry = &streams->entries[link - 1];
-    entry->key_size = (uint8_t)key_size;
+    entry->key_size = (uint16_t)key_size;
     memcpy(entry->key, key, key_size);
     entry->bucket = bucket_of(streams, key, key_size);
     entry->chain = streams->buckets[entry->bucket];

@@ -13,11 +13,13 @@ struct streams;
 
 #define STREAMS_NONE UINT32_MAX /* no such slot */
 
+enum { STREAMS_KEY_MAX = 263 }; /* WIRE_KEY_MAX, and a producer */
+
 int streams_open(struct streams **streams, size_t capacity, struct error *error);
 void streams_close(struct streams **streams);
 void streams_clear(struct streams *streams);
 
-/* The slot of the key (at most WIRE_KEY_MAX bytes), or STREAMS_NONE. */
+/* The slot of the key (at most STREAMS_KEY_MAX bytes), or STREAMS_NONE. */
 uint32_t streams_find(const struct streams *streams, const char *key, size_t key_size);
 
 /* Give a key that is not there a slot, as the most recently used. There must be room. */

@@ -16,7 +16,7 @@
      7  or  [7, 8, 9]      with I = 1: one step, or a step a number
    and Y likewise with the numbers of a target (softmax: 1); null or [] is no target at all. A null
    among the numbers is a missing one: NaN in binary, for a class WIRE_NO_CLASS. Symbols and classes
-   are whole numbers; `sequence` is exact up to 2^53; the example is `numbered` when it has one. */
+   are whole numbers; `sequence` is below 2^53; the example is `numbered` when it has one. */
 #ifndef RUNNEL_DECODE_H
 #define RUNNEL_DECODE_H
 

@@ -7,8 +7,9 @@
 
 #include "common/text.h"
 
-/* JSON's whole numbers are exact up to 2^53 (RFC 8259, section 6). */
-static const double whole_max = 9007199254740992.0;
+/* 2^53 - 1: up to here JSON's whole numbers are exact (RFC 8259, section 6). 2^53 itself may have
+   been 2^53 + 1. */
+static const double whole_max = 9007199254740991.0;
 
 void json_example_free(struct json_example *example) {
     free(example->x.bytes);
@@ -149,6 +150,13 @@ static enum reject_reason get_whole(const char *name, const json_t *value, doubl
     return REJECT_NOT;
 }
 
+static enum reject_reason get_producer(const json_t *value, uint64_t *producer, char *why) {
+    const char *text = json_string_value(value);
+    if (!text || wire_producer_parse(text, producer))
+        return reject(REJECT_JSON, why, "\"producer\" is no text of 1 to 16 hexadecimal digits");
+    return REJECT_NOT;
+}
+
 static enum reject_reason get_time(const json_t *value, double *seconds, char *why) {
     if (!json_is_number(value))
         return reject(REJECT_JSON, why, "\"time\" is %s, expected seconds", kind(value));
@@ -172,6 +180,8 @@ static enum reject_reason put_member(struct json_example *example, struct wire_h
         return put_flag(header, name, value, WIRE_DO_NOT_LEARN, false, why);
     if (!strcmp(name, "time"))
         return get_time(value, &header->time, why);
+    if (!strcmp(name, "producer"))
+        return get_producer(value, &header->producer, why);
     uint64_t whole = 0;
     if (!strcmp(name, "sequence")) {
         enum reject_reason reason = get_whole(name, value, whole_max, &whole, why);
@@ -194,7 +204,7 @@ static enum reject_reason put_members(struct json_example *example, const struct
     if (!json_is_object(root))
         return reject(REJECT_JSON, why, "it is %s, expected an object", kind(root));
     /* Key and numbers first, so that whatever is wrong can be said of its example. */
-    static const char *const first[] = {"stream", "epoch", "sequence"};
+    static const char *const first[] = {"stream", "producer", "epoch", "sequence"};
     enum reject_reason reason = REJECT_NOT;
     struct wire_header header = {0};
     const char *name;

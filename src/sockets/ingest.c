@@ -188,6 +188,13 @@ static void count_rejection(struct ingest *ingest, enum reject_reason reason,
         text_quote(r->stream, example->key, example->key_size);
 }
 
+void ingest_reject(struct ingest *ingest, const struct example *example, enum reject_reason reason,
+                   const char *why) {
+    if (ingest->router)
+        refuse(ingest, example, reason, why);
+    count_rejection(ingest, reason, example, why);
+}
+
 int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, struct error *error) {
     for (size_t rejected = 0; rejected < REJECTED_PER_TAKE; rejected++) {
         struct frame frames[EXAMPLE_FRAMES_MAX];
@@ -210,9 +217,7 @@ int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, st
             reason = REJECT_NOT_ALLOWED;
         if (reason == REJECT_NOT)
             return 1;
-        if (ingest->router)
-            refuse(ingest, example, reason, why);
-        count_rejection(ingest, reason, example, why);
+        ingest_reject(ingest, example, reason, why);
     }
     return 0;
 }

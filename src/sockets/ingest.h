@@ -52,6 +52,11 @@ const char *ingest_endpoint(const struct ingest *ingest);
    been rejected: poll again. -1: the socket has failed. */
 int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, struct error *error);
 
+/* Reject the example that ingest_take gave last: it is answered, counted and announced as those
+   that are no examples. `why`: a clause, for people. */
+void ingest_reject(struct ingest *ingest, const struct example *example, enum reject_reason reason,
+                   const char *why);
+
 /* Messages rejected since open: for one reason, or for all with REJECT_NOT. */
 uint64_t ingest_rejected(const struct ingest *ingest, enum reject_reason reason);
 

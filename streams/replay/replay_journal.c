@@ -56,11 +56,11 @@ static int check_format(struct replay_journal *journal, struct error *error) {
     if (application != JOURNAL_ID)
         return error_set(error, EX_DATAERR, "%s: it is an SQLite file, but no journal of runneld",
                          journal->path);
-    if (format != JOURNAL_FORMAT)
+    if (format < JOURNAL_FORMAT_OLDEST || format > JOURNAL_FORMAT)
         return error_set(error, EX_DATAERR,
-                         "%s: its format is %lld, and this program knows only %d: use that of the "
+                         "%s: its format is %lld, and this program knows %d to %d: use that of the "
                          "version that wrote it",
-                         journal->path, (long long)format, JOURNAL_FORMAT);
+                         journal->path, (long long)format, JOURNAL_FORMAT_OLDEST, JOURNAL_FORMAT);
     return 0;
 }
 
@@ -223,7 +223,8 @@ int replay_journal_read(struct replay_journal *journal, uint64_t position,
     entry->header = (struct wire_header){.flags = record.flags,
                                          .epoch = record.epoch,
                                          .sequence = record.sequence,
-                                         .time = record.stamp};
+                                         .time = record.stamp,
+                                         .producer = record.producer};
     entry->steps = record.steps;
     entry->x = record.x;
     entry->x_size = record.x_size;

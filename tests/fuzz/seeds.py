@@ -91,7 +91,7 @@ JSON = {
     "good-number": text(SENSOR, '{"x": 7, "y": 8}'),
     "good-numbers": text(SENSOR, '{"x": [7, 8], "y": [1, null]}'),
     "good-rows": text(SENSOR, '{"x": [[7], [8]], "y": [[1], [2]]}'),
-    "good-large": text(SENSOR, '{"x": 10000000000000000000000, "sequence": 9007199254740992}'),
+    "good-large": text(SENSOR, '{"x": 10000000000000000000000, "sequence": 9007199254740991}'),
     "good-held": text(HOLD, '{"x": [[null, 2], [3, null]]}'),
     "good-characters": text(CHARACTERS, '{"x": [0, 4.0, 2]}'),
     "good-tags": text(TAGS, '{"x": [3, 1], "y": [null, 0]}'),

@@ -11,6 +11,7 @@ import os
 import pathlib
 import random
 import shutil
+import sqlite3
 import struct
 import sys
 import tempfile
@@ -29,6 +30,7 @@ BEFORE, AFTER = 60, 40  # examples that the checkpoint has, and that only the jo
 SET, RATE = 80, 0.004  # after so many, learning.optimizer.rate is set: the journal has the command
 STREAMS = 5  # more than max_streams: some are forgotten and come back
 SEED = 7
+FORMAT = 3  # of the journal, whichever it had
 os.environ["RUNNEL_ISA"] = "baseline"  # the set that every machine has: those files were written with it
 
 CASES = {
@@ -136,6 +138,11 @@ def feed_rest(daemon, messages):
     wait_for(daemon, BEFORE + AFTER)
 
 
+def journal_format(state):
+    with contextlib.closing(sqlite3.connect(state / "journal.sqlite")) as file:
+        return file.execute("PRAGMA user_version").fetchone()[0]
+
+
 def without_journal(state, to):
     shutil.copytree(state, to, ignore=shutil.ignore_patterns("journal*"))
     return to
@@ -205,10 +212,14 @@ def test_journal(directory):
             assert daemon.ask("status")["rate"] == RATE
             assert daemon.export() == fed, state
             with daemon.socket(zmq.DEALER, "examples") as socket:  # its numbers are known, too
-                socket.send_multipart(next(examples(case)))
-                _, answer = recovery.acknowledgement(daemon.next_message(socket))
-                assert answer.status == recovery.DUPLICATE, answer
+                key, x, *rest = next(examples(case))
+                other = x[:-4] + struct.pack("<I", 1)
+                for content, status in ((x, recovery.DUPLICATE), (other, recovery.REJECTED)):
+                    socket.send_multipart([key, content, *rest])
+                    _, answer = recovery.acknowledgement(daemon.next_message(socket))
+                    assert answer.status == status, answer
             assert daemon.end() == 0, daemon.text()
+            assert journal_format(daemon.directory / "state") == FORMAT
 
 
 def test_bits(directory):

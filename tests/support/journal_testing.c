@@ -78,6 +78,11 @@ static size_t key_of(unsigned stream, char key[WIRE_KEY_MAX]) {
     return sizes[stream];
 }
 
+static uint64_t producer_of(unsigned stream) {
+    static const uint64_t producers[STREAMS] = {0, 1, UINT64_MAX, 0x9ABCDEF012345678, 0};
+    return producers[stream];
+}
+
 static uint32_t mix(uint64_t number) {
     number = (number + 1) * 0x9E3779B97F4A7C15u;
     return (uint32_t)(number >> 29);
@@ -108,6 +113,7 @@ static void make(uint64_t position, struct made *made) {
     };
     if (stream != UNNUMBERED) {
         made->example.numbered = true;
+        made->example.producer = producer_of(stream);
         made->example.epoch = (uint32_t)(position / 1000);
         made->example.sequence = stream == 1 ? UINT64_MAX - 1000000 + position : position;
     }
@@ -137,6 +143,7 @@ static void assert_example(const struct example *a, const struct example *b) {
     assert_int_equal(a->numbered, b->numbered);
     assert_int_equal(a->epoch, b->epoch);
     assert_true(a->sequence == b->sequence);
+    assert_true(a->producer == b->producer);
     assert_true(a->time == b->time);
 }
 
@@ -176,7 +183,21 @@ static bool is_null(sqlite3_stmt *row, int column) {
     return sqlite3_column_type(row, column) == SQLITE_NULL;
 }
 
-enum { POSITION, TIME, KIND, STREAM, EPOCH, SEQUENCE, STAMP, FLAGS, STEPS, X, Y, COMMAND };
+enum {
+    POSITION,
+    TIME,
+    KIND,
+    STREAM,
+    EPOCH,
+    SEQUENCE,
+    STAMP,
+    FLAGS,
+    STEPS,
+    X,
+    Y,
+    COMMAND,
+    PRODUCER
+};
 
 static void assert_example_row(sqlite3_stmt *row, const struct example *e) {
     assert_true(is_null(row, COMMAND));
@@ -188,6 +209,8 @@ static void assert_example_row(sqlite3_stmt *row, const struct example *e) {
     assert_int_equal(sqlite3_column_int64(row, STEPS), e->steps);
     assert_int_equal(is_null(row, EPOCH), !e->numbered);
     assert_int_equal(is_null(row, SEQUENCE), !e->numbered);
+    assert_int_equal(is_null(row, PRODUCER), !e->numbered);
+    assert_true((uint64_t)sqlite3_column_int64(row, PRODUCER) == e->producer);
     assert_int_equal(sqlite3_column_int64(row, EPOCH), e->epoch);
     assert_true((uint64_t)sqlite3_column_int64(row, SEQUENCE) == e->sequence);
     assert_int_equal(is_null(row, STAMP), e->time == 0);
@@ -240,7 +263,8 @@ void assert_sequences(struct journal *journal, uint64_t position) {
         while (last > 0 && (last % STREAMS != stream || last % COMMAND_EVERY == 0))
             last--;
         size_t size = key_of(stream, key);
-        int status = journal_last(journal, key, size, &epoch, &sequence, &found, NULL);
+        int status =
+            journal_last(journal, key, size, producer_of(stream), &epoch, &sequence, &found, NULL);
         if (last == 0 || stream == UNNUMBERED) {
             assert_int_equal(status, 0);
             continue;

@@ -72,6 +72,13 @@ static const struct bad bad_json[] = {
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"sequence\": 1.5}"), REJECT_JSON, "whole number"},
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"sequence\": -1}"), REJECT_JSON, "whole number"},
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"sequence\": 1e17}"), REJECT_JSON, "whole number"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"sequence\": 9007199254740993}"), REJECT_JSON,
+     "\"sequence\" is no whole number from 0 to 9007199254740991"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"producer\": 7}"), REJECT_JSON, "hexadecimal"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"producer\": \"\"}"), REJECT_JSON, "hexadecimal"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"producer\": \"0x1\"}"), REJECT_JSON, "hexadecimal"},
+    {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"producer\": \"10000000000000000\"}"), REJECT_JSON,
+     "hexad"},
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"epoch\": 4294967296}"), REJECT_JSON, "whole number"},
     {JSON(MODEL_REAL, "{\"x\": [1, 2, 3], \"epoch\": true}"), REJECT_JSON, "whole number"},
     {JSON(MODEL_REAL, "{\"x\": \"1\"}"), REJECT_X_SIZE, "a list of 3"},
@@ -108,6 +115,17 @@ static const struct bad bad_json[] = {
 static void bad_json_is_rejected_with_a_reason(void **state) {
     for (size_t n = 0; n < COUNT(bad_json); n++)
         assert_rejected(*state, &bad_json[n].message, n, bad_json[n].reason, bad_json[n].says);
+}
+
+static void json_names_its_producer(void **state) {
+    struct message message = {
+        MODEL_REAL,
+        {TEXT("{\"x\": [1, 2, 3], \"producer\": \"FEDCba9876543210\", \"sequence\": 7}")},
+        1};
+    struct example e;
+    char why[REJECT_WHY_SIZE];
+    assert_int_equal(decode_message(*state, &message, &e, why), REJECT_NOT);
+    assert_true(e.numbered && e.producer == 0xFEDCBA9876543210 && e.sequence == 7);
 }
 
 static void assert_numbers_equal(const void *a, const void *b, size_t size) {
@@ -246,6 +264,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_messages_are_handed_on),
         cmocka_unit_test(bad_messages_are_rejected_with_a_reason),
+        cmocka_unit_test(json_names_its_producer),
         cmocka_unit_test(bad_json_is_rejected_with_a_reason),
         cmocka_unit_test(json_and_binary_are_one_example),
         cmocka_unit_test(json_of_many_steps_is_bounded),

@@ -218,11 +218,12 @@ static void remembers_every_stream(void **unused) {
         size_t size = (size_t)snprintf(key, sizeof key, "%d", stream);
         bool second = n >= STREAMS;
         if (n % CHECK_EVERY == 0 || n < STREAMS / 100) {
-            int known = journal_last(journal, key, size, &epoch, &sequence, &position, NULL);
+            int known = journal_last(journal, key, size, 0, &epoch, &sequence, &position, NULL);
             assert_int_equal(known, second);
         }
         append_stream(journal, stream, (uint64_t)n);
-        assert_int_equal(journal_last(journal, key, size, &epoch, &sequence, &position, NULL), 1);
+        assert_int_equal(journal_last(journal, key, size, 0, &epoch, &sequence, &position, NULL),
+                         1);
         assert_int_equal(sequence, n);
         assert_int_equal(position, n + 1);
     }
@@ -231,7 +232,8 @@ static void remembers_every_stream(void **unused) {
     journal = open_with(&options);
     for (int stream = 0; stream < STREAMS; stream += CHECK_EVERY) {
         size_t size = (size_t)snprintf(key, sizeof key, "%d", stream);
-        assert_int_equal(journal_last(journal, key, size, &epoch, &sequence, &position, NULL), 1);
+        assert_int_equal(journal_last(journal, key, size, 0, &epoch, &sequence, &position, NULL),
+                         1);
         assert_int_equal(sequence, stream + STREAMS);
     }
     journal_close(&journal);

@@ -52,6 +52,7 @@ static void assert_same(const struct journal_record *got, const struct journal_r
     assert_int_equal(got->numbered, record->numbered);
     assert_int_equal(got->epoch, record->epoch);
     assert_true(got->sequence == record->sequence);
+    assert_true(got->producer == record->producer);
     assert_memory_equal(&got->stamp, &record->stamp, sizeof got->stamp);
     assert_int_equal(got->key_size, record->key_size);
     assert_int_equal(got->x_size, record->x_size);
@@ -102,6 +103,7 @@ static void gives_back_extreme_numbers(void **unused) {
         records[n].numbered = n != 2;
         records[n].epoch = n == 2 ? 0 : n == 3 ? UINT32_MAX : (uint32_t)n;
         records[n].sequence = n == 2 ? 0 : n == 3 ? UINT64_MAX : (uint64_t)INT64_MAX + n;
+        records[n].producer = n == 2 ? 0 : n == 3 ? UINT64_MAX : (uint64_t)INT64_MAX + n;
         records[n].flags = n == 4 ? UINT8_MAX : (uint8_t)n;
         records[n].time = n == 5 ? 0 : 1795300610.787104;
     }
@@ -226,6 +228,8 @@ static void refuses_other_texts(void **unused) {
         "[[null,1,0,0,0,null,1,0,null,null,null]]",
         "[[1,2,0,0,0]]",
         "[[1,1,0,0,0]]",
+        "[[1,1,0,0,0,null,1,0,null,null,null,7]]",
+        "[[1,1,0,0,0,null,1,0,1,1,null,7,7]]",
     };
     for (size_t n = 0; n < sizeof texts / sizeof *texts; n++) {
         const struct journal_block made = {

@@ -1,0 +1,80 @@
+#include "journal_recent.h"
+
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+#include "common/hash.h"
+
+struct journal_recent {
+    uint64_t seed;
+    uint64_t *places; /* (JOURNAL_RECENT_PLACES,) tag and checksum, 32 bits each; 0 = empty */
+};
+
+int journal_recent_open(struct journal_recent **recent, struct error *error) {
+    struct journal_recent *new = *recent = calloc(1, sizeof *new);
+    if (new)
+        new->places = calloc(JOURNAL_RECENT_PLACES, sizeof *new->places);
+    if (!new || !new->places) {
+        journal_recent_close(recent);
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the journal");
+    }
+    if (getrandom(&new->seed, sizeof new->seed, GRND_NONBLOCK) != sizeof new->seed)
+        new->seed = (uint64_t)(uintptr_t) new->places; /* early at boot: the address has to do */
+    return 0;
+}
+
+void journal_recent_close(struct journal_recent **recent) {
+    if (*recent)
+        free((*recent)->places);
+    free(*recent);
+    *recent = NULL;
+}
+
+/* The numbers of a stream that follow each other have places that follow each other: a run of them
+   leaves none of its own out. */
+static uint64_t *place_of(const struct journal_recent *recent, const struct journal_record *r,
+                          uint32_t *tag) {
+    const uint64_t numbers[] = {r->producer, r->epoch};
+    uint64_t stream = hash_keyed(recent->seed, numbers, sizeof numbers);
+    stream = hash_keyed(stream, r->key, r->key_size);
+    *tag = (uint32_t)(hash_mix(stream ^ r->sequence, recent->seed | 1) >> 32);
+    return &recent->places[(stream + r->sequence) % JOURNAL_RECENT_PLACES];
+}
+
+static uint32_t checksum_of(const struct journal_recent *recent, const struct journal_record *r) {
+    const uint64_t form[] = {r->flags, r->steps, r->y != NULL};
+    uint64_t hash = hash_keyed(~recent->seed, form, sizeof form);
+    hash = hash_keyed(hash, r->x, r->x_size);
+    hash = hash_keyed(hash, r->y, r->y ? r->y_size : 0);
+    return (uint32_t)(hash >> 32);
+}
+
+static uint64_t *fill(const struct journal_recent *recent, const struct journal_record *record,
+                      uint64_t *value) {
+    uint32_t tag;
+    uint64_t *place = place_of(recent, record, &tag);
+    *value = (uint64_t)tag << 32 | checksum_of(recent, record);
+    return place;
+}
+
+void journal_recent_put(struct journal_recent *recent, const struct journal_record *record) {
+    uint64_t value, *place = fill(recent, record, &value);
+    *place = value;
+}
+
+void journal_recent_put_older(struct journal_recent *recent, const struct journal_record *record) {
+    uint64_t value, *place = fill(recent, record, &value);
+    if (!*place)
+        *place = value;
+}
+
+enum journal_seen journal_recent_find(const struct journal_recent *recent,
+                                      const struct journal_record *record) {
+    uint32_t tag;
+    uint64_t place = *place_of(recent, record, &tag);
+    if (!place || place >> 32 != tag)
+        return JOURNAL_SEEN_UNKNOWN;
+    return (uint32_t)place == checksum_of(recent, record) ? JOURNAL_SEEN_SAME : JOURNAL_SEEN_OTHER;
+}

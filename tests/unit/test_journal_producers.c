@@ -1,0 +1,301 @@
+/* The journal's memory of who sent which number: apart for each producer, with what the newest
+   examples were, bounded in number and age, and taken over from files without producers. */
+#include <stdbool.h>
+
+#include "common/clock.h"
+#include "faulty_disk.h"
+#include "journal/journal_internal.h"
+#include "journal_testing.h"
+
+static const float plain_x[INPUTS] = {1, 2, 3};
+
+static struct example numbered(uint64_t producer, uint64_t sequence) {
+    return (struct example){.key = "k",
+                            .key_size = 1,
+                            .steps = 1,
+                            .x = plain_x,
+                            .learn = true,
+                            .numbered = true,
+                            .producer = producer,
+                            .epoch = 7,
+                            .sequence = sequence};
+}
+
+/* The newest number of the producer, or -1. */
+static int64_t newest(struct journal *journal, uint64_t producer) {
+    uint64_t sequence, position;
+    uint32_t epoch;
+    struct error error;
+    int known = journal_last(journal, "k", 1, producer, &epoch, &sequence, &position, &error);
+    if (known < 0)
+        fail_msg("%s", error.text);
+    return known ? (int64_t)sequence : -1;
+}
+
+static struct journal_options remembering(void) {
+    struct journal_options options = plain_options();
+    options.remember = true;
+    return options;
+}
+
+static void numbers_each_producer_apart(void **unused) {
+    (void)unused;
+    struct journal *journal = open_plain();
+    struct example first = numbered(0, 5), second = numbered(UINT64_MAX, 1);
+    /* Beside each other, a key and a producer must not be taken for a longer key. */
+    struct example longer = numbered(0, 9);
+    longer.key = "k\1\0\0\0\0\0\0\0";
+    longer.key_size = 9;
+    journal_append_example(journal, &first);
+    journal_append_example(journal, &second);
+    journal_append_example(journal, &longer);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(newest(journal, 0), 5);
+        assert_int_equal(newest(journal, UINT64_MAX), 1);
+        assert_int_equal(newest(journal, 1), -1);
+        journal_close(&journal);
+        journal = open_plain();
+    }
+    journal_close(&journal);
+}
+
+static void assert_recognized(struct journal *journal) {
+    static const float other_x[INPUTS] = {1, 2, 4}, y[TARGETS] = {1, 2};
+    struct example e = numbered(3, 1);
+    assert_int_equal(journal_seen(journal, &e), JOURNAL_SEEN_SAME);
+    e.time = 1.5;
+    assert_int_equal(journal_seen(journal, &e), JOURNAL_SEEN_SAME);
+    e.x = other_x;
+    assert_int_equal(journal_seen(journal, &e), JOURNAL_SEEN_OTHER);
+    e = numbered(3, 1);
+    e.y = y;
+    assert_int_equal(journal_seen(journal, &e), JOURNAL_SEEN_OTHER);
+    e = numbered(3, 1);
+    e.end = true;
+    assert_int_equal(journal_seen(journal, &e), JOURNAL_SEEN_OTHER);
+    e = numbered(3, 1);
+    e.learn = false;
+    assert_int_equal(journal_seen(journal, &e), JOURNAL_SEEN_OTHER);
+    e = numbered(4, 1);
+    assert_int_equal(journal_seen(journal, &e), JOURNAL_SEEN_UNKNOWN);
+    e = numbered(3, 2);
+    assert_int_equal(journal_seen(journal, &e), JOURNAL_SEEN_UNKNOWN);
+    e = numbered(3, 1);
+    e.epoch++;
+    assert_int_equal(journal_seen(journal, &e), JOURNAL_SEEN_UNKNOWN);
+    e = numbered(3, 1);
+    e.key_size = 0;
+    assert_int_equal(journal_seen(journal, &e), JOURNAL_SEEN_UNKNOWN);
+}
+
+static void recognizes_what_it_has(void **unused) {
+    (void)unused;
+    const struct journal_options options = remembering();
+    struct journal *journal = open_with(&options);
+    struct example example = numbered(3, 1);
+    example.time = 1e9;
+    journal_append_example(journal, &example);
+    assert_recognized(journal);
+    append_entries(journal, 2000);
+    journal_close(&journal);
+    journal = open_with(&options);
+    assert_recognized(journal);
+    journal_close(&journal);
+    journal = open_plain();
+    assert_int_equal(journal_seen(journal, &example), JOURNAL_SEEN_UNKNOWN);
+    journal_close(&journal);
+}
+
+/* ---- Expiry ---- */
+
+static uint64_t producers(struct journal *journal) {
+    struct journal_figures figures;
+    assert_synced(journal);
+    journal_figures(journal, &figures);
+    return figures.producers;
+}
+
+static void drops_the_longest_idle(void **unused) {
+    (void)unused;
+    enum { KEEP = 300, COUNT = 1500 };
+    struct journal_options options = plain_options();
+    options.producers_keep = KEEP;
+    struct journal *journal = open_with(&options);
+    for (uint64_t n = 1; n <= COUNT; n++) {
+        struct example example = numbered(n, n), often = numbered(0, n);
+        journal_append_example(journal, &example);
+        journal_append_example(journal, &often);
+    }
+    assert_int_equal(producers(journal), KEEP);
+    assert_int_equal(journal_expired(journal), COUNT + 1 - KEEP);
+    journal_close(&journal);
+    journal = open_with(&options);
+    assert_int_equal(producers(journal), KEEP);
+    assert_int_equal(newest(journal, 0), COUNT);
+    assert_int_equal(newest(journal, COUNT), COUNT);
+    assert_int_equal(newest(journal, COUNT - KEEP + 2), COUNT - KEEP + 2);
+    assert_int_equal(newest(journal, COUNT - KEEP + 1), -1);
+    assert_int_equal(newest(journal, 1), -1);
+    struct example again = numbered(1, 8);
+    journal_append_example(journal, &again);
+    assert_int_equal(producers(journal), KEEP);
+    assert_int_equal(newest(journal, 1), 8);
+    journal_close(&journal);
+}
+
+static void execute(const char *sql) {
+    sqlite3 *file;
+    char *why = NULL;
+    assert_int_equal(sqlite3_open(in_state(JOURNAL_NAME), &file), SQLITE_OK);
+    if (sqlite3_exec(file, sql, NULL, NULL, &why) != SQLITE_OK)
+        fail_msg("%s", why);
+    sqlite3_close(file);
+}
+
+/* As if the producer had sent its number 1 at position 1 at that time, and not since. */
+static void set_time(uint64_t producer, int64_t time) {
+    char sql[256];
+    const struct journal_record record = {.key = "k",
+                                          .key_size = 1,
+                                          .producer = producer,
+                                          .epoch = 7,
+                                          .sequence = 1,
+                                          .position = producer,
+                                          .time = (double)time};
+    snprintf(sql, sizeof sql, "UPDATE streams SET time = %lld, crc = %u WHERE producer = %lld",
+             (long long)time, journal_stream_checksum(&record, JOURNAL_FORMAT),
+             (long long)producer);
+    execute(sql);
+}
+
+static void drops_what_is_too_old(void **unused) {
+    (void)unused;
+    enum { DAY = 86400 };
+    struct journal_options options = plain_options();
+    struct journal *journal = open_with(&options);
+    for (uint64_t n = 1; n <= 3; n++) {
+        struct example example = numbered(n, 1);
+        journal_append_example(journal, &example);
+    }
+    journal_close(&journal);
+    set_time(1, (int64_t)clock_unix() - 3 * DAY);
+    set_time(2, (int64_t)clock_unix() - DAY);
+    options.producers_days = 2;
+    journal = open_with(&options);
+    struct example example = numbered(3, 2);
+    journal_append_example(journal, &example);
+    assert_int_equal(producers(journal), 2);
+    assert_int_equal(journal_expired(journal), 1);
+    journal_close(&journal);
+    journal = open_with(&options);
+    assert_int_equal(newest(journal, 1), -1);
+    assert_int_equal(newest(journal, 2), 1);
+    journal_close(&journal);
+}
+
+/* ---- Format 2 ---- */
+
+/* What a version before producers had left of the first `count` entries, which it would have
+   written as producer 0's: its table of streams, its number of the format, and another view. */
+static void make_format_2(int count) {
+    struct journal *journal = open_plain();
+    for (int n = 1; n <= count; n++) {
+        struct example example = numbered(0, (uint64_t)n);
+        journal_append_example(journal, &example);
+    }
+    journal_close(&journal);
+    const struct journal_record record = {.key = "k",
+                                          .key_size = 1,
+                                          .epoch = 7,
+                                          .sequence = (uint64_t)count,
+                                          .position = (uint64_t)count};
+    char sql[1024];
+    snprintf(sql, sizeof sql,
+             "DROP TABLE streams; DROP VIEW entries; CREATE VIEW entries AS SELECT 1;"
+             "CREATE TABLE streams (key BLOB PRIMARY KEY, epoch INTEGER NOT NULL, sequence INTEGER "
+             "NOT NULL, position INTEGER NOT NULL, crc INTEGER NOT NULL) WITHOUT ROWID;"
+             "INSERT INTO streams VALUES (CAST('k' AS BLOB), 7, %d, %d, %u);"
+             "PRAGMA user_version = %d;",
+             count, count, journal_stream_checksum(&record, JOURNAL_FORMAT_OLDEST),
+             JOURNAL_FORMAT_OLDEST);
+    execute(sql);
+}
+
+static int64_t number_of(const char *sql) {
+    sqlite3_stmt *row = query(sql);
+    assert_int_equal(sqlite3_step(row), SQLITE_ROW);
+    int64_t value = sqlite3_column_int64(row, 0);
+    end_query(row);
+    return value;
+}
+
+static int count_entry(void *context, struct journal_entry *entry, struct error *error) {
+    (void)error;
+    assert_int_equal(entry->example.sequence, ++*(uint64_t *)context);
+    assert_int_equal(entry->example.producer, 0);
+    return 0;
+}
+
+static void assert_taken_over(int count) {
+    const struct journal_options options = remembering();
+    struct journal *journal = open_with(&options);
+    struct example again = numbered(0, 1);
+    uint64_t entries = 0;
+    assert_int_equal(newest(journal, 0), count);
+    assert_int_equal(journal_seen(journal, &again), JOURNAL_SEEN_SAME);
+    assert_int_equal(journal_replay(journal, 0, count_entry, &entries, NULL), 0);
+    assert_int_equal(entries, count);
+    journal_close(&journal);
+    assert_int_equal(number_of("PRAGMA user_version"), JOURNAL_FORMAT);
+    assert_int_equal(number_of("SELECT count(*) FROM streams WHERE producer = 0"), 1);
+    assert_int_equal(number_of("SELECT count(*) FROM entries WHERE producer = 0"), count);
+}
+
+static void takes_over_format_2(void **unused) {
+    (void)unused;
+    enum { COUNT = 100 };
+    make_format_2(COUNT);
+    assert_taken_over(COUNT);
+}
+
+/* Killed before, and within, each write and sync that this takes. */
+static void survives_kills_meanwhile(void **unused) {
+    enum { COUNT = 20, WRITES_MIN = 10 };
+    static const enum disk_fault faults[] = {DISK_KILL, DISK_KILL_TORN};
+    for (size_t n = 0; n < sizeof faults / sizeof *faults; n++) {
+        bool killed = true;
+        int after = 0;
+        for (; killed; after++) {
+            remove_state(unused);
+            make_state(unused);
+            make_format_2(COUNT);
+            pid_t child = fork();
+            if (child == 0) {
+                const struct journal_options options = plain_options();
+                struct journal *journal;
+                faulty_disk(faults[n], after);
+                int status = journal_open(&journal, state, &options, NULL);
+                journal_close(&journal);
+                _exit(status ? EXIT_FAILURE : EXIT_SUCCESS);
+            }
+            int status;
+            assert_int_equal(waitpid(child, &status, 0), child);
+            killed = WIFSIGNALED(status);
+            assert_true(killed || WEXITSTATUS(status) == EXIT_SUCCESS);
+            assert_taken_over(COUNT);
+        }
+        assert_true(after > WRITES_MIN);
+    }
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, make_state, remove_state)
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        TEST(numbers_each_producer_apart), TEST(recognizes_what_it_has),
+        TEST(drops_the_longest_idle),      TEST(drops_what_is_too_old),
+        TEST(takes_over_format_2),         TEST(survives_kills_meanwhile),
+    };
+    faulty_disk_install();
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
