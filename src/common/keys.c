@@ -28,33 +28,44 @@ bool key_valid(const char *text) {
     return valid;
 }
 
-/* Whether others may put another file in its place: then its own mode protects nothing. */
-static int check_directory(const char *path, struct error *error) {
-    char *copy = strdup(path);
-    struct stat status;
-    int result = 0;
-    if (!copy)
-        return error_set(error, EX_USAGE, "%s: out of memory for its directory", path);
-    const char *directory = dirname(copy);
-    if (stat(directory, &status))
-        result = error_set(error, EX_USAGE, "%s: its directory cannot be read: %s", path,
-                           strerror(errno));
-    else if (status.st_mode & (S_IWGRP | S_IWOTH))
-        result =
-            error_set(error, EX_USAGE,
-                      "%s: group or others may change its directory %s (mode %04o), and so put "
-                      "another list there; 'chmod go-w %s', or keep lists in a directory of their "
-                      "own",
-                      path, directory, (unsigned)(status.st_mode & 07777), directory);
-    free(copy);
-    return result;
+/* Whether others may put another list in the place of that in `directory` (absolute, cut on the way
+   up): then its own mode protects nothing. In a directory above, the sticky bit keeps them from
+   moving this one away. */
+static int check_directory(const char *path, char *directory, struct error *error) {
+    for (bool above = false;; above = true) {
+        const char *name = *directory ? directory : "/";
+        struct stat status;
+        if (stat(name, &status))
+            return error_set(error, EX_USAGE, "%s: its directory %s cannot be read: %s", path, name,
+                             strerror(errno));
+        if (status.st_mode & (S_IWGRP | S_IWOTH) && !(above && status.st_mode & S_ISVTX))
+            return error_set(
+                error, EX_USAGE,
+                "%s: group or others may change the directory %s (mode %04o), and so put another "
+                "list there; 'chmod go-w %s', or keep lists in a directory of their own",
+                path, name, (unsigned)(status.st_mode & 07777), name);
+        char *slash = strrchr(directory, '/');
+        if (!slash)
+            return 0;
+        *slash = '\0';
+    }
 }
 
 /* The directory of the file, and where it is a link, that of what it leads to. */
 static int check_directories(const char *path, struct error *error) {
-    char *real = realpath(path, NULL);
-    int result = check_directory(path, error) || (real && check_directory(real, error)) ? -1 : 0;
-    free(real);
+    char *copy = strdup(path), *file = realpath(path, NULL);
+    char *directory = copy ? realpath(dirname(copy), NULL) : NULL;
+    int result = -1;
+    if (!file || !directory) {
+        error_set(error, EX_USAGE, "%s: its directory cannot be found: %s", path, strerror(errno));
+    } else {
+        *strrchr(file, '/') = '\0';
+        result =
+            check_directory(path, directory, error) || check_directory(path, file, error) ? -1 : 0;
+    }
+    free(copy);
+    free(file);
+    free(directory);
     return result;
 }
 

@@ -326,10 +326,15 @@ static int stop(void *context, const json_t *request, struct control_answer *ans
 }
 
 const struct control_command commands[] = {
-    {"status", status},         {"set", set},
-    {"checkpoint", checkpoint}, {"export", export_parameters},
-    {"pause", pause_learning},  {"resume", resume_learning},
-    {"reset", reset},           {"forget", forget},
-    {"reset", reset},           {"rollback", rollback},
-    {"shutdown", stop},         {NULL, NULL},
+    {"status", status},
+    {"set", set},
+    {"checkpoint", checkpoint},
+    {"export", export_parameters},
+    {"pause", pause_learning},
+    {"resume", resume_learning},
+    {"reset", reset},
+    {"forget", forget},
+    {"rollback", rollback},
+    {"shutdown", stop},
+    {NULL, NULL},
 };

@@ -402,6 +402,14 @@ def test_lists_that_others_could_replace(directory):
         done = run("runneld", "--check-config", "--config", config)
         assert done.returncode == (CONFIGURATION if mode & 0o22 else 0), (oct(mode), done)
         assert not mode & 0o22 or f"chmod go-w {room}'" in done.stderr and str(keys) in done.stderr, done
+    # So might a directory above be moved away, unless its sticky bit forbids that.
+    room.chmod(0o755)
+    for mode in 0o1777, 0o777, 0o775, 0o755:
+        directory.chmod(mode)
+        done = run("runneld", "--check-config", "--config", config)
+        assert done.returncode == (CONFIGURATION if mode in (0o777, 0o775) else 0), (oct(mode), done)
+        assert not done.returncode or f"chmod go-w {directory}'" in done.stderr, done
+    room.chmod(0o777)
     # A link in a good directory leads to it.
     link.symlink_to(keys)
     done = run("runneld", "--check-config", "--config", config, "--set",
