@@ -1,6 +1,7 @@
-/* The insides of security.h: security.c opens, reloads and announces, security_zap.c is the thread
+/* The insides of security.h: security.c opens and reloads, security_zap.c is the thread
    that answers libzmq, security_connections.c knows the connections from libzmq's monitors,
-   security_limits.c ends those that take too much, security_quota.c knows what one key takes. */
+   security_limits.c ends those that take too much, security_quota.c knows what one key takes, and
+   security_report.c tells what has happened. */
 #ifndef RUNNEL_SECURITY_INTERNAL_H
 #define RUNNEL_SECURITY_INTERNAL_H
 
