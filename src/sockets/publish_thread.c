@@ -140,7 +140,7 @@ static bool take_report(struct publish_thread *thread, zmq_msg_t *message, bool 
         record = add(thread, descriptor, number);
     bool status = record && note(record, frame, size);
     if (record)
-        security_subscribed(thread->security, descriptor, number, count_subscriptions(record));
+        security_subscribed(thread->security, message, count_subscriptions(record));
     if (record && record->useless > USELESS_MAX)
         security_end_subscriber(thread->security, descriptor, number);
     return status;

@@ -105,9 +105,9 @@ uint64_t security_subscriber(struct security *security, int descriptor);
 /* Connections that there are, to one of the sockets (enum socket_role). */
 size_t security_connections(struct security *security, int role);
 
-/* How much a connection subscribes to now, so that its key may be found to take too much. */
-void security_subscribed(struct security *security, int descriptor, uint64_t number,
-                         size_t subscriptions);
+/* How much the connection over which a message came subscribes to now: its key may take too much.
+ */
+void security_subscribed(struct security *security, zmq_msg_t *message, size_t subscriptions);
 
 /* End a subscriber's connection, unless that has ended: its subscriptions are for nothing here. */
 void security_end_subscriber(struct security *security, int descriptor, uint64_t number);

@@ -100,14 +100,22 @@ void security_quota_bytes(struct security *security, struct connection *c, uint6
         security_end_for(security, c, SECURITY_QUOTA_BYTES);
 }
 
-void security_subscribed(struct security *security, int descriptor, uint64_t number,
-                         size_t subscriptions) {
+/* The connection over which a message came; NULL: it has gone. Messages outlive their connection,
+   and its descriptor may be another's by now. */
+static struct connection *sender(struct security *security, enum socket_role role,
+                                 zmq_msg_t *message) {
+    const char *key = zmq_msg_gets(message, "User-Id");
+    struct connection *c =
+        security_find(security, &security->sockets[role], zmq_msg_get(message, ZMQ_SRCFD));
+    return c && key && !strcmp(c->key, key) ? c : NULL;
+}
+
+void security_subscribed(struct security *security, zmq_msg_t *message, size_t subscriptions) {
     if (!security_has_keys(security))
         return;
     pthread_mutex_lock(&security->lock);
-    struct connection *c =
-        security_find(security, &security->sockets[SOCKET_STATISTICS], descriptor);
-    if (c && c->serial == number && c->client) {
+    struct connection *c = sender(security, SOCKET_STATISTICS, message);
+    if (c && c->client) {
         uint64_t most = security->quota.subscriptions;
         c->client->subscriptions += subscriptions - c->subscriptions;
         c->subscriptions = subscriptions;
@@ -130,15 +138,15 @@ bool security_may_ask(struct security *security, zmq_msg_t *message, struct erro
     if (!security_has_keys(security))
         return true;
     uint64_t now = clock_ns();
-    struct guarded *guarded = &security->sockets[SOCKET_CONTROL];
     const char *key = zmq_msg_gets(message, "User-Id");
     pthread_mutex_lock(&security->lock);
     uint64_t rate = security->quota.requests;
     struct client *client = key ? find(security, key) : NULL;
     bool may = !rate || !client || take(&client->requests, (double)rate, 1, now);
     if (!may) {
-        struct connection *c = security_find(security, guarded, zmq_msg_get(message, ZMQ_SRCFD));
-        security_fail(security, SECURITY_QUOTA_REQUESTS, guarded, c ? c->address : "", key);
+        struct connection *c = sender(security, SOCKET_CONTROL, message);
+        security_fail(security, SECURITY_QUOTA_REQUESTS, &security->sockets[SOCKET_CONTROL],
+                      c ? c->address : "", key);
         if (lose_patience(client, rate, now) && c)
             security_end(security, c);
         error_set(error, EX_TEMPFAIL,
