@@ -2,6 +2,7 @@
 #include "build-config.h"
 
 #include <errno.h>
+#include <math.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,8 @@
 #include "common/wire.h"
 #include "monitor.h"
 #include "peer.h"
+
+#define LOST_SECONDS 0.5 /* what was answered before the connection ended may still come */
 
 enum { RECONNECT_MS = 20, FRAMES = 2 };
 
@@ -106,7 +109,10 @@ static void take_events(struct runnel_request *r) {
     struct monitor_event event;
     while (monitor_next(r->monitor, &event)) {
         r->refused |= event.kind == MONITOR_REFUSED;
-        r->lost |= event.kind == MONITOR_CLOSED && r->sent;
+        if (event.kind == MONITOR_CLOSED && r->sent && !r->lost) {
+            r->lost = true;
+            r->deadline = fmin(r->deadline, clock_seconds() + LOST_SECONDS);
+        }
     }
 }
 
@@ -230,7 +236,7 @@ int runnel_request_next(struct runnel_request *r, struct runnel_reply *reply,
     int status = 0;
     if (r->stage == STAGE_AWAIT && receive(r))
         status = check(r, reply, error);
-    else if (r->stage != STAGE_OVER && (r->refused || r->lost || runnel_request_left(r) <= 0))
+    else if (r->stage != STAGE_OVER && (r->refused || runnel_request_left(r) <= 0))
         status = give_up(r, error);
     if (status)
         r->stage = STAGE_OVER;

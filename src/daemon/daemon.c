@@ -20,6 +20,7 @@
 #include "observe.h"
 #include "parts.h"
 #include "replay.h"
+#include "rollback.h"
 #include "run.h"
 #include "settings.h"
 #include "sockets/endpoint.h"
@@ -133,7 +134,7 @@ static int daemon_open(struct daemon **opened, const struct config *config,
     if (!daemon)
         return error_no_memory(error);
     if (open_parts(daemon, config, source, error) || replay_journal(daemon, error) ||
-        settings_configure(daemon, error))
+        settings_configure(daemon, error) || rollback_at_start(daemon, error))
         return -1;
     run_tell_manager(daemon);
     notify_ready();

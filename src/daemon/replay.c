@@ -112,7 +112,7 @@ static int replay_entry(void *context, struct journal_entry *entry, struct error
         learner_set_position(daemon->learner, entry->position);
         return 0;
     }
-    replay->replayed.entries++;
+    replay->replayed.entries += !rollback_is(entry->command);
     if (entry->command) {
         if (replay_command(replay, entry->command, entry->position, error))
             return -1;

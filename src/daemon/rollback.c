@@ -1,8 +1,11 @@
 #include "rollback.h"
 
+#include <errno.h>
 #include <inttypes.h>
-#include <math.h>
+#include <stdio.h>
+#include <string.h>
 #include <sysexits.h>
+#include <unistd.h>
 
 #include "announce.h"
 #include "checkpoints.h"
@@ -17,6 +20,8 @@
 #include "replay.h"
 #include "run.h"
 #include "settings.h"
+
+#define ROLLBACK_FILE "rollback.json"
 
 /* ---- What is asked ---- */
 
@@ -258,4 +263,22 @@ int rollback_perform(struct daemon *daemon, const json_t *request, struct rollba
         result = perform(daemon, &list, goal.only_ask, report, error);
     left_out_free(&list);
     return result;
+}
+
+int rollback_at_start(struct daemon *daemon, struct error *error) {
+    char path[CHECKPOINT_PATH_SIZE];
+    struct rollback_report report;
+    snprintf(path, sizeof path, "%s/" ROLLBACK_FILE, daemon->config->state_directory);
+    if (access(path, F_OK) || run_is_stopping(daemon))
+        return 0;
+    json_t *request = json_load_file(path, 0, NULL);
+    int result = rollback_perform(daemon, request, &report, error);
+    json_decref(request);
+    if (result) {
+        error_prefix(error, "what %s asks for cannot be done; remove it to start without", path);
+        return -1;
+    }
+    if (unlink(path) == 0)
+        return 0;
+    return error_set(error, EX_IOERR, "%s cannot be removed: %s", path, strerror(errno));
 }

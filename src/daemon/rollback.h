@@ -26,6 +26,10 @@ struct rollback_report {
 int rollback_perform(struct daemon *daemon, const json_t *request, struct rollback_report *report,
                      struct error *error);
 
+/* At a start: what rollback.json in the state directory asks for (runnel-ctl restore writes one),
+   which is removed then. -1: it cannot be done, or the daemon cannot continue. */
+int rollback_at_start(struct daemon *daemon, struct error *error);
+
 /* The report's members, for the reply and the event. */
 json_t *rollback_details(const struct rollback_report *report);
 

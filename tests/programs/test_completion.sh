@@ -46,9 +46,9 @@ offers() {
 }
 
 # Commands, and what follows each: words, files, nothing; options between do not disturb.
-offers 'checkpoint|export|forget|pause|reset|resume|rollback|set|shutdown|status|' runnel-ctl ''
-offers 'reset|resume|' runnel-ctl re
-offers 'reset|resume|' runnel-ctl -j --timeout 3 --connect = tcp://localhost re
+offers 'backup|checkpoint|export|forget|pause|reset|restore|resume|rollback|set|shutdown|status|' runnel-ctl ''
+offers 'reset|restore|resume|' runnel-ctl re
+offers 'reset|restore|resume|' runnel-ctl -j --timeout 3 --connect = tcp://localhost re
 offers 'learning.clip|learning.optimizer.rate|' runnel-ctl set learning.
 offers 'a directory|a file|' runnel-ctl export ''
 offers '|' runnel-ctl pause ''

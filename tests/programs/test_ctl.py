@@ -338,7 +338,7 @@ def test_help_and_version(directory):
     status, out, err = ctl("--help")
     assert status == OK and err == "" and b"tcp://127.0.0.1:5572" in out
     for command in ["status", "set", "checkpoint", "export", "pause", "resume", "reset",
-                    "forget", "rollback", "shutdown"]:
+                    "forget", "rollback", "backup", "restore", "shutdown"]:
         assert command.encode() in out
     status, out, _ = ctl("--version")
     assert status == OK and out.startswith(b"runnel-ctl ")

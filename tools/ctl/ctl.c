@@ -14,10 +14,11 @@
 #include "common/options.h"
 #include "common/text.h"
 #include "common/wire.h"
+#include "ctl_backup.h"
 #include "ctl_file.h"
 #include "ctl_print.h"
 #include "ctl_request.h"
-#include "ctl_time.h"
+#include "ctl_rollback.h"
 #include "tools/shared/tool.h"
 
 /* Seconds. A rollback learns again what may have taken days. */
@@ -26,17 +27,8 @@
 
 enum {
     TEXT_SIZE = 1024,
+    PATH_SIZE = 4096,
     SAFETENSORS_PREFIX = 8, /* bytes: the length of the JSON that follows */
-};
-
-struct options {
-    const char *endpoint;
-    struct key_options keys;
-    double timeout;
-    bool json, timeout_given;
-    const char *to; /* rollback */
-    struct option_list without, spans;
-    bool dry_run;
 };
 
 static const struct option_row rows[] = {
@@ -50,24 +42,19 @@ static const struct option_row rows[] = {
     OPTIONS_LAST,
 };
 
-static const struct option_row rollback_rows[] = {
-    {"to", 0, "POSITION|TIME",
-     "leave out what came after that entry of the journal, or after that time: @SECONDS since "
-     "1970, "
-     "or 2026-01-31T12:00[:00][Z|+09:00]",
-     OPTION_TEXT(struct options, to)},
-    {"without", 0, "STREAM", "of that only what came of this stream; may be repeated",
-     OPTION_LIST(struct options, without, OPTION_LIST_MAX), .unique = true},
-    {"without-span", 0, "FIRST-LAST", "of that only these entries of the journal; may be repeated",
-     OPTION_LIST(struct options, spans, OPTION_LIST_MAX), .unique = true},
-    {"dry-run", 'n', NULL, "only say what it would go back to",
-     OPTION_FLAG(struct options, dry_run)},
+static const struct option_row state_rows[] = {
+    {"state", 0, "DIRECTORY",
+     "backup: a state directory in place of that of the daemon that answers; restore: the state "
+     "directory to make",
+     OPTION_DIRECTORY(struct options, state)},
     OPTIONS_END,
 };
 
 /* The arguments are those after the command's name, as many as it takes. */
 struct command {
     struct command_row row;
+    /* in place of all that follows: the exit status */
+    int (*act)(const struct options *options, char **arguments);
     int (*print)(const struct options *options, char **arguments, const struct runnel_reply *reply);
     /* the request; NULL: the command's name alone */
     json_t *(*build)(const struct options *options, const char *name, char **arguments);
@@ -98,13 +85,6 @@ static int print_set(const struct options *o, char **arguments, const struct run
     (void)o, (void)reply;
     printf("%s is now %s\n", arguments[0], arguments[1]);
     return EX_OK;
-}
-
-/* "3 SOMETHING", "?" for a number that the reply does not have. */
-static const char *count_of(char text[FORMAT_SIZE], const struct runnel_reply *reply,
-                            const char *key) {
-    double value;
-    return member_number(reply->json, key, &value) ? format_grouped(text, value) : "?";
 }
 
 static int print_checkpoint(const struct options *o, char **arguments,
@@ -150,84 +130,6 @@ static int print_forget(const struct options *o, char **arguments,
     return EX_OK;
 }
 
-/* "4711" or "4711-4720" */
-static bool read_span(const char *text, uint64_t *first, uint64_t *last) {
-    const char *dash = strchr(text, '-');
-    char begin[FORMAT_SIZE];
-    snprintf(begin, sizeof begin, "%.*s", dash ? (int)(dash - text) : (int)strlen(text), text);
-    return position_read(begin, first) && position_read(dash ? dash + 1 : begin, last) &&
-           *first > 0 && *first <= *last;
-}
-
-static int check_rollback(const struct options *o, char **arguments) {
-    (void)arguments;
-    uint64_t first, last;
-    double time;
-    if (!o->to && !o->without.count && !o->spans.count)
-        return complain_usage("rollback takes --to, --without or --without-span");
-    if (o->to && !position_read(o->to, &first) && !time_read(o->to, &time))
-        return complain_usage("--to: '%s' is neither an entry's position nor a time such as "
-                              "2026-01-31T12:00 or @1769860800",
-                              o->to);
-    for (size_t i = 0; i < o->spans.count; i++)
-        if (!read_span(o->spans.values[i], &first, &last))
-            return complain_usage("--without-span: '%s' is not FIRST-LAST, two positions",
-                                  o->spans.values[i]);
-    return OPTIONS_GO_ON;
-}
-
-static json_t *build_rollback(const struct options *o, const char *name, char **arguments) {
-    (void)arguments;
-    json_t *request = json_pack("{s:s}", "command", name);
-    json_t *without = json_array(), *spans = json_array();
-    uint64_t first, last;
-    double time;
-    if (o->to && position_read(o->to, &first))
-        json_object_set_new(request, "to", json_integer((json_int_t)first));
-    else if (o->to && time_read(o->to, &time))
-        json_object_set_new(request, "to_time", json_real(time));
-    for (size_t i = 0; i < o->without.count; i++)
-        json_array_append_new(without, json_string(o->without.values[i]));
-    for (size_t i = 0; i < o->spans.count; i++)
-        if (read_span(o->spans.values[i], &first, &last))
-            json_array_append_new(spans, json_pack("[I, I]", (json_int_t)first, (json_int_t)last));
-    bool good = json_array_size(without) == o->without.count;
-    json_object_set_new(request, "without", without);
-    json_object_set_new(request, "spans", spans);
-    if (o->dry_run)
-        json_object_set_new(request, "dry_run", json_true());
-    if (good)
-        return request;
-    json_decref(request);
-    return NULL;
-}
-
-static int print_rollback(const struct options *o, char **arguments,
-                          const struct runnel_reply *reply) {
-    (void)arguments;
-    char examples[FORMAT_SIZE], commands[FORMAT_SIZE], first[FORMAT_SIZE], restored[FORMAT_SIZE];
-    char replayed[FORMAT_SIZE], text[FORMAT_SIZE];
-    double seconds = 0, after = 0;
-    member_number(reply->json, "seconds", &seconds);
-    member_number(reply->json, "after", &after);
-    count_of(first, reply, "first");
-    count_of(restored, reply, "restored");
-    if (o->dry_run)
-        printf("it would go back to what was learned up to entry %s, and leave out what you name "
-               "from entry %s on; nothing has changed\n",
-               restored, first);
-    else
-        printf("left out %s examples and %s commands, from entry %s on; went back to what was "
-               "learned up to entry %s, and learned %s entries again in %s\n",
-               count_of(examples, reply, "left_out"),
-               count_of(commands, reply, "commands_left_out"), first, restored,
-               count_of(replayed, reply, "replayed"), format_duration(text, seconds));
-    if (o->without.count && !o->to && after > 0)
-        printf("what came of it up to entry %s stays learned: the daemon can go back no further\n",
-               format_grouped(text, after));
-    return EX_OK;
-}
-
 static int check_export(const struct options *o, char **arguments) {
     if (strcmp(arguments[0], "-") != 0)
         return OPTIONS_GO_ON;
@@ -262,6 +164,54 @@ static int print_export(const struct options *o, char **arguments,
     return status;
 }
 
+/* Whether a daemon is there; complains if not. Its state directory, unless NULL. */
+static int find_daemon(const struct options *o, char state[PATH_SIZE]) {
+    struct runnel_request *request = NULL;
+    struct runnel_reply reply;
+    struct runnel_peer peer = tool_peer(o->endpoint, &o->keys);
+    json_t *body = json_pack("{s:s}", "command", "status");
+    int status = request_send(&request, &peer, o->timeout, body, false, &reply);
+    json_decref(body);
+    if (status == EX_OK && state) {
+        const char *path = member_string(reply.json, "state_directory");
+        snprintf(state, PATH_SIZE, "%s", path ? path : "");
+    }
+    runnel_request_close(&request);
+    return status;
+}
+
+/* Without the slashes at its end. */
+static char *directory_of(char *path) {
+    for (size_t length = strlen(path); length > 1 && path[length - 1] == '/'; length--)
+        path[length - 1] = '\0';
+    return path;
+}
+
+static int backup(const struct options *o, char **arguments) {
+    char state[PATH_SIZE];
+    int status = o->state ? EX_OK : find_daemon(o, state);
+    return status == EX_OK ? backup_make(o->state ? o->state : state, directory_of(arguments[0]))
+                           : status;
+}
+
+static int restore(const struct options *o, char **arguments) {
+    char state[PATH_SIZE];
+    if (!o->state)
+        return complain_usage("restore takes --state, the state directory to make");
+    if (o->dry_run)
+        return complain_usage("restore has no --dry-run");
+    int status = rollback_is_asked(o) ? rollback_check(o, arguments) : OPTIONS_GO_ON;
+    if (status != OPTIONS_GO_ON)
+        return status;
+    json_t *request = rollback_is_asked(o) ? rollback_build(o, "rollback", arguments) : NULL;
+    if (rollback_is_asked(o) && !request)
+        return complain_usage("a stream's key is not UTF-8");
+    snprintf(state, sizeof state, "%s", o->state);
+    status = backup_restore(directory_of(arguments[0]), directory_of(state), request);
+    json_decref(request);
+    return status;
+}
+
 #define SETTABLE "learning.optimizer.rate learning.clip statistics.every"
 
 static const struct command commands[] = {
@@ -288,30 +238,28 @@ static const struct command commands[] = {
     {{"rollback", "",
       .summary = "take back what was learned: go back to a checkpoint, and learn "
                  "again what the journal has since, without what is left out"},
-     .print = print_rollback,
-     .build = build_rollback,
-     .check = check_rollback,
+     .print = rollback_print,
+     .build = rollback_build,
+     .check = rollback_check,
      .timeout = ROLLBACK_TIMEOUT},
+    {{"backup", "DIRECTORY", "copy the daemon's checkpoints and journal to a new directory",
+      .complete = COMPLETE_DIRECTORY},
+     .act = backup},
+    {{"restore", "DIRECTORY", "make a state directory (--state) from such a copy",
+      .complete = COMPLETE_DIRECTORY},
+     .act = restore},
     {{"shutdown", "", .summary = "learn what waits, write a checkpoint, end; asks nothing"},
      .print = print_state},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
-/* Whether a daemon is there that can be waited for; complains if not. */
-static int find_daemon(const struct options *o, const struct runnel_peer *peer) {
-    struct runnel_request *request = NULL;
-    struct runnel_reply reply;
-    json_t *body = json_pack("{s:s}", "command", "status");
-    int status = request_send(&request, peer, o->timeout, body, false, &reply);
-    json_decref(body);
-    runnel_request_close(&request);
-    return status;
-}
-
 static int run(const struct options *o, const struct command *command, char **arguments) {
-    if (command->build != build_rollback &&
-        (o->to || o->without.count || o->spans.count || o->dry_run))
+    if (rollback_is_asked(o) && command->build != rollback_build && command->act != restore)
         return complain_usage("--to, --without, --without-span and --dry-run are of rollback");
+    if (o->state && !command->act)
+        return complain_usage("--state is of backup and restore");
+    if (command->act)
+        return command->act(o, arguments);
     int status = command->check ? command->check(o, arguments) : OPTIONS_GO_ON;
     if (status != OPTIONS_GO_ON)
         return status;
@@ -323,7 +271,7 @@ static int run(const struct options *o, const struct command *command, char **ar
     struct runnel_reply reply;
     struct runnel_peer peer = tool_peer(o->endpoint, &o->keys);
     bool patient = command->timeout > 0 && !o->timeout_given;
-    status = patient ? find_daemon(o, &peer) : EX_OK;
+    status = patient ? find_daemon(o, NULL) : EX_OK;
     if (status == EX_OK)
         status = request_send(&request, &peer, patient ? command->timeout : o->timeout, body,
                               o->json, &reply);
@@ -349,10 +297,13 @@ int main(int argc, char **argv) {
         .summary = "Query and control a running runneld.",
         .ending = "Exit status: 0 it worked, 64 usage, 69 no daemon answered, 70 the daemon "
                   "refused or failed (it says why), 74 the file or standard output could not be "
-                  "written.",
+                  "written. Of backup and restore also 65, 66, 73, 75: see runnel-ctl(1).",
         .commands_heading = "Commands",
         .commands = names,
-        .groups = {{NULL, rows, &options}, {"Of rollback:", rollback_rows, &options}},
+        .groups = {{NULL, rows, &options},
+                   {"Of rollback (and restore: what the daemon does first):", rollback_rows,
+                    &options},
+                   {"Of backup and restore:", state_rows, &options}},
     };
     char **operands;
     setlocale(LC_CTYPE, "");

@@ -9,6 +9,7 @@
 
 #include "common/fields.h"
 #include "common/format.h"
+#include "common/json_member.h"
 #include "common/text.h"
 
 enum { NAME_COLUMNS = 20, TEXT_SIZE = 1024 };
@@ -143,6 +144,11 @@ static void print_line(const struct line *line, const json_t *reply) {
                     line->field->type == FIELD_TEXT && line->after ? line->after : "");
     else
         print_reasons(line->title, member);
+}
+
+const char *count_of(char text[FORMAT_SIZE], const struct runnel_reply *reply, const char *key) {
+    double value;
+    return member_number(reply->json, key, &value) ? format_grouped(text, value) : "?";
 }
 
 void print_status(const json_t *reply) {

@@ -4,8 +4,14 @@
 
 #include <jansson.h>
 
+#include "common/format.h"
+#include "runnel.h"
+
 /* All of a `status` reply on standard output, in groups, one "name  value" a line. What the reply
    does not have is left out; what is null is "-". */
 void print_status(const json_t *reply);
+
+/* "3" of a number of the reply, "?" for one that it does not have. */
+const char *count_of(char text[FORMAT_SIZE], const struct runnel_reply *reply, const char *key);
 
 #endif
