@@ -265,6 +265,31 @@ def a_forgotten_stream_begins_again():
         assert daemon.ask("status")["streams"] == 0
 
 
+def forgotten_with_all_its_producers():
+    """Numbers and what was remembered of the examples go for each producer of the stream."""
+    def of_producer(number, frames):
+        version, *fields = struct.unpack("<BBHIQd", frames[3])
+        assert version == 1
+        return frames[:3] + [struct.pack("<BBHIQdQ", 2, *fields, number)]
+
+    first, second = numbered("shared", 5), numbered("other", 5)
+    second = [[first[0][0], *frames[1:]] for frames in second]  # of the same stream
+    with fresh() as directory, start(directory, checkpoint=0) as daemon:
+        feed(daemon, [of_producer(1, frames) for frames in first])
+        feed(daemon, [of_producer(2, frames) for frames in second])
+        feed(daemon, [of_producer(1, frames) for frames in first], recovery.DUPLICATE)
+        feed(daemon, [of_producer(1, frames) for frames in second], recovery.REJECTED)  # conflicts
+        daemon.ask("forget", stream="shared")
+        with contextlib.closing(sqlite3.connect(directory / "state/journal.sqlite")) as file:
+            assert file.execute("SELECT count(*) FROM streams").fetchone() == (0,)
+        feed(daemon, [of_producer(1, frames) for frames in second])
+        feed(daemon, [of_producer(2, frames) for frames in first])
+        recovery.kill_and_start(daemon)
+        feed(daemon, [of_producer(2, frames) for frames in first], recovery.DUPLICATE)
+        assert daemon.ask("status")["examples"] == 20
+        assert daemon.end() == 0
+
+
 def answered_commands_outlive_a_kill():
     with fresh() as directory, start(directory, checkpoint=0) as daemon:
         feed(daemon, numbered("told", 20))
@@ -591,7 +616,8 @@ def examples_left_out():
 
 CASES = [killed_again_and_again, killed_with_the_cuda_engine, stopped_and_continued,
          producer_stopped_and_killed, half_messages, commands_are_learned_again,
-         a_forgotten_stream_begins_again, answered_commands_outlive_a_kill, configured_anew_after_a_kill, journal_turned_off,
+         a_forgotten_stream_begins_again, forgotten_with_all_its_producers,
+         answered_commands_outlive_a_kill, configured_anew_after_a_kill, journal_turned_off,
          told_to_stop_while_fed, told_to_stop_while_learning_again, full_disk, broken_disk,
          full_queue, damaged_checkpoint, transaction_without_its_end, journal_moved_away,
          clock_that_jumps, examples_left_out]
