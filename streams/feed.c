@@ -58,6 +58,9 @@ static const struct option_row OPTIONS[] = {
      OPTION_TEXT(struct call, stream)},
     {"steps", 0, "N", "put N steps into one example (text, csv, synth; default 1)",
      OPTION_COUNT(struct call, settings.steps, 1, STEPS_MAX)},
+    {"schema", 0, NULL,
+     "say first what examples have, so that a daemon of another model refuses it (csv, host)",
+     OPTION_FLAG(struct call, settings.schema)},
     {"no-learn", 0, NULL, "mark examples: predict and score, but do not learn",
      OPTION_CLEAR(struct call, settings.learn)},
     {"numbered", 0, NULL, "send the header with number and time with every example",
@@ -120,6 +123,9 @@ static int check(const struct call *call, struct error *error) {
     if (s->common.to.kind == RUNNEL_ROUTER && s->common.to.bind)
         return error_set(error, EX_USAGE,
                          "--bind: not with --socket router, which connects to the daemon");
+    if (s->schema && !type->column)
+        return error_set(error, EX_USAGE, "--schema: not with %s, whose numbers have no names",
+                         type->command.name);
     if (type == &source_json && (s->numbered || !s->learn))
         return error_set(error, EX_USAGE, "--numbered, --no-learn: json sends lines as they are");
     if (type->endless && call->repeat_given)

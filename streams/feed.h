@@ -91,6 +91,8 @@ struct source_type {
     int (*next)(struct source *source, struct step *step, struct error *error);
     /* Back to the first step, for pass number `pass` (from 0). NULL when endless. */
     int (*rewind)(struct source *source, uint64_t pass, struct error *error);
+    /* The name of number `k` of x or y, for the schema. NULL: they have none. */
+    const char *(*column)(const struct source *source, bool y, size_t k);
     /* Share of the pass that is done, 0..1; NAN when unknown. May be NULL. */
     double (*done)(const struct source *source);
     void (*close)(struct source **source);

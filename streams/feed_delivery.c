@@ -133,6 +133,13 @@ int delivery_open(struct delivery *delivery, double wait, struct error *error) {
     return 0;
 }
 
+int delivery_schema(struct delivery *delivery, const char *text, struct error *error) {
+    struct runnel_error why;
+    return delivery->print || runnel_sender_schema(delivery->sender, text, &why) == 0
+               ? 0
+               : fail(error, &why);
+}
+
 int delivery_send(struct delivery *delivery, const struct runnel_example *example, size_t steps,
                   struct error *error) {
     struct runnel_error why;

@@ -43,6 +43,9 @@ struct delivery {
    delivery_close is due. */
 int delivery_open(struct delivery *delivery, double wait, struct error *error);
 
+/* Say first what the examples are: see runnel_sender_schema. */
+int delivery_schema(struct delivery *delivery, const char *text, struct error *error);
+
 /* An example of so many steps. */
 int delivery_send(struct delivery *delivery, const struct runnel_example *example, size_t steps,
                   struct error *error);

@@ -9,6 +9,7 @@
 
 #include "common/clock.h"
 #include "feed_delivery.h"
+#include "feed_schema.h"
 
 /* Without a rate the clock is looked at once in so many examples. */
 enum { UNPACED_EXAMPLES = 256 };
@@ -166,10 +167,19 @@ static int run_passes(struct feeder *feeder, struct error *error) {
     return 0;
 }
 
+static int send_schema(struct feeder *feeder, struct error *error) {
+    char *text = schema_of(feeder->source);
+    int status = text ? delivery_schema(&feeder->delivery, text, error) : error_no_memory(error);
+    free(text);
+    return status;
+}
+
 /* Wait for the daemon, then send. */
 static int start(struct feeder *feeder, struct error *error) {
     const struct feed_settings *settings = feeder->settings;
     if (delivery_open(&feeder->delivery, settings->common.wait, error) < 0)
+        return -1;
+    if (settings->schema && send_schema(feeder, error) < 0)
         return -1;
     feeder->due = clock_seconds();
     if (feeder->source->type->live && settings->rate > 0)

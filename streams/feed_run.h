@@ -11,6 +11,7 @@ struct feed_settings {
     struct feed_call common;
     bool print;            /* instead of sending */
     bool numbered;         /* every example has a header, not only those that need one */
+    bool schema;           /* say first what the examples are */
     bool learn;            /* false: every example has the flag "do not learn" */
     double rate;           /* examples per second, 0 = no limit */
     uint64_t repeat;       /* passes, 0 = forever */

@@ -274,6 +274,14 @@ bool runnel_sender_connected(const struct runnel_sender *sender);
    then, and when the daemon refuses this client for good: all that follow find out, too. */
 int runnel_sender_wait(struct runnel_sender *sender, double seconds, struct runnel_error *error);
 
+/* Say first what the examples are: `text` is a schema (docs/protocol.md),
+   {"schema": {"dtype": "float32", "columns": ["a", "b"]}}. A push sends it once, now; a router at
+   the beginning of each connection, and when the daemon answers that such examples do not fit, the
+   function then running ends with EX_DATAERR and its sentence. A daemon that knows no schemas
+   counts it as rejected. The text is copied. */
+int runnel_sender_schema(struct runnel_sender *sender, const char *text,
+                         struct runnel_error *error);
+
 /* Send an example, or keep it to be sent as soon as it can be: it is copied. Waits while there is
    no room. After RUNNEL_STOPPED it was not taken. */
 int runnel_send(struct runnel_sender *sender, const struct runnel_example *example,

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sysexits.h>
 #include <zmq.h>
 
@@ -148,6 +149,14 @@ int runnel_send(struct runnel_sender *s, const struct runnel_example *example,
         return fail(error, &why);
     s->counts.sent++;
     return 0;
+}
+
+int runnel_sender_schema(struct runnel_sender *s, const char *text, struct runnel_error *error) {
+    const struct runnel_example example = {.json = text, .json_size = strlen(text)};
+    struct error why;
+    int status =
+        s->router ? router_schema(s->router, text, &why) : push_send(s->push, &example, &why);
+    return status < 0 ? fail(error, &why) : 0;
 }
 
 const struct runnel_counts *runnel_sender_counts(const struct runnel_sender *s) {

@@ -36,6 +36,8 @@ struct router {
     double lost_at;        /* when the daemon went away, 0 = it is there */
     int fruitless;
     uint32_t epoch; /* the greatest that was sent */
+    char *schema;   /* that connections begin with, or NULL; of this one: */
+    bool schema_sent, schema_answered;
 };
 
 int router_open(struct router **result, const struct peer *peer, size_t window,
@@ -92,6 +94,33 @@ static void count_answer(struct router *router, const struct wire_acknowledgemen
     counts->acknowledged++;
 }
 
+/* The connection is over, or will be: the next one begins with the schema and the oldest example.
+ */
+static void drop(struct router *router) {
+    dealer_drop(router->dealer);
+    router->next = window_oldest(router->window);
+    router->schema_sent = router->schema_answered = false;
+}
+
+/* Whether it is the answer to the schema, the first one of a connection. */
+static bool is_of_schema(struct router *router, size_t key_size,
+                         const struct wire_acknowledgement *answer) {
+    if (!router->schema_sent || router->schema_answered)
+        return false;
+    router->schema_answered = true;
+    return key_size == 0 && answer->epoch == 0 && answer->sequence == 0;
+}
+
+/* An older daemon rejects it as JSON, and takes examples all the same. */
+static int take_schema_answer(const struct router *router,
+                              const struct wire_acknowledgement *answer, const char *sentence,
+                              struct error *error) {
+    if (answer->status != WIRE_REJECTED || !*sentence)
+        return 0;
+    return error_set(error, EX_DATAERR, "%s: the daemon does not take these examples: %s",
+                     router->peer->endpoint, sentence);
+}
+
 static int take_answer(struct router *router, const char *key, size_t key_size,
                        const struct wire_acknowledgement *answer, const char *sentence,
                        struct error *error) {
@@ -99,6 +128,8 @@ static int take_answer(struct router *router, const char *key, size_t key_size,
     router->silence = SILENCE_FIRST;
     router->fruitless = 0;
     dealer_useful(router->dealer);
+    if (is_of_schema(router, key_size, answer))
+        return take_schema_answer(router, answer, sentence, error);
     bool known = window_answer(router->window, router->next, key, key_size, answer);
     if (!known && answer->status == WIRE_REJECTED)
         return error_set(error, EX_PROTOCOL,
@@ -181,8 +212,7 @@ static bool unanswered(const struct router *router) {
 /* End the connection; the next one begins with the oldest example. */
 static void disconnect(struct router *router) {
     bool lost = dealer_connected(router->dealer) && unanswered(router);
-    dealer_drop(router->dealer);
-    router->next = window_oldest(router->window);
+    drop(router);
     if (lost && router->lost_at == 0) {
         tell(router, RUNNEL_REPORT_LOST, 0);
         router->lost_at = clock_seconds();
@@ -195,8 +225,7 @@ static void disconnect(struct router *router) {
 static void connect_again(struct router *router) {
     tell(router, RUNNEL_REPORT_SILENT, router->silence);
     router->silence *= 2;
-    dealer_drop(router->dealer);
-    router->next = window_oldest(router->window);
+    drop(router);
 }
 
 /* Say once that the daemon which went away is back. */
@@ -207,10 +236,23 @@ static void welcome(struct router *router) {
     router->lost_at = 0;
 }
 
+/* 1: sent, or there is none to send. 0: the queue is full, or nobody is there. */
+static int send_schema(struct router *router) {
+    struct frames frames = {0};
+    if (!router->schema || router->schema_sent)
+        return 1;
+    if (!dealer_connected(router->dealer))
+        return 0;
+    frames_add(&frames, router->schema, strlen(router->schema));
+    int status = frames_send(&frames, dealer_socket(router->dealer));
+    router->schema_sent = status > 0;
+    return status;
+}
+
 /* Send what is to be sent, as far as the queue takes it. */
 static void push(struct router *router) {
     struct frames frames;
-    int status = 1;
+    int status = send_schema(router);
     while (unsent(router) && status > 0) {
         if (!unanswered(router))
             router->heard = clock_seconds();
@@ -273,6 +315,16 @@ int router_send(struct router *router, const struct runnel_example *example, str
     return 0;
 }
 
+int router_schema(struct router *router, const char *text, struct error *error) {
+    char *copy = strdup(text);
+    if (!copy)
+        return error_no_memory(error);
+    free(router->schema);
+    router->schema = copy;
+    router->schema_sent = router->schema_answered = false;
+    return turn(router, error);
+}
+
 int router_flush(struct router *router, double seconds, struct error *error) {
     double until = clock_seconds() + seconds, left = seconds;
     while (window_waiting(router->window) > 0 && left > 0) {
@@ -292,6 +344,7 @@ void router_close(struct router **pointer) {
         return;
     dealer_close(&router->dealer);
     window_close(&router->window);
+    free(router->schema);
     free(router);
     *pointer = NULL;
 }

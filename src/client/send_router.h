@@ -34,6 +34,10 @@ int router_poll(struct router *router, double seconds, struct error *error);
    is full: RUNNEL_STOPPED when a tick cut that short; then the example is not sent. */
 int router_send(struct router *router, const struct runnel_example *example, struct error *error);
 
+/* Begin this connection, and each to come, with this message; it is copied. EX_DATAERR, from here
+   or from those above: the daemon does not take such examples. */
+int router_schema(struct router *router, const char *text, struct error *error);
+
 /* Wait until everything is answered, at most so many seconds: EX_TEMPFAIL says how many examples
    were not acknowledged; RUNNEL_STOPPED. */
 int router_flush(struct router *router, double seconds, struct error *error);

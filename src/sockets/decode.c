@@ -46,9 +46,10 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
     bool symbol = input->kind == INPUT_SYMBOL, class = loss->class_id;
     d->target_next = output->target == TARGET_NEXT;
     d->many = many;
-    d->x = (struct shape){"x",     symbol,        symbol ? 1 : input->size,
-                          !symbol, REJECT_X_SIZE, REJECT_X_VALUE};
-    d->y = (struct shape){"y", class, model->target_size, true, REJECT_Y_SIZE, REJECT_Y_VALUE};
+    d->x = (struct shape){"x",           symbol,        symbol ? 1 : input->size, !symbol, false,
+                          REJECT_X_SIZE, REJECT_X_VALUE};
+    d->y = (struct shape){"y",           class,         model->target_size, true, d->target_next,
+                          REJECT_Y_SIZE, REJECT_Y_VALUE};
     bool unit = loss->unit_range, next_unit = unit && d->target_next;
     d->x_range = (struct range){symbol,
                                 loss->name,
@@ -295,6 +296,8 @@ static enum reject_reason check_json(struct decoder *decoder, const struct frame
         example->key_size = json->frames[0].size;
         return reason;
     }
+    if (json->schema)
+        return REJECT_NOT;
     reason = check(decoder, json->frames, EXAMPLE_FRAMES_MAX, false, example, why);
     example->numbered = example->numbered && json->numbered;
     return reason;

@@ -36,7 +36,9 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
                  struct error *error);
 void decoder_close(struct decoder **decoder);
 
-/* Check a message of `count` frames; only the first EXAMPLE_FRAMES_MAX of `frames` are read.
+/* A schema (decode_schema.h) that fits is REJECT_NOT, too, with an example of 0 steps: it is none.
+
+   Check a message of `count` frames; only the first EXAMPLE_FRAMES_MAX of `frames` are read.
    REJECT_NOT: `example` is filled but for `received`; its pointers lead into the frames (JSON: into
    the decoder) and is valid until those are changed or the next decode. Any other reason: `why`
    says in a clause what was found and what is expected, in printable UTF-8, and `example` has key,

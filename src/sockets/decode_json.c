@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/text.h"
+#include "decode_schema.h"
 
 /* 2^53 - 1: up to here JSON's whole numbers are exact (RFC 8259, section 6). 2^53 itself may have
    been 2^53 + 1. */
@@ -203,6 +204,11 @@ static enum reject_reason put_members(struct json_example *example, const struct
                                       const struct shape *y, json_t *root, char *why) {
     if (!json_is_object(root))
         return reject(REJECT_JSON, why, "it is %s, expected an object", kind(root));
+    const json_t *schema = json_object_get(root, "schema");
+    if (schema && json_object_size(root) == 1) {
+        example->schema = true;
+        return decode_schema(schema, x, y->refused ? NULL : y, why);
+    }
     /* Key and numbers first, so that whatever is wrong can be said of its example. */
     static const char *const first[] = {"stream", "producer", "epoch", "sequence"};
     enum reject_reason reason = REJECT_NOT;
@@ -228,7 +234,7 @@ enum reject_reason decode_json(struct json_example *example, const struct shape 
                                char why[REJECT_WHY_SIZE]) {
     for (size_t i = 0; i < EXAMPLE_FRAMES_MAX; i++)
         example->frames[i] = (struct frame){"", 0};
-    example->numbered = false;
+    example->numbered = example->schema = false;
     char quoted[TEXT_QUOTE_SIZE];
     json_error_t error;
     json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);

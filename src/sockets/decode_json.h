@@ -16,6 +16,7 @@ struct shape {
     bool whole;        /* uint32 symbols or classes instead of float32 */
     size_t width;      /* numbers a step */
     bool null_allowed; /* a null is a number: NaN or WIRE_NO_CLASS */
+    bool refused;      /* y: the target is the next x */
     enum reject_reason wrong_size, wrong_value;
 };
 
@@ -31,6 +32,7 @@ struct json_example {
     unsigned char header[WIRE_HEADER_SIZE_MAX];
     struct frame frames[EXAMPLE_FRAMES_MAX];
     bool numbered; /* it has a "sequence" */
+    bool schema;   /* it is a schema that fits, and no example: there are no frames */
 };
 
 /* REJECT_NOT: `example->frames` are the message. Else as decode(), with frames[0] the key and

@@ -15,8 +15,9 @@
 #include "security.h"
 
 enum {
-    REJECTED_PER_TAKE = 64, /* then the caller's loop turns, so that a flood blocks nothing else */
-    ANSWERS_MAX = 100000,   /* that wait until their client reads; more than one commit sends */
+    OTHERS_PER_TAKE = 64, /* that are no examples: then the caller's loop turns, so that a flood
+                             blocks nothing else */
+    ANSWERS_MAX = 100000, /* that wait until their client reads; more than one commit sends */
     RECONNECT_MS_MAX = 5000,
     KEEPALIVE_IDLE_S = 60,
 };
@@ -154,17 +155,18 @@ static int receive(struct ingest *ingest, struct frame *frames) {
 
 /* Whether the answer says in words what was found: a size does not tell what is wrong with it. */
 static bool answers_in_words(enum reject_reason reason) {
-    return reason == REJECT_X_SIZE || reason == REJECT_Y_SIZE;
+    return reason == REJECT_X_SIZE || reason == REJECT_Y_SIZE || reason == REJECT_SCHEMA;
 }
 
-/* A ROUTER's client gets its answer at once: nothing has to reach the disk first. What its header
-   says is sent back, if it can be read. */
-static void refuse(struct ingest *ingest, const struct example *example, enum reject_reason reason,
+/* A ROUTER's client gets the answer to what is no example at once: nothing has to reach the disk
+   first. What its header says is sent back, if it can be read. */
+static void answer(struct ingest *ingest, const struct example *example, enum reject_reason reason,
                    const char *why) {
-    const struct wire_acknowledgement acknowledgement = {.status = WIRE_REJECTED,
-                                                         .reason = (uint16_t)reason,
-                                                         .epoch = example->epoch,
-                                                         .sequence = example->sequence};
+    const struct wire_acknowledgement acknowledgement = {
+        .status = reason == REJECT_NOT ? WIRE_ACCEPTED : WIRE_REJECTED,
+        .reason = (uint16_t)reason,
+        .epoch = example->epoch,
+        .sequence = example->sequence};
     unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE];
     size_t size;
     const void *peer = ingest_peer(ingest, &size);
@@ -172,7 +174,7 @@ static void refuse(struct ingest *ingest, const struct example *example, enum re
     const struct frame frames[] = {
         {peer, size}, {example->key, example->key_size}, {bytes, sizeof bytes}, {why, strlen(why)}};
     int last = answers_in_words(reason) ? 3 : 2;
-    for (int i = 0; i <= last; i++)
+    for (int i = 0; ingest->router && i <= last; i++)
         if (zmq_send(ingest->socket, frames[i].data, frames[i].size,
                      ZMQ_DONTWAIT | (i < last ? ZMQ_SNDMORE : 0)) < 0)
             return;
@@ -190,13 +192,26 @@ static void count_rejection(struct ingest *ingest, enum reject_reason reason,
 
 void ingest_reject(struct ingest *ingest, const struct example *example, enum reject_reason reason,
                    const char *why) {
-    if (ingest->router)
-        refuse(ingest, example, reason, why);
+    answer(ingest, example, reason, why);
     count_rejection(ingest, reason, example, why);
 }
 
+/* Whether the message is an example; 0 steps: it is a schema that fits. */
+static enum reject_reason check(struct ingest *ingest, const struct frame *frames, size_t count,
+                                struct example *example, char why[REJECT_WHY_SIZE]) {
+    enum reject_reason reason = decode(ingest->decoder, frames, count, example, why);
+    if (reason != REJECT_NOT || example->steps == 0)
+        return reason;
+    if (ingest->router && !example->numbered)
+        return reject(REJECT_HEADER, why, "a router socket needs epoch and sequence");
+    return security_may_send(ingest->security, &ingest->messages[0], example->key,
+                             example->key_size, why, REJECT_WHY_SIZE)
+               ? REJECT_NOT
+               : REJECT_NOT_ALLOWED;
+}
+
 int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, struct error *error) {
-    for (size_t rejected = 0; rejected < REJECTED_PER_TAKE; rejected++) {
+    for (size_t others = 0; others < OTHERS_PER_TAKE; others++) {
         struct frame frames[EXAMPLE_FRAMES_MAX];
         int count = receive(ingest, frames);
         if (count < 0)
@@ -204,20 +219,15 @@ int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, st
                              ingest->endpoint, zmq_strerror(errno));
         if (count == 0)
             return 0;
-        char why[REJECT_WHY_SIZE];
-        enum reject_reason reason = decode(ingest->decoder, frames, (size_t)count, example, why);
+        char why[REJECT_WHY_SIZE] = "";
+        enum reject_reason reason = check(ingest, frames, (size_t)count, example, why);
         example->received = now;
-        if (reason == REJECT_NOT && ingest->router && !example->numbered) {
-            reason = REJECT_HEADER;
-            strcpy(why, "a router socket needs epoch and sequence");
-        }
-        if (reason == REJECT_NOT &&
-            !security_may_send(ingest->security, &ingest->messages[0], example->key,
-                               example->key_size, why, sizeof why))
-            reason = REJECT_NOT_ALLOWED;
-        if (reason == REJECT_NOT)
+        if (reason == REJECT_NOT && example->steps > 0)
             return 1;
-        ingest_reject(ingest, example, reason, why);
+        if (reason == REJECT_NOT)
+            answer(ingest, example, reason, "");
+        else
+            ingest_reject(ingest, example, reason, why);
     }
     return 0;
 }
@@ -241,8 +251,9 @@ static void announce(struct rejections *r, enum reject_reason reason, char *text
     uint64_t count = r->count - r->announced;
     const char *of = r->stream[0] ? " of stream " : "";
     if (count == 1)
-        snprintf(text, size, "rejected an example%s%s (%s): %s", of, r->stream, reject_name(reason),
-                 r->last);
+        snprintf(text, size, "rejected %s%s%s (%s): %s",
+                 reason == REJECT_SCHEMA ? "a schema" : "an example", of, r->stream,
+                 reject_name(reason), r->last);
     else
         snprintf(text, size, "rejected %llu examples (%s), the last%s%s: %s",
                  (unsigned long long)count, reject_name(reason), of, r->stream, r->last);

@@ -352,6 +352,11 @@ static void close_csv(struct source **source) {
     *source = NULL;
 }
 
+static const char *column(const struct source *source, bool y, size_t k) {
+    const struct csv *csv = (const struct csv *)source;
+    return csv->columns.names[(y ? csv->y : csv->x).indices[k]];
+}
+
 const struct source_type source_csv = {
     .command = {"csv", "FILE", "the rows of a table", .complete = COMPLETE_FILE, .rows = OPTIONS},
     .notes = "An empty cell, nan and NA are missing numbers.",
@@ -360,6 +365,7 @@ const struct source_type source_csv = {
     .open = open_csv,
     .next = next,
     .rewind = rewind_csv,
+    .column = column,
     .done = done,
     .close = close_csv,
 };

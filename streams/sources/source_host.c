@@ -261,6 +261,15 @@ static void close_host(struct source **source) {
     *source = NULL;
 }
 
+static const char *column(const struct source *source, bool y, size_t k) {
+    static const char *const names[NUMBERS] = {"cpu_busy",        "cpu_system",   "memory_used",
+                                               "load_per_cpu",    "log_switches", "log_network_in",
+                                               "log_network_out", "log_disk"};
+    (void)source;
+    (void)y;
+    return names[k];
+}
+
 const struct source_type source_host = {
     .command = {"host", "", "this machine's own load, 8 numbers", .rows = OPTIONS},
     .notes = "CPU busy, CPU system, memory used (shares), load per CPU; and as log(1 + per "
@@ -271,5 +280,6 @@ const struct source_type source_host = {
     .create = create,
     .open = open_host,
     .next = next,
+    .column = column,
     .close = close_host,
 };

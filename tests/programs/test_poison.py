@@ -4,6 +4,7 @@ is, and learns on as if it had never come."""
 import json
 import math
 import struct
+import subprocess
 import sys
 import time
 
@@ -19,7 +20,7 @@ import running
 from running import LIMIT
 
 COLUMNS = 7
-X_SIZE, Y_SIZE = 4, 6  # reasons, as docs/protocol.md counts them
+X_SIZE, Y_SIZE, SCHEMA = 4, 6, 13  # reasons, as docs/protocol.md counts them
 
 CONFIG = """
 name: poison
@@ -209,6 +210,56 @@ def test_the_range_outlives_a_restart(directory):
         feeder.good(1, wild=(100,))
         event = feeder.event("input_scale")
         assert event["column"] == 0 and event["value"] > 9e29 and event["largest"] < 100, event
+
+
+def schema(**members):
+    return json.dumps({"schema": members}).encode()
+
+
+def test_a_schema_is_checked_before_anything_is_learned(directory):
+    with daemon(directory / "pull") as one:
+        feeder = Feeder(one)
+        feeder.socket.send(schema(dtype="float32", columns=[f"c{k}" for k in range(COLUMNS)]))
+        feeder.good(10)
+        assert one.ask("status")["rejected"] == 0
+        feeder.socket.send(schema(dtype="float64", columns=COLUMNS))
+        text = feeder.event("rejected")["text"]
+        assert "'float64', but this model takes float32" in text, text
+        assert one.ask("status")["rejected_by"] == {"schema": 1}
+        assert one.ask("status")["examples"] == 10
+    with daemon(directory / "router", examples="socket: router") as one:
+        dealer = one.socket(zmq.DEALER, "examples")
+        dealer.send(schema(dtype="float32", columns=COLUMNS))
+        key, answer = one.next_message(dealer)
+        assert key == b"" and struct.unpack("<BBHIQQ", answer) == (1, 0, 0, 0, 0, 0)
+        dealer.send(schema(columns=[f"c{k}" for k in range(COLUMNS + 1)]))
+        key, answer, words = one.next_message(dealer)
+        assert key == b"" and struct.unpack("<BBHIQQ", answer) == (1, 2, SCHEMA, 0, 0, 0)
+        assert b"has 8 columns, but this model takes 7: 'c7' is the first too many" in words
+        assert one.ask("status")["examples"] == 0
+
+
+def test_a_feeder_says_its_schema(directory):
+    names = [f"c{k}" for k in range(COLUMNS + 1)]
+    path = directory / "table.csv"
+    path.write_text(",".join(names) + "\n" + 20 * (",".join(map(str, range(COLUMNS + 1))) + "\n"))
+
+    def feed(one, columns, *more):
+        done = subprocess.run([running.PROGRAM.parent / "runnel-feed", "csv", path, "--schema",
+                               "--columns", columns, "--connect", one.endpoint("examples"), *more],
+                              capture_output=True, text=True, timeout=LIMIT, check=False)
+        return done.returncode, done.stderr
+
+    with daemon(directory / "router", examples="socket: router") as one:
+        status, said = feed(one, "1-8", "--socket", "router")
+        assert status == 65 and "'c7' is the first too many" in said, (status, said)
+        assert one.ask("status")["examples"] == 0
+        assert feed(one, "1-7", "--socket", "router")[0] == 0
+        wait("20 examples", lambda: one.ask("status")["examples"] == 20)
+    with daemon(directory / "pull") as one:
+        assert feed(one, "1-7")[0] == 0
+        wait("20 examples", lambda: one.ask("status")["examples"] == 20)
+        assert one.ask("status")["rejected"] == 0
 
 
 if __name__ == "__main__":

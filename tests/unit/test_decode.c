@@ -253,6 +253,51 @@ static void a_message_without_header_is_one_step(void **state) {
         decoder_close(&one.decoders[m]);
 }
 
+#define SCHEMA(model, members) JSON(model, "{\"schema\": {" members "}}")
+static const struct bad bad_schemas[] = {
+    {SCHEMA(MODEL_REAL, "\"dtype\": \"float64\""), REJECT_SCHEMA,
+     "dtype is 'float64', but this model takes float32"},
+    {SCHEMA(MODEL_REAL, "\"columns\": 4"), REJECT_SCHEMA, "has 4 columns, but this model takes 3"},
+    {SCHEMA(MODEL_REAL, "\"columns\": [\"a\", \"b\"]"), REJECT_SCHEMA, "has 2 columns"},
+    {SCHEMA(MODEL_REAL, "\"columns\": [\"a\", \"b\", \"c\", {\"name\": \"time\"}, \"e\"]"),
+     REJECT_SCHEMA, "has 5 columns, but this model takes 3: 'time' is the first too many"},
+    {SCHEMA(MODEL_REAL, "\"columns\": 3, \"targets\": [\"y\"]"), REJECT_SCHEMA,
+     "has 1 targets, but this model takes 2"},
+    {SCHEMA(MODEL_HOLD, "\"targets\": 2"), REJECT_SCHEMA, "2 targets, but this model's target is"},
+    {SCHEMA(MODEL_CHARACTERS, "\"dtype\": \"int64\""), REJECT_SCHEMA, "takes uint32"},
+    {SCHEMA(MODEL_TAGS, "\"target_dtype\": \"float32\""), REJECT_SCHEMA, "target_dtype is"},
+    {SCHEMA(MODEL_REAL, "\"dtype\": 32"), REJECT_JSON, "\"dtype\" is no string"},
+    {SCHEMA(MODEL_REAL, "\"columns\": 2.5"), REJECT_JSON, "no list of names and no count"},
+    {SCHEMA(MODEL_REAL, "\"columns\": [1, 2, 3]"), REJECT_JSON, "no list of names"},
+    {SCHEMA(MODEL_REAL, "\"columns\": -1"), REJECT_JSON, "no list of names"},
+    {SCHEMA(MODEL_REAL, "\"columns\": [{\"kind\": \"a\"}]"), REJECT_JSON, "no list of names"},
+    {JSON(MODEL_REAL, "{\"schema\": 7}"), REJECT_JSON, "no object"},
+    {JSON(MODEL_REAL, "{\"schema\": {}, \"x\": [1, 2, 3]}"), REJECT_JSON,
+     "unknown member 'schema'"},
+};
+
+static const struct message good_schemas[] = {
+    SCHEMA(MODEL_REAL, ""),
+    SCHEMA(MODEL_REAL, "\"dtype\": \"float32\", \"columns\": 3, \"targets\": 2"),
+    SCHEMA(MODEL_REAL, "\"columns\": [\"a\", \"b\", {\"name\": \"c\", \"kind\": \"count\"}]"),
+    SCHEMA(MODEL_HOLD, "\"columns\": [\"a\", \"b\"], \"targets\": [], \"units\": \"kW\""),
+    SCHEMA(MODEL_TAGS, "\"dtype\": \"uint32\", \"targets\": 1, \"target_dtype\": \"uint32\""),
+};
+
+static void schemas_are_checked_and_no_examples(void **state) {
+    for (size_t n = 0; n < COUNT(bad_schemas); n++)
+        assert_rejected(*state, &bad_schemas[n].message, n, bad_schemas[n].reason,
+                        bad_schemas[n].says);
+    for (size_t n = 0; n < COUNT(good_schemas); n++) {
+        struct example e;
+        char why[REJECT_WHY_SIZE] = "";
+        if (decode_message(*state, &good_schemas[n], &e, why) != REJECT_NOT)
+            fail_msg("schema %zu: %s", n, why);
+        assert_int_equal(e.steps, 0);
+        assert_null(e.x);
+    }
+}
+
 static void frame_limit_leaves_room_for_the_largest_example(void **state) {
     struct bench *bench = *state;
     size_t most = decoder_frame_max(bench->decoders[MODEL_REAL]);
@@ -270,6 +315,7 @@ int main(void) {
         cmocka_unit_test(json_of_many_steps_is_bounded),
         cmocka_unit_test(no_number_is_overlooked_at_any_alignment),
         cmocka_unit_test(a_message_without_header_is_one_step),
+        cmocka_unit_test(schemas_are_checked_and_no_examples),
         cmocka_unit_test(frame_limit_leaves_room_for_the_largest_example),
     };
     return cmocka_run_group_tests(tests, open_bench, close_bench);

@@ -1,0 +1,91 @@
+#include "decode_schema.h"
+
+#include <string.h>
+
+#include "common/text.h"
+
+/* One of x and y, in the words of the schema. */
+struct part {
+    const char *dtype, *columns; /* names of its members */
+    const char *what;            /* that it has */
+    const struct shape *shape;   /* NULL: there is none */
+};
+
+static const char *type_of(const struct shape *shape) {
+    return shape->whole ? "uint32" : "float32";
+}
+
+static enum reject_reason check_type(const json_t *schema, const struct part *part, char *why) {
+    const json_t *dtype = json_object_get(schema, part->dtype);
+    const char *name = json_string_value(dtype);
+    char quoted[TEXT_QUOTE_SIZE];
+    if (!dtype || !part->shape)
+        return REJECT_NOT;
+    if (!name)
+        return reject(REJECT_JSON, why, "the schema's \"%s\" is no string", part->dtype);
+    if (strcmp(name, type_of(part->shape)) == 0)
+        return REJECT_NOT;
+    return reject(REJECT_SCHEMA, why, "the schema's %s is %s, but this model takes %s", part->dtype,
+                  text_quote(quoted, name, strlen(name)), type_of(part->shape));
+}
+
+/* The name of a column: a string, or an object with one. */
+static const char *column_name(const json_t *column) {
+    return json_string_value(json_is_object(column) ? json_object_get(column, "name") : column);
+}
+
+/* How many columns there are; -1: it is neither a list nor a count. */
+static int count_columns(const json_t *columns, size_t *count) {
+    const double most = 1e9;
+    double number = json_number_value(columns);
+    *count = json_is_array(columns) ? json_array_size(columns) : (size_t)number;
+    if (!json_is_array(columns) &&
+        !(json_is_number(columns) && number >= 0 && number <= most && number == (double)*count))
+        return -1;
+    const json_t *column;
+    size_t i;
+    json_array_foreach(columns, i, column) {
+        if (!column_name(column))
+            return -1;
+    }
+    return 0;
+}
+
+static enum reject_reason check_columns(const json_t *schema, const struct part *part, char *why) {
+    const json_t *columns = json_object_get(schema, part->columns);
+    size_t count, expected = part->shape ? part->shape->width : 0;
+    char quoted[TEXT_QUOTE_SIZE];
+    if (!columns)
+        return REJECT_NOT;
+    if (count_columns(columns, &count))
+        return reject(REJECT_JSON, why, "the schema's \"%s\" is no list of names and no count",
+                      part->columns);
+    if (count == expected)
+        return REJECT_NOT;
+    if (!part->shape)
+        return reject(REJECT_SCHEMA, why,
+                      "the schema has %zu %s, but this model's target is the next x; send no y",
+                      count, part->what);
+    if (!json_is_array(columns) || count < expected)
+        return reject(REJECT_SCHEMA, why, "the schema has %zu %s, but this model takes %zu", count,
+                      part->what, expected);
+    const char *first = column_name(json_array_get(columns, expected));
+    return reject(REJECT_SCHEMA, why,
+                  "the schema has %zu %s, but this model takes %zu: %s is the first too many",
+                  count, part->what, expected, text_quote(quoted, first, strlen(first)));
+}
+
+enum reject_reason decode_schema(const json_t *schema, const struct shape *x, const struct shape *y,
+                                 char why[REJECT_WHY_SIZE]) {
+    const struct part parts[] = {{"dtype", "columns", "columns", x},
+                                 {"target_dtype", "targets", "targets", y}};
+    enum reject_reason reason = REJECT_NOT;
+    if (!json_is_object(schema))
+        return reject(REJECT_JSON, why, "\"schema\" is no object");
+    for (size_t i = 0; i < sizeof parts / sizeof *parts && reason == REJECT_NOT; i++) {
+        reason = check_type(schema, &parts[i], why);
+        if (reason == REJECT_NOT)
+            reason = check_columns(schema, &parts[i], why);
+    }
+    return reason;
+}
