@@ -83,6 +83,7 @@ class Page:
         """Until so many pixels of a panel's canvas have about that colour, [r, g, b]."""
         self.until("""(() => {
             const canvas = document.querySelector(arguments[0] + " .plot canvas"), want = arguments[1];
+            if (!canvas) return 0; // not drawn yet
             const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
             let count = 0;
             for (let i = 0; i < data.length; i += 4)
