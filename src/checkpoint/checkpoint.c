@@ -104,6 +104,7 @@ static int open_directory(struct checkpoint *checkpoint, struct error *error) {
     if (checkpoint->directory_file < 0)
         return error_set(error, EX_IOERR, "the state directory %s cannot be opened: %s",
                          checkpoint->directory, strerror(errno));
+    checkpoint->spare = fcntl(checkpoint->directory_file, F_DUPFD_CLOEXEC, 0);
     return take_lock(checkpoint, error);
 }
 
@@ -112,7 +113,7 @@ int checkpoint_open(struct checkpoint **checkpoint, const char *directory, struc
     *checkpoint = new;
     if (!new)
         return error_set(error, EX_UNAVAILABLE, "out of memory for checkpoints");
-    new->directory_file = new->lock = new->file = -1;
+    new->directory_file = new->lock = new->file = new->spare = -1;
     snprintf(new->directory, sizeof new->directory, "%s", directory);
     new->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (new->event < 0)
@@ -137,6 +138,7 @@ void checkpoint_close(struct checkpoint **checkpoint) {
     if (old->busy)
         checkpoint_finish(old, NULL, NULL);
     close_file(&old->lock);
+    close_file(&old->spare);
     close_file(&old->directory_file);
     close_file(&old->event);
     free(old);
@@ -185,13 +187,28 @@ static int start_thread(struct checkpoint *checkpoint) {
     return status;
 }
 
+/* When no descriptor is left the spare one is given up for it, and had again when there are more.
+ */
+static int open_temporary(struct checkpoint *checkpoint) {
+    const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
+    int file = openat(checkpoint->directory_file, CHECKPOINT_TEMPORARY, flags, FILE_MODE);
+    if (file < 0 && errno == EMFILE && checkpoint->spare >= 0) {
+        close_file(&checkpoint->spare);
+        file = openat(checkpoint->directory_file, CHECKPOINT_TEMPORARY, flags, FILE_MODE);
+    }
+    if (file >= 0 && checkpoint->spare < 0)
+        checkpoint->spare = fcntl(checkpoint->directory_file, F_DUPFD_CLOEXEC, 0);
+    return file;
+}
+
 static int write_temporary(struct checkpoint *checkpoint, const struct config *config,
                            struct learner *learner, struct error *error) {
     struct checkpoint_report *report = &checkpoint->report;
     char path[CHECKPOINT_PATH_SIZE];
     path_of(checkpoint, CHECKPOINT_TEMPORARY, path);
-    checkpoint->file = openat(checkpoint->directory_file, CHECKPOINT_TEMPORARY,
-                              O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, FILE_MODE);
+    checkpoint->file = open_temporary(checkpoint);
+    if (checkpoint->file < 0 && (errno == EMFILE || errno == ENFILE))
+        return error_set(error, EX_TEMPFAIL, "%s cannot be opened: %s", path, strerror(errno));
     if (checkpoint->file < 0)
         return error_set(error, EX_IOERR, "%s cannot be written: %s", path, strerror(errno));
     return checkpoint_write(checkpoint->file, path, config, learner, report->time, &report->bytes,

@@ -68,7 +68,8 @@ int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
                     struct learner *learner, struct checkpoint_report *report, struct error *error);
 
 /* Flush the learner and begin to write a checkpoint of it. It must not be in flight already: see
-   checkpoint_busy. After an error (EX_IOERR) the checkpoints in the directory are as they were. */
+   checkpoint_busy. After an error the checkpoints in the directory are as they were: EX_IOERR, or
+   EX_TEMPFAIL where the system has no file descriptor for it now. */
 int checkpoint_start(struct checkpoint *checkpoint, const struct config *config,
                      struct learner *learner, struct error *error);
 

@@ -36,6 +36,7 @@ enum {
 struct checkpoint {
     char directory[CONFIG_PATH_SIZE];
     int directory_file, lock, event;
+    int spare;     /* a descriptor in reserve, for the file to be written */
     unsigned keep; /* the newest so many */
 
     /* The one in flight. The thread has report, status and error until the event. */

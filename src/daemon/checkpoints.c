@@ -3,6 +3,8 @@
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
+#include <time.h>
 
 #include "announce.h"
 #include "common/clock.h"
@@ -13,6 +15,10 @@
 #include "journalling.h"
 #include "parts.h"
 #include "run.h"
+
+#define POSTPONED_BY NS_PER_SECOND
+
+enum { LAST_PAUSE_NS = 50000000, LAST_TRIES = 200 }; /* without a descriptor, before it ends */
 
 /* A checkpoint that a client asked for. */
 enum asked { ASKED_NOT, ASKED_WANTED, ASKED_IN_FLIGHT };
@@ -25,6 +31,7 @@ struct checkpoints {
     double written;    /* Unix time of the newest one on disk, 0 = none, */
     uint64_t on_disk;  /* and examples in it */
     enum asked asked;
+    uint64_t postponed; /* not before; 0 = it is not postponed */
 };
 
 int checkpoints_open(struct daemon *daemon, struct error *error) {
@@ -96,13 +103,29 @@ static int failed(struct daemon *daemon, const struct error *error) {
     return run_break(daemon);
 }
 
+/* No descriptor is left: those who have them are strangers, and their connections will end. */
+static int postpone(struct daemon *daemon, const struct error *error) {
+    struct checkpoints *checkpoints = daemon->checkpoints;
+    if (checkpoints->postponed == 0) {
+        log_warning("the checkpoint is postponed: %s", error->text);
+        announce_event(daemon, "postponed", NULL, "the checkpoint is postponed: %s", error->text);
+    }
+    if (checkpoints->asked == ASKED_WANTED) {
+        control_reply(daemon->control, NULL, error);
+        checkpoints->asked = ASKED_NOT;
+    }
+    checkpoints->postponed = clock_ns() + POSTPONED_BY;
+    return 0;
+}
+
 /* A checkpoint must not know examples that the journal may lose: they will be sent again. */
 static int start(struct daemon *daemon, struct error *error) {
     struct checkpoints *checkpoints = daemon->checkpoints;
     if (learner_flush(daemon->learner, error) || journalling_sync(daemon, error))
         return failed(daemon, error);
     if (checkpoint_start(daemon->checkpoint, daemon->config, daemon->learner, error))
-        return failed(daemon, error);
+        return error->status == EX_TEMPFAIL ? postpone(daemon, error) : failed(daemon, error);
+    checkpoints->postponed = 0;
     checkpoints->changed = checkpoints->soon = false;
     checkpoints->examples = daemon_examples(daemon);
     checkpoints->time = clock_ns();
@@ -115,14 +138,18 @@ uint64_t checkpoints_due(const struct daemon *daemon) {
     double seconds = daemon->config->checkpoint.seconds;
     if (!daemon->checkpoints->changed || seconds <= 0 || checkpoint_busy(daemon->checkpoint))
         return UINT64_MAX;
-    return daemon->checkpoints->time + (uint64_t)(seconds * (double)NS_PER_SECOND);
+    uint64_t due = daemon->checkpoints->time + (uint64_t)(seconds * (double)NS_PER_SECOND);
+    return due > daemon->checkpoints->postponed ? due : daemon->checkpoints->postponed;
 }
 
 static bool is_due(const struct daemon *daemon) {
     uint64_t count = daemon->config->checkpoint.examples;
     uint64_t learned = daemon_examples(daemon) - daemon->checkpoints->examples;
-    return daemon->checkpoints->asked == ASKED_WANTED || daemon->checkpoints->soon ||
-           (count && learned >= count) || clock_ns() >= checkpoints_due(daemon);
+    if (daemon->checkpoints->asked == ASKED_WANTED)
+        return true;
+    return ((daemon->checkpoints->soon || (count && learned >= count)) &&
+            clock_ns() >= daemon->checkpoints->postponed) ||
+           clock_ns() >= checkpoints_due(daemon);
 }
 
 int checkpoints_turn(struct daemon *daemon, struct error *error) {
@@ -148,14 +175,27 @@ int checkpoints_settle(struct daemon *daemon, struct error *error) {
     return 0;
 }
 
+/* False: for long enough. */
+static bool wait_for_descriptor(int *tries) {
+    static const struct timespec pause = {.tv_nsec = LAST_PAUSE_NS};
+    if (++*tries > LAST_TRIES)
+        return false;
+    nanosleep(&pause, NULL);
+    return true;
+}
+
 int checkpoints_last(struct daemon *daemon, struct error *error) {
-    for (;;) {
+    for (int tries = 0;;) {
         if (checkpoints_settle(daemon, error))
             return -1;
         if (!daemon->checkpoints->changed && daemon->checkpoints->asked != ASKED_WANTED)
             return 0;
         if (start(daemon, error))
             return -1;
+        if (daemon->checkpoints->postponed && !wait_for_descriptor(&tries)) {
+            error->status = EX_IOERR;
+            return failed(daemon, error);
+        }
     }
 }
 

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
 #include <sysexits.h>
 #include <zmq.h>
 
@@ -60,6 +62,16 @@ static int start_learner(struct daemon *daemon, struct error *error) {
         log_warning("%s", report->warning);
     settings_take_rates(daemon);
     return 0;
+}
+
+/* A connection is a descriptor; security.c leaves some for the daemon's own. */
+static void raise_descriptor_limit(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur == limit.rlim_max)
+        return;
+    limit.rlim_cur = limit.rlim_max;
+    if (setrlimit(RLIMIT_NOFILE, &limit))
+        log_warning("the limit of file descriptors stays as it is: %s", strerror(errno));
 }
 
 static int open_sockets(struct daemon *daemon, struct error *error) {
@@ -204,6 +216,8 @@ static int wait_for_work(struct daemon *daemon, zmq_pollitem_t items[POLL_ITEMS]
     items[POLL_EXAMPLES] =
         (zmq_pollitem_t){.socket = ingest_socket(daemon->ingest), .events = ZMQ_POLLIN};
     int count = take_is_wanted(daemon) ? POLL_ITEMS : POLL_EXAMPLES;
+    if (count == POLL_EXAMPLES)
+        items[POLL_EXAMPLES].socket = NULL;
     int ready = zmq_poll(items, count, poll_timeout(daemon));
     *idle = ready == 0;
     if (ready >= 0 || errno == EINTR)
@@ -226,6 +240,8 @@ static int turn(struct daemon *daemon, size_t *batch, bool *idle, struct error *
             continue;
     if (run_failure(daemon, error))
         return -1;
+    if (items[POLL_EXAMPLES].socket && !items[POLL_EXAMPLES].revents)
+        ingest_idle(daemon->ingest);
     if (items[POLL_EXAMPLES].revents && take_examples(daemon, batch, error))
         return -1;
     if (journalling_turn(daemon, error))
@@ -274,6 +290,7 @@ static int finish(struct daemon *daemon, const struct error *failure, struct err
 int daemon_run(const struct config *config, const struct config_source *source,
                struct error *error) {
     struct daemon *daemon;
+    raise_descriptor_limit();
     int result = daemon_open(&daemon, config, source, error);
     if (result == 0) {
         struct error last = {0};

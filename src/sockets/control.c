@@ -1,5 +1,6 @@
 #include "control.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -16,6 +17,9 @@ enum {
     NAMES_SIZE = 256,
     REPLIES_MAX = 100, /* that may wait for one client */
     ENVELOPE_MAX = 8,  /* frames before a request: the client, routers on the way, an empty one */
+    DROPPED_A_TURN = 1000,                    /* requests to which nobody can reply */
+    REQUESTS_BYTES = 3 * CONTROL_REQUEST_MAX, /* of one client that may wait */
+    BLOBS_MAX = 64 << 20, /* bytes of second frames that wait for their clients, if not of one */
     JSON_FLAGS = JSON_COMPACT | JSON_REAL_PRECISION(15),
 };
 
@@ -39,7 +43,10 @@ int control_open(struct control **control, void *zmq_context, struct security *s
     static const struct endpoint_option options[] = {
         {ZMQ_MAXMSGSIZE, CONTROL_REQUEST_MAX},
         {ZMQ_SNDHWM, REPLIES_MAX},
-        {ZMQ_RCVHWM, REPLIES_MAX},
+        {ZMQ_ROUTER_MANDATORY, 1}, /* who cannot be replied to is known */
+        {ZMQ_RCVHWM, 0},           /* security.h bounds what waits */
+        {ZMQ_TCP_MAXRT, ENDPOINT_UNREAD_MS},
+        {ZMQ_RCVBUF, ENDPOINT_SMALL_BUFFER},
     };
     struct control *c = calloc(1, sizeof *c);
     *control = c;
@@ -61,6 +68,7 @@ int control_open(struct control **control, void *zmq_context, struct security *s
         return -1;
     }
     endpoint_name(c->socket, config, c->endpoint);
+    security_limit_messages(security, SOCKET_CONTROL, REQUESTS_BYTES, false);
     return 0;
 }
 
@@ -99,9 +107,14 @@ static bool receive(struct control *control, size_t *frames, size_t *size) {
     zmq_msg_t frame;
     zmq_msg_init(&frame);
     bool enveloped = false, more = true;
+    size_t bytes = 0;
     *frames = *size = control->envelope_frames = 0;
     while (more && zmq_msg_recv(&frame, control->socket, ZMQ_DONTWAIT) >= 0) {
         more = zmq_msg_more(&frame);
+        bytes += zmq_msg_size(&frame);
+        if (!more)
+            security_taken(control->security, SOCKET_CONTROL, &frame, bytes,
+                           *frames + control->envelope_frames + 1);
         if (!enveloped) {
             enveloped = control->envelope_frames > 0 && zmq_msg_size(&frame) == 0;
             if (control->envelope_frames < ENVELOPE_MAX)
@@ -163,9 +176,54 @@ static int run(struct control *control, size_t frames, size_t size, struct contr
     return result;
 }
 
+/* ---- Second frames ---- */
+
+/* Bytes of them that libzmq has not sent yet. It outlives the socket: libzmq gives back the last of
+   them when the context ends. */
+static _Atomic size_t blobs_waiting;
+
+struct blob {
+    size_t size;
+    unsigned char *bytes;
+};
+
+static void release_blob(void *bytes, void *hint) {
+    struct blob *blob = hint;
+    (void)bytes;
+    blobs_waiting -= blob->size;
+    free(blob->bytes);
+    free(blob);
+}
+
+/* Takes over the bytes. */
+static void send_blob(struct control *control, unsigned char *bytes, size_t size) {
+    zmq_msg_t message;
+    struct blob *blob = malloc(sizeof *blob);
+    if (blob && zmq_msg_init_data(&message, bytes, size, release_blob, blob) == 0) {
+        *blob = (struct blob){size, bytes};
+        blobs_waiting += size;
+        if (zmq_msg_send(&message, control->socket, ZMQ_DONTWAIT) < 0)
+            zmq_msg_close(&message);
+        return;
+    }
+    zmq_send(control->socket, "", 0, ZMQ_DONTWAIT);
+    free(blob);
+    free(bytes);
+}
+
+static int check_blob(size_t size, struct error *error) {
+    size_t waiting = blobs_waiting;
+    if (waiting == 0 || waiting + size <= BLOBS_MAX)
+        return 0;
+    return error_set(error, EX_UNAVAILABLE,
+                     "%zu MB of replies wait for clients that have asked for them and do not read "
+                     "them; try again later",
+                     waiting >> 20);
+}
+
 /* A reply to a client that has gone is dropped by libzmq. */
 static void send_reply(struct control *control, json_t *fields, const struct error *error,
-                       const unsigned char *blob, size_t blob_size) {
+                       unsigned char *blob, size_t blob_size) {
     static const char failed[] =
         "{\"ok\":false,\"error\":\"out of memory for the reply; try again\"}";
     json_t *reply = json_pack("{s:b}", "ok", !error);
@@ -175,33 +233,55 @@ static void send_reply(struct control *control, json_t *fields, const struct err
         json_object_update(reply, fields);
     char *text = reply ? json_dumps(reply, JSON_FLAGS) : NULL;
     const char *frame = text ? text : failed;
-    for (size_t i = 0; i < control->envelope_frames; i++)
+    for (size_t i = 1; i < control->envelope_frames; i++) /* after expects_reply */
         zmq_msg_send(&control->envelope[i], control->socket, ZMQ_DONTWAIT | ZMQ_SNDMORE);
     zmq_send(control->socket, frame, strlen(frame), ZMQ_DONTWAIT | (blob ? ZMQ_SNDMORE : 0));
     if (blob)
-        zmq_send(control->socket, blob, blob_size, ZMQ_DONTWAIT);
+        send_blob(control, blob, blob_size);
     free(text);
     json_decref(reply);
 }
 
+/* Begin the reply. False: the client has gone, or takes no replies; what it asks for is not done. A
+   flood leaves many such requests. */
+static bool expects_reply(struct control *control) {
+    return zmq_msg_send(&control->envelope[0], control->socket, ZMQ_DONTWAIT | ZMQ_SNDMORE) >= 0;
+}
+
+/* The next request with somebody to reply to, as REP takes them; `error`: it may not be made. */
+static bool receive_request(struct control *control, size_t *frames, size_t *size, bool *may_ask,
+                            struct error *error) {
+    for (int n = 0; n < DROPPED_A_TURN; n++) {
+        if (!receive(control, frames, size))
+            return false;
+        if (*frames == 0 || control->envelope_frames > ENVELOPE_MAX)
+            continue;
+        *may_ask = security_may_ask(control->security, &control->envelope[0], error);
+        if (expects_reply(control))
+            return true;
+    }
+    return false;
+}
+
 bool control_handle(struct control *control) {
     size_t frames, size;
-    if (control->waiting || !receive(control, &frames, &size))
-        return false;
-    if (frames == 0 || control->envelope_frames > ENVELOPE_MAX)
-        return true; /* no request, and nobody to reply to: REP drops it likewise */
+    bool may_ask = false;
     struct error error = {0};
+    if (control->waiting || !receive_request(control, &frames, &size, &may_ask, &error))
+        return false;
     struct control_answer answer = {.fields = json_object()};
-    int result = security_may_ask(control->security, &control->envelope[0], &error)
-                     ? run(control, frames, size, &answer, &error)
-                     : -1;
+    int result = may_ask ? run(control, frames, size, &answer, &error) : -1;
+    if (result == 0 && answer.blob)
+        result = check_blob(answer.blob_size, &error);
+    if (result) {
+        free(answer.blob);
+        answer.blob = NULL;
+    }
     if (result == 0 && answer.later)
         control->waiting = true;
     else
-        send_reply(control, answer.fields, result ? &error : NULL, result ? NULL : answer.blob,
-                   answer.blob_size);
+        send_reply(control, answer.fields, result ? &error : NULL, answer.blob, answer.blob_size);
     json_decref(answer.fields);
-    free(answer.blob);
     return true;
 }
 

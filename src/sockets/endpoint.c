@@ -82,8 +82,10 @@ int endpoint_open(void **socket, void *zmq_context, struct security *security, i
     static const struct endpoint_option shared[] = {
         {ZMQ_LINGER, ENDPOINT_LINGER_MS},
         {ZMQ_HANDSHAKE_IVL, ENDPOINT_HANDSHAKE_MS},
-        {ZMQ_HEARTBEAT_IVL, ENDPOINT_HEARTBEAT_MS},
-        {ZMQ_HEARTBEAT_TIMEOUT, ENDPOINT_HEARTBEAT_TIMEOUT_MS},
+        {ZMQ_TCP_KEEPALIVE, 1},
+        {ZMQ_TCP_KEEPALIVE_IDLE, ENDPOINT_KEEPALIVE_IDLE_S},
+        {ZMQ_TCP_KEEPALIVE_INTVL, ENDPOINT_KEEPALIVE_INTERVAL_S},
+        {ZMQ_TCP_KEEPALIVE_CNT, ENDPOINT_KEEPALIVE_PROBES},
     };
     *socket = zmq_socket(zmq_context, type);
     if (!*socket)

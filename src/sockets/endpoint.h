@@ -14,10 +14,17 @@ struct socket_config;
 /* What every socket of the daemon shares. Linger is what zmq_close may keep sending for. */
 enum {
     ENDPOINT_LINGER_MS = 200,
-    ENDPOINT_IO_THREADS = 2,               /* of the context: one for examples, one for the rest */
-    ENDPOINT_HANDSHAKE_MS = 10000,         /* for all of a handshake */
-    ENDPOINT_HEARTBEAT_MS = 10000,         /* a ping to each peer this often */
-    ENDPOINT_HEARTBEAT_TIMEOUT_MS = 30000, /* a peer silent for this long is gone */
+    ENDPOINT_IO_THREADS = 2,       /* of the context: one for examples, one for the rest */
+    ENDPOINT_HANDSHAKE_MS = 10000, /* for all of a handshake */
+    /* libzmq 4.3.4 aborts when its own heartbeat is due to a peer that has left while what it sent
+       waits, and gives up peers whose answers wait likewise. So the system finds out who is gone:
+       who acknowledges nothing, */
+    ENDPOINT_KEEPALIVE_IDLE_S = 30,
+    ENDPOINT_KEEPALIVE_INTERVAL_S = 10,
+    ENDPOINT_KEEPALIVE_PROBES = 3,
+    ENDPOINT_SMALL_BUFFER =
+        1024,                   /* the system's, for what is received: a flood is slow through it */
+    ENDPOINT_UNREAD_MS = 30000, /* or, where set, takes nothing of what is sent to it */
 };
 
 struct endpoint_option {

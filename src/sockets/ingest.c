@@ -19,7 +19,7 @@ enum {
                              blocks nothing else */
     ANSWERS_MAX = 100000, /* that wait until their client reads; more than one commit sends */
     RECONNECT_MS_MAX = 5000,
-    KEEPALIVE_IDLE_S = 60,
+    EXAMPLE_LARGE_FRAMES = 2, /* x and y: the others are small */
 };
 
 static const uint64_t announcement_interval = 1000000000; /* ns */
@@ -56,11 +56,6 @@ static int open_socket(struct ingest *ingest, void *zmq_context, struct security
         {ZMQ_SNDHWM, ANSWERS_MAX}, /* a router's, of one client */
         {ZMQ_MAXMSGSIZE, (int64_t)decoder_frame_max(ingest->decoder)},
         {ZMQ_RECONNECT_IVL_MAX, RECONNECT_MS_MAX},
-        /* While this socket is full or paused it reads nothing, no answers to heartbeats either: it
-           would give up its own peers, and what they have sent. The system notices who is gone. */
-        {ZMQ_HEARTBEAT_IVL, 0},
-        {ZMQ_TCP_KEEPALIVE, 1},
-        {ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_IDLE_S},
     };
     static const int kinds[] = {
         [EXAMPLES_PULL] = ZMQ_PULL, [EXAMPLES_SUB] = ZMQ_SUB, [EXAMPLES_ROUTER] = ZMQ_ROUTER};
@@ -72,6 +67,8 @@ static int open_socket(struct ingest *ingest, void *zmq_context, struct security
     if (sub && zmq_setsockopt(ingest->socket, ZMQ_SUBSCRIBE, "", 0))
         return error_set(error, EX_SOFTWARE, "%s: cannot subscribe: %s", key, zmq_strerror(errno));
     endpoint_name(ingest->socket, &config->examples, ingest->endpoint);
+    security_limit_messages(security, SOCKET_EXAMPLES,
+                            EXAMPLE_LARGE_FRAMES * decoder_frame_max(ingest->decoder), true);
     return 0;
 }
 
@@ -133,7 +130,7 @@ static int receive_frame(struct ingest *ingest, zmq_msg_t *message, bool first) 
 
 /* Receive all frames of one message, keeping the first EXAMPLE_FRAMES_MAX of them. Returns how many
    there were, 0 when no message waits, -1 when the socket has failed. */
-static int receive(struct ingest *ingest, struct frame *frames) {
+static int receive_frames(struct ingest *ingest, struct frame *frames, size_t *bytes) {
     int count = 0;
     zmq_msg_t *message;
     if (ingest->router) {
@@ -148,8 +145,18 @@ static int receive(struct ingest *ingest, struct frame *frames) {
             return count == 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
         if (count < EXAMPLE_FRAMES_MAX)
             frames[count] = (struct frame){zmq_msg_data(message), zmq_msg_size(message)};
+        *bytes += zmq_msg_size(message);
         count++;
     } while (zmq_msg_more(message));
+    return count;
+}
+
+static int receive(struct ingest *ingest, struct frame *frames) {
+    size_t bytes = 0;
+    int count = receive_frames(ingest, frames, &bytes);
+    if (count >= 0)
+        security_taken(ingest->security, SOCKET_EXAMPLES, count ? &ingest->messages[0] : NULL,
+                       bytes, (size_t)count);
     return count;
 }
 
@@ -230,6 +237,10 @@ int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, st
             ingest_reject(ingest, example, reason, why);
     }
     return 0;
+}
+
+void ingest_idle(struct ingest *ingest) {
+    security_taken(ingest->security, SOCKET_EXAMPLES, NULL, 0, 0);
 }
 
 const void *ingest_peer(const struct ingest *ingest, size_t *size) {

@@ -57,6 +57,9 @@ int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, st
 void ingest_reject(struct ingest *ingest, const struct example *example, enum reject_reason reason,
                    const char *why);
 
+/* zmq_poll has said that no example waits. */
+void ingest_idle(struct ingest *ingest);
+
 /* Messages rejected since open: for one reason, or for all with REJECT_NOT. */
 uint64_t ingest_rejected(const struct ingest *ingest, enum reject_reason reason);
 

@@ -19,7 +19,6 @@ enum {
     RUN_SIZE = 17,
     SUBSCRIPTION_MAX =
         1024, /* bytes of a frame from a subscriber: a prefix of a topic, or a handshake */
-    REPORTS_QUEUE = 64, /* frames of a subscriber that wait to be read */
 };
 
 struct publish {
@@ -44,7 +43,9 @@ int publish_open(struct publish **publish, void *zmq_context, struct security *s
                  const struct socket_config *config, struct error *error) {
     static const struct endpoint_option options[] = {
         {ZMQ_SNDHWM, PUBLISH_QUEUE},
-        {ZMQ_RCVHWM, REPORTS_QUEUE},
+        {ZMQ_TCP_MAXRT, ENDPOINT_UNREAD_MS},
+        {ZMQ_RCVBUF, ENDPOINT_SMALL_BUFFER},
+        {ZMQ_RCVHWM, 0},        /* security.h bounds what subscribers send */
         {ZMQ_XPUB_VERBOSER, 1}, /* every subscription is seen, not only a topic's first and last */
         {ZMQ_MAXMSGSIZE, SUBSCRIPTION_MAX},
     };

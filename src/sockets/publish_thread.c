@@ -124,15 +124,34 @@ static size_t count_subscriptions(const struct record *record) {
     return count;
 }
 
+/* The sender of a report. */
+struct sender {
+    const char *property; /* of its connection: the same text in all its messages, while one of them
+                             is not closed; NULL = none is known */
+    int descriptor;
+    uint64_t number;
+};
+
+static void find_sender(struct publish_thread *thread, zmq_msg_t *message, struct sender *sender) {
+    const char *property = zmq_msg_gets(message, "__fd");
+    if (property && property == sender->property)
+        return;
+    int descriptor = property ? zmq_msg_get(message, ZMQ_SRCFD) : -1;
+    uint64_t number = descriptor < 0 ? 0 : security_subscriber(thread->security, descriptor);
+    *sender = (struct sender){property, descriptor, number};
+}
+
 /* `gone`: it is a report without a sender, libzmq's own of a connection that has ended. */
-static bool take_report(struct publish_thread *thread, zmq_msg_t *message, bool *gone) {
+static bool take_report(struct publish_thread *thread, zmq_msg_t *message, struct sender *sender,
+                        bool *gone) {
     const unsigned char *frame = zmq_msg_data(message);
     size_t size = zmq_msg_size(message);
     if (size == 0 || frame[0] > 1)
         return false;
-    int descriptor = zmq_msg_get(message, ZMQ_SRCFD);
+    find_sender(thread, message, sender);
+    int descriptor = sender->descriptor;
+    uint64_t number = sender->number;
     *gone |= descriptor < 0 && frame[0] == 0;
-    uint64_t number = descriptor < 0 ? 0 : security_subscriber(thread->security, descriptor);
     if (*gone || (descriptor >= 0 && number == 0 && thread->security))
         return false; /* it has gone since */
     struct record *record = find(thread, descriptor, number);
@@ -150,16 +169,19 @@ static bool take_report(struct publish_thread *thread, zmq_msg_t *message, bool 
 static bool take_reports(struct publish_thread *thread) {
     bool status = false, gone = false, more = true;
     int taken = 0;
-    zmq_msg_t message;
-    zmq_msg_init(&message);
+    struct sender sender = {.descriptor = -1};
+    zmq_msg_t messages[2]; /* the newest, and the one before */
+    zmq_msg_init(&messages[0]);
+    zmq_msg_init(&messages[1]);
     while (taken < SUBSCRIPTIONS_A_TURN &&
-           (more = zmq_msg_recv(&message, thread->socket, ZMQ_DONTWAIT) >= 0)) {
+           (more = zmq_msg_recv(&messages[taken % 2], thread->socket, ZMQ_DONTWAIT) >= 0)) {
         bool ended = false;
-        status |= take_report(thread, &message, &ended);
+        status |= take_report(thread, &messages[taken % 2], &sender, &ended);
         gone |= ended;
         taken++;
     }
-    zmq_msg_close(&message);
+    zmq_msg_close(&messages[0]);
+    zmq_msg_close(&messages[1]);
     if (gone)
         forget_gone(thread);
     if (taken > 0)

@@ -21,8 +21,9 @@
 enum {
     NAME_SIZE = 32,
     MONITOR_SIZE = 64,
-    DESCRIPTORS_OWN = 64, /* that the daemon needs beside connections */
-    STRANGERS_SHARE = 4,  /* of the connections of a socket may have made no handshake yet */
+    DESCRIPTORS_OWN = 64,        /* that the daemon needs beside connections */
+    DESCRIPTORS_COUNTED = 65536, /* more than connections and files there may be */
+    STRANGERS_SHARE = 4,         /* of the connections of a socket may have made no handshake yet */
 };
 
 static const char *const socket_names[SOCKET_ROLES] = {
@@ -145,9 +146,10 @@ static int start_thread(struct security *security) {
 }
 
 /* Whatever there are of descriptors, some stay for checkpoint and journal. */
-static void set_limits(struct security *security) {
+static int set_limits(struct security *security) {
     struct rlimit limit;
     size_t share = SIZE_MAX;
+    security->taken_size = DESCRIPTORS_COUNTED;
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
         share = limit.rlim_cur > 2 * DESCRIPTORS_OWN
                     ? (limit.rlim_cur - DESCRIPTORS_OWN) / (SOCKET_ROLES + 1)
@@ -157,6 +159,8 @@ static void set_limits(struct security *security) {
         guarded->most = connections_most[i] < share ? connections_most[i] : share;
         guarded->most_strangers = guarded->most / STRANGERS_SHARE;
     }
+    security->taken = calloc(security->taken_size, sizeof *security->taken);
+    return security->taken ? 0 : -1;
 }
 
 static int start(struct security *security, void *zmq_context, struct error *error) {
@@ -189,7 +193,11 @@ int security_open(struct security **opened, void *zmq_context, const struct conf
         TAILQ_INIT(&guarded->connections);
         TAILQ_INIT(&guarded->strangers);
     }
-    set_limits(security);
+    TAILQ_INIT(&security->suspects);
+    if (set_limits(security)) {
+        security_close(opened);
+        return error_set(error, EX_OSERR, "out of memory for the sockets");
+    }
     int result = security->keys ? read_keys(config, &security->pair, lists, error) : 0;
     if (security->keys && result == 0)
         take_lists(security, config, lists);

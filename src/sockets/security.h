@@ -44,6 +44,7 @@ enum security_failure {
                           connections that were ended, with keys and without: */
     SECURITY_CONNECTIONS = SECURITY_REFUSALS, /* there were too many */
     SECURITY_SUBSCRIPTIONS, /* it sent more to the statistics socket than subscriptions need */
+    SECURITY_ENDLESS,       /* a message grew larger than any that could be meant */
     SECURITY_QUOTA_BYTES,   /* its key sent more than one may, */
     SECURITY_QUOTA_SUBSCRIPTIONS, /* or subscribed to more */
     SECURITY_FAILURES,
@@ -111,6 +112,18 @@ void security_subscribed(struct security *security, zmq_msg_t *message, size_t s
 
 /* End a subscriber's connection, unless that has ended: its subscriptions are for nothing here. */
 void security_end_subscriber(struct security *security, int descriptor, uint64_t number);
+
+/* libzmq keeps the parts of a message until the last one has come, without a bound. What has come
+   over a connection and was not taken from the socket is such a message, once messages that wait
+   have had their turn. A connection ends when it has more than `most` bytes of one, the largest
+   that could be meant; `turns`: messages that wait may be many, and are taken when there is time.
+ */
+void security_limit_messages(struct security *security, int role, size_t most, bool turns);
+
+/* The owner of the socket has taken a message of so many bytes and frames; `frame` is any of them.
+   NULL: no message waits. */
+void security_taken(struct security *security, int role, zmq_msg_t *frame, size_t bytes,
+                    size_t frames);
 
 /* Becomes readable when there may be something to announce; -1 without security. */
 int security_descriptor(const struct security *security);

@@ -84,6 +84,7 @@ static void discount(struct connection *c) {
 
 static void remove_connection(struct security *security, struct connection *c) {
     discount(c);
+    security_limit_gone(security, c);
     TAILQ_REMOVE(&c->guarded->connections, c, all);
     security->by_descriptor[c->descriptor] = NULL;
     free(c);
@@ -94,6 +95,7 @@ void security_free_connections(struct security *security) {
         if (security->by_descriptor[i])
             remove_connection(security, security->by_descriptor[i]);
     free(security->by_descriptor);
+    free(security->taken);
 }
 
 /* A connection for which there is no memory could not be closed later: it ends now. One socket may
@@ -213,11 +215,11 @@ bool security_take_events(struct security *security, int most) {
 
 /* Where the descriptor has another cookie, it has ended, and the descriptor is another's. */
 bool security_end(struct security *security, struct connection *connection) {
-    (void)security;
     if (connection->ended || cookie_of(connection->descriptor) != connection->cookie)
         return false;
     shutdown(connection->descriptor, SHUT_RDWR);
     discount(connection);
+    security->ended++;
     return true;
 }
 

@@ -53,10 +53,20 @@ struct connection {
     bool ended;                          /* by security_end: nothing more is counted */
     uint64_t received;                   /* bytes that had come when it was measured, */
     uint64_t measured;                   /* CLOCK_MONOTONIC in ns */
-    double allowance;                    /* statistics: bytes that may come, */
     struct client *client;               /* who has its key; NULL = not admitted, or ended */
     struct bucket bytes;                 /* where it is unclear whose it is */
     size_t subscriptions;
+    bool counted;     /* by the kernel; else it is guessed */
+    double allowance; /* statistics: bytes that may come */
+
+    /* The message that may have no end: see security_limits.c. */
+    TAILQ_ENTRY(connection) suspects;
+    bool suspect;
+    uint64_t opened;   /* CLOCK_MONOTONIC in ns */
+    uint64_t waiting;  /* bytes that had come and were not taken when it was looked at, */
+    uint64_t taken;    /* bytes taken, */
+    uint64_t turn;     /* and messages taken of all connections */
+    uint64_t unending; /* of `waiting`, bytes of a message that is not complete */
 };
 
 TAILQ_HEAD(connection_list, connection);
@@ -77,6 +87,9 @@ struct guarded {
     struct connection_list connections, strangers;
     size_t count, stranger_count; /* without those that have been ended, */
     size_t most, most_strangers;  /* and how many there may be */
+    size_t most_message;          /* bytes; 0 = not limited */
+    bool turns;                   /* many messages may wait */
+    _Atomic uint64_t turn;        /* messages taken, and much more for each time that none waited */
     int failing; /* the failure of the connection that is reported next, or SECURITY_FAILURES */
     struct failures failures[SECURITY_FAILURES];
 };
@@ -92,9 +105,12 @@ struct security {
     bool running;
     pthread_mutex_t lock; /* of all that follows */
     struct guarded sockets[SOCKET_ROLES];
+    struct connection_list suspects;
+    _Atomic uint64_t *taken; /* (taken_size,) bytes taken of the connection with a descriptor */
+    size_t taken_size;
     struct connection **by_descriptor; /* (descriptors,) NULL = none */
     size_t descriptors;
-    uint64_t serials;
+    uint64_t serials, ended; /* connections so far, and those of them that were ended */
     struct security_quota quota;
     struct client_list clients; /* the newest first */
 };
@@ -132,8 +148,12 @@ size_t security_cut_off(struct security *security, struct guarded *guarded);
 /* A connection has come: begin to watch it, and end one when there are too many. */
 void security_limit_new(struct security *security, struct connection *connection);
 
-/* Look what has come since the call before, and end the connections that send too much. */
-void security_limit(struct security *security, uint64_t now);
+/* A connection is gone. */
+void security_limit_gone(struct security *security, struct connection *connection);
+
+/* Look what has come since the call before, and end the connections that send too much. True: look
+   again soon, whether something comes or not. */
+bool security_limit(struct security *security, uint64_t now);
 
 /* A connection of that key comes in: false when it may have no more, or there is no memory. */
 bool security_quota_join(struct security *security, struct connection *connection, const char *key);

@@ -1,8 +1,12 @@
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <zmq.h>
 
 #include "common/clock.h"
 #include "security_internal.h"
@@ -11,11 +15,23 @@ enum {
     /* A greeting, and the shortest READY: what has said less cannot be through its handshake. */
     HANDSHAKE_BYTES = 91,
     /* A subscriber says its subscriptions, and answers heartbeats. */
-    SUBSCRIBER_BYTES = 16384,
+    SUBSCRIBER_BYTES = 4096,
     SUBSCRIBER_BYTES_PER_S = 1024,
     /* What a Unix socket is taken to have brought each time when something came: the kernel does
        not count there. */
-    UNSEEN_BYTES = 512,
+    UNSEEN_BYTES = 128,
+    UNSEEN_PART_BYTES = 65536, /* likewise, of what is no subscription */
+    /* Less than this is not worth a look, and more for each second of a connection's life, since
+       heartbeats are messages that nobody takes. */
+    SUSPECT_BYTES = 65536,
+    HEARTBEAT_BYTES_PER_S = 100,
+    UNENDING_ALL = 64 << 20,  /* bytes of messages that are not complete, of all connections */
+    WAITING_MOST = 256 << 20, /* bytes of one connection that wait, complete or not */
+    EMPTY_TURNS = 1 << 20,    /* more than there are connections */
+    /* libzmq gives each connection its turn, and looks at new ones at least after so many messages.
+     */
+    TURNS = 256,
+    FRAME_OVERHEAD = 9 + SECURITY_OVERHEAD, /* bytes on the wire, at most */
     EVENTS = 64,
     ROUNDS = 64, /* of events: what still comes then is looked at the next time */
 };
@@ -34,8 +50,10 @@ static bool bytes_received(int descriptor, uint64_t *bytes) {
 /* Returns how much has come since the call before. */
 static uint64_t measure(struct connection *c) {
     uint64_t before = c->received;
-    if (!bytes_received(c->descriptor, &c->received))
-        c->received = before + UNSEEN_BYTES;
+    bool subscriber = c->guarded->most_message == 0;
+    c->counted = bytes_received(c->descriptor, &c->received);
+    if (!c->counted)
+        c->received = before + (subscriber ? UNSEEN_BYTES : UNSEEN_PART_BYTES);
     if (c->stranger && c->received >= HANDSHAKE_BYTES) {
         TAILQ_REMOVE(&c->guarded->strangers, c, strangers);
         c->guarded->stranger_count--;
@@ -63,7 +81,9 @@ void security_limit_new(struct security *security, struct connection *connection
     struct guarded *guarded = connection->guarded;
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = connection->descriptor};
     connection->allowance = SUBSCRIBER_BYTES;
-    connection->measured = clock_ns();
+    connection->measured = connection->opened = clock_ns();
+    if ((size_t)connection->descriptor < security->taken_size)
+        security->taken[connection->descriptor] = 0;
     epoll_ctl(security->activity, EPOLL_CTL_ADD, connection->descriptor, &event);
     while (!connection->made && !connection->ended &&
            (guarded->count > guarded->most || guarded->stranger_count > guarded->most_strangers)) {
@@ -89,6 +109,114 @@ static void limit_subscriber(struct security *security, struct connection *c, ui
         security_end_for(security, c, SECURITY_SUBSCRIPTIONS);
 }
 
+/* ---- Messages without an end ---- */
+
+void security_limit_messages(struct security *security, int role, size_t most, bool turns) {
+    if (!security)
+        return;
+    pthread_mutex_lock(&security->lock);
+    security->sockets[role].most_message = most;
+    security->sockets[role].turns = turns;
+    pthread_mutex_unlock(&security->lock);
+}
+
+void security_taken(struct security *security, int role, zmq_msg_t *frame, size_t bytes,
+                    size_t frames) {
+    if (!security)
+        return;
+    security->sockets[role].turn += frame ? 1 : EMPTY_TURNS;
+    int descriptor = frame ? zmq_msg_get(frame, ZMQ_SRCFD) : -1;
+    if (descriptor >= 0 && (size_t)descriptor < security->taken_size)
+        security->taken[descriptor] += bytes + frames * FRAME_OVERHEAD;
+}
+
+void security_limit_gone(struct security *security, struct connection *connection) {
+    if (connection->suspect)
+        TAILQ_REMOVE(&security->suspects, connection, suspects);
+    connection->suspect = false;
+}
+
+/* Bytes that libzmq has read from the connection and nobody has taken from the socket. What was
+   taken is counted generously; what is too much of that is no credit for later. */
+static uint64_t waiting(struct security *security, struct connection *c, uint64_t now) {
+    int unread = 0;
+    uint64_t taken = security->taken[c->descriptor], received = c->received;
+    uint64_t heartbeats = (now - c->opened) / NS_PER_SECOND * HEARTBEAT_BYTES_PER_S;
+    if (c->counted && received > taken + heartbeats + SUSPECT_BYTES &&
+        ioctl(c->descriptor, SIOCINQ, &unread) == 0 && (uint64_t)unread < received)
+        received -= (uint64_t)unread;
+    if (taken > received || (!c->counted && taken != c->taken)) {
+        /* A message that is taken meanwhile counts for a little less: harmless. */
+        security->taken[c->descriptor] = taken = received;
+        c->taken = taken;
+    }
+    return received > taken + heartbeats ? received - taken - heartbeats : 0;
+}
+
+static void snapshot(struct security *security, struct connection *c, uint64_t bytes) {
+    c->waiting = bytes;
+    c->taken = security->taken[c->descriptor];
+    c->turn = c->guarded->turn;
+}
+
+static void suspect(struct security *security, struct connection *c, uint64_t now) {
+    if (c->guarded->most_message == 0 || (size_t)c->descriptor >= security->taken_size)
+        return;
+    uint64_t bytes = waiting(security, c, now);
+    if (c->suspect || bytes <= SUSPECT_BYTES)
+        return;
+    c->suspect = true;
+    c->unending = 0;
+    TAILQ_INSERT_TAIL(&security->suspects, c, suspects);
+    snapshot(security, c, bytes);
+}
+
+/* What waited when it was looked at before is no complete message when none of this connection was
+   taken since, while all connections had their turn. */
+static void judge(struct security *security, struct connection *c, uint64_t now) {
+    struct guarded *guarded = c->guarded;
+    uint64_t bytes = waiting(security, c, now);
+    if (bytes <= SUSPECT_BYTES) {
+        security_limit_gone(security, c);
+        return;
+    }
+    bool others_had_turns = guarded->turn - c->turn > guarded->count + TURNS;
+    if (security->taken[c->descriptor] != c->taken) {
+        c->unending = 0;
+        snapshot(security, c, bytes);
+    } else if (others_had_turns || !guarded->turns) {
+        c->unending = c->waiting;
+        snapshot(security, c, bytes);
+    } else {
+        eventfd_write(security->news, 1); /* the owner may sleep, since it has no whole message */
+    }
+    if (c->unending > guarded->most_message || bytes > WAITING_MOST)
+        security_end_for(security, c, SECURITY_ENDLESS);
+    if (c->ended)
+        security_limit_gone(security, c);
+}
+
+static void limit_messages(struct security *security, uint64_t now) {
+    struct connection *c, *next, *largest;
+    uint64_t all = 0;
+    for (c = TAILQ_FIRST(&security->suspects); c; c = next) {
+        next = TAILQ_NEXT(c, suspects);
+        judge(security, c, now);
+    }
+    TAILQ_FOREACH(c, &security->suspects, suspects)
+    all += c->unending;
+    while (all > UNENDING_ALL) {
+        largest = NULL;
+        TAILQ_FOREACH(c, &security->suspects, suspects)
+        largest = !largest || c->unending > largest->unending ? c : largest;
+        all -= largest->unending;
+        security_end_for(security, largest, SECURITY_ENDLESS);
+        security_limit_gone(security, largest);
+    }
+}
+
+/* ---- All of it ---- */
+
 static void look(struct security *security, int descriptor, uint64_t now) {
     struct connection *c =
         (size_t)descriptor < security->descriptors ? security->by_descriptor[descriptor] : NULL;
@@ -97,11 +225,13 @@ static void look(struct security *security, int descriptor, uint64_t now) {
     uint64_t came = measure(c);
     if (c->guarded == &security->sockets[SOCKET_STATISTICS])
         limit_subscriber(security, c, came, now);
+    else
+        suspect(security, c, now);
     if (!c->ended)
         security_quota_bytes(security, c, came, now);
 }
 
-void security_limit(struct security *security, uint64_t now) {
+bool security_limit(struct security *security, uint64_t now) {
     struct epoll_event events[EVENTS];
     int count = EVENTS;
     for (int round = 0; round < ROUNDS && count == EVENTS; round++) {
@@ -109,4 +239,6 @@ void security_limit(struct security *security, uint64_t now) {
         for (int i = 0; i < count; i++)
             look(security, events[i].data.fd, now);
     }
+    limit_messages(security, now);
+    return !TAILQ_EMPTY(&security->suspects);
 }

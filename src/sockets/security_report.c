@@ -22,6 +22,7 @@ static const char *const failure_names[SECURITY_FAILURES] = {
     [SECURITY_QUOTA_BYTES] = "quota_bytes",
     [SECURITY_QUOTA_SUBSCRIPTIONS] = "quota_subscriptions",
     [SECURITY_QUOTA_REQUESTS] = "quota_requests",
+    [SECURITY_ENDLESS] = "endless",
 };
 
 static const char *const failure_texts[SECURITY_FAILURES] = {
@@ -37,6 +38,8 @@ static const char *const failure_texts[SECURITY_FAILURES] = {
     [SECURITY_QUOTA_SUBSCRIPTIONS] =
         "its key subscribes to more than security.quota.subscriptions allows",
     [SECURITY_QUOTA_REQUESTS] = "its key asks more often than security.quota.requests allows",
+    [SECURITY_ENDLESS] = "it sends a message that is larger than any that could be meant, or more "
+                         "than may wait",
 };
 
 int security_descriptor(const struct security *security) {

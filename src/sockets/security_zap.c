@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <malloc.h>
 #include <string.h>
 #include <zmq.h>
 
@@ -21,6 +22,8 @@ enum zap_frame {
 
 enum {
     FRAME_SIZE = 256, /* libzmq's own names and addresses are shorter */
+    TRIMS = 4,        /* so often memory is given back after the last connection was ended, */
+    TRIM_MS = 1000,   /* and so far apart */
     LOOK_MS = 10,     /* at most so often it is looked what connections bring */
 };
 
@@ -126,18 +129,41 @@ static void answer(struct security *security) {
 
 enum { ITEM_STOP = SOCKET_ROLES, ITEM_ACTIVITY, ITEM_ZAP, ITEMS };
 
-/* What connections bring is looked at when something comes, but not all the time. */
-static bool wait_for_news(struct security *security, zmq_pollitem_t items[ITEMS], uint64_t next) {
+/* What connections bring is looked at when something comes, or after so many ms, but not all the
+   time. */
+static bool wait_for_news(struct security *security, zmq_pollitem_t items[ITEMS], uint64_t next,
+                          long most) {
     uint64_t now = clock_ns();
-    long timeout = now >= next ? -1 : (long)((next - now) / NS_PER_MS) + 1;
+    long timeout = now < next ? (long)((next - now) / NS_PER_MS) + 1 : most;
     items[ITEM_ACTIVITY].events = now >= next ? ZMQ_POLLIN : 0;
     int ready = zmq_poll(items, security->keys ? ITEMS : ITEM_ZAP, timeout);
     return (ready >= 0 || errno == EINTR) && !items[ITEM_STOP].revents;
 }
 
+/* What floods have taken and given back stays with the C library, unless asked for: while they go
+   on, and a while after, since what they have left is still looked through. */
+struct trimming {
+    uint64_t ended, due;
+    int left;
+};
+
+static void give_back(const struct security *security, struct trimming *trimming) {
+    uint64_t now = clock_ns();
+    if (security->ended != trimming->ended)
+        trimming->left = TRIMS;
+    trimming->ended = security->ended;
+    if (trimming->left == 0 || now < trimming->due)
+        return;
+    malloc_trim(0);
+    trimming->left--;
+    trimming->due = now + TRIM_MS * NS_PER_MS;
+}
+
 void *security_serve(void *context) {
     struct security *security = context;
     uint64_t next = 0;
+    struct trimming trimming = {0};
+    bool soon = false;
     zmq_pollitem_t items[ITEMS] = {
         [ITEM_STOP] = {.fd = security->stop, .events = ZMQ_POLLIN},
         [ITEM_ACTIVITY] = {.fd = security->activity},
@@ -145,15 +171,16 @@ void *security_serve(void *context) {
     };
     for (size_t i = 0; i < SOCKET_ROLES; i++)
         items[i] = (zmq_pollitem_t){.socket = security->sockets[i].monitor, .events = ZMQ_POLLIN};
-    while (wait_for_news(security, items, next)) {
+    while (wait_for_news(security, items, next, soon ? 0 : trimming.left ? TRIM_MS : -1)) {
         uint64_t now = clock_ns();
         pthread_mutex_lock(&security->lock);
         security_take_events(security, SECURITY_SOME);
         if (now >= next) {
-            security_limit(security, now);
+            soon = security_limit(security, now);
             next = now + LOOK_MS * NS_PER_MS;
         }
         pthread_mutex_unlock(&security->lock);
+        give_back(security, &trimming);
         if (security->keys)
             answer(security);
     }

@@ -53,18 +53,33 @@ def meet(endpoint, kind):
     stranger.sendall(GREETING)
     left = len(GREETING)
     while left:
-        left -= len(stranger.recv(left))
+        said = stranger.recv(left)
+        if not said:
+            stranger.close()
+            raise ConnectionError("it is ended in the handshake")
+        left -= len(said)
     stranger.sendall(ready(kind))
-    assert stranger.recv(2)
+    stranger.recv(2)
     return stranger
+
+
+def send(stranger, blocks):
+    """Send as fast as it is taken, until the other side ends it."""
+    stranger.setblocking(False)
+    waiting = select.poll()
+    waiting.register(stranger, select.POLLOUT | select.POLLRDHUP)
+    for block in blocks:
+        while block:
+            if waiting.poll()[0][1] & ~select.POLLOUT:
+                raise ConnectionError("it is ended")
+            block = block[stranger.send(block):]
 
 
 def again(endpoint, kind, blocks):
     """Send blocks as fast as they are taken, over a new connection whenever one is ended."""
     while True:
-        with contextlib.suppress(OSError, AssertionError), meet(endpoint, kind) as stranger:
-            for block in blocks():
-                stranger.sendall(block)
+        with contextlib.suppress(OSError), meet(endpoint, kind) as stranger:
+            send(stranger, blocks())
         time.sleep(PAUSE)
 
 

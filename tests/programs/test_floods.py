@@ -11,10 +11,11 @@ import struct
 import sys
 import threading
 import time
+from unittest import mock
 
 import cases
 import flooding
-from running import LIMIT, Daemon, zmq
+from running import LIMIT, PROGRAM, Daemon, zmq
 
 MEMORY_MAX = 200 << 20
 FLOOD_S = float(os.environ.get("RUNNEL_FLOOD_SECONDS", "3"))
@@ -199,6 +200,110 @@ def test_what_nobody_wants_is_not_counted(directory):
         after = listen()
         missed = after["examples"] - before["examples"] - 10 * (after["sequence"] - before["sequence"])
         assert missed >= 400, (before, after)
+
+
+def with_descriptors(directory, count):
+    """The daemon's program, for so many file descriptors at most."""
+    path = pathlib.Path(directory, "limited")
+    path.write_text(f"#!/bin/sh\nulimit -n {count}\nexec {PROGRAM} \"$@\"\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_idle_connections(directory):
+    """They take neither the descriptors of checkpoints nor the sockets from those who speak."""
+    sockets = "examples", "statistics", "control"
+    for count in (256, 4096):
+        part = pathlib.Path(directory, str(count))
+        part.mkdir()
+        program = with_descriptors(part, count)
+        with mock.patch.object(Flooded, "program", program), Flooded(part) as daemon:
+            before = daemon.descriptors()
+            with Producer(daemon) as producer, daemon.socket(zmq.REQ, "control") as control:
+                def ask(command):
+                    """Over a connection that was there before the flood."""
+                    control.send_json({"command": command})
+                    return json.loads(daemon.next_message(control)[0])
+
+                assert ask("status")["ok"]
+                with flooding.flooded(*((flooding.idle, daemon.endpoint(s)) for s in sockets)):
+                    time.sleep(FLOOD_S)
+                    producer.wait(50)
+                    assert ask("checkpoint")["examples"] > 0
+                    assert ask("status")["connections"]["ended_by"]["connections"] > 0
+                    assert daemon.memory() < MEMORY_MAX, f"{daemon.memory() >> 20} MB"
+                until(lambda: daemon.descriptors() <= before + 5, "connections stay")
+                assert daemon.ask("status")["ok"]
+                producer.wait(50)
+            with flooding.flooded(*((flooding.idle, daemon.endpoint(s)) for s in sockets)):
+                time.sleep(FLOOD_S / 3)
+                assert daemon.end() == 0, daemon.text()
+            assert "the checkpoint has them all" in daemon.text()
+
+
+def test_requests(directory):
+    """Requests without an end hold up neither learning nor those who read their replies."""
+    with Flooded(directory) as daemon:
+        control = daemon.endpoint("control")
+        flood(daemon, *[(flooding.requests, control)] * 3)
+        assert daemon.ask("status")["state"] == "learning"
+
+
+def test_replies_that_nobody_reads(directory):
+    """Exports that wait for clients who do not read them take a bounded part of the memory."""
+    model = "model.layers=[{cell: gru, size: 700}, {cell: dense, size: 2000}]"
+    with Flooded(directory, "--set", model, "--set", "learning.max_streams=4") as daemon:
+        size = len(daemon.export())
+        before = daemon.memory()
+        assert size > 5 << 20
+        with contextlib.ExitStack() as stack:
+            request = flooding.frame(b"", flooding.MORE) + flooding.frame(b'{"command": "export"}')
+            strangers = [stack.enter_context(flooding.meet(daemon.endpoint("control"), b"DEALER"))
+                         for _ in range(4)]
+            for stranger in strangers:
+                stranger.sendall(request * 20)
+            reply = daemon.request("export")[0]
+            while reply["ok"]:  # until all of it waits
+                reply = daemon.request("export")[0]
+            assert "do not read" in reply["error"], reply
+            assert daemon.memory() < before + (150 << 20), f"{daemon.memory() >> 20} MB"
+        until(lambda: daemon.request("export")[0]["ok"], "it is not over")
+
+
+def test_messages_without_an_end(directory):
+    """A message whose last part never comes ends with its connection, while examples are taken and
+    while they are not."""
+    for kind, stranger in (("router", flooding.endless_dealer), ("pull", flooding.endless_push)):
+        part = pathlib.Path(directory, kind)
+        part.mkdir()
+        with Flooded(part, "--set", f"examples.socket={kind}") as daemon:
+            with flooding.flooded((stranger, daemon.endpoint("examples")),
+                                  (flooding.endless_dealer, daemon.endpoint("control"))):
+                until(lambda: daemon.ended("endless") > 5, "it is not ended")
+            assert daemon.memory() < MEMORY_MAX, f"{daemon.memory() >> 20} MB"
+            daemon.alive()
+
+
+def test_large_messages_are_no_flood(directory):
+    """Whole messages may be large, come in pieces, and wait while the daemon is paused."""
+    with Flooded(directory, "--set", "examples.socket=pull") as daemon:
+        daemon.ask("pause")
+        x = struct.pack("<4096f", *(n % 5 for n in range(4096)))
+        header = struct.pack("<BBHIQd", 1, 0, 0, 0, 0, 0.0)
+        feeder = daemon.socket(zmq.PUSH, "examples")
+        for _ in range(100):
+            feeder.send_multipart([b"a", x, b"", header])
+        with flooding.meet(daemon.endpoint("examples"), b"PUSH") as slow:
+            message = (flooding.frame(b"b", flooding.MORE) + flooding.frame(x, flooding.MORE)
+                       + flooding.frame(b"", flooding.MORE) + flooding.frame(header))
+            half = len(message) // 2
+            slow.sendall(message[:half])
+            time.sleep(0.3)
+            daemon.ask("resume")
+            time.sleep(0.3)
+            slow.sendall(message[half:])
+            until(lambda: daemon.ask("status")["examples"] == 101, "they do not come")
+        assert daemon.ended("endless") == 0
 
 
 if __name__ == "__main__":

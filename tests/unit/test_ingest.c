@@ -241,9 +241,10 @@ static int option_of(void *socket, int name) {
 }
 
 /* A paused daemon leaves its examples socket unread, and with it the answers to its own heartbeats:
-   by these it would give up feeders that are there, and the examples they have sent. The system's
-   probes find those that are gone. Subscribers and clients are always read. */
-static void only_the_examples_socket_has_no_heartbeats(void **state) {
+   by these it would give up feeders that are there, and the examples they have sent; and libzmq
+   aborts at a heartbeat for a peer that has left what it sent. The system's probes find those that
+   are gone. */
+static void no_socket_has_heartbeats(void **state) {
     struct bench *bench = *state;
     const struct control_command none = {.name = NULL};
     const struct socket_config requests = {.endpoint = "inproc://control"};
@@ -251,17 +252,16 @@ static void only_the_examples_socket_has_no_heartbeats(void **state) {
     open_pair(bench);
     assert_int_equal(control_open(&control, bench->context, NULL, &requests, &none, NULL, NULL), 0);
     void *sockets[] = {ingest_socket(bench->ingest), control_socket(control)};
-    int intervals[2], timeouts[2];
+    int intervals[2], probes[2];
     for (size_t n = 0; n < 2; n++) {
         intervals[n] = option_of(sockets[n], ZMQ_HEARTBEAT_IVL);
-        timeouts[n] = option_of(sockets[n], ZMQ_HEARTBEAT_TIMEOUT);
+        probes[n] = option_of(sockets[n], ZMQ_TCP_KEEPALIVE);
     }
-    int probes = option_of(sockets[0], ZMQ_TCP_KEEPALIVE);
     control_close(&control); /* before anything can fail: the context waits for its sockets */
-    assert_int_equal(intervals[0], 0);
-    assert_int_equal(probes, 1);
-    assert_int_equal(intervals[1], ENDPOINT_HEARTBEAT_MS);
-    assert_int_equal(timeouts[1], ENDPOINT_HEARTBEAT_TIMEOUT_MS);
+    for (size_t n = 0; n < 2; n++) {
+        assert_int_equal(intervals[n], 0);
+        assert_int_equal(probes[n], 1);
+    }
 }
 
 /* A frame that is larger than any example never gets as far as a queue. */
@@ -388,7 +388,7 @@ int main(void) {
         TEST(an_endpoint_in_use_is_an_error_that_names_it),
         TEST(a_message_of_many_frames_leaves_nothing_behind),
         TEST(a_flood_of_bad_messages_does_not_hold_the_caller),
-        TEST(only_the_examples_socket_has_no_heartbeats),
+        TEST(no_socket_has_heartbeats),
         TEST(a_huge_frame_is_not_received),
         TEST(nothing_rejected_nothing_announced),
         TEST(one_announcement_a_second_and_reason),
