@@ -67,6 +67,9 @@ static const struct option_row OPTIONS[] = {
      OPTION_FLAG(struct call, settings.numbered)},
     FEED_CALL_EPOCH(struct call, settings.common,
                     "the header's epoch (default: the time of the start)"),
+    FEED_CALL_PRODUCER(struct call, settings.common,
+                       "whose numbers these are, up to 16 hexadecimal digits; the epoch is then 0 "
+                       "(default: a new one for each call, none with --epoch)"),
     {"skip-bad", 0, NULL, "skip bad rows and count them, instead of ending",
      OPTION_FLAG(struct call, skip_bad)},
     {"print", 0, NULL, "write examples as lines of JSON instead of sending them",
@@ -138,16 +141,30 @@ static int check(const struct call *call, struct error *error) {
     return 0;
 }
 
+/* Numbers begin at 0 in every call: those of another call are told apart by the producer, unless an
+   epoch or a producer says that it is the same data again. */
+static void identify(struct call *call) {
+    struct feed_call *common = &call->settings.common;
+    if (common->producer && !common->epoch_given)
+        common->epoch = 0;
+    common->to.fresh = !common->producer && !common->epoch_given && !call->settings.print;
+    if (common->to.fresh)
+        common->to.producer = runnel_producer();
+    call->source->epoch = (uint32_t)common->epoch;
+    call->source->producer = common->to.producer;
+    call->source->producer_given = common->producer != NULL;
+}
+
 static int feed(struct call *call, char **operands, struct error *error) {
     struct stream stream;
     struct source *source = call->source;
     struct feed_settings *settings = &call->settings;
     source->forced = call->stream;
     source->numbers = settings->common.to.kind == RUNNEL_ROUTER;
-    source->epoch = (uint32_t)settings->common.epoch;
     if (feed_call_start(&settings->common, "runnel-feed",
                         !settings->print || !isatty(STDOUT_FILENO), error) < 0)
         return -1;
+    identify(call);
     if (settings->print && settings->rate > 0)
         setvbuf(stdout, NULL, _IOLBF, 0); /* readers get each example when it comes */
     if (source->type->open(source, operands, error) < 0 || check(call, error) < 0)

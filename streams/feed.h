@@ -59,20 +59,23 @@ struct step {
     bool end;              /* last step of its sequence */
     const char *json;      /* instead of x and y: a whole example as JSON */
     size_t json_size;
-    uint32_t epoch; /* of JSON that is numbered; its sequence is the stream's */
+    uint32_t epoch;  /* of JSON that is numbered; its sequence is the stream's */
+    bool own_number; /* it came with the number */
 };
 
 /* What all sources have; each one's own struct begins with it. */
 struct source {
     const struct source_type *type;
-    struct shape x, y;  /* set by open */
-    const char *label;  /* the stream's key unless --stream says another; set by open */
-    const char *forced; /* the key of --stream, or NULL; set before open */
-    bool numbers;       /* JSON gets epoch and number where it has none; set before open */
-    uint32_t epoch;     /* of these */
-    bool once;          /* it cannot be read a second time; set by open */
-    bool skip_bad;      /* --skip-bad was given */
-    uint64_t skipped;   /* bad rows skipped */
+    struct shape x, y;   /* set by open */
+    const char *label;   /* the stream's key unless --stream says another; set by open */
+    const char *forced;  /* the key of --stream, or NULL; set before open */
+    bool numbers;        /* JSON gets epoch and number where it has none; set before open */
+    uint32_t epoch;      /* of these */
+    uint64_t producer;   /* likewise, 0 = none */
+    bool producer_given; /* it is that of JSON with numbers of its own, too */
+    bool once;           /* it cannot be read a second time; set by open */
+    bool skip_bad;       /* --skip-bad was given */
+    uint64_t skipped;    /* bad rows skipped */
 };
 
 struct source_type {

@@ -15,6 +15,11 @@ int feed_call_start(struct feed_call *call, const char *program, bool line, stru
     struct sigaction action = {.sa_handler = on_signal};
     if (key_options_check(&call->to.keys, error))
         return -1;
+    if (call->producer &&
+        (wire_producer_parse(call->producer, &call->to.producer) || call->to.producer == 0))
+        return error_set(error, EX_USAGE,
+                         "--producer: found '%s', expected 1 to 16 hexadecimal digits, not 0",
+                         call->producer);
     progress_start(program, call->quiet, call->verbose, line);
     for (size_t i = 0; i < sizeof caught / sizeof caught[0]; i++)
         sigaction(caught[i], &action, NULL);

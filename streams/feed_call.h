@@ -10,9 +10,10 @@
 
 struct feed_call {
     struct destination to;
-    uint64_t epoch;      /* 0..UINT32_MAX */
-    double wait, linger; /* seconds for somebody to connect, for delivery at the end; INFINITY: for
-                            ever */
+    uint64_t epoch;       /* 0..UINT32_MAX */
+    const char *producer; /* as given, or NULL */
+    double wait, linger;  /* seconds for somebody to connect, for delivery at the end; INFINITY: for
+                             ever */
     bool epoch_given, quiet, verbose;
 };
 
@@ -25,6 +26,8 @@ struct feed_call {
         "epoch", 0, "N", help, OPTION_COUNT(type, field.epoch, 0, UINT32_MAX),                     \
             OPTION_GIVEN(type, field.epoch_given)                                                  \
     }
+#define FEED_CALL_PRODUCER(type, field, help)                                                      \
+    { "producer", 0, "ID", help, OPTION_TEXT(type, field.producer) }
 #define FEED_CALL_OPTIONS(type, field)                                                             \
     {"socket", 0, "KIND",                                                                          \
      "push (default), or router: every example is numbered, acknowledged by the daemon, and sent " \
@@ -39,8 +42,9 @@ struct feed_call {
         "verbose", 'v', NULL, "report more", OPTION_FLAG(type, field.verbose)                      \
     }
 
-/* All is parsed: the client's keys are ready, signals are counted in feed_signals, and sentences
-   may be said by `program`; `line` as for progress_start. EX_USAGE: the keys cannot be used. */
+/* All is parsed: the client's keys are ready, `to.producer` is what was given, signals are counted
+   in feed_signals, and sentences may be said by `program`; `line` as for progress_start. EX_USAGE:
+   the keys cannot be used. */
 int feed_call_start(struct feed_call *call, const char *program, bool line, struct error *error);
 
 /* The program's exit status, after saying what went wrong. */

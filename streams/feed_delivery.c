@@ -2,6 +2,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 #include <sysexits.h>
 #include <time.h>
 
@@ -66,6 +67,41 @@ static void tell_outdated(struct delivery *delivery, const struct runnel_report 
     delivery->outdated_said = true;
 }
 
+/* A number that this call has used first was used before, or means another example there. */
+static void note_clash(struct delivery *delivery, const struct runnel_report *report,
+                       const char *what) {
+    if (*delivery->clash.text)
+        return;
+    error_set(&delivery->clash, EX_DATAERR,
+              "stream %.*s, number %llu of epoch %lu: %s; another sender uses the same identity "
+              "(--producer %llx) and epoch, or did: give each a --producer of its own, or none, so "
+              "that it draws one",
+              (int)report->key_size, report->key, (unsigned long long)report->sequence,
+              (unsigned long)report->epoch, what, (unsigned long long)delivery->to.producer);
+}
+
+static int check_clash(const struct delivery *delivery, struct error *error) {
+    return *delivery->clash.text
+               ? error_set(error, delivery->clash.status, "%s", delivery->clash.text)
+               : 0;
+}
+
+static void tell_duplicate(struct delivery *delivery, const struct runnel_report *report) {
+    if (delivery->to.fresh && report->foreign)
+        note_clash(delivery, report, "the daemon had it before, but it was never sent");
+    else if (report->outdated)
+        tell_outdated(delivery, report);
+}
+
+static void tell_rejected(struct delivery *delivery, const struct runnel_report *report) {
+    if (!strcmp(report->why, "conflict"))
+        note_clash(delivery, report, "the daemon has another example with that number");
+    else if (runnel_sender_counts(delivery->sender)->rejected == 1)
+        feed_say("the daemon rejects an example: %s (stream %.*s, number %llu)%s%s", report->why,
+                 (int)report->key_size, report->key, (unsigned long long)report->sequence,
+                 report->sentence ? ": " : "", report->sentence ? report->sentence : "");
+}
+
 static void tell(void *context, const struct runnel_report *report) {
     struct delivery *delivery = context;
     const char *endpoint = delivery->to.endpoint;
@@ -93,15 +129,10 @@ static void tell(void *context, const struct runnel_report *report) {
     case RUNNEL_REPORT_ACKNOWLEDGED:
         break;
     case RUNNEL_REPORT_DUPLICATE:
-        if (report->outdated)
-            tell_outdated(delivery, report);
+        tell_duplicate(delivery, report);
         break;
     case RUNNEL_REPORT_REJECTED:
-        if (runnel_sender_counts(delivery->sender)->rejected == 1)
-            feed_say("the daemon rejects an example: %s (stream %.*s, number %llu)%s%s",
-                     report->why, (int)report->key_size, report->key,
-                     (unsigned long long)report->sequence, report->sentence ? ": " : "",
-                     report->sentence ? report->sentence : "");
+        tell_rejected(delivery, report);
         break;
     }
 }
@@ -125,6 +156,8 @@ int delivery_open(struct delivery *delivery, double wait, struct error *error) {
     if (!delivery->print && (runnel_sender_open(&delivery->sender, &peer, &options, &why) < 0 ||
                              runnel_sender_wait(delivery->sender, wait, &why) < 0))
         return fail(error, &why);
+    if (delivery->sender)
+        runnel_sender_identify(delivery->sender, to->producer);
     feed_meanwhile = meanwhile;
     feed_meanwhile_context = delivery;
     delivery->progress.waiting = NULL;
@@ -143,10 +176,13 @@ int delivery_schema(struct delivery *delivery, const char *text, struct error *e
 int delivery_send(struct delivery *delivery, const struct runnel_example *example, size_t steps,
                   struct error *error) {
     struct runnel_error why;
-    if (delivery->print && print_example(example, steps, delivery->x, delivery->y, error) < 0)
+    if (delivery->print &&
+        print_example(example, steps, delivery->x, delivery->y, delivery->to.producer, error) < 0)
         return -1;
     if (!delivery->print && runnel_send(delivery->sender, example, &why) < 0)
         return fail(error, &why);
+    if (check_clash(delivery, error))
+        return -1;
     delivery->progress.waiting = NULL;
     delivery->progress.examples++;
     delivery->progress.steps += steps;
@@ -165,7 +201,7 @@ int delivery_listen(struct delivery *delivery, struct error *error) {
     if (!delivery->print && runnel_sender_poll(delivery->sender, 0, &why) < 0)
         return fail(error, &why);
     show(delivery);
-    return 0;
+    return check_clash(delivery, error);
 }
 
 int delivery_pause(struct delivery *delivery, double *due, struct error *error) {
@@ -188,6 +224,8 @@ int delivery_pause(struct delivery *delivery, double *due, struct error *error) 
 /* What became of the examples when nothing was wrong with sending them. */
 static int judge(const struct delivery *delivery, struct error *error) {
     const struct runnel_counts *counts = &delivery->counts;
+    if (check_clash(delivery, error))
+        return -1;
     if (counts->rejected)
         return error_set(error, EX_DATAERR, "the daemon rejected %llu example%s; the first one: %s",
                          (unsigned long long)counts->rejected, counts->rejected == 1 ? "" : "s",

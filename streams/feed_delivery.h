@@ -7,18 +7,20 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/error.h"
 #include "common/keys.h"
 #include "feed_progress.h"
 #include "runnel.h"
 
-struct error;
 struct shape;
 
 struct destination {
     const char *endpoint;
     struct key_options keys;
     enum runnel_sending kind;
-    bool bind; /* the endpoint, instead of connecting to it */
+    bool bind;         /* the endpoint, instead of connecting to it */
+    uint64_t producer; /* whose numbers are sent; 0 = nobody's in particular */
+    bool fresh;        /* it was drawn for this call: nothing that is sent came before */
 };
 
 struct delivery {
@@ -34,9 +36,10 @@ struct delivery {
     struct runnel_counts counts; /* of what has come back, after delivery_settle and _close */
     bool started;                /* somebody was there to send to */
     bool closing, outdated_said;
-    int signals;   /* as of which closing continues; */
-    double until;  /* after another one, until then: clock_seconds */
-    uint64_t lost; /* connections, with examples on their way */
+    int signals;        /* as of which closing continues; */
+    double until;       /* after another one, until then: clock_seconds */
+    uint64_t lost;      /* connections, with examples on their way */
+    struct error clash; /* another sender uses the same identity and numbers; text "" = none */
 };
 
 /* Connect, and wait until somebody is there: see runnel_sender_wait. Then, and after an error too,

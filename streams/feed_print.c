@@ -51,11 +51,13 @@ static void print_values(const void *values, size_t steps, const struct shape *s
     fputs(nested ? "]]" : "]", stdout);
 }
 
-static void print_header(const struct runnel_example *e) {
+static void print_header(const struct runnel_example *e, uint64_t producer) {
     if (e->flags & WIRE_END)
         fputs(", \"end\": true", stdout);
     if (e->flags & WIRE_DO_NOT_LEARN)
         fputs(", \"learn\": false", stdout);
+    if (producer)
+        printf(", \"producer\": \"%llx\"", (unsigned long long)producer);
     printf(", \"epoch\": %u, \"sequence\": %llu", e->epoch, (unsigned long long)e->sequence);
     if (e->time > 0)
         printf(", \"time\": %.6f", e->time);
@@ -66,7 +68,7 @@ static int print_failed(struct error *error) {
 }
 
 int print_example(const struct runnel_example *e, size_t steps, const struct shape *x,
-                  const struct shape *y, struct error *error) {
+                  const struct shape *y, uint64_t producer, struct error *error) {
     if (e->json) {
         fwrite(e->json, 1, e->json_size, stdout);
         return putchar('\n') == EOF ? print_failed(error) : 0;
@@ -84,7 +86,7 @@ int print_example(const struct runnel_example *e, size_t steps, const struct sha
         print_values(e->y, steps, y);
     }
     if (e->headed)
-        print_header(e);
+        print_header(e, producer);
     return puts("}") == EOF ? print_failed(error) : 0;
 }
 

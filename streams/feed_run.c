@@ -106,6 +106,8 @@ static int take(struct feeder *feeder, const struct step *step, struct error *er
     if (feeder->settings->steps > 1)
         return bundle(feeder, step, stream, error);
     const struct source *source = feeder->source;
+    if (step->own_number) /* which may have been sent before */
+        feeder->delivery.to.fresh = false;
     struct runnel_example example = {.x = step->x,
                                      .y = source->y.count ? step->y : NULL,
                                      .x_size = source->x.count * VALUE_SIZE,
@@ -202,10 +204,15 @@ static void count_good(const struct feeder *feeder, struct error *error) {
 /* What has not been acknowledged can be sent again by another call, unless it was a sample. */
 static void tell_epoch(const struct feeder *feeder, struct error *error) {
     size_t used = strlen(error->text);
+    const struct feed_call *common = &feeder->settings->common;
+    char producer[sizeof " --producer 0123456789abcdef"] = "";
+    if (common->to.producer)
+        snprintf(producer, sizeof producer, " --producer %llx",
+                 (unsigned long long)common->to.producer);
     if (error->status == EX_TEMPFAIL && !feeder->source->type->live)
         snprintf(error->text + used, sizeof error->text - used,
-                 "; the same call with --epoch %lu has them learned, and nothing twice",
-                 (unsigned long)feeder->settings->common.epoch);
+                 "; the same call with%s --epoch %lu has them learned, and nothing twice", producer,
+                 (unsigned long)common->epoch);
 }
 
 int feed_run(struct source *source, const struct feed_settings *settings, struct error *error) {

@@ -20,7 +20,8 @@ struct values {
 
 struct held_stream {
     struct stream stream; /* first: the tree compares by it */
-    uint32_t epoch;       /* of its newest number, where numbers are those of a journal */
+    uint32_t epoch;       /* of its newest number, where numbers are those of a journal, */
+    uint64_t producer;    /* and whose it is */
     struct values held;
     bool holds;     /* there is a row in `held` */
     char *sequence; /* what names the held row's sequence; NULL before the first row */

@@ -227,7 +227,9 @@ struct runnel_report {
     size_t key_size;
     uint32_t epoch;
     uint64_t sequence, position;
-    bool outdated;        /* its stream has a greater epoch there: it may never have been learned */
+    bool outdated; /* its stream has a greater epoch there: it may never have been learned */
+    bool foreign;  /* a duplicate that was sent only once: another sender with this identity, or an
+                      earlier run of this one, had used its number */
     const char *sentence; /* of a rejection: what the daemon found, in words; NULL = it says only
                              `why` */
 };
@@ -258,6 +260,7 @@ struct runnel_counts {
                               streams have a greater one there: they were never learned */
     uint64_t rejected;
     const char *reason; /* of the first rejection */
+    uint64_t foreign;   /* of the duplicates, those that were sent only once */
 };
 
 struct runnel_sender;
@@ -267,6 +270,15 @@ struct runnel_sender;
    sockets, out of memory. */
 int runnel_sender_open(struct runnel_sender **sender, const struct runnel_peer *peer,
                        const struct runnel_sender_options *options, struct runnel_error *error);
+
+/* Whose numbers those of the examples sent from now on are: they count for each stream and
+   producer. 0, as long as nothing is said: of nobody in particular; then two senders must not send
+   a stream with the same epoch and numbers. A sender that starts its numbers anew in each run draws
+   one with runnel_producer, a random one that is not 0. One that is started again to send the same
+   examples with the same numbers, which are then not learned twice, must say the same producer.
+   JSON says its own (docs/protocol.md). */
+void runnel_sender_identify(struct runnel_sender *sender, uint64_t producer);
+uint64_t runnel_producer(void);
 
 bool runnel_sender_connected(const struct runnel_sender *sender);
 

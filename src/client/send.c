@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sysexits.h>
 #include <zmq.h>
 
@@ -52,9 +53,12 @@ void frames_add(struct frames *frames, const void *bytes, size_t size) {
 }
 
 void frames_make(struct frames *frames, const struct runnel_example *e, bool headed,
-                 unsigned char header[WIRE_HEADER_SIZE_MAX]) {
-    const struct wire_header fields = {
-        .flags = e->flags, .epoch = e->epoch, .sequence = e->sequence, .time = e->time};
+                 uint64_t producer, unsigned char header[WIRE_HEADER_SIZE_MAX]) {
+    const struct wire_header fields = {.flags = e->flags,
+                                       .epoch = e->epoch,
+                                       .sequence = e->sequence,
+                                       .time = e->time,
+                                       .producer = producer};
     frames->count = 0;
     if (e->json) {
         frames_add(frames, e->json, e->json_size);
@@ -94,7 +98,7 @@ int runnel_sender_open(struct runnel_sender **sender, const struct runnel_peer *
     struct error why;
     if (!s)
         return peer_fail(error, EX_OSERR, "out of memory");
-    s->hooks = (struct send_hooks){o->tell, o->tick, o->context};
+    s->hooks = (struct send_hooks){o->tell, o->tick, o->context, 0};
     int status = -1;
     if (o->kind == RUNNEL_ROUTER && o->bind)
         peer_fail(error, EX_USAGE,
@@ -109,6 +113,18 @@ int runnel_sender_open(struct runnel_sender **sender, const struct runnel_peer *
     if (status < 0)
         runnel_sender_close(sender, 0, NULL);
     return status;
+}
+
+uint64_t runnel_producer(void) {
+    uint64_t producer = 0;
+    while (producer == 0)
+        if (getrandom(&producer, sizeof producer, 0) != sizeof producer)
+            producer = 0;
+    return producer;
+}
+
+void runnel_sender_identify(struct runnel_sender *s, uint64_t producer) {
+    s->hooks.producer = producer;
 }
 
 bool runnel_sender_connected(const struct runnel_sender *s) {

@@ -18,6 +18,7 @@ struct send_hooks {
     void (*tell)(void *context, const struct runnel_report *report);
     bool (*tick)(void *context, bool connected);
     void *context;
+    uint64_t producer; /* of the examples sent from now on */
 };
 void send_tell(const struct send_hooks *hooks, const struct runnel_report *report);
 
@@ -38,7 +39,7 @@ void frames_add(struct frames *frames, const void *bytes, size_t size);
 
 /* Those of an example, which point into it and, where it is `headed`, into `header`. */
 void frames_make(struct frames *frames, const struct runnel_example *example, bool headed,
-                 unsigned char header[WIRE_HEADER_SIZE_MAX]);
+                 uint64_t producer, unsigned char header[WIRE_HEADER_SIZE_MAX]);
 
 /* Send them without waiting. 1: sent. 0: the queue is full, and nothing was sent. -1 with errno:
    the message may be cut off, and what is sent next would belong to it: the socket is done for. */

@@ -205,7 +205,7 @@ int push_send(struct push *push, const struct runnel_example *e, struct error *e
     unsigned char header[WIRE_HEADER_SIZE_MAX];
     struct frames frames;
     int sent = -1;
-    frames_make(&frames, e, e->headed, header);
+    frames_make(&frames, e, e->headed, push->hooks->producer, header);
     errno = EPIPE;
     while (!push->cut_off && (sent = frames_send(&frames, push->socket)) == 0)
         if (tick(push, error) < 0)

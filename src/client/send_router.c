@@ -91,6 +91,7 @@ static void count_answer(struct router *router, const struct wire_acknowledgemen
     default:
         report->kind = RUNNEL_REPORT_ACKNOWLEDGED;
     }
+    counts->foreign += report->foreign;
     counts->acknowledged++;
 }
 
@@ -130,7 +131,8 @@ static int take_answer(struct router *router, const char *key, size_t key_size,
     dealer_useful(router->dealer);
     if (is_of_schema(router, key_size, answer))
         return take_schema_answer(router, answer, sentence, error);
-    bool known = window_answer(router->window, router->next, key, key_size, answer);
+    bool once = false;
+    bool known = window_answer(router->window, router->next, key, key_size, answer, &once);
     if (!known && answer->status == WIRE_REJECTED)
         return error_set(error, EX_PROTOCOL,
                          "%s: the daemon rejects an example (%s) and does not say which",
@@ -144,7 +146,8 @@ static int take_answer(struct router *router, const char *key, size_t key_size,
                                    .epoch = answer->epoch,
                                    .sequence = answer->sequence,
                                    .position = answer->position,
-                                   .sentence = *sentence ? sentence : NULL};
+                                   .sentence = *sentence ? sentence : NULL,
+                                   .foreign = once && answer->status == WIRE_DUPLICATE};
     count_answer(router, answer, &report);
     send_tell(router->hooks, &report);
     return 0;
@@ -256,8 +259,11 @@ static void push(struct router *router) {
     while (unsent(router) && status > 0) {
         if (!unanswered(router))
             router->heard = clock_seconds();
-        if (window_get(router->window, router->next, &frames))
+        if (window_get(router->window, router->next, &frames)) {
             status = frames_send(&frames, dealer_socket(router->dealer));
+            if (status > 0)
+                window_sent(router->window, router->next);
+        }
         router->next += status > 0;
     }
     if (status < 0)
@@ -305,7 +311,7 @@ int router_send(struct router *router, const struct runnel_example *example, str
     while (!window_has_room(router->window, example))
         if (tick(router, SEND_TICK_SECONDS, error) < 0)
             return -1;
-    if (window_add(router->window, example, error) < 0)
+    if (window_add(router->window, example, router->hooks->producer, error) < 0)
         return -1;
     if (example->epoch > router->epoch) {
         router->epoch = example->epoch;

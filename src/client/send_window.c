@@ -10,6 +10,7 @@
 
 struct held {
     bool answered;
+    bool sent, sent_again;
     uint32_t epoch;
     uint64_t sequence;
     size_t key_size, size; /* of the key, which follows, and of the frames after it */
@@ -65,7 +66,8 @@ bool window_has_room(const struct window *window, const struct runnel_example *e
     return count == 0 || (count < window->examples && window->bytes + size <= WINDOW_BYTES);
 }
 
-int window_add(struct window *window, const struct runnel_example *e, struct error *error) {
+int window_add(struct window *window, const struct runnel_example *e, uint64_t producer,
+               struct error *error) {
     unsigned char header[WIRE_HEADER_SIZE_MAX];
     struct frames frames;
     struct held *held = calloc(1, held_size(e->key_size, frames_size(e)));
@@ -75,7 +77,7 @@ int window_add(struct window *window, const struct runnel_example *e, struct err
     held->sequence = e->sequence;
     held->key_size = e->key_size;
     memcpy(held->bytes, e->key, e->key_size);
-    frames_make(&frames, e, true, header);
+    frames_make(&frames, e, true, producer, header);
     for (int i = 0; i < frames.count; i++) {
         held->frame_size[held->frames++] = frames.sizes[i];
         if (frames.sizes[i])
@@ -109,6 +111,12 @@ bool window_get(const struct window *window, uint64_t number, struct frames *fra
     return !held->answered;
 }
 
+void window_sent(struct window *window, uint64_t number) {
+    struct held *held = *at(window, number);
+    held->sent_again = held->sent;
+    held->sent = true;
+}
+
 static bool is_of(const struct held *held, const char *key, size_t key_size,
                   const struct wire_acknowledgement *answer) {
     return !held->answered && held->sequence == answer->sequence && held->epoch == answer->epoch &&
@@ -128,7 +136,7 @@ static void settle(struct window *window, uint64_t number) {
 /* Rejections come at once, the other answers when the disk has their examples, both in order: so
    the next of a kind is mostly found at once. */
 bool window_answer(struct window *window, uint64_t sent, const char *key, size_t key_size,
-                   const struct wire_acknowledgement *answer) {
+                   const struct wire_acknowledgement *answer, bool *once) {
     uint64_t *next = &window->next_answered[answer->status == WIRE_REJECTED ? WIRE_REJECTED : 0];
     uint64_t first = window->oldest, count = sent - first;
     uint64_t start = *next > first && *next < sent ? *next - first : 0;
@@ -137,6 +145,7 @@ bool window_answer(struct window *window, uint64_t sent, const char *key, size_t
         if (!is_of(*at(window, number), key, key_size, answer))
             continue;
         *next = number + 1;
+        *once = !(*at(window, number))->sent_again;
         settle(window, number);
         return true;
     }

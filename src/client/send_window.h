@@ -27,7 +27,8 @@ bool window_has_room(const struct window *window, const struct runnel_example *e
 
 /* Add a copy of the example, which needs a header that no other of its stream has, and room.
    The header of JSON only says which numbers are in it. */
-int window_add(struct window *window, const struct runnel_example *example, struct error *error);
+int window_add(struct window *window, const struct runnel_example *example, uint64_t producer,
+               struct error *error);
 
 uint64_t window_oldest(const struct window *window);  /* number of the oldest that waits, */
 uint64_t window_end(const struct window *window);     /* and of the next that will be added */
@@ -37,9 +38,12 @@ uint64_t window_waiting(const struct window *window); /* how many wait for their
  */
 bool window_get(const struct window *window, uint64_t number, struct frames *frames);
 
-/* The answer belongs to an example before number `sent`, which then waits no more. False: to none
-   that waits. */
+/* Example `number`, which window_get has given, was sent. */
+void window_sent(struct window *window, uint64_t number);
+
+/* The answer belongs to an example before number `sent`, which then waits no more; whether it was
+   sent only `once`. False: to none that waits. */
 bool window_answer(struct window *window, uint64_t sent, const char *key, size_t key_size,
-                   const struct wire_acknowledgement *answer);
+                   const struct wire_acknowledgement *answer, bool *once);
 
 #endif

@@ -37,8 +37,13 @@ static const struct option_row OPTIONS[] = {
      OPTION_COUNT(struct replay_settings, last, 1, INT64_MAX)},
     FEED_CALL_EPOCH(struct replay_settings, common,
                     "give examples new numbers, in this epoch (default: as in the journal)"),
+    FEED_CALL_PRODUCER(
+        struct replay_settings, common,
+        "give examples new numbers, of this producer: up to 16 hexadecimal digits; the "
+        "epoch is then 0 (default: as in the journal, none with --epoch)"),
     {"control", 0, "ENDPOINT",
-     "send the journal's commands (set, reset, rollback) there, each in its place; with --socket router only "
+     "send the journal's commands (set, reset, rollback) there, each in its place; with --socket "
+     "router only "
      "(default: say that they are left out)",
      OPTION_TEXT(struct replay_settings, control)},
     FEED_CALL_OPTIONS(struct replay_settings, common),
@@ -54,6 +59,7 @@ static int replay(struct replay_settings *s, struct error *error) {
         return error_set(error, EX_USAGE, "--to: found a position before that of --from");
     if (feed_call_start(&s->common, "runnel-replay", true, error) < 0)
         return -1;
+    s->common.epoch_given |= s->common.producer != NULL;
     return replay_run(s, error);
 }
 

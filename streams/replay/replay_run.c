@@ -68,6 +68,7 @@ static int renumber(struct replay *replay, struct replay_entry *entry, struct er
         return -1;
     entry->numbered = true;
     entry->header.epoch = (uint32_t)replay->settings->common.epoch;
+    entry->header.producer = replay->settings->common.to.producer;
     entry->header.sequence = held->stream.sequence++;
     return 0;
 }
@@ -80,14 +81,16 @@ static int check_number(struct replay *replay, const struct replay_entry *entry,
     struct held_stream *held = streams_find(&replay->streams, entry->stream.key, error);
     if (!held)
         return -1;
-    if (header->epoch < held->epoch ||
-        (header->epoch == held->epoch && header->sequence < held->stream.sequence))
+    bool same = header->producer == held->producer; /* as that of the entry before */
+    if (same && (header->epoch < held->epoch ||
+                 (header->epoch == held->epoch && header->sequence < held->stream.sequence)))
         return error_set(error, EX_DATAERR,
                          "%s: entry %llu has no higher number than the entry before it in its "
                          "stream, which --socket router takes for a duplicate: --epoch gives all "
                          "entries new numbers",
                          replay->settings->path, (unsigned long long)entry->position);
     held->epoch = header->epoch;
+    held->producer = header->producer;
     held->stream.sequence = header->sequence + 1;
     return 0;
 }
@@ -138,6 +141,7 @@ static int send_example(struct replay *replay, struct replay_entry *entry, struc
         .sequence = header->sequence,
         .time = header->time,
     };
+    runnel_sender_identify(replay->delivery.sender, header->producer);
     if (delivery_send(&replay->delivery, &example, entry->steps, error) < 0)
         return -1;
     return check_first(replay, error);

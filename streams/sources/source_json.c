@@ -1,7 +1,7 @@
 /* Lines of JSON, one example each, handed on as they are once they are known to be examples in
-   form: {"stream", "x", "y", "end", "learn", "epoch", "sequence", "time"}, of which x is needed.
-   Only what --stream names, and numbers where all examples have some, are added to lines without.
-   What only the daemon can know (how many numbers it expects) is the daemon's to check. */
+   form: {"stream", "x", "y", "end", "learn", "producer", "epoch", "sequence", "time"}, of which x
+   is needed. Only what --stream names, and numbers where all examples have some, are added to lines
+   without. What only the daemon can know (how many numbers it expects) is the daemon's to check. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 #include "streams/feed_streams.h"
 
 enum { WHY_SIZE = 256 };
-static const json_int_t SEQUENCE_MAX = (json_int_t)1 << 53; /* exact in any reader of JSON */
+static const json_int_t SEQUENCE_MAX = ((json_int_t)1 << 53) - 1; /* exact in any reader of JSON */
 
 struct json {
     struct source source;
@@ -53,10 +53,13 @@ static bool is_numeric(const json_t *value, int depth) {
 
 static bool is_of(const char *key, const json_t *value) {
     enum { DEPTH = 2 }; /* [[..], ..]: steps of numbers */
+    uint64_t producer;
     if (strcmp(key, "stream") == 0)
         return json_is_string(value) && json_string_length(value) <= WIRE_KEY_MAX;
     if (strcmp(key, "end") == 0 || strcmp(key, "learn") == 0)
         return json_is_boolean(value);
+    if (strcmp(key, "producer") == 0)
+        return json_is_string(value) && !wire_producer_parse(json_string_value(value), &producer);
     json_int_t most = strcmp(key, "epoch") == 0      ? UINT32_MAX
                       : strcmp(key, "sequence") == 0 ? SEQUENCE_MAX
                                                      : -1;
@@ -75,7 +78,8 @@ static const char *expected(const char *key) {
                                            {"end", "true or false"},
                                            {"learn", "true or false"},
                                            {"epoch", "a whole number from 0 to 2^32 - 1"},
-                                           {"sequence", "a whole number from 0 to 2^53"},
+                                           {"sequence", "a whole number from 0 to 2^53 - 1"},
+                                           {"producer", "1 to 16 hexadecimal digits, as a text"},
                                            {"time", "a number"}};
     for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; i++)
         if (strcmp(KNOWN[i][0], key) == 0)
@@ -108,6 +112,12 @@ static bool is_example(json_t *value, char why[WHY_SIZE]) {
     return false;
 }
 
+static void add_producer(json_t *value, uint64_t producer) {
+    char digits[sizeof "0123456789abcdef"];
+    snprintf(digits, sizeof digits, "%llx", (unsigned long long)producer);
+    json_object_set_new(value, "producer", json_string(digits));
+}
+
 /* Give the example the next number of its stream, unless it has one, from which its stream then
    continues. 1: something was added. -1: out of memory. */
 static int number(struct json *json, json_t *value, struct step *step, struct error *error) {
@@ -118,9 +128,15 @@ static int number(struct json *json, json_t *value, struct step *step, struct er
         return -1;
     step->stream = &held->stream;
     step->epoch = (uint32_t)json_integer_value(epoch);
+    step->own_number = sequence != NULL;
+    const struct source *source = &json->source;
+    bool named = json_object_get(value, "producer");
+    bool adds = !named && source->producer && (!sequence || source->producer_given);
+    if (adds)
+        add_producer(value, source->producer);
     if (sequence) {
         held->stream.sequence = (uint64_t)json_integer_value(sequence);
-        return 0;
+        return adds;
     }
     if (!epoch) {
         step->epoch = json->source.epoch;

@@ -29,9 +29,9 @@ def decode(frames, x_type="<f4", y_type="<f4"):
     """An example as the binary message of docs/protocol.md has it; y and header are None when absent."""
     header = None
     if len(frames) > 3:
-        assert len(frames[3]) == 24
-        header = Header(*struct.unpack("<BBHIQd", frames[3]))
-        assert header.version == 1 and header.zero == 0
+        header = Header(*struct.unpack("<BBHIQd", frames[3][:24]))
+        assert header.version == (1 if len(frames[3]) == 24 else 2) and header.zero == 0
+        assert header.version == 1 or (len(frames[3]) == 32 and any(frames[3][24:]))
     y = np.frombuffer(frames[2], y_type) if len(frames) > 2 and frames[2] else None
     return Example(frames[0].decode(), np.frombuffer(frames[1], x_type), y, header, frames)
 

@@ -34,7 +34,8 @@ NEVER_MS = 2**31 - 1
 KEPT = "4M"  # of the journal: some thousand examples, many more than between two kills
 WINDOW = 40  # examples of a producer that are on their way
 
-Entry = collections.namedtuple("Entry", "kind stream epoch sequence flags x command")
+Entry = collections.namedtuple("Entry", "kind stream epoch sequence flags x command producer",
+                               defaults=(0,))
 Acknowledgement = collections.namedtuple("Acknowledgement",
                                          "version status reason epoch sequence position")
 
@@ -82,8 +83,10 @@ def kill_and_start(daemon):
     daemon.start()
 
 
-def message(key, x, sequence, flags=0, epoch=0):
-    return [key, x, b"", struct.pack("<BBHIQd", 1, flags, 0, epoch, sequence, 0.0)]
+def message(key, x, sequence, flags=0, epoch=0, producer=0):
+    """With a header of version 2, or of version 1 without a producer."""
+    header = struct.pack("<BBHIQd", 2 if producer else 1, flags, 0, epoch, sequence, 0.0)
+    return [key, x, b"", header + (struct.pack("<Q", producer) if producer else b"")]
 
 
 def make_example(r):
@@ -112,13 +115,17 @@ def acknowledgement(frames):
 class Producer(threading.Thread):
     """Sends examples of its own streams until asked to finish, and again until each is acknowledged.
     `sent` has them all, {(key, sequence): (x, flags)}; `accepted` the positions of those whose
-    first answer got through, {(key, sequence): position}."""
+    first answer got through, {(key, sequence): position}. Those of one `name` send the same streams;
+    each has an identity of its own, or 0. `false_duplicates`: answered so, and never sent before."""
 
-    def __init__(self, directory, number, streams=3, pace=0.0):
+    def __init__(self, directory, number, streams=3, pace=0.0, name=None, identity=0):
         super().__init__(daemon=True)
         self.directory, self.pace = directory, pace
         self.random = random.Random(number)
-        self.keys = [f"producer-{number}-{k}".encode() for k in range(streams)]
+        self.identity, self.false_duplicates = identity, 0
+        self.times_sent = collections.Counter()
+        name = number if name is None else name
+        self.keys = [f"producer-{name}-{k}".encode() for k in range(streams)]
         self.sent, self.accepted, self.answered = {}, {}, set()
         self.silence = SILENCE_MS
         self.open = collections.OrderedDict()  # not acknowledged, in the order of sending
@@ -152,7 +159,9 @@ class Producer(threading.Thread):
                 while waiting:
                     key, sequence = waiting[0]
                     x, flags = self.sent[key, sequence]
-                    socket.send_multipart(message(key, x, sequence, flags), zmq.NOBLOCK)
+                    socket.send_multipart(message(key, x, sequence, flags,
+                                                  producer=self.identity), zmq.NOBLOCK)
+                    self.times_sent[key, sequence] += 1
                     waiting.popleft()
             full = waiting or len(self.open) >= WINDOW or self.finishing.is_set()
             if full and self.open and not socket.poll(self.silence):
@@ -174,6 +183,8 @@ class Producer(threading.Thread):
         example = key, answer.sequence
         assert answer.status in (ACCEPTED, DUPLICATE), answer
         assert example in self.sent, answer
+        if answer.status == DUPLICATE and self.times_sent[example] < 2:
+            self.false_duplicates += 1
         if answer.status == ACCEPTED:
             assert self.accepted.setdefault(example, answer.position) == answer.position
         self.answered.add(example)
@@ -201,8 +212,8 @@ def read_journal(directory):
         with contextlib.closing(sqlite3.connect(copy / "journal.sqlite")) as base:
             if not base.execute("SELECT 1 FROM sqlite_master WHERE name = 'entries'").fetchone():
                 return {}
-            rows = base.execute("SELECT position, kind, stream, epoch, sequence, flags, x, command "
-                                "FROM entries ORDER BY position").fetchall()
+            rows = base.execute("SELECT position, kind, stream, epoch, sequence, flags, x, command, "
+                                "ifnull(producer, 0) FROM entries ORDER BY position").fetchall()
     return {position: Entry(*rest) for position, *rest in rows}
 
 
@@ -218,12 +229,15 @@ def check_once(producers, entries):
     for producer in producers:
         for (key, sequence), position in producer.accepted.items():
             x, flags = producer.sent[key, sequence]
-            merge(entries, {position: Entry(EXAMPLE, key, 0, sequence, flags, x, None)})
+            merge(entries, {position: Entry(EXAMPLE, key, 0, sequence, flags, x, None,
+                                            producer.identity)})
     assert sorted(entries) == list(range(1, len(entries) + 1)), "positions are missing"
-    learned = collections.Counter((e.stream, e.sequence) for e in entries.values()
+    learned = collections.Counter((e.stream, e.sequence, e.producer) for e in entries.values()
                                   if e.kind == EXAMPLE)
     twice = [example for example, count in learned.items() if count > 1]
-    lost = [example for p in producers for example in p.sent if example not in learned]
+    lost = [example for p in producers for example in p.sent
+            if (*example, p.identity) not in learned]
+    assert not sum(p.false_duplicates for p in producers), "duplicates that were sent once"
     assert not twice and not lost, f"learned twice: {twice}, lost: {lost}"
     assert len(learned) == sum(len(p.sent) for p in producers)
     return [entries[position] for position in sorted(entries)]
@@ -299,14 +313,17 @@ def set_rate(daemon, r):
 
 
 def kill_loop(kills, seed, say=lambda text: None, device="cpu", sync="full",
-              checkpoint=300):
-    """Kill a daemon that three producers feed; everything is checked. Counts of what happened."""
+              checkpoint=300, identities=0):
+    """Kill a daemon that three producers feed, or three times `identities` of them that send the same
+    streams; everything is checked. Counts of what happened."""
     r = random.Random(seed)
     options = {"device": device, "checkpoint": checkpoint}
     entries, exports, in_start = {}, Exports(), 0
     journal = f"{{sync: {sync}, keep: {KEPT}}}"
     with fresh() as directory, start(directory, journal=journal, **options) as daemon:
-        producers = [Producer(directory, 1000 * seed + n) for n in range(3)]
+        producers = [Producer(directory, 1000 * seed + 3 * i + n, name=1000 * seed + n,
+                              identity=r.getrandbits(62) + 1 if identities else 0)
+                     for i in range(identities or 1) for n in range(3)]
         for producer in producers:
             producer.start()
         for kill in range(kills):

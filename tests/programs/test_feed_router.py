@@ -175,7 +175,7 @@ class Router:
         while len(taken) < count:
             assert self.socket.poll(1000 * LIMIT), (len(taken), count)
             peer, key, _, _, header = self.socket.recv_multipart()
-            taken.append((peer, key, Header(*struct.unpack("<BBHIQd", header))))
+            taken.append((peer, key, Header(*struct.unpack("<BBHIQd", header[:24]))))
         return taken
 
     def answer(self, taken):

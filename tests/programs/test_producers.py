@@ -3,9 +3,9 @@
 what comes again is a duplicate, what only has the same number is a conflict, and a number far away is
 refused."""
 import json
-import pathlib
 import sqlite3
 import struct
+import subprocess
 import time
 
 import cases
@@ -203,6 +203,134 @@ def test_expiry(directory):
         restart(d)
         assert answers(d, message(b"b", (1, 1), 1, count - keep)) == [DUPLICATE]
         assert answers(d, message(b"b", (1, 1), 1, 2)) == [ACCEPTED]  # as if it had never come
+
+
+# ---- runnel-feed -------------------------------------------------------------------------------------
+
+ROWS = 2000
+FEED = str(running.PROGRAM.parent / "runnel-feed")
+
+
+def table(directory, name, first, rows=ROWS):
+    path = directory / f"{name}.csv"
+    path.write_text("a,b\n" + "".join(f"{first + n},{n % 7}\n" for n in range(rows)), encoding="ascii")
+    return path
+
+
+def feeder(directory, path, *options):
+    return subprocess.Popen([FEED, "csv", path, "--socket", "router", "--stream", "host", "--connect",
+                             f"ipc://{directory}/examples", *options],
+                            stderr=subprocess.PIPE, text=True)
+
+
+def ended(process):
+    _, err = process.communicate(timeout=running.LIMIT)
+    return process.returncode, err
+
+
+def learned(directory):
+    """The first number of each example, in the order of learning."""
+    return [struct.unpack("<f", x[:4])[0] for x, in query(
+        directory, "SELECT x FROM entries WHERE kind = 1 ORDER BY position")]
+
+
+def test_two_feeders_at_once(directory):
+    """Started in the same second, with the same stream: each row of both is learned."""
+    paths = [table(directory, "first", 0), table(directory, "second", ROWS)]
+    with daemon(directory) as d:
+        feeders = [feeder(directory, path) for path in paths]
+        for process in feeders:
+            status, err = ended(process)
+            assert status == 0 and f"{ROWS} acknowledged (0 duplicates), 0 rejected" in err, err
+        journal = d.ask("status")["journal"]
+        assert (journal["conflicts"], journal["duplicates"]) == (0, 0)
+    assert sorted(learned(directory)) == list(range(2 * ROWS))
+
+
+def test_two_feeders_with_one_identity(directory):
+    """What the second one sends is not learned, and it says so: which number, and what to do."""
+    paths = [table(directory, "first", 0), table(directory, "second", ROWS)]
+    for identity in (("--producer", "5d1c"), ("--epoch", "7"), ("--producer", "a", "--epoch", "7")):
+        home = directory / "".join(identity).replace("-", "")
+        home.mkdir()
+        with daemon(home) as d:
+            status, err = ended(feeder(home, paths[0], *identity))
+            assert status == 0 and f"{ROWS} acknowledged" in err, err
+            status, err = ended(feeder(home, paths[1], *identity))
+            assert status == 65 and "stream host, number 0 of epoch" in err, (status, err)
+            assert "another example with that number" in err and "--producer" in err, err
+            assert d.ask("status")["journal"]["conflicts"] > 0
+            status, err = ended(feeder(home, paths[0], *identity))  # the same data again
+            assert status == 0 and f"{ROWS} acknowledged ({ROWS} duplicates)" in err, err
+        assert learned(home) == list(range(ROWS))
+
+
+def test_identity_that_somebody_has_used(directory):
+    """A feeder that has drawn its identity is answered `duplicate` for what it never sent."""
+    answer = struct.Struct("<BBHIQQ")
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
+        socket.linger = 0
+        socket.bind(f"ipc://{directory}/examples")
+        process = feeder(directory, table(directory, "rows", 0, 10))
+        producers = set()
+        for _ in range(10):
+            peer, key, _, _, header = socket.recv_multipart()
+            _, _, _, epoch, sequence, _, producer = struct.unpack("<BBHIQdQ", header)
+            producers.add(producer)
+            socket.send_multipart([peer, key, answer.pack(1, 1, 0, epoch, sequence, 5)])
+        status, err = ended(process)
+        assert status == 65 and "stream host, number 0" in err and "never sent" in err, (status, err)
+        assert len(producers) == 1 and producers != {0}
+
+
+def test_resuming(directory):
+    """What is not acknowledged can be sent again by another call: which, it says."""
+    rows = table(directory, "rows", 0)
+    with zmq.Context() as context, context.socket(zmq.ROUTER) as socket:
+        socket.linger = 0
+        socket.bind(f"ipc://{directory}/examples")
+        status, err = ended(feeder(directory, rows, "--linger", "0.1"))
+    assert status == 75 and "the same call with --producer " in err, err
+    words = err.split("the same call with ")[1].split(" has them")[0].split()
+    assert words[0] == "--producer" and words[2] == "--epoch", words
+    with daemon(directory):
+        for duplicates in (0, ROWS):
+            status, err = ended(feeder(directory, rows, *words))
+            assert status == 0 and f"{ROWS} acknowledged ({duplicates} duplicates)" in err, err
+    assert learned(directory) == list(range(ROWS))
+
+
+def test_json_feeders(directory):
+    """Lines without numbers get the feeder's; lines with numbers of their own keep them."""
+    lines = directory / "lines.json"
+    with daemon(directory) as d:
+        def feed(text, *options):
+            lines.write_text(text, encoding="ascii")
+            status, err = ended(subprocess.Popen(
+                [FEED, "json", lines, "--socket", "router", "--connect",
+                 f"ipc://{directory}/examples", *options], stderr=subprocess.PIPE, text=True))
+            return status, d.ask("status")["examples"], err
+        plain = '{"stream": "a", "x": [1, 2]}\n' * 5
+        assert feed(plain)[:2] == (0, 5)
+        assert feed(plain)[:2] == (0, 10)  # another call: other numbers
+        own = "".join(f'{{"stream": "a", "x": [1, {n}], "sequence": {n}}}\n' for n in range(5))
+        assert feed(own)[:2] == (0, 15)
+        assert feed(own)[:2] == (0, 15)  # the same numbers: nothing twice
+        assert feed(own, "--producer", "b")[:2] == (0, 20)
+        named = own.replace('"x"', '"producer": "C", "x"')
+        assert feed(named, "--producer", "b")[:2] == (0, 25)
+        status, examples, err = feed(own.replace("[1", "[7"))
+        assert (status, examples) == (65, 25) and "number 0 of epoch 0" in err, err
+        status, _, err = feed(own.replace('"sequence": 4', f'"sequence": {2**53 + 1}'))
+        assert status == 65 and "from 0 to 2^53 - 1" in err, err
+    assert query(directory, "SELECT printf('%x', producer), count(*) FROM entries WHERE "
+                 "producer IN (0, 11, 12) GROUP BY producer") == [("0", 5), ("b", 5), ("c", 5)]
+
+
+def test_usage(directory):
+    for given in ("", "0", "xyz", "0x12", "11112222333344445"):
+        status, err = ended(feeder(directory, table(directory, "rows", 0), "--producer", given))
+        assert status == 64 and "hexadecimal" in err, (given, status, err)
 
 
 if __name__ == "__main__":
