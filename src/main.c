@@ -15,7 +15,7 @@
 struct arguments {
     const char *config;
     struct option_list overrides;
-    bool check, explain;
+    bool check, explain, accept_short;
 };
 
 static const struct option_row options[] = {
@@ -25,6 +25,8 @@ static const struct option_row options[] = {
      OPTION_LIST(struct arguments, overrides, OPTION_LIST_MAX)},
     {"check-config", 0, NULL, "check the configuration and end",
      OPTION_FLAG(struct arguments, check)},
+    {"accept-short-journal", 0, NULL, "start although the end of the journal is missing",
+     OPTION_FLAG(struct arguments, accept_short)},
     {"explain", 0, NULL, "describe a KEY of the configuration, or list all keys below it, and end",
      OPTION_FLAG(struct arguments, explain)},
     OPTIONS_LAST,
@@ -67,6 +69,7 @@ static int run(const struct arguments *arguments, struct error *error) {
                                          arguments->overrides.count};
     if (config_load(&config, source.path, source.overrides, source.override_count, error))
         return -1;
+    config.journal.accept_short = arguments->accept_short;
     if (!arguments->check)
         return daemon_run(&config, &source, error);
     if (check_initial(&config, error) || security_check(&config, error))

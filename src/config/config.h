@@ -87,6 +87,7 @@ struct config {
             uint64_t keep; /* streams of producers whose numbers are kept */
             uint64_t days; /* since their last example; 0 = not by age */
         } producers;
+        bool accept_short; /* no key, but --accept-short-journal */
     } journal;
 
     /* Of everything that decides what is computed (seed, model, learning without rate and clip):

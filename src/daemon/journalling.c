@@ -21,6 +21,7 @@ enum {
     CHECK_BYTES_PER_S = 10 << 20,
     CHECK_EXTENSION_MAX_S = 24 * 60 * 60,
     CHECK_WORTH_A_WORD = 256 << 20,
+    LOST_TEXT_SIZE = 128,
     DISK_LOW_BYTES = 256 << 20, /* free on the filesystem: people are warned */
 };
 
@@ -76,6 +77,8 @@ static int open_journal(struct daemon *daemon, struct error *error) {
         .remember = config->examples_socket == EXAMPLES_ROUTER,
         .producers_keep = config->journal.producers.keep,
         .producers_days = config->journal.producers.days,
+        .checkpoint = learner_counters(daemon->learner).position,
+        .accept_short = config->journal.accept_short,
     };
     ask_for_time(config);
     if (journal_open(&daemon->journal, config->state_directory, &options, error) == 0)
@@ -86,20 +89,61 @@ static int open_journal(struct daemon *daemon, struct error *error) {
     return -1;
 }
 
-/* A journal that ends before the checkpoint is new, or was moved away. */
+static void say_torn(const struct journal_found *found) {
+    bool known = found->marked && found->marked <= found->newest;
+    log_warning("the journal's last transaction was not finished, as when the daemon is killed "
+                "or the power fails while it is written, and is cut off%s",
+                known ? ": " JOURNAL_MARK_NAME " has nothing of it as acknowledged" : "");
+}
+
+/* The file was moved away, which is one way to continue without it. */
+static void say_new(const struct daemon *daemon, uint64_t learned, uint64_t marked) {
+    char lost[LOST_TEXT_SIZE] = "";
+    if (marked > learned)
+        snprintf(lost, sizeof lost,
+                 "entries %" PRIu64 " to %" PRIu64 ", which had been acknowledged, are lost; ",
+                 learned + 1, marked);
+    if (learned || marked)
+        log_warning(
+            "there was no %s/%s: a new one begins after entry %" PRIu64
+            ", the last in the checkpoint; %sthe streams' sequences are not known any more: "
+            "an example that is sent again is learned again",
+            daemon->config->state_directory, JOURNAL_NAME, learned, lost);
+}
+
+static void say_short(const struct daemon *daemon, const struct journal_found *found,
+                      uint64_t learned) {
+    const char *why = daemon->config->journal.accept_short
+                          ? "as accepted"
+                          : "as after a loss of power without state.journal.sync: full";
+    if (found->newest < learned)
+        log_warning("the journal ends at entry %" PRIu64
+                    ", before the checkpoint, which has %" PRIu64
+                    ": it continues after that, %s; what came between is learned again when it is "
+                    "sent again",
+                    found->newest, learned, why);
+    else if (found->newest < found->marked)
+        log_warning("the journal ends at entry %" PRIu64 ", but entries up to %" PRIu64
+                    " had been acknowledged: they are lost, %s",
+                    found->newest, found->marked, why);
+}
+
+/* Journal, mark and checkpoint belong together, or somebody has accepted that they do not. */
 static int continue_at_checkpoint(struct daemon *daemon, struct error *error) {
     uint64_t learned = learner_counters(daemon->learner).position;
-    uint64_t appended = journal_position(daemon->journal);
-    if (appended >= learned)
-        return 0;
-    log_warning("the journal ends at entry %" PRIu64 ", before the checkpoint, which has %" PRIu64
-                ": it continues after that",
-                appended, learned);
-    return journal_skip_to(daemon->journal, learned, error);
+    struct journal_found found = journal_found(daemon->journal);
+    if (found.torn)
+        say_torn(&found);
+    if (found.is_new)
+        say_new(daemon, learned, found.marked);
+    else
+        say_short(daemon, &found, learned);
+    if (found.newest < learned && journal_skip_to(daemon->journal, learned, error))
+        return -1;
+    return journal_mark(daemon->journal, error);
 }
 
 int journalling_open(struct daemon *daemon, struct error *error) {
-    bool acknowledged;
     daemon->journalling = calloc(1, sizeof *daemon->journalling);
     if (!daemon->journalling)
         return error_no_memory(error);
@@ -107,13 +151,7 @@ int journalling_open(struct daemon *daemon, struct error *error) {
         warn_of_idle_journal(daemon->config);
         return 0;
     }
-    if (open_journal(daemon, error))
-        return -1;
-    if (journal_was_torn(daemon->journal, &acknowledged))
-        log_warning("the journal's last transaction was not finished, as when the daemon is killed "
-                    "or the power fails while it is written, and is cut off%s",
-                    acknowledged ? "" : ": such a one had not been acknowledged");
-    return continue_at_checkpoint(daemon, error);
+    return open_journal(daemon, error) ? -1 : continue_at_checkpoint(daemon, error);
 }
 
 void journalling_close(struct daemon *daemon) {

@@ -97,23 +97,26 @@ static int check_owner(const struct journal *journal, const struct journal_optio
 
 static int open_file(struct journal *journal, const struct journal_options *options,
                      struct error *error) {
-    struct journal_totals fresh = {.sync = options->sync, .oldest = 1};
+    struct journal_totals fresh = {
+        .sync = options->sync, .oldest = options->checkpoint + 1, .newest = options->checkpoint};
     struct journal_store *store = &journal->store;
     struct journal_tail tail;
     snprintf(fresh.name, sizeof fresh.name, "%s", options->name);
     snprintf(fresh.digest, sizeof fresh.digest, "%s", options->digest);
+    journal->found.is_new = access(journal->path, F_OK) != 0;
     if (journal_store_create(journal->path, &fresh, error) ||
         journal_check_log(journal->path, &tail, error) ||
         journal_store_open(store, journal->path, options->sync, error) ||
         journal_check_totals(store, &journal->totals, error) ||
-        check_owner(journal, options, error))
+        check_owner(journal, options, error) || journal_check_end(journal, options, error))
         return -1;
     if (journal->totals.sync == JOURNAL_FULL && tail.transactions > 1)
         return journal_damaged(error, journal->path,
                                "%d transactions of its write-ahead log cannot be read",
                                tail.transactions);
-    journal->torn = tail.torn;
-    journal->torn_acknowledged = journal->totals.sync != JOURNAL_FULL;
+    journal->found.torn = tail.torn;
+    journal->found.newest = journal->totals.newest;
+    journal->found.marked = journal->marked;
     if (journal_check_contents(store, &journal->totals, error) ||
         journal_store_prepare(store, tail.torn, error) || take_over(journal, options, error) ||
         journal_read_open(journal, error))
@@ -147,14 +150,15 @@ int journal_open(struct journal **journal, const char *directory,
     *journal = new;
     if (!new)
         return error_set(error, EX_UNAVAILABLE, "out of memory for the journal");
-    new->event = -1;
+    new->event = new->mark = -1;
     new->sync = options->sync;
     new->keep = options->keep;
     new->input_bytes = options->input_bytes;
     new->target_bytes = options->target_bytes;
     snprintf(new->path, sizeof new->path, "%s/%s", directory, JOURNAL_NAME);
     if (!allocate(new, options, error) && !synchronize(new, error) &&
-        !open_file(new, options, error) && !start(new, error))
+        !journal_mark_open(new, directory, error) && !open_file(new, options, error) &&
+        !start(new, error))
         return 0;
     journal_close(journal);
     return -1;
@@ -177,6 +181,7 @@ void journal_close(struct journal **journal) {
         stop(old);
     journal_read_close(old);
     journal_store_close(&old->store, old->failed);
+    journal_mark_close(old);
     if (old->synchronized) {
         pthread_mutex_destroy(&old->mutex);
         pthread_cond_destroy(&old->work);
@@ -345,9 +350,8 @@ uint64_t journal_append_command(struct journal *journal, const char *text) {
     return record.x_size > JOURNAL_COMMAND_BYTES ? 0 : append(journal, &record);
 }
 
-bool journal_was_torn(const struct journal *journal, bool *acknowledged) {
-    *acknowledged = journal->torn_acknowledged;
-    return journal->torn;
+struct journal_found journal_found(const struct journal *journal) {
+    return journal->found;
 }
 
 uint64_t journal_position(const struct journal *journal) {

@@ -42,7 +42,8 @@ enum {
     JOURNAL_KEYS = 1 << 16,        /* streams and producers whose last sequence is kept in memory */
 };
 
-#define JOURNAL_NAME "journal.sqlite" /* SQLite adds -wal and -shm while it is open */
+#define JOURNAL_NAME "journal.sqlite"    /* SQLite adds -wal and -shm while it is open */
+#define JOURNAL_MARK_NAME "journal.mark" /* the position up to which all has been durable */
 
 struct journal_options {
     enum journal_sync sync;
@@ -56,10 +57,17 @@ struct journal_options {
     uint64_t producers_keep; /* streams and producers whose numbers stay; 0 = all, else not below
                                 JOURNAL_PRODUCERS_MIN */
     uint64_t producers_days; /* since their last example; 0 = forever */
+    uint64_t checkpoint;     /* its position: where a file begins that is created */
+    bool accept_short;       /* take a file that ends before the checkpoint, or before the mark */
 };
 
 /* Open DIRECTORY/journal.sqlite, or create it (mode 0600). The directory must be locked by this
    process: see checkpoint_open.
+
+   DIRECTORY/journal.mark has the position up to which entries have been called durable: it is
+   written before journal_durable says so, and may say less after a loss of power. A file that ends
+   before it (written with JOURNAL_FULL; otherwise a loss of power explains that), or before the
+   checkpoint, is refused with EX_IOERR unless options.accept_short; then journal_skip_to is due.
 
    A transaction that was being written when the power failed is removed. Anything else that is
    wrong is damage and refused with EX_IOERR: pages, entries at either end, sequences, write-ahead
@@ -69,9 +77,19 @@ struct journal_options {
 int journal_open(struct journal **journal, const char *directory,
                  const struct journal_options *options, struct error *error);
 
-/* Whether journal_open has removed a transaction. `*acknowledged`: it was not written with
-   JOURNAL_FULL, so that its entries may have been reported as durable. */
-bool journal_was_torn(const struct journal *journal, bool *acknowledged);
+/* What journal_open has found. */
+struct journal_found {
+    bool is_new;     /* nothing: it has created the file */
+    bool torn;       /* it has removed a transaction */
+    uint64_t newest; /* the last entry */
+    uint64_t marked; /* the last one that had been called durable; 0 = unknown */
+};
+
+struct journal_found journal_found(const struct journal *journal);
+
+/* Let the mark say that what is there is all there is: what is missing is accepted. Waits for the
+   disk. Nothing must have been appended since journal_open. */
+int journal_mark(struct journal *journal, struct error *error);
 
 /* Waits until everything is durable; after an error at once. */
 void journal_close(struct journal **journal);
@@ -80,7 +98,7 @@ void journal_close(struct journal **journal);
 uint64_t journal_position(const struct journal *journal);
 
 /* Continue after `position`: for a journal that ends before the checkpoint, which the caller trusts
-   more (the journal is new, or was moved away). Its entries are dropped, the streams' sequences
+   more. Its entries are dropped, the streams' sequences
    stay. Waits until that is durable. Nothing must have been appended since journal_open. */
 int journal_skip_to(struct journal *journal, uint64_t position, struct error *error);
 

@@ -1,9 +1,9 @@
 /* What the parts of the journal share: journal.c (the learning thread's side), journal_queue.c (the
    entries on their way to the other thread), journal_block.c (entries as a row of the file),
    journal_write.c (the other thread), journal_store.c (the file: its schema and statements),
-   journal_migrate.c (files of earlier formats), journal_check.c (checks when it is opened),
-   journal_read.c (looking up, and syncing), journal_recent.c (what the newest examples were),
-   journal_replay.c (replaying). */
+   journal_migrate.c (files of earlier formats), journal_mark.c (how far it was durable),
+   journal_check.c (checks when it is opened), journal_read.c (looking up, and syncing),
+   journal_recent.c (what the newest examples were), journal_replay.c (replaying). */
 #ifndef RUNNEL_JOURNAL_INTERNAL_H
 #define RUNNEL_JOURNAL_INTERNAL_H
 
@@ -73,7 +73,7 @@ struct journal {
     size_t input_bytes, target_bytes, largest;
 
     /* The learning thread's. */
-    bool torn, torn_acknowledged; /* see journal_was_torn */
+    struct journal_found found;
     struct streams *keys;
     struct journal_last *lasts;    /* (JOURNAL_KEYS,) */
     struct journal_recent *recent; /* NULL: not to be remembered */
@@ -99,7 +99,11 @@ struct journal {
     bool started;
     pthread_t thread;
 
+    char mark_path[JOURNAL_PATH_SIZE];
+    int mark;
+
     /* The journal's thread's, once it has been started. */
+    uint64_t marked; /* what is in the mark; 0 = nothing */
     struct journal_store store;
     struct journal_totals totals;
     uint64_t producers_keep, producers_days;
@@ -191,6 +195,16 @@ int journal_check_totals(struct journal_store *store, struct journal_totals *tot
                          struct error *error);
 int journal_check_contents(struct journal_store *store, const struct journal_totals *totals,
                            struct error *error);
+
+/* ---- journal_mark.c ---- */
+
+int journal_mark_open(struct journal *journal, const char *directory, struct error *error);
+void journal_mark_close(struct journal *journal);
+int journal_mark_write(struct journal *journal, uint64_t position, struct error *error);
+
+/* Whether all entries are there that the mark and the checkpoint have. */
+int journal_check_end(const struct journal *journal, const struct journal_options *options,
+                      struct error *error);
 
 /* ---- journal_read.c ---- */
 

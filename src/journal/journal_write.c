@@ -226,6 +226,8 @@ void *journal_write_thread(void *context) {
     while (!journal->failed && next_task(journal, &task, pruned)) {
         pthread_mutex_unlock(&journal->mutex);
         int status = perform(journal, &task, &pruned, &error);
+        if (!status)
+            status = journal_mark_write(journal, journal->totals.newest, &error);
         pthread_mutex_lock(&journal->mutex);
         if (!status) {
             settle(journal, &task);

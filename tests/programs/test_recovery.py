@@ -26,6 +26,7 @@ DISK_FULL, DISK_BROKEN, DISK_SHORT, DISK_SYNC, DISK_STALL = range(1, 6)  # tests
 QUEUE_INPUTS, QUEUE_STEPS, QUEUE_FILLS = 64, 256, 300  # examples of 64 KiB: more than it holds
 CHECKPOINT, PREVIOUS = "checkpoint.safetensors", "checkpoint.previous.safetensors"
 DAMAGED = "checkpoint.damaged-1.safetensors"  # set aside
+ACCEPT = "--accept-short-journal"
 
 
 def wait_until(true, what):
@@ -524,41 +525,119 @@ def damaged_checkpoint():
         assert CHECKPOINT in text and PREVIOUS in text and "move both away" in text, text
 
 
+def start_again(daemon, *arguments):
+    daemon.log.close()
+    daemon.arguments = arguments
+    daemon.start()
+
+
 def transaction_without_its_end():
     """As the failing power leaves it: it is cut off, which is said once, and what is sent again has
-    its place."""
+    its place. It had not been acknowledged: the mark has nothing of it."""
     messages = numbered("torn", 40)
     with fresh() as directory, start(directory) as daemon:
+        mark = directory / "state/journal.mark"
+        daemon.ask("status")
+        before = mark.read_bytes()
         feed(daemon, messages)
         daemon.end(signal.SIGKILL)
         log = directory / "state/journal.sqlite-wal"
         os.truncate(log, log.stat().st_size - 1)
-        daemon.log.close()
-        daemon.start()
-        kept = daemon.ask("status")["examples"]  # in the transactions before it, if it is not the first
-        assert kept < 40
+        assert mark.read_bytes().startswith(b"%020d " % 40), mark.read_bytes()
+        start_again(daemon)
+        assert "up to 40 had been acknowledged" in refused(daemon, IO_ERROR), daemon.text()
+        mark.write_bytes(before)
+        start_again(daemon)
+        assert daemon.ask("status")["examples"] < 40
         assert "last transaction was not finished" in daemon.text(), daemon.text()
         recovery.kill_and_start(daemon)
-        feed(daemon, messages[:kept], recovery.DUPLICATE)
-        feed(daemon, messages[kept:])
+        feed(daemon, messages)
         status = daemon.ask("status")
         assert status["examples"] == 40 and status["journal"]["missing"] == 0, status
         assert daemon.export() == undisturbed(entries_of(messages))[1]
         assert "not finished" not in daemon.text(), daemon.text()
 
 
-def journal_moved_away():
-    """It resumes after the checkpoint, and that too survives a kill."""
-    messages = numbered("moved", 300)
+def log_that_is_missing():
+    """The write-ahead log was left out of a copy: what was acknowledged is not there, and a part of it
+    would be lost without a word. Who accepts that can send it again, and it is learned once."""
+    messages = numbered("cut", 100)
+    with fresh() as directory, start(directory, checkpoint=0) as daemon:
+        feed(daemon, messages)
+        daemon.end(signal.SIGKILL)
+        for path in (directory / "state").glob("journal.sqlite-*"):
+            path.unlink()
+        for _ in range(2):  # a refusal changes nothing
+            start_again(daemon)
+            text = refused(daemon, IO_ERROR)
+            assert "journal.sqlite" in text and "ends at entry 0" in text, text
+            assert "up to 100 had been acknowledged" in text and ACCEPT in text, text
+        start_again(daemon, ACCEPT)
+        assert daemon.ask("status")["examples"] == 0
+        assert "they are lost, as accepted" in daemon.text(), daemon.text()
+        daemon.end(signal.SIGKILL)
+        start_again(daemon)  # accepted for good
+        feed(daemon, messages)
+        assert daemon.ask("status")["journal"]["position"] == 100
+        assert daemon.export() == undisturbed(entries_of(messages))[1]
+
+
+def log_lost_with_the_power():
+    """Without sync: full that is what may happen: it is said, and no reason to refuse."""
+    messages = numbered("cut", 100)
+    with fresh() as directory, start(directory, checkpoint=0, journal="{sync: normal}") as daemon:
+        feed(daemon, messages)
+        daemon.end(signal.SIGKILL)
+        for path in (directory / "state").glob("journal.sqlite-*"):
+            path.unlink()
+        start_again(daemon)
+        assert daemon.ask("status")["examples"] == 0
+        assert "up to 100 had been acknowledged: they are lost" in daemon.text(), daemon.text()
+
+
+def journal_older_than_the_checkpoint():
+    """It would take the numbers of what the checkpoint has for new ones, and learn it twice."""
+    messages = numbered("old", 300)
     with fresh() as directory, start(directory) as daemon:
-        feed(daemon, messages[:200])
+        journal, old = directory / "state/journal.sqlite", directory / "old"
+        feed(daemon, messages[:100])
         assert daemon.end() == 0
+        old.write_bytes(journal.read_bytes())
+        start_again(daemon)
+        feed(daemon, messages[100:200])
+        assert daemon.end() == 0
+        journal.write_bytes(old.read_bytes())
+        for mark in (True, False):  # the checkpoint itself knows better
+            if not mark:
+                (directory / "state/journal.mark").unlink()
+            start_again(daemon)
+            text = refused(daemon, IO_ERROR)
+            assert "journal.sqlite" in text and "ends at entry 100" in text, text
+            assert "has 200" in text and ACCEPT in text, text
+        start_again(daemon, ACCEPT)
+        feed(daemon, messages[200:])
+        assert "as accepted" in daemon.text(), daemon.text()
+        daemon.end(signal.SIGKILL)
+        start_again(daemon)
+        status = daemon.ask("status")
+        assert (status["examples"], status["journal"]["position"]) == (300, 300), status
+        assert daemon.export() == undisturbed(entries_of(messages))[1]
+
+
+def journal_moved_away():
+    """It resumes after the checkpoint, says what is lost, and that too survives a kill."""
+    messages = numbered("moved", 300)
+    with fresh() as directory, start(directory, checkpoint=0) as daemon:
+        feed(daemon, messages[:200])
+        daemon.ask("checkpoint")
+        feed(daemon, messages[200:250])
+        daemon.end(signal.SIGKILL)
         for path in (directory / "state").glob("journal.sqlite*"):
             path.unlink()
-        daemon.log.close()
-        daemon.start()
+        start_again(daemon)
         feed(daemon, messages[200:])
-        assert "the journal ends at entry 0, before the checkpoint, which has 200" in daemon.text()
+        assert "begins after entry 200, the last in the checkpoint" in daemon.text(), daemon.text()
+        assert "entries 201 to 250, which had been acknowledged, are lost" in daemon.text()
         recovery.kill_and_start(daemon)
         status = daemon.ask("status")
         assert (status["examples"], status["journal"]["position"]) == (300, 300), status
@@ -619,7 +698,8 @@ CASES = [killed_again_and_again, killed_with_the_cuda_engine, stopped_and_contin
          a_forgotten_stream_begins_again, forgotten_with_all_its_producers,
          answered_commands_outlive_a_kill, configured_anew_after_a_kill, journal_turned_off,
          told_to_stop_while_fed, told_to_stop_while_learning_again, full_disk, broken_disk,
-         full_queue, damaged_checkpoint, transaction_without_its_end, journal_moved_away,
+         full_queue, damaged_checkpoint, transaction_without_its_end, log_that_is_missing,
+         log_lost_with_the_power, journal_older_than_the_checkpoint, journal_moved_away,
          clock_that_jumps, examples_left_out]
 
 if __name__ == "__main__":

@@ -261,6 +261,50 @@ static void refuses_another_checkpoint(void **unused) {
     journal_close(&journal);
 }
 
+static void assert_short(const struct journal_options *options, const char *says) {
+    struct journal *journal;
+    struct error error;
+    assert_int_equal(journal_open(&journal, state, options, &error), -1);
+    assert_int_equal(error.status, EX_IOERR);
+    assert_non_null(strstr(error.text, says));
+}
+
+static void write_mark(const char *text) {
+    FILE *file = fopen(in_state(JOURNAL_MARK_NAME), "wb");
+    assert_non_null(file);
+    assert_true(fputs(text, file) >= 0);
+    assert_int_equal(fclose(file), 0);
+}
+
+static void refuses_an_end_that_is_missing(void **unused) {
+    (void)unused;
+    struct journal_options options = plain_options();
+    options.checkpoint = 50;
+    struct journal *journal = open_with(&options);
+    assert_true(journal_found(journal).is_new);
+    assert_int_equal(journal_position(journal), 50);
+    append_entries(journal, 50);
+    journal_close(&journal);
+    options.checkpoint = 101;
+    assert_short(&options, "before the checkpoint, which has 101");
+    options.checkpoint = 100;
+    journal = open_with(&options);
+    assert_int_equal(journal_found(journal).marked, 100);
+    journal_close(&journal);
+    for (const char *const *text =
+             (const char *const[]){"", "00000000000000000200 00000000\n", "x", NULL};
+         *text; text++) {
+        write_mark(*text); /* not whole: it says nothing */
+        journal = open_with(&options);
+        assert_int_equal(journal_found(journal).marked, 0);
+        journal_close(&journal);
+    }
+    write_mark("00000000000000000107 8fa9ffff\n"); /* right but for its checksum */
+    journal = open_with(&options);
+    assert_int_equal(journal_found(journal).marked, 0);
+    journal_close(&journal);
+}
+
 static int refuse_third(void *context, struct journal_entry *entry, struct error *error) {
     ++*(int *)context;
     return entry->position == 3 ? error_set(error, EX_SOFTWARE, "enough") : 0;
@@ -352,12 +396,19 @@ static void tells_times(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(gives_back_what_was_appended), TEST(gives_back_with_less_syncing),
-        TEST(tells_what_is_durable),        TEST(keeps_large_examples_in_order),
-        TEST(stays_flat_when_pruned),       TEST(keeps_what_it_is_told_to),
-        TEST(remembers_every_stream),       TEST(refuses_another_checkpoint),
-        TEST(stops_where_the_visit_says),   TEST(refuses_another_configuration),
-        TEST(can_be_read_meanwhile),        TEST(tells_times),
+        TEST(gives_back_what_was_appended),
+        TEST(gives_back_with_less_syncing),
+        TEST(tells_what_is_durable),
+        TEST(keeps_large_examples_in_order),
+        TEST(stays_flat_when_pruned),
+        TEST(keeps_what_it_is_told_to),
+        TEST(remembers_every_stream),
+        TEST(refuses_another_checkpoint),
+        TEST(refuses_an_end_that_is_missing),
+        TEST(stops_where_the_visit_says),
+        TEST(refuses_another_configuration),
+        TEST(can_be_read_meanwhile),
+        TEST(tells_times),
     };
     faulty_disk_install();
     return cmocka_run_group_tests(tests, NULL, NULL);
