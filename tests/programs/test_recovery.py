@@ -259,7 +259,7 @@ def a_forgotten_stream_begins_again():
     with fresh() as directory, start(directory, socket="pull", journal="{enabled: false}") as daemon:
         daemon.ask("status")
         with daemon.socket(zmq.PUSH, "examples") as socket:
-            socket.send_multipart(other[0][:2])
+            socket.send_multipart([other[0][0], other[0][1][:4 * recovery.INPUTS]])  # one step
             wait_until(lambda: daemon.ask("status")["examples"] == 1, "the example")
         assert daemon.ask("status")["streams"] == 1
         daemon.ask("forget", stream="other")
