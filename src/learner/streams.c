@@ -68,11 +68,8 @@ void streams_clear(struct streams *streams) {
         streams_remove(streams, streams_oldest(streams));
 }
 
-/* FNV-1a, started from the seed, its high half folded into the low bits that choose the bucket. */
 static uint32_t bucket_of(const struct streams *streams, const char *key, size_t key_size) {
-    uint64_t hash = hash_bytes(streams->seed ^ HASH_BEGIN, key, key_size);
-    hash ^= hash >> 32;
-    return (uint32_t)((hash * 0x9E3779B97F4A7C15u >> 32) & streams->mask);
+    return (uint32_t)(hash_keyed(streams->seed, key, key_size) >> 32 & streams->mask);
 }
 
 uint32_t streams_find(const struct streams *streams, const char *key, size_t key_size) {

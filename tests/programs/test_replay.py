@@ -116,6 +116,31 @@ def test_same_parameters(directory):
                 assert b.ask("status")["steps"] == a.ask("status")["steps"] > count
 
 
+def test_producers(directory):
+    """Several producers use the same numbers in the same streams: each keeps its own."""
+    def of(producer):
+        return [[key, x, y, b"\2" + header[1:] + struct.pack("<Q", producer)]
+                for key, x, y, header in examples(50)]
+
+    def producers(d):
+        with contextlib.closing(sqlite3.connect(f"file:{journal(d)}?mode=ro", uri=True)) as file:
+            return file.execute("SELECT stream, producer, epoch, sequence FROM entries "
+                                "ORDER BY position").fetchall()
+
+    mixed = [message for three in zip(of(5), of(2**64 - 1), examples(50)) for message in three]
+    with daemon(directory, "a") as a, daemon(directory, "b") as b, daemon(directory, "c") as c:
+        teach(a, mixed)
+        for duplicates in (0, 150):
+            status, err = run(journal(a), *to(b))
+            assert status == OK and f"150 acknowledged ({duplicates} duplicates)" in err, err
+        assert b.export() == a.export() and producers(b) == producers(a)
+        assert {row[1] for row in producers(a)} == {5, -1, 0}
+        status, err = run(journal(a), *to(c), "--producer", "C0FFEE")
+        assert status == OK and "150 acknowledged (0 duplicates)" in err, err
+        assert c.export() == a.export()
+        assert {row[1:3] for row in producers(c)} == {(0xC0FFEE, 0)}
+
+
 def test_commands(directory):
     """Reported, or carried out in their places; a second call does not carry them out again."""
     with daemon(directory, "a") as a, daemon(directory, "b") as b, daemon(directory, "c") as c:
