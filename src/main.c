@@ -18,16 +18,21 @@ struct arguments {
     bool check, explain, accept_short;
 };
 
+static char key_names[CONFIG_NAMES_SIZE];
+
 static const struct option_row options[] = {
     {"config", 'f', "FILE", "the configuration, see runnel.yaml(5)",
      OPTION_FILE(struct arguments, config)},
     {"set", 's', "KEY=VALUE", "override one key, e.g. learning.optimizer.rate=0.01",
-     OPTION_LIST(struct arguments, overrides, OPTION_LIST_MAX)},
+     OPTION_LIST(struct arguments, overrides, OPTION_LIST_MAX), .complete = COMPLETE_WORDS,
+     .words = key_names},
     {"check-config", 0, NULL, "check the configuration and end",
      OPTION_FLAG(struct arguments, check)},
     {"accept-short-journal", 0, NULL, "start although the end of the journal is missing",
      OPTION_FLAG(struct arguments, accept_short)},
-    {"explain", 0, NULL, "describe a KEY of the configuration, or list all keys below it, and end",
+    {"explain", 0, NULL,
+     "describe a KEY of the configuration, or list the keys below it, and end; without KEY list "
+     "all",
      OPTION_FLAG(struct arguments, explain)},
     OPTIONS_LAST,
 };
@@ -88,8 +93,11 @@ int main(int argc, char **argv) {
         .ending = "Exit status: 0 clean, 64 usage, 69 unavailable, 70 internal, 74 I/O, "
                   "78 configuration.",
         .groups = {{NULL, options, &arguments}},
+        .complete = COMPLETE_WORDS,
+        .words = key_names,
     };
     char **operands;
+    config_names(key_names);
     int code = options_parse(&line, argc, argv, &operands);
     if (code != OPTIONS_GO_ON)
         return code;

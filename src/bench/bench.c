@@ -75,11 +75,14 @@ static int take_device(void *values, const struct option_row *row, const char *t
     return 0;
 }
 
+static char key_names[CONFIG_NAMES_SIZE];
+
 static const struct option_row rows[] = {
     {"config", 'f', "FILE", "the configuration, see runnel.yaml(5)",
      OPTION_FILE(struct arguments, config), .required = true},
     {"set", 's', "KEY=VALUE", "override one key",
-     OPTION_LIST(struct arguments, overrides, OPTION_LIST_MAX)},
+     OPTION_LIST(struct arguments, overrides, OPTION_LIST_MAX), .complete = COMPLETE_WORDS,
+     .words = key_names},
     {"device", 0, "NAME", "what to measure: auto, cpu, cuda or cuda:N (the configuration's)",
      OPTION_TAKE(take_device), .complete = COMPLETE_WORDS, .words = "auto cpu cuda"},
     {"seconds", 0, "S", "measure for about so long (5)", OPTION_SECONDS(struct arguments, seconds)},
@@ -305,6 +308,7 @@ int main(int argc, char **argv) {
         .groups = {{NULL, rows, &arguments}},
     };
     char **operands;
+    config_names(key_names);
     int status = options_parse(&line, argc, argv, &operands);
     return status == OPTIONS_GO_ON ? run(&arguments) : status;
 }

@@ -159,6 +159,7 @@ struct command_line {
     const struct command_row *command;         /* the one that this line is of, or NULL */
     struct option_group groups[OPTIONS_GROUPS];
     enum completion complete; /* operands */
+    const char *words;        /* COMPLETE_WORDS */
     bool options_first;       /* the first operand ends the options */
     bool command_first;       /* options follow the command */
 };

@@ -157,7 +157,7 @@ static void write_bash(const struct command_line *line, FILE *to) {
         bash_commands(line, to);
     } else {
         fputs("    ", to);
-        bash_offer(to, line->complete, NULL);
+        bash_offer(to, line->complete, line->words);
         fputc('\n', to);
     }
     fputs("}\ncomplete -F ", to);
@@ -258,7 +258,7 @@ static void write_zsh(const struct command_line *line, FILE *to) {
         fputs(" \\\n    '(-)1:command:_command_names -e' '*::argument:_normal'\n", to);
     } else if (*line->operands) {
         fputs(" \\\n    '*:operand:", to);
-        zsh_action(to, line->complete, NULL);
+        zsh_action(to, line->complete, line->words);
         fputs("'\n", to);
     } else {
         fputc('\n', to);

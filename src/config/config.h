@@ -122,6 +122,10 @@ int config_set(struct config *config, const char *key, const char *value, struct
    -1 (EX_USAGE) when there is no such key. */
 int config_explain(FILE *out, const char *path, struct error *error);
 
+/* The names of all keys with a blank after each, a layer's number as N: what a shell offers. */
+enum { CONFIG_NAMES_SIZE = 16384 };
+void config_names(char names[CONFIG_NAMES_SIZE]);
+
 /* Where a configuration comes from, to be read again. */
 struct config_source {
     const char *path;

@@ -1,4 +1,5 @@
 /* Descriptions of keys: for --explain, and for the documents. */
+#include <assert.h>
 #include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -200,4 +201,14 @@ int config_explain(FILE *out, const char *path, struct error *error) {
         fprintf(out, "%-32s  %s\n", name, config_keys[k].what);
     }
     return 0;
+}
+
+void config_names(char names[CONFIG_NAMES_SIZE]) {
+    char name[CONFIG_KEY_SIZE];
+    size_t used = 0;
+    for (size_t k = 0; k < config_key_count; k++) {
+        config_key_title(&config_keys[k], name);
+        assert(used + strlen(name) + sizeof " " <= CONFIG_NAMES_SIZE);
+        used += (size_t)snprintf(names + used, CONFIG_NAMES_SIZE - used, "%s ", name);
+    }
 }

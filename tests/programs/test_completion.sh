@@ -65,6 +65,10 @@ offers 'router|' runnel-feed csv --socket = r
 offers 'push|router|' runnel-feed csv --socket =
 offers 'a directory|a file|' runneld --config ''
 offers 'a directory|a file|' runneld -f a
+offers 'learning.clip|' runneld --set learning.cl
+offers 'learning.clip|' runneld --set = learning.cl
+offers 'model.layers.N.cell|' runneld --explain model.layers.N.c
+offers 'learning.clip|' runnel-bench --set learning.cl
 offers 'loss|' runnel-watch -t l
 offers '|' runnel-watch --count ''
 offers 'steps|' runnel-plot -x s
