@@ -268,6 +268,21 @@ int checkpoint_poll(struct checkpoint *checkpoint, struct checkpoint_report *rep
     return checkpoint_finish(checkpoint, report, error);
 }
 
+int checkpoint_look(const struct checkpoint *checkpoint, struct error *error) {
+    char path[CHECKPOINT_PATH_SIZE];
+    struct stat named, locked;
+    path_of(checkpoint, "lock", path);
+    if (stat(path, &named) == 0 && fstat(checkpoint->lock, &locked) == 0 &&
+        named.st_dev == locked.st_dev && named.st_ino == locked.st_ino)
+        return 0;
+    return error_set(
+        error, EX_IOERR,
+        "the state directory %s, or its lock, was removed or replaced while the daemon "
+        "ran: what was learned since the last checkpoint may be lost; nothing is "
+        "accepted any more",
+        checkpoint->directory);
+}
+
 int checkpoint_descriptor(const struct checkpoint *checkpoint) {
     return checkpoint->event;
 }

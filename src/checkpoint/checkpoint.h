@@ -119,6 +119,10 @@ int checkpoint_go_back(struct checkpoint *checkpoint, const struct checkpoint_ke
 void checkpoint_keep_first(struct checkpoint *checkpoint);
 void checkpoint_drop_first(struct checkpoint *checkpoint);
 
+/* -1 (EX_IOERR) when the directory or its lock was removed or replaced: another process may use
+   what now has the name. */
+int checkpoint_look(const struct checkpoint *checkpoint, struct error *error);
+
 /* A file descriptor that is readable while a result waits for checkpoint_poll, for the main loop's
    zmq_poll. */
 int checkpoint_descriptor(const struct checkpoint *checkpoint);

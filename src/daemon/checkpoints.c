@@ -20,6 +20,8 @@
 
 enum { LAST_PAUSE_NS = 50000000, LAST_TRIES = 200 }; /* without a descriptor, before it ends */
 
+#define LOOK_INTERVAL NS_PER_SECOND
+
 /* A checkpoint that a client asked for. */
 enum asked { ASKED_NOT, ASKED_WANTED, ASKED_IN_FLIGHT };
 
@@ -31,6 +33,7 @@ struct checkpoints {
     double written;    /* Unix time of the newest one on disk, 0 = none, */
     uint64_t on_disk;  /* and examples in it */
     enum asked asked;
+    uint64_t looked;    /* for the files, last */
     uint64_t postponed; /* not before; 0 = it is not postponed */
 };
 
@@ -131,6 +134,17 @@ static int start(struct daemon *daemon, struct error *error) {
     checkpoints->time = clock_ns();
     if (checkpoints->asked == ASKED_WANTED)
         checkpoints->asked = ASKED_IN_FLIGHT;
+    return 0;
+}
+
+int checkpoints_look(struct daemon *daemon, struct error *error) {
+    uint64_t now = clock_ns();
+    if (now < daemon->checkpoints->looked + LOOK_INTERVAL)
+        return 0;
+    daemon->checkpoints->looked = now;
+    if (checkpoint_look(daemon->checkpoint, error) ||
+        (daemon->journal && journal_look(daemon->journal, error)))
+        return run_break(daemon);
     return 0;
 }
 

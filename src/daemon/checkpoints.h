@@ -34,6 +34,10 @@ void checkpoints_ask(struct daemon *daemon);
 /* Start one if it is due or asked for, and take the result of one that has ended. */
 int checkpoints_turn(struct daemon *daemon, struct error *error);
 
+/* Whether the files that all of it is written to are still there, at most once a second; without
+   them the daemon is broken. */
+int checkpoints_look(struct daemon *daemon, struct error *error);
+
 /* When one is due by time; UINT64_MAX: not by time, nothing has changed, or one is being written.
  */
 uint64_t checkpoints_due(const struct daemon *daemon);

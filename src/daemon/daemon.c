@@ -32,7 +32,7 @@
 enum {
     DRAIN_QUIET_MS = 50, /* without an example: nothing waits any more */
     REQUESTS_A_TURN = 8, /* control requests answered between two batches */
-    POLL_MAX_MS = 60000,
+    POLL_MAX_MS = 1000,  /* checkpoints_look is due every second */
 };
 
 /* What the loop waits for. */
@@ -244,7 +244,7 @@ static int turn(struct daemon *daemon, size_t *batch, bool *idle, struct error *
         ingest_idle(daemon->ingest);
     if (items[POLL_EXAMPLES].revents && take_examples(daemon, batch, error))
         return -1;
-    if (journalling_turn(daemon, error))
+    if (journalling_turn(daemon, error) || checkpoints_look(daemon, error))
         return -1;
     announce_counted(daemon, false);
     if (announce_status_is_due(daemon)) {

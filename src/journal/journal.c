@@ -119,7 +119,7 @@ static int open_file(struct journal *journal, const struct journal_options *opti
     journal->found.marked = journal->marked;
     if (journal_check_contents(store, &journal->totals, error) ||
         journal_store_prepare(store, tail.torn, error) || take_over(journal, options, error) ||
-        journal_read_open(journal, error))
+        journal_read_open(journal, error) || journal_look_open(journal, error))
         return -1;
     if (journal->recent)
         journal_read_recent(journal);
@@ -398,8 +398,11 @@ int journal_sync(struct journal *journal, struct error *error) {
     }
     int status = status_of(journal, error);
     pthread_mutex_unlock(&journal->mutex);
-    if (status || journal->sync != JOURNAL_NORMAL || journal_read_sync(journal, error) == 0)
-        return status;
+    if (status)
+        return -1;
+    if (!journal_look(journal, error) &&
+        (journal->sync != JOURNAL_NORMAL || journal_read_sync(journal, error) == 0))
+        return 0;
     pthread_mutex_lock(&journal->mutex);
     journal->failed = true;
     journal->error = *error;

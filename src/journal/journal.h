@@ -151,6 +151,11 @@ int journal_poll(struct journal *journal, struct error *error);
    journal_poll. */
 int journal_sync(struct journal *journal, struct error *error);
 
+/* -1 (EX_IOERR) when the file or its log was removed or replaced: what is written to it is lost.
+   Each commit and journal_sync look, too, and the journal then fails as after an error of the
+   disk. */
+int journal_look(const struct journal *journal, struct error *error);
+
 /* Entries up to this position are in a checkpoint that is safe on disk, and may be deleted as
    options.keep says. The journal's thread deletes them little by little; their pages are used
    again. */

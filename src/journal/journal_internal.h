@@ -1,15 +1,17 @@
 /* What the parts of the journal share: journal.c (the learning thread's side), journal_queue.c (the
    entries on their way to the other thread), journal_block.c (entries as a row of the file),
    journal_write.c (the other thread), journal_store.c (the file: its schema and statements),
-   journal_migrate.c (files of earlier formats), journal_mark.c (how far it was durable),
-   journal_check.c (checks when it is opened), journal_read.c (looking up, and syncing),
-   journal_recent.c (what the newest examples were), journal_replay.c (replaying). */
+   journal_look.c (whether the files are still there), journal_migrate.c (files of earlier formats),
+   journal_mark.c (how far it was durable), journal_check.c (checks when it is opened),
+   journal_read.c (looking up, and syncing), journal_recent.c (what the newest examples were),
+   journal_replay.c (replaying). */
 #ifndef RUNNEL_JOURNAL_INTERNAL_H
 #define RUNNEL_JOURNAL_INTERNAL_H
 
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 #include <string.h>
 
 #include "common/error.h"
@@ -66,6 +68,11 @@ struct journal_last {
     uint64_t sequence, position;
 };
 
+struct journal_identity {
+    dev_t device;
+    ino_t inode;
+};
+
 struct journal {
     char path[JOURNAL_PATH_SIZE];
     enum journal_sync sync;
@@ -74,6 +81,7 @@ struct journal {
 
     /* The learning thread's. */
     struct journal_found found;
+    struct journal_identity file_identity, log_identity; /* as they were opened */
     struct streams *keys;
     struct journal_last *lasts;    /* (JOURNAL_KEYS,) */
     struct journal_recent *recent; /* NULL: not to be remembered */
@@ -195,6 +203,10 @@ int journal_check_totals(struct journal_store *store, struct journal_totals *tot
                          struct error *error);
 int journal_check_contents(struct journal_store *store, const struct journal_totals *totals,
                            struct error *error);
+
+/* ---- journal_look.c ---- */
+
+int journal_look_open(struct journal *journal, struct error *error);
 
 /* ---- journal_mark.c ---- */
 

@@ -227,6 +227,8 @@ void *journal_write_thread(void *context) {
         pthread_mutex_unlock(&journal->mutex);
         int status = perform(journal, &task, &pruned, &error);
         if (!status)
+            status = journal_look(journal, &error);
+        if (!status)
             status = journal_mark_write(journal, journal->totals.newest, &error);
         pthread_mutex_lock(&journal->mutex);
         if (!status) {

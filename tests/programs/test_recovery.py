@@ -644,6 +644,44 @@ def journal_moved_away():
         assert daemon.export() == undisturbed(entries_of(messages))[1]
 
 
+def files_taken_away():
+    """Under a running daemon: it accepts nothing more, says which file, and ends, whether it is fed,
+    asked for something, or idle. What it has acknowledged by then it cannot know to be lost."""
+    def away(path):
+        path.rename(path.with_name(f"{path.name}.away"))
+
+    def replace(path):
+        copy = path.read_bytes()
+        path.unlink()
+        path.write_bytes(copy)
+
+    for name, harm, busy in (("journal.sqlite", pathlib.Path.unlink, True),
+                             ("journal.sqlite", replace, False),
+                             ("journal.sqlite-wal", pathlib.Path.unlink, True),
+                             ("lock", pathlib.Path.unlink, False), ("", away, True),
+                             ("", away, False)):
+        with fresh() as directory, start(directory, checkpoint=0) as daemon:
+            path = directory / "state" / name
+            producers = produce(directory) if busy else []
+            answered(producers, 100 if busy else 0)
+            daemon.ask("status")
+            harm(path)
+            assert daemon.process.wait(running.LIMIT) == IO_ERROR, daemon.text()
+            text = daemon.text().splitlines()[-1]
+            named = path if name.startswith("journal") else directory / "state"
+            assert str(named) in text and "while the daemon ran" in text, text
+            for producer in producers:  # nobody will answer
+                producer.finish()
+                producer.open.clear()
+    with fresh() as directory, start(directory, checkpoint=0) as daemon:
+        feed(daemon, numbered("told", 20))
+        (directory / "state/journal.sqlite").unlink()
+        with contextlib.suppress(AssertionError):  # no answer, or that it cannot be kept
+            reply, = daemon.request("set", key="learning.clip", value=0.5)
+            assert not reply["ok"], reply
+        assert daemon.process.wait(running.LIMIT) == IO_ERROR, daemon.text()
+
+
 # --- the clock, and numbers that are left out ----------------------------------------------------
 
 def clock_that_jumps():
@@ -699,6 +737,7 @@ CASES = [killed_again_and_again, killed_with_the_cuda_engine, stopped_and_contin
          answered_commands_outlive_a_kill, configured_anew_after_a_kill, journal_turned_off,
          told_to_stop_while_fed, told_to_stop_while_learning_again, full_disk, broken_disk,
          full_queue, damaged_checkpoint, transaction_without_its_end, log_that_is_missing,
+         files_taken_away,
          log_lost_with_the_power, journal_older_than_the_checkpoint, journal_moved_away,
          clock_that_jumps, examples_left_out]
 
