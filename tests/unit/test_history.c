@@ -346,6 +346,9 @@ static void others_read_meanwhile(void **unused) {
     history_series_clear(&series);
     struct history *second = NULL;
     assert_int_equal(history_open(&second, path, &DEFAULTS), EX_IOERR);
+    struct stat file;
+    assert_int_equal(stat(path, &file), 0);
+    assert_int_equal(file.st_mode & 0777, 0600); /* whatever the umask */
     history_close(&reader);
     history_close(&writer);
 }

@@ -111,7 +111,8 @@ static int open_file(struct history *h) {
    that a flock on the same file is free for this. Closing the descriptor would drop SQLite's locks:
    it is closed last. */
 static int lock_file(struct history *h) {
-    h->lock = open(h->path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    enum { FILE_MODE = 0600 }; /* SQLite gives it to -wal and -shm too */
+    h->lock = open(h->path, O_RDWR | O_CREAT | O_CLOEXEC, FILE_MODE);
     if (h->lock < 0)
         snprintf(h->error, sizeof h->error, "the recording %s cannot be opened: %s", h->path,
                  strerror(errno));
