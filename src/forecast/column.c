@@ -1,0 +1,62 @@
+#include "column.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "forecast.h"
+
+#define RATE_LEAST 0.001
+#define EWMA_RATE 0.2
+#define FIRST 30
+#define FAR 30
+#define RELATIVE_LEAST 1e-9 /* of a deviation, beside the mean */
+#define LEAST 1e-12
+
+static double clip(double a, double most) {
+    return a > most ? most : a < -most ? -most : a;
+}
+
+static void push(double *past, size_t count, double value) {
+    memmove(past + 1, past, (count - 1) * sizeof *past);
+    past[0] = value;
+}
+
+static void move_statistics(struct column *c, double x, double delta) {
+    double t = ++c->count, rate = fmax(1 / t, RATE_LEAST), e = x - c->mean;
+    if (t > FIRST) {
+        e = clip(e, FAR * c->sd);
+        delta = clip(delta, FAR * c->ds);
+    }
+    c->mean += rate * e;
+    c->variance = (1 - rate) * (c->variance + rate * e * e);
+    if (t > 1)
+        c->change += fmax(1 / (t - 1), RATE_LEAST) * (delta * delta - c->change);
+}
+
+/* The units from the statistics, also where nothing was seen. */
+static void measure(struct column *c) {
+    double least = RELATIVE_LEAST * fabs(c->mean) + LEAST;
+    c->sd = c->count > 1 ? fmax(sqrt(c->variance), least) : 1;
+    c->ds = c->change > 0 ? fmax(sqrt(c->change), least) : c->sd;
+}
+
+void column_take(struct column *c, double value, double t) {
+    bool seen = !isnan(value), first = seen && c->count == 0;
+    double x = seen ? value : c->x[0];
+    for (size_t i = 0; first && i < COLUMN_PAST; i++)
+        c->x[i] = x;
+    double delta = x - c->x[0];
+    if (seen)
+        move_statistics(c, x, delta);
+    measure(c);
+    if (first)
+        c->ewma = x;
+    else if (seen)
+        c->ewma += fmax(EWMA_RATE, 1 / c->count) * (x - c->ewma);
+    push(c->x, COLUMN_PAST, x);
+    push(c->u, COLUMN_PAST, clip(delta / c->ds, FORECAST_FEATURE_MOST));
+    push(c->z, COLUMN_LEVELS, clip((x - c->mean) / c->sd, FORECAST_FEATURE_MOST));
+    lag_take(&c->lag, c->u, t);
+    size_t lag = (size_t)c->lag.now;
+    c->v = lag && t >= (double)lag ? (c->x[lag - 1] - c->x[lag]) / c->ds : 0;
+}

@@ -1,0 +1,209 @@
+#include "mixture.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+
+#define KEEP 0.999
+#define TINY 1e-12
+#define FORECAST_MOST 60 /* changes */
+#define TARGET_MOST 30
+#define LOSS_MOST 30 /* of a difference: its square is 900 */
+#define SMOOTHED 0.99
+
+enum { LOSSES = 2 }; /* squared, absolute */
+
+struct mixture {
+    size_t columns, forecasts, size;
+    unsigned combine;
+    double *states; /* (slots, size) */
+};
+
+/* One column's part of a state; of each loss, (LOSSES, forecasts). */
+struct column {
+    double *p;      /* what was said, */
+    double *ds;     /* in this unit, */
+    double *parts;  /* (LOSSES,) and what the two mixtures said */
+    double *q;      /* (forecasts,) */
+    double *losses; /* (forecasts,) smoothed */
+    double *regret, *variance, *bound, *weights;
+};
+
+enum { ALONE = 2 + LOSSES, OF_EACH = 2 + 4 * LOSSES };
+
+static struct column column_of(const struct mixture *m, uint32_t slot, size_t k) {
+    size_t n = m->forecasts;
+    double *at = m->states + slot * m->size + k * (ALONE + OF_EACH * n);
+    struct column c = {.p = at, .ds = at + 1, .parts = at + 2, .q = at + ALONE};
+    c.losses = c.q + n;
+    c.regret = c.losses + n;
+    c.variance = c.regret + LOSSES * n;
+    c.bound = c.variance + LOSSES * n;
+    c.weights = c.bound + LOSSES * n;
+    return c;
+}
+
+int mixture_open(struct mixture **mixture, size_t columns, size_t forecasts, unsigned combine,
+                 size_t slots, struct error *error) {
+    struct mixture *new = *mixture = calloc(1, sizeof *new);
+    if (new) {
+        new->columns = columns;
+        new->forecasts = forecasts;
+        new->combine = combine;
+        new->size = columns *(ALONE + OF_EACH * forecasts);
+        new->states = calloc(slots, new->size * sizeof *new->states);
+    }
+    if (new &&new->states)
+        return 0;
+    mixture_close(mixture);
+    return error_set(error, EX_UNAVAILABLE,
+                     "out of memory for the mixtures of %zu streams: lower learning.max_streams",
+                     slots);
+}
+
+void mixture_close(struct mixture **mixture) {
+    if (*mixture)
+        free((*mixture)->states);
+    free(*mixture);
+    *mixture = NULL;
+}
+
+size_t mixture_size(const struct mixture *mixture) {
+    return mixture->size;
+}
+
+double *mixture_state(struct mixture *mixture, uint32_t slot) {
+    return mixture->states + slot * mixture->size;
+}
+
+static double clip(double a, double most) {
+    return a > most ? most : a < -most ? -most : a;
+}
+
+static void even(double *weights, size_t n) {
+    for (size_t i = 0; i < n; i++)
+        weights[i] = 1 / (double)n;
+}
+
+void mixture_begin(struct mixture *mixture, uint32_t slot) {
+    memset(mixture_state(mixture, slot), 0, mixture->size * sizeof(double));
+    for (size_t k = 0; k < mixture->columns; k++) {
+        struct column c = column_of(mixture, slot, k);
+        even(c.weights, mixture->forecasts);
+        even(c.weights + mixture->forecasts, mixture->forecasts);
+    }
+}
+
+/* ---- Saying ---- */
+
+static double mean(const double *q, size_t n) {
+    double sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += q[i];
+    return sum / (double)n;
+}
+
+static size_t lowest(const double *losses, size_t n) {
+    size_t best = 0;
+    for (size_t i = 1; i < n; i++)
+        if (losses[i] < losses[best])
+            best = i;
+    return best;
+}
+
+static double combined(const struct mixture *m, const struct column *c) {
+    switch (m->combine) {
+    case COMBINE_MLPOLY:
+        return (c->parts[0] + c->parts[1]) / LOSSES;
+    case COMBINE_AVERAGE:
+        return mean(c->q, m->forecasts);
+    case COMBINE_BEST:
+        return c->q[lowest(c->losses, m->forecasts)];
+    default:
+        return c->q[m->combine - COMBINE_ONE];
+    }
+}
+
+void mixture_predict(struct mixture *mixture, uint32_t slot, const double *q, const double *ds,
+                     double *p) {
+    size_t n = mixture->forecasts, columns = mixture->columns;
+    for (size_t k = 0; k < columns; k++) {
+        struct column c = column_of(mixture, slot, k);
+        for (size_t i = 0; i < n; i++)
+            c.q[i] = clip(q[i * columns + k], FORECAST_MOST);
+        for (size_t loss = 0; loss < LOSSES; loss++) {
+            double sum = 0;
+            for (size_t i = 0; i < n; i++)
+                sum += c.weights[loss * n + i] * c.q[i];
+            c.parts[loss] = sum;
+        }
+        *c.ds = ds[k];
+        *c.p = p[k] = combined(mixture, &c);
+    }
+}
+
+void mixture_weights(struct mixture *mixture, uint32_t slot, double *weights) {
+    size_t n = mixture->forecasts, columns = mixture->columns;
+    for (size_t k = 0; k < columns; k++) {
+        struct column c = column_of(mixture, slot, k);
+        for (size_t i = 0; i < n; i++)
+            weights[i * columns + k] = (c.weights[i] + c.weights[n + i]) / LOSSES;
+    }
+}
+
+/* ---- Learning ---- */
+
+/* The regret r_i = slope (part - q_i) of each forecast is summed; a forecast weighs as much as its
+   regret is above 0, divided by the sum of its squares. */
+static void weigh(const struct column *c, size_t n, size_t loss, double y) {
+    double part = c->parts[loss], sum = 0;
+    double slope = loss == 0 ? 2 * (part - y) : part > y ? 1 : -1;
+    double *regret = c->regret + loss * n, *variance = c->variance + loss * n;
+    double *bound = c->bound + loss * n, *weights = c->weights + loss * n;
+    for (size_t i = 0; i < n; i++) {
+        double r = slope * (part - c->q[i]);
+        bound[i] = fmax(bound[i], r * r);
+        variance[i] = KEEP * variance[i] + r * r;
+        regret[i] = KEEP * regret[i] + r;
+        weights[i] = fmax(regret[i], 0) / (variance[i] + bound[i] + TINY);
+        sum += weights[i];
+    }
+    if (!(sum > 0)) {
+        even(weights, n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        weights[i] /= sum;
+}
+
+static void smooth_losses(const struct column *c, size_t n, double y) {
+    for (size_t i = 0; i < n; i++) {
+        double d = clip(c->q[i] - y, LOSS_MOST);
+        c->losses[i] = SMOOTHED * c->losses[i] + (1 - SMOOTHED) * d * d;
+    }
+}
+
+struct mixture_score mixture_learn(struct mixture *mixture, uint32_t slot, const double *y,
+                                   bool learn) {
+    struct mixture_score score = {0};
+    for (size_t k = 0; k < mixture->columns; k++) {
+        if (isnan(y[k]))
+            continue;
+        struct column c = column_of(mixture, slot, k);
+        double d = *c.p - y[k], counted = clip(d, LOSS_MOST), original = *c.ds * d;
+        score.loss += counted * counted;
+        score.squared_error += original * original;
+        score.observed++;
+        if (!learn)
+            continue;
+        double target = clip(y[k], TARGET_MOST);
+        for (size_t loss = 0; loss < LOSSES; loss++)
+            weigh(&c, mixture->forecasts, loss, target);
+        smooth_losses(&c, mixture->forecasts, y[k]);
+    }
+    score.loss /= (double)score.observed; /* NaN when nothing was */
+    return score;
+}

@@ -1,0 +1,150 @@
+#include "regressions.h"
+
+#include <math.h>
+#include <string.h>
+
+#define FEATURE_MOST 10
+#define LEVEL_FEATURE_MOST 4
+
+enum { JOINT_COLUMNS = 8 };
+
+/* What kinds there are. */
+static const struct {
+    enum expert expert;
+    size_t lags;
+    double keep, prior;
+} kinds[] = {
+    {EXPERT_ar3, 3, 0.998, 100},
+    {EXPERT_ar12, 12, 0.999, 100},
+    {EXPERT_ar12fast, 12, 0.99, 100},
+    {EXPERT_ar24, 24, 0.9998, 100},
+    {EXPERT_abs12, COLUMN_LEVELS, 0.999, 10},
+};
+enum { KINDS = sizeof kinds / sizeof *kinds };
+
+static bool is_of_levels(enum expert expert) {
+    return expert == EXPERT_abs12;
+}
+
+/* Numbers of one group in a block. */
+static size_t group_size(const struct regression *g) {
+    return least_squares_size(&g->ls) + g->ls.stride + g->ls.outputs;
+}
+
+void regressions_describe(struct regressions *r, size_t columns, unsigned experts) {
+    memset(r, 0, sizeof *r);
+    r->columns = columns;
+    r->groups = columns <= JOINT_COLUMNS ? 1 : columns;
+    r->width = columns / r->groups;
+    for (size_t n = 0; n < KINDS; n++) {
+        struct regression *g = &r->of[kinds[n].expert];
+        size_t rows = is_of_levels(kinds[n].expert) ? kinds[n].lags : kinds[n].lags + 1;
+        g->there = experts >> kinds[n].expert & 1;
+        if (!g->there)
+            continue;
+        g->lags = kinds[n].lags;
+        g->ls = least_squares_of(rows * r->width + 1, r->width, kinds[n].keep, kinds[n].prior);
+        g->begin = r->size;
+        r->size += r->groups * group_size(g);
+        size_t work = least_squares_work(&g->ls) + r->width;
+        r->work = work > r->work ? work : r->work;
+    }
+    r->said = r->size;
+    r->size += EXPERTS * columns;
+    r->work += r->work == 0;
+}
+
+static double *group_of(const struct regressions *r, double *block, enum expert expert,
+                        size_t group) {
+    const struct regression *g = &r->of[expert];
+    return block + g->begin + group * group_size(g);
+}
+
+void regressions_begin(const struct regressions *r, double *block) {
+    for (enum expert expert = 0; expert < EXPERTS; expert++)
+        for (size_t n = 0; r->of[expert].there && n < r->groups; n++)
+            least_squares_begin(&r->of[expert].ls, group_of(r, block, expert, n));
+}
+
+bool regressions_have(const struct regressions *r, enum expert expert) {
+    return r->of[expert].there;
+}
+
+/* ---- Forecasting ---- */
+
+static double clip(double a, double most) {
+    return a > most ? most : a < -most ? -most : a;
+}
+
+static void fill_changes(double *phi, size_t lags, const struct column *c, size_t width) {
+    for (size_t k = 0; k < width; k++) {
+        double x = c[k].x[0], *at = phi + k;
+        *at = clip(c[k].u[0], FEATURE_MOST);
+        for (size_t l = 2; l < lags; l++)
+            *(at += width) = clip((c[k].x[l] - x) / c[k].ds, FEATURE_MOST);
+        *(at += width) = clip((c[k].mean - x) / c[k].ds, FEATURE_MOST);
+        *(at += width) = clip(c[k].v, FEATURE_MOST);
+    }
+    phi[(lags + 1) * width] = 1;
+}
+
+static void fill_levels(double *phi, const struct column *c, size_t width) {
+    for (size_t k = 0; k < width; k++)
+        for (size_t l = 0; l < COLUMN_LEVELS; l++)
+            phi[l * width + k] = clip(c[k].z[l], LEVEL_FEATURE_MOST);
+    phi[COLUMN_LEVELS * width] = 1;
+}
+
+/* A level that is forecast, as a change. */
+static double change_of(const struct column *c, double level) {
+    return (c->mean + c->sd * level - c->x[0]) / c->ds;
+}
+
+static void predict_group(const struct regressions *r, double *block, enum expert expert,
+                          size_t group, const struct column *c) {
+    const struct regression *g = &r->of[expert];
+    double *numbers = group_of(r, block, expert, group);
+    double *phi = numbers + least_squares_size(&g->ls), *own = phi + g->ls.stride;
+    double *said = block + r->said + expert * r->columns + group * r->width;
+    if (is_of_levels(expert))
+        fill_levels(phi, c, r->width);
+    else
+        fill_changes(phi, g->lags, c, r->width);
+    least_squares_predict(&g->ls, numbers, phi, own);
+    for (size_t k = 0; k < r->width; k++)
+        said[k] = is_of_levels(expert) ? change_of(&c[k], own[k]) : own[k];
+}
+
+void regressions_predict(const struct regressions *r, double *block, const struct column *columns) {
+    for (enum expert expert = 0; expert < EXPERTS; expert++)
+        for (size_t n = 0; r->of[expert].there && n < r->groups; n++)
+            predict_group(r, block, expert, n, columns + n * r->width);
+}
+
+void regressions_said(const struct regressions *r, const double *block, enum expert expert,
+                      double *p) {
+    memcpy(p, block + r->said + expert * r->columns, r->columns * sizeof *p);
+}
+
+/* ---- Learning ---- */
+
+static void learn_group(const struct regressions *r, double *block, enum expert expert,
+                        size_t group, const double *y, const double *level, double *work) {
+    const struct regression *g = &r->of[expert];
+    double *numbers = group_of(r, block, expert, group), *error = work, *rest = work + r->width;
+    const double *phi = numbers + least_squares_size(&g->ls), *own = phi + g->ls.stride;
+    for (size_t k = 0; k < r->width; k++) {
+        size_t column = group * r->width + k;
+        double target = is_of_levels(expert) ? clip(level[column], FORECAST_FEATURE_MOST)
+                                             : clip(y[column], FORECAST_CHANGE_MOST);
+        error[k] = target - own[k];
+    }
+    least_squares_learn(&g->ls, numbers, phi, error, rest);
+}
+
+void regressions_learn(const struct regressions *r, double *block, const double *y,
+                       const double *level, double *work) {
+    for (enum expert expert = 0; expert < EXPERTS; expert++)
+        for (size_t n = 0; r->of[expert].there && n < r->groups; n++)
+            learn_group(r, block, expert, n, y, level, work);
+}
