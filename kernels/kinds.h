@@ -53,6 +53,7 @@ enum tensor_role {
     TENSOR_NORM_BIAS_INNER, /* layers.N.norm_c.bias */
     TENSOR_OUTPUT_WEIGHT,   /* output.weight (K, H of the last layer) */
     TENSOR_OUTPUT_BIAS,     /* output.bias (K,) */
+    TENSOR_OUTPUT_SKIP,     /* output.weight_skip (K, width of the encoded input) */
     TENSOR_MEAN_IH,         /* layers.N.norm_ih.running_mean (GH,) or (norm_steps, GH) */
     TENSOR_MEAN_HH,         /* layers.N.norm_hh.running_mean, lstm and gru */
     TENSOR_MEAN_INNER,      /* layers.N.norm_c.running_mean (H,) or (norm_steps, H), lstm */

@@ -54,18 +54,28 @@ static int exit_code(int status) {
     }
 }
 
-/* Whether model.initial, if there is one, holds this model's tensors. */
-static int check_initial(const struct config *config, struct error *error) {
+static int check_tensors(const struct config *config, const struct architecture *architecture,
+                         const char *member, struct error *error) {
     static struct model model;
-    if (!*config->initial)
-        return 0;
-    model_build(&model, &config->architecture);
+    model_build(&model, architecture);
     float *values = calloc(model.parameters, sizeof *values);
     int status =
-        values ? parameters_load(&model, config->initial, values, error)
+        values ? parameters_load(&model, member, config->initial, values, error)
                : error_set(error, EX_UNAVAILABLE, "out of memory for the tensors of model.initial");
     free(values);
     return status;
+}
+
+/* Whether model.initial, if there is one, holds the tensors of all networks. */
+static int check_initial(const struct config *config, struct error *error) {
+    if (!*config->initial)
+        return 0;
+    if (!config->members_given)
+        return check_tensors(config, &config->architecture, "", error);
+    for (size_t n = 0; n < config->member_count; n++)
+        if (check_tensors(config, &config->members[n].architecture, config->members[n].name, error))
+            return -1;
+    return 0;
 }
 
 static int run(const struct arguments *arguments, struct error *error) {

@@ -10,10 +10,8 @@
 #ifdef __GLIBC__
 #    include <gnu/libc-version.h>
 #endif
-#ifdef __SSE__
-#    include <xmmintrin.h>
-#endif
 
+#include "common/denormals.h"
 #include "common/error.h"
 #include "formulas.h"
 
@@ -32,6 +30,7 @@ struct slot_layout {
     size_t input, input_size;   /* (ring, input_size) */
     size_t target, target_size; /* (ring, target_size) */
     size_t learned;             /* (ring,) 1 where a target is to be learned from */
+    size_t solved; /* (model.solved - 1,) what the newest step's output is solved with */
     size_t size;
 };
 
@@ -41,7 +40,9 @@ struct engine {
     const struct kernels *kernels;
     struct network network;
     struct slot_layout layout;
-    float *slots; /* (options.slots, layout.size) */
+    float *slots;                  /* (options.slots, layout.size) */
+    struct least_squares solution; /* of an output that is solved, with */
+    double *solved;                /* its block, phi, errors and scratch */
     uint64_t updates;
     size_t newest;                         /* ring position of the newest step played */
     size_t ahead;                          /* steps of the plan that are computed already */
@@ -49,19 +50,6 @@ struct engine {
     const union value **inputs, **targets; /* (ring,) of a run or window */
     char description[DESCRIPTION_SIZE];
 };
-
-/* Denormals become zero in the thread that computes: they cost a hundred times as much and carry
-   nothing. */
-static void flush_to_zero(void) {
-#if defined(__SSE__)
-    enum { FLUSH_TO_ZERO = 0x8000, DENORMALS_ARE_ZERO = 0x0040 };
-    _mm_setcsr(_mm_getcsr() | FLUSH_TO_ZERO | DENORMALS_ARE_ZERO);
-#elif defined(__aarch64__)
-    uint64_t control;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
-    __asm__ volatile("msr fpcr, %0" : : "r"(control | (UINT64_C(1) << 24)));
-#endif
-}
 
 /* The best instruction set of this machine; $RUNNEL_ISA names another, for tests. */
 static const struct kernels *choose_kernels(struct error *error) {
@@ -102,17 +90,17 @@ static float *slot(const struct engine *e, size_t index) {
 }
 
 static void lay_out_slot(struct engine *e) {
-    const struct architecture *a = &e->model->architecture;
     struct slot_layout *l = &e->layout;
     size_t ring = e->network.ring;
-    l->input_size = a->input.kind == INPUT_REAL ? a->input.size : 1;
+    l->input_size = e->model->features;
     l->target_size = e->model->target_size;
     l->output = e->network.state;
     l->before = l->output + e->network.padded;
     l->input = l->before + ring * e->network.state;
     l->target = l->input + ring * l->input_size;
     l->learned = l->target + ring * l->target_size;
-    l->size = matrix_pad(l->learned + ring);
+    l->solved = l->learned + ring;
+    l->size = matrix_pad(l->solved + (e->model->solved ? e->model->solved - 1 : 0));
 }
 
 static void cpu_close(struct engine **engine) {
@@ -121,10 +109,29 @@ static void cpu_close(struct engine **engine) {
         return;
     network_close(&e->network);
     memory_release(e->slots, e->options.slots * e->layout.size * sizeof(float));
+    free(e->solved);
     free(e->inputs);
     free(e->targets);
     free(e);
     *engine = NULL;
+}
+
+/* Where in e->solved what begins after the block of least squares. */
+static double *phi_of(const struct engine *e) {
+    return e->solved + least_squares_size(&e->solution);
+}
+
+static int open_solution(struct engine *e, struct error *error) {
+    const struct least_squares *ls = &e->solution;
+    e->solution = engine_solution(e->model);
+    e->solved = calloc(least_squares_size(ls) + ls->stride + ls->outputs + least_squares_work(ls),
+                       sizeof *e->solved);
+    if (e->solved)
+        return 0;
+    return error_set(
+        error, EX_UNAVAILABLE,
+        "out of memory for the least squares of %zu inputs: lower the last layer's size",
+        ls->inputs);
 }
 
 static int cpu_open(struct engine **engine, const struct model *model,
@@ -139,11 +146,13 @@ static int cpu_open(struct engine **engine, const struct model *model,
     e->kernels = choose_kernels(error);
     if (!e->kernels)
         goto fail;
-    flush_to_zero();
+    denormals_to_zero();
     if (network_open(&e->network, model, options->window, optimizer_moments(&options->optimizer),
                      error))
         goto fail;
     lay_out_slot(e);
+    if (model->solved && open_solution(e, error))
+        goto fail;
     e->slots = memory_reserve(options->slots * e->layout.size * sizeof(float));
     e->inputs = calloc(e->network.ring, sizeof *e->inputs);
     e->targets = calloc(e->network.ring, sizeof *e->targets);
@@ -234,6 +243,17 @@ static void compute_run(struct engine *e, const struct plan *plan, size_t i) {
     e->ahead = count;
 }
 
+/* h of the last layer, and the step's x with a skip path. */
+static void keep_solved(const struct engine *e, float *s, size_t position) {
+    const struct network *n = &e->network;
+    const struct network_layer *top = &n->layers[n->layer_count - 1];
+    const float *x = s + e->layout.input + position * e->layout.input_size;
+    float *kept = s + e->layout.solved;
+    memcpy(kept, top->hidden + position * top->padded, top->size * sizeof *kept);
+    if (e->model->architecture.output.skip)
+        memcpy(kept + top->size, x, e->layout.input_size * sizeof *kept);
+}
+
 static void play_step(struct engine *e, const struct plan *plan, size_t i, float *output) {
     const struct operation *o = &plan->operations[i];
     if (e->ahead == 0)
@@ -242,6 +262,8 @@ static void play_step(struct engine *e, const struct plan *plan, size_t i, float
     e->newest = o->position;
     float *s = slot(e, o->slot);
     s[e->layout.learned + o->position] = 0.0f;
+    if (e->model->solved)
+        keep_solved(e, s, o->position);
     const float *a = e->network.output + o->position * e->network.padded;
     memcpy(s + e->layout.output, a, e->network.padded * sizeof(float));
     if (output)
@@ -260,10 +282,39 @@ static double play_score(struct engine *e, const struct operation *o, const unio
     return e->kernels->loss(e->model, s + e->layout.output, y, 1.0f, NULL, e->network.loss_scratch);
 }
 
+/* Weights of the least squares, rounded, are the output's. */
+static void round_solution(struct engine *e) {
+    const struct least_squares *ls = &e->solution;
+    const double *weights = least_squares_weights(ls, e->solved);
+    size_t size = e->network.layers[e->network.layer_count - 1].size;
+    for (size_t k = 0; k < ls->outputs; k++, weights += ls->stride)
+        for (size_t i = 0; i < ls->inputs; i++)
+            *network_output(&e->network, size, k, i) = (float)weights[i];
+}
+
+/* The error that today's weights make at the newest step. */
+static void play_solve(struct engine *e, const struct operation *o, const union value *y) {
+    const struct least_squares *ls = &e->solution;
+    const float *kept = slot(e, o->slot) + e->layout.solved;
+    double *phi = phi_of(e), *error = phi + ls->stride, *work = error + ls->outputs;
+    for (size_t i = 0; i + 1 < ls->inputs; i++)
+        phi[i] = (double)kept[i];
+    phi[ls->inputs - 1] = 1;
+    least_squares_predict(ls, e->solved, phi, error);
+    for (size_t k = 0; k < ls->outputs; k++) {
+        double d = (double)y[k].real - error[k];
+        error[k] = d > ENGINE_SOLUTION_MOST    ? ENGINE_SOLUTION_MOST
+                   : d < -ENGINE_SOLUTION_MOST ? -ENGINE_SOLUTION_MOST
+                                               : d;
+    }
+    least_squares_learn(ls, e->solved, phi, error, work);
+    round_solution(e);
+}
+
 /* sum |g|^2 over the gradient in double: the way out when its sum in float has overflowed. */
 static double squares_in_double(const struct network *n) {
     double sum = 0;
-    for (size_t i = 0; i < n->block; i++)
+    for (size_t i = 0; i < n->trained; i++)
         sum += (double)n->gradient[i] * (double)n->gradient[i];
     return sum;
 }
@@ -285,6 +336,8 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
     }
     if (!o->fresh)
         e->kernels->forward(n, &steps, targets.from);
+    else if (e->model->solved)
+        e->kernels->output(n, &steps, targets.from); /* solved again since */
     struct network_gradient g = e->kernels->backward(n, &steps, &targets);
     if (!isfinite(g.squares))
         g.squares = squares_in_double(n);
@@ -305,7 +358,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
                     struct error *error) {
     (void)error;
     size_t steps = 0, scores = 0, updates = 0, measures = 0, outputs = e->model->outputs;
-    flush_to_zero();
+    denormals_to_zero();
     e->ahead = 0;
     if (e->stale)
         e->kernels->refresh(&e->network);
@@ -328,6 +381,9 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
             break;
         case OPERATION_UPDATE:
             results->updates[updates++] = play_update(e, plan, o);
+            break;
+        case OPERATION_SOLVE:
+            play_solve(e, o, plan->targets + o->value * e->layout.target_size);
             break;
         case OPERATION_MEASURE:
             measure_step(&e->network, e->newest,
@@ -372,12 +428,17 @@ static const float *extract(const float *record, float *values, size_t count) {
     return record + count;
 }
 
+static size_t solved_size(const struct engine *e) {
+    return e->model->solved ? e->model->solved - 1 : 0;
+}
+
 static void read_slot(const struct engine *e, const float *s, float *record) {
     const struct slot_layout *l = &e->layout;
     const struct network *n = &e->network;
     size_t state = e->model->state_size;
     pack_state(n, s, record);
     record = append(record + state, s + l->output, e->model->outputs);
+    record = append(record, s + l->solved, solved_size(e));
     for (size_t p = 0; p < n->ring; p++) {
         pack_state(n, s + l->before + p * n->state, record);
         record = append(record + state, s + l->input + p * l->input_size, l->input_size);
@@ -392,6 +453,7 @@ static void write_slot(const struct engine *e, float *s, const float *record) {
     size_t state = e->model->state_size;
     unpack_state(n, record, s);
     record = extract(record + state, s + l->output, e->model->outputs);
+    record = extract(record, s + l->solved, solved_size(e));
     for (size_t p = 0; p < n->ring; p++) {
         unpack_state(n, record, s + l->before + p * n->state);
         record = extract(record + state, s + l->input + p * l->input_size, l->input_size);
@@ -410,11 +472,29 @@ static int cpu_read(struct engine *e, enum engine_block block, size_t index, voi
     (void)error;
     if (block == ENGINE_UPDATES)
         memcpy(data, &e->updates, sizeof e->updates);
+    else if (block == ENGINE_SOLUTION)
+        memcpy(data, e->solved, least_squares_size(&e->solution) * sizeof *e->solved);
     else if (block == ENGINE_SLOT)
         read_slot(e, slot(e, index), data);
     else
         network_read(&e->network, block_of(e, block), &e->model->tensors[index], data);
     return 0;
+}
+
+/* The weights of the least squares begin with a tensor of the output. */
+static void begin_weights(struct engine *e, const struct tensor *tensor) {
+    const struct least_squares *ls = &e->solution;
+    size_t size = e->network.layers[e->network.layer_count - 1].size;
+    size_t first = tensor->role == TENSOR_OUTPUT_WEIGHT ? 0
+                   : tensor->role == TENSOR_OUTPUT_SKIP ? size
+                                                        : ls->inputs - 1;
+    size_t columns = tensor->columns ? tensor->columns : 1;
+    if (tensor->role < TENSOR_OUTPUT_WEIGHT || tensor->role > TENSOR_OUTPUT_SKIP)
+        return;
+    for (size_t k = 0; k < ls->outputs; k++)
+        for (size_t i = first; i < first + columns; i++)
+            least_squares_weights(ls, e->solved)[k * ls->stride + i] =
+                (double)*network_output(&e->network, size, k, i);
 }
 
 static int cpu_write(struct engine *e, enum engine_block block, size_t index, const void *data,
@@ -423,10 +503,14 @@ static int cpu_write(struct engine *e, enum engine_block block, size_t index, co
     e->stale = true;
     if (block == ENGINE_UPDATES)
         memcpy(&e->updates, data, sizeof e->updates);
+    else if (block == ENGINE_SOLUTION)
+        memcpy(e->solved, data, least_squares_size(&e->solution) * sizeof *e->solved);
     else if (block == ENGINE_SLOT)
         write_slot(e, slot(e, index), data);
     else
         network_write(&e->network, block_of(e, block), &e->model->tensors[index], data);
+    if (block == ENGINE_PARAMETERS && e->model->solved)
+        begin_weights(e, &e->model->tensors[index]);
     return 0;
 }
 

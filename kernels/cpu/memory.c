@@ -60,6 +60,8 @@ static size_t *block_offset(struct network *n, const struct tensor *tensor) {
         return &n->embedding;
     case TENSOR_OUTPUT_WEIGHT:
         return &n->output_weight;
+    case TENSOR_OUTPUT_SKIP:
+        return &n->output_skip;
     case TENSOR_OUTPUT_BIAS:
         return &n->output_bias;
     default:
@@ -67,7 +69,11 @@ static size_t *block_offset(struct network *n, const struct tensor *tensor) {
     }
 }
 
-/* Matrices first, vectors after them. */
+static bool is_output(const struct tensor *tensor) {
+    return tensor->role >= TENSOR_OUTPUT_WEIGHT && tensor->role <= TENSOR_OUTPUT_SKIP;
+}
+
+/* Matrices first, vectors after them, then what no optimizer learns. */
 static void lay_out_block(struct network *n) {
     const struct model *model = n->model;
     for (int matrices = 1; matrices >= 0; matrices--) {
@@ -80,6 +86,14 @@ static void lay_out_block(struct network *n) {
             *block_offset(n, tensor) = n->block;
             n->block += block_size(tensor);
         }
+    }
+    n->trained = n->block;
+    for (size_t i = model->learned_count; i < model->tensor_count; i++) {
+        const struct tensor *tensor = &model->tensors[i];
+        if (!is_output(tensor))
+            continue;
+        *block_offset(n, tensor) = n->block;
+        n->block += block_size(tensor);
     }
 }
 
@@ -94,6 +108,15 @@ static size_t block_index(const struct network *n, const struct tensor *tensor, 
     return is_matrix(tensor)
                ? base + matrix_index(tensor->gates * padded, tensor->columns, place, column)
                : base + place;
+}
+
+float *network_output(const struct network *n, size_t size, size_t k, size_t i) {
+    size_t columns = n->model->architecture.output.skip ? n->model->input_width[0] : 0;
+    if (i < size)
+        return n->parameters + n->output_weight + matrix_index(n->padded, size, k, i);
+    if (i < size + columns)
+        return n->parameters + n->output_skip + matrix_index(n->padded, columns, k, i - size);
+    return n->parameters + n->output_bias + k;
 }
 
 /* Number `index` of running statistics. */
@@ -215,6 +238,7 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     for (size_t i = 0; i < MOMENTS_MAX; i++)
         n->moments[i] = i < blocks ? floats(arena, n->block) : NULL;
     n->output = floats(arena, n->ring * n->padded);
+    n->skipped = floats(arena, n->model->architecture.output.skip ? n->ring * n->padded : 0);
     n->ages = floats(arena, n->ring);
     n->d_output = floats(arena, n->window * n->padded);
     n->d_ih = floats(arena, n->window * rows);

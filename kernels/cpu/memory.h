@@ -20,6 +20,10 @@ void network_read(const struct network *n, const float *block, const struct tens
 void network_write(const struct network *n, float *block, const struct tensor *tensor,
                    const float *values);
 
+/* The weight of output k for number i of what it is solved with: h of the last layer (size,), the
+   skip path's x, 1. */
+float *network_output(const struct network *n, size_t size, size_t k, size_t i);
+
 /* `size` zero bytes on 64, of which only those touched take memory; NULL when there is none. */
 void *memory_reserve(size_t size);
 void memory_release(void *memory, size_t size);

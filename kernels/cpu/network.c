@@ -64,6 +64,36 @@ static void keep_ages(const struct network *n, const struct network_steps *steps
     }
 }
 
+/* output += W_skip x for steps from `from` on. */
+static void project_skip(struct network *n, const struct network_steps *steps, size_t from) {
+    size_t count = steps->count - from;
+    for (size_t t = 0; t < count; t++) {
+        n->x[t] = layer_input(n, steps, 0, from + t);
+        n->y[t] = n->skipped + network_position(n, steps->first, from + t) * n->padded;
+    }
+    matrix_project(n->parameters + n->output_skip, n->padded, n->model->input_width[0], NULL, n->x,
+                   n->y, count);
+    for (size_t t = 0; t < count; t++) {
+        const float *restrict skipped = n->y[t];
+        float *restrict out = n->output + (skipped - n->skipped);
+#pragma omp simd aligned(skipped, out : 64)
+        for (size_t k = 0; k < n->padded; k++)
+            out[k] += skipped[k];
+    }
+}
+
+void network_project_output(struct network *n, const struct network_steps *steps, size_t from) {
+    size_t count = steps->count - from;
+    for (size_t t = 0; t < count; t++) {
+        n->x[t] = layer_input(n, steps, n->layer_count, from + t);
+        n->y[t] = n->output + network_position(n, steps->first, from + t) * n->padded;
+    }
+    matrix_project(n->parameters + n->output_weight, n->padded, n->layers[n->layer_count - 1].size,
+                   n->parameters + n->output_bias, n->x, n->y, count);
+    if (n->model->architecture.output.skip)
+        project_skip(n, steps, from);
+}
+
 void network_forward(struct network *n, const struct network_steps *steps, size_t outputs_from) {
     keep_ages(n, steps);
     for (size_t k = 0; k < n->layer_count; k++) {
@@ -73,15 +103,8 @@ void network_forward(struct network *n, const struct network_steps *steps, size_
             cell_step(n, l, network_position(n, steps->first, t), hidden_before(n, l, steps, t),
                       inner_before(n, l, steps, t));
     }
-    if (outputs_from >= steps->count)
-        return;
-    size_t count = steps->count - outputs_from;
-    for (size_t t = 0; t < count; t++) {
-        n->x[t] = layer_input(n, steps, n->layer_count, outputs_from + t);
-        n->y[t] = n->output + network_position(n, steps->first, outputs_from + t) * n->padded;
-    }
-    matrix_project(n->parameters + n->output_weight, n->padded, n->layers[n->layer_count - 1].size,
-                   n->parameters + n->output_bias, n->x, n->y, count);
+    if (outputs_from < steps->count)
+        network_project_output(n, steps, outputs_from);
 }
 
 /* out (length,) += sum of the rows of d (count, length) */
@@ -93,7 +116,24 @@ static void add_rows(const float *restrict d, size_t length, size_t count, float
     }
 }
 
-/* Gradients of the output layer and, into n->d_hidden[0], of the last layer's h. */
+/* Gradients of the output's tensors. Returns the matrices' squares. */
+static double output_weights_backward(struct network *n, const struct network_steps *steps,
+                                      size_t from) {
+    size_t count = steps->count - from;
+    double squares =
+        matrix_gradient(n->gradient + n->output_weight, n->padded,
+                        n->layers[n->layer_count - 1].size, n->d_output, n->x, count, n->pack);
+    add_rows(n->d_output, n->padded, count, n->gradient + n->output_bias);
+    if (!n->model->architecture.output.skip)
+        return squares;
+    for (size_t t = 0; t < count; t++)
+        n->x[t] = layer_input(n, steps, 0, from + t);
+    return squares + matrix_gradient(n->gradient + n->output_skip, n->padded,
+                                     n->model->input_width[0], n->d_output, n->x, count, n->pack);
+}
+
+/* Gradients of the output layer, unless it is solved, and, into n->d_hidden[0], of the last layer's
+ * h. */
 static struct network_gradient output_backward(struct network *n, const struct network_steps *steps,
                                                const struct network_targets *targets) {
     const struct network_layer *top = &n->layers[n->layer_count - 1];
@@ -110,9 +150,8 @@ static struct network_gradient output_backward(struct network *n, const struct n
                 loss_step(n->model, a, y, scale, n->d_output + t * n->padded, n->loss_scratch);
     }
     g.loss /= (double)targets->terms;
-    g.squares = matrix_gradient(n->gradient + n->output_weight, n->padded, top->size, n->d_output,
-                                n->x, count, n->pack);
-    add_rows(n->d_output, n->padded, count, n->gradient + n->output_bias);
+    if (!n->model->solved)
+        g.squares = output_weights_backward(n, steps, from);
     memset(n->d_hidden[0], 0, steps->count * top->padded * sizeof(float));
     matrix_transposed_many(n->parameters + n->output_weight, n->padded, top->size, n->d_output,
                            n->d_hidden[0] + from * top->padded, top->padded, count);
@@ -215,7 +254,7 @@ static double embedding_backward(struct network *n, const struct network_steps *
 
 struct network_gradient network_backward(struct network *n, const struct network_steps *steps,
                                          const struct network_targets *targets) {
-    memset(n->gradient + n->vectors, 0, (n->block - n->vectors) * sizeof(float));
+    memset(n->gradient + n->vectors, 0, (n->trained - n->vectors) * sizeof(float));
     struct network_gradient g = output_backward(n, steps, targets);
     for (size_t k = n->layer_count; k-- > 0;) {
         cells_backward(n, steps, k);
@@ -225,7 +264,7 @@ struct network_gradient network_backward(struct network *n, const struct network
     }
     if (n->model->architecture.input.embedding)
         g.squares += embedding_backward(n, steps);
-    g.squares += sum_of_squares(n->gradient + n->vectors, n->block - n->vectors);
+    g.squares += sum_of_squares(n->gradient + n->vectors, n->trained - n->vectors);
     return g;
 }
 
@@ -235,6 +274,7 @@ struct network_gradient network_backward(struct network *n, const struct network
 const struct kernels kernels_table = {
     .name = ISA_TEXT(ISA),
     .forward = network_forward,
+    .output = network_project_output,
     .backward = network_backward,
     .loss = loss_step,
     .optimize = optimizer_step,

@@ -74,11 +74,13 @@ struct network {
     size_t age;     /* where in it the steps since the stream began stand, if norms go by it */
     size_t block;   /* numbers in the block of parameters */
     size_t vectors; /* where in the block the vectors begin; before: matrices */
-    size_t embedding, output_weight, output_bias; /* offsets in the block */
+    size_t trained; /* and where they end: after them stands what no optimizer learns */
+    size_t embedding, output_weight, output_skip, output_bias; /* offsets in the block */
 
     float *parameters, *gradient, *moments[MOMENTS_MAX]; /* (block,) each; NULL: not kept */
     float *output;                                       /* (ring, padded) */
-    float *ages;                                         /* (ring,) of each step */
+    float *skipped; /* (ring, padded) of it what the skip path gave */
+    float *ages;    /* (ring,) of each step */
 
     /* Scratch of backward. */
     float *d_output;    /* (window, padded) */
@@ -138,6 +140,9 @@ struct kernels {
        computed from step `outputs_from` on. */
     void (*forward)(struct network *n, const struct network_steps *steps, size_t outputs_from);
 
+    /* Only the outputs, from step `from` on, of a run whose activations are kept. */
+    void (*output)(struct network *n, const struct network_steps *steps, size_t from);
+
     /* Gradient of the mean loss over a window whose activations are kept. */
     struct network_gradient (*backward)(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets);
@@ -178,6 +183,7 @@ void cell_step_backward(const struct network *n, const struct network_layer *l, 
                         const float *h, const float *before, float *d, float *d_ih, float *d_hh);
 
 void network_forward(struct network *n, const struct network_steps *steps, size_t outputs_from);
+void network_project_output(struct network *n, const struct network_steps *steps, size_t from);
 struct network_gradient network_backward(struct network *n, const struct network_steps *steps,
                                          const struct network_targets *targets);
 double loss_step(const struct model *model, const float *a, const union value *y, float scale,

@@ -69,8 +69,8 @@ struct network_change optimizer_step(struct network *n, const struct optimizer *
     struct arrays arrays = {n->parameters, n->gradient, n->moments[0], n->moments[1],
                             (float)factor};
     struct network_change total = {0, 0};
-    for (size_t begin = 0; begin < n->block; begin += BLOCK) {
-        size_t end = begin + BLOCK < n->block ? begin + BLOCK : n->block;
+    for (size_t begin = 0; begin < n->trained; begin += BLOCK) {
+        size_t end = begin + BLOCK < n->trained ? begin + BLOCK : n->trained;
         struct network_change c = part(&numbers, &arrays, begin, end);
         total.squares += c.squares;
         total.before += c.before;

@@ -208,6 +208,8 @@ static void cut(struct cutter *c) {
         case OPERATION_UPDATE:
             cut_update(c, o);
             break;
+        case OPERATION_SOLVE: /* engines_choose: no such model comes here */
+            break;
         case OPERATION_MEASURE:
             cut_measure(c, o);
             break;

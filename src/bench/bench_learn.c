@@ -113,7 +113,7 @@ static int put_parameters(struct bench_learner *learner, struct safetensors_writ
     const struct model *model = learner->model;
     for (size_t i = 0; i < model->tensor_count; i++) {
         size_t bytes = tensor_size(&model->tensors[i]) * sizeof *values;
-        if (learner_read_parameters(learner->learner, i, values, error) ||
+        if (learner_read_parameters(learner->learner, 0, i, values, error) ||
             safetensors_put(writer, values, bytes, error))
             return -1;
     }

@@ -9,7 +9,11 @@
      learner.rates              (4,) rate and clip in effect, rate and clip configured
      streams.*                  one row per stream, least recently used first: keys (size, bytes),
                                 windows, records (the engine's slots), held (missing: hold),
-                                scales (scale: standard and target: next)
+                                scales (scale: standard and target: next), experts and mixture
+                                (scale: forecast)
+     output.solution            least squares of readout: rls, doubles
+     members.NAME.*             of each member, where they are listed: parameters, optimizer.*,
+                                learner.rates, streams.windows, streams.records, output.solution
      scaler.*                   (I,) counts, means, squares (scale: standard); first (I, 30) (limit)
      checksum                   (1,) CRC-32 of every byte of the file before it
    and in __metadata__ the format, the program's version, the configuration's name, digest and

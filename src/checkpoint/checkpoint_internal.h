@@ -10,6 +10,7 @@
 #include "common/wire.h"
 #include "learner/learner_state.h"
 #include "model/model.h"
+#include "model/parameters.h"
 #include "model/safetensors.h"
 
 #define CHECKPOINT_NEWEST "checkpoint.safetensors"
@@ -22,13 +23,11 @@
 #define CHECKPOINT_FORMAT "runnel-checkpoint-3"
 
 enum {
-    CHECKPOINT_NAME_SIZE = 64,           /* of an entry */
-    CHECKPOINT_DESCRIPTION_SIZE = 2048,  /* of a configuration */
-    CHECKPOINT_BLOCKS = 1 + MOMENTS_MAX, /* parameters and the optimizer's moments */
-    CHECKPOINT_ENTRIES_MAX = CHECKPOINT_BLOCKS * MODEL_TENSORS_MAX + 16,
-    CHECKPOINT_COUNTERS = 6,           /* numbers in learner.counters */
-    CHECKPOINT_RATES = 4,              /* in learner.rates */
-    CHECKPOINT_WINDOW = 5,             /* in a row of streams.windows */
+    CHECKPOINT_NAME_SIZE = PARAMETERS_NAME_SIZE, /* of an entry */
+    CHECKPOINT_DESCRIPTION_SIZE = 2048,          /* of a configuration */
+    CHECKPOINT_COUNTERS = 6,                     /* numbers in learner.counters */
+    CHECKPOINT_RATES = 4,                        /* in learner.rates */
+    CHECKPOINT_WINDOW = 5,                       /* in a row of streams.windows */
     CHECKPOINT_KEY = 1 + WIRE_KEY_MAX, /* bytes in a row of streams.keys: size, key, zeros */
     CHECKPOINT_CHECKSUM_SIZE = sizeof(int64_t),
 };
@@ -49,43 +48,54 @@ struct checkpoint {
     struct error error;
 };
 
-/* What the entries that are not tensors of the model are for, in the file's order. */
+/* What the entries are for, in the file's order; of some each member has one. */
 enum checkpoint_part {
-    PART_UPDATES,
+    PART_TENSOR,   /* of a member, `block` and `tensor` say which */
+    PART_UPDATES,  /* of a member */
+    PART_SOLUTION, /* likewise */
     PART_COUNTERS,
-    PART_RATES,
+    PART_RATES, /* of a member, and where there is none */
     PART_KEYS,
-    PART_WINDOWS,
+    PART_WINDOWS, /* of a member */
     PART_HELD,
     PART_SCALES,
     PART_COUNTS,
     PART_MEANS,
     PART_SQUARES,
     PART_FIRST,
-    PART_RECORDS,
+    PART_EXPERTS,
+    PART_MIXTURE,
+    PART_RECORDS, /* of a member */
     PART_CHECKSUM,
     PARTS,
 };
 
-/* Every entry of a checkpoint, in the file's order. */
-struct checkpoint_layout {
-    size_t blocks, streams;
-    size_t tensors, learned; /* of the model: block 0 has all of them, the others those learned */
-    size_t count;
-    size_t parts[PARTS]; /* entry of each part; those the model has no use for: SIZE_MAX */
-    struct safetensors_entry entries[CHECKPOINT_ENTRIES_MAX];
-    char names[CHECKPOINT_ENTRIES_MAX][CHECKPOINT_NAME_SIZE];
+struct checkpoint_entry {
+    enum checkpoint_part part;
+    size_t member, block, tensor;
+    char name[CHECKPOINT_NAME_SIZE];
 };
 
-/* The entries of a checkpoint with that many streams. */
-void checkpoint_layout(struct checkpoint_layout *layout, const struct config *config,
-                       const struct model *model, size_t streams);
+/* Every entry of a checkpoint, in the file's order. */
+struct checkpoint_layout {
+    size_t streams, count, capacity;
+    struct safetensors_entry *entries;       /* (count,) */
+    struct checkpoint_entry *of;             /* (count,) what each is for */
+    size_t parts[CONFIG_MEMBERS_MAX][PARTS]; /* entry of each part of a member, of those of all
+                                                 member 0's; those there is no use for: SIZE_MAX */
+};
+
+/* The entries of a checkpoint of that learner with that many streams. -1 (EX_UNAVAILABLE) when out
+   of memory; to be closed all the same. */
+int checkpoint_layout_open(struct checkpoint_layout *layout, struct learner *learner,
+                           size_t streams, struct error *error);
+void checkpoint_layout_close(struct checkpoint_layout *layout);
 
 /* The block of the engine whose tensors are the layout's block 0, 1, 2. */
 enum engine_block checkpoint_block(size_t block);
 
-/* Floats in a buffer that takes any tensor, slot record or held x. */
-size_t checkpoint_buffer_size(const struct config *config, const struct model *model);
+/* Bytes in a buffer that takes any tensor, slot record, solution or held x. */
+size_t checkpoint_buffer_size(const struct checkpoint_layout *layout);
 
 /* One line that says for people what network and learning a checkpoint is of. */
 void checkpoint_describe(const struct config *config, char text[CHECKPOINT_DESCRIPTION_SIZE]);

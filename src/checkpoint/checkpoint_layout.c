@@ -1,11 +1,12 @@
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 
 #include "checkpoint_internal.h"
 #include "learner/scaler.h"
-#include "model/parameters.h"
 
 /* ---- Entries ---- */
 
@@ -22,68 +23,157 @@ static void name_tensor(size_t block, const char *tensor, char name[CHECKPOINT_N
         snprintf(name, CHECKPOINT_NAME_SIZE, "optimizer.moment_%zu.%s", block, tensor);
 }
 
-static void add_tensors(struct checkpoint_layout *layout, const struct model *model) {
-    layout->tensors = model->tensor_count;
-    layout->learned = model->learned_count;
-    for (size_t block = 0; block < layout->blocks; block++) {
-        struct safetensors_entry *entries = layout->entries + layout->count;
-        parameters_entries(model, entries);
-        for (size_t n = 0; n < (block ? layout->learned : layout->tensors); n++) {
-            char *name = layout->names[layout->count++];
+/* The next entry: of a member of that name, if it has one. */
+static struct safetensors_entry *add(struct checkpoint_layout *layout, const char *member,
+                                     const char *name, const struct checkpoint_entry *of) {
+    assert(layout->count < layout->capacity);
+    struct checkpoint_entry *entry = &layout->of[layout->count];
+    struct safetensors_entry *tensor = &layout->entries[layout->count];
+    *entry = *of;
+    parameters_name(member, name, entry->name);
+    tensor->name = entry->name;
+    if (of->part != PART_TENSOR)
+        layout->parts[of->member][of->part] = layout->count;
+    layout->count++;
+    return tensor;
+}
+
+static void add_tensors(struct checkpoint_layout *layout, const struct learner *learner,
+                        size_t member) {
+    const struct model *model = learner_member_model(learner, member);
+    size_t blocks = 1 + learner_moments(learner, member);
+    struct safetensors_entry entries[MODEL_TENSORS_MAX];
+    char name[CHECKPOINT_NAME_SIZE];
+    parameters_entries(model, entries);
+    for (size_t block = 0; block < blocks; block++)
+        for (size_t n = 0; n < (block ? model->learned_count : model->tensor_count); n++) {
+            const struct checkpoint_entry of = {
+                .part = PART_TENSOR, .member = member, .block = block, .tensor = n};
             name_tensor(block, entries[n].name, name);
-            entries[n].name = name;
+            struct safetensors_entry *entry =
+                add(layout, learner_member_name(learner, member), name, &of);
+            const char *own = entry->name;
+            *entry = entries[n];
+            entry->name = own;
         }
+}
+
+/* Of a member, or with `member` 0 and no name of all. */
+static void add_part(struct checkpoint_layout *layout, enum checkpoint_part part, size_t member,
+                     const char *of, const char *name, enum safetensors_type type, size_t rank,
+                     uint64_t rows, uint64_t columns) {
+    const struct checkpoint_entry entry = {.part = part, .member = member};
+    struct safetensors_entry *added = add(layout, of, name, &entry);
+    added->type = type;
+    added->rank = rank;
+    added->shape[0] = rows;
+    added->shape[1] = columns;
+}
+
+static void add_shared(struct checkpoint_layout *layout, enum checkpoint_part part,
+                       const char *name, enum safetensors_type type, size_t rank, uint64_t rows,
+                       uint64_t columns) {
+    add_part(layout, part, 0, "", name, type, rank, rows, columns);
+}
+
+static void add_member(struct checkpoint_layout *layout, const struct learner *learner,
+                       size_t member) {
+    const struct model *model = learner_member_model(learner, member);
+    const char *name = learner_member_name(learner, member);
+    add_tensors(layout, learner, member);
+    add_part(layout, PART_UPDATES, member, name, "optimizer.updates", SAFETENSORS_I64, 1, 1, 0);
+    if (!model->solved)
+        return;
+    const struct least_squares ls = engine_solution(model);
+    add_part(layout, PART_SOLUTION, member, name, "output.solution", SAFETENSORS_F64, 1,
+             least_squares_size(&ls), 0);
+}
+
+/* What is known of the columns of real inputs. */
+static void add_scales(struct checkpoint_layout *layout, struct learner *learner, size_t streams) {
+    const struct architecture *architecture = &learner_model(learner)->architecture;
+    const struct input *input = &architecture->input;
+    const struct learner_forecast forecast = learner_forecast(learner, 0);
+    if (input->hold && !forecast.experts)
+        add_shared(layout, PART_HELD, "streams.held", SAFETENSORS_F32, 2, streams, input->size);
+    if (input->scale == SCALE_STANDARD && architecture->output.target == TARGET_NEXT)
+        add_shared(layout, PART_SCALES, "streams.scales", SAFETENSORS_F64, 2, streams,
+                   2 * input->size);
+    if (input->scale == SCALE_STANDARD) {
+        add_shared(layout, PART_COUNTS, "scaler.counts", SAFETENSORS_I64, 1, input->size, 0);
+        add_shared(layout, PART_MEANS, "scaler.means", SAFETENSORS_F64, 1, input->size, 0);
+        add_shared(layout, PART_SQUARES, "scaler.squares", SAFETENSORS_F64, 1, input->size, 0);
     }
+    if (input->scale == SCALE_STANDARD && input->limit > 0)
+        add_shared(layout, PART_FIRST, "scaler.first", SAFETENSORS_F32, 2, input->size,
+                   SCALER_FIRST);
+    if (!forecast.experts)
+        return;
+    add_shared(layout, PART_EXPERTS, "streams.experts", SAFETENSORS_F64, 2, streams,
+               forecast.experts_size);
+    add_shared(layout, PART_MIXTURE, "streams.mixture", SAFETENSORS_F64, 2, streams,
+               forecast.mixture_size);
 }
 
-static void add_part(struct checkpoint_layout *layout, enum checkpoint_part part, const char *name,
-                     enum safetensors_type type, size_t rank, uint64_t rows, uint64_t columns) {
-    assert(layout->count < CHECKPOINT_ENTRIES_MAX);
-    layout->parts[part] = layout->count;
-    layout->entries[layout->count++] = (struct safetensors_entry){
-        .name = name, .type = type, .rank = rank, .shape = {rows, columns}};
+static void add_all(struct checkpoint_layout *layout, struct learner *learner, size_t streams) {
+    size_t members = learner_members(learner);
+    for (size_t m = 0; m < members; m++)
+        add_member(layout, learner, m);
+    add_shared(layout, PART_COUNTERS, "learner.counters", SAFETENSORS_I64, 1, CHECKPOINT_COUNTERS,
+               0);
+    for (size_t m = 0; m < members || m == 0; m++)
+        add_part(layout, PART_RATES, m, learner_member_name(learner, m), "learner.rates",
+                 SAFETENSORS_F64, 1, CHECKPOINT_RATES, 0);
+    add_shared(layout, PART_KEYS, "streams.keys", SAFETENSORS_U8, 2, streams, CHECKPOINT_KEY);
+    for (size_t m = 0; m < members; m++)
+        add_part(layout, PART_WINDOWS, m, learner_member_name(learner, m), "streams.windows",
+                 SAFETENSORS_I64, 2, streams, CHECKPOINT_WINDOW);
+    add_scales(layout, learner, streams);
+    for (size_t m = 0; m < members; m++)
+        add_part(layout, PART_RECORDS, m, learner_member_name(learner, m), "streams.records",
+                 SAFETENSORS_F32, 2, streams, learner_record_size(learner, m));
+    add_shared(layout, PART_CHECKSUM, "checksum", SAFETENSORS_I64, 1, 1, 0);
 }
 
-void checkpoint_layout(struct checkpoint_layout *layout, const struct config *config,
-                       const struct model *model, size_t streams) {
-    const struct input *input = &model->architecture.input;
-    size_t record = slot_record_size(model, config->learning.window);
+int checkpoint_layout_open(struct checkpoint_layout *layout, struct learner *learner,
+                           size_t streams, struct error *error) {
     memset(layout, 0, sizeof *layout);
-    for (size_t part = 0; part < PARTS; part++)
-        layout->parts[part] = SIZE_MAX;
-    layout->blocks = 1 + optimizer_moments(&config->learning.optimizer);
+    memset(layout->parts, UINT8_MAX, sizeof layout->parts); /* SIZE_MAX each */
     layout->streams = streams;
-    add_tensors(layout, model);
-    add_part(layout, PART_UPDATES, "optimizer.updates", SAFETENSORS_I64, 1, 1, 0);
-    add_part(layout, PART_COUNTERS, "learner.counters", SAFETENSORS_I64, 1, CHECKPOINT_COUNTERS, 0);
-    add_part(layout, PART_RATES, "learner.rates", SAFETENSORS_F64, 1, CHECKPOINT_RATES, 0);
-    add_part(layout, PART_KEYS, "streams.keys", SAFETENSORS_U8, 2, streams, CHECKPOINT_KEY);
-    add_part(layout, PART_WINDOWS, "streams.windows", SAFETENSORS_I64, 2, streams,
-             CHECKPOINT_WINDOW);
-    if (input->hold)
-        add_part(layout, PART_HELD, "streams.held", SAFETENSORS_F32, 2, streams, input->size);
-    if (input->standard && model->architecture.output.target == TARGET_NEXT)
-        add_part(layout, PART_SCALES, "streams.scales", SAFETENSORS_F64, 2, streams,
-                 2 * input->size);
-    if (input->standard) {
-        add_part(layout, PART_COUNTS, "scaler.counts", SAFETENSORS_I64, 1, input->size, 0);
-        add_part(layout, PART_MEANS, "scaler.means", SAFETENSORS_F64, 1, input->size, 0);
-        add_part(layout, PART_SQUARES, "scaler.squares", SAFETENSORS_F64, 1, input->size, 0);
-    }
-    if (input->standard && input->limit > 0)
-        add_part(layout, PART_FIRST, "scaler.first", SAFETENSORS_F32, 2, input->size, SCALER_FIRST);
-    add_part(layout, PART_RECORDS, "streams.records", SAFETENSORS_F32, 2, streams, record);
-    add_part(layout, PART_CHECKSUM, "checksum", SAFETENSORS_I64, 1, 1, 0);
+    layout->capacity = PARTS * CONFIG_MEMBERS_MAX;
+    for (size_t m = 0; m < learner_members(learner); m++)
+        layout->capacity +=
+            (1 + learner_moments(learner, m)) * learner_member_model(learner, m)->tensor_count;
+    layout->entries = calloc(layout->capacity, sizeof *layout->entries);
+    layout->of = calloc(layout->capacity, sizeof *layout->of);
+    if (!layout->entries || !layout->of)
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the entries of a checkpoint");
+    add_all(layout, learner, streams);
+    return 0;
 }
 
-size_t checkpoint_buffer_size(const struct config *config, const struct model *model) {
-    size_t size = slot_record_size(model, config->learning.window);
-    if (model->architecture.input.size > size)
-        size = model->architecture.input.size;
-    for (size_t n = 0; n < model->tensor_count; n++)
-        if (tensor_size(&model->tensors[n]) > size)
-            size = tensor_size(&model->tensors[n]);
-    return size;
+void checkpoint_layout_close(struct checkpoint_layout *layout) {
+    free(layout->entries);
+    free(layout->of);
+    layout->entries = NULL;
+    layout->of = NULL;
+}
+
+/* Of an entry, or of a row of one with a row for each stream. */
+static size_t piece_size(const struct safetensors_entry *entry, enum checkpoint_part part) {
+    static const size_t bytes = sizeof(double); /* of a number at most */
+    bool rows = part >= PART_KEYS && part <= PART_RECORDS && entry->rank == 2;
+    size_t columns = entry->rank == 2 && entry->shape[1] ? entry->shape[1] : 1;
+    return bytes * columns * (rows ? 1 : entry->shape[0]);
+}
+
+size_t checkpoint_buffer_size(const struct checkpoint_layout *layout) {
+    size_t most = 0;
+    for (size_t n = 0; n < layout->count; n++) {
+        size_t size = piece_size(&layout->entries[n], layout->of[n].part);
+        most = size > most ? size : most;
+    }
+    return most;
 }
 
 /* ---- For people ---- */

@@ -102,18 +102,24 @@ struct reading {
     struct learner *learner;
     struct safetensors *file;
     struct checkpoint_layout layout;
-    float *buffer;
+    void *buffer;
 };
 
 static int damaged(const struct reading *reading, const char *what, struct error *error) {
     return error_set(error, EX_IOERR, "%s is damaged: %s", reading->path, what);
 }
 
-/* One row of a part, or all of a part whose rows are not streams. */
+/* One row of a part of a member, or all of a part whose rows are not streams. */
+static int read_member_row(const struct reading *reading, enum checkpoint_part part, size_t member,
+                           size_t row, void *bytes, size_t size, struct error *error) {
+    const struct checkpoint_layout *layout = &reading->layout;
+    const struct safetensors_entry *entry = &layout->entries[layout->parts[member][part]];
+    return safetensors_read(reading->file, entry, row * size, bytes, size, error);
+}
+
 static int read_row(const struct reading *reading, enum checkpoint_part part, size_t row,
                     void *bytes, size_t size, struct error *error) {
-    const struct safetensors_entry *entry = &reading->layout.entries[reading->layout.parts[part]];
-    return safetensors_read(reading->file, entry, row * size, bytes, size, error);
+    return read_member_row(reading, part, 0, row, bytes, size, error);
 }
 
 static int check_digest(const struct reading *reading, struct error *error) {
@@ -140,7 +146,11 @@ static int check_entries(struct reading *reading, struct error *error) {
     if (!keys || keys->rank != 2 || keys->shape[0] > reading->config->learning.max_streams)
         return damaged(reading, "its streams are missing or too many", error);
     struct checkpoint_layout *layout = &reading->layout;
-    checkpoint_layout(layout, reading->config, reading->model, keys->shape[0]);
+    if (checkpoint_layout_open(layout, reading->learner, keys->shape[0], error))
+        return -1;
+    reading->buffer = malloc(checkpoint_buffer_size(layout));
+    if (!reading->buffer)
+        return error_set(error, EX_UNAVAILABLE, "out of memory while reading %s", reading->path);
     if (safetensors_count(reading->file) != layout->count)
         return damaged(reading, "it has not the tensors that its configuration needs", error);
     for (size_t n = 0; n < layout->count; n++) {
@@ -164,46 +174,84 @@ static bool all_finite(const float *values, size_t count) {
     return true;
 }
 
+static bool all_finite_doubles(const double *values, size_t count) {
+    for (size_t k = 0; k < count; k++)
+        if (!isfinite(values[k]))
+            return false;
+    return true;
+}
+
+static int read_tensor(struct reading *reading, size_t n, struct error *error) {
+    const struct safetensors_entry *entry = &reading->layout.entries[n];
+    const struct checkpoint_entry *of = &reading->layout.of[n];
+    const struct model *model = learner_member_model(reading->learner, of->member);
+    size_t count = tensor_size(&model->tensors[of->tensor]);
+    if (safetensors_read(reading->file, entry, 0, reading->buffer, entry->size, error))
+        return -1;
+    if (of->block == 0 && !all_finite(reading->buffer, count))
+        return error_set(error, EX_IOERR,
+                         "%s has numbers that are not finite in tensor %s: its network is lost",
+                         reading->path, entry->name);
+    return learner_write(reading->learner, of->member, checkpoint_block(of->block), of->tensor,
+                         reading->buffer, error);
+}
+
+static int read_solution(struct reading *reading, size_t n, struct error *error) {
+    const struct safetensors_entry *entry = &reading->layout.entries[n];
+    if (safetensors_read(reading->file, entry, 0, reading->buffer, entry->size, error))
+        return -1;
+    if (!all_finite_doubles(reading->buffer, entry->shape[0]))
+        return error_set(error, EX_IOERR, "%s is damaged: %s is not finite", reading->path,
+                         entry->name);
+    return learner_write(reading->learner, reading->layout.of[n].member, ENGINE_SOLUTION, 0,
+                         reading->buffer, error);
+}
+
+/* Tensors, then what rounds to some of them. */
 static int read_tensors(struct reading *reading, struct error *error) {
     const struct checkpoint_layout *layout = &reading->layout;
-    size_t next = 0;
-    for (size_t block = 0; block < layout->blocks; block++)
-        for (size_t n = 0; n < (block ? layout->learned : layout->tensors); n++) {
-            const struct safetensors_entry *entry = &layout->entries[next++];
-            size_t count = tensor_size(&reading->model->tensors[n]);
-            if (safetensors_read(reading->file, entry, 0, reading->buffer, entry->size, error))
-                return -1;
-            if (block == 0 && !all_finite(reading->buffer, count))
-                return error_set(error, EX_IOERR,
-                                 "%s has numbers that are not finite in tensor %s: its network is "
-                                 "lost",
-                                 reading->path, entry->name);
-            if (learner_write(reading->learner, checkpoint_block(block), n, reading->buffer, error))
-                return -1;
-        }
+    for (size_t n = 0; n < layout->count; n++) {
+        enum checkpoint_part part = layout->of[n].part;
+        if ((part == PART_TENSOR && read_tensor(reading, n, error)) ||
+            (part == PART_SOLUTION && read_solution(reading, n, error)))
+            return -1;
+    }
     return 0;
 }
 
-static int read_rates(const struct reading *reading, struct error *error) {
+static int read_rates(const struct reading *reading, size_t member, struct error *error) {
     double r[CHECKPOINT_RATES];
-    if (read_row(reading, PART_RATES, 0, r, sizeof r, error))
+    if (read_member_row(reading, PART_RATES, member, 0, r, sizeof r, error))
         return -1;
     for (size_t n = 0; n < CHECKPOINT_RATES; n++)
         if (!isfinite(r[n]) || r[n] < 0)
             return damaged(reading, "learning rate or clip is no number", error);
-    learner_write_rates(reading->learner, &(struct learner_rates){r[0], r[1], r[2], r[3]});
+    learner_write_rates(reading->learner, member, &(struct learner_rates){r[0], r[1], r[2], r[3]});
+    return 0;
+}
+
+static int read_member(const struct reading *reading, size_t member, struct error *error) {
+    uint64_t updates;
+    if (read_member_row(reading, PART_UPDATES, member, 0, &updates, sizeof updates, error) ||
+        learner_write(reading->learner, member, ENGINE_UPDATES, 0, &updates, error))
+        return -1;
     return 0;
 }
 
 static int read_counters(const struct reading *reading, struct error *error) {
-    uint64_t updates, c[CHECKPOINT_COUNTERS];
-    if (read_row(reading, PART_UPDATES, 0, &updates, sizeof updates, error) ||
-        read_row(reading, PART_COUNTERS, 0, c, sizeof c, error) ||
-        learner_write(reading->learner, ENGINE_UPDATES, 0, &updates, error))
+    uint64_t c[CHECKPOINT_COUNTERS];
+    size_t members = learner_members(reading->learner);
+    for (size_t m = 0; m < members; m++)
+        if (read_member(reading, m, error))
+            return -1;
+    if (read_row(reading, PART_COUNTERS, 0, c, sizeof c, error))
         return -1;
     learner_write_counters(reading->learner,
                            &(struct learner_counters){c[0], c[1], c[2], c[3], c[4], c[5]});
-    return read_rates(reading, error);
+    for (size_t m = 0; m < members || m == 0; m++)
+        if (read_rates(reading, m, error))
+            return -1;
+    return 0;
 }
 
 static int read_scaler(const struct reading *reading, struct error *error) {
@@ -238,15 +286,16 @@ static bool symbol_fits(const float *bits, size_t size) {
 
 /* Whether an engine can resume from a record: symbols of the alphabet, classes of the output, and
    as many targets among the closed steps as the window says. Other numbers may be anything. */
-static bool record_valid(const struct reading *reading, const float *record,
+static bool record_valid(const struct reading *reading, size_t member, const float *record,
                          const struct learner_window *window) {
-    const struct model *model = reading->model;
+    const struct model *model = learner_member_model(reading->learner, member);
     const struct input *input = &model->architecture.input;
     const struct output *output = &model->architecture.output;
     bool symbols = input->kind == INPUT_SYMBOL, classes = loss_kind(output->loss)->class_id;
-    size_t width = symbols ? 1 : input->size, ring = reading->config->learning.window + 1;
+    size_t width = model->features, ring = learner_ring(reading->learner, member);
+    size_t solved = model->solved ? model->solved - 1 : 0;
     size_t stride = model->state_size + width + model->target_size + 1, terms = 0;
-    const float *positions = record + model->state_size + model->outputs;
+    const float *positions = record + model->state_size + model->outputs + solved;
     for (size_t p = 0; p < ring; p++) {
         const float *x = positions + p * stride + model->state_size;
         const float *y = x + width, *kept = y + model->target_size;
@@ -260,17 +309,17 @@ static bool record_valid(const struct reading *reading, const float *record,
     return terms == window->terms;
 }
 
-static int read_window(const struct reading *reading, size_t row, struct learner_window *window,
-                       struct error *error) {
+static int read_window(const struct reading *reading, size_t member, size_t row,
+                       struct learner_window *window, struct error *error) {
     int64_t w[CHECKPOINT_WINDOW];
-    if (read_row(reading, PART_WINDOWS, row, w, sizeof w, error))
+    if (read_member_row(reading, PART_WINDOWS, member, row, w, sizeof w, error))
         return -1;
     for (size_t n = 0; n < CHECKPOINT_WINDOW; n++)
         if (w[n] < 0 || w[n] > INT32_MAX)
             return damaged(reading, "a stream's window cannot be", error);
     *window = (struct learner_window){(uint32_t)w[0], (uint32_t)w[1], (uint32_t)w[2],
                                       (uint32_t)w[3], (uint32_t)w[4]};
-    if (!learner_window_valid(reading->learner, window))
+    if (!learner_window_valid(reading->learner, member, window))
         return damaged(reading, "a stream's window cannot be", error);
     return 0;
 }
@@ -287,23 +336,51 @@ static int read_scale(const struct reading *reading, size_t row, double *scale,
     return 0;
 }
 
+static int read_forecast(const struct reading *reading, size_t row, uint32_t slot,
+                         struct error *error) {
+    const struct learner_forecast forecast = learner_forecast(reading->learner, slot);
+    if (!forecast.experts)
+        return 0;
+    if (read_row(reading, PART_EXPERTS, row, forecast.experts,
+                 forecast.experts_size * sizeof(double), error) ||
+        read_row(reading, PART_MIXTURE, row, forecast.mixture,
+                 forecast.mixture_size * sizeof(double), error))
+        return -1;
+    if (!all_finite_doubles(forecast.experts, forecast.experts_size) ||
+        !all_finite_doubles(forecast.mixture, forecast.mixture_size) ||
+        !learner_forecast_valid(reading->learner, slot))
+        return damaged(reading, "what a stream's experts keep cannot be", error);
+    return 0;
+}
+
+/* Of one member: its window and its slot. */
+static int read_member_stream(const struct reading *reading, size_t member, size_t row,
+                              uint32_t slot, struct error *error) {
+    struct learner *learner = reading->learner;
+    struct learner_window window;
+    size_t size = learner_record_size(learner, member) * sizeof(float);
+    if (read_window(reading, member, row, &window, error) ||
+        read_member_row(reading, PART_RECORDS, member, row, reading->buffer, size, error))
+        return -1;
+    if (!record_valid(reading, member, reading->buffer, &window))
+        return damaged(reading, "a stream's record cannot be", error);
+    learner_write_window(learner, member, slot, &window);
+    return learner_write(learner, member, ENGINE_SLOT, slot, reading->buffer, error);
+}
+
 static int read_stream(const struct reading *reading, size_t row, struct error *error) {
     struct learner *learner = reading->learner;
     unsigned char key[CHECKPOINT_KEY];
     const char *name = (const char *)key + 1;
-    struct learner_window window;
-    size_t record = slot_record_size(reading->model, reading->config->learning.window);
-    if (read_row(reading, PART_KEYS, row, key, sizeof key, error) ||
-        read_window(reading, row, &window, error))
+    if (read_row(reading, PART_KEYS, row, key, sizeof key, error))
         return -1;
     if (!wire_is_utf8(name, key[0]) ||
         streams_find(learner_streams_table(learner), name, key[0]) != STREAMS_NONE)
         return damaged(reading, "a stream's key is no UTF-8 or there twice", error);
-    if (read_row(reading, PART_RECORDS, row, reading->buffer, record * sizeof(float), error))
-        return -1;
-    if (!record_valid(reading, reading->buffer, &window))
-        return damaged(reading, "a stream's record cannot be", error);
-    uint32_t slot = learner_add_stream(learner, name, key[0], &window);
+    uint32_t slot = learner_add_stream(learner, name, key[0]);
+    for (size_t m = 0; m < learner_members(learner); m++)
+        if (read_member_stream(reading, m, row, slot, error))
+            return -1;
     float *held = learner_held(learner, slot);
     size_t size = reading->model->architecture.input.size;
     if (held && read_row(reading, PART_HELD, row, held, size * sizeof *held, error))
@@ -311,7 +388,7 @@ static int read_stream(const struct reading *reading, size_t row, struct error *
     double *scale = learner_scale(learner, slot);
     if (scale && read_scale(reading, row, scale, error))
         return -1;
-    return learner_write(learner, ENGINE_SLOT, slot, reading->buffer, error);
+    return read_forecast(reading, row, slot, error);
 }
 
 static int read_streams(const struct reading *reading, struct error *error) {
@@ -347,23 +424,15 @@ static int read_all(struct reading *reading, struct checkpoint_report *report,
 
 int checkpoint_read(const char *path, const struct config *config, struct learner *learner,
                     struct checkpoint_report *report, struct error *error) {
-    const struct model *model = learner_model(learner);
-    struct reading *reading = calloc(1, sizeof *reading);
-    float *buffer = malloc(checkpoint_buffer_size(config, model) * sizeof *buffer);
+    struct reading reading = {
+        .path = path, .config = config, .model = learner_model(learner), .learner = learner};
     int status = -1;
-    if (reading && buffer) {
-        *reading = (struct reading){
-            .path = path, .config = config, .model = model, .learner = learner, .buffer = buffer};
-        if (safetensors_open(&reading->file, path, error) ||
-            verify(reading->file, path, report, error))
-            status = error->status == EX_IOERR ? CHECKPOINT_NOT_WHOLE : -1;
-        else
-            status = read_all(reading, report, error);
-        safetensors_close(&reading->file);
-    } else {
-        error_set(error, EX_UNAVAILABLE, "out of memory while reading %s", path);
-    }
-    free(reading);
-    free(buffer);
+    if (safetensors_open(&reading.file, path, error) || verify(reading.file, path, report, error))
+        status = error->status == EX_IOERR ? CHECKPOINT_NOT_WHOLE : -1;
+    else
+        status = read_all(&reading, report, error);
+    safetensors_close(&reading.file);
+    checkpoint_layout_close(&reading.layout);
+    free(reading.buffer);
     return status;
 }

@@ -46,38 +46,70 @@ struct writing {
     const struct checkpoint_layout *layout;
     struct learner *learner;
     struct safetensors_writer *writer;
-    float *buffer;
+    void *buffer;
 };
 
-static int put_tensors(struct writing *writing, struct error *error) {
-    const struct model *model = learner_model(writing->learner);
-    for (size_t block = 0; block < writing->layout->blocks; block++)
-        for (size_t n = 0; n < (block ? model->learned_count : model->tensor_count); n++) {
-            size_t size = tensor_size(&model->tensors[n]) * sizeof(float);
-            if (learner_read(writing->learner, checkpoint_block(block), n, writing->buffer,
-                             error) ||
-                safetensors_put(writing->writer, writing->buffer, size, error))
-                return -1;
-        }
-    return 0;
+static int put_tensor(struct writing *writing, const struct checkpoint_entry *of,
+                      struct error *error) {
+    const struct model *model = learner_member_model(writing->learner, of->member);
+    size_t size = tensor_size(&model->tensors[of->tensor]) * sizeof(float);
+    if (learner_read(writing->learner, of->member, checkpoint_block(of->block), of->tensor,
+                     writing->buffer, error))
+        return -1;
+    return safetensors_put(writing->writer, writing->buffer, size, error);
+}
+
+static int put_solution(struct writing *writing, size_t member, struct error *error) {
+    const struct least_squares ls = engine_solution(learner_member_model(writing->learner, member));
+    if (learner_read(writing->learner, member, ENGINE_SOLUTION, 0, writing->buffer, error))
+        return -1;
+    return safetensors_put(writing->writer, writing->buffer,
+                           least_squares_size(&ls) * sizeof(double), error);
+}
+
+static int put_updates(struct writing *writing, size_t member, struct error *error) {
+    uint64_t updates;
+    if (learner_read(writing->learner, member, ENGINE_UPDATES, 0, &updates, error))
+        return -1;
+    return safetensors_put(writing->writer, &updates, sizeof updates, error);
 }
 
 static int put_counters(struct writing *writing, struct error *error) {
     struct learner_counters c = learner_counters(writing->learner);
-    struct learner_rates r = learner_rates(writing->learner);
-    uint64_t updates;
     const uint64_t counters[CHECKPOINT_COUNTERS] = {c.examples, c.steps,     c.updates,
                                                     c.skipped,  c.forgotten, c.position};
+    return safetensors_put(writing->writer, counters, sizeof counters, error);
+}
+
+static int put_rates(struct writing *writing, size_t member, struct error *error) {
+    struct learner_rates r = learner_rates(writing->learner, member);
     const double rates[CHECKPOINT_RATES] = {r.rate, r.clip, r.configured_rate, r.configured_clip};
-    if (learner_read(writing->learner, ENGINE_UPDATES, 0, &updates, error) ||
-        safetensors_put(writing->writer, &updates, sizeof updates, error) ||
-        safetensors_put(writing->writer, counters, sizeof counters, error))
-        return -1;
     return safetensors_put(writing->writer, rates, sizeof rates, error);
 }
 
-/* What is put for one stream: one row of one part. */
-typedef int put_row(struct writing *writing, uint32_t slot, struct error *error);
+static int put_scaler(struct writing *writing, enum checkpoint_part part, struct error *error) {
+    const struct scaler *scaler = learner_scaler(writing->learner);
+    for (size_t k = 0; k < scaler_size(scaler); k++) {
+        struct scaler_number number = scaler_read(scaler, k);
+        const void *value = part == PART_COUNTS  ? (const void *)&number.count
+                            : part == PART_MEANS ? &number.mean
+                                                 : &number.squares;
+        if (safetensors_put(writing->writer, value, sizeof(double), error))
+            return -1;
+    }
+    return 0;
+}
+
+static int put_first(struct writing *writing, struct error *error) {
+    const struct scaler *scaler = learner_scaler(writing->learner);
+    for (size_t k = 0; k < scaler_size(scaler); k++)
+        if (safetensors_put(writing->writer, scaler_first(scaler, k), SCALER_FIRST * sizeof(float),
+                            error))
+            return -1;
+    return 0;
+}
+
+/* ---- What is put for one stream: one row of one part ---- */
 
 static int put_key(struct writing *writing, uint32_t slot, struct error *error) {
     unsigned char row[CHECKPOINT_KEY] = {0};
@@ -88,72 +120,88 @@ static int put_key(struct writing *writing, uint32_t slot, struct error *error) 
     return safetensors_put(writing->writer, row, sizeof row, error);
 }
 
-static int put_window(struct writing *writing, uint32_t slot, struct error *error) {
-    struct learner_window w = learner_window(writing->learner, slot);
+static int put_window(struct writing *writing, size_t member, uint32_t slot, struct error *error) {
+    struct learner_window w = learner_window(writing->learner, member, slot);
     const int64_t row[CHECKPOINT_WINDOW] = {w.next, w.length, w.closed, w.terms, w.open};
     return safetensors_put(writing->writer, row, sizeof row, error);
 }
 
-static int put_held(struct writing *writing, uint32_t slot, struct error *error) {
-    size_t size = learner_model(writing->learner)->architecture.input.size;
-    const float *held = learner_held(writing->learner, slot);
-    return safetensors_put(writing->writer, held, size * sizeof *held, error);
-}
-
-static int put_scale(struct writing *writing, uint32_t slot, struct error *error) {
-    size_t size = learner_model(writing->learner)->architecture.input.size;
-    const double *scale = learner_scale(writing->learner, slot);
-    return safetensors_put(writing->writer, scale, 2 * size * sizeof *scale, error);
-}
-
-static int put_record(struct writing *writing, uint32_t slot, struct error *error) {
-    size_t part = writing->layout->parts[PART_RECORDS];
-    size_t size = writing->layout->entries[part].shape[1] * sizeof(float);
-    if (learner_read(writing->learner, ENGINE_SLOT, slot, writing->buffer, error))
+static int put_record(struct writing *writing, size_t member, uint32_t slot, struct error *error) {
+    size_t size = learner_record_size(writing->learner, member) * sizeof(float);
+    if (learner_read(writing->learner, member, ENGINE_SLOT, slot, writing->buffer, error))
         return -1;
     return safetensors_put(writing->writer, writing->buffer, size, error);
 }
 
-static int put_rows(struct writing *writing, put_row *put, struct error *error) {
+static int put_row(struct writing *writing, const struct checkpoint_entry *of, uint32_t slot,
+                   struct error *error) {
+    size_t size = learner_model(writing->learner)->architecture.input.size;
+    const struct learner_forecast forecast = learner_forecast(writing->learner, slot);
+    struct safetensors_writer *writer = writing->writer;
+    switch (of->part) {
+    case PART_KEYS:
+        return put_key(writing, slot, error);
+    case PART_WINDOWS:
+        return put_window(writing, of->member, slot, error);
+    case PART_HELD:
+        return safetensors_put(writer, learner_held(writing->learner, slot), size * sizeof(float),
+                               error);
+    case PART_SCALES:
+        return safetensors_put(writer, learner_scale(writing->learner, slot),
+                               2 * size * sizeof(double), error);
+    case PART_EXPERTS:
+        return safetensors_put(writer, forecast.experts, forecast.experts_size * sizeof(double),
+                               error);
+    case PART_MIXTURE:
+        return safetensors_put(writer, forecast.mixture, forecast.mixture_size * sizeof(double),
+                               error);
+    default:
+        return put_record(writing, of->member, slot, error);
+    }
+}
+
+static int put_rows(struct writing *writing, const struct checkpoint_entry *of,
+                    struct error *error) {
     const struct streams *streams = learner_streams_table(writing->learner);
     for (uint32_t slot = streams_oldest(streams); slot != STREAMS_NONE;
          slot = streams_newer(streams, slot))
-        if (put(writing, slot, error))
+        if (put_row(writing, of, slot, error))
             return -1;
     return 0;
 }
 
-static int put_scaler(struct writing *writing, struct error *error) {
-    const struct scaler *scaler = learner_scaler(writing->learner);
-    size_t size = scaler ? scaler_size(scaler) : 0;
-    for (enum checkpoint_part part = PART_COUNTS; part <= PART_SQUARES; part++)
-        for (size_t k = 0; k < size; k++) {
-            struct scaler_number number = scaler_read(scaler, k);
-            const void *value = part == PART_COUNTS  ? (const void *)&number.count
-                                : part == PART_MEANS ? &number.mean
-                                                     : &number.squares;
-            if (safetensors_put(writing->writer, value, sizeof(double), error))
-                return -1;
-        }
-    for (size_t k = 0; k < size && writing->layout->parts[PART_FIRST] != SIZE_MAX; k++)
-        if (safetensors_put(writing->writer, scaler_first(scaler, k), SCALER_FIRST * sizeof(float),
-                            error))
-            return -1;
-    return 0;
-}
-
-/* In the order of the layout. */
-static int put_all(struct writing *writing, struct error *error) {
+static int put_entry(struct writing *writing, const struct checkpoint_entry *of,
+                     struct error *error) {
     static const char no_checksum[CHECKPOINT_CHECKSUM_SIZE];
-    bool hold = writing->layout->parts[PART_HELD] != SIZE_MAX;
-    bool scales = writing->layout->parts[PART_SCALES] != SIZE_MAX;
-    if (put_tensors(writing, error) || put_counters(writing, error) ||
-        put_rows(writing, put_key, error) || put_rows(writing, put_window, error) ||
-        (hold && put_rows(writing, put_held, error)) ||
-        (scales && put_rows(writing, put_scale, error)) || put_scaler(writing, error) ||
-        put_rows(writing, put_record, error))
-        return -1;
-    return safetensors_put(writing->writer, no_checksum, sizeof no_checksum, error);
+    switch (of->part) {
+    case PART_TENSOR:
+        return put_tensor(writing, of, error);
+    case PART_UPDATES:
+        return put_updates(writing, of->member, error);
+    case PART_SOLUTION:
+        return put_solution(writing, of->member, error);
+    case PART_COUNTERS:
+        return put_counters(writing, error);
+    case PART_RATES:
+        return put_rates(writing, of->member, error);
+    case PART_COUNTS:
+    case PART_MEANS:
+    case PART_SQUARES:
+        return put_scaler(writing, of->part, error);
+    case PART_FIRST:
+        return put_first(writing, error);
+    case PART_CHECKSUM:
+        return safetensors_put(writing->writer, no_checksum, sizeof no_checksum, error);
+    default:
+        return put_rows(writing, of, error);
+    }
+}
+
+static int put_all(struct writing *writing, struct error *error) {
+    for (size_t n = 0; n < writing->layout->count; n++)
+        if (put_entry(writing, &writing->layout->of[n], error))
+            return -1;
+    return 0;
 }
 
 /* ---- All of it ---- */
@@ -193,20 +241,17 @@ static int write_entries(struct writing *writing, struct checkpoint_layout *layo
 
 int checkpoint_write(int descriptor, const char *path, const struct config *config,
                      struct learner *learner, double time, uint64_t *bytes, struct error *error) {
-    const struct model *model = learner_model(learner);
     struct summed_file summed = {.file = {descriptor, path}, .end = UINT64_MAX};
-    struct checkpoint_layout *layout = malloc(sizeof *layout);
-    float *buffer = malloc(checkpoint_buffer_size(config, model) * sizeof *buffer);
-    int status = -1;
-    if (layout && buffer) {
-        struct writing writing = {.layout = layout, .learner = learner, .buffer = buffer};
-        checkpoint_layout(layout, config, model, learner_streams(learner));
-        status = write_entries(&writing, layout, config, time, &summed, error);
+    struct checkpoint_layout layout;
+    struct writing writing = {.layout = &layout, .learner = learner};
+    int status = checkpoint_layout_open(&layout, learner, learner_streams(learner), error);
+    if (status == 0 && !(writing.buffer = malloc(checkpoint_buffer_size(&layout))))
+        status = error_set(error, EX_UNAVAILABLE, "out of memory while writing %s", path);
+    if (status == 0) {
+        status = write_entries(&writing, &layout, config, time, &summed, error);
         *bytes = summed.end + CHECKPOINT_CHECKSUM_SIZE;
-    } else {
-        error_set(error, EX_UNAVAILABLE, "out of memory while writing %s", path);
     }
-    free(layout);
-    free(buffer);
+    free(writing.buffer);
+    checkpoint_layout_close(&layout);
     return status;
 }

@@ -1,7 +1,6 @@
 #include "config.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,7 +44,7 @@ static uint64_t hash(uint64_t value, const char *text) {
 }
 
 /* Over "KEY=VALUE\n" of every key of the digest, defaults written out, in the table's order. */
-static void make_digest(struct draft *draft) {
+uint64_t config_digest_of(const struct draft *draft) {
     uint64_t value = HASH_BEGIN;
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
@@ -61,7 +60,7 @@ static void make_digest(struct draft *draft) {
             value = hash(hash(hash(hash(value, path), "="), text), "\n");
         }
     }
-    snprintf(draft->config.digest, CONFIG_DIGEST_SIZE, "%016" PRIx64, value);
+    return value;
 }
 
 int config_load(struct config *config, const char *path, const char *const *overrides,
@@ -69,10 +68,10 @@ int config_load(struct config *config, const char *path, const char *const *over
     size_t size;
     int status = -1;
     char *text = read_file(path, &size, error);
-    struct reading *reading = calloc(1, sizeof *reading);
+    struct reading *reading = calloc(1, sizeof *reading), *read = calloc(1, sizeof *read);
     if (!text)
         goto done;
-    if (!reading) {
+    if (!reading || !read) {
         error_set(error, EX_SOFTWARE, "%s: out of memory", path);
         goto done;
     }
@@ -81,15 +80,17 @@ int config_load(struct config *config, const char *path, const char *const *over
     reading->error = error;
     if (config_read_text(reading, text, size) != 0)
         goto done;
+    config_preset_layers(reading);
     for (size_t n = 0; n < override_count; n++)
         if (config_read_override(reading, overrides[n]) != 0)
             goto done;
-    if (config_check(reading) != 0)
+    *read = *reading;
+    if (config_check(reading) != 0 || config_check_members(reading, read) != 0)
         goto done;
-    make_digest(&reading->draft);
     *config = reading->draft.config;
     status = 0;
 done:
+    free(read);
     free(reading);
     free(text);
     return status;

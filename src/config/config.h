@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "forecast/mixture.h"
 #include "model/model.h"
 
 struct error;
@@ -18,12 +19,19 @@ enum {
     CONFIG_PATH_SIZE = 4096,
     CONFIG_ENDPOINT_SIZE = 256,
     CONFIG_DIGEST_SIZE = 17, /* 16 hexadecimal digits */
+    CONFIG_MEMBERS_MAX = 8,
+    CONFIG_MEMBER_NAME_SIZE = 33,
+    CONFIG_SETS_MAX = 12, /* of a member, each a text "KEY=VALUE" of */
+    CONFIG_SET_SIZE = 192,
 };
 
 /* The three sockets, as indices. */
 enum socket_role { SOCKET_EXAMPLES, SOCKET_STATISTICS, SOCKET_CONTROL, SOCKET_ROLES };
 
 enum examples_socket { EXAMPLES_PULL, EXAMPLES_SUB, EXAMPLES_ROUTER };
+
+/* What of predictions is published. */
+enum predictions { PREDICTIONS_NONE, PREDICTIONS_TRUE, PREDICTIONS_ALL };
 
 /* What an acknowledged example outlives: a loss of power, a kill, a kill: see journal.h. */
 enum journal_sync { JOURNAL_FULL, JOURNAL_NORMAL, JOURNAL_OFF };
@@ -44,27 +52,50 @@ struct security_quota {
     uint64_t requests;      /* a second, to the control socket */
 };
 
+struct learning {
+    size_t window, stride;
+    struct optimizer optimizer;
+    double clip;
+    size_t max_streams;
+};
+
+/* One of several networks that learn the same streams: what the configuration says, but for what
+   the member sets. */
+#define CONFIG_NETWORK "network" /* the name of the one network where no members are given */
+
+struct member_config {
+    char name[CONFIG_MEMBER_NAME_SIZE];
+    char sets[CONFIG_SETS_MAX][CONFIG_SET_SIZE]; /* as written, "KEY=VALUE"; "" after the last */
+    uint64_t seed;
+    struct architecture architecture;
+    struct learning learning;
+};
+
 struct config {
     char name[CONFIG_NAME_SIZE];
+    unsigned preset;
     uint64_t seed;
     char device[CONFIG_DEVICE_SIZE]; /* "auto", "cpu", "cuda", "cuda:N" */
 
     struct architecture architecture;
     char initial[CONFIG_PATH_SIZE]; /* model.initial, as opened by the daemon; "" = none */
 
-    struct {
-        size_t window, stride;
-        struct optimizer optimizer;
-        double clip;
-        size_t max_streams;
-    } learning;
+    struct learning learning;
+
+    /* With scale: forecast. */
+    unsigned experts;    /* a set, as in forecast.h */
+    bool members_given;  /* else one network without a name, as above */
+    size_t member_count; /* of those given */
+    struct member_config members[CONFIG_MEMBERS_MAX];
+    char combine[CONFIG_MEMBER_NAME_SIZE]; /* as written, */
+    unsigned combined;                     /* and as mixture.h has it: experts, then members */
 
     struct socket_config examples, statistics, control;
     enum examples_socket examples_socket;
     bool many_steps;           /* several steps without a header are an example */
     uint64_t max_jump;         /* from one number of a stream to the next; 0 = no limit */
     uint64_t statistics_every; /* examples between two `loss` messages */
-    bool predictions;          /* publish `prediction` */
+    enum predictions predictions;
 
     struct {
         char secret[CONFIG_PATH_SIZE];              /* file of the daemon's key; "" = no CURVE */
@@ -106,6 +137,9 @@ struct config {
    directory, that of an override from the working directory. state.directory defaults to
    $STATE_DIRECTORY (the first, when there are several), else $XDG_STATE_HOME/runnel/NAME, else
    ~/.local/state/runnel/NAME.
+
+   `preset` fills in what is not given, and each of `members` is checked as a configuration of its
+   own, with what it sets.
 
    Errors (EX_CONFIG; EX_NOINPUT when the file cannot be read, EX_USAGE for an override without
    '=') name file, line, column, key, what was found and what is allowed; those of an override name

@@ -31,6 +31,7 @@ static int check_presence(struct reading *reading, const struct config_key *key,
     char path[CONFIG_KEY_SIZE], word[CONFIG_TEXT_SIZE], text[CONFIG_TEXT_SIZE];
     bool given = reading->places[key - config_keys][layer].given;
     bool counts = config_key_counts(key, layer, &reading->draft);
+    const char *preset = given || !counts ? NULL : config_preset_value(reading, key);
     config_key_path(key, layer, path);
     if (given && !counts) {
         word_of(&reading->draft, key->when, layer, word);
@@ -40,17 +41,20 @@ static int check_presence(struct reading *reading, const struct config_key *key,
                            word_of(&reading->draft, key->when, layer, word),
                            strrchr(key->when, '.') + 1, text);
     }
-    if (!given && counts && key->flags & KEY_REQUIRED) {
+    if (!given && !preset && counts && key->flags & KEY_REQUIRED) {
         config_value_expected(key, text, sizeof text);
         return config_fail(reading, path, "missing; needed is %s (%s)", text, key->what);
     }
-    if (!given)
+    if (preset)
+        config_value_store(key, layer, preset, false, &reading->draft);
+    else if (!given)
         config_value_default(key, layer, &reading->draft);
     return 0;
 }
 
 /* In the table's order: what decides whether a key counts comes before the key. */
 static int check_keys(struct reading *reading) {
+    config_preset_layers(reading);
     size_t layers = reading->draft.config.architecture.layer_count;
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
@@ -71,6 +75,9 @@ static int check_output_size(struct reading *reading) {
     bool given = config_place(reading, path)->given;
     if (!given && kind->size)
         output->size = kind->size;
+    else if (!given && (reading->draft.config.preset ||
+                        reading->draft.config.architecture.input.scale == SCALE_FORECAST))
+        output->size = reading->draft.config.architecture.input.size;
     else if (!given)
         return config_fail(reading, path,
                            "missing; needed is the count of numbers in a target, or "
@@ -114,7 +121,7 @@ static int check_next(struct reading *reading) {
         return config_fail(reading, "model.output.size",
                            "found %zu; allowed with target: next is model.input.size, %zu",
                            output->size, input->size);
-    if (input->standard && kind->parts[0].unit == UNIT_NONE)
+    if (input->scale == SCALE_STANDARD && kind->parts[0].unit == UNIT_NONE)
         return config_fail(reading, "model.input.scale",
                            "found standard; allowed with target: next and loss: %s is none, since "
                            "scaled targets would leave their range",
@@ -148,7 +155,7 @@ static int check_needs(struct reading *reading, const struct optimizer *optimize
 
 static int check_learning(struct reading *reading) {
     struct config *config = &reading->draft.config;
-    if (!config_place(reading, "learning.stride")->given)
+    if (!config_has(reading, "learning.stride"))
         config->learning.stride = config->learning.window;
     if (config->learning.stride > config->learning.window)
         return config_fail(reading, "learning.stride",
@@ -343,8 +350,12 @@ int config_check(struct reading *reading) {
         return -1;
     if (output->target == TARGET_NEXT && check_next(reading) != 0)
         return -1;
-    if (check_size(reading) != 0 || check_learning(reading) != 0 || check_sockets(reading) != 0 ||
-        check_security(reading) != 0 || check_journal(reading) != 0)
+    if (config_check_forecast(reading) != 0 || check_size(reading) != 0 ||
+        check_learning(reading) != 0)
+        return -1;
+    if (reading->member)
+        return 0;
+    if (check_sockets(reading) != 0 || check_security(reading) != 0 || check_journal(reading) != 0)
         return -1;
     return check_paths(reading);
 }

@@ -66,12 +66,22 @@ void config_key_summary(const struct config_key *key, char text[CONFIG_SUMMARY_S
 
 static const char *type_name(enum value_type type) {
     static const char *const names[] = {
-        [VALUE_WORD] = "word",           [VALUE_CHOICE] = "word",
-        [VALUE_BOOLEAN] = "truth value", [VALUE_SIZE] = "whole number",
-        [VALUE_COUNT] = "whole number",  [VALUE_REAL] = "number",
-        [VALUE_FLOAT] = "number",        [VALUE_KEEP] = "word or size",
-        [VALUE_NAME] = "text",           [VALUE_DEVICE] = "word",
-        [VALUE_PATH] = "path",           [VALUE_BIND] = "endpoint",
+        [VALUE_WORD] = "word",
+        [VALUE_CHOICE] = "word",
+        [VALUE_BOOLEAN] = "truth value",
+        [VALUE_SIZE] = "whole number",
+        [VALUE_COUNT] = "whole number",
+        [VALUE_REAL] = "number",
+        [VALUE_FLOAT] = "number",
+        [VALUE_TRUTH] = "truth value or word",
+        [VALUE_EXPERTS] = "list of words",
+        [VALUE_MEMBERS] = "list of mappings",
+        [VALUE_KEEP] = "word or size",
+        [VALUE_LABEL] = "text",
+        [VALUE_NAME] = "text",
+        [VALUE_DEVICE] = "word",
+        [VALUE_PATH] = "path",
+        [VALUE_BIND] = "endpoint",
         [VALUE_CONNECT] = "endpoint",
     };
     return names[type];

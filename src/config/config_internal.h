@@ -37,8 +37,12 @@ enum value_type {
     VALUE_COUNT,   /* whole number in a uint64_t */
     VALUE_REAL,    /* number in a double */
     VALUE_FLOAT,   /* number in a float */
+    VALUE_TRUTH,   /* false, true or one of `words`, stored as an enum in this order */
+    VALUE_EXPERTS, /* list of `words`, stored as a set of bits in an unsigned */
+    VALUE_MEMBERS, /* list of members, stored from config.members_given on: config_members.c */
     VALUE_KEEP,    /* "checkpoint", "all" or a size as in 10G, in a uint64_t: see journal.h */
     VALUE_NAME,    /* text of CONFIG_NAME_SIZE */
+    VALUE_LABEL,   /* likewise, of CONFIG_MEMBER_NAME_SIZE */
     VALUE_DEVICE,  /* text of CONFIG_DEVICE_SIZE */
     VALUE_PATH,    /* text of CONFIG_PATH_SIZE */
     VALUE_BIND,    /* text of CONFIG_ENDPOINT_SIZE, to be bound */
@@ -123,6 +127,9 @@ void config_words_list(const char *words, char *text, size_t size);
 int config_value_store(const struct config_key *key, size_t layer, const char *text, bool quoted,
                        struct draft *draft);
 
+/* Whether a text can be a member's name: part of names of tensors and of keys. */
+bool config_label_good(const char *text);
+
 /* The default into the draft; where there is none, an empty text or 0. */
 void config_value_default(const struct config_key *key, size_t layer, struct draft *draft);
 
@@ -170,6 +177,8 @@ struct reading {
         struct place place;
     } sections[CONFIG_SECTIONS_MAX]; /* mappings and lists that were given */
     size_t section_count;
+    bool preset_layer; /* the preset gives the one layer */
+    bool member;       /* of one member: what members share is checked elsewhere */
     struct error *error;
 };
 
@@ -192,5 +201,26 @@ bool config_key_counts(const struct config_key *key, size_t layer, const struct 
 
 /* Fill in defaults and check the rules between keys. */
 int config_check(struct reading *reading);
+
+/* ---- Presets and members ---- */
+
+/* The layer of the preset, where none are given: from then on it can be named. */
+void config_preset_layers(struct reading *reading);
+
+/* Whether a key has a value of its own: given, or the preset's. */
+bool config_has(const struct reading *reading, const char *path);
+
+/* What the preset says of a key that is not given; NULL = nothing. */
+const char *config_preset_value(const struct reading *reading, const struct config_key *key);
+
+/* Rules of scale: forecast. */
+int config_check_forecast(struct reading *reading);
+
+/* Make the members' configurations: `read` is what was read, before defaults; `reading` has been
+   checked. */
+int config_check_members(struct reading *reading, const struct reading *read);
+
+/* The hash over every key of the digest. */
+uint64_t config_digest_of(const struct draft *draft);
 
 #endif

@@ -10,6 +10,7 @@
 #define IN_LAYER(member) (AT(architecture.layers) + offsetof(struct layer, member))
 #define IN_DRAFT(member) offsetof(struct draft, member)
 
+#define INPUT_SCALE "model.input.scale"
 #define LAYER_CELL "model.layers.*.cell"
 #define LAYER_NORM "model.layers.*.norm"
 #define OUTPUT_LOSS "model.output.loss"
@@ -42,6 +43,13 @@ static struct config_key rows[] = {
     {"name", VALUE_NAME, AT(name), .flags = KEY_REQUIRED,
      .what = "what this daemon is called", .example = "reference",
      .more = "It is part of messages and of the default of `state.directory`."},
+    {"preset", VALUE_WORD, AT(preset), .words = "none|forecast",
+     .meanings = "nothing but the defaults|what forecasts streams of numbers well without a choice: "
+                 "`name` and `model.input.size` are then a whole configuration",
+     .fallback = "none", .what = "values of keys that are not given", .example = "forecast",
+     .more = "`forecast` is a GRU of 64 units with layer normalization, `scale: forecast`, "
+             "`missing: hold`, members `change` and `level`, all experts, window 16, stride 4, Adam "
+             "with rate 0.0003, clip 1."},
     {"seed", VALUE_COUNT, AT(seed), RANGE(0, COUNT_MAX), .fallback = "1", .flags = KEY_DIGEST,
      .what = "seed of the starting weights", .example = "1",
      .more = "The same seed and the same examples in the same order give the same bits on one "
@@ -67,9 +75,11 @@ static struct config_key rows[] = {
      RANGE(0, LAYER_SIZE_MAX), .fallback = "0", WHEN("model.input.kind", "symbol"),
      .flags = KEY_DIGEST, .what = "width of the learned embedding, 0 = one-hot", .example = "16",
      .more = "A vector of this width is learned for each symbol."},
-    {"model.input.scale", VALUE_CHOICE, AT(architecture.input.standard), .words = "none|standard",
+    {INPUT_SCALE, VALUE_WORD, AT(architecture.input.scale), .words = "none|standard|forecast",
      .meanings = "numbers as they come|each number as (x - mean) / standard deviation, both "
-                 "running over all examples so far",
+                 "running over all examples so far"
+                 "|levels, changes and a lag in each stream's own units, with experts beside the "
+                 "network",
      .fallback = "none", WHEN("model.input.kind", "real"), .flags = KEY_DIGEST,
      .what = "running standardization of inputs", .example = "standard",
      .more = "Targets of `target: next` are scaled alike; predictions and errors are reported in "
@@ -136,6 +146,20 @@ static struct config_key rows[] = {
      .more = "With `next`, symbols need `loss: softmax`, real inputs one of the other losses, of "
              "which `bernoulli` and `mixture` need `scale: none`."},
 
+    {"model.output.relative", VALUE_TRUTH, AT(architecture.output.relative), .words = "none|last|ar12",
+     .meanings = "the level is predicted, in standard deviations|the change from the last value"
+                 "|the change, relative to what the expert `ar12` says",
+     .fallback = "false", .flags = KEY_DIGEST | KEY_CHANGED, .what = "what targets are relative to",
+     .example = "ar12",
+     .more = "Words need `scale: forecast`, where `false` is `none`. `true` has no meaning yet."},
+    {"model.output.skip", VALUE_BOOLEAN, AT(architecture.output.skip), .fallback = "false",
+     .flags = KEY_DIGEST | KEY_CHANGED, .what = "a linear path from the input to the output",
+     .example = "true", .more = "Always there with `scale: forecast`."},
+    {"model.output.readout", VALUE_CHOICE, AT(architecture.output.solved), .words = "gradient|rls",
+     .meanings = "by the optimizer|by recursive least squares, at each target",
+     .fallback = "gradient", .flags = KEY_DIGEST | KEY_CHANGED, .what = "how the last layer is learned",
+     .example = "rls", .more = "`rls` needs `scale: forecast`, and the processor (`device: cpu`)."},
+
     {"learning.window", VALUE_SIZE, AT(learning.window), RANGE(1, WINDOW_MAX), .fallback = "16",
      .flags = KEY_DIGEST, .what = "steps that the gradient reaches back", .unit = "steps",
      .example = "16"},
@@ -165,10 +189,24 @@ static struct config_key rows[] = {
              "Not so with `loss: gaussian`: there clipping keeps the predicted deviation too small, "
              "and 0 with a small rate is better."},
     {"learning.max_streams", VALUE_SIZE, AT(learning.max_streams), RANGE(1, STREAMS_MAX),
-     .fallback = "1024", .flags = KEY_DIGEST, .what = "streams remembered at once",
+     .left_out = "1024; 128 with `scale: forecast`", .flags = KEY_DIGEST,
+     .what = "streams remembered at once",
      .unit = "streams", .example = "1024",
      .more = "When one more comes, the least recently used is forgotten: its hidden state, not "
              "what was learned from it."},
+
+    {"experts", VALUE_EXPERTS, AT(experts), .left_out = "all of them", WHEN(INPUT_SCALE, "forecast"), .flags = KEY_DIGEST | KEY_LATER,
+     .what = "cheap forecasts that are mixed with the network's", .example = "[last, ar12]"},
+    {"members", VALUE_MEMBERS, AT(members_given), WHEN(INPUT_SCALE, "forecast"),
+     .left_out = "one network", .what = "networks that learn the same streams side by side",
+     .example = "[{name: change}, {name: level, set: {model.output.relative: none}}]",
+     .more = "Each has a `name` and may `set` keys of `model.layers`, `model.output` and `learning`, "
+             "and `seed`; the rest is as the configuration says. Their tensors are called "
+             "`members.NAME.*`. Without any, `[]`, the experts are alone."},
+    {"combine", VALUE_LABEL, AT(combine), .fallback = "mlpoly", WHEN(INPUT_SCALE, "forecast"),
+     .flags = KEY_DIGEST | KEY_LATER, .what = "what the prediction is", .example = "mlpoly",
+     .more = "`mlpoly` mixes all by polynomially weighted averages, `average` is their mean, `best` "
+             "the one whose smoothed loss is lowest; else the name of an expert or a member."},
 
     {"examples.bind", VALUE_BIND, AT(examples.endpoint), .fallback = WIRE_EXAMPLES,
      .what = "where feeders connect", .example = WIRE_EXAMPLES},
@@ -202,7 +240,8 @@ static struct config_key rows[] = {
      .fallback = "100", .flags = KEY_IN_FLIGHT, .what = "examples between two loss messages",
      .unit = "examples", .example = "100",
      .more = "Messages of the topic `state` come with those of `loss`."},
-    {"statistics.predictions", VALUE_BOOLEAN, AT(predictions), .fallback = "false",
+    {"statistics.predictions", VALUE_TRUTH, AT(predictions), .words = "all",
+     .meanings = "with what each expert and member says, and their weights", .fallback = "false",
      .flags = KEY_RELOAD, .what = "publish every prediction", .example = "false",
      .more = "They have a topic of their own, `prediction`."},
     {"control.bind", VALUE_BIND, AT(control.endpoint), .fallback = WIRE_CONTROL,

@@ -1,10 +1,11 @@
-/* What cells, norms, losses and optimizers (kernels/kinds.def) say of themselves, put into the
- * table of keys. */
+/* What cells, norms, losses and optimizers (kernels/kinds.def) and experts (forecast/experts.def)
+   say of themselves, put into the table of keys. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "config_internal.h"
+#include "forecast/forecast.h"
 
 enum { MEANINGS_SIZE = 1024 };
 
@@ -22,7 +23,7 @@ static const char *append(char *text, size_t size, const char *part) {
 
 static struct config_key *row_of(struct config_key *rows, const char *section, const char *name) {
     char path[CONFIG_KEY_SIZE];
-    snprintf(path, sizeof path, "%s.%s", section, name);
+    snprintf(path, sizeof path, "%s%s%s", section, *section ? "." : "", name);
     for (size_t k = 0; k < config_key_count; k++)
         if (!strcmp(rows[k].path, path))
             return &rows[k];
@@ -95,7 +96,13 @@ static void describe_optimizers(struct config_key *rows) {
     }
 }
 
+static void describe_experts(struct config_key *row) {
+#define EXPERT(name, what) add_word(row, #name, what);
+#include "forecast/experts.def"
+}
+
 void config_describe_kinds(struct config_key *rows) {
+    describe_experts(row_of(rows, "", "experts"));
     describe_layers(rows);
     describe_losses(rows);
     describe_optimizers(rows);

@@ -123,16 +123,118 @@ static int fail_value(const struct walk *walk, const yaml_node_t *node,
     char expected[CONFIG_TEXT_SIZE], found[CONFIG_TEXT_SIZE], meant[CONFIG_TEXT_SIZE];
     config_value_expected(key, expected, sizeof expected);
     bool near = key->words && node->type == YAML_SCALAR_NODE &&
-                config_word_suggest(key->words, scalar(node), meant, sizeof meant);
+                config_word_suggest(key->words, scalar(node), meant, sizeof meant) &&
+                strcmp(scalar(node), meant) != 0;
     return fail_at(walk, node->start_mark, path, "found %s%s%s%s; allowed is %s (%s)",
                    shown(node, found), near ? " (did you mean \"" : "", near ? meant : "",
                    near ? "\"?)" : "", expected, key->what);
+}
+
+/* A list of words, none of them twice. */
+static int take_experts(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+                        const char *path) {
+    struct draft *draft = &walk->reading->draft;
+    const yaml_node_item_t *item = node->data.sequence.items.start;
+    if (node->type != YAML_SEQUENCE_NODE || item == node->data.sequence.items.top)
+        return fail_value(walk, node, key, path);
+    draft->config.experts = 0;
+    for (; item < node->data.sequence.items.top; item++) {
+        const yaml_node_t *word = yaml_document_get_node(&walk->document, *item);
+        if (word->type != YAML_SCALAR_NODE ||
+            config_value_store(key, 0, scalar(word), false, draft) != 0)
+            return fail_value(walk, word, key, path);
+    }
+    return 0;
+}
+
+static const yaml_node_t *value_of(struct walk *walk, const yaml_node_t *mapping,
+                                   const char *name) {
+    const yaml_node_pair_t *end = mapping->data.mapping.pairs.top;
+    const yaml_node_t *key = NULL;
+    for (yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < end; p++) {
+        key = yaml_document_get_node(&walk->document, p->key);
+        if (key->type == YAML_SCALAR_NODE && !strcmp(scalar(key), name))
+            return yaml_document_get_node(&walk->document, p->value);
+    }
+    return NULL;
+}
+
+/* What a member sets: a mapping of paths to values. */
+static int take_sets(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+                     struct member_config *member) {
+    if (node->type != YAML_MAPPING_NODE)
+        return fail_value(walk, node, key, key->path);
+    const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+    for (size_t n = 0; pair < node->data.mapping.pairs.top; pair++, n++) {
+        const yaml_node_t *name = yaml_document_get_node(&walk->document, pair->key);
+        const yaml_node_t *value = yaml_document_get_node(&walk->document, pair->value);
+        if (n == CONFIG_SETS_MAX)
+            return fail_at(walk, name->start_mark, key->path,
+                           "found more than %d keys that member %s sets; allowed are at most that "
+                           "many",
+                           CONFIG_SETS_MAX, member->name);
+        if (name->type != YAML_SCALAR_NODE || value->type != YAML_SCALAR_NODE ||
+            snprintf(member->sets[n], CONFIG_SET_SIZE, "%s=%s", scalar(name), scalar(value)) >=
+                CONFIG_SET_SIZE)
+            return fail_at(walk, name->start_mark, key->path,
+                           "found a key that member %s sets without one short value; allowed is "
+                           "KEY: VALUE, as in model.layers.0.size: 32",
+                           member->name);
+    }
+    return 0;
+}
+
+static int take_member(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+                       struct member_config *member) {
+    const yaml_node_t *name = NULL, *sets = NULL;
+    if (node->type == YAML_MAPPING_NODE) {
+        name = value_of(walk, node, "name");
+        sets = value_of(walk, node, "set");
+    }
+    size_t known = (name != NULL) + (sets != NULL), count = 0;
+    if (name)
+        count = (size_t)(node->data.mapping.pairs.top - node->data.mapping.pairs.start);
+    if (!name || name->type != YAML_SCALAR_NODE || known < count)
+        return fail_value(walk, node, key, key->path);
+    if (!config_label_good(scalar(name)))
+        return fail_at(walk, name->start_mark, key->path,
+                       "found the name \"%.*s\"; allowed are 1 to %d letters, digits, '-' and '_'",
+                       SHOWN_MAX, scalar(name), CONFIG_MEMBER_NAME_SIZE - 1);
+    strcpy(member->name, scalar(name));
+    return sets ? take_sets(walk, sets, key, member) : 0;
+}
+
+static int take_members(struct walk *walk, const yaml_node_t *node, const struct config_key *key) {
+    struct config *config = &walk->reading->draft.config;
+    if (node->type != YAML_SEQUENCE_NODE)
+        return fail_value(walk, node, key, key->path);
+    const yaml_node_item_t *item = node->data.sequence.items.start;
+    size_t count = (size_t)(node->data.sequence.items.top - item);
+    if (count > CONFIG_MEMBERS_MAX)
+        return fail_at(walk, node->start_mark, key->path,
+                       "found a list of %zu; allowed are at most %d members", count,
+                       CONFIG_MEMBERS_MAX);
+    memset(config->members, 0, sizeof config->members);
+    config->members_given = true;
+    config->member_count = count;
+    for (size_t n = 0; n < count; n++)
+        if (take_member(walk, yaml_document_get_node(&walk->document, item[n]), key,
+                        &config->members[n]) != 0)
+            return -1;
+    return 0;
 }
 
 static int take_value(struct walk *walk, const yaml_node_t *node, const char *path) {
     const struct config_key *key;
     size_t layer;
     config_path_kind(path, &key, &layer);
+    if (key->type == VALUE_EXPERTS || key->type == VALUE_MEMBERS) {
+        if (key->type == VALUE_EXPERTS ? take_experts(walk, node, key, path)
+                                       : take_members(walk, node, key))
+            return -1;
+        walk->reading->places[key - config_keys][0] = place_of(walk, node->start_mark);
+        return 0;
+    }
     bool text = node->type == YAML_SCALAR_NODE && !is_null(node) &&
                 strlen(scalar(node)) == node->data.scalar.length;
     if (!text ||
@@ -305,8 +407,10 @@ static void forget(struct reading *reading, const char *path) {
         if (!strncmp(section, path, length) && (!section[length] || section[length] == '.'))
             reading->sections[s].place.given = false;
     }
-    if (config_path_kind(path, NULL, NULL) == PATH_LIST)
+    if (config_path_kind(path, NULL, NULL) == PATH_LIST) {
         reading->draft.config.architecture.layer_count = 0;
+        reading->preset_layer = false;
+    }
 }
 
 /* Whether the override's path is a known one, with a layer that is there. */

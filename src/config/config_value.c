@@ -56,15 +56,19 @@ static bool parse_boolean(const char *text, bool *value) {
     return *value || config_words_contain(no, text, NULL);
 }
 
-static bool is_name(const char *text) {
+static bool is_name(const char *text, size_t size) {
     size_t length = strlen(text);
-    if (!length || length >= CONFIG_NAME_SIZE || !strcmp(text, ".") || !strcmp(text, ".."))
+    if (!length || length >= size || !strcmp(text, ".") || !strcmp(text, ".."))
         return false;
     for (const char *c = text; *c; c++)
         if (!((*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') || (*c >= '0' && *c <= '9') ||
               strchr("-_.", *c)))
             return false;
     return true;
+}
+
+bool config_label_good(const char *text) {
+    return is_name(text, CONFIG_MEMBER_NAME_SIZE) && !strchr(text, '.');
 }
 
 static bool is_device(const char *text) {
@@ -118,6 +122,29 @@ static int store_word(const struct config_key *key, const char *text, void *wher
         *(bool *)where = place == 1;
     else
         *(unsigned *)where = (unsigned)place;
+    return 0;
+}
+
+static int store_truth(const struct config_key *key, const char *text, bool quoted,
+                       unsigned *where) {
+    enum { TRUTHS = 2 };
+    bool boolean;
+    size_t place;
+    if (!quoted && parse_boolean(text, &boolean))
+        *where = boolean;
+    else if (config_words_contain(key->words, text, &place))
+        *where = TRUTHS + (unsigned)place;
+    else
+        return -1;
+    return 0;
+}
+
+/* One more of a list. */
+static int store_expert(const struct config_key *key, const char *text, unsigned *experts) {
+    size_t place;
+    if (!config_words_contain(key->words, text, &place) || *experts >> place & 1)
+        return -1;
+    *experts |= 1u << place;
     return 0;
 }
 
@@ -179,10 +206,18 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
     case VALUE_REAL:
     case VALUE_FLOAT:
         return quoted ? -1 : store_number(key, text, where);
+    case VALUE_TRUTH:
+        return store_truth(key, text, quoted, where);
+    case VALUE_EXPERTS:
+        return store_expert(key, text, where);
+    case VALUE_MEMBERS:
+        return -1; /* no text: a list */
     case VALUE_KEEP:
         return store_keep(key, text, where);
     case VALUE_NAME:
-        return store_text(is_name(text), text, where);
+        return store_text(is_name(text, CONFIG_NAME_SIZE), text, where);
+    case VALUE_LABEL:
+        return store_text(is_name(text, CONFIG_MEMBER_NAME_SIZE), text, where);
     case VALUE_DEVICE:
         return store_text(is_device(text), text, where);
     case VALUE_PATH:
@@ -201,21 +236,41 @@ void config_value_default(const struct config_key *key, size_t layer, struct dra
         config_value_store(key, layer, key->fallback, false, draft);
     else if (key->type == VALUE_SIZE)
         *(size_t *)where = 0;
+    else if (key->type == VALUE_EXPERTS)
+        *(unsigned *)where = (1u << config_words_count(key->words)) - 1;
+    else if (key->type == VALUE_MEMBERS)
+        *(bool *)where = false;
     else if (key->type >= VALUE_NAME)
         *(char *)where = 0;
 }
+
+/* All that a list of members fills. */
+#define MEMBERS_SIZE                                                                               \
+    (offsetof(struct config, members) + sizeof(((struct config *)0)->members) -                    \
+     offsetof(struct config, members_given))
 
 static size_t value_size(enum value_type type) {
     static const size_t sizes[] = {
         [VALUE_WORD] = sizeof(unsigned),        [VALUE_CHOICE] = sizeof(bool),
         [VALUE_BOOLEAN] = sizeof(bool),         [VALUE_SIZE] = sizeof(size_t),
         [VALUE_COUNT] = sizeof(uint64_t),       [VALUE_REAL] = sizeof(double),
-        [VALUE_FLOAT] = sizeof(float),          [VALUE_KEEP] = sizeof(uint64_t),
+        [VALUE_FLOAT] = sizeof(float),          [VALUE_TRUTH] = sizeof(unsigned),
+        [VALUE_EXPERTS] = sizeof(unsigned),     [VALUE_MEMBERS] = MEMBERS_SIZE,
+        [VALUE_KEEP] = sizeof(uint64_t),        [VALUE_LABEL] = CONFIG_MEMBER_NAME_SIZE,
         [VALUE_NAME] = CONFIG_NAME_SIZE,        [VALUE_DEVICE] = CONFIG_DEVICE_SIZE,
         [VALUE_PATH] = CONFIG_PATH_SIZE,        [VALUE_BIND] = sizeof(struct socket_config),
         [VALUE_CONNECT] = CONFIG_ENDPOINT_SIZE,
     };
     return sizes[type];
+}
+
+/* As written: what else a member has follows from other keys. */
+static bool same_members(const struct config *a, const struct config *b) {
+    bool same = a->members_given == b->members_given && a->member_count == b->member_count;
+    for (size_t n = 0; n < a->member_count && same; n++)
+        same = !strcmp(a->members[n].name, b->members[n].name) &&
+               !memcmp(a->members[n].sets, b->members[n].sets, sizeof a->members[n].sets);
+    return same;
 }
 
 bool config_value_same(const struct config_key *key, size_t layer, const struct draft *a,
@@ -224,6 +279,8 @@ bool config_value_same(const struct config_key *key, size_t layer, const struct 
     if (key->type == VALUE_BIND && ((const struct socket_config *)left)->connect !=
                                        ((const struct socket_config *)right)->connect)
         return false;
+    if (key->type == VALUE_MEMBERS)
+        return same_members(&a->config, &b->config);
     return key->type >= VALUE_NAME ? !strcmp(left, right)
                                    : !memcmp(left, right, value_size(key->type));
 }
@@ -255,6 +312,22 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
                                         : "a number from %.10g to %.10g",
                  key->minimum, key->maximum);
         break;
+    case VALUE_TRUTH:
+        snprintf(words, sizeof words, "false|true|%s", key->words);
+        config_words_list(words, text, size);
+        break;
+    case VALUE_EXPERTS:
+        config_words_list(key->words, words, sizeof words);
+        snprintf(text, size, "a list of %s, each once", words);
+        break;
+    case VALUE_MEMBERS:
+        snprintf(text, size,
+                 "a list of at most %d, as in [{name: a}, {name: b, set: {KEY: VALUE}}]",
+                 CONFIG_MEMBERS_MAX);
+        break;
+    case VALUE_LABEL:
+        snprintf(text, size, "mlpoly, average, best, or the name of an expert or a member");
+        break;
     case VALUE_KEEP:
         snprintf(text, size, "checkpoint, all, or a size of at least 1M such as 10G");
         break;
@@ -277,6 +350,34 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
     }
 }
 
+static void print_experts(const struct config_key *key, unsigned experts, char *text, size_t size) {
+    size_t used = (size_t)snprintf(text, size, "["), length;
+    const char *before = "";
+    for (size_t n = 0; n < config_words_count(key->words) && used < size; n++) {
+        const char *word = config_word(key->words, n, &length);
+        if (!(experts >> n & 1))
+            continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%.*s", before, (int)length, word);
+        before = ", ";
+    }
+    if (used < size)
+        snprintf(text + used, size - used, "]");
+}
+
+/* "change, level (model.output.relative=none)" */
+static void print_members(const struct config *config, char *text, size_t size) {
+    size_t used = 0;
+    *text = 0;
+    for (size_t n = 0; config->members_given && n < config->member_count && used < size; n++) {
+        const struct member_config *member = &config->members[n];
+        used += (size_t)snprintf(text + used, size - used, "%s%s", n ? ", " : "", member->name);
+        for (size_t s = 0; s < CONFIG_SETS_MAX && *member->sets[s] && used < size; s++)
+            used += (size_t)snprintf(text + used, size - used, " (%s)", member->sets[s]);
+    }
+    if (config->members_given && !config->member_count)
+        snprintf(text, size, "[]");
+}
+
 void config_value_print(const struct config_key *key, size_t layer, const struct draft *draft,
                         char *text, size_t size) {
     const void *where = home(key, layer, draft);
@@ -291,6 +392,21 @@ void config_value_print(const struct config_key *key, size_t layer, const struct
     }
     case VALUE_BOOLEAN:
         snprintf(text, size, "%s", *(const bool *)where ? "true" : "false");
+        break;
+    case VALUE_TRUTH: {
+        unsigned value = *(const unsigned *)where;
+        size_t length;
+        const char *word = value > 1 ? NULL : config_word("false|true", value, &length);
+        if (!word)
+            word = config_word(key->words, value - 2, &length);
+        snprintf(text, size, "%.*s", (int)length, word);
+        break;
+    }
+    case VALUE_EXPERTS:
+        print_experts(key, *(const unsigned *)where, text, size);
+        break;
+    case VALUE_MEMBERS:
+        print_members(&draft->config, text, size);
         break;
     case VALUE_SIZE:
         snprintf(text, size, "%zu", *(const size_t *)where);
@@ -313,6 +429,7 @@ void config_value_print(const struct config_key *key, size_t layer, const struct
         break;
     }
     case VALUE_NAME:
+    case VALUE_LABEL:
     case VALUE_DEVICE:
     case VALUE_PATH:
     case VALUE_BIND:

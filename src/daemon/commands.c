@@ -153,14 +153,56 @@ static int write_texts(struct export_texts *texts, const struct daemon *daemon,
     return 0;
 }
 
-/* All parameters, one tensor after another, through `values`, which holds the largest. */
-static int put_parameters(struct daemon *daemon, struct safetensors_writer *writer, float *values,
-                          struct error *error) {
-    for (size_t i = 0; i < daemon->model.tensor_count; i++) {
-        size_t size = tensor_size(&daemon->model.tensors[i]) * sizeof *values;
-        if (learner_read_parameters(daemon->learner, i, values, error) ||
-            safetensors_put(writer, values, size, error))
-            return -1;
+/* The tensors of all networks, members' under their names. */
+struct export {
+    size_t count, largest;              /* tensors; numbers in the largest */
+    struct safetensors_entry *entries;  /* (count,) */
+    char(*names)[PARAMETERS_NAME_SIZE]; /* (count,) */
+    float *values;                      /* (largest,) */
+};
+
+static int export_open(struct export *export, const struct learner *learner, struct error *error) {
+    *export = (struct export){0};
+    for (size_t m = 0; m < learner_members(learner); m++) {
+        const struct model *model = learner_member_model(learner, m);
+        export->count += model->tensor_count;
+        export->largest = model->parameters > export->largest ? model->parameters : export->largest;
+    }
+    export->entries = calloc(export->count + 1, sizeof *export->entries);
+    export->names = calloc(export->count + 1, sizeof *export->names);
+    export->values = calloc(export->largest + 1, sizeof *export->values);
+    if (!export->entries || !export->names || !export->values)
+        return error_set(error, EX_OSERR, "out of memory for the parameters; try again later");
+    struct safetensors_entry *entries = export->entries;
+    for (size_t m = 0; m < learner_members(learner); m++) {
+        const struct model *model = learner_member_model(learner, m);
+        parameters_entries(model, entries);
+        for (size_t n = 0; n < model->tensor_count; n++, entries++) {
+            char *name = export->names[entries - export->entries];
+            parameters_name(learner_member_name(learner, m), model->tensors[n].name, name);
+            entries->name = name;
+        }
+    }
+    return 0;
+}
+
+static void export_close(struct export *export) {
+    free(export->entries);
+    free(export->names);
+    free(export->values);
+}
+
+/* All parameters, one tensor after another. */
+static int put_parameters(struct daemon *daemon, struct safetensors_writer *writer,
+                          struct export *export, struct error *error) {
+    for (size_t m = 0; m < learner_members(daemon->learner); m++) {
+        const struct model *model = learner_member_model(daemon->learner, m);
+        for (size_t i = 0; i < model->tensor_count; i++) {
+            size_t size = tensor_size(&model->tensors[i]) * sizeof *export->values;
+            if (learner_read_parameters(daemon->learner, m, i, export->values, error) ||
+                safetensors_put(writer, export->values, size, error))
+                return -1;
+        }
     }
     return 0;
 }
@@ -169,26 +211,19 @@ static int export_parameters(void *context, const json_t *request, struct contro
                              struct error *error) {
     (void)request;
     struct daemon *daemon = context;
-    const struct model *model = &daemon->model;
     struct safetensors_memory memory = {0};
     int result = -1;
     struct safetensors_writer *writer = NULL;
-    struct safetensors_entry entries[MODEL_TENSORS_MAX];
     struct export_texts texts = {0};
-    float *values = malloc(model->parameters * sizeof *values);
-    if (!values) {
-        error_set(error, EX_OSERR, "out of memory for the parameters; try again later");
-        goto done;
-    }
-    parameters_entries(model, entries);
-    if (write_texts(&texts, daemon, error) ||
-        safetensors_start(&writer, entries, model->tensor_count, texts.lines, texts.count,
+    struct export export;
+    if (export_open(&export, daemon->learner, error) || write_texts(&texts, daemon, error) ||
+        safetensors_start(&writer, export.entries, export.count, texts.lines, texts.count,
                           safetensors_to_memory, &memory, error) ||
-        put_parameters(daemon, writer, values, error) || safetensors_finish(&writer, error))
+        put_parameters(daemon, writer, &export, error) || safetensors_finish(&writer, error))
         goto done;
     result = 0;
     put_count(answer->fields, "examples", learner_counters(daemon->learner).examples);
-    put_count(answer->fields, "parameters", model->learned);
+    put_count(answer->fields, "parameters", learner_parameters(daemon->learner));
     put_count(answer->fields, "bytes", memory.size);
     answer->blob = memory.bytes;
     answer->blob_size = memory.size;
@@ -199,7 +234,7 @@ done:
     }
     free(texts.mean);
     free(texts.deviation);
-    free(values);
+    export_close(&export);
     return result;
 }
 

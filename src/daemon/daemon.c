@@ -96,7 +96,7 @@ static void say_hello(const struct daemon *daemon, const char *why) {
     const struct config *config = daemon->config;
     char summary[MODEL_SUMMARY_SIZE];
     model_summary(&config->architecture, summary);
-    log_info("%s: %s; %zu parameters", config->name, summary, daemon->model.learned);
+    log_info("%s: %s; %zu parameters", config->name, summary, learner_parameters(daemon->learner));
     log_info("device %s%s%s%s", learner_device(daemon->learner), *why ? " (" : "", why,
              *why ? ")" : "");
     log_info("examples %s, statistics %s, control %s", ingest_endpoint(daemon->ingest),

@@ -77,7 +77,7 @@ static void publish_state(struct daemon *daemon, const struct learned *learned) 
         publish_begin(daemon->publish, TOPIC_STATE, learned->examples, learned->steps);
     if (!message)
         return;
-    report_state(message, &daemon->model, learned->measured);
+    report_state(message, daemon->learner, learned->measured);
     publish_send(daemon->publish, TOPIC_STATE);
 }
 
@@ -86,7 +86,9 @@ static void publish_prediction(struct daemon *daemon, const struct learned *lear
         publish_begin(daemon->publish, TOPIC_PREDICTION, learned->examples, learned->steps);
     if (!message)
         return;
-    report_prediction(message, &daemon->model, learned);
+    const struct learner *all =
+        daemon->config->predictions == PREDICTIONS_ALL ? daemon->learner : NULL;
+    report_prediction(message, &daemon->model, all, learned);
     publish_send(daemon->publish, TOPIC_PREDICTION);
 }
 
@@ -106,7 +108,7 @@ static void on_learned(void *context, const struct learned *learned) {
         announce_count(daemon, ANNOUNCE_SKIPPED, learned->skipped, learned->key, learned->key_size);
     if (daemon->acknowledge)
         acknowledge_learned(daemon->acknowledge, learned);
-    if (learned->outputs && daemon->config->predictions)
+    if (learned_has_outputs(learned) && daemon->config->predictions)
         publish_prediction(daemon, learned);
     if (!loss_is_due(daemon, learned->examples))
         return;
@@ -130,7 +132,8 @@ static void on_out_of_scale(void *context, const struct example *example,
 
 static bool on_measure(void *context, uint64_t example) {
     const struct daemon *daemon = context;
-    return publish_wanted(daemon->publish, TOPIC_STATE) && loss_is_due(daemon, example);
+    return learner_members(daemon->learner) && publish_wanted(daemon->publish, TOPIC_STATE) &&
+           loss_is_due(daemon, example);
 }
 
 static void on_played(void *context) {

@@ -45,8 +45,8 @@ static unsigned layer_has(const struct layer *layer) {
            (norm_kind(layer->norm)->source == SOURCE_RUNNING ? FIELD_HAS(NEED_RUNNING) : 0);
 }
 
-void report_state(struct json_text *text, const struct model *model,
-                  const struct layer_statistics *statistics) {
+static void put_layers(struct json_text *text, const struct model *model,
+                       const struct layer_statistics *statistics) {
     json_text_open_list(text, "layers");
     for (size_t i = 0; i < model->architecture.layer_count; i++) {
         const struct layer *layer = &model->architecture.layers[i];
@@ -61,6 +61,20 @@ void report_state(struct json_text *text, const struct model *model,
         json_text_close_object(text);
     }
     json_text_close_list(text);
+}
+
+void report_state(struct json_text *text, const struct learner *learner,
+                  const struct layer_statistics *const *statistics) {
+    put_layers(text, learner_member_model(learner, 0), statistics[0]);
+    if (!*learner_member_name(learner, 0))
+        return;
+    json_text_open_object(text, "members");
+    for (size_t m = 0; m < learner_members(learner); m++) {
+        json_text_open_object(text, learner_member_name(learner, m));
+        put_layers(text, learner_member_model(learner, m), statistics[m]);
+        json_text_close_object(text);
+    }
+    json_text_close_object(text);
 }
 
 static void put_list(struct json_text *text, const char *key, const double *numbers, size_t size) {
@@ -107,10 +121,40 @@ static void put_predictions(struct json_text *text, const char *key, const struc
     free(numbers);
 }
 
-void report_prediction(struct json_text *text, const struct model *model,
+/* What one expert or member says at each step: (I,) from `first` on in a row. */
+static void put_forecast(struct json_text *text, const char *name, const struct learned *learned,
+                         size_t first, size_t columns) {
+    bool many = learned->output_steps > 1;
+    if (many)
+        json_text_open_list(text, name);
+    for (size_t t = 0; t < learned->output_steps; t++)
+        put_list(text, many ? NULL : name, learned->forecasts + t * learned->forecast_row + first,
+                 columns);
+    if (many)
+        json_text_close_list(text);
+}
+
+static void put_experts(struct json_text *text, const struct learner *learner, size_t columns,
+                        const struct learned *learned) {
+    size_t count = learner_forecasts(learner);
+    const double *last = learned->forecasts + (learned->output_steps - 1) * learned->forecast_row;
+    json_text_open_object(text, "experts");
+    for (size_t n = 0; n < count; n++)
+        put_forecast(text, learner_forecast_name(learner, n), learned, (1 + n) * columns, columns);
+    json_text_close_object(text);
+    json_text_open_object(text, "weights");
+    for (size_t n = 0; n < count; n++)
+        put_list(text, learner_forecast_name(learner, n), last + (1 + count + n) * columns,
+                 columns);
+    json_text_close_object(text);
+}
+
+void report_prediction(struct json_text *text, const struct model *model, const struct learner *all,
                        const struct learned *learned) {
     json_text_string(text, "stream", learned->key, learned->key_size);
     json_text_count(text, "example", learned->examples);
     put_predictions(text, "prediction", model, learned);
+    if (all && learned->forecasts)
+        put_experts(text, all, model->outputs, learned);
     json_text_number(text, "loss", learned->scored ? learned->loss : NAN);
 }

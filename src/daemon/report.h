@@ -21,10 +21,11 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
                  const struct model *model, const struct learner *learner, size_t queued,
                  const struct ingest *ingest);
 
-/* Topic `state`: `layers`, one object each; statistics are (layers,). What a cell or norm does not
-   have is not there. */
-void report_state(struct json_text *text, const struct model *model,
-                  const struct layer_statistics *statistics);
+/* Topic `state`: `layers` of the one network or the first member, one object each; of listed
+   members `members`, by name, too. Statistics are (members,) of (layers,). What a cell or norm does
+   not have is not there. */
+void report_state(struct json_text *text, const struct learner *learner,
+                  const struct layer_statistics *const *statistics);
 
 /* Topic `prediction`. With T steps, T > 1, the prediction is a list of T. What one is, by loss:
      squared             [a, ..]
@@ -32,8 +33,11 @@ void report_state(struct json_text *text, const struct model *model,
      softmax, bernoulli  [probability, ..]
      mixture             {"end", "weights": [..], "mean1", "mean2", "sd1", "sd2", "rho"}
    Targets of `next` are given back in original units, as the example was scaled: null where nothing
-   has been observed yet, and an sd also where nothing has varied yet. */
-void report_prediction(struct json_text *text, const struct model *model,
+   has been observed yet, and an sd also where nothing has varied yet.
+
+   With `all` (else NULL), and scale: forecast, also `experts`, what each of them and each member
+   says, likewise, and `weights`, of each column at the last step. */
+void report_prediction(struct json_text *text, const struct model *model, const struct learner *all,
                        const struct learned *learned);
 
 #endif

@@ -22,6 +22,9 @@
 #define RATE_KEY "learning.optimizer.rate"
 #define CLIP_KEY "learning.clip"
 
+/* Before one of them, with a name: that of one member alone. */
+#define MEMBERS "members."
+
 enum { CHANGES_TEXT_SIZE = 768, KEY_TEXT_SIZE = 128 };
 
 struct settings {
@@ -55,17 +58,41 @@ void settings_take_rates(struct daemon *daemon) {
     current->learning.clip = learner_clip(daemon->learner);
 }
 
+/* "members.NAME.KEY" is a key of one member: its place, and KEY. Without that, all members and the
+   key as it is. -1: there is no such member. */
+static int split_key(const struct daemon *daemon, const char *key, size_t *member, const char **own,
+                     struct error *error) {
+    *member = LEARNER_ALL;
+    *own = key;
+    if (strncmp(key, MEMBERS, strlen(MEMBERS)) != 0)
+        return 0;
+    const char *name = key + strlen(MEMBERS);
+    size_t length = strcspn(name, ".");
+    *member = learner_member_named(daemon->learner, name, length);
+    *own = name + length + (name[length] == '.');
+    if (*member != LEARNER_ALL)
+        return 0;
+    return error_set(error, EX_CONFIG, "set: %.60s: there is no such member", key);
+}
+
 bool settings_is_learned_with(const char *key) {
+    if (!strncmp(key, MEMBERS, strlen(MEMBERS))) {
+        key += strlen(MEMBERS);
+        key += strcspn(key, ".");
+        key += *key == '.';
+    }
     return !strcmp(key, RATE_KEY) || !strcmp(key, CLIP_KEY);
 }
 
-static int apply(struct daemon *daemon, const struct config *wanted, struct error *error) {
+static int apply(struct daemon *daemon, const char *key, size_t member, const struct config *wanted,
+                 struct error *error) {
     double rate = wanted->learning.optimizer.rate, clip = wanted->learning.clip;
-    if (rate != learner_rate(daemon->learner) && learner_set_rate(daemon->learner, rate, error))
+    if (!strcmp(key, RATE_KEY) && learner_set_rate(daemon->learner, member, rate, error))
         return -1;
-    if (clip != learner_clip(daemon->learner) && learner_set_clip(daemon->learner, clip, error))
+    if (!strcmp(key, CLIP_KEY) && learner_set_clip(daemon->learner, member, clip, error))
         return -1;
     daemon->settings->current = *wanted;
+    settings_take_rates(daemon);
     checkpoints_changed(daemon);
     return 0;
 }
@@ -75,9 +102,21 @@ int settings_set(struct daemon *daemon, const char *key, const char *value, stru
     if (!wanted)
         return error_set(error, EX_OSERR, "out of memory: %s was not set; try again later", key);
     *wanted = daemon->settings->current;
-    int result = config_set(wanted, key, value, error) || apply(daemon, wanted, error) ? -1 : 0;
+    size_t member;
+    const char *own;
+    int result = split_key(daemon, key, &member, &own, error) ||
+                         config_set(wanted, own, value, error) ||
+                         apply(daemon, own, member, wanted, error)
+                     ? -1
+                     : 0;
     free(wanted);
     return result;
+}
+
+/* Those that have a rate: where there is no network, the configuration's own counts as one. */
+static size_t networks(const struct daemon *daemon) {
+    size_t members = learner_members(daemon->learner);
+    return members ? members : 1;
 }
 
 int settings_replay(struct daemon *daemon, const char *key, const char *value, bool configured,
@@ -86,12 +125,22 @@ int settings_replay(struct daemon *daemon, const char *key, const char *value, b
         return 0;
     if (settings_set(daemon, key, value, error))
         return -1;
-    struct learner_rates rates = learner_rates(daemon->learner);
-    if (configured && !strcmp(key, RATE_KEY))
-        rates.configured_rate = rates.rate;
-    if (configured && !strcmp(key, CLIP_KEY))
-        rates.configured_clip = rates.clip;
-    learner_write_rates(daemon->learner, &rates);
+    size_t member, count = networks(daemon);
+    const char *own;
+    if (!configured)
+        return 0;
+    if (split_key(daemon, key, &member, &own, error))
+        return -1;
+    for (size_t m = 0; m < count; m++) {
+        struct learner_rates rates = learner_rates(daemon->learner, m);
+        if (member != LEARNER_ALL && member != m)
+            continue;
+        if (!strcmp(own, RATE_KEY))
+            rates.configured_rate = rates.rate;
+        else
+            rates.configured_clip = rates.clip;
+        learner_write_rates(daemon->learner, m, &rates);
+    }
     return 0;
 }
 
@@ -112,27 +161,48 @@ static void collect(void *context, const char *key, const char *value) {
     json_object_set_new(context, key, json_of_text(value, strlen(value)));
 }
 
+/* One member's value of a key is another than before. */
+static void journal_value(struct daemon *daemon, size_t member, const char *key, double value) {
+    enum { PLAIN = 15, EXACT = 17, VALUE_SIZE_MAX = 40 };
+    char name[KEY_TEXT_SIZE], text[VALUE_SIZE_MAX];
+    const char *own =
+        learner_members(daemon->learner) ? learner_member_name(daemon->learner, member) : "";
+    snprintf(name, sizeof name, "%s%s%s%s", *own ? MEMBERS : "", own, *own ? "." : "", key);
+    snprintf(text, sizeof text, "%.*g", PLAIN, value);
+    if (strtod(text, NULL) != value)
+        snprintf(text, sizeof text, "%.*g", EXACT, value);
+    journalling_append_command(daemon, json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "key",
+                                                 name, "value", text, "configured", 1));
+}
+
 /* Rate and clip are learned with, so that they are journalled: what is replayed is learned with
    those that were in force. The checkpoint that a replay begins with says which ones were before,
    the file does not any more; so there must be one. */
-static int take_learning(struct daemon *daemon, const struct config *wanted, json_t *changes,
-                         struct error *error) {
-    const char *key;
-    json_t *value;
-    if (!json_object_get(changes, RATE_KEY) && !json_object_get(changes, CLIP_KEY))
+static int take_member(struct daemon *daemon, const struct config *wanted, size_t member,
+                       struct error *error) {
+    const struct learning *learning = wanted->members_given && wanted->member_count
+                                          ? &wanted->members[member].learning
+                                          : &wanted->learning;
+    const struct learner_rates rates = learner_rates(daemon->learner, member);
+    double rate = learning->optimizer.rate, clip = learning->clip;
+    if (rate == rates.configured_rate && clip == rates.configured_clip)
         return 0;
     if (daemon->journal && checkpoints_first(daemon, error))
         return -1;
-    if (learner_configure(daemon->learner, wanted->learning.optimizer.rate, wanted->learning.clip,
-                          error))
+    if (learner_configure(daemon->learner, member, rate, clip, error))
         return run_break(daemon);
-    json_object_foreach(changes, key, value) {
-        if (settings_is_learned_with(key))
-            journalling_append_command(daemon,
-                                       json_pack("{s:s, s:s, s:O, s:b}", "command", "set", "key",
-                                                 key, "value", value, "configured", 1));
-    }
+    if (rate != rates.configured_rate)
+        journal_value(daemon, member, RATE_KEY, rate);
+    if (clip != rates.configured_clip)
+        journal_value(daemon, member, CLIP_KEY, clip);
     checkpoints_changed(daemon);
+    return 0;
+}
+
+static int take_learning(struct daemon *daemon, const struct config *wanted, struct error *error) {
+    for (size_t m = 0; m < networks(daemon); m++)
+        if (take_member(daemon, wanted, m, error))
+            return -1;
     return 0;
 }
 
@@ -152,7 +222,7 @@ static void write_changes(json_t *changes, char text[CHANGES_TEXT_SIZE]) {
 
 int settings_configure(struct daemon *daemon, struct error *error) {
     struct settings *settings = daemon->settings;
-    const struct learner_rates rates = learner_rates(daemon->learner);
+    const struct learner_rates rates = learner_rates(daemon->learner, 0);
     struct config *before = malloc(sizeof *before);
     json_t *changes = json_object();
     char text[CHANGES_TEXT_SIZE];
@@ -163,11 +233,13 @@ int settings_configure(struct daemon *daemon, struct error *error) {
         result = 0; /* stopped: what comes after the rest of the journal comes another time */
     } else {
         *before = settings->configured;
-        before->learning.optimizer.rate = rates.configured_rate;
-        before->learning.clip = rates.configured_clip;
+        if (!settings->configured.members_given) {
+            before->learning.optimizer.rate = rates.configured_rate;
+            before->learning.clip = rates.configured_clip;
+        }
         result = config_reload(&settings->current, before, &settings->configured, collect, changes,
                                error) ||
-                         take_learning(daemon, &settings->configured, changes, error)
+                         take_learning(daemon, &settings->configured, error)
                      ? -1
                      : 0;
         write_changes(changes, text);
@@ -199,7 +271,7 @@ static int renew_sockets(struct daemon *daemon, struct error *error) {
 static int take(struct daemon *daemon, const struct config *wanted, json_t *changes,
                 const struct access *access, struct error *error) {
     char text[CHANGES_TEXT_SIZE], key[KEY_TEXT_SIZE] = "";
-    if (take_learning(daemon, wanted, changes, error))
+    if (take_learning(daemon, wanted, error))
         return -1;
     daemon->settings->configured = *wanted;
     observe_want_outputs(daemon);

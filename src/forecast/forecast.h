@@ -64,11 +64,18 @@ void forecaster_close(struct forecaster **forecaster);
 size_t forecaster_size(const struct forecaster *forecaster);
 double *forecaster_state(struct forecaster *forecaster, uint32_t slot);
 
+/* Whether a state, all finite, can have come from a forecaster. */
+bool forecaster_state_valid(const struct forecaster *forecaster, const double *state);
+
 /* A stream begins in the slot. */
 void forecaster_begin(struct forecaster *forecaster, uint32_t slot);
 
-/* One more x (columns,) of a stream, NaN = missing. With `learn` the experts learn from it. */
-void forecaster_take(struct forecaster *forecaster, uint32_t slot, const float *x, bool learn,
+/* Whether the stream in the slot has had no x. */
+bool forecaster_is_new(const struct forecaster *forecaster, uint32_t slot);
+
+/* One more x (columns,) of a stream, maybe unaligned, NaN = missing. With `learn` the experts learn
+ * from it. */
+void forecaster_take(struct forecaster *forecaster, uint32_t slot, const void *x, bool learn,
                      struct forecast_step *step);
 
 #endif

@@ -125,19 +125,40 @@ void forecaster_begin(struct forecaster *forecaster, uint32_t slot) {
     regressions_begin(&forecaster->regressions, regressions_of(forecaster, slot));
 }
 
+/* All that counts or chooses; other numbers may be anything. */
+static bool column_valid(const struct column *c) {
+    return c->count >= 0 && c->lag.now >= 0 && c->lag.now <= LAG_LONGEST && c->sd >= 0 &&
+           c->ds >= 0;
+}
+
+bool forecaster_state_valid(const struct forecaster *forecaster, const double *state) {
+    const struct head *head = (const void *)state;
+    const struct column *columns = (const void *)(state + IN_DOUBLES(struct head));
+    bool valid = head->steps >= 0 && (head->waits == 0 || head->waits == 1);
+    for (size_t k = 0; k < forecaster->columns; k++)
+        valid &= column_valid(&columns[k]);
+    return valid;
+}
+
 /* ---- One step ---- */
 
 static double *said(struct forecaster *f, size_t array) {
     return f->said + array * f->columns;
 }
 
+static double value_at(const void *x, size_t k) {
+    float value;
+    memcpy(&value, (const char *)x + k * sizeof value, sizeof value);
+    return (double)value;
+}
+
 /* What this x says of the step that waits. */
-static void settle(struct forecaster *f, uint32_t slot, const float *x, bool learn) {
+static void settle(struct forecaster *f, uint32_t slot, const void *x, bool learn) {
     const struct column *columns = columns_of(f, slot);
     double *y = said(f, OF_Y), *level = said(f, OF_LEVEL);
     for (size_t k = 0; k < f->columns; k++) {
         const struct column *c = &columns[k];
-        double value = c->count > 0 ? (double)x[k] : NAN; /* a column's first is no target */
+        double value = c->count > 0 ? value_at(x, k) : NAN; /* a column's first is no target */
         y[k] = (value - c->x[0]) / c->ds;
         level[k] = (value - c->mean) / c->sd;
     }
@@ -194,14 +215,19 @@ static void say_columns(struct forecaster *f, uint32_t slot) {
     }
 }
 
-void forecaster_take(struct forecaster *f, uint32_t slot, const float *x, bool learn,
+bool forecaster_is_new(const struct forecaster *f, uint32_t slot) {
+    const struct head *head = (const void *)(f->states + slot * f->size);
+    return head->steps == 0;
+}
+
+void forecaster_take(struct forecaster *f, uint32_t slot, const void *x, bool learn,
                      struct forecast_step *step) {
     struct head *head = head_of(f, slot);
     bool settles = head->waits > 0;
     if (settles)
         settle(f, slot, x, learn);
     for (size_t k = 0; k < f->columns; k++)
-        column_take(&columns_of(f, slot)[k], (double)x[k], head->steps);
+        column_take(&columns_of(f, slot)[k], value_at(x, k), head->steps);
     head->steps++;
     head->waits = 1;
     say_columns(f, slot);

@@ -20,6 +20,10 @@
               that today's parameters give. Running statistics of norms move after it, towards
               those of the last `closed` steps. When the loss or a gradient is not finite, nothing
               changes
+     SOLVE    of a model whose output is solved: one step of its least squares, from what the newest
+              STEP made (h, x and 1) to the target y, or as much of it as is observed; what the
+              step then had predicted does not matter, today's weights do. After the UPDATE that
+              the same target brings
      MEASURE  statistics of the newest step of any slot
 
    Forbidden: two slots' STEPs inside a window that is called fresh; a SCORE without a STEP; an
@@ -31,6 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "forecast/least_squares.h"
 #include "model/model.h"
 
 struct error;
@@ -41,6 +46,7 @@ enum operation_kind {
     OPERATION_STEP,
     OPERATION_SCORE,
     OPERATION_UPDATE,
+    OPERATION_SOLVE,
     OPERATION_MEASURE,
 };
 
@@ -48,7 +54,7 @@ struct operation {
     enum operation_kind kind;
     uint32_t slot;
     uint32_t position; /* STEP, SCORE: of the step. UPDATE: of the window's first step */
-    uint32_t value;    /* STEP: row of plan.inputs. SCORE: row of plan.targets */
+    uint32_t value;    /* STEP: row of plan.inputs. SCORE, SOLVE: row of plan.targets */
     uint32_t length;   /* UPDATE: closed steps in the window, 1..window */
     uint32_t closed;   /* UPDATE: the last of them whose targets are learned, 1..length */
     uint32_t terms;    /* UPDATE: targets kept at those, at least 1 */
@@ -59,9 +65,10 @@ struct operation {
 struct plan {
     struct operation *operations;
     size_t count;
-    union value *inputs;  /* (steps, I): I = input.size, 1 for symbols */
-    union value *targets; /* (scores, target_size); NaN = not observed, never all of a target */
+    union value *inputs;  /* (steps, features) */
+    union value *targets; /* (rows, target_size); NaN = not observed, never all of a SCORE's */
     size_t steps, scores, updates, measures; /* operations of each kind */
+    size_t rows;                             /* of targets */
     bool outputs;                            /* whether results.outputs are wanted */
     double rate;                             /* learning rate of every UPDATE of the plan */
     double clip;                             /* largest gradient norm, 0 = no clipping */
@@ -111,13 +118,27 @@ struct results {
     struct layer_statistics *measures; /* (measures, layers) */
 };
 
-/* What of an engine can be read and written between plans. All but counters are float32. */
+/* What of an engine can be read and written between plans. All but counters and SOLUTION are
+   float32. */
 enum engine_block {
     ENGINE_PARAMETERS, /* one tensor, in the table's layout: running statistics, too */
     ENGINE_SLOT,       /* one slot's record, see model.h */
     ENGINE_UPDATES,    /* one uint64_t: updates applied so far, the t of adam's bias correction */
+    ENGINE_SOLUTION,   /* of an output that is solved: the block of its least squares, doubles; its
+                          tensors are rounded from that, and writing those begins with them */
     ENGINE_MOMENTS, /* + k, of one tensor: the k-th number that the optimizer keeps beside each */
 };
+
+/* The least squares that solve the output of such a model: h of the last layer, x of the skip path
+   and 1 to its activations. A level needs a weaker prior than a change, which is small. */
+static inline struct least_squares engine_solution(const struct model *model) {
+    const double keep = 0.9998, of_level = 30, of_change = 100;
+    bool level = model->architecture.output.relative == RELATIVE_NONE;
+    return least_squares_of(model->solved, model->outputs, keep, level ? of_level : of_change);
+}
+
+/* What an error counts for at most in that. */
+#define ENGINE_SOLUTION_MOST 6.0
 
 struct engine_options {
     struct optimizer optimizer;

@@ -16,105 +16,179 @@
 
 static bool allocate_streams(struct learner *learner, size_t slots) {
     const struct architecture *architecture = &learner->model->architecture;
-    bool hold = architecture->input.hold;
-    bool scales = architecture->input.standard && architecture->output.target != TARGET_GIVEN;
-    learner->windows = calloc(slots, sizeof *learner->windows);
+    bool hold = architecture->input.hold && architecture->input.scale != SCALE_FORECAST;
+    bool scales =
+        architecture->input.scale == SCALE_STANDARD && architecture->output.target != TARGET_GIVEN;
+    bool windows = true;
+    for (size_t m = 0; m < learner->member_count; m++) {
+        learner->members[m].windows = calloc(slots, sizeof *learner->members[m].windows);
+        windows &= learner->members[m].windows != NULL;
+    }
     if (hold)
         learner->held = calloc(slots, learner->input_row * sizeof *learner->held);
     if (scales)
         learner->scales = calloc(slots, 2 * learner->input_row * sizeof *learner->scales);
-    return learner->windows && (!hold || learner->held) && (!scales || learner->scales);
+    return windows && (!hold || learner->held) && (!scales || learner->scales);
 }
 
 static void release(struct learner *learner) {
-    if (learner->engine)
-        learner->ops->close(&learner->engine);
+    for (size_t m = 0; learner->members && m < learner->member_count; m++) {
+        struct member *member = &learner->members[m];
+        if (member->engine)
+            learner->ops->close(&member->engine);
+        free(member->windows);
+    }
     streams_close(&learner->streams);
     scaler_close(&learner->scaler);
     input_range_close(&learner->range);
-    free(learner->windows);
+    forecast_close(learner);
     free(learner->held);
     free(learner->scales);
     free(learner->long_outputs);
     learner_plan_close(learner);
+    for (size_t m = 0; learner->members && m < learner->member_count; m++)
+        free(learner->members[m].own);
+    free(learner->members);
     free(learner);
 }
 
 /* ---- Starting values ---- */
 
-static int fill_values(const struct learner *learner, float *values, struct error *error) {
-    const struct model *model = learner->model;
+static int fill_values(const struct learner *learner, const struct member *member, float *values,
+                       struct error *error) {
+    const struct model *model = member->model;
     if (*learner->initial)
-        return parameters_load(model, learner->initial, values, error);
+        return parameters_load(model, member->name, learner->initial, values, error);
     for (size_t n = 0; n < model->tensor_count; n++) {
         const struct tensor *tensor = &model->tensors[n];
-        if (model_initialize(model, tensor, learner->seed, values + tensor->offset, error))
+        if (model_initialize(model, tensor, member->seed, values + tensor->offset, error))
             return -1;
     }
     return 0;
 }
 
 /* All parameters' starting values, to be freed; NULL on error. */
-static float *starting_values(const struct learner *learner, struct error *error) {
-    float *values = calloc(learner->model->parameters, sizeof *values);
+static float *starting_values(const struct learner *learner, const struct member *member,
+                              struct error *error) {
+    float *values = calloc(member->model->parameters, sizeof *values);
     if (!values)
         error_set(error, EX_UNAVAILABLE, "out of memory for %zu starting values",
-                  learner->model->parameters);
-    else if (fill_values(learner, values, error) == 0)
+                  member->model->parameters);
+    else if (fill_values(learner, member, values, error) == 0)
         return values;
     free(values);
     return NULL;
 }
 
-static int write_block(struct learner *learner, enum engine_block block, const float *values,
-                       struct error *error) {
-    const struct model *model = learner->model;
+static int write_block(struct learner *learner, size_t member, enum engine_block block,
+                       const float *values, struct error *error) {
+    const struct model *model = learner->members[member].model;
     size_t count = block == ENGINE_PARAMETERS ? model->tensor_count : model->learned_count;
     for (size_t n = 0; n < count; n++)
-        if (learner_write(learner, block, n, values + model->tensors[n].offset, error))
+        if (learner_write(learner, member, block, n, values + model->tensors[n].offset, error))
             return -1;
     return 0;
 }
 
+/* The least squares of an output begin; its weights are those written after it. */
+static int begin_solution(struct learner *learner, size_t member, struct error *error) {
+    const struct model *model = learner->members[member].model;
+    if (!model->solved)
+        return 0;
+    const struct least_squares ls = engine_solution(model);
+    double *block = calloc(least_squares_size(&ls), sizeof *block);
+    if (!block)
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the readout");
+    least_squares_begin(&ls, block);
+    int status = learner_write(learner, member, ENGINE_SOLUTION, 0, block, error);
+    free(block);
+    return status;
+}
+
+static int write_values(struct learner *learner, size_t member, const float *values,
+                        struct error *error) {
+    return begin_solution(learner, member, error) ||
+                   write_block(learner, member, ENGINE_PARAMETERS, values, error)
+               ? -1
+               : 0;
+}
+
 /* The optimizer to nothing; `values` (parameters,) is overwritten. */
-static int write_zeros(struct learner *learner, float *values, struct error *error) {
-    memset(values, 0, learner->model->parameters * sizeof *values);
-    for (unsigned k = 0; k < learner->moments; k++)
-        if (write_block(learner, ENGINE_MOMENTS + k, values, error))
+static int write_zeros(struct learner *learner, size_t member, float *values, struct error *error) {
+    const struct member *m = &learner->members[member];
+    memset(values, 0, m->model->parameters * sizeof *values);
+    for (unsigned k = 0; k < m->moments; k++)
+        if (write_block(learner, member, ENGINE_MOMENTS + k, values, error))
             return -1;
     const uint64_t updates = 0;
-    return learner_write(learner, ENGINE_UPDATES, 0, &updates, error);
+    return learner_write(learner, member, ENGINE_UPDATES, 0, &updates, error);
 }
 
 /* ---- Opening and closing ---- */
 
-static void describe(struct learner *learner, const struct config *config) {
-    double rate = config->learning.optimizer.rate, clip = config->learning.clip;
-    snprintf(learner->initial, sizeof learner->initial, "%s", config->initial);
-    learner->seed = config->seed;
-    learner->window = config->learning.window;
-    learner->stride = config->learning.stride;
-    learner->moments = optimizer_moments(&config->learning.optimizer);
-    learner->rates = (struct learner_rates){rate, clip, rate, clip};
+static void describe(struct member *member, uint64_t seed, const struct learning *learning) {
+    double rate = learning->optimizer.rate, clip = learning->clip;
+    member->seed = seed;
+    member->window = learning->window;
+    member->stride = learning->stride;
+    member->moments = optimizer_moments(&learning->optimizer);
+    member->rates = (struct learner_rates){rate, clip, rate, clip};
+}
+
+/* The networks that the configuration lists, or its one. */
+static int describe_members(struct learner *learner, const struct config *config,
+                            struct error *error) {
+    size_t count = config->members_given ? config->member_count : 1;
+    learner->members = calloc(count ? count : 1, sizeof *learner->members);
+    if (!learner->members)
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
+    learner->member_count = count;
+    learner->members[0].model = learner->model;
+    describe(&learner->members[0], config->seed, &config->learning);
+    for (size_t m = 0; config->members_given && m < count; m++) {
+        const struct member_config *listed = &config->members[m];
+        struct member *member = &learner->members[m];
+        member->model = member->own = calloc(1, sizeof *member->own);
+        if (!member->own)
+            return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
+        snprintf(member->name, sizeof member->name, "%s", listed->name);
+        model_build(member->own, &listed->architecture);
+        describe(member, listed->seed, &listed->learning);
+    }
+    return 0;
+}
+
+static int open_engines(struct learner *learner, const struct config *config, struct error *error) {
+    for (size_t m = 0; m < learner->member_count; m++) {
+        struct member *member = &learner->members[m];
+        const struct learning *learning =
+            config->members_given ? &config->members[m].learning : &config->learning;
+        const struct engine_options options = {.optimizer = learning->optimizer,
+                                               .window = member->window,
+                                               .slots = config->learning.max_streams};
+        if (learner->ops->open(&member->engine, member->model, &options, config->device, error) ||
+            begin_solution(learner, m, error))
+            return -1;
+    }
+    return 0;
 }
 
 static int open_parts(struct learner *learner, const struct config *config, size_t plan_steps,
                       struct error *error) {
     const struct input *input = &learner->model->architecture.input;
     size_t slots = config->learning.max_streams;
-    describe(learner, config);
+    snprintf(learner->initial, sizeof learner->initial, "%s", config->initial);
     learner->input_row = input->kind == INPUT_SYMBOL ? 1 : input->size;
-    if (streams_open(&learner->streams, slots, error) ||
+    if (describe_members(learner, config, error) || streams_open(&learner->streams, slots, error) ||
         (input->kind == INPUT_REAL &&
          input_range_open(&learner->range, learner->input_row, error)) ||
-        (input->standard &&
-         scaler_open(&learner->scaler, learner->input_row, input->memory, input->limit, error)))
+        (input->scale == SCALE_STANDARD &&
+         scaler_open(&learner->scaler, learner->input_row, input->memory, input->limit, error)) ||
+        (input->scale == SCALE_FORECAST && forecast_open(learner, config, error)))
         return -1;
     if (!learner_plan_open(learner, plan_steps) || !allocate_streams(learner, slots))
         return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
-    const struct engine_options options = {
-        .optimizer = config->learning.optimizer, .window = learner->window, .slots = slots};
-    return learner->ops->open(&learner->engine, learner->model, &options, config->device, error);
+    return open_engines(learner, config, error);
 }
 
 int learner_open_empty(struct learner **learner, const struct config *config,
@@ -136,9 +210,12 @@ int learner_open_empty(struct learner **learner, const struct config *config,
 }
 
 int learner_start(struct learner *learner, struct error *error) {
-    float *values = starting_values(learner, error);
-    int status = values ? write_block(learner, ENGINE_PARAMETERS, values, error) : -1;
-    free(values);
+    int status = 0;
+    for (size_t m = 0; m < learner->member_count && status == 0; m++) {
+        float *values = starting_values(learner, &learner->members[m], error);
+        status = values ? write_values(learner, m, values, error) : -1;
+        free(values);
+    }
     return status;
 }
 
@@ -165,22 +242,32 @@ int learner_flush(struct learner *learner, struct error *error) {
     return learner_play(learner, error);
 }
 
-int learner_set_rate(struct learner *learner, double rate, struct error *error) {
+/* Number 0 is there also where there is no member. */
+static bool is_meant(const struct learner *learner, size_t member, size_t m) {
+    return m == member || (member == LEARNER_ALL && (m < learner->member_count || m == 0));
+}
+
+int learner_set_rate(struct learner *learner, size_t member, double rate, struct error *error) {
     if (learner_flush(learner, error))
         return -1;
-    learner->rates.rate = rate;
+    for (size_t m = 0; m < CONFIG_MEMBERS_MAX; m++)
+        if (is_meant(learner, member, m))
+            learner->members[m].rates.rate = rate;
     return 0;
 }
 
-int learner_set_clip(struct learner *learner, double clip, struct error *error) {
+int learner_set_clip(struct learner *learner, size_t member, double clip, struct error *error) {
     if (learner_flush(learner, error))
         return -1;
-    learner->rates.clip = clip;
+    for (size_t m = 0; m < CONFIG_MEMBERS_MAX; m++)
+        if (is_meant(learner, member, m))
+            learner->members[m].rates.clip = clip;
     return 0;
 }
 
-int learner_configure(struct learner *learner, double rate, double clip, struct error *error) {
-    struct learner_rates *rates = &learner->rates;
+int learner_configure(struct learner *learner, size_t member, double rate, double clip,
+                      struct error *error) {
+    struct learner_rates *rates = &learner->members[member].rates;
     if (learner_flush(learner, error))
         return -1;
     if (rate != rates->configured_rate)
@@ -194,28 +281,37 @@ void learner_want_outputs(struct learner *learner, bool wanted) {
     learner->want_outputs = wanted;
 }
 
-static int begin_again(struct learner *learner, float *values, struct error *error) {
-    if (learner_flush(learner, error) || learner_forget_all(learner, error) ||
-        write_block(learner, ENGINE_PARAMETERS, values, error) ||
-        write_zeros(learner, values, error))
+static int begin_again(struct learner *learner, float *const *values, struct error *error) {
+    if (learner_flush(learner, error) || learner_forget_all(learner, error))
         return -1;
+    for (size_t m = 0; m < learner->member_count; m++)
+        if (write_values(learner, m, values[m], error) || write_zeros(learner, m, values[m], error))
+            return -1;
     if (learner->scaler)
         scaler_reset(learner->scaler);
     if (learner->range)
         input_range_reset(learner->range);
-    learner->rates.rate = learner->rates.configured_rate;
-    learner->rates.clip = learner->rates.configured_clip;
+    for (size_t m = 0; m < learner->member_count || m == 0; m++) {
+        struct learner_rates *rates = &learner->members[m].rates;
+        rates->rate = rates->configured_rate;
+        rates->clip = rates->configured_clip;
+    }
     learner_write_counters(learner,
                            &(struct learner_counters){.position = learner->counters.position});
     return 0;
 }
 
 int learner_reset(struct learner *learner, struct error *error) {
-    float *values = starting_values(learner, error);
-    if (!values)
-        return 1;
-    int status = begin_again(learner, values, error);
-    free(values);
+    float *values[CONFIG_MEMBERS_MAX] = {NULL};
+    int status = 0;
+    for (size_t m = 0; m < learner->member_count && status == 0; m++) {
+        values[m] = starting_values(learner, &learner->members[m], error);
+        status = values[m] ? 0 : 1;
+    }
+    if (status == 0)
+        status = begin_again(learner, values, error);
+    for (size_t m = 0; m < learner->member_count; m++)
+        free(values[m]);
     return status;
 }
 
@@ -238,22 +334,51 @@ size_t learner_streams(const struct learner *learner) {
 }
 
 double learner_rate(const struct learner *learner) {
-    return learner->rates.rate;
+    return learner->members[0].rates.rate;
 }
 
 double learner_clip(const struct learner *learner) {
-    return learner->rates.clip;
+    return learner->members[0].rates.clip;
 }
 
 const char *learner_device(const struct learner *learner) {
-    return learner->ops->describe(learner->engine);
+    return learner->member_count ? learner->ops->describe(learner->members[0].engine)
+                                 : "cpu, experts alone";
 }
 
 const struct scaler *learner_scaler(const struct learner *learner) {
     return learner->scaler;
 }
 
-int learner_read_parameters(struct learner *learner, size_t tensor, float *values,
+size_t learner_members(const struct learner *learner) {
+    return learner->member_count;
+}
+
+const char *learner_member_name(const struct learner *learner, size_t member) {
+    return learner->members[member].name;
+}
+
+const struct model *learner_member_model(const struct learner *learner, size_t member) {
+    return learner->members[member].model;
+}
+
+size_t learner_member_named(const struct learner *learner, const char *name, size_t length) {
+    for (size_t m = 0; m < learner->member_count; m++) {
+        const char *own = learner->members[m].name;
+        if (*own && strlen(own) == length && memcmp(own, name, length) == 0)
+            return m;
+    }
+    return SIZE_MAX;
+}
+
+size_t learner_parameters(const struct learner *learner) {
+    size_t count = 0;
+    for (size_t m = 0; m < learner->member_count; m++)
+        count += learner->members[m].model->learned;
+    return count;
+}
+
+int learner_read_parameters(struct learner *learner, size_t member, size_t tensor, float *values,
                             struct error *error) {
-    return learner_read(learner, ENGINE_PARAMETERS, tensor, values, error);
+    return learner_read(learner, member, ENGINE_PARAMETERS, tensor, values, error);
 }

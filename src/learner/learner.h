@@ -45,11 +45,22 @@ struct learned {
     const double *mean;   /* (I,) the scaler's mean as this example was scaled, NaN where nothing */
     const double *deviation; /* (I,) had been observed yet. x = mean + deviation * z. Both NULL with
                                 scale: none */
-    const float *outputs;    /* (T, K) network outputs at its steps, or NULL when not asked for */
-    size_t output_steps;     /* T */
-    const struct layer_statistics *measured; /* (layers,), or NULL when not asked for */
-    size_t streams;                          /* streams in memory after it */
+    /* scale: forecast: what was said at its steps, in original units, or NULL when not asked for: a
+       row a step, of what is combined (I,), of what each expert and member says (N, I), and of
+       their weights (N, I). NaN of a column that was never seen. See learner_forecasts. */
+    const double *forecasts; /* (T, forecast_row) */
+    size_t forecast_row;
+    const float *outputs; /* (T, K) network outputs at its steps, or NULL when not asked for */
+    size_t output_steps;  /* T */
+    const struct layer_statistics *const *measured; /* (members,) of (layers,), or NULL when not
+                                                       asked for */
+    size_t streams;                                 /* streams in memory after it */
 };
+
+/* Whether what was said at its steps was asked for: see prediction.h. */
+static inline bool learned_has_outputs(const struct learned *learned) {
+    return learned->outputs || learned->forecasts;
+}
 
 struct learner_observer {
     void *context;
@@ -90,14 +101,18 @@ int learner_take(struct learner *learner, const struct example *example, struct 
 /* Play what is planned. After it every example taken has been observed. */
 int learner_flush(struct learner *learner, struct error *error);
 
-/* In flight, between plans (the learner flushes first). */
-int learner_set_rate(struct learner *learner, double rate, struct error *error);
-int learner_set_clip(struct learner *learner, double clip, struct error *error);
+#define LEARNER_ALL SIZE_MAX /* members */
+
+/* In flight, between plans (the learner flushes first), of a member or of all. */
+int learner_set_rate(struct learner *learner, size_t member, double rate, struct error *error);
+int learner_set_clip(struct learner *learner, size_t member, double clip, struct error *error);
 void learner_want_outputs(struct learner *learner, bool wanted);
 
-/* The configuration's own rate and clip are these from now on: learner_reset goes back to them, and
+/* A member's own rate and clip in the configuration are these from now on (member 0: also where
+   there is none): learner_reset goes back to them, and
    one that is another than before takes effect. One that is not stays as it was set. */
-int learner_configure(struct learner *learner, double rate, double clip, struct error *error);
+int learner_configure(struct learner *learner, size_t member, double rate, double clip,
+                      struct error *error);
 
 /* Back to how learner_open left it: parameters, moments, streams, scaler and counters; rate and
    clip as configured. Returns 1, with nothing changed, when the starting values cannot be had
@@ -130,8 +145,24 @@ const char *learner_device(const struct learner *learner);
 /* What inputs are scaled with now; NULL with scale: none. */
 const struct scaler *learner_scaler(const struct learner *learner);
 
+/* The networks: one, whose name is "", or as many as `members` lists, perhaps none. The model of
+   the one is the learner's. */
+size_t learner_members(const struct learner *learner);
+const char *learner_member_name(const struct learner *learner, size_t member);
+const struct model *learner_member_model(const struct learner *learner, size_t member);
+
+/* Parameters that are learned, of all members. */
+size_t learner_parameters(const struct learner *learner);
+
+/* The member of that name; SIZE_MAX when there is none. */
+size_t learner_member_named(const struct learner *learner, const char *name, size_t length);
+
+/* With scale: forecast, how many are mixed, experts and members, and their names; else 0. */
+size_t learner_forecasts(const struct learner *learner);
+const char *learner_forecast_name(const struct learner *learner, size_t n);
+
 /* Copy one tensor's parameters, in the table's layout. */
-int learner_read_parameters(struct learner *learner, size_t tensor, float *values,
+int learner_read_parameters(struct learner *learner, size_t member, size_t tensor, float *values,
                             struct error *error);
 
 #endif

@@ -1,11 +1,13 @@
 /* The learner's insides, for learner*.c alone: learner.c opens and closes, learner_plan.c sizes
-   plans and fills them by the online protocol, learner_play.c plays plans and calls the observer,
-   learner_state.c serves checkpoints. */
+   plans and fills them by the online protocol, learner_forecast.c is what scale: forecast adds to
+   both, learner_play.c plays plans and calls the observer, learner_state.c serves checkpoints. */
 #ifndef RUNNEL_LEARNER_INTERNAL_H
 #define RUNNEL_LEARNER_INTERNAL_H
 
 #include "common/wire.h"
 #include "config/config.h"
+#include "forecast/forecast.h"
+#include "forecast/mixture.h"
 #include "learner.h"
 #include "learner_state.h"
 #include "streams.h"
@@ -20,45 +22,77 @@ struct planned {
     bool measured; /* it has a MEASURE */
     bool finished; /* all of it has been planned */
     uint64_t received;
-    size_t steps;                                          /* of the whole example */
-    size_t streams;                                        /* in memory after it */
-    size_t planned_steps, planned_scores, planned_updates; /* in this plan */
-    size_t gathered_steps;                                 /* played in earlier plans */
-    size_t scored, observed, correct, updates, skipped;    /* as in struct learned */
+    size_t steps;                         /* of the whole example */
+    size_t streams;                       /* in memory after it */
+    size_t planned_steps, planned_scores; /* in this plan, of each member */
+    size_t planned_updates[CONFIG_MEMBERS_MAX];
+    size_t gathered_steps;                              /* played in earlier plans */
+    size_t scored, observed, correct, updates, skipped; /* as in struct learned */
     double loss_sum, squared_error, gradient_norm, update_ratio;
 };
 
-struct learner {
+/* One network: an engine and a plan of its own. */
+struct member {
+    char name[CONFIG_MEMBER_NAME_SIZE]; /* "" where no members are listed */
     const struct model *model;
-    const struct engine_ops *ops;
+    struct model *own; /* the same, of one that is listed; else NULL */
     struct engine *engine;
-    struct learner_observer observer;
-
-    char initial[CONFIG_PATH_SIZE];
     uint64_t seed;
     size_t window, stride, moments;
     struct learner_rates rates;
-
-    /* What is known of the streams, by slot. */
-    struct streams *streams;
     struct learner_window *windows; /* (max_streams,) */
-    float *held;                    /* (max_streams, I), NaN = none yet; NULL without hold */
-    struct scaler *scaler;          /* NULL with scale: none */
-    struct input_range *range;      /* NULL for symbols */
-    double *scales; /* (max_streams, 2, I) mean and deviation that each stream's open step was
-                       predicted with; NULL without scale: standard and target: next */
 
     /* The latest unbroken run of STEPs: of one slot, with no UPDATE among them and nothing else
        that changed parameters. A window that lies at its end is fresh. */
     uint32_t run_slot;
     uint64_t run_length;
 
-    /* The plan, its results and its examples. */
-    size_t plan_steps;    /* room for steps, scores and examples */
-    size_t plan_measures; /* room for measures */
-    size_t input_row;     /* numbers in a row of plan.inputs */
     struct plan plan;
     struct results results;
+};
+
+/* What a planned step says beside what networks are given: learner_forecast.c. */
+struct said {
+    uint32_t slot;
+    bool begins;  /* a stream */
+    bool settles; /* the step before it, */
+    bool learn;   /* from the target */
+};
+
+struct learner {
+    const struct model *model; /* of the configuration as it stands */
+    const struct engine_ops *ops;
+    struct learner_observer observer;
+    struct member *members; /* (member_count,), and one more for its rates where that is 0 */
+    size_t member_count;
+    char initial[CONFIG_PATH_SIZE];
+
+    /* What is known of the streams, by slot. */
+    struct streams *streams;
+    float *held;               /* (max_streams, I), NaN = none yet; NULL without hold */
+    struct scaler *scaler;     /* NULL without scale: standard */
+    struct input_range *range; /* NULL for symbols */
+    double *scales; /* (max_streams, 2, I) mean and deviation that each stream's open step was
+                       predicted with; NULL without scale: standard and target: next */
+
+    /* scale: forecast; else NULL. */
+    struct forecaster *forecaster;
+    struct mixture *mixture;
+    unsigned experts;
+    size_t forecast_count; /* experts and members */
+    size_t said_row, forecast_row;
+    struct said *said;      /* (plan_steps,) */
+    double *said_numbers;   /* (plan_steps, said_row) */
+    double *forecasts;      /* (plan_steps, forecast_row) as in struct learned */
+    double *long_forecasts; /* of an example that spans plans; grows to the longest */
+    size_t long_forecasts_capacity;
+    double *table; /* (forecast_count, I) and (I,) */
+
+    /* The plan of all members, its results and its examples. */
+    size_t plan_steps;        /* room for steps, scores and examples */
+    size_t plan_measures;     /* room for measures */
+    size_t steps, measures;   /* in use */
+    size_t input_row;         /* numbers in an x */
     struct planned *examples; /* (plan_steps,) */
     size_t example_count;
     double *means, *deviations; /* (plan_steps, I) the scaler as each example was scaled, or NULL */
@@ -79,6 +113,40 @@ struct learner {
    with the unfinished one, if there is one. */
 int learner_play(struct learner *learner, struct error *error);
 
+/* Of one member: append an operation; the newest step's target is the next row, which is filled;
+   step with the next row of inputs, which is filled; a step's target has come, or there is none;
+   measure the newest step. */
+struct operation *plan_append(struct member *member, enum operation_kind kind, uint32_t slot);
+void plan_score(struct member *member, uint32_t slot, bool learn);
+void plan_step(struct member *member, uint32_t slot);
+void plan_close(struct member *member, uint32_t slot, size_t *updates);
+
+/* ---- scale: forecast (learner_forecast.c) ---- */
+
+int forecast_open(struct learner *learner, const struct config *config, struct error *error);
+void forecast_close(struct learner *learner);
+
+/* The plan's part; false when out of memory. Bytes that a step takes. */
+bool forecast_plan_open(struct learner *learner);
+size_t forecast_plan_bytes(const struct learner *learner);
+
+/* A stream begins. */
+void forecast_begin(struct learner *learner, uint32_t slot);
+
+/* Plan one step, x (I,) float32, maybe unaligned, for all members. */
+void forecast_take(struct learner *learner, uint32_t slot, const void *x, bool learn,
+                   struct planned *planned);
+
+/* The plan has been played: what step number `step` of it said and scored, for its example. */
+void forecast_give(struct learner *learner, struct planned *example, size_t step);
+
+/* What is said of a finished example, (T, forecast_row); gather what a plan has of one that spans
+   several. */
+const double *forecast_of(const struct learner *learner, const struct planned *example,
+                          size_t first_step);
+int forecast_gather(struct learner *learner, const struct planned *example, size_t first_step,
+                    struct error *error);
+
 /* The plan's memory: for at most so many steps. False when out of memory; close it all the same. */
 bool learner_plan_open(struct learner *learner, size_t most_steps);
 void learner_plan_close(struct learner *learner);
@@ -87,7 +155,7 @@ void learner_plan_close(struct learner *learner);
 int learner_forget_all(struct learner *learner, struct error *error);
 
 /* Operations that one step can bring at most: FORGET of the stream that made room, STEP, MEASURE,
-   SCORE and UPDATE, and at the end of a sequence one more UPDATE and FORGET. */
-enum { OPERATIONS_PER_STEP = 7, UPDATES_PER_STEP = 2 };
+   SCORE, UPDATE and SOLVE, and at the end of a sequence one more UPDATE and FORGET. */
+enum { OPERATIONS_PER_STEP = 8, UPDATES_PER_STEP = 2 };
 
 #endif

@@ -25,7 +25,7 @@ static size_t smaller(size_t a, size_t b) {
 static bool open_scales(struct learner *learner) {
     const struct architecture *architecture = &learner->model->architecture;
     size_t steps = learner->plan_steps, size = learner->input_row;
-    if (!architecture->input.standard)
+    if (architecture->input.scale != SCALE_STANDARD)
         return true;
     learner->means = calloc(steps, size * sizeof *learner->means);
     learner->deviations = calloc(steps, size * sizeof *learner->deviations);
@@ -35,38 +35,57 @@ static bool open_scales(struct learner *learner) {
     return learner->means && learner->deviations && learner->score_scales;
 }
 
-bool learner_plan_open(struct learner *learner, size_t most_steps) {
-    const struct model *model = learner->model;
+static size_t step_bytes(const struct model *model) {
+    return (model->features + model->target_size + 2 * model->outputs) * sizeof(union value);
+}
+
+static bool open_member(const struct learner *learner, struct member *member) {
+    const struct model *model = member->model;
     size_t layers = model->architecture.layer_count, outputs = model->outputs;
-    size_t values = learner->input_row + model->target_size + 2 * outputs;
-    size_t fitting = PLAN_BYTES / (values * sizeof(union value));
-    size_t steps = learner->plan_steps = smaller(most_steps, fitting ? fitting : 1);
-    learner->plan_measures = smaller(steps, PLAN_MEASURES);
-    struct plan *plan = &learner->plan;
-    struct results *results = &learner->results;
+    size_t steps = learner->plan_steps;
+    struct plan *plan = &member->plan;
+    struct results *results = &member->results;
     plan->operations = calloc(steps, OPERATIONS_PER_STEP * sizeof *plan->operations);
-    plan->inputs = calloc(steps, learner->input_row * sizeof *plan->inputs);
+    plan->inputs = calloc(steps, model->features * sizeof *plan->inputs);
     plan->targets = calloc(steps, model->target_size * sizeof *plan->targets);
     results->losses = calloc(steps, sizeof *results->losses);
     results->scored = calloc(steps, outputs * sizeof *results->scored);
     results->outputs = calloc(steps, outputs * sizeof *results->outputs);
     results->updates = calloc(steps, UPDATES_PER_STEP * sizeof *results->updates);
     results->measures = calloc(learner->plan_measures, layers * sizeof *results->measures);
-    learner->examples = calloc(steps, sizeof *learner->examples);
     return plan->operations && plan->inputs && plan->targets && results->losses &&
-           results->scored && results->outputs && results->updates && results->measures &&
-           learner->examples && open_scales(learner);
+           results->scored && results->outputs && results->updates && results->measures;
+}
+
+static void close_member(struct member *member) {
+    free(member->plan.operations);
+    free(member->plan.inputs);
+    free(member->plan.targets);
+    free(member->results.losses);
+    free(member->results.scored);
+    free(member->results.outputs);
+    free(member->results.updates);
+    free(member->results.measures);
+}
+
+bool learner_plan_open(struct learner *learner, size_t most_steps) {
+    size_t bytes = forecast_plan_bytes(learner);
+    for (size_t m = 0; m < learner->member_count; m++)
+        bytes += step_bytes(learner->members[m].model);
+    size_t fitting = PLAN_BYTES / bytes;
+    size_t steps = learner->plan_steps = smaller(most_steps, fitting ? fitting : 1);
+    bool good = true;
+    learner->plan_measures = smaller(steps, PLAN_MEASURES);
+    for (size_t m = 0; m < learner->member_count; m++)
+        good &= open_member(learner, &learner->members[m]);
+    learner->examples = calloc(steps, sizeof *learner->examples);
+    return good && learner->examples && open_scales(learner) &&
+           (!learner->forecaster || forecast_plan_open(learner));
 }
 
 void learner_plan_close(struct learner *learner) {
-    free(learner->plan.operations);
-    free(learner->plan.inputs);
-    free(learner->plan.targets);
-    free(learner->results.losses);
-    free(learner->results.scored);
-    free(learner->results.outputs);
-    free(learner->results.updates);
-    free(learner->results.measures);
+    for (size_t m = 0; learner->members && m < learner->member_count; m++)
+        close_member(&learner->members[m]);
     free(learner->examples);
     free(learner->means);
     free(learner->deviations);
@@ -75,87 +94,85 @@ void learner_plan_close(struct learner *learner) {
 
 /* Whether one more step with all that may come with it fits. */
 static bool has_room(const struct learner *learner) {
-    return learner->plan.steps < learner->plan_steps &&
-           learner->plan.measures < learner->plan_measures;
+    return learner->steps < learner->plan_steps && learner->measures < learner->plan_measures;
 }
 
 /* ---- The ring of a stream's positions ---- */
 
 /* The position `steps` steps before the next one. */
-static uint32_t position_before(const struct learner *learner, const struct learner_window *window,
+static uint32_t position_before(const struct member *member, const struct learner_window *window,
                                 size_t steps) {
-    size_t ring = learner->window + 1;
+    size_t ring = member->window + 1;
     return (uint32_t)((window->next + ring - steps) % ring);
 }
 
-static void advance(const struct learner *learner, struct learner_window *window) {
-    window->next = (uint32_t)((window->next + 1) % (learner->window + 1));
+static void advance(const struct member *member, struct learner_window *window) {
+    window->next = (uint32_t)((window->next + 1) % (member->window + 1));
 }
 
-/* ---- Operations ---- */
+/* ---- Operations of one member ---- */
 
 /* There must be room. */
-static struct operation *append(struct learner *learner, enum operation_kind kind, uint32_t slot) {
-    struct operation *operation = &learner->plan.operations[learner->plan.count++];
+struct operation *plan_append(struct member *member, enum operation_kind kind, uint32_t slot) {
+    struct operation *operation = &member->plan.operations[member->plan.count++];
     *operation = (struct operation){.kind = kind, .slot = slot};
     return operation;
 }
 
 /* The window ends right before its next position: an open step has just been closed or dropped. */
-static void plan_update(struct learner *learner, uint32_t slot, struct planned *example) {
-    struct learner_window *window = &learner->windows[slot];
+static void plan_update(struct member *member, uint32_t slot, size_t *updates) {
+    struct learner_window *window = &member->windows[slot];
     if (window->terms) {
-        struct operation *update = append(learner, OPERATION_UPDATE, slot);
-        update->position = position_before(learner, window, window->length);
+        struct operation *update = plan_append(member, OPERATION_UPDATE, slot);
+        update->position = position_before(member, window, window->length);
         update->length = window->length;
         update->closed = window->closed;
         update->terms = window->terms;
-        update->fresh = learner->run_slot == slot && learner->run_length >= window->length;
-        learner->plan.updates++;
-        example->planned_updates++;
-        learner->run_length = 0;
+        update->fresh = member->run_slot == slot && member->run_length >= window->length;
+        member->plan.updates++;
+        (*updates)++;
+        member->run_length = 0;
     }
     window->closed = window->terms = 0;
 }
 
-static void close_step(struct learner *learner, uint32_t slot, struct planned *example) {
-    struct learner_window *window = &learner->windows[slot];
-    if (window->length < learner->window)
+void plan_close(struct member *member, uint32_t slot, size_t *updates) {
+    struct learner_window *window = &member->windows[slot];
+    if (window->length < member->window)
         window->length++;
-    if (++window->closed == learner->stride)
-        plan_update(learner, slot, example);
+    if (++window->closed == member->stride)
+        plan_update(member, slot, updates);
 }
 
-/* Score the newest step of the slot against the next row of plan.targets, which is filled. */
-static void plan_score(struct learner *learner, uint32_t slot, bool learn,
-                       struct planned *example) {
-    struct learner_window *window = &learner->windows[slot];
-    struct operation *score = append(learner, OPERATION_SCORE, slot);
-    score->position = position_before(learner, window, 1);
-    score->value = (uint32_t)learner->plan.scores++;
+void plan_score(struct member *member, uint32_t slot, bool learn) {
+    struct learner_window *window = &member->windows[slot];
+    struct operation *score = plan_append(member, OPERATION_SCORE, slot);
+    score->position = position_before(member, window, 1);
+    score->value = (uint32_t)member->plan.rows++;
     score->learn = learn;
     window->terms += learn;
-    example->planned_scores++;
+    member->plan.scores++;
 }
 
-/* Step with the next row of plan.inputs, which is filled. */
-static void plan_step(struct learner *learner, uint32_t slot, struct planned *example) {
-    struct learner_window *window = &learner->windows[slot];
-    struct operation *step = append(learner, OPERATION_STEP, slot);
+void plan_step(struct member *member, uint32_t slot) {
+    struct learner_window *window = &member->windows[slot];
+    struct operation *step = plan_append(member, OPERATION_STEP, slot);
     step->position = window->next;
-    step->value = (uint32_t)learner->plan.steps++;
-    advance(learner, window);
-    example->planned_steps++;
-    if (learner->run_slot != slot)
-        learner->run_length = 0;
-    learner->run_slot = slot;
-    learner->run_length++;
+    step->value = (uint32_t)member->plan.steps++;
+    advance(member, window);
+    if (member->run_slot != slot)
+        member->run_length = 0;
+    member->run_slot = slot;
+    member->run_length++;
 }
 
 /* Right after the step, before an update recomputes the window. */
 static void plan_measure(struct learner *learner, uint32_t slot) {
-    append(learner, OPERATION_MEASURE, slot);
-    learner->plan.measures++;
+    for (size_t m = 0; m < learner->member_count; m++) {
+        plan_append(&learner->members[m], OPERATION_MEASURE, slot);
+        learner->members[m].plan.measures++;
+    }
+    learner->measures++;
 }
 
 /* ---- Values ---- */
@@ -216,11 +233,13 @@ static bool target_observed(const struct model *model, const union value *target
 }
 
 static union value *next_input_row(const struct learner *learner) {
-    return learner->plan.inputs + learner->plan.steps * learner->input_row;
+    const struct plan *plan = &learner->members[0].plan;
+    return plan->inputs + plan->steps * learner->input_row;
 }
 
 static union value *next_target_row(const struct learner *learner) {
-    return learner->plan.targets + learner->plan.scores * learner->model->target_size;
+    const struct plan *plan = &learner->members[0].plan;
+    return plan->targets + plan->rows * learner->model->target_size;
 }
 
 /* ---- One step ---- */
@@ -229,7 +248,7 @@ static union value *next_target_row(const struct learner *learner) {
 static void keep_score_scale(struct learner *learner, uint32_t slot, const void *x) {
     size_t size = learner->input_row;
     const double *means = learner_scale(learner, slot), *deviations = means + size;
-    double *offsets = learner->score_scales + learner->plan.scores * 2 * size;
+    double *offsets = learner->score_scales + learner->members[0].plan.scores * 2 * size;
     for (size_t k = 0; k < size; k++) {
         float value;
         memcpy(&value, number_at(x, k), sizeof value);
@@ -244,8 +263,10 @@ static void score_next(struct learner *learner, uint32_t slot, const struct exam
     next_target(learner, x, input, target);
     if (learner->scales)
         keep_score_scale(learner, slot, x);
-    if (target_observed(learner->model, target))
-        plan_score(learner, slot, example->learn, planned);
+    if (!target_observed(learner->model, target))
+        return;
+    plan_score(&learner->members[0], slot, example->learn);
+    planned->planned_scores++;
 }
 
 static void score_given(struct learner *learner, uint32_t slot, const struct example *example,
@@ -255,8 +276,10 @@ static void score_given(struct learner *learner, uint32_t slot, const struct exa
     union value *target = next_target_row(learner);
     size_t size = learner->model->target_size;
     memcpy(target, number_at(example->y, t * size), size * sizeof *target);
-    if (target_observed(learner->model, target))
-        plan_score(learner, slot, example->learn, planned);
+    if (!target_observed(learner->model, target))
+        return;
+    plan_score(&learner->members[0], slot, example->learn);
+    planned->planned_scores++;
 }
 
 /* The open step's prediction is in the scale of its example. */
@@ -269,25 +292,39 @@ static void keep_open_scale(struct learner *learner, uint32_t slot, const struct
     memcpy(scale + size, learner->deviations + row * size, size * sizeof *scale);
 }
 
-static void take_step(struct learner *learner, uint32_t slot, const struct example *example,
-                      size_t t, struct planned *planned) {
-    struct learner_window *window = &learner->windows[slot];
-    bool given = learner->model->architecture.output.target == TARGET_GIVEN;
+/* A step of the one network. */
+static void take_plain(struct learner *learner, uint32_t slot, const struct example *example,
+                       size_t t, struct planned *planned) {
+    struct member *member = &learner->members[0];
+    struct learner_window *window = &member->windows[slot];
     const void *x = number_at(example->x, t * learner->input_row);
     union value *input = next_input_row(learner);
     read_input(learner, slot, x, input);
     if (window->open) {
         score_next(learner, slot, example, x, input, planned);
         window->open = false;
-        close_step(learner, slot, planned);
+        plan_close(member, slot, planned->planned_updates);
     }
-    plan_step(learner, slot, planned);
+    plan_step(member, slot);
+}
+
+static void take_step(struct learner *learner, uint32_t slot, const struct example *example,
+                      size_t t, struct planned *planned) {
+    struct learner_window *window = &learner->members[0].windows[slot];
+    bool given = learner->model->architecture.output.target == TARGET_GIVEN;
+    if (learner->forecaster)
+        forecast_take(learner, slot, number_at(example->x, t * learner->input_row), example->learn,
+                      planned);
+    else
+        take_plain(learner, slot, example, t, planned);
+    learner->steps++;
+    planned->planned_steps++;
     if (planned->measured && t == example->steps - 1)
         plan_measure(learner, slot);
     if (given) {
         score_given(learner, slot, example, t, planned);
-        close_step(learner, slot, planned);
-    } else {
+        plan_close(&learner->members[0], slot, planned->planned_updates);
+    } else if (!learner->forecaster) {
         window->open = true;
         keep_open_scale(learner, slot, planned);
     }
@@ -296,15 +333,16 @@ static void take_step(struct learner *learner, uint32_t slot, const struct examp
 /* ---- One example ---- */
 
 static void forget(struct learner *learner, uint32_t slot) {
-    append(learner, OPERATION_FORGET, slot);
+    for (size_t m = 0; m < learner->member_count; m++)
+        plan_append(&learner->members[m], OPERATION_FORGET, slot);
     streams_remove(learner->streams, slot);
 }
 
 int learner_forget_all(struct learner *learner, struct error *error) {
     size_t room = learner->plan_steps * OPERATIONS_PER_STEP;
-    while (streams_count(learner->streams)) {
+    for (size_t forgotten = 1; streams_count(learner->streams); forgotten++) {
         forget(learner, streams_oldest(learner->streams));
-        if (learner->plan.count == room && learner_play(learner, error))
+        if (forgotten % room == 0 && learner_play(learner, error))
             return -1;
     }
     return learner_play(learner, error);
@@ -324,15 +362,20 @@ int learner_forget(struct learner *learner, const char *key, size_t key_size, st
     return learner_play(learner, error);
 }
 
-static void end_sequence(struct learner *learner, uint32_t slot, struct planned *planned) {
-    struct learner_window *window = &learner->windows[slot];
+static void end_member(struct member *member, uint32_t slot, size_t *updates) {
+    struct learner_window *window = &member->windows[slot];
     if (window->open) {
         /* The dropped step comes after the window: the window's steps are not the latest. */
-        window->next = position_before(learner, window, 1);
+        window->next = position_before(member, window, 1);
         window->open = false;
-        learner->run_length = 0;
+        member->run_length = 0;
     }
-    plan_update(learner, slot, planned);
+    plan_update(member, slot, updates);
+}
+
+static void end_sequence(struct learner *learner, uint32_t slot, struct planned *planned) {
+    for (size_t m = 0; m < learner->member_count; m++)
+        end_member(&learner->members[m], slot, &planned->planned_updates[m]);
     forget(learner, slot);
 }
 
@@ -352,8 +395,10 @@ static uint32_t find_stream(struct learner *learner, const struct example *examp
         planned->forgets = true;
         forget(learner, oldest);
     }
-    const struct learner_window empty = {0};
-    return learner_add_stream(learner, example->key, example->key_size, &empty);
+    slot = learner_add_stream(learner, example->key, example->key_size);
+    if (learner->forecaster)
+        forecast_begin(learner, slot);
+    return slot;
 }
 
 static void keep_scale(struct learner *learner, const struct example *example, size_t row) {

@@ -9,7 +9,8 @@
 
 /* How much of the plan's results has been given out. */
 struct cursor {
-    size_t steps, scores, updates, measures;
+    size_t steps, scores, measures; /* of each member, */
+    size_t updates[CONFIG_MEMBERS_MAX];
 };
 
 /* ---- What one score says, beside its loss ---- */
@@ -64,9 +65,9 @@ static void add_class(const struct learner *learner, struct planned *example, co
 static void add_score(const struct learner *learner, struct planned *example, size_t score) {
     const struct model *model = learner->model;
     const struct loss_kind *loss = loss_kind(model->architecture.output.loss);
-    const float *output = learner->results.scored + score * model->outputs;
-    const union value *target = learner->plan.targets + score * model->target_size;
-    example->loss_sum += learner->results.losses[score];
+    const float *output = learner->members[0].results.scored + score * model->outputs;
+    const union value *target = learner->members[0].plan.targets + score * model->target_size;
+    example->loss_sum += learner->members[0].results.losses[score];
     example->scored++;
     if (loss->metrics & METRIC_RMSE && learner->score_scales)
         add_scaled_error(learner, example, output, score);
@@ -104,26 +105,25 @@ static int gather_outputs(struct learner *learner, struct planned *example, size
         learner->long_capacity = size;
     }
     memcpy(learner->long_outputs + example->gathered_steps * outputs,
-           learner->results.outputs + first_step * outputs,
+           learner->members[0].results.outputs + first_step * outputs,
            example->planned_steps * outputs * sizeof(float));
-    example->gathered_steps += example->planned_steps;
     return 0;
 }
 
 /* The outputs (T, K) of a finished example. */
 static const float *outputs_of(struct learner *learner, const struct planned *example,
                                size_t first_step) {
-    if (!example->outputs)
+    if (!example->outputs || learner->forecaster)
         return NULL;
     if (example->gathered_steps)
         return learner->long_outputs;
-    return learner->results.outputs + first_step * learner->model->outputs;
+    return learner->members[0].results.outputs + first_step * learner->model->outputs;
 }
 
 /* ---- The observer ---- */
 
 static void observe(struct learner *learner, const struct planned *example, size_t row,
-                    const float *outputs, const struct layer_statistics *measured) {
+                    size_t first_step, const struct layer_statistics *const *measured) {
     const struct learner_observer *observer = &learner->observer;
     struct learner_counters *counters = &learner->counters;
     if (example->forgets) {
@@ -154,7 +154,9 @@ static void observe(struct learner *learner, const struct planned *example, size
         .update_ratio = example->update_ratio,
         .mean = learner->scaler ? learner->means + scale : NULL,
         .deviation = learner->scaler ? learner->deviations + scale : NULL,
-        .outputs = outputs,
+        .forecasts = example->outputs ? forecast_of(learner, example, first_step) : NULL,
+        .forecast_row = learner->forecast_row,
+        .outputs = outputs_of(learner, example, first_step),
         .output_steps = example->steps,
         .measured = measured,
         .streams = example->streams,
@@ -162,25 +164,44 @@ static void observe(struct learner *learner, const struct planned *example, size
     observer->learned(observer->context, &learned);
 }
 
+/* What its members' updates did. */
+static void add_updates(struct learner *learner, struct planned *example, struct cursor *cursor) {
+    for (size_t m = 0; m < learner->member_count; m++)
+        for (size_t n = 0; n < example->planned_updates[m]; n++)
+            add_update(example, &learner->members[m].results.updates[cursor->updates[m]++]);
+}
+
+/* Outputs, or what is said, of an example that spans plans. */
+static int gather(struct learner *learner, struct planned *example, size_t first_step,
+                  struct error *error) {
+    if (learner->forecaster ? forecast_gather(learner, example, first_step, error)
+                            : gather_outputs(learner, example, first_step, error))
+        return -1;
+    example->gathered_steps += example->planned_steps;
+    return 0;
+}
+
 /* Give the example in this row what belongs to it, and observe it when it is finished. */
 static int give(struct learner *learner, size_t row, struct cursor *cursor, struct error *error) {
     struct planned *example = &learner->examples[row];
+    size_t first_step = cursor->steps;
     for (size_t n = 0; n < example->planned_scores; n++)
         add_score(learner, example, cursor->scores++);
-    for (size_t n = 0; n < example->planned_updates; n++)
-        add_update(example, &learner->results.updates[cursor->updates++]);
-    size_t first_step = cursor->steps;
+    for (size_t n = 0; learner->forecaster && n < example->planned_steps; n++)
+        forecast_give(learner, example, first_step + n);
+    add_updates(learner, example, cursor);
     cursor->steps += example->planned_steps;
     bool spans = !example->finished || example->gathered_steps;
-    if (example->outputs && spans && gather_outputs(learner, example, first_step, error))
+    if (example->outputs && spans && gather(learner, example, first_step, error))
         return -1;
     if (!example->finished)
         return 0;
-    const struct layer_statistics *measured = NULL;
-    if (example->measured)
-        measured = learner->results.measures +
-                   cursor->measures++ * learner->model->architecture.layer_count;
-    observe(learner, example, row, outputs_of(learner, example, first_step), measured);
+    const struct layer_statistics *measured[CONFIG_MEMBERS_MAX] = {NULL};
+    for (size_t m = 0; example->measured && m < learner->member_count; m++)
+        measured[m] = learner->members[m].results.measures +
+                      cursor->measures * learner->members[m].model->architecture.layer_count;
+    cursor->measures += example->measured;
+    observe(learner, example, row, first_step, example->measured ? measured : NULL);
     return 0;
 }
 
@@ -193,14 +214,19 @@ static void begin_plan(struct learner *learner) {
         struct planned *example = &learner->examples[0];
         if (last)
             *example = learner->examples[last];
-        example->planned_steps = example->planned_scores = example->planned_updates = 0;
+        example->planned_steps = example->planned_scores = 0;
+        memset(example->planned_updates, 0, sizeof example->planned_updates);
         if (learner->scaler && last) {
             memcpy(learner->means, learner->means + last * size, size * sizeof(double));
             memcpy(learner->deviations, learner->deviations + last * size, size * sizeof(double));
         }
     }
-    struct plan *plan = &learner->plan;
-    plan->count = plan->steps = plan->scores = plan->updates = plan->measures = 0;
+    learner->steps = learner->measures = 0;
+    for (size_t m = 0; m < learner->member_count; m++) {
+        struct plan *plan = &learner->members[m].plan;
+        plan->count = plan->rows = 0;
+        plan->steps = plan->scores = plan->updates = plan->measures = 0;
+    }
 }
 
 /* Of the plan: all but one that continues in the next. */
@@ -209,17 +235,28 @@ static size_t finished_examples(const struct learner *learner) {
     return count && !learner->examples[count - 1].finished ? count - 1 : count;
 }
 
-int learner_play(struct learner *learner, struct error *error) {
-    struct plan *plan = &learner->plan;
-    if (!plan->count)
+static int play_member(struct learner *learner, struct member *member, bool outputs,
+                       struct error *error) {
+    member->plan.outputs = outputs;
+    member->plan.rate = member->rates.rate;
+    member->plan.clip = member->rates.clip;
+    if (!member->plan.count)
         return 0;
-    plan->outputs = false;
+    return learner->ops->play(member->engine, &member->plan, &member->results, error);
+}
+
+int learner_play(struct learner *learner, struct error *error) {
+    bool outputs = learner->forecaster != NULL;
+    bool planned = learner->example_count > 0;
     for (size_t row = 0; row < learner->example_count; row++)
-        plan->outputs |= learner->examples[row].outputs;
-    plan->rate = learner->rates.rate;
-    plan->clip = learner->rates.clip;
-    if (learner->ops->play(learner->engine, plan, &learner->results, error))
-        return -1;
+        outputs |= learner->examples[row].outputs;
+    for (size_t m = 0; m < learner->member_count; m++)
+        planned |= learner->members[m].plan.count > 0;
+    if (!planned)
+        return 0;
+    for (size_t m = 0; m < learner->member_count; m++)
+        if (play_member(learner, &learner->members[m], outputs, error))
+            return -1;
     learner->played = learner->counters.examples + finished_examples(learner);
     struct cursor cursor = {0};
     for (size_t row = 0; row < learner->example_count; row++)

@@ -11,23 +11,56 @@ const struct model *learner_model(const struct learner *learner) {
     return learner->model;
 }
 
-int learner_read(struct learner *learner, enum engine_block block, size_t index, void *data,
-                 struct error *error) {
-    return learner->ops->read(learner->engine, block, index, data, error);
+int learner_read(struct learner *learner, size_t member, enum engine_block block, size_t index,
+                 void *data, struct error *error) {
+    return learner->ops->read(learner->members[member].engine, block, index, data, error);
 }
 
-int learner_write(struct learner *learner, enum engine_block block, size_t index, const void *data,
-                  struct error *error) {
-    learner->run_length = 0;
-    return learner->ops->write(learner->engine, block, index, data, error);
+int learner_write(struct learner *learner, size_t member, enum engine_block block, size_t index,
+                  const void *data, struct error *error) {
+    learner->members[member].run_length = 0;
+    return learner->ops->write(learner->members[member].engine, block, index, data, error);
 }
 
 const struct streams *learner_streams_table(const struct learner *learner) {
     return learner->streams;
 }
 
-struct learner_window learner_window(const struct learner *learner, uint32_t slot) {
-    return learner->windows[slot];
+struct learner_window learner_window(const struct learner *learner, size_t member, uint32_t slot) {
+    return learner->members[member].windows[slot];
+}
+
+void learner_write_window(struct learner *learner, size_t member, uint32_t slot,
+                          const struct learner_window *window) {
+    learner->members[member].windows[slot] = *window;
+}
+
+struct learner_forecast learner_forecast(struct learner *learner, uint32_t slot) {
+    if (!learner->forecaster)
+        return (struct learner_forecast){0};
+    return (struct learner_forecast){
+        .experts = forecaster_state(learner->forecaster, slot),
+        .mixture = mixture_state(learner->mixture, slot),
+        .experts_size = forecaster_size(learner->forecaster),
+        .mixture_size = mixture_size(learner->mixture),
+    };
+}
+
+bool learner_forecast_valid(const struct learner *learner, uint32_t slot) {
+    return forecaster_state_valid(learner->forecaster, forecaster_state(learner->forecaster, slot));
+}
+
+size_t learner_record_size(const struct learner *learner, size_t member) {
+    const struct member *m = &learner->members[member];
+    return slot_record_size(m->model, m->window);
+}
+
+size_t learner_ring(const struct learner *learner, size_t member) {
+    return learner->members[member].window + 1;
+}
+
+size_t learner_moments(const struct learner *learner, size_t member) {
+    return learner->members[member].moments;
 }
 
 float *learner_held(struct learner *learner, uint32_t slot) {
@@ -38,29 +71,32 @@ double *learner_scale(struct learner *learner, uint32_t slot) {
     return learner->scales ? learner->scales + slot * 2 * learner->input_row : NULL;
 }
 
-uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key_size,
-                            const struct learner_window *window) {
+uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key_size) {
     uint32_t slot = streams_add(learner->streams, key, key_size);
-    learner->windows[slot] = *window;
+    for (size_t m = 0; m < learner->member_count; m++)
+        learner->members[m].windows[slot] = (struct learner_window){0};
     float *held = learner_held(learner, slot);
     for (size_t k = 0; held && k < learner->input_row; k++)
         held[k] = NAN;
     return slot;
 }
 
-bool learner_window_valid(const struct learner *learner, const struct learner_window *window) {
+bool learner_window_valid(const struct learner *learner, size_t member,
+                          const struct learner_window *window) {
+    const struct member *m = &learner->members[member];
     bool next = learner->model->architecture.output.target == TARGET_NEXT;
-    return window->next <= learner->window && window->length <= learner->window &&
-           window->closed <= window->length && window->closed < learner->stride &&
+    return window->next <= m->window && window->length <= m->window &&
+           window->closed <= window->length && window->closed < m->stride &&
            window->terms <= window->closed && window->open == (next ? 1 : 0);
 }
 
-struct learner_rates learner_rates(const struct learner *learner) {
-    return learner->rates;
+struct learner_rates learner_rates(const struct learner *learner, size_t member) {
+    return learner->members[member].rates;
 }
 
-void learner_write_rates(struct learner *learner, const struct learner_rates *rates) {
-    learner->rates = *rates;
+void learner_write_rates(struct learner *learner, size_t member,
+                         const struct learner_rates *rates) {
+    learner->members[member].rates = *rates;
 }
 
 void learner_write_counters(struct learner *learner, const struct learner_counters *counters) {

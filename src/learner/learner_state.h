@@ -23,33 +23,52 @@ struct learner_rates {
 
 const struct model *learner_model(const struct learner *learner);
 
-/* A block of the engine; ENGINE_SLOT is by the slots of learner_streams_table. */
-int learner_read(struct learner *learner, enum engine_block block, size_t index, void *data,
-                 struct error *error);
-int learner_write(struct learner *learner, enum engine_block block, size_t index, const void *data,
-                  struct error *error);
+/* A block of a member's engine; ENGINE_SLOT is by the slots of learner_streams_table. */
+int learner_read(struct learner *learner, size_t member, enum engine_block block, size_t index,
+                 void *data, struct error *error);
+int learner_write(struct learner *learner, size_t member, enum engine_block block, size_t index,
+                  const void *data, struct error *error);
 
 /* Keys, slots and order of use. */
 const struct streams *learner_streams_table(const struct learner *learner);
-struct learner_window learner_window(const struct learner *learner, uint32_t slot);
+struct learner_window learner_window(const struct learner *learner, size_t member, uint32_t slot);
+void learner_write_window(struct learner *learner, size_t member, uint32_t slot,
+                          const struct learner_window *window);
 
-/* The last observed x (I,) of a stream, NaN where none yet; NULL without missing: hold. */
+/* The last observed x (I,) of a stream, NaN where none yet; NULL without missing: hold, and with
+   scale: forecast, whose experts keep it. */
 float *learner_held(struct learner *learner, uint32_t slot);
 
 /* Mean and deviation (2, I) that a stream's open step was predicted with, the mean NaN where
    nothing had been observed; NULL without scale: standard and target: next. */
 double *learner_scale(struct learner *learner, uint32_t slot);
 
-/* Add a stream as the most recently used; there must be room, and the window must be one that
-   learner_window can return. Returns its slot. */
-uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key_size,
-                            const struct learner_window *window);
+/* scale: forecast: what experts and mixture keep of a stream, doubles (learner_forecast_size,);
+   that is 0 and they are NULL otherwise. */
+struct learner_forecast {
+    double *experts, *mixture;
+    size_t experts_size, mixture_size;
+};
+struct learner_forecast learner_forecast(struct learner *learner, uint32_t slot);
 
-/* Whether a window can have come from this learner. */
-bool learner_window_valid(const struct learner *learner, const struct learner_window *window);
+/* Whether what was written there can have come from this learner. */
+bool learner_forecast_valid(const struct learner *learner, uint32_t slot);
 
-struct learner_rates learner_rates(const struct learner *learner);
-void learner_write_rates(struct learner *learner, const struct learner_rates *rates);
+/* Of a member: numbers in a slot's record, positions in its ring, blocks of moments. */
+size_t learner_record_size(const struct learner *learner, size_t member);
+size_t learner_ring(const struct learner *learner, size_t member);
+size_t learner_moments(const struct learner *learner, size_t member);
+
+/* Add a stream as the most recently used, its windows empty; there must be room. Returns its slot.
+ */
+uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key_size);
+
+/* Whether a window can have come from this member. */
+bool learner_window_valid(const struct learner *learner, size_t member,
+                          const struct learner_window *window);
+
+struct learner_rates learner_rates(const struct learner *learner, size_t member);
+void learner_write_rates(struct learner *learner, size_t member, const struct learner_rates *rates);
 void learner_write_counters(struct learner *learner, const struct learner_counters *counters);
 
 /* For writing; NULL with scale: none. */

@@ -97,12 +97,29 @@ static size_t target_size(const struct output *output) {
     return kind->size ? kind->size : output->size;
 }
 
+/* Of an output layer whose input is so wide, and of its path from the encoded input. */
+static void add_output(struct model *model, size_t width, size_t skipped) {
+    strcpy(add(model, TENSOR_OUTPUT_WEIGHT, model->outputs, width)->name, "output.weight");
+    if (model->architecture.output.skip)
+        strcpy(add(model, TENSOR_OUTPUT_SKIP, model->outputs, skipped)->name, "output.weight_skip");
+    strcpy(add(model, TENSOR_OUTPUT_BIAS, model->outputs, 0)->name, "output.bias");
+}
+
+/* z, u and v of each column, and, where targets are relative to it, what ar12 says. */
+static size_t forecast_features(const struct architecture *architecture) {
+    enum { OF_COLUMN = 3 };
+    bool base = architecture->output.relative == RELATIVE_AR12;
+    return (OF_COLUMN + base) * architecture->input.size;
+}
+
 void model_build(struct model *model, const struct architecture *architecture) {
     memset(model, 0, sizeof *model);
     model->architecture = *architecture;
     const struct input *input = &architecture->input;
+    const struct output *output = &architecture->output;
 
-    size_t width = input->size;
+    size_t width = input->scale == SCALE_FORECAST ? forecast_features(architecture) : input->size;
+    model->features = input->kind == INPUT_SYMBOL ? 1 : width;
     if (input->kind == INPUT_SYMBOL && input->embedding) {
         width = input->embedding;
         struct tensor *embedding = add(model, TENSOR_EMBEDDING, input->size, width);
@@ -118,12 +135,15 @@ void model_build(struct model *model, const struct architecture *architecture) {
             add_norms(model, n);
         width = layer->size;
     }
-    model->outputs = outputs(&architecture->output);
-    model->target_size = target_size(&architecture->output);
-    strcpy(add(model, TENSOR_OUTPUT_WEIGHT, model->outputs, width)->name, "output.weight");
-    strcpy(add(model, TENSOR_OUTPUT_BIAS, model->outputs, 0)->name, "output.bias");
+    model->outputs = outputs(output);
+    model->target_size = target_size(output);
+    if (!output->solved)
+        add_output(model, width, model->input_width[0]);
     model->learned_count = model->tensor_count;
     model->learned = model->parameters;
+    if (output->solved)
+        add_output(model, width, model->input_width[0]);
+    model->solved = output->solved ? width + output->skip * model->input_width[0] + 1 : 0;
     for (size_t n = 0; n < architecture->layer_count; n++)
         add_statistics(model, n);
     model->age_offset = model->state_size;
@@ -259,12 +279,18 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
     bool normalized = is_normalized(layer);
     bool linear = cell_kind(layer->cell)->states == 0 && !normalized;
 
+    if (model->solved && tensor->role >= TENSOR_OUTPUT_WEIGHT &&
+        tensor->role <= TENSOR_OUTPUT_SKIP) {
+        fill(values, count, 0.0F);
+        return 0;
+    }
     switch (tensor->role) {
     case TENSOR_WEIGHT_HH:
         return initialize_recurrent(tensor, &random, values, error);
     case TENSOR_EMBEDDING:
     case TENSOR_WEIGHT_IH:
     case TENSOR_OUTPUT_WEIGHT:
+    case TENSOR_OUTPUT_SKIP:
         fill_uniform(values, count, tensor->columns, &random);
         break;
     case TENSOR_BIAS_IH:
@@ -306,15 +332,11 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
     return 0;
 }
 
-static size_t input_numbers(const struct input *input) {
-    return input->kind == INPUT_SYMBOL ? 1 : input->size;
-}
-
 size_t slot_record_size(const struct model *model, size_t window) {
     enum { LEARNED_MARK = 1 };
-    size_t position = model->state_size + input_numbers(&model->architecture.input) +
-                      model->target_size + LEARNED_MARK;
-    return model->state_size + model->outputs + (window + 1) * position;
+    size_t position = model->state_size + model->features + model->target_size + LEARNED_MARK;
+    size_t solved = model->solved ? model->solved - 1 : 0;
+    return model->state_size + model->outputs + solved + (window + 1) * position;
 }
 
 static void __attribute__((format(printf, 2, 3)))
@@ -333,8 +355,8 @@ void model_summary(const struct architecture *architecture, char summary[MODEL_S
     append(summary, "%s %zu", input->kind == INPUT_REAL ? "real" : "symbol", input->size);
     if (input->kind == INPUT_SYMBOL && input->embedding)
         append(summary, " embedded in %zu", input->embedding);
-    if (input->standard)
-        append(summary, " (standard)");
+    if (input->scale != SCALE_NONE)
+        append(summary, " (%s)", input->scale == SCALE_STANDARD ? "standard" : "forecast");
     for (size_t i = 0; i < architecture->layer_count; i++) {
         const struct layer *layer = &architecture->layers[i];
         const struct cell_kind *cell = cell_kind(layer->cell);
@@ -346,5 +368,7 @@ void model_summary(const struct architecture *architecture, char summary[MODEL_S
     append(summary, " > %s %zu", loss_kind(output->loss)->name, output->size);
     if (output->components)
         append(summary, " of %zu", output->components);
+    if (output->solved)
+        append(summary, " solved");
     append(summary, ", %s", output->target == TARGET_NEXT ? "next" : "given");
 }

@@ -17,21 +17,30 @@ struct error;
 
 enum {
     MODEL_LAYERS_MAX = 16,
-    MODEL_TENSORS_MAX = 2 + (9 + 2 * PLACES) * MODEL_LAYERS_MAX + 2,
+    MODEL_TENSORS_MAX = 2 + (9 + 2 * PLACES) * MODEL_LAYERS_MAX + 3,
     MODEL_TENSOR_NAME_SIZE = 48,
 };
 
 enum input_kind { INPUT_REAL, INPUT_SYMBOL };
 enum target { TARGET_GIVEN, TARGET_NEXT };
 
+/* What an x becomes before a network sees it: itself; its running standardization; features in
+   units of the stream's own (docs/forecasts.md). */
+enum input_scale { SCALE_NONE, SCALE_STANDARD, SCALE_FORECAST };
+
+/* What a target is relative to. FALSE, TRUE and NONE are as one would write them. With
+   SCALE_FORECAST: nothing (the level is predicted), the last value, or what the expert ar12 says.
+ */
+enum relative { RELATIVE_FALSE, RELATIVE_TRUE, RELATIVE_NONE, RELATIVE_LAST, RELATIVE_AR12 };
+
 struct input {
     enum input_kind kind;
-    size_t size;      /* real: numbers in x; symbol: size of the alphabet */
-    size_t embedding; /* symbol: width of the learned embedding, 0 = one-hot */
-    bool standard;    /* scale: standard; with it: */
-    uint64_t memory;  /* values that the scale remembers, 0 = all */
-    double limit;     /* sd that a value is at most away, 0 = no limit */
-    bool hold;        /* missing: hold */
+    size_t size;            /* real: numbers in x; symbol: size of the alphabet */
+    size_t embedding;       /* symbol: width of the learned embedding, 0 = one-hot */
+    enum input_scale scale; /* with `standard`: */
+    uint64_t memory;        /* values that the scale remembers, 0 = all */
+    double limit;           /* sd that a value is at most away, 0 = no limit */
+    bool hold;              /* missing: hold */
 };
 
 struct layer {
@@ -50,6 +59,9 @@ struct output {
     size_t size;       /* numbers in a target, or classes */
     size_t components; /* of losses that have them */
     enum target target;
+    enum relative relative;
+    bool skip;   /* a linear path from the input to the output */
+    bool solved; /* readout: rls: the output's tensors are solved by least squares */
 };
 
 struct architecture {
@@ -72,8 +84,9 @@ struct tensor {
 struct model {
     struct architecture architecture;
     struct tensor tensors[MODEL_TENSORS_MAX];
-    size_t tensor_count, learned_count; /* all, and the first of them, which are learned: running
-                                           statistics stand after them */
+    size_t tensor_count, learned_count; /* all, and the first of them, which an optimizer learns:
+                                           an output that is solved and running statistics stand
+                                           after them */
     size_t parameters, learned;         /* numbers in the block of all tensors; of those learned */
     size_t input_width[MODEL_LAYERS_MAX];  /* I of each layer; symbol one-hot: V */
     size_t state_offset[MODEL_LAYERS_MAX]; /* of a layer's h in the state; an inner state follows */
@@ -81,6 +94,10 @@ struct model {
     size_t ages;        /* of norms that go by age, the most steps; 0: there are none */
     size_t age_offset;  /* with ages: of the steps since the stream began, at most ages, in the
                            state; its last number */
+    size_t features;    /* numbers in an input of the network: I, with scale: forecast 3 I or 4 I;
+                           symbols 1 */
+    size_t solved;      /* of an output that is solved: inputs of its least squares, the last
+                           layer's h, the skip path's x and 1; else 0 */
     size_t outputs;     /* K: activations of the last linear layer */
     size_t target_size; /* numbers in one target: size; softmax: 1 class id */
 };
@@ -106,16 +123,17 @@ const struct tensor *model_named(const struct model *model, const char *name);
      output.bias, and a dense layer's bias without norm
                        uniform in +-1/sqrt(fan-in), as in torch.nn.Linear
      gains             `gain`;  norms' biases 0
-     running_mean 0, running_var 1
+     running_mean 0, running_var 1; an output that is solved 0
    and forget_bias is added to the forget gate of norm_ih.bias, of bias_ih without norm.
    Returns -1 (EX_UNAVAILABLE) when out of memory. */
 int model_initialize(const struct model *model, const struct tensor *tensor, uint64_t seed,
                      float *values, struct error *error);
 
 /* Numbers in a slot's record: the form in which a slot travels between an engine and a checkpoint.
-   state (S) | output (K) | for each of window + 1 positions: state before (S) | x (I, symbols 1) |
-   y (target_size) | 1.0 when y is to be learned from, else 0. Symbols and class ids keep their
-   bits. */
+   state (S) | output (K) | of a model with `solved` what it is solved with, of the newest step
+   (solved - 1) | for each of window + 1 positions: state before (S) | x (features) | y
+   (target_size) | 1.0 when y is to be learned from, else 0. Symbols and class ids keep their bits.
+ */
 size_t slot_record_size(const struct model *model, size_t window);
 
 enum { MODEL_SUMMARY_SIZE = 1024 };

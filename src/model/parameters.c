@@ -7,6 +7,15 @@
 
 #include "common/error.h"
 
+#define MEMBERS "members."
+
+void parameters_name(const char *member, const char *tensor, char name[PARAMETERS_NAME_SIZE]) {
+    if (*member)
+        snprintf(name, PARAMETERS_NAME_SIZE, MEMBERS "%s.%s", member, tensor);
+    else
+        snprintf(name, PARAMETERS_NAME_SIZE, "%s", tensor);
+}
+
 void parameters_entries(const struct model *model, struct safetensors_entry *entries) {
     for (size_t n = 0; n < model->tensor_count; n++) {
         const struct tensor *tensor = &model->tensors[n];
@@ -47,11 +56,22 @@ static int check_entry(const char *path, const struct safetensors_entry *found,
                      path, wanted->name, has, needs);
 }
 
+/* Whether a tensor of the file is the member's, or another member's. */
+static bool is_known(const struct model *model, const char *member, const char *name) {
+    char prefix[PARAMETERS_NAME_SIZE];
+    if (!*member)
+        return model_named(model, name) != NULL;
+    parameters_name(member, "", prefix);
+    if (strncmp(name, prefix, strlen(prefix)) == 0)
+        return model_named(model, name + strlen(prefix)) != NULL;
+    return strncmp(name, MEMBERS, strlen(MEMBERS)) == 0;
+}
+
 static int check_extra(const struct safetensors *file, const char *path, const struct model *model,
-                       struct error *error) {
+                       const char *member, struct error *error) {
     for (size_t n = 0; n < safetensors_count(file); n++) {
         const char *name = safetensors_at(file, n)->name;
-        if (!model_named(model, name))
+        if (!is_known(model, member, name))
             return error_set(error, EX_CONFIG,
                              "%s: tensor %.100s is not one of the model's: remove it from the file "
                              "or change the model",
@@ -69,19 +89,24 @@ static int check_finite(const char *path, const struct tensor *tensor, const flo
     return 0;
 }
 
-static int load(const struct model *model, const struct safetensors *file, const char *path,
-                float *values, struct error *error) {
+static int load(const struct model *model, const char *member, const struct safetensors *file,
+                const char *path, float *values, struct error *error) {
     struct safetensors_entry wanted[MODEL_TENSORS_MAX];
+    char name[PARAMETERS_NAME_SIZE];
     parameters_entries(model, wanted);
-    for (size_t n = 0; n < model->tensor_count; n++)
-        if (check_entry(path, safetensors_find(file, wanted[n].name), &wanted[n], error))
+    for (size_t n = 0; n < model->tensor_count; n++) {
+        parameters_name(member, model->tensors[n].name, name);
+        wanted[n].name = name;
+        if (check_entry(path, safetensors_find(file, name), &wanted[n], error))
             return -1;
-    if (check_extra(file, path, model, error))
+    }
+    if (check_extra(file, path, model, member, error))
         return -1;
     for (size_t n = 0; n < model->tensor_count; n++) {
         const struct tensor *tensor = &model->tensors[n];
         float *target = values + tensor->offset;
-        if (safetensors_read(file, safetensors_find(file, tensor->name), 0, target,
+        parameters_name(member, tensor->name, name);
+        if (safetensors_read(file, safetensors_find(file, name), 0, target,
                              tensor_size(tensor) * sizeof *target, error) ||
             check_finite(path, tensor, target, error))
             return -1;
@@ -89,12 +114,12 @@ static int load(const struct model *model, const struct safetensors *file, const
     return 0;
 }
 
-int parameters_load(const struct model *model, const char *path, float *values,
+int parameters_load(const struct model *model, const char *member, const char *path, float *values,
                     struct error *error) {
     struct safetensors *file = NULL;
     if (safetensors_open(&file, path, error))
         return -1;
-    int status = load(model, file, path, values, error);
+    int status = load(model, member, file, path, values, error);
     safetensors_close(&file);
     return status;
 }

@@ -115,12 +115,12 @@ static float *prediction(struct waiting *w) {
 static void keep_result(struct acknowledge *a, struct waiting *w, const struct learned *learned) {
     size_t outputs = a->model->outputs;
     float *to = prediction(w);
-    for (size_t t = 0; t < learned->output_steps && learned->outputs; t++) {
+    for (size_t t = 0; t < learned->output_steps && learned_has_outputs(learned); t++) {
         prediction_of(a->model, learned, t, a->numbers);
         for (size_t k = 0; k < outputs; k++)
             to[t * outputs + k] = (float)a->numbers[k];
     }
-    if (!learned->outputs)
+    if (!learned_has_outputs(learned))
         w->numbers = 0;
     w->scored = learned->scored > 0;
     w->loss = (float)learned->loss;

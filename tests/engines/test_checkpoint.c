@@ -24,8 +24,8 @@ static void assert_same_block(struct run *a, struct run *b, enum engine_block bl
         size_t size = tensor_size(&model->tensors[n]);
         float *x = calloc(2 * size, sizeof *x), *y = x + size;
         assert_non_null(x);
-        assert_int_equal(learner_read(a->learner, block, n, x, NULL), 0);
-        assert_int_equal(learner_read(b->learner, block, n, y, NULL), 0);
+        assert_int_equal(learner_read(a->learner, 0, block, n, x, NULL), 0);
+        assert_int_equal(learner_read(b->learner, 0, block, n, y, NULL), 0);
         assert_memory_equal(x, y, size * sizeof *x);
         free(x);
     }
@@ -47,10 +47,11 @@ static void assert_same_streams(struct run *a, struct run *b, const struct workl
         const char *m_key = streams_key(s, m, &m_size), *n_key = streams_key(t, n, &n_size);
         assert_int_equal(m_size, n_size);
         assert_memory_equal(m_key, n_key, m_size);
-        struct learner_window v = learner_window(a->learner, m), w = learner_window(b->learner, n);
+        struct learner_window v = learner_window(a->learner, 0, m),
+                              w = learner_window(b->learner, 0, n);
         assert_memory_equal(&v, &w, sizeof v);
-        assert_int_equal(learner_read(a->learner, ENGINE_SLOT, m, x, NULL), 0);
-        assert_int_equal(learner_read(b->learner, ENGINE_SLOT, n, y, NULL), 0);
+        assert_int_equal(learner_read(a->learner, 0, ENGINE_SLOT, m, x, NULL), 0);
+        assert_int_equal(learner_read(b->learner, 0, ENGINE_SLOT, n, y, NULL), 0);
         assert_memory_equal(x, y, live * sizeof *x);
         if (learner_held(a->learner, m))
             assert_memory_equal(learner_held(a->learner, m), learner_held(b->learner, n),
@@ -67,8 +68,8 @@ static void assert_same_learners(struct run *a, struct run *b, const struct work
     struct learner_counters c = learner_counters(a->learner), d = learner_counters(b->learner);
     uint64_t updates[2];
     assert_memory_equal(&c, &d, sizeof c);
-    assert_int_equal(learner_read(a->learner, ENGINE_UPDATES, 0, &updates[0], NULL), 0);
-    assert_int_equal(learner_read(b->learner, ENGINE_UPDATES, 0, &updates[1], NULL), 0);
+    assert_int_equal(learner_read(a->learner, 0, ENGINE_UPDATES, 0, &updates[0], NULL), 0);
+    assert_int_equal(learner_read(b->learner, 0, ENGINE_UPDATES, 0, &updates[1], NULL), 0);
     assert_int_equal(updates[0], updates[1]);
     assert_same_block(a, b, ENGINE_PARAMETERS, &workload->model);
     if (blocks > 0)
@@ -97,7 +98,7 @@ static struct workload_options resumed_case(size_t which) {
         break;
     case 2: /* symbols, two layers, rmsprop */
         o.architecture.input = (struct input){.kind = INPUT_SYMBOL, .size = 7, .embedding = 3};
-        o.architecture.output = (struct output){LOSS_softmax, 7, 0, TARGET_NEXT};
+        o.architecture.output = (struct output){.loss = LOSS_softmax, .size = 7, .target = TARGET_NEXT};
         o.architecture.layers[1] =
             (struct layer){.cell = CELL_dense, .size = 5, .activation = ACTIVATION_tanh};
         o.architecture.layer_count = 2;
@@ -106,7 +107,7 @@ static struct workload_options resumed_case(size_t which) {
         layer->cell = CELL_gru;
         break;
     case 3: /* given classes, adamw */
-        o.architecture.output = (struct output){LOSS_softmax, 3, 0, TARGET_GIVEN};
+        o.architecture.output = (struct output){.loss = LOSS_softmax, .size = 3, .target = TARGET_GIVEN};
         o.optimizer.kind = OPTIMIZER_adamw;
         o.optimizer.weight_decay = 0.01;
         o.max_streams = 50;
@@ -126,7 +127,8 @@ static struct workload_options resumed_case(size_t which) {
         layer->norm_steps = 4;
         break;
     default: /* nothing but parameters, updates at every step */
-        o.architecture.input.standard = o.architecture.input.hold = false;
+        o.architecture.input.scale = SCALE_NONE;
+        o.architecture.input.hold = false;
         o.optimizer = (struct optimizer){.kind = OPTIMIZER_sgd, .rate = 0.05};
         o.window = o.stride = 1;
         break;
@@ -187,8 +189,8 @@ static void set_rates_survive_unless_reconfigured(void **unused) {
     struct workload *workload = workload_open(&options);
     struct checkpoint_report report;
     struct run *run = run_open_with_state(workload);
-    assert_int_equal(learner_set_rate(run->learner, 0.5, NULL), 0);
-    assert_int_equal(learner_set_clip(run->learner, 0.25, NULL), 0);
+    assert_int_equal(learner_set_rate(run->learner, LEARNER_ALL, 0.5, NULL), 0);
+    assert_int_equal(learner_set_clip(run->learner, LEARNER_ALL, 0.25, NULL), 0);
     workload->config.learning.optimizer.rate = 0.5; /* as config_set does */
     save(run, workload);
     run_close(run);
@@ -202,11 +204,11 @@ static void set_rates_survive_unless_reconfigured(void **unused) {
     run = run_open_with_state(workload);
     assert_int_equal(load(run, workload, &report, NULL), 1);
     assert_true(learner_rate(run->learner) == 0.5);
-    assert_int_equal(learner_configure(run->learner, 0.125, workload->config.learning.clip, NULL),
-                     0);
+    assert_int_equal(
+        learner_configure(run->learner, 0, 0.125, workload->config.learning.clip, NULL), 0);
     assert_true(learner_rate(run->learner) == 0.125);
     assert_true(learner_clip(run->learner) == 0.25);
-    assert_int_equal(learner_set_rate(run->learner, 0.5, NULL), 0);
+    assert_int_equal(learner_set_rate(run->learner, LEARNER_ALL, 0.5, NULL), 0);
     assert_int_equal(learner_reset(run->learner, NULL), 0);
     assert_true(learner_rate(run->learner) == 0.125);
     assert_true(learner_clip(run->learner) == workload->config.learning.clip);

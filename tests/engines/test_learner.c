@@ -136,7 +136,7 @@ static struct workload_options random_options(uint64_t *state) {
     output->size = loss->size ? loss->size : next ? input->size : draw(state, 1, 3);
     if (input->kind == INPUT_REAL) {
         input->hold = draw(state, 0, 1);
-        input->standard = draw(state, 0, 1);
+        input->scale = draw(state, 0, 1) ? SCALE_STANDARD : SCALE_NONE;
     }
     return o;
 }
@@ -216,12 +216,13 @@ static void calls_windows_fresh(void **unused) {
 static void read_all_parameters(struct learner *learner, const struct model *model, float *values) {
     for (size_t n = 0; n < model->tensor_count; n++)
         assert_int_equal(
-            learner_read_parameters(learner, n, values + model->tensors[n].offset, NULL), 0);
+            learner_read_parameters(learner, 0, n, values + model->tensors[n].offset, NULL), 0);
 }
 
 static struct workload_options busy(enum target target) {
     struct workload_options options = one_stream(target);
-    options.architecture.input.hold = options.architecture.input.standard = true;
+    options.architecture.input.hold = true;
+    options.architecture.input.scale = SCALE_STANDARD;
     options.stride = 3;
     options.keys = 5;
     options.steps = 9;
@@ -316,8 +317,8 @@ static void rates_are_set_in_flight(void **unused) {
     struct run *runs[] = {run, other};
     for (size_t n = 0; n < 2; n++) {
         take(runs[n], workload, 0, EXAMPLES / 2);
-        assert_int_equal(learner_set_rate(runs[n]->learner, 0, NULL), 0);
-        assert_int_equal(learner_set_clip(runs[n]->learner, 0.25, NULL), 0);
+        assert_int_equal(learner_set_rate(runs[n]->learner, LEARNER_ALL, 0, NULL), 0);
+        assert_int_equal(learner_set_clip(runs[n]->learner, LEARNER_ALL, 0.25, NULL), 0);
         take(runs[n], workload, EXAMPLES / 2, EXAMPLES / 2);
         assert_int_equal(learner_flush(runs[n]->learner, NULL), 0);
         assert_true(learner_rate(runs[n]->learner) == 0);

@@ -21,7 +21,7 @@ enum { SIZE = 2, KEYS = 3, EXAMPLES = 200, OUTLIER = 120 };
 static struct workload_options scaled(enum loss loss) {
     return (struct workload_options){
         .architecture =
-            {.input = {.kind = INPUT_REAL, .size = SIZE, .standard = true, .hold = true},
+            {.input = {.kind = INPUT_REAL, .size = SIZE, .scale = SCALE_STANDARD, .hold = true},
              .layers = {{.cell = CELL_gru, .size = 4, .norm = NORM_layer, .gain = 1}},
              .layer_count = 1,
              .output = {.loss = loss, .size = SIZE, .target = TARGET_NEXT}},
@@ -72,7 +72,7 @@ static void an_error_is_in_the_scale_of_its_prediction(void **unused) {
     struct seen seen;
     struct learner_observer observer = {.context = &seen, .learned = see};
     struct learner *learner = open_learner(workload, 8, &observer);
-    assert_int_equal(learner_set_rate(learner, 0, NULL), 0);
+    assert_int_equal(learner_set_rate(learner, LEARNER_ALL, 0, NULL), 0);
     const struct {
         float x;
         double mean, deviation;
@@ -102,7 +102,7 @@ static void an_error_is_in_the_scale_of_its_prediction(void **unused) {
     const struct tensor *t = workload->model.tensors;
     assert_int_equal(workload->model.tensor_count, 4);
     for (size_t n = 0; n < 4; n++)
-        assert_int_equal(learner_read_parameters(learner, n, w + t[n].offset, NULL), 0);
+        assert_int_equal(learner_read_parameters(learner, 0, n, w + t[n].offset, NULL), 0);
     double hidden = (double)w[t[0].offset] * 1 + w[t[1].offset];
     double output = (double)w[t[2].offset] * hidden + w[t[3].offset];
     double predicted = 4 + 1 * output;

@@ -39,21 +39,21 @@ static const struct {
     struct output output;
     enum optimizer_id optimizer;
 } learners[LEARNERS] = {
-    {{.kind = INPUT_REAL, .size = 2, .standard = true, .hold = true},
+    {{.kind = INPUT_REAL, .size = 2, .scale = SCALE_STANDARD, .hold = true},
      {.cell = CELL_gru, .size = 3, .norm = NORM_layer, .gain = 1},
-     {LOSS_gaussian, 2, 0, TARGET_NEXT},
+     {.loss = LOSS_gaussian, .size = 2, .target = TARGET_NEXT},
      OPTIMIZER_adam},
     {{.kind = INPUT_SYMBOL, .size = 5, .embedding = 2},
      {.cell = CELL_lstm, .size = 2, .norm = NORM_layer, .gain = 1},
-     {LOSS_softmax, 3, 0, TARGET_GIVEN},
+     {.loss = LOSS_softmax, .size = 3},
      OPTIMIZER_rmsprop},
     {{.kind = INPUT_SYMBOL, .size = 4},
      {.cell = CELL_rnn, .size = 3},
-     {LOSS_softmax, 4, 0, TARGET_NEXT},
+     {.loss = LOSS_softmax, .size = 4, .target = TARGET_NEXT},
      OPTIMIZER_sgd},
-    {{.kind = INPUT_REAL, .size = 1, .standard = true},
+    {{.kind = INPUT_REAL, .size = 1, .scale = SCALE_STANDARD},
      {.cell = CELL_gru, .size = 2, .norm = NORM_layer, .gain = 1},
-     {LOSS_mixture, 3, 2, TARGET_GIVEN},
+     {.loss = LOSS_mixture, .size = 3, .components = 2},
      OPTIMIZER_adamw},
 };
 

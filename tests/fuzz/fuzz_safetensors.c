@@ -94,7 +94,7 @@ static bool load_parameters(const char *path) {
     struct error error = {0};
     model_build(&model, &architecture);
     REQUIRE(model.parameters == PARAMETERS, "a model of %zu parameters", model.parameters);
-    if (parameters_load(&model, path, values, &error)) {
+    if (parameters_load(&model, "", path, values, &error)) {
         fuzz_require_sentence(error.text);
         return false;
     }

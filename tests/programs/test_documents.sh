@@ -29,7 +29,7 @@ refused() {
 same yaml conf/reference.yaml
 same mdoc docs/man/runnel.yaml.5
 refused '@nothing' 'the template has @nothing, which is no key'
-refused '@name' 'the template has @seed 0 times; once is needed'
+refused '@name' 'the template has @preset 0 times; once is needed'
 refused "$(cat "$srcdir/conf/reference.yaml.in")
 @seed" 'the template has @seed 2 times; once is needed'
 

@@ -3,7 +3,10 @@
 #ifndef RUNNEL_CONFIG_ERRORS_H
 #define RUNNEL_CONFIG_ERRORS_H
 
-#define TOP "name, seed, device, model, learning, examples, statistics, control, security, state"
+#define TOP                                                                                        \
+    "name, preset, seed, device, model, learning, experts, members, combine, examples, "           \
+    "statistics, "                                                                                 \
+    "control, security, state"
 #define OPTIMIZER "kind, rate, momentum, nesterov, alpha, beta1, beta2, epsilon, weight_decay"
 #define NAME "; allowed is 1 to 64 letters, digits, '-', '_' and '.' (what this daemon is called)"
 #define SEED "; allowed is a whole number from 0 to 9007199254740991 (seed of the starting weights)"
@@ -192,8 +195,8 @@ static const struct {
      ":6:21: statistics.every: found \"0\"; allowed is a whole number from 1 to 1000000000 "
      "(examples between two loss messages)"},
     {BASE "statistics: {predictions: maybe}\n",
-     ":6:27: statistics.predictions: found \"maybe\"; allowed is true or false (publish every "
-     "prediction)"},
+     ":6:27: statistics.predictions: found \"maybe\"; allowed is false, true or all (publish "
+     "every prediction)"},
     {BASE "state: {checkpoint: {seconds: -1}}\n",
      ":6:31: state.checkpoint.seconds: found \"-1\"; allowed is a number from 0 to 31536000 "
      "(seconds between two checkpoints, 0 = not by time)"},

@@ -28,6 +28,7 @@ static double random_parameter(struct fixture *fixture, const struct tensor *ten
     case TENSOR_WEIGHT_IH:
     case TENSOR_WEIGHT_HH:
     case TENSOR_OUTPUT_WEIGHT:
+    case TENSOR_OUTPUT_SKIP:
         return 1.5 * u / sqrt((double)tensor->columns);
     case TENSOR_BIAS_IH:
     case TENSOR_BIAS_HH:

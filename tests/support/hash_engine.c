@@ -231,6 +231,9 @@ static int hash_play(struct engine *engine, const struct plan *plan, const struc
         case OPERATION_UPDATE:
             play_update(engine, o, plan, &results->updates[updates++]);
             break;
+        case OPERATION_SOLVE:
+            fail_msg("no output is solved");
+            break;
         case OPERATION_MEASURE:
             results->measures[measures++ * engine->model->architecture.layer_count].hidden.mean =
                 (double)engine->newest;

@@ -51,7 +51,7 @@ static void learned(void *context, const struct learned *l) {
         observation->outputs =
             observed_hash(l->outputs, l->output_steps * o->outputs * sizeof *l->outputs);
     if (l->measured)
-        observation->measured = observed_hash(l->measured, o->layers * sizeof *l->measured);
+        observation->measured = observed_hash(l->measured[0], o->layers * sizeof **l->measured);
 }
 
 static void forgotten(void *context, const char *key, size_t key_size) {

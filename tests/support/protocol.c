@@ -288,7 +288,7 @@ uint64_t protocol_run(const struct workload *workload, uint64_t parameters,
     assert_true(workload->config.learning.window <= WINDOW_MAX);
     assert_true(workload->model.outputs <= OUTPUTS_MAX);
     const struct input *input = &workload->config.architecture.input;
-    if (input->standard)
+    if (input->scale == SCALE_STANDARD)
         assert_int_equal(
             scaler_open(&p->scaler, workload->x_size, input->memory, input->limit, NULL), 0);
     uint64_t steps = 0;

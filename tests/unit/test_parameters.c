@@ -58,7 +58,7 @@ static void starting_values_are_read_by_name(void **state) {
 
     float *values = calloc(model.parameters, sizeof *values);
     struct error error;
-    assert_int_equal(parameters_load(&model, path, values, &error), 0);
+    assert_int_equal(parameters_load(&model, "", path, values, &error), 0);
     float next = 0.0F;
     for (size_t n = model.tensor_count; n-- > 0;)
         for (size_t k = 0; k < tensor_size(&model.tensors[n]); k++)
@@ -69,7 +69,7 @@ static void starting_values_are_read_by_name(void **state) {
 static void assert_not_loaded(const struct model *model, const char *why) {
     float *values = calloc(model->parameters, sizeof *values);
     struct error error;
-    assert_int_equal(parameters_load(model, path, values, &error), -1);
+    assert_int_equal(parameters_load(model, "", path, values, &error), -1);
     assert_int_equal(error.status, EX_CONFIG);
     if (!strstr(error.text, path) || !strstr(error.text, why))
         fail_msg("'%s' should name the file and say '%s'", error.text, why);

@@ -42,7 +42,7 @@ static json_t *predict_scaled(const struct architecture *architecture, const flo
                                     .deviation = scale->deviation};
     struct json_text text = {0};
     json_text_begin(&text);
-    report_prediction(&text, &model, &learned);
+    report_prediction(&text, &model, NULL, &learned);
     json_t *object = written(&text);
     json_t *prediction = json_incref(json_object_get(object, "prediction"));
     json_decref(object);
@@ -106,7 +106,7 @@ static void predictions_mean_what_the_loss_says(void **state) {
 static void what_is_not_known_yet_is_not_predicted(void **state) {
     (void)state;
     struct architecture architecture = {
-        .input = {.kind = INPUT_REAL, .size = 2, .standard = true, .hold = true},
+        .input = {.kind = INPUT_REAL, .size = 2, .scale = SCALE_STANDARD, .hold = true},
         .layers = {{.cell = CELL_dense, .size = 3}},
         .layer_count = 1,
         .output = {.loss = LOSS_gaussian, .size = 2, .target = TARGET_NEXT},

@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""Forecasts from outside (docs/forecasts.md): what predictions carry, members that do not touch one
+another, and the same bits after a kill."""
+import json
+import math
+import pathlib
+import signal
+import struct
+import tempfile
+import time
+
+import running
+import zmq
+from running import Daemon
+
+try:
+    import numpy as np
+except ImportError:
+    print("needs python3-numpy")
+    raise SystemExit(77) from None
+
+EXPERTS = ["last", "mean", "ewma", "lag", "ar3", "ar12", "ar12fast", "ar24", "abs12"]
+STEPS, STREAMS = 240, 3
+CHANGE = "{name: change}"
+LEVEL = "{name: level, set: {model.output.relative: none, model.layers.0.size: 6, seed: 4}}"
+
+
+def configuration(directory, members, more=""):
+    return f"""
+name: forecast
+device: cpu
+preset: forecast
+model: {{input: {{size: 2}}, layers: [{{cell: gru, size: 8}}]}}
+learning: {{window: 8, max_streams: 2}}
+members: [{members}]
+{more}
+examples: {{bind: "ipc://{directory}/examples"}}
+statistics: {{bind: "ipc://{directory}/statistics", every: 1, predictions: all}}
+control: {{bind: "ipc://{directory}/control"}}
+state: {{directory: {directory}/state, checkpoint: {{examples: 70, seconds: 0}}}}
+"""
+
+
+def examples():
+    """(stream, x, flags): two columns, missing values, a stream that makes room, one that ends."""
+    draw = np.random.default_rng(5)
+    x = np.sin(np.arange(STEPS)[:, None] * [0.5, 0.3]) * [1, 40] + draw.normal(0, 0.2, (STEPS, 2))
+    x[draw.random(x.shape) < 0.05] = math.nan
+    for n, row in enumerate(x):
+        stream = "ab"[n % 2] if n % 40 < 37 else "c"
+        end = n == 90 and stream == "a"
+        flags = (1 if end else 0) | (2 if n % 11 == 0 else 0)
+        yield stream.encode(), row.astype("<f4").tobytes(), flags
+
+
+def send(feeder, rows):
+    for stream, x, flags in rows:
+        feeder.send_multipart([stream, x, b"", struct.pack("<BBHIQd", 1, flags, 0, 0, 0, 0.0)])
+
+
+def wait_learned(daemon, count):
+    end = time.monotonic() + running.LIMIT
+    while daemon.ask("status")["examples"] < count:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def subscribe(daemon):
+    heard = daemon.socket(zmq.SUB, "statistics")
+    heard.setsockopt(zmq.RCVHWM, 0)
+    heard.setsockopt(zmq.SUBSCRIBE, b"")
+    while daemon.next_message(heard)[0] != b"status":  # what a new subscriber is sent
+        continue
+    return heard
+
+
+def predictions(daemon, heard, count):
+    found = []
+    while len(found) < count:
+        topic, body = daemon.next_message(heard)
+        if topic == b"prediction":
+            found.append(json.loads(body))
+    return found
+
+
+def played(members, more="", kill=False):
+    """Predictions and the export after all examples; killed twice on the way or not."""
+    with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
+        with Daemon(directory, configuration(directory, members, more)) as daemon:
+            daemon.ask("status")
+            rows, found = list(examples()), []
+            ends = [97, 180, len(rows)] if kill else [len(rows)]
+            begin = 0
+            for end in ends:
+                with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+                    send(feeder, rows[begin:end])
+                    found += predictions(daemon, heard, end - begin)
+                begin = end
+                if kill and end < len(rows):
+                    daemon.ask("set", key="learning.clip", value=1)  # is answered when on disk
+                    daemon.process.send_signal(signal.SIGKILL)
+                    daemon.process.wait()
+                    daemon.start()
+                    wait_learned(daemon, end)
+            blob = daemon.export()
+            assert daemon.end() == 0
+            return found, blob
+
+
+def tensors(blob):
+    size = struct.unpack("<Q", blob[:8])[0]
+    header = json.loads(blob[8:8 + size])
+    header.pop("__metadata__")
+    return {name: blob[8 + size + t["data_offsets"][0]:8 + size + t["data_offsets"][1]]
+            for name, t in header.items()}
+
+
+def said(found):
+    """What does not depend on a run or a clock."""
+    return [{k: m[k] for k in ("stream", "example", "prediction", "experts", "weights", "loss")}
+            for m in found]
+
+
+def carries_experts_and_weights():
+    found, blob = played(f"{CHANGE}, {LEVEL}")
+    names = EXPERTS + ["change", "level"]
+    for message, (_, x, _) in zip(found, examples()):
+        assert list(message["experts"]) == list(message["weights"]) == names
+        assert len(message["prediction"]) == 2
+        for k, value in enumerate(np.frombuffer(x, "<f4")):
+            total = sum(message["weights"][name][k] for name in names)
+            assert abs(total - 1) < 1e-9, total
+            if not math.isnan(value):
+                assert abs(message["experts"]["last"][k] - value) <= 1e-6 * abs(value), message
+    assert all(name.startswith(("members.change.", "members.level.")) for name in tensors(blob))
+    assert all(0 <= m["loss"] <= 900 for m in found if m["loss"] is not None)
+
+
+def is_better_than_the_last_value():
+    """Of a course with noise: 1 is what repeating the last value costs."""
+    draw, steps = np.random.default_rng(6), 600
+    x = np.sin(np.arange(steps) * 0.4) + draw.normal(0, 0.1, steps)
+    with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
+        text = configuration(directory, f"{CHANGE}, {LEVEL}").replace("size: 2", "size: 1")
+        with Daemon(directory, text) as daemon:
+            daemon.ask("status")
+            with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+                for value in x:
+                    feeder.send_multipart([b"s", struct.pack("<f", value)])
+                losses = [m["loss"] for m in predictions(daemon, heard, steps)]
+            assert np.mean(losses[-200:]) < 0.4, np.mean(losses[-200:])
+
+
+def null_where_nothing_was_seen():
+    with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
+        with Daemon(directory, configuration(directory, "")) as daemon:
+            daemon.ask("status")
+            with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+                nan = math.nan
+                for row in ([1, nan], [2, nan], [nan, 5], [3, 6]):
+                    feeder.send_multipart([b"s", np.array(row, "<f4").tobytes()])
+                found = predictions(daemon, heard, 4)
+            assert [m["prediction"][1] is None for m in found] == [True, True, False, False]
+            assert [m["experts"]["last"] for m in found] == [[1, None], [2, None], [2, 5], [3, 6]]
+            assert list(found[0]["experts"]) == EXPERTS
+            assert [m["loss"] is None for m in found] == [True, False, True, False]
+            assert daemon.ask("status")["parameters"] == 0
+            assert tensors(daemon.export()) == {}
+
+
+def a_member_has_the_bits_it_has_alone():
+    together, blob = played(f"{CHANGE}, {LEVEL}")
+    for name, text in (("change", CHANGE), ("level", LEVEL)):
+        alone, own = played(text)
+        for a, b in zip(together, alone):
+            assert a["experts"][name] == b["experts"][name], (a, b)
+        own, all_of_it = tensors(own), tensors(blob)
+        assert own and all(all_of_it[key] == value for key, value in own.items())
+
+
+def a_kill_changes_no_bit():
+    calm, calm_blob = played(f"{CHANGE}, {LEVEL}")
+    killed, killed_blob = played(f"{CHANGE}, {LEVEL}", kill=True)
+    assert said(calm) == said(killed)
+    assert calm_blob == killed_blob
+    assert said(played("")[0]) == said(played("", kill=True)[0])
+
+
+def sets_and_resets_members():
+    with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
+        with Daemon(directory, configuration(directory, f"{CHANGE}, {LEVEL}")) as daemon:
+            first = daemon.export()
+            with daemon.socket(zmq.PUSH, "examples") as feeder:
+                daemon.ask("set", key="members.level.learning.optimizer.rate", value=0)
+                reply = daemon.request("set", key="members.none.learning.clip", value=0)[0]
+                assert not reply["ok"] and "no such member" in reply["error"], reply
+                rows = list(examples())
+                send(feeder, rows)
+                wait_learned(daemon, len(rows))
+            before, after = tensors(first), tensors(daemon.export())
+            same = {name for name in before if before[name] == after[name]}
+            assert "members.level.layers.0.weight_ih" in same  # its rate is 0
+            assert "members.level.output.weight" not in same   # which is solved all the same
+            assert "members.change.layers.0.weight_ih" not in same
+            daemon.ask("reset")
+            assert daemon.export() == first
+
+
+def refuses_the_gpu_for_now():
+    with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
+        text = configuration(directory, CHANGE).replace("device: cpu", "device: cuda")
+        with Daemon(directory, text) as daemon:
+            assert daemon.process.wait(running.LIMIT) == 78
+            assert "computed by the processor alone" in daemon.text()
+
+
+for test in (carries_experts_and_weights, is_better_than_the_last_value, null_where_nothing_was_seen,
+             a_member_has_the_bits_it_has_alone, a_kill_changes_no_bit, sets_and_resets_members,
+             refuses_the_gpu_for_now):
+    test()
+    print(f"ok {test.__name__}")

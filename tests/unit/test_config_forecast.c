@@ -1,0 +1,166 @@
+/* preset: forecast, scale: forecast and what comes with it, experts and members. */
+#include "config_testing.h"
+
+#include "forecast/forecast.h"
+
+#define WHOLE "name: a\npreset: forecast\nmodel: {input: {size: 2}}\n"
+
+/* Without a preset: five lines, the input in line 4, the output in line 5. */
+#define FORECAST(output)                                                                           \
+    "name: a\nmodel:\n  layers: [{cell: lstm, size: 4}]\n"                                         \
+    "  input: {kind: real, size: 2, scale: forecast}\n"                                            \
+    "  output: {loss: squared, target: next" output "}\n"
+
+static void check_error(const char *text, const char *override, const char *says) {
+    struct config config;
+    struct error error = {0};
+    if (load(&config, text, strlen(text), override, &error) == 0)
+        fail_msg("accepted: %s%s", text, override ? override : "");
+    if (!strstr(error.text, says))
+        fail_msg("%s\nis said instead of\n%s", error.text, says);
+}
+
+static void test_preset_is_whole(void **state) {
+    (void)state;
+    struct config c = good(WHOLE, NULL);
+    const struct architecture *a = &c.architecture;
+    assert_int_equal(a->layer_count, 1);
+    assert_string_equal(cell_kind(a->layers[0].cell)->kind.name, "gru");
+    assert_int_equal(a->layers[0].size, 64);
+    assert_string_equal(norm_kind(a->layers[0].norm)->kind.name, "layer");
+    assert_int_equal(a->input.scale, SCALE_FORECAST);
+    assert_true(a->input.hold && a->output.skip && a->output.solved);
+    assert_int_equal(a->output.size, 2);
+    assert_int_equal(a->output.target, TARGET_NEXT);
+    assert_int_equal(c.learning.window, 16);
+    assert_int_equal(c.learning.stride, 4);
+    assert_true(c.learning.optimizer.rate == 0.0003 && c.learning.clip == 1);
+    assert_int_equal(c.learning.max_streams, 128);
+    assert_int_equal(c.experts, EXPERTS_ALL);
+    assert_int_equal(c.combined, COMBINE_MLPOLY);
+    assert_true(c.members_given);
+    assert_int_equal(c.member_count, 2);
+    assert_string_equal(c.members[0].name, "change");
+    assert_int_equal(c.members[0].architecture.output.relative, RELATIVE_AR12);
+    assert_string_equal(c.members[1].name, "level");
+    assert_int_equal(c.members[1].architecture.output.relative, RELATIVE_NONE);
+}
+
+static void test_preset_gives_way(void **state) {
+    (void)state;
+    struct config c =
+        good(WHOLE "learning: {stride: 8}\nmembers: []\nexperts: [ar3, last]\n", NULL);
+    assert_int_equal(c.learning.stride, 8);
+    assert_int_equal(c.learning.window, 16);
+    assert_true(c.members_given && c.member_count == 0);
+    assert_int_equal(c.experts, 1u << EXPERT_ar3 | 1u << EXPERT_last);
+    c = good(WHOLE, "model.layers=[{cell: lstm, size: 8}, {cell: gru, size: 4, norm: none}]");
+    assert_int_equal(c.architecture.layer_count, 2);
+    assert_int_equal(good(WHOLE, "model.layers.0.size=8").architecture.layers[0].size, 8);
+    check_error(WHOLE, "model.layers=[{cell: lstm}]", "model.layers.0.size: missing");
+    check_error(WHOLE, "model.input.scale=none", "model.input.scale: found another scale");
+}
+
+static void test_members_set(void **state) {
+    (void)state;
+    struct config c = good(FORECAST("") "members:\n"
+                                        "  - {name: a}\n"
+                                        "  - {name: b, set: {model.layers.0.size: 8, seed: 5, "
+                                        "learning.optimizer.rate: 0.5, learning.window: 4}}\n"
+                                        "combine: b\n",
+                           NULL);
+    assert_int_equal(c.members[0].architecture.layers[0].size, 4);
+    assert_int_equal(c.members[1].architecture.layers[0].size, 8);
+    assert_int_equal(c.members[0].seed, 1);
+    assert_int_equal(c.members[1].seed, 5);
+    assert_true(c.members[1].learning.optimizer.rate == 0.5);
+    assert_int_equal(c.members[1].learning.window, 4);
+    assert_int_equal(c.members[1].learning.stride, 4);
+    assert_int_equal(c.combined, COMBINE_ONE + EXPERTS + 1);
+    assert_int_equal(good(FORECAST(""), "combine=network").combined, COMBINE_ONE + EXPERTS);
+    assert_int_equal(good(FORECAST(""), "combine=mean").combined, COMBINE_ONE + EXPERT_mean);
+}
+
+/* What does not work is refused with a sentence. */
+static void test_refused(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *override, *says;
+    } wrong[] = {
+        {"name: a\npreset: forecast\nmodel: {input: {kind: symbol, size: 2, scale: forecast}}\n",
+         NULL, "model.input.scale: found with kind: symbol; it is allowed only with kind: real"},
+        {FORECAST(", relative: ar12") "experts: [last]\n", NULL,
+         "model.output.relative: found ar12, an expert that is not among experts"},
+        {FORECAST(", relative: true"), NULL,
+         "model.output.relative: found true; allowed with scale"},
+        {FORECAST(""), "model.output={loss: gaussian, target: next, readout: rls}",
+         "model.output.readout: found rls with loss: gaussian; least squares need loss: squared"},
+        {FORECAST(""), "model.output={loss: gaussian, target: next}",
+         "model.output.loss: found gaussian; allowed with scale: forecast is squared"},
+        {FORECAST(""), "model.output={loss: squared}",
+         "model.output.target: found given; allowed with scale: forecast is next"},
+        {BASE, "model.output.relative=ar12",
+         "found ar12; allowed is false, or with scale: forecast"},
+        {BASE, "model.output.readout=rls", "found rls; it is allowed only with scale: forecast"},
+        {BASE, "experts=[last]", "experts: found with scale: none; it is allowed only with scale"},
+        {BASE, "members=[]", "members: found with scale: none; it is allowed only with scale"},
+        {WHOLE, "experts=[]", "experts: found a list; allowed is a list of last, mean,"},
+        {WHOLE, "experts=[last, last]",
+         "experts: found \"last\"; allowed is a list of last, mean,"},
+        {WHOLE "members: [{name: a}, {name: a}]\n", NULL,
+         ":4:10: members: found two members with the name a"},
+        {WHOLE "members: [{name: ar3}]\n", NULL, "members: found a member with the name ar3"},
+        {WHOLE "members: [{name: best}]\n", NULL, "members: found a member with the name best"},
+        {WHOLE "members: [{name: a.b}]\n", NULL, "members: found the name \"a.b\""},
+        {WHOLE "members: [{name: a, set: {model.input.size: 3}}]\n", NULL,
+         ":4:10: members: found model.input.size, which member a sets"},
+        {WHOLE "members: [{name: a, set: {learning.max_streams: 3}}]\n", NULL,
+         "members: found learning.max_streams, which member a sets"},
+        {WHOLE "experts: [last]\nmembers: [{name: a}]\n", NULL,
+         "model.output.relative: found ar12, an expert that is not among experts"},
+        {WHOLE "members: [{name: a, set: {model.layers.0.size: many}}]\n", NULL,
+         ":4:10: member a: model.layers.0.size=many: model.layers.0.size: found \"many\""},
+        {WHOLE "members: [{name: a, set: {learning.stride: 20}}]\n", NULL,
+         "member a: learning.stride=20: learning.stride: found 20; allowed is at most"},
+        {WHOLE, "members=[{nam: a}]", "members: found a mapping; allowed is a list of at most 8"},
+        {WHOLE, "combine=other", "combine: found \"other\"; allowed is mlpoly, average, best"},
+    };
+    for (size_t n = 0; n < COUNT(wrong); n++)
+        check_error(wrong[n].text, wrong[n].override, wrong[n].says);
+}
+
+/* All that decides what is computed is in the digest, and nothing else. */
+static void test_digests_differ(void **state) {
+    (void)state;
+    static const char *const changes[] = {
+        NULL,
+        "experts=[ar12]",
+        "combine=best",
+        "members=[]",
+        "members=[{name: change}]",
+        "members=[{name: other}]",
+        "members=[{name: change, set: {learning.stride: 2}}]",
+        "members=[{name: change, set: {seed: 2}}]",
+        "model.output.relative=last",
+        "model.output.readout=gradient",
+    };
+    char seen[COUNT(changes)][CONFIG_DIGEST_SIZE];
+    for (size_t n = 0; n < COUNT(changes); n++) {
+        memcpy(seen[n], good(WHOLE, changes[n]).digest, sizeof seen[n]);
+        for (size_t m = 0; m < n; m++)
+            assert_string_not_equal(seen[n], seen[m]);
+    }
+    assert_string_equal(good(WHOLE, "learning.optimizer.rate=0.5").digest, seen[0]);
+    assert_string_equal(good(WHOLE, "members=[{name: change, set: {learning.clip: 2}}]").digest,
+                        seen[4]);
+    assert_string_not_equal(good(BASE, "model.output.skip=true").digest, good(BASE, NULL).digest);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_preset_is_whole), cmocka_unit_test(test_preset_gives_way),
+        cmocka_unit_test(test_members_set),     cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_digests_differ),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
