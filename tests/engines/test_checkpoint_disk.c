@@ -223,7 +223,7 @@ static bool die_at(const struct workload *workload, int call) {
 
 static void death_leaves_a_whole_checkpoint(void **unused) {
     (void)unused;
-    enum { CALLS = 100 };
+    enum { CALLS = 1000 }; /* many more than there are: one for each that may be kept, and some */
     struct workload *workload = sensor_workload();
     bool died = true, old = false, new = false;
     int deaths = 0;
