@@ -263,18 +263,34 @@ static int resume_learning(void *context, const json_t *request, struct control_
     return 0;
 }
 
+static int say_reset(struct daemon *daemon, const char *member, struct control_answer *answer) {
+    log_info("reset: what member %s has learned is gone", member);
+    announce_event(daemon, "reset", json_pack("{s:s}", "member", member),
+                   "what member %s has learned is gone", member);
+    put_count(answer->fields, "examples", daemon_examples(daemon));
+    json_object_set_new(answer->fields, "member", json_string(member));
+    return 0;
+}
+
 static int reset(void *context, const json_t *request, struct control_answer *answer,
                  struct error *error) {
-    (void)request;
     struct daemon *daemon = context;
     uint64_t forgotten = daemon_examples(daemon);
-    int result = settings_reset(daemon, error);
+    const json_t *named = json_object_get(request, "member");
+    const char *member = json_string_value(named);
+    if (named && !member)
+        return error_set(error, EX_USAGE, "reset takes a member's name, or nothing");
+    int result = settings_reset(daemon, member, error);
     if (result < 0) {
         run_break(daemon);
         return run_fail(daemon, error);
     }
-    if (result || journal_command(daemon, json_pack("{s:s}", "command", "reset"), error))
+    if (result ||
+        journal_command(daemon, json_pack("{s:s, s:s*}", "command", "reset", "member", member),
+                        error))
         return -1;
+    if (member)
+        return say_reset(daemon, member, answer);
     log_info("reset: what %" PRIu64 " examples had taught is gone", forgotten);
     announce_event(daemon, "reset", NULL, "what %" PRIu64 " examples had taught is gone",
                    forgotten);

@@ -57,7 +57,8 @@ static int replay_command(struct replay *replay, const char *text, uint64_t posi
     const json_t *stream = json_object_get(request, "stream");
     int result;
     if (name && !strcmp(name, "reset"))
-        result = settings_reset(daemon, error);
+        result =
+            settings_reset(daemon, json_string_value(json_object_get(request, "member")), error);
     else if (name && !strcmp(name, "set") && key && value)
         result = settings_replay(daemon, key, value,
                                  json_is_true(json_object_get(request, "configured")), error);

@@ -144,7 +144,23 @@ int settings_replay(struct daemon *daemon, const char *key, const char *value, b
     return 0;
 }
 
-int settings_reset(struct daemon *daemon, struct error *error) {
+static int reset_member(struct daemon *daemon, const char *name, struct error *error) {
+    size_t member = learner_member_named(daemon->learner, name, strlen(name));
+    if (member == SIZE_MAX) {
+        error_set(error, EX_USAGE, "reset: there is no member %.60s", name);
+        return 1;
+    }
+    int result = learner_reset_member(daemon->learner, member, error);
+    if (result == 0) {
+        settings_take_rates(daemon);
+        checkpoints_changed(daemon);
+    }
+    return result;
+}
+
+int settings_reset(struct daemon *daemon, const char *member, struct error *error) {
+    if (member)
+        return reset_member(daemon, member, error);
     int result = learner_reset(daemon->learner, error);
     if (result)
         return result;

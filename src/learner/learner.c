@@ -315,6 +315,24 @@ int learner_reset(struct learner *learner, struct error *error) {
     return status;
 }
 
+static int begin_member(struct learner *learner, size_t member, float *values,
+                        struct error *error) {
+    if (learner_flush(learner, error) || learner_forget_member(learner, member, error) ||
+        write_values(learner, member, values, error) || write_zeros(learner, member, values, error))
+        return -1;
+    struct learner_rates *rates = &learner->members[member].rates;
+    rates->rate = rates->configured_rate;
+    rates->clip = rates->configured_clip;
+    return 0;
+}
+
+int learner_reset_member(struct learner *learner, size_t member, struct error *error) {
+    float *values = starting_values(learner, &learner->members[member], error);
+    int status = values ? begin_member(learner, member, values, error) : 1;
+    free(values);
+    return status;
+}
+
 /* ---- What there is to know ---- */
 
 struct learner_counters learner_counters(const struct learner *learner) {

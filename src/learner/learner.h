@@ -119,6 +119,10 @@ int learner_configure(struct learner *learner, size_t member, double rate, doubl
    (model.initial has gone, out of memory); -1 when the device has failed. */
 int learner_reset(struct learner *learner, struct error *error);
 
+/* The same of one member alone: its parameters, moments, least squares, hidden states and rates.
+   Streams, experts, mixtures, counters and all other members stay. */
+int learner_reset_member(struct learner *learner, size_t member, struct error *error);
+
 /* Forget one stream's state, as if another had taken its place: what it has not yet learned from is
    dropped. Returns 1 when there is no such stream: nothing is changed; -1 when the device has
    failed. */

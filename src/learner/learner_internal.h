@@ -154,6 +154,9 @@ void learner_plan_close(struct learner *learner);
 /* Forget all streams, and play that. The plan must be empty. */
 int learner_forget_all(struct learner *learner, struct error *error);
 
+/* Zero one member's states of all streams, and play that. The plan must be empty. */
+int learner_forget_member(struct learner *learner, size_t member, struct error *error);
+
 /* Operations that one step can bring at most: FORGET of the stream that made room, STEP, MEASURE,
    SCORE, UPDATE and SOLVE, and at the end of a sequence one more UPDATE and FORGET. */
 enum { OPERATIONS_PER_STEP = 8, UPDATES_PER_STEP = 2 };

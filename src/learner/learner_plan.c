@@ -348,6 +348,19 @@ int learner_forget_all(struct learner *learner, struct error *error) {
     return learner_play(learner, error);
 }
 
+int learner_forget_member(struct learner *learner, size_t member, struct error *error) {
+    struct member *m = &learner->members[member];
+    size_t room = learner->plan_steps * OPERATIONS_PER_STEP;
+    uint32_t slot = streams_oldest(learner->streams);
+    for (; slot != STREAMS_NONE; slot = streams_newer(learner->streams, slot)) {
+        plan_append(m, OPERATION_FORGET, slot);
+        m->windows[slot] = (struct learner_window){0};
+        if (m->plan.count == room && learner_play(learner, error))
+            return -1;
+    }
+    return learner_play(learner, error);
+}
+
 bool learner_has_stream(const struct learner *learner, const char *key, size_t key_size) {
     return streams_find(learner->streams, key, key_size) != STREAMS_NONE;
 }

@@ -202,6 +202,23 @@ def sets_and_resets_members():
             assert "members.level.layers.0.weight_ih" in same  # its rate is 0
             assert "members.level.output.weight" not in same   # which is solved all the same
             assert "members.change.layers.0.weight_ih" not in same
+            reply = daemon.ask("reset", member="change")
+            assert reply["member"] == "change" and reply["examples"] == len(rows), reply
+            again, begun = tensors(daemon.export()), tensors(first)
+            for name, value in again.items():
+                assert value == (begun if name.startswith("members.change.") else after)[name]
+            reply = daemon.request("reset", member="none")[0]
+            assert not reply["ok"] and "there is no member none" in reply["error"], reply
+            with daemon.socket(zmq.PUSH, "examples") as feeder:
+                send(feeder, rows[:20])
+                wait_learned(daemon, len(rows) + 20)
+            daemon.ask("set", key="learning.clip", value=1)  # is answered when on disk
+            learned = tensors(daemon.export())
+            daemon.process.send_signal(signal.SIGKILL)
+            daemon.process.wait()
+            daemon.start()
+            wait_learned(daemon, len(rows) + 20)
+            assert tensors(daemon.export()) == learned  # the journal knows that a member began again
             daemon.ask("reset")
             assert daemon.export() == first
 
