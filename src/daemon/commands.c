@@ -285,9 +285,12 @@ static int reset(void *context, const json_t *request, struct control_answer *an
         run_break(daemon);
         return run_fail(daemon, error);
     }
-    if (result ||
-        journal_command(daemon, json_pack("{s:s, s:s*}", "command", "reset", "member", member),
-                        error))
+    if (result)
+        return -1;
+    json_t *command = json_pack("{s:s}", "command", "reset");
+    if (member)
+        json_object_set_new(command, "member", json_string(member));
+    if (journal_command(daemon, command, error))
         return -1;
     if (member)
         return say_reset(daemon, member, answer);
