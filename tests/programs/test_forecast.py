@@ -186,6 +186,28 @@ def a_kill_changes_no_bit():
     assert said(played("")[0]) == said(played("", kill=True)[0])
 
 
+def however_steps_are_bundled():
+    """600 steps one by one, or as one message, which takes several plans; a wild value on the way."""
+    draw, steps = np.random.default_rng(7), 600
+    x = np.sin(np.arange(steps)[:, None] * [0.3, 0.7]) + draw.normal(0, 0.1, (steps, 2))
+    x[300, 0], x[400, 1], x[:40, 1] = 3e38, math.nan, math.nan
+    seen = []
+    for cuts in (range(1, steps), [], [3, 500]):
+        with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
+            with Daemon(directory, configuration(directory, f"{CHANGE}, {LEVEL}")) as daemon:
+                daemon.ask("status")
+                pieces = np.split(x.astype("<f4"), list(cuts))
+                with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+                    send(feeder, [(b"s", piece.tobytes(), 0) for piece in pieces])
+                    found = predictions(daemon, heard, len(pieces))
+                rows = [row for m in found for row in
+                        (m["prediction"] if isinstance(m["prediction"][0], list) else
+                         [m["prediction"]])]
+                seen.append((rows, daemon.export()))
+    assert len(seen[0][0]) == steps and seen[0] == seen[1] == seen[2]
+    assert all(v is not None and math.isfinite(v) for row in seen[0][0][40:] for v in row)
+
+
 def sets_and_resets_members():
     with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
         with Daemon(directory, configuration(directory, f"{CHANGE}, {LEVEL}")) as daemon:
@@ -232,7 +254,7 @@ def refuses_the_gpu_for_now():
 
 
 for test in (carries_experts_and_weights, is_better_than_the_last_value, null_where_nothing_was_seen,
-             a_member_has_the_bits_it_has_alone, a_kill_changes_no_bit, sets_and_resets_members,
-             refuses_the_gpu_for_now):
+             a_member_has_the_bits_it_has_alone, a_kill_changes_no_bit, however_steps_are_bundled,
+             sets_and_resets_members, refuses_the_gpu_for_now):
     test()
     print(f"ok {test.__name__}")
