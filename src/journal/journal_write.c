@@ -48,9 +48,9 @@ static bool next_task(struct journal *journal, struct task *task, uint64_t prune
         gather(journal);
     else if (journal->stop)
         return false;
-    *task = (struct task){
-        .queue = journal->queue, .skip_to = journal->skip_to, .forgets = journal->forgets};
+    *task = (struct task){.queue = journal->queue, .skip_to = journal->skip_to};
     task->count = journal->queue.count;
+    task->forgets = journal->forgets && task->count > 0; /* together with its command */
     if (task->count > JOURNAL_BATCH_ENTRIES)
         task->count = JOURNAL_BATCH_ENTRIES;
     if (journal->prunable > pruned)
@@ -63,8 +63,10 @@ static void settle(struct journal *journal, const struct task *task) {
         journal_queue_drop(&journal->queue, task->count, task->last);
     if (!journal->queue.count)
         journal->hurry = false;
-    journal->skip_to = 0;
-    journal->forgets = false;
+    if (task->skip_to)
+        journal->skip_to = 0;
+    if (task->forgets)
+        journal->forgets = false;
     journal->oldest = journal->totals.oldest;
     journal->producers = journal->totals.streams;
     atomic_store(&journal->durable, journal->totals.newest);

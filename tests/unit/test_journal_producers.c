@@ -193,6 +193,40 @@ static void drops_what_is_too_old(void **unused) {
     journal_close(&journal);
 }
 
+/* ---- Forgetting ---- */
+
+static struct example first_of(const char *key) {
+    struct example example = numbered(1, 1);
+    example.key = key;
+    example.key_size = strlen(key);
+    return example;
+}
+
+/* The journal's thread is in the middle of other transactions, one after another. */
+static void forgets_while_it_prunes(void **unused) {
+    (void)unused;
+    enum { STREAMS = 50, ENTRIES = 40000, KEY_SIZE = 16 };
+    struct error error;
+    char key[KEY_SIZE];
+    struct journal *journal = open_plain();
+    append_entries(journal, ENTRIES);
+    uint64_t prunable = journal_position(journal);
+    for (int n = 0; n < STREAMS; n++) {
+        snprintf(key, sizeof key, "forgotten %d", n);
+        struct example example = first_of(key);
+        journal_append_example(journal, &example);
+    }
+    uint64_t before = producers(journal);
+    journal_prune(journal, prunable);
+    for (int n = 0; n < STREAMS; n++) {
+        snprintf(key, sizeof key, "forgotten %d", n);
+        assert_true(journal_forget(journal, "{}", key, strlen(key), &error) > 0);
+        assert_int_equal(journal_has_stream(journal, key, strlen(key), &error), 0);
+    }
+    assert_int_equal(producers(journal), before - STREAMS);
+    journal_close(&journal);
+}
+
 /* ---- Format 2 ---- */
 
 /* What a version before producers had left of the first `count` entries, which it would have
@@ -294,7 +328,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(numbers_each_producer_apart), TEST(recognizes_what_it_has),
         TEST(drops_the_longest_idle),      TEST(drops_what_is_too_old),
-        TEST(takes_over_format_2),         TEST(survives_kills_meanwhile),
+        TEST(forgets_while_it_prunes),     TEST(takes_over_format_2),
+        TEST(survives_kills_meanwhile),
     };
     faulty_disk_install();
     return cmocka_run_group_tests(tests, NULL, NULL);
