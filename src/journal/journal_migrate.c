@@ -28,7 +28,9 @@ int journal_migrate(struct journal_store *store, struct error *error) {
     assert(store->format == JOURNAL_FORMAT_OLDEST);
     sqlite3_create_function_v2(store->file, "stream_crc", 6, SQLITE_UTF8, NULL, stream_crc, NULL,
                                NULL, NULL);
-    /* How long ago rows were used is not known: their age counts from now on. */
+    /* How long ago rows were used is not known: their age counts from now on, one second for rows
+       and checksums. */
+    const sqlite3_int64 now = (sqlite3_int64)clock_unix();
     char *sql =
         sqlite3_mprintf("BEGIN IMMEDIATE;"
                         "ALTER TABLE streams RENAME TO streams_before;"
@@ -39,8 +41,7 @@ int journal_migrate(struct journal_store *store, struct error *error) {
                         "DROP TABLE streams_before; DROP VIEW entries; %s;"
                         "PRAGMA user_version = %d;"
                         "COMMIT;",
-                        journal_streams, (sqlite3_int64)clock_unix(), (sqlite3_int64)clock_unix(),
-                        journal_view, JOURNAL_FORMAT);
+                        journal_streams, now, now, journal_view, JOURNAL_FORMAT);
     int code = sql ? sqlite3_exec(store->file, sql, NULL, NULL, NULL) : SQLITE_NOMEM;
     sqlite3_free(sql);
     if (code != SQLITE_OK)
