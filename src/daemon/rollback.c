@@ -278,7 +278,9 @@ int rollback_at_start(struct daemon *daemon, struct error *error) {
         error_prefix(error, "what %s asks for cannot be done; remove it to start without", path);
         return -1;
     }
-    if (unlink(path) == 0)
-        return 0;
-    return error_set(error, EX_IOERR, "%s cannot be removed: %s", path, strerror(errno));
+    if (unlink(path))
+        return error_set(error, EX_IOERR, "%s cannot be removed: %s", path, strerror(errno));
+    /* Which syncs the directory: a loss of power must not bring the request back once there is more
+       that it would leave out. */
+    return checkpoints_last(daemon, error);
 }
