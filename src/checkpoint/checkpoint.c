@@ -312,16 +312,17 @@ void checkpoint_warn(struct checkpoint_report *report, const char *format, ...) 
     text_clean(end);
 }
 
-/* Which checkpoint is there: its name, or NULL. */
+/* Which checkpoint is there: its name, or NULL. One that this user may not read is not damaged. */
 static const char *find(const struct checkpoint *checkpoint, struct error *error, int *status) {
     static const char *const names[] = {CHECKPOINT_NEWEST, CHECKPOINT_PREVIOUS};
     *status = 0;
     for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
-        if (faccessat(checkpoint->directory_file, names[n], F_OK, 0) == 0)
+        if (faccessat(checkpoint->directory_file, names[n], R_OK, 0) == 0)
             return names[n];
         if (errno != ENOENT) {
-            *status = error_set(error, EX_IOERR, "%s/%s cannot be read: %s", checkpoint->directory,
-                                names[n], strerror(errno));
+            *status = error_set(error, EX_IOERR,
+                                "%s/%s cannot be read: %s: make it readable for the daemon's user",
+                                checkpoint->directory, names[n], strerror(errno));
             return NULL;
         }
     }

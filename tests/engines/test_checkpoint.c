@@ -306,6 +306,22 @@ static void replaces_every_damage(void **unused) {
     workload_close(&workload);
 }
 
+/* As after a restore by somebody else: nothing is wrong with the file, and it keeps its name. */
+static void refuses_what_it_may_not_read(void **unused) {
+    (void)unused;
+    static const char *const words[] = {"checkpoint.safetensors", "Permission denied",
+                                        "readable for the daemon's user", NULL};
+    if (geteuid() == 0)
+        skip(); /* who may read everything */
+    struct workload *workload = sensor_workload();
+    struct run *run = write_two(workload);
+    assert_int_equal(chmod(file_in_state("checkpoint.safetensors"), 0), 0);
+    assert_refused(run, workload, EX_IOERR, words);
+    assert_int_equal(access(file_in_state("checkpoint.safetensors"), F_OK), 0);
+    run_close(run);
+    workload_close(&workload);
+}
+
 /* A second damaged one does not take the place of the first. */
 static void keeps_every_damaged_file(void **unused) {
     (void)unused;
@@ -416,6 +432,7 @@ int main(void) {
     /* What a file holds and what is refused is the same whatever has computed it. */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(replaces_every_damage, make_state, remove_state),
+        cmocka_unit_test_setup_teardown(refuses_what_it_may_not_read, make_state, remove_state),
         cmocka_unit_test_setup_teardown(keeps_every_damaged_file, make_state, remove_state),
         cmocka_unit_test_setup_teardown(refuses_damage_without_another, make_state, remove_state),
         cmocka_unit_test_setup_teardown(refuses_another_configuration, make_state, remove_state),
