@@ -118,11 +118,13 @@ static int open_pairs(struct security *security, void *zmq_context) {
     char endpoint[MONITOR_SIZE];
     for (size_t i = 0; i < SOCKET_ROLES; i++) {
         struct guarded *guarded = &security->sockets[i];
+        size_t size = sizeof guarded->events;
         monitor_endpoint(endpoint, guarded->name);
         guarded->monitor = zmq_socket(zmq_context, ZMQ_PAIR);
         if (!guarded->monitor || zmq_setsockopt(guarded->monitor, ZMQ_RCVHWM, &zero, sizeof zero) ||
             zmq_setsockopt(guarded->monitor, ZMQ_LINGER, &zero, sizeof zero) ||
-            zmq_connect(guarded->monitor, endpoint))
+            zmq_connect(guarded->monitor, endpoint) ||
+            zmq_getsockopt(guarded->monitor, ZMQ_FD, &guarded->events, &size))
             return -1;
     }
     if (!security->keys)

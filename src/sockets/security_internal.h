@@ -80,9 +80,10 @@ struct failures {
 
 struct guarded {
     const char *name; /* "examples": section of the configuration, and ZAP's domain */
-    void *monitor;    /* PAIR */
-    bool listed;      /* only keys of the list may come in */
-    bool revoked;     /* a key that could come in before the lists were read again no longer may */
+    void *monitor;    /* PAIR, used with the lock held */
+    int events;   /* its descriptor: readable when something has been reported since it was empty */
+    bool listed;  /* only keys of the list may come in */
+    bool revoked; /* a key that could come in before the lists were read again no longer may */
     struct key_list allowed;
     struct connection_list connections, strangers;
     size_t count, stranger_count; /* without those that have been ended, */

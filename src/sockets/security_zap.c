@@ -130,11 +130,12 @@ static void answer(struct security *security) {
 enum { ITEM_STOP = SOCKET_ROLES, ITEM_ACTIVITY, ITEM_ZAP, ITEMS };
 
 /* What connections bring is looked at when something comes, or after so many ms, but not all the
-   time. */
+   time. Other threads use the monitors too, with the lock held: without it only their descriptors
+   are waited for. */
 static bool wait_for_news(struct security *security, zmq_pollitem_t items[ITEMS], uint64_t next,
-                          long most) {
+                          bool more, long most) {
     uint64_t now = clock_ns();
-    long timeout = now < next ? (long)((next - now) / NS_PER_MS) + 1 : most;
+    long timeout = more ? 0 : now < next ? (long)((next - now) / NS_PER_MS) + 1 : most;
     items[ITEM_ACTIVITY].events = now >= next ? ZMQ_POLLIN : 0;
     int ready = zmq_poll(items, security->keys ? ITEMS : ITEM_ZAP, timeout);
     return (ready >= 0 || errno == EINTR) && !items[ITEM_STOP].revents;
@@ -147,11 +148,11 @@ struct trimming {
     int left;
 };
 
-static void give_back(const struct security *security, struct trimming *trimming) {
+static void give_back(struct trimming *trimming, uint64_t ended) {
     uint64_t now = clock_ns();
-    if (security->ended != trimming->ended)
+    if (ended != trimming->ended)
         trimming->left = TRIMS;
-    trimming->ended = security->ended;
+    trimming->ended = ended;
     if (trimming->left == 0 || now < trimming->due)
         return;
     malloc_trim(0);
@@ -163,24 +164,25 @@ void *security_serve(void *context) {
     struct security *security = context;
     uint64_t next = 0;
     struct trimming trimming = {0};
-    bool soon = false;
+    bool soon = false, more = false;
     zmq_pollitem_t items[ITEMS] = {
         [ITEM_STOP] = {.fd = security->stop, .events = ZMQ_POLLIN},
         [ITEM_ACTIVITY] = {.fd = security->activity},
         [ITEM_ZAP] = {.socket = security->zap, .events = ZMQ_POLLIN},
     };
     for (size_t i = 0; i < SOCKET_ROLES; i++)
-        items[i] = (zmq_pollitem_t){.socket = security->sockets[i].monitor, .events = ZMQ_POLLIN};
-    while (wait_for_news(security, items, next, soon ? 0 : trimming.left ? TRIM_MS : -1)) {
+        items[i] = (zmq_pollitem_t){.fd = security->sockets[i].events, .events = ZMQ_POLLIN};
+    while (wait_for_news(security, items, next, more, soon ? 0 : trimming.left ? TRIM_MS : -1)) {
         uint64_t now = clock_ns();
         pthread_mutex_lock(&security->lock);
-        security_take_events(security, SECURITY_SOME);
+        more = !security_take_events(security, SECURITY_SOME);
         if (now >= next) {
             soon = security_limit(security, now);
             next = now + LOOK_MS * NS_PER_MS;
         }
+        uint64_t ended = security->ended;
         pthread_mutex_unlock(&security->lock);
-        give_back(security, &trimming);
+        give_back(&trimming, ended);
         if (security->keys)
             answer(security);
     }
