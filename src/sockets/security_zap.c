@@ -69,17 +69,25 @@ static struct guarded *find_socket(struct security *security, const struct zap *
 }
 
 /* Give the key to the connection that asks, which is one of that address that has none. Of several
-   it is any, and each of them may be the key's. NULL: it has gone. */
+   it is any, and each of them may be the key's; one that was ended here may be it, too, but counts
+   no more. NULL: it has gone. */
 static struct connection *assign(struct guarded *guarded, const struct zap *zap, const char *key) {
     struct connection *first = NULL, *c;
+    bool ended = false;
     TAILQ_FOREACH(c, &guarded->connections, all) {
         if (*c->key || (*c->match && !ends_with(zap->frames[ZAP_ADDRESS], c->match)))
             continue;
+        ended |= c->ended;
+        if (c->ended)
+            continue;
+        c->unclear |= first != NULL;
         if (first)
-            first->unclear = c->unclear = true;
+            first->unclear = true;
         else
             first = c;
     }
+    if (first)
+        first->unclear |= ended;
     if (first)
         memcpy(first->key, key, sizeof first->key);
     return first;
