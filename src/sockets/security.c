@@ -292,12 +292,12 @@ int security_reload(struct security *security, const struct config *config, size
     if (!security_has_keys(security))
         return 0;
     if (read_keys(config, &pair, lists, error))
-        return -1;
+        goto fail;
     *key_changed = memcmp(pair.secret, security->pair.secret, sizeof pair.secret) != 0;
     if (*key_changed && check_names(config, error)) {
         for (size_t i = 0; i < SOCKET_ROLES; i++)
             keys_clear(&lists[i]);
-        return -1;
+        goto fail;
     }
     pthread_mutex_lock(&security->lock);
     security->pair = pair;
@@ -309,6 +309,9 @@ int security_reload(struct security *security, const struct config *config, size
     pthread_mutex_unlock(&security->lock);
     explicit_bzero(&pair, sizeof pair);
     return 0;
+fail:
+    explicit_bzero(&pair, sizeof pair);
+    return -1;
 }
 
 const char *security_key(const struct security *security) {
