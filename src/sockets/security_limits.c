@@ -20,7 +20,8 @@ enum {
     /* What a Unix socket is taken to have brought each time when something came: the kernel does
        not count there. */
     UNSEEN_BYTES = 128,
-    UNSEEN_PART_BYTES = 65536, /* likewise, of what is no subscription */
+    /* Likewise, of what is no subscription, where more than a heartbeat waits to be read. */
+    UNSEEN_PART_BYTES = 65536,
     /* Less than this is not worth a look, and more for each second of a connection's life, since
        heartbeats are messages that nobody takes. */
     SUSPECT_BYTES = 65536,
@@ -47,14 +48,22 @@ static bool bytes_received(int descriptor, uint64_t *bytes) {
     return true;
 }
 
+/* What has come over a connection whose bytes nobody counts: a guess. */
+static uint64_t guess(const struct connection *c) {
+    int unread = 0;
+    if (c->guarded->most_message == 0)
+        return UNSEEN_BYTES;
+    bool little = ioctl(c->descriptor, SIOCINQ, &unread) == 0 && unread <= UNSEEN_BYTES;
+    return little ? (uint64_t)unread : UNSEEN_PART_BYTES;
+}
+
 /* Returns how much has come since the call before. */
 static uint64_t measure(struct connection *c) {
     uint64_t before = c->received;
-    bool subscriber = c->guarded->most_message == 0;
     c->counted = bytes_received(c->descriptor, &c->received);
     if (!c->counted)
-        c->received = before + (subscriber ? UNSEEN_BYTES : UNSEEN_PART_BYTES);
-    if (c->stranger && c->received >= HANDSHAKE_BYTES) {
+        c->received = before + guess(c);
+    if (c->stranger && (!c->counted || c->received >= HANDSHAKE_BYTES)) {
         TAILQ_REMOVE(&c->guarded->strangers, c, strangers);
         c->guarded->stranger_count--;
         c->stranger = false;

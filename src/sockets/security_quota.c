@@ -91,11 +91,11 @@ void security_quota_free(struct security *security) {
 /* ---- What they take ---- */
 
 /* A connection that may be another key's has a bucket of its own: nobody is ended for what others
-   send. */
+   send, nor for what is only guessed. */
 void security_quota_bytes(struct security *security, struct connection *c, uint64_t came,
                           uint64_t now) {
     double rate = (double)security->quota.bytes;
-    if (rate > 0 && c->client &&
+    if (rate > 0 && c->client && c->counted &&
         !take(c->unclear ? &c->bytes : &c->client->bytes, rate, (double)came, now))
         security_end_for(security, c, SECURITY_QUOTA_BYTES);
 }

@@ -306,5 +306,17 @@ def test_large_messages_are_no_flood(directory):
         assert daemon.ended("endless") == 0
 
 
+def test_heartbeats_are_no_flood(directory):
+    """Nobody takes them from a socket, and over ipc nothing counts their bytes."""
+    with Flooded(directory, *(word for name in ("examples", "control")
+                              for word in ("--set", f"{name}.bind=ipc://{directory}/{name}"))) as daemon:
+        sockets = [daemon.context.socket(zmq.DEALER) for _ in range(40)]
+        for number, socket in enumerate(sockets):
+            socket.setsockopt(zmq.HEARTBEAT_IVL, 10)
+            socket.connect(daemon.endpoint("control" if number % 2 else "examples"))
+        time.sleep(FLOOD_S)
+        assert daemon.ask("status")["connections"]["ended"] == 0
+
+
 if __name__ == "__main__":
     cases.run(globals())

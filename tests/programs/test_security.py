@@ -501,6 +501,16 @@ def test_quota_of_bytes(directory):
         daemon.until(lambda: daemon.ask("status")["streams"] == 2)
 
 
+def test_no_quota_of_bytes_over_ipc(directory):
+    """The system does not count them there: nobody is ended for a guess."""
+    with Guarded(directory, control=(), examples=("yours",), quota={"bytes": 4000}) as daemon:
+        sender = daemon.socket(zmq.PUSH, "examples", daemon.yours)
+        for _ in range(300):
+            sender.send(b'{"stream": "a", "x": [1]' + b" " * 50000 + b"}")
+        daemon.until(lambda: daemon.ask("status")["examples"] == 300)
+        assert daemon.ask("status")["connections"]["ended"] == 0
+
+
 def test_quota_of_subscriptions(directory):
     """All connections of a key count together."""
     with Guarded(directory, control=(), statistics=("yours",), quota={"subscriptions": 12}) as daemon:
