@@ -73,17 +73,21 @@ static uint64_t measure(struct connection *c) {
 
 /* ---- How many ---- */
 
+static bool too_many(const struct guarded *guarded) {
+    return guarded->count > guarded->most || guarded->stranger_count > guarded->most_strangers;
+}
+
 /* The one that has waited longest without a handshake, so that who makes one gets through; else the
-   newest. */
+   newest. NULL: there are not too many, once those that have said enough are counted. */
 static struct connection *surplus(struct connection *newest) {
     struct connection *c;
-    while ((c = TAILQ_FIRST(&newest->guarded->strangers))) {
+    while (too_many(newest->guarded) && (c = TAILQ_FIRST(&newest->guarded->strangers))) {
         uint64_t bytes;
         if (!bytes_received(c->descriptor, &bytes) || bytes < HANDSHAKE_BYTES)
             return c;
         measure(c);
     }
-    return newest;
+    return too_many(newest->guarded) ? newest : NULL;
 }
 
 void security_limit_new(struct security *security, struct connection *connection) {
@@ -94,10 +98,10 @@ void security_limit_new(struct security *security, struct connection *connection
     if ((size_t)connection->descriptor < security->taken_size)
         security->taken[connection->descriptor] = 0;
     epoll_ctl(security->activity, EPOLL_CTL_ADD, connection->descriptor, &event);
-    while (!connection->made && !connection->ended &&
-           (guarded->count > guarded->most || guarded->stranger_count > guarded->most_strangers)) {
+    struct connection *one;
+    while (!connection->made && !connection->ended && (one = surplus(connection))) {
         size_t count = guarded->count;
-        security_end_for(security, surplus(connection), SECURITY_CONNECTIONS);
+        security_end_for(security, one, SECURITY_CONNECTIONS);
         if (guarded->count == count)
             break; /* it has gone by itself, as will be reported */
     }
