@@ -201,5 +201,21 @@ def test_what_does_not_belong_together():
         restored(mixed, directory, refused="has no checkpoint")
 
 
+def test_a_log_that_was_cut():
+    """What was acknowledged is not in the journal any more: that is no backup of it."""
+    with fresh() as directory, start(directory, checkpoint=0) as daemon:
+        feed(daemon, some(40))
+        daemon.end(signal.SIGKILL)
+        state, copy = directory / "state", directory / "copy"
+        shutil.copytree(state, directory / "whole")
+        os.truncate(state / "journal.sqlite-wal", 0)
+        status, out, err = ctl("backup", "--state", state, copy)
+        assert status == DATA and "entries up to 40 had been acknowledged" in err, (status, out, err)
+        assert not copy.exists()
+        status, out, err = ctl("backup", "--state", directory / "whole", copy)
+        assert (status, err) == (OK, ""), (status, err)
+        assert len(entries_of(copy)) == 40
+
+
 if __name__ == "__main__":
     cases.run(globals())

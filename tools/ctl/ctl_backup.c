@@ -139,19 +139,35 @@ static int name_checkpoints(const char *partial, const struct copied *copied,
     return 0;
 }
 
+/* The journal has no less than its mark, which was read before it was copied: see journal.h. */
+static int check_end(const char *path, const struct state *journal, uint64_t marked,
+                     struct error *error) {
+    if (!journal->synced || journal->newest >= marked)
+        return 0;
+    return error_set(error, EX_DATAERR,
+                     "the journal %s ends at entry %" PRIu64 ", but entries up to %" PRIu64
+                     " had been acknowledged, as " STATE_MARK
+                     " has it: its write-ahead log was cut off or left out of a copy; its daemon "
+                     "says at its start how to continue",
+                     path, journal->newest, marked);
+}
+
 /* 1: the journal has moved on since the checkpoints were copied. */
 static int copy_all(const char *state, const char *partial, struct state *contents,
                     struct error *error) {
-    char from[STATE_PATH_SIZE], to[STATE_PATH_SIZE];
+    char from[STATE_PATH_SIZE], to[STATE_PATH_SIZE], mark[STATE_PATH_SIZE];
     struct copied copied;
     struct state journal = {0};
     size_t named;
+    state_path(mark, state, STATE_MARK);
     state_path(from, state, STATE_JOURNAL);
     state_path(to, partial, STATE_JOURNAL);
     if (make_directory(partial, error) || copy_checkpoints(state, partial, &copied, error))
         return -1;
+    uint64_t marked = state_read_mark(mark);
     int result = state_copy_journal(from, to, error);
-    if (result < 0 || (result == 0 && state_check_journal(to, &journal, error)))
+    if (result < 0 || (result == 0 && (state_check_journal(to, &journal, error) ||
+                                       check_end(from, &journal, marked, error))))
         return -1;
     if (name_checkpoints(partial, &copied, &journal, &named, error))
         return -1;

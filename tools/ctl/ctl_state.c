@@ -198,6 +198,18 @@ int state_copy_journal(const char *from, const char *to, struct error *error) {
     return status ? -1 : sync_file(to, error);
 }
 
+/* "POSITION CRC" */
+uint64_t state_read_mark(const char *path) {
+    unsigned long long position = 0;
+    unsigned int checksum = 0;
+    FILE *file = fopen(path, "re");
+    bool good = file && fscanf(file, "%20llu %8x", &position, &checksum) == 2;
+    if (file)
+        fclose(file);
+    const uint64_t marked = position;
+    return good && libdeflate_crc32(0, &marked, sizeof marked) == checksum ? marked : 0;
+}
+
 static bool block_is_whole(sqlite3_stmt *row) {
     const uint64_t numbers[] = {
         (uint64_t)sqlite3_column_int64(row, 0), (uint64_t)sqlite3_column_int64(row, 1),
@@ -244,8 +256,8 @@ static int check_open(sqlite3 *file, const char *path, struct state *state, stru
     sqlite3_stmt *row;
     int status = 0;
     if (sqlite3_prepare_v2(file,
-                           "SELECT oldest, newest, (SELECT * FROM pragma_quick_check(1)) "
-                           "FROM journal",
+                           "SELECT oldest, newest, (SELECT * FROM pragma_quick_check(1)), "
+                           "sync = 'full' FROM journal",
                            -1, &row, NULL) != SQLITE_OK)
         return sql_error(file, path, "read", error);
     if (sqlite3_step(row) != SQLITE_ROW)
@@ -255,6 +267,7 @@ static int check_open(sqlite3 *file, const char *path, struct state *state, stru
                            (const char *)sqlite3_column_text(row, 2));
     state->oldest = (uint64_t)sqlite3_column_int64(row, 0);
     state->newest = (uint64_t)sqlite3_column_int64(row, 1);
+    state->synced = sqlite3_column_int(row, 3);
     sqlite3_finalize(row);
     return status ? status : check_blocks(file, path, state, error);
 }

@@ -10,6 +10,7 @@
 #include "common/error.h"
 
 #define STATE_JOURNAL "journal.sqlite"
+#define STATE_MARK "journal.mark"
 #define STATE_FIRST "checkpoint.first.safetensors"
 #define STATE_ROLLBACK "rollback.json"
 
@@ -23,6 +24,7 @@ struct state_checkpoint {
 
 struct state {
     bool has_journal;
+    bool synced;             /* with each commit: a loss of power takes nothing from it */
     uint64_t oldest, newest; /* positions in the journal */
     uint64_t bytes;          /* of all files */
     size_t count;            /* checkpoints that are whole, the newest first, the first last */
@@ -42,6 +44,9 @@ int state_sync_directory(const char *directory, struct error *error);
 /* Copy a journal into one file as of one moment, also while its daemon writes to it. 1: it is not
    there. */
 int state_copy_journal(const char *from, const char *to, struct error *error);
+
+/* The position up to which the journal beside it has been acknowledged; 0: it is not known. */
+uint64_t state_read_mark(const char *path);
 
 /* Check a whole checkpoint, and say what it has: its checksum fits. */
 int state_check_checkpoint(const char *path, struct state_checkpoint *checkpoint,
