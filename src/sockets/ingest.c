@@ -262,13 +262,13 @@ uint64_t ingest_rejected(const struct ingest *ingest, enum reject_reason reason)
 static void announce(struct rejections *r, enum reject_reason reason, char *text, size_t size) {
     uint64_t count = r->count - r->announced;
     const char *of = r->stream[0] ? " of stream " : "";
+    bool schema = reason == REJECT_SCHEMA;
     if (count == 1)
-        snprintf(text, size, "rejected %s%s%s (%s): %s",
-                 reason == REJECT_SCHEMA ? "a schema" : "an example", of, r->stream,
-                 reject_name(reason), r->last);
+        snprintf(text, size, "rejected %s%s%s (%s): %s", schema ? "a schema" : "an example", of,
+                 r->stream, reject_name(reason), r->last);
     else
-        snprintf(text, size, "rejected %llu examples (%s), the last%s%s: %s",
-                 (unsigned long long)count, reject_name(reason), of, r->stream, r->last);
+        snprintf(text, size, "rejected %llu %s (%s), the last%s%s: %s", (unsigned long long)count,
+                 schema ? "schemas" : "examples", reject_name(reason), of, r->stream, r->last);
 }
 
 bool ingest_announce(struct ingest *ingest, uint64_t now, char *text, size_t size) {

@@ -358,6 +358,20 @@ static void announcement_names_stream_and_fault(void **state) {
                         "8 bytes (2 numbers), expected a multiple of 12 (3 float32 a step)");
 }
 
+static void schemas_are_announced_as_such(void **state) {
+    static const char schema[] = "{\"schema\": {\"columns\": 2}}";
+    char text[INGEST_ANNOUNCEMENT_SIZE];
+    struct bench *bench = *state;
+    open_pair(bench);
+    for (int n = 0; n < 2; n++)
+        send_frame(bench, schema, sizeof schema - 1, false);
+    take_all(bench);
+    assert_true(ingest_announce(bench->ingest, 0, text, sizeof text));
+    assert_string_equal(text,
+                        "rejected 2 schemas (schema), the last: the schema has 2 columns, but "
+                        "this model takes 3");
+}
+
 static void a_long_key_is_shortened_between_characters(void **state) {
     char text[INGEST_ANNOUNCEMENT_SIZE], key[WIRE_KEY_MAX + 1] = "";
     struct bench *bench = *state;
@@ -393,6 +407,7 @@ int main(void) {
         TEST(nothing_rejected_nothing_announced),
         TEST(one_announcement_a_second_and_reason),
         TEST(announcement_names_stream_and_fault),
+        TEST(schemas_are_announced_as_such),
         TEST(a_long_key_is_shortened_between_characters),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
