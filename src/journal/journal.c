@@ -95,16 +95,26 @@ static int check_owner(const struct journal *journal, const struct journal_optio
                      journal->path, journal->totals.name, journal->totals.digest, options->digest);
 }
 
-static int open_file(struct journal *journal, const struct journal_options *options,
-                     struct error *error) {
+/* The mark of a file that was there before is lowered first: a start that is killed must not leave
+   a new file that it refuses. */
+static int create(struct journal *journal, const struct journal_options *options,
+                  struct error *error) {
     struct journal_totals fresh = {
         .sync = options->sync, .oldest = options->checkpoint + 1, .newest = options->checkpoint};
-    struct journal_store *store = &journal->store;
-    struct journal_tail tail;
     snprintf(fresh.name, sizeof fresh.name, "%s", options->name);
     snprintf(fresh.digest, sizeof fresh.digest, "%s", options->digest);
-    journal->found.is_new = access(journal->path, F_OK) != 0;
-    if (journal_store_create(journal->path, &fresh, error) ||
+    if (journal_mark_reset(journal, options->checkpoint, error))
+        return -1;
+    return journal_store_create(journal->path, &fresh, error);
+}
+
+static int open_file(struct journal *journal, const struct journal_options *options,
+                     struct error *error) {
+    struct journal_store *store = &journal->store;
+    struct journal_tail tail;
+    journal->found.marked = journal->marked;
+    if (journal_store_find(journal->path, &journal->found.is_new, error) ||
+        (journal->found.is_new && create(journal, options, error)) ||
         journal_check_log(journal->path, &tail, error) ||
         journal_store_open(store, journal->path, options->sync, error) ||
         journal_check_totals(store, &journal->totals, error) ||
@@ -116,7 +126,6 @@ static int open_file(struct journal *journal, const struct journal_options *opti
                                tail.transactions);
     journal->found.torn = tail.torn;
     journal->found.newest = journal->totals.newest;
-    journal->found.marked = journal->marked;
     if (journal_check_contents(store, &journal->totals, error) ||
         journal_store_prepare(store, tail.torn, error) || take_over(journal, options, error) ||
         journal_read_open(journal, error) || journal_look_open(journal, error))

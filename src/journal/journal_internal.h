@@ -11,8 +11,8 @@
 #include <pthread.h>
 #include <sqlite3.h>
 #include <stdatomic.h>
-#include <sys/types.h>
 #include <string.h>
+#include <sys/types.h>
 
 #include "common/error.h"
 #include "common/wire.h"
@@ -127,7 +127,10 @@ extern const char *const journal_sync_words[];
 extern const char journal_view[];    /* the statement that makes it, */
 extern const char journal_streams[]; /* and those of the table */
 
-/* Create the file, unless it is there, so that it has its name only when it is whole. */
+/* Whether there is a file to open, or one to create: not beside what another has left. */
+int journal_store_find(const char *path, bool *is_new, struct error *error);
+
+/* Create the file so that it has its name only when it is whole. */
 int journal_store_create(const char *path, const struct journal_totals *totals,
                          struct error *error);
 
@@ -213,6 +216,9 @@ int journal_look_open(struct journal *journal, struct error *error);
 int journal_mark_open(struct journal *journal, const char *directory, struct error *error);
 void journal_mark_close(struct journal *journal);
 int journal_mark_write(struct journal *journal, uint64_t position, struct error *error);
+
+/* The same, also for a position below what it has: waits for the disk. */
+int journal_mark_reset(struct journal *journal, uint64_t position, struct error *error);
 
 /* Whether all entries are there that the mark and the checkpoint have. */
 int journal_check_end(const struct journal *journal, const struct journal_options *options,

@@ -88,8 +88,12 @@ int journal_check_end(const struct journal *journal, const struct journal_option
     return 0;
 }
 
-int journal_mark(struct journal *journal, struct error *error) {
-    if (journal_mark_write(journal, journal->appended, error))
+int journal_mark_reset(struct journal *journal, uint64_t position, struct error *error) {
+    if (journal_mark_write(journal, position, error))
         return -1;
     return fdatasync(journal->mark) ? fail(journal, "synced", error) : 0;
+}
+
+int journal_mark(struct journal *journal, struct error *error) {
+    return journal_mark_reset(journal, journal->appended, error);
 }

@@ -443,16 +443,20 @@ static int make(const char *temporary, const char *path, const struct journal_to
     return sync_directory(path, error);
 }
 
-int journal_store_create(const char *path, const struct journal_totals *totals,
-                         struct error *error) {
-    char log[JOURNAL_PATH_SIZE + 8], temporary[JOURNAL_PATH_SIZE + 8];
+int journal_store_find(const char *path, bool *is_new, struct error *error) {
+    char log[JOURNAL_PATH_SIZE + 8];
     struct stat left;
-    if (access(path, F_OK) == 0)
-        return 0;
+    *is_new = access(path, F_OK) != 0;
     snprintf(log, sizeof log, "%s-wal", path);
-    if (stat(log, &left) == 0 && left.st_size > 0)
+    if (*is_new && stat(log, &left) == 0 && left.st_size > 0)
         return journal_damaged(error, path, "it is missing, but its write-ahead log %s is there",
                                log);
+    return 0;
+}
+
+int journal_store_create(const char *path, const struct journal_totals *totals,
+                         struct error *error) {
+    char temporary[JOURNAL_PATH_SIZE + 8];
     snprintf(temporary, sizeof temporary, "%s.tmp", path);
     int status = make(temporary, path, totals, error);
     if (status)

@@ -305,6 +305,38 @@ static void refuses_an_end_that_is_missing(void **unused) {
     journal_close(&journal);
 }
 
+/* Killed before each write and sync of a start that begins a new file, for the one before it was
+   moved away: no start refuses what that has left. */
+static void begins_anew_whatever_kills_it(void **unused) {
+    enum { COUNT = 20, WRITES_MIN = 5 };
+    const struct journal_options options = plain_options();
+    bool killed = true;
+    int after = 0;
+    for (; killed; after++) {
+        remove_state(unused);
+        make_state(unused);
+        struct journal *journal = open_plain();
+        append_entries(journal, COUNT);
+        journal_close(&journal);
+        assert_int_equal(unlink(in_state(JOURNAL_NAME)), 0);
+        pid_t child = fork();
+        if (child == 0) {
+            faulty_disk(DISK_KILL, after);
+            int failed = journal_open(&journal, state, &options, NULL);
+            journal_close(&journal);
+            _exit(failed ? EXIT_FAILURE : EXIT_SUCCESS);
+        }
+        int status;
+        assert_int_equal(waitpid(child, &status, 0), child);
+        killed = WIFSIGNALED(status);
+        assert_true(killed || WEXITSTATUS(status) == EXIT_SUCCESS);
+        journal = open_plain();
+        assert_int_equal(journal_position(journal), 0);
+        journal_close(&journal);
+    }
+    assert_true(after > WRITES_MIN);
+}
+
 static int refuse_third(void *context, struct journal_entry *entry, struct error *error) {
     ++*(int *)context;
     return entry->position == 3 ? error_set(error, EX_SOFTWARE, "enough") : 0;
@@ -396,19 +428,13 @@ static void tells_times(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(gives_back_what_was_appended),
-        TEST(gives_back_with_less_syncing),
-        TEST(tells_what_is_durable),
-        TEST(keeps_large_examples_in_order),
-        TEST(stays_flat_when_pruned),
-        TEST(keeps_what_it_is_told_to),
-        TEST(remembers_every_stream),
-        TEST(refuses_another_checkpoint),
-        TEST(refuses_an_end_that_is_missing),
-        TEST(stops_where_the_visit_says),
-        TEST(refuses_another_configuration),
-        TEST(can_be_read_meanwhile),
-        TEST(tells_times),
+        TEST(gives_back_what_was_appended),   TEST(gives_back_with_less_syncing),
+        TEST(tells_what_is_durable),          TEST(keeps_large_examples_in_order),
+        TEST(stays_flat_when_pruned),         TEST(keeps_what_it_is_told_to),
+        TEST(remembers_every_stream),         TEST(refuses_another_checkpoint),
+        TEST(refuses_an_end_that_is_missing), TEST(begins_anew_whatever_kills_it),
+        TEST(stops_where_the_visit_says),     TEST(refuses_another_configuration),
+        TEST(can_be_read_meanwhile),          TEST(tells_times),
     };
     faulty_disk_install();
     return cmocka_run_group_tests(tests, NULL, NULL);
