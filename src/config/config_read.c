@@ -30,6 +30,8 @@ static int fail_va(const struct reading *reading, const struct place *place, con
     if (place && place->override)
         error_set(reading->error, EX_CONFIG, "%s %.*s: %s%s%s", reading->verb, CONFIG_KEY_SIZE,
                   place->override, path, colon, sentence);
+    else if (reading->member) /* what it sets may make the value of another key wrong */
+        error_set(reading->error, EX_CONFIG, "%s %s%s%s", reading->verb, path, colon, sentence);
     else if (place)
         error_set(reading->error, EX_CONFIG, "%s:%zu:%zu: %s%s%s", reading->path, place->line,
                   place->column, path, colon, sentence);
@@ -159,11 +161,33 @@ static const yaml_node_t *value_of(struct walk *walk, const yaml_node_t *mapping
     return NULL;
 }
 
+/* The key of that name in an earlier pair of the mapping, or NULL. */
+static const yaml_node_t *earlier(struct walk *walk, const yaml_node_t *mapping,
+                                  const yaml_node_pair_t *pair, const char *name) {
+    for (yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < pair; p++) {
+        const yaml_node_t *key = yaml_document_get_node(&walk->document, p->key);
+        if (!strcmp(scalar(key), name))
+            return key;
+    }
+    return NULL;
+}
+
+static int fail_twice(const struct walk *walk, yaml_mark_t mark, const char *path,
+                      const yaml_node_t *first) {
+    return fail_at(walk, mark, path,
+                   "found twice in one mapping, first in line %zu; once is allowed",
+                   first->start_mark.line + 1);
+}
+
 /* What a member sets: a mapping of paths to values. */
 static int take_sets(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
                      struct member_config *member) {
+    char found[CONFIG_TEXT_SIZE];
     if (node->type != YAML_MAPPING_NODE)
-        return fail_value(walk, node, key, key->path);
+        return fail_at(walk, node->start_mark, key->path,
+                       "found %s, which member %s sets; allowed is a mapping, as in "
+                       "{model.layers.0.size: 32}",
+                       shown(node, found), member->name);
     const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
     for (size_t n = 0; pair < node->data.mapping.pairs.top; pair++, n++) {
         const yaml_node_t *name = yaml_document_get_node(&walk->document, pair->key);
@@ -180,6 +204,9 @@ static int take_sets(struct walk *walk, const yaml_node_t *node, const struct co
                            "found a key that member %s sets without one short value; allowed is "
                            "KEY: VALUE, as in model.layers.0.size: 32",
                            member->name);
+        const yaml_node_t *first = earlier(walk, node, pair, scalar(name));
+        if (first)
+            return fail_twice(walk, name->start_mark, scalar(name), first);
     }
     return 0;
 }
@@ -276,16 +303,6 @@ static bool join(char path[CONFIG_KEY_SIZE], const char *parent, const char *nam
            CONFIG_KEY_SIZE;
 }
 
-static const yaml_node_t *earlier(struct walk *walk, const yaml_node_t *mapping,
-                                  const yaml_node_pair_t *pair, const char *name) {
-    for (yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < pair; p++) {
-        const yaml_node_t *key = yaml_document_get_node(&walk->document, p->key);
-        if (!strcmp(scalar(key), name))
-            return key;
-    }
-    return NULL;
-}
-
 static int take_mapping(struct walk *walk, const yaml_node_t *node, const char *path) {
     if (is_null(node)) { /* a heading whose keys are all commented out */
         take_section(walk, node, path);
@@ -314,9 +331,7 @@ static int take_mapping(struct walk *walk, const yaml_node_t *node, const char *
             return fail_unknown(walk, key->start_mark, path, child);
         const yaml_node_t *first = earlier(walk, node, pair, scalar(key));
         if (first)
-            return fail_at(walk, key->start_mark, child,
-                           "found twice in one mapping, first in line %zu; once is allowed",
-                           first->start_mark.line + 1);
+            return fail_twice(walk, key->start_mark, child, first);
         if (take(walk, yaml_document_get_node(&walk->document, pair->value), child) != 0)
             return -1;
     }

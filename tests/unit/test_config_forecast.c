@@ -122,6 +122,12 @@ static void test_refused(void **state) {
          ":4:10: member a: model.layers.0.size=many: model.layers.0.size: found \"many\""},
         {WHOLE "members: [{name: a, set: {learning.stride: 20}}]\n", NULL,
          "member a: learning.stride=20: learning.stride: found 20; allowed is at most"},
+        {WHOLE "members: [{name: a, set: {model.output.loss: gaussian}}]\n", NULL,
+         ":4:10: member a: model.output.readout: found rls with loss: gaussian"},
+        {WHOLE "members: [{name: a, set: {seed: 1, learning.window: 4, seed: 2}}]\n", NULL,
+         ":4:56: seed: found twice in one mapping, first in line 4"},
+        {WHOLE "members: [{name: a, set: [seed]}]\n", NULL,
+         ":4:26: members: found a list, which member a sets; allowed is a mapping"},
         {WHOLE, "members=[{nam: a}]", "members: found a mapping; allowed is a list of at most 8"},
         {WHOLE, "combine=other", "combine: found \"other\"; allowed is mlpoly, average, best"},
     };
