@@ -130,7 +130,8 @@ static int open_solution(struct engine *e, struct error *error) {
         return 0;
     return error_set(
         error, EX_UNAVAILABLE,
-        "out of memory for the least squares of %zu inputs: lower the last layer's size",
+        "out of memory for the least squares of %zu inputs: lower the last layer's size, or use "
+        "readout: gradient",
         ls->inputs);
 }
 

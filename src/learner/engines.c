@@ -157,13 +157,13 @@ int engines_choose(struct engines_choice *choice, const char *device, const stru
     if (alone && strcmp(device, "auto") != 0)
         return error_set(
             error, EX_CONFIG,
-            "device: %s: %s is computed by the processor alone yet; use device: cpu or "
+            "device: %s: %s is computed by the processor alone for now; use device: cpu or "
             "auto",
             device, alone);
     if (strcmp(device, "auto") == 0) {
         if (alone)
             snprintf(choice->why, sizeof choice->why,
-                     "auto: %s is computed by the processor alone yet", alone);
+                     "auto: %s is computed by the processor alone for now", alone);
         else
             choose_automatically(choice, model);
         return 0;

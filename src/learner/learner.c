@@ -98,7 +98,9 @@ static int begin_solution(struct learner *learner, size_t member, struct error *
     const struct least_squares ls = engine_solution(model);
     double *block = calloc(least_squares_size(&ls), sizeof *block);
     if (!block)
-        return error_set(error, EX_UNAVAILABLE, "out of memory for the readout");
+        return error_set(error, EX_UNAVAILABLE,
+                         "out of memory for the readout: lower the last layer's size, or use "
+                         "readout: gradient");
     least_squares_begin(&ls, block);
     int status = learner_write(learner, member, ENGINE_SOLUTION, 0, block, error);
     free(block);

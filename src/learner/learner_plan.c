@@ -310,7 +310,6 @@ static void take_plain(struct learner *learner, uint32_t slot, const struct exam
 
 static void take_step(struct learner *learner, uint32_t slot, const struct example *example,
                       size_t t, struct planned *planned) {
-    struct learner_window *window = &learner->members[0].windows[slot];
     bool given = learner->model->architecture.output.target == TARGET_GIVEN;
     if (learner->forecaster)
         forecast_take(learner, slot, number_at(example->x, t * learner->input_row), example->learn,
@@ -325,7 +324,7 @@ static void take_step(struct learner *learner, uint32_t slot, const struct examp
         score_given(learner, slot, example, t, planned);
         plan_close(&learner->members[0], slot, planned->planned_updates);
     } else if (!learner->forecaster) {
-        window->open = true;
+        learner->members[0].windows[slot].open = true;
         keep_open_scale(learner, slot, planned);
     }
 }
