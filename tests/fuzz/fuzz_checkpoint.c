@@ -13,6 +13,7 @@
 #include "checkpoint/checkpoint_internal.h"
 #include "common/error.h"
 #include "common/wire.h"
+#include "forecast/forecast.h"
 #include "fuzz.h"
 #include "learner/engines.h"
 #include "learner/example.h"
@@ -20,7 +21,14 @@
 #include "learner/learner_state.h"
 #include "learner/streams.h"
 
-enum { CHOICE_LEARNER = 3, CHOICE_WHOLE = 4, CHOICE_NO_REPAIR = 8 }; /* bits of the first byte */
+/* Bits of the first byte; where the high ones are CHOICE_FORECAST, the learner is that one. */
+enum {
+    CHOICE_LEARNER = 3,
+    CHOICE_WHOLE = 4,
+    CHOICE_NO_REPAIR = 8,
+    CHOICE_HIGH = 0xF0,
+    CHOICE_FORECAST = 0x10,
+};
 enum edit { EDIT_BYTE, EDIT_NUMBER, EDIT_WORD, EDIT_HEADER_ADD, EDIT_HEADER_CUT, EDIT_CUT, EDITS };
 enum {
     LENGTH_SIZE = sizeof(uint64_t), /* of the header's length, at the start of the file */
@@ -29,7 +37,8 @@ enum {
     EXAMPLES = 12,
     STEPS = 2,
     NUMBERS_MAX = 8, /* in an example's x or y */
-    LEARNERS = 4,
+    LEARNERS = 5,
+    FORECAST = 4, /* the learner of scale: forecast */
 };
 
 /* One learner for each part that a checkpoint may have. */
@@ -55,6 +64,15 @@ static const struct {
      {.cell = CELL_gru, .size = 2, .norm = NORM_layer, .gain = 1},
      {.loss = LOSS_mixture, .size = 3, .components = 2},
      OPTIMIZER_adamw},
+    {{.kind = INPUT_REAL, .size = 2, .scale = SCALE_FORECAST, .hold = true},
+     {.cell = CELL_gru, .size = 3, .norm = NORM_layer, .gain = 1},
+     {.loss = LOSS_squared,
+      .size = 2,
+      .target = TARGET_NEXT,
+      .relative = RELATIVE_AR12,
+      .skip = true,
+      .solved = true},
+     OPTIMIZER_adam},
 };
 
 static struct side {
@@ -141,6 +159,7 @@ static void describe(struct side *side, size_t which) {
                                                  .layers = {learners[which].layer},
                                                  .layer_count = 1,
                                                  .output = learners[which].output};
+    config->experts = EXPERTS_ALL;
     config->learning.window = 3;
     config->learning.stride = 2;
     config->learning.clip = 1;
@@ -297,7 +316,8 @@ static void require_same_state(struct learner *learner, const struct side *side)
 bool fuzz_checkpoint(const uint8_t *bytes, size_t size) {
     struct fuzz_input input = {bytes, size};
     unsigned choice = fuzz_byte(&input);
-    const struct side *side = side_of(choice & CHOICE_LEARNER);
+    bool forecast = (choice & CHOICE_HIGH) == CHOICE_FORECAST;
+    const struct side *side = side_of(forecast ? FORECAST : choice & CHOICE_LEARNER);
     bool untouched = !(choice & CHOICE_WHOLE) && input.size == 0;
     struct learner *learner = open_learner(side);
     static struct checkpoint_report report;

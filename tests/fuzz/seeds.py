@@ -262,7 +262,8 @@ SAFETENSORS = {
 
 # --- checkpoint: which learner and what the rest is; edits of its good checkpoint, or a whole file -------
 BYTE, NUMBER, WORD, HEADER_ADD, HEADER_CUT, CUT = range(6)
-LEARNERS, WHOLE, NO_REPAIR = range(4), 4, 8
+FORECAST = 16  # a learner, in the byte that chooses one
+LEARNERS, WHOLE, NO_REPAIR = (0, 1, 2, 3, FORECAST), 4, 8
 
 
 def edit(learner, kind, place, value):
@@ -284,6 +285,7 @@ CHECKPOINT = {
     "good-number-1": edit(1, NUMBER, 9, 0xC0600000),
     "good-other-device": bytes.fromhex("010000013f3f0000"),
     "checksum": edit(NO_REPAIR, BYTE, 2000, 7),
+    "experts": edit(FORECAST, WORD, 1500, 0x7FF0000000000000),
     "class": edit(2, NUMBER, 415, 0x3F800000),
     "symbol": edit(2, NUMBER, 346, 0x7F800000),
     "whole": whole(b"{}"),
