@@ -70,7 +70,8 @@ static int synchronize(struct journal *journal, struct error *error) {
 }
 
 /* With other settings than those it was last written with, the file says so before anything else
-   is written to it. */
+   is written to it. That is synced: after a loss of power a file that still said `full` would be
+   refused, for its mark may have what was never synced. */
 static int take_over(struct journal *journal, const struct journal_options *options,
                      struct error *error) {
     struct journal_store *store = &journal->store;
@@ -80,7 +81,8 @@ static int take_over(struct journal *journal, const struct journal_options *opti
     snprintf(journal->totals.name, sizeof journal->totals.name, "%s", options->name);
     if (journal_store_begin(store, error) || journal_store_totals(store, &journal->totals, error))
         return -1;
-    return journal_store_commit(store, error);
+    return journal_store_commit(store, error) ? -1
+                                              : journal_sync_log(store->file, store->path, error);
 }
 
 static int check_owner(const struct journal *journal, const struct journal_options *options,
@@ -410,7 +412,8 @@ int journal_sync(struct journal *journal, struct error *error) {
     if (status)
         return -1;
     if (!journal_look(journal, error) &&
-        (journal->sync != JOURNAL_NORMAL || journal_read_sync(journal, error) == 0))
+        (journal->sync != JOURNAL_NORMAL ||
+         journal_sync_log(journal->reading, journal->path, error) == 0))
         return 0;
     pthread_mutex_lock(&journal->mutex);
     journal->failed = true;

@@ -241,8 +241,8 @@ int journal_read_has(struct journal *journal, const char *key, size_t key_size,
  */
 void journal_read_recent(struct journal *journal);
 
-/* Sync the log, which commits do not with JOURNAL_NORMAL. */
-int journal_read_sync(struct journal *journal, struct error *error);
+/* Sync the log of either connection, which commits do not with JOURNAL_NORMAL. */
+int journal_sync_log(sqlite3 *file, const char *path, struct error *error);
 
 /* The row of JOURNAL_BLOCK_COLUMNS; whether it is as it was written. Its pointers are valid until
    the next one. */

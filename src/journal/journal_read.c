@@ -117,11 +117,11 @@ void journal_read_recent(struct journal *journal) {
     sqlite3_finalize(row);
 }
 
-int journal_read_sync(struct journal *journal, struct error *error) {
+int journal_sync_log(sqlite3 *file, const char *path, struct error *error) {
     sqlite3_file *log = NULL;
-    sqlite3_file_control(journal->reading, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
+    sqlite3_file_control(file, "main", SQLITE_FCNTL_JOURNAL_POINTER, &log);
     if (log && log->pMethods && log->pMethods->xSync(log, SQLITE_SYNC_NORMAL) == SQLITE_OK)
         return 0;
     return error_set(error, EX_IOERR, "the write-ahead log of the journal %s cannot be synced",
-                     journal->path);
+                     path);
 }

@@ -181,6 +181,29 @@ static void syncs_a_lax_journal_when_asked(void **unused) {
     journal_close(&journal);
 }
 
+/* What sync was in effect says whether a loss of power explains a journal that ends before its
+   mark: a change of it is on disk before anything is written with it. */
+static void syncs_a_change_of_syncing(void **unused) {
+    (void)unused;
+    enum { HEADER = 1 }; /* of the log, which is synced before */
+    static const enum journal_sync changes[] = {JOURNAL_NORMAL, JOURNAL_OFF, JOURNAL_FULL};
+    struct journal_options options = plain_options();
+    struct error error = {0};
+    struct journal *journal = open_with(&options);
+    append_entries(journal, GROUP);
+    journal_close(&journal);
+    for (size_t n = 0; n < sizeof changes / sizeof *changes; n++) {
+        options.sync = changes[n];
+        faulty_disk(DISK_SYNC, changes[n] == JOURNAL_OFF ? 0 : HEADER);
+        assert_int_equal(journal_open(&journal, state, &options, &error), -1);
+        assert_int_equal(error.status, EX_IOERR);
+        assert_non_null(strstr(error.text, in_state(JOURNAL_NAME)));
+        faulty_disk(DISK_WELL, 0);
+        journal = open_with(&options);
+        journal_close(&journal);
+    }
+}
+
 static void fails(enum disk_fault fault, int after, const char *why) {
     struct journal *journal = open_plain();
     struct error error = {0};
@@ -435,12 +458,19 @@ static void refuses_other_files(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(survives_a_kill_at_every_write),    TEST(survives_a_kill_within_every_write),
-        TEST(survives_kills_at_any_moment),      TEST(syncs_what_a_killed_process_left),
-        TEST(syncs_a_lax_journal_when_asked),    TEST(says_when_the_disk_fails),
-        TEST(says_when_it_cannot_be_made),       TEST(never_takes_changed_bytes),
-        TEST(cuts_a_torn_tail_and_nothing_else), TEST(refuses_a_changed_view),
-        TEST(refuses_a_log_without_its_file),    TEST(refuses_other_files),
+        TEST(survives_a_kill_at_every_write),
+        TEST(survives_a_kill_within_every_write),
+        TEST(survives_kills_at_any_moment),
+        TEST(syncs_what_a_killed_process_left),
+        TEST(syncs_a_lax_journal_when_asked),
+        TEST(syncs_a_change_of_syncing),
+        TEST(says_when_the_disk_fails),
+        TEST(says_when_it_cannot_be_made),
+        TEST(never_takes_changed_bytes),
+        TEST(cuts_a_torn_tail_and_nothing_else),
+        TEST(refuses_a_changed_view),
+        TEST(refuses_a_log_without_its_file),
+        TEST(refuses_other_files),
     };
     faulty_disk_install();
     /* A journal has some MiB of tables. Thousands are opened here: fresh pages need not be zeroed.
