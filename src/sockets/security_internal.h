@@ -149,6 +149,9 @@ size_t security_cut_off(struct security *security, struct guarded *guarded);
 /* A connection has come: begin to watch it, and end one when there are too many. */
 void security_limit_new(struct security *security, struct connection *connection);
 
+/* Whether it has said enough for a handshake with a key; true where the system does not count. */
+bool security_may_have_key(const struct connection *connection);
+
 /* A connection is gone. */
 void security_limit_gone(struct security *security, struct connection *connection);
 

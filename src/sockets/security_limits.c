@@ -14,6 +14,9 @@
 enum {
     /* A greeting, and the shortest READY: what has said less cannot be through its handshake. */
     HANDSHAKE_BYTES = 91,
+    /* A greeting, HELLO and the shortest INITIATE, which says the key, with their frames: what has
+       said less has not said a key. */
+    KEY_BYTES = 64 + (2 + 200) + (9 + 257),
     /* A subscriber says its subscriptions, and answers heartbeats. */
     SUBSCRIBER_BYTES = 4096,
     SUBSCRIBER_BYTES_PER_S = 1024,
@@ -46,6 +49,11 @@ static bool bytes_received(int descriptor, uint64_t *bytes) {
         return false;
     *bytes = info.tcpi_bytes_received;
     return true;
+}
+
+bool security_may_have_key(const struct connection *connection) {
+    uint64_t bytes;
+    return !bytes_received(connection->descriptor, &bytes) || bytes >= KEY_BYTES;
 }
 
 /* What has come over a connection whose bytes nobody counts: a guess. */

@@ -68,9 +68,9 @@ static struct guarded *find_socket(struct security *security, const struct zap *
     return NULL;
 }
 
-/* Give the key to the connection that asks, which is one of that address that has none. Of several
-   it is any, and each of them may be the key's; one that was ended here may be it, too, but counts
-   no more. NULL: it has gone. */
+/* Give the key to the connection that asks, which is one of that address that has none and has said
+   enough. Of several it is any, and each of them may be the key's; one that was ended here may be
+   it, too, but counts no more. NULL: it has gone. */
 static struct connection *assign(struct guarded *guarded, const struct zap *zap, const char *key) {
     struct connection *first = NULL, *c;
     bool ended = false;
@@ -78,7 +78,7 @@ static struct connection *assign(struct guarded *guarded, const struct zap *zap,
         if (*c->key || (*c->match && !ends_with(zap->frames[ZAP_ADDRESS], c->match)))
             continue;
         ended |= c->ended;
-        if (c->ended)
+        if (c->ended || !security_may_have_key(c))
             continue;
         c->unclear |= first != NULL;
         if (first)

@@ -12,6 +12,7 @@ import subprocess
 import time
 
 import cases
+import flooding
 import running
 from running import LIMIT, Daemon, zmq
 
@@ -476,6 +477,34 @@ def test_quota_of_connections(directory):
             return daemon.tool("runnel-ctl", "control", "status",
                                key=daemon.yours.file).returncode == 0
         daemon.until(comes_in)
+
+
+def test_idle_strangers_take_no_quota(directory):
+    """Who says nothing has no key, and does not count for one that comes from the same address."""
+    most = 3
+    with Guarded(directory, bind="tcp://127.0.0.1:*", control=(), examples=("yours",),
+                 quota={"connections": most}) as daemon:
+        control = daemon.socket(zmq.REQ, "control")
+
+        def status():
+            control.send_json({"command": "status"})
+            return json.loads(daemon.next_message(control)[0])
+        at = status()["sockets"]["examples"]
+        local = daemon.endpoint
+        daemon.endpoint = lambda name: at if name == "examples" else local(name)
+        with contextlib.ExitStack() as strangers:
+            for _ in range(most):
+                strangers.enter_context(flooding.connect(at))
+            daemon.until(lambda: status()["connections"]["examples"] == most)
+            for comes in range(2):
+                held = [daemon.socket(zmq.PUSH, "examples", daemon.yours) for _ in range(most)]
+                for sender in held:
+                    sender.send(b'{"stream": "a", "x": [1]}')
+                daemon.until(lambda n=comes: status()["examples"] == (n + 1) * most)
+                for sender in held:
+                    sender.close()
+                daemon.until(lambda: status()["connections"]["examples"] <= most)
+        assert "quota_connections" not in status()["security"]["refused_by"]
 
 
 def test_quota_of_bytes(directory):
