@@ -62,11 +62,12 @@ struct connection {
     /* The message that may have no end: see security_limits.c. */
     TAILQ_ENTRY(connection) suspects;
     bool suspect;
-    uint64_t opened;   /* CLOCK_MONOTONIC in ns */
-    uint64_t waiting;  /* bytes that had come and were not taken when it was looked at, */
-    uint64_t taken;    /* bytes taken, */
-    uint64_t turn;     /* and messages taken of all connections */
-    uint64_t unending; /* of `waiting`, bytes of a message that is not complete */
+    uint64_t credited;   /* until then nothing waited: CLOCK_MONOTONIC in ns */
+    uint64_t heartbeats; /* bytes that had come by then and nobody took */
+    uint64_t waiting;    /* bytes that had come and were not taken when it was looked at, */
+    uint64_t taken;      /* bytes taken, */
+    uint64_t turn;       /* and messages taken of all connections */
+    uint64_t unending;   /* of `waiting`, bytes of a message that is not complete */
 };
 
 TAILQ_HEAD(connection_list, connection);

@@ -25,7 +25,7 @@ enum {
     UNSEEN_BYTES = 128,
     /* Likewise, of what is no subscription, where more than a heartbeat waits to be read. */
     UNSEEN_PART_BYTES = 65536,
-    /* Less than this is not worth a look, and more for each second of a connection's life, since
+    /* Less than this is not worth a look, and more for each second since nothing else waited, since
        heartbeats are messages that nobody takes. */
     SUSPECT_BYTES = 65536,
     HEARTBEAT_BYTES_PER_S = 100,
@@ -102,7 +102,7 @@ void security_limit_new(struct security *security, struct connection *connection
     struct guarded *guarded = connection->guarded;
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = connection->descriptor};
     connection->allowance = SUBSCRIBER_BYTES;
-    connection->measured = connection->opened = clock_ns();
+    connection->measured = connection->credited = clock_ns();
     if ((size_t)connection->descriptor < security->taken_size)
         security->taken[connection->descriptor] = 0;
     epoll_ctl(security->activity, EPOLL_CTL_ADD, connection->descriptor, &event);
@@ -157,13 +157,29 @@ void security_limit_gone(struct security *security, struct connection *connectio
     connection->suspect = false;
 }
 
+static uint64_t heartbeats(const struct connection *c, uint64_t now) {
+    return c->heartbeats + (now - c->credited) / NS_PER_SECOND * HEARTBEAT_BYTES_PER_S;
+}
+
+/* Before what has come now is measured: where nothing else waited, the time until now brings no
+   credit, which a message without an end could use up after years of silence. */
+static void renew_credit(struct security *security, struct connection *c, uint64_t now) {
+    if ((size_t)c->descriptor >= security->taken_size)
+        return;
+    uint64_t taken = security->taken[c->descriptor], received = c->received;
+    if (received > taken + heartbeats(c, now))
+        return;
+    c->heartbeats = received > taken ? received - taken : 0;
+    c->credited = now;
+}
+
 /* Bytes that libzmq has read from the connection and nobody has taken from the socket. What was
    taken is counted generously; what is too much of that is no credit for later. */
 static uint64_t waiting(struct security *security, struct connection *c, uint64_t now) {
     int unread = 0;
     uint64_t taken = security->taken[c->descriptor], received = c->received;
-    uint64_t heartbeats = (now - c->opened) / NS_PER_SECOND * HEARTBEAT_BYTES_PER_S;
-    if (c->counted && received > taken + heartbeats + SUSPECT_BYTES &&
+    uint64_t others = heartbeats(c, now);
+    if (c->counted && received > taken + others + SUSPECT_BYTES &&
         ioctl(c->descriptor, SIOCINQ, &unread) == 0 && (uint64_t)unread < received)
         received -= (uint64_t)unread;
     if (taken > received || (!c->counted && taken != c->taken)) {
@@ -171,7 +187,7 @@ static uint64_t waiting(struct security *security, struct connection *c, uint64_
         security->taken[c->descriptor] = taken = received;
         c->taken = taken;
     }
-    return received > taken + heartbeats ? received - taken - heartbeats : 0;
+    return received > taken + others ? received - taken - others : 0;
 }
 
 static void snapshot(struct security *security, struct connection *c, uint64_t bytes) {
@@ -243,6 +259,7 @@ static void look(struct security *security, int descriptor, uint64_t now) {
         (size_t)descriptor < security->descriptors ? security->by_descriptor[descriptor] : NULL;
     if (!c || c->ended)
         return;
+    renew_credit(security, c, now);
     uint64_t came = measure(c);
     if (c->guarded == &security->sockets[SOCKET_STATISTICS])
         limit_subscriber(security, c, came, now);
