@@ -37,24 +37,26 @@ static bool somebody_listens(const char *endpoint) {
     return listens;
 }
 
-static int attach(void *socket, const struct socket_config *config, const char *key,
-                  struct error *error) {
+/* Returns 0, or an errno. */
+static int attach(void *socket, const struct socket_config *config) {
+    if (config->connect)
+        return zmq_connect(socket, config->endpoint) ? errno : 0;
+    if (somebody_listens(config->endpoint))
+        return EADDRINUSE;
+    return zmq_bind(socket, config->endpoint) ? errno : 0;
+}
+
+static int explain(int why, const struct socket_config *config, const char *key,
+                   struct error *error) {
     const char *endpoint = config->endpoint;
-    if (config->connect) {
-        if (zmq_connect(socket, endpoint) == 0)
-            return 0;
+    if (config->connect)
         return error_set(error, EX_CONFIG, "%s: cannot connect to %s: %s", key, endpoint,
-                         zmq_strerror(errno));
-    }
-    if (somebody_listens(endpoint))
-        errno = EADDRINUSE;
-    else if (zmq_bind(socket, endpoint) == 0)
-        return 0;
-    if (errno == EINVAL || errno == EPROTONOSUPPORT)
+                         zmq_strerror(why));
+    if (why == EINVAL || why == EPROTONOSUPPORT)
         return error_set(error, EX_CONFIG,
                          "%s: '%s' is not an endpoint; write tcp://ADDRESS:PORT or ipc://PATH", key,
                          endpoint);
-    if (errno == EADDRINUSE)
+    if (why == EADDRINUSE)
         return error_set(error, EX_UNAVAILABLE,
                          "%s: cannot bind %s: another program has it; stop that or choose another "
                          "endpoint",
@@ -62,7 +64,7 @@ static int attach(void *socket, const struct socket_config *config, const char *
     return error_set(error, EX_UNAVAILABLE,
                      "%s: cannot bind %s: %s; choose an address of this machine, or a directory "
                      "that can be written",
-                     key, endpoint, zmq_strerror(errno));
+                     key, endpoint, zmq_strerror(why));
 }
 
 /* libzmq refuses an option of another size than its own. */
@@ -104,14 +106,17 @@ int endpoint_open(void **socket, void *zmq_context, struct security *security, i
         set(*socket, &shared[i], encrypted);
     for (size_t i = 0; i < count; i++)
         set(*socket, &options[i], encrypted);
-    if (security_protect(security, *socket, key, error) || attach(*socket, config, key, error)) {
+    int result = security_protect(security, *socket, key, error);
+    int why = result == 0 ? attach(*socket, config) : 0;
+    if (why)
+        result = explain(why, config, key, error);
+    if (result)
         endpoint_close(socket);
-        return -1;
-    }
-    return 0;
+    return result;
 }
 
-/* Another thread ends what was: until then, what is there is in its own way. An ipc endpoint's file
+/* Another thread ends what was: until then the endpoint is in use, and nothing else is worth a
+   wait, since the learning thread is the one that waits. An ipc endpoint's file
    stays, and is replaced. */
 int endpoint_renew(void *socket, struct security *security, const struct socket_config *config,
                    const char *key, const char *name, struct error *error) {
@@ -121,14 +126,16 @@ int endpoint_renew(void *socket, struct security *security, const struct socket_
     snprintf(same.endpoint, sizeof same.endpoint, "%s", name);
     if (security_rekey(security, socket) ||
         (config->connect ? zmq_disconnect(socket, name) : zmq_unbind(socket, name)))
-        return error_set(error, EX_SOFTWARE, "%s: cannot give %s another key: %s", key, name,
-                         zmq_strerror(errno));
-    for (int n = 0; n < TRIES; n++) {
-        if (attach(socket, &same, key, error) == 0)
-            return 0;
+        return error_set(error, EX_SOFTWARE,
+                         "%s: cannot give %s another key: %s; start the daemon again, which takes "
+                         "the new one",
+                         key, name, zmq_strerror(errno));
+    int why = attach(socket, &same);
+    for (int n = 0; n < TRIES && why == EADDRINUSE; n++) {
         nanosleep(&pause, NULL);
+        why = attach(socket, &same);
     }
-    return attach(socket, &same, key, error);
+    return why ? explain(why, &same, key, error) : 0;
 }
 
 void endpoint_close(void **socket) {
