@@ -152,8 +152,13 @@ static bool take_report(struct publish_thread *thread, zmq_msg_t *message, struc
     int descriptor = sender->descriptor;
     uint64_t number = sender->number;
     *gone |= descriptor < 0 && frame[0] == 0;
-    if (*gone || (descriptor >= 0 && number == 0 && thread->security))
-        return false; /* it has gone since */
+    bool unknown = descriptor >= 0 && number == 0 && thread->security;
+    if (*gone || (unknown && frame[0] == 0))
+        return false;
+    /* It has gone since, or it is so new that libzmq, whose listener reports a connection only after
+       it has handed it to another thread, has not reported it yet: it must not go unheard. */
+    if (unknown)
+        descriptor = -1;
     struct record *record = find(thread, descriptor, number);
     if (!record && frame[0] == 1)
         record = add(thread, descriptor, number);
