@@ -130,8 +130,10 @@ static int open_file(struct journal *journal, const struct journal_options *opti
     journal->found.newest = journal->totals.newest;
     if (journal_check_contents(store, &journal->totals, error) ||
         journal_store_prepare(store, tail.torn, error) || take_over(journal, options, error) ||
-        journal_read_open(journal, error) || journal_look_open(journal, error))
+        journal_read_open(journal, error) || journal_look_open(journal, error) ||
+        journal_read_age(journal, &journal->age_began, error))
         return -1;
+    journal->age_since = clock_ns();
     if (journal->recent)
         journal_read_recent(journal);
     return 0;

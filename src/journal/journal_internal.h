@@ -115,7 +115,9 @@ struct journal {
     struct journal_store store;
     struct journal_totals totals;
     uint64_t producers_keep, producers_days;
-    int64_t expiry_due; /* by age: Unix time */
+    double age_began;   /* of the clock that ages count by: where it was, Unix seconds, */
+    uint64_t age_since; /* and when, CLOCK_MONOTONIC in ns */
+    int64_t expiry_due; /* by age: of that clock */
     struct streams *batch_keys;
     const struct journal_record **batch_newest; /* (JOURNAL_BATCH_ENTRIES,) by slot of batch_keys */
     struct journal_packer packer;
@@ -227,6 +229,9 @@ int journal_check_end(const struct journal *journal, const struct journal_option
 /* ---- journal_read.c ---- */
 
 int journal_read_open(struct journal *journal, struct error *error);
+
+/* The time of the row of `streams` that was written last; now when there is none. */
+int journal_read_age(struct journal *journal, double *time, struct error *error);
 void journal_read_close(struct journal *journal);
 
 /* Look into the file: 1, 0 or -1 as journal_last. */

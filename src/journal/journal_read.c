@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "common/clock.h"
 #include "journal_internal.h"
 
 int journal_read_error(struct journal *journal, struct error *error) {
@@ -72,6 +73,21 @@ int journal_read_has(struct journal *journal, const char *key, size_t key_size,
         found = journal_read_error(journal, error);
     sqlite3_finalize(has);
     return found;
+}
+
+int journal_read_age(struct journal *journal, double *time, struct error *error) {
+    static const char sql[] = "SELECT time FROM streams ORDER BY position DESC LIMIT 1";
+    sqlite3_stmt *newest;
+    *time = clock_unix();
+    if (sqlite3_prepare_v2(journal->reading, sql, -1, &newest, NULL) != SQLITE_OK)
+        return journal_read_error(journal, error);
+    int code = sqlite3_step(newest), status = 0;
+    if (code == SQLITE_ROW)
+        *time = (double)sqlite3_column_int64(newest, 0);
+    else if (code != SQLITE_DONE)
+        status = journal_read_error(journal, error);
+    sqlite3_finalize(newest);
+    return status;
 }
 
 int journal_mentions(struct journal *journal, uint64_t after, const char *text,

@@ -87,6 +87,13 @@ static void announce(struct journal *journal) {
 
 /* ---- One transaction ---- */
 
+/* The clock that ages of streams' rows count by: from the newest row on it goes only while the
+   journal is open. A clock of the system that jumps, as without a battery until NTP has set it,
+   must not make a producer old that still waits for an answer. */
+static double age_clock(const struct journal *journal) {
+    return journal->age_began + (double)(clock_ns() - journal->age_since) / (double)NS_PER_SECOND;
+}
+
 /* The newest record of each of the batch's streams, by slots of batch_keys. */
 static void note_stream(struct journal *journal, const struct journal_record *record) {
     struct journal_key key;
@@ -99,10 +106,13 @@ static void note_stream(struct journal *journal, const struct journal_record *re
 
 static int write_streams(struct journal *journal, struct error *error) {
     struct streams *keys = journal->batch_keys;
+    double now = age_clock(journal);
     for (uint32_t slot = streams_oldest(keys); slot != STREAMS_NONE;
          slot = streams_newer(keys, slot)) {
         bool added;
-        if (journal_store_stream(&journal->store, journal->batch_newest[slot], &added, error))
+        struct journal_record record = *journal->batch_newest[slot];
+        record.time = now;
+        if (journal_store_stream(&journal->store, &record, &added, error))
             return -1;
         journal->totals.streams += added;
     }
@@ -168,7 +178,7 @@ static int prune(struct journal *journal, const struct task *task, uint64_t *pru
    this transaction has written is never among them: JOURNAL_PRODUCERS_MIN. */
 static int expire(struct journal *journal, const struct task *task, struct error *error) {
     struct journal_totals *totals = &journal->totals;
-    int64_t now = (int64_t)clock_unix();
+    int64_t now = (int64_t)age_clock(journal);
     uint64_t most = EXPIRE_ROWS + task->count, removed = 0, too_old = 0;
     uint64_t excess = totals->streams > journal->producers_keep && journal->producers_keep
                           ? totals->streams - journal->producers_keep

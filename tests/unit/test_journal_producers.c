@@ -193,6 +193,31 @@ static void drops_what_is_too_old(void **unused) {
     journal_close(&journal);
 }
 
+/* What the file has is of long ago by the system's clock, which was wrong then or is now. */
+static void drops_nothing_for_a_clock_that_jumps(void **unused) {
+    (void)unused;
+    enum { DAY = 86400, PRODUCERS = 3 };
+    struct journal_options options = plain_options();
+    options.producers_days = 2;
+    struct journal *journal = open_with(&options);
+    for (uint64_t n = 1; n <= PRODUCERS; n++) {
+        struct example example = numbered(n, 1);
+        journal_append_example(journal, &example);
+    }
+    journal_close(&journal);
+    for (uint64_t n = 1; n <= PRODUCERS; n++)
+        set_time(n, (int64_t)clock_unix() - 10000 * DAY);
+    for (uint64_t round = 2; round <= 3; round++) {
+        journal = open_with(&options);
+        struct example example = numbered(PRODUCERS, round);
+        journal_append_example(journal, &example);
+        assert_int_equal(producers(journal), PRODUCERS);
+        assert_int_equal(journal_expired(journal), 0);
+        assert_int_equal(newest(journal, 1), 1);
+        journal_close(&journal);
+    }
+}
+
 /* ---- Forgetting ---- */
 
 static struct example first_of(const char *key) {
@@ -326,9 +351,13 @@ static void survives_kills_meanwhile(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(numbers_each_producer_apart), TEST(recognizes_what_it_has),
-        TEST(drops_the_longest_idle),      TEST(drops_what_is_too_old),
-        TEST(forgets_while_it_prunes),     TEST(takes_over_format_2),
+        TEST(numbers_each_producer_apart),
+        TEST(recognizes_what_it_has),
+        TEST(drops_the_longest_idle),
+        TEST(drops_what_is_too_old),
+        TEST(drops_nothing_for_a_clock_that_jumps),
+        TEST(forgets_while_it_prunes),
+        TEST(takes_over_format_2),
         TEST(survives_kills_meanwhile),
     };
     faulty_disk_install();
