@@ -483,7 +483,7 @@ def test_idle_strangers_take_no_quota(directory):
     """Who says nothing has no key, and does not count for one that comes from the same address."""
     most = 3
     with Guarded(directory, bind="tcp://127.0.0.1:*", control=(), examples=("yours",),
-                 quota={"connections": most}) as daemon:
+                 quota={"connections": most, "requests": 0}) as daemon:
         control = daemon.socket(zmq.REQ, "control")
 
         def status():
