@@ -279,7 +279,7 @@ int checkpoint_look(const struct checkpoint *checkpoint, struct error *error) {
         error, EX_IOERR,
         "the state directory %s, or its lock, was removed or replaced while the daemon "
         "ran: what was learned since the last checkpoint may be lost; nothing is "
-        "accepted any more",
+        "accepted any more: put it back, or restore a backup (runnel-ctl restore), and start again",
         checkpoint->directory);
 }
 
@@ -356,9 +356,11 @@ static int load_previous(const struct checkpoint *checkpoint, const struct confi
                          "%s; there is no previous checkpoint: move the file away to start fresh",
                          wrong.text);
     if (checkpoint_read(report->path, config, learner, report, &why))
-        return error_set(reason, EX_IOERR,
-                         "%s; nor can the previous one be used (%s): move both away to start fresh",
-                         wrong.text, why.text);
+        return error_set(
+            reason, EX_IOERR,
+            "%s; nor can the previous one be used (%s): restore a backup (runnel-ctl "
+            "restore), or move both away, journal.sqlite and its -wal with them, to start fresh",
+            wrong.text, why.text);
     if (set_aside(checkpoint, name, reason))
         return -1;
     time_text(report->time, when);

@@ -208,8 +208,11 @@ static int check_pages(struct journal_store *store, struct error *error) {
     const char *said = code == SQLITE_ROW ? (const char *)sqlite3_column_text(check, 0) : "";
     if (code != SQLITE_ROW)
         status = journal_sql_error(error, store->file, store->path, "read");
-    else if (strcmp(said, "ok"))
+    else if (strcmp(said, "ok")) {
+        if (!strncmp(said, "***", strlen("***"))) /* a title: what is wrong is in the next line */
+            said += strcspn(said, "\n") + (strchr(said, '\n') != NULL);
         status = journal_damaged(error, store->path, "%.*s", (int)strcspn(said, "\n"), said);
+    }
     sqlite3_finalize(check);
     return status;
 }

@@ -36,10 +36,10 @@ STATUS = {
     "metric": {"rmse": 1.5}, "examples_per_second": 12345.6,
     "latency_us": {"p50": 95.0, "p99": 1234.0, "max": 45678.0},
     "queued": 3, "rejected": 4, "rejected_by": {"x_size": 3, "key": 1}, "skipped": 0,
-    "streams": 12,
+    "streams": 12, "input_scale": 5,
     "journal": {"position": 1234570, "durable": 1234567, "oldest": 1100001, "entries": 134570,
                 "bytes": 25000000, "free_bytes": 53000000000, "waiting": 0.002, "replaying": False,
-                "duplicates": 7, "missing": 0,
+                "duplicates": 7, "conflicts": 2, "missing": 0,
                 "sync": "full", "keep": 10000000000},
     "security": {"key": "A" * 40, "refused": 3, "refused_by": {"no_key": 2, "unknown_key": 1}}}
 NOT_YET = dict(STATUS, examples=0, steps=0, updates=0, loss=None, mean=None, smoothed=None,
@@ -108,7 +108,9 @@ def test_status(directory):
                 "speed": "12.3k examples/s", "latency p99": "1.23ms",
                 "rejected": "4 examples", "written at": "2023-11-14 22:13:20",
                 "rejected by": "x_size 3", "on disk up to": "1,234,567",
-                "duplicates": "7 examples, learned once", "synced": "full", "kept": "10.0 GB at most",
+                "duplicates": "7 examples, learned once",
+                "conflicts": "2 examples, not learned", "out of scale": "5 inputs",
+                "synced": "full", "kept": "10.0 GB at most",
                 "encrypted by": "A" * 40, "refused": "3 connections and requests in this run",
                 "refused by": "no_key 2"}
     for name, value in expected.items():

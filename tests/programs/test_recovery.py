@@ -523,6 +523,22 @@ def damaged_checkpoint():
         daemon.start()
         text = refused(daemon, IO_ERROR)
         assert CHECKPOINT in text and PREVIOUS in text and "move both away" in text, text
+        assert "runnel-ctl restore" in text, text
+        # As the sentence says.
+        for name in (CHECKPOINT, PREVIOUS, "journal.sqlite", "journal.sqlite-wal"):
+            (state / name).rename(directory / name)
+        daemon.log.close()
+        daemon.start()
+        assert daemon.ask("status")["examples"] == 0
+        feed(daemon, messages)
+        daemon.end(signal.SIGTERM)  # the log is moved into the file
+        with open(state / "journal.sqlite", "r+b") as file:
+            file.seek(-4096, os.SEEK_END)
+            file.write(bytes(4096))
+        daemon.log.close()
+        daemon.start()
+        text = refused(daemon, IO_ERROR)
+        assert "journal.sqlite is damaged" in text and "***" not in text, text
 
 
 def start_again(daemon, *arguments):
