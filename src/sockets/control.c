@@ -256,7 +256,8 @@ static bool receive_request(struct control *control, size_t *frames, size_t *siz
             return false;
         if (*frames == 0 || control->envelope_frames > ENVELOPE_MAX)
             continue;
-        *may_ask = security_may_ask(control->security, &control->envelope[0], error);
+        /* libzmq's own first frame names the client's key only if it was not polled for. */
+        *may_ask = security_may_ask(control->security, &control->envelope[1], error);
         if (expects_reply(control))
             return true;
     }
