@@ -37,6 +37,7 @@ enum value_type {
     VALUE_COUNT,   /* whole number in a uint64_t */
     VALUE_REAL,    /* number in a double */
     VALUE_FLOAT,   /* number in a float */
+    VALUE_RATE,    /* number or `auto`, RATE_AUTO, in a double */
     VALUE_TRUTH,   /* false, true or one of `words`, stored as an enum in this order */
     VALUE_EXPERTS, /* list of `words`, stored as a set of bits in an unsigned */
     VALUE_MEMBERS, /* list of members, stored from config.members_given on: config_members.c */
@@ -68,7 +69,8 @@ struct config_key {
     const char *words;       /* "real|symbol" */
     const char *meanings;    /* of the words, likewise with '|' between them; NULL = none */
     const char *fallback;    /* the default as one would write it; NULL = none, or worked out */
-    const char *left_out;    /* a default that is worked out, in words; else NULL */
+    const char *left_out;    /* a default that is worked out, or depends on a kind, in words; else
+                                NULL */
     const char *when, *is;   /* the key counts only where key `when` is one of the words `is` */
     unsigned flags;
     const char *what;    /* its meaning, in a few words */

@@ -12,6 +12,7 @@ enum { MEANINGS_SIZE = 1024 };
 /* Texts of a row, with a | between their parts: no part has one of its own. */
 static struct {
     char words[CONFIG_TEXT_SIZE], meanings[MEANINGS_SIZE], is[CONFIG_TEXT_SIZE];
+    char what[CONFIG_TEXT_SIZE], left_out[CONFIG_TEXT_SIZE], more[CONFIG_SUMMARY_SIZE];
 } texts[CONFIG_KEYS_MAX];
 
 static const char *append(char *text, size_t size, const char *part) {
@@ -58,6 +59,31 @@ static void describe(struct config_key *row, const struct kind_key *key) {
     row->example = key->example;
 }
 
+static bool is_described(const struct config_key *row, const struct kind_key *key) {
+    return row->what && !strcmp(row->what, key->what) && !strcmp(row->fallback, key->fallback) &&
+           row->minimum == key->minimum && row->maximum == key->maximum;
+}
+
+/* Another kind means something else by the key: the row allows what either does, and the rules
+   between keys hold each to its own. */
+static void widen(struct config_key *row, const struct kind_key *key, const char *kind) {
+    size_t n = (size_t)(row - config_keys);
+    row->minimum = key->minimum < row->minimum ? key->minimum : row->minimum;
+    if (key->maximum > row->maximum) {
+        row->maximum = key->maximum;
+        row->flags &= ~(unsigned)KEY_BELOW;
+        row->flags |= key->below ? KEY_BELOW : 0;
+    }
+    snprintf(texts[n].what, sizeof texts[n].what, "%s; with `%s` %s", row->what, kind, key->what);
+    snprintf(texts[n].left_out, sizeof texts[n].left_out, "%s; %s with `%s`", row->fallback,
+             key->fallback, kind);
+    snprintf(texts[n].more, sizeof texts[n].more, "%s%s%s", row->more ? row->more : "",
+             row->more && key->more ? " " : "", key->more ? key->more : "");
+    row->what = texts[n].what;
+    row->left_out = texts[n].left_out;
+    row->more = *texts[n].more ? texts[n].more : NULL;
+}
+
 static void describe_layer_kind(struct config_key *rows, const char *key,
                                 const struct layer_kind *kind) {
     static const char section[] = "model.layers.*";
@@ -90,7 +116,10 @@ static void describe_optimizers(struct config_key *rows) {
         add_word(row_of(rows, "learning.optimizer", "kind"), kind->name, kind->what);
         for (const struct kind_key *key = kind->keys; key->name; key++) {
             struct config_key *row = row_of(rows, "learning.optimizer", key->name);
-            describe(row, key);
+            if (!row->what)
+                describe(row, key);
+            else if (!is_described(row, key))
+                widen(row, key, kind->name);
             add_condition(row, kind->name);
         }
     }
