@@ -138,64 +138,6 @@ static int check_size(struct reading *reading) {
     return 0;
 }
 
-/* A key of the optimizer that makes no sense without another. */
-static int check_needs(struct reading *reading, const struct optimizer *optimizer) {
-    for (const struct kind_key *key = optimizer_kind(optimizer->kind)->keys; key->name; key++) {
-        char path[CONFIG_KEY_SIZE];
-        if (!key->needs || !optimizer_value(optimizer, key) ||
-            optimizer_value(optimizer, optimizer_key(optimizer->kind, key->needs)) > 0)
-            continue;
-        snprintf(path, sizeof path, "learning.optimizer.%s", key->name);
-        return config_fail(reading, path,
-                           "found true; it is allowed only with learning.optimizer.%s above 0",
-                           key->needs);
-    }
-    return 0;
-}
-
-/* What the optimizer says of a key that others mean something else by: its default and bounds. */
-static int check_own(struct reading *reading, struct optimizer *optimizer) {
-    const struct optimizer_kind *kind = optimizer_kind(optimizer->kind);
-    for (const struct kind_key *key = kind->keys; key->name; key++) {
-        char path[CONFIG_KEY_SIZE];
-        double *value = (double *)(void *)((char *)optimizer + key->offset);
-        snprintf(path, sizeof path, "learning.optimizer.%s", key->name);
-        if (key->boolean)
-            continue;
-        if (!config_place(reading, path)->given)
-            *value = strtod(key->fallback, NULL);
-        if (*value < key->minimum || *value > key->maximum ||
-            (key->below && *value == key->maximum))
-            return config_fail(reading, path,
-                               "found %.10g; allowed with kind: %s is a number from %.10g to "
-                               "%s%.10g",
-                               *value, kind->name, key->minimum, key->below ? "below " : "",
-                               key->maximum);
-    }
-    return 0;
-}
-
-bool config_rate_fits(const struct optimizer *optimizer, double rate, char why[CONFIG_WHY_SIZE]) {
-    const struct optimizer_kind *kind = optimizer_kind(optimizer->kind);
-    if (kind->rateless && rate != RATE_AUTO)
-        snprintf(why, CONFIG_WHY_SIZE,
-                 "found %.10g, but kind: %s has no learning rate; allowed with it is auto", rate,
-                 kind->name);
-    else if (!kind->rateless && rate == RATE_AUTO)
-        snprintf(why, CONFIG_WHY_SIZE, "found auto; allowed with kind: %s is a number", kind->name);
-    return kind->rateless == (rate == RATE_AUTO);
-}
-
-static int check_rate(struct reading *reading, struct optimizer *optimizer) {
-    static const char path[] = "learning.optimizer.rate";
-    char why[CONFIG_WHY_SIZE];
-    if (optimizer_kind(optimizer->kind)->rateless && !config_place(reading, path)->given)
-        optimizer->rate = RATE_AUTO;
-    return config_rate_fits(optimizer, optimizer->rate, why)
-               ? 0
-               : config_fail(reading, path, "%s", why);
-}
-
 static int check_learning(struct reading *reading) {
     struct config *config = &reading->draft.config;
     if (!config_has(reading, "learning.stride"))
@@ -204,11 +146,7 @@ static int check_learning(struct reading *reading) {
         return config_fail(reading, "learning.stride",
                            "found %zu; allowed is at most learning.window, %zu",
                            config->learning.stride, config->learning.window);
-    struct optimizer *optimizer = &config->learning.optimizer;
-    return check_needs(reading, optimizer) || check_own(reading, optimizer) ||
-                   check_rate(reading, optimizer)
-               ? -1
-               : 0;
+    return config_check_optimizer(reading);
 }
 
 /* One of bind and connect. One that an override gives takes the other's place. */

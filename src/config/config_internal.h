@@ -86,6 +86,10 @@ extern const size_t config_key_count;
    place and flags of their own keys. */
 void config_describe_kinds(struct config_key *rows);
 
+/* Defaults and rules of the keys of the optimizer that is configured. */
+struct reading;
+int config_check_optimizer(struct reading *reading);
+
 /* What a path names. */
 enum path_kind { PATH_UNKNOWN, PATH_MAPPING, PATH_LIST, PATH_KEY };
 

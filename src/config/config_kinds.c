@@ -1,7 +1,9 @@
 /* What cells, norms, losses and optimizers (kernels/kinds.def) and experts (forecast/experts.def)
-   say of themselves, put into the table of keys. */
+   say of themselves, put into the table of keys; and rules between an optimizer's
+   own keys. */
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "config_internal.h"
@@ -135,4 +137,72 @@ void config_describe_kinds(struct config_key *rows) {
     describe_layers(rows);
     describe_losses(rows);
     describe_optimizers(rows);
+}
+
+/* ---- Rules of an optimizer ---- */
+
+/* A key of the optimizer that makes no sense without another. */
+static int check_needs(struct reading *reading, const struct optimizer *optimizer) {
+    for (const struct kind_key *key = optimizer_kind(optimizer->kind)->keys; key->name; key++) {
+        char path[CONFIG_KEY_SIZE];
+        if (!key->needs || !optimizer_value(optimizer, key) ||
+            optimizer_value(optimizer, optimizer_key(optimizer->kind, key->needs)) > 0)
+            continue;
+        snprintf(path, sizeof path, "learning.optimizer.%s", key->name);
+        return config_fail(reading, path,
+                           "found true; it is allowed only with learning.optimizer.%s above 0",
+                           key->needs);
+    }
+    return 0;
+}
+
+/* What the optimizer says of a key that others mean something else by: its default and bounds. */
+static int check_own(struct reading *reading, struct optimizer *optimizer) {
+    const struct optimizer_kind *kind = optimizer_kind(optimizer->kind);
+    for (const struct kind_key *key = kind->keys; key->name; key++) {
+        char path[CONFIG_KEY_SIZE];
+        double *value = (double *)(void *)((char *)optimizer + key->offset);
+        snprintf(path, sizeof path, "learning.optimizer.%s", key->name);
+        if (key->boolean)
+            continue;
+        if (!config_place(reading, path)->given)
+            *value = strtod(key->fallback, NULL);
+        if (*value < key->minimum || *value > key->maximum ||
+            (key->below && *value == key->maximum))
+            return config_fail(reading, path,
+                               "found %.10g; allowed with kind: %s is a number from %.10g to "
+                               "%s%.10g",
+                               *value, kind->name, key->minimum, key->below ? "below " : "",
+                               key->maximum);
+    }
+    return 0;
+}
+
+bool config_rate_fits(const struct optimizer *optimizer, double rate, char why[CONFIG_WHY_SIZE]) {
+    const struct optimizer_kind *kind = optimizer_kind(optimizer->kind);
+    if (kind->rateless && rate != RATE_AUTO)
+        snprintf(why, CONFIG_WHY_SIZE,
+                 "found %.10g, but kind: %s has no learning rate; allowed with it is auto", rate,
+                 kind->name);
+    else if (!kind->rateless && rate == RATE_AUTO)
+        snprintf(why, CONFIG_WHY_SIZE, "found auto; allowed with kind: %s is a number", kind->name);
+    return kind->rateless == (rate == RATE_AUTO);
+}
+
+static int check_rate(struct reading *reading, struct optimizer *optimizer) {
+    static const char path[] = "learning.optimizer.rate";
+    char why[CONFIG_WHY_SIZE];
+    if (optimizer_kind(optimizer->kind)->rateless && !config_place(reading, path)->given)
+        optimizer->rate = RATE_AUTO;
+    return config_rate_fits(optimizer, optimizer->rate, why)
+               ? 0
+               : config_fail(reading, path, "%s", why);
+}
+
+int config_check_optimizer(struct reading *reading) {
+    struct optimizer *optimizer = &reading->draft.config.learning.optimizer;
+    return check_needs(reading, optimizer) || check_own(reading, optimizer) ||
+                   check_rate(reading, optimizer)
+               ? -1
+               : 0;
 }
