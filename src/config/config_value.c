@@ -14,8 +14,6 @@ enum {
     CUDA_DEVICES_MAX = 256,
 };
 
-#define RATE_WORD "auto"
-
 #define KEEP_MIN 1048576.0
 #define KEEP_MAX 9007199254740991.0 /* 2^53 - 1, as for other counts */
 
@@ -159,18 +157,10 @@ static int store_number(const struct config_key *key, const char *text, void *wh
         *(size_t *)where = (size_t)value;
     else if (key->type == VALUE_COUNT)
         *(uint64_t *)where = (uint64_t)value;
-    else if (key->type == VALUE_REAL || key->type == VALUE_RATE)
+    else if (key->type == VALUE_REAL)
         *(double *)where = value;
     else
         *(float *)where = (float)value;
-    return 0;
-}
-
-static int store_rate(const struct config_key *key, const char *text, bool quoted, double *rate) {
-    if (!strcmp(text, RATE_WORD))
-        *rate = RATE_AUTO;
-    else
-        return quoted ? -1 : store_number(key, text, rate);
     return 0;
 }
 
@@ -216,8 +206,6 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
     case VALUE_REAL:
     case VALUE_FLOAT:
         return quoted ? -1 : store_number(key, text, where);
-    case VALUE_RATE:
-        return store_rate(key, text, quoted, where);
     case VALUE_TRUTH:
         return store_truth(key, text, quoted, where);
     case VALUE_EXPERTS:
@@ -263,23 +251,14 @@ void config_value_default(const struct config_key *key, size_t layer, struct dra
 
 static size_t value_size(enum value_type type) {
     static const size_t sizes[] = {
-        [VALUE_WORD] = sizeof(unsigned),
-        [VALUE_CHOICE] = sizeof(bool),
-        [VALUE_BOOLEAN] = sizeof(bool),
-        [VALUE_SIZE] = sizeof(size_t),
-        [VALUE_COUNT] = sizeof(uint64_t),
-        [VALUE_REAL] = sizeof(double),
-        [VALUE_FLOAT] = sizeof(float),
-        [VALUE_RATE] = sizeof(double),
-        [VALUE_TRUTH] = sizeof(unsigned),
-        [VALUE_EXPERTS] = sizeof(unsigned),
-        [VALUE_MEMBERS] = MEMBERS_SIZE,
-        [VALUE_KEEP] = sizeof(uint64_t),
-        [VALUE_LABEL] = CONFIG_MEMBER_NAME_SIZE,
-        [VALUE_NAME] = CONFIG_NAME_SIZE,
-        [VALUE_DEVICE] = CONFIG_DEVICE_SIZE,
-        [VALUE_PATH] = CONFIG_PATH_SIZE,
-        [VALUE_BIND] = sizeof(struct socket_config),
+        [VALUE_WORD] = sizeof(unsigned),        [VALUE_CHOICE] = sizeof(bool),
+        [VALUE_BOOLEAN] = sizeof(bool),         [VALUE_SIZE] = sizeof(size_t),
+        [VALUE_COUNT] = sizeof(uint64_t),       [VALUE_REAL] = sizeof(double),
+        [VALUE_FLOAT] = sizeof(float),          [VALUE_TRUTH] = sizeof(unsigned),
+        [VALUE_EXPERTS] = sizeof(unsigned),     [VALUE_MEMBERS] = MEMBERS_SIZE,
+        [VALUE_KEEP] = sizeof(uint64_t),        [VALUE_LABEL] = CONFIG_MEMBER_NAME_SIZE,
+        [VALUE_NAME] = CONFIG_NAME_SIZE,        [VALUE_DEVICE] = CONFIG_DEVICE_SIZE,
+        [VALUE_PATH] = CONFIG_PATH_SIZE,        [VALUE_BIND] = sizeof(struct socket_config),
         [VALUE_CONNECT] = CONFIG_ENDPOINT_SIZE,
     };
     return sizes[type];
@@ -332,10 +311,6 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
                  key->flags & KEY_BELOW ? "a number from %.10g to below %.10g"
                                         : "a number from %.10g to %.10g",
                  key->minimum, key->maximum);
-        break;
-    case VALUE_RATE:
-        snprintf(text, size, "a number from %.10g to %.10g, or %s", key->minimum, key->maximum,
-                 RATE_WORD);
         break;
     case VALUE_TRUTH:
         snprintf(words, sizeof words, "false|true|%s", key->words);
@@ -439,12 +414,6 @@ void config_value_print(const struct config_key *key, size_t layer, const struct
     case VALUE_COUNT:
         snprintf(text, size, "%" PRIu64, *(const uint64_t *)where);
         break;
-    case VALUE_RATE:
-        if (*(const double *)where == RATE_AUTO) {
-            snprintf(text, size, "%s", RATE_WORD);
-            break;
-        }
-        /* fall through */
     case VALUE_REAL:
         snprintf(text, size, "%.17g", *(const double *)where);
         break;

@@ -30,8 +30,7 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
         enum reject_reason reason = (enum reject_reason)(REJECT_NOT + 1 + r);
         rejected_by[r] = (struct field_count){reject_name(reason), ingest_rejected(ingest, reason)};
     }
-    double rate = learner_rate(learner);
-    loss.rate = rate == RATE_AUTO ? NAN : rate;
+    loss.rate = learner_rate(learner);
     loss.queued = queued;
     loss.rejected = ingest_rejected(ingest, REJECT_NOT);
     loss.rejected_by = (struct field_tally){rejected_by, REJECT_REASONS - 1};
