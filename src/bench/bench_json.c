@@ -25,10 +25,10 @@ static json_t *architecture_json(const struct config *config) {
     const struct architecture *a = &config->architecture;
     json_t *layers = json_array();
     for (size_t i = 0; i < a->layer_count; i++)
-        json_array_append_new(
-            layers, json_pack("{s:s, s:I, s:s}", "cell", cell_kind(a->layers[i].cell)->kind.name,
-                              "size", (json_int_t)a->layers[i].size, "norm",
-                              norm_kind(a->layers[i].norm)->kind.name));
+        json_array_append_new(layers, json_pack("{s:s, s:I, s:s}", "cell",
+                                                cell_kind(a->layers[i].cell)->kind.name, "size",
+                                                (json_int_t)a->layers[i].size, "norm",
+                                                norm_kind(a->layers[i].norm)->kind.name));
     return json_pack("{s:s, s:I, s:I, s:o, s:s, s:I, s:I, s:s}", "input",
                      a->input.kind == INPUT_REAL ? "real" : "symbol", "inputs",
                      (json_int_t)a->input.size, "embedding", (json_int_t)a->input.embedding,

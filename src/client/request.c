@@ -196,8 +196,8 @@ static int check(struct runnel_request *r, struct runnel_reply *reply, struct ru
     }
     const json_t *ok = json_object_get(r->json, "ok");
     if (!json_is_boolean(ok))
-        return peer_fail(error, EX_UNAVAILABLE, "what answers at %s is not runneld's control socket",
-                         r->peer.endpoint);
+        return peer_fail(error, EX_UNAVAILABLE,
+                         "what answers at %s is not runneld's control socket", r->peer.endpoint);
     if (json_is_true(ok))
         return 1;
     const char *why = json_string_value(json_object_get(r->json, "error"));

@@ -29,8 +29,8 @@ int settings_set(struct daemon *daemon, const char *key, const char *value, stru
 int settings_replay(struct daemon *daemon, const char *key, const char *value, bool configured,
                     struct error *error);
 
-/* Start learning again, all of it or one member (NULL = all). Returns as learner_reset; 1, too, when
-   there is no such member. */
+/* Start learning again, all of it or one member (NULL = all). Returns as learner_reset; 1, too,
+   when there is no such member. */
 int settings_reset(struct daemon *daemon, const char *member, struct error *error);
 
 /* Put the rate and clip of the file in place of those that were configured when what has been

@@ -155,8 +155,8 @@ static bool take_report(struct publish_thread *thread, zmq_msg_t *message, struc
     bool unknown = descriptor >= 0 && number == 0 && thread->security;
     if (*gone || (unknown && frame[0] == 0))
         return false;
-    /* It has gone since, or it is so new that libzmq, whose listener reports a connection only after
-       it has handed it to another thread, has not reported it yet: it must not go unheard. */
+    /* It has gone since, or it is so new that libzmq, whose listener reports a connection only
+       after it has handed it to another thread, has not reported it yet: it must not go unheard. */
     if (unknown)
         descriptor = -1;
     struct record *record = find(thread, descriptor, number);

@@ -98,7 +98,8 @@ static struct workload_options resumed_case(size_t which) {
         break;
     case 2: /* symbols, two layers, rmsprop */
         o.architecture.input = (struct input){.kind = INPUT_SYMBOL, .size = 7, .embedding = 3};
-        o.architecture.output = (struct output){.loss = LOSS_softmax, .size = 7, .target = TARGET_NEXT};
+        o.architecture.output =
+            (struct output){.loss = LOSS_softmax, .size = 7, .target = TARGET_NEXT};
         o.architecture.layers[1] =
             (struct layer){.cell = CELL_dense, .size = 5, .activation = ACTIVATION_tanh};
         o.architecture.layer_count = 2;
@@ -107,7 +108,8 @@ static struct workload_options resumed_case(size_t which) {
         layer->cell = CELL_gru;
         break;
     case 3: /* given classes, adamw */
-        o.architecture.output = (struct output){.loss = LOSS_softmax, .size = 3, .target = TARGET_GIVEN};
+        o.architecture.output =
+            (struct output){.loss = LOSS_softmax, .size = 3, .target = TARGET_GIVEN};
         o.optimizer.kind = OPTIMIZER_adamw;
         o.optimizer.weight_decay = 0.01;
         o.max_streams = 50;

@@ -114,10 +114,11 @@ int load(struct run *run, const struct workload *workload, struct checkpoint_rep
 
 struct workload_options sensor(void) {
     return (struct workload_options){
-        .architecture = {.input = {.kind = INPUT_REAL, .size = 2, .scale = SCALE_STANDARD, .hold = true},
-                         .layers = {{.cell = CELL_lstm, .size = 6, .norm = NORM_layer, .gain = 1}},
-                         .layer_count = 1,
-                         .output = {.loss = LOSS_gaussian, .size = 2, .target = TARGET_NEXT}},
+        .architecture =
+            {.input = {.kind = INPUT_REAL, .size = 2, .scale = SCALE_STANDARD, .hold = true},
+             .layers = {{.cell = CELL_lstm, .size = 6, .norm = NORM_layer, .gain = 1}},
+             .layer_count = 1,
+             .output = {.loss = LOSS_gaussian, .size = 2, .target = TARGET_NEXT}},
         .window = 5,
         .stride = 3,
         .max_streams = 3,
