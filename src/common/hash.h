@@ -37,7 +37,8 @@ static inline uint64_t hash_keyed(uint64_t seed, const void *bytes, size_t size)
         hash = hash_mix(hash ^ word, odd);
     }
     word = 0;
-    memcpy(&word, byte, size);
+    if (size)
+        memcpy(&word, byte, size); /* nothing may stand at NULL */
     return hash_mix(hash ^ word, odd ^ seed);
 }
 
