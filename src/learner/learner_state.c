@@ -85,6 +85,9 @@ bool learner_window_valid(const struct learner *learner, size_t member,
                           const struct learner_window *window) {
     const struct member *m = &learner->members[member];
     bool next = learner->model->architecture.output.target == TARGET_NEXT;
+    bool begun = !window->next && !window->length && !window->closed && !window->terms;
+    if (learner->forecaster && begun && !window->open) /* no step since a member's reset */
+        return true;
     return window->next <= m->window && window->length <= m->window &&
            window->closed <= window->length && window->closed < m->stride &&
            window->terms <= window->closed && window->open == (next ? 1 : 0);

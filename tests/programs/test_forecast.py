@@ -229,6 +229,9 @@ def sets_and_resets_members():
             again, begun = tensors(daemon.export()), tensors(first)
             for name, value in again.items():
                 assert value == (begun if name.startswith("members.change.") else after)[name]
+            assert daemon.end() == 0  # its checkpoint holds streams without a step since
+            daemon.start()
+            assert tensors(daemon.export()) == again
             reply = daemon.request("reset", member="none")[0]
             assert not reply["ok"] and "there is no member none" in reply["error"], reply
             with daemon.socket(zmq.PUSH, "examples") as feeder:
