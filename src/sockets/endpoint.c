@@ -138,9 +138,13 @@ int endpoint_renew(void *socket, struct security *security, const struct socket_
     return why ? explain(why, &same, key, error) : 0;
 }
 
+/* What libzmq's own thread reports of a socket that closes would wait for a reader that may have
+   gone, and be lost with its memory. */
 void endpoint_close(void **socket) {
-    if (*socket)
+    if (*socket) {
+        zmq_socket_monitor(*socket, NULL, 0);
         zmq_close(*socket);
+    }
     *socket = NULL;
 }
 
