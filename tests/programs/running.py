@@ -14,6 +14,8 @@ except ImportError:
     sys.exit(77)
 
 PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runneld").resolve()
+BUILD_CONFIG = PROGRAM.with_name("build-config.h").read_text(encoding="utf-8")
+SANITIZERS = "#define RUNNEL_SANITIZERS" in BUILD_CONFIG
 LIMIT = 60  # seconds: no result depends on it, it ends a test that hangs
 LAST_MS = 5000  # for what a daemon that has ended had sent
 
