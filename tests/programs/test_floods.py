@@ -15,7 +15,7 @@ from unittest import mock
 
 import cases
 import flooding
-from running import LIMIT, PROGRAM, Daemon, zmq
+from running import LIMIT, PROGRAM, SANITIZERS, Daemon, zmq
 
 MEMORY_MAX = 200 << 20
 FLOOD_S = float(os.environ.get("RUNNEL_FLOOD_SECONDS", "3"))
@@ -55,7 +55,7 @@ class Flooded(Daemon):
 
     def memory(self):
         """Most resident memory so far, bytes; 0 where sanitizers keep what was freed."""
-        if running.SANITIZERS:
+        if SANITIZERS:
             return 0
         status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
         return int(re.search(r"VmHWM:\s+(\d+)", status)[1]) << 10
