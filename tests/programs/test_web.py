@@ -90,6 +90,11 @@ def test_options(directory):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         ended = run("--listen", f"127.0.0.1:{taken.getsockname()[1]}", "--history", f"{directory}/h")
         assert ended.returncode == UNAVAILABLE and "--listen" in ended.stderr, ended
+    for other in ["--connect", "ipc:///tmp/a"], ["--history", f"{directory}/h"]:
+        ended = run("--recording", f"{directory}/r", *other)
+        assert ended.returncode == USAGE and "-r" in ended.stderr, ended
+    ended = run("--recording", f"{directory}/r", "--listen", "127.0.0.1:0")
+    assert ended.returncode == IO and f"{directory}/r" in ended.stderr, ended
     no_history = pathlib.Path(directory, "none")
     no_history.write_text("this is no recording, but more than a few bytes of text" * 100)
     ended = run("--history", no_history, "--listen", "127.0.0.1:0")

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 """The page of runnel-web in Chromium, fed by daemons that are played here: what is drawn, how it grows,
-zooms, lays runs over one another, looks by night and on a phone, and what it says of a daemon that was
-killed. With --figures it measures instead how fast it is (docs/web-api.md)."""
+zooms, lays runs over one another, looks by night and on a phone, what it says of a daemon that was
+killed, what a wild value does to it, and what moves. With --figures it measures instead how fast it is
+(docs/web-api.md)."""
 import json
 import os
 import pathlib
@@ -253,6 +254,134 @@ def check_console(page, web):
     assert len(names) > 8 and all(name.startswith(web.url) for name in names), names
 
 
+def open_page(page, web, daemon, run=1):
+    page.driver.get(web.url)
+    page.wait_for_newest(daemon, run)
+
+
+def points_of(page, run=1):
+    """{x: y} of the loss chart's line."""
+    return dict(page.value(f"{LOSS}.shown.find((line) => line.run.id === {run}).data.map(({{x, y}}) => [x, y])"))
+
+
+def test_wild_values(directory):
+    """One wild value is marked, and leaves range and line to all others; a new level is in sight."""
+    daemon = Daemon(directory)
+    with Web(directory, daemon.endpoint) as web, Page(directory) as page:
+        daemon.await_subscriber()
+        daemon.status()
+        for i in range(300):
+            daemon.learn(1e30 if i == 150 else 0.5 + 0.05 * (i % 5))
+        open_page(page, web, daemon)
+        top = f"{LOSS}.plot.chart.scales.y.max"
+        color = rgb(page.value("runnel.store.runs.get(1).color"))
+        for smoothing in "on", "off":
+            page.until(top, lambda most: 0.5 < most < 5)
+            page.until("document.querySelector('#panel-metric canvas') && runnel.panels[1].plot.chart.scales.y.max",
+                       lambda most: 0.5 < most < 5)
+            assert page.value(f"{LOSS}.shown[0].beyond.high") < 1e29
+            page.until_colored(color)
+            page.keys("s")
+        assert points_of(page)[1510] < 10 # with smoothing: what comes after it is not lifted by it
+        page.keys("l")
+        page.until(top, lambda most: most < 5)
+        page.keys("l")
+        for _ in range(15): # of those that come at once the page has one
+            daemon.learn(40.0)
+            page.wait_for_newest(daemon, 1)
+        page.until(top, lambda most: most > 30)
+        check_console(page, web)
+
+
+def test_smoothing_looks_back_only(directory):
+    """No point moves when later ones come."""
+    daemon = Daemon(directory)
+    with Web(directory, daemon.endpoint) as web, Page(directory) as page:
+        daemon.await_subscriber()
+        daemon.status()
+        feed(daemon, 300)
+        web.series(300)
+        open_page(page, web, daemon)
+        page.run("const slider = document.querySelector('#smooth'); slider.value = 8;"
+                 "slider.dispatchEvent(new Event('input'))")
+        page.until("runnel.view.smooth", lambda share: share == 0.08)
+        page.run("runnel.draw()")
+        before = points_of(page)
+        assert len(before) == 300 and max(before.values()) < 1.55 # smoothed, for the greatest is 1.6
+        feed(daemon, 200)
+        page.wait_for_newest(daemon, 1)
+        after = points_of(page)
+        assert len(after) > 300 and all(abs(after[x] - y) < 1e-5 for x, y in before.items()) # six digits
+
+
+LONG = "production-hall-north-assembly-line-7-"
+
+
+def test_cards(directory):
+    """A card shows what tells its daemon from others, and nothing moves when numbers grow."""
+    names = [LONG + "temperature", LONG + "pressure", LONG + "pressure-2"]
+    daemons = [Daemon(directory, str(i), run=f"{i:016x}") for i in range(4)]
+    with Web(directory, *(daemon.endpoint for daemon in daemons)) as web, Page(directory) as page:
+        for daemon, name in zip(daemons, names + [names[0]]):
+            daemon.await_subscriber()
+            daemon.status(name=name)
+            daemon.learn(0.5, examples_per_second=9.0, rejected=0)
+        page.driver.get(web.url)
+        page.until("document.querySelectorAll('.daemon').length", lambda count: count == 4)
+        for width in 1280, 420:
+            page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
+                "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600})
+            page.until("innerWidth", lambda seen: seen == width)
+            own = page.value("[...document.querySelectorAll('.daemon .own')].map((one) => "
+                             "[one.textContent, one.scrollWidth <= one.clientWidth])")
+            assert [text for text, _ in own] == [name[len(LONG):] for name in names] + ["temperature"], own
+            assert all(whole for _, whole in own), (width, own)
+            places = page.value("[...document.querySelectorAll('.daemon .place')].map((one) => one.textContent)")
+            assert places == [" 0", "", "", " 3"], places
+            before = page.until(PLACES, lambda places: len(places) > 100)
+            for daemon in daemons:
+                daemon.examples += 4382710
+                daemon.learn(0.123456, examples_per_second=123456.7, queued=98765, rejected=4321, skipped=12,
+                             metric={"rmse": 1234.5678}, skill=-0.1234, skill_recent=-0.1234)
+            page.until("document.querySelector('#daemons').textContent", lambda text:
+                       text.count(f"examples{daemons[0].examples:,}") == 4 and text.count("4,321") == 4)
+            page.until("[...document.querySelectorAll('#runs td:last-child')].map((one) => one.textContent)",
+                       lambda cells: all(cell == f"{daemons[0].examples:,}" for cell in cells))
+            moved = set(before) ^ set(page.value(PLACES))
+            assert not moved, (width, sorted(moved))
+        bad = page.value("[...document.querySelectorAll('.daemon dd.bad')].map((one) => one.textContent)")
+        assert bad.count("−12.3%") == 4, bad
+        check_console(page, web)
+
+
+PLACES = """[...document.querySelectorAll(
+    "header *, .daemon, .daemon dt, .daemon dd, .daemon .own, #controls *, .panel, .plot, .lists th, .lists td")]
+    .map((one) => { const { x, y, width, height } = one.getBoundingClientRect();
+      return [one.tagName, one.id, x, y + scrollY, width, height].join(" "); })"""
+
+
+def test_recording_alone(directory):
+    """A recording is shown without any daemon, and follows who writes it."""
+    daemon = Daemon(directory)
+    with Web(directory, daemon.endpoint) as writer:
+        daemon.await_subscriber()
+        daemon.status()
+        feed(daemon, 50)
+        writer.series(50)
+        with Web(directory, recording=f"{directory}/history") as web, Page(directory) as page:
+            answer = web.get("api/daemons")
+            assert answer == {"daemons": [], "recording": "history"}, answer
+            open_page(page, web, daemon)
+            page.until_colored(rgb(page.value("runnel.store.runs.get(1).color")))
+            assert page.value("document.querySelectorAll('.daemon').length") == 0
+            page.until("document.querySelector('#connection').textContent", lambda text: "recording history" in text)
+            feed(daemon, 20)
+            page.wait_for_newest(daemon, 1)
+            check_console(page, web)
+            assert web.end() == 0
+        assert writer.end() == 0
+
+
 # ---- Figures ----
 
 def processor_seconds(process):
@@ -348,4 +477,5 @@ def figures(directory):
                 daemon.kind.join()
 
 
-run_tests([figures if "--figures" in sys.argv else test_page_in_a_browser])
+run_tests([figures] if "--figures" in sys.argv else [
+    test_page_in_a_browser, test_wild_values, test_smoothing_looks_back_only, test_cards, test_recording_alone])

@@ -90,13 +90,13 @@ class Daemon:
 
 
 class Web:
-    """A running runnel-web. As a context it ends with the test."""
+    """A running runnel-web, of daemons or of a recording. As a context it ends with the test."""
 
-    def __init__(self, directory, *endpoints, arguments=(), stderr=subprocess.DEVNULL):
-        connects = [word for endpoint in endpoints for word in ("--connect", endpoint)]
-        self.process = subprocess.Popen(
-            [PROGRAM, "--listen", "127.0.0.1:0", "--history", f"{directory}/history", *connects,
-             *arguments], stdout=subprocess.PIPE, stderr=stderr, text=True)
+    def __init__(self, directory, *endpoints, arguments=(), stderr=subprocess.DEVNULL, recording=None):
+        source = [word for endpoint in endpoints for word in ("--connect", endpoint)]
+        source += ["--recording", recording] if recording else ["--history", f"{directory}/history"]
+        self.process = subprocess.Popen([PROGRAM, "--listen", "127.0.0.1:0", *source, *arguments],
+                                        stdout=subprocess.PIPE, stderr=stderr, text=True)
         self.url = self.process.stdout.readline().strip()
         assert self.url.startswith("http://127.0.0.1:"), self.url
         self.port = int(self.url.rstrip("/").rsplit(":", 1)[1])

@@ -71,6 +71,14 @@ static int pragma(struct history *h, const char *sql, int64_t *value) {
     return status;
 }
 
+int history_changed(struct history *h, bool *changed) {
+    int64_t version;
+    int status = pragma(h, "PRAGMA data_version", &version);
+    *changed = !status && version != h->version;
+    h->version = version;
+    return status;
+}
+
 /* An empty file becomes a recording; any other has to be one. */
 static int check_file(struct history *h) {
     int64_t application, format, tables;

@@ -83,6 +83,9 @@ int64_t history_current(const struct history *history, const char *endpoint);
 
 /* ---- Reading ---- */
 
+/* Whether another program has written since this was asked last. */
+int history_changed(struct history *history, bool *changed);
+
 /* What is not known yet is "" or NaN. Strings are owned by the list. */
 struct history_run {
     int64_t id;           /* in this file, growing */

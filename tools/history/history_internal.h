@@ -77,6 +77,7 @@ struct history {
     struct history_options options;
     uint64_t keep; /* rows a level that the bytes allow now */
     unsigned commits;
+    int64_t version; /* of the file's data, of a reader; 0 = not asked for yet */
     bool lacks[KINDS][HISTORY_COLUMNS_MAX]; /* columns that the file does not have: see below */
     struct history_statements statements[KINDS];
     struct history_feed *feeds;

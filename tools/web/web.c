@@ -24,7 +24,7 @@ enum { PATH_SIZE = 4096 };
 struct options {
     struct option_list endpoints;
     struct key_options keys;
-    const char *history;
+    const char *history, *recording;
     struct server_options server;
 };
 
@@ -42,6 +42,9 @@ static const struct option_row rows[] = {
      "keep what is shown in this file (default web.history in $XDG_STATE_HOME/runnel, else "
      "~/.local/state/runnel)",
      OPTION_FILE(struct options, history)},
+    {"recording", 'r', "FILE",
+     "show this recording of runnel-record or runnel-web, which is only read, instead of daemons",
+     OPTION_FILE(struct options, recording)},
     OPTIONS_LAST,
 };
 
@@ -76,12 +79,28 @@ static const char *default_history(char path[PATH_SIZE]) {
     return path;
 }
 
-static int open_history(struct history **history, const char *path) {
+static int open_history(struct history **history, const struct options *options) {
     char place[PATH_SIZE];
-    const struct history_options options = {0};
+    const struct history_options all = {0};
+    const char *path = options->history;
+    if (options->recording)
+        return history_open(history, options->recording, NULL);
     if (!path)
         path = default_history(place);
-    return history_open(history, path, &options);
+    return history_open(history, path, &all);
+}
+
+static int open_feeds(struct feeds *feeds, const struct options *options, struct history *history,
+                      struct live *live) {
+    static const char *const usual[] = {WIRE_STATISTICS};
+    const struct option_list *named = &options->endpoints;
+    if (options->recording) {
+        feeds_open_recording(feeds, options->recording, history, live);
+        return EX_OK;
+    }
+    if (!named->count)
+        return feeds_open(feeds, usual, 1, false, &options->keys, history, live);
+    return feeds_open(feeds, named->values, named->count, true, &options->keys, history, live);
 }
 
 static void run(struct feeds *feeds, struct server *server, int signals) {
@@ -103,11 +122,9 @@ static int web(const struct options *options, int signals) {
     struct history *history = NULL;
     struct server *server = NULL;
     struct live *live = live_open();
-    int status =
-        live ? open_history(&history, options->history) : complain(EX_UNAVAILABLE, "out of memory");
+    int status = live ? open_history(&history, options) : complain(EX_UNAVAILABLE, "out of memory");
     if (status == EX_OK)
-        status = feeds_open(&feeds, options->endpoints.values, options->endpoints.count,
-                            &options->keys, history, live);
+        status = open_feeds(&feeds, options, history, live);
     if (status == EX_OK)
         status = server_open(&server, &options->server, &feeds);
     if (status == EX_OK) {
@@ -132,8 +149,8 @@ int main(int argc, char **argv) {
             "--listen says otherwise, with its data as JSON, and /metrics for Prometheus. It only "
             "shows: nothing on the page changes anything.",
         .ending = "Ends on Ctrl-C. Exit status: 0 ended as asked, 64 usage, 66 no token to be "
-                  "read, 69 no socket, port or chart library to be had, 74 the history cannot be "
-                  "opened.",
+                  "read, 69 no socket, port or chart library to be had, 74 the history or "
+                  "recording cannot be opened.",
         .groups = {{NULL, rows, &options}},
     };
     char **operands;
@@ -142,8 +159,8 @@ int main(int argc, char **argv) {
         return status;
     if (!key_options_ready(&options.keys))
         return EX_USAGE;
-    if (!options.endpoints.count)
-        options.endpoints.values[options.endpoints.count++] = WIRE_STATISTICS;
+    if (options.recording && (options.endpoints.count || options.history))
+        return complain_usage("a recording (-r) is shown alone: leave out -c and -H");
     int signals = catch_signals();
     if (signals < 0)
         return complain(EX_UNAVAILABLE, "cannot wait for signals: %s", strerror(errno));

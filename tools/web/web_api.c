@@ -404,7 +404,7 @@ static struct reply answer_daemons(const struct feeds *feeds, struct MHD_Connect
     json_t *array = json_array();
     for (size_t i = 0; i < feeds->count; i++)
         json_array_append_new(array, feed_describe(&feeds->feed[i], true));
-    return object_reply(json_pack("{s:o}", "daemons", array));
+    return object_reply(json_pack("{s:o, s:s?}", "daemons", array, "recording", feeds->recording));
 }
 
 struct reply api_answer(const struct feeds *feeds, struct MHD_Connection *connection,

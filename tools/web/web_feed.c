@@ -19,6 +19,7 @@
 #define SILENCE 15.0     /* seconds: a daemon sends `status` every 10 */
 #define SEND_EVERY 0.05  /* seconds between two messages of a topic to the pages */
 #define COMMIT_EVERY 1.0 /* seconds */
+#define FOLLOW_EVERY 5.0 /* seconds between two looks at whether a recording has grown */
 
 enum {
     AT_ONCE = 500, /* messages of one daemon between two looks at the others */
@@ -68,6 +69,7 @@ json_t *feed_describe(const struct feed *feed, bool whole) {
         feed->endpoint, "name", feed_name(feed), "presence", presences[feed->health.presence],
         "quiet", health_quiet(&feed->health), "missed", (json_int_t)feed->health.missed_total,
         "run_id", run ? json_integer(run) : json_null());
+    json_object_set_new(object, "named", json_boolean(feed->named));
     json_object_set_new(object, "refused",
                         feed->refused ? json_string(link_refusal(feed->link)) : json_null());
     static const enum topic topics[] = {TOPIC_STATUS, TOPIC_LOSS, TOPIC_STATE};
@@ -80,7 +82,9 @@ json_t *feed_describe(const struct feed *feed, bool whole) {
 
 static void note_history(struct feeds *feeds, int failed) {
     if (failed && !feeds->complained)
-        complain(EX_OK, "%s; what comes now is shown, but not kept", history_error(feeds->history));
+        complain(EX_OK, "%s; %s", history_error(feeds->history),
+                 feeds->recording ? "what is in it now may not be shown"
+                                  : "what comes now is shown, but not kept");
     feeds->complained = failed != 0;
 }
 
@@ -226,7 +230,23 @@ static void run_feed(struct feed *feed) {
             send_held(feed, (enum topic)topic);
 }
 
+/* Pages that show a recording read it again when it has grown. */
+static void follow_recording(struct feeds *feeds) {
+    double now = clock_seconds();
+    bool changed = false;
+    if (now - feeds->committed < FOLLOW_EVERY)
+        return;
+    feeds->committed = now;
+    note_history(feeds, history_changed(feeds->history, &changed));
+    if (changed)
+        live_publish(feeds->live, "lost", "{}");
+}
+
 void feeds_run(struct feeds *feeds) {
+    if (feeds->recording) {
+        follow_recording(feeds);
+        return;
+    }
     for (size_t i = 0; i < feeds->count; i++)
         run_feed(&feeds->feed[i]);
     double now = clock_seconds();
@@ -237,7 +257,8 @@ void feeds_run(struct feeds *feeds) {
 }
 
 double feeds_next(const struct feeds *feeds) {
-    double now = clock_seconds(), next = feeds->committed + COMMIT_EVERY - now;
+    double every = feeds->recording ? FOLLOW_EVERY : COMMIT_EVERY;
+    double now = clock_seconds(), next = feeds->committed + every - now;
     for (size_t i = 0; i < feeds->count; i++) {
         const struct feed *feed = &feeds->feed[i];
         next = fmin(next, health_next(&feed->health));
@@ -254,14 +275,14 @@ size_t feeds_items(const struct feeds *feeds, struct pollfd items[FEEDS_MAX]) {
     return feeds->count;
 }
 
-int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count,
+int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count, bool named,
                const struct key_options *keys, struct history *history, struct live *live) {
     static const bool topics[TOPICS] = {
         [TOPIC_STATUS] = true, [TOPIC_LOSS] = true, [TOPIC_STATE] = true, [TOPIC_EVENT] = true};
     *feeds = (struct feeds){.history = history, .live = live, .committed = clock_seconds()};
     for (size_t i = 0; i < count; i++) {
         struct feed *feed = &feeds->feed[i];
-        *feed = (struct feed){.endpoint = endpoints[i], .feeds = feeds};
+        *feed = (struct feed){.endpoint = endpoints[i], .named = named, .feeds = feeds};
         struct runnel_peer peer = tool_peer(endpoints[i], keys);
         int status = link_open(&feed->link, &peer, topics);
         if (status != EX_OK)
@@ -270,6 +291,17 @@ int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count,
         feeds->count++;
     }
     return EX_OK;
+}
+
+void feeds_open_recording(struct feeds *feeds, const char *path, struct history *history,
+                          struct live *live) {
+    const char *slash = strrchr(path, '/');
+    bool changed;
+    *feeds = (struct feeds){.recording = slash ? slash + 1 : path,
+                            .history = history,
+                            .live = live,
+                            .committed = clock_seconds()};
+    note_history(feeds, history_changed(history, &changed));
 }
 
 void feeds_close(struct feeds *feeds) {

@@ -29,6 +29,7 @@ struct feed_events {
 
 struct feed {
     const char *endpoint;
+    bool named; /* by the user: the page shows it even if it never speaks */
     struct link *link;
     struct health health;
     bool refused;        /* by the daemon, for good */
@@ -46,17 +47,22 @@ struct feed {
 
 struct feeds {
     struct feed feed[FEEDS_MAX];
-    size_t count;
+    size_t count;          /* 0 = a recording is shown */
+    const char *recording; /* its file's name; NULL = none */
     struct history *history;
     struct live *live;
-    double committed; /* when the history was, clock_seconds() */
+    double committed; /* when the history was, or the recording was looked at, clock_seconds() */
     bool complained;  /* of the history */
 };
 
-/* Begin to watch the daemons at these endpoints, with these keys. EX_OK, or complains and returns
-   an exit status. */
-int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count,
+/* Begin to watch the daemons at these endpoints, with these keys; `named`: the user did name them.
+   EX_OK, or complains and returns an exit status. */
+int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count, bool named,
                const struct key_options *keys, struct history *history, struct live *live);
+
+/* Watch no daemon: show a history that is only read, from a file of that name. */
+void feeds_open_recording(struct feeds *feeds, const char *path, struct history *history,
+                          struct live *live);
 void feeds_close(struct feeds *feeds);
 
 /* What to poll for, one item a daemon; returns how many. */

@@ -40,6 +40,7 @@ EMBED(lists, "lists.js")
 EMBED(live, "live.js")
 EMBED(panels, "panels.js")
 EMBED(pointer, "pointer.js")
+EMBED(range, "range.js")
 EMBED(state, "state.js")
 EMBED(view, "view.js")
 
@@ -67,6 +68,7 @@ static const struct page {
     MODULE(live),
     MODULE(panels),
     MODULE(pointer),
+    MODULE(range),
     MODULE(state),
     MODULE(view),
 };

@@ -7,8 +7,8 @@ import { number, position } from "./format.js";
 import { Heat, heatColor } from "./heat.js";
 import { HEALTH, HIDDEN, LEARNING, Lines } from "./panels.js";
 import { handle, showCursor } from "./pointer.js";
-import { bounds, daemons, eventsInView, hasExtent, heatRun, layersOf, loading, lossUnit, name, shownRuns, store,
-  view } from "./state.js";
+import { bounds, daemons, eventsInView, hasExtent, heatRun, layersOf, loading, lossUnit, name,
+  recording, shownRuns, store, view } from "./state.js";
 import { advance, canGoBack } from "./view.js";
 
 const FRAME_BUDGET = 8; // ms: when so much of a frame has gone into charts, the rest waits
@@ -127,11 +127,12 @@ function look() {
   advance();
   const runs = shownRuns(), range = bounds();
   return { runs, range, events: eventsInView(runs),
-    of: { axis: view.axis, band: view.band, smooth: view.smooth, span: roundedSpan(range) } };
+    of: { axis: view.axis, band: view.band, smooth: view.smooth,
+      width: view.from === null ? Infinity : roundedWidth(range) } };
 }
 
-// Rounded, so that what depends on it is not computed again for every point that comes.
-function roundedSpan([from, to]) {
+// Rounded, so that what depends on it is not computed again for every step of a zoom.
+function roundedWidth([from, to]) {
   return 2 ** (Math.floor(4 * Math.log2(Math.max(to - from, 1e-9))) / 4);
 }
 
@@ -164,7 +165,8 @@ function drawPanel(panel, { runs, range, events, of }) {
   const some = lines.some((line) => line.known || (line.marksMissing && line.data.length));
   const empty = some ? "" : whyEmpty(runs, kind);
   panel.plot.draw({ lines, axis: view.axis, bounds: range, log: view.log && Boolean(panel.spec.log),
-    events, empty, range: panel.spec.choices ? panel.spec.choice.range : panel.spec.range });
+    events, empty, robust: panel.spec.robust,
+    range: panel.spec.choices ? panel.spec.choice.range : panel.spec.range });
   panel.plot.canvas.setAttribute("aria-label", describe(panel, lines, empty));
 }
 
@@ -173,8 +175,9 @@ function whyEmpty(runs, kind) {
   if (loading.runs) return "loading";
   if (!runs.length)
     return store.runs.size ? "no run is chosen"
-      : daemons.some(({ presence }) => presence === "speaking") ? "nothing has been learned yet"
-        : "waiting for a daemon";
+      : recording() ? "there are no runs in this recording"
+        : daemons.some(({ presence }) => presence === "speaking") ? "nothing has been learned yet"
+          : "waiting for a daemon";
   const having = kind === "loss" ? runs : runs.filter((run) => layersOf(run) > kind);
   if (!having.length) return "nothing of layers has come yet";
   const all = having.map((run) => store.get(run.id, kind));
@@ -197,7 +200,7 @@ function showUnit({ spec, title, unit }, runs) {
 function describe(panel, lines, empty) {
   const newest = lines.map((line) => {
     const last = line.data[line.data.length - 1];
-    return last ? `${name(line.run)} ${number(last.y)}` : "";
+    return last ? `${name(line.run)} ${number(last.value)}` : "";
   });
   return `${panel.title.textContent}: ${empty || newest.filter(Boolean).join(", ")}`;
 }

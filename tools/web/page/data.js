@@ -98,8 +98,9 @@ export class Store {
     return [...this.columns.loss, ...this.columns.layer].find((column) => column.name === name);
   }
 
-  async fetchDaemons() {
-    return (await get("api/daemons")).daemons;
+  // `daemons`, and the name of a `recording` or null.
+  fetchDaemons() {
+    return get("api/daemons");
   }
 
   async fetchRuns() {
@@ -135,6 +136,11 @@ export class Store {
   origin(id) {
     const run = this.runs.get(id);
     return run && run.first_time !== null ? run.first_time : 0;
+  }
+
+  // The position of a run's first message on an axis; null while there is none.
+  start(id, axis) {
+    return axis === "elapsed" ? 0 : this.runs.get(id)?.[`first_${axis}`] ?? null;
   }
 
   positions(id, series, axis) {

@@ -3,9 +3,9 @@
 
 import { number, ticks } from "./format.js";
 import { Frame, LEFT, RIGHT, tickRoom } from "./frame.js";
+import { fences, FILLED, keepDrawable, limits } from "./range.js";
 
 const MARK_SIZE = 4;
-const FILLED = 0.5; // of the points: where more of a band's fill the chart, it is not drawn
 const EDGE = 0.05;  // of the chart's height, that counts as its edge
 
 export const theme = { colors: {} };
@@ -88,6 +88,25 @@ function drawMissing(context, chart, line) {
   context.stroke();
 }
 
+// Where a value lies beyond the chart, an arrow at its edge.
+function drawWild(context, chart, line) {
+  const { x } = chart.scales, { top, bottom, left, right } = chart.chartArea;
+  const { low, high } = line.beyond, before = { top: -Infinity, bottom: -Infinity };
+  context.fillStyle = line.color;
+  for (const point of line.data) {
+    if (point.raw === null || (point.raw >= low && point.raw <= high)) continue;
+    const up = point.raw > high, edge = up ? "top" : "bottom", at = x.getPixelForValue(point.x);
+    if (at < left || at > right || at - before[edge] < MARK_SIZE) continue;
+    before[edge] = at;
+    const tip = up ? top + 1 : bottom - 1, back = tip + (up ? 2 : -2) * MARK_SIZE;
+    context.beginPath();
+    context.moveTo(at, tip);
+    context.lineTo(at - MARK_SIZE, back);
+    context.lineTo(at + MARK_SIZE, back);
+    context.fill();
+  }
+}
+
 function drawEvents(context, chart, events) {
   const { top, bottom, left, right } = chart.chartArea;
   const last = new Map(); // kind -> pixel, so that many of a kind do not paint the chart over
@@ -133,7 +152,10 @@ const plugin = {
   afterDatasetsDraw(chart) {
     clipped(chart, (context) => {
       drawEvents(context, chart, chart.events || []);
-      for (const line of chart.data.datasets) if (line.marksMissing) drawMissing(context, chart, line);
+      for (const line of chart.data.datasets) {
+        if (line.marksMissing) drawMissing(context, chart, line);
+        if (line.beyond) drawWild(context, chart, line);
+      }
     });
   },
 };
@@ -172,12 +194,6 @@ function yLabel(plot, value) {
   return allowed.includes(lead) ? write(value) : "";
 }
 
-// The part of `values` below which a share lies.
-function quantile(values, share) {
-  const sorted = Float64Array.from(values).sort();
-  return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))];
-}
-
 export class Plot extends Frame {
   constructor(element) {
     super(element);
@@ -189,8 +205,8 @@ export class Plot extends Frame {
   }
 
   // `lines`: datasets with data, and low, high, missing, color; `bounds`: [from, to] of x; `empty`: why
-  // there is nothing.
-  draw({ lines, axis, bounds, log, events, range, empty }) {
+  // there is nothing; `robust`: wild values do not count for the range.
+  draw({ lines, axis, bounds, log, events, range, robust, empty }) {
     const { chart } = this;
     this.axis = axis;
     chart.events = events;
@@ -198,8 +214,12 @@ export class Plot extends Frame {
     chart.data.datasets = lines;
     this.sayEmpty(empty);
     if (empty) return;
-    const [low, high, isLog] = limits(lines, bounds, log, range);
+    const [low, high, isLog] = limits(lines, bounds, log, range, robust);
     this.isLog = isLog;
+    for (const line of lines) {
+      line.beyond = robust ? fences(line, bounds, low, high) : null;
+      keepDrawable(line.data, low, high);
+    }
     Object.assign(chart.options.scales.x, { min: bounds[0], max: bounds[1] });
     Object.assign(chart.options.scales.y,
       { type: isLog ? "logarithmic" : "linear", min: low, max: high });
@@ -229,52 +249,4 @@ export class Plot extends Frame {
   toValue(pixel) {
     return this.chart.scales.x.getValueForPixel(pixel);
   }
-}
-
-// Of y: bands of a deviation are seen whole. Of those from least to greatest value it is what lies
-// within half the lines' range above and below them, without the outermost twentieth; of those that
-// would fill the chart even so, nothing.
-function limits(lines, [from, to], log, range) {
-  const seen = [], lows = [], highs = [];
-  for (const line of lines)
-    for (let i = 0; i < line.data.length; i++) {
-      const { x, y } = line.data[i];
-      if (x < from || x > to) continue;
-      if (y !== null && Number.isFinite(y)) seen.push(y);
-      if (line.low && line.low[i] !== null && line.high[i] !== null) {
-        if (line.spec.band === "deviation") {
-          seen.push(line.low[i], line.high[i]);
-        } else {
-          lows.push(line.low[i]);
-          highs.push(line.high[i]);
-        }
-      }
-    }
-  if (!seen.length) return [log ? 0.1 : 0, 1, log];
-  let low = Infinity, high = -Infinity;
-  for (const value of seen) { low = Math.min(low, value); high = Math.max(high, value); }
-  const isLog = log && low > 0;
-  const forward = isLog ? Math.log10 : (value) => value;
-  const back = isLog ? (value) => 10 ** value : (value) => value;
-  let bottom = forward(low), top = forward(high);
-  const room = Math.max((top - bottom) / 2, 1e-9 * Math.max(Math.abs(top), 1e-300));
-  const filling = lows.filter((low, i) => (isLog && low <= 0 ? -Infinity : forward(low)) <= bottom - room &&
-    forward(highs[i]) >= top + room).length;
-  if (lows.length && filling <= FILLED * lows.length) {
-    const positive = isLog ? lows.filter((value) => value > 0) : lows;
-    if (positive.length) bottom = Math.min(bottom, Math.max(forward(quantile(positive, 0.05)), bottom - room));
-    const most = quantile(highs, 0.95);
-    if (!isLog || most > 0) top = Math.max(top, Math.min(forward(most), top + room));
-  }
-  let margin = 0.06 * (top - bottom);
-  if (!(margin > 1e-12 * Math.max(Math.abs(top), Math.abs(bottom)))) margin = isLog ? 0.3 : Math.abs(top) / 10 || 0.5;
-  const floor = !isLog && bottom >= 0 ? 0 : -Infinity;
-  bottom = Math.max(bottom - margin, floor);
-  top += margin;
-  if (range && !isLog) {
-    if (range[0] !== null) bottom = Math.max(bottom, range[0]);
-    if (range[1] !== null) top = Math.min(top, range[1]);
-    if (!(top > bottom)) top = bottom + 1;
-  }
-  return [back(bottom), back(top), isLog];
 }

@@ -1,5 +1,6 @@
 // Numbers, times and ticks as people read them.
 
+const BETWEEN = /[-_.:/ ]/; // words of a name
 const PREFIXES = [[1e9, "G"], [1e6, "M"], [1e3, "k"]];
 
 // 4 digits or so: 0.0123 12.35 1.23e-5 12.3k
@@ -28,8 +29,20 @@ export function grouped(value) {
   return typeof value !== "number" ? "–" : Math.round(value).toLocaleString("en");
 }
 
+// A count in at most nine places: 9,999,999 12.35M
+export function counted(value) {
+  return value >= 1e7 ? number(value) : grouped(value);
+}
+
 export function percent(value) {
   return typeof value !== "number" ? "–" : (100 * value).toFixed(1) + "%";
+}
+
+// Beside a baseline, with its sign: a share of the baseline's loss, or a difference of likelihoods.
+export function skill(value, isShare) {
+  if (typeof value !== "number") return "–";
+  const sign = value < 0 ? "−" : "+";
+  return sign + (isShare ? percent(Math.abs(value)) : number(Math.abs(value)));
 }
 
 export function duration(seconds) {
@@ -38,6 +51,23 @@ export function duration(seconds) {
   if (s < 3600) return `${Math.floor(s / 60)} min ${s % 60 ? `${s % 60} s` : ""}`.trim();
   if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
   return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+}
+
+// Names in two parts each: the words with which others begin, too, and what tells it from them.
+export function tellApart(names) {
+  return names.map((name, i) => {
+    const shared = names.map((other, k) => (k === i ? 0 : sharedWords(name, other))).filter(Boolean);
+    const end = shared.length ? Math.min(...shared) : 0;
+    return [name.slice(0, end), name.slice(end)];
+  });
+}
+
+// How long the beginning is that both have, in whole words; the last word of a name is never part of it.
+function sharedWords(name, other) {
+  let i = 0;
+  while (i < name.length && name[i] === other[i]) i++;
+  if (i < name.length && BETWEEN.test(name[i])) i++;
+  return name.slice(0, i).search(/[^-_.:/ ]*$/);
 }
 
 const pad = (value) => String(value).padStart(2, "0");

@@ -2,38 +2,60 @@
 
 import { $, make } from "./dom.js";
 import { eventColor } from "./draw.js";
-import { clock, duration, grouped, number, percent } from "./format.js";
-import { colorOf, daemons, heatRun, isCurrent, layersOf, layersShown, name, palette, showRun, shown,
-  shownRuns, store, view } from "./state.js";
+import { clock, counted, duration, grouped, number, percent, skill, tellApart } from "./format.js";
+import { colorOf, daemons, heatRun, isCurrent, isShare, layersOf, layersShown, name, palette, recording, showRun,
+  shown, shownRuns, store, view } from "./state.js";
 import { moved } from "./view.js";
 
 const EVENTS_LISTED = 200;
+const FIGURES = 8; // on a card
 const STATES = { expected: ["waiting for it", "warn"], silent: ["silent", "bad"], gone: ["gone", "bad"] };
 
 // ---- Daemons ----
 
+// A daemon that nobody named and nobody has heard is none, where there is something else to be seen.
+const isThere = ({ named, presence }) => named || presence !== "expected" || !(store.runs.size || recording());
+
 export function showDaemons() {
-  $("daemons").replaceChildren(...daemons.map((daemon, number) => {
-    const card = make("button", { type: "button", className: "daemon",
-      title: `show or hide its run (${number + 1})` });
-    card.append(
-      make("span", { className: "top" }, make("span", { className: "name", textContent: daemon.name }),
-        make("span", { className: "state" })),
-      make("span", { className: "model", textContent: modelOf(daemon), title: modelOf(daemon) }),
-      make("dl"));
-    card.style.setProperty("--color", palette()[number % palette().length]);
-    card.addEventListener("click", () => toggleDaemon(number));
-    daemon.card = card;
-    daemon.heardAt ??= performance.now() - 1000 * daemon.quiet;
-    return card;
-  }));
+  const parts = labels();
+  for (const daemon of daemons) daemon.card = null;
+  $("daemons").replaceChildren(...daemons.filter(isThere).map((daemon) => makeCard(daemon, parts)));
   showDaemonNumbers();
+}
+
+// Names, in the part that others have, too, and their own; of daemons with one name the endpoint as well.
+function labels() {
+  const names = tellApart(daemons.map(({ name }) => name));
+  const places = tellApart(daemons.map(({ endpoint }) => endpoint));
+  const isDouble = (daemon) => daemons.some((other) => other !== daemon && other.name === daemon.name &&
+    other.endpoint !== daemon.name);
+  return daemons.map((daemon, i) => [...names[i], isDouble(daemon) ? ` ${places[i][1]}` : ""]);
+}
+
+function makeCard(daemon, parts) {
+  const number = daemons.indexOf(daemon), [shared, own, place] = parts[number];
+  const card = make("button", { type: "button", className: "daemon",
+    title: `${daemon.name}, ${daemon.endpoint}: show or hide its run (${number + 1})` });
+  card.append(
+    make("span", { className: "top" },
+      make("span", { className: "name" }, make("span", { className: "shared", textContent: shared }),
+        make("span", { className: "own", textContent: own }),
+        make("span", { className: "place", textContent: place })),
+      make("span", { className: "state" })),
+    make("span", { className: "model", textContent: modelOf(daemon), title: modelOf(daemon) }),
+    make("dl", {}, ...Array.from({ length: FIGURES }, () => make("div", {}, make("dt"), make("dd")))));
+  card.style.setProperty("--color", palette()[number % palette().length]);
+  card.addEventListener("click", () => toggleDaemon(number));
+  daemon.card = card;
+  daemon.heardAt ??= performance.now() - 1000 * daemon.quiet;
+  return card;
 }
 
 function modelOf(daemon) {
   const { status } = daemon;
   if (!status) return daemon.endpoint;
-  return `${status.model ?? "a network"} · ${number(status.parameters)} parameters · ${String(status.device).split(",")[0]}`;
+  const device = String(status.device).split(",")[0];
+  return `${status.model ?? "a network"} · ${number(status.parameters)} parameters · ${device}`;
 }
 
 function stateOf(daemon) {
@@ -53,26 +75,38 @@ function showDaemonNumbers() {
     state.textContent = text;
     state.className = `state ${kind}`;
     daemon.card.classList.toggle("off", daemon.run_id !== null && !shown.has(daemon.run_id));
-    const list = daemon.card.querySelector("dl");
-    const entries = figures(daemon);
-    list.replaceChildren(...entries.map(([term, value, bad]) => make("div", {},
-      make("dt", { textContent: term }), make("dd", { textContent: value, className: bad ? "bad" : "" }))));
+    const cells = daemon.card.querySelector("dl").children;
+    figures(daemon).forEach((figure, i) => showFigure(cells[i], figure));
   }
 }
 
+function showFigure(cell, [term, value, kind = "", title = ""]) {
+  const [dt, dd] = cell.children;
+  if (dt.textContent !== term) dt.textContent = term;
+  if (dd.textContent !== value) dd.textContent = value;
+  dd.className = kind;
+  cell.title = title;
+}
+
+// Always as many, whatever there is to say, so that nothing moves: [term, value, kind, what it is].
 function figures({ status, loss, missed }) {
-  const all = [["examples", grouped((loss || status)?.examples)]];
-  if (!loss) return all;
-  all.push(["loss", loss.mean === null ? "no finite value" : number(loss.mean), loss.mean === null]);
-  const { rmse, accuracy } = loss.metric || {};
-  if (typeof rmse === "number") all.push(["rmse", number(rmse)]);
-  if (typeof accuracy === "number") all.push(["accuracy", percent(accuracy)]);
-  all.push(["ex/s", number(loss.examples_per_second)]);
-  if (loss.queued) all.push(["queued", grouped(loss.queued)]);
-  if (loss.rejected) all.push(["rejected", grouped(loss.rejected), true]);
-  if (loss.skipped) all.push(["skipped updates", grouped(loss.skipped), true]);
-  if (missed) all.push(["missed", grouped(missed)]);
-  return all;
+  const { rmse, accuracy, bits } = loss?.metric || {};
+  const metric = typeof accuracy === "number" ? ["accuracy", percent(accuracy)]
+    : typeof bits === "number" ? ["bits", number(bits)] : ["rmse", number(rmse)];
+  const trouble = (term, count) => [term, counted(count ?? 0), count ? "bad" : "none"];
+  const unfinite = loss && loss.mean === null;
+  return [["examples", counted((loss || status)?.examples)],
+    ["loss", unfinite ? "not finite" : number(loss?.mean), unfinite ? "bad" : ""],
+    metric, skillFigure(status, loss), ["ex/s", number(loss?.examples_per_second)],
+    ["queued", counted(loss?.queued ?? 0), loss?.queued ? "" : "none"], trouble("rejected", loss?.rejected),
+    missed && !loss?.skipped ? ["missed", counted(missed)] : trouble("skipped", loss?.skipped)];
+}
+
+// Over the last tenth, as soon as there is one: below zero the baseline would have been better.
+function skillFigure(status, loss) {
+  const recent = loss?.skill_recent, known = typeof recent === "number";
+  return ["skill", skill(known ? recent : loss?.skill, isShare(status?.model)), known && recent < 0 ? "bad" : "",
+    `${known ? "over the last tenth" : "of the newest message"}; below zero a simple baseline is better`];
 }
 
 export function toggleDaemon(number) {
@@ -108,8 +142,12 @@ export function showLayers() {
   const having = runs.filter((run) => layersOf(run) > view.layer);
   $("heat-run-label").hidden = having.length < 2;
   const chosen = heatRun(runs);
-  $("heat-run").replaceChildren(...having.map((run) => make("option", { value: run.id,
-    textContent: `${name(run)} ${digits(run)}`, selected: run === chosen })));
+  const names = [...new Set(having.map(name))], parts = tellApart(names);
+  $("heat-run").replaceChildren(...having.map((run) => {
+    const [shared, own] = parts[names.indexOf(name(run))];
+    return make("option", { value: run.id, textContent: `${shared ? "…" : ""}${own} ${digits(run)}`,
+      title: name(run), selected: run === chosen });
+  }));
 }
 
 export function setLayer(number) {

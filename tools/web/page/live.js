@@ -3,7 +3,7 @@
 import { drawSoon } from "./charts.js";
 import { $ } from "./dom.js";
 import { showDaemons, showEvents, showLayers, showRuns } from "./lists.js";
-import { adoptRuns, daemons, layersOf, loading, shownRuns, store, view } from "./state.js";
+import { adoptRuns, daemons, layersOf, loading, recording, setRecording, shownRuns, store, view } from "./state.js";
 
 const REFRESH_AFTER = 300;    // ms, in which more may come that asks for it
 const TRY_AGAIN = 2000;       // ms
@@ -39,8 +39,9 @@ const early = [];
 // The runs that there are and the daemons, then what is shown of them.
 export async function load(asked = [store.fetchDaemons(), store.fetchRuns()]) {
   early.length = 0;
-  const [list] = await Promise.all(asked);
+  const [{ daemons: list, recording: file }] = await Promise.all(asked);
   daemons.splice(0, daemons.length, ...list);
+  setRecording(file);
   adoptRuns();
   loading.runs = false;
   const fetched = fetchSeries(true);
@@ -92,7 +93,7 @@ function connect() {
   });
   source.onerror = () => say("runnel-web does not answer; trying again", true);
   on("hello", ({ version }) => {
-    say(`live · version ${version}`);
+    say(`${recording() ? `recording ${recording()}` : "live"} · version ${version}`);
     if (greeted) refreshSoon(); // what came while there was no connection
     greeted = true;
   });

@@ -4,17 +4,18 @@ import { microseconds } from "./format.js";
 
 // unit: words instead of what the server says.
 // band: columns of least and greatest value; "own": of the column itself; "deviation": mean -+ std.
+// robust: of a wild value the chart shows where it is, and keeps its range for the others.
 export const LEARNING = [
-  { id: "loss", title: "Loss", large: true, log: true, missing: true,
+  { id: "loss", title: "Loss", large: true, log: true, missing: true, robust: true,
     lines: [{ column: "mean", band: ["minimum", "maximum"], smooth: true }] },
-  { id: "metric", title: "", choices: [
+  { id: "metric", title: "", robust: true, choices: [
     { title: "Error (rmse)", column: "metric_rmse" },
     { title: "Accuracy", column: "metric_accuracy", range: [0, 1] },
     { title: "Bits", column: "metric_bits" },
     { title: "Smoothed loss", column: "smoothed" }] },
-  { id: "gradient", title: "Gradient norm", unit: "before clipping", log: true, missing: true,
+  { id: "gradient", title: "Gradient norm", unit: "before clipping", log: true, missing: true, robust: true,
     lines: [{ column: "gradient_norm", band: "own", smooth: true }], range: [0, null] },
-  { id: "ratio", title: "Update ratio", unit: "change over parameters", log: true,
+  { id: "ratio", title: "Update ratio", unit: "change over parameters", log: true, robust: true,
     lines: [{ column: "update_ratio", band: "own", smooth: true }], range: [0, null] },
   { id: "rate", title: "Learning rate", log: true, range: [0, null],
     lines: [{ column: "rate", stepped: true }] },
@@ -38,17 +39,46 @@ export const HIDDEN = [
 ];
 
 export const HEALTH = [
-  { id: "speed", title: "Examples per second", unit: "", range: [0, null],
+  { id: "speed", title: "Examples per second", unit: "", robust: true, range: [0, null],
     lines: [{ column: "examples_per_second", band: "own", smooth: true }] },
-  { id: "latency", title: "Latency", unit: "median, dashed 99%", log: true, format: microseconds,
-    range: [0, null], lines: [{ column: "latency_us_p50", smooth: true },
+  { id: "latency", title: "Latency", unit: "median, dashed 99%", log: true, robust: true,
+    format: microseconds, range: [0, null], lines: [{ column: "latency_us_p50", smooth: true },
       { column: "latency_us_p99", dash: [5, 4], smooth: true }] },
   { id: "queue", title: "Queued", unit: "dashed: rejected, dotted: skipped updates", range: [0, null],
     lines: [{ column: "queued" }, { column: "rejected", dash: [5, 4] },
       { column: "skipped", dash: [1, 3] }] },
 ];
 
+// An average of the values so far that forgets: of a point it depends on those before it alone, so that
+// none moves when later ones come. A value that is further away than WILD mean deviations counts as
+// so far away, so that a wild one leaves the line where it is, and a new level is reached soon.
+const WILD = 10, KNOWN = 5; // values, before which nothing is wild
+
+class Average {
+  constructor() {
+    Object.assign(this, { value: 0, deviation: 0, count: 0, last: 0 });
+  }
+
+  // `tau`: how far along x it remembers; 0 = not at all.
+  take(value, x, tau) {
+    if (this.count++ === 0) {
+      this.value = value;
+    } else {
+      const weight = x - this.last < 30 * tau ? 1 - Math.exp(-Math.max(0, x - this.last) / tau) : 1;
+      let away = value - this.value;
+      const most = WILD * this.deviation;
+      if (this.count > KNOWN && most > 0) away = Math.min(most, Math.max(-most, away));
+      this.value += weight * away;
+      this.deviation += weight * (Math.abs(away) - this.deviation);
+    }
+    this.last = x;
+    return this.value;
+  }
+}
+
 // A dataset for Chart.js that keeps up with a series: `extend` adds what is new since the last time.
+// Of each point `value` is what it shows and `raw` what came; `y` is `value`, no further from the chart
+// than can be drawn.
 class Line {
   constructor(spec, run, color, kind) {
     Object.assign(this, { spec, run, kind, color, borderColor: color, data: [], generation: 0 });
@@ -58,30 +88,25 @@ class Line {
   }
 
   reset(generation, key) {
-    Object.assign(this, { generation, key, data: [], missing: [], average: null, known: false });
+    Object.assign(this, { generation, key, data: [], missing: [], average: new Average(), known: false });
     this.lows = this.spec.band ? [] : null;
     this.highs = this.spec.band ? [] : null;
   }
 
-  // `tau`: of the exponential average along x; 0 = none.
-  extend(series, positions, tau, key) {
+  // `smooth`: which share of what lies before a point, and of the `width` of a zoomed view, the average
+  // remembers; `start`: where the run begins.
+  extend(series, positions, { smooth, width, start }, key) {
     if (this.generation !== series.generation || this.key !== key) this.reset(series.generation, key);
     const column = series.columns[this.spec.column];
     for (let i = this.data.length; column && i < positions.length; i++) {
-      const value = column.mean[i];
-      this.known ||= value !== null;
+      const raw = column.mean[i], x = positions[i];
+      const tau = smooth * Math.min(width, x - start);
+      const value = raw === null || !smooth ? raw : this.average.take(raw, x, tau);
+      this.known ||= raw !== null;
       this.missing.push(column.missing[i]);
-      this.data.push({ x: positions[i], y: this.smoothed(value, positions[i], tau) });
-      if (this.lows) this.addBand(series, i, value);
+      this.data.push({ x, y: value, value, raw });
+      if (this.lows) this.addBand(series, i, raw);
     }
-  }
-
-  smoothed(value, x, tau) {
-    if (!tau || value === null) return value;
-    if (this.average === null) this.average = value;
-    else this.average += (1 - Math.exp(-Math.max(0, x - this.last) / tau)) * (value - this.average);
-    this.last = x;
-    return this.average;
   }
 
   addBand(series, i, value) {
@@ -114,7 +139,7 @@ export class Lines {
     return [{ column: panel.choice.column, band: "own", smooth: true }];
   }
 
-  // Datasets for the runs that are shown; `view` has axis, band, smooth, span.
+  // Datasets for the runs that are shown; `view` has axis, band, smooth, width.
   build(store, runs, kind, view) {
     const found = [], used = new Set();
     for (const run of runs) {
@@ -123,9 +148,10 @@ export class Lines {
       const positions = store.positions(run.id, series, view.axis);
       for (const spec of this.specs()) {
         const name = `${run.id}/${kind}/${spec.column}`, line = this.line(name, spec, run, kind);
-        const tau = spec.smooth ? view.smooth * view.span : 0;
+        const smooth = spec.smooth ? view.smooth : 0, start = store.start(run.id, view.axis) ?? positions[0];
         used.add(name);
-        line.extend(series, positions, tau, `${view.axis}/${tau}`);
+        line.extend(series, positions, { smooth, width: view.width, start },
+          `${view.axis}/${smooth}/${view.width}/${start}`);
         found.push(this.dressed(line, view, run));
       }
     }

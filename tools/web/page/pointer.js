@@ -89,12 +89,14 @@ function readout(panel, from, to) {
 function readoutOf(line, index, write) {
   const dot = make("i");
   dot.style.setProperty("--color", line.color);
-  const value = line.data[index].y, part = make("span", {}, dot);
+  const { value, raw } = line.data[index], part = make("span", {}, dot);
   if (value === null) {
     part.append(make("span", { className: "bad", textContent: "no finite value" }));
     return part;
   }
   part.append(make("b", { textContent: write(value) }));
+  if (line.beyond && raw !== null && (raw < line.beyond.low || raw > line.beyond.high))
+    part.append(make("span", { textContent: ` came ${write(raw)}` }));
   if (line.low && line.low[index] !== null)
     part.append(` ${number(line.low[index])} … ${number(line.high[index])}`);
   return part;

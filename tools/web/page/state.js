@@ -4,6 +4,8 @@
 import { Store } from "./data.js";
 import { theme } from "./draw.js";
 
+const RECORDED = 8; // daemons of a recording that are shown at first
+
 export const AXES = ["examples", "steps", "time", "elapsed"];
 
 // Distinguishable also with colour vision deficiency (after Okabe and Ito).
@@ -18,8 +20,18 @@ export const view = { axis: "examples", from: null, to: null, follow: false, smo
 export const daemons = [];      // as /api/daemons has them
 export const shown = new Set(); // ids of runs
 export const loading = { runs: true }; // until the first answers have come
+const shownRecording = { name: null }; // instead of daemons
 const hiddenByHand = new Set();
 const colors = new Map();       // run id -> number in the palette
+
+// The file whose runs are shown, when it is a recording; null where daemons are watched.
+export function recording() {
+  return shownRecording.name;
+}
+
+export function setRecording(name) {
+  shownRecording.name = name;
+}
 
 // ---- Runs ----
 
@@ -48,11 +60,24 @@ export function adoptRuns() {
       if (!hiddenByHand.has(id)) shown.add(id);
     }
   });
-  // Without a daemon to be seen, the newest recording is better than nothing.
-  const newest = Math.max(...store.runs.keys());
-  if (!shown.size && !hiddenByHand.size && Number.isFinite(newest)) shown.add(newest);
-  let next = daemons.length;
+  if (!shown.size && !hiddenByHand.size) showRecorded();
+  let next = Math.max(daemons.length, ...[...colors.values()].map((color) => color + 1));
   for (const id of store.runs.keys()) if (!colors.has(id)) colors.set(id, next++);
+}
+
+// Without a daemon to be seen: the newest run; of a recording the newest of each daemon, with those before it.
+function showRecorded() {
+  const newest = new Map();
+  for (const run of [...store.runs.values()].sort((a, b) => b.id - a.id)) {
+    const daemon = `${run.endpoint} ${run.name}`;
+    if (!newest.has(daemon) && newest.size < (recording() ? RECORDED : 1)) newest.set(daemon, run.id);
+  }
+  [...newest.values()].reverse().forEach((id, number) => {
+    for (const before of store.chain(id)) {
+      colors.set(before, number);
+      shown.add(before);
+    }
+  });
 }
 
 export function showRun(id, on) {
@@ -94,6 +119,11 @@ export function lossUnit(runs) {
   const squared = runs.filter((run) => / > squared /.test(run.model)).length;
   if (!runs.length) return "";
   return squared === 0 ? "nats" : squared === runs.length ? "squared error" : "nats or squared error";
+}
+
+// Whether a network's skill is a share of the baseline's loss: else it is a difference, in nats.
+export function isShare(model) {
+  return / > squared /.test(model ?? " > squared ");
 }
 
 // ---- Where the view is ----
