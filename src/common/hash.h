@@ -21,25 +21,38 @@ static inline uint64_t hash_bytes(uint64_t hash, const void *bytes, size_t size)
 
 /* ---- With a secret seed: nobody can choose bytes that share a hash ---- */
 
+#define HASH_ODD 0x9E3779B97F4A7C15u
+
 static inline uint64_t hash_mix(uint64_t a, uint64_t b) {
     unsigned __int128 product = (unsigned __int128)a * b;
     return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 
+/* Less than eight bytes as a number: which, the size beside it tells. */
+static inline uint64_t hash_short(const unsigned char *byte, size_t size) {
+    uint32_t first, last;
+    if (size == 0)
+        return 0;
+    if (size < sizeof first)
+        return (uint64_t)byte[0] << 16 | (uint64_t)byte[size / 2] << 8 | byte[size - 1];
+    memcpy(&first, byte, sizeof first);
+    memcpy(&last, byte + size - sizeof last, sizeof last);
+    return (uint64_t)first << 32 | last;
+}
+
 /* The hash of what `seed` is a hash of, and of these bytes after it: eight bytes in the time that
-   FNV-1a takes for one. */
+   FNV-1a takes for one. What is left at the end is read together with bytes before it. */
 static inline uint64_t hash_keyed(uint64_t seed, const void *bytes, size_t size) {
-    static const uint64_t odd = 0x9E3779B97F4A7C15;
     const unsigned char *byte = bytes;
-    uint64_t hash = seed ^ hash_mix(size ^ odd, seed | 1), word;
-    for (; size >= sizeof word; size -= sizeof word, byte += sizeof word) {
-        memcpy(&word, byte, sizeof word);
-        hash = hash_mix(hash ^ word, odd);
+    uint64_t hash = seed ^ hash_mix(size ^ HASH_ODD, seed | 1), word;
+    if (size < sizeof word)
+        return hash_mix(hash ^ hash_short(byte, size), HASH_ODD ^ seed);
+    for (size_t n = 0; n + sizeof word < size; n += sizeof word) {
+        memcpy(&word, byte + n, sizeof word);
+        hash = hash_mix(hash ^ word, HASH_ODD);
     }
-    word = 0;
-    if (size)
-        memcpy(&word, byte, size); /* nothing may stand at NULL */
-    return hash_mix(hash ^ word, odd ^ seed);
+    memcpy(&word, byte + size - sizeof word, sizeof word);
+    return hash_mix(hash ^ word, HASH_ODD ^ seed);
 }
 
 #endif

@@ -164,6 +164,7 @@ int journal_open(struct journal **journal, const char *directory,
     if (!new)
         return error_set(error, EX_UNAVAILABLE, "out of memory for the journal");
     new->event = new->mark = -1;
+    new->newest_found = STREAMS_NONE;
     new->sync = options->sync;
     new->keep = options->keep;
     new->input_bytes = options->input_bytes;
@@ -219,13 +220,24 @@ static bool key_has_room(const struct journal *journal) {
            journal->lasts[streams_oldest(journal->keys)].position <= atomic_load(&journal->durable);
 }
 
+/* The slot of the key or STREAMS_NONE. What is judged is mostly what is appended next. */
+static uint32_t find(struct journal *journal, const struct journal_key *key) {
+    uint32_t slot = journal->newest_found;
+    size_t size = 0;
+    const char *bytes = slot == STREAMS_NONE ? "" : streams_key(journal->keys, slot, &size);
+    if (size == key->size && memcmp(bytes, key->bytes, size) == 0)
+        return slot;
+    return journal->newest_found = streams_find(journal->keys, key->bytes, key->size);
+}
+
 /* The slot of the key, as the most recently used. There must be room. */
 static uint32_t remember(struct journal *journal, const struct journal_key *key) {
-    uint32_t slot = streams_find(journal->keys, key->bytes, key->size);
+    uint32_t slot = find(journal, key);
     if (slot != STREAMS_NONE) {
         streams_touch(journal->keys, slot);
         return slot;
     }
+    journal->newest_found = STREAMS_NONE;
     if (streams_count(journal->keys) == JOURNAL_KEYS)
         streams_remove(journal->keys, streams_oldest(journal->keys));
     return streams_add(journal->keys, key->bytes, key->size);
@@ -236,7 +248,7 @@ int journal_last(struct journal *journal, const char *key, size_t key_size, uint
     struct journal_last last;
     struct journal_key known;
     journal_key(&known, key, key_size, producer);
-    uint32_t slot = streams_find(journal->keys, known.bytes, known.size);
+    uint32_t slot = find(journal, &known);
     if (slot != STREAMS_NONE) {
         last = journal->lasts[slot];
     } else {
@@ -444,6 +456,7 @@ uint64_t journal_forget(struct journal *journal, const char *text, const char *k
     if (journal_sync(journal, error))
         return 0;
     streams_clear(journal->keys); /* all that it knew is in the file */
+    journal->newest_found = STREAMS_NONE;
     return position;
 }
 

@@ -36,18 +36,17 @@ void journal_recent_close(struct journal_recent **recent) {
    leaves none of its own out. */
 static uint64_t *place_of(const struct journal_recent *recent, const struct journal_record *r,
                           uint32_t *tag) {
-    const uint64_t numbers[] = {r->producer, r->epoch};
-    uint64_t stream = hash_keyed(recent->seed, numbers, sizeof numbers);
-    stream = hash_keyed(stream, r->key, r->key_size);
+    uint64_t numbers = hash_mix(recent->seed ^ r->producer, HASH_ODD ^ r->epoch);
+    uint64_t stream = hash_keyed(recent->seed ^ numbers, r->key, r->key_size);
     *tag = (uint32_t)(hash_mix(stream ^ r->sequence, recent->seed | 1) >> 32);
     return &recent->places[(stream + r->sequence) % JOURNAL_RECENT_PLACES];
 }
 
 static uint32_t checksum_of(const struct journal_recent *recent, const struct journal_record *r) {
-    const uint64_t form[] = {r->flags, r->steps, r->y != NULL};
-    uint64_t hash = hash_keyed(~recent->seed, form, sizeof form);
-    hash = hash_keyed(hash, r->x, r->x_size);
-    hash = hash_keyed(hash, r->y, r->y ? r->y_size : 0);
+    uint64_t form = (uint64_t)r->steps << 16 | (uint64_t)r->flags << 8 | (r->y != NULL);
+    uint64_t hash = hash_keyed(hash_mix(~recent->seed ^ form, HASH_ODD), r->x, r->x_size);
+    if (r->y)
+        hash = hash_keyed(hash, r->y, r->y_size);
     return (uint32_t)(hash >> 32);
 }
 

@@ -12,6 +12,7 @@
 struct input_range {
     size_t columns;
     float *largest; /* (columns,) */
+    float *usual;   /* (columns,) a number up to this size changes nothing: largest, or -1 */
     uint8_t *seen;  /* (columns,) numbers, at most INPUT_RANGE_FIRST */
 };
 
@@ -21,10 +22,13 @@ int input_range_open(struct input_range **range, size_t columns, struct error *e
     if (new) {
         new->columns = columns;
         new->largest = calloc(columns, sizeof *new->largest);
+        new->usual = calloc(columns, sizeof *new->usual);
         new->seen = calloc(columns, sizeof *new->seen);
     }
-    if (new &&new->largest &&new->seen)
+    if (new &&new->largest &&new->usual &&new->seen) {
+        input_range_reset(new);
         return 0;
+    }
     input_range_close(range);
     return error_set(error, EX_UNAVAILABLE, "out of memory for the range of %zu inputs", columns);
 }
@@ -35,6 +39,7 @@ void input_range_close(struct input_range **range) {
     if (!old)
         return;
     free(old->largest);
+    free(old->usual);
     free(old->seen);
     free(old);
 }
@@ -42,23 +47,47 @@ void input_range_close(struct input_range **range) {
 void input_range_reset(struct input_range *range) {
     memset(range->largest, 0, range->columns * sizeof *range->largest);
     memset(range->seen, 0, range->columns * sizeof *range->seen);
+    for (size_t k = 0; k < range->columns; k++)
+        range->usual[k] = -1;
+}
+
+/* Most steps are so, and this is all that they cost. */
+static bool is_usual(const struct input_range *range, const char *x) {
+    bool usual = true;
+    for (size_t k = 0; k < range->columns; k++) {
+        float value;
+        memcpy(&value, x + k * sizeof value, sizeof value);
+        usual &= !(fabsf(value) > range->usual[k]);
+    }
+    return usual;
+}
+
+static void note_usual(struct input_range *range, size_t k) {
+    range->usual[k] = range->seen[k] == INPUT_RANGE_FIRST ? range->largest[k] : -1;
+}
+
+static void take_number(struct input_range *range, size_t k, float value,
+                        struct out_of_scale *found) {
+    float largest = range->largest[k];
+    bool known = range->seen[k] == INPUT_RANGE_FIRST && largest > 0;
+    if (range->seen[k] < INPUT_RANGE_FIRST && !isnan(value))
+        range->seen[k]++;
+    if (known && fabsf(value) > INPUT_RANGE_FACTOR * largest) {
+        *found = (struct out_of_scale){found->count + 1, k, value, largest};
+        range->largest[k] = INPUT_RANGE_FACTOR * largest;
+    } else if (fabsf(value) > largest) {
+        range->largest[k] = fabsf(value);
+    }
+    note_usual(range, k);
 }
 
 static void take_step(struct input_range *range, const char *x, struct out_of_scale *found) {
+    if (is_usual(range, x))
+        return;
     for (size_t k = 0; k < range->columns; k++) {
-        float value, largest = range->largest[k];
+        float value;
         memcpy(&value, x + k * sizeof value, sizeof value);
-        bool known = range->seen[k] == INPUT_RANGE_FIRST && largest > 0;
-        if (range->seen[k] < INPUT_RANGE_FIRST && !isnan(value))
-            range->seen[k]++;
-        if (!(fabsf(value) > largest))
-            continue;
-        if (known && fabsf(value) > INPUT_RANGE_FACTOR * largest) {
-            *found = (struct out_of_scale){found->count + 1, k, value, largest};
-            range->largest[k] = INPUT_RANGE_FACTOR * largest;
-        } else {
-            range->largest[k] = fabsf(value);
-        }
+        take_number(range, k, value, found);
     }
 }
 
@@ -72,4 +101,5 @@ struct out_of_scale input_range_take(struct input_range *range, const void *x, s
 void input_range_known(struct input_range *range, size_t column, uint64_t count, double largest) {
     range->seen[column] = (uint8_t)(count < INPUT_RANGE_FIRST ? count : INPUT_RANGE_FIRST);
     range->largest[column] = (float)fmin(largest, FLT_MAX);
+    note_usual(range, column);
 }

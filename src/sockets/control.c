@@ -113,7 +113,7 @@ static bool receive(struct control *control, size_t *frames, size_t *size) {
         more = zmq_msg_more(&frame);
         bytes += zmq_msg_size(&frame);
         if (!more)
-            security_taken(control->security, SOCKET_CONTROL, &frame, bytes,
+            security_taken(control->security, SOCKET_CONTROL, zmq_msg_get(&frame, ZMQ_SRCFD), bytes,
                            *frames + control->envelope_frames + 1);
         if (!enveloped) {
             enveloped = control->envelope_frames > 0 && zmq_msg_size(&frame) == 0;

@@ -20,6 +20,7 @@ enum {
     ANSWERS_MAX = 100000, /* that wait until their client reads; more than one commit sends */
     RECONNECT_MS_MAX = 5000,
     EXAMPLE_LARGE_FRAMES = 2, /* x and y: the others are small */
+    PEERS_KNOWN = 256,
 };
 
 static const uint64_t announcement_interval = 1000000000; /* ns */
@@ -33,13 +34,21 @@ struct rejections {
     char stream[TEXT_QUOTE_SIZE]; /* of the last, "" = unknown */
 };
 
+/* The connection of a peer that libzmq has named: a zero byte and a number that it gives once. */
+struct known_peer {
+    uint32_t name;
+    int descriptor; /* and 1 more; 0 = nothing is known */
+};
+
 struct ingest {
     void *socket;
     struct security *security; /* NULL = everybody may send every stream */
     struct decoder *decoder;
     char endpoint[CONFIG_ENDPOINT_SIZE];
     bool router;
-    zmq_msg_t peer; /* router: the identity of who sent the newest message */
+    bool names_connections; /* a peer's name is that of one connection */
+    zmq_msg_t peer;         /* router: the identity of who sent the newest message */
+    struct known_peer peers[PEERS_KNOWN];
     zmq_msg_t messages[EXAMPLE_FRAMES_MAX];
     zmq_msg_t surplus;
     struct rejections rejections[REJECT_REASONS];
@@ -80,6 +89,7 @@ int ingest_open(struct ingest **ingest, void *zmq_context, struct security *secu
         return error_set(error, EX_OSERR, "out of memory for the examples socket");
     i->security = security;
     i->router = config->examples_socket == EXAMPLES_ROUTER;
+    i->names_connections = i->router && !config->examples.connect;
     for (size_t n = 0; n < EXAMPLE_FRAMES_MAX; n++)
         zmq_msg_init(&i->messages[n]);
     zmq_msg_init(&i->peer);
@@ -143,20 +153,37 @@ static int receive_frames(struct ingest *ingest, struct frame *frames, size_t *b
         message = count < EXAMPLE_FRAMES_MAX ? &ingest->messages[count] : &ingest->surplus;
         if (receive_frame(ingest, message, count == 0 && !ingest->router))
             return count == 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
+        size_t size = zmq_msg_size(message);
         if (count < EXAMPLE_FRAMES_MAX)
-            frames[count] = (struct frame){zmq_msg_data(message), zmq_msg_size(message)};
-        *bytes += zmq_msg_size(message);
+            frames[count] = (struct frame){zmq_msg_data(message), size};
+        *bytes += size;
         count++;
     } while (zmq_msg_more(message));
     return count;
+}
+
+/* That the newest message came over, -1 = unknown. libzmq looks through text for it, each time:
+   asked for each message it would be a good part of what receiving costs. */
+static int descriptor_of(struct ingest *ingest) {
+    struct known_peer known = {0};
+    const unsigned char *name = zmq_msg_data(&ingest->peer);
+    if (!ingest->names_connections || zmq_msg_size(&ingest->peer) != 1 + sizeof known.name || *name)
+        return zmq_msg_get(&ingest->messages[0], ZMQ_SRCFD);
+    memcpy(&known.name, name + 1, sizeof known.name);
+    struct known_peer *place = &ingest->peers[name[sizeof known.name] % PEERS_KNOWN];
+    if (place->name != known.name || !place->descriptor) {
+        known.descriptor = zmq_msg_get(&ingest->messages[0], ZMQ_SRCFD) + 1;
+        *place = known;
+    }
+    return place->descriptor - 1;
 }
 
 static int receive(struct ingest *ingest, struct frame *frames) {
     size_t bytes = 0;
     int count = receive_frames(ingest, frames, &bytes);
     if (count >= 0)
-        security_taken(ingest->security, SOCKET_EXAMPLES, count ? &ingest->messages[0] : NULL,
-                       bytes, (size_t)count);
+        security_taken(ingest->security, SOCKET_EXAMPLES, count ? descriptor_of(ingest) : -1, bytes,
+                       (size_t)count);
     return count;
 }
 
@@ -241,7 +268,7 @@ int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, st
 }
 
 void ingest_idle(struct ingest *ingest) {
-    security_taken(ingest->security, SOCKET_EXAMPLES, NULL, 0, 0);
+    security_taken(ingest->security, SOCKET_EXAMPLES, -1, 0, 0);
 }
 
 const void *ingest_peer(const struct ingest *ingest, size_t *size) {

@@ -120,9 +120,9 @@ void security_end_subscriber(struct security *security, int descriptor, uint64_t
  */
 void security_limit_messages(struct security *security, int role, size_t most, bool turns);
 
-/* The owner of the socket has taken a message of so many bytes and frames; `frame` is any of them.
-   NULL: no message waits. */
-void security_taken(struct security *security, int role, zmq_msg_t *frame, size_t bytes,
+/* The owner of the socket has taken a message of so many bytes and frames, which came over that
+   descriptor, -1 = unknown. No frames: no message waits. */
+void security_taken(struct security *security, int role, int descriptor, size_t bytes,
                     size_t frames);
 
 /* Becomes readable when there may be something to announce; -1 without security. */

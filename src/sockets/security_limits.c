@@ -141,12 +141,11 @@ void security_limit_messages(struct security *security, int role, size_t most, b
     pthread_mutex_unlock(&security->lock);
 }
 
-void security_taken(struct security *security, int role, zmq_msg_t *frame, size_t bytes,
+void security_taken(struct security *security, int role, int descriptor, size_t bytes,
                     size_t frames) {
     if (!security)
         return;
-    security->sockets[role].turn += frame ? 1 : EMPTY_TURNS;
-    int descriptor = frame ? zmq_msg_get(frame, ZMQ_SRCFD) : -1;
+    security->sockets[role].turn += frames ? 1 : EMPTY_TURNS;
     if (descriptor >= 0 && (size_t)descriptor < security->taken_size)
         security->taken[descriptor] += bytes + frames * FRAME_OVERHEAD;
 }
