@@ -24,7 +24,6 @@ enum {
     FILE_MODE = 0600,
     PID_TEXT_SIZE = 24,
     TIME_TEXT_SIZE = 32,
-    NAME_SIZE = 64, /* of a file in the directory */
 };
 
 static void path_of(const struct checkpoint *checkpoint, const char *name,
@@ -219,7 +218,7 @@ int checkpoint_start(struct checkpoint *checkpoint, const struct config *config,
                      struct learner *learner, struct error *error) {
     if (checkpoint->busy)
         return error_set(error, EX_SOFTWARE, "a checkpoint is being written already");
-    if (learner_flush(learner, error))
+    if (checkpoint_set_aside(checkpoint, error) || learner_flush(learner, error))
         return -1;
     checkpoint->started = clock_seconds();
     checkpoint->keep = (unsigned)config->checkpoint.keep;
@@ -329,27 +328,35 @@ static const char *find(const struct checkpoint *checkpoint, struct error *error
     return NULL;
 }
 
-/* Give the newest checkpoint, which is damaged, a name under which nothing replaces it. */
-static int set_aside(const struct checkpoint *checkpoint, char name[NAME_SIZE],
-                     struct error *error) {
-    int directory = checkpoint->directory_file, n = 0;
+/* A name for the newest checkpoint, which is damaged, under which nothing replaces it. */
+static void name_aside(struct checkpoint *checkpoint) {
+    int n = 0;
     do
-        snprintf(name, NAME_SIZE, CHECKPOINT_DAMAGED, ++n);
-    while (faccessat(directory, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0);
-    if (renameat(directory, CHECKPOINT_NEWEST, directory, name) == 0 && fsync(directory) == 0)
+        snprintf(checkpoint->aside, sizeof checkpoint->aside, CHECKPOINT_DAMAGED, ++n);
+    while (faccessat(checkpoint->directory_file, checkpoint->aside, F_OK, AT_SYMLINK_NOFOLLOW) ==
+           0);
+}
+
+int checkpoint_set_aside(struct checkpoint *checkpoint, struct error *error) {
+    int directory = checkpoint->directory_file;
+    if (!*checkpoint->aside)
         return 0;
-    return error_set(error, EX_IOERR, "%s/%s is damaged and cannot be renamed to %s: %s",
-                     checkpoint->directory, CHECKPOINT_NEWEST, name, strerror(errno));
+    if (renameat(directory, CHECKPOINT_NEWEST, directory, checkpoint->aside) || fsync(directory))
+        return error_set(error, EX_IOERR, "%s/%s is damaged and cannot be renamed to %s: %s",
+                         checkpoint->directory, CHECKPOINT_NEWEST, checkpoint->aside,
+                         strerror(errno));
+    *checkpoint->aside = '\0';
+    return 0;
 }
 
 /* The newest checkpoint is damaged, as `reason` says. What the journal has after the previous one
    is still there: see journalling_checkpoint_written. */
-static int load_previous(const struct checkpoint *checkpoint, const struct config *config,
+static int load_previous(struct checkpoint *checkpoint, const struct config *config,
                          struct learner *learner, struct checkpoint_report *report,
                          struct error *reason) {
     const struct error wrong = *reason;
     struct error why;
-    char name[NAME_SIZE], when[TIME_TEXT_SIZE];
+    char when[TIME_TEXT_SIZE];
     path_of(checkpoint, CHECKPOINT_PREVIOUS, report->path);
     if (faccessat(checkpoint->directory_file, CHECKPOINT_PREVIOUS, F_OK, 0))
         return error_set(reason, EX_IOERR,
@@ -361,15 +368,16 @@ static int load_previous(const struct checkpoint *checkpoint, const struct confi
             "%s; nor can the previous one be used (%s): restore a backup (runnel-ctl "
             "restore), or move both away, journal.sqlite and its -wal with them, to start fresh",
             wrong.text, why.text);
-    if (set_aside(checkpoint, name, reason))
-        return -1;
+    name_aside(checkpoint);
     time_text(report->time, when);
     checkpoint_warn(report,
-                    "%s; it is kept as %s, and the previous checkpoint is resumed (%" PRIu64
-                    " examples, %s): what was learned since is %s",
-                    wrong.text, name, report->examples, when,
+                    "%s; the previous checkpoint is resumed (%" PRIu64
+                    " examples, %s): what was learned since is %s; then the damaged file is "
+                    "renamed to %s",
+                    wrong.text, report->examples, when,
                     config->journal.enabled ? "replayed from the journal"
-                                            : "lost, for there is no journal");
+                                            : "lost, for there is no journal",
+                    checkpoint->aside);
     return 0;
 }
 

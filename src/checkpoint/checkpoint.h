@@ -59,17 +59,22 @@ int checkpoint_open(struct checkpoint **checkpoint, const char *directory, struc
 void checkpoint_close(struct checkpoint **checkpoint);
 
 /* Put the newest checkpoint, or else the previous one, into a learner that has just been opened
-   with the same configuration. A newest one that is damaged is renamed to
-   checkpoint.damaged-N.safetensors, so that nothing replaces it or the previous one, and the
-   report's warning says so. Returns 1 when one was put, 0 when there is none, -1 on error: damaged
-   with no other to resume from (EX_IOERR), or of another model or learning configuration or another
-   version (EX_CONFIG). The sentence says what is wrong and how to continue. After an error the
-   learner must be closed.
+   with the same configuration. Nothing in the directory changes: a newest one that is damaged is
+   renamed by checkpoint_set_aside, and the report's warning says so. Returns 1 when one was put, 0
+   when there is none, -1 on error: damaged with no other to resume from (EX_IOERR), or of another
+   model or learning configuration or another version (EX_CONFIG). The sentence says what is wrong
+   and how to continue. After an error the learner must be closed.
 
    Rate and clip are those of the checkpoint, also those configured: what is replayed after it was
    learned with them. learner_configure then applies what the configuration has changed since. */
 int checkpoint_load(struct checkpoint *checkpoint, const struct config *config,
                     struct learner *learner, struct checkpoint_report *report, struct error *error);
+
+/* Rename the newest checkpoint, if checkpoint_load has found it damaged, to
+   checkpoint.damaged-N.safetensors, so that nothing replaces it or the previous one. What writes
+   checkpoints does that first; to be called once all that a start needs is known to be good.
+   EX_IOERR. */
+int checkpoint_set_aside(struct checkpoint *checkpoint, struct error *error);
 
 /* Flush the learner and begin to write a checkpoint of it. It must not be in flight already: see
    checkpoint_busy. After an error the checkpoints in the directory are as they were: EX_IOERR, or

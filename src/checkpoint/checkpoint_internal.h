@@ -30,13 +30,16 @@ enum {
     CHECKPOINT_WINDOW = 5,                       /* in a row of streams.windows */
     CHECKPOINT_KEY = 1 + WIRE_KEY_MAX, /* bytes in a row of streams.keys: size, key, zeros */
     CHECKPOINT_CHECKSUM_SIZE = sizeof(int64_t),
+    CHECKPOINT_ASIDE_SIZE = 64, /* of the name of one that is set aside */
 };
 
 struct checkpoint {
     char directory[CONFIG_PATH_SIZE];
     int directory_file, lock, event;
-    int spare;     /* a descriptor in reserve, for the file to be written */
-    unsigned keep; /* the newest so many */
+    int spare;                         /* a descriptor in reserve, for the file to be written */
+    unsigned keep;                     /* the newest so many */
+    char aside[CHECKPOINT_ASIDE_SIZE]; /* what the newest, which is damaged, is to be called;
+                                              "": it is whole */
 
     /* The one in flight. The thread has report, status and error until the event. */
     bool busy;

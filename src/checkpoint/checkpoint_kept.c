@@ -57,13 +57,14 @@ static void path_in(const struct checkpoint *checkpoint, const char *name,
     snprintf(path, CHECKPOINT_PATH_SIZE, "%s/%s", checkpoint->directory, name);
 }
 
-/* Its position and time; whether it can be read. */
+/* Its position and time; whether it can be read, and is not to be set aside. */
 static bool look(const struct checkpoint *checkpoint, struct checkpoint_kept *kept) {
     char path[CHECKPOINT_PATH_SIZE];
     uint64_t counters[CHECKPOINT_COUNTERS];
     struct safetensors *file;
     path_in(checkpoint, kept->name, path);
-    if (faccessat(checkpoint->directory_file, kept->name, F_OK, 0) ||
+    if ((*checkpoint->aside && !strcmp(kept->name, CHECKPOINT_NEWEST)) ||
+        faccessat(checkpoint->directory_file, kept->name, F_OK, 0) ||
         safetensors_open(&file, path, NULL))
         return false;
     const struct safetensors_entry *entry = safetensors_find(file, "learner.counters");
@@ -134,6 +135,8 @@ static int make_newest(int directory, const char *name) {
 int checkpoint_go_back(struct checkpoint *checkpoint, const struct checkpoint_kept *kept,
                        struct error *error) {
     int directory = checkpoint->directory_file;
+    if (checkpoint_set_aside(checkpoint, error))
+        return -1;
     if (remove_newer(checkpoint, kept->position) == 0 && make_newest(directory, kept->name) == 0 &&
         fsync(directory) == 0)
         return 0;

@@ -146,7 +146,8 @@ static int daemon_open(struct daemon **opened, const struct config *config,
     if (!daemon)
         return error_no_memory(error);
     if (open_parts(daemon, config, source, error) || replay_journal(daemon, error) ||
-        settings_configure(daemon, error) || rollback_at_start(daemon, error))
+        checkpoint_set_aside(daemon->checkpoint, error) || settings_configure(daemon, error) ||
+        rollback_at_start(daemon, error))
         return -1;
     run_tell_manager(daemon);
     notify_ready();

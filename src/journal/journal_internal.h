@@ -223,9 +223,13 @@ int journal_mark_write(struct journal *journal, uint64_t position, struct error 
 /* The same, also for a position below what it has: waits for the disk. */
 int journal_mark_reset(struct journal *journal, uint64_t position, struct error *error);
 
-/* Whether all entries are there that the mark and the checkpoint have. */
+/* Whether all entries are there that the mark and the checkpoint have, and those after it. */
 int journal_check_end(const struct journal *journal, const struct journal_options *options,
                       struct error *error);
+
+/* Whether the entries after `after` are all there, at both ends. */
+int journal_check_range(const struct journal *journal, uint64_t after, uint64_t oldest,
+                        uint64_t newest, struct error *error);
 
 /* ---- journal_read.c ---- */
 

@@ -26,13 +26,14 @@ static int fail(const struct journal *journal, const char *doing, struct error *
                      journal->mark_path, doing, strerror(errno));
 }
 
-/* One that is not whole says nothing: the power may have failed before its first sync. */
+/* One that is not whole says nothing: the power may have failed before its first sync. One that is
+   not there is made when it is first written. */
 int journal_mark_open(struct journal *journal, const char *directory, struct error *error) {
     char found[MARK_SIZE + 1] = "", expected[MARK_SIZE + 1];
     snprintf(journal->mark_path, sizeof journal->mark_path, "%s/%s", directory, JOURNAL_MARK_NAME);
-    journal->mark = open(journal->mark_path, O_RDWR | O_CREAT | O_CLOEXEC, MARK_MODE);
+    journal->mark = open(journal->mark_path, O_RDWR | O_CLOEXEC);
     if (journal->mark < 0)
-        return fail(journal, "opened", error);
+        return errno == ENOENT ? 0 : fail(journal, "opened", error);
     if (pread(journal->mark, found, MARK_SIZE, 0) < 0)
         return fail(journal, "read", error);
     uint64_t position = strtoull(found, NULL, 10);
@@ -51,6 +52,10 @@ void journal_mark_close(struct journal *journal) {
 
 int journal_mark_write(struct journal *journal, uint64_t position, struct error *error) {
     char text[MARK_SIZE + 1];
+    if (journal->mark < 0)
+        journal->mark = open(journal->mark_path, O_RDWR | O_CREAT | O_CLOEXEC, MARK_MODE);
+    if (journal->mark < 0)
+        return fail(journal, "opened", error);
     if (position == journal->marked)
         return 0;
     print(position, text);
@@ -65,10 +70,24 @@ int journal_mark_write(struct journal *journal, uint64_t position, struct error 
 
 #define ACCEPT "start once with --accept-short-journal"
 
+int journal_check_range(const struct journal *journal, uint64_t after, uint64_t oldest,
+                        uint64_t newest, struct error *error) {
+    if (after + 1 >= oldest && after <= newest)
+        return 0;
+    return error_set(error, EX_IOERR,
+                     "the journal %s has the entries %" PRIu64 " to %" PRIu64
+                     ", but the checkpoint ends with entry %" PRIu64
+                     ": restore the journal or the checkpoint that belong together, or move %s "
+                     "and its -wal away to resume from the checkpoint alone",
+                     journal->path, oldest, newest, after, JOURNAL_NAME);
+}
+
 int journal_check_end(const struct journal *journal, const struct journal_options *options,
                       struct error *error) {
     uint64_t newest = journal->totals.newest;
-    if (journal->found.is_new || options->accept_short)
+    if (journal->found.is_new)
+        return 0;
+    if (newest < options->checkpoint && options->accept_short)
         return 0;
     if (newest < options->checkpoint)
         return error_set(
@@ -78,7 +97,9 @@ int journal_check_end(const struct journal *journal, const struct journal_option
             ": it continues after the checkpoint, and what its missing end had is "
             "learned again when it is sent again",
             journal->path, newest, options->checkpoint);
-    if (newest < journal->marked && journal->totals.sync == JOURNAL_FULL)
+    if (journal_check_range(journal, options->checkpoint, journal->totals.oldest, newest, error))
+        return -1;
+    if (newest < journal->marked && journal->totals.sync == JOURNAL_FULL && !options->accept_short)
         return error_set(error, EX_IOERR,
                          "the journal %s ends at entry %" PRIu64 ", but entries up to %" PRIu64
                          " had been acknowledged, as %s has it: its write-ahead log was cut off or "

@@ -127,19 +127,6 @@ static int read_entries(struct reader *reader) {
     return code == SQLITE_DONE ? 0 : journal_read_error(journal, error);
 }
 
-/* Whether the entries after `after` are all there, at both ends. */
-static int check_range(struct journal *journal, uint64_t after, uint64_t oldest, uint64_t newest,
-                       struct error *error) {
-    if (after + 1 >= oldest && after <= newest)
-        return 0;
-    return error_set(error, EX_IOERR,
-                     "the journal %s has the entries %" PRIu64 " to %" PRIu64
-                     ", but the checkpoint ends with entry %" PRIu64
-                     ": restore the journal or the checkpoint that belong together, or move %s "
-                     "and its -wal away to resume from the checkpoint alone",
-                     journal->path, oldest, newest, after, JOURNAL_NAME);
-}
-
 static int read_all(struct reader *reader) {
     struct journal *journal = reader->journal;
     struct error *error = &reader->error;
@@ -147,7 +134,7 @@ static int read_all(struct reader *reader) {
         return journal_read_error(journal, error);
     uint64_t oldest = (uint64_t)sqlite3_column_int64(reader->totals, 0);
     uint64_t newest = (uint64_t)sqlite3_column_int64(reader->totals, 1);
-    if (check_range(journal, reader->after, oldest, newest, error))
+    if (journal_check_range(journal, reader->after, oldest, newest, error))
         return -1;
     sqlite3_bind_int64(reader->row, 1, (sqlite3_int64)reader->after);
     if (read_entries(reader))

@@ -255,8 +255,8 @@ static void assert_refused(struct run *run, const struct workload *workload, int
             fail_msg("\"%s\" is not in: %s", *words, error.text);
 }
 
-/* The newest checkpoint is damaged: the one before it is resumed, which is said, and the damaged
-   file stays as it is under another name. */
+/* The newest checkpoint is damaged: the one before it is resumed, which is said. The damaged file
+   stays as it is, at first where it is, then under another name. */
 static void assert_replaced(struct run *run, const struct workload *workload,
                             const unsigned char *bytes, size_t size) {
     static const char *const words[] = {"checkpoint.safetensors",
@@ -277,6 +277,12 @@ static void assert_replaced(struct run *run, const struct workload *workload,
     for (size_t n = 0; words[n]; n++)
         if (!strstr(report.warning, words[n]))
             fail_msg("\"%s\" is not in: %s", words[n], report.warning);
+    assert_int_equal(access(file_in_state("checkpoint.safetensors"), F_OK), 0);
+    assert_int_equal(access(aside, F_OK), -1);
+    struct checkpoint_kept list[CHECKPOINT_KEEP_MAX + 1];
+    assert_int_equal(checkpoint_list(run->checkpoint, list), 1);
+    assert_string_equal(list[0].name, "checkpoint.previous.safetensors");
+    assert_int_equal(checkpoint_set_aside(run->checkpoint, NULL), 0);
     assert_int_equal(access(file_in_state("checkpoint.safetensors"), F_OK), -1);
     unsigned char *kept = read_file(aside, &kept_size);
     assert_int_equal(kept_size, size);
@@ -336,9 +342,36 @@ static void keeps_every_damaged_file(void **unused) {
         open_learner(run, workload, under_test_ops());
         assert_int_equal(load(run, workload, &report, NULL), 1);
         assert_non_null(strstr(report.warning, "lost, for there is no journal"));
+        assert_int_equal(checkpoint_set_aside(run->checkpoint, NULL), 0);
     }
     assert_int_equal(unlink(file_in_state("checkpoint.damaged-1.safetensors")), 0);
     assert_int_equal(unlink(file_in_state("checkpoint.damaged-2.safetensors")), 0);
+    run_close(run);
+    workload_close(&workload);
+}
+
+/* What writes the next one sets the damaged one aside, if nobody has. */
+static void never_replaces_a_damaged_file(void **unused) {
+    (void)unused;
+    static const char damaged[] = "damaged";
+    struct workload *workload = sensor_workload();
+    struct checkpoint_report report;
+    struct run *run = write_two(workload);
+    size_t size;
+    write_file(file_in_state("checkpoint.safetensors"), damaged, sizeof damaged);
+    learner_close(&run->learner);
+    open_learner(run, workload, under_test_ops());
+    assert_int_equal(load(run, workload, &report, NULL), 1);
+    save(run, workload);
+    unsigned char *kept = read_file(file_in_state("checkpoint.damaged-1.safetensors"), &size);
+    assert_int_equal(size, sizeof damaged);
+    assert_memory_equal(kept, damaged, size);
+    free(kept);
+    learner_close(&run->learner);
+    open_learner(run, workload, under_test_ops());
+    assert_int_equal(load(run, workload, &report, NULL), 1);
+    assert_string_equal(report.warning, "");
+    assert_int_equal(unlink(file_in_state("checkpoint.damaged-1.safetensors")), 0);
     run_close(run);
     workload_close(&workload);
 }
@@ -435,6 +468,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(replaces_every_damage, make_state, remove_state),
         cmocka_unit_test_setup_teardown(refuses_what_it_may_not_read, make_state, remove_state),
+        cmocka_unit_test_setup_teardown(never_replaces_a_damaged_file, make_state, remove_state),
         cmocka_unit_test_setup_teardown(keeps_every_damaged_file, make_state, remove_state),
         cmocka_unit_test_setup_teardown(refuses_damage_without_another, make_state, remove_state),
         cmocka_unit_test_setup_teardown(refuses_another_configuration, make_state, remove_state),

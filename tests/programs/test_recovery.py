@@ -547,6 +547,57 @@ def start_again(daemon, *arguments):
     daemon.start()
 
 
+def contents(state):
+    """What is in the files: of SQLite's own only a log that has something."""
+    return {path.name: path.read_bytes() for path in state.iterdir()
+            if path.name not in ("lock", "journal.sqlite-shm") and path.stat().st_size > 0}
+
+
+def refusals_change_nothing():
+    """The newest checkpoint is damaged, and what is wrong with the journal is found by opening it, by
+    comparing it with the checkpoint, or by learning again: nothing is renamed or written, and
+    once the journal is whole the daemon resumes."""
+    messages = numbered("kept", 300)
+
+    def lose_a_page(state):
+        os.truncate(state / "journal.sqlite", (state / "journal.sqlite").stat().st_size - 4096)
+
+    def damage_an_entry(state):
+        with contextlib.closing(sqlite3.connect(state / "journal.sqlite")) as base:
+            base.execute("UPDATE blocks SET data = zeroblob(length(data)) "
+                         "WHERE last = (SELECT max(last) FROM blocks)")
+            base.commit()
+
+    with fresh() as directory, start(directory, checkpoint=0, journal="{}") as daemon:
+        state = directory / "state"
+        daemon.ask("status")
+        first = (state / CHECKPOINT).read_bytes()
+
+        def begin_later(state):
+            (state / PREVIOUS).write_bytes(first)
+
+        for begin in (0, 100):
+            feed(daemon, messages[begin:begin + 100])
+            daemon.ask("checkpoint")
+        wait_until(lambda: daemon.ask("status")["journal"]["oldest"] > 1, "a shorter journal")
+        feed(daemon, messages[200:])
+        assert daemon.end() == 0
+        flip(state / CHECKPOINT)
+        files = contents(state)
+        for harm in (lose_a_page, damage_an_entry, begin_later):
+            harm(state)
+            before = contents(state)
+            start_again(daemon)
+            refused(daemon, IO_ERROR)
+            assert contents(state) == before, harm.__name__
+            for name, data in files.items():
+                (state / name).write_bytes(data)
+        start_again(daemon)
+        assert daemon.ask("status")["examples"] == 300
+        assert daemon.export() == undisturbed(entries_of(messages))[1]
+        assert (state / DAMAGED).read_bytes() == files[CHECKPOINT]
+
+
 def transaction_without_its_end():
     """As the failing power leaves it: it is cut off, which is said once, and what is sent again has
     its place. It had not been acknowledged: the mark has nothing of it."""
@@ -752,7 +803,7 @@ CASES = [killed_again_and_again, killed_with_the_cuda_engine, stopped_and_contin
          a_forgotten_stream_begins_again, forgotten_with_all_its_producers,
          answered_commands_outlive_a_kill, configured_anew_after_a_kill, journal_turned_off,
          told_to_stop_while_fed, told_to_stop_while_learning_again, full_disk, broken_disk,
-         full_queue, damaged_checkpoint, transaction_without_its_end, log_that_is_missing,
+         full_queue, damaged_checkpoint, refusals_change_nothing, transaction_without_its_end, log_that_is_missing,
          files_taken_away,
          log_lost_with_the_power, journal_older_than_the_checkpoint, journal_moved_away,
          clock_that_jumps, examples_left_out]

@@ -63,6 +63,12 @@ struct journal *open_plain(void) {
     return open_with(&options);
 }
 
+struct journal *open_after(uint64_t checkpoint) {
+    struct journal_options options = plain_options();
+    options.checkpoint = checkpoint;
+    return open_with(&options);
+}
+
 /* ---- The entry of a position ---- */
 
 struct made {

@@ -37,6 +37,9 @@ const char *in_state(const char *name);
 struct journal_options plain_options(void);
 
 struct journal *open_plain(void);
+
+/* The same, with a checkpoint at that position. */
+struct journal *open_after(uint64_t checkpoint);
 struct journal *open_with(const struct journal_options *options);
 
 /* Append the entries that belong at the next `count` positions: mostly examples, numbered ones and

@@ -154,7 +154,7 @@ static void stays_flat_when_pruned(void **unused) {
     }
     assert_true(figures.bytes < 2 * early);
     journal_close(&journal);
-    journal = open_plain();
+    journal = open_after(ROUNDS * ENTRIES);
     assert_int_equal(journal_position(journal), ROUNDS * ENTRIES);
     assert_sequences(journal, ROUNDS * ENTRIES);
     append_entries(journal, 10);
@@ -183,6 +183,7 @@ static void keeps_what_it_is_told_to(void **unused) {
     journal_prune(journal, ROUNDS * ENTRIES);
     wait_for_oldest(journal, ROUNDS * ENTRIES / 2, &figures);
     journal_close(&journal);
+    options.checkpoint = ROUNDS * ENTRIES;
     journal = open_with(&options);
     journal_figures(journal, &figures);
     assert_in_range(figures.entries, ENTRIES, ROUNDS * ENTRIES / 2);
@@ -227,7 +228,8 @@ static void remembers_every_stream(void **unused) {
         assert_int_equal(sequence, n);
         assert_int_equal(position, n + 1);
     }
-    journal_prune(journal, journal_position(journal));
+    options.checkpoint = journal_position(journal);
+    journal_prune(journal, options.checkpoint);
     journal_close(&journal);
     journal = open_with(&options);
     for (int stream = 0; stream < STREAMS; stream += CHECK_EVERY) {
@@ -256,9 +258,15 @@ static void refuses_another_checkpoint(void **unused) {
     assert_sequences(journal, 100);
     append_entries(journal, 20);
     journal_close(&journal);
-    journal = open_plain();
+    journal = open_after(1000);
     assert_int_equal(assert_entries(journal, 1000), 20);
     journal_close(&journal);
+    struct journal_options options = plain_options();
+    options.checkpoint = 999; /* nothing is written to the file that does not go on from there */
+    assert_int_equal(journal_open(&journal, state, &options, &error), -1);
+    assert_int_equal(error.status, EX_IOERR);
+    assert_non_null(strstr(error.text, "entries 1001 to 1020"));
+    assert_non_null(strstr(error.text, "ends with entry 999"));
 }
 
 static void assert_short(const struct journal_options *options, const char *says) {

@@ -17,7 +17,7 @@ enum { IMAGE_MAX = 1 << 20, GROUP = 5 };
 /* What the writer below has reported durable, in memory that both processes see, as the writer may
    die at any moment. */
 struct reported {
-    _Atomic uint64_t durable;
+    _Atomic uint64_t durable, pruned; /* pruned: asked for, up to there */
 };
 
 static struct reported *shared_report(void) {
@@ -32,15 +32,16 @@ static struct reported *shared_report(void) {
         report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
         assert_true(report != MAP_FAILED);
     }
-    report->durable = 0;
+    report->durable = report->pruned = 0;
     return report;
 }
 
 /* In a child: append in groups, each synced, and prune now and then. Returns only when it is not
    killed. */
 static void write_groups(struct reported *report, int groups, enum disk_fault fault, int after) {
-    const struct journal_options options = plain_options();
+    struct journal_options options = plain_options();
     struct journal *journal;
+    options.checkpoint = report->pruned;
     faulty_disk(fault, after);
     if (journal_open(&journal, state, &options, NULL))
         _exit(EXIT_FAILURE);
@@ -50,8 +51,10 @@ static void write_groups(struct reported *report, int groups, enum disk_fault fa
         if (journal_sync(journal, NULL))
             _exit(EXIT_FAILURE);
         report->durable = journal_durable(journal);
-        if (n % 8 == 7)
-            journal_prune(journal, journal_durable(journal) - GROUP);
+        if (n % 8 == 7) {
+            report->pruned = journal_durable(journal) - GROUP;
+            journal_prune(journal, report->pruned);
+        }
     }
     journal_close(&journal);
     _exit(EXIT_SUCCESS);
@@ -68,11 +71,11 @@ static bool was_killed(pid_t child) {
 }
 
 /* All that was reported is there, in order, and the streams agree. */
-static void assert_recovers(uint64_t reported) {
-    struct journal *journal = open_plain();
+static void assert_recovers(const struct reported *report) {
+    struct journal *journal = open_after(report->pruned);
     struct journal_figures figures;
     journal_figures(journal, &figures);
-    assert_true(journal_position(journal) >= reported);
+    assert_true(journal_position(journal) >= report->durable);
     assert_int_equal(assert_entries(journal, figures.oldest - 1), figures.entries);
     assert_sequences(journal, journal_position(journal));
     journal_close(&journal);
@@ -87,12 +90,12 @@ static void dies_at_every_write(enum disk_fault fault) {
     for (; killed; after++) {
         remove_state(NULL);
         make_state(NULL);
-        report->durable = 0;
+        report->durable = report->pruned = 0;
         pid_t child = fork();
         if (child == 0)
             write_groups(report, GROUPS, fault, after);
         killed = was_killed(child);
-        assert_recovers(report->durable);
+        assert_recovers(report);
     }
     assert_int_equal(report->durable, GROUPS * GROUP);
     assert_true(after > 2 * GROUPS);
@@ -125,7 +128,7 @@ static void survives_kills_at_any_moment(void **unused) {
         usleep((useconds_t)(life % 7) * NAP_US);
         kill(child, SIGKILL);
         assert_true(was_killed(child));
-        assert_recovers(report->durable);
+        assert_recovers(report);
     }
 }
 
@@ -231,7 +234,7 @@ static void fails(enum disk_fault fault, int after, const char *why) {
     assert_int_equal(journal_poll(journal, &error), -1);
     assert_int_equal(journal_durable(journal), durable);
     journal_close(&journal);
-    assert_recovers(durable);
+    assert_recovers(&(struct reported){.durable = durable});
 }
 
 static void says_when_the_disk_fails(void **unused) {
