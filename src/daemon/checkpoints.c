@@ -1,6 +1,7 @@
 #include "checkpoints.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -13,10 +14,13 @@
 #include "common/json_text.h"
 #include "common/log.h"
 #include "journalling.h"
+#include "notify.h"
 #include "parts.h"
 #include "run.h"
 
 #define POSTPONED_BY NS_PER_SECOND
+
+enum { RESCUE_EXTENSION_S = 600 }; /* asked of the service manager */
 
 enum { LAST_PAUSE_NS = 50000000, LAST_TRIES = 200 }; /* without a descriptor, before it ends */
 
@@ -211,6 +215,42 @@ int checkpoints_last(struct daemon *daemon, struct error *error) {
             return failed(daemon, error);
         }
     }
+}
+
+/* What the disk did not take when the journal was to be written again it may take now. */
+static int write_without_journal(struct daemon *daemon, struct error *error) {
+    struct checkpoint_report report;
+    if (checkpoint_finish(daemon->checkpoint, NULL, error) < 0 ||
+        checkpoint_start(daemon->checkpoint, daemon->config, daemon->learner, error))
+        return -1;
+    return checkpoint_finish(daemon->checkpoint, &report, error) < 0 ? -1 : 0;
+}
+
+static const char *rescue(struct daemon *daemon) {
+    struct error error;
+    if (!journal_is_removed(daemon->journal))
+        return "what it has acknowledged since the last checkpoint may be lost; leave the state "
+               "directory to the daemon, and see that it is whole before the next start";
+    notify_extend(RESCUE_EXTENSION_S);
+    if (journal_save(daemon->journal, &error) == 0)
+        return "it has been written again with all that it had, so that nothing is lost: start "
+               "again";
+    log_warning("%s", error.text);
+    if (write_without_journal(daemon, &error) == 0)
+        return "all that was learned is in a last checkpoint, but the journal could not be written "
+               "again: move its -wal away and start again; what was not acknowledged and is sent "
+               "again may be learned twice";
+    log_warning("%s", error.text);
+    return "what it has acknowledged since the last checkpoint is lost";
+}
+
+void checkpoints_rescue(struct daemon *daemon, struct error *failure) {
+    if (!daemon->journal || !journal_look(daemon->journal, NULL) ||
+        checkpoint_look(daemon->checkpoint, failure))
+        return;
+    const char *what = rescue(daemon);
+    size_t used = strlen(failure->text);
+    snprintf(failure->text + used, sizeof failure->text - used, "; %s", what);
 }
 
 int checkpoints_first(struct daemon *daemon, struct error *error) {

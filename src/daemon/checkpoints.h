@@ -38,6 +38,11 @@ int checkpoints_turn(struct daemon *daemon, struct error *error);
    them the daemon is broken. */
 int checkpoints_look(struct daemon *daemon, struct error *error);
 
+/* The daemon is broken. If that is since the journal, and not the state directory, was removed,
+   nothing need be lost: what is open is written again, or else a checkpoint of all that was
+   learned. Adds to the sentence what has become of it. */
+void checkpoints_rescue(struct daemon *daemon, struct error *failure);
+
 /* When one is due by time; UINT64_MAX: not by time, nothing has changed, or one is being written.
  */
 uint64_t checkpoints_due(const struct daemon *daemon);

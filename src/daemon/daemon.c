@@ -267,7 +267,7 @@ static int loop(struct daemon *daemon, struct error *error) {
 }
 
 /* Save what was learned, and say goodbye. `failure` is why the loop ended, NULL for a request. */
-static int finish(struct daemon *daemon, const struct error *failure, struct error *error) {
+static int finish(struct daemon *daemon, struct error *failure, struct error *error) {
     int result = 0;
     notify_stopping();
     announce_counted(daemon, true);
@@ -277,6 +277,8 @@ static int finish(struct daemon *daemon, const struct error *failure, struct err
         result = journalling_sync(daemon, error);
     if (!run_is_broken(daemon))
         result = checkpoints_last(daemon, error);
+    if (run_is_broken(daemon))
+        checkpoints_rescue(daemon, failure ? failure : error);
     uint64_t examples = daemon_examples(daemon);
     const char *reason = failure ? failure->text : result ? error->text : run_stop_reason(daemon);
     notify_status("stopped after %" PRIu64 " examples: %s", examples, reason);

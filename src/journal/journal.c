@@ -178,12 +178,15 @@ int journal_open(struct journal **journal, const char *directory,
     return -1;
 }
 
-static void stop(struct journal *journal) {
+void journal_stop(struct journal *journal) {
+    if (!journal->started)
+        return;
     pthread_mutex_lock(&journal->mutex);
     journal->stop = true;
     pthread_cond_signal(&journal->work);
     pthread_mutex_unlock(&journal->mutex);
     pthread_join(journal->thread, NULL);
+    journal->started = false;
 }
 
 void journal_close(struct journal **journal) {
@@ -191,8 +194,7 @@ void journal_close(struct journal **journal) {
     *journal = NULL;
     if (!old)
         return;
-    if (old->started)
-        stop(old);
+    journal_stop(old);
     journal_read_close(old);
     journal_store_close(&old->store, old->failed);
     journal_mark_close(old);

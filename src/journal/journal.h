@@ -156,6 +156,14 @@ int journal_sync(struct journal *journal, struct error *error);
    disk. */
 int journal_look(const struct journal *journal, struct error *error);
 
+/* Whether file or log have lost their names, and nothing else has taken them. */
+bool journal_is_removed(const struct journal *journal);
+
+/* Then: write the file again under its name, with all that has been appended. Waits for the disk.
+   Nothing can be done with the journal afterwards but to look up and to close it. EX_IOERR; then
+   nothing has the name. */
+int journal_save(struct journal *journal, struct error *error);
+
 /* Entries up to this position are in a checkpoint that is safe on disk, and may be deleted as
    options.keep says. The journal's thread deletes them little by little; their pages are used
    again. */

@@ -2,9 +2,9 @@
    entries on their way to the other thread), journal_block.c (entries as a row of the file),
    journal_write.c (the other thread), journal_store.c (the file: its schema and statements),
    journal_look.c (whether the files are still there), journal_migrate.c (files of earlier formats),
-   journal_mark.c (how far it was durable), journal_check.c (checks when it is opened),
-   journal_read.c (looking up, and syncing), journal_recent.c (what the newest examples were),
-   journal_replay.c (replaying). */
+   journal_save.c (writing them again when they are not), journal_mark.c (how far it was durable),
+   journal_check.c (checks when it is opened), journal_read.c (looking up, and syncing),
+   journal_recent.c (what the newest examples were), journal_replay.c (replaying). */
 #ifndef RUNNEL_JOURNAL_INTERNAL_H
 #define RUNNEL_JOURNAL_INTERNAL_H
 
@@ -261,7 +261,15 @@ bool journal_read_block(sqlite3_stmt *row, struct journal_block *block);
 /* The sentence of a failed call of the reading connection. Returns -1. */
 int journal_read_error(struct journal *journal, struct error *error);
 
+/* ---- journal.c ---- */
+
+/* Ends the journal's thread, if it runs. */
+void journal_stop(struct journal *journal);
+
 /* ---- journal_write.c ---- */
+
+/* Write what is in the queue. The thread must have ended, and no transaction have failed. */
+int journal_write_rest(struct journal *journal, struct error *error);
 
 void *journal_write_thread(void *journal);
 

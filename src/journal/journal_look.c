@@ -28,16 +28,31 @@ int journal_look_open(struct journal *journal, struct error *error) {
     return 0;
 }
 
-static int look(const char *path, const struct journal_identity *opened, struct error *error) {
+/* What the name leads to. */
+enum found { FOUND, REMOVED, REPLACED };
+
+static enum found find(const char *path, const struct journal_identity *opened) {
     struct journal_identity now;
-    int status = identify(path, &now);
-    if (!status && now.device == opened->device && now.inode == opened->inode)
+    if (identify(path, &now))
+        return REMOVED;
+    return now.device == opened->device && now.inode == opened->inode ? FOUND : REPLACED;
+}
+
+static int look(const char *path, const struct journal_identity *opened, struct error *error) {
+    enum found found = find(path, opened);
+    if (found == FOUND)
         return 0;
     return error_set(error, EX_IOERR,
-                     "%s was %s while the daemon ran: what it has acknowledged since the last "
-                     "checkpoint may be lost; nothing is accepted any more. Leave the state "
-                     "directory to the daemon, and see that it is whole before the next start",
-                     path, status ? "removed" : "replaced");
+                     "%s was %s while the daemon ran: nothing is accepted any more", path,
+                     found == REMOVED ? "removed" : "replaced");
+}
+
+bool journal_is_removed(const struct journal *journal) {
+    char path[JOURNAL_PATH_SIZE + 8];
+    log_path(journal, path);
+    enum found file = find(journal->path, &journal->file_identity);
+    enum found log = find(path, &journal->log_identity);
+    return file != REPLACED && log != REPLACED && (file == REMOVED || log == REMOVED);
 }
 
 int journal_look(const struct journal *journal, struct error *error) {

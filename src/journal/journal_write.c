@@ -229,6 +229,22 @@ static int perform(struct journal *journal, struct task *task, uint64_t *pruned,
     return journal_store_commit(store, error);
 }
 
+int journal_write_rest(struct journal *journal, struct error *error) {
+    const struct journal_record *record;
+    struct task task;
+    uint64_t pruned = UINT64_MAX;
+    /* What the last transaction has written, when it was not settled. */
+    while (journal->queue.count &&
+           (record = journal_queue_next(&journal->queue, NULL))->position <= journal->totals.newest)
+        journal_queue_drop(&journal->queue, 1, record);
+    while (next_task(journal, &task, pruned)) {
+        if (perform(journal, &task, &pruned, error))
+            return -1;
+        settle(journal, &task);
+    }
+    return journal_mark_write(journal, journal->totals.newest, error);
+}
+
 void *journal_write_thread(void *context) {
     struct journal *journal = context;
     struct task task;

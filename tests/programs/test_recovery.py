@@ -737,6 +737,7 @@ def files_taken_away():
             text = daemon.text().splitlines()[-1]
             named = path if name.startswith("journal") else directory / "state"
             assert str(named) in text and "while the daemon ran" in text, text
+            assert ("nothing is lost" in text) == (name[:1] == "j" and harm is not replace), text
             for producer in producers:  # nobody will answer
                 producer.finish()
                 producer.open.clear()
@@ -747,6 +748,52 @@ def files_taken_away():
             reply, = daemon.request("set", key="learning.clip", value=0.5)
             assert not reply["ok"], reply
         assert daemon.process.wait(running.LIMIT) == IO_ERROR, daemon.text()
+
+
+def journal_taken_away():
+    """The state directory stands: what the journal had is written again, in its place. All that was
+    acknowledged is there when the daemon is started again, and what is sent again is learned once."""
+    for names in (("journal.sqlite",), ("journal.sqlite-wal",), ("journal.sqlite-shm", "journal.sqlite"),
+                  ("journal.sqlite", "journal.sqlite-wal", "journal.sqlite-shm", "journal.mark")):
+        with fresh() as directory, start(directory, checkpoint=0) as daemon:
+            state = directory / "state"
+            producers = produce(directory)
+            answered(producers, 100)
+            for name in names:
+                (state / name).unlink()
+            assert daemon.process.wait(running.LIMIT) == IO_ERROR, daemon.text()
+            assert "nothing is lost: start again" in daemon.text(), daemon.text()
+            assert (state / "journal.sqlite").stat().st_mode & 0o777 == 0o600
+            start_again(daemon)
+            daemon.ask("status")
+            acknowledged = answers(producers)
+            answered(producers, acknowledged + 100)
+            finish(producers)
+            parameters = daemon.export()
+            merge(entries := {}, read_journal(directory))
+            assert undisturbed(check_once(producers, entries))[1] == parameters
+            assert daemon.end() == 0
+
+
+def journal_taken_away_for_good():
+    """It cannot be written again: a last checkpoint has what was acknowledged, and the next start says
+    what is not known any more."""
+    messages = numbered("away", 300)
+    with fresh() as directory, start(directory, checkpoint=0) as daemon:
+        state = directory / "state"
+        feed(daemon, messages[:200])
+        (state / "journal.sqlite.tmp").mkdir()
+        for path in state.glob("journal.sqlite-*"):
+            path.unlink()
+        (state / "journal.sqlite").unlink()
+        assert daemon.process.wait(running.LIMIT) == IO_ERROR, daemon.text()
+        assert "in a last checkpoint" in daemon.text(), daemon.text()
+        (state / "journal.sqlite.tmp").rmdir()
+        start_again(daemon)
+        assert daemon.ask("status")["examples"] == 200
+        assert "begins after entry 200" in daemon.text(), daemon.text()
+        feed(daemon, messages[200:])
+        assert daemon.export() == undisturbed(entries_of(messages))[1]
 
 
 # --- the clock, and numbers that are left out ----------------------------------------------------
@@ -804,7 +851,7 @@ CASES = [killed_again_and_again, killed_with_the_cuda_engine, stopped_and_contin
          answered_commands_outlive_a_kill, configured_anew_after_a_kill, journal_turned_off,
          told_to_stop_while_fed, told_to_stop_while_learning_again, full_disk, broken_disk,
          full_queue, damaged_checkpoint, refusals_change_nothing, transaction_without_its_end, log_that_is_missing,
-         files_taken_away,
+         files_taken_away, journal_taken_away, journal_taken_away_for_good,
          log_lost_with_the_power, journal_older_than_the_checkpoint, journal_moved_away,
          clock_that_jumps, examples_left_out]
 
