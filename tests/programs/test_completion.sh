@@ -72,6 +72,8 @@ offers 'learning.clip|' runnel-bench --set learning.cl
 offers 'loss|' runnel-watch -t l
 offers '|' runnel-watch --count ''
 offers 'steps|' runnel-plot -x s
+offers 'snarimax|' runnel-evaluate --rivals = sn
+offers 'csv|' runnel-evaluate conf/host.yaml c
 
 for file in completions/bash/*; do
     program=${file##*/}

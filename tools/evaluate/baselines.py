@@ -1,7 +1,7 @@
 # --- the baselines ---
 #
 # What a prediction costs that needs no network: the simplest honest rival on the same targets. The build
-# puts this file into runnel-prequential.
+# puts this file into runnel-evaluate.
 #
 # Each baseline is online as the network is: it predicts a target from what came before it, is scored
 # in the network's own units, and only then takes the target in. `take(example)` gets one example of
@@ -172,14 +172,14 @@ class OneNormal:
         self.count += 1
 
 
-def choose_baseline(model):
-    """The baseline for the `model` of a configuration, or None where there is none here."""
-    output, source = model["output"], model["input"]
+def choose_baseline(source, output):
+    """The baseline for the `input` and `output` of a model, or None where there is none here."""
     following = output.get("target", "given") == "next"
+    scale = source.get("scale", "none")
     if output["loss"] == "softmax":
         return Frequencies(output["size"], following)
-    if output["loss"] in ("squared", "gaussian") and following:
-        return LastValue(source.get("scale") == "standard", output["loss"] == "gaussian",
+    if output["loss"] in ("squared", "gaussian") and following and scale != "forecast":
+        return LastValue(scale == "standard", output["loss"] == "gaussian",
                          source.get("memory", 0), source.get("limit", 0))
     if output["loss"] == "mixture" and following:
         return OneNormal()

@@ -1,0 +1,314 @@
+"""runnel-evaluate: its baselines, rivals and skill against sums made by hand, what it finds in tables,
+and whole runs."""
+import importlib.machinery
+import importlib.util
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+try:
+    import numpy as np
+    import yaml  # noqa: F401, what the tool needs
+except ImportError:
+    print("needs python3-numpy and python3-yaml")
+    sys.exit(77)
+
+import cases
+
+SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
+BUILD = pathlib.Path(os.environ.get("builddir", "."))
+sys.dont_write_bytecode = True
+loader = importlib.machinery.SourceFileLoader("evaluate", str(BUILD / "runnel-evaluate"))
+tool = importlib.util.module_from_spec(importlib.util.spec_from_loader("evaluate", loader))
+loader.exec_module(tool)
+SEEN = np.array([True])
+
+
+def version():
+    return re.search(r"^AC_INIT\(\[runnel\], \[(.*)\]\)$", (SOURCE / "configure.ac").read_text(),
+                     re.M)[1]
+
+
+def near(a, b):
+    assert abs(a - b) < 1e-9, f"{a} is not {b}"
+
+
+# --- baselines of the loss ---
+
+def test_last_value():
+    rival = tool.LastValue(standard=False, spread=False)
+    assert rival.take({"stream": "a", "x": [1.0, None]}) is None
+    assert rival.take({"stream": "b", "x": [9.0, 9.0]}) is None  # another stream has its own last
+    score = rival.take({"stream": "a", "x": [3.0, None]})
+    near(score.loss, 4.0)
+    near(score.metric, 4.0)
+    assert rival.take({"stream": "a", "x": [3.0, None], "end": True}).loss == 0
+    assert rival.take({"stream": "a", "x": [5.0, 1.0]}) is None  # the sequence had ended
+
+
+def test_usual_change():
+    rival = tool.LastValue(standard=True, spread=True)
+    rival.take({"stream": "a", "x": [0.0]})
+    # 0, 2: variance 1; no change is known, so the spread is that of the data.
+    near(rival.take({"stream": "a", "x": [2.0]}).loss, 0.5 * math.log(2 * math.pi) + 2)
+    # 0, 2, 4: variance 8/3; the one change so far was 2, so z's variance is 4 / (8/3).
+    near(rival.take({"stream": "a", "x": [4.0]}).loss, 0.5 * math.log(2 * math.pi * 1.5) + 0.5)
+
+
+def test_frequencies():
+    rival = tool.Frequencies(2, following=False)
+    assert rival.take({"stream": "a", "x": [0]}) is None
+    near(rival.take({"stream": "a", "x": [0], "y": [1]}).loss, math.log(2))
+    score = rival.take({"stream": "a", "x": [0], "y": [1]})
+    near(score.loss, math.log(3 / 2))
+    assert score.metric == 1.0
+
+
+def test_one_normal():
+    rival = tool.OneNormal()
+    assert rival.take({"stream": "a", "x": [1.0, 2.0, 0]}) is None
+    score = rival.take({"stream": "a", "x": [3.0, 4.0, 1]})
+    near(score.loss, math.log(2 * math.pi) + 0.5 * (9 + 16) + math.log(2))
+
+
+# --- rivals ---
+
+def says(rival, values):
+    return [float(rival.take(np.array([v]), SEEN)[0]) for v in values]
+
+
+def test_seasonal_naive():
+    assert says(tool.SeasonalNaive(1, period=3), [1, 2, 3, 4, 5]) == [1, 2, 1, 2, 3]
+    # 3 steps repeat: known once they have repeated for two seasons, the last value until then.
+    said = says(tool.SeasonalNaive(1), [5, 1, 2] * 4)
+    assert said[:2] == [5, 1] and said[-4:] == [2, 5, 1, 2][1:] + [5], said
+
+
+def test_autoregression():
+    # 0, 1: the changes are unknown, so the unit is 1; inputs are 0 but for the 1 of the constant, and the
+    # step of least squares gives it 0.01 / (0.999 + 0.01). Then the unit is still 1, the constant counts
+    # 0.01 / 1.009, and nothing else has a weight.
+    said = says(tool.Autoregression(1), [0, 1])
+    assert said[0] == 0
+    near(said[1], 1 + 0.01 / 1.009)
+    # x(t + 1) = 2 cos(0.5) x(t) - x(t - 1) is found, but for what is forgotten and the prior.
+    sine = [math.sin(0.5 * t) for t in range(2001)]
+    errors = np.abs(np.array(says(tool.Autoregression(1), sine))[1000:-1] - sine[1001:])
+    assert errors.max() < 0.01, errors.max()
+
+
+def test_columns_together():
+    """The second column is what the first one was a step before: only together that is known."""
+    draw = np.random.default_rng(3).normal(size=400)
+    both = np.stack([draw[1:], draw[:-1]], axis=1)
+    errors = {}
+    for together in False, True:
+        rival, seen = tool.Autoregression(2, together), np.array([True, True])
+        said = np.array([rival.take(x, seen) for x in both])
+        errors[together] = np.abs(said[300:-1, 1] - both[301:, 1]).mean()
+    assert errors[True] < 0.1 < 0.5 < errors[False], errors
+
+
+def test_missing_numbers():
+    rival = tool.Autoregression(2)
+    for x, seen in (([0, 5], [0, 1]), ([0, 6], [0, 1]), ([3, 6], [1, 0]), ([3, 7], [0, 1])):
+        said = rival.take(np.array(x, float), np.array(seen, bool))
+        assert np.isfinite(said).all(), said
+    assert said[0] == 3, said  # its change was never seen
+
+
+def examples(*rows):
+    return [{"stream": stream, "x": x, **({"end": True} if end else {})} for stream, x, end in rows]
+
+
+def test_skill():
+    """Two streams; what the network said after 1, 3, 2 of `a` was 2, 2, 5, and came 3, 2, and an end."""
+    rows = examples(("a", [1.0], 0), ("b", [7.0], 0), ("a", [3.0], 0), ("a", [2.0], 1), ("a", [9.0], 0),
+                    ("a", [None], 0), ("b", [8.0], 0))
+    comparison = tool.Comparison(rows, {})
+    comparison.add("forecasts", {0: np.array([2.0]), 2: np.array([2.0]), 3: np.array([5.0]),
+                                 1: np.array([7.5])})
+    comparison.finish("forecasts")
+    assert comparison.targets[:, 0].tolist() == [False, False, True, True, False, False, True]
+    near(comparison.rmse("forecasts"), math.sqrt((1 + 0 + 0.25) / 3))
+    near(comparison.rmse("last value"), math.sqrt((4 + 1 + 1) / 3))
+    near(comparison.skill("last value"), 1 - 1.25 / 6)
+    near(comparison.mae("forecasts")[0], 1.5 / 3)
+
+
+def test_wild_values_are_left_out():
+    rows = examples(*(("a", [1e30 if t == 20 else math.sin(t)], 0) for t in range(40)))
+    comparison = tool.Comparison(rows, {})
+    comparison.add("forecasts", {t: np.array([0.0]) for t in range(40)})
+    comparison.finish("forecasts")
+    assert np.flatnonzero(comparison.wild[:, 0]).tolist() == [20, 21]
+    assert comparison.rmse("forecasts") < 1
+
+
+# --- tables ---
+
+def write(directory, text, name="table.csv"):
+    path = directory / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return path
+
+
+def rows_of(*columns, delimiter=",", header=None, count=40):
+    """`columns`: functions of the row's number."""
+    lines = [delimiter.join(str(c(t)) for c in columns) for t in range(count)]
+    return "\n".join(([header] if header else []) + lines) + "\n"
+
+
+def wave(t):
+    return f"{math.sin(0.7 * t):.4f}"
+
+
+def day(t):
+    return f"2024-01-{1 + t // 24:02d} {t % 24:02d}:00"
+
+
+def test_columns_are_found(directory):
+    text = rows_of(lambda t: t, day, wave, lambda t: "Osaka", lambda t: "", lambda t: 7,
+                   header="n,when,a,town,nothing,b")
+    table = tool.Table(write(directory, text), 0)
+    assert table.header and table.rows == 40 and table.time == 1
+    assert table.names() == ["a", "b"]
+    assert [c.why for c in table.columns] == [
+        "only counts rows", "is the time", "", "is no number", "is empty", "never changes"]
+    assert table.source()[1:] == [str(table.path), "--columns", "a,b", "--time", "when", "--skip-bad"]
+
+
+def test_without_header(directory):
+    table = tool.Table(write(directory, rows_of(wave, wave, day)), 0)
+    assert not table.header and table.names() == ["column 1", "column 2"]
+    assert table.source()[2:] == ["--columns", "1-2", "--time", "3", "--no-header", "--skip-bad"]
+
+
+def test_semicolons_and_decimal_commas(directory):
+    text = rows_of(day, lambda t: wave(t).replace(".", ","), delimiter=";", header="Zeit;Wert")
+    table = tool.Table(write(directory, text), 0)
+    assert table.decimal_comma and table.names() == ["Wert"] and table.time == 0
+    assert table.source() == ["csv", "-", "--columns", "Wert", "--time", "Zeit", "--delimiter", ";",
+                              "--skip-bad"]
+
+
+def test_names_that_need_numbers(directory):
+    text = rows_of(wave, wave, wave, header='"a, b",2,c')
+    # A column that is called like the number of another: the feeder looks for names first.
+    assert tool.Table(write(directory, text), 0).header is False
+    text = rows_of(wave, wave, wave, header='"a, b",x,c')
+    assert tool.Table(write(directory, text), 0).listed([0, 2]) == "1,3"
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, BUILD / "runnel-evaluate", *map(str, arguments)],
+                          capture_output=True, text=True, check=False)
+
+
+def test_what_is_no_table(directory):
+    (directory / "folder").mkdir()
+    for name, text, sentence in (
+            ("none", None, "there is no file"), ("folder", None, "is a directory"),
+            ("empty", "", "is empty"), ("lines", "\n\n\n", "is empty"),
+            ("one", "a,b\n1,2\n", "has 1 row of data; at least 30 are needed"),
+            ("bytes", bytes(range(256)) * 9, "is no text"),
+            ("text", rows_of(lambda t: "x", header="town"), "has no column of numbers to forecast"),
+            ("fields", "a\n" + rows_of(wave, wave), "the first line has 1 field")):
+        if text is not None:
+            write(directory, text, name)
+        done = run(directory / name)
+        assert done.returncode == 65 and not done.stdout, done
+        line, = done.stderr.splitlines()
+        assert line.startswith("runnel-evaluate: ") and sentence in line, line
+
+
+def test_a_table(directory):
+    """With what tables have: gaps, a text in a row, a wild value, a column that never changes."""
+    def gaps(t):
+        return "1e30" if t == 150 else "?" if t == 30 else "" if t % 9 == 4 else wave(t)
+
+    path = write(directory, rows_of(day, gaps, lambda t: 7, header="when,a,b", count=300))
+    done = run(path, "--json", "--rivals", "ar,seasonal")
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["examples"] == 299, found
+    assert set(found["methods"]) == {"forecasts", "last value", "AR(12)", "seasonal"}, found
+    for method in found["methods"].values():
+        assert method["columns"]["b"]["rmse"] == 0 and method["columns"]["b"]["skill"] is None
+    done = run("--rivals", "none", "--experts", path)
+    assert done.returncode == 0, done.stderr
+    for expected in (r"^.*table\.csv: 300 rows; to forecast: 'a', 'b'; time: 'when'$",
+                     "^never changes: 'b'$", "^1 row is skipped: a field is no number there$",
+                     r"^[12] rows? left out of these figures", r"^ar12 +\d", r"^level +\d",
+                     r"^    preset: forecast$", r"^    \S*runnel-feed csv .* --columns a,b --time when"):
+        assert re.search(expected, done.stdout, re.M), (expected, done.stdout)
+
+
+def test_plot(directory):
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        return
+    picture = directory / "plot.png"
+    done = run(write(directory, rows_of(day, wave, header="when,a", count=80)), "-o", picture)
+    assert done.returncode == 0, done.stderr
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+# --- whole runs ---
+
+def test_how_it_is_called():
+    assert run("--version").stdout == f"runnel-evaluate {version()}\n"
+    assert "SOURCE" in run("--help").stdout
+    for wrong in (), ("conf.yaml",), ("--no-such-option",), ("--period", "x", "t.csv"):
+        done = run(*wrong)
+        assert done.returncode == 64 and "runnel-evaluate:" in done.stderr, done
+
+
+def test_where_programs_are_missing():
+    """As a copy alone in a directory, with an empty PATH."""
+    with tempfile.TemporaryDirectory() as directory:
+        alone = shutil.copy(BUILD / "runnel-evaluate", directory)
+        done = subprocess.run([sys.executable, alone, SOURCE / "conf/text.yaml", "text", "none"],
+                              env={"PATH": directory}, capture_output=True, text=True, check=False)
+    assert done.returncode == 69 and "there is no runneld" in done.stderr, done
+
+
+def test_symbols(directory):
+    text = directory / "text"
+    text.write_text("the same words again " * 100)
+    done = run("--set", "model.layers.0.size=16", SOURCE / "conf/text.yaml", "text", text)
+    assert done.returncode == 0, done.stderr
+    rows = {line[:12].strip(): line[12:].split() for line in done.stdout.splitlines()}
+    assert rows["whole"][0] == "2099", done.stdout
+    assert 0 < float(rows["tenth 10"][1]) < float(rows["tenth 1"][1]), done.stdout
+    assert "2100 of 2100 examples learned, 0 rejected" in done.stdout
+
+
+def test_numbers(directory):
+    """A configuration with a source; its last value is the one made by hand."""
+    values = [round(math.sin(0.3 * t) + 0.1 * (t % 3), 3) for t in range(200)]
+    path = write(directory, "a\n" + "\n".join(map(str, values)) + "\n")
+    config = write(directory, "name: one\npreset: forecast\nmodel: {input: {size: 1}}\n", "one.yaml")
+    done = run("-j", "--set", "model.layers.0.size=8", config, "csv", path, "--columns", "a")
+    assert done.returncode == 0, done.stderr
+    methods = json.loads(done.stdout)["methods"]
+    hand = math.sqrt(sum((b - a) ** 2 for a, b in zip(values, values[1:])) / 199)
+    assert abs(methods["last value"]["rmse"] - hand) < 1e-6, (methods, hand)
+    forecasts = methods["forecasts"]["rmse"]
+    assert abs(methods["last value"]["columns"]["a"]["skill"] - (1 - (forecasts / hand) ** 2)) < 1e-6
+    assert forecasts < methods["last value"]["rmse"]
+
+
+def test_wrong_configuration():
+    done = run("--set", "model.layers.9.size=16", SOURCE / "conf/text.yaml", "text", "none")
+    assert done.returncode == 78 and "layers" in done.stderr, done.stderr
+
+
+cases.run(globals())

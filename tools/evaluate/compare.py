@@ -1,0 +1,102 @@
+# --- the comparison ---
+#
+# Forecasts of the network and of its rivals beside what came, number by number. The build puts this
+# file into runnel-evaluate.
+import math
+
+import numpy as np
+
+WILD = 1e9  # times the median change: no sensor means that
+
+
+class Comparison:
+    """truth, last (examples, columns): what came, and what was there before it, NaN where there is no
+    target; forecasts {method: (examples, columns)} of what came."""
+
+    TELL = 500  # examples
+
+    def __init__(self, examples, rivals, told=lambda n: None):
+        """`rivals` as all_rivals gives it; examples as `runnel-feed --print` writes them, one step each;
+        told(n) is called now and then."""
+        columns = len(examples[0]["x"])
+        self.truth = np.array([[math.nan if v is None else v for v in e["x"]] for e in examples])
+        self.forecasts = {name: np.full(self.truth.shape, math.nan) for name in rivals}
+        self.last = np.full(self.truth.shape, math.nan)
+        self.before = np.full(len(examples), -1)  # the stream's example before, -1: none
+        newest = {}
+        for n, example in enumerate(examples):
+            self.before[n] = newest.get(example["stream"], -1)
+            newest[example["stream"]] = -1 if example.get("end") else n
+        lanes = {}
+        for n, example in enumerate(examples):
+            if n % self.TELL == 0:
+                told(n)
+            lane = lanes.pop(example["stream"], None) or Lane(columns, rivals)
+            if self.before[n] >= 0:
+                self.last[n] = np.where(lane.known, lane.x, math.nan)
+                for name, said in lane.said.items():
+                    self.forecasts[name][n] = np.where(np.isfinite(said), said, lane.x)
+            lane.take(self.truth[n])
+            if not example.get("end"):
+                lanes[example["stream"]] = lane
+
+    def add(self, name, said):
+        """What a method said after each example, {its number from 0: (columns,)}."""
+        forecast = self.forecasts[name] = np.full(self.truth.shape, math.nan)
+        for n in np.flatnonzero(self.before >= 0):
+            forecast[n] = said.get(self.before[n], math.nan)
+
+    def finish(self, main):
+        """Compare where the network, called `main`, has a forecast."""
+        self.errors = {"last value": self.truth - self.last}
+        for name, forecast in self.forecasts.items():
+            self.errors[name] = self.truth - forecast
+        self.main = main
+        self.targets = np.isfinite(self.errors[main]) & np.isfinite(self.last)
+        change = np.abs(self.errors["last value"])
+        usual = [np.median(c[c > 0]) if (c > 0).any() else math.inf for c in change.T]
+        self.wild = self.targets & (change > WILD * np.array(usual))
+        self.targets &= ~self.wild
+
+    def squares(self, name, part=slice(None)):
+        """Mean squared error of each column, (columns,); NaN without targets."""
+        chosen = self.targets[part]
+        total = np.where(chosen, self.errors[name][part], 0) ** 2
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return total.sum(axis=0) / chosen.sum(axis=0)
+
+    def rmse(self, name, part=slice(None)):
+        """Over all columns together."""
+        chosen = self.targets[part]
+        return math.sqrt((np.where(chosen, self.errors[name][part], 0) ** 2).sum() / max(1, chosen.sum()))
+
+    def mae(self, name, part=slice(None)):
+        chosen = self.targets[part]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(chosen, np.abs(self.errors[name][part]), 0).sum(axis=0) / chosen.sum(axis=0)
+
+    def skills(self, against, part=slice(None)):
+        """1 - mean squared error / that of a rival, of each column; NaN where the rival is always right."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            skills = 1 - self.squares(self.main, part) / self.squares(against, part)
+        return np.where(np.isfinite(skills), skills, math.nan)
+
+    def skill(self, against, part=slice(None)):
+        """The mean over the columns that have one."""
+        skills = self.skills(against, part)
+        return float(np.nanmean(skills)) if np.isfinite(skills).any() else math.nan
+
+
+class Lane:
+    """One stream: its newest x, and its rivals."""
+
+    def __init__(self, columns, rivals):
+        self.x, self.known = np.zeros(columns), np.zeros(columns, bool)
+        self.rivals = {name: make() for name, make in rivals.items()}
+        self.said = {}
+
+    def take(self, x):
+        seen = np.isfinite(x)
+        self.x = np.where(seen, x, self.x)
+        self.known = self.known | seen
+        self.said = {name: rival.take(self.x, seen) for name, rival in self.rivals.items()}

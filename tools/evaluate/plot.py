@@ -1,0 +1,84 @@
+# --- the plot ---
+#
+# The build puts this file into runnel-evaluate.
+import math
+
+import numpy as np
+
+POINTS = 300        # of the end of the stream
+PANELS = 4
+MARGIN = 0.15       # of the range of the truth, above and below
+TENTHS = 10
+LEGEND = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": 4, "fontsize": 8, "frameon": False,
+          "borderaxespad": 0.2}
+# Distinguishable also with colour vision deficiency (Okabe and Ito).
+TRUTH, FORECAST, BAND = "#000000", "#D55E00", "#56B4E9"
+RIVALS = ["#0072B2", "#009E73", "#CC79A7", "#E69F00"]
+
+
+def draw(path, title, names, comparison, rivals, bands, times):
+    """The end of the stream, forecast beside truth, for the first columns; below, the skill by tenth.
+    bands (examples, columns, 2) or None; times (examples,) in Unix seconds or None."""
+    try:
+        import matplotlib
+        matplotlib.use("Agg")
+        from matplotlib import dates, pyplot
+    except ImportError:
+        give_up("a plot needs matplotlib; on Debian: apt-get install python3-matplotlib")
+    shown = [k for k in range(len(names)) if np.isfinite(comparison.skills("last value")[k])][:PANELS] or [0]
+    heights = [2.0] * len(shown) + [1.8]
+    figure, panels = pyplot.subplots(len(heights), 1, figsize=(9, sum(heights) + 0.6),
+                                     gridspec_kw={"height_ratios": heights}, constrained_layout=True)
+    first = max(0, len(comparison.truth) - POINTS)
+    x = np.arange(first, len(comparison.truth))
+    if times is not None:
+        x = dates.date2num(np.array(times[first:]).astype("datetime64[s]"))
+    for panel, k in zip(panels, shown):
+        draw_column(panel, x, first, k, comparison, bands)
+        panel.set_title(names[k], loc="left", fontsize=9)
+        if times is not None:
+            panel.xaxis_date()
+            panel.xaxis.set_major_formatter(dates.ConciseDateFormatter(panel.xaxis.get_major_locator()))
+    panels[0].legend(**LEGEND)
+    draw_skill(panels[-1], comparison, rivals)
+    for panel in panels:
+        panel.grid(True, color="#dddddd", linewidth=0.6)
+        panel.set_axisbelow(True)
+        panel.spines[["top", "right"]].set_visible(False)
+        panel.tick_params(labelsize=8)
+    figure.suptitle(title, fontsize=10)
+    try:
+        figure.savefig(path, dpi=120)
+    except (OSError, ValueError) as problem:
+        give_up(f"the plot cannot be written: {problem}")
+
+
+def draw_column(panel, x, first, k, comparison, bands):
+    truth, said = comparison.truth[first:, k], comparison.forecasts[comparison.main][first:, k]
+    if bands is not None and np.isfinite(bands[first:, k]).any():
+        panel.fill_between(x, bands[first:, k, 0], bands[first:, k, 1], color=BAND, alpha=0.35,
+                           linewidth=0, label="90% band")
+    panel.plot(x, truth, color=TRUTH, linewidth=1.1, label="truth")
+    panel.plot(x, said, color=FORECAST, linewidth=1.1, label="forecast, one step before")
+    calm = truth[np.isfinite(truth) & ~comparison.wild[first:, k]]
+    if len(calm) and calm.max() > calm.min():
+        room = MARGIN * (calm.max() - calm.min())
+        panel.set_ylim(calm.min() - room, calm.max() + room)
+    panel.margins(x=0.01)
+
+
+def draw_skill(panel, comparison, rivals):
+    """By tenth of the stream, against each of the simple methods."""
+    edges = [len(comparison.truth) * n // TENTHS for n in range(TENTHS + 1)]
+    for name, colour in zip(rivals, RIVALS):
+        skills = [comparison.skill(name, slice(a, b)) for a, b in zip(edges, edges[1:])]
+        panel.plot(range(1, TENTHS + 1), skills, "o-", color=colour, markersize=3, linewidth=1.1,
+                   label=f"against {name}")
+    panel.axhline(0, color="#888888", linewidth=0.8)
+    low = min((v for line in panel.get_lines()[:-1] for v in line.get_ydata() if math.isfinite(v)),
+              default=0)
+    panel.set_ylim(max(-1, min(-0.1, low - 0.1)), 1.05)
+    panel.set_xticks(range(1, TENTHS + 1))
+    panel.set_title("skill by tenth: above 0 forecasts are better", loc="left",
+                    fontsize=9)
+    panel.legend(**LEGEND)

@@ -1,0 +1,153 @@
+# --- what is printed ---
+#
+# The build puts this file into runnel-evaluate.
+import collections
+import math
+
+import numpy as np
+
+PARTS = 10
+WIDTH = 13
+LEAST = -1000  # skills below it are not worth their digits
+# Of one `loss` message: the examples it covers and its mean; metric as in Score.
+Interval = collections.namedtuple("Interval", "first until loss metric time")
+# Means over some examples, of network and baseline; metrics may be None.
+Part = collections.namedtuple("Part", "targets loss metric baseline_loss baseline_metric")
+
+
+def intervals(losses):
+    first, result = 0, []
+    for number, message in enumerate(losses, start=1):
+        if message["sequence"] != number:
+            give_up("a statistics message was lost; try again on a quieter machine")
+        metric = message["metric"]
+        rmse, accuracy = metric.get("rmse"), metric.get("accuracy")
+        result.append(Interval(first, message["examples"], message["mean"],
+                               rmse**2 if rmse is not None else accuracy, message["time"]))
+        first = message["examples"]
+    return result
+
+
+def mean(pairs):
+    """Weighted mean of (value, weight), None without values."""
+    pairs = [(value, weight) for value, weight in pairs if value is not None and weight]
+    total = sum(weight for _, weight in pairs)
+    return sum(value * weight for value, weight in pairs) / total if total else None
+
+
+def summarize(chosen, scores):
+    """Means over the targets of the chosen intervals, the same ones for network and baseline."""
+    weights = [sum(s is not None for s in scores[i.first:i.until]) for i in chosen]
+    rival = [s for i in chosen for s in scores[i.first:i.until] if s is not None]
+    return Part(sum(weights),
+                mean((i.loss, w) for i, w in zip(chosen, weights)),
+                mean((i.metric, w) for i, w in zip(chosen, weights)),
+                mean((s.loss, 1) for s in rival),
+                mean((s.metric, 1) for s in rival))
+
+
+def figure(value):
+    if value is None or math.isnan(value):
+        return f"{'-':>{WIDTH}}"
+    return f"{value:>{WIDTH}.4f}" if abs(value) < 1e5 else f"{value:>{WIDTH}.4g}"
+
+
+def skill_figure(value):
+    return f"{'< -1000':>{WIDTH}}" if value < LEAST else figure(value)
+
+
+def row(label, width, values):
+    return f"{label:<{width}}" + "".join(figure(value) for value in values)
+
+
+def cut(parts):
+    """(label, intervals) of the whole, of each tenth, and of the last fifth."""
+    tenths = [parts[len(parts) * n // PARTS:len(parts) * (n + 1) // PARTS] for n in range(PARTS)]
+    named = [(f"tenth {n}", tenth) for n, tenth in enumerate(tenths, start=1)]
+    return [("whole", parts), *named, ("last fifth", tenths[-2] + tenths[-1])]
+
+
+def columns_of(part, kind):
+    values = [part.loss, part.baseline_loss]
+    if kind in ("softmax", "mixture"):
+        values += [value / math.log(2) for value in values]
+    if kind == "softmax":
+        values += [part.metric, part.baseline_metric]
+    return values
+
+
+def report_losses(parts, scores, kind, name):
+    metrics = {"softmax": ("bits", "accuracy"), "mixture": ("bits",)}[kind]
+    print(f"baseline: {name}")
+    print(f"{'':<12}{'targets':>9}"
+          + "".join(f"{metric:>12}{'baseline':>12}" for metric in ("loss", *metrics)))
+    for label, chosen in cut(parts):
+        part = summarize(chosen, scores)
+        print(f"{label:<12}{part.targets:>9}" + "".join(figure(v) for v in columns_of(part, kind)))
+
+
+def report_parts(parts, scores, comparison):
+    """Loss and root mean squared error of the whole and of its tenths, beside the last value."""
+    print(f"{'':<12}{'targets':>9}" + "".join(
+        f"{name:>{WIDTH}}" for name in ("loss", "baseline", "rmse", "last value", "skill")))
+    for label, chosen in cut(parts):
+        part = summarize(chosen, scores) if scores else None
+        span = slice(chosen[0].first, chosen[-1].until)
+        targets = int(comparison.targets[span].any(axis=1).sum())
+        loss = part.loss if part else mean(
+            (i.loss, comparison.targets[i.first:i.until].any(axis=1).sum()) for i in chosen)
+        print(f"{label:<12}{targets:>9}" + "".join(figure(value) for value in (
+            loss, part and part.baseline_loss, comparison.rmse(comparison.main, span),
+            comparison.rmse("last value", span)))
+            + skill_figure(comparison.skill("last value", span)))
+
+
+def report_columns(names, comparison, rivals):
+    """The network's skill against each rival, a column each, and the errors over all of them."""
+    width = max(12, *(len(name) + 2 for name in names))
+    print(f"{'':<{width + WIDTH}}{'skill against':>{WIDTH + 3}}")
+    print(f"{'':<{width}}{'rmse':>{WIDTH}}" + "".join(f"{rival:>{WIDTH}}" for rival in rivals))
+    errors = np.sqrt(comparison.squares(comparison.main))
+    skills = [comparison.skills(rival) for rival in rivals]
+    for k, name in enumerate(names):
+        print(row(name, width, [errors[k]]) + "".join(skill_figure(skill[k]) for skill in skills))
+    if len(names) > 1:
+        print(row("mean", width, [math.nan])
+              + "".join(skill_figure(comparison.skill(rival)) for rival in rivals))
+    methods = [comparison.main, *rivals]
+    print(row("rmse" if len(names) == 1 else "rmse, all", width, [comparison.rmse(m) for m in methods]))
+    print("Skill is 1 - mean squared error of the forecasts / that of the other method: above 0 the "
+          "forecasts are\nbetter, at 1 perfect.")
+    wild = int(comparison.wild.any(axis=1).sum())
+    if wild:
+        print(f"{wild} row{'s' * (wild != 1)} left out of these figures: a value there is more than "
+              "1e9 times the usual change away.")
+
+
+def report_experts(comparison, experts):
+    """What each expert and member of the mixture would have reached by itself."""
+    print(f"\n{'':<12}{'rmse':>{WIDTH}}{'skill':>{WIDTH}}   of the mixture against this one alone")
+    for name in experts:
+        label = name[len(EXPERT):]
+        print(row(label, 12, [comparison.rmse(name)]) + skill_figure(comparison.skill(name)))
+
+
+def report_coverage(comparison, bands):
+    within = (comparison.truth >= bands[:, :, 0]) & (comparison.truth <= bands[:, :, 1])
+    known = comparison.targets & np.isfinite(bands).all(axis=2)
+    if known.any():
+        print(f"{100 * (within & known).sum() / known.sum():.1f}% of the values lay within the 90% band "
+              "published before them.")
+
+
+def as_json(names, comparison, rivals):
+    number = lambda value: None if not math.isfinite(value) else float(value)
+    tables = {}
+    for method in [comparison.main, *rivals]:
+        tables[method] = {
+            "rmse": number(comparison.rmse(method)), "skill": number(comparison.skill(method)),
+            "columns": {name: {"rmse": number(math.sqrt(comparison.squares(method)[k])),
+                               "mae": number(comparison.mae(method)[k]),
+                               "skill": number(comparison.skills(method)[k])}
+                        for k, name in enumerate(names)}}
+    return tables

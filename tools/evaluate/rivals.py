@@ -1,0 +1,196 @@
+# --- the rivals ---
+#
+# Forecasts of the next x that need no network, in original units. The build puts this file into
+# runnel-evaluate.
+#
+# A rival belongs to one stream. `take(x, seen)` gets the next x (columns,), a missing number held at
+# its last value (0 before any), and which numbers were observed; it returns what it says of the x
+# after that, (columns,). A number that is not finite counts as the last value.
+import collections
+import math
+
+import numpy as np
+
+LAGS = 12          # of an autoregression: so many last values
+TOGETHER = 8       # columns at most that share a regression
+LONGEST = 400      # season, in steps, where none is given
+MEMORY, LIMIT = 1000, 30  # of running means, as those of `scale: forecast`
+
+
+class SeasonalNaive:
+    """What was one season ago. Where no period is given it is found as values come: the one, of 2 to
+    LONGEST steps, that would have made the smallest mean absolute error in at least two seasons."""
+
+    def __init__(self, columns, period=None):
+        self.columns, self.period = columns, period
+        self.past = np.zeros((LONGEST if not period else period, columns))  # newest first
+        self.count = 0
+        self.errors = np.zeros((LONGEST - 1, columns))  # of 2, 3, .. LONGEST steps
+        self.found = np.zeros(columns, int)
+
+    def take(self, x, seen):
+        if not self.period:
+            self.find(x, seen)
+        self.past = np.roll(self.past, 1, axis=0)
+        self.past[0] = x
+        self.count += 1
+        season = np.full(self.columns, self.period) if self.period else self.found
+        known = (season > 0) & (self.count >= season)
+        return np.where(known, self.past[np.maximum(season, 1) - 1, np.arange(self.columns)], x)
+
+    def find(self, x, seen):
+        steps = np.arange(2, LONGEST + 1)
+        reached = steps <= self.count
+        self.errors += np.where(seen & reached[:, None], np.abs(x - self.past[1:]), 0)
+        compared = np.maximum(self.count + 1 - steps, 1)[:, None]
+        means = np.where((compared >= steps[:, None]) & reached[:, None],
+                         self.errors / compared, np.inf)
+        best = means.argmin(axis=0)
+        self.found = np.where(np.isfinite(means.min(axis=0)), steps[best], 0)
+
+
+class Autoregression:
+    """The next change by recursive least squares on the last LAGS values, relative to the newest one
+    and in units of the usual change, and on the running mean; each column by itself, or all of them
+    `together`. Forgetting 0.999, prior 0 with precision 100: it begins as the last value does."""
+    KEEP, PRIOR = 0.999, 100.0
+    FAR, FAR_TARGET = 10, 5
+    TRACE = 1e4  # of P, a number: nothing is forgotten above it
+    SINGULAR = 1e12
+
+    def __init__(self, columns, together=False):
+        groups, width = (1, columns) if together else (columns, 1)
+        self.inputs = LAGS * width + 1
+        self.weight = np.zeros((groups, self.inputs, width))
+        self.p = self.prior(groups)
+        self.levels = [Moments(MEMORY, LIMIT) for _ in range(columns)]
+        self.changes = [Moments(MEMORY, LIMIT) for _ in range(columns)]
+        self.known = np.zeros(columns, bool)
+        self.past, self.phi = None, None
+
+    def prior(self, groups):
+        return np.tile(np.eye(self.inputs) / self.PRIOR, (groups, 1, 1))
+
+    def take(self, x, seen):
+        if self.phi is not None:
+            self.learn(x, seen & self.known)
+        if self.past is None:
+            self.past = np.tile(x, (LAGS, 1))
+        first = seen & ~self.known
+        self.past[:, first] = x[first]
+        for k in np.flatnonzero(seen):
+            if self.known[k]:
+                self.changes[k].add(x[k] - self.past[0, k])
+            self.levels[k].add(x[k])
+        self.known = self.known | seen
+        self.past = np.roll(self.past, 1, axis=0)
+        self.past[0] = x
+        self.x, self.unit = x, np.array([usual_change(m) for m in self.changes])
+        mean = np.array([m.mean for m in self.levels])
+        rows = np.concatenate([self.past[1:] - x, [mean - x]]) / self.unit  # (LAGS, columns)
+        groups = len(self.weight)
+        phi = np.clip(rows.T.reshape(groups, -1), -self.FAR, self.FAR)
+        self.phi = np.concatenate([phi, np.ones((groups, 1))], axis=1)[:, :, None]
+        self.said = (self.weight.transpose(0, 2, 1) @ self.phi).reshape(-1)
+        return x + self.unit * self.said
+
+    def learn(self, x, seen):
+        y = np.clip((x - self.x) / self.unit, -self.FAR_TARGET, self.FAR_TARGET)
+        error = np.where(seen, y - self.said, 0).reshape(len(self.weight), 1, -1)
+        gain = self.p @ self.phi
+        q = self.phi.transpose(0, 2, 1) @ gain
+        if not ((q >= 0) & (q < self.SINGULAR)).all():
+            self.p = self.prior(len(self.weight))
+            return
+        trace = np.trace(self.p, axis1=1, axis2=2)[:, None, None]
+        keep = np.where(trace > self.TRACE * self.inputs, 1.0, self.KEEP)
+        row = gain.transpose(0, 2, 1)
+        gain = gain / (keep + q)
+        self.weight = self.weight + gain @ error
+        self.p = (self.p - gain @ row) / keep
+
+
+def usual_change(moments):
+    """The root mean square change, 1 while there was none."""
+    return math.sqrt(moments.variance + moments.mean**2) or 1.0
+
+
+class Guarded:
+    """Models of River, one a column. Theirs are learned by stochastic gradient descent and may diverge: what
+    lies more than FAR usual changes from the last value counts as that value."""
+    FAR = 10
+
+    def __init__(self, columns, make):
+        self.models = [make() for _ in range(columns)]
+        self.changes = [Moments(MEMORY, LIMIT) for _ in range(columns)]
+        self.last = [None] * columns
+
+    def take(self, x, seen):
+        said = np.full(len(x), np.nan)
+        for k in np.flatnonzero(seen):
+            said[k] = self.step(k, float(x[k]))
+        return said
+
+    def step(self, k, x):
+        if self.last[k] is not None:
+            self.changes[k].add(x - self.last[k])
+        self.last[k] = x
+        try:
+            said = self.ask(k, x)
+        except (ArithmeticError, ValueError, IndexError):  # too early, or its numbers overflow
+            return math.nan
+        return said if abs(said - x) <= self.FAR * usual_change(self.changes[k]) else math.nan
+
+
+class Series(Guarded):
+    """One of its time_series."""
+
+    def ask(self, k, x):
+        self.models[k].learn_one(x)
+        return self.models[k].forecast(horizon=1)[0]
+
+
+class Regression(Guarded):
+    """One of its regressors: the next change, from the last LAGS values relative to the newest one."""
+
+    def __init__(self, columns, make):
+        super().__init__(columns, make)
+        self.past = [collections.deque(maxlen=LAGS) for _ in range(columns)]
+        self.asked = [None] * columns
+
+    def ask(self, k, x):
+        past = self.past[k]
+        if self.asked[k]:
+            self.models[k].learn_one(self.asked[k], x - past[0])
+        past.appendleft(x)
+        self.asked[k] = {n: past[min(n, len(past) - 1)] - x for n in range(1, LAGS)}
+        return x + self.models[k].predict_one(self.asked[k])
+
+
+# What --rivals takes.
+RIVALS = ("seasonal", "ar", "var", "snarimax", "holt-winters", "arf")
+
+
+def river_rivals(columns, period):
+    """Those of River, as its documentation sets them up; empty where it is not installed."""
+    try:
+        from river import forest, time_series
+    except ImportError:
+        return {}
+    season = {"m": period, "sp": 1} if period else {}
+    seasonal = {"gamma": 0.6, "seasonality": period} if period else {}
+    return {
+        "SNARIMAX": lambda: Series(columns, lambda: time_series.SNARIMAX(p=LAGS, d=1, q=0, **season)),
+        "Holt-Winters": lambda: Series(columns, lambda: time_series.HoltWinters(
+            alpha=0.3, beta=0.1, **seasonal)),
+        "ARF": lambda: Regression(columns, lambda: forest.ARFRegressor(seed=1)),
+    }
+
+
+def all_rivals(columns, period):
+    """{name: a function that makes one for a stream}."""
+    rivals = {"seasonal": lambda: SeasonalNaive(columns, period),
+              f"AR({LAGS})": lambda: Autoregression(columns)}
+    if 1 < columns <= TOGETHER:
+        rivals[f"VAR({LAGS})"] = lambda: Autoregression(columns, together=True)
+    return {**rivals, **river_rivals(columns, period)}

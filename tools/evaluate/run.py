@@ -1,0 +1,164 @@
+# --- the network ---
+#
+# A daemon of its own that learns a stream, and what it publishes. The build puts this file into
+# runnel-evaluate.
+import json
+import math
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+import numpy as np
+
+PATIENCE = 60  # seconds without progress after which the daemon is given up
+AHEAD_BYTES = 8 << 20  # of predictions that may be on their way: fewer than the daemon's socket keeps
+AHEAD_MOST, BYTES_A_NUMBER = 4000, 24
+
+
+def program(name):
+    """Beside this one, as installed or in the tree in which it was built, else in PATH."""
+    beside = pathlib.Path(__file__).resolve().parent / name
+    found = str(beside) if os.access(beside, os.X_OK) else shutil.which(name)
+    if not found:
+        give_up(f"there is no {name}, neither beside this program nor in PATH; on Debian: "
+                "apt-get install runnel runnel-tools")
+    return found
+
+
+class Prediction:
+    """What is kept of a message: forecasts (columns,), NaN where there is none, of x after the example;
+    intervals (columns, 2) or None; experts {name: forecasts}; and the loss of the example itself."""
+
+    def __init__(self, message):
+        said = message["prediction"]
+        self.x = numbers(said["mean"] if isinstance(said, dict) else said)
+        self.loss = message.get("loss")
+        interval = message.get("interval")
+        self.interval = np.array([p or (math.nan,) * 2 for p in interval]) if interval else None
+        self.experts = {name: numbers(x) for name, x in (message.get("experts") or {}).items()}
+
+
+def numbers(values):
+    return np.array(values, dtype=float)  # None is NaN
+
+
+class Recorder(threading.Thread):
+    """Reads what the daemon publishes: its first `status`, `losses`, and `predictions` by the number of
+    their example, from 0."""
+
+    def __init__(self, endpoint, topics):
+        super().__init__(daemon=True)
+        words = [word for topic in topics for word in ("--topic", topic)]
+        self.watch = subprocess.Popen([program("runnel-watch"), "--json", *words, "--connect", endpoint],
+                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.status, self.losses, self.predictions = None, [], {}
+        self.newest = 0  # predictions: examples that are known
+        self.start()
+
+    def run(self):
+        for line in self.watch.stdout:
+            message = json.loads(line)
+            topic = message["topic"]
+            if topic == "prediction":
+                self.predictions[message["example"] - 1] = Prediction(message)
+                self.newest = message["example"]
+            elif topic == "loss":
+                self.losses.append(message)
+            elif topic == "status":
+                self.status = self.status or message
+
+    def close(self):
+        self.watch.terminate()
+        self.watch.wait()
+
+
+class Run:
+    """A daemon with a recorder of its statistics; leaves no process or file."""
+
+    def __init__(self, command, every, predictions):
+        self.predictions = predictions  # false, true or all, as the configuration has it
+        self.directory = tempfile.TemporaryDirectory(prefix="evaluate.")
+        sockets = (f"{name}.bind={self.endpoint(name)}"
+                   for name in ("examples", "statistics", "control"))
+        sets = (*sockets, f"statistics.every={every}", f"statistics.predictions={predictions}",
+                f"state.directory={self.directory.name}/state")
+        self.log = pathlib.Path(self.directory.name, "log")
+        with open(self.log, "wb") as file:
+            self.daemon = subprocess.Popen(
+                [*command, *(word for one in sets for word in ("--set", one))], stderr=file)
+        topics = ["status", "loss", "event"] + ["prediction"] * (predictions != "false")
+        self.recorder = Recorder(self.endpoint("statistics"), topics)
+
+    def endpoint(self, name):
+        return f"ipc://{self.directory.name}/{name}"
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.daemon.terminate()
+        self.daemon.wait()
+        self.recorder.close()
+        self.directory.cleanup()
+
+    def wait_until(self, what, progress):
+        """Until `progress` returns None; what else it returns has to change once in a while."""
+        known, since = object(), time.monotonic()
+        while (value := progress()) is not None:
+            if self.daemon.poll() is not None:
+                sys.stderr.write(self.log.read_text())
+                sys.exit(self.daemon.returncode or EX_UNAVAILABLE)
+            if value != known:
+                known, since = value, time.monotonic()
+            if time.monotonic() - since > PATIENCE:
+                give_up(f"{what} did not come; it stopped at {value}")
+            time.sleep(0.01)
+
+    def status(self):
+        reply = subprocess.run(
+            [program("runnel-ctl"), "status", "--json", "--connect",
+             self.endpoint("control")], stdout=subprocess.PIPE, text=True, check=False)
+        if reply.returncode != 0:
+            give_up("the daemon does not answer")
+        return json.loads(reply.stdout)
+
+    def feed(self, lines, numbers, told):
+        """Send the examples, lines of JSON, and wait until all of them are learned and recorded. A
+        prediction has about so many `numbers`; told(n) is called now and then."""
+        self.wait_until("the daemon's first status",
+                        lambda: None if self.recorder.status else "start")
+        command = [program("runnel-feed"), "json", "--quiet", "--connect", self.endpoint("examples")]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as feeder:
+            ahead = max(1, min(AHEAD_MOST, AHEAD_BYTES // (BYTES_A_NUMBER * numbers)))
+            for sent in range(0, len(lines), ahead):
+                self.keep_pace(sent - ahead)
+                told(max(0, sent - ahead))
+                feeder.stdin.write("".join(lines[sent:sent + ahead]))
+                feeder.stdin.flush()
+        if feeder.returncode != 0:
+            sys.exit(feeder.returncode)
+        self.wait_until(f"the end of {len(lines)} examples", lambda: self.missing(len(lines)))
+        self.keep_pace(len(lines))
+        every = self.status()["every"]
+        self.wait_until("the last statistics", lambda: self.unrecorded(len(lines) // every * every))
+        return self.status()
+
+    def keep_pace(self, examples):
+        """A subscriber that does not keep up loses messages: wait for the predictions of so many."""
+        if self.predictions != "false":
+            self.wait_until(f"the prediction of example {examples}",
+                            lambda: None if self.recorder.newest >= examples else self.recorder.newest)
+
+    def missing(self, examples):
+        learned = self.status()["examples"]
+        return None if learned >= examples else f"{learned} examples"
+
+    def unrecorded(self, examples):
+        losses = self.recorder.losses
+        recorded = losses[-1]["examples"] if losses else 0
+        return None if recorded >= examples else f"{recorded} examples"
