@@ -10,7 +10,10 @@
      streams.*                  one row per stream, least recently used first: keys (size, bytes),
                                 windows, records (the engine's slots), held (missing: hold),
                                 scales (scale: standard and target: next), experts and mixture
-                                (scale: forecast)
+                                (scale: forecast), said (predictions that wait for their truth),
+                                levels and errors of their intervals (squared, gaussian)
+     learner.coverage           (1, 4) of the intervals: numbers, held, both of late. This and
+                                streams.said, levels, errors are not in checkpoints of before 0.x
      output.solution            least squares of readout: rls, doubles
      members.NAME.*             of each member, where they are listed: parameters, optimizer.*,
                                 learner.rates, streams.windows, streams.records, output.solution

@@ -27,6 +27,7 @@ enum {
     CHECKPOINT_DESCRIPTION_SIZE = 2048,          /* of a configuration */
     CHECKPOINT_COUNTERS = 6,                     /* numbers in learner.counters */
     CHECKPOINT_RATES = 4,                        /* in learner.rates */
+    CHECKPOINT_COVERAGE = 4,                     /* in learner.coverage */
     CHECKPOINT_WINDOW = 5,                       /* in a row of streams.windows */
     CHECKPOINT_KEY = 1 + WIRE_KEY_MAX, /* bytes in a row of streams.keys: size, key, zeros */
     CHECKPOINT_CHECKSUM_SIZE = sizeof(int64_t),
@@ -58,6 +59,7 @@ enum checkpoint_part {
     PART_SOLUTION, /* likewise */
     PART_COUNTERS,
     PART_RATES, /* of a member, and where there is none */
+    PART_COVERAGE,
     PART_KEYS,
     PART_WINDOWS, /* of a member */
     PART_HELD,
@@ -68,6 +70,9 @@ enum checkpoint_part {
     PART_FIRST,
     PART_EXPERTS,
     PART_MIXTURE,
+    PART_SAID,
+    PART_LEVELS,
+    PART_ERRORS,
     PART_RECORDS, /* of a member */
     PART_CHECKSUM,
     PARTS,
@@ -76,6 +81,8 @@ enum checkpoint_part {
 struct checkpoint_entry {
     enum checkpoint_part part;
     size_t member, block, tensor;
+    bool later;  /* checkpoints of before lack it: what it would hold begins */
+    bool lacked; /* this one does */
     char name[CHECKPOINT_NAME_SIZE];
 };
 

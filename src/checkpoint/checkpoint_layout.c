@@ -7,6 +7,7 @@
 
 #include "checkpoint_internal.h"
 #include "learner/scaler.h"
+#include "learner/truth.h"
 
 /* ---- Entries ---- */
 
@@ -76,6 +77,13 @@ static void add_shared(struct checkpoint_layout *layout, enum checkpoint_part pa
     add_part(layout, part, 0, "", name, type, rank, rows, columns);
 }
 
+/* What checkpoints of before lack. */
+static void add_later(struct checkpoint_layout *layout, enum checkpoint_part part, const char *name,
+                      enum safetensors_type type, uint64_t rows, uint64_t columns) {
+    add_shared(layout, part, name, type, 2, rows, columns);
+    layout->of[layout->count - 1].later = true;
+}
+
 static void add_member(struct checkpoint_layout *layout, const struct learner *learner,
                        size_t member) {
     const struct model *model = learner_member_model(learner, member);
@@ -115,6 +123,16 @@ static void add_scales(struct checkpoint_layout *layout, struct learner *learner
                forecast.mixture_size);
 }
 
+/* Predictions that wait for their truth, and their intervals. */
+static void add_truths(struct checkpoint_layout *layout, struct learner *learner, size_t streams) {
+    const struct truth_state state = truth_state(learner_truth(learner), 0);
+    add_later(layout, PART_SAID, "streams.said", SAFETENSORS_F64, streams, state.said_size);
+    if (!state.levels)
+        return;
+    add_later(layout, PART_LEVELS, "streams.levels", SAFETENSORS_F64, streams, state.levels_size);
+    add_later(layout, PART_ERRORS, "streams.errors", SAFETENSORS_F32, streams, state.errors_size);
+}
+
 static void add_all(struct checkpoint_layout *layout, struct learner *learner, size_t streams) {
     size_t members = learner_members(learner);
     for (size_t m = 0; m < members; m++)
@@ -124,11 +142,13 @@ static void add_all(struct checkpoint_layout *layout, struct learner *learner, s
     for (size_t m = 0; m < members || m == 0; m++)
         add_part(layout, PART_RATES, m, learner_member_name(learner, m), "learner.rates",
                  SAFETENSORS_F64, 1, CHECKPOINT_RATES, 0);
+    add_later(layout, PART_COVERAGE, "learner.coverage", SAFETENSORS_F64, 1, CHECKPOINT_COVERAGE);
     add_shared(layout, PART_KEYS, "streams.keys", SAFETENSORS_U8, 2, streams, CHECKPOINT_KEY);
     for (size_t m = 0; m < members; m++)
         add_part(layout, PART_WINDOWS, m, learner_member_name(learner, m), "streams.windows",
                  SAFETENSORS_I64, 2, streams, CHECKPOINT_WINDOW);
     add_scales(layout, learner, streams);
+    add_truths(layout, learner, streams);
     for (size_t m = 0; m < members; m++)
         add_part(layout, PART_RECORDS, m, learner_member_name(learner, m), "streams.records",
                  SAFETENSORS_F32, 2, streams, learner_record_size(learner, m));

@@ -11,6 +11,7 @@
 #include "checkpoint_internal.h"
 #include "learner/scaler.h"
 #include "learner/streams.h"
+#include "learner/truth.h"
 
 /* ---- Whether a file is whole ---- */
 
@@ -109,11 +110,14 @@ static int damaged(const struct reading *reading, const char *what, struct error
     return error_set(error, EX_IOERR, "%s is damaged: %s", reading->path, what);
 }
 
-/* One row of a part of a member, or all of a part whose rows are not streams. */
+/* One row of a part of a member, or all of a part whose rows are not streams. What the file lacks
+   leaves `bytes` as they are. */
 static int read_member_row(const struct reading *reading, enum checkpoint_part part, size_t member,
                            size_t row, void *bytes, size_t size, struct error *error) {
     const struct checkpoint_layout *layout = &reading->layout;
     const struct safetensors_entry *entry = &layout->entries[layout->parts[member][part]];
+    if (layout->of[layout->parts[member][part]].lacked)
+        return 0;
     return safetensors_read(reading->file, entry, row * size, bytes, size, error);
 }
 
@@ -140,6 +144,18 @@ static int check_digest(const struct reading *reading, struct error *error) {
         strcmp(ours, description) ? "" : ", other details of model or learning");
 }
 
+/* What it lacks since it is older than that; returns how many. */
+static size_t mark_lacked(struct reading *reading) {
+    struct checkpoint_layout *layout = &reading->layout;
+    size_t count = 0;
+    for (size_t n = 0; n < layout->count; n++) {
+        struct checkpoint_entry *of = &layout->of[n];
+        of->lacked = of->later && !safetensors_find(reading->file, layout->entries[n].name);
+        count += of->lacked;
+    }
+    return count;
+}
+
 /* The layout with the file's own number of streams, and every entry as the layout says. */
 static int check_entries(struct reading *reading, struct error *error) {
     const struct safetensors_entry *keys = safetensors_find(reading->file, "streams.keys");
@@ -151,11 +167,13 @@ static int check_entries(struct reading *reading, struct error *error) {
     reading->buffer = malloc(checkpoint_buffer_size(layout));
     if (!reading->buffer)
         return error_set(error, EX_UNAVAILABLE, "out of memory while reading %s", reading->path);
-    if (safetensors_count(reading->file) != layout->count)
+    if (safetensors_count(reading->file) != layout->count - mark_lacked(reading))
         return damaged(reading, "it has not the tensors that its configuration needs", error);
     for (size_t n = 0; n < layout->count; n++) {
         struct safetensors_entry *wanted = &layout->entries[n];
         const struct safetensors_entry *found = safetensors_find(reading->file, wanted->name);
+        if (layout->of[n].lacked)
+            continue;
         if (!found || found->type != wanted->type || found->rank != wanted->rank ||
             memcmp(found->shape, wanted->shape, wanted->rank * sizeof *wanted->shape))
             return error_set(error, EX_IOERR,
@@ -238,6 +256,17 @@ static int read_member(const struct reading *reading, size_t member, struct erro
     return 0;
 }
 
+static int read_coverage(const struct reading *reading, struct error *error) {
+    double c[CHECKPOINT_COVERAGE] = {0};
+    if (read_row(reading, PART_COVERAGE, 0, c, sizeof c, error))
+        return -1;
+    if (!(c[1] >= 0 && c[0] >= c[1] && c[3] >= 0 && c[2] >= c[3] && isfinite(c[0] + c[2])))
+        return damaged(reading, "the coverage of its intervals cannot be", error);
+    truth_write_coverage(learner_truth(reading->learner),
+                         &(struct truth_coverage){c[0], c[1], c[2], c[3]});
+    return 0;
+}
+
 static int read_counters(const struct reading *reading, struct error *error) {
     uint64_t c[CHECKPOINT_COUNTERS];
     size_t members = learner_members(reading->learner);
@@ -251,7 +280,7 @@ static int read_counters(const struct reading *reading, struct error *error) {
     for (size_t m = 0; m < members || m == 0; m++)
         if (read_rates(reading, m, error))
             return -1;
-    return 0;
+    return read_coverage(reading, error);
 }
 
 static int read_scaler(const struct reading *reading, struct error *error) {
@@ -353,6 +382,21 @@ static int read_forecast(const struct reading *reading, size_t row, uint32_t slo
     return 0;
 }
 
+static int read_truths(const struct reading *reading, size_t row, uint32_t slot,
+                       struct error *error) {
+    struct truth *truth = learner_truth(reading->learner);
+    const struct truth_state s = truth_state(truth, slot);
+    if (read_row(reading, PART_SAID, row, s.said, s.said_size * sizeof(double), error))
+        return -1;
+    if (s.levels &&
+        (read_row(reading, PART_LEVELS, row, s.levels, s.levels_size * sizeof(double), error) ||
+         read_row(reading, PART_ERRORS, row, s.errors, s.errors_size * sizeof(float), error)))
+        return -1;
+    if (!truth_written(truth, slot))
+        return damaged(reading, "what a stream's predictions keep cannot be", error);
+    return 0;
+}
+
 /* Of one member: its window and its slot. */
 static int read_member_stream(const struct reading *reading, size_t member, size_t row,
                               uint32_t slot, struct error *error) {
@@ -388,7 +432,8 @@ static int read_stream(const struct reading *reading, size_t row, struct error *
     double *scale = learner_scale(learner, slot);
     if (scale && read_scale(reading, row, scale, error))
         return -1;
-    return read_forecast(reading, row, slot, error);
+    return read_truths(reading, row, slot, error) || read_forecast(reading, row, slot, error) ? -1
+                                                                                              : 0;
 }
 
 static int read_streams(const struct reading *reading, struct error *error) {

@@ -11,6 +11,7 @@
 #include "checkpoint_internal.h"
 #include "learner/scaler.h"
 #include "learner/streams.h"
+#include "learner/truth.h"
 
 /* ---- A file whose bytes are summed as they are written ---- */
 
@@ -87,6 +88,12 @@ static int put_rates(struct writing *writing, size_t member, struct error *error
     return safetensors_put(writing->writer, rates, sizeof rates, error);
 }
 
+static int put_coverage(struct writing *writing, struct error *error) {
+    const struct truth_coverage c = truth_coverage(learner_truth(writing->learner));
+    const double numbers[CHECKPOINT_COVERAGE] = {c.numbers, c.held, c.recent_weight, c.recent_held};
+    return safetensors_put(writing->writer, numbers, sizeof numbers, error);
+}
+
 static int put_scaler(struct writing *writing, enum checkpoint_part part, struct error *error) {
     const struct scaler *scaler = learner_scaler(writing->learner);
     for (size_t k = 0; k < scaler_size(scaler); k++) {
@@ -137,6 +144,7 @@ static int put_row(struct writing *writing, const struct checkpoint_entry *of, u
                    struct error *error) {
     size_t size = learner_model(writing->learner)->architecture.input.size;
     const struct learner_forecast forecast = learner_forecast(writing->learner, slot);
+    const struct truth_state truth = truth_state(learner_truth(writing->learner), slot);
     struct safetensors_writer *writer = writing->writer;
     switch (of->part) {
     case PART_KEYS:
@@ -155,6 +163,12 @@ static int put_row(struct writing *writing, const struct checkpoint_entry *of, u
     case PART_MIXTURE:
         return safetensors_put(writer, forecast.mixture, forecast.mixture_size * sizeof(double),
                                error);
+    case PART_SAID:
+        return safetensors_put(writer, truth.said, truth.said_size * sizeof(double), error);
+    case PART_LEVELS:
+        return safetensors_put(writer, truth.levels, truth.levels_size * sizeof(double), error);
+    case PART_ERRORS:
+        return safetensors_put(writer, truth.errors, truth.errors_size * sizeof(float), error);
     default:
         return put_record(writing, of->member, slot, error);
     }
@@ -184,6 +198,8 @@ static int put_entry(struct writing *writing, const struct checkpoint_entry *of,
         return put_counters(writing, error);
     case PART_RATES:
         return put_rates(writing, of->member, error);
+    case PART_COVERAGE:
+        return put_coverage(writing, error);
     case PART_COUNTS:
     case PART_MEANS:
     case PART_SQUARES:

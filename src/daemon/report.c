@@ -11,6 +11,7 @@
 #include "config/config.h"
 #include "learner/learner.h"
 #include "learner/prediction.h"
+#include "learner/truth.h"
 #include "metrics.h"
 #include "sockets/ingest.h"
 
@@ -30,7 +31,10 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
         enum reject_reason reason = (enum reject_reason)(REJECT_NOT + 1 + r);
         rejected_by[r] = (struct field_count){reject_name(reason), ingest_rejected(ingest, reason)};
     }
+    const struct truth_coverage coverage = learner_coverage(learner);
     loss.rate = learner_rate(learner);
+    loss.coverage_total = truth_held(&coverage);
+    loss.coverage_recent = truth_held_recently(&coverage);
     loss.queued = queued;
     loss.rejected = ingest_rejected(ingest, REJECT_NOT);
     loss.rejected_by = (struct field_tally){rejected_by, REJECT_REASONS - 1};
@@ -149,12 +153,93 @@ static void put_experts(struct json_text *text, const struct learner *learner, s
     json_text_close_object(text);
 }
 
+/* A list with [low, high] of each column, or null. */
+static void put_bounds(struct json_text *text, const char *key, const double *bounds,
+                       size_t columns) {
+    json_text_open_list(text, key);
+    for (size_t k = 0; k < columns; k++)
+        if (isnan(bounds[2 * k]))
+            json_text_number(text, NULL, NAN);
+        else
+            put_list(text, NULL, bounds + 2 * k, 2);
+    json_text_close_list(text);
+}
+
+static void put_interval(struct json_text *text, const struct learned *learned) {
+    size_t columns = truth_shape(learned->truth)->columns;
+    const double *bounds = truth_bounds(learned->truth, learned->told_steps);
+    bool many = learned->output_steps > 1;
+    if (!bounds)
+        return;
+    if (many)
+        json_text_open_list(text, "interval");
+    for (size_t t = 0; t < learned->output_steps; t++)
+        put_bounds(text, many ? NULL : "interval", bounds + t * 2 * columns, columns);
+    if (many)
+        json_text_close_list(text);
+}
+
+static void put_target(struct json_text *text, const struct model *model, const double *target) {
+    if (loss_kind(model->architecture.output.loss)->class_id)
+        json_text_count(text, "target", (uint64_t)*target);
+    else
+        put_list(text, "target", target, model->target_size);
+}
+
+static void put_said_by_experts(struct json_text *text, const struct learner *learner,
+                                const double *said, size_t columns) {
+    json_text_open_object(text, "experts");
+    for (size_t n = 0; n < learner_forecasts(learner); n++)
+        put_list(text, learner_forecast_name(learner, n), said + n * columns, columns);
+    json_text_close_object(text);
+}
+
+/* A truth beside what was said of it. */
+static void put_told(struct json_text *text, const char *key, const struct model *model,
+                     const struct learner *all, const struct truth_told *told) {
+    json_text_open_object(text, key);
+    json_text_count(text, "example", told->said.example);
+    if (!key)
+        json_text_count(text, "step", told->said.step);
+    json_text_number(text, "data_time", told->said.time > 0 ? told->said.time : NAN);
+    put_prediction(text, "prediction", model, told->prediction);
+    if (told->bounds)
+        put_bounds(text, "interval", told->bounds, model->target_size);
+    if (all && told->experts)
+        put_said_by_experts(text, all, told->experts, model->target_size);
+    put_target(text, model, told->target);
+    json_text_number(text, "loss", told->loss);
+    json_text_close_object(text);
+}
+
+/* One, or of an example with several steps a list. */
+static void put_scored(struct json_text *text, const struct model *model, const struct learner *all,
+                       const struct learned *learned) {
+    size_t count = truth_count(learned->truth) - learned->told_scores;
+    bool many = learned->output_steps > 1;
+    if (!count)
+        return;
+    if (many)
+        json_text_open_list(text, "scored");
+    for (size_t n = 0; n < count; n++) {
+        const struct truth_told told = truth_told(learned->truth, learned->told_scores + n);
+        put_told(text, many ? NULL : "scored", model, all, &told);
+    }
+    if (many)
+        json_text_close_list(text);
+}
+
 void report_prediction(struct json_text *text, const struct model *model, const struct learner *all,
                        const struct learned *learned) {
     json_text_string(text, "stream", learned->key, learned->key_size);
     json_text_count(text, "example", learned->examples);
+    json_text_number(text, "data_time", learned->time > 0 ? learned->time : NAN);
     put_predictions(text, "prediction", model, learned);
+    if (learned->truth)
+        put_interval(text, learned);
     if (all && learned->forecasts)
         put_experts(text, all, model->outputs, learned);
     json_text_number(text, "loss", learned->scored ? learned->loss : NAN);
+    if (learned->truth)
+        put_scored(text, model, all, learned);
 }

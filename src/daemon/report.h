@@ -35,6 +35,8 @@ void report_state(struct json_text *text, const struct learner *learner,
    Targets of `next` are given back in original units, as the example was scaled: null where nothing
    has been observed yet, and an sd also where nothing has varied yet.
 
+   Then `interval` and `scored`, from what was told (truth.h), and `data_time`.
+
    With `all` (else NULL), and scale: forecast, also `experts`, what each of them and each member
    says, likewise, and `weights`, of each column at the last step. */
 void report_prediction(struct json_text *text, const struct model *model, const struct learner *all,

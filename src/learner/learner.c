@@ -45,6 +45,7 @@ static void release(struct learner *learner) {
     free(learner->held);
     free(learner->scales);
     free(learner->long_outputs);
+    beside_close(learner);
     learner_plan_close(learner);
     for (size_t m = 0; learner->members && m < learner->member_count; m++)
         free(learner->members[m].own);
@@ -190,7 +191,7 @@ static int open_parts(struct learner *learner, const struct config *config, size
         return -1;
     if (!learner_plan_open(learner, plan_steps) || !allocate_streams(learner, slots))
         return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
-    return open_engines(learner, config, error);
+    return beside_open(learner, config, error) || open_engines(learner, config, error) ? -1 : 0;
 }
 
 int learner_open_empty(struct learner **learner, const struct config *config,
@@ -298,6 +299,7 @@ static int begin_again(struct learner *learner, float *const *values, struct err
         rates->rate = rates->configured_rate;
         rates->clip = rates->configured_clip;
     }
+    truth_write_coverage(learner->truth, &(struct truth_coverage){0});
     learner_write_counters(learner,
                            &(struct learner_counters){.position = learner->counters.position});
     return 0;
@@ -389,6 +391,10 @@ size_t learner_member_named(const struct learner *learner, const char *name, siz
             return m;
     }
     return SIZE_MAX;
+}
+
+struct truth_coverage learner_coverage(const struct learner *learner) {
+    return truth_coverage(learner->truth);
 }
 
 size_t learner_parameters(const struct learner *learner) {

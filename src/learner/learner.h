@@ -18,6 +18,8 @@ struct example;
 struct learner;
 struct out_of_scale;
 struct scaler;
+struct truth;
+struct truth_coverage;
 
 /* The results of one example. Pointers are valid until the observer returns. */
 struct learned {
@@ -28,6 +30,7 @@ struct learned {
     uint64_t played; /* examples learned once its plan had been played: what goes with a clock that
                         is read while they are observed */
     uint64_t received; /* as in struct example */
+    double time;       /* of its header, Unix time; 0 = unknown */
     size_t scored;     /* steps scored by this example */
     double loss;       /* mean loss over them; NaN when scored is 0 */
     /* squared, gaussian: sum over scored steps and observed numbers of (prediction - x)^2 in
@@ -50,8 +53,11 @@ struct learned {
        their weights (N, I). NaN of a column that was never seen. See learner_forecasts. */
     const double *forecasts; /* (T, forecast_row) */
     size_t forecast_row;
-    const float *outputs; /* (T, K) network outputs at its steps, or NULL when not asked for */
-    size_t output_steps;  /* T */
+    const float *outputs;      /* (T, K) network outputs at its steps, or NULL when not asked for */
+    size_t output_steps;       /* T */
+    const struct truth *truth; /* predictions beside their truths (truth.h), or NULL when not asked
+                                  for: of this example what was told from these on */
+    size_t told_scores, told_steps;
     const struct layer_statistics *const *measured; /* (members,) of (layers,), or NULL when not
                                                        asked for */
     size_t streams;                                 /* streams in memory after it */
@@ -160,6 +166,9 @@ size_t learner_parameters(const struct learner *learner);
 
 /* The member of that name; SIZE_MAX when there is none. */
 size_t learner_member_named(const struct learner *learner, const char *name, size_t length);
+
+/* How often the intervals of predictions have held the truth. */
+struct truth_coverage learner_coverage(const struct learner *learner);
 
 /* With scale: forecast, how many are mixed, experts and members, and their names; else 0. */
 size_t learner_forecasts(const struct learner *learner);

@@ -188,13 +188,29 @@ static void put_original(const double *p, size_t count, const double *said, size
                      said[SAID_UNSEEN * columns + k];
 }
 
+/* The x of this step beside what was said of it. */
+static void settle(struct learner *learner, const struct planned *example, size_t step,
+                   double loss) {
+    const struct said *how = &learner->said[step];
+    const double *said = learner->said_numbers + step * learner->said_row;
+    for (size_t k = 0; k < learner->input_row; k++)
+        learner->truths[k] = isnan(said[SAID_Y * learner->input_row + k])
+                                 ? NAN
+                                 : said[SAID_X * learner->input_row + k];
+    const struct truth_score came = {
+        .loss = loss, .target = learner->truths, .learn = how->learn, .tell = example->outputs};
+    truth_came(learner->truth, how->slot, 0, &came);
+}
+
 void forecast_give(struct learner *learner, struct planned *example, size_t step) {
     const struct said *how = &learner->said[step];
     const double *said = learner->said_numbers + step * learner->said_row;
     size_t columns = learner->input_row, count = learner->forecast_count;
     double *combined = learner->table + count * columns;
-    if (how->begins)
+    if (how->begins) {
         mixture_begin(learner->mixture, how->slot);
+        truth_begin(learner->truth, how->slot);
+    }
     if (how->settles) {
         struct mixture_score score =
             mixture_learn(learner->mixture, how->slot, said + SAID_Y * columns, how->learn);
@@ -202,16 +218,20 @@ void forecast_give(struct learner *learner, struct planned *example, size_t step
         example->loss_sum += score.observed > 0 ? score.loss : 0;
         example->squared_error += score.squared_error;
         example->observed += score.observed;
+        if (score.observed > 0)
+            settle(learner, example, step, score.loss);
     }
     fill_table(learner, step, said);
     mixture_predict(learner->mixture, how->slot, learner->table, said + SAID_DS * columns,
                     combined);
-    if (!example->outputs)
-        return;
     double *row = learner->forecasts + step * learner->forecast_row;
     put_original(combined, 1, said, columns, row);
     put_original(learner->table, count, said, columns, row + columns);
-    mixture_weights(learner->mixture, how->slot, row + (1 + count) * columns);
+    if (example->outputs)
+        mixture_weights(learner->mixture, how->slot, row + (1 + count) * columns);
+    const struct truth_step at = beside_step(learner, example);
+    truth_said(learner->truth, how->slot, &at, row, row + columns, example->outputs);
+    example->given_steps++;
 }
 
 const double *forecast_of(const struct learner *learner, const struct planned *example,
@@ -228,11 +248,7 @@ int forecast_gather(struct learner *learner, const struct planned *example, size
     if (learner->long_forecasts_capacity < size) {
         double *grown = realloc(learner->long_forecasts, size * sizeof *grown);
         if (!grown)
-            return error_set(
-                error, EX_UNAVAILABLE,
-                "out of memory for the predictions of an example of %zu steps: send it "
-                "in pieces or turn statistics.predictions off",
-                example->steps);
+            return error_set(error, EX_UNAVAILABLE, LEARNER_NO_MEMORY_TO_TELL, example->steps);
         learner->long_forecasts = grown;
         learner->long_forecasts_capacity = size;
     }

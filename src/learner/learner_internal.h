@@ -11,6 +11,7 @@
 #include "learner.h"
 #include "learner_state.h"
 #include "streams.h"
+#include "truth.h"
 
 /* One example of the plan: its results, gathered while its plans are played. An
    example that is longer than a plan is the last of one plan and the first of the next. */
@@ -22,11 +23,15 @@ struct planned {
     bool measured; /* it has a MEASURE */
     bool finished; /* all of it has been planned */
     uint64_t received;
+    double time;                          /* of its header, 0 = unknown */
     size_t steps;                         /* of the whole example */
     size_t streams;                       /* in memory after it */
     size_t planned_steps, planned_scores; /* in this plan, of each member */
     size_t planned_updates[CONFIG_MEMBERS_MAX];
+    size_t planned_moments;
     size_t gathered_steps;                              /* played in earlier plans */
+    size_t given_steps;                                 /* whose predictions are kept (truth.h) */
+    size_t told_scores, told_steps;                     /* of it, the first that is told */
     size_t scored, observed, correct, updates, skipped; /* as in struct learned */
     double loss_sum, squared_error, gradient_norm, update_ratio;
 };
@@ -49,6 +54,22 @@ struct member {
 
     struct plan plan;
     struct results results;
+};
+
+/* What of a plan predictions beside their truths follow: a step at which something is said, or a
+   truth that comes. */
+struct moment {
+    uint32_t slot;
+    size_t age;    /* of a truth: what was said about it, counted back from the newest */
+    bool is_truth; /* the next row of truths; else a step, */
+    bool begins;   /* its stream's first */
+    bool learn;
+};
+
+/* How much of the plan's results has been given out. */
+struct cursor {
+    size_t steps, scores, measures, moments; /* of each member, */
+    size_t updates[CONFIG_MEMBERS_MAX];
 };
 
 /* What a planned step says beside what networks are given: learner_forecast.c. */
@@ -100,6 +121,14 @@ struct learner {
                              offset + deviation a: the mean less x (NaN: not observed, or not
                              predicted) and the deviation. NULL as scales */
 
+    /* Predictions beside their truths. */
+    struct truth *truth;
+    struct moment *moments; /* (plan_steps, 2) */
+    size_t moment_count, truth_count;
+    double *truths; /* (plan_steps, target_size) in original units */
+    double *again;  /* (outputs,) */
+    bool *begins;   /* (max_streams,) nothing has been said of the stream in that slot */
+
     bool want_outputs;
     float *long_outputs; /* outputs of an example that spans plans; grows to the longest */
     size_t long_capacity;
@@ -108,6 +137,10 @@ struct learner {
     uint64_t played; /* those learned once the plan that is observed was */
     struct learner_counters counters;
 };
+
+#define LEARNER_NO_MEMORY_TO_TELL                                                                  \
+    "out of memory for the predictions of an example of %zu steps: send it in pieces or turn "     \
+    "statistics.predictions off"
 
 /* Play the plan, give the observer every finished example, and begin an empty plan that continues
    with the unfinished one, if there is one. */
@@ -146,6 +179,27 @@ const double *forecast_of(const struct learner *learner, const struct planned *e
                           size_t first_step);
 int forecast_gather(struct learner *learner, const struct planned *example, size_t first_step,
                     struct error *error);
+
+/* ---- Predictions beside their truths (learner_truth.c) ---- */
+
+int beside_open(struct learner *learner, const struct config *config, struct error *error);
+void beside_close(struct learner *learner);
+
+/* Whether every step's outputs are needed, for what was said is kept. */
+bool beside_wants_outputs(const struct learner *learner);
+
+/* Plan: something is said at a step; the truth (target_size,), maybe unaligned and in original
+   units, comes of what was said `age` steps before the newest. */
+void plan_said(struct learner *learner, uint32_t slot);
+void plan_truth(struct learner *learner, uint32_t slot, size_t age, const void *target, bool learn);
+
+/* The step of an example whose results are given next. */
+struct truth_step beside_step(const struct learner *learner, const struct planned *example);
+
+/* The plan has been played: what was said, and the truths that came, for their example, of which
+   `learned` has scale and outputs of this plan. `first_score` is that of its first truth. */
+void give_truths(struct learner *learner, struct planned *example, const struct learned *learned,
+                 struct cursor *cursor, size_t first_score);
 
 /* The plan's memory: for at most so many steps. False when out of memory; close it all the same. */
 bool learner_plan_open(struct learner *learner, size_t most_steps);

@@ -266,7 +266,9 @@ static void score_next(struct learner *learner, uint32_t slot, const struct exam
     if (!target_observed(learner->model, target))
         return;
     plan_score(&learner->members[0], slot, example->learn);
+    plan_truth(learner, slot, 0, x, example->learn);
     planned->planned_scores++;
+    planned->planned_moments++;
 }
 
 static void score_given(struct learner *learner, uint32_t slot, const struct example *example,
@@ -279,7 +281,9 @@ static void score_given(struct learner *learner, uint32_t slot, const struct exa
     if (!target_observed(learner->model, target))
         return;
     plan_score(&learner->members[0], slot, example->learn);
+    plan_truth(learner, slot, 0, target, example->learn);
     planned->planned_scores++;
+    planned->planned_moments++;
 }
 
 /* The open step's prediction is in the scale of its example. */
@@ -306,6 +310,8 @@ static void take_plain(struct learner *learner, uint32_t slot, const struct exam
         plan_close(member, slot, planned->planned_updates);
     }
     plan_step(member, slot);
+    plan_said(learner, slot);
+    planned->planned_moments++;
 }
 
 static void take_step(struct learner *learner, uint32_t slot, const struct example *example,
@@ -408,6 +414,7 @@ static uint32_t find_stream(struct learner *learner, const struct example *examp
         forget(learner, oldest);
     }
     slot = learner_add_stream(learner, example->key, example->key_size);
+    learner->begins[slot] = true;
     if (learner->forecaster)
         forecast_begin(learner, slot);
     return slot;
@@ -434,6 +441,7 @@ static struct planned *begin(struct learner *learner, const struct example *exam
     memcpy(planned->key, example->key, example->key_size);
     planned->key_size = example->key_size;
     planned->received = example->received;
+    planned->time = example->numbered ? example->time : 0;
     planned->steps = example->steps;
     planned->outputs = learner->want_outputs;
     planned->measured = observer->measure && observer->measure(observer->context, learner->taken);

@@ -7,12 +7,6 @@
 #include "common/error.h"
 #include "learner_internal.h"
 
-/* How much of the plan's results has been given out. */
-struct cursor {
-    size_t steps, scores, measures; /* of each member, */
-    size_t updates[CONFIG_MEMBERS_MAX];
-};
-
 /* ---- What one score says, beside its loss ---- */
 
 /* Sum over observed numbers of (a - y)^2. */
@@ -97,10 +91,7 @@ static int gather_outputs(struct learner *learner, struct planned *example, size
     if (learner->long_capacity < size) {
         float *grown = realloc(learner->long_outputs, size * sizeof *grown);
         if (!grown)
-            return error_set(error, EX_UNAVAILABLE,
-                             "out of memory for the predictions of an example of %zu "
-                             "steps: send it in pieces or turn statistics.predictions off",
-                             example->steps);
+            return error_set(error, EX_UNAVAILABLE, LEARNER_NO_MEMORY_TO_TELL, example->steps);
         learner->long_outputs = grown;
         learner->long_capacity = size;
     }
@@ -143,6 +134,7 @@ static void observe(struct learner *learner, const struct planned *example, size
         .steps = counters->steps,
         .played = learner->played,
         .received = example->received,
+        .time = example->time,
         .scored = example->scored,
         .loss = example->scored ? example->loss_sum / (double)example->scored : NAN,
         .squared_error = example->squared_error,
@@ -158,6 +150,9 @@ static void observe(struct learner *learner, const struct planned *example, size
         .forecast_row = learner->forecast_row,
         .outputs = outputs_of(learner, example, first_step),
         .output_steps = example->steps,
+        .truth = example->outputs ? learner->truth : NULL,
+        .told_scores = example->told_scores,
+        .told_steps = example->told_steps,
         .measured = measured,
         .streams = example->streams,
     };
@@ -181,14 +176,40 @@ static int gather(struct learner *learner, struct planned *example, size_t first
     return 0;
 }
 
+/* Of the example in this row, what makes predictions of its outputs in this plan. */
+static struct learned in_plan(const struct learner *learner, size_t row, size_t first_step) {
+    size_t scale = row * learner->input_row, outputs = first_step * learner->model->outputs;
+    return (struct learned){
+        .mean = learner->scaler ? learner->means + scale : NULL,
+        .deviation = learner->scaler ? learner->deviations + scale : NULL,
+        .outputs = learner->members[0].results.outputs + outputs,
+    };
+}
+
+/* Its scores, and what it says. */
+static void give_steps(struct learner *learner, struct planned *example, size_t row,
+                       struct cursor *cursor) {
+    size_t first_score = cursor->scores;
+    for (size_t n = 0; n < example->planned_scores; n++)
+        add_score(learner, example, cursor->scores++);
+    if (learner->forecaster) {
+        for (size_t n = 0; n < example->planned_steps; n++)
+            forecast_give(learner, example, cursor->steps + n);
+        return;
+    }
+    const struct learned learned = in_plan(learner, row, cursor->steps);
+    give_truths(learner, example, &learned, cursor, first_score);
+}
+
 /* Give the example in this row what belongs to it, and observe it when it is finished. */
 static int give(struct learner *learner, size_t row, struct cursor *cursor, struct error *error) {
     struct planned *example = &learner->examples[row];
     size_t first_step = cursor->steps;
-    for (size_t n = 0; n < example->planned_scores; n++)
-        add_score(learner, example, cursor->scores++);
-    for (size_t n = 0; learner->forecaster && n < example->planned_steps; n++)
-        forecast_give(learner, example, first_step + n);
+    if (!example->gathered_steps) {
+        example->told_scores = truth_count(learner->truth);
+        example->told_steps = truth_steps(learner->truth);
+    }
+    give_steps(learner, example, row, cursor);
     add_updates(learner, example, cursor);
     cursor->steps += example->planned_steps;
     bool spans = !example->finished || example->gathered_steps;
@@ -205,28 +226,44 @@ static int give(struct learner *learner, size_t row, struct cursor *cursor, stru
     return 0;
 }
 
+/* What was told stays as far as it is of an example that is not finished. */
+static int clear_told(struct learner *learner, const struct planned *unfinished,
+                      struct error *error) {
+    struct truth *truth = learner->truth;
+    bool stays = unfinished && unfinished->outputs;
+    size_t scores = stays ? unfinished->told_scores : truth_count(truth);
+    size_t steps = stays ? unfinished->told_steps : truth_steps(truth);
+    if (truth_clear(truth, scores, steps) == 0)
+        return 0;
+    return error_set(error, EX_UNAVAILABLE, LEARNER_NO_MEMORY_TO_TELL, unfinished->steps);
+}
+
 /* Begin an empty plan; an unfinished example becomes its first. */
-static void begin_plan(struct learner *learner) {
+static int begin_plan(struct learner *learner, struct error *error) {
     size_t last = learner->example_count - 1, size = learner->input_row;
     bool unfinished = learner->example_count && !learner->examples[last].finished;
+    if (clear_told(learner, unfinished ? &learner->examples[last] : NULL, error))
+        return -1;
     learner->example_count = unfinished;
     if (unfinished) {
         struct planned *example = &learner->examples[0];
         if (last)
             *example = learner->examples[last];
-        example->planned_steps = example->planned_scores = 0;
+        example->planned_steps = example->planned_scores = example->planned_moments = 0;
+        example->told_scores = example->told_steps = 0;
         memset(example->planned_updates, 0, sizeof example->planned_updates);
         if (learner->scaler && last) {
             memcpy(learner->means, learner->means + last * size, size * sizeof(double));
             memcpy(learner->deviations, learner->deviations + last * size, size * sizeof(double));
         }
     }
-    learner->steps = learner->measures = 0;
+    learner->steps = learner->measures = learner->moment_count = learner->truth_count = 0;
     for (size_t m = 0; m < learner->member_count; m++) {
         struct plan *plan = &learner->members[m].plan;
         plan->count = plan->rows = 0;
         plan->steps = plan->scores = plan->updates = plan->measures = 0;
     }
+    return 0;
 }
 
 /* Of the plan: all but one that continues in the next. */
@@ -246,7 +283,7 @@ static int play_member(struct learner *learner, struct member *member, bool outp
 }
 
 int learner_play(struct learner *learner, struct error *error) {
-    bool outputs = learner->forecaster != NULL;
+    bool outputs = learner->forecaster || beside_wants_outputs(learner);
     bool planned = learner->example_count > 0;
     for (size_t row = 0; row < learner->example_count; row++)
         outputs |= learner->examples[row].outputs;
@@ -262,7 +299,8 @@ int learner_play(struct learner *learner, struct error *error) {
     for (size_t row = 0; row < learner->example_count; row++)
         if (give(learner, row, &cursor, error))
             return -1;
-    begin_plan(learner);
+    if (begin_plan(learner, error))
+        return -1;
     if (learner->observer.played)
         learner->observer.played(learner->observer.context);
     return 0;

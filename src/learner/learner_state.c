@@ -50,6 +50,10 @@ bool learner_forecast_valid(const struct learner *learner, uint32_t slot) {
     return forecaster_state_valid(learner->forecaster, forecaster_state(learner->forecaster, slot));
 }
 
+struct truth *learner_truth(struct learner *learner) {
+    return learner->truth;
+}
+
 size_t learner_record_size(const struct learner *learner, size_t member) {
     const struct member *m = &learner->members[member];
     return slot_record_size(m->model, m->window);

@@ -54,6 +54,11 @@ struct learner_forecast learner_forecast(struct learner *learner, uint32_t slot)
 /* Whether what was written there can have come from this learner. */
 bool learner_forecast_valid(const struct learner *learner, uint32_t slot);
 
+/* Predictions of a stream that wait for their truth, and what their intervals have learned; all
+   streams' coverage. truth.h says what is in them. */
+struct truth;
+struct truth *learner_truth(struct learner *learner);
+
 /* Of a member: numbers in a slot's record, positions in its ring, blocks of moments. */
 size_t learner_record_size(const struct learner *learner, size_t member);
 size_t learner_ring(const struct learner *learner, size_t member);

@@ -74,6 +74,8 @@ static const struct line lines[] = {
     {"rmse", LOSS(metric_rmse), NULL, NULL},
     {"accuracy", LOSS(metric_accuracy), NULL, NULL},
     {"bits", LOSS(metric_bits), NULL, NULL},
+    {"coverage", LOSS(coverage_total), " of 90% intervals held", NULL},
+    {"of late", LOSS(coverage_recent), NULL, NULL},
     {"flow", NULL, NULL, NULL},
     {"speed", LOSS(examples_per_second), " examples/s", NULL},
     {"latency p50", LOSS(latency_us_p50), NULL, NULL},

@@ -1,0 +1,117 @@
+/* Predictions beside their truths, see truth.h: while it plans, the learner notes in order what is
+   said and which truths come; when the plan has been played, both follow. With scale: forecast the
+   mixture says when (learner_forecast.c). */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "learner_internal.h"
+#include "prediction.h"
+#include "truth.h"
+
+enum { MOMENTS_PER_STEP = 2 /* what is said, and a truth */ };
+
+int beside_open(struct learner *learner, const struct config *config, struct error *error) {
+    const struct model *model = learner->model;
+    const struct output *output = &model->architecture.output;
+    bool numbers = loss_kind(output->loss)->metrics & METRIC_RMSE;
+    size_t steps = learner->plan_steps;
+    const struct truth_shape shape = {
+        .slots = config->learning.max_streams,
+        .open = 1,
+        .numbers = model->outputs,
+        .columns = numbers ? model->target_size : 0,
+        .keeps = numbers,
+        .targets = model->target_size,
+        .experts = learner->forecast_count * learner->input_row,
+        .steps = steps,
+        .scores = steps,
+    };
+    learner->moments = calloc(steps, MOMENTS_PER_STEP * sizeof *learner->moments);
+    learner->truths = calloc(steps, model->target_size * sizeof *learner->truths);
+    learner->again = calloc(model->outputs, sizeof *learner->again);
+    learner->begins = calloc(shape.slots, sizeof *learner->begins);
+    if (!learner->moments || !learner->truths || !learner->again || !learner->begins)
+        return error_no_memory(error);
+    return truth_open(&learner->truth, &shape, error);
+}
+
+void beside_close(struct learner *learner) {
+    truth_close(&learner->truth);
+    free(learner->moments);
+    free(learner->truths);
+    free(learner->again);
+    free(learner->begins);
+}
+
+bool beside_wants_outputs(const struct learner *learner) {
+    return truth_shape(learner->truth)->keeps;
+}
+
+/* ---- Planning ---- */
+
+void plan_said(struct learner *learner, uint32_t slot) {
+    learner->moments[learner->moment_count++] =
+        (struct moment){.slot = slot, .begins = learner->begins[slot]};
+    learner->begins[slot] = false;
+}
+
+void plan_truth(struct learner *learner, uint32_t slot, size_t age, const void *target,
+                bool learn) {
+    size_t size = learner->model->target_size;
+    double *truth = learner->truths + learner->truth_count++ * size;
+    bool ids = loss_kind(learner->model->architecture.output.loss)->class_id;
+    for (size_t k = 0; k < size; k++) {
+        union value value;
+        memcpy(&value, (const char *)target + k * sizeof value, sizeof value);
+        truth[k] = ids ? value.id : (double)value.real;
+    }
+    learner->moments[learner->moment_count++] =
+        (struct moment){.slot = slot, .age = age, .is_truth = true, .learn = learn};
+}
+
+/* ---- After the plan has been played ---- */
+
+struct truth_step beside_step(const struct learner *learner, const struct planned *example) {
+    return (struct truth_step){.example = learner->counters.examples + 1,
+                               .time = example->time,
+                               .step = example->given_steps};
+}
+
+/* What was said once more, from the output that was scored. */
+static const double *say_again(struct learner *learner, const struct learned *learned,
+                               size_t score) {
+    struct learned then = *learned;
+    then.outputs = learner->members[0].results.scored + score * learner->model->outputs;
+    prediction_of(learner->model, &then, 0, learner->again);
+    return learner->again;
+}
+
+void give_truths(struct learner *learner, struct planned *example, const struct learned *learned,
+                 struct cursor *cursor, size_t first_score) {
+    struct truth *truth = learner->truth;
+    size_t size = learner->model->target_size, score = first_score, said = 0;
+    bool keeps = truth_shape(truth)->keeps;
+    for (size_t n = 0; n < example->planned_moments; n++) {
+        const struct moment *moment = &learner->moments[cursor->moments++];
+        if (moment->is_truth) {
+            const struct truth_score came = {
+                .loss = learner->members[0].results.losses[score],
+                .target = learner->truths + score * size,
+                .again = !keeps && example->outputs ? say_again(learner, learned, score) : NULL,
+                .learn = moment->learn,
+                .tell = example->outputs,
+            };
+            truth_came(truth, moment->slot, moment->age, &came);
+            score++;
+            continue;
+        }
+        const struct truth_step step = beside_step(learner, example);
+        if (moment->begins)
+            truth_begin(truth, moment->slot);
+        if (keeps)
+            prediction_of(learner->model, learned, said++, learner->again);
+        truth_said(truth, moment->slot, &step, learner->again, NULL, example->outputs);
+        example->given_steps++;
+    }
+}

@@ -1,0 +1,279 @@
+#include "truth.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+#include "forecast/conformal.h"
+
+/* Numbers before the arrays of a row: of what is kept of a prediction, and of what is told. */
+enum { ROW_EXAMPLE, ROW_TIME, ROW_STEP, ROW_KEPT, ROW_LOSS = ROW_KEPT, ROW_TOLD };
+
+/* Where the arrays of a row are, behind those numbers; `size` is that of all. */
+struct row {
+    size_t prediction, bounds, experts, target, size;
+};
+
+struct truth {
+    struct truth_shape shape;
+    struct conformal *conformal; /* NULL without columns */
+    struct row kept, told;
+    size_t said_size;
+    double *states; /* (slots, said_size): how much was said so far, and a ring of it */
+    struct truth_coverage coverage;
+
+    double *rows; /* (row_room, told.size) */
+    size_t row_count, row_room;
+    double *bounds; /* (step_room, columns, 2) */
+    size_t step_count, step_room;
+};
+
+/* ---- Memory ---- */
+
+static struct row row_of(size_t numbers, size_t prediction, size_t columns, size_t experts,
+                         size_t targets) {
+    struct row row = {.prediction = numbers};
+    row.bounds = row.prediction + prediction;
+    row.experts = row.bounds + 2 * columns;
+    row.target = row.experts + experts;
+    row.size = row.target + targets;
+    return row;
+}
+
+/* Room for so many steps and scores. */
+static int make_room(struct truth *truth, size_t steps, size_t scores) {
+    double *rows = realloc(truth->rows, scores * truth->told.size * sizeof *rows);
+    if (!rows)
+        return -1;
+    truth->rows = rows;
+    truth->row_room = scores;
+    if (!truth->shape.columns)
+        return 0;
+    double *bounds = realloc(truth->bounds, steps * 2 * truth->shape.columns * sizeof *bounds);
+    if (!bounds)
+        return -1;
+    truth->bounds = bounds;
+    truth->step_room = steps;
+    return 0;
+}
+
+int truth_open(struct truth **truth, const struct truth_shape *shape, struct error *error) {
+    struct truth *made = *truth = calloc(1, sizeof *made);
+    bool good = false;
+    if (made) {
+        made->shape = *shape;
+        made->kept =
+            row_of(ROW_KEPT, shape->keeps ? shape->numbers : 0, shape->columns, shape->experts, 0);
+        made->told =
+            row_of(ROW_TOLD, shape->numbers, shape->columns, shape->experts, shape->targets);
+        made->said_size = 1 + shape->open * made->kept.size;
+        made->states = calloc(shape->slots, made->said_size * sizeof *made->states);
+        good = made->states && make_room(made, shape->steps, shape->scores) == 0;
+    }
+    if (good && (!shape->columns ||
+                 conformal_open(&made->conformal, shape->columns, shape->slots, error) == 0))
+        return 0;
+    truth_close(truth);
+    return error_set(error, EX_UNAVAILABLE,
+                     "out of memory for the predictions of %zu streams: lower learning.max_streams",
+                     shape->slots);
+}
+
+void truth_close(struct truth **truth) {
+    if (*truth) {
+        conformal_close(&(*truth)->conformal);
+        free((*truth)->states);
+        free((*truth)->rows);
+        free((*truth)->bounds);
+    }
+    free(*truth);
+    *truth = NULL;
+}
+
+int truth_clear(struct truth *truth, size_t scores, size_t steps) {
+    size_t row = truth->told.size, bounds = 2 * truth->shape.columns;
+    truth->row_count -= scores;
+    truth->step_count -= steps;
+    if (truth->row_count)
+        memmove(truth->rows, truth->rows + scores * row,
+                truth->row_count * row * sizeof *truth->rows);
+    if (truth->step_count && bounds)
+        memmove(truth->bounds, truth->bounds + steps * bounds,
+                truth->step_count * bounds * sizeof *truth->bounds);
+    steps = truth->step_count + truth->shape.steps;
+    scores = truth->row_count + truth->shape.scores;
+    if (steps <= truth->step_room && scores <= truth->row_room)
+        return 0;
+    return make_room(truth, steps, scores);
+}
+
+/* ---- What is said, and its truth ---- */
+
+/* Of the state: how much was said so far, and the ring of it. */
+static double *said_of(const struct truth *truth, uint32_t slot) {
+    return truth->states + slot * truth->said_size;
+}
+
+static double *kept_of(const struct truth *truth, double *said, uint64_t number) {
+    return said + 1 + number % truth->shape.open * truth->kept.size;
+}
+
+void truth_begin(struct truth *truth, uint32_t slot) {
+    memset(said_of(truth, slot), 0, truth->said_size * sizeof(double));
+    if (truth->conformal)
+        conformal_begin(truth->conformal, slot);
+}
+
+static void copy(double *to, const double *from, size_t count) {
+    if (from && count)
+        memcpy(to, from, count * sizeof *to);
+}
+
+void truth_said(struct truth *truth, uint32_t slot, const struct truth_step *step,
+                const double *prediction, const double *experts, bool tell) {
+    const struct truth_shape *shape = &truth->shape;
+    double *said = said_of(truth, slot), *row = kept_of(truth, said, (uint64_t)*said);
+    double *bounds = row + truth->kept.bounds;
+    ++*said;
+    row[ROW_EXAMPLE] = (double)step->example;
+    row[ROW_TIME] = step->time;
+    row[ROW_STEP] = (double)step->step;
+    copy(row + truth->kept.prediction, prediction, shape->keeps ? shape->numbers : 0);
+    copy(row + truth->kept.experts, experts, shape->experts);
+    for (size_t k = 0; k < shape->columns; k++) {
+        struct conformal_bounds b = conformal_bounds(truth->conformal, slot, k, prediction[k]);
+        bounds[2 * k] = b.low;
+        bounds[2 * k + 1] = b.high;
+    }
+    if (!tell)
+        return;
+    copy(truth->bounds + truth->step_count * 2 * shape->columns, bounds, 2 * shape->columns);
+    truth->step_count++;
+}
+
+/* Intervals learn, and whether they have held is counted. */
+static void look(struct truth *truth, uint32_t slot, const double *kept,
+                 const struct truth_score *score) {
+    struct truth_coverage *c = &truth->coverage;
+    const double *p = kept + truth->kept.prediction, *bounds = kept + truth->kept.bounds;
+    double numbers = 0, held = 0;
+    for (size_t k = 0; k < truth->shape.columns; k++) {
+        const struct conformal_bounds b = {bounds[2 * k], bounds[2 * k + 1]};
+        if (isnan(score->target[k]) || isnan(p[k]))
+            continue;
+        numbers += !isnan(b.low);
+        held += conformal_holds(b, score->target[k]);
+        if (score->learn)
+            conformal_learn(truth->conformal, slot, k, p[k], b, score->target[k]);
+    }
+    if (numbers == 0)
+        return;
+    c->numbers += numbers;
+    c->held += held;
+    c->recent_weight = TRUTH_RECENT * c->recent_weight + (1 - TRUTH_RECENT);
+    c->recent_held = TRUTH_RECENT * c->recent_held + (1 - TRUTH_RECENT) * held / numbers;
+}
+
+static void tell(struct truth *truth, const double *kept, const struct truth_score *score) {
+    const struct truth_shape *shape = &truth->shape;
+    const struct row *from = &truth->kept, *to = &truth->told;
+    double *row = truth->rows + truth->row_count++ * to->size;
+    memcpy(row, kept, ROW_KEPT * sizeof *row);
+    row[ROW_LOSS] = score->loss;
+    copy(row + to->prediction, shape->keeps ? kept + from->prediction : score->again,
+         shape->numbers);
+    copy(row + to->bounds, kept + from->bounds, 2 * shape->columns);
+    copy(row + to->experts, kept + from->experts, shape->experts);
+    copy(row + to->target, score->target, shape->targets);
+}
+
+void truth_came(struct truth *truth, uint32_t slot, size_t age, const struct truth_score *score) {
+    double *said = said_of(truth, slot);
+    if (*said < (double)age + 1)
+        return;
+    const double *kept = kept_of(truth, said, (uint64_t)*said - 1 - age);
+    if (truth->shape.columns)
+        look(truth, slot, kept, score);
+    if (score->tell)
+        tell(truth, kept, score);
+}
+
+/* ---- What was told ---- */
+
+size_t truth_count(const struct truth *truth) {
+    return truth->row_count;
+}
+
+size_t truth_steps(const struct truth *truth) {
+    return truth->step_count;
+}
+
+struct truth_told truth_told(const struct truth *truth, size_t n) {
+    const struct row *told = &truth->told;
+    const double *row = truth->rows + n * told->size;
+    return (struct truth_told){
+        .said = {(uint64_t)row[ROW_EXAMPLE], row[ROW_TIME], (size_t)row[ROW_STEP]},
+        .loss = row[ROW_LOSS],
+        .prediction = row + told->prediction,
+        .bounds = truth->shape.columns ? row + told->bounds : NULL,
+        .target = row + told->target,
+        .experts = truth->shape.experts ? row + told->experts : NULL,
+    };
+}
+
+const double *truth_bounds(const struct truth *truth, size_t step) {
+    size_t columns = truth->shape.columns;
+    return columns ? truth->bounds + step * 2 * columns : NULL;
+}
+
+const struct truth_shape *truth_shape(const struct truth *truth) {
+    return &truth->shape;
+}
+
+/* ---- How often intervals hold ---- */
+
+struct truth_coverage truth_coverage(const struct truth *truth) {
+    return truth->coverage;
+}
+
+void truth_write_coverage(struct truth *truth, const struct truth_coverage *coverage) {
+    truth->coverage = *coverage;
+}
+
+double truth_held(const struct truth_coverage *c) {
+    return c->numbers > 0 ? c->held / c->numbers : NAN;
+}
+
+double truth_held_recently(const struct truth_coverage *c) {
+    return c->recent_weight > 0 ? c->recent_held / c->recent_weight : NAN;
+}
+
+/* ---- For checkpoints ---- */
+
+struct truth_state truth_state(struct truth *truth, uint32_t slot) {
+    struct truth_state state = {.said = said_of(truth, slot), .said_size = truth->said_size};
+    if (!truth->conformal)
+        return state;
+    state.levels = conformal_state(truth->conformal, slot);
+    state.errors = conformal_errors(truth->conformal, slot);
+    state.levels_size = truth->shape.columns * CONFORMAL_STATE;
+    state.errors_size = truth->shape.columns * CONFORMAL_ERRORS;
+    return state;
+}
+
+static bool is_count(double number) {
+    static const double most = 9007199254740992.0; /* 2^53: whole numbers are exact up to there */
+    return number >= 0 && number <= most && number == floor(number);
+}
+
+bool truth_written(struct truth *truth, uint32_t slot) {
+    const double *said = said_of(truth, slot);
+    for (size_t n = 0; n < truth->shape.open; n++) {
+        const double *row = said + 1 + n * truth->kept.size;
+        if (!is_count(row[ROW_EXAMPLE]) || !is_count(row[ROW_STEP]) || isnan(row[ROW_TIME]))
+            return false;
+    }
+    return is_count(*said) && (!truth->conformal || conformal_written(truth->conformal, slot));
+}

@@ -1,0 +1,312 @@
+#!/usr/bin/env python3
+"""Predictions beside their truths (docs/protocol.md, "prediction"): each truth stands with what was
+said of it, intervals hold as many as they should, and a kill changes nothing of it."""
+import csv
+import json
+import math
+import os
+import pathlib
+import signal
+import struct
+import tempfile
+import time
+
+import running
+import zmq
+from running import Daemon
+
+try:
+    import numpy as np
+except ImportError:
+    print("needs python3-numpy")
+    raise SystemExit(77) from None
+
+TOP = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
+FORECAST = "preset: forecast\nmodel: {input: {size: 2}, layers: [{cell: gru, size: 8}]}"
+LEAST = 20  # errors before there is an interval
+HOUR, BEGIN = 3600.0, 1.6e9
+SECONDS_TO_SUBSCRIBE = 0.2
+
+
+def configuration(directory, model, predictions, every):
+    return f"""
+name: predictions
+device: cpu
+{model}
+examples: {{bind: "ipc://{directory}/examples"}}
+statistics: {{bind: "ipc://{directory}/statistics", every: {every}, predictions: {predictions}}}
+control: {{bind: "ipc://{directory}/control"}}
+state: {{directory: {directory}/state, checkpoint: {{examples: 70, seconds: 0}}}}
+"""
+
+
+def plain(inputs, output, cell="gru"):
+    return (f"model: {{input: {{{inputs}}}, layers: [{{cell: {cell}, size: 6}}],"
+            f" output: {{{output}}}}}\nlearning: {{window: 4, stride: 2, clip: 1}}")
+
+
+def row(number, x, y=b"", stream=b"s", flags=0, timed=True):
+    """One numbered example, an hour after the one before it."""
+    header = struct.pack("<BBHIQd", 1, flags, 0, 0, number, BEGIN + HOUR * number if timed else 0)
+    return [stream, x, y, header]
+
+
+def wait_learned(daemon, count):
+    end = time.monotonic() + running.LIMIT
+    while daemon.ask("status")["examples"] < count:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def subscribe(daemon, topics=(b"prediction",)):
+    heard = daemon.socket(zmq.SUB, "statistics")
+    heard.setsockopt(zmq.RCVHWM, 0)
+    for topic in (b"status", *topics):
+        heard.setsockopt(zmq.SUBSCRIBE, topic)
+    while daemon.next_message(heard)[0] != b"status":  # what a new subscriber is sent
+        continue
+    return heard
+
+
+def take(daemon, heard, count):
+    found = []
+    while len(found) < count:
+        topic, body = daemon.next_message(heard)
+        if topic == b"prediction":
+            found.append(json.loads(body))
+    return found
+
+
+def played(model, rows, predictions="true", kills=(), every=1):
+    """The predictions of all rows and the last status; killed after so many rows, or not."""
+    found, begin = [], 0
+    with tempfile.TemporaryDirectory(prefix="predictions-") as directory:
+        with Daemon(directory, configuration(directory, model, predictions, every)) as daemon:
+            daemon.ask("status")
+            for end in [*kills, len(rows)]:
+                with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+                    for frames in rows[begin:end]:
+                        feeder.send_multipart(frames)
+                    found += take(daemon, heard, end - begin)
+                begin = end
+                if end < len(rows):
+                    daemon.ask("set", key="learning.clip", value=1)  # is answered when on disk
+                    daemon.process.send_signal(signal.SIGKILL)
+                    daemon.process.wait()
+                    daemon.start()
+                    wait_learned(daemon, end)
+            status = daemon.ask("status")
+            assert daemon.end() == 0
+    return found, status
+
+
+def two_columns(steps):
+    draw = np.random.default_rng(5)
+    x = np.sin(np.arange(steps)[:, None] * [0.5, 0.3]) * [1, 40] + draw.normal(0, 0.2, (steps, 2))
+    x[draw.random(x.shape) < 0.05] = math.nan
+    return x.astype("<f4")
+
+
+def are(said, x):
+    """Whether numbers of a message are these float32, null those that are NaN."""
+    values = np.array([math.nan if value is None else value for value in said], "<f4")
+    return np.array_equal(values, x, equal_nan=True)
+
+
+def check_next(found, x):
+    """Each x is the target beside what the message before it said."""
+    before, banded = None, 0
+    for message, values in zip(found, x):
+        assert message["data_time"] == BEGIN + HOUR * message["example"], message
+        scored = message.get("scored")
+        if scored:
+            assert are(scored["target"], values), (scored, values)
+            for key in ("example", "data_time", "prediction", "interval"):
+                assert scored[key] == before[key], (key, scored, before)
+            assert scored.get("experts") == before.get("experts")
+            assert scored["loss"] == message["loss"]
+        else:
+            assert before is None or message["loss"] is None, message
+        for p, bounds in zip(message["prediction"], message["interval"]):
+            assert bounds is None or bounds[0] <= bounds[1], message
+            banded += bounds is not None
+        before = message
+    return banded
+
+
+def stand_beside_the_next_x():
+    x = two_columns(120)
+    for predictions in ("true", "all"):
+        rows = [row(n + 1, values.tobytes()) for n, values in enumerate(x)]
+        found, _ = played(FORECAST, rows, predictions)
+        assert check_next(found, x) > 150
+        assert all(bounds is None for m in found[:LEAST] for bounds in m["interval"])
+        assert ("experts" in found[-1]["scored"]) == (predictions == "all")
+    scaled = plain("kind: real, size: 2, scale: standard, missing: hold", "loss: squared, size: 2, target: next")
+    found, _ = played(scaled, rows)
+    first = found[0]["scored"] if "scored" in found[0] else None
+    assert first is None and check_next(found, x) > 150
+
+
+def stand_beside_a_given_target():
+    draw = np.random.default_rng(1)
+    x, y = draw.normal(0, 1, (60, 2)).astype("<f4"), draw.normal(0, 1, (60, 1)).astype("<f4")
+    y[7] = math.nan
+    rows = [row(n + 1, x[n].tobytes(), y[n].tobytes() if n % 9 else b"") for n in range(60)]
+    found, status = played(plain("kind: real, size: 2", "loss: squared, size: 1, target: given"), rows)
+    misses = held = 0
+    for n, message in enumerate(found):
+        assert ("scored" in message) == (n % 9 != 0 and n != 7), message
+        if "scored" not in message:
+            continue
+        scored = message["scored"]
+        assert are(scored["target"], y[n]) and scored["example"] == n + 1
+        for key in ("data_time", "prediction", "interval", "loss"):
+            assert scored[key] == message[key]
+        if scored["interval"][0]:
+            low, high = scored["interval"][0]
+            held += low <= scored["target"][0] <= high
+            misses += not low <= scored["target"][0] <= high
+    assert held + misses == 60 - 7 - 1 - LEAST, (held, misses)
+    assert math.isclose(status["coverage"]["total"], held / (held + misses)), status["coverage"]
+
+
+def other_losses_have_what_has_a_meaning():
+    draw = np.random.default_rng(2)
+    x = draw.normal(0, 1, (40, 2)).astype("<f4")
+    gaussian = plain("kind: real, size: 2", "loss: gaussian, size: 2, target: next")
+    found, _ = played(gaussian, [row(n + 1, x[n].tobytes()) for n in range(40)])
+    assert set(found[-1]["scored"]["prediction"]) == {"mean", "sd"}
+    assert found[-1]["scored"]["prediction"] == found[-2]["prediction"]
+    assert found[-1]["scored"]["interval"] == found[-2]["interval"]
+    (low, high), mean = found[-1]["interval"][1], found[-1]["prediction"]["mean"][1]
+    assert low < mean < high
+    classes = plain("kind: real, size: 2", "loss: softmax, size: 3, target: given")
+    found, status = played(classes, [row(n + 1, x[n].tobytes(), struct.pack("<I", n % 3))
+                                     for n in range(30)])
+    assert [m["scored"]["target"] for m in found] == [n % 3 for n in range(30)]
+    assert all(m["scored"]["prediction"] == m["prediction"] for m in found)
+    assert "interval" not in found[-1] and "interval" not in found[-1]["scored"]
+    assert not status["coverage"]
+    symbols = plain("kind: symbol, size: 4", "loss: softmax, size: 4, target: next")
+    found, _ = played(symbols, [row(n + 1, struct.pack("<I", n % 4)) for n in range(30)])
+    for n in range(1, 30):
+        assert found[n]["scored"]["target"] == n % 4
+        assert found[n]["scored"]["prediction"] == found[n - 1]["prediction"]
+    sides = plain("kind: real, size: 2", "loss: bernoulli, size: 1, target: given")
+    found, _ = played(sides, [row(n + 1, x[n].tobytes(), struct.pack("<f", n % 2))
+                              for n in range(30)])
+    assert [m["scored"]["target"] for m in found] == [[n % 2] for n in range(30)]
+
+
+def examples_of_many_steps_have_lists():
+    """However steps are bundled, also over several plans: the same numbers."""
+    x = two_columns(600)
+    scaled = plain("kind: real, size: 2, missing: hold", "loss: squared, size: 2, target: next")
+    for model in (FORECAST, scaled):
+        single, _ = played(model, [row(n + 1, values.tobytes()) for n, values in enumerate(x)])
+        pieces = np.split(x, [3, 500])
+        many, _ = played(model, [row(n + 1, piece.tobytes()) for n, piece in enumerate(pieces)])
+        of_each = [m["scored"] for m in single if "scored" in m]
+        together = [scored for m in many for scored in m["scored"]]
+        assert len(of_each) == len(together) > 500
+        for a, b in zip(of_each, together):
+            for key in ("prediction", "interval", "target", "loss"):
+                assert a[key] == b[key], (key, a, b)
+        assert together[0]["example"] == 1 and together[0]["step"] == 0
+        assert [s["example"] for s in together[2:4]] in ([1, 2], [2, 2])
+        assert many[1]["interval"][-1] == single[499]["interval"]
+        assert many[1]["data_time"] == BEGIN + 2 * HOUR
+
+
+def streams_have_intervals_of_their_own():
+    """A quiet and a loud stream; one that ends begins again; what is not learned from moves none."""
+    draw = np.random.default_rng(3)
+    rows = []
+    for n in range(160):
+        loud = n % 2
+        x = draw.normal(0, 100 if loud else 1, 2).astype("<f4")
+        rows.append(row(n + 1, x.tobytes(), stream=b"ab"[loud:loud + 1], flags=n == 158))
+    rows += [row(161, x.tobytes(), stream=b"a"), row(162, x.tobytes(), stream=b"b", flags=2),
+             row(163, x.tobytes(), stream=b"b", flags=2)]
+    found, _ = played(FORECAST, rows)
+    quiet, loud = found[156], found[157]
+    widths = [high - low for low, high in quiet["interval"] + loud["interval"]]
+    assert max(widths[:2]) * 10 < min(widths[2:]), widths
+    assert found[160]["stream"] == "a" and found[160]["interval"] == [None, None]
+    assert "scored" not in found[160]
+    # The forecast moves with x, the interval with it, but for rounding.
+    apart = [[bound - p for bound in bounds] for m in found[161:]
+             for p, bounds in zip(m["prediction"], m["interval"])]
+    assert np.allclose(apart[:2], apart[2:]), apart
+
+
+def a_kill_changes_nothing():
+    x = two_columns(200)
+    rows = [row(n + 1, values.tobytes(), stream=b"ab"[n % 2:n % 2 + 1])
+            for n, values in enumerate(x)]
+    scaled = plain("kind: real, size: 2, scale: standard, missing: hold", "loss: squared, size: 2, target: next")
+    for model in (FORECAST, scaled):
+        calm, status = played(model, rows, "all")
+        killed, after = played(model, rows, "all", kills=(97, 150))
+        for a, b in zip(calm, killed):
+            for key in ("stream", "example", "data_time", "prediction", "interval", "scored"):
+                assert a.get(key) == b.get(key), (key, a, b)
+        assert status["coverage"] == after["coverage"], (status["coverage"], after["coverage"])
+
+
+def whoever_listens():
+    """Intervals are the same for who subscribes late."""
+    x = two_columns(120)
+    rows = [row(n + 1, values.tobytes(), timed=False) for n, values in enumerate(x)]
+    found, _ = played(FORECAST, rows)
+    with tempfile.TemporaryDirectory(prefix="predictions-") as directory:
+        with Daemon(directory, configuration(directory, FORECAST, "true", 1)) as daemon:
+            daemon.ask("status")
+            with daemon.socket(zmq.PUSH, "examples") as feeder:
+                for frames in rows[:100]:
+                    feeder.send_multipart(frames)
+                wait_learned(daemon, 100)
+                with subscribe(daemon) as heard:
+                    feeder.send_multipart(rows[100])
+                    late = take(daemon, heard, 1)[0]
+    assert late["scored"] == found[100]["scored"] and late["interval"] == found[100]["interval"]
+    assert late["data_time"] is None and late["scored"]["data_time"] is None
+
+
+def real_stream():
+    """The transformer's temperatures, where they are at hand, else a course of our own: its noise
+    grows, is skewed, and has spikes."""
+    path = TOP.parent / "shared/data/ETTh1.csv"
+    if path.is_file():
+        with open(path, encoding="utf-8") as file:
+            rows = list(csv.reader(file))[1:6001]
+        return np.array([[float(value) for value in line[1:8]] for line in rows], "<f4")
+    draw, t = np.random.default_rng(4), np.arange(6000)
+    noise = draw.gamma(2, 1, 6000) * (0.5 + t / 3000) + 50 * (draw.random(6000) < 0.002)
+    return (20 + 5 * np.sin(t / 24) + noise)[:, None].astype("<f4")
+
+
+def intervals_hold_nine_in_ten():
+    x = real_stream()
+    model = f"preset: forecast\nmodel: {{input: {{size: {x.shape[1]}}}}}"
+    found, status = played(model, [row(n + 1, values.tobytes()) for n, values in enumerate(x)],
+                           every=1000)
+    held = [[bounds[0] <= y <= bounds[1] for m in found[1:]
+             for p, y, bounds in [(m["scored"]["prediction"][k], m["scored"]["target"][k],
+                                   m["scored"]["interval"][k])] if bounds]
+            for k in range(x.shape[1])]
+    for column in held:
+        assert len(column) == len(x) - 1 - LEAST
+        assert 0.88 < np.mean(column) < 0.92, np.mean(column)
+        assert 0.88 < np.mean(column[-2000:]) < 0.92, np.mean(column[-2000:])
+    assert math.isclose(status["coverage"]["total"], np.mean(held)), status["coverage"]
+    assert 0.85 < status["coverage"]["recent"] < 0.95
+
+
+for test in (stand_beside_the_next_x, stand_beside_a_given_target,
+             other_losses_have_what_has_a_meaning, examples_of_many_steps_have_lists,
+             streams_have_intervals_of_their_own, a_kill_changes_nothing, whoever_listens,
+             intervals_hold_nine_in_ten):
+    test()
+    print("ok", test.__name__)
