@@ -1,6 +1,7 @@
 #include "security.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,6 +170,7 @@ static int start(struct security *security, void *zmq_context, struct error *err
     security->stop = eventfd(0, EFD_CLOEXEC);
     security->news = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     security->activity = epoll_create1(EPOLL_CLOEXEC);
+    security->memory = open("/proc/self/statm", O_RDONLY | O_CLOEXEC);
     if (security->stop >= 0 && security->news >= 0 && security->activity >= 0 &&
         open_pairs(security, zmq_context) == 0 && start_thread(security) == 0)
         return 0;
@@ -183,7 +185,7 @@ int security_open(struct security **opened, void *zmq_context, const struct conf
     if (!security)
         return error_set(error, EX_OSERR, "out of memory for the sockets");
     pthread_mutex_init(&security->lock, NULL);
-    security->stop = security->news = security->activity = -1;
+    security->stop = security->news = security->activity = security->memory = -1;
     security->due = UINT64_MAX;
     security->quota = config->security.quota;
     TAILQ_INIT(&security->clients);
@@ -234,6 +236,8 @@ void security_close(struct security **opened) {
         close(security->news);
     if (security->activity >= 0)
         close(security->activity);
+    if (security->memory >= 0)
+        close(security->memory);
     pthread_mutex_destroy(&security->lock);
     explicit_bzero(&security->pair, sizeof security->pair);
     free(security);

@@ -108,7 +108,9 @@ struct security {
     pthread_mutex_t lock; /* of all that follows */
     struct guarded sockets[SOCKET_ROLES];
     struct connection_list suspects;
-    _Atomic uint64_t *taken; /* (taken_size,) bytes taken of the connection with a descriptor */
+    int memory;               /* /proc/self/statm; -1: not there */
+    uint64_t resident, grown; /* bytes; 0: nobody was suspected */
+    _Atomic uint64_t *taken;  /* (taken_size,) bytes taken of the connection with a descriptor */
     size_t taken_size;
     struct connection **by_descriptor; /* (descriptors,) NULL = none */
     size_t descriptors;

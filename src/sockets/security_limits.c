@@ -1,11 +1,13 @@
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 #include <zmq.h>
 
 #include "common/clock.h"
@@ -23,7 +25,8 @@ enum {
     /* What a Unix socket is taken to have brought each time when something came: the kernel does
        not count there. */
     UNSEEN_BYTES = 128,
-    /* Likewise, of what is no subscription, where more than a heartbeat waits to be read. */
+    /* Likewise, of what is no subscription, where more than a heartbeat waits to be read: at least;
+       it is as much as the memory has grown meanwhile, where that is more. */
     UNSEEN_PART_BYTES = 65536,
     /* Less than this is not worth a look, and more for each second since nothing else waited, since
        heartbeats are messages that nobody takes. */
@@ -36,6 +39,7 @@ enum {
      */
     TURNS = 256,
     FRAME_OVERHEAD = 9 + SECURITY_OVERHEAD, /* bytes on the wire, at most */
+    STATM_SIZE = 64,
     EVENTS = 64,
     ROUNDS = 64, /* of events: what still comes then is looked at the next time */
 };
@@ -57,20 +61,33 @@ bool security_may_have_key(const struct connection *connection) {
 }
 
 /* What has come over a connection whose bytes nobody counts: a guess. */
-static uint64_t guess(const struct connection *c) {
+static uint64_t guess(const struct connection *c, uint64_t grown) {
     int unread = 0;
     if (c->guarded->most_message == 0)
         return UNSEEN_BYTES;
     bool little = ioctl(c->descriptor, SIOCINQ, &unread) == 0 && unread <= UNSEEN_BYTES;
-    return little ? (uint64_t)unread : UNSEEN_PART_BYTES;
+    return little ? (uint64_t)unread : grown > UNSEEN_PART_BYTES ? grown : UNSEEN_PART_BYTES;
+}
+
+/* By how much the daemon has grown while somebody was suspected, who may be the reason. */
+static uint64_t measure_growth(struct security *security) {
+    char text[STATM_SIZE] = "";
+    uint64_t before = security->resident;
+    security->resident = 0;
+    if (TAILQ_EMPTY(&security->suspects) || pread(security->memory, text, sizeof text - 1, 0) <= 0)
+        return 0;
+    /* "SIZE RESIDENT ...", in pages */
+    security->resident =
+        strtoull(text + strcspn(text, " "), NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+    return before && security->resident > before ? security->resident - before : 0;
 }
 
 /* Returns how much has come since the call before. */
-static uint64_t measure(struct connection *c) {
+static uint64_t measure(struct connection *c, uint64_t grown) {
     uint64_t before = c->received;
     c->counted = bytes_received(c->descriptor, &c->received);
     if (!c->counted)
-        c->received = before + guess(c);
+        c->received = before + guess(c, grown);
     if (c->stranger && (!c->counted || c->received >= HANDSHAKE_BYTES)) {
         TAILQ_REMOVE(&c->guarded->strangers, c, strangers);
         c->guarded->stranger_count--;
@@ -93,7 +110,7 @@ static struct connection *surplus(struct connection *newest) {
         uint64_t bytes;
         if (!bytes_received(c->descriptor, &bytes) || bytes < HANDSHAKE_BYTES)
             return c;
-        measure(c);
+        measure(c, 0);
     }
     return too_many(newest->guarded) ? newest : NULL;
 }
@@ -259,7 +276,7 @@ static void look(struct security *security, int descriptor, uint64_t now) {
     if (!c || c->ended)
         return;
     renew_credit(security, c, now);
-    uint64_t came = measure(c);
+    uint64_t came = measure(c, security->grown);
     if (c->guarded == &security->sockets[SOCKET_STATISTICS])
         limit_subscriber(security, c, came, now);
     else
@@ -271,6 +288,7 @@ static void look(struct security *security, int descriptor, uint64_t now) {
 bool security_limit(struct security *security, uint64_t now) {
     struct epoll_event events[EVENTS];
     int count = EVENTS;
+    security->grown = measure_growth(security);
     for (int round = 0; round < ROUNDS && count == EVENTS; round++) {
         count = epoll_wait(security->activity, events, EVENTS, 0);
         for (int i = 0; i < count; i++)

@@ -287,6 +287,18 @@ def test_messages_without_an_end(directory):
             daemon.alive()
 
 
+def test_messages_without_an_end_over_ipc(directory):
+    """The kernel counts no bytes there: what is suspected is as large as the daemon has grown. The
+    largest message that could be meant has 33 MB."""
+    words = (f"examples.bind=ipc://{directory}/examples", "model.input.size=64",
+             "model.output.size=64")
+    with Flooded(directory, *(word for w in words for word in ("--set", w))) as daemon:
+        with flooding.flooded(*[(flooding.endless_dealer, daemon.endpoint("examples"))] * 2):
+            until(lambda: daemon.ended("endless") > 3, "it is not ended")
+        assert daemon.memory() < MEMORY_MAX, f"{daemon.memory() >> 20} MB"
+        daemon.alive()
+
+
 def test_large_messages_are_no_flood(directory):
     """Whole messages may be large, come in pieces, and wait while the daemon is paused."""
     with Flooded(directory, "--set", "examples.socket=pull") as daemon:
