@@ -90,6 +90,7 @@ struct guarded {
     size_t count, stranger_count; /* without those that have been ended, */
     size_t most, most_strangers;  /* and how many there may be */
     size_t most_message;          /* bytes; 0 = not limited */
+    size_t most_waiting;          /* bytes of messages, whole ones among them */
     bool turns;                   /* many messages may wait */
     _Atomic uint64_t turn;        /* messages taken, and much more for each time that none waited */
     int failing; /* the failure of the connection that is reported next, or SECURITY_FAILURES */

@@ -32,9 +32,13 @@ enum {
        heartbeats are messages that nobody takes. */
     SUSPECT_BYTES = 65536,
     HEARTBEAT_BYTES_PER_S = 100,
-    UNENDING_ALL = 64 << 20,  /* bytes of messages that are not complete, of all connections */
-    WAITING_MOST = 256 << 20, /* bytes of one connection that wait, complete or not */
-    EMPTY_TURNS = 1 << 20,    /* more than there are connections */
+    UNENDING_ALL = 64 << 20, /* bytes of messages that are not complete, of all connections */
+    /* Bytes of one connection that wait, complete or not: 16 MiB of small messages may, and 100
+       large ones, which are no larger than half of what is limited; twice that. */
+    WAITING_SMALL = 32 << 20,
+    WAITING_LARGE = 100,
+    WAITING_MOST = 256 << 20,
+    EMPTY_TURNS = 1 << 20, /* more than there are connections */
     /* libzmq gives each connection its turn, and looks at new ones at least after so many messages.
      */
     TURNS = 256,
@@ -154,6 +158,9 @@ void security_limit_messages(struct security *security, int role, size_t most, b
         return;
     pthread_mutex_lock(&security->lock);
     security->sockets[role].most_message = most;
+    security->sockets[role].most_waiting = most > (WAITING_MOST - WAITING_SMALL) / WAITING_LARGE
+                                               ? WAITING_MOST
+                                               : WAITING_SMALL + WAITING_LARGE * most;
     security->sockets[role].turns = turns;
     pthread_mutex_unlock(&security->lock);
 }
@@ -243,7 +250,7 @@ static void judge(struct security *security, struct connection *c, uint64_t now)
     } else {
         eventfd_write(security->news, 1); /* the owner may sleep, since it has no whole message */
     }
-    if (c->unending > guarded->most_message || bytes > WAITING_MOST)
+    if (c->unending > guarded->most_message || bytes > guarded->most_waiting)
         security_end_for(security, c, SECURITY_ENDLESS);
     if (c->ended)
         security_limit_gone(security, c);
