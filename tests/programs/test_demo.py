@@ -1,6 +1,9 @@
 #!/usr/bin/python3
 """tools/demo: it says at its end what was learned, shows why it fails when it does, refuses a path
-that cannot be built in, and leaves neither processes nor files, also when it is interrupted."""
+that cannot be built in, and leaves neither processes nor files, also when it is interrupted; with a table
+it ends with skill and a plot."""
+import importlib.util
+import math
 import os
 import pathlib
 import re
@@ -21,7 +24,7 @@ FAILED, INTERRUPTED = 69, 130
 STARTED = []
 
 
-def start(directory, seconds, programs=BUILD, script=SOURCE / "tools/demo"):
+def start(directory, seconds, programs=BUILD, script=SOURCE / "tools/demo", arguments=()):
     """The demo in a session of its own, which is how its processes are known. A shell cannot catch a
     signal that it was started without."""
     temporary = pathlib.Path(directory, "tmp")
@@ -33,7 +36,7 @@ def start(directory, seconds, programs=BUILD, script=SOURCE / "tools/demo"):
     with open(pathlib.Path(directory, "out"), "wb") as out, \
             open(pathlib.Path(directory, "err"), "wb") as err:
         STARTED.append(subprocess.Popen(
-            ["sh", script], stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env,
+            ["sh", script, *arguments], cwd=directory, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=env,
             start_new_session=True,
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)))
     return STARTED[-1]
@@ -106,6 +109,56 @@ def test_a_program_that_fails(directory):
     assert "a reason\n" in complaints, complaints
 
 
+def write_table(directory, rows):
+    """Days and hours, a wave with a gap, a town."""
+    path = pathlib.Path(directory, "a table.csv")
+    lines = [f"2024-{1 + t // 720:02d}-{1 + t // 24 % 30:02d} {t % 24:02d}:00;"
+             f"{'' if t == 50 else round(math.sin(0.7 * t), 3)};Osaka" for t in range(rows)]
+    path.write_text("\n".join(["when;load;town", *lines]) + "\n")
+    return path
+
+
+def has(*modules):
+    return all(importlib.util.find_spec(module) for module in modules)
+
+
+def test_table(directory):
+    if not has("numpy", "yaml"):
+        return
+    demo = start(directory, 1, arguments=[write_table(directory, 300)])
+    assert finish(directory, demo) == 0, said(directory, "err")
+    for line in (r"^.*a table\.csv: 300 rows; to forecast: 'load'; time: 'when'$", r"^load +0\.\d+ +0\.\d+",
+                 r"^To go on ", r"^    preset: forecast$", r"^    \S*/runnel-feed csv '.*a table\.csv' "):
+        assert re.search(line, said(directory), re.MULTILINE), (line, said(directory))
+    plot = pathlib.Path(directory, "a table-forecast.png")
+    assert plot.is_file() == has("matplotlib"), said(directory)
+
+
+def test_table_interrupted(directory):
+    if not has("numpy", "yaml"):
+        return
+    demo = start(directory, 1, arguments=[write_table(directory, 40000)])
+    deadline = time.monotonic() + LIMIT
+    while "runneld" not in {name for _, name in session(demo.pid)}:
+        assert demo.poll() is None and time.monotonic() < deadline, said(directory, "err")
+        time.sleep(0.05)
+    os.killpg(demo.pid, signal.SIGINT)
+    assert finish(directory, demo) == INTERRUPTED, said(directory, "err")
+    assert not said(directory, "err"), said(directory, "err")
+
+
+def test_no_table(directory):
+    empty = pathlib.Path(directory, "empty.csv")
+    empty.touch()
+    for argument, status, sentence in ((directory, FAILED, "is a directory"), ("none.csv", FAILED, "no file"),
+                                       ("-x", FAILED, "unexpected argument"), (empty, 65, "is empty")):
+        if argument == empty and not has("numpy", "yaml"):
+            continue
+        assert finish(directory, start(directory, 1, arguments=[argument])) == status
+        complaint, = said(directory, "err").splitlines()[-1:]
+        assert sentence in complaint, complaint
+
+
 def test_no_programs(directory):
     assert finish(directory, start(directory, 1, pathlib.Path(directory, "none"))) == FAILED
     assert "RUNNEL_BIN is no directory" in said(directory, "err")
@@ -125,8 +178,8 @@ def test_path_with_a_blank(directory):
 
 
 try:
-    for test in (test_to_its_end, test_interrupted, test_a_program_that_fails, test_no_programs,
-                 test_path_with_a_blank):
+    for test in (test_to_its_end, test_interrupted, test_a_program_that_fails, test_table,
+                 test_table_interrupted, test_no_table, test_no_programs, test_path_with_a_blank):
         with tempfile.TemporaryDirectory(prefix="rd") as place:
             test(place)
         print("ok", test.__name__, flush=True)

@@ -133,13 +133,22 @@ class Run:
         self.wait_until("the daemon's first status",
                         lambda: None if self.recorder.status else "start")
         command = [program("runnel-feed"), "json", "--quiet", "--connect", self.endpoint("examples")]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, text=True) as feeder:
-            ahead = max(1, min(AHEAD_MOST, AHEAD_BYTES // (BYTES_A_NUMBER * numbers)))
+        feeder = subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
+        ahead = max(1, min(AHEAD_MOST, AHEAD_BYTES // (BYTES_A_NUMBER * numbers)))
+        try:
             for sent in range(0, len(lines), ahead):
                 self.keep_pace(sent - ahead)
                 told(max(0, sent - ahead))
                 feeder.stdin.write("".join(lines[sent:sent + ahead]))
                 feeder.stdin.flush()
+            feeder.stdin.close()
+        except BrokenPipeError:
+            pass  # it has said why
+        except BaseException:
+            feeder.kill()
+            raise
+        finally:
+            feeder.wait()
         if feeder.returncode != 0:
             sys.exit(feeder.returncode)
         self.wait_until(f"the end of {len(lines)} examples", lambda: self.missing(len(lines)))

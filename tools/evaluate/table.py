@@ -51,6 +51,7 @@ class Table:
             raise Unusable(f"{path}: the first line has {len(first)} field{'s' * (len(first) != 1)}, "
                            f"but {len(rows) - len(good)} of {len(rows)} rows have another number of them")
         rows, self.rows = good, len(good)
+        self.cut = len(good) == most
         if self.rows < ROWS_MIN:
             raise Unusable(f"{path} has {self.rows} row{'s' * (self.rows != 1)} of data; "
                            f"at least {ROWS_MIN} are needed")
@@ -133,6 +134,8 @@ class Table:
         left = [f"'{c.name}' {c.why}" for c in self.columns if c.kind == "other"]
         if left:
             yield f"left out: {'; '.join(left)}"
+        if self.cut:
+            yield f"only the first {self.rows:,} rows are read: --count 0 reads all"
         if self.decimal_comma:
             yield "commas in numbers are taken for decimal points"
         still = [f"'{self.columns[n].name}'" for n in self.numbers if self.columns[n].why]
