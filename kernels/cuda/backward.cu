@@ -45,7 +45,8 @@ cudaError_t launch_loss(const struct network *n, const struct optimizer *optimiz
 
 /* ---- the output layer ---- */
 
-/* Gradient of the topmost h of each step; and that h is kept beside it. Blocks: (steps, pieces). */
+/* Gradient of the topmost h of each step, and of an embedded input that the skip path reads; and
+   what the output was made of is kept beside it. Blocks: (steps, pieces). */
 static __global__ void output_backward(const __grid_constant__ struct network n) {
     const struct segment *s = n.current;
     uint32_t t = blockIdx.x, ld = n.ld_output;
@@ -56,15 +57,17 @@ static __global__ void output_backward(const __grid_constant__ struct network n)
         d[k - p.first] = d_output[k];
     __syncthreads();
     size_t row = (size_t)t * n.split_output.chunks + p.chunk;
-    multiply_transposed(n.parameters + n.output_weight, ld, p.first, p.end, d, p.group, sums,
-                        n.activations + n.split_output.partial + row * ld);
+    multiply_transposed(n.parameters + n.output_weight, ld, gradient_columns(n), p.first, p.end, d,
+                        p.group, sums, n.activations + n.split_output.partial + row * ld);
     if (blockIdx.y > 0)
         return;
     const struct network_layer &top = n.layers[n.layer_count - 1];
-    const float *h = layer_at(n, top, ring_position(n, s->window, t)).hidden;
+    uint32_t position = ring_position(n, s->window, t), end = n.skip_from ? n.skip_from : ld;
+    const float *h = layer_at(n, top, position).hidden;
+    const float *x = input_at(n, slot_of(n, s), position);
     float *kept = n.activations + n.top + (size_t)t * ld;
     for (uint32_t i = threadIdx.x; i < ld; i += blockDim.x)
-        kept[i] = i < top.size ? h[i] : 0.0f;
+        kept[i] = i >= end ? x[i - end] : i < top.size ? h[i] : 0.0f;
 }
 
 /* ---- a layer at one step ---- */
@@ -342,8 +345,8 @@ static __device__ void propagate(const struct network &n, const struct network_l
         rows[row - p.first] = sum_gradient(n, l, b, m, recurrent, row);
     __syncthreads();
     float *out = n.activations + split.partial + ((size_t)index * split.chunks + p.chunk) * ld;
-    multiply_transposed(n.parameters + (recurrent ? l.weight_hh : l.weight_ih), ld, p.first, p.end,
-                        rows, p.group, rows + padded(split.chunk_rows), out);
+    multiply_transposed(n.parameters + (recurrent ? l.weight_hh : l.weight_ih), ld, ld, p.first,
+                        p.end, rows, p.group, rows + padded(split.chunk_rows), out);
 }
 
 /* Floats that a layer's gradients after the gains take. */
@@ -406,8 +409,11 @@ static __global__ void embedding_backward(const __grid_constant__ struct network
     const struct network_layer &l = n.layers[0];
     uint32_t t = blockIdx.x;
     float *d = n.activations + n.d_embedding + (size_t)t * n.ld_embedding;
-    for (uint32_t i = threadIdx.x; i < n.ld_embedding; i += blockDim.x)
+    for (uint32_t i = threadIdx.x; i < n.ld_embedding; i += blockDim.x) {
         d[i] = i < n.embedding_size ? joined(n, l.split_ih, l.ld_ih, t, i) : 0.0f;
+        if (n.skip_from && i < n.embedding_size)
+            d[i] += joined(n, n.split_output, n.ld_output, t, n.skip_from + i);
+    }
 }
 
 /* ---- launchers ---- */

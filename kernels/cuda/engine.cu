@@ -157,6 +157,8 @@ static int copy_slot(struct engine *e, size_t index, float *record, enum directi
         return -1;
     record = copy_numbers(s, record, state, direction);
     record = copy_numbers(s + l->output, record, n->outputs, direction);
+    if (e->model->solved)
+        record = copy_numbers(s + l->solved, record, e->model->solved - 1, direction);
     for (size_t p = 0; p < n->ring; p++) {
         record = copy_numbers(s + l->before + p * l->state, record, state, direction);
         record = copy_numbers(s + l->input + p * l->input_row, record, inputs, direction);
@@ -175,9 +177,34 @@ static int copy_block(struct engine *e, enum engine_block block, size_t index, v
                     direction, error);
     case ENGINE_SLOT:
         return copy_slot(e, index, (float *)data, direction, error);
+    case ENGINE_SOLUTION:
+        return copy(e, e->solution.block, data,
+                    least_squares_size(&e->solution.ls) * sizeof(double), direction, error);
     default:
         return copy_tensor(e, block, index, data, direction, error);
     }
+}
+
+/* The weights of the least squares begin with a tensor of the output. */
+static int begin_weights(struct engine *e, const struct tensor *tensor, const float *values,
+                         struct error *error) {
+    const struct least_squares *ls = &e->solution.ls;
+    size_t columns = tensor->columns ? tensor->columns : 1, count = tensor_size(tensor);
+    size_t first = tensor->role == TENSOR_OUTPUT_WEIGHT ? 0
+                   : tensor->role == TENSOR_OUTPUT_SKIP ? ls->inputs - 1 - columns
+                                                        : ls->inputs - 1;
+    double *weights = (double *)malloc(count * sizeof *weights);
+    if (!weights)
+        return error_set(error, EX_UNAVAILABLE, "out of memory for the readout's weights");
+    for (size_t k = 0; k < count; k++)
+        weights[k] = (double)values[k];
+    size_t row = columns * sizeof *weights;
+    cudaError_t status = cudaMemcpy2DAsync(least_squares_weights(ls, e->solution.block) + first,
+                                           ls->stride * sizeof *weights, weights, row, row,
+                                           ls->outputs, cudaMemcpyHostToDevice, e->stream);
+    int copied = settle(e, status, "copying the readout's weights", error);
+    free(weights);
+    return copied;
 }
 
 static int cuda_read(struct engine *e, enum engine_block block, size_t index, void *data,
@@ -188,7 +215,13 @@ static int cuda_read(struct engine *e, enum engine_block block, size_t index, vo
 static int cuda_write(struct engine *e, enum engine_block block, size_t index, const void *data,
                       struct error *error) {
     e->stale = true;
-    return copy_block(e, block, index, (void *)data, IN, error);
+    if (copy_block(e, block, index, (void *)data, IN, error))
+        return -1;
+    const struct tensor *tensor = &e->model->tensors[index];
+    bool output = tensor->role >= TENSOR_OUTPUT_WEIGHT && tensor->role <= TENSOR_OUTPUT_SKIP;
+    if (block != ENGINE_PARAMETERS || !e->model->solved || !output)
+        return 0;
+    return begin_weights(e, tensor, (const float *)data, error);
 }
 
 static const char *cuda_describe(const struct engine *e) {

@@ -4,20 +4,21 @@
 #define RUNNEL_CUDA_ENGINE_CUH
 
 #include "gradient.cuh"
+#include "solve.cuh"
 
 enum {
     DESCRIPTION_SIZE = 320,
     GRAPHS_MAX = 64,
     RUN_MAX = 64, /* steps of one run: what is longer is played as several */
     WALKED_MAX = MODEL_TENSORS_MAX,
-    ALLOCATIONS_MAX = 16,
+    ALLOCATIONS_MAX = 24,
     BLAS_WORKSPACE = 32 << 20, /* bytes: as much as cuBLAS asks for on Hopper */
 };
 
 /* What a captured graph was captured for. */
 struct shape {
     uint32_t steps, length;
-    bool recompute, measure;
+    bool recompute, measure, lead_solve, solve;
 };
 
 struct captured {
@@ -45,6 +46,7 @@ struct engine {
     const char *way_out; /* when it cannot be used */
     struct network network;
     struct gradient_plan gradient;
+    struct solution solution; /* of an output that is solved */
     struct walked walked[WALKED_MAX];
     unsigned threads; /* of a block, but for gradient and optimizer */
     cudaStream_t stream;

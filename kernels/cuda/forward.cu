@@ -94,10 +94,12 @@ cudaError_t launch_begin(const struct network *n, uint32_t steps, unsigned threa
 
 /* ---- a wave ---- */
 
-/* Some rows of a product: out[row] = bias[row] + W[row] x. */
+/* Some rows of a product: out[row] = bias[row] + W[row] x, and what a one-hot symbol chooses of the
+   skip path's weights. */
 struct product {
     const float *weight, *bias; /* (rows, ld), (rows,) or NULL */
-    uint32_t ld;
+    const float *chosen;        /* (rows, ld_chosen), of which the first column counts, or NULL */
+    uint32_t ld, ld_chosen;
     const float *x; /* (ld,), shared or global */
     float *out;     /* (rows,) */
 };
@@ -127,8 +129,10 @@ static __device__ __forceinline__ void multiply_rows(const struct product &p, ui
     for (int k = 0; k < COUNT; k++) {
         float sum = warp_sum(quad_sum(sums[k]));
         uint32_t row = first + k * step;
-        if (lane_index() == 0 && row < end)
-            p.out[row] = p.bias ? sum + p.bias[row] : sum;
+        if (lane_index() == 0 && row < end) {
+            float out = p.bias ? sum + p.bias[row] : sum;
+            p.out[row] = p.chosen ? out + p.chosen[(size_t)row * p.ld_chosen] : out;
+        }
     }
 }
 
@@ -172,12 +176,13 @@ static __device__ __forceinline__ struct walk walk_of(const struct network &n, e
 /* The x of layer 0 at step t; of no use where it is a one-hot symbol. */
 static __device__ __forceinline__ const float *input_of(const struct network &n,
                                                         const struct walk &w, uint32_t t) {
-    uint32_t position = ring_position(n, w.first, t);
-    const float *x = w.slot + n.slot.input + (size_t)position * n.slot.input_row;
-    if (n.input_kind == INPUT_REAL)
-        return x;
-    uint32_t id = ((const union value *)x)->id;
-    return n.parameters + n.embedding + (size_t)id * n.ld_embedding;
+    return input_at(n, w.slot, ring_position(n, w.first, t));
+}
+
+static __device__ __forceinline__ uint32_t symbol_of(const struct network &n, const struct walk &w,
+                                                     uint32_t t) {
+    const float *x = w.slot + n.slot.input + ring_position(n, w.first, t);
+    return ((const union value *)x)->id;
 }
 
 /* One row of W_ih of layer 0 against STEPS_AT_ONCE inputs from step `first` on; a warp's work. Each
@@ -235,8 +240,9 @@ struct task {
     uint32_t rows, block, blocks;
     uint32_t layer, t; /* whose h is x, unless x or `state` is given */
     const float *state;
-    bool keep;   /* leave what backward needs of that h */
-    bool wanted; /* the product */
+    uint32_t skip_from; /* where in x that of layer 0 follows, of the skip path; 0: it does not */
+    bool keep;          /* leave what backward needs of that h */
+    bool wanted;        /* the product */
 };
 
 /* Layer k's sum of its inputs at step t. */
@@ -288,6 +294,11 @@ task_output(const struct network &n, const struct walk &w, uint32_t t, uint32_t 
     task.product.bias = n.parameters + n.output_bias;
     task.product.ld = n.ld_output;
     task.product.out = n.activations + n.output + (size_t)ring_position(n, w.first, t) * n.outputs;
+    task.skip_from = n.skip_from;
+    if (n.ld_skip && !n.skip_from) {
+        task.product.chosen = n.parameters + n.output_skip + symbol_of(n, w, t);
+        task.product.ld_chosen = n.ld_skip;
+    }
     task.rows = n.outputs;
     task.block = block;
     task.blocks = n.blocks_output;
@@ -298,6 +309,17 @@ task_output(const struct network &n, const struct walk &w, uint32_t t, uint32_t 
     return task;
 }
 
+/* The skip path's part of x in shared memory. */
+static __device__ __forceinline__ void join_input(const struct network &n, const struct walk &w,
+                                                  const struct task &task, float *x) {
+    if (!task.skip_from)
+        return;
+    const float *input = input_of(n, w, task.t);
+    for (uint32_t i = task.skip_from + threadIdx.x; i < task.product.ld; i += blockDim.x)
+        x[i] = input[i - task.skip_from];
+    __syncthreads();
+}
+
 /* x in shared memory (product.ld,): the h of a layer, or the state before the first step. */
 static __device__ __forceinline__ void make_vector(const struct network &n, const struct walk &w,
                                                    const struct task &task) {
@@ -306,6 +328,7 @@ static __device__ __forceinline__ void make_vector(const struct network &n, cons
     if (!task.state) {
         activate(n, l, w.first, task.t, w.state + l.state, task.keep, x, task.product.ld,
                  shared_memory);
+        join_input(n, w, task, x);
         return;
     }
     for (uint32_t i = threadIdx.x; i < task.product.ld; i += blockDim.x)
@@ -328,8 +351,7 @@ static __device__ __forceinline__ void perform(const struct network &n, const st
 /* Layer 0's sum where x is a one-hot symbol. */
 static __device__ __forceinline__ void choose_column(const struct network &n, const struct walk &w,
                                                      struct task &task, uint32_t t) {
-    const float *x = w.slot + n.slot.input + ring_position(n, w.first, t);
-    copy_column(task.product, task.rows, ((const union value *)x)->id, task.block, task.blocks);
+    copy_column(task.product, task.rows, symbol_of(n, w, t), task.block, task.blocks);
 }
 
 static __global__ void __launch_bounds__(THREADS_MAX)
@@ -359,6 +381,25 @@ static __global__ void __launch_bounds__(THREADS_MAX)
     perform(n, w, task);
 }
 
+/* Outputs of the steps that are learned from again, from the h that was kept of them: they have
+   been solved again since. Bits are those of a wave. Blocks: (steps, some). */
+static __global__ void __launch_bounds__(THREADS_MAX)
+    solved_outputs(const __grid_constant__ struct network n) {
+    const struct network_layer &top = n.layers[n.layer_count - 1];
+    struct walk w = walk_of(n, STEPS_OF_WINDOW);
+    struct task task = task_output(n, w, blockIdx.x, blockIdx.y);
+    if (!task.wanted)
+        return;
+    const float *h = layer_at(n, top, ring_position(n, w.first, task.t)).hidden;
+    float *x = shared_memory + SCRATCH;
+    for (uint32_t i = threadIdx.x; i < n.ld_output; i += blockDim.x)
+        x[i] = i < top.size ? h[i] : 0.0f;
+    __syncthreads();
+    join_input(n, w, task, x);
+    task.product.x = x;
+    multiply(task.product, task.rows, task.block, task.blocks);
+}
+
 size_t forward_shared(const struct network *n) {
     size_t most = n->ld_output;
     for (uint32_t k = 0; k < n->layer_count; k++) {
@@ -370,8 +411,12 @@ size_t forward_shared(const struct network *n) {
 }
 
 cudaError_t prepare_forward(size_t shared) {
-    return cudaFuncSetAttribute((const void *)wave, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                                (int)shared);
+    int bytes = (int)shared;
+    cudaError_t status = cudaFuncSetAttribute((const void *)wave,
+                                              cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    return status ? status
+                  : cudaFuncSetAttribute((const void *)solved_outputs,
+                                         cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
 }
 
 cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t steps,
@@ -388,7 +433,25 @@ cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t s
     return status;
 }
 
+cudaError_t launch_outputs(const struct network *n, uint32_t length, unsigned threads,
+                           cudaStream_t stream) {
+    struct launch l = {dim3(length, n->blocks_output, 1), threads,
+                       (SCRATCH + n->ld_output) * sizeof(float), stream};
+    return launch_kernel(solved_outputs, &l, *n);
+}
+
 /* ---- the end of a run ---- */
+
+/* What the newest step's output is solved with: h of the last layer, and x of the skip path. */
+static __device__ void keep_solved(const struct network &n, float *slot, uint32_t position) {
+    const struct network_layer &top = n.layers[n.layer_count - 1];
+    const float *h = layer_at(n, top, position).hidden, *x = input_at(n, slot, position);
+    float *kept = slot + n.slot.solved;
+    for (uint32_t i = threadIdx.x; i < top.size; i += blockDim.x)
+        kept[i] = h[i];
+    for (uint32_t i = threadIdx.x; n.skip_from && i < n.layers[0].inputs; i += blockDim.x)
+        kept[top.size + i] = x[i];
+}
 
 /* The state (S,) after step t of the run, gathered from the layers. */
 static __device__ void gather_state(const struct network &n, uint32_t position, float *state) {
@@ -417,6 +480,8 @@ static __global__ void finish(const __grid_constant__ struct network n) {
     uint32_t next = ring_position(n, s->position, t + 1);
     float *state = last ? slot : slot + n.slot.before + (size_t)next * n.slot.state;
     gather_state(n, position, state);
+    if (last && n.slot.solved)
+        keep_solved(n, slot, position);
     if (n.ages && threadIdx.x == 0) {
         const float *first = slot + n.slot.before + (size_t)s->position * n.slot.state;
         float age = fmaxf(first[n.age], 0.0f) + (float)(t + 1);

@@ -18,6 +18,10 @@ cudaError_t launch_begin(const struct network *n, uint32_t steps, unsigned threa
 cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t steps,
                            unsigned threads, cudaStream_t stream);
 
+/* Outputs of a window's learned steps alone, from the h that is there. */
+cudaError_t launch_outputs(const struct network *n, uint32_t length, unsigned threads,
+                           cudaStream_t stream);
+
 /* Give back outputs and scores of the run, and keep the states. */
 cudaError_t launch_finish(const struct network *n, uint32_t steps, unsigned threads,
                           cudaStream_t stream);

@@ -157,10 +157,7 @@ static cudaError_t multiply_by_blas(const struct network *n, const struct gradie
 
 /* Bound by the bytes of the gradient. */
 static __global__ void __launch_bounds__(SQUARES_THREADS)
-    squares_of(const __grid_constant__ struct network n, const struct walked *tensors,
-               uint32_t count) {
-    const struct walked &last = tensors[count - 1];
-    size_t quads = (last.offset + (size_t)last.rows * last.ld) / QUAD;
+    squares_of(const __grid_constant__ struct network n, size_t quads) {
     const float4 *gradient = (const float4 *)n.gradient;
     double sum = 0;
     for (size_t i = (size_t)blockIdx.x * blockDim.x + threadIdx.x; i < quads;
@@ -175,9 +172,7 @@ static __global__ void __launch_bounds__(SQUARES_THREADS)
 }
 
 static uint32_t squares_blocks(const struct gradient_plan *plan) {
-    const struct walked *last = &plan->host[plan->count - 1];
-    size_t numbers = last->offset + (size_t)last->rows * last->ld;
-    size_t blocks = (numbers + SQUARES_NUMBERS - 1) / SQUARES_NUMBERS;
+    size_t blocks = (plan->numbers + SQUARES_NUMBERS - 1) / SQUARES_NUMBERS;
     return (uint32_t)(blocks < SQUARES_BLOCKS_MAX ? blocks : SQUARES_BLOCKS_MAX);
 }
 
@@ -196,7 +191,7 @@ static cudaError_t form_gradient(const struct network *n, const struct gradient_
         return status;
     *partials = squares_blocks(plan);
     struct launch all = {dim3(*partials, 1, 1), SQUARES_THREADS, SCRATCH * sizeof(float), stream};
-    return launch_kernel(squares_of, &all, *n, plan->tensors, plan->count);
+    return launch_kernel(squares_of, &all, *n, plan->numbers / QUAD);
 }
 
 /* ---- the interface ---- */

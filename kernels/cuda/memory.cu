@@ -53,7 +53,9 @@ static void place_parameters(struct engine *e, struct layout *block) {
                 place_tensor(block, model, (enum tensor_role)(TENSOR_NORM_BIAS_IH + at), k);
         }
     }
-    n->output_weight = place_tensor(block, model, TENSOR_OUTPUT_WEIGHT, 0);
+    n->output_weight = place(block, (size_t)n->outputs * n->ld_output);
+    n->output_skip = n->skip_from ? n->output_weight + n->skip_from
+                                  : place_tensor(block, model, TENSOR_OUTPUT_SKIP, 0);
     n->output_bias = place_tensor(block, model, TENSOR_OUTPUT_BIAS, 0);
 }
 
@@ -63,11 +65,15 @@ struct placed engine_placed(const struct engine *e, const struct tensor *tensor)
     const uint32_t offsets[TENSOR_ROLES] = {
         n->embedding,    l->weight_ih,     l->weight_hh,   l->bias_ih,      l->bias_hh,
         l->gain[0],      l->gain[1],       l->gain[2],     l->norm_bias[0], l->norm_bias[1],
-        l->norm_bias[2], n->output_weight, n->output_bias,
+        l->norm_bias[2], n->output_weight, n->output_bias, n->output_skip,
     };
     struct placed p;
     p.offset = offsets[tensor->role];
     p.ld = padded((uint32_t)(tensor->columns ? tensor->columns : tensor->rows));
+    if (tensor->role == TENSOR_OUTPUT_WEIGHT)
+        p.ld = n->ld_output;
+    if (tensor->role == TENSOR_OUTPUT_SKIP)
+        p.ld = n->ld_skip;
     return p;
 }
 
@@ -102,6 +108,22 @@ static void describe_layer(struct engine *e, uint32_t k) {
     l->state = (uint32_t)e->model->state_offset[k];
 }
 
+static void describe_output(struct engine *e) {
+    const struct architecture *a = &e->model->architecture;
+    struct network *n = &e->network;
+    uint32_t ld_skip = padded((uint32_t)e->model->input_width[0]);
+    n->ld_output = padded((uint32_t)a->layers[a->layer_count - 1].size);
+    if (!a->output.skip)
+        return;
+    if (is_one_hot(*n)) {
+        n->ld_skip = ld_skip;
+        return;
+    }
+    n->skip_from = n->ld_output;
+    n->ld_output += ld_skip;
+    n->ld_skip = n->ld_output;
+}
+
 static void describe_network(struct engine *e) {
     const struct model *model = e->model;
     const struct architecture *a = &model->architecture;
@@ -112,11 +134,11 @@ static void describe_network(struct engine *e) {
     n->window = (uint32_t)e->options.window;
     n->ring = n->window + 1;
     n->outputs = (uint32_t)model->outputs;
-    n->ld_output = padded((uint32_t)a->layers[a->layer_count - 1].size);
     n->input_kind = a->input.kind;
-    n->input_size = (uint32_t)a->input.size;
+    n->input_size = (uint32_t)(a->input.kind == INPUT_REAL ? model->features : a->input.size);
     n->embedding_size = a->input.kind == INPUT_SYMBOL ? (uint32_t)a->input.embedding : 0;
     n->ld_embedding = padded(n->embedding_size);
+    describe_output(e);
     n->loss = a->output.loss;
     n->together = (uint32_t)loss_kind(a->output.loss)->together;
     n->target_size = (uint32_t)model->target_size;
@@ -195,6 +217,7 @@ static size_t place_slot(const struct engine *e, struct slot_layout *s) {
     s->target_size = n->target_size;
     s->target = place(&slot, (size_t)n->ring * s->target_size);
     s->learned = place(&slot, n->ring);
+    s->solved = e->model->solved ? place(&slot, e->solution.ls.stride) : 0;
     s->size = (uint32_t)slot.size;
     return slot.size;
 }
@@ -223,7 +246,12 @@ static void walk_matrix(const struct engine *e, struct walked *w, const struct t
         w->a = array_of(l->d_hh, padded(l->rows));
         w->b = array_of(l->before, l->ld_hh);
         break;
-    default: /* TENSOR_OUTPUT_WEIGHT */
+    case TENSOR_OUTPUT_SKIP: /* that has rows of its own */
+        w->a = array_of(n->d_output, padded(n->outputs));
+        w->b = symbol;
+        break;
+    default: /* TENSOR_OUTPUT_WEIGHT, with the skip path's columns */
+        w->columns = n->ld_output;
         w->a = array_of(n->d_output, padded(n->outputs));
         w->b = array_of(n->top, n->ld_output);
     }
@@ -268,7 +296,10 @@ static void walk_tensors(struct engine *e) {
     uint32_t tile = 0;
     for (size_t k = 0; k < e->model->learned_count; k++) {
         const struct tensor *tensor = &e->model->tensors[k];
-        struct walked *w = &e->walked[k];
+        struct walked *w = &e->walked[plan->count];
+        if (tensor->role == TENSOR_OUTPUT_SKIP && e->network.skip_from)
+            continue; /* it is walked with output.weight */
+        plan->count++;
         w->pull = pull_of(e, tensor);
         plan->pulls |= w->pull != NONE;
         struct placed placed = engine_placed(e, tensor);
@@ -287,9 +318,10 @@ static void walk_tensors(struct engine *e) {
         w->column_tiles = (w->ld + columns - 1) / columns;
         w->first_tile = tile;
         tile += (w->rows + rows - 1) / rows * w->column_tiles;
+        size_t end = w->offset + (size_t)w->rows * w->ld;
+        plan->numbers = end > plan->numbers ? end : plan->numbers;
     }
     plan->host = e->walked;
-    plan->count = (uint32_t)e->model->learned_count;
     plan->tiles = tile;
     plan->blocks = (uint32_t)e->device.multiprocessors * RESIDENT_BLOCKS;
     plan->blocks = plan->blocks < tile ? plan->blocks : tile;
@@ -299,13 +331,13 @@ static void walk_tensors(struct engine *e) {
 
 /* What is taken from the device, in bytes. */
 struct need {
-    size_t block, activations, units, slots, workspace, others;
+    size_t block, activations, units, slots, workspace, solution, others;
     int blocks; /* of parameters, moments, gradient */
 };
 
 static size_t total(const struct need *need) {
     return need->blocks * need->block + need->activations + need->units + need->slots +
-           need->workspace + need->others + MARGIN;
+           need->workspace + need->solution + need->others + MARGIN;
 }
 
 static int refuse(const struct engine *e, const struct need *need, struct error *error) {
@@ -316,7 +348,9 @@ static int refuse(const struct engine *e, const struct need *need, struct error 
         "or learning.window%s",
         (double)total(need) / MIB, e->device.name, (double)e->device.free_memory / MIB,
         (double)(need->blocks * need->block) / MIB, (double)need->slots / MIB, e->options.slots,
-        (double)(need->activations + need->units + need->workspace + need->others) / MIB,
+        (double)(need->activations + need->units + need->workspace + need->solution +
+                 need->others) /
+            MIB,
         (double)MARGIN / MIB, e->way_out);
 }
 
@@ -364,6 +398,7 @@ static int take_all(struct engine *e, const struct need *need, struct error *err
         !(n->activations = (float *)take(e, need->activations, error)) ||
         (need->units && !(n->units = (float *)take(e, need->units, error))) ||
         !(n->slots = (float *)take(e, need->slots, error)) ||
+        (need->solution && !(e->solution.block = (double *)take(e, need->solution, error))) ||
         !(n->current = (struct segment *)take(e, sizeof *n->current, error)) ||
         !(n->state = (struct update_state *)take(e, sizeof *n->state, error)) ||
         !(n->losses = (double *)take(e, n->window * sizeof(double), error)) ||
@@ -380,6 +415,7 @@ int engine_allocate(struct engine *e, struct error *error) {
     struct network *n = &e->network;
     struct layout block = {0}, activations = {0};
     describe_network(e);
+    e->solution = solution_of(e->model);
     engine_share(e);
     place_parameters(e, &block);
     place_activations(n, &activations);
@@ -390,6 +426,7 @@ int engine_allocate(struct engine *e, struct error *error) {
     need.activations = activations.size * sizeof(float);
     need.units = units * sizeof(float);
     need.slots = e->options.slots * slot * sizeof(float);
+    need.solution = solution_numbers(&e->solution) * sizeof(double);
     need.workspace = n->window >= GEMM_STEPS ? BLAS_WORKSPACE : 0;
     need.others =
         ((size_t)n->window + gradient_partials(&e->gradient) + 2 * (size_t)e->gradient.tiles) *

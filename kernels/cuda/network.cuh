@@ -84,6 +84,8 @@ struct slot_layout {
     uint32_t input, input_row;    /* (ring, input_row) */
     uint32_t target, target_size; /* (ring, target_size) */
     uint32_t learned;             /* (ring,) 1 where a target is to be learned from */
+    uint32_t solved; /* (padded,) what the newest step's output is solved with, less the 1 after it;
+                        0: it is not solved */
     uint32_t size;
 };
 
@@ -105,6 +107,9 @@ struct segment {
     uint32_t forget;         /* zero the state first */
     uint32_t lead;           /* score of the step before the run, or NONE */
     uint32_t first, steps;   /* the run: index of its first step_entry, and how many */
+    uint32_t lead_solve;     /* row of the plan's targets that the output is solved with before the
+                                run, or NONE */
+    uint32_t solve;          /* likewise after the update */
     uint32_t position;       /* of the run's first step in the ring */
     uint32_t window, length; /* the update: position of its first step, and its steps */
     uint32_t closed, terms;
@@ -152,7 +157,11 @@ struct network {
 
     struct slot_layout slot;
     uint32_t layer_count, ring, window;
-    uint32_t outputs, ld_output; /* K, numbers in a row of W_out */
+    uint32_t outputs, ld_output; /* K, numbers in a row of W_out, those of the skip path included */
+    uint32_t skip_from; /* column of W_out from which on the skip path's stand, so that one product
+                           makes an output of h and x; 0: they do not, but where it has rows of its
+                           own, of which a one-hot symbol chooses a column, */
+    uint32_t output_skip, ld_skip; /* they stand here in the block of parameters; 0: no skip path */
     uint32_t age, ages; /* where in a slot's state the steps since the stream began stand, if
                            norms go by it, and how far these count; 0: they do not */
     uint32_t rows_norms, running_norms; /* whether some layer's deviations are made of rows; run */
@@ -212,6 +221,22 @@ static __host__ __device__ __forceinline__ size_t unit_numbers(const struct netw
 
 static __host__ __device__ __forceinline__ bool is_one_hot(const struct network &n) {
     return n.input_kind == INPUT_SYMBOL && !n.embedding_size;
+}
+
+/* Columns of W_out through which a gradient is wanted: of h, and of an input that is learned. */
+static __host__ __device__ __forceinline__ uint32_t gradient_columns(const struct network &n) {
+    return n.skip_from && !n.embedding_size ? n.skip_from : n.ld_output;
+}
+
+/* The x of layer 0 at a position of the ring, padded: the step's own, or its symbol's embedding. Of
+   no use where the symbol is one-hot. */
+static __device__ __forceinline__ const float *input_at(const struct network &n, const float *slot,
+                                                        uint32_t position) {
+    const float *x = slot + n.slot.input + (size_t)position * n.slot.input_row;
+    if (n.input_kind == INPUT_REAL)
+        return x;
+    uint32_t id = ((const union value *)x)->id;
+    return n.parameters + n.embedding + (size_t)id * n.ld_embedding;
 }
 
 /* Rows of the first normalization group of a sum. */

@@ -43,7 +43,7 @@ static struct upload_layout lay_out_upload(const struct engine *e, const struct 
     l.scores = l.steps + aligned(plan->steps * sizeof(struct step_entry));
     l.inputs = l.scores + aligned(plan->scores * sizeof(struct score_entry));
     l.targets = l.inputs + aligned(plan->steps * input_numbers(e) * sizeof(union value));
-    l.size = l.targets + aligned(plan->scores * e->network.target_size * sizeof(union value));
+    l.size = l.targets + aligned(plan->rows * e->network.target_size * sizeof(union value));
     return l;
 }
 
@@ -113,7 +113,7 @@ static struct segment *open_segment(struct cutter *c, uint32_t slot) {
     struct segment *s = &c->segments[c->count];
     memset(s, 0, sizeof *s);
     s->slot = slot;
-    s->lead = NONE;
+    s->lead = s->lead_solve = s->solve = NONE;
     s->first = c->step_count;
     c->shapes[c->count] = (struct shape){};
     c->count++;
@@ -125,7 +125,8 @@ static bool is_open(const struct cutter *c, uint32_t slot) {
     if (c->count == 0)
         return false;
     const struct shape *shape = &c->shapes[c->count - 1];
-    return c->segments[c->count - 1].slot == slot && shape->length == 0 && !shape->measure;
+    return c->segments[c->count - 1].slot == slot && shape->length == 0 && !shape->measure &&
+           !shape->solve;
 }
 
 static struct segment *newest(struct cutter *c) {
@@ -185,6 +186,18 @@ static void cut_update(struct cutter *c, const struct operation *o) {
     shape->recompute = !o->fresh;
 }
 
+/* Before the run, or at the segment's end: with the target that its update learned from, too. */
+static void cut_solve(struct cutter *c, const struct operation *o) {
+    bool updated = c->count > 0 && newest(c)->slot == o->slot && c->shapes[c->count - 1].length > 0;
+    if (!is_open(c, o->slot) && !(updated && !c->shapes[c->count - 1].solve))
+        open_segment(c, o->slot);
+    struct segment *s = newest(c);
+    struct shape *shape = &c->shapes[c->count - 1];
+    bool leads = s->steps == 0 && shape->length == 0 && !shape->lead_solve;
+    *(leads ? &s->lead_solve : &s->solve) = o->value;
+    *(leads ? &shape->lead_solve : &shape->solve) = true;
+}
+
 static void cut_measure(struct cutter *c, const struct operation *o) {
     struct segment *s = open_segment(c, o->slot);
     s->measure = c->e->newest;
@@ -208,7 +221,8 @@ static void cut(struct cutter *c) {
         case OPERATION_UPDATE:
             cut_update(c, o);
             break;
-        case OPERATION_SOLVE: /* engines_choose: no such model comes here */
+        case OPERATION_SOLVE:
+            cut_solve(c, o);
             break;
         case OPERATION_MEASURE:
             cut_measure(c, o);
@@ -225,6 +239,8 @@ static cudaError_t enqueue_update(struct engine *e, const struct shape *shape) {
     cudaError_t status = cudaSuccess;
     if (shape->recompute)
         status = launch_forward(n, STEPS_OF_WINDOW, length, e->threads, e->stream);
+    else if (e->model->solved)
+        status = launch_outputs(n, length, e->threads, e->stream);
     if (status == cudaSuccess)
         status = launch_loss(n, &e->options.optimizer, length, e->threads, e->stream);
     if (status == cudaSuccess)
@@ -245,12 +261,16 @@ static cudaError_t enqueue_update(struct engine *e, const struct shape *shape) {
 static cudaError_t enqueue(struct engine *e, const struct shape *shape) {
     const struct network *n = &e->network;
     cudaError_t status = launch_begin(n, shape->steps, e->threads, e->stream);
+    if (status == cudaSuccess && shape->lead_solve)
+        status = launch_solve(n, &e->solution, SOLVE_BEFORE_RUN, e->stream);
     if (status == cudaSuccess && shape->steps > 0)
         status = launch_forward(n, STEPS_OF_RUN, shape->steps, e->threads, e->stream);
     if (status == cudaSuccess && shape->steps > 0)
         status = launch_finish(n, shape->steps, e->threads, e->stream);
     if (status == cudaSuccess && shape->length > 0)
         status = enqueue_update(e, shape);
+    if (status == cudaSuccess && shape->solve)
+        status = launch_solve(n, &e->solution, SOLVE_AT_END, e->stream);
     if (status == cudaSuccess && shape->measure)
         status = launch_measure(n, e->threads, e->stream);
     return status;
@@ -258,7 +278,7 @@ static cudaError_t enqueue(struct engine *e, const struct shape *shape) {
 
 /* An upper bound of the launches of a segment. */
 static size_t nodes(const struct engine *e, const struct shape *shape) {
-    size_t layers = e->network.layer_count, others = 16 + e->gradient.count;
+    size_t layers = e->network.layer_count, others = 21 + e->gradient.count;
     return (size_t)shape->steps + 2 * (size_t)shape->length + 3 * layers + others;
 }
 
@@ -266,7 +286,7 @@ static size_t nodes(const struct engine *e, const struct shape *shape) {
 
 static bool same(const struct shape *a, const struct shape *b) {
     return a->steps == b->steps && a->length == b->length && a->recompute == b->recompute &&
-           a->measure == b->measure;
+           a->measure == b->measure && a->lead_solve == b->lead_solve && a->solve == b->solve;
 }
 
 static void forget_graph(struct captured *graph) {
@@ -361,9 +381,9 @@ static void fill_queue(struct engine *e, const struct plan *plan, const struct u
     if (plan->steps)
         memcpy(e->upload.host + up->inputs, plan->inputs,
                plan->steps * input_numbers(e) * sizeof(union value));
-    if (plan->scores)
+    if (plan->rows)
         memcpy(e->upload.host + up->targets, plan->targets,
-               plan->scores * e->network.target_size * sizeof(union value));
+               plan->rows * e->network.target_size * sizeof(union value));
 }
 
 static void fetch(void *to, const struct engine *e, size_t from, size_t bytes) {

@@ -93,7 +93,8 @@ static void share_backward(struct engine *e) {
         next = l->split_hh.first_block + l->split_hh.chunks * groups;
     }
     n->blocks_backward = next;
-    split_product(e, &n->split_output, n->outputs, n->ld_output, weights(n->outputs, n->ld_output));
+    uint32_t columns = gradient_columns(*n);
+    split_product(e, &n->split_output, n->outputs, columns, weights(n->outputs, columns));
 }
 
 void engine_share(struct engine *e) {

@@ -5,17 +5,18 @@
 
 #include "network.cuh"
 
-/* Rows first..end of d against COLUMN_GROUP columns: out[c] = sum over rows of W[row][c] d[row].
-   `d` (end - first,) and `sums` (warps, 2, COLUMN_GROUP) in shared memory. Each half of a warp
-   takes a row at a time, four columns a lane. Bound by the bytes of the weights. */
-static __device__ void multiply_transposed(const float *weight, uint32_t ld, uint32_t first,
-                                           uint32_t end, const float *d, uint32_t group,
-                                           float *sums, float *out) {
+/* Rows first..end of d against COLUMN_GROUP of the first `columns` columns of W (rows, ld): out[c]
+   = sum over rows of W[row][c] d[row]. `d` (end - first,) and `sums` (warps, 2, COLUMN_GROUP) in
+   shared memory. Each half of a warp takes a row at a time, four columns a lane. Bound by the bytes
+   of the weights. */
+static __device__ void multiply_transposed(const float *weight, uint32_t ld, uint32_t columns,
+                                           uint32_t first, uint32_t end, const float *d,
+                                           uint32_t group, float *sums, float *out) {
     enum { HALF = LANES / 2, ROWS = 4 };
     uint32_t halves = blockDim.x / HALF, half = threadIdx.x / HALF, lane = threadIdx.x % HALF;
     uint32_t column = group * COLUMN_GROUP + lane * QUAD;
     float4 sum = make_float4(0, 0, 0, 0);
-    if (column < ld)
+    if (column < columns)
 #pragma unroll ROWS
         for (uint32_t row = first + half; row < end; row += halves) {
             float4 w = *(const float4 *)(weight + (size_t)row * ld + column);
@@ -28,7 +29,7 @@ static __device__ void multiply_transposed(const float *weight, uint32_t ld, uin
     ((float4 *)sums)[half * HALF + lane] = sum;
     __syncthreads();
     for (uint32_t c = threadIdx.x; c < COLUMN_GROUP; c += blockDim.x) {
-        if (group * COLUMN_GROUP + c >= ld)
+        if (group * COLUMN_GROUP + c >= columns)
             break;
         float total = 0;
         for (uint32_t k = 0; k < halves; k++)

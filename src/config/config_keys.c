@@ -158,7 +158,7 @@ static struct config_key rows[] = {
     {"model.output.readout", VALUE_CHOICE, AT(architecture.output.solved), .words = "gradient|rls",
      .meanings = "by the optimizer|by recursive least squares, at each target",
      .fallback = "gradient", .flags = KEY_DIGEST | KEY_CHANGED, .what = "how the last layer is learned",
-     .example = "rls", .more = "`rls` needs `scale: forecast`, and the processor (`device: cpu`)."},
+     .example = "rls", .more = "`rls` needs `scale: forecast`."},
 
     {"learning.window", VALUE_SIZE, AT(learning.window), RANGE(1, WINDOW_MAX), .fallback = "16",
      .flags = KEY_DIGEST, .what = "steps that the gradient reaches back", .unit = "steps",

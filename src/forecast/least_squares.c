@@ -5,9 +5,6 @@
 
 #include "vectors.h"
 
-#define Q_MOST 1e12
-#define TRACE_MOST 1e4 /* an input */
-
 struct least_squares least_squares_of(size_t inputs, size_t outputs, double keep, double prior) {
     return (struct least_squares){inputs, outputs, vector_pad(inputs), keep, prior};
 }
@@ -127,11 +124,11 @@ void least_squares_learn(const struct least_squares *ls, double *block, const do
     double *grow = t + ls->stride, *r = work;
     pass(ls->inputs, ls->stride, block, t, *grow, phi, r);
     double q = dot(phi, r, ls->stride);
-    if (!(q >= 0 && q < Q_MOST)) {
+    if (!(q >= 0 && q < LEAST_SQUARES_Q_MOST)) {
         begin_covariance(ls, block);
         return;
     }
-    double keep = trace(ls, block) > TRACE_MOST * (double)ls->inputs ? 1 : ls->keep;
+    double keep = trace(ls, block) > LEAST_SQUARES_TRACE_MOST * (double)ls->inputs ? 1 : ls->keep;
     double share = 1 / (keep + q), root = sqrt(share);
     for (size_t k = 0; k < ls->outputs; k++)
         if (!isnan(error[k]))

@@ -19,6 +19,11 @@
 
 #include <stddef.h>
 
+/* From which on P begins again, and above which nothing is forgotten: of q, of the trace an input.
+ */
+#define LEAST_SQUARES_Q_MOST 1e12
+#define LEAST_SQUARES_TRACE_MOST 1e4
+
 struct least_squares {
     size_t inputs, outputs;
     size_t stride; /* inputs, padded: numbers in a row of P, of W, of phi */

@@ -28,8 +28,8 @@ struct engines_choice {
 };
 
 /* The engine for `device`: auto, cpu, cuda or cuda:N. -1 (EX_UNAVAILABLE) with a sentence when a
-   GPU was asked for by name and its engine cannot be had, or (EX_CONFIG) cannot compute the model;
-   auto is the CPU then. Of a device that is named the model may be NULL: it is not asked for. */
+   GPU was asked for by name and its engine cannot be had; auto is the CPU then. Of a device that is
+   named the model may be NULL: it is not asked for. */
 int engines_choose(struct engines_choice *choice, const char *device, const struct model *model,
                    struct error *error);
 

@@ -12,7 +12,7 @@
 #include "fixture.h"
 #include "under_test.h"
 
-enum { RECORDS = 8, SEED = 11 };
+enum { RECORDS = 9, SEED = 11 };
 
 static const struct optimizer ADAM = {
     .kind = OPTIMIZER_adam, .rate = 0.001, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
@@ -62,7 +62,8 @@ static void play(struct run *run) {
     }
 }
 
-/* `count` steps of slot 0 with targets, `together` in one plan. */
+/* `count` steps of slot 0 with targets, `together` in one plan. An output that is solved is so
+   after each. */
 static void learn_steps(struct run *run, size_t count, size_t together) {
     struct fixture *f = run->fixture;
     union value *x = calloc(f->inputs, sizeof *x), *y = calloc(f->model.target_size, sizeof *y);
@@ -71,6 +72,8 @@ static void learn_steps(struct run *run, size_t count, size_t together) {
         fixture_random_target(f, y);
         fixture_step(f, 0, run->next, x);
         fixture_score(f, 0, run->next, y, true);
+        if (f->model.solved)
+            fixture_solve(f, 0, y);
         run->next = (run->next + 1) % (run->window + 1);
         if ((n + 1) % together == 0)
             play(run);
@@ -197,6 +200,26 @@ static void wide_layers_and_inputs(void **state) {
     end(&run, 3);
 }
 
+/* Least squares between and after updates, of short windows and of long ones. */
+static void solved_outputs(void **state) {
+    (void)state;
+    enum { SHORT = 9, LONG = 40 };
+    const struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = 41},
+        .layers = {{.cell = CELL_gru, .size = 37, .norm = NORM_layer},
+                   {.cell = CELL_lstm, .size = 70, .norm = NORM_layer}},
+        .layer_count = 2,
+        .output = {.loss = LOSS_squared, .size = 3, .skip = true, .solved = true},
+    };
+    struct run run = begin(&architecture, &ADAM, LONG);
+    for (size_t n = 0; n < 4; n++) {
+        learn_steps(&run, LONG, n % 2 ? LONG : 3);
+        update(&run, n % 2 ? SHORT : LONG, n % 2 ? SHORT : LONG - n, n < 2);
+        play(&run);
+    }
+    end(&run, 8);
+}
+
 /* Inputs wide enough to be projected for many steps at once give the bits of single steps. */
 static void wide_inputs_together_and_apart(void **state) {
     (void)state;
@@ -304,13 +327,10 @@ static void streams_by_turns(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms_of_units),
-        cmocka_unit_test(long_windows),
-        cmocka_unit_test(long_windows_of_symbols),
-        cmocka_unit_test(wide_layers_and_inputs),
-        cmocka_unit_test(wide_inputs_together_and_apart),
-        cmocka_unit_test(a_window_of_hundreds),
-        cmocka_unit_test(plans_of_many_shapes),
+        cmocka_unit_test(norms_of_units),          cmocka_unit_test(long_windows),
+        cmocka_unit_test(long_windows_of_symbols), cmocka_unit_test(wide_layers_and_inputs),
+        cmocka_unit_test(solved_outputs),          cmocka_unit_test(wide_inputs_together_and_apart),
+        cmocka_unit_test(a_window_of_hundreds),    cmocka_unit_test(plans_of_many_shapes),
         cmocka_unit_test(streams_by_turns),
     };
     int failed = under_test_run(tests);

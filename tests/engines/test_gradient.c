@@ -245,6 +245,34 @@ static void symbols(void **state) {
             }
 }
 
+/* A linear path from the input: of real numbers beside every loss, wider than a warp, and of an
+   output that is solved, through which the gradient passes as through a constant. */
+static void skip_path(void **state) {
+    (void)state;
+    for (enum loss loss = 0; loss < LOSSES; loss++) {
+        struct architecture architecture = {
+            .input = {.kind = INPUT_REAL, .size = 3},
+            .layers = {{.cell = CELL_gru, .size = 7, .norm = NORM_layer}},
+            .layer_count = 1,
+            .output = output_of(loss),
+        };
+        architecture.output.skip = true;
+        check_gradient(&architecture, loss_kind(loss)->name);
+    }
+    struct architecture wide = {
+        .input = {.kind = INPUT_REAL, .size = 43},
+        .layers = {{.cell = CELL_gru, .size = 21, .norm = NORM_batch},
+                   {.cell = CELL_dense, .size = 35, .activation = ACTIVATION_tanh}},
+        .layer_count = 2,
+        .output = {.loss = LOSS_squared, .size = 5, .skip = true},
+    };
+    check_gradient(&wide, "wide skip path");
+    wide.output.solved = true;
+    check_gradient(&wide, "wide skip path, solved");
+    wide.output.skip = false;
+    check_gradient(&wide, "solved without a skip path");
+}
+
 /* Wide enough for the vector loops, and no multiple of any vector. */
 static void wide_layers(void **state) {
     (void)state;
@@ -278,6 +306,7 @@ int main(void) {
         cmocka_unit_test(every_activation),
         cmocka_unit_test(layers_mixed),
         cmocka_unit_test(symbols),
+        cmocka_unit_test(skip_path),
         cmocka_unit_test(wide_layers),
         cmocka_unit_test(layers_of_one_unit),
     };

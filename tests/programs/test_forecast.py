@@ -3,6 +3,7 @@
 another, and the same bits after a kill."""
 import json
 import math
+import os
 import pathlib
 import signal
 import struct
@@ -21,6 +22,7 @@ except ImportError:
 
 EXPERTS = ["last", "mean", "ewma", "lag", "ar3", "ar12", "ar12fast", "ar24", "abs12"]
 STEPS, STREAMS = 240, 3
+NEAR = 1e-3  # how far the engines may be apart
 CHANGE = "{name: change}"
 LEVEL = "{name: level, set: {model.output.relative: none, model.layers.0.size: 6, seed: 4}}"
 
@@ -83,15 +85,17 @@ def predictions(daemon, heard, count):
     return found
 
 
-def played(members, more="", kill=False):
-    """Predictions and the export after all examples; killed twice on the way or not."""
+def played(members, more="", kill=False, devices=("cpu",)):
+    """Predictions and the export after all examples; killed twice on the way or not. `devices`: before
+    the first kill, after it and after the second one, the last of them from there on."""
     with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
-        with Daemon(directory, configuration(directory, members, more)) as daemon:
+        text = configuration(directory, members, more)
+        with Daemon(directory, text.replace("device: cpu", f"device: {devices[0]}")) as daemon:
             daemon.ask("status")
             rows, found = list(examples()), []
             ends = [97, 180, len(rows)] if kill else [len(rows)]
             begin = 0
-            for end in ends:
+            for n, end in enumerate(ends):
                 with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
                     send(feeder, rows[begin:end])
                     found += predictions(daemon, heard, end - begin)
@@ -100,6 +104,8 @@ def played(members, more="", kill=False):
                     daemon.ask("set", key="learning.clip", value=1)  # is answered when on disk
                     daemon.process.send_signal(signal.SIGKILL)
                     daemon.process.wait()
+                    device = devices[min(n + 1, len(devices) - 1)]
+                    daemon.path.write_text(text.replace("device: cpu", f"device: {device}"))
                     daemon.start()
                     wait_learned(daemon, end)
             blob = daemon.export()
@@ -248,16 +254,36 @@ def sets_and_resets_members():
             assert daemon.export() == first
 
 
-def refuses_the_gpu_for_now():
-    with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
-        text = configuration(directory, CHANGE).replace("device: cpu", "device: cuda")
-        with Daemon(directory, text) as daemon:
-            assert daemon.process.wait(running.LIMIT) == 78
-            assert "computed by the processor alone" in daemon.text()
+def a_gpu_says_the_same():
+    """Both members on the CUDA engine: the same but for rounding, and the same bits after a kill; so from
+    engine to engine, with the readouts' least squares."""
+    members = f"{CHANGE}, {LEVEL}"
+    expected, expected_blob = played(members)
+    calm, calm_blob = played(members, devices=["cuda"])
+    killed, killed_blob = played(members, kill=True, devices=["cuda"])
+    moved, moved_blob = played(members, kill=True, devices=["cuda", "cpu", "cuda"])
+    assert said(calm) == said(killed) and calm_blob == killed_blob
+    for found, blob in ((calm, calm_blob), (moved, moved_blob)):
+        for a, b in zip(expected, found):
+            assert all(a["experts"][name] == b["experts"][name] for name in EXPERTS), (a, b)
+            assert near([a["prediction"]], [b["prediction"]]), (a, b)
+        numbers, wanted = ({name: np.frombuffer(data, "<f4") for name, data in tensors(each).items()}
+                           for each in (blob, expected_blob))
+        assert numbers.keys() == wanted.keys()
+        assert all(np.abs(numbers[name] - wanted[name]).max() < NEAR for name in wanted)
 
 
-for test in (carries_experts_and_weights, is_better_than_the_last_value, null_where_nothing_was_seen,
-             a_member_has_the_bits_it_has_alone, a_kill_changes_no_bit, however_steps_are_bundled,
-             sets_and_resets_members, refuses_the_gpu_for_now):
+def near(found, expected):
+    """Numbers of two columns, the second of which is about 40 times as large; None where both are."""
+    a, b = (np.array(rows, float) / [1, 40] for rows in (found, expected))
+    return bool(np.all((np.isnan(a) & np.isnan(b)) | (np.abs(a - b) < NEAR)))
+
+
+tests = [carries_experts_and_weights, is_better_than_the_last_value, null_where_nothing_was_seen,
+         a_member_has_the_bits_it_has_alone, a_kill_changes_no_bit, however_steps_are_bundled,
+         sets_and_resets_members]
+if os.environ.get("RUNNEL_CUDA_MODULE"):
+    tests.append(a_gpu_says_the_same)
+for test in tests:
     test()
     print(f"ok {test.__name__}")

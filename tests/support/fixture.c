@@ -49,6 +49,18 @@ static double random_parameter(struct fixture *fixture, const struct tensor *ten
     return 0.5 * u;
 }
 
+/* The least squares of an output begin; its weights are those written after it. */
+static void begin_solution(struct fixture *fixture) {
+    if (!fixture->model.solved)
+        return;
+    const struct least_squares ls = engine_solution(&fixture->model);
+    double *block = calloc(least_squares_size(&ls), sizeof *block);
+    assert_non_null(block);
+    least_squares_begin(&ls, block);
+    assert_int_equal(fixture->ops->write(fixture->engine, ENGINE_SOLUTION, 0, block, NULL), 0);
+    free(block);
+}
+
 void fixture_open(struct fixture **fixture, const struct architecture *architecture,
                   const struct optimizer *optimizer, size_t window, size_t slots, uint64_t seed) {
     struct fixture *new = calloc(1, sizeof *new);
@@ -74,6 +86,7 @@ void fixture_open(struct fixture **fixture, const struct architecture *architect
     new->ops = under_test_ops();
     if (new->ops->open(&new->engine, &new->model, &new->options, under_test_device(), &error))
         fail_msg("%s", error.text);
+    begin_solution(new);
     float *values = calloc(new->model.parameters, sizeof *values);
     for (size_t n = 0; n < new->model.tensor_count; n++) {
         const struct tensor *tensor = &new->model.tensors[n];
@@ -172,14 +185,23 @@ void fixture_step(struct fixture *fixture, size_t slot, size_t position, const u
     memcpy(fixture->x + row * fixture->inputs, x, fixture->inputs * sizeof *x);
 }
 
+static uint32_t add_target(struct fixture *fixture, const union value *y) {
+    size_t row = fixture->plan.rows++, size = fixture->model.target_size;
+    assert_true((row + 1) * size <= FIXTURE_NUMBERS);
+    memcpy(fixture->y + row * size, y, size * sizeof *y);
+    return (uint32_t)row;
+}
+
 void fixture_score(struct fixture *fixture, size_t slot, size_t position, const union value *y,
                    bool learn) {
-    size_t row = fixture->plan.scores++, size = fixture->model.target_size;
-    assert_true((row + 1) * size <= FIXTURE_NUMBERS);
     struct operation *operation = add(fixture, OPERATION_SCORE, slot, position);
-    operation->value = (uint32_t)row;
+    operation->value = add_target(fixture, y);
     operation->learn = learn;
-    memcpy(fixture->y + row * size, y, size * sizeof *y);
+    fixture->plan.scores++;
+}
+
+void fixture_solve(struct fixture *fixture, size_t slot, const union value *y) {
+    add(fixture, OPERATION_SOLVE, slot, 0)->value = add_target(fixture, y);
 }
 
 void fixture_update(struct fixture *fixture, size_t slot, size_t position, size_t length,
@@ -208,7 +230,7 @@ void fixture_play(struct fixture *fixture, double rate, double clip) {
     plan->clip = clip;
     if (fixture->ops->play(fixture->engine, plan, &results, &error))
         fail_msg("%s", error.text);
-    plan->count = plan->steps = plan->scores = plan->updates = plan->measures = 0;
+    plan->count = plan->steps = plan->scores = plan->rows = plan->updates = plan->measures = 0;
 }
 
 /* Those that the block has: running statistics have no moments. */

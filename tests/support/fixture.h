@@ -28,7 +28,8 @@ struct fixture {
 };
 
 /* The engine under test (under_test.h) with random parameters: gains and running variances away
-   from 1, biases and running means away from 0. Where the architecture leaves them 0, norm_momentum
+   from 1, biases and running means away from 0; the least squares of an output that is solved begin
+   with its random weights. Where the architecture leaves them 0, norm_momentum
    is 1/4 and norm_steps 5. */
 void fixture_open(struct fixture **fixture, const struct architecture *architecture,
                   const struct optimizer *optimizer, size_t window, size_t slots, uint64_t seed);
@@ -49,6 +50,7 @@ void fixture_forget(struct fixture *fixture, size_t slot);
 void fixture_step(struct fixture *fixture, size_t slot, size_t position, const union value *x);
 void fixture_score(struct fixture *fixture, size_t slot, size_t position, const union value *y,
                    bool learn);
+void fixture_solve(struct fixture *fixture, size_t slot, const union value *y);
 void fixture_update(struct fixture *fixture, size_t slot, size_t position, size_t length,
                     size_t closed, size_t terms, bool fresh);
 void fixture_measure(struct fixture *fixture, size_t slot);

@@ -252,6 +252,12 @@ void oracle_step(const struct model *model, const double *parameters, double *st
     size_t last = model->architecture.layers[model->architecture.layer_count - 1].size;
     multiply(values(&at, TENSOR_OUTPUT_WEIGHT), model->outputs, last, from, output);
     add(output, values(&at, TENSOR_OUTPUT_BIAS), model->outputs);
+    if (!model->architecture.output.skip)
+        return;
+    double skipped[ORACLE_OUTPUTS_MAX];
+    multiply(values(&at, TENSOR_OUTPUT_SKIP), model->outputs, model->input_width[0], encoded,
+             skipped);
+    add(output, skipped, model->outputs);
 }
 
 static double maximum(const double *a, size_t count) {
@@ -402,7 +408,7 @@ void oracle_absorb(const struct model *model, double *parameters,
     seen = NULL;
     for (size_t n = model->learned_count; n < model->tensor_count; n++) {
         const struct tensor *mean = &model->tensors[n];
-        if (mean->role > TENSOR_MEAN_INNER)
+        if (mean->role < TENSOR_MEAN_IH || mean->role > TENSOR_MEAN_INNER)
             continue;
         enum tensor_role role = TENSOR_VAR_IH + (mean->role - TENSOR_MEAN_IH);
         const struct tensor *var = model_find(model, role, mean->layer);
