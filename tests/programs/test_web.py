@@ -152,8 +152,65 @@ def test_api(directory):
             status, _, body = web.open(f"api/{wrong}")
             assert status == 400 and json.loads(body)["error"], (wrong, status)
         status, _, body = web.open("api/nothing")
-        paths = ["daemons", "runs", "columns", "series", "events", "live"]
+        paths = ["daemons", "runs", "columns", "series", "events", "forecasts", "live"]
         assert status == 404 and all(f"/api/{path}" in json.loads(body)["error"] for path in paths)
+        assert web.end() == 0
+
+
+def test_forecasts(directory):
+    """What was predicted beside what came, by stream and column; bounded; taken back with the daemon."""
+    daemon, web = start(directory)
+    with web:
+        web.until("api/forecasts", lambda answer: answer["published"] is False)
+        daemon.status(predictions=True)
+        daemon.await_predictions()
+        live = Live(web)
+        daemon.predict([1.0], stream="first") # brings no target
+        for i in range(1200):
+            daemon.predict([i, 2 * i], [i + 0.25, None], baseline=[i - 1, 0], data_time=START + i)
+        daemon.predict([0.0], [0.5], stream="far", ahead=6)
+        daemon.send("prediction", {"stream": "later", "example": 5000, "scored": { # a label of another example
+            "example": 17, "data_time": START, "prediction": {"mean": [1.0], "sd": [2.0]}, "interval": [None],
+            "target": [2.0], "baseline": {"mean": [0.5], "sd": [1.0]}, "loss": 1}})
+        daemon.send("prediction", {"stream": "many", "example": 6000, "data_time": START, "prediction": [[1.0], [2.0]],
+                                   "scored": [{"example": 6000, "step": i, "prediction": [1.0], "target": [2.0],
+                                               "interval": [[0, 3]], "baseline": [0.0]} for i in range(2)]})
+        known = web.until("api/forecasts", lambda answer: len(answer["series"]) == 4)
+        assert {(s["stream"], s["ahead"], s["columns"], s["steps"]) for s in known["series"]} >= {
+            ("far", 6, 1, 1), ("later", 0, 1, 1), ("many", 0, 1, 2)}, known
+        live.until("prediction", lambda data: data == {"daemon": 0})
+        live.close()
+        last = web.get("api/forecasts?stream=a&column=0&points=2")
+        assert last["example"] == [1200, 1201] and last["data_time"] == [START + 1198, START + 1199]
+        assert last["target"] == [1198.25, 1199.25] and last["prediction"] == [1198, 1199]
+        assert last["low"] == [1197, 1198] and last["high"] == [1199, 1200] and last["baseline"] == [1197, 1198]
+        other = web.get("api/forecasts?stream=a&column=1")
+        assert set(other["target"]) == {None} and 500 < len(other["target"]) <= 1000
+        assert web.get("api/forecasts?stream=far&ahead=6")["target"] == [0.5]
+        late = web.get("api/forecasts?stream=later")
+        assert late["example"] == [17] and (late["prediction"], late["baseline"]) == ([1], [0.5])
+        assert late["low"] == [None] and late["data_time"] == [START]
+        many = web.get("api/forecasts?stream=many")
+        assert many["example"] == [6000, 6000.5] and many["data_time"] == [None, None]
+        daemon.examples = 1100 # it went back to a checkpoint
+        daemon.predict([7.0, 0.0], [7.5, 0.0])
+        back = web.until("api/forecasts?stream=a", lambda answer: answer["example"][-1] == 1101)
+        assert back["example"][-2:] == [1100, 1101] and back["target"][-1] == 7.5
+        for path, expected in [("stream=b", 404), ("stream=a&column=2", 404), ("daemon=1", 400), ("column=x", 400),
+                               ("points=0", 400), ("points=1001", 400), ("ahead=-1", 400), ("daemon=0.5", 400)]:
+            status, _, body = web.open(f"api/forecasts?{path}")
+            assert status == expected and json.loads(body)["error"], (path, status, body)
+        for i in range(400): # more streams than there is room for
+            daemon.predict([0.0], [0.5], stream=f"stream {i}")
+        for odd in [{"stream": 7}, {"scored": []}, {"stream": "odd", "example": "x", "scored": {"target": [1]}},
+                    {"stream": "a", "example": 1102, "prediction": [1], "scored": {
+                        "target": ["x"] * 5000, "interval": 3, "prediction": [[]]}},
+                    {"stream": "odd", "example": 1, "prediction": [1], "scored": {"target": [1], "prediction": "x"}},
+                    {"stream": "odd", "example": 1, "prediction": [1], "scored": { # a class
+                        "target": 3, "prediction": [0.1, 0.9]}}]:
+            daemon.send("prediction", odd)
+        full = web.until("api/forecasts", lambda answer: answer["wordless"])
+        assert 50 < len(full["series"]) < 400 and full["left_out"] > 0, len(full["series"])
         assert web.end() == 0
 
 
@@ -527,6 +584,6 @@ def test_bad_clients(directory):
         assert web.end() == 0
 
 
-run_tests([test_page, test_options, test_api, test_live, test_daemon_is_killed_and_comes_back,
+run_tests([test_page, test_options, test_api, test_forecasts, test_live, test_daemon_is_killed_and_comes_back,
            test_history_survives, test_metrics, test_odd_statistics, test_who_may_read,
            test_guessing_tokens, test_bad_clients])

@@ -61,6 +61,11 @@ class Daemon:
                    "steps": 2 * self.examples, "time": START + self.examples / 10, **fields}
         self.socket.send_multipart([topic.encode(), json.dumps(message).encode()])
 
+    def await_predictions(self):
+        """Until somebody subscribes to them."""
+        while self.socket.recv() != b"\1prediction":
+            pass
+
     def status(self, **fields):
         self.send("status", {
             "name": self.name, "state": "learning", "device": "cpu avx2", "parameters": 3266,
@@ -84,6 +89,19 @@ class Daemon:
             {"kind": "gru", "size": 32, "summed_inputs": {"mean": 0.5, "std": 1.25},
              "summed_recurrent": {"mean": 0.1, "std": 0.2}, "hidden": UNITS,
              "gain": UNITS, "bias": UNITS, "histogram": histogram}] * layers})
+
+    def predict(self, prediction, target=None, stream="a", data_time=None, band=1.0, baseline=None, **scored):
+        """The next example of a stream, whose columns the prediction before it was to be `prediction`; targets
+        may be None. `scored`: more members of it."""
+        self.examples += 1
+        body = {"stream": stream, "example": self.examples, "data_time": data_time, "prediction": prediction,
+                "interval": [[p - band, p + band] for p in prediction], "loss": 0.5}
+        if target:
+            body["scored"] = {
+                "example": self.examples - 1, "data_time": data_time and data_time - 60, "prediction": prediction,
+                "interval": body["interval"], "target": target, "loss": 0.5,
+                "baseline": baseline or [0.0 for _ in target], **scored}
+        self.send("prediction", body)
 
     def event(self, kind, text):
         self.send("event", {"kind": kind, "text": text})

@@ -104,16 +104,14 @@ static int open_feeds(struct feeds *feeds, const struct options *options, struct
 }
 
 static void run(struct feeds *feeds, struct server *server, int signals) {
-    struct pollfd items[FEEDS_MAX + 2];
-    size_t used = feeds_items(feeds, items);
-    items[used++] = (struct pollfd){.fd = server_descriptor(server), .events = POLLIN};
-    items[used++] = (struct pollfd){.fd = signals, .events = POLLIN};
-    while (!items[used - 1].revents) {
+    struct pollfd items[FEEDS_MAX * FEED_ITEMS + 2] = {
+        {.fd = signals, .events = POLLIN}, {.fd = server_descriptor(server), .events = POLLIN}};
+    while (!items[0].revents) {
         feeds_run(feeds);
         live_tick(feeds->live);
         server_run(server);
         double wait = fmin(feeds_next(feeds), fmin(server_next(server), live_next(feeds->live)));
-        poll(items, used, clock_milliseconds(wait));
+        poll(items, 2 + feeds_items(feeds, items + 2), clock_milliseconds(wait));
     }
 }
 

@@ -8,11 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "web_forecast_api.h"
+#include "web_query.h"
+
 enum {
     POINTS = 1000, /* unless it is said how many */
     POINTS_MAX = 5000,
-    EXACT_DIGITS = 17, /* of positions, which distinguish live messages from those in a series */
-    VALUE_DIGITS = 6,
     SHARE_DIGITS = 4,
     MEANING_SIZE = 512, /* of a field, as a sentence */
     COLUMN_SIZE = 64,   /* of a column's name; longer ones there are none */
@@ -26,26 +27,8 @@ struct query {
     const char *columns; /* "a,b"; NULL = all */
 };
 
-static const char *argument(struct MHD_Connection *connection, const char *name) {
-    return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
-}
-
-/* Leaves *value as it is when there is no such argument; false when it is no number in the range.
- */
-static bool take_number(struct MHD_Connection *connection, const char *name, double least,
-                        double most, double *value) {
-    const char *text = argument(connection, name);
-    char *end;
-    if (!text)
-        return true;
-    if (!*text || text[strspn(text, "0123456789+-.eE")])
-        return false;
-    *value = strtod(text, &end);
-    return !*end && *value >= least && *value <= most;
-}
-
 static bool take_axis(struct MHD_Connection *connection, enum history_axis *axis) {
-    const char *text = argument(connection, "axis");
+    const char *text = query_text(connection, "axis");
     for (int i = 0; text && i < HISTORY_AXES; i++)
         if (strcmp(text, history_axes[i]->name) == 0) {
             *axis = (enum history_axis)i;
@@ -58,43 +41,28 @@ static bool take_axis(struct MHD_Connection *connection, enum history_axis *axis
 static const char *take_query(struct query *query, struct MHD_Connection *connection) {
     double run = 0, layer = -1, points = POINTS, from = -INFINITY, to = INFINITY;
     enum history_axis axis = HISTORY_EXAMPLES;
-    if (!take_number(connection, "run", 1, 1e15, &run) || run != floor(run) || run < 1)
+    if (!query_number(connection, "run", 1, 1e15, &run) || run != floor(run) || run < 1)
         return "run must be the id of a run, from /api/runs";
-    if (!take_number(connection, "layer", 0, HISTORY_LAYERS - 1, &layer) || layer != floor(layer))
+    if (!query_number(connection, "layer", 0, HISTORY_LAYERS - 1, &layer) || layer != floor(layer))
         return "layer must be a whole number from 0 to 15";
-    if (!take_number(connection, "points", 2, POINTS_MAX, &points))
+    if (!query_number(connection, "points", 2, POINTS_MAX, &points))
         return "points must be a number from 2 to 5000";
-    if (!take_number(connection, "from", -1e300, 1e300, &from) ||
-        !take_number(connection, "to", -1e300, 1e300, &to))
+    if (!query_number(connection, "from", -1e300, 1e300, &from) ||
+        !query_number(connection, "to", -1e300, 1e300, &to))
         return "from and to must be numbers";
     if (!take_axis(connection, &axis))
         return "axis must be examples, steps or time";
     *query = (struct query){.run = (int64_t)run,
                             .layer = (int)layer,
                             .range = {axis, from, to, (size_t)points},
-                            .columns = argument(connection, "columns")};
+                            .columns = query_text(connection, "columns")};
     return NULL;
-}
-
-/* JSON cannot express what is not finite. */
-static void write_value(FILE *stream, double value, int digits) {
-    if (isfinite(value))
-        fprintf(stream, "%.*g", digits, value);
-    else
-        fputs("null", stream);
-}
-
-static void write_string(FILE *stream, const char *text) {
-    json_t *string = json_string(text);
-    if (!string || json_dumpf(string, stream, JSON_ENCODE_ANY))
-        fputs("\"\"", stream);
-    json_decref(string);
 }
 
 static void write_position(FILE *stream, const double position[HISTORY_AXES]) {
     for (int axis = 0; axis < HISTORY_AXES; axis++) {
         fprintf(stream, "\"%s\":", history_axes[axis]->name);
-        write_value(stream, position[axis], EXACT_DIGITS);
+        query_write_number(stream, position[axis], QUERY_EXACT_DIGITS);
         fputc(',', stream);
     }
 }
@@ -133,7 +101,8 @@ static void write_array(FILE *stream, const char *name, const struct history_ser
     for (size_t i = 0; i < series->points; i++) {
         if (i)
             fputc(',', stream);
-        write_value(stream, of(&series->values[i * series->columns + column]), VALUE_DIGITS);
+        query_write_number(stream, of(&series->values[i * series->columns + column]),
+                           QUERY_VALUE_DIGITS);
     }
     fputc(']', stream);
 }
@@ -159,7 +128,7 @@ static void write_axes(FILE *stream, const struct history_series *series) {
         for (size_t i = 0; i < series->points; i++) {
             if (i)
                 fputc(',', stream);
-            write_value(stream, series->at[i].position[axis], EXACT_DIGITS);
+            query_write_number(stream, series->at[i].position[axis], QUERY_EXACT_DIGITS);
         }
         fputs("],", stream);
     }
@@ -176,7 +145,8 @@ static void write_histograms(FILE *stream, const struct history_series *series) 
         for (size_t bin = 0; bin < HISTORY_BINS; bin++) {
             if (bin)
                 fputc(',', stream);
-            write_value(stream, (double)series->histograms[i * HISTORY_BINS + bin], SHARE_DIGITS);
+            query_write_number(stream, (double)series->histograms[i * HISTORY_BINS + bin],
+                               SHARE_DIGITS);
         }
         fputc(']', stream);
     }
@@ -303,9 +273,9 @@ static struct reply answer_events(const struct feeds *feeds, struct MHD_Connecti
         fprintf(text.stream, "%s{\"id\":%lld,", i ? "," : "", (long long)event->id);
         write_position(text.stream, event->position);
         fputs("\"kind\":", text.stream);
-        write_string(text.stream, event->kind);
+        query_write_text(text.stream, event->kind);
         fputs(",\"text\":", text.stream);
-        write_string(text.stream, event->text);
+        query_write_text(text.stream, event->text);
         fputc('}', text.stream);
     }
     history_events_clear(&events);
@@ -323,7 +293,7 @@ static void write_layers(FILE *stream, struct history *history, int64_t run) {
     fputs("\"layers\":[", stream);
     for (int i = 0; i < count; i++) {
         fprintf(stream, "%s{\"kind\":", i ? "," : "");
-        write_string(stream, layers[i].kind);
+        query_write_text(stream, layers[i].kind);
         fprintf(stream, ",\"size\":%d}", layers[i].size);
     }
     fputc(']', stream);
@@ -336,9 +306,9 @@ static void write_run(FILE *stream, struct history *history, const struct histor
         const void *value = (const char *)run + column->offset;
         fprintf(stream, "\"%s\":", column->name);
         if (column->text)
-            write_string(stream, *(const char *const *)value);
+            query_write_text(stream, *(const char *const *)value);
         else
-            write_value(stream, *(const double *)value, EXACT_DIGITS);
+            query_write_number(stream, *(const double *)value, QUERY_EXACT_DIGITS);
         fputc(',', stream);
     }
     write_layers(stream, history, run->id);
@@ -416,12 +386,12 @@ struct reply api_answer(const struct feeds *feeds, struct MHD_Connection *connec
     } paths[] = {
         {"/api/daemons", answer_daemons}, {"/api/runs", answer_runs},
         {"/api/columns", answer_columns}, {"/api/series", answer_series},
-        {"/api/events", answer_events},
+        {"/api/events", answer_events},   {"/api/forecasts", forecast_answer},
     };
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (strcmp(path, paths[i].path) == 0)
             return paths[i].answer(feeds, connection);
     return reply_error(MHD_HTTP_NOT_FOUND,
                        "there is no such path; there are /api/daemons, /api/runs, /api/columns, "
-                       "/api/series?run=ID, /api/events?run=ID and /api/live");
+                       "/api/series?run=ID, /api/events?run=ID, /api/forecasts and /api/live");
 }

@@ -18,6 +18,7 @@
 
 #define SILENCE 15.0     /* seconds: a daemon sends `status` every 10 */
 #define SEND_EVERY 0.05  /* seconds between two messages of a topic to the pages */
+#define TELL_EVERY 0.25  /* seconds between two notes to the pages that there are predictions */
 #define COMMIT_EVERY 1.0 /* seconds */
 #define FOLLOW_EVERY 5.0 /* seconds between two looks at whether a recording has grown */
 
@@ -186,6 +187,16 @@ static void tell_presence(struct feed *feed) {
     publish(feed->feeds, "daemon", feed_describe(feed, false));
 }
 
+/* As the newest status says. */
+static void follow_predictions(struct feed *feed) {
+    static const bool topics[TOPICS] = {[TOPIC_PREDICTION] = true};
+    const json_t *published = json_object_get(feed->newest[TOPIC_STATUS], "predictions");
+    if (json_is_true(published) && !feed->predictions)
+        link_open(&feed->predictions, &feed->peer, topics);
+    else if (json_is_false(published))
+        link_close(&feed->predictions);
+}
+
 static void take_message(struct feed *feed, const struct message *message) {
     if (health_message(&feed->health, message))
         clear_newest(feed);
@@ -200,6 +211,8 @@ static void take_message(struct feed *feed, const struct message *message) {
     feed->newest[topic] = json_incref(message->body);
     if (kind)
         count_event(feed, kind);
+    if (topic == TOPIC_STATUS)
+        follow_predictions(feed);
     pass_on(feed, topic, message->body);
 }
 
@@ -209,6 +222,30 @@ static void take_change(struct feed *feed, enum runnel_kind change) {
         feed->refused = true;
         complain(EX_OK, "%s: %s", feed->endpoint, link_refusal(feed->link));
     }
+}
+
+/* Pages ask for what they show of them. */
+static void tell_predictions(struct feed *feed, double now) {
+    if (!feed->predicted || now - feed->told < TELL_EVERY)
+        return;
+    feed->predicted = false;
+    feed->told = now;
+    if (live_clients(feed->feeds->live))
+        publish(feed->feeds, "prediction", json_pack("{s:i}", "daemon", (int)feed_number(feed)));
+}
+
+static void run_predictions(struct feed *feed, double now) {
+    struct message message;
+    enum runnel_kind kind = RUNNEL_MESSAGE;
+    for (int i = 0; feed->predictions && i < AT_ONCE && kind != RUNNEL_NOTHING; i++) {
+        kind = link_next(feed->predictions, &message);
+        if (kind == RUNNEL_MESSAGE && !message.problem) {
+            forecasts_take(&feed->forecasts, message.body);
+            feed->predicted = true;
+        }
+        message_clear(&message);
+    }
+    tell_predictions(feed, now);
 }
 
 static void run_feed(struct feed *feed) {
@@ -228,6 +265,7 @@ static void run_feed(struct feed *feed) {
     for (int topic = 0; topic < TOPICS; topic++)
         if (feed->held[topic] && is_due(feed, (enum topic)topic, now))
             send_held(feed, (enum topic)topic);
+    run_predictions(feed, now);
 }
 
 /* Pages that show a recording read it again when it has grown. */
@@ -265,14 +303,22 @@ double feeds_next(const struct feeds *feeds) {
         for (int topic = 0; topic < TOPICS; topic++)
             if (feed->held[topic])
                 next = fmin(next, feed->sent[topic] + SEND_EVERY - now);
+        if (feed->predicted)
+            next = fmin(next, feed->told + TELL_EVERY - now);
     }
     return fmax(next, 0);
 }
 
-size_t feeds_items(const struct feeds *feeds, struct pollfd items[FEEDS_MAX]) {
-    for (size_t i = 0; i < feeds->count; i++)
-        items[i] = (struct pollfd){.fd = link_descriptor(feeds->feed[i].link), .events = POLLIN};
-    return feeds->count;
+size_t feeds_items(const struct feeds *feeds, struct pollfd items[FEEDS_MAX * FEED_ITEMS]) {
+    size_t used = 0;
+    for (size_t i = 0; i < feeds->count; i++) {
+        const struct feed *feed = &feeds->feed[i];
+        items[used++] = (struct pollfd){.fd = link_descriptor(feed->link), .events = POLLIN};
+        if (feed->predictions)
+            items[used++] =
+                (struct pollfd){.fd = link_descriptor(feed->predictions), .events = POLLIN};
+    }
+    return used;
 }
 
 int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count, bool named,
@@ -283,8 +329,8 @@ int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count,
     for (size_t i = 0; i < count; i++) {
         struct feed *feed = &feeds->feed[i];
         *feed = (struct feed){.endpoint = endpoints[i], .named = named, .feeds = feeds};
-        struct runnel_peer peer = tool_peer(endpoints[i], keys);
-        int status = link_open(&feed->link, &peer, topics);
+        feed->peer = tool_peer(endpoints[i], keys);
+        int status = link_open(&feed->link, &feed->peer, topics);
         if (status != EX_OK)
             return status;
         health_open(&feed->health, endpoints[i], SILENCE, note, feed);
@@ -307,6 +353,8 @@ void feeds_open_recording(struct feeds *feeds, const char *path, struct history 
 void feeds_close(struct feeds *feeds) {
     for (size_t i = 0; i < feeds->count; i++) {
         link_close(&feeds->feed[i].link);
+        link_close(&feeds->feed[i].predictions);
+        forecasts_clear(&feeds->feed[i].forecasts);
         clear_newest(&feeds->feed[i]);
     }
     feeds->count = 0;

@@ -14,10 +14,12 @@
 #include "common/keys.h"
 #include "tools/history/history.h"
 #include "tools/shared/watch_health.h"
+#include "web_forecasts.h"
 #include "web_live.h"
 
 enum {
     FEEDS_MAX = 32,
+    FEED_ITEMS = 2,        /* of a daemon, to poll for */
     FEED_EVENT_KINDS = 24, /* that are distinguished; the last one is "other" */
     FEED_KIND_SIZE = 32,
 };
@@ -42,6 +44,15 @@ struct feed {
     double sent[TOPICS];  /* when a message last went to the pages, clock_seconds() */
     json_t *held[TOPICS]; /* one that waits for its turn; owned */
     uint64_t merged;      /* `loss` messages in the one that waits */
+
+    /* Only while the daemon says that it publishes them. They have a connection of their own: what
+       is lost of it when they come too fast is nothing of the rest. */
+    struct link *predictions;
+    struct forecasts forecasts;
+    bool predicted; /* there are some that pages have not been told of */
+    double told;    /* when they were last, clock_seconds() */
+
+    struct runnel_peer peer;
     struct feeds *feeds;
 };
 
@@ -65,8 +76,8 @@ void feeds_open_recording(struct feeds *feeds, const char *path, struct history 
                           struct live *live);
 void feeds_close(struct feeds *feeds);
 
-/* What to poll for, one item a daemon; returns how many. */
-size_t feeds_items(const struct feeds *feeds, struct pollfd items[FEEDS_MAX]);
+/* What to poll for now; returns how many. */
+size_t feeds_items(const struct feeds *feeds, struct pollfd items[FEEDS_MAX * FEED_ITEMS]);
 
 /* Take what has come, and do what is due. */
 void feeds_run(struct feeds *feeds);

@@ -33,6 +33,7 @@ EMBED(controls, "controls.js")
 EMBED(data, "data.js")
 EMBED(dom, "dom.js")
 EMBED(draw, "draw.js")
+EMBED(forecast, "forecast.js")
 EMBED(format, "format.js")
 EMBED(frame, "frame.js")
 EMBED(heat, "heat.js")
@@ -41,6 +42,7 @@ EMBED(live, "live.js")
 EMBED(panels, "panels.js")
 EMBED(pointer, "pointer.js")
 EMBED(range, "range.js")
+EMBED(skill, "skill.js")
 EMBED(state, "state.js")
 EMBED(view, "view.js")
 
@@ -61,6 +63,7 @@ static const struct page {
     MODULE(data),
     MODULE(dom),
     MODULE(draw),
+    MODULE(forecast),
     MODULE(format),
     MODULE(frame),
     MODULE(heat),
@@ -69,6 +72,7 @@ static const struct page {
     MODULE(panels),
     MODULE(pointer),
     MODULE(range),
+    MODULE(skill),
     MODULE(state),
     MODULE(view),
 };

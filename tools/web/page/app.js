@@ -4,6 +4,7 @@
 import { draw, drawing, drawSoon, makePanels, panels, whenDrawn } from "./charts.js";
 import { control, restoreTheme } from "./controls.js";
 import { make } from "./dom.js";
+import { theme } from "./draw.js";
 import { showNumbers } from "./lists.js";
 import { begin, fail, fetchSeries, listen } from "./live.js";
 import { bounds, daemons, shown, store, view } from "./state.js";
@@ -13,7 +14,8 @@ const FETCH_AFTER = 120; // ms after the last move of the view
 const WRITE_EVERY = 250; // ms between two figures that somebody could read
 
 // For the console, and for tests of the page.
-window.runnel = { store, view, daemons, shown, panels, drawing, draw, setRange, showAll, bounds };
+window.runnel = { store, view, daemons, shown, panels, drawing, draw, setRange, showAll, bounds,
+  colors: () => theme.colors };
 
 let fetchTimer = null;
 whenMoved(() => {

@@ -3,13 +3,14 @@
 
 import { $, make } from "./dom.js";
 import { Plot } from "./draw.js";
+import { makeForecast } from "./forecast.js";
 import { number, position } from "./format.js";
 import { Heat, heatColor } from "./heat.js";
 import { HEALTH, HIDDEN, LEARNING, Lines } from "./panels.js";
 import { handle, showCursor } from "./pointer.js";
 import { bounds, daemons, eventsInView, hasExtent, heatRun, layersOf, loading, lossUnit, name,
   recording, shownRuns, store, view } from "./state.js";
-import { advance, canGoBack } from "./view.js";
+import { advance, canGoBack, keepView } from "./view.js";
 
 const FRAME_BUDGET = 8; // ms: when so much of a frame has gone into charts, the rest waits
 const DRAW_SHARE = 0.6; // of the time that is spent on drawing at most
@@ -51,6 +52,9 @@ export function makePanels() {
       $(place).append(panel.element);
       inSight.observe(panel.element);
     }
+  const forecast = makeForecast(drawSoon, keepView);
+  panels.push(forecast);
+  inSight.observe(forecast.element);
   const heat = panels.find((panel) => panel.heat);
   heat.unit.replaceChildren("share of units", makeRamp(), "20%");
   panels[0].inSight = true; // as soon as there is something to be drawn
@@ -151,6 +155,10 @@ function drawPanel(panel, { runs, range, events, of }) {
   const kind = panel.isLayer ? view.layer : "loss";
   panel.waits = false;
   panel.drawn = performance.now();
+  if (panel.paint) {
+    panel.paint();
+    return;
+  }
   if (!panel.plot) openPlot(panel);
   if (panel.heat) {
     const parts = heatParts(runs);

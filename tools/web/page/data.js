@@ -103,6 +103,11 @@ export class Store {
     return get("api/daemons");
   }
 
+  // The streams that there are predictions of, or steps of one of them.
+  fetchForecasts(query) {
+    return get(`api/forecasts?${new URLSearchParams(query)}`);
+  }
+
   async fetchRuns() {
     const seen = new Set();
     for (const run of (await get("api/runs")).runs) {

@@ -5,7 +5,7 @@ import { number, ticks } from "./format.js";
 import { Frame, LEFT, RIGHT, tickRoom } from "./frame.js";
 import { fences, FILLED, keepDrawable, limits } from "./range.js";
 
-const MARK_SIZE = 4;
+const MARK_SIZE = 4, MISS_SIZE = 3;
 const EDGE = 0.05;  // of the chart's height, that counts as its edge
 
 export const theme = { colors: {} };
@@ -48,7 +48,7 @@ function drawBand(context, chart, line) {
   const least = y.type === "logarithmic" ? y.min : -Infinity;
   const { data, low, high } = line;
   if (fills(chart.scales, line)) return;
-  context.fillStyle = fade(line.color, (theme.dark ? 0.2 : 0.16) / Math.sqrt(chart.runs || 1));
+  context.fillStyle = fade(line.color, line.bandShare ?? (theme.dark ? 0.2 : 0.16) / Math.sqrt(chart.runs || 1));
   let i = 0;
   while (i < data.length) {
     if (low[i] === null || high[i] === null) { i++; continue; }
@@ -107,6 +107,18 @@ function drawWild(context, chart, line) {
   }
 }
 
+// What fell outside of a forecast's band.
+function drawMisses(context, chart, line) {
+  const { x, y } = chart.scales;
+  context.fillStyle = theme.colors.bad;
+  line.data.forEach((point, i) => {
+    if (!line.misses[i]) return;
+    context.beginPath();
+    context.arc(x.getPixelForValue(point.x), y.getPixelForValue(point.y), MISS_SIZE, 0, 2 * Math.PI);
+    context.fill();
+  });
+}
+
 function drawEvents(context, chart, events) {
   const { top, bottom, left, right } = chart.chartArea;
   const last = new Map(); // kind -> pixel, so that many of a kind do not paint the chart over
@@ -154,6 +166,7 @@ const plugin = {
       drawEvents(context, chart, chart.events || []);
       for (const line of chart.data.datasets) {
         if (line.marksMissing) drawMissing(context, chart, line);
+        if (line.misses) drawMisses(context, chart, line);
         if (line.beyond) drawWild(context, chart, line);
       }
     });

@@ -3,6 +3,7 @@
 import { $, make } from "./dom.js";
 import { eventColor } from "./draw.js";
 import { clock, counted, duration, grouped, number, percent, skill, tellApart } from "./format.js";
+import { showSkill } from "./skill.js";
 import { colorOf, daemons, heatRun, isCurrent, isShare, layersOf, layersShown, name, palette, recording, showRun,
   shown, shownRuns, store, view } from "./state.js";
 import { moved } from "./view.js";
@@ -172,6 +173,7 @@ function showRunNumbers() {
 export function showNumbers() {
   showDaemonNumbers();
   showRunNumbers();
+  showSkill();
 }
 
 export function showRuns() {

@@ -2,6 +2,7 @@
 
 import { drawSoon } from "./charts.js";
 import { $ } from "./dom.js";
+import { forecastSoon, predicted, showChoices } from "./forecast.js";
 import { showDaemons, showEvents, showLayers, showRuns } from "./lists.js";
 import { adoptRuns, daemons, layersOf, loading, recording, setRecording, shownRuns, store, view } from "./state.js";
 
@@ -48,6 +49,8 @@ export async function load(asked = [store.fetchDaemons(), store.fetchRuns()]) {
   showDaemons();
   showLayers();
   showRuns();
+  showChoices();
+  forecastSoon();
   drawSoon();
   await fetched;
   showEvents();
@@ -102,6 +105,7 @@ function connect() {
     Object.assign(daemons[daemon.daemon] || {}, daemon, { heardAt: performance.now() - 1000 * daemon.quiet });
     showDaemons();
   });
+  on("prediction", ({ daemon }) => predicted(daemon));
   for (const topic of ["status", "loss", "state", "event"]) on(topic, (data) => take(topic, data));
 }
 

@@ -148,7 +148,8 @@ export class Lines {
       const positions = store.positions(run.id, series, view.axis);
       for (const spec of this.specs()) {
         const name = `${run.id}/${kind}/${spec.column}`, line = this.line(name, spec, run, kind);
-        const smooth = spec.smooth ? view.smooth : 0, start = store.start(run.id, view.axis) ?? positions[0];
+        const smooth = spec.smooth ? view.smooth : 0;
+        const start = Math.min(store.start(run.id, view.axis) ?? Infinity, positions[0] ?? Infinity);
         used.add(name);
         line.extend(series, positions, { smooth, width: view.width, start },
           `${view.axis}/${smooth}/${view.width}/${start}`);

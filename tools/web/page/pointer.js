@@ -64,7 +64,7 @@ export function showCursor(panels) {
   if (!visible && !visibleBefore) return;
   visibleBefore = visible;
   for (const panel of panels) {
-    if (!panel.inSight || !panel.plot) continue;
+    if (!panel.inSight || !panel.plot || panel.paint) continue; // which has an axis of its own
     panel.plot.showCursor(visible ? cursor : null);
     panel.readout.replaceChildren(...(visible ? readout(panel, from, to) : []));
   }

@@ -2,6 +2,7 @@
 // kept and sent.
 
 import { $ } from "./dom.js";
+import { chosen } from "./forecast.js";
 import { AXES, bounds, extent, isCurrent, shown, view } from "./state.js";
 
 const SMOOTH = 0.01, SMOOTH_MOST = 0.1;
@@ -91,6 +92,13 @@ export function keepView() {
   if (!view.marks) query.set("events", 0);
   if (view.log) query.set("log", 1);
   if (view.layer) query.set("layer", view.layer);
+  if (chosen.byHand) {
+    query.set("of", chosen.daemon);
+    if (chosen.stream !== null) query.set("stream", chosen.stream);
+    if (chosen.ahead) query.set("ahead", chosen.ahead);
+    query.set("column", chosen.column);
+    query.set("newest", chosen.points);
+  }
   const byHand = [...shown].filter((id) => !isCurrent(id));
   if (byHand.length) query.set("runs", byHand.join(","));
   const text = query.toString();
@@ -109,5 +117,17 @@ export function readView() {
   view.marks = query.get("events") !== "0";
   view.log = query.get("log") === "1";
   view.layer = Math.max(0, Math.floor(value("layer") || 0));
+  readChosen(query, value);
   for (const id of (query.get("runs") || "").split(",").map(Number)) if (id > 0) shown.add(id);
+}
+
+// Which forecasts are shown.
+function readChosen(query, value) {
+  if (!query.has("of")) return;
+  const whole = (key, most) => Math.min(most, Math.max(0, Math.floor(value(key) || 0)));
+  Object.assign(chosen, { byHand: true, daemon: whole("of", Infinity), stream: query.get("stream"),
+    ahead: whole("ahead", Infinity), column: whole("column", Infinity) });
+  const points = String(value("newest"));
+  if ([...$("forecast-points").options].some((option) => option.value === points)) chosen.points = Number(points);
+  $("forecast-points").value = chosen.points;
 }

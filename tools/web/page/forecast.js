@@ -1,0 +1,215 @@
+// Truth beside forecast: one column of one stream of a daemon, with the band that was to hold 90% of what
+// comes, what fell outside of it, and the baseline. In data time where the examples have it.
+
+import { $, make } from "./dom.js";
+import { Plot, theme } from "./draw.js";
+import { number, position, skill } from "./format.js";
+import { daemons, loading, recording, store, view } from "./state.js";
+
+const FETCH_EVERY = 300;  // ms between two answers that somebody could read
+const LIST_EVERY = 3000;  // ms between two lists of streams
+const SHOWN = ["target", "prediction", "low", "high", "baseline"];
+
+// What is chosen: `stream` null is the first that there is.
+export const chosen = { daemon: 0, stream: null, ahead: 0, column: 0, points: 200, byHand: false };
+let known = null; // the newest answer that lists streams
+let steps = null; // the newest answer with steps of what is chosen
+let panel = null, redraw = () => {}, keep = () => {};
+
+// ---- The panel ----
+
+const legend = () => make("p", { className: "legend" },
+  ...[["truth", "truth"], ["forecast", "forecast"], ["range", "90% band"], ["miss", "outside of the band"],
+    ["baseline", "baseline"]].map(([kind, text]) =>
+    make("span", {}, make("i", { className: kind }), text)));
+
+// As one of the panels that charts.js draws; `soon` has it drawn, `keepChoice` keeps what was chosen.
+export function makeForecast(soon, keepChoice) {
+  redraw = soon;
+  keep = keepChoice;
+  const readout = make("span", { className: "readout" });
+  const element = make("article", { className: "panel wide", id: "panel-forecast" },
+    make("h3", {}, make("span", { textContent: "Truth and forecast" }), readout), legend(),
+    make("div", { className: "plot" }), make("p", { id: "forecast-summary" }));
+  panel = { spec: { id: "forecast" }, element, readout, shown: [], inSight: false, waits: true, drawn: 0, paint };
+  element.panel = panel;
+  $("forecasts").prepend(element);
+  for (const key of ["daemon", "stream", "column", "ahead", "points"])
+    $(`forecast-${key}`).addEventListener("change", ({ target }) => choose(key, target.value));
+  return panel;
+}
+
+function choose(key, value) {
+  chosen[key] = key === "stream" ? value : Number(value);
+  if (key === "daemon") Object.assign(chosen, { stream: null, ahead: 0, column: 0 });
+  if (key === "daemon") known = null;
+  chosen.byHand = true;
+  steps = null;
+  showChoices();
+  keep();
+  listed = -Infinity;
+  forecastSoon();
+  redraw();
+}
+
+function openPlot() {
+  const element = panel.element.querySelector(".plot");
+  panel.plot = new Plot(element);
+  element.addEventListener("pointermove", (event) => point(event.clientX - element.getBoundingClientRect().left));
+  element.addEventListener("pointerleave", () => point(null));
+}
+
+// The numbers under the pointer.
+function point(pixel) {
+  const { plot, readout } = panel;
+  const data = panel.shown[0]?.data || [];
+  const x = pixel === null || !data.length ? null : plot.toValue(pixel);
+  const i = x === null ? -1 : data.reduce((best, { x: at }, k) =>
+    (Math.abs(at - x) < Math.abs(data[best].x - x) ? k : best), 0);
+  plot.showCursor(i < 0 ? null : data[i].x);
+  readout.replaceChildren(...(i < 0 ? [] : [
+    position(plot.axis, data[i].x, Infinity), `truth ${number(steps.target[i])}`,
+    `forecast ${number(steps.prediction[i])}`, `${number(steps.low[i])} … ${number(steps.high[i])}`,
+    `baseline ${number(steps.baseline[i])}`].map((text) => make("span", { textContent: text }))));
+}
+
+// ---- What is drawn ----
+
+const isMiss = (i) => steps.low[i] !== null && steps.high[i] !== null && steps.target[i] !== null &&
+  (steps.target[i] < steps.low[i] || steps.target[i] > steps.high[i]);
+
+function line(positions, name, color, more = {}) {
+  const data = positions.map((x, i) => ({ x, y: steps[name][i], value: steps[name][i], raw: steps[name][i] }));
+  return { spec: {}, data, color, borderColor: color, borderWidth: 1.7, borderDash: [], ...more };
+}
+
+function lines(positions) {
+  const { text, accent, faint } = theme.colors;
+  return [
+    line(positions, "target", text, { borderWidth: 1.5, misses: positions.map((_, i) => isMiss(i)) }),
+    line(positions, "prediction", accent,
+      { low: steps.low, high: steps.high, spec: { band: "interval" }, bandShare: 0.28 }),
+    line(positions, "baseline", faint, { borderWidth: 1.2, borderDash: [4, 3] })];
+}
+
+function paint() {
+  if (!panel.plot) openPlot();
+  const empty = whyEmpty();
+  const timed = !empty && steps.data_time.every((time) => time !== null);
+  const positions = empty ? [] : timed ? steps.data_time : steps.example;
+  panel.shown = empty ? [] : lines(positions);
+  const [from, to] = [positions[0], positions[positions.length - 1]];
+  panel.plot.draw({ lines: panel.shown, axis: timed ? "time" : "examples", log: false, events: [], robust: true,
+    bounds: [from, to > from ? to : from + 1], range: null, empty });
+  const summary = empty ? "" : summarize();
+  if ($("forecast-summary").textContent !== summary) $("forecast-summary").textContent = summary;
+  panel.plot.canvas.setAttribute("aria-label", `Truth and forecast: ${empty || summary}`);
+  if (!steps) forecastSoon();
+}
+
+function whyEmpty() {
+  const daemon = daemons[chosen.daemon];
+  if (loading.runs) return "loading";
+  if (recording()) return "this recording has no predictions";
+  if (!daemon?.status) return "waiting for a daemon";
+  if (!daemon.status.predictions)
+    return `${daemon.name} publishes no predictions: set statistics.predictions: true in its configuration`;
+  if (!known) return "loading";
+  if (!known.series.length)
+    return known.wordless ? "what this daemon predicts are no numbers: only numbers have a chart"
+      : "no prediction has met its target yet";
+  if (!steps) return "loading";
+  return steps.example.length ? "" : "nothing was scored of this column yet";
+}
+
+// In the same steps: how many the band held, and the root mean square errors.
+function summarize() {
+  let seen = 0, held = 0, count = 0, ours = 0, theirs = 0;
+  for (let i = 0; i < steps.example.length; i++) {
+    const { target, prediction, baseline, low } = steps;
+    if (target[i] === null) continue;
+    if (low[i] !== null) {
+      seen++;
+      held += !isMiss(i);
+    }
+    if (prediction[i] === null || baseline[i] === null) continue;
+    count++;
+    ours += (prediction[i] - target[i]) ** 2;
+    theirs += (baseline[i] - target[i]) ** 2;
+  }
+  const band = seen ? `The band held ${held} of ${seen} (${(100 * held / seen).toFixed(0)}%).`
+    : "There is no band yet.";
+  if (!count) return band;
+  const errors = `rmse ${number(Math.sqrt(ours / count))}, of the baseline ${number(Math.sqrt(theirs / count))}`;
+  return `${band} These ${count}: ${errors}${theirs > 0 ? `, skill ${skill(1 - ours / theirs, true)}` : ""}.`;
+}
+
+// ---- What can be chosen ----
+
+// A list with these entries; fewer than `least` are none.
+function fill(id, entries, current, least = 2) {
+  const list = $(id), key = JSON.stringify(entries);
+  if (list.dataset.key !== key) {
+    list.dataset.key = key;
+    list.replaceChildren(...entries.map(([value, text]) => make("option", { value, textContent: text })));
+  }
+  if (list.value !== String(current)) list.value = current;
+  list.parentElement.hidden = entries.length < least;
+}
+
+export function showChoices() {
+  if (chosen.daemon >= daemons.length) chosen.daemon = 0;
+  fill("forecast-daemon", daemons.map(({ name }, number) => [number, name]), chosen.daemon);
+  const series = known ? known.series : [];
+  const streams = [...new Set(series.map(({ stream }) => stream))].sort();
+  if (!streams.includes(chosen.stream)) chosen.stream = streams[0] ?? chosen.stream;
+  const of = series.filter(({ stream }) => stream === chosen.stream).sort((a, b) => a.ahead - b.ahead);
+  const one = of.find(({ ahead }) => ahead === chosen.ahead) || of[0];
+  if (one) Object.assign(chosen, { ahead: one.ahead, column: Math.min(chosen.column, one.columns - 1) });
+  fill("forecast-stream", streams.map((stream) => [stream, stream || "(no name)"]), chosen.stream, 1);
+  fill("forecast-ahead", of.map(({ ahead }) => [ahead, ahead]), chosen.ahead);
+  fill("forecast-column", Array.from({ length: one?.columns || 0 }, (_, i) => [i, i]), chosen.column);
+  $("forecast-points").parentElement.hidden = !series.length;
+}
+
+// ---- Fetching ----
+
+let timer = null, busy = false, fetched = -Infinity, listed = -Infinity;
+
+// What the server tells: this daemon has predicted.
+export function predicted(number) {
+  if (number === chosen.daemon && !view.paused) forecastSoon();
+}
+
+export function forecastSoon() {
+  if (timer || busy || !panel?.inSight || recording()) return;
+  timer = setTimeout(fetchNow, Math.max(0, fetched + FETCH_EVERY - performance.now()));
+}
+
+async function fetchNow() {
+  timer = null;
+  busy = true;
+  const { daemon, stream, ahead, column, points } = chosen;
+  try {
+    if (!known || performance.now() - listed > LIST_EVERY) {
+      const list = await store.fetchForecasts({ daemon });
+      if (daemon === chosen.daemon) known = list;
+      listed = performance.now();
+      showChoices();
+    }
+    if (chosen.stream !== null && known?.series.length) await fetchSteps();
+  } catch { /* the next message asks again */ }
+  busy = false;
+  fetched = performance.now();
+  if (stream !== chosen.stream || ahead !== chosen.ahead || column !== chosen.column || points !== chosen.points ||
+    daemon !== chosen.daemon) forecastSoon();
+  redraw();
+}
+
+async function fetchSteps() {
+  const { daemon, stream, ahead, column, points } = chosen;
+  const answer = await store.fetchForecasts({ daemon, stream, ahead, column, points });
+  const still = daemon === chosen.daemon && stream === chosen.stream && ahead === chosen.ahead &&
+    column === chosen.column && points === chosen.points;
+  if (still && SHOWN.every((name) => Array.isArray(answer[name]))) steps = answer;
+}

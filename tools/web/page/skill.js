@@ -1,0 +1,51 @@
+// Tables of the newest `loss`: skill of each column, and what experts and members are worth.
+
+import { $, make } from "./dom.js";
+import { chosen } from "./forecast.js";
+import { number, percent, skill } from "./format.js";
+import { daemons, isShare, recording } from "./state.js";
+
+const ROWS = 200; // of a table at most
+
+// A table with these rows, made anew only when there are more or fewer or others; `write` fills the cells of a row.
+function showTable(id, head, keys, why, write) {
+  const place = $(id).querySelector(".rows"), key = JSON.stringify([head, keys, why]);
+  if (place.dataset.key !== key) {
+    place.dataset.key = key;
+    const rows = keys.slice(0, ROWS).map((name) => make("tr", {}, make("th", { scope: "row", textContent: name }),
+      ...head.slice(1).map(() => make("td"))));
+    const more = `and ${keys.length - ROWS} more`;
+    const all = keys.length > ROWS ? [make("p", { className: "empty", textContent: more })] : [];
+    place.replaceChildren(...(keys.length ? [make("table", {},
+      make("thead", {}, make("tr", {}, ...head.map((text) => make("th", { textContent: text })))),
+      make("tbody", {}, ...rows)), ...all] : [make("p", { className: "empty", textContent: why })]));
+  }
+  place.querySelectorAll("tbody tr").forEach((row, i) => write(keys[i], [...row.children].slice(1), i));
+}
+
+function put(cell, text, kind = "") {
+  if (cell.textContent !== text) cell.textContent = text;
+  cell.className = kind;
+}
+
+export function showSkill() {
+  const { loss, status } = daemons[chosen.daemon] || {}, share = isShare(status?.model);
+  const none = recording() ? "a recording has the skill of all columns together: see its chart"
+    : loss ? "this daemon publishes none: there is no baseline, or its version has none" : "nothing has come yet";
+  const columns = Array.isArray(loss?.columns) ? loss.columns : [];
+  showTable("panel-columns", ["column", "rmse", "mae", "skill"], columns.map((_, i) => String(i)), none,
+    (_, [rmse, mae, worth], i) => {
+      const column = columns[i] || {};
+      put(rmse, number(column.rmse));
+      put(mae, number(column.mae));
+      put(worth, skill(column.skill, share), column.skill < 0 ? "bad" : "");
+    });
+  const experts = loss?.experts && typeof loss.experts === "object" ? loss.experts : {};
+  showTable("panel-experts", ["name", "mean loss", "weight"], Object.keys(experts),
+    loss && !recording() ? "there are none: they come with scale: forecast" : none, (name, [mean, weight]) => {
+      const expert = experts[name] || {};
+      put(mean, number(expert.mean));
+      put(weight, percent(expert.weight), "weight");
+      weight.style.setProperty("--share", Math.min(1, Math.max(0, expert.weight || 0)));
+    });
+}
