@@ -14,6 +14,8 @@
 /* Without a rate the clock is looked at once in so many examples. */
 enum { UNPACED_EXAMPLES = 256 };
 
+enum { IDENTITY_SIZE = 64 }; /* "--producer 0123456789abcdef --epoch 4294967295" */
+
 struct feeder {
     struct source *source;
     const struct feed_settings *settings;
@@ -201,18 +203,33 @@ static void count_good(const struct feeder *feeder, struct error *error) {
                                          : "were sent");
 }
 
-/* What has not been acknowledged can be sent again by another call, unless it was a sample. */
-static void tell_epoch(const struct feeder *feeder, struct error *error) {
-    size_t used = strlen(error->text);
+/* The options with which another call sends the same examples with the same numbers. */
+static void print_identity(const struct feeder *feeder, char text[IDENTITY_SIZE]) {
     const struct feed_call *common = &feeder->settings->common;
-    char producer[sizeof " --producer 0123456789abcdef"] = "";
+    int used = 0;
     if (common->to.producer)
-        snprintf(producer, sizeof producer, " --producer %llx",
-                 (unsigned long long)common->to.producer);
-    if (error->status == EX_TEMPFAIL && !feeder->source->type->live)
+        used = snprintf(text, IDENTITY_SIZE, "--producer %llx ",
+                        (unsigned long long)common->to.producer);
+    snprintf(text + used, IDENTITY_SIZE - (size_t)used, "--epoch %lu",
+             (unsigned long)common->epoch);
+}
+
+/* What has not been acknowledged, and what was not sent before a signal, can be sent by another
+   call, unless it was a sample. */
+static void tell_epoch(const struct feeder *feeder, int status, bool interrupted,
+                       struct error *error) {
+    size_t used = strlen(error->text);
+    char identity[IDENTITY_SIZE];
+    bool again = feeder->settings->common.to.kind == RUNNEL_ROUTER && !feeder->settings->print;
+    if (feeder->source->type->live)
+        return;
+    print_identity(feeder, identity);
+    if (status < 0 && error->status == EX_TEMPFAIL)
         snprintf(error->text + used, sizeof error->text - used,
-                 "; the same call with%s --epoch %lu has them learned, and nothing twice", producer,
-                 (unsigned long)common->epoch);
+                 "; the same call with %s has them learned, and nothing twice", identity);
+    else if (status == 0 && interrupted && again && feeder->delivery.progress.examples > 0)
+        feed_say("interrupted; the same call with %s has the rest learned, and nothing twice",
+                 identity);
 }
 
 int feed_run(struct source *source, const struct feed_settings *settings, struct error *error) {
@@ -229,9 +246,9 @@ int feed_run(struct source *source, const struct feed_settings *settings, struct
     int status = feeder.x && feeder.y ? start(&feeder, error) : error_no_memory(error);
     if (status < 0)
         count_good(&feeder, error);
+    bool interrupted = status < 0 && error->status == FEED_INTERRUPTED;
     status = delivery_close(&feeder.delivery, status, source->skipped, error);
-    if (status < 0)
-        tell_epoch(&feeder, error);
+    tell_epoch(&feeder, status, interrupted, error);
     free(feeder.x);
     free(feeder.y);
     return status;

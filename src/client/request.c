@@ -20,7 +20,8 @@
 
 #define LOST_SECONDS 0.5 /* what was answered before the connection ended may still come */
 
-enum { RECONNECT_MS = 20, FRAMES = 2 };
+/* A daemon that is just starting is met soon; one that refuses is not asked so often. */
+enum { RECONNECT_MS = 20, RECONNECT_HINDERED_MS = 1000, FRAMES = 2 };
 
 enum stage { STAGE_SEND, STAGE_AWAIT, STAGE_OVER };
 
@@ -30,6 +31,7 @@ struct runnel_request {
     struct monitor *monitor;
     int descriptor; /* epoll: those of socket and monitor */
     bool refused;   /* for good */
+    bool hindered;  /* then it connects less often */
     bool lost;      /* the connection on which it was sent has ended */
     enum stage stage;
     bool sent;
@@ -105,10 +107,24 @@ static void send_text(struct runnel_request *r) {
     r->stage = STAGE_AWAIT;
 }
 
+/* libzmq takes the interval when it connects, and makes it no longer where a connection is made and
+   ended again. */
+static void connect_less_often(struct runnel_request *r) {
+    const int again = RECONNECT_HINDERED_MS;
+    if (r->hindered || r->sent)
+        return;
+    r->hindered = true;
+    zmq_disconnect(r->socket, r->peer.endpoint);
+    zmq_setsockopt(r->socket, ZMQ_RECONNECT_IVL, &again, sizeof again);
+    zmq_connect(r->socket, r->peer.endpoint);
+}
+
 static void take_events(struct runnel_request *r) {
     struct monitor_event event;
     while (monitor_next(r->monitor, &event)) {
         r->refused |= event.kind == MONITOR_REFUSED;
+        if (event.kind == MONITOR_HINDERED)
+            connect_less_often(r);
         if (event.kind == MONITOR_CLOSED && r->sent && !r->lost) {
             r->lost = true;
             r->deadline = fmin(r->deadline, clock_seconds() + LOST_SECONDS);

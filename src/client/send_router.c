@@ -23,6 +23,7 @@
 enum {
     FRUITLESS = 5,       /* connections without an answer after which it is worth a sentence */
     SENTENCE_SIZE = 256, /* of a rejection's words */
+    LAST_SIZE = 16,      /* of the last of too many frames */
 };
 
 struct router {
@@ -177,10 +178,24 @@ static void take_words(char sentence[SENTENCE_SIZE], size_t size, bool rejected)
     text_clean(sentence);
 }
 
+/* What a control socket says to an example. */
+static bool is_control_reply(const char *frame, size_t size) {
+    static const char begin[] = "{\"ok\":";
+    return size >= sizeof begin - 1 && memcmp(frame, begin, sizeof begin - 1) == 0;
+}
+
+static int refuse_control(const struct router *router, struct error *error) {
+    return error_set(error, EX_UNAVAILABLE,
+                     "%s: what is there is a daemon's control socket: examples go to its examples "
+                     "socket (examples.bind)",
+                     router->peer->endpoint);
+}
+
 /* Take in all answers that are there. What is none is skipped. */
 static int receive(struct router *router, struct error *error) {
     char key[WIRE_KEY_MAX + 1];
-    unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE + 1], ignored[1];
+    unsigned char bytes[WIRE_ACKNOWLEDGEMENT_SIZE + 1];
+    char last[LAST_SIZE];
     char sentence[SENTENCE_SIZE];
     struct wire_acknowledgement answer;
     void *socket = dealer_socket(router->dealer);
@@ -191,10 +206,15 @@ static int receive(struct router *router, struct error *error) {
         zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &option);
         size_t size = more ? receive_frame(socket, bytes, sizeof bytes, &more) : 0;
         size_t words = more ? receive_frame(socket, sentence, sizeof sentence - 1, &more) : 0;
-        while (more)
-            receive_frame(socket, ignored, sizeof ignored, &more);
+        bool control = is_control_reply(key, (size_t)got);
+        while (more) {
+            size_t rest = receive_frame(socket, last, sizeof last, &more);
+            control = !more && is_control_reply(last, rest);
+        }
         bool good =
             got <= WIRE_KEY_MAX && wire_acknowledgement_unpack(&answer, bytes, size) == NULL;
+        if (!good && control)
+            return refuse_control(router, error);
         take_words(sentence, words, good && answer.status == WIRE_REJECTED);
         if (good && take_answer(router, key, (size_t)got, &answer, sentence, error) < 0)
             return -1;

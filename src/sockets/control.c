@@ -248,16 +248,30 @@ static bool expects_reply(struct control *control) {
     return zmq_msg_send(&control->envelope[0], control->socket, ZMQ_DONTWAIT | ZMQ_SNDMORE) >= 0;
 }
 
+/* A feeder that has come to the wrong socket, or a client that is no REQ: it learns nothing from
+   silence. The answer has no envelope either. */
+static void explain(struct control *control, struct error *error) {
+    control->envelope_frames = 1;
+    error_set(
+        error, EX_USAGE,
+        "this is the control socket: a request is an empty frame, which a REQ socket sends by "
+        "itself, and one of JSON; examples go to the examples socket");
+}
+
 /* The next request with somebody to reply to, as REP takes them; `error`: it may not be made. */
 static bool receive_request(struct control *control, size_t *frames, size_t *size, bool *may_ask,
                             struct error *error) {
     for (int n = 0; n < DROPPED_A_TURN; n++) {
         if (!receive(control, frames, size))
             return false;
-        if (*frames == 0 || control->envelope_frames > ENVELOPE_MAX)
+        if (control->envelope_frames > ENVELOPE_MAX)
             continue;
         /* libzmq's own first frame names the client's key only if it was not polled for. */
         *may_ask = security_may_ask(control->security, &control->envelope[1], error);
+        if (*may_ask && *frames == 0) {
+            *may_ask = false;
+            explain(control, error);
+        }
         if (expects_reply(control))
             return true;
     }

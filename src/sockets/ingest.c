@@ -190,7 +190,8 @@ static int receive(struct ingest *ingest, struct frame *frames) {
 /* Whether the answer says in words what was found: a size does not tell what is wrong with it. */
 static bool answers_in_words(enum reject_reason reason) {
     return reason == REJECT_X_SIZE || reason == REJECT_Y_SIZE || reason == REJECT_SCHEMA ||
-           reason == REJECT_CONFLICT || reason == REJECT_SEQUENCE_JUMP;
+           reason == REJECT_CONFLICT || reason == REJECT_SEQUENCE_JUMP ||
+           reason == REJECT_NOT_ALLOWED;
 }
 
 /* A ROUTER's client gets the answer to what is no example at once: nothing has to reach the disk

@@ -93,8 +93,9 @@ static struct connection *assign(struct guarded *guarded, const struct zap *zap,
     return first;
 }
 
-/* Whether the client may come in; the lock is held. */
-static bool admit(struct security *security, const struct zap *zap, key_text key) {
+/* Whether the client may come in, else `why` not; the lock is held. */
+static bool admit(struct security *security, const struct zap *zap, key_text key,
+                  const char **why) {
     struct guarded *guarded = find_socket(security, zap);
     if (!guarded || zap->count != ZAP_FRAMES || strcmp(zap->frames[ZAP_VERSION], version) ||
         strcmp(zap->frames[ZAP_MECHANISM], "CURVE") || zap->sizes[ZAP_KEY] != KEYS_BYTES)
@@ -102,6 +103,7 @@ static bool admit(struct security *security, const struct zap *zap, key_text key
     zmq_z85_encode(key, (const uint8_t *)zap->frames[ZAP_KEY], KEYS_BYTES);
     struct connection *c = assign(guarded, zap, key);
     bool known = !guarded->listed || key_find(&guarded->allowed, key);
+    *why = known ? "too many connections" : "unknown key";
     if (known && (!c || security_quota_join(security, c, key)))
         return true;
     security_fail(security, known ? SECURITY_QUOTA_CONNECTIONS : SECURITY_UNKNOWN_KEY, guarded,
@@ -109,8 +111,9 @@ static bool admit(struct security *security, const struct zap *zap, key_text key
     return false;
 }
 
-static void reply(void *socket, const struct zap *zap, bool admitted, const char *key) {
-    const char *status = admitted ? "200" : "400", *text = admitted ? "OK" : "unknown key";
+static void reply(void *socket, const struct zap *zap, bool admitted, const char *why,
+                  const char *key) {
+    const char *status = admitted ? "200" : "400", *text = admitted ? "OK" : why;
     zmq_send(socket, version, strlen(version), ZMQ_SNDMORE);
     zmq_send(socket, zap->frames[ZAP_REQUEST],
              zap->count > ZAP_REQUEST ? zap->sizes[ZAP_REQUEST] : 0, ZMQ_SNDMORE);
@@ -127,9 +130,10 @@ static void answer(struct security *security) {
         key_text key = "";
         pthread_mutex_lock(&security->lock);
         security_take_events(security, SECURITY_ALL);
-        bool admitted = admit(security, &zap, key);
+        const char *why = "no key";
+        bool admitted = admit(security, &zap, key, &why);
         pthread_mutex_unlock(&security->lock);
-        reply(security->zap, &zap, admitted, key);
+        reply(security->zap, &zap, admitted, why, key);
     }
 }
 

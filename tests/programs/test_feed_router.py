@@ -91,6 +91,33 @@ def test_starting_again(directory):
         assert "10 acknowledged (0 duplicates)" in grown.err, grown.err
 
 
+def test_another_socket(directory):
+    """A control socket takes DEALERs, too, and what a feeder sends there is no request."""
+    with daemon(directory) as d:
+        d.ask("status")
+        rows = table(directory, 5)
+        for words in (rows, [*rows, "--targets", "b"]):  # what stands for y is empty, or not
+            fed = run(*words, "--socket", "router", "--connect", d.endpoint("control"))
+            assert fed.status == UNAVAILABLE and "control socket" in fed.err, fed
+            assert "examples.bind" in fed.err, fed
+
+
+def test_interrupted(directory):
+    """Whoever interrupts it is told how to have the rest learned."""
+    with daemon(directory) as d:
+        rows = table(directory, 100)
+        process = start(*rows, *to(directory), "--rate", 50)
+        while d.ask("status")["examples"] < 5:
+            assert process.poll() is None
+        process.send_signal(signal.SIGINT)
+        status, err = finish(process)
+        assert status == OK and "the same call with --producer" in err, (status, err)
+        words = err[err.index("--producer"):].split()[:4]
+        fed = run(*rows, *to(directory), *words)
+        assert fed.status == OK and "100 acknowledged" in fed.err, fed
+        assert [row[3] for row in journal(directory)] == list(range(100))
+
+
 def test_json(directory):
     """Lines get numbers unless they have some; a rejection is that of its line."""
     lines = b"""{"stream": "a", "x": [1, 1]}

@@ -188,6 +188,8 @@ def test_programs_that_are_refused(directory):
         wrong = daemon.tool("runnel-ctl", "control", "--timeout", 5, "status",
                             key=daemon.mine.file, server=stranger.public_file)
         assert wrong.returncode == UNAVAILABLE and "is not its public key" in wrong.stderr, wrong
+        tries = daemon.ask("status")["security"]["refused_by"]["wrong_key"]
+        assert tries <= 30, tries  # in 5 s: less often once the reason is known
         # Allowed in one room is not allowed in the other.
         fed = daemon.tool("runnel-feed", "examples", "synth", "sine", "--count", 1,
                           key=daemon.yours.file)
@@ -348,7 +350,9 @@ def test_streams_of_a_client(directory):
                     sender.send_multipart(frames)
                     taken += good
                     if kind == "router":
-                        key, answer = daemon.next_message(sender)
+                        key, answer, *words = daemon.next_message(sender)
+                        assert good == (not words), words
+                        assert good or b"may send only 'host-*,pump-7'" in words[0], words
                         _, status, reason, _, sequence, _ = struct.unpack("<BBHIQQ", answer)
                         assert (key, sequence) == (stream, number), (key, sequence)
                         assert (status, reason) == ((0, 0) if good else (2, NOT_ALLOWED)), answer
@@ -457,7 +461,7 @@ def test_quota_of_requests(directory):
 
 def test_quota_of_connections(directory):
     """One key's connections to all sockets count together; another key has its own."""
-    with Guarded(directory, control=("yours",), examples=("yours",), quota={"connections": 12}) as daemon:
+    with Guarded(directory, control=("yours",), examples=("yours",), quota={"connections": 12, "requests": 0}) as daemon:
         events = daemon.listen()
         control = daemon.socket(zmq.REQ, "control")
 
