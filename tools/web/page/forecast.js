@@ -3,7 +3,7 @@
 
 import { $, make } from "./dom.js";
 import { Plot, theme } from "./draw.js";
-import { number, position, skill } from "./format.js";
+import { number, percent, position, skill } from "./format.js";
 import { daemons, loading, recording, store, view } from "./state.js";
 
 const FETCH_EVERY = 300;  // ms between two answers that somebody could read
@@ -92,9 +92,14 @@ function lines(positions) {
     line(positions, "baseline", faint, { borderWidth: 1.2, borderDash: [4, 3] })];
 }
 
+const painted = { steps: null, theme: 0, empty: null }; // it is drawn again when one of them is another
+
 function paint() {
   if (!panel.plot) openPlot();
   const empty = whyEmpty();
+  if (!steps) forecastSoon();
+  if (painted.steps === steps && painted.theme === theme.version && painted.empty === empty) return;
+  Object.assign(painted, { steps, theme: theme.version, empty });
   const timed = !empty && steps.data_time.every((time) => time !== null);
   const positions = empty ? [] : timed ? steps.data_time : steps.example;
   panel.shown = empty ? [] : lines(positions);
@@ -104,7 +109,6 @@ function paint() {
   const summary = empty ? "" : summarize();
   if ($("forecast-summary").textContent !== summary) $("forecast-summary").textContent = summary;
   panel.plot.canvas.setAttribute("aria-label", `Truth and forecast: ${empty || summary}`);
-  if (!steps) forecastSoon();
 }
 
 function whyEmpty() {
@@ -137,7 +141,9 @@ function summarize() {
     ours += (prediction[i] - target[i]) ** 2;
     theirs += (baseline[i] - target[i]) ** 2;
   }
-  const band = seen ? `The band held ${held} of ${seen} (${(100 * held / seen).toFixed(0)}%).`
+  const late = daemons[chosen.daemon]?.loss?.coverage?.recent;
+  const all = typeof late === "number" ? `, of all columns of late ${percent(late)}` : "";
+  const band = seen ? `The band held ${held} of ${seen} (${(100 * held / seen).toFixed(0)}%)${all}.`
     : "There is no band yet.";
   if (!count) return band;
   const errors = `rmse ${number(Math.sqrt(ours / count))}, of the baseline ${number(Math.sqrt(theirs / count))}`;

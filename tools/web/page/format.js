@@ -100,7 +100,7 @@ function elapsed(seconds, span) {
 }
 
 const TIME_STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600,
-  43200, 86400, 172800, 604800, 1209600, 2592000];
+  43200, 86400, 172800, 259200, 604800, 1209600, 2592000];
 
 // Where ticks are between two positions, and what they say.
 export function ticks(axis, from, to, most) {

@@ -5,7 +5,7 @@ const TENTH = 0.1;
 const FENCE = 3;  // times the width of the middle eight tenths: what is further away is wild
 const NEWEST = 5; // points of a line: where most of them are is always seen
 const REACH = 9;  // heights of the chart above and below it, to which a line is drawn
-const EVEN = 1e-3; // of their size: so wide apart are values at least, where nearly all are the same
+const EVEN = 0.05; // of their size: so wide apart are values at least, where nearly all are the same
 
 // The value below which a share of the others lies.
 function quantile(values, share) {
