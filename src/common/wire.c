@@ -26,7 +26,7 @@ const char *wire_header_unpack(struct wire_header *header, const void *bytes, si
     if (b[0] != (size == WIRE_HEADER_SIZE ? WIRE_VERSION : WIRE_VERSION_PRODUCER))
         return size == WIRE_HEADER_SIZE ? "the version of a header of 24 bytes is not 1"
                                         : "the version of a header of 32 bytes is not 2";
-    if (b[1] & ~(WIRE_END | WIRE_DO_NOT_LEARN | WIRE_RESULT))
+    if (b[1] & ~(WIRE_END | WIRE_DO_NOT_LEARN | WIRE_RESULT | WIRE_LABEL))
         return "the header has unknown flags";
     if (b[2] || b[3])
         return "the header's reserved field is not zero";
@@ -37,6 +37,23 @@ const char *wire_header_unpack(struct wire_header *header, const void *bytes, si
     header->producer = 0;
     if (size == WIRE_HEADER_SIZE_MAX)
         memcpy(&header->producer, b + 24, 8);
+    return NULL;
+}
+
+void wire_label_pack(const struct wire_label *label, unsigned char bytes[WIRE_LABEL_SIZE]) {
+    memset(bytes, 0, WIRE_LABEL_SIZE);
+    memcpy(bytes, &label->epoch, 4);
+    memcpy(bytes + 8, &label->sequence, 8);
+}
+
+const char *wire_label_unpack(struct wire_label *label, const void *bytes, size_t size) {
+    const unsigned char *b = bytes;
+    if (size != WIRE_LABEL_SIZE)
+        return "the frame that says which example a label is for is not 16 bytes long";
+    if (b[4] || b[5] || b[6] || b[7])
+        return "the reserved field beside the epoch of a label's example is not zero";
+    memcpy(&label->epoch, b, 4);
+    memcpy(&label->sequence, b + 8, 8);
     return NULL;
 }
 

@@ -6,6 +6,7 @@
      x       (steps, inputs) float32, or (steps,) uint32 for symbols
      y       (steps, size) float32, NaN = not observed; or (steps,) uint32, WIRE_NO_CLASS = none
      header  WIRE_HEADER_SIZE or, with a producer, WIRE_HEADER_SIZE_MAX bytes: struct wire_header
+     label   with WIRE_LABEL, WIRE_LABEL_SIZE bytes: struct wire_label. x is empty
    or one frame of JSON: {"stream", "x", "y", "end", "learn"}. */
 #ifndef RUNNEL_WIRE_H
 #define RUNNEL_WIRE_H
@@ -36,7 +37,21 @@ enum wire_flag {
     WIRE_END = 1,          /* last example of its sequence: forget the stream's state afterwards */
     WIRE_DO_NOT_LEARN = 2, /* predict and score, but do not learn from its targets */
     WIRE_RESULT = 4,       /* router: send prediction and loss back with the acknowledgement */
+    WIRE_LABEL = 8,        /* no example of its own: y of one that came before */
 };
+
+/* Which example a label is for, of the same key and producer. The bytes: u32 epoch, u32 zero, u64
+   sequence. */
+enum { WIRE_LABEL_SIZE = 16 };
+struct wire_label {
+    uint32_t epoch;
+    uint64_t sequence;
+};
+
+void wire_label_pack(const struct wire_label *label, unsigned char bytes[WIRE_LABEL_SIZE]);
+
+/* As wire_header_unpack. */
+const char *wire_label_unpack(struct wire_label *label, const void *bytes, size_t size);
 
 /* The bytes: u8 version, u8 flags, u16 zero, u32 epoch, u64 sequence, f64 time; in version 2 also
    u64 producer. Numbers count per key and producer. */

@@ -110,9 +110,8 @@ static void on_learned(void *context, const struct learned *learned) {
         acknowledge_learned(daemon->acknowledge, learned);
     if (learned_has_outputs(learned) && daemon->config->predictions)
         publish_prediction(daemon, learned);
-    if (!loss_is_due(daemon, learned->examples))
-        return;
-    publish_loss(daemon, learned);
+    if (loss_is_due(daemon, learned->examples))
+        publish_loss(daemon, learned);
     if (learned->measured)
         publish_state(daemon, learned);
 }
@@ -128,6 +127,12 @@ static void on_out_of_scale(void *context, const struct example *example,
         return;
     daemon->figures->out_of_scale += found->count;
     announce_out_of_scale(daemon, found, example->key, example->key_size);
+}
+
+static void on_refused(void *context, const struct example *example, const char *why) {
+    struct daemon *daemon = context;
+    if (!run_is_replaying(daemon)) /* announced when it came */
+        ingest_refuse_label(daemon->ingest, example, why);
 }
 
 static bool on_measure(void *context, uint64_t example) {
@@ -148,6 +153,7 @@ struct learner_observer observe_learner(struct daemon *daemon) {
         .learned = on_learned,
         .forgotten = on_forgotten,
         .out_of_scale = on_out_of_scale,
+        .refused = on_refused,
         .measure = on_measure,
         .played = on_played,
     };

@@ -321,14 +321,16 @@ static struct journal_record record_of(const struct journal *journal,
     struct journal_record record = {
         .kind = JOURNAL_EXAMPLE,
         .flags =
-            (uint8_t)((example->end ? WIRE_END : 0) | (example->learn ? 0 : WIRE_DO_NOT_LEARN)),
+            (uint8_t)((example->end ? WIRE_END : 0) | (example->learn ? 0 : WIRE_DO_NOT_LEARN) |
+                      (example->label ? WIRE_LABEL : 0)),
         .steps = example->steps,
         .key_size = example->key_size,
-        .x_size = example->steps * journal->input_bytes,
+        .x_size = example->label ? 0 : example->steps * journal->input_bytes,
         .y_size = example->y ? example->steps * journal->target_bytes : 0,
         .key = example->key_size ? example->key : "",
         .x = example->x,
         .y = example->y,
+        .label = {example->label_epoch, example->label_sequence},
     };
     /* 0 is unknown, and NaN no time. */
     if (!isnan(example->time))

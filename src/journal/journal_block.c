@@ -6,8 +6,8 @@
 
 #include "common/wire.h"
 
-enum { FIELDS = 12, COMMAND_FIELDS = 5, MICROSECONDS = 1000000 };
-enum { TIME, KIND, AT, KEY, X, Y, STEPS, FLAGS, EPOCH, SEQUENCE, STAMP, PRODUCER };
+enum { FIELDS = 14, COMMAND_FIELDS = 5, MICROSECONDS = 1000000 };
+enum { TIME, KIND, AT, KEY, X, Y, STEPS, FLAGS, EPOCH, SEQUENCE, STAMP, PRODUCER, OF_EPOCH, OF };
 
 uint32_t journal_checksum(uint32_t checksum, const void *bytes, size_t size) {
     return size ? (uint32_t)libdeflate_crc32(checksum, bytes, size) : checksum;
@@ -65,7 +65,11 @@ static char *put_example(char *end, const struct journal_record *record) {
     else
         end = put_null(put_null(end));
     end = record->stamp != 0 ? put_signed(end, bits(record->stamp)) : put_null(end);
-    return record->producer ? put_signed(end, (int64_t)record->producer) : end;
+    if (record->producer || record->flags & WIRE_LABEL)
+        end = put_signed(end, (int64_t)record->producer);
+    if (record->flags & WIRE_LABEL)
+        end = put_signed(put_next(end, record->label.epoch), (int64_t)record->label.sequence);
+    return end;
 }
 
 /* A time before 1970 is none that a daemon has seen. */
@@ -171,7 +175,7 @@ static bool take_fields(struct journal_unpacker *unpacker, struct field fields[F
     for (int n = 0; n < FIELDS; n++) {
         if (n == COMMAND_FIELDS && fields[KIND].number == JOURNAL_COMMAND)
             break;
-        if (n == PRODUCER && take(unpacker, "]", 1))
+        if ((n == PRODUCER || n == OF_EPOCH) && take(unpacker, "]", 1))
             return true;
         if ((n > 0 && !take(unpacker, ",", 1)) || !take_field(unpacker, &fields[n]))
             return false;
@@ -202,6 +206,12 @@ static bool read_example(const struct field fields[FIELDS], struct journal_recor
         fields[EPOCH].number < 0 || fields[EPOCH].number > UINT32_MAX ||
         (fields[PRODUCER].number && !record->numbered))
         return false;
+    bool label = fields[FLAGS].number & WIRE_LABEL;
+    if (fields[OF].given != label || (label && record->x_size > 0) || fields[OF_EPOCH].number < 0 ||
+        fields[OF_EPOCH].number > UINT32_MAX)
+        return false;
+    record->label =
+        (struct wire_label){(uint32_t)fields[OF_EPOCH].number, (uint64_t)fields[OF].number};
     record->steps = (size_t)fields[STEPS].number;
     record->flags = (uint8_t)fields[FLAGS].number;
     record->epoch = (uint32_t)fields[EPOCH].number;

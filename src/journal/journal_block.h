@@ -4,13 +4,14 @@
 
    What is known of the entries is a text, JSON that any program can read:
 
-       [[time,kind,at,key,x,y,steps,flags,epoch,sequence,stamp,producer],...]
+       [[time,kind,at,key,x,y,steps,flags,epoch,sequence,stamp,producer,of_epoch,of],...]
 
    one list for each entry: `time` in microseconds since 1970; kind: enum journal_kind; `at`: where
    the entry's bytes begin in the block's, and how many of them are its stream's key, its x, and its
    y (null: it has none); steps; flags; epoch and sequence (null: it has none; a sequence as int64);
    the bits of the producer's time as int64 (null: unknown); the producer as int64, which is left
-   out when it is 0. The bytes of an entry are key, x and y. A command has only the first five: its
+   out when it is 0 and nothing follows; of a label, whose x has 0 bytes, the epoch and sequence of
+   its example. The bytes of an entry are key, x and y. A command has only the first five: its
    x is its text and a zero. */
 #ifndef RUNNEL_JOURNAL_BLOCK_H
 #define RUNNEL_JOURNAL_BLOCK_H
@@ -18,6 +19,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "common/wire.h"
 
 enum {
     JOURNAL_FORMAT = 3,           /* of the file: PRAGMA user_version */
@@ -42,6 +45,7 @@ struct journal_record {
     uint8_t kind;  /* enum journal_kind */
     uint8_t flags; /* enum wire_flag */
     bool numbered;
+    struct wire_label label; /* with WIRE_LABEL */
     size_t steps;
     size_t key_size, x_size, y_size;
     const char *key; /* in the queue, this and the two below follow the record */

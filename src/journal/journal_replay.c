@@ -48,9 +48,10 @@ bool journal_read_block(sqlite3_stmt *row, struct journal_block *block) {
 
 /* Whether the example is one of this daemon's. */
 static bool fits(const struct journal *journal, const struct journal_record *r) {
+    size_t inputs = r->flags & WIRE_LABEL ? 0 : r->steps;
     return r->key_size + r->x_size + r->y_size <= journal->largest &&
            (r->kind == JOURNAL_COMMAND ||
-            (r->x_size == r->steps * journal->input_bytes &&
+            (r->x_size == inputs * journal->input_bytes &&
              (!r->y || r->y_size == r->steps * journal->target_bytes)));
 }
 
@@ -172,6 +173,9 @@ static struct journal_entry entry_of(const struct journal_record *r) {
         .x = r->x,
         .y = r->y,
         .end = r->flags & WIRE_END,
+        .label = r->flags & WIRE_LABEL,
+        .label_epoch = r->label.epoch,
+        .label_sequence = r->label.sequence,
         .learn = !(r->flags & WIRE_DO_NOT_LEARN),
         .numbered = r->numbered,
         .epoch = r->epoch,

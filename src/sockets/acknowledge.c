@@ -120,7 +120,7 @@ static void keep_result(struct acknowledge *a, struct waiting *w, const struct l
         for (size_t k = 0; k < outputs; k++)
             to[t * outputs + k] = (float)a->numbers[k];
     }
-    if (!learned_has_outputs(learned))
+    if (!learned_has_outputs(learned) || learned->output_steps == 0) /* a label has none */
         w->numbers = 0;
     w->scored = learned->scored > 0;
     w->loss = (float)learned->loss;

@@ -26,8 +26,10 @@ struct range {
     bool null_allowed; /* also NaN, or WIRE_NO_CLASS */
 };
 
+enum { HEADER_FRAME = EXAMPLE_FRAMES_MAX - 1, LABEL_FRAME = LABEL_FRAMES - 1 };
+
 struct decoder {
-    bool target_next;
+    enum target target;
     bool many; /* several steps need no header */
     struct shape x, y;
     struct range x_range, y_range;
@@ -44,13 +46,14 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
     const struct output *output = &model->architecture.output;
     const struct loss_kind *loss = loss_kind(output->loss);
     bool symbol = input->kind == INPUT_SYMBOL, class = loss->class_id;
-    d->target_next = output->target == TARGET_NEXT;
+    d->target = output->target;
     d->many = many;
     d->x = (struct shape){"x",           symbol,        symbol ? 1 : input->size, !symbol, false,
                           REJECT_X_SIZE, REJECT_X_VALUE};
-    d->y = (struct shape){"y",           class,         model->target_size, true, d->target_next,
-                          REJECT_Y_SIZE, REJECT_Y_VALUE};
-    bool unit = loss->unit_range, next_unit = unit && d->target_next;
+    bool next = d->target == TARGET_NEXT;
+    d->y =
+        (struct shape){"y", class, model->target_size, true, next, REJECT_Y_SIZE, REJECT_Y_VALUE};
+    bool unit = loss->unit_range, next_unit = unit && next;
     d->x_range = (struct range){symbol,
                                 loss->name,
                                 (uint32_t)input->size,
@@ -71,7 +74,8 @@ void decoder_close(struct decoder **decoder) {
 }
 
 size_t decoder_step_bytes(const struct decoder *decoder) {
-    return NUMBER_SIZE * (decoder->x.width + (decoder->target_next ? 0 : decoder->y.width));
+    return NUMBER_SIZE *
+           (decoder->x.width + (decoder->target == TARGET_NEXT ? 0 : decoder->y.width));
 }
 
 size_t decoder_frame_max(const struct decoder *decoder) {
@@ -242,9 +246,12 @@ static enum reject_reason take_y(const struct decoder *decoder, struct example *
                                  const struct frame *frame, bool binary, char *why) {
     if (frame->size == 0)
         return REJECT_NOT;
-    if (decoder->target_next)
+    if (decoder->target == TARGET_NEXT)
         return reject(REJECT_Y_GIVEN, why,
                       "it has a y, but this model's target is the next x; send no y");
+    if (decoder->target == TARGET_LATER && !example->label)
+        return reject(REJECT_Y_GIVEN, why,
+                      "it has a y, but this model's targets come later; send y as a label");
     const struct shape *shape = &decoder->y;
     size_t size = example->steps * shape->width * NUMBER_SIZE;
     if (frame->size != size)
@@ -272,12 +279,55 @@ static enum reject_reason take_header(struct example *example, const struct fram
     return REJECT_NOT;
 }
 
+static bool is_label(const struct frame *frames, size_t count) {
+    const unsigned char *header = count > HEADER_FRAME ? frames[HEADER_FRAME].data : NULL;
+    return header && frames[HEADER_FRAME].size > 1 && header[1] & WIRE_LABEL;
+}
+
+/* As many steps as there are targets. */
+static enum reject_reason take_label(const struct decoder *decoder, struct example *example,
+                                     const struct frame *frames, size_t count, char *why) {
+    const struct shape *shape = &decoder->y;
+    size_t step = shape->width * NUMBER_SIZE, steps = frames[2].size / step;
+    struct wire_label label;
+    if (decoder->target != TARGET_LATER)
+        return reject(REJECT_Y_GIVEN, why, "it is a label, but this model's target is %s",
+                      decoder->target == TARGET_NEXT ? "the next x" : "in the example");
+    if (frames[1].size > 0)
+        return reject(REJECT_X_SIZE, why, "x has %zu bytes, but a label has no x", frames[1].size);
+    if (steps == 0 || frames[2].size % step != 0 || steps > EXAMPLE_STEPS_MAX)
+        return reject(REJECT_Y_SIZE, why,
+                      "y has %zu bytes (%zu numbers), expected a multiple of %zu (%zu %s a step) "
+                      "for at most %d steps",
+                      frames[2].size, frames[2].size / NUMBER_SIZE, step, shape->width,
+                      type_name(shape), EXAMPLE_STEPS_MAX);
+    if (count < LABEL_FRAMES)
+        return reject(REJECT_FRAMES, why,
+                      "it has %zu frames, but a label needs a fifth, which says of which example",
+                      count);
+    const char *wrong =
+        wire_label_unpack(&label, frames[LABEL_FRAME].data, frames[LABEL_FRAME].size);
+    if (wrong)
+        return reject(REJECT_HEADER, why, "%s", wrong);
+    example->label = true;
+    example->label_epoch = label.epoch;
+    example->label_sequence = label.sequence;
+    example->x = "";
+    example->steps = steps;
+    return REJECT_NOT;
+}
+
 /* `binary`: as they came, not rewritten from JSON. */
 static enum reject_reason check(struct decoder *decoder, const struct frame *frames, size_t count,
                                 bool binary, struct example *example, char *why) {
-    bool several = count == EXAMPLE_FRAMES_MAX || decoder->many;
+    bool several = count >= EXAMPLE_FRAMES_MAX || decoder->many, label = is_label(frames, count);
     enum reject_reason reason = take_key(example, &frames[0], why);
-    if (reason == REJECT_NOT)
+    if (reason == REJECT_NOT && count == LABEL_FRAMES && !label)
+        reason =
+            reject(REJECT_FRAMES, why, "it has %zu frames, but only a label has a fifth", count);
+    if (reason == REJECT_NOT && label)
+        reason = take_label(decoder, example, frames, count, why);
+    else if (reason == REJECT_NOT)
         reason = take_x(decoder, example, &frames[1], several, why);
     if (reason == REJECT_NOT && count > 2)
         reason = take_y(decoder, example, &frames[2], binary, why);
@@ -298,7 +348,8 @@ static enum reject_reason check_json(struct decoder *decoder, const struct frame
     }
     if (json->schema)
         return REJECT_NOT;
-    reason = check(decoder, json->frames, EXAMPLE_FRAMES_MAX, false, example, why);
+    reason = check(decoder, json->frames, json->label ? LABEL_FRAMES : EXAMPLE_FRAMES_MAX, false,
+                   example, why);
     example->numbered = example->numbered && json->numbered;
     return reason;
 }
@@ -309,18 +360,18 @@ enum reject_reason decode(struct decoder *decoder, const struct frame *frames, s
     enum reject_reason reason;
     if (count == 1)
         reason = check_json(decoder, &frames[0], example, why);
-    else if (count >= 2 && count <= EXAMPLE_FRAMES_MAX)
+    else if (count >= 2 && count <= LABEL_FRAMES)
         reason = check(decoder, frames, count, true, example, why);
     else
-        reason = reject(REJECT_FRAMES, why, "it has %zu frames, expected 2 to %d, or 1 of JSON",
-                        count, EXAMPLE_FRAMES_MAX);
+        reason = reject(REJECT_FRAMES, why,
+                        "it has %zu frames, expected 2 to %d, %d of a label, or 1 of JSON", count,
+                        EXAMPLE_FRAMES_MAX, LABEL_FRAMES);
     if (reason == REJECT_NOT)
         return reason;
     const struct frame *last = count == 1 ? decoder->json.frames : frames;
     struct wire_header header = {0};
-    if (count == 1 || count == EXAMPLE_FRAMES_MAX)
-        wire_header_unpack(&header, last[EXAMPLE_FRAMES_MAX - 1].data,
-                           last[EXAMPLE_FRAMES_MAX - 1].size);
+    if (count == 1 || count == EXAMPLE_FRAMES_MAX || count == LABEL_FRAMES)
+        wire_header_unpack(&header, last[HEADER_FRAME].data, last[HEADER_FRAME].size);
     *example = (struct example){.key = example->key,
                                 .key_size = example->key_size,
                                 .epoch = header.epoch,

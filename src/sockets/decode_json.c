@@ -166,8 +166,9 @@ static enum reject_reason get_time(const json_t *value, double *seconds, char *w
 }
 
 static enum reject_reason put_member(struct json_example *example, struct wire_header *header,
-                                     const struct shape *x, const struct shape *y, const char *name,
-                                     const json_t *value, char *why) {
+                                     struct wire_label *of, const struct shape *x,
+                                     const struct shape *y, const char *name, const json_t *value,
+                                     char *why) {
     if (!strcmp(name, "stream"))
         return put_key(example, value, why);
     if (!strcmp(name, "x"))
@@ -195,9 +196,31 @@ static enum reject_reason put_member(struct json_example *example, struct wire_h
         header->epoch = (uint32_t)whole;
         return reason;
     }
+    if (!strcmp(name, "label_of") || !strcmp(name, "label_epoch")) {
+        bool epoch = !strcmp(name, "label_epoch");
+        enum reject_reason reason =
+            get_whole(name, value, epoch ? UINT32_MAX : whole_max, &whole, why);
+        if (epoch)
+            of->epoch = (uint32_t)whole;
+        else
+            of->sequence = whole;
+        return reason;
+    }
     char quoted[TEXT_QUOTE_SIZE];
     return reject(REJECT_JSON, why, "it has an unknown member %s",
                   text_quote(quoted, name, strlen(name)));
+}
+
+/* An example has x, a label says what it is of. */
+static enum reject_reason check_members(struct json_example *example, const json_t *root,
+                                        char *why) {
+    bool x = json_object_get(root, "x"), of = json_object_get(root, "label_of");
+    example->label = of;
+    if (x && of)
+        return reject(REJECT_JSON, why, "it has \"x\" and \"label_of\": a label has no x");
+    if (!of && json_object_get(root, "label_epoch"))
+        return reject(REJECT_JSON, why, "it has \"label_epoch\", but no \"label_of\"");
+    return x || of ? REJECT_NOT : reject(REJECT_JSON, why, "it has no \"x\"");
 }
 
 static enum reject_reason put_members(struct json_example *example, const struct shape *x,
@@ -213,17 +236,23 @@ static enum reject_reason put_members(struct json_example *example, const struct
     static const char *const first[] = {"stream", "producer", "epoch", "sequence"};
     enum reject_reason reason = REJECT_NOT;
     struct wire_header header = {0};
+    struct wire_label of = {0};
     const char *name;
     json_t *value;
     for (size_t i = 0; i < sizeof first / sizeof *first && reason == REJECT_NOT; i++)
         if ((value = json_object_get(root, first[i])))
-            reason = put_member(example, &header, x, y, first[i], value, why);
+            reason = put_member(example, &header, &of, x, y, first[i], value, why);
     json_object_foreach(root, name, value) {
         if (reason == REJECT_NOT)
-            reason = put_member(example, &header, x, y, name, value, why);
+            reason = put_member(example, &header, &of, x, y, name, value, why);
     }
-    if (reason == REJECT_NOT && !json_object_get(root, "x"))
-        reason = reject(REJECT_JSON, why, "it has no \"x\"");
+    if (reason == REJECT_NOT)
+        reason = check_members(example, root, why);
+    if (example->label) {
+        header.flags |= WIRE_LABEL;
+        wire_label_pack(&of, example->of);
+        example->frames[LABEL_FRAMES - 1] = (struct frame){example->of, sizeof example->of};
+    }
     size_t size = wire_header_pack(&header, example->header);
     example->frames[3] = (struct frame){example->header, size};
     return reason;
@@ -232,9 +261,9 @@ static enum reject_reason put_members(struct json_example *example, const struct
 enum reject_reason decode_json(struct json_example *example, const struct shape *x,
                                const struct shape *y, const void *text, size_t size,
                                char why[REJECT_WHY_SIZE]) {
-    for (size_t i = 0; i < EXAMPLE_FRAMES_MAX; i++)
+    for (size_t i = 0; i < LABEL_FRAMES; i++)
         example->frames[i] = (struct frame){"", 0};
-    example->numbered = example->schema = false;
+    example->numbered = example->schema = example->label = false;
     char quoted[TEXT_QUOTE_SIZE];
     json_error_t error;
     json_t *root = json_loadb(text, size, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, &error);

@@ -29,8 +29,9 @@ struct numbers {
 struct json_example {
     char key[WIRE_KEY_MAX + 1];
     struct numbers x, y;
-    unsigned char header[WIRE_HEADER_SIZE_MAX];
-    struct frame frames[EXAMPLE_FRAMES_MAX];
+    unsigned char header[WIRE_HEADER_SIZE_MAX], of[WIRE_LABEL_SIZE];
+    struct frame frames[LABEL_FRAMES];
+    bool label;    /* it is a label: of five frames */
     bool numbered; /* it has a "sequence" */
     bool schema;   /* it is a schema that fits, and no example: there are no frames */
 };

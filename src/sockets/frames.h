@@ -6,7 +6,8 @@
 
 enum {
     EXAMPLE_STEPS_MAX = 4096, /* most steps in one example */
-    EXAMPLE_FRAMES_MAX = 4,
+    EXAMPLE_FRAMES_MAX = 4,   /* key, x, y and header */
+    LABEL_FRAMES = 5,         /* likewise, and which example it is for */
     REJECT_WHY_SIZE = 256,
 };
 
@@ -19,13 +20,14 @@ enum reject_reason {
     REJECT_X_VALUE, /* not finite, missing without `hold`, outside the alphabet or the range */
     REJECT_Y_SIZE,  /* not one target a step */
     REJECT_Y_VALUE, /* infinite, no class, outside the range */
-    REJECT_Y_GIVEN, /* the model learns the next input: a target is a mistake */
+    REJECT_Y_GIVEN, /* the model's targets come otherwise: this one is a mistake */
     REJECT_HEADER,  /* wrong size, version, flags, reserved field or time */
     /* New ones come last: their numbers travel in acknowledgements. */
     REJECT_CONFLICT,      /* router: its number came before, with another content */
     REJECT_SEQUENCE_JUMP, /* router: its number is too far above its stream's newest */
     REJECT_NOT_ALLOWED,   /* this client may not send this stream */
     REJECT_SCHEMA,        /* not as its client said at first that examples would be */
+    REJECT_LABEL,         /* a label that changes nothing: it counts as an example all the same */
     REJECT_REASONS,
 };
 

@@ -49,14 +49,14 @@ struct ingest {
     bool names_connections; /* a peer's name is that of one connection */
     zmq_msg_t peer;         /* router: the identity of who sent the newest message */
     struct known_peer peers[PEERS_KNOWN];
-    zmq_msg_t messages[EXAMPLE_FRAMES_MAX];
+    zmq_msg_t messages[LABEL_FRAMES];
     zmq_msg_t surplus;
     struct rejections rejections[REJECT_REASONS];
 };
 
 static int open_socket(struct ingest *ingest, void *zmq_context, struct security *security,
                        const struct config *config, struct error *error) {
-    size_t waiting = decoder_step_bytes(ingest->decoder) + EXAMPLE_FRAMES_MAX * sizeof(zmq_msg_t);
+    size_t waiting = decoder_step_bytes(ingest->decoder) + LABEL_FRAMES * sizeof(zmq_msg_t);
     size_t queue = INGEST_QUEUE_BYTES / waiting;
     queue = queue < INGEST_QUEUE_MIN ? INGEST_QUEUE_MIN : queue;
     queue = queue > INGEST_QUEUE_MAX ? INGEST_QUEUE_MAX : queue;
@@ -90,7 +90,7 @@ int ingest_open(struct ingest **ingest, void *zmq_context, struct security *secu
     i->security = security;
     i->router = config->examples_socket == EXAMPLES_ROUTER;
     i->names_connections = i->router && !config->examples.connect;
-    for (size_t n = 0; n < EXAMPLE_FRAMES_MAX; n++)
+    for (size_t n = 0; n < LABEL_FRAMES; n++)
         zmq_msg_init(&i->messages[n]);
     zmq_msg_init(&i->peer);
     zmq_msg_init(&i->surplus);
@@ -112,7 +112,7 @@ void ingest_close(struct ingest **ingest) {
     struct ingest *i = *ingest;
     if (!i)
         return;
-    for (size_t n = 0; n < EXAMPLE_FRAMES_MAX; n++)
+    for (size_t n = 0; n < LABEL_FRAMES; n++)
         zmq_msg_close(&i->messages[n]);
     zmq_msg_close(&i->peer);
     zmq_msg_close(&i->surplus);
@@ -138,7 +138,7 @@ static int receive_frame(struct ingest *ingest, zmq_msg_t *message, bool first) 
     return 0;
 }
 
-/* Receive all frames of one message, keeping the first EXAMPLE_FRAMES_MAX of them. Returns how many
+/* Receive all frames of one message, keeping the first LABEL_FRAMES of them. Returns how many
    there were, 0 when no message waits, -1 when the socket has failed. */
 static int receive_frames(struct ingest *ingest, struct frame *frames, size_t *bytes) {
     int count = 0;
@@ -150,11 +150,11 @@ static int receive_frames(struct ingest *ingest, struct frame *frames, size_t *b
             return 0;
     }
     do {
-        message = count < EXAMPLE_FRAMES_MAX ? &ingest->messages[count] : &ingest->surplus;
+        message = count < LABEL_FRAMES ? &ingest->messages[count] : &ingest->surplus;
         if (receive_frame(ingest, message, count == 0 && !ingest->router))
             return count == 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
         size_t size = zmq_msg_size(message);
-        if (count < EXAMPLE_FRAMES_MAX)
+        if (count < LABEL_FRAMES)
             frames[count] = (struct frame){zmq_msg_data(message), size};
         *bytes += size;
         count++;
@@ -232,6 +232,10 @@ void ingest_reject(struct ingest *ingest, const struct example *example, enum re
     count_rejection(ingest, reason, example, why);
 }
 
+void ingest_refuse_label(struct ingest *ingest, const struct example *label, const char *why) {
+    count_rejection(ingest, REJECT_LABEL, label, why);
+}
+
 /* Whether the message is an example; 0 steps: it is a schema that fits. */
 static enum reject_reason check(struct ingest *ingest, const struct frame *frames, size_t count,
                                 struct example *example, char why[REJECT_WHY_SIZE]) {
@@ -248,7 +252,7 @@ static enum reject_reason check(struct ingest *ingest, const struct frame *frame
 
 int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, struct error *error) {
     for (size_t others = 0; others < OTHERS_PER_TAKE; others++) {
-        struct frame frames[EXAMPLE_FRAMES_MAX];
+        struct frame frames[LABEL_FRAMES];
         int count = receive(ingest, frames);
         if (count < 0)
             return error_set(error, EX_UNAVAILABLE, "examples: cannot receive from %s: %s",
@@ -290,13 +294,15 @@ uint64_t ingest_rejected(const struct ingest *ingest, enum reject_reason reason)
 static void announce(struct rejections *r, enum reject_reason reason, char *text, size_t size) {
     uint64_t count = r->count - r->announced;
     const char *of = r->stream[0] ? " of stream " : "";
-    bool schema = reason == REJECT_SCHEMA;
+    const char *what = reason == REJECT_SCHEMA  ? "schema"
+                       : reason == REJECT_LABEL ? "label"
+                                                : "example";
     if (count == 1)
-        snprintf(text, size, "rejected %s%s%s (%s): %s", schema ? "a schema" : "an example", of,
+        snprintf(text, size, "rejected %s %s%s%s (%s): %s", *what == 'e' ? "an" : "a", what, of,
                  r->stream, reject_name(reason), r->last);
     else
-        snprintf(text, size, "rejected %llu %s (%s), the last%s%s: %s", (unsigned long long)count,
-                 schema ? "schemas" : "examples", reject_name(reason), of, r->stream, r->last);
+        snprintf(text, size, "rejected %llu %ss (%s), the last%s%s: %s", (unsigned long long)count,
+                 what, reject_name(reason), of, r->stream, r->last);
 }
 
 bool ingest_announce(struct ingest *ingest, uint64_t now, char *text, size_t size) {

@@ -57,6 +57,9 @@ int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, st
 void ingest_reject(struct ingest *ingest, const struct example *example, enum reject_reason reason,
                    const char *why);
 
+/* A label that was taken has changed nothing: it is counted and announced, too. */
+void ingest_refuse_label(struct ingest *ingest, const struct example *label, const char *why);
+
 /* zmq_poll has said that no example waits. */
 void ingest_idle(struct ingest *ingest);
 
