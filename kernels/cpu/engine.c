@@ -25,12 +25,12 @@ enum { DESCRIPTION_SIZE = 128 };
 
 /* Where a slot keeps what, in floats from its start. The ring's arrays hold one row a position. */
 struct slot_layout {
-    size_t output;              /* (padded,) of the newest step; the state (state,) stands at 0 */
+    size_t output;              /* (places, padded) of open steps; the state (state,) is at 0 */
     size_t before;              /* (ring, state) */
     size_t input, input_size;   /* (ring, input_size) */
-    size_t target, target_size; /* (ring, target_size) */
-    size_t learned;             /* (ring,) 1 where a target is to be learned from */
-    size_t solved; /* (model.solved - 1,) what the newest step's output is solved with */
+    size_t target, target_size; /* (ring, horizons, target_size) */
+    size_t learned;             /* (ring, horizons) 1 where a target is to be learned from */
+    size_t solved;              /* (places, model.solved - 1) what outputs are solved with */
     size_t size;
 };
 
@@ -47,7 +47,7 @@ struct engine {
     size_t newest;                         /* ring position of the newest step played */
     size_t ahead;                          /* steps of the plan that are computed already */
     bool stale;                            /* units' deviations must be recomputed */
-    const union value **inputs, **targets; /* (ring,) of a run or window */
+    const union value **inputs, **targets; /* (ring,), (ring, horizons) of a run or window */
     char description[DESCRIPTION_SIZE];
 };
 
@@ -89,18 +89,41 @@ static float *slot(const struct engine *e, size_t index) {
     return e->slots + index * e->layout.size;
 }
 
+static size_t solved_size(const struct engine *e) {
+    return e->model->solved ? e->model->solved - 1 : 0;
+}
+
 static void lay_out_slot(struct engine *e) {
     struct slot_layout *l = &e->layout;
-    size_t ring = e->network.ring;
+    size_t ring = e->network.ring, horizons = e->model->horizons;
+    size_t places = model_places(e->model, e->options.window);
     l->input_size = e->model->features;
     l->target_size = e->model->target_size;
     l->output = e->network.state;
-    l->before = l->output + e->network.padded;
+    l->before = l->output + places * e->network.padded;
     l->input = l->before + ring * e->network.state;
     l->target = l->input + ring * l->input_size;
-    l->learned = l->target + ring * l->target_size;
-    l->solved = l->learned + ring;
-    l->size = matrix_pad(l->solved + (e->model->solved ? e->model->solved - 1 : 0));
+    l->learned = l->target + ring * horizons * l->target_size;
+    l->solved = l->learned + ring * horizons;
+    l->size = matrix_pad(l->solved + places * solved_size(e));
+}
+
+/* Where a slot keeps the output of the step at that position, and what it is solved with. */
+static float *output_at(const struct engine *e, float *s, size_t position) {
+    return s + e->layout.output + model_place(e->model, position) * e->network.padded;
+}
+
+static float *solved_at(const struct engine *e, float *s, size_t position) {
+    return s + e->layout.solved + model_place(e->model, position) * solved_size(e);
+}
+
+/* Of the step at that position: its target of a horizon, and whether that is learned from. */
+static float *target_at(const struct engine *e, float *s, size_t position, size_t horizon) {
+    return s + e->layout.target + (position * e->model->horizons + horizon) * e->layout.target_size;
+}
+
+static float *learned_at(const struct engine *e, float *s, size_t position, size_t horizon) {
+    return s + e->layout.learned + position * e->model->horizons + horizon;
 }
 
 static void cpu_close(struct engine **engine) {
@@ -156,7 +179,7 @@ static int cpu_open(struct engine **engine, const struct model *model,
         goto fail;
     e->slots = memory_reserve(options->slots * e->layout.size * sizeof(float));
     e->inputs = calloc(e->network.ring, sizeof *e->inputs);
-    e->targets = calloc(e->network.ring, sizeof *e->targets);
+    e->targets = calloc(e->network.ring * model->horizons, sizeof *e->targets);
     if (!e->slots || !e->inputs || !e->targets) {
         error_set(error, EX_UNAVAILABLE,
                   "out of memory for %zu streams with a window of %zu steps; lower "
@@ -249,7 +272,7 @@ static void keep_solved(const struct engine *e, float *s, size_t position) {
     const struct network *n = &e->network;
     const struct network_layer *top = &n->layers[n->layer_count - 1];
     const float *x = s + e->layout.input + position * e->layout.input_size;
-    float *kept = s + e->layout.solved;
+    float *kept = solved_at(e, s, position);
     memcpy(kept, top->hidden + position * top->padded, top->size * sizeof *kept);
     if (e->model->architecture.output.skip)
         memcpy(kept + top->size, x, e->layout.input_size * sizeof *kept);
@@ -262,11 +285,12 @@ static void play_step(struct engine *e, const struct plan *plan, size_t i, float
     e->ahead--;
     e->newest = o->position;
     float *s = slot(e, o->slot);
-    s[e->layout.learned + o->position] = 0.0f;
+    for (size_t h = 0; h < e->model->horizons; h++)
+        *learned_at(e, s, o->position, h) = 0.0f;
     if (e->model->solved)
         keep_solved(e, s, o->position);
     const float *a = e->network.output + o->position * e->network.padded;
-    memcpy(s + e->layout.output, a, e->network.padded * sizeof(float));
+    memcpy(output_at(e, s, o->position), a, e->network.padded * sizeof(float));
     if (output)
         memcpy(output, a, e->model->outputs * sizeof(float));
 }
@@ -274,13 +298,14 @@ static void play_step(struct engine *e, const struct plan *plan, size_t i, float
 static double play_score(struct engine *e, const struct operation *o, const union value *y,
                          float *scored) {
     float *s = slot(e, o->slot);
-    size_t size = e->layout.target_size;
+    size_t outputs = e->model->outputs / e->model->horizons;
+    const float *a = output_at(e, s, o->position) + o->horizon * outputs;
     if (o->learn) {
-        s[e->layout.learned + o->position] = 1.0f;
-        memcpy(s + e->layout.target + o->position * size, y, size * sizeof(float));
+        *learned_at(e, s, o->position, o->horizon) = 1.0f;
+        memcpy(target_at(e, s, o->position, o->horizon), y, e->layout.target_size * sizeof(float));
     }
-    memcpy(scored, s + e->layout.output, e->model->outputs * sizeof(float));
-    return e->kernels->loss(e->model, s + e->layout.output, y, 1.0f, NULL, e->network.loss_scratch);
+    memcpy(scored, a, outputs * sizeof(float));
+    return e->kernels->loss(e->model, a, y, 1.0f, NULL, e->network.loss_scratch);
 }
 
 /* Weights of the least squares, rounded, are the output's. */
@@ -293,10 +318,10 @@ static void round_solution(struct engine *e) {
             *network_output(&e->network, size, k, i) = (float)weights[i];
 }
 
-/* The error that today's weights make at the newest step. */
+/* The error that today's weights make at the step. */
 static void play_solve(struct engine *e, const struct operation *o, const union value *y) {
     const struct least_squares *ls = &e->solution;
-    const float *kept = slot(e, o->slot) + e->layout.solved;
+    const float *kept = solved_at(e, slot(e, o->slot), o->position);
     double *phi = phi_of(e), *error = phi + ls->stride, *work = error + ls->outputs;
     for (size_t i = 0; i + 1 < ls->inputs; i++)
         phi[i] = (double)kept[i];
@@ -328,12 +353,13 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
                                   s + e->layout.before + o->position * n->state, e->inputs};
     struct network_targets targets = {o->length - o->closed, e->targets, o->terms};
     for (size_t t = 0; t < o->length; t++) {
-        size_t position = network_position(n, o->position, t);
-        bool learned = t >= targets.from && s[e->layout.learned + position] > 0;
+        size_t position = network_position(n, o->position, t), horizons = e->model->horizons;
         e->inputs[t] = (union value *)(s + e->layout.input + position * e->layout.input_size);
-        e->targets[t] =
-            learned ? (union value *)(s + e->layout.target + position * e->layout.target_size)
-                    : NULL;
+        for (size_t h = 0; h < horizons; h++) {
+            bool learned = t >= targets.from && *learned_at(e, s, position, h) > 0;
+            e->targets[t * horizons + h] =
+                learned ? (union value *)target_at(e, s, position, h) : NULL;
+        }
     }
     if (!o->fresh)
         e->kernels->forward(n, &steps, targets.from);
@@ -359,6 +385,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
                     struct error *error) {
     (void)error;
     size_t steps = 0, scores = 0, updates = 0, measures = 0, outputs = e->model->outputs;
+    size_t scored = outputs / e->model->horizons;
     denormals_to_zero();
     e->ahead = 0;
     if (e->stale)
@@ -377,7 +404,7 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
         case OPERATION_SCORE:
             results->losses[scores] =
                 play_score(e, o, plan->targets + o->value * e->layout.target_size,
-                           results->scored + scores * outputs);
+                           results->scored + scores * scored);
             scores++;
             break;
         case OPERATION_UPDATE:
@@ -429,37 +456,39 @@ static const float *extract(const float *record, float *values, size_t count) {
     return record + count;
 }
 
-static size_t solved_size(const struct engine *e) {
-    return e->model->solved ? e->model->solved - 1 : 0;
-}
-
-static void read_slot(const struct engine *e, const float *s, float *record) {
+static void read_slot(const struct engine *e, float *s, float *record) {
     const struct slot_layout *l = &e->layout;
     const struct network *n = &e->network;
-    size_t state = e->model->state_size;
+    size_t state = e->model->state_size, horizons = e->model->horizons;
+    size_t places = model_places(e->model, e->options.window);
     pack_state(n, s, record);
-    record = append(record + state, s + l->output, e->model->outputs);
-    record = append(record, s + l->solved, solved_size(e));
+    record += state;
+    for (size_t p = 0; p < places; p++)
+        record = append(record, output_at(e, s, p), e->model->outputs);
+    record = append(record, s + l->solved, places * solved_size(e));
     for (size_t p = 0; p < n->ring; p++) {
         pack_state(n, s + l->before + p * n->state, record);
         record = append(record + state, s + l->input + p * l->input_size, l->input_size);
-        record = append(record, s + l->target + p * l->target_size, l->target_size);
-        record = append(record, s + l->learned + p, 1);
+        record = append(record, target_at(e, s, p, 0), horizons * l->target_size);
+        record = append(record, learned_at(e, s, p, 0), horizons);
     }
 }
 
 static void write_slot(const struct engine *e, float *s, const float *record) {
     const struct slot_layout *l = &e->layout;
     const struct network *n = &e->network;
-    size_t state = e->model->state_size;
+    size_t state = e->model->state_size, horizons = e->model->horizons;
+    size_t places = model_places(e->model, e->options.window);
     unpack_state(n, record, s);
-    record = extract(record + state, s + l->output, e->model->outputs);
-    record = extract(record, s + l->solved, solved_size(e));
+    record += state;
+    for (size_t p = 0; p < places; p++)
+        record = extract(record, output_at(e, s, p), e->model->outputs);
+    record = extract(record, s + l->solved, places * solved_size(e));
     for (size_t p = 0; p < n->ring; p++) {
         unpack_state(n, record, s + l->before + p * n->state);
         record = extract(record + state, s + l->input + p * l->input_size, l->input_size);
-        record = extract(record, s + l->target + p * l->target_size, l->target_size);
-        record = extract(record, s + l->learned + p, 1);
+        record = extract(record, target_at(e, s, p, 0), horizons * l->target_size);
+        record = extract(record, learned_at(e, s, p, 0), horizons);
     }
 }
 

@@ -16,6 +16,7 @@
 #    define matrix_transposed_many ISA_NAME(matrix_transposed_many)
 #    define matrix_gradient ISA_NAME(matrix_gradient)
 #    define matrix_add_column ISA_NAME(matrix_add_column)
+#    define matrix_add_from_column ISA_NAME(matrix_add_from_column)
 #    define matrix_copy_column ISA_NAME(matrix_copy_column)
 #    define normalize ISA_NAME(normalize)
 #    define normalize_backward ISA_NAME(normalize_backward)

@@ -136,7 +136,7 @@ double loss_step(const struct model *model, const float *a, const union value *y
                  float *d, double *scratch) {
     const struct output *output = &model->architecture.output;
     const struct loss_context s = {loss_kind(output->loss),
-                                   model->outputs,
+                                   model->outputs / model->horizons,
                                    model->target_size,
                                    output->components,
                                    a,
@@ -145,7 +145,7 @@ double loss_step(const struct model *model, const float *a, const union value *y
                                    d,
                                    scratch};
     if (d)
-        memset(d, 0, model->outputs * sizeof *d);
+        memset(d, 0, s.outputs * sizeof *d);
     switch (output->loss) {
 #define LOSS(name, walk)                                                                           \
     case LOSS_##name:                                                                              \

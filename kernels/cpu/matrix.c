@@ -309,6 +309,16 @@ void matrix_copy_column(const float *w, size_t rows, size_t columns, size_t c, c
     }
 }
 
+void matrix_add_from_column(const float *w, size_t rows, size_t columns, size_t c, float *y) {
+    for (size_t row = 0; row < rows;) {
+        size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
+        const float *column = w + row * columns + c * width;
+        for (size_t i = 0; i < width; i++)
+            y[row + i] += column[i];
+        row += width;
+    }
+}
+
 void matrix_add_column(float *gradient, size_t rows, size_t columns, size_t c, const float *d) {
     for (size_t row = 0; row < rows;) {
         size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;

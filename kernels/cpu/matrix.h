@@ -63,6 +63,9 @@ double matrix_gradient(float *gradient, size_t rows, size_t columns, const float
 void matrix_copy_column(const float *w, size_t rows, size_t columns, size_t c, const float *bias,
                         float *y);
 
+/* y += column c of W. */
+void matrix_add_from_column(const float *w, size_t rows, size_t columns, size_t c, float *y);
+
 /* Column c of the gradient += d (rows,). */
 void matrix_add_column(float *gradient, size_t rows, size_t columns, size_t c, const float *d);
 #endif

@@ -265,7 +265,7 @@ int network_open(struct network *n, const struct model *model, size_t window, si
     n->model = model;
     n->layer_count = model->architecture.layer_count;
     n->window = window;
-    n->ring = window + 1;
+    n->ring = model_ring(model, window);
     n->outputs = model->outputs;
     n->padded = matrix_pad(model->outputs);
     for (size_t k = 0; k < n->layer_count; k++)

@@ -67,6 +67,12 @@ static void keep_ages(const struct network *n, const struct network_steps *steps
 /* output += W_skip x for steps from `from` on. */
 static void project_skip(struct network *n, const struct network_steps *steps, size_t from) {
     size_t count = steps->count - from;
+    for (size_t t = 0; t < count && is_one_hot(n, 0); t++)
+        matrix_add_from_column(n->parameters + n->output_skip, n->padded, n->model->input_width[0],
+                               steps->inputs[from + t]->id,
+                               n->output + network_position(n, steps->first, from + t) * n->padded);
+    if (is_one_hot(n, 0))
+        return;
     for (size_t t = 0; t < count; t++) {
         n->x[t] = layer_input(n, steps, 0, from + t);
         n->y[t] = n->skipped + network_position(n, steps->first, from + t) * n->padded;
@@ -116,6 +122,17 @@ static void add_rows(const float *restrict d, size_t length, size_t count, float
     }
 }
 
+/* The gradient of a matrix whose input is one-hot: each step's d (count, rows), of the steps from
+   `from` on, goes to its symbol's column. */
+static double one_hot_gradient(struct network *n, const struct network_steps *steps, size_t from,
+                               float *gradient, size_t rows, const float *d) {
+    size_t columns = n->model->input_width[0];
+    memset(gradient, 0, rows * columns * sizeof(float));
+    for (size_t t = from; t < steps->count; t++)
+        matrix_add_column(gradient, rows, columns, steps->inputs[t]->id, d + (t - from) * rows);
+    return sum_of_squares(gradient, rows * columns);
+}
+
 /* Gradients of the output's tensors. Returns the matrices' squares. */
 static double output_weights_backward(struct network *n, const struct network_steps *steps,
                                       size_t from) {
@@ -126,10 +143,25 @@ static double output_weights_backward(struct network *n, const struct network_st
     add_rows(n->d_output, n->padded, count, n->gradient + n->output_bias);
     if (!n->model->architecture.output.skip)
         return squares;
+    if (is_one_hot(n, 0))
+        return squares + one_hot_gradient(n, steps, from, n->gradient + n->output_skip, n->padded,
+                                          n->d_output);
     for (size_t t = 0; t < count; t++)
         n->x[t] = layer_input(n, steps, 0, from + t);
     return squares + matrix_gradient(n->gradient + n->output_skip, n->padded,
                                      n->model->input_width[0], n->d_output, n->x, count, n->pack);
+}
+
+/* Of one step: the sum of its losses at the horizons whose targets y there are; their gradients
+   times `scale` into d (padded,). */
+static double losses_backward(const struct network *n, const float *a, const union value *const *y,
+                              float scale, float *d) {
+    size_t outputs = n->outputs / n->model->horizons;
+    double loss = 0;
+    for (size_t h = 0; h < n->model->horizons; h++, a += outputs, d += outputs)
+        if (y[h])
+            loss += loss_step(n->model, a, y[h], scale, d, n->loss_scratch);
+    return loss;
 }
 
 /* Gradients of the output layer, unless it is solved, and, into n->d_hidden[0], of the last layer's
@@ -142,12 +174,10 @@ static struct network_gradient output_backward(struct network *n, const struct n
     float scale = 1.0f / (float)targets->terms;
     memset(n->d_output, 0, count * n->padded * sizeof(float));
     for (size_t t = 0; t < count; t++) {
-        const union value *y = targets->values[from + t];
         const float *a = n->output + network_position(n, steps->first, from + t) * n->padded;
         n->x[t] = layer_input(n, steps, n->layer_count, from + t);
-        if (y)
-            g.loss +=
-                loss_step(n->model, a, y, scale, n->d_output + t * n->padded, n->loss_scratch);
+        g.loss += losses_backward(n, a, targets->values + (from + t) * n->model->horizons, scale,
+                                  n->d_output + t * n->padded);
     }
     g.loss /= (double)targets->terms;
     if (!n->model->solved)
@@ -187,24 +217,14 @@ static void cells_backward(struct network *n, const struct network_steps *steps,
     }
 }
 
-/* The gradient of W_ih where x is one-hot: each step's d_ih goes to its symbol's column. */
-static double one_hot_gradient(struct network *n, const struct network_steps *steps) {
-    const struct network_layer *l = &n->layers[0];
-    float *gradient = n->gradient + l->at[TENSOR_WEIGHT_IH];
-    memset(gradient, 0, l->rows * l->inputs * sizeof(float));
-    for (size_t t = 0; t < steps->count; t++)
-        matrix_add_column(gradient, l->rows, l->inputs, steps->inputs[t]->id,
-                          n->d_ih + t * l->rows);
-    return sum_of_squares(gradient, l->rows * l->inputs);
-}
-
 /* Gradients of a layer's matrices and of the biases in its sums. Returns the matrices' squares. */
 static double weights_backward(struct network *n, const struct network_steps *steps, size_t k) {
     const struct network_layer *l = &n->layers[k];
     size_t count = steps->count;
     double squares;
     if (is_one_hot(n, k)) {
-        squares = one_hot_gradient(n, steps);
+        squares =
+            one_hot_gradient(n, steps, 0, n->gradient + l->at[TENSOR_WEIGHT_IH], l->rows, n->d_ih);
     } else {
         for (size_t t = 0; t < count; t++)
             n->x[t] = layer_input(n, steps, k, t);
@@ -239,12 +259,28 @@ static void input_backward(struct network *n, size_t k, size_t count, size_t pad
     n->d_hidden[0] = below;
 }
 
-/* Each step's input gradient goes to its symbol's row of the embedding. */
-static double embedding_backward(struct network *n, const struct network_steps *steps) {
+/* d (count, padded) += W_skip^T d_output: the gradient of the embedding that the skip path reads.
+ */
+static void add_skip_gradient(struct network *n, size_t count, size_t padded, float *d) {
+    size_t width = n->model->input_width[0];
+    float *skipped = n->d_hidden[1];
+    matrix_transposed_many(n->parameters + n->output_skip, n->padded, width, n->d_output, skipped,
+                           padded, count);
+    for (size_t t = 0; t < count; t++)
+        for (size_t i = 0; i < width; i++)
+            d[t * padded + i] += skipped[t * padded + i];
+}
+
+/* Each step's input gradient, of its first layer and of its skip path, goes to its symbol's row of
+   the embedding. `from`: the first step whose output has a gradient. */
+static double embedding_backward(struct network *n, const struct network_steps *steps,
+                                 size_t from) {
     const struct input *input = &n->model->architecture.input;
     size_t width = input->embedding, padded = matrix_pad(width);
     float *gradient = n->gradient + n->embedding;
     input_backward(n, 0, steps->count, padded);
+    if (n->model->architecture.output.skip)
+        add_skip_gradient(n, steps->count - from, padded, n->d_hidden[0] + from * padded);
     memset(gradient, 0, matrix_pad(input->size * width) * sizeof(float));
     for (size_t t = 0; t < steps->count; t++)
         for (size_t i = 0; i < width; i++)
@@ -263,7 +299,7 @@ struct network_gradient network_backward(struct network *n, const struct network
             input_backward(n, k, steps->count, n->layers[k - 1].padded);
     }
     if (n->model->architecture.input.embedding)
-        g.squares += embedding_backward(n, steps);
+        g.squares += embedding_backward(n, steps, targets->from);
     g.squares += sum_of_squares(n->gradient + n->vectors, n->trained - n->vectors);
     return g;
 }

@@ -68,7 +68,7 @@ struct network {
     const struct model *model;
     struct network_layer layers[MODEL_LAYERS_MAX];
     size_t layer_count;
-    size_t window, ring;    /* ring = window + 1 */
+    size_t window, ring;    /* see model_ring */
     size_t outputs, padded; /* K */
     size_t state;           /* numbers in a padded state */
     size_t age;     /* where in it the steps since the stream began stand, if norms go by it */
@@ -114,7 +114,8 @@ struct network_steps {
     const union value *const *inputs; /* count pointers to (I,); symbols: (1,) */
 };
 
-/* The targets of a window's last steps: entry t is NULL or points to (target_size,). */
+/* The targets of a window's last steps: for each horizon, entry (t, horizon) is NULL or points to
+   (target_size,). */
 struct network_targets {
     size_t from; /* steps before it have none */
     const union value *const *values;
@@ -147,7 +148,8 @@ struct kernels {
     struct network_gradient (*backward)(struct network *n, const struct network_steps *steps,
                                         const struct network_targets *targets);
 
-    /* Loss of one step; with `d` (padded,) its gradients times `scale` as well. */
+    /* Loss of one step at one horizon, whose activations are a (K / horizons,); with `d`, likewise,
+       their gradients times `scale` as well. */
     double (*loss)(const struct model *model, const float *a, const union value *y, float scale,
                    float *d, double *scratch);
 

@@ -9,15 +9,18 @@
      learner.rates              (4,) rate and clip in effect, rate and clip configured
      streams.*                  one row per stream, least recently used first: keys (size, bytes),
                                 windows, records (the engine's slots), held (missing: hold),
-                                scales (scale: standard and target: next), experts and mixture
-                                (scale: forecast), said (predictions that wait for their truth),
-                                levels and errors of their intervals (squared, gaussian)
+                                experts and mixture (scale: forecast); said (predictions that wait
+                                for their truth), levels and errors of their intervals (squared,
+                                gaussian); of open steps scales (where targets are scaled), bases
+                                and lasts (where they are relative) and open (where more than one
+                                can be)
      learner.coverage           (1, 4) of the intervals: numbers, held, both of late. This and
                                 streams.said, levels, errors are not in checkpoints of before 0.x
      output.solution            least squares of readout: rls, doubles
      members.NAME.*             of each member, where they are listed: parameters, optimizer.*,
                                 learner.rates, streams.windows, streams.records, output.solution
      scaler.*                   (I,) counts, means, squares (scale: standard); first (I, 30) (limit)
+     targets.*                  likewise of targets (output.scale)
      checksum                   (1,) CRC-32 of every byte of the file before it
    and in __metadata__ the format, the program's version, the configuration's name, digest and
    description, the device, the examples learned and the time.

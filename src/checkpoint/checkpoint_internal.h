@@ -29,6 +29,7 @@ enum {
     CHECKPOINT_RATES = 4,                        /* in learner.rates */
     CHECKPOINT_COVERAGE = 4,                     /* in learner.coverage */
     CHECKPOINT_WINDOW = 5,                       /* in a row of streams.windows */
+    CHECKPOINT_OPEN = 6,                         /* of one step in a row of streams.open */
     CHECKPOINT_KEY = 1 + WIRE_KEY_MAX, /* bytes in a row of streams.keys: size, key, zeros */
     CHECKPOINT_CHECKSUM_SIZE = sizeof(int64_t),
     CHECKPOINT_ASIDE_SIZE = 64, /* of the name of one that is set aside */
@@ -64,10 +65,17 @@ enum checkpoint_part {
     PART_WINDOWS, /* of a member */
     PART_HELD,
     PART_SCALES,
-    PART_COUNTS,
+    PART_BASES,
+    PART_LASTS,
+    PART_OPEN,
+    PART_COUNTS, /* of the scaler of inputs; the four of targets have the same order */
     PART_MEANS,
     PART_SQUARES,
     PART_FIRST,
+    PART_TARGET_COUNTS,
+    PART_TARGET_MEANS,
+    PART_TARGET_SQUARES,
+    PART_TARGET_FIRST,
     PART_EXPERTS,
     PART_MIXTURE,
     PART_SAID,

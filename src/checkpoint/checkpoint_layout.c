@@ -97,24 +97,50 @@ static void add_member(struct checkpoint_layout *layout, const struct learner *l
              least_squares_size(&ls), 0);
 }
 
+/* What is known of the open steps of streams. */
+static void add_open(struct checkpoint_layout *layout, struct learner *learner, size_t streams) {
+    const struct model *model = learner_model(learner);
+    size_t places = learner_places(learner), size = model->target_size;
+    bool given = model->architecture.output.target == TARGET_GIVEN; /* none is open for long */
+    if (learner_scale(learner, 0, 0) && !given)
+        add_shared(layout, PART_SCALES, "streams.scales", SAFETENSORS_F64, 2, streams,
+                   places * 2 * size);
+    if (learner_base(learner, 0, 0) && !given)
+        add_shared(layout, PART_BASES, "streams.bases", SAFETENSORS_F32, 2, streams, places * size);
+    if (learner_last(learner, 0))
+        add_shared(layout, PART_LASTS, "streams.lasts", SAFETENSORS_F32, 2, streams, size);
+    if (learner_open_step(learner, 0, 0) && model->open > 1)
+        add_shared(layout, PART_OPEN, "streams.open", SAFETENSORS_I64, 2, streams,
+                   places * CHECKPOINT_OPEN);
+}
+
+static void add_scaler(struct checkpoint_layout *layout, enum checkpoint_part first,
+                       const char *name, size_t size, bool limited) {
+    static const char *const parts[] = {"counts", "means", "squares", "first"};
+    char names[sizeof parts / sizeof *parts][CHECKPOINT_NAME_SIZE];
+    for (unsigned n = 0; n < 3U + limited; n++) {
+        snprintf(names[n], sizeof names[n], "%s.%s", name, parts[n]);
+        add_shared(layout, first + n, names[n],
+                   n == 0   ? SAFETENSORS_I64
+                   : n == 3 ? SAFETENSORS_F32
+                            : SAFETENSORS_F64,
+                   n == 3 ? 2 : 1, size, n == 3 ? SCALER_FIRST : 0);
+    }
+}
+
 /* What is known of the columns of real inputs. */
 static void add_scales(struct checkpoint_layout *layout, struct learner *learner, size_t streams) {
     const struct architecture *architecture = &learner_model(learner)->architecture;
     const struct input *input = &architecture->input;
+    const struct output *output = &architecture->output;
     const struct learner_forecast forecast = learner_forecast(learner, 0);
     if (input->hold && !forecast.experts)
         add_shared(layout, PART_HELD, "streams.held", SAFETENSORS_F32, 2, streams, input->size);
-    if (input->scale == SCALE_STANDARD && architecture->output.target == TARGET_NEXT)
-        add_shared(layout, PART_SCALES, "streams.scales", SAFETENSORS_F64, 2, streams,
-                   2 * input->size);
-    if (input->scale == SCALE_STANDARD) {
-        add_shared(layout, PART_COUNTS, "scaler.counts", SAFETENSORS_I64, 1, input->size, 0);
-        add_shared(layout, PART_MEANS, "scaler.means", SAFETENSORS_F64, 1, input->size, 0);
-        add_shared(layout, PART_SQUARES, "scaler.squares", SAFETENSORS_F64, 1, input->size, 0);
-    }
-    if (input->scale == SCALE_STANDARD && input->limit > 0)
-        add_shared(layout, PART_FIRST, "scaler.first", SAFETENSORS_F32, 2, input->size,
-                   SCALER_FIRST);
+    add_open(layout, learner, streams);
+    if (learner_scaler(learner))
+        add_scaler(layout, PART_COUNTS, "scaler", input->size, input->limit > 0);
+    if (learner_output_scaler(learner))
+        add_scaler(layout, PART_TARGET_COUNTS, "targets", output->size, output->limit > 0);
     if (!forecast.experts)
         return;
     add_shared(layout, PART_EXPERTS, "streams.experts", SAFETENSORS_F64, 2, streams,

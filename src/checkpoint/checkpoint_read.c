@@ -126,6 +126,10 @@ static int read_row(const struct reading *reading, enum checkpoint_part part, si
     return read_member_row(reading, part, 0, row, bytes, size, error);
 }
 
+static bool has_part(const struct reading *reading, enum checkpoint_part part) {
+    return reading->layout.parts[0][part] != SIZE_MAX;
+}
+
 static int check_digest(const struct reading *reading, struct error *error) {
     const char *digest = safetensors_metadata(reading->file, "digest");
     const char *description = safetensors_metadata(reading->file, "description");
@@ -283,25 +287,34 @@ static int read_counters(const struct reading *reading, struct error *error) {
     return read_coverage(reading, error);
 }
 
-static int read_scaler(const struct reading *reading, struct error *error) {
-    struct scaler *scaler = learner_scaler_state(reading->learner);
+/* `counts`: the first of its parts. */
+static int read_scaler(const struct reading *reading, struct scaler *scaler,
+                       enum checkpoint_part counts, struct error *error) {
     for (size_t k = 0; scaler && k < scaler_size(scaler); k++) {
         struct scaler_number number;
-        if (read_row(reading, PART_COUNTS, k, &number.count, sizeof number.count, error) ||
-            read_row(reading, PART_MEANS, k, &number.mean, sizeof number.mean, error) ||
-            read_row(reading, PART_SQUARES, k, &number.squares, sizeof number.squares, error))
+        if (read_row(reading, counts, k, &number.count, sizeof number.count, error) ||
+            read_row(reading, counts + 1, k, &number.mean, sizeof number.mean, error) ||
+            read_row(reading, counts + 2, k, &number.squares, sizeof number.squares, error))
             return -1;
         if (!isfinite(number.mean) || !isfinite(number.squares) || number.squares < 0)
             return damaged(reading, "the scaler's statistics are not finite", error);
         scaler_write(scaler, k, &number);
         float *first = scaler_first(scaler, k);
-        if (first && read_row(reading, PART_FIRST, k, first, SCALER_FIRST * sizeof *first, error))
+        if (first && read_row(reading, counts + 3, k, first, SCALER_FIRST * sizeof *first, error))
             return -1;
         for (size_t n = 0; first && n < SCALER_FIRST; n++)
             if (!isfinite(first[n]))
                 return damaged(reading, "the scaler's first values are not finite", error);
     }
-    learner_scaler_written(reading->learner);
+    return 0;
+}
+
+static int read_scalers(const struct reading *reading, struct error *error) {
+    struct learner *learner = reading->learner;
+    if (read_scaler(reading, learner_scaler_state(learner), PART_COUNTS, error) ||
+        read_scaler(reading, learner_output_scaler(learner), PART_TARGET_COUNTS, error))
+        return -1;
+    learner_scaler_written(learner);
     return 0;
 }
 
@@ -322,18 +335,23 @@ static bool record_valid(const struct reading *reading, size_t member, const flo
     const struct output *output = &model->architecture.output;
     bool symbols = input->kind == INPUT_SYMBOL, classes = loss_kind(output->loss)->class_id;
     size_t width = model->features, ring = learner_ring(reading->learner, member);
-    size_t solved = model->solved ? model->solved - 1 : 0;
-    size_t stride = model->state_size + width + model->target_size + 1, terms = 0;
-    const float *positions = record + model->state_size + model->outputs + solved;
+    size_t solved = model->solved ? model->solved - 1 : 0, size = model->target_size;
+    size_t places = model->open == 1 ? 1 : ring, terms = 0;
+    size_t stride = model->state_size + width + model->horizons * (size + 1);
+    const float *positions = record + model->state_size + places * (model->outputs + solved);
     for (size_t p = 0; p < ring; p++) {
         const float *x = positions + p * stride + model->state_size;
-        const float *y = x + width, *kept = y + model->target_size;
+        const float *y = x + width, *kept = y + model->horizons * size;
         size_t age = (window->next + ring - p) % ring; /* steps before the next one */
         bool closed = age > window->open && age <= window->open + window->closed;
-        if ((*kept != 0 && *kept != 1) || (symbols && !symbol_fits(x, input->size)) ||
-            (*kept == 1 && classes && !symbol_fits(y, output->size)))
+        if (symbols && !symbol_fits(x, input->size))
             return false;
-        terms += closed && *kept == 1;
+        for (size_t h = 0; h < model->horizons; h++) {
+            if ((kept[h] != 0 && kept[h] != 1) ||
+                (kept[h] == 1 && classes && !symbol_fits(y + h * size, output->size)))
+                return false;
+            terms += closed && kept[h] == 1;
+        }
     }
     return terms == window->terms;
 }
@@ -354,15 +372,68 @@ static int read_window(const struct reading *reading, size_t member, size_t row,
 }
 
 /* A mean may be NaN: nothing had been observed. */
-static int read_scale(const struct reading *reading, size_t row, double *scale,
-                      struct error *error) {
-    size_t size = reading->model->architecture.input.size;
-    if (read_row(reading, PART_SCALES, row, scale, 2 * size * sizeof *scale, error))
+static int read_scales(const struct reading *reading, size_t row, double *scales,
+                       struct error *error) {
+    size_t size = reading->model->target_size, places = learner_places(reading->learner);
+    if (read_row(reading, PART_SCALES, row, scales, places * 2 * size * sizeof *scales, error))
         return -1;
-    for (size_t k = 0; k < size; k++)
-        if (isinf(scale[k]) || !isfinite(scale[size + k]) || scale[size + k] < 0)
-            return damaged(reading, "a stream's scale cannot be", error);
+    for (size_t n = 0; n < places; n++, scales += 2 * size)
+        for (size_t k = 0; k < size; k++)
+            if (isinf(scales[k]) || !isfinite(scales[size + k]) || scales[size + k] < 0)
+                return damaged(reading, "a stream's scale cannot be", error);
     return 0;
+}
+
+/* Those of the open steps that are there must have as many targets as their records say. */
+static int read_open_steps(const struct reading *reading, size_t row, uint32_t slot,
+                           struct error *error) {
+    struct learner *learner = reading->learner;
+    for (size_t place = 0; place < learner_places(learner); place++) {
+        int64_t numbers[CHECKPOINT_OPEN];
+        if (read_row(reading, PART_OPEN, row * learner_places(learner) + place, numbers,
+                     sizeof numbers, error))
+            return -1;
+        *learner_open_step(learner, slot, place) =
+            (struct learner_open){.producer = (uint64_t)numbers[0],
+                                  .sequence = (uint64_t)numbers[1],
+                                  .epoch = (uint32_t)numbers[2],
+                                  .steps = (uint32_t)numbers[3],
+                                  .known = (uint32_t)numbers[4],
+                                  .terms = (uint32_t)numbers[5]};
+        for (size_t n = 2; n < CHECKPOINT_OPEN; n++)
+            if (numbers[n] < 0 || numbers[n] > UINT32_MAX)
+                return damaged(reading, "what is known of an open step cannot be", error);
+        if (numbers[4] > 1 || (size_t)numbers[5] > reading->model->horizons)
+            return damaged(reading, "what is known of an open step cannot be", error);
+    }
+    return 0;
+}
+
+static int read_floats(const struct reading *reading, enum checkpoint_part part, size_t row,
+                       float *values, size_t count, struct error *error) {
+    if (read_row(reading, part, row, values, count * sizeof *values, error))
+        return -1;
+    for (size_t k = 0; k < count; k++)
+        if (isinf(values[k]))
+            return damaged(reading, "what a stream's targets are relative to cannot be", error);
+    return 0;
+}
+
+/* What waits for targets. */
+static int read_open(const struct reading *reading, size_t row, uint32_t slot,
+                     struct error *error) {
+    struct learner *learner = reading->learner;
+    size_t size = reading->model->target_size, places = learner_places(learner);
+    double *scales = learner_scale(learner, slot, 0);
+    float *bases = learner_base(learner, slot, 0), *last = learner_last(learner, slot);
+    if (has_part(reading, PART_SCALES) && read_scales(reading, row, scales, error))
+        return -1;
+    if (has_part(reading, PART_BASES) &&
+        read_floats(reading, PART_BASES, row, bases, places * size, error))
+        return -1;
+    if (has_part(reading, PART_LASTS) && read_floats(reading, PART_LASTS, row, last, size, error))
+        return -1;
+    return has_part(reading, PART_OPEN) ? read_open_steps(reading, row, slot, error) : 0;
 }
 
 static int read_forecast(const struct reading *reading, size_t row, uint32_t slot,
@@ -429,8 +500,7 @@ static int read_stream(const struct reading *reading, size_t row, struct error *
     size_t size = reading->model->architecture.input.size;
     if (held && read_row(reading, PART_HELD, row, held, size * sizeof *held, error))
         return -1;
-    double *scale = learner_scale(learner, slot);
-    if (scale && read_scale(reading, row, scale, error))
+    if (read_open(reading, row, slot, error))
         return -1;
     return read_truths(reading, row, slot, error) || read_forecast(reading, row, slot, error) ? -1
                                                                                               : 0;
@@ -460,7 +530,7 @@ static int read_all(struct reading *reading, struct checkpoint_report *report,
                     struct error *error) {
     if (check_format(reading->file, reading->path, error) || check_digest(reading, error) ||
         check_entries(reading, error) || read_tensors(reading, error) ||
-        read_counters(reading, error) || read_scaler(reading, error) ||
+        read_counters(reading, error) || read_scalers(reading, error) ||
         read_streams(reading, error))
         return -1;
     compare_device(reading, report);

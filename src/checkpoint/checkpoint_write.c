@@ -94,22 +94,18 @@ static int put_coverage(struct writing *writing, struct error *error) {
     return safetensors_put(writing->writer, numbers, sizeof numbers, error);
 }
 
-static int put_scaler(struct writing *writing, enum checkpoint_part part, struct error *error) {
-    const struct scaler *scaler = learner_scaler(writing->learner);
+/* `part` as of the scaler of inputs. */
+static int put_scaler(struct writing *writing, struct scaler *scaler, enum checkpoint_part part,
+                      struct error *error) {
     for (size_t k = 0; k < scaler_size(scaler); k++) {
         struct scaler_number number = scaler_read(scaler, k);
         const void *value = part == PART_COUNTS  ? (const void *)&number.count
                             : part == PART_MEANS ? &number.mean
                                                  : &number.squares;
-        if (safetensors_put(writing->writer, value, sizeof(double), error))
+        if (part != PART_FIRST && safetensors_put(writing->writer, value, sizeof(double), error))
             return -1;
     }
-    return 0;
-}
-
-static int put_first(struct writing *writing, struct error *error) {
-    const struct scaler *scaler = learner_scaler(writing->learner);
-    for (size_t k = 0; k < scaler_size(scaler); k++)
+    for (size_t k = 0; part == PART_FIRST && k < scaler_size(scaler); k++)
         if (safetensors_put(writing->writer, scaler_first(scaler, k), SCALER_FIRST * sizeof(float),
                             error))
             return -1;
@@ -140,9 +136,26 @@ static int put_record(struct writing *writing, size_t member, uint32_t slot, str
     return safetensors_put(writing->writer, writing->buffer, size, error);
 }
 
+static int put_open(struct writing *writing, uint32_t slot, struct error *error) {
+    for (size_t place = 0; place < learner_places(writing->learner); place++) {
+        const struct learner_open *open = learner_open_step(writing->learner, slot, place);
+        const int64_t row[CHECKPOINT_OPEN] = {(int64_t)open->producer,
+                                              (int64_t)open->sequence,
+                                              open->epoch,
+                                              open->steps,
+                                              open->known,
+                                              open->terms};
+        if (safetensors_put(writing->writer, row, sizeof row, error))
+            return -1;
+    }
+    return 0;
+}
+
 static int put_row(struct writing *writing, const struct checkpoint_entry *of, uint32_t slot,
                    struct error *error) {
     size_t size = learner_model(writing->learner)->architecture.input.size;
+    size_t target = learner_model(writing->learner)->target_size;
+    size_t places = learner_places(writing->learner);
     const struct learner_forecast forecast = learner_forecast(writing->learner, slot);
     const struct truth_state truth = truth_state(learner_truth(writing->learner), slot);
     struct safetensors_writer *writer = writing->writer;
@@ -155,8 +168,16 @@ static int put_row(struct writing *writing, const struct checkpoint_entry *of, u
         return safetensors_put(writer, learner_held(writing->learner, slot), size * sizeof(float),
                                error);
     case PART_SCALES:
-        return safetensors_put(writer, learner_scale(writing->learner, slot),
-                               2 * size * sizeof(double), error);
+        return safetensors_put(writer, learner_scale(writing->learner, slot, 0),
+                               places * 2 * target * sizeof(double), error);
+    case PART_BASES:
+        return safetensors_put(writer, learner_base(writing->learner, slot, 0),
+                               places * target * sizeof(float), error);
+    case PART_LASTS:
+        return safetensors_put(writer, learner_last(writing->learner, slot), target * sizeof(float),
+                               error);
+    case PART_OPEN:
+        return put_open(writing, slot, error);
     case PART_EXPERTS:
         return safetensors_put(writer, forecast.experts, forecast.experts_size * sizeof(double),
                                error);
@@ -203,9 +224,14 @@ static int put_entry(struct writing *writing, const struct checkpoint_entry *of,
     case PART_COUNTS:
     case PART_MEANS:
     case PART_SQUARES:
-        return put_scaler(writing, of->part, error);
     case PART_FIRST:
-        return put_first(writing, error);
+        return put_scaler(writing, learner_scaler_state(writing->learner), of->part, error);
+    case PART_TARGET_COUNTS:
+    case PART_TARGET_MEANS:
+    case PART_TARGET_SQUARES:
+    case PART_TARGET_FIRST:
+        return put_scaler(writing, learner_output_scaler(writing->learner),
+                          PART_COUNTS + (of->part - PART_TARGET_COUNTS), error);
     case PART_CHECKSUM:
         return safetensors_put(writing->writer, no_checksum, sizeof no_checksum, error);
     default:

@@ -29,9 +29,12 @@ bool config_key_counts(const struct config_key *key, size_t layer, const struct 
 /* A key is given where it counts, and there when it is required; else it takes its default. */
 static int check_presence(struct reading *reading, const struct config_key *key, size_t layer) {
     char path[CONFIG_KEY_SIZE], word[CONFIG_TEXT_SIZE], text[CONFIG_TEXT_SIZE];
+    char worked_out[CONFIG_TEXT_SIZE];
     bool given = reading->places[key - config_keys][layer].given;
     bool counts = config_key_counts(key, layer, &reading->draft);
     const char *preset = given || !counts ? NULL : config_preset_value(reading, key);
+    if (!given && counts && !preset && config_target_value(reading, key, worked_out))
+        preset = worked_out;
     config_key_path(key, layer, path);
     if (given && !counts) {
         word_of(&reading->draft, key->when, layer, word);
@@ -350,8 +353,8 @@ int config_check(struct reading *reading) {
         return -1;
     if (output->target == TARGET_NEXT && check_next(reading) != 0)
         return -1;
-    if (config_check_forecast(reading) != 0 || check_size(reading) != 0 ||
-        check_learning(reading) != 0)
+    if (config_check_targets(reading) != 0 || config_check_forecast(reading) != 0 ||
+        check_size(reading) != 0 || check_learning(reading) != 0)
         return -1;
     if (reading->member)
         return 0;

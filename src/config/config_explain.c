@@ -55,8 +55,8 @@ void config_key_summary(const struct config_key *key, char text[CONFIG_SUMMARY_S
         add(&paragraph, " Required.");
     else
         add(&paragraph, " Default: %s.",
-            key->fallback   ? key->fallback
-            : key->left_out ? key->left_out
+            key->left_out   ? key->left_out
+            : key->fallback ? key->fallback
                             : "none");
     if (key->flags & KEY_IN_FLIGHT)
         add(&paragraph, " In flight.");
@@ -74,6 +74,7 @@ static const char *type_name(enum value_type type) {
         [VALUE_REAL] = "number",
         [VALUE_FLOAT] = "number",
         [VALUE_TRUTH] = "truth value or word",
+        [VALUE_AHEAD] = "whole number or list of them",
         [VALUE_EXPERTS] = "list of words",
         [VALUE_MEMBERS] = "list of mappings",
         [VALUE_KEEP] = "word or size",
@@ -155,8 +156,8 @@ static void explain_key(FILE *out, const struct config_key *key, size_t layer) {
         explain_meanings(out, key);
     explain_fact(out, "default", "%s",
                  key->flags & KEY_REQUIRED ? "none: it is required"
-                 : key->fallback           ? key->fallback
                  : key->left_out           ? key->left_out
+                 : key->fallback           ? key->fallback
                                            : "none");
     if (key->when) {
         add_condition(&condition, key);

@@ -38,6 +38,7 @@ enum value_type {
     VALUE_REAL,    /* number in a double */
     VALUE_FLOAT,   /* number in a float */
     VALUE_TRUTH,   /* false, true or one of `words`, stored as an enum in this order */
+    VALUE_AHEAD,   /* whole number or ascending list of them, in a struct ahead */
     VALUE_EXPERTS, /* list of `words`, stored as a set of bits in an unsigned */
     VALUE_MEMBERS, /* list of members, stored from config.members_given on: config_members.c */
     VALUE_KEEP,    /* "checkpoint", "all" or a size as in 10G, in a uint64_t: see journal.h */
@@ -122,6 +123,10 @@ size_t config_words_count(const char *words);
 /* "a|b|c" as "a, b or c". */
 void config_words_list(const char *words, char *text, size_t size);
 
+/* One more number of a list into the draft, `first` or greater than those before; -1 as below. */
+int config_value_add(const struct config_key *key, const char *text, bool first,
+                     struct draft *draft);
+
 /* Parse a value's text into the draft. `quoted`: it stood in quotes, and so is no number. Returns
    -1, the draft untouched, when the text is not what config_value_expected says. */
 int config_value_store(const struct config_key *key, size_t layer, const char *text, bool quoted,
@@ -201,6 +206,16 @@ bool config_key_counts(const struct config_key *key, size_t layer, const struct 
 
 /* Fill in defaults and check the rules between keys. */
 int config_check(struct reading *reading);
+
+/* ---- Targets ---- */
+
+/* What a key of targets that is not given takes from another one into `text`; false: its default.
+ */
+bool config_target_value(const struct reading *reading, const struct config_key *key,
+                         char text[CONFIG_TEXT_SIZE]);
+
+/* Rules of targets, whatever is predicted. */
+int config_check_targets(struct reading *reading);
 
 /* ---- Presets and members ---- */
 

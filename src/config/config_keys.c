@@ -14,6 +14,8 @@
 #define LAYER_CELL "model.layers.*.cell"
 #define LAYER_NORM "model.layers.*.norm"
 #define OUTPUT_LOSS "model.output.loss"
+#define OUTPUT_TARGET "model.output.target"
+#define OUTPUT_SCALE "model.output.scale"
 #define KIND "learning.optimizer.kind"
 
 #define PRODUCERS_MIN 10000 /* JOURNAL_PRODUCERS_MIN */
@@ -25,6 +27,8 @@
 #define LAYER_SIZE_MAX 65536
 #define COMPONENTS_MAX 1024
 #define WINDOW_MAX 65536
+#define AHEAD_STEPS_MAX 4096
+#define PATIENCE_MAX 65536
 #define STREAMS_MAX 1048576
 #define EVERY_MAX 1e9
 #define SECONDS_MAX 31536000.0 /* a year */
@@ -139,19 +143,52 @@ static struct config_key rows[] = {
     {"model.output.components", VALUE_SIZE, AT(architecture.output.components),
      RANGE(1, COMPONENTS_MAX), .when = OUTPUT_LOSS, .flags = KEY_REQUIRED | KEY_DIGEST,
      .what = "normal distributions in the mixture", .example = "20"},
-    {"model.output.target", VALUE_WORD, AT(architecture.output.target), .words = "given|next",
-     .meanings = "in the message, beside the input|the stream's next input",
+    {OUTPUT_TARGET, VALUE_WORD, AT(architecture.output.target), .words = "given|next|later",
+     .meanings = "in the message, beside the input|the stream's next input"
+                 "|in a message of its own, a label, when it is known",
      .fallback = "given", .flags = KEY_DIGEST, .what = "where targets come from",
      .example = "next",
      .more = "With `next`, symbols need `loss: softmax`, real inputs one of the other losses, of "
              "which `bernoulli` and `mixture` need `scale: none`."},
+
+    {"model.output.ahead", VALUE_AHEAD, AT(architecture.output.ahead), RANGE(1, AHEAD_STEPS_MAX),
+     .fallback = "1", WHEN(OUTPUT_TARGET, "next"), .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "how many steps ahead the target is", .unit = "steps", .example = "[1, 6, 24]",
+     .more = "With a list each horizon has outputs of its own, one horizon after the other. A step "
+             "is scored at each, and learned from once the furthest has come."},
+    {"model.output.patience", VALUE_SIZE, AT(architecture.output.patience), RANGE(1, PATIENCE_MAX),
+     .fallback = "100", WHEN(OUTPUT_TARGET, "later"), .flags = KEY_DIGEST | KEY_LATER,
+     .what = "steps of a stream that wait for their labels", .unit = "steps", .example = "100",
+     .more = "When one more comes, the oldest closes without a target. Each costs memory as a step "
+             "of the window does."},
+    {OUTPUT_SCALE, VALUE_WORD, AT(architecture.output.scale), .words = "none|standard",
+     .meanings = "numbers as they come|each number as (y - mean) / standard deviation, both "
+                 "running over all targets so far",
+     .fallback = "none", .left_out = "the input's, where the loss has targets that can be scaled",
+     WHEN(OUTPUT_TARGET, "given|later"), .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "running standardization of targets that are sent", .example = "standard",
+     .more = "Predictions and errors are reported in original units. It needs `loss: squared` or "
+             "`gaussian`."},
+    {"model.output.memory", VALUE_COUNT, AT(architecture.output.memory), RANGE(0, MEMORY_MAX),
+     .fallback = "0", .left_out = "the input's, else 0", WHEN(OUTPUT_SCALE, "standard"),
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "values that the targets' mean and deviation remember, 0 = all", .unit = "values",
+     .example = "1000"},
+    {"model.output.limit", VALUE_REAL, AT(architecture.output.limit), RANGE(0, LIMIT_MAX),
+     .fallback = "0", .left_out = "the input's, else 0", WHEN(OUTPUT_SCALE, "standard"),
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "deviations that a target is away at most, 0 = no limit", .unit = "deviations",
+     .example = "30"},
 
     {"model.output.relative", VALUE_TRUTH, AT(architecture.output.relative), .words = "none|last|ar12",
      .meanings = "the level is predicted, in standard deviations|the change from the last value"
                  "|the change, relative to what the expert `ar12` says",
      .fallback = "false", .flags = KEY_DIGEST | KEY_CHANGED, .what = "what targets are relative to",
      .example = "ar12",
-     .more = "Words need `scale: forecast`, where `false` is `none`. `true` has no meaning yet."},
+     .more = "`true`: the network says the difference from the last value, of `target: given` and "
+             "`later` from the last target that was observed; predictions are published as values. "
+             "It needs `loss: squared` or `gaussian`. Words need `scale: forecast`, where `false` is "
+             "`none`."},
     {"model.output.skip", VALUE_BOOLEAN, AT(architecture.output.skip), .fallback = "false",
      .flags = KEY_DIGEST | KEY_CHANGED, .what = "a linear path from the input to the output",
      .example = "true", .more = "Always there with `scale: forecast`."},

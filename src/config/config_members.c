@@ -78,14 +78,11 @@ static const char *relative_word(enum relative relative) {
 }
 
 static int check_without(struct reading *reading) {
-    const struct architecture *architecture = &reading->draft.config.architecture;
-    const struct output *output = &architecture->output;
-    if (output->skip && architecture->input.kind == INPUT_SYMBOL)
-        return config_fail(reading, "model.output.skip",
-                           "found true; allowed with symbol inputs is false");
-    if (output->relative != RELATIVE_FALSE)
+    const struct output *output = &reading->draft.config.architecture.output;
+    if (output->relative > RELATIVE_TRUE)
         return config_fail(reading, "model.output.relative",
-                           "found %s; allowed is false, or with scale: forecast none, last or ar12",
+                           "found %s; allowed is false or true, or with scale: forecast none, last "
+                           "or ar12",
                            relative_word(output->relative));
     if (output->solved)
         return config_fail(reading, "model.output.readout",
@@ -107,7 +104,11 @@ static int check_output(struct reading *reading) {
                            "found %s; allowed with scale: forecast is squared", loss);
     if (output->target != TARGET_NEXT)
         return config_fail(reading, "model.output.target",
-                           "found given; allowed with scale: forecast is next");
+                           "found %s; allowed with scale: forecast is next",
+                           output->target == TARGET_LATER ? "later" : "given");
+    if (output->ahead.count > 1 || output_ahead(output, 0) > 1)
+        return config_fail(reading, "model.output.ahead",
+                           "found more than one step; allowed with scale: forecast is 1 for now");
     if (output->relative == RELATIVE_TRUE)
         return config_fail(reading, "model.output.relative",
                            "found true; allowed with scale: forecast is none, last or ar12");

@@ -149,6 +149,22 @@ static int take_experts(struct walk *walk, const yaml_node_t *node, const struct
     return 0;
 }
 
+/* A list of numbers, each greater than the one before. */
+static int take_ahead(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+                      const char *path) {
+    const yaml_node_item_t *item = node->data.sequence.items.start;
+    if (item == node->data.sequence.items.top)
+        return fail_value(walk, node, key, path);
+    for (; item < node->data.sequence.items.top; item++) {
+        const yaml_node_t *number = yaml_document_get_node(&walk->document, *item);
+        bool first = item == node->data.sequence.items.start;
+        if (!is_plain(number) ||
+            config_value_add(key, scalar(number), first, &walk->reading->draft) != 0)
+            return fail_value(walk, number, key, path);
+    }
+    return 0;
+}
+
 static const yaml_node_t *value_of(struct walk *walk, const yaml_node_t *mapping,
                                    const char *name) {
     const yaml_node_pair_t *end = mapping->data.mapping.pairs.top;
@@ -255,9 +271,12 @@ static int take_value(struct walk *walk, const yaml_node_t *node, const char *pa
     const struct config_key *key;
     size_t layer;
     config_path_kind(path, &key, &layer);
-    if (key->type == VALUE_EXPERTS || key->type == VALUE_MEMBERS) {
-        if (key->type == VALUE_EXPERTS ? take_experts(walk, node, key, path)
-                                       : take_members(walk, node, key))
+    bool list = node->type == YAML_SEQUENCE_NODE;
+    if (key->type == VALUE_EXPERTS || key->type == VALUE_MEMBERS ||
+        (key->type == VALUE_AHEAD && list)) {
+        if (key->type == VALUE_EXPERTS   ? take_experts(walk, node, key, path)
+            : key->type == VALUE_MEMBERS ? take_members(walk, node, key)
+                                         : take_ahead(walk, node, key, path))
             return -1;
         walk->reading->places[key - config_keys][0] = place_of(walk, node->start_mark);
         return 0;

@@ -188,6 +188,19 @@ static int store_keep(const struct config_key *key, const char *text, uint64_t *
     return 0;
 }
 
+int config_value_add(const struct config_key *key, const char *text, bool first,
+                     struct draft *draft) {
+    struct ahead *ahead = home(key, 0, draft);
+    double value;
+    if (first)
+        *ahead = (struct ahead){0};
+    if (!parse_whole(text, &value) || !in_range(key, value) || ahead->count == AHEAD_MAX ||
+        (ahead->count && (size_t)value <= ahead->steps[ahead->count - 1]))
+        return -1;
+    ahead->steps[ahead->count++] = (size_t)value;
+    return 0;
+}
+
 int config_value_store(const struct config_key *key, size_t layer, const char *text, bool quoted,
                        struct draft *draft) {
     void *where = home(key, layer, draft);
@@ -206,6 +219,8 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
     case VALUE_REAL:
     case VALUE_FLOAT:
         return quoted ? -1 : store_number(key, text, where);
+    case VALUE_AHEAD:
+        return quoted ? -1 : config_value_add(key, text, true, draft);
     case VALUE_TRUTH:
         return store_truth(key, text, quoted, where);
     case VALUE_EXPERTS:
@@ -251,14 +266,23 @@ void config_value_default(const struct config_key *key, size_t layer, struct dra
 
 static size_t value_size(enum value_type type) {
     static const size_t sizes[] = {
-        [VALUE_WORD] = sizeof(unsigned),        [VALUE_CHOICE] = sizeof(bool),
-        [VALUE_BOOLEAN] = sizeof(bool),         [VALUE_SIZE] = sizeof(size_t),
-        [VALUE_COUNT] = sizeof(uint64_t),       [VALUE_REAL] = sizeof(double),
-        [VALUE_FLOAT] = sizeof(float),          [VALUE_TRUTH] = sizeof(unsigned),
-        [VALUE_EXPERTS] = sizeof(unsigned),     [VALUE_MEMBERS] = MEMBERS_SIZE,
-        [VALUE_KEEP] = sizeof(uint64_t),        [VALUE_LABEL] = CONFIG_MEMBER_NAME_SIZE,
-        [VALUE_NAME] = CONFIG_NAME_SIZE,        [VALUE_DEVICE] = CONFIG_DEVICE_SIZE,
-        [VALUE_PATH] = CONFIG_PATH_SIZE,        [VALUE_BIND] = sizeof(struct socket_config),
+        [VALUE_WORD] = sizeof(unsigned),
+        [VALUE_CHOICE] = sizeof(bool),
+        [VALUE_BOOLEAN] = sizeof(bool),
+        [VALUE_SIZE] = sizeof(size_t),
+        [VALUE_COUNT] = sizeof(uint64_t),
+        [VALUE_REAL] = sizeof(double),
+        [VALUE_FLOAT] = sizeof(float),
+        [VALUE_TRUTH] = sizeof(unsigned),
+        [VALUE_AHEAD] = sizeof(struct ahead),
+        [VALUE_EXPERTS] = sizeof(unsigned),
+        [VALUE_MEMBERS] = MEMBERS_SIZE,
+        [VALUE_KEEP] = sizeof(uint64_t),
+        [VALUE_LABEL] = CONFIG_MEMBER_NAME_SIZE,
+        [VALUE_NAME] = CONFIG_NAME_SIZE,
+        [VALUE_DEVICE] = CONFIG_DEVICE_SIZE,
+        [VALUE_PATH] = CONFIG_PATH_SIZE,
+        [VALUE_BIND] = sizeof(struct socket_config),
         [VALUE_CONNECT] = CONFIG_ENDPOINT_SIZE,
     };
     return sizes[type];
@@ -316,6 +340,12 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
         snprintf(words, sizeof words, "false|true|%s", key->words);
         config_words_list(words, text, size);
         break;
+    case VALUE_AHEAD:
+        snprintf(text, size,
+                 "a whole number from %.0f to %.0f, or an ascending list of at most %d, as in "
+                 "[1, 6, 24]",
+                 key->minimum, key->maximum, AHEAD_MAX);
+        break;
     case VALUE_EXPERTS:
         config_words_list(key->words, words, sizeof words);
         snprintf(text, size, "a list of %s, each once", words);
@@ -364,6 +394,15 @@ static void print_experts(const struct config_key *key, unsigned experts, char *
         snprintf(text + used, size - used, "]");
 }
 
+static void print_ahead(const struct ahead *ahead, char *text, size_t size) {
+    bool list = ahead->count > 1;
+    size_t used = (size_t)snprintf(text, size, "%s", list ? "[" : "");
+    for (size_t n = 0; n < ahead->count && used < size; n++)
+        used += (size_t)snprintf(text + used, size - used, "%s%zu", n ? ", " : "", ahead->steps[n]);
+    if (list && used < size)
+        snprintf(text + used, size - used, "]");
+}
+
 /* "change, level (model.output.relative=none)" */
 static void print_members(const struct config *config, char *text, size_t size) {
     size_t used = 0;
@@ -402,6 +441,9 @@ void config_value_print(const struct config_key *key, size_t layer, const struct
         snprintf(text, size, "%.*s", (int)length, word);
         break;
     }
+    case VALUE_AHEAD:
+        print_ahead(where, text, size);
+        break;
     case VALUE_EXPERTS:
         print_experts(key, *(const unsigned *)where, text, size);
         break;

@@ -5,29 +5,31 @@
    operations, fixed before the first of them is played, since what happens next follows from the
    examples' order alone. How operations are cut into plans never changes a bit of any result.
 
-   A *slot* is an engine's memory of one stream: its running hidden state, the output of its newest
-   step, and a ring of `window + 1` *positions* that hold, for the closed steps of the window and
-   the open one, the step's input, the state before it, and the target to be learned from.
+   A *slot* is an engine's memory of one stream: its running hidden state, the outputs of its open
+   steps, and a ring of *positions* (model_ring) that hold, for the closed steps of the window and
+   the open ones, the step's input, the state before it, and the targets to be learned from, one
+   for each horizon.
 
    Operations, in the order in which they may come for one slot:
      FORGET   zero the state; the ring's content counts no more
      STEP     forward one step from the slot's state; keep x and the state before it at `position`
-     SCORE    loss of the newest step's output; keep y at its `position` when it is to be learned
+     SCORE    loss of what the open step at `position` says of a `horizon`; keep y there when it is
+              to be learned
      UPDATE   one optimizer step on the mean loss over the `terms` targets kept at the last `closed`
               steps of a window of `length` steps that begins at `position`; the gradient reaches
               back through the whole window, recomputed from the state kept before its first step
-              unless `fresh`: then the activations kept by the last `length` STEPs are still those
+              unless `fresh`: then the activations kept by the STEPs of the window are still those
               that today's parameters give. Running statistics of norms move after it, towards
               those of the last `closed` steps. When the loss or a gradient is not finite, nothing
               changes
-     SOLVE    of a model whose output is solved: one step of its least squares, from what the newest
-              STEP made (h, x and 1) to the target y, or as much of it as is observed; what the
-              step then had predicted does not matter, today's weights do. After the UPDATE that
-              the same target brings
+     SOLVE    of a model whose output is solved: one step of its least squares, from what the STEP
+              at `position` made (h, x and 1) to its targets y of all horizons, or as much of them
+              as is observed; what the step then had predicted does not matter, today's weights do.
+              After the UPDATE that the same targets bring
      MEASURE  statistics of the newest step of any slot
 
-   Forbidden: two slots' STEPs inside a window that is called fresh; a SCORE without a STEP; an
-   UPDATE without a target; a position at or beyond window + 1. */
+   Forbidden: another slot's STEP, or an UPDATE, after the first STEP of a window that is called
+   fresh; a SCORE without a STEP; an UPDATE without a target; a position beyond the ring. */
 #ifndef RUNNEL_ENGINE_H
 #define RUNNEL_ENGINE_H
 
@@ -53,8 +55,10 @@ enum operation_kind {
 struct operation {
     enum operation_kind kind;
     uint32_t slot;
-    uint32_t position; /* STEP, SCORE: of the step. UPDATE: of the window's first step */
-    uint32_t value;    /* STEP: row of plan.inputs. SCORE, SOLVE: row of plan.targets */
+    uint32_t position; /* STEP, SCORE, SOLVE: of the step. UPDATE: of the window's first step */
+    uint32_t value;    /* STEP: row of plan.inputs. SCORE: row of plan.targets; SOLVE: the first
+                          of as many rows as there are horizons */
+    uint32_t horizon;  /* SCORE */
     uint32_t length;   /* UPDATE: closed steps in the window, 1..window */
     uint32_t closed;   /* UPDATE: the last of them whose targets are learned, 1..length */
     uint32_t terms;    /* UPDATE: targets kept at those, at least 1 */
@@ -112,7 +116,7 @@ struct layer_statistics {
    arrays, sized by the plan's counts. */
 struct results {
     double *losses;                    /* (scores,) */
-    float *scored;                     /* (scores, K): the output that each SCORE scored */
+    float *scored;                     /* (scores, K / horizons): what each SCORE scored */
     float *outputs;                    /* (steps, K), if plan.outputs */
     struct update_result *updates;     /* (updates,) */
     struct layer_statistics *measures; /* (measures, layers) */

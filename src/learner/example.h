@@ -10,11 +10,14 @@
 struct example {
     const char *key; /* the stream, UTF-8, not terminated */
     size_t key_size; /* 0..WIRE_KEY_MAX */
-    size_t steps;    /* T >= 1 */
+    size_t steps;    /* T >= 1; of a label: those of the example that it is for */
+    bool label;      /* it has no x: y are the targets of an earlier example of its stream and */
+    uint32_t label_epoch; /* producer, that of these numbers */
+    uint64_t label_sequence;
     const void *x; /* (T, I) float32, or (T,) uint32 symbols; may be unaligned. NaN only if held */
     const void *y; /* (T, size) float32, or (T,) uint32 classes; may be unaligned; NULL = none */
     bool end;      /* the sequence ends with this example */
-    bool learn;    /* its targets are learned from */
+    bool learn;    /* the targets that it brings are learned from */
     bool result;   /* a ROUTER's client wants prediction and loss back */
     bool numbered; /* it came with a header: the next three fields count */
     uint32_t epoch;

@@ -17,8 +17,6 @@
 static bool allocate_streams(struct learner *learner, size_t slots) {
     const struct architecture *architecture = &learner->model->architecture;
     bool hold = architecture->input.hold && architecture->input.scale != SCALE_FORECAST;
-    bool scales =
-        architecture->input.scale == SCALE_STANDARD && architecture->output.target != TARGET_GIVEN;
     bool windows = true;
     for (size_t m = 0; m < learner->member_count; m++) {
         learner->members[m].windows = calloc(slots, sizeof *learner->members[m].windows);
@@ -26,9 +24,7 @@ static bool allocate_streams(struct learner *learner, size_t slots) {
     }
     if (hold)
         learner->held = calloc(slots, learner->input_row * sizeof *learner->held);
-    if (scales)
-        learner->scales = calloc(slots, 2 * learner->input_row * sizeof *learner->scales);
-    return windows && (!hold || learner->held) && (!scales || learner->scales);
+    return windows && (!hold || learner->held) && targets_open(learner, slots);
 }
 
 static void release(struct learner *learner) {
@@ -42,8 +38,8 @@ static void release(struct learner *learner) {
     scaler_close(&learner->scaler);
     input_range_close(&learner->range);
     forecast_close(learner);
+    targets_close(learner);
     free(learner->held);
-    free(learner->scales);
     free(learner->long_outputs);
     beside_close(learner);
     learner_plan_close(learner);
@@ -179,14 +175,19 @@ static int open_engines(struct learner *learner, const struct config *config, st
 static int open_parts(struct learner *learner, const struct config *config, size_t plan_steps,
                       struct error *error) {
     const struct input *input = &learner->model->architecture.input;
+    const struct output *output = &learner->model->architecture.output;
     size_t slots = config->learning.max_streams;
     snprintf(learner->initial, sizeof learner->initial, "%s", config->initial);
     learner->input_row = input->kind == INPUT_SYMBOL ? 1 : input->size;
+    learner->target_row = learner->model->target_size;
+    learner->places = model_places(learner->model, config->learning.window);
     if (describe_members(learner, config, error) || streams_open(&learner->streams, slots, error) ||
         (input->kind == INPUT_REAL &&
          input_range_open(&learner->range, learner->input_row, error)) ||
         (input->scale == SCALE_STANDARD &&
          scaler_open(&learner->scaler, learner->input_row, input->memory, input->limit, error)) ||
+        (output->scale == SCALE_STANDARD && scaler_open(&learner->output_scaler, output->size,
+                                                        output->memory, output->limit, error)) ||
         (input->scale == SCALE_FORECAST && forecast_open(learner, config, error)))
         return -1;
     if (!learner_plan_open(learner, plan_steps) || !allocate_streams(learner, slots))
@@ -292,6 +293,8 @@ static int begin_again(struct learner *learner, float *const *values, struct err
             return -1;
     if (learner->scaler)
         scaler_reset(learner->scaler);
+    if (learner->output_scaler)
+        scaler_reset(learner->output_scaler);
     if (learner->range)
         input_range_reset(learner->range);
     for (size_t m = 0; m < learner->member_count || m == 0; m++) {

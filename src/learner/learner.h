@@ -53,8 +53,13 @@ struct learned {
        their weights (N, I). NaN of a column that was never seen. See learner_forecasts. */
     const double *forecasts; /* (T, forecast_row) */
     size_t forecast_row;
-    const float *outputs;      /* (T, K) network outputs at its steps, or NULL when not asked for */
-    size_t output_steps;       /* T */
+    /* (T, K) network outputs at its steps, or NULL when not asked for; of relative targets with
+       what they are relative to added. As scaled with */
+    const float *outputs;
+    size_t output_steps;       /* T, of a label 0 */
+    const double *target_mean; /* (size,) likewise of targets, as predictions are turned back: */
+    const double
+        *target_deviation;     /* as it was before this example's y. NULL: they are not scaled */
     const struct truth *truth; /* predictions beside their truths (truth.h), or NULL when not asked
                                   for: of this example what was told from these on */
     size_t told_scores, told_steps;
@@ -78,6 +83,8 @@ struct learner_observer {
        NULL. */
     void (*out_of_scale)(void *context, const struct example *example,
                          const struct out_of_scale *found);
+    /* A label that changes nothing, and why: told when it is taken. May be NULL. */
+    void (*refused)(void *context, const struct example *example, const char *why);
     /* Whether example number `example` (counted from 1) is to be measured. May be NULL. */
     bool (*measure)(void *context, uint64_t example);
     /* After each plan: a sign of life, for a long example takes many. May be NULL. */

@@ -99,6 +99,7 @@ static void fill_features(const struct member *member, const struct forecast_ste
 static void plan_solve(struct member *member, uint32_t slot, uint32_t row) {
     struct operation *solve = plan_append(member, OPERATION_SOLVE, slot);
     solve->value = row;
+    solve->position = plan_position(member, slot, 1);
 }
 
 static void take_member(struct member *member, uint32_t slot, const struct forecast_step *step,
@@ -109,15 +110,16 @@ static void take_member(struct member *member, uint32_t slot, const struct forec
     if (window->open) {
         uint32_t row = (uint32_t)plan->rows;
         bool solves = model->solved && learn;
-        if (fill_target(member, step, plan->targets + row * model->target_size))
-            plan_score(member, slot, learn);
+        bool observed = fill_target(member, step, plan->targets + row * model->target_size);
+        size_t terms = observed && learn;
+        if (observed)
+            plan_score(member, slot, 1, 0, learn);
         else
             plan->rows += solves;
-        plan_close(member, slot, updates);
+        plan_close(member, slot, terms, updates);
         if (solves)
             plan_solve(member, slot, row);
     }
-    window->open = true;
     fill_features(member, step, plan->inputs + plan->steps * model->features);
     plan_step(member, slot);
 }

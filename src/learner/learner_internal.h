@@ -1,5 +1,6 @@
 /* The learner's insides, for learner*.c alone: learner.c opens and closes, learner_plan.c sizes
-   plans and fills them by the online protocol, learner_forecast.c is what scale: forecast adds to
+   plans and fills them by the online protocol, learner_targets.c is what it knows of targets and of
+   steps that wait for them, learner_forecast.c is what scale: forecast adds to
    both, learner_play.c plays plans and calls the observer, learner_state.c serves checkpoints. */
 #ifndef RUNNEL_LEARNER_INTERNAL_H
 #define RUNNEL_LEARNER_INTERNAL_H
@@ -22,11 +23,13 @@ struct planned {
     bool outputs;  /* its outputs are wanted */
     bool measured; /* it has a MEASURE */
     bool finished; /* all of it has been planned */
+    bool begun;    /* some of it has been given out */
     uint64_t received;
     double time;                          /* of its header, 0 = unknown */
     size_t steps;                         /* of the whole example */
     size_t streams;                       /* in memory after it */
     size_t planned_steps, planned_scores; /* in this plan, of each member */
+    size_t planned_measures;              /* likewise, 0 or 1 */
     size_t planned_updates[CONFIG_MEMBERS_MAX];
     size_t planned_moments;
     size_t gathered_steps;                              /* played in earlier plans */
@@ -93,8 +96,18 @@ struct learner {
     float *held;               /* (max_streams, I), NaN = none yet; NULL without hold */
     struct scaler *scaler;     /* NULL without scale: standard */
     struct input_range *range; /* NULL for symbols */
-    double *scales; /* (max_streams, 2, I) mean and deviation that each stream's open step was
-                       predicted with; NULL without scale: standard and target: next */
+
+    /* What is known of targets and of the open steps that wait for them, by slot and place
+       (model_place). */
+    size_t target_row, places;
+    struct scaler *output_scaler; /* of targets, with output.scale: standard; else NULL */
+    struct learner_open *opens;   /* (max_streams, places); NULL with scale: forecast */
+    double *scales; /* (max_streams, places, 2, target_row) mean and deviation that an open step was
+                       predicted with; NULL where targets are not scaled */
+    float *bases;   /* (max_streams, places, target_row) what its targets are relative to; also
+                       with target: next and more than one open step; else NULL */
+    float *lasts; /* (max_streams, target_row) the last observed target, NaN = none yet; NULL where
+                     given or later targets are not relative to it */
 
     /* scale: forecast; else NULL. */
     struct forecaster *forecaster;
@@ -117,19 +130,26 @@ struct learner {
     struct planned *examples; /* (plan_steps,) */
     size_t example_count;
     double *means, *deviations; /* (plan_steps, I) the scaler as each example was scaled, or NULL */
-    double *score_scales; /* (plan_steps, 2, I) per score what makes its error out of the output a,
-                             offset + deviation a: the mean less x (NaN: not observed, or not
-                             predicted) and the deviation. NULL as scales */
+    double
+        *score_scales; /* (scores, 2, target_row) per score what makes its error out of the output
+                          a, offset + deviation a: the prediction for a = 0 less the target (NaN:
+                          not observed, or not predicted) and the deviation. NULL as scales */
+    double *output_means, *output_deviations; /* (plan_steps, target_row) of the output scaler
+                                                 before each example, or NULL */
+    float *
+        step_bases; /* (plan_steps, target_row) of each step, where targets are relative; or NULL */
 
     /* Predictions beside their truths. */
     struct truth *truth;
-    struct moment *moments; /* (plan_steps, 2) */
+    struct moment *moments; /* (plan_steps, 1 + horizons) */
     size_t moment_count, truth_count;
-    double *truths; /* (plan_steps, target_size) in original units */
+    double *truths; /* (plan_steps, horizons, target_size) in original units */
     double *again;  /* (outputs,) */
     bool *begins;   /* (max_streams,) nothing has been said of the stream in that slot */
 
     bool want_outputs;
+    bool measure; /* a label was to be measured: the next example with steps is */
+    struct layer_statistics *long_measure; /* (layers,) of an example that spans plans */
     float *long_outputs; /* outputs of an example that spans plans; grows to the longest */
     size_t long_capacity;
 
@@ -146,13 +166,52 @@ struct learner {
    with the unfinished one, if there is one. */
 int learner_play(struct learner *learner, struct error *error);
 
-/* Of one member: append an operation; the newest step's target is the next row, which is filled;
-   step with the next row of inputs, which is filled; a step's target has come, or there is none;
-   measure the newest step. */
+/* The plan has no room for one more step with all that may come with it; play it and begin another,
+   in which the unfinished example is the first. */
+bool plan_has_room(const struct learner *learner);
+int plan_make_room(struct learner *learner, struct planned **planned, struct error *error);
+
+/* The position `age` steps before the next one of a stream. */
+uint32_t plan_position(const struct member *member, uint32_t slot, size_t age);
+
+/* Of one member: append an operation; a target of the open step of that age is the next row, which
+   is filled; step with the next row of inputs, which is filled: it is open; the oldest open step's
+   targets have come, or there are none: `terms` of them are learned from. */
 struct operation *plan_append(struct member *member, enum operation_kind kind, uint32_t slot);
-void plan_score(struct member *member, uint32_t slot, bool learn);
+void plan_score(struct member *member, uint32_t slot, size_t age, size_t horizon, bool learn);
 void plan_step(struct member *member, uint32_t slot);
-void plan_close(struct member *member, uint32_t slot, size_t *updates);
+void plan_close(struct member *member, uint32_t slot, size_t terms, size_t *updates);
+
+/* ---- Targets of the one network (learner_targets.c) ---- */
+
+bool targets_open(struct learner *learner, size_t slots);
+void targets_close(struct learner *learner);
+bool targets_plan_open(struct learner *learner);
+
+/* A stream begins; an example does, in this row of the plan: what it brings given is scaled by. */
+void targets_begin(struct learner *learner, uint32_t slot);
+void targets_example(struct learner *learner, const struct example *example, size_t row);
+
+/* Before its STEP: score and close what waits for an x, as it came and as the network sees it. */
+void targets_next(struct learner *learner, uint32_t slot, const struct example *example,
+                  const void *x, const union value *input, struct planned *planned);
+
+/* After it: keep what its targets will be compared with. */
+void targets_keep(struct learner *learner, uint32_t slot, const struct example *example,
+                  const union value *input, const struct planned *planned);
+
+/* Step t of an example has been planned: given, its target is there; later, the oldest of too many
+   open steps gives up. */
+int targets_given(struct learner *learner, uint32_t slot, const struct example *example, size_t t,
+                  struct planned **planned, struct error *error);
+
+/* Take a label. */
+int targets_label(struct learner *learner, const struct example *example, struct planned **planned,
+                  struct error *error);
+
+/* The sequence ends: open steps have no targets any more. */
+int targets_end(struct learner *learner, uint32_t slot, struct planned **planned,
+                struct error *error);
 
 /* ---- scale: forecast (learner_forecast.c) ---- */
 
@@ -212,7 +271,8 @@ int learner_forget_all(struct learner *learner, struct error *error);
 int learner_forget_member(struct learner *learner, size_t member, struct error *error);
 
 /* Operations that one step can bring at most: FORGET of the stream that made room, STEP, MEASURE,
-   SCORE, UPDATE and SOLVE, and at the end of a sequence one more UPDATE and FORGET. */
+   SCORE (for each horizon), UPDATE and SOLVE, and at the end of a sequence one more UPDATE and
+   FORGET. */
 enum { OPERATIONS_PER_STEP = 8, UPDATES_PER_STEP = 2 };
 
 #endif

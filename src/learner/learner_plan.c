@@ -1,6 +1,7 @@
 /* The online protocol: predict, then score, then learn (README.md). A step is open until its
-   target is known or known to be missing, and then closed: with `target: given` at once, with
-   `target: next` when the stream's next x arrives. */
+   target is known or known to be missing and all before it are closed: with `target: given` at
+   once, with `target: next` when the stream's x so many steps later arrives, with `target: later`
+   when its label does. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,14 +30,16 @@ static bool open_scales(struct learner *learner) {
         return true;
     learner->means = calloc(steps, size * sizeof *learner->means);
     learner->deviations = calloc(steps, size * sizeof *learner->deviations);
-    if (architecture->output.target == TARGET_GIVEN)
-        return learner->means && learner->deviations;
-    learner->score_scales = calloc(steps, 2 * size * sizeof *learner->score_scales);
-    return learner->means && learner->deviations && learner->score_scales;
+    return learner->means && learner->deviations;
 }
 
 static size_t step_bytes(const struct model *model) {
-    return (model->features + model->target_size + 2 * model->outputs) * sizeof(union value);
+    size_t targets = model->horizons * model->target_size;
+    return (model->features + targets + 2 * model->outputs) * sizeof(union value);
+}
+
+static size_t operations_per_step(const struct model *model) {
+    return OPERATIONS_PER_STEP + model->horizons - 1;
 }
 
 static bool open_member(const struct learner *learner, struct member *member) {
@@ -45,10 +48,11 @@ static bool open_member(const struct learner *learner, struct member *member) {
     size_t steps = learner->plan_steps;
     struct plan *plan = &member->plan;
     struct results *results = &member->results;
-    plan->operations = calloc(steps, OPERATIONS_PER_STEP * sizeof *plan->operations);
+    size_t scores = steps * model->horizons;
+    plan->operations = calloc(steps, operations_per_step(model) * sizeof *plan->operations);
     plan->inputs = calloc(steps, model->features * sizeof *plan->inputs);
-    plan->targets = calloc(steps, model->target_size * sizeof *plan->targets);
-    results->losses = calloc(steps, sizeof *results->losses);
+    plan->targets = calloc(scores, model->target_size * sizeof *plan->targets);
+    results->losses = calloc(scores, sizeof *results->losses);
     results->scored = calloc(steps, outputs * sizeof *results->scored);
     results->outputs = calloc(steps, outputs * sizeof *results->outputs);
     results->updates = calloc(steps, UPDATES_PER_STEP * sizeof *results->updates);
@@ -79,35 +83,52 @@ bool learner_plan_open(struct learner *learner, size_t most_steps) {
     for (size_t m = 0; m < learner->member_count; m++)
         good &= open_member(learner, &learner->members[m]);
     learner->examples = calloc(steps, sizeof *learner->examples);
-    return good && learner->examples && open_scales(learner) &&
-           (!learner->forecaster || forecast_plan_open(learner));
+    learner->long_measure =
+        calloc(learner->model->architecture.layer_count, sizeof *learner->long_measure);
+    return good && learner->examples && learner->long_measure && open_scales(learner) &&
+           targets_plan_open(learner) && (!learner->forecaster || forecast_plan_open(learner));
 }
 
 void learner_plan_close(struct learner *learner) {
     for (size_t m = 0; learner->members && m < learner->member_count; m++)
         close_member(&learner->members[m]);
     free(learner->examples);
+    free(learner->long_measure);
     free(learner->means);
     free(learner->deviations);
-    free(learner->score_scales);
 }
 
-/* Whether one more step with all that may come with it fits. */
-static bool has_room(const struct learner *learner) {
-    return learner->steps < learner->plan_steps && learner->measures < learner->plan_measures;
+/* What steps bring at most has room where they have; labels bring more. */
+bool plan_has_room(const struct learner *learner) {
+    const struct member *member = &learner->members[0];
+    size_t steps = learner->plan_steps;
+    if (learner->steps == steps || learner->measures == learner->plan_measures)
+        return false;
+    if (learner->model->architecture.output.target != TARGET_LATER)
+        return true;
+    return member->plan.rows < steps &&
+           member->plan.updates + UPDATES_PER_STEP <= steps * UPDATES_PER_STEP &&
+           member->plan.count + OPERATIONS_PER_STEP <= steps * OPERATIONS_PER_STEP;
+}
+
+int plan_make_room(struct learner *learner, struct planned **planned, struct error *error) {
+    if (plan_has_room(learner))
+        return 0;
+    if (learner_play(learner, error))
+        return -1;
+    *planned = &learner->examples[0];
+    return 0;
 }
 
 /* ---- The ring of a stream's positions ---- */
 
-/* The position `steps` steps before the next one. */
-static uint32_t position_before(const struct member *member, const struct learner_window *window,
-                                size_t steps) {
-    size_t ring = member->window + 1;
-    return (uint32_t)((window->next + ring - steps) % ring);
+uint32_t plan_position(const struct member *member, uint32_t slot, size_t age) {
+    size_t ring = model_ring(member->model, member->window);
+    return (uint32_t)((member->windows[slot].next + ring - age) % ring);
 }
 
 static void advance(const struct member *member, struct learner_window *window) {
-    window->next = (uint32_t)((window->next + 1) % (member->window + 1));
+    window->next = (uint32_t)((window->next + 1) % model_ring(member->model, member->window));
 }
 
 /* ---- Operations of one member ---- */
@@ -119,16 +140,17 @@ struct operation *plan_append(struct member *member, enum operation_kind kind, u
     return operation;
 }
 
-/* The window ends right before its next position: an open step has just been closed or dropped. */
+/* The window ends right before the open steps. */
 static void plan_update(struct member *member, uint32_t slot, size_t *updates) {
     struct learner_window *window = &member->windows[slot];
     if (window->terms) {
         struct operation *update = plan_append(member, OPERATION_UPDATE, slot);
-        update->position = position_before(member, window, window->length);
+        update->position = plan_position(member, slot, window->open + window->length);
         update->length = window->length;
         update->closed = window->closed;
         update->terms = window->terms;
-        update->fresh = member->run_slot == slot && member->run_length >= window->length;
+        update->fresh =
+            member->run_slot == slot && member->run_length >= window->open + window->length;
         member->plan.updates++;
         (*updates)++;
         member->run_length = 0;
@@ -136,21 +158,22 @@ static void plan_update(struct member *member, uint32_t slot, size_t *updates) {
     window->closed = window->terms = 0;
 }
 
-void plan_close(struct member *member, uint32_t slot, size_t *updates) {
+void plan_close(struct member *member, uint32_t slot, size_t terms, size_t *updates) {
     struct learner_window *window = &member->windows[slot];
+    window->open--;
+    window->terms += (uint32_t)terms;
     if (window->length < member->window)
         window->length++;
     if (++window->closed == member->stride)
         plan_update(member, slot, updates);
 }
 
-void plan_score(struct member *member, uint32_t slot, bool learn) {
-    struct learner_window *window = &member->windows[slot];
+void plan_score(struct member *member, uint32_t slot, size_t age, size_t horizon, bool learn) {
     struct operation *score = plan_append(member, OPERATION_SCORE, slot);
-    score->position = position_before(member, window, 1);
+    score->position = plan_position(member, slot, age);
     score->value = (uint32_t)member->plan.rows++;
+    score->horizon = (uint32_t)horizon;
     score->learn = learn;
-    window->terms += learn;
     member->plan.scores++;
 }
 
@@ -160,6 +183,7 @@ void plan_step(struct member *member, uint32_t slot) {
     step->position = window->next;
     step->value = (uint32_t)member->plan.steps++;
     advance(member, window);
+    window->open++;
     if (member->run_slot != slot)
         member->run_length = 0;
     member->run_slot = slot;
@@ -205,134 +229,40 @@ static void read_input(struct learner *learner, uint32_t slot, const void *x, un
         read_real(learner, slot, x, input);
 }
 
-/* The same x as a target: what was not observed is no target, held or not. */
-static void next_target(const struct learner *learner, const void *x, const union value *input,
-                        union value *target) {
-    memcpy(target, input, learner->input_row * sizeof *target);
-    if (learner->model->architecture.input.kind == INPUT_SYMBOL)
-        return;
-    for (size_t k = 0; k < learner->input_row; k++) {
-        float value;
-        memcpy(&value, number_at(x, k), sizeof value);
-        if (isnan(value))
-            target[k].real = value;
-    }
-}
-
-/* Whether something of the target is observed. */
-static bool target_observed(const struct model *model, const union value *target) {
-    const struct loss_kind *loss = loss_kind(model->architecture.output.loss);
-    if (loss->class_id)
-        return target->id != WIRE_NO_CLASS;
-    size_t together = 0, single = 0;
-    for (size_t k = 0; k < loss->together; k++)
-        together += !isnan(target[k].real);
-    for (size_t k = loss->together; k < model->target_size; k++)
-        single += !isnan(target[k].real);
-    return single > 0 || (together > 0 && together == loss->together);
-}
-
 static union value *next_input_row(const struct learner *learner) {
     const struct plan *plan = &learner->members[0].plan;
     return plan->inputs + plan->steps * learner->input_row;
 }
 
-static union value *next_target_row(const struct learner *learner) {
-    const struct plan *plan = &learner->members[0].plan;
-    return plan->targets + plan->rows * learner->model->target_size;
-}
-
 /* ---- One step ---- */
-
-/* The scale of the open step's prediction against the x as it came, for the next score. */
-static void keep_score_scale(struct learner *learner, uint32_t slot, const void *x) {
-    size_t size = learner->input_row;
-    const double *means = learner_scale(learner, slot), *deviations = means + size;
-    double *offsets = learner->score_scales + learner->members[0].plan.scores * 2 * size;
-    for (size_t k = 0; k < size; k++) {
-        float value;
-        memcpy(&value, number_at(x, k), sizeof value);
-        offsets[k] = means[k] - value;
-    }
-    memcpy(offsets + size, deviations, size * sizeof *deviations);
-}
-
-static void score_next(struct learner *learner, uint32_t slot, const struct example *example,
-                       const void *x, const union value *input, struct planned *planned) {
-    union value *target = next_target_row(learner);
-    next_target(learner, x, input, target);
-    if (learner->scales)
-        keep_score_scale(learner, slot, x);
-    if (!target_observed(learner->model, target))
-        return;
-    plan_score(&learner->members[0], slot, example->learn);
-    plan_truth(learner, slot, 0, x, example->learn);
-    planned->planned_scores++;
-    planned->planned_moments++;
-}
-
-static void score_given(struct learner *learner, uint32_t slot, const struct example *example,
-                        size_t t, struct planned *planned) {
-    if (!example->y)
-        return;
-    union value *target = next_target_row(learner);
-    size_t size = learner->model->target_size;
-    memcpy(target, number_at(example->y, t * size), size * sizeof *target);
-    if (!target_observed(learner->model, target))
-        return;
-    plan_score(&learner->members[0], slot, example->learn);
-    plan_truth(learner, slot, 0, target, example->learn);
-    planned->planned_scores++;
-    planned->planned_moments++;
-}
-
-/* The open step's prediction is in the scale of its example. */
-static void keep_open_scale(struct learner *learner, uint32_t slot, const struct planned *planned) {
-    size_t size = learner->input_row, row = (size_t)(planned - learner->examples);
-    double *scale = learner_scale(learner, slot);
-    if (!scale)
-        return;
-    memcpy(scale, learner->means + row * size, size * sizeof *scale);
-    memcpy(scale + size, learner->deviations + row * size, size * sizeof *scale);
-}
 
 /* A step of the one network. */
 static void take_plain(struct learner *learner, uint32_t slot, const struct example *example,
                        size_t t, struct planned *planned) {
-    struct member *member = &learner->members[0];
-    struct learner_window *window = &member->windows[slot];
     const void *x = number_at(example->x, t * learner->input_row);
     union value *input = next_input_row(learner);
     read_input(learner, slot, x, input);
-    if (window->open) {
-        score_next(learner, slot, example, x, input, planned);
-        window->open = false;
-        plan_close(member, slot, planned->planned_updates);
-    }
-    plan_step(member, slot);
+    targets_next(learner, slot, example, x, input, planned);
+    plan_step(&learner->members[0], slot);
     plan_said(learner, slot);
     planned->planned_moments++;
+    targets_keep(learner, slot, example, input, planned);
 }
 
-static void take_step(struct learner *learner, uint32_t slot, const struct example *example,
-                      size_t t, struct planned *planned) {
-    bool given = learner->model->architecture.output.target == TARGET_GIVEN;
+static int take_step(struct learner *learner, uint32_t slot, const struct example *example,
+                     size_t t, struct planned **planned, struct error *error) {
     if (learner->forecaster)
         forecast_take(learner, slot, number_at(example->x, t * learner->input_row), example->learn,
-                      planned);
+                      *planned);
     else
-        take_plain(learner, slot, example, t, planned);
+        take_plain(learner, slot, example, t, *planned);
     learner->steps++;
-    planned->planned_steps++;
-    if (planned->measured && t == example->steps - 1)
+    (*planned)->planned_steps++;
+    if ((*planned)->measured && t == example->steps - 1) {
         plan_measure(learner, slot);
-    if (given) {
-        score_given(learner, slot, example, t, planned);
-        plan_close(&learner->members[0], slot, planned->planned_updates);
-    } else if (!learner->forecaster) {
-        learner->members[0].windows[slot].open = true;
-        keep_open_scale(learner, slot, planned);
+        (*planned)->planned_measures = 1;
     }
+    return learner->forecaster ? 0 : targets_given(learner, slot, example, t, planned, error);
 }
 
 /* ---- One example ---- */
@@ -383,18 +313,22 @@ int learner_forget(struct learner *learner, const char *key, size_t key_size, st
 static void end_member(struct member *member, uint32_t slot, size_t *updates) {
     struct learner_window *window = &member->windows[slot];
     if (window->open) {
-        /* The dropped step comes after the window: the window's steps are not the latest. */
-        window->next = position_before(member, window, 1);
-        window->open = false;
+        /* The dropped steps come after the window: the window's steps are not the latest. */
+        window->next = plan_position(member, slot, window->open);
+        window->open = 0;
         member->run_length = 0;
     }
     plan_update(member, slot, updates);
 }
 
-static void end_sequence(struct learner *learner, uint32_t slot, struct planned *planned) {
+static int end_sequence(struct learner *learner, uint32_t slot, struct planned **planned,
+                        struct error *error) {
+    if (!learner->forecaster && targets_end(learner, slot, planned, error))
+        return -1;
     for (size_t m = 0; m < learner->member_count; m++)
-        end_member(&learner->members[m], slot, &planned->planned_updates[m]);
+        end_member(&learner->members[m], slot, &(*planned)->planned_updates[m]);
     forget(learner, slot);
+    return 0;
 }
 
 /* The example's stream, as the most recently used; a new one may need another's slot. */
@@ -422,7 +356,7 @@ static uint32_t find_stream(struct learner *learner, const struct example *examp
 
 static void keep_scale(struct learner *learner, const struct example *example, size_t row) {
     size_t size = learner->input_row;
-    for (size_t t = 0; t < example->steps; t++)
+    for (size_t t = 0; t < example->steps && !example->label; t++)
         scaler_add(learner->scaler, number_at(example->x, t * size));
     double *means = learner->means + row * size;
     memcpy(means, scaler_means(learner->scaler), size * sizeof *means);
@@ -442,11 +376,14 @@ static struct planned *begin(struct learner *learner, const struct example *exam
     planned->key_size = example->key_size;
     planned->received = example->received;
     planned->time = example->numbered ? example->time : 0;
-    planned->steps = example->steps;
+    planned->steps = example->label ? 0 : example->steps;
     planned->outputs = learner->want_outputs;
-    planned->measured = observer->measure && observer->measure(observer->context, learner->taken);
+    learner->measure |= observer->measure && observer->measure(observer->context, learner->taken);
+    planned->measured = learner->measure && !example->label;
+    learner->measure &= example->label;
     if (learner->scaler)
         keep_scale(learner, example, row);
+    targets_example(learner, example, row);
     return planned;
 }
 
@@ -457,24 +394,36 @@ static void look_at_range(struct learner *learner, const struct example *example
         observer->out_of_scale(observer->context, example, &found);
 }
 
+static int take_steps(struct learner *learner, const struct example *example,
+                      struct planned **planned, struct error *error) {
+    uint32_t slot = find_stream(learner, example, *planned);
+    for (size_t t = 0; t < example->steps; t++)
+        if (plan_make_room(learner, planned, error) ||
+            take_step(learner, slot, example, t, planned, error))
+            return -1;
+    return example->end ? end_sequence(learner, slot, planned, error) : 0;
+}
+
+/* It may end a sequence, too: one that changes nothing likewise. */
+static int take_label(struct learner *learner, const struct example *label,
+                      struct planned **planned, struct error *error) {
+    if (targets_label(learner, label, planned, error))
+        return -1;
+    uint32_t slot = streams_find(learner->streams, label->key, label->key_size);
+    return label->end && slot != STREAMS_NONE ? end_sequence(learner, slot, planned, error) : 0;
+}
+
 int learner_take(struct learner *learner, const struct example *example, struct error *error) {
+    bool full = !plan_has_room(learner) || learner->example_count == learner->plan_steps;
     learner->taken++;
-    if (learner->range)
+    if (learner->range && !example->label)
         look_at_range(learner, example);
-    if (!has_room(learner) && learner_play(learner, error))
+    if (full && learner_play(learner, error))
         return -1;
     struct planned *planned = begin(learner, example);
-    uint32_t slot = find_stream(learner, example, planned);
-    for (size_t t = 0; t < example->steps; t++) {
-        if (!has_room(learner)) {
-            if (learner_play(learner, error))
-                return -1;
-            planned = &learner->examples[0];
-        }
-        take_step(learner, slot, example, t, planned);
-    }
-    if (example->end)
-        end_sequence(learner, slot, planned);
+    if (example->label ? take_label(learner, example, &planned, error)
+                       : take_steps(learner, example, &planned, error))
+        return -1;
     planned->streams = streams_count(learner->streams);
     planned->finished = true;
     return 0;

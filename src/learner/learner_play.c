@@ -21,10 +21,10 @@ static void add_squared_error(const struct learner *learner, struct planned *exa
     }
 }
 
-/* Sum over observed numbers of (mean + deviation a - x)^2, in the scale of the prediction. */
+/* Sum over observed numbers of (mean + deviation a - y)^2, in the scale of the prediction. */
 static void add_scaled_error(const struct learner *learner, struct planned *example,
                              const float *output, size_t score) {
-    size_t size = learner->input_row;
+    size_t size = learner->target_row;
     const double *offsets = learner->score_scales + score * 2 * size, *deviations = offsets + size;
     for (size_t k = 0; k < size; k++) {
         if (isnan(offsets[k]))
@@ -48,8 +48,8 @@ static void add_sides(const struct learner *learner, struct planned *example, co
 
 static void add_class(const struct learner *learner, struct planned *example, const float *output,
                       const union value *target) {
-    size_t best = 0;
-    for (size_t k = 1; k < learner->model->outputs; k++)
+    size_t best = 0, classes = learner->model->outputs / learner->model->horizons;
+    for (size_t k = 1; k < classes; k++)
         if (output[k] > output[best])
             best = k;
     example->correct += best == target->id;
@@ -59,7 +59,8 @@ static void add_class(const struct learner *learner, struct planned *example, co
 static void add_score(const struct learner *learner, struct planned *example, size_t score) {
     const struct model *model = learner->model;
     const struct loss_kind *loss = loss_kind(model->architecture.output.loss);
-    const float *output = learner->members[0].results.scored + score * model->outputs;
+    const float *output =
+        learner->members[0].results.scored + score * (model->outputs / model->horizons);
     const union value *target = learner->members[0].plan.targets + score * model->target_size;
     example->loss_sum += learner->members[0].results.losses[score];
     example->scored++;
@@ -111,6 +112,28 @@ static const float *outputs_of(struct learner *learner, const struct planned *ex
     return learner->members[0].results.outputs + first_step * learner->model->outputs;
 }
 
+/* What is relative becomes absolute. The parts of a prediction that are levels come first. */
+static void add_bases(struct learner *learner, const struct planned *example, size_t first_step) {
+    const struct model *model = learner->model;
+    size_t size = learner->target_row, outputs = model->outputs / model->horizons;
+    for (size_t t = first_step; t < first_step + example->planned_steps; t++) {
+        const float *base = learner->step_bases + t * size;
+        for (size_t h = 0; h < model->horizons; h++)
+            for (size_t k = 0; k < size; k++)
+                learner->members[0].results.outputs[t * model->outputs + h * outputs + k] +=
+                    base[k];
+    }
+}
+
+/* What the targets of an example in this row are scaled with; NULL: they are not. */
+static const double *target_scale(const struct learner *learner, size_t row, bool deviation) {
+    bool next = learner->model->architecture.output.target == TARGET_NEXT;
+    const double *means = next ? learner->means : learner->output_means;
+    const double *deviations = next ? learner->deviations : learner->output_deviations;
+    const double *rows = deviation ? deviations : means;
+    return rows ? rows + row * learner->target_row : NULL;
+}
+
 /* ---- The observer ---- */
 
 static void observe(struct learner *learner, const struct planned *example, size_t row,
@@ -146,6 +169,8 @@ static void observe(struct learner *learner, const struct planned *example, size
         .update_ratio = example->update_ratio,
         .mean = learner->scaler ? learner->means + scale : NULL,
         .deviation = learner->scaler ? learner->deviations + scale : NULL,
+        .target_mean = target_scale(learner, row, false),
+        .target_deviation = target_scale(learner, row, true),
         .forecasts = example->outputs ? forecast_of(learner, example, first_step) : NULL,
         .forecast_row = learner->forecast_row,
         .outputs = outputs_of(learner, example, first_step),
@@ -176,13 +201,23 @@ static int gather(struct learner *learner, struct planned *example, size_t first
     return 0;
 }
 
+/* The statistics of an example whose updates go on in another plan: only later targets do that, and
+   they have one network. */
+static void gather_measure(struct learner *learner, const struct planned *example, size_t measure) {
+    const struct member *member = &learner->members[0];
+    size_t layers = learner->model->architecture.layer_count;
+    if (!example->planned_measures)
+        return;
+    memcpy(learner->long_measure, member->results.measures + measure * layers,
+           layers * sizeof *learner->long_measure);
+}
+
 /* Of the example in this row, what makes predictions of its outputs in this plan. */
 static struct learned in_plan(const struct learner *learner, size_t row, size_t first_step) {
-    size_t scale = row * learner->input_row, outputs = first_step * learner->model->outputs;
     return (struct learned){
-        .mean = learner->scaler ? learner->means + scale : NULL,
-        .deviation = learner->scaler ? learner->deviations + scale : NULL,
-        .outputs = learner->members[0].results.outputs + outputs,
+        .target_mean = target_scale(learner, row, false),
+        .target_deviation = target_scale(learner, row, true),
+        .outputs = learner->members[0].results.outputs + first_step * learner->model->outputs,
     };
 }
 
@@ -197,6 +232,8 @@ static void give_steps(struct learner *learner, struct planned *example, size_t 
             forecast_give(learner, example, cursor->steps + n);
         return;
     }
+    if (learner->members[0].plan.outputs && learner->step_bases)
+        add_bases(learner, example, cursor->steps);
     const struct learned learned = in_plan(learner, row, cursor->steps);
     give_truths(learner, example, &learned, cursor, first_score);
 }
@@ -205,23 +242,26 @@ static void give_steps(struct learner *learner, struct planned *example, size_t 
 static int give(struct learner *learner, size_t row, struct cursor *cursor, struct error *error) {
     struct planned *example = &learner->examples[row];
     size_t first_step = cursor->steps;
-    if (!example->gathered_steps) {
+    if (!example->begun) {
         example->told_scores = truth_count(learner->truth);
         example->told_steps = truth_steps(learner->truth);
     }
+    example->begun = true;
     give_steps(learner, example, row, cursor);
     add_updates(learner, example, cursor);
     cursor->steps += example->planned_steps;
-    bool spans = !example->finished || example->gathered_steps;
+    bool spans = example->steps && (!example->finished || example->gathered_steps);
     if (example->outputs && spans && gather(learner, example, first_step, error))
         return -1;
-    if (!example->finished)
+    if (!example->finished) {
+        gather_measure(learner, example, cursor->measures);
         return 0;
-    const struct layer_statistics *measured[CONFIG_MEMBERS_MAX] = {NULL};
-    for (size_t m = 0; example->measured && m < learner->member_count; m++)
+    }
+    const struct layer_statistics *measured[CONFIG_MEMBERS_MAX] = {learner->long_measure};
+    for (size_t m = 0; example->planned_measures && m < learner->member_count; m++)
         measured[m] = learner->members[m].results.measures +
                       cursor->measures * learner->members[m].model->architecture.layer_count;
-    cursor->measures += example->measured;
+    cursor->measures += example->planned_measures;
     observe(learner, example, row, first_step, example->measured ? measured : NULL);
     return 0;
 }
@@ -249,12 +289,18 @@ static int begin_plan(struct learner *learner, struct error *error) {
         struct planned *example = &learner->examples[0];
         if (last)
             *example = learner->examples[last];
-        example->planned_steps = example->planned_scores = example->planned_moments = 0;
+        example->planned_steps = example->planned_scores = example->planned_measures = 0;
+        example->planned_moments = 0;
         example->told_scores = example->told_steps = 0;
         memset(example->planned_updates, 0, sizeof example->planned_updates);
         if (learner->scaler && last) {
             memcpy(learner->means, learner->means + last * size, size * sizeof(double));
             memcpy(learner->deviations, learner->deviations + last * size, size * sizeof(double));
+        }
+        if (learner->output_scaler && last) {
+            size_t row = learner->target_row, bytes = row * sizeof(double);
+            memcpy(learner->output_means, learner->output_means + last * row, bytes);
+            memcpy(learner->output_deviations, learner->output_deviations + last * row, bytes);
         }
     }
     learner->steps = learner->measures = learner->moment_count = learner->truth_count = 0;

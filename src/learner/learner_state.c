@@ -60,7 +60,7 @@ size_t learner_record_size(const struct learner *learner, size_t member) {
 }
 
 size_t learner_ring(const struct learner *learner, size_t member) {
-    return learner->members[member].window + 1;
+    return model_ring(learner->members[member].model, learner->members[member].window);
 }
 
 size_t learner_moments(const struct learner *learner, size_t member) {
@@ -71,8 +71,26 @@ float *learner_held(struct learner *learner, uint32_t slot) {
     return learner->held ? learner->held + slot * learner->input_row : NULL;
 }
 
-double *learner_scale(struct learner *learner, uint32_t slot) {
-    return learner->scales ? learner->scales + slot * 2 * learner->input_row : NULL;
+size_t learner_places(const struct learner *learner) {
+    return learner->places;
+}
+
+double *learner_scale(struct learner *learner, uint32_t slot, size_t place) {
+    size_t at = slot * learner->places + place;
+    return learner->scales ? learner->scales + at * 2 * learner->target_row : NULL;
+}
+
+float *learner_base(struct learner *learner, uint32_t slot, size_t place) {
+    size_t at = slot * learner->places + place;
+    return learner->bases ? learner->bases + at * learner->target_row : NULL;
+}
+
+struct learner_open *learner_open_step(struct learner *learner, uint32_t slot, size_t place) {
+    return learner->opens ? learner->opens + slot * learner->places + place : NULL;
+}
+
+float *learner_last(struct learner *learner, uint32_t slot) {
+    return learner->lasts ? learner->lasts + slot * learner->target_row : NULL;
 }
 
 uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key_size) {
@@ -82,19 +100,22 @@ uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key
     float *held = learner_held(learner, slot);
     for (size_t k = 0; held && k < learner->input_row; k++)
         held[k] = NAN;
+    targets_begin(learner, slot);
     return slot;
 }
 
 bool learner_window_valid(const struct learner *learner, size_t member,
                           const struct learner_window *window) {
     const struct member *m = &learner->members[member];
-    bool next = learner->model->architecture.output.target == TARGET_NEXT;
+    enum target target = learner->model->architecture.output.target;
+    size_t least = target == TARGET_NEXT, most = target == TARGET_GIVEN ? 0 : m->model->open;
     bool begun = !window->next && !window->length && !window->closed && !window->terms;
     if (learner->forecaster && begun && !window->open) /* no step since a member's reset */
         return true;
-    return window->next <= m->window && window->length <= m->window &&
+    return window->next < model_ring(m->model, m->window) && window->length <= m->window &&
            window->closed <= window->length && window->closed < m->stride &&
-           window->terms <= window->closed && window->open == (next ? 1 : 0);
+           window->terms <= window->closed * m->model->horizons && window->open >= least &&
+           window->open <= most;
 }
 
 struct learner_rates learner_rates(const struct learner *learner, size_t member) {
@@ -113,6 +134,10 @@ void learner_write_counters(struct learner *learner, const struct learner_counte
 
 struct scaler *learner_scaler_state(struct learner *learner) {
     return learner->scaler;
+}
+
+struct scaler *learner_output_scaler(struct learner *learner) {
+    return learner->output_scaler;
 }
 
 /* Deviations from the mean that hardly any number exceeds. */

@@ -12,7 +12,16 @@ struct learner_window {
     uint32_t length; /* closed steps in the window */
     uint32_t closed; /* of them: closed since the last update */
     uint32_t terms;  /* targets to be learned among those */
-    uint32_t open;   /* 1: one more step waits for its target, else 0 */
+    uint32_t open;   /* steps after those that wait for their targets */
+};
+
+/* What is kept of an open step, beside what the engine keeps. */
+struct learner_open {
+    uint64_t producer, sequence; /* of its example, */
+    uint32_t epoch;              /* likewise; */
+    uint32_t steps;              /* how many that has; 0: it had no number */
+    uint32_t known;              /* 1: its target has come, or it is known that there is none */
+    uint32_t terms;              /* its targets that are to be learned from */
 };
 
 /* The rate and clip in effect, and those of the configuration (learner_open, learner_configure):
@@ -39,9 +48,18 @@ void learner_write_window(struct learner *learner, size_t member, uint32_t slot,
    scale: forecast, whose experts keep it. */
 float *learner_held(struct learner *learner, uint32_t slot);
 
-/* Mean and deviation (2, I) that a stream's open step was predicted with, the mean NaN where
-   nothing had been observed; NULL without scale: standard and target: next. */
-double *learner_scale(struct learner *learner, uint32_t slot);
+/* Of a stream's open steps, by place (model_place). Mean and deviation of targets (2, size) that
+   one was predicted with, the mean NaN where nothing had been observed: NULL where they are not
+   scaled. What its targets are relative to (size,), as scaled: NULL unless they are, or, with
+   target: next, more than one step is open. What else is kept of it: NULL with scale: forecast. */
+size_t learner_places(const struct learner *learner);
+double *learner_scale(struct learner *learner, uint32_t slot, size_t place);
+float *learner_base(struct learner *learner, uint32_t slot, size_t place);
+struct learner_open *learner_open_step(struct learner *learner, uint32_t slot, size_t place);
+
+/* A stream's last observed target (size,), NaN where none yet: NULL unless given or later targets
+   are relative to it. */
+float *learner_last(struct learner *learner, uint32_t slot);
 
 /* scale: forecast: what experts and mixture keep of a stream, doubles (learner_forecast_size,);
    that is 0 and they are NULL otherwise. */
@@ -76,8 +94,9 @@ struct learner_rates learner_rates(const struct learner *learner, size_t member)
 void learner_write_rates(struct learner *learner, size_t member, const struct learner_rates *rates);
 void learner_write_counters(struct learner *learner, const struct learner_counters *counters);
 
-/* For writing; NULL with scale: none. */
+/* For writing; NULL with scale: none. Of inputs, and of targets that are not the next input. */
 struct scaler *learner_scaler_state(struct learner *learner);
+struct scaler *learner_output_scaler(struct learner *learner);
 
 /* The scaler has been written: what it says of the range of inputs is what was seen of it. */
 void learner_scaler_written(struct learner *learner);

@@ -9,8 +9,6 @@
 #include "prediction.h"
 #include "truth.h"
 
-enum { MOMENTS_PER_STEP = 2 /* what is said, and a truth */ };
-
 int beside_open(struct learner *learner, const struct config *config, struct error *error) {
     const struct model *model = learner->model;
     const struct output *output = &model->architecture.output;
@@ -18,17 +16,18 @@ int beside_open(struct learner *learner, const struct config *config, struct err
     size_t steps = learner->plan_steps;
     const struct truth_shape shape = {
         .slots = config->learning.max_streams,
-        .open = 1,
+        .open = model->open,
         .numbers = model->outputs,
         .columns = numbers ? model->target_size : 0,
         .keeps = numbers,
         .targets = model->target_size,
         .experts = learner->forecast_count * learner->input_row,
         .steps = steps,
-        .scores = steps,
+        .scores = steps * model->horizons,
     };
-    learner->moments = calloc(steps, MOMENTS_PER_STEP * sizeof *learner->moments);
-    learner->truths = calloc(steps, model->target_size * sizeof *learner->truths);
+    /* What is said at a step, and a truth for each horizon. */
+    learner->moments = calloc(steps, (1 + model->horizons) * sizeof *learner->moments);
+    learner->truths = calloc(steps, model->horizons * model->target_size * sizeof *learner->truths);
     learner->again = calloc(model->outputs, sizeof *learner->again);
     learner->begins = calloc(shape.slots, sizeof *learner->begins);
     if (!learner->moments || !learner->truths || !learner->again || !learner->begins)
@@ -82,7 +81,8 @@ struct truth_step beside_step(const struct learner *learner, const struct planne
 static const double *say_again(struct learner *learner, const struct learned *learned,
                                size_t score) {
     struct learned then = *learned;
-    then.outputs = learner->members[0].results.scored + score * learner->model->outputs;
+    size_t outputs = learner->model->outputs / learner->model->horizons;
+    then.outputs = learner->members[0].results.scored + score * outputs;
     prediction_of(learner->model, &then, 0, learner->again);
     return learner->again;
 }

@@ -43,16 +43,33 @@ static void convert(enum part_meaning means, const float *outputs, size_t size, 
         numbers[k] = meanings[means]((double)outputs[k]);
 }
 
-/* Back from standardized numbers, x = mean + deviation z: a level is moved and stretched, */
+/* Back from standardized numbers, y = mean + deviation z: a level is moved and stretched, */
 static void unscale_level(const struct learned *learned, size_t size, double *numbers) {
     for (size_t k = 0; k < size; k++)
-        numbers[k] = numbers[k] * learned->deviation[k] + learned->mean[k];
+        numbers[k] = numbers[k] * learned->target_deviation[k] + learned->target_mean[k];
 }
 
 /* a width only stretched. */
 static void unscale_width(const struct learned *learned, size_t size, double *numbers) {
     for (size_t k = 0; k < size; k++)
-        numbers[k] = learned->deviation[k] == 0 ? NAN : numbers[k] * learned->deviation[k];
+        numbers[k] =
+            learned->target_deviation[k] == 0 ? NAN : numbers[k] * learned->target_deviation[k];
+}
+
+/* What is said of one horizon. */
+static void convert_horizon(const struct output *output, const struct learned *learned,
+                            const float *outputs, double *numbers) {
+    const struct loss_part *part = loss_kind(output->loss)->parts;
+    for (; part->extent != EXTENT_NONE; part++) {
+        size_t size = loss_part_size(part, output->size, output->components);
+        convert(part->meaning, outputs, size, numbers);
+        if (learned->target_mean && part->unit == UNIT_LEVEL)
+            unscale_level(learned, size, numbers);
+        else if (learned->target_mean && part->unit == UNIT_WIDTH)
+            unscale_width(learned, size, numbers);
+        outputs += size;
+        numbers += size;
+    }
 }
 
 void prediction_of(const struct model *model, const struct learned *learned, size_t t,
@@ -63,17 +80,8 @@ void prediction_of(const struct model *model, const struct learned *learned, siz
                model->outputs * sizeof *numbers);
         return;
     }
-    const struct loss_part *part = loss_kind(output->loss)->parts;
     const float *outputs = learned->outputs + t * model->outputs;
-    bool scaled = output->target == TARGET_NEXT && learned->mean;
-    for (; part->extent != EXTENT_NONE; part++) {
-        size_t size = loss_part_size(part, output->size, output->components);
-        convert(part->meaning, outputs, size, numbers);
-        if (scaled && part->unit == UNIT_LEVEL)
-            unscale_level(learned, size, numbers);
-        else if (scaled && part->unit == UNIT_WIDTH)
-            unscale_width(learned, size, numbers);
-        outputs += size;
-        numbers += size;
-    }
+    size_t parts = model->outputs / model->horizons;
+    for (size_t h = 0; h < model->horizons; h++)
+        convert_horizon(output, learned, outputs + h * parts, numbers + h * parts);
 }

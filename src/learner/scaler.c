@@ -170,12 +170,15 @@ void scaler_add(struct scaler *scaler, const void *x) {
     }
 }
 
-float scaler_scale(const struct scaler *scaler, size_t k, float x) {
-    double sd = scaler->deviations[k];
-    double z = sd > 0 ? (x - scaler->means[k]) / sd : 0;
+float scaler_scale_with(const struct scaler *scaler, double mean, double sd, float x) {
+    double z = sd > 0 ? (x - mean) / sd : 0;
     if (scaler->limit > 0 && fabs(z) > scaler->limit)
         z = copysign(scaler->limit, z);
     return (float)z;
+}
+
+float scaler_scale(const struct scaler *scaler, size_t k, float x) {
+    return scaler_scale_with(scaler, scaler->means[k], scaler->deviations[k], x);
 }
 
 size_t scaler_size(const struct scaler *scaler) {

@@ -40,8 +40,10 @@ void scaler_reset(struct scaler *scaler);
 /* Take one step's x (size,) into the statistics; NaN is skipped. May be unaligned. */
 void scaler_add(struct scaler *scaler, const void *x);
 
-/* The z of a value of number `k`; 0 while its sd is 0. */
+/* The z of a value of number `k`; 0 while its sd is 0. With another mean and sd: those that the
+   scaler had before. */
 float scaler_scale(const struct scaler *scaler, size_t k, float x);
+float scaler_scale_with(const struct scaler *scaler, double mean, double sd, float x);
 
 size_t scaler_size(const struct scaler *scaler);
 const double *scaler_means(const struct scaler *scaler);      /* (size,), 0 before any value */

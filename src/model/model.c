@@ -90,6 +90,18 @@ static size_t outputs(const struct output *output) {
     return count;
 }
 
+/* Steps that wait for their targets right after one has come. */
+static size_t open_steps(const struct output *output) {
+    switch (output->target) {
+    case TARGET_NEXT:
+        return output_ahead(output, output->ahead.count ? output->ahead.count - 1 : 0);
+    case TARGET_LATER:
+        return output->patience + 1;
+    default:
+        return 1;
+    }
+}
+
 static size_t target_size(const struct output *output) {
     const struct loss_kind *kind = loss_kind(output->loss);
     if (kind->class_id)
@@ -135,8 +147,10 @@ void model_build(struct model *model, const struct architecture *architecture) {
             add_norms(model, n);
         width = layer->size;
     }
-    model->outputs = outputs(output);
+    model->horizons = output->ahead.count ? output->ahead.count : 1;
+    model->outputs = model->horizons * outputs(output);
     model->target_size = target_size(output);
+    model->open = open_steps(output);
     if (!output->solved)
         add_output(model, width, model->input_width[0]);
     model->learned_count = model->tensor_count;
@@ -334,9 +348,11 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
 
 size_t slot_record_size(const struct model *model, size_t window) {
     enum { LEARNED_MARK = 1 };
-    size_t position = model->state_size + model->features + model->target_size + LEARNED_MARK;
+    size_t targets = model->horizons * (model->target_size + LEARNED_MARK);
+    size_t position = model->state_size + model->features + targets;
     size_t solved = model->solved ? model->solved - 1 : 0;
-    return model->state_size + model->outputs + solved + (window + 1) * position;
+    return model->state_size + model_places(model, window) * (model->outputs + solved) +
+           model_ring(model, window) * position;
 }
 
 static void __attribute__((format(printf, 2, 3)))
@@ -370,5 +386,10 @@ void model_summary(const struct architecture *architecture, char summary[MODEL_S
         append(summary, " of %zu", output->components);
     if (output->solved)
         append(summary, " solved");
-    append(summary, ", %s", output->target == TARGET_NEXT ? "next" : "given");
+    static const char *const targets[] = {"given", "next", "later"};
+    if (output->relative == RELATIVE_TRUE)
+        append(summary, " relative");
+    append(summary, ", %s", targets[output->target]);
+    for (size_t n = 0; n < output->ahead.count; n++)
+        append(summary, "%s%zu", n ? "+" : " ", output->ahead.steps[n]);
 }

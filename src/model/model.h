@@ -22,7 +22,7 @@ enum {
 };
 
 enum input_kind { INPUT_REAL, INPUT_SYMBOL };
-enum target { TARGET_GIVEN, TARGET_NEXT };
+enum target { TARGET_GIVEN, TARGET_NEXT, TARGET_LATER };
 
 /* What an x becomes before a network sees it: itself; its running standardization; features in
    units of the stream's own (docs/forecasts.md). */
@@ -32,6 +32,13 @@ enum input_scale { SCALE_NONE, SCALE_STANDARD, SCALE_FORECAST };
    SCALE_FORECAST: nothing (the level is predicted), the last value, or what the expert ar12 says.
  */
 enum relative { RELATIVE_FALSE, RELATIVE_TRUE, RELATIVE_NONE, RELATIVE_LAST, RELATIVE_AR12 };
+
+/* The horizons of TARGET_NEXT: how many steps after a step its targets are, ascending. */
+enum { AHEAD_MAX = 16 };
+struct ahead {
+    size_t count; /* 0: one, 1 step ahead */
+    size_t steps[AHEAD_MAX];
+};
 
 struct input {
     enum input_kind kind;
@@ -60,8 +67,13 @@ struct output {
     size_t components; /* of losses that have them */
     enum target target;
     enum relative relative;
-    bool skip;   /* a linear path from the input to the output */
-    bool solved; /* readout: rls: the output's tensors are solved by least squares */
+    bool skip;              /* a linear path from the input to the output */
+    bool solved;            /* readout: rls: the output's tensors are solved by least squares */
+    struct ahead ahead;     /* next */
+    size_t patience;        /* later: steps that may be open; the oldest of more closes */
+    enum input_scale scale; /* given and later: of targets, as of an input */
+    uint64_t memory;
+    double limit;
 };
 
 struct architecture {
@@ -98,9 +110,31 @@ struct model {
                            symbols 1 */
     size_t solved;      /* of an output that is solved: inputs of its least squares, the last
                            layer's h, the skip path's x and 1; else 0 */
-    size_t outputs;     /* K: activations of the last linear layer */
+    size_t outputs;     /* K: activations of the last linear layer, those of one horizon after
+                           those of another */
     size_t target_size; /* numbers in one target: size; softmax: 1 class id */
+    size_t horizons;    /* targets of one step, each with K / horizons activations */
+    size_t open;        /* steps of a stream that are open at once at most, right after a STEP */
 };
+
+/* Steps from a step to its target at a horizon. */
+static inline size_t output_ahead(const struct output *output, size_t horizon) {
+    return output->ahead.count ? output->ahead.steps[horizon] : 1;
+}
+
+/* Positions of a slot's ring: the closed steps of a window and the open ones. */
+static inline size_t model_ring(const struct model *model, size_t window) {
+    return window + model->open;
+}
+
+/* Where more than one step may be open, what was said of each is kept at its position, else there
+   is one place for it: how many places there are, and which is a position's. */
+static inline size_t model_places(const struct model *model, size_t window) {
+    return model->open > 1 ? model_ring(model, window) : 1;
+}
+static inline size_t model_place(const struct model *model, size_t position) {
+    return model->open > 1 ? position : 0;
+}
 
 /* Build the table. The architecture must be one that config_load has accepted. */
 void model_build(struct model *model, const struct architecture *architecture);
@@ -130,10 +164,10 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
                      float *values, struct error *error);
 
 /* Numbers in a slot's record: the form in which a slot travels between an engine and a checkpoint.
-   state (S) | output (K) | of a model with `solved` what it is solved with, of the newest step
-   (solved - 1) | for each of window + 1 positions: state before (S) | x (features) | y
-   (target_size) | 1.0 when y is to be learned from, else 0. Symbols and class ids keep their bits.
- */
+   state (S) | outputs (places, K) | of a model with `solved` what these are solved with
+   (places, solved - 1) | for each position of the ring: state before (S) | x (features) | y
+   (horizons, target_size) | for each horizon 1.0 when that y is to be learned from, else 0. Symbols
+   and class ids keep their bits. */
 size_t slot_record_size(const struct model *model, size_t window);
 
 enum { MODEL_SUMMARY_SIZE = 1024 };

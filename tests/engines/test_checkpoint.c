@@ -56,8 +56,8 @@ static void assert_same_streams(struct run *a, struct run *b, const struct workl
         if (learner_held(a->learner, m))
             assert_memory_equal(learner_held(a->learner, m), learner_held(b->learner, n),
                                 workload->x_size * sizeof(float));
-        if (learner_scale(a->learner, m))
-            assert_memory_equal(learner_scale(a->learner, m), learner_scale(b->learner, n),
+        if (learner_scale(a->learner, m, 0))
+            assert_memory_equal(learner_scale(a->learner, m, 0), learner_scale(b->learner, n, 0),
                                 2 * workload->x_size * sizeof(double));
     }
     free(x);

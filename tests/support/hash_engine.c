@@ -61,14 +61,14 @@ struct update_result hash_update(uint64_t gradient) {
 /* ---- The engine ---- */
 
 struct position {
-    uint64_t before, x, y;
-    bool kept;
+    uint64_t before, x, output;
+    uint64_t y[AHEAD_MAX]; /* by horizon, as are */
+    bool kept[AHEAD_MAX], scored[AHEAD_MAX];
+    bool stepped; /* since the stream began */
 };
 
 struct slot {
-    uint64_t state, output;
-    bool scorable;     /* its newest step can be scored */
-    uint32_t position; /* of its newest step */
+    uint64_t state;
     struct position ring[RING_MAX];
 };
 
@@ -80,7 +80,7 @@ struct played_step {
 
 struct engine {
     const struct model *model;
-    size_t window, slot_count, inputs;
+    size_t window, ring, slot_count, inputs;
     uint64_t tensors[MODEL_TENSORS_MAX]; /* as written */
     uint64_t learned;                    /* by updates since */
     uint64_t updates;
@@ -121,11 +121,12 @@ static int hash_open(struct engine **engine, const struct model *model,
                      struct error *error) {
     (void)error;
     assert_string_equal(device, "cpu");
-    assert_true(options->window < RING_MAX);
+    assert_true(model_ring(model, options->window) <= RING_MAX);
     struct engine *new = calloc(1, sizeof *new);
     assert_non_null(new);
     new->model = model;
     new->window = options->window;
+    new->ring = model_ring(model, options->window);
     new->slot_count = options->slots;
     new->inputs =
         model->architecture.input.kind == INPUT_SYMBOL ? 1 : model->architecture.input.size;
@@ -143,15 +144,15 @@ static void play_step(struct engine *engine, const struct operation *o, const st
     assert_true(o->value < plan->steps);
     *position = (struct position){
         .before = slot->state,
-        .x = hash_values(plan->inputs + o->value * engine->inputs, engine->inputs)};
+        .x = hash_values(plan->inputs + o->value * engine->inputs, engine->inputs),
+        .stepped = true};
     slot->state = engine->newest = hash_state(parameters, slot->state, position->x);
-    slot->output = hash_output(parameters, slot->state);
-    slot->position = o->position;
-    slot->scorable = true;
+    position->output = hash_output(parameters, slot->state);
     engine->latest[engine->steps++ % RING_MAX] =
         (struct played_step){o->slot, o->position, parameters};
     for (size_t k = 0; plan->outputs && k < engine->model->outputs; k++)
-        results->outputs[row * engine->model->outputs + k] = hash_output_number(slot->output, k);
+        results->outputs[row * engine->model->outputs + k] =
+            hash_output_number(position->output, k);
 }
 
 static void play_score(struct engine *engine, const struct operation *o, const struct plan *plan,
@@ -159,24 +160,28 @@ static void play_score(struct engine *engine, const struct operation *o, const s
     struct slot *slot = &engine->slots[o->slot];
     size_t size = engine->model->target_size;
     assert_true(o->value < plan->scores);
-    assert_true(slot->scorable && slot->position == o->position);
-    slot->scorable = false;
     struct position *position = &slot->ring[o->position];
-    position->y = hash_values(plan->targets + o->value * size, size);
-    position->kept = o->learn;
-    results->losses[row] = hash_loss(slot->output, position->y);
-    for (size_t k = 0; k < engine->model->outputs; k++)
-        results->scored[row * engine->model->outputs + k] = hash_output_number(slot->output, k);
+    size_t h = o->horizon, outputs = engine->model->outputs / engine->model->horizons;
+    assert_true(h < engine->model->horizons && position->stepped && !position->scored[h]);
+    position->scored[h] = true;
+    position->y[h] = hash_values(plan->targets + o->value * size, size);
+    position->kept[h] = o->learn;
+    results->losses[row] = hash_loss(position->output, position->y[h]);
+    for (size_t k = 0; k < outputs; k++)
+        results->scored[row * outputs + k] = hash_output_number(position->output, h * outputs + k);
 }
 
-/* The window's steps are the latest STEPs, with activations of today's parameters. */
+/* The window's steps are among the latest STEPs, all of one slot since, with activations of today's
+   parameters. */
 static void check_fresh(const struct engine *engine, const struct operation *o) {
-    assert_true(engine->steps >= o->length);
-    for (size_t n = 0; n < o->length; n++) {
-        const struct played_step *played =
-            &engine->latest[(engine->steps - o->length + n) % RING_MAX];
+    size_t back = 1;
+    while (engine->latest[(engine->steps - back) % RING_MAX].position != o->position)
+        assert_true(++back <= engine->ring && back <= engine->steps);
+    assert_true(back >= o->length);
+    for (size_t n = 0; n < back; n++) {
+        const struct played_step *played = &engine->latest[(engine->steps - back + n) % RING_MAX];
         assert_int_equal(played->slot, o->slot);
-        assert_int_equal(played->position, (o->position + n) % (engine->window + 1));
+        assert_int_equal(played->position, (o->position + n) % engine->ring);
         assert_true(played->parameters == parameters_of(engine));
     }
 }
@@ -190,12 +195,14 @@ static void play_update(struct engine *engine, const struct operation *o, const 
     assert_true(o->length >= 1 && o->length <= engine->window);
     assert_true(o->closed >= 1 && o->closed <= o->length);
     for (size_t n = 0; n < o->length; n++) {
-        const struct position *position = &slot->ring[(o->position + n) % (engine->window + 1)];
+        const struct position *position = &slot->ring[(o->position + n) % engine->ring];
         state = hash_state(parameters, state, position->x);
-        if (n < o->length - o->closed || !position->kept)
-            continue;
-        chain = hash_term(chain, hash_output(parameters, state), position->y);
-        terms++;
+        for (size_t h = 0; n >= o->length - o->closed && h < engine->model->horizons; h++) {
+            if (!position->kept[h])
+                continue;
+            chain = hash_term(chain, hash_output(parameters, state), position->y[h]);
+            terms++;
+        }
     }
     assert_int_equal(terms, o->terms);
     assert_true(terms > 0);
@@ -217,7 +224,7 @@ static int hash_play(struct engine *engine, const struct plan *plan, const struc
     size_t steps = 0, scores = 0, updates = 0, measures = 0;
     for (size_t n = 0; n < plan->count; n++) {
         const struct operation *o = &plan->operations[n];
-        assert_true(o->slot < engine->slot_count && o->position <= engine->window);
+        assert_true(o->slot < engine->slot_count && o->position < engine->ring);
         switch (o->kind) {
         case OPERATION_FORGET:
             memset(&engine->slots[o->slot], 0, sizeof *engine->slots);

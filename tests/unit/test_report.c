@@ -33,13 +33,16 @@ static json_t *predict_scaled(const struct architecture *architecture, const flo
                               size_t steps, const struct scale *scale) {
     struct model model;
     model_build(&model, architecture);
+    bool next = architecture->output.target == TARGET_NEXT;
     const struct learned learned = {.examples = 1,
                                     .key = "a",
                                     .key_size = 1,
                                     .outputs = outputs,
                                     .output_steps = steps,
                                     .mean = scale->mean,
-                                    .deviation = scale->deviation};
+                                    .deviation = scale->deviation,
+                                    .target_mean = next ? scale->mean : NULL,
+                                    .target_deviation = next ? scale->deviation : NULL};
     struct json_text text = {0};
     json_text_begin(&text);
     report_prediction(&text, &model, NULL, &learned);
