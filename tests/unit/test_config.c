@@ -320,6 +320,7 @@ static const struct {
     {"model.output.size", "model.output.size=4"},
     {"model.output.components", "model.output={loss: mixture, components: 2}"},
     {"model.output.target", "model.output.target=next"},
+    {"model.output.patience", "model.output={loss: squared, size: 3, target: later, patience: 7}"},
     {"learning.window", "learning.window=17"},
     {"learning.stride", "learning.stride=4"},
     {"learning.optimizer.kind", "learning.optimizer.kind=adamw"},

@@ -111,7 +111,10 @@ static void test_reference_has_every_key(void **state) {
         config_value_expected(key, needed, sizeof needed);
         if (!strstr(comment, needed))
             fail_msg("conf/reference.yaml, %s: \"%s\" is not in%s", key->path, needed, comment);
-        snprintf(needed, sizeof needed, "Default: %s", key->fallback ? key->fallback : "");
+        snprintf(needed, sizeof needed, "Default: %s",
+                 key->left_out   ? key->left_out
+                 : key->fallback ? key->fallback
+                                 : "");
         if (key->fallback && !strstr(comment, needed))
             fail_msg("conf/reference.yaml, %s: \"%s\" is not in%s", key->path, needed, comment);
         if (key->flags & KEY_REQUIRED && !strstr(comment, "equired"))

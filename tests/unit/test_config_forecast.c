@@ -101,6 +101,26 @@ static void test_refused(void **state) {
          "model.output.target: found given; allowed with scale: forecast is next"},
         {BASE, "model.output.relative=ar12",
          "found ar12; allowed is false or true, or with scale: forecast"},
+        {BASE, "model.output={loss: squared, size: 2, ahead: 6}",
+         "model.output.ahead: found with target: given; it is allowed only with target: next"},
+        {BASE, "model.output={loss: squared, size: 2, target: next, ahead: [6, 6]}",
+         "model.output.ahead: found \"6\"; allowed is a whole number from 1 to 4096, or an "
+         "ascending list of at most 16"},
+        {BASE, "model.output={loss: squared, size: 2, target: next, ahead: []}",
+         "model.output.ahead: found a list; allowed is a whole number"},
+        {BASE, "model.output={loss: squared, size: 2, target: next, ahead: 0}",
+         "model.output.ahead: found \"0\"; allowed is a whole number"},
+        {BASE, "model.output={loss: squared, size: 2, patience: 6}",
+         "model.output.patience: found with target: given; it is allowed only with target: later"},
+        {BASE, "model.output={loss: squared, size: 2, target: next, scale: standard}",
+         "model.output.scale: found with target: next; it is allowed only with target: given or "
+         "later"},
+        {BASE, "model.output={loss: softmax, size: 2, scale: standard}",
+         "model.output.scale: found standard with loss: softmax"},
+        {BASE, "model.output={loss: squared, size: 2, memory: 9}",
+         "model.output.memory: found with scale: none; it is allowed only with scale: standard"},
+        {FORECAST(""), "model.output={loss: squared, target: later}",
+         "model.output.target: found later; allowed with scale: forecast is next"},
         {BASE, "model.output={loss: softmax, size: 2, relative: true}",
          "model.output.relative: found true with loss: softmax"},
         {BASE, "model.output.readout=rls", "found rls; it is allowed only with scale: forecast"},
@@ -137,6 +157,43 @@ static void test_refused(void **state) {
         check_error(wrong[n].text, wrong[n].override, wrong[n].says);
 }
 
+static void test_digests_of_targets(void) {
+    static const char *const changes[] = {
+        NULL,
+        "model.output.target=next",
+        "model.output={loss: squared, size: 2, target: next, ahead: 6}",
+        "model.output={loss: squared, size: 2, target: next, ahead: [1, 6]}",
+        "model.output={loss: squared, size: 2, target: later}",
+        "model.output={loss: squared, size: 2, scale: standard}",
+        "model.output={loss: squared, size: 2, scale: standard, memory: 10}",
+        "model.output={loss: squared, size: 2, scale: standard, limit: 10}",
+        "model.output={loss: squared, size: 2, relative: true}",
+    };
+    char seen[COUNT(changes)][CONFIG_DIGEST_SIZE];
+    for (size_t n = 0; n < COUNT(changes); n++) {
+        memcpy(seen[n], good(BASE, changes[n]).digest, sizeof seen[n]);
+        for (size_t m = 0; m < n; m++)
+            assert_string_not_equal(seen[n], seen[m]);
+    }
+    /* Written out, a default is the same. */
+    assert_string_equal(good(BASE, "model.output={loss: squared, size: 2, scale: none}").digest,
+                        seen[0]);
+    assert_string_equal(
+        good(BASE, "model.output={loss: squared, size: 2, target: next, ahead: [1]}").digest,
+        seen[1]);
+}
+
+/* Targets that are sent are scaled as the input is, where the loss has a scale. */
+static void test_targets_are_scaled_alike(void **state) {
+    (void)state;
+    const struct config same =
+        good(BASE, "model.input={kind: real, size: 2, scale: standard, memory: 1000, limit: 30}");
+    assert_int_equal(same.architecture.output.scale, SCALE_STANDARD);
+    assert_int_equal(same.architecture.output.memory, 1000);
+    assert_true(same.architecture.output.limit == 30);
+    assert_int_equal(good(BASE, NULL).architecture.output.scale, SCALE_NONE);
+}
+
 /* All that decides what is computed is in the digest, and nothing else. */
 static void test_digests_differ(void **state) {
     (void)state;
@@ -162,13 +219,14 @@ static void test_digests_differ(void **state) {
     assert_string_equal(good(WHOLE, "members=[{name: change, set: {learning.clip: 2}}]").digest,
                         seen[4]);
     assert_string_not_equal(good(BASE, "model.output.skip=true").digest, good(BASE, NULL).digest);
+    test_digests_of_targets();
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_preset_is_whole), cmocka_unit_test(test_preset_gives_way),
         cmocka_unit_test(test_members_set),     cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_digests_differ),
+        cmocka_unit_test(test_digests_differ),  cmocka_unit_test(test_targets_are_scaled_alike),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

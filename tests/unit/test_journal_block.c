@@ -53,6 +53,8 @@ static void assert_same(const struct journal_record *got, const struct journal_r
     assert_int_equal(got->epoch, record->epoch);
     assert_true(got->sequence == record->sequence);
     assert_true(got->producer == record->producer);
+    assert_int_equal(got->label.epoch, record->label.epoch);
+    assert_true(got->label.sequence == record->label.sequence);
     assert_memory_equal(&got->stamp, &record->stamp, sizeof got->stamp);
     assert_int_equal(got->key_size, record->key_size);
     assert_int_equal(got->x_size, record->x_size);
@@ -96,7 +98,7 @@ static void gives_back_extreme_numbers(void **unused) {
     (void)unused;
     static const double stamps[] = {0,      1795300610.787104,      -3.5,
                                     5e-324, 1.7976931348623157e308, 1e-3};
-    struct journal_record records[6];
+    struct journal_record records[8];
     for (size_t n = 0; n < 6; n++) {
         records[n] = example(UINT32_MAX + (uint64_t)n, n % 3, 8 * n, n % 2 ? 4 : 0);
         records[n].stamp = stamps[n];
@@ -104,11 +106,17 @@ static void gives_back_extreme_numbers(void **unused) {
         records[n].epoch = n == 2 ? 0 : n == 3 ? UINT32_MAX : (uint32_t)n;
         records[n].sequence = n == 2 ? 0 : n == 3 ? UINT64_MAX : (uint64_t)INT64_MAX + n;
         records[n].producer = n == 2 ? 0 : n == 3 ? UINT64_MAX : (uint64_t)INT64_MAX + n;
-        records[n].flags = n == 4 ? UINT8_MAX : (uint8_t)n;
+        records[n].flags = n == 4 ? UINT8_MAX & ~WIRE_LABEL : (uint8_t)n;
         records[n].time = n == 5 ? 0 : 1795300610.787104;
     }
     records[1].key_size = 0;
-    assert_int_equal(assert_through(records, 6), 1);
+    for (size_t n = 6; n < 8; n++) { /* labels, one without a number of its own */
+        records[n] = example(UINT32_MAX + (uint64_t)n, 3, 0, 8);
+        records[n].flags = WIRE_LABEL;
+        records[n].numbered = n == 6;
+        records[n].label = (struct wire_label){UINT32_MAX, UINT64_MAX};
+    }
+    assert_int_equal(assert_through(records, 8), 1);
 }
 
 static void mixes_commands_and_examples(void **unused) {
