@@ -368,7 +368,8 @@ static struct config_key rows[] = {
              "any more."},
     {"state.journal.producers.days", VALUE_COUNT, AT(journal.producers.days), RANGE(0, DAYS_MAX),
      .fallback = "90", .unit = "days", .example = "90",
-     .what = "days after a producer's last example of a stream until its numbers there go, 0 = never"},
+     .what = "days after a producer's last example of a stream until its numbers there go, 0 = never",
+     .more = "Days while the daemon runs: a clock of the system that jumps makes nothing old."},
 };
 /* clang-format on */
 

@@ -132,6 +132,10 @@ int config_check_forecast(struct reading *reading) {
         return check_without(reading);
     if (check_output(reading) != 0)
         return -1;
+    if (config_place(reading, "model.output.skip")->given && !architecture->output.skip)
+        return config_fail(reading, "model.output.skip",
+                           "found false; with scale: forecast the output always has the skip path: "
+                           "leave it out, or say true");
     architecture->output.skip = true;
     if (architecture->output.relative == RELATIVE_FALSE)
         architecture->output.relative = RELATIVE_NONE;

@@ -91,6 +91,8 @@ static void test_refused(void **state) {
          NULL, "model.input.scale: found with kind: symbol; it is allowed only with kind: real"},
         {FORECAST(", relative: ar12") "experts: [last]\n", NULL,
          "model.output.relative: found ar12, an expert that is not among experts"},
+        {FORECAST(", skip: false"), NULL,
+         "model.output.skip: found false; with scale: forecast the output always has"},
         {FORECAST(", relative: true"), NULL,
          "model.output.relative: found true; allowed with scale"},
         {FORECAST(""), "model.output={loss: gaussian, target: next, readout: rls}",
