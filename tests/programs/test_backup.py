@@ -201,6 +201,23 @@ def test_what_does_not_belong_together():
         restored(mixed, directory, refused="has no checkpoint")
 
 
+def test_a_journal_that_was_moved_away():
+    """What came after the checkpoint is not there: a backup without it would lose that in silence."""
+    with fresh() as directory, start(directory, checkpoint=0, journal="{}") as daemon:
+        state = directory / "state"
+        feed(daemon, some(40))
+        daemon.ask("checkpoint")
+        daemon.end()
+        for path in state.glob("journal.sqlite*"):
+            path.unlink()
+        status, _, err = ctl("backup", "--state", state, directory / "copy")
+        assert status == IO and "journal.sqlite is missing" in err, (status, err)
+        assert "up to 40" in err and not (directory / "copy").exists(), err
+        (state / "journal.mark").unlink()  # as the sentence says
+        status, _, err = ctl("backup", "--state", state, directory / "copy")
+        assert status == 0, err
+
+
 def test_a_log_that_was_cut():
     """What was acknowledged is not in the journal any more: that is no backup of it."""
     with fresh() as directory, start(directory, checkpoint=0) as daemon:

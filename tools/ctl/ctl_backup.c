@@ -166,6 +166,12 @@ static int copy_all(const char *state, const char *partial, struct state *conten
         return -1;
     uint64_t marked = state_read_mark(mark);
     int result = state_copy_journal(from, to, error);
+    if (result > 0 && marked > 0)
+        return error_set(error, EX_IOERR,
+                         "%s is missing, which had entries up to %" PRIu64
+                         ": put it back, with its -wal; or remove %s to back up the checkpoints "
+                         "alone",
+                         from, marked, mark);
     if (result < 0 || (result == 0 && (state_check_journal(to, &journal, error) ||
                                        check_end(from, &journal, marked, error))))
         return -1;
