@@ -6,6 +6,7 @@
 #define RUNNEL_TEXT_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum { TEXT_QUOTE_SIZE = 80 };
 
@@ -19,5 +20,10 @@ char *text_copy(char *copy, size_t size, const char *text);
 /* Write 'BYTES' with its quotes: a '?' for each byte that does not print, and "..." in place of
    what does not fit. Always terminated, always UTF-8. Returns `text`. */
 char *text_quote(char text[TEXT_QUOTE_SIZE], const void *bytes, size_t size);
+
+/* The end of a word that is counted: "s", but of one. */
+static inline const char *text_s(uint64_t count) {
+    return count == 1 ? "" : "s";
+}
 
 #endif

@@ -156,6 +156,28 @@ def test_plain_commands(directory):
         assert word in out, out
 
 
+def test_reset_of_a_member(directory):
+    (status, out, err), requests = ask(directory, [{"ok": True, "member": "level"}], "reset", "level")
+    assert (status, err) == (OK, "") and b"member level" in out, (out, err)
+    assert requests == [{"command": "reset", "member": "level"}], requests
+
+
+def test_one_of_something(directory):
+    """Nothing says `1 examples`."""
+    one = dict(STATUS, rejected=1, input_scale=1)
+    (status, out, _), _ = ask(directory, [one], "status")
+    shown = values(out)
+    assert (shown["rejected"], shown["out of scale"]) == ("1 example", "1 input"), shown
+    reply = {"ok": True, "path": "a", "examples": 1, "bytes": 5, "seconds": 0.01}
+    (status, out, _), _ = ask(directory, [reply], "checkpoint")
+    assert status == OK and out.startswith(b"a: 1 example, "), out
+    reply = {"ok": True, "position": 131, "after": 3, "first": 121, "restored": 120, "replayed": 1,
+             "left_out": 1, "commands_left_out": 0, "seconds": 0.5, "examples": 9}
+    (status, out, _), _ = ask(directory, [reply], "rollback", "--without", "a")
+    assert b"left out 1 example and 0 commands" in out and b"learned 1 entry again" in out, out
+    assert b"what this stream taught up to entry 3 stays learned" in out, out
+
+
 def test_forget(directory):
     for stream in "pump-7", "", "東京 1":
         (status, out, err), requests = ask(directory, [{"ok": True, "stream": stream}], "forget",

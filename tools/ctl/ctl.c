@@ -94,8 +94,9 @@ static int print_checkpoint(const struct options *o, char **arguments,
     char clean[TEXT_SIZE], examples[FORMAT_SIZE], size[FORMAT_SIZE];
     double bytes = 0;
     member_number(reply->json, "bytes", &bytes);
-    printf("%s: %s examples, %s\n", text_copy(clean, sizeof clean, path ? path : "checkpoint"),
-           count_of(examples, reply, "examples"), format_bytes(size, bytes));
+    printf("%s: %s example%s, %s\n", text_copy(clean, sizeof clean, path ? path : "checkpoint"),
+           count_of(examples, reply, "examples"), s_of(reply, "examples"),
+           format_bytes(size, bytes));
     return EX_OK;
 }
 
@@ -109,10 +110,21 @@ static int print_state(const struct options *o, char **arguments,
     return EX_OK;
 }
 
+static json_t *build_reset(const struct options *o, const char *name, char **arguments) {
+    (void)o;
+    return arguments[0] ? json_pack("{s:s, s:s}", "command", name, "member", arguments[0])
+                        : json_pack("{s:s}", "command", name);
+}
+
 static int print_reset(const struct options *o, char **arguments,
                        const struct runnel_reply *reply) {
-    (void)o, (void)arguments, (void)reply;
-    printf("reset: what was learned is forgotten\n");
+    (void)o, (void)reply;
+    char clean[TEXT_SIZE];
+    if (arguments[0])
+        printf("reset: what member %s has learned is forgotten\n",
+               text_copy(clean, sizeof clean, arguments[0]));
+    else
+        printf("reset: what was learned is forgotten\n");
     return EX_OK;
 }
 
@@ -159,8 +171,9 @@ static int print_export(const struct options *o, char **arguments,
                         o->endpoint);
     int status = file_write(arguments[0], bytes, size);
     if (status == EX_OK && strcmp(arguments[0], "-") != 0 && !o->json)
-        printf("%s: parameters after %s examples, %s\n", arguments[0],
-               count_of(examples, reply, "examples"), format_bytes(text, (double)size));
+        printf("%s: parameters after %s example%s, %s\n", arguments[0],
+               count_of(examples, reply, "examples"), s_of(reply, "examples"),
+               format_bytes(text, (double)size));
     return status;
 }
 
@@ -230,7 +243,11 @@ static const struct command commands[] = {
     {{"pause", "", .summary = "take no examples for a while: they wait in their queues"},
      .print = print_state},
     {{"resume", "", .summary = "take examples again"}, .print = print_state},
-    {{"reset", "", .summary = "forget all that was learned; asks nothing"}, .print = print_reset},
+    {{"reset", "[MEMBER]",
+      .summary = "forget all that was learned, or what one member has learned; "
+                 "asks nothing"},
+     .print = print_reset,
+     .build = build_reset},
     {{"forget", "STREAM",
       .summary = "forget a stream's state and the numbers of its examples; asks nothing"},
      .print = print_forget,

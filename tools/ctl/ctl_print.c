@@ -12,7 +12,7 @@
 #include "common/json_member.h"
 #include "common/text.h"
 
-enum { NAME_COLUMNS = 20, TEXT_SIZE = 1024 };
+enum { NAME_COLUMNS = 20, TEXT_SIZE = 1024, AFTER_SIZE = 64 };
 
 /* A line of output; one without a field begins a group, which is left out where the reply has no
    object with the fields of it. */
@@ -128,11 +128,19 @@ static const json_t *object_of(const struct field *field, const json_t *reply) {
     return *field->group ? json_object_get(reply, field->group) : reply;
 }
 
+/* " examples, learned once" of one: " example, learned once". */
+static void write_after(char after[AFTER_SIZE], const char *words, double number) {
+    size_t first = strspn(words, " ");
+    first += strcspn(words + first, " ,/");
+    bool drops = number == 1 && first > 1 && words[first - 1] == 's';
+    snprintf(after, AFTER_SIZE, "%.*s%s", (int)(drops ? first - 1 : first), words, words + first);
+}
+
 static void print_number(const struct line *line, double number) {
-    char text[FORMAT_SIZE];
+    char text[FORMAT_SIZE], after[AFTER_SIZE];
     format_function *format = line->format ? line->format : field_format(line->field);
-    print_value(line->title, format ? format(text, number) : format_grouped(text, number),
-                line->after ? line->after : "");
+    write_after(after, line->after ? line->after : "", number);
+    print_value(line->title, format ? format(text, number) : format_grouped(text, number), after);
 }
 
 static void print_line(const struct line *line, const json_t *reply) {
@@ -153,6 +161,11 @@ static void print_line(const struct line *line, const json_t *reply) {
 const char *count_of(char text[FORMAT_SIZE], const struct runnel_reply *reply, const char *key) {
     double value;
     return member_number(reply->json, key, &value) ? format_grouped(text, value) : "?";
+}
+
+const char *s_of(const struct runnel_reply *reply, const char *key) {
+    double value;
+    return member_number(reply->json, key, &value) && value == 1 ? "" : "s";
 }
 
 void print_status(const json_t *reply) {

@@ -14,4 +14,7 @@ void print_status(const json_t *reply);
 /* "3" of a number of the reply, "?" for one that it does not have. */
 const char *count_of(char text[FORMAT_SIZE], const struct runnel_reply *reply, const char *key);
 
+/* The end of the word after it: "s", but of one. */
+const char *s_of(const struct runnel_reply *reply, const char *key);
+
 #endif

@@ -97,13 +97,16 @@ int rollback_print(const struct options *o, char **arguments, const struct runne
                "from entry %s on; nothing has changed\n",
                restored, first);
     else
-        printf("left out %s examples and %s commands, from entry %s on; went back to what was "
-               "learned up to entry %s, and learned %s entries again in %s\n",
-               count_of(examples, reply, "left_out"),
-               count_of(commands, reply, "commands_left_out"), first, restored,
-               count_of(replayed, reply, "replayed"), format_duration(text, seconds));
+        printf("left out %s example%s and %s command%s, from entry %s on; went back to what was "
+               "learned up to entry %s, and learned %s %s again in %s\n",
+               count_of(examples, reply, "left_out"), s_of(reply, "left_out"),
+               count_of(commands, reply, "commands_left_out"), s_of(reply, "commands_left_out"),
+               first, restored, count_of(replayed, reply, "replayed"),
+               *s_of(reply, "replayed") ? "entries" : "entry", format_duration(text, seconds));
     if (o->without.count && !o->to && after > 0)
-        printf("what came of it up to entry %s stays learned: the daemon can go back no further\n",
+        printf("what %s up to entry %s stays learned: that is in the oldest checkpoint that the "
+               "daemon can go back to\n",
+               o->without.count == 1 ? "this stream taught" : "these streams taught",
                format_grouped(text, after));
     return EX_OK;
 }
