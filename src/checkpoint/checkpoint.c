@@ -372,9 +372,9 @@ static int load_previous(struct checkpoint *checkpoint, const struct config *con
     time_text(report->time, when);
     checkpoint_warn(report,
                     "%s; the previous checkpoint is resumed (%" PRIu64
-                    " examples, %s): what was learned since is %s; then the damaged file is "
+                    " example%s, %s): what was learned since is %s; then the damaged file is "
                     "renamed to %s",
-                    wrong.text, report->examples, when,
+                    wrong.text, report->examples, text_s(report->examples), when,
                     config->journal.enabled ? "replayed from the journal"
                                             : "lost, for there is no journal",
                     checkpoint->aside);

@@ -13,6 +13,7 @@
 #include "common/fields.h"
 #include "common/json_text.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "journalling.h"
 #include "notify.h"
 #include "parts.h"
@@ -94,10 +95,11 @@ static void written(struct daemon *daemon, const struct checkpoint_report *repor
     json_t *details = details_of(report);
     json_object_set_new(details, "steps", json_integer((json_int_t)report->steps));
     announce_event(daemon, "checkpoint", details,
-                   "checkpoint of %" PRIu64 " examples, %" PRIu64 " bytes in %.3f s",
-                   report->examples, report->bytes, report->seconds);
+                   "checkpoint of %" PRIu64 " example%s, %" PRIu64 " bytes in %.3f s",
+                   report->examples, text_s(report->examples), report->bytes, report->seconds);
     if (checkpoints->asked == ASKED_IN_FLIGHT) {
-        log_info("checkpoint of %" PRIu64 " examples, as asked", report->examples);
+        log_info("checkpoint of %" PRIu64 " example%s, as asked", report->examples,
+                 text_s(report->examples));
         control_reply(daemon->control, details_of(report), NULL);
         checkpoints->asked = ASKED_NOT;
     }

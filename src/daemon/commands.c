@@ -240,10 +240,11 @@ done:
 
 static void set_paused(struct daemon *daemon, bool paused, struct control_answer *answer) {
     const char *done = paused ? "paused" : "resumed";
+    uint64_t examples = daemon_examples(daemon);
     if (run_pause(daemon, paused)) {
-        log_info("%s after %" PRIu64 " examples", done, daemon_examples(daemon));
-        announce_event(daemon, done, NULL, "%s after %" PRIu64 " examples", done,
-                       daemon_examples(daemon));
+        log_info("%s after %" PRIu64 " example%s", done, examples, text_s(examples));
+        announce_event(daemon, done, NULL, "%s after %" PRIu64 " example%s", done, examples,
+                       text_s(examples));
         announce_status(daemon);
     }
     json_object_set_new(answer->fields, "state", json_string(run_state(daemon)));
@@ -294,9 +295,9 @@ static int reset(void *context, const json_t *request, struct control_answer *an
         return -1;
     if (member)
         return say_reset(daemon, member, answer);
-    log_info("reset: what %" PRIu64 " examples had taught is gone", forgotten);
-    announce_event(daemon, "reset", NULL, "what %" PRIu64 " examples had taught is gone",
-                   forgotten);
+    log_info("reset: what %" PRIu64 " example%s had taught is gone", forgotten, text_s(forgotten));
+    announce_event(daemon, "reset", NULL, "what %" PRIu64 " example%s had taught is gone",
+                   forgotten, text_s(forgotten));
     announce_status(daemon);
     put_count(answer->fields, "examples", daemon_examples(daemon));
     return 0;

@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "journalling.h"
 #include "learner/engines.h"
 #include "learning.h"
@@ -96,14 +97,19 @@ static void say_hello(const struct daemon *daemon, const char *why) {
     const struct config *config = daemon->config;
     char summary[MODEL_SUMMARY_SIZE];
     model_summary(&config->architecture, summary);
-    log_info("%s: %s; %zu parameters", config->name, summary, learner_parameters(daemon->learner));
+    if (config->members_given && config->member_count == 0)
+        log_info("%s: no network (members: []), experts alone: real %zu", config->name,
+                 config->architecture.input.size);
+    else
+        log_info("%s: %s; %zu parameters", config->name, summary,
+                 learner_parameters(daemon->learner));
     log_info("device %s%s%s%s", learner_device(daemon->learner), *why ? " (" : "", why,
              *why ? ")" : "");
     log_info("examples %s, statistics %s, control %s", ingest_endpoint(daemon->ingest),
              publish_endpoint(daemon->publish), control_endpoint(daemon->control));
     if (*daemon->resumed.path)
-        log_info("resumed after %" PRIu64 " examples from %s", daemon_examples(daemon),
-                 daemon->resumed.path);
+        log_info("resumed after %" PRIu64 " example%s from %s", daemon_examples(daemon),
+                 text_s(daemon_examples(daemon)), daemon->resumed.path);
     else
         log_info("fresh parameters; checkpoints go to %s", config->state_directory);
 }
@@ -281,11 +287,11 @@ static int finish(struct daemon *daemon, struct error *failure, struct error *er
         checkpoints_rescue(daemon, failure ? failure : error);
     uint64_t examples = daemon_examples(daemon);
     const char *reason = failure ? failure->text : result ? error->text : run_stop_reason(daemon);
-    notify_status("stopped after %" PRIu64 " examples: %s", examples, reason);
-    announce_event(daemon, "stopping", NULL, "stopping after %" PRIu64 " examples: %s", examples,
-                   reason);
+    notify_status("stopped after %" PRIu64 " example%s: %s", examples, text_s(examples), reason);
+    announce_event(daemon, "stopping", NULL, "stopping after %" PRIu64 " example%s: %s", examples,
+                   text_s(examples), reason);
     if (result == 0 && !failure)
-        log_info("stopped after %" PRIu64 " examples%s", examples,
+        log_info("stopped after %" PRIu64 " example%s%s", examples, text_s(examples),
                  checkpoints_have_all(daemon) ? "; the checkpoint has them all" : "");
     return result;
 }

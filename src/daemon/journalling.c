@@ -1,8 +1,10 @@
 #include "journalling.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -12,6 +14,7 @@
 #include "common/error.h"
 #include "common/fields.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "notify.h"
 #include "parts.h"
 #include "run.h"
@@ -84,48 +87,65 @@ static int open_journal(struct daemon *daemon, struct error *error) {
     if (journal_open(&daemon->journal, config->state_directory, &options, error) == 0)
         return 0;
     if (*daemon->resumed.path)
-        error_prefix(error, "the checkpoint %s with %" PRIu64 " examples can be used, but",
-                     daemon->resumed.path, daemon->resumed.examples);
+        error_prefix(error, "the checkpoint %s with %" PRIu64 " example%s can be used, but",
+                     daemon->resumed.path, daemon->resumed.examples,
+                     text_s(daemon->resumed.examples));
     return -1;
 }
 
-static void say_torn(const struct journal_found *found) {
+/* For the log, and for whoever subscribes to events. */
+static void warn(struct daemon *daemon, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void warn(struct daemon *daemon, const char *format, ...) {
+    char *all = daemon->resumed.warning, text[ERROR_TEXT_SIZE];
+    size_t used = strlen(all);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    log_warning("%s", text);
+    snprintf(all + used, sizeof daemon->resumed.warning - used, "%s%s", used ? "; " : "", text);
+}
+
+static void say_torn(struct daemon *daemon, const struct journal_found *found) {
     bool known = found->marked && found->marked <= found->newest;
-    log_warning("the journal's last transaction was not finished, as when the daemon is killed "
-                "or the power fails while it is written, and is cut off%s",
-                known ? ": " JOURNAL_MARK_NAME " has nothing of it as acknowledged" : "");
+    warn(daemon,
+         "the journal's last transaction was not finished, as when the daemon is killed "
+         "or the power fails while it is written, and is cut off%s",
+         known ? ": " JOURNAL_MARK_NAME " has nothing of it as acknowledged" : "");
 }
 
 /* The file was moved away, which is one way to continue without it. */
-static void say_new(const struct daemon *daemon, uint64_t learned, uint64_t marked) {
+static void say_new(struct daemon *daemon, uint64_t learned, uint64_t marked) {
     char lost[LOST_TEXT_SIZE] = "";
     if (marked > learned)
         snprintf(lost, sizeof lost,
                  "entries %" PRIu64 " to %" PRIu64 ", which had been acknowledged, are lost; ",
                  learned + 1, marked);
     if (learned || marked)
-        log_warning(
-            "there was no %s/%s: a new one begins after entry %" PRIu64
-            ", the last in the checkpoint; %sthe streams' sequences are not known any more: "
-            "an example that is sent again is learned again",
-            daemon->config->state_directory, JOURNAL_NAME, learned, lost);
+        warn(daemon,
+             "there was no %s/%s: a new one begins after entry %" PRIu64
+             ", the last in the checkpoint; %sthe streams' sequences are not known any more: "
+             "an example that is sent again is learned again",
+             daemon->config->state_directory, JOURNAL_NAME, learned, lost);
 }
 
-static void say_short(const struct daemon *daemon, const struct journal_found *found,
-                      uint64_t learned) {
+static void say_short(struct daemon *daemon, const struct journal_found *found, uint64_t learned) {
     const char *why = daemon->config->journal.accept_short
                           ? "as accepted"
                           : "as after a loss of power without state.journal.sync: full";
     if (found->newest < learned)
-        log_warning("the journal ends at entry %" PRIu64
-                    ", before the checkpoint, which has %" PRIu64
-                    ": it continues after that, %s; what came between is learned again when it is "
-                    "sent again",
-                    found->newest, learned, why);
+        warn(daemon,
+             "the journal ends at entry %" PRIu64 ", before the checkpoint, which has %" PRIu64
+             ": it continues after that, %s; what came between is learned again when it is "
+             "sent again",
+             found->newest, learned, why);
     else if (found->newest < found->marked)
-        log_warning("the journal ends at entry %" PRIu64 ", but entries up to %" PRIu64
-                    " had been acknowledged: they are lost, %s",
-                    found->newest, found->marked, why);
+        warn(daemon,
+             "the journal ends at entry %" PRIu64 ", but entries up to %" PRIu64
+             " had been acknowledged: they are lost, %s",
+             found->newest, found->marked, why);
 }
 
 /* Journal, mark and checkpoint belong together, or somebody has accepted that they do not. */
@@ -133,7 +153,7 @@ static int continue_at_checkpoint(struct daemon *daemon, struct error *error) {
     uint64_t learned = learner_counters(daemon->learner).position;
     struct journal_found found = journal_found(daemon->journal);
     if (found.torn)
-        say_torn(&found);
+        say_torn(daemon, &found);
     if (found.is_new)
         say_new(daemon, learned, found.marked);
     else

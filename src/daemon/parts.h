@@ -34,7 +34,8 @@
 struct daemon {
     /* Written by daemon.c alone, when it opens and closes. */
     struct model model;
-    struct checkpoint_report resumed; /* from where; its path is "" without a checkpoint */
+    struct checkpoint_report resumed; /* from where; its path is "" without a checkpoint. What is to
+                                         be said of the journal journalling.c adds to its warning */
     void *zmq;
     struct checkpoint *checkpoint;
     struct ingest *ingest;

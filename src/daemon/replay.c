@@ -256,8 +256,9 @@ static int replay_rest(struct replay *replay, struct error *error) {
     run_replay(daemon, true);
     if (find_rollbacks(replay, &kept, error))
         return -1;
-    log_info("replaying what the journal has after the checkpoint: %" PRIu64 " entries",
-             journal_position(daemon->journal) - learner_counters(daemon->learner).position);
+    uint64_t count = journal_position(daemon->journal) - learner_counters(daemon->learner).position;
+    log_info("replaying what the journal has after the checkpoint: %" PRIu64 " %s", count,
+             count == 1 ? "entry" : "entries");
     int result = learn_without(replay, &kept, error);
     bool stopped = result && run_is_stopping(daemon);
     if (result && (!stopped || stop_replay(replay, error)))

@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "journalling.h"
 #include "left_out.h"
 #include "notify.h"
@@ -123,7 +124,11 @@ static int find_begin(const struct daemon *daemon, const struct goal *goal,
 
 /* ---- What is left out ---- */
 
+enum { SIGNALS_EVERY = 1024 }; /* entries */
+
 struct scan {
+    struct daemon *daemon;
+    uint64_t entries;
     const struct goal *goal;
     struct rollback *rollback;
     struct left_out *list;
@@ -147,6 +152,10 @@ static int scan_entry(void *context, struct journal_entry *entry, struct error *
     struct scan *scan = context;
     struct rollback *rollback = scan->rollback;
     notify_alive();
+    if (++scan->entries % SIGNALS_EVERY == 0)
+        run_take_signals(scan->daemon);
+    if (run_is_stopping(scan->daemon))
+        return error_set(error, EX_TEMPFAIL, "stopped before anything was taken back");
     if (rollback_is(entry->command))
         return scan_rollback(scan, entry, error);
     if (!scan->began && scan->goal->has_time && entry->time <= scan->goal->time) {
@@ -162,7 +171,7 @@ static int scan_entry(void *context, struct journal_entry *entry, struct error *
 /* Fill in the rollback, and add those that come after where it begins. */
 static int scan(struct daemon *daemon, const struct goal *goal, struct rollback *rollback,
                 struct left_out *list, struct error *error) {
-    struct scan scan = {.goal = goal, .rollback = rollback, .list = list};
+    struct scan scan = {.daemon = daemon, .goal = goal, .rollback = rollback, .list = list};
     uint64_t begin = 0;
     if (find_begin(daemon, goal, rollback, &begin, error))
         return -1;
@@ -193,10 +202,11 @@ json_t *rollback_details(const struct rollback_report *r) {
 static void say(struct daemon *daemon, const struct rollback_report *r) {
     char text[ERROR_TEXT_SIZE];
     snprintf(text, sizeof text,
-             "rollback: %" PRIu64 " examples and %" PRIu64 " commands from entry %" PRIu64
+             "rollback: %" PRIu64 " example%s and %" PRIu64 " command%s from entry %" PRIu64
              " on are left out; restored what was learned up to entry %" PRIu64
-             ", and replayed %" PRIu64 " entries in %.2f s",
-             r->examples, r->commands, r->first, r->restored, r->replayed, r->seconds);
+             ", and replayed %" PRIu64 " %s in %.2f s",
+             r->examples, text_s(r->examples), r->commands, text_s(r->commands), r->first,
+             r->restored, r->replayed, r->replayed == 1 ? "entry" : "entries", r->seconds);
     log_info("%s", text);
     announce_event(daemon, "rollback", rollback_details(r), "%s", text);
     announce_status(daemon);
@@ -274,6 +284,8 @@ int rollback_at_start(struct daemon *daemon, struct error *error) {
     json_t *request = json_load_file(path, 0, NULL);
     int result = rollback_perform(daemon, request, &report, error);
     json_decref(request);
+    if (result && run_is_stopping(daemon))
+        return 0; /* the next start does it */
     if (result) {
         error_prefix(error, "what %s asks for cannot be done; remove it to start without", path);
         return -1;

@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "notify.h"
 #include "parts.h"
 
@@ -140,7 +141,8 @@ void run_refused_reload(struct daemon *daemon, const char *why) {
 
 void run_tell_manager(const struct daemon *daemon) {
     const char *refused = daemon->run->refused;
-    notify_status("%s: %" PRIu64 " examples%s%s", run_state(daemon), daemon_examples(daemon),
+    uint64_t examples = daemon_examples(daemon);
+    notify_status("%s: %" PRIu64 " example%s%s%s", run_state(daemon), examples, text_s(examples),
                   *refused ? "; the configuration that was read again is not in use: " : "",
                   refused);
 }

@@ -80,8 +80,8 @@ static bool hand_over(struct reader *reader, const struct journal_record *record
 static int damaged_block(const struct reader *reader, const struct journal_block *block,
                          struct error *error) {
     return journal_damaged(error, reader->journal->path,
-                           "its block of %zu entries up to %" PRIu64 " is not what was written",
-                           block->count, block->last);
+                           "its block of %zu %s up to %" PRIu64 " is not what was written",
+                           block->count, block->count == 1 ? "entry" : "entries", block->last);
 }
 
 /* Hand over the block's entries after `after`. 1: all of them; 0: the caller has ended the replay.

@@ -214,6 +214,14 @@ def however_steps_are_bundled():
     assert all(v is not None and math.isfinite(v) for row in seen[0][0][40:] for v in row)
 
 
+def says_that_it_has_no_network():
+    with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
+        with Daemon(directory, configuration(directory, "")) as daemon:
+            daemon.ask("status")
+            assert "no network (members: []), experts alone" in daemon.text(), daemon.text()
+            assert "gru" not in daemon.text(), daemon.text()
+
+
 def sets_and_resets_members():
     with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
         with Daemon(directory, configuration(directory, f"{CHANGE}, {LEVEL}")) as daemon:
@@ -281,7 +289,7 @@ def near(found, expected):
 
 tests = [carries_experts_and_weights, is_better_than_the_last_value, null_where_nothing_was_seen,
          a_member_has_the_bits_it_has_alone, a_kill_changes_no_bit, however_steps_are_bundled,
-         sets_and_resets_members]
+         says_that_it_has_no_network, sets_and_resets_members]
 if os.environ.get("RUNNEL_CUDA_MODULE"):
     tests.append(a_gpu_says_the_same)
 for test in tests:

@@ -89,6 +89,19 @@ def check_tables():
         assert len(table(title)) >= least, title
 
 
+def check_events():
+    """The kinds that the daemon's sources name are those of the page, and of runneld(8)."""
+    sources = "".join(path.read_text() for path in (SOURCE / "src/daemon").glob("*.c"))
+    known = set(re.findall(r'announce_event\(\s*daemon,\s*"(\w+)"', sources))
+    known |= set(re.findall(r'paused \? "(\w+)" : "(\w+)"', sources)[0])
+    page = set(re.findall(r"`(\w+)`", "".join(
+        re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", section("event"), re.MULTILINE)))) - {"kind", "text"}
+    manual = (SOURCE / "docs/man/runneld.8").read_text()
+    manual = manual[manual.index(".It Ql event"):manual.index(".Ss Control")]
+    manual = set(re.findall(r"^\.Ql (\w+)", manual, re.MULTILINE))
+    assert len(known) > 15 and known == page == manual, (known ^ page, known ^ manual)
+
+
 def page_program(title, sockets, *replacements):
     """The Python program of a section, with its default endpoints replaced."""
     program = re.search(r"```python\n(.*?)```", section(title), re.DOTALL).group(1)
@@ -231,6 +244,7 @@ def check(directory):
     sockets = f"ipc://{directory}"
     config = CONFIG.replace("SOCKETS", sockets).replace("DIRECTORY", str(directory))
     check_tables()
+    check_events()
     control = [BUILD / "runnel-ctl", "--connect", f"{sockets}/control", "--timeout", LIMIT]
     with early_feeder(sockets) as early, running.Daemon(directory, config) as daemon:
         subscriber = daemon.socket(zmq.SUB, "statistics")

@@ -705,6 +705,10 @@ def journal_moved_away():
         feed(daemon, messages[200:])
         assert "begins after entry 200, the last in the checkpoint" in daemon.text(), daemon.text()
         assert "entries 201 to 250, which had been acknowledged, are lost" in daemon.text()
+        with daemon.socket(zmq.SUB, "statistics") as events:
+            events.subscribe(b"event")
+            heard = [json.loads(daemon.next_message(events)[1]) for _ in range(2)]
+        assert heard[1]["kind"] == "resumed" and "entries 201 to 250" in heard[1]["text"], heard
         recovery.kill_and_start(daemon)
         status = daemon.ask("status")
         assert (status["examples"], status["journal"]["position"]) == (300, 300), status
