@@ -17,6 +17,7 @@ from web_testing import LIMIT, START, Daemon, Web, run_tests
 
 try:
     from selenium import webdriver
+    from selenium.common.exceptions import JavascriptException
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.by import By
     from selenium.webdriver.chrome.options import Options
@@ -60,11 +61,16 @@ class Page:
         return self.run(f"return {expression}")
 
     def until(self, expression, condition=bool):
+        """Its value, once the condition holds; what it speaks of may not be there at first."""
         deadline = time.monotonic() + LIMIT
-        while not condition(value := self.value(expression)):
+        while True:
+            try:
+                if condition(value := self.value(expression)):
+                    return value
+            except JavascriptException as error:
+                value = error
             assert time.monotonic() < deadline, (expression, value, self.driver.get_log("browser"))
             time.sleep(0.05)
-        return value
 
     def keys(self, text):
         for key in text:

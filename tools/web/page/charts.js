@@ -6,7 +6,7 @@ import { Plot } from "./draw.js";
 import { makeForecast } from "./forecast.js";
 import { number, position } from "./format.js";
 import { Heat, heatColor } from "./heat.js";
-import { HEALTH, HIDDEN, LEARNING, Lines } from "./panels.js";
+import { HEALTH, HIDDEN, LEARNING, Lines, SKILL } from "./panels.js";
 import { handle, showCursor } from "./pointer.js";
 import { bounds, daemons, eventsInView, hasExtent, heatRun, layersOf, loading, lossUnit, name,
   recording, shownRuns, store, view } from "./state.js";
@@ -44,7 +44,7 @@ function makePanel(spec, isLayer) {
 }
 
 export function makePanels() {
-  const groups = [[LEARNING, "learning", false], [HIDDEN, "hidden", true], [HEALTH, "health", false]];
+  const groups = [[LEARNING, "learning", false], [SKILL, "forecasts", false], [HIDDEN, "hidden", true], [HEALTH, "health", false]];
   for (const [specs, place, isLayer] of groups)
     for (const spec of specs) {
       const panel = makePanel(spec, isLayer);
@@ -53,6 +53,7 @@ export function makePanels() {
       inSight.observe(panel.element);
     }
   const forecast = makeForecast(drawSoon, keepView);
+  forecast.element.after(panels.find(({ spec }) => spec.id === "skill").element);
   panels.push(forecast);
   inSight.observe(forecast.element);
   const heat = panels.find((panel) => panel.heat);
@@ -173,7 +174,7 @@ function drawPanel(panel, { runs, range, events, of }) {
   const some = lines.some((line) => line.known || (line.marksMissing && line.data.length));
   const empty = some ? "" : whyEmpty(runs, kind);
   panel.plot.draw({ lines, axis: view.axis, bounds: range, log: view.log && Boolean(panel.spec.log),
-    events, empty, robust: panel.spec.robust,
+    events, empty, robust: panel.spec.robust, reference: panel.spec.reference,
     range: panel.spec.choices ? panel.spec.choice.range : panel.spec.range });
   panel.plot.canvas.setAttribute("aria-label", describe(panel, lines, empty));
 }

@@ -69,6 +69,17 @@ function drawBand(context, chart, line) {
   }
 }
 
+function drawReference(context, chart) {
+  const { left, right } = chart.chartArea;
+  const at = Math.round(chart.scales.y.getPixelForValue(chart.reference)) + 0.5;
+  context.strokeStyle = theme.colors.bad;
+  context.lineWidth = 1;
+  context.beginPath();
+  context.moveTo(left, at);
+  context.lineTo(right, at);
+  context.stroke();
+}
+
 function drawMissing(context, chart, line) {
   const { x } = chart.scales, top = chart.chartArea.top + MARK_SIZE + 1;
   context.strokeStyle = theme.colors.bad;
@@ -158,6 +169,7 @@ const plugin = {
   id: "runnel",
   beforeDatasetsDraw(chart) {
     clipped(chart, (context) => {
+      if (chart.reference !== undefined) drawReference(context, chart);
       for (const line of chart.data.datasets) if (line.low) drawBand(context, chart, line);
     });
   },
@@ -219,7 +231,8 @@ export class Plot extends Frame {
 
   // `lines`: datasets with data, and low, high, missing, color; `bounds`: [from, to] of x; `empty`: why
   // there is nothing; `robust`: wild values do not count for the range.
-  draw({ lines, axis, bounds, log, events, range, robust, empty }) {
+  // `reference`: a value that is in sight in any case, with a line across.
+  draw({ lines, axis, bounds, log, events, range, robust, reference, empty }) {
     const { chart } = this;
     this.axis = axis;
     chart.events = events;
@@ -227,7 +240,8 @@ export class Plot extends Frame {
     chart.data.datasets = lines;
     this.sayEmpty(empty);
     if (empty) return;
-    const [low, high, isLog] = limits(lines, bounds, log, range, robust);
+    const [low, high, isLog] = limits(lines, bounds, log, range, robust, reference);
+    chart.reference = reference;
     this.isLog = isLog;
     for (const line of lines) {
       line.beyond = robust ? fences(line, bounds, low, high) : null;

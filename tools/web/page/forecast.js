@@ -4,14 +4,15 @@
 import { $, make } from "./dom.js";
 import { Plot, theme } from "./draw.js";
 import { number, percent, position, skill } from "./format.js";
-import { daemons, loading, recording, store, view } from "./state.js";
+import { daemons, loading, name, recording, store, view } from "./state.js";
 
 const FETCH_EVERY = 300;  // ms between two answers that somebody could read
 const LIST_EVERY = 3000;  // ms between two lists of streams
 const SHOWN = ["target", "prediction", "low", "high", "baseline"];
 
-// What is chosen: `stream` null is the first that there is.
-export const chosen = { daemon: 0, stream: null, ahead: 0, column: 0, points: 200, byHand: false };
+// What is chosen: `daemon` is its number, of a recording the id of a run (null: the newest); `stream`
+// null is the first that there is.
+export const chosen = { daemon: null, stream: null, ahead: 0, column: 0, points: 200, byHand: false };
 let known = null; // the newest answer that lists streams
 let steps = null; // the newest answer with steps of what is chosen
 let panel = null, redraw = () => {}, keep = () => {};
@@ -114,11 +115,13 @@ function paint() {
 function whyEmpty() {
   const daemon = daemons[chosen.daemon];
   if (loading.runs) return "loading";
-  if (recording()) return "this recording has no predictions";
-  if (!daemon?.status) return "waiting for a daemon";
-  if (!daemon.status.predictions)
+  if (!recording() && !daemon?.status) return "waiting for a daemon";
+  if (recording() && !store.runs.size) return "there are no runs in this recording";
+  if (!recording() && !daemon.status.predictions)
     return `${daemon.name} publishes no predictions: set statistics.predictions: true in its configuration`;
+  if (recording()) return "there are no predictions in this recording";
   if (!known) return "loading";
+  if (!known.series.length && recording()) return "there are no predictions of this run in the recording";
   if (!known.series.length)
     return known.wordless ? "what this daemon predicts are no numbers: only numbers have a chart"
       : "no prediction has met its target yet";
@@ -141,7 +144,7 @@ function summarize() {
     ours += (prediction[i] - target[i]) ** 2;
     theirs += (baseline[i] - target[i]) ** 2;
   }
-  const late = daemons[chosen.daemon]?.loss?.coverage?.recent;
+  const late = recording() ? null : daemons[chosen.daemon]?.loss?.coverage?.recent;
   const all = typeof late === "number" ? `, of all columns of late ${percent(late)}` : "";
   const band = seen ? `The band held ${held} of ${seen} (${(100 * held / seen).toFixed(0)}%)${all}.`
     : "There is no band yet.";
@@ -163,9 +166,15 @@ function fill(id, entries, current, least = 2) {
   list.parentElement.hidden = entries.length < least;
 }
 
+// The newest first.
+const recordedRuns = () => [...store.runs.values()].sort((a, b) => b.id - a.id)
+  .map((run) => [run.id, `${name(run)} ${run.run.slice(0, 4)}`]);
+
 export function showChoices() {
-  if (chosen.daemon >= daemons.length) chosen.daemon = 0;
-  fill("forecast-daemon", daemons.map(({ name }, number) => [number, name]), chosen.daemon);
+  const sources = recording() ? recordedRuns() : daemons.map(({ name }, number) => [number, name]);
+  if (!sources.some(([value]) => value === chosen.daemon)) chosen.daemon = sources[0]?.[0] ?? null;
+  $("forecast-what").textContent = recording() ? "run" : "daemon";
+  fill("forecast-daemon", sources, chosen.daemon);
   const series = known ? known.series : [];
   const streams = [...new Set(series.map(({ stream }) => stream))].sort();
   if (!streams.includes(chosen.stream)) chosen.stream = streams[0] ?? chosen.stream;
@@ -188,9 +197,11 @@ export function predicted(number) {
 }
 
 export function forecastSoon() {
-  if (timer || busy || !panel?.inSight || recording()) return;
+  if (timer || busy || !panel?.inSight || chosen.daemon === null || recording()) return;
   timer = setTimeout(fetchNow, Math.max(0, fetched + FETCH_EVERY - performance.now()));
 }
+
+const source = () => (recording() ? { run: chosen.daemon } : { daemon: chosen.daemon });
 
 async function fetchNow() {
   timer = null;
@@ -198,7 +209,7 @@ async function fetchNow() {
   const { daemon, stream, ahead, column, points } = chosen;
   try {
     if (!known || performance.now() - listed > LIST_EVERY) {
-      const list = await store.fetchForecasts({ daemon });
+      const list = await store.fetchForecasts(source());
       if (daemon === chosen.daemon) known = list;
       listed = performance.now();
       showChoices();
@@ -214,8 +225,17 @@ async function fetchNow() {
 
 async function fetchSteps() {
   const { daemon, stream, ahead, column, points } = chosen;
-  const answer = await store.fetchForecasts({ daemon, stream, ahead, column, points });
+  const answer = await store.fetchForecasts({ ...source(), stream, ahead, column, points });
   const still = daemon === chosen.daemon && stream === chosen.stream && ahead === chosen.ahead &&
     column === chosen.column && points === chosen.points;
-  if (still && SHOWN.every((name) => Array.isArray(answer[name]))) steps = answer;
+  if (still && SHOWN.every((name) => Array.isArray(answer[name]))) steps = inOrder(answer);
+}
+
+// Along their data time, if all have one; what was measured earlier may have come later.
+function inOrder(answer) {
+  const { data_time: times } = answer;
+  if (times.some((time) => time === null) || times.every((time, i) => i === 0 || time >= times[i - 1])) return answer;
+  const order = times.map((_, i) => i).sort((a, b) => times[a] - times[b]);
+  for (const name of [...SHOWN, "example", "data_time"]) answer[name] = order.map((i) => answer[name][i]);
+  return answer;
 }

@@ -4,6 +4,7 @@ import { microseconds } from "./format.js";
 
 // unit: words instead of what the server says.
 // band: columns of least and greatest value; "own": of the column itself; "deviation": mean -+ std.
+// reference: where a line is drawn across, in sight always.
 // robust: of a wild value the chart shows where it is, and keeps its range for the others.
 export const LEARNING = [
   { id: "loss", title: "Loss", large: true, log: true, missing: true, robust: true,
@@ -19,6 +20,11 @@ export const LEARNING = [
     lines: [{ column: "update_ratio", band: "own", smooth: true }], range: [0, null] },
   { id: "rate", title: "Learning rate", log: true, range: [0, null],
     lines: [{ column: "rate", stepped: true }] },
+];
+
+export const SKILL = [
+  { id: "skill", title: "Skill", unit: "below 0 the baseline is better", robust: true, reference: 0,
+    lines: [{ column: "skill", band: "own", smooth: true }] },
 ];
 
 export const HIDDEN = [

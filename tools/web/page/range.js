@@ -74,14 +74,14 @@ function addBand({ whole, lows, highs }, line, i) {
 
 // Of bands from least to greatest value it is what lies within half the lines' range above and below
 // them, without the outermost twentieth; of those that would fill the chart even so, nothing.
-export function limits(lines, bounds, log, range, robust) {
+export function limits(lines, bounds, log, range, robust, reference) {
   const { values, whole, lows, highs } = inSight(lines, bounds);
   if (!values.length) return [log ? 0.1 : 0, 1, log];
   const isLog = log && values.every((all) => all.every((value) => value > 0));
   const forward = isLog ? Math.log10 : (value) => value;
   const back = isLog ? (value) => 10 ** value : (value) => value;
   const ends = values.flatMap((all) => (robust ? usual : extremes)(all.map(forward)));
-  let [bottom, top] = extremes([...ends, ...whole.map(forward)]);
+  let [bottom, top] = extremes([...ends, ...whole.map(forward), ...(reference === undefined ? [] : [reference])]);
   const room = Math.max((top - bottom) / 2, 1e-9 * Math.max(Math.abs(top), 1e-300));
   const filling = lows.filter((low, i) => (isLog && low <= 0 ? -Infinity : forward(low)) <= bottom - room &&
     forward(highs[i]) >= top + room).length;

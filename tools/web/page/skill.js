@@ -29,7 +29,7 @@ function put(cell, text, kind = "") {
 }
 
 export function showSkill() {
-  const { loss, status } = daemons[chosen.daemon] || {}, share = isShare(status?.model);
+  const { loss, status } = (!recording() && daemons[chosen.daemon]) || {}, share = isShare(status?.model);
   const none = recording() ? "a recording has the skill of all columns together: see its chart"
     : loss ? "this daemon publishes none: there is no baseline, or its version has none" : "nothing has come yet";
   const columns = Array.isArray(loss?.columns) ? loss.columns : [];
