@@ -248,16 +248,19 @@ enum optimizer_id {
     OPTIMIZERS, /* how many there are */
 };
 
+/* `rate: auto` */
+#define RATE_AUTO (-1.0)
+
 /* As configured. */
 struct optimizer {
     enum optimizer_id kind;
-    double rate;
+    double rate;         /* RATE_AUTO with a kind that has none */
     double weight_decay; /* pull of the parameters towards 0 */
 #define KEY_OF_OPTIMIZERS(type, name) type name;
 #include "kinds.def"
 };
 
-/* A key that an optimizer takes. Those that take the same key say the same of it. */
+/* A key that an optimizer takes. Others that take it may say something else of it. */
 struct kind_key {
     const char *name;
     size_t offset; /* of the field in struct optimizer */
@@ -274,12 +277,13 @@ struct kind_key {
 /* The beginning of one, by the name of its field. */
 #define KIND_KEY(field) .name = #field, .offset = offsetof(struct optimizer, field)
 
-enum { MOMENTS_MAX = 2, KIND_KEYS_MAX = 6 };
+enum { MOMENTS_MAX = 5, KIND_KEYS_MAX = 6 };
 
 struct optimizer_kind {
     const char *name;
     const char *what;                    /* it is */
     struct kind_key keys[KIND_KEYS_MAX]; /* up to the one without a name */
+    bool rateless;            /* there is no learning rate: `rate: auto` */
     size_t moments;           /* numbers that it keeps beside each parameter, at most MOMENTS_MAX */
     const char *moments_need; /* a key: they are kept only where it is above 0; NULL: always */
     double flops;             /* of one parameter's step, clipping included, at least */

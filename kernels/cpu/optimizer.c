@@ -8,19 +8,20 @@
 enum { BLOCK = 4096 }; /* changes are summed in float over a block, the blocks' sums in double */
 
 struct arrays {
-    float *restrict weight, *restrict gradient, *restrict first, *restrict second;
-    float factor; /* of the gradient: clipping */
+    float *weight, *gradient, *const *moments; /* (MOMENTS_MAX,), NULL: not kept */
+    float factor;                              /* of the gradient: clipping */
 };
 
 /* Three functions a kind: the step of one number; the loop over [begin, end), which sums squares of
    change and weight; and the choice of the loop. `kept`, a constant of each loop, says how many
    moments there are. For the loop to become vectors nothing in it has an address: moments are named
    in a function of their own, and the constants are a copy that no store can reach. */
+#define MOMENT(k) (kept > k ? &m##k[i] : NULL)
 #define OPTIMIZER(name)                                                                            \
     static inline __attribute__((always_inline)) float name##_number(                              \
-        const struct name##_numbers *numbers, size_t kept, float w, float g, float *first,         \
-        float *second) {                                                                           \
-        float *const moments[MOMENTS_MAX] = {first, second};                                       \
+        const struct name##_numbers *numbers, size_t kept, float w, float g, float *m0, float *m1, \
+        float *m2, float *m3, float *m4) {                                                         \
+        float *const moments[MOMENTS_MAX] = {m0, m1, m2, m3, m4};                                  \
         return name##_step(numbers, kept, w, g, moments);                                          \
     }                                                                                              \
     static inline __attribute__((always_inline)) struct network_change name##_loop(                \
@@ -28,13 +29,14 @@ struct arrays {
         size_t end) {                                                                              \
         const struct name##_numbers constants = *numbers;                                          \
         float change = 0, before = 0;                                                              \
-        float *restrict weight = a->weight, *restrict first = a->first,                            \
-                        *restrict second = a->second;                                              \
+        float *restrict weight = a->weight, *restrict m0 = a->moments[0],                          \
+                        *restrict m1 = a->moments[1], *restrict m2 = a->moments[2],                \
+                        *restrict m3 = a->moments[3], *restrict m4 = a->moments[4];                \
         const float *restrict gradient = a->gradient;                                              \
         _Pragma("omp simd reduction(+ : change, before)") for (size_t i = begin; i < end; i++) {   \
             float w = weight[i], g = gradient[i] * a->factor;                                      \
-            float next = name##_number(&constants, kept, w, g, kept > 0 ? &first[i] : NULL,        \
-                                       kept > 1 ? &second[i] : NULL);                              \
+            float next = name##_number(&constants, kept, w, g, MOMENT(0), MOMENT(1), MOMENT(2),    \
+                                       MOMENT(3), MOMENT(4));                                      \
             float d = next - w;                                                                    \
             weight[i] = next;                                                                      \
             change += d * d;                                                                       \
@@ -44,7 +46,7 @@ struct arrays {
     }                                                                                              \
     static struct network_change name##_part(const struct name##_numbers *numbers,                 \
                                              const struct arrays *a, size_t begin, size_t end) {   \
-        if (name##_kind.moments > 0 && a->first)                                                   \
+        if (name##_kind.moments > 0 && a->moments[0])                                              \
             return name##_loop(numbers, name##_kind.moments, a, begin, end);                       \
         return name##_loop(numbers, 0, a, begin, end);                                             \
     }
@@ -66,8 +68,7 @@ static struct network_change part(const struct optimizer_numbers *numbers, const
 struct network_change optimizer_step(struct network *n, const struct optimizer *optimizer,
                                      double rate, double factor, uint64_t t) {
     struct optimizer_numbers numbers = optimizer_prepare(optimizer, rate, t);
-    struct arrays arrays = {n->parameters, n->gradient, n->moments[0], n->moments[1],
-                            (float)factor};
+    struct arrays arrays = {n->parameters, n->gradient, n->moments, (float)factor};
     struct network_change total = {0, 0};
     for (size_t begin = 0; begin < n->trained; begin += BLOCK) {
         size_t end = begin + BLOCK < n->trained ? begin + BLOCK : n->trained;

@@ -26,13 +26,30 @@ static __device__ struct verdict judge(const struct network &n, uint32_t partial
     return v;
 }
 
+/* Kinds share a kernel with those that keep about as many moments: registers for five would be
+   taken from those that keep one or two. */
+enum { FEW_MOMENTS = 2 };
+
+/* Whether a kind with so many is in the kernel of those with at most `most`. */
+static __host__ __device__ constexpr bool is_in_kernel(size_t moments, size_t most) {
+    return (moments <= FEW_MOMENTS) == (most <= FEW_MOMENTS);
+}
+
+/* Of a multiprocessor: fewer leave room for more registers, that none is spilled. */
+static constexpr int resident_blocks(size_t most) {
+    return most <= FEW_MOMENTS ? RESIDENT_BLOCKS : RESIDENT_BLOCKS - 1;
+}
+
 /* One number's step, its moments in and out; `kept` of them are. */
+template <size_t MOST>
 static __device__ __forceinline__ float step(const struct optimizer_numbers &o, size_t kept,
                                              float weight, float gradient, float *const *moments) {
     switch (o.kind) {
 #define OPTIMIZER(name)                                                                            \
     case OPTIMIZER_##name:                                                                         \
-        return name##_step(&o.of.name, kept, weight, gradient, moments);
+        if constexpr (is_in_kernel(name##_kind.moments, MOST))                                     \
+            return name##_step(&o.of.name, kept, weight, gradient, moments);                       \
+        break;
 #include "kinds.def"
     case OPTIMIZERS:
         break;
@@ -46,15 +63,15 @@ struct change {
 };
 
 /* One number of four. */
-template <float float4::*LANE>
-static __device__ __forceinline__ void
-change_number(const struct optimizer_numbers &o, size_t kept, float4 *weight, float4 gradient,
-              float4 moments[MOMENTS_MAX], struct change *c) {
-    float *at[MOMENTS_MAX];
+template <float float4::*LANE, size_t MOST>
+static __device__ __forceinline__ void change_number(const struct optimizer_numbers &o, size_t kept,
+                                                     float4 *weight, float4 gradient,
+                                                     float4 (&moments)[MOST], struct change *c) {
+    float *at[MOST];
 #pragma unroll
-    for (int m = 0; m < MOMENTS_MAX; m++)
+    for (size_t m = 0; m < MOST; m++)
         at[m] = &(moments[m].*LANE);
-    float before = weight->*LANE, next = step(o, kept, before, gradient.*LANE, at);
+    float before = weight->*LANE, next = step<MOST>(o, kept, before, gradient.*LANE, at);
     float d = next - before;
     weight->*LANE = next;
     c->squares += d * d;
@@ -71,23 +88,24 @@ static __device__ __forceinline__ void store(float *block, size_t at, bool there
 }
 
 /* Four numbers from `at` on. */
+template <size_t MOST>
 static __device__ __forceinline__ void change_quad(const struct network &n,
                                                    const struct optimizer_numbers &o, size_t at,
                                                    float4 g, struct change *c) {
-    float4 w = load(n.parameters, at, true), moments[MOMENTS_MAX];
+    float4 w = load(n.parameters, at, true), moments[MOST];
     size_t kept = 0;
 #pragma unroll
-    for (int m = 0; m < MOMENTS_MAX; m++) {
+    for (size_t m = 0; m < MOST; m++) {
         moments[m] = load(n.moments[m], at, n.moments[m]);
         kept += n.moments[m] != NULL;
     }
-    change_number<&float4::x>(o, kept, &w, g, moments, c);
-    change_number<&float4::y>(o, kept, &w, g, moments, c);
-    change_number<&float4::z>(o, kept, &w, g, moments, c);
-    change_number<&float4::w>(o, kept, &w, g, moments, c);
+    change_number<&float4::x, MOST>(o, kept, &w, g, moments, c);
+    change_number<&float4::y, MOST>(o, kept, &w, g, moments, c);
+    change_number<&float4::z, MOST>(o, kept, &w, g, moments, c);
+    change_number<&float4::w, MOST>(o, kept, &w, g, moments, c);
     store(n.parameters, at, true, w);
 #pragma unroll
-    for (int m = 0; m < MOMENTS_MAX; m++)
+    for (size_t m = 0; m < MOST; m++)
         store(n.moments[m], at, n.moments[m], moments[m]);
 }
 
@@ -96,7 +114,7 @@ static __device__ __forceinline__ float4 scaled(float4 g, float factor) {
 }
 
 /* The tile's numbers; the gradient is made here, or read. */
-template <bool FORMED>
+template <bool FORMED, size_t MOST>
 static __device__ __forceinline__ struct change
 change_tile(const struct network &n, const struct walked &w, const struct verdict &v,
             const struct optimizer_numbers &o, uint32_t length, uint32_t number) {
@@ -113,7 +131,7 @@ change_tile(const struct network &n, const struct walked &w, const struct verdic
         float4 g = made[k];
         if (FORMED)
             g = scaled(*(const float4 *)(n.gradient + at), (float)v.factor);
-        change_quad(n, o, at, g, &c);
+        change_quad<MOST>(n, o, at, g, &c);
     }
     return c;
 }
@@ -138,15 +156,15 @@ static __device__ void conclude(const struct network &n, const struct verdict &v
 
 /* Each block takes tiles by turns. Bound by bytes: each parameter and its moments read and written
    once. */
-template <bool FORMED>
-static __global__ void __launch_bounds__(TILE_THREADS, RESIDENT_BLOCKS)
+template <bool FORMED, size_t MOST>
+static __global__ void __launch_bounds__(TILE_THREADS, resident_blocks(MOST))
     optimize(const __grid_constant__ struct network n, const struct walked *tensors, uint32_t count,
              uint32_t tiles, uint32_t length, uint32_t partials) {
     struct verdict v = judge(n, partials, length);
     const struct optimizer_numbers o = n.state->numbers;
     for (uint32_t number = blockIdx.x; number < tiles && v.applies; number += gridDim.x) {
         const struct walked &w = *tensor_of(tensors, count, number);
-        struct change c = change_tile<FORMED>(n, w, v, o, length, number);
+        struct change c = change_tile<FORMED, MOST>(n, w, v, o, length, number);
         double sums[2] = {(double)c.squares, (double)c.before};
         block_sums(sums, (double *)shared_memory);
         if (threadIdx.x == 0) {
@@ -158,14 +176,21 @@ static __global__ void __launch_bounds__(TILE_THREADS, RESIDENT_BLOCKS)
         conclude(n, v, tiles);
 }
 
-cudaError_t launch_optimizer(const struct network *n, const struct gradient_plan *plan,
-                             uint32_t length, uint32_t partials, cudaStream_t stream) {
+template <size_t MOST>
+static cudaError_t launch_kind(const struct network *n, const struct gradient_plan *plan,
+                               uint32_t length, uint32_t partials, cudaStream_t stream) {
     static_assert((int)TILE_SHARED >= (int)SCRATCH, "reductions need their scratch");
     size_t floats = TILE_SHARED;
     struct launch l = {dim3(plan->blocks, 1, 1), TILE_THREADS, floats * sizeof(float), stream};
     return gradient_is_formed(plan, length)
-               ? launch_kernel(optimize<true>, &l, *n, plan->tensors, plan->count, plan->tiles,
-                               length, partials)
-               : launch_kernel(optimize<false>, &l, *n, plan->tensors, plan->count, plan->tiles,
-                               length, partials);
+               ? launch_kernel(optimize<true, MOST>, &l, *n, plan->tensors, plan->count,
+                               plan->tiles, length, partials)
+               : launch_kernel(optimize<false, MOST>, &l, *n, plan->tensors, plan->count,
+                               plan->tiles, length, partials);
+}
+
+cudaError_t launch_optimizer(const struct network *n, const struct gradient_plan *plan,
+                             uint32_t length, uint32_t partials, cudaStream_t stream) {
+    return n->moments[FEW_MOMENTS] ? launch_kind<MOMENTS_MAX>(n, plan, length, partials, stream)
+                                   : launch_kind<FEW_MOMENTS>(n, plan, length, partials, stream);
 }

@@ -21,7 +21,7 @@
 enum { ADAM_MOMENTS = 2 }; /* averages of the gradient and of its square */
 #define ADAM_FLOPS 12
 
-static const struct optimizer_kind adam_kind = {
+KIND_CONSTANT struct optimizer_kind adam_kind = {
     .name = "adam",
     .what = "as rmsprop with a running mean of the gradient, both corrected for their start",
     .keys = {ADAM_KEYS},

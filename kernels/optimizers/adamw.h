@@ -5,7 +5,7 @@
 
 #include "optimizers/adam.h"
 
-static const struct optimizer_kind adamw_kind = {
+KIND_CONSTANT struct optimizer_kind adamw_kind = {
     .name = "adamw",
     .what = "adam, but weight decay shrinks the parameters",
     .keys = {ADAM_KEYS},

@@ -4,11 +4,12 @@
 
 #include "optimizers.h"
 
-static const struct optimizer_kind rmsprop_kind = {
+KIND_CONSTANT struct optimizer_kind rmsprop_kind = {
     .name = "rmsprop",
     .what = "steps over the root of the gradient's running mean square",
     .keys = {{KIND_KEY(alpha), .maximum = 1, .below = true, .fallback = "0.99",
-              .what = "decay of the squared gradient's average", .example = "0.99"},
+              .what = "decay of the squared gradient's average",
+              .more = "With `rmsprop` it is below 1.", .example = "0.99"},
              EPSILON_KEY},
     .moments = 1, /* the squared gradient's average */
     .flops = 8,

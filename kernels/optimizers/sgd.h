@@ -4,7 +4,7 @@
 
 #include "optimizers.h"
 
-static const struct optimizer_kind sgd_kind = {
+KIND_CONSTANT struct optimizer_kind sgd_kind = {
     .name = "sgd",
     .what = "stochastic gradient descent, with momentum if there is any",
     .keys = {{KIND_KEY(momentum), .maximum = 1, .below = true, .fallback = "0",

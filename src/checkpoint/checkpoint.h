@@ -2,11 +2,13 @@
 
    A checkpoint is a safetensors file with everything needed to resume with the same bits:
      parameters                 under the contract's names
-     optimizer.moment_1.TENSOR  and optimizer.moment_2.TENSOR, as many as the optimizer keeps
+     optimizer.moment_1.TENSOR  and optimizer.moment_2.TENSOR, as many as the optimizer keeps (of
+                                cocob the starting values first, see optimizers/cocob.h)
      optimizer.updates          (1,) updates applied
      learner.counters           (6,) examples, steps, updates, skipped, forgotten, position
                                 in the journal
      learner.rates              (4,) rate and clip in effect, rate and clip configured
+                                (rate -1: auto)
      streams.*                  one row per stream, least recently used first: keys (size, bytes),
                                 windows, records (the engine's slots), held (missing: hold),
                                 experts and mixture (scale: forecast); said (predictions that wait

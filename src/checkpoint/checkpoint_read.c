@@ -246,7 +246,7 @@ static int read_rates(const struct reading *reading, size_t member, struct error
     if (read_member_row(reading, PART_RATES, member, 0, r, sizeof r, error))
         return -1;
     for (size_t n = 0; n < CHECKPOINT_RATES; n++)
-        if (!isfinite(r[n]) || r[n] < 0)
+        if (!isfinite(r[n]) || (r[n] < 0 && (n % 2 || r[n] != RATE_AUTO)))
             return damaged(reading, "learning rate or clip is no number", error);
     learner_write_rates(reading->learner, member, &(struct learner_rates){r[0], r[1], r[2], r[3]});
     return 0;

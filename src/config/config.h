@@ -147,7 +147,13 @@ struct config {
 int config_load(struct config *config, const char *path, const char *const *overrides,
                 size_t override_count, struct error *error);
 
-/* A key that may change in flight: parse and check `value` as the file's would be. On success
+/* Whether the optimizer can have that rate: RATE_AUTO where it has none, else a number. If not,
+   `why` says what was found and what is allowed. */
+enum { CONFIG_WHY_SIZE = 160 };
+bool config_rate_fits(const struct optimizer *optimizer, double rate, char why[CONFIG_WHY_SIZE]);
+
+/* A key that may change in flight: parse and check `value` as the file's would be; whether
+   a rate fits the optimizer is another question. On success
    `config` has it; on error (EX_CONFIG, unknown or fixed key or bad value) it is untouched. */
 int config_set(struct config *config, const char *key, const char *value, struct error *error);
 

@@ -141,21 +141,6 @@ static int check_size(struct reading *reading) {
     return 0;
 }
 
-/* A key of the optimizer that makes no sense without another. */
-static int check_needs(struct reading *reading, const struct optimizer *optimizer) {
-    for (const struct kind_key *key = optimizer_kind(optimizer->kind)->keys; key->name; key++) {
-        char path[CONFIG_KEY_SIZE];
-        if (!key->needs || !optimizer_value(optimizer, key) ||
-            optimizer_value(optimizer, optimizer_key(optimizer->kind, key->needs)) > 0)
-            continue;
-        snprintf(path, sizeof path, "learning.optimizer.%s", key->name);
-        return config_fail(reading, path,
-                           "found true; it is allowed only with learning.optimizer.%s above 0",
-                           key->needs);
-    }
-    return 0;
-}
-
 static int check_learning(struct reading *reading) {
     struct config *config = &reading->draft.config;
     if (!config_has(reading, "learning.stride"))
@@ -164,7 +149,7 @@ static int check_learning(struct reading *reading) {
         return config_fail(reading, "learning.stride",
                            "found %zu; allowed is at most learning.window, %zu",
                            config->learning.stride, config->learning.window);
-    return check_needs(reading, &config->learning.optimizer);
+    return config_check_optimizer(reading);
 }
 
 /* One of bind and connect. One that an override gives takes the other's place. */

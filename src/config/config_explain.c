@@ -73,6 +73,7 @@ static const char *type_name(enum value_type type) {
         [VALUE_COUNT] = "whole number",
         [VALUE_REAL] = "number",
         [VALUE_FLOAT] = "number",
+        [VALUE_RATE] = "number or word",
         [VALUE_TRUTH] = "truth value or word",
         [VALUE_AHEAD] = "whole number or list of them",
         [VALUE_EXPERTS] = "list of words",

@@ -37,6 +37,7 @@ enum value_type {
     VALUE_COUNT,   /* whole number in a uint64_t */
     VALUE_REAL,    /* number in a double */
     VALUE_FLOAT,   /* number in a float */
+    VALUE_RATE,    /* number or `auto`, RATE_AUTO, in a double */
     VALUE_TRUTH,   /* false, true or one of `words`, stored as an enum in this order */
     VALUE_AHEAD,   /* whole number or ascending list of them, in a struct ahead */
     VALUE_EXPERTS, /* list of `words`, stored as a set of bits in an unsigned */
@@ -69,7 +70,8 @@ struct config_key {
     const char *words;       /* "real|symbol" */
     const char *meanings;    /* of the words, likewise with '|' between them; NULL = none */
     const char *fallback;    /* the default as one would write it; NULL = none, or worked out */
-    const char *left_out;    /* a default that is worked out, in words; else NULL */
+    const char *left_out;    /* a default that is worked out, or depends on a kind, in words; else
+                                NULL */
     const char *when, *is;   /* the key counts only where key `when` is one of the words `is` */
     unsigned flags;
     const char *what;    /* its meaning, in a few words */
@@ -84,6 +86,10 @@ extern const size_t config_key_count;
 /* Put into the rows what the kinds say of themselves: the words that name them, and all but path,
    place and flags of their own keys. */
 void config_describe_kinds(struct config_key *rows);
+
+/* Defaults and rules of the keys of the optimizer that is configured. */
+struct reading;
+int config_check_optimizer(struct reading *reading);
 
 /* What a path names. */
 enum path_kind { PATH_UNKNOWN, PATH_MAPPING, PATH_LIST, PATH_KEY };

@@ -207,9 +207,11 @@ static struct config_key rows[] = {
              "window / stride times as much."},
     {KIND, VALUE_WORD, AT(learning.optimizer.kind),
      .fallback = "adam", .flags = KEY_DIGEST, .what = "the optimizer", .example = "adam",
-     .more = "Each is as torch.optim defines it."},
-    {"learning.optimizer.rate", VALUE_REAL, AT(learning.optimizer.rate), RANGE(0, RATE_MAX),
-     .fallback = "0.001", .flags = KEY_IN_FLIGHT, .what = "learning rate", .example = "0.001"},
+     .more = "Each is as torch.optim defines it, but for cocob, which is as in its paper."},
+    {"learning.optimizer.rate", VALUE_RATE, AT(learning.optimizer.rate), RANGE(0, RATE_MAX),
+     .fallback = "0.001", .left_out = "0.001; auto with `cocob`",
+     .flags = KEY_IN_FLIGHT, .what = "learning rate", .example = "0.001",
+     .more = "With `kind: cocob`, which has no rate, it is `auto`, with the others a number."},
 #define KEY_OF_OPTIMIZERS(type, name)                                                              \
     {"learning.optimizer." #name, .offset = AT(learning.optimizer.name), .when = KIND,             \
      .flags = KEY_DIGEST},

@@ -1,7 +1,9 @@
 /* What cells, norms, losses and optimizers (kernels/kinds.def) and experts (forecast/experts.def)
-   say of themselves, put into the table of keys. */
+   say of themselves, put into the table of keys; and rules between an optimizer's
+   own keys. */
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "config_internal.h"
@@ -12,6 +14,7 @@ enum { MEANINGS_SIZE = 1024 };
 /* Texts of a row, with a | between their parts: no part has one of its own. */
 static struct {
     char words[CONFIG_TEXT_SIZE], meanings[MEANINGS_SIZE], is[CONFIG_TEXT_SIZE];
+    char what[CONFIG_TEXT_SIZE], left_out[CONFIG_TEXT_SIZE], more[CONFIG_SUMMARY_SIZE];
 } texts[CONFIG_KEYS_MAX];
 
 static const char *append(char *text, size_t size, const char *part) {
@@ -58,6 +61,31 @@ static void describe(struct config_key *row, const struct kind_key *key) {
     row->example = key->example;
 }
 
+static bool is_described(const struct config_key *row, const struct kind_key *key) {
+    return row->what && !strcmp(row->what, key->what) && !strcmp(row->fallback, key->fallback) &&
+           row->minimum == key->minimum && row->maximum == key->maximum;
+}
+
+/* Another kind means something else by the key: the row allows what either does, and the rules
+   between keys hold each to its own. */
+static void widen(struct config_key *row, const struct kind_key *key, const char *kind) {
+    size_t n = (size_t)(row - config_keys);
+    row->minimum = key->minimum < row->minimum ? key->minimum : row->minimum;
+    if (key->maximum > row->maximum) {
+        row->maximum = key->maximum;
+        row->flags &= ~(unsigned)KEY_BELOW;
+        row->flags |= key->below ? KEY_BELOW : 0;
+    }
+    snprintf(texts[n].what, sizeof texts[n].what, "%s; with `%s` %s", row->what, kind, key->what);
+    snprintf(texts[n].left_out, sizeof texts[n].left_out, "%s; %s with `%s`", row->fallback,
+             key->fallback, kind);
+    snprintf(texts[n].more, sizeof texts[n].more, "%s%s%s", row->more ? row->more : "",
+             row->more && key->more ? " " : "", key->more ? key->more : "");
+    row->what = texts[n].what;
+    row->left_out = texts[n].left_out;
+    row->more = *texts[n].more ? texts[n].more : NULL;
+}
+
 static void describe_layer_kind(struct config_key *rows, const char *key,
                                 const struct layer_kind *kind) {
     static const char section[] = "model.layers.*";
@@ -90,7 +118,10 @@ static void describe_optimizers(struct config_key *rows) {
         add_word(row_of(rows, "learning.optimizer", "kind"), kind->name, kind->what);
         for (const struct kind_key *key = kind->keys; key->name; key++) {
             struct config_key *row = row_of(rows, "learning.optimizer", key->name);
-            describe(row, key);
+            if (!row->what)
+                describe(row, key);
+            else if (!is_described(row, key))
+                widen(row, key, kind->name);
             add_condition(row, kind->name);
         }
     }
@@ -106,4 +137,72 @@ void config_describe_kinds(struct config_key *rows) {
     describe_layers(rows);
     describe_losses(rows);
     describe_optimizers(rows);
+}
+
+/* ---- Rules of an optimizer ---- */
+
+/* A key of the optimizer that makes no sense without another. */
+static int check_needs(struct reading *reading, const struct optimizer *optimizer) {
+    for (const struct kind_key *key = optimizer_kind(optimizer->kind)->keys; key->name; key++) {
+        char path[CONFIG_KEY_SIZE];
+        if (!key->needs || !optimizer_value(optimizer, key) ||
+            optimizer_value(optimizer, optimizer_key(optimizer->kind, key->needs)) > 0)
+            continue;
+        snprintf(path, sizeof path, "learning.optimizer.%s", key->name);
+        return config_fail(reading, path,
+                           "found true; it is allowed only with learning.optimizer.%s above 0",
+                           key->needs);
+    }
+    return 0;
+}
+
+/* What the optimizer says of a key that others mean something else by: its default and bounds. */
+static int check_own(struct reading *reading, struct optimizer *optimizer) {
+    const struct optimizer_kind *kind = optimizer_kind(optimizer->kind);
+    for (const struct kind_key *key = kind->keys; key->name; key++) {
+        char path[CONFIG_KEY_SIZE];
+        double *value = (double *)(void *)((char *)optimizer + key->offset);
+        snprintf(path, sizeof path, "learning.optimizer.%s", key->name);
+        if (key->boolean)
+            continue;
+        if (!config_place(reading, path)->given)
+            *value = strtod(key->fallback, NULL);
+        if (*value < key->minimum || *value > key->maximum ||
+            (key->below && *value == key->maximum))
+            return config_fail(reading, path,
+                               "found %.10g; allowed with kind: %s is a number from %.10g to "
+                               "%s%.10g",
+                               *value, kind->name, key->minimum, key->below ? "below " : "",
+                               key->maximum);
+    }
+    return 0;
+}
+
+bool config_rate_fits(const struct optimizer *optimizer, double rate, char why[CONFIG_WHY_SIZE]) {
+    const struct optimizer_kind *kind = optimizer_kind(optimizer->kind);
+    if (kind->rateless && rate != RATE_AUTO)
+        snprintf(why, CONFIG_WHY_SIZE,
+                 "found %.10g, but kind: %s has no learning rate; allowed with it is auto", rate,
+                 kind->name);
+    else if (!kind->rateless && rate == RATE_AUTO)
+        snprintf(why, CONFIG_WHY_SIZE, "found auto; allowed with kind: %s is a number", kind->name);
+    return kind->rateless == (rate == RATE_AUTO);
+}
+
+static int check_rate(struct reading *reading, struct optimizer *optimizer) {
+    static const char path[] = "learning.optimizer.rate";
+    char why[CONFIG_WHY_SIZE];
+    if (optimizer_kind(optimizer->kind)->rateless && !config_place(reading, path)->given)
+        optimizer->rate = RATE_AUTO;
+    return config_rate_fits(optimizer, optimizer->rate, why)
+               ? 0
+               : config_fail(reading, path, "%s", why);
+}
+
+int config_check_optimizer(struct reading *reading) {
+    struct optimizer *optimizer = &reading->draft.config.learning.optimizer;
+    return check_needs(reading, optimizer) || check_own(reading, optimizer) ||
+                   check_rate(reading, optimizer)
+               ? -1
+               : 0;
 }

@@ -37,9 +37,10 @@ static void print(const struct config_key *key, size_t layer, const struct confi
     enum { PLAIN = 15 };
     config_value_print(key, layer, draft_of(config), text, size);
     char plain[CONFIG_TEXT_SIZE];
-    double value = key->type == VALUE_REAL ? strtod(text, NULL) : 0;
+    bool real = key->type == VALUE_REAL || (key->type == VALUE_RATE && *text != 'a');
+    double value = real ? strtod(text, NULL) : 0;
     snprintf(plain, sizeof plain, "%.*g", PLAIN, value);
-    if (key->type == VALUE_REAL && strtod(plain, NULL) == value)
+    if (real && strtod(plain, NULL) == value)
         snprintf(text, size, "%s", plain);
 }
 

@@ -14,6 +14,8 @@ enum {
     CUDA_DEVICES_MAX = 256,
 };
 
+#define RATE_WORD "auto"
+
 #define KEEP_MIN 1048576.0
 #define KEEP_MAX 9007199254740991.0 /* 2^53 - 1, as for other counts */
 
@@ -157,10 +159,18 @@ static int store_number(const struct config_key *key, const char *text, void *wh
         *(size_t *)where = (size_t)value;
     else if (key->type == VALUE_COUNT)
         *(uint64_t *)where = (uint64_t)value;
-    else if (key->type == VALUE_REAL)
+    else if (key->type == VALUE_REAL || key->type == VALUE_RATE)
         *(double *)where = value;
     else
         *(float *)where = (float)value;
+    return 0;
+}
+
+static int store_rate(const struct config_key *key, const char *text, bool quoted, double *rate) {
+    if (!strcmp(text, RATE_WORD))
+        *rate = RATE_AUTO;
+    else
+        return quoted ? -1 : store_number(key, text, rate);
     return 0;
 }
 
@@ -221,6 +231,8 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
         return quoted ? -1 : store_number(key, text, where);
     case VALUE_AHEAD:
         return quoted ? -1 : config_value_add(key, text, true, draft);
+    case VALUE_RATE:
+        return store_rate(key, text, quoted, where);
     case VALUE_TRUTH:
         return store_truth(key, text, quoted, where);
     case VALUE_EXPERTS:
@@ -273,6 +285,7 @@ static size_t value_size(enum value_type type) {
         [VALUE_COUNT] = sizeof(uint64_t),
         [VALUE_REAL] = sizeof(double),
         [VALUE_FLOAT] = sizeof(float),
+        [VALUE_RATE] = sizeof(double),
         [VALUE_TRUTH] = sizeof(unsigned),
         [VALUE_AHEAD] = sizeof(struct ahead),
         [VALUE_EXPERTS] = sizeof(unsigned),
@@ -335,6 +348,10 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
                  key->flags & KEY_BELOW ? "a number from %.10g to below %.10g"
                                         : "a number from %.10g to %.10g",
                  key->minimum, key->maximum);
+        break;
+    case VALUE_RATE:
+        snprintf(text, size, "a number from %.10g to %.10g, or %s", key->minimum, key->maximum,
+                 RATE_WORD);
         break;
     case VALUE_TRUTH:
         snprintf(words, sizeof words, "false|true|%s", key->words);
@@ -456,6 +473,12 @@ void config_value_print(const struct config_key *key, size_t layer, const struct
     case VALUE_COUNT:
         snprintf(text, size, "%" PRIu64, *(const uint64_t *)where);
         break;
+    case VALUE_RATE:
+        if (*(const double *)where == RATE_AUTO) {
+            snprintf(text, size, "%s", RATE_WORD);
+            break;
+        }
+        /* fall through */
     case VALUE_REAL:
         snprintf(text, size, "%.17g", *(const double *)where);
         break;

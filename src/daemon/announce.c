@@ -177,9 +177,10 @@ static void announce_notice(struct daemon *daemon, enum announce_kind kind, uint
     json_t *details = begin_again(notice, now);
     switch (kind) {
     case ANNOUNCE_SKIPPED:
-        log_warning("%s: loss or gradient was not finite; a lower learning.optimizer.rate or "
-                    "learning.clip helps",
-                    text);
+        log_warning("%s: loss or gradient was not finite; a lower %slearning.clip helps", text,
+                    daemon->config->learning.optimizer.rate == RATE_AUTO
+                        ? ""
+                        : "learning.optimizer.rate or ");
         announce_event(daemon, "skipped_update", details, "%s: loss or gradient was not finite",
                        text);
         break;

@@ -32,7 +32,8 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
         rejected_by[r] = (struct field_count){reject_name(reason), ingest_rejected(ingest, reason)};
     }
     const struct truth_coverage coverage = learner_coverage(learner);
-    loss.rate = learner_rate(learner);
+    double rate = learner_rate(learner);
+    loss.rate = rate == RATE_AUTO ? NAN : rate;
     loss.coverage_total = truth_held(&coverage);
     loss.coverage_recent = truth_held_recently(&coverage);
     loss.queued = queued;

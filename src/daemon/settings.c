@@ -84,6 +84,27 @@ bool settings_is_learned_with(const char *key) {
     return !strcmp(key, RATE_KEY) || !strcmp(key, CLIP_KEY);
 }
 
+static const struct learning *learning_of(const struct config *config, size_t member) {
+    return config->members_given && config->member_count ? &config->members[member].learning
+                                                         : &config->learning;
+}
+
+/* Whether each of the networks that are meant can have the rate. */
+static int check_rate(const struct daemon *daemon, const char *key, size_t member,
+                      const struct config *wanted, struct error *error) {
+    char why[CONFIG_WHY_SIZE];
+    size_t members = learner_members(daemon->learner);
+    for (size_t m = 0; !strcmp(key, RATE_KEY) && m < (members ? members : 1); m++) {
+        const char *name = members ? learner_member_name(daemon->learner, m) : "";
+        if ((member == LEARNER_ALL || member == m) &&
+            !config_rate_fits(&learning_of(wanted, m)->optimizer, wanted->learning.optimizer.rate,
+                              why))
+            return error_set(error, EX_CONFIG, "set: %s%s%s%s: %s", *name ? MEMBERS : "", name,
+                             *name ? "." : "", key, why);
+    }
+    return 0;
+}
+
 static int apply(struct daemon *daemon, const char *key, size_t member, const struct config *wanted,
                  struct error *error) {
     double rate = wanted->learning.optimizer.rate, clip = wanted->learning.clip;
@@ -106,6 +127,7 @@ int settings_set(struct daemon *daemon, const char *key, const char *value, stru
     const char *own;
     int result = split_key(daemon, key, &member, &own, error) ||
                          config_set(wanted, own, value, error) ||
+                         check_rate(daemon, own, member, wanted, error) ||
                          apply(daemon, own, member, wanted, error)
                      ? -1
                      : 0;
@@ -196,9 +218,7 @@ static void journal_value(struct daemon *daemon, size_t member, const char *key,
    the file does not any more; so there must be one. */
 static int take_member(struct daemon *daemon, const struct config *wanted, size_t member,
                        struct error *error) {
-    const struct learning *learning = wanted->members_given && wanted->member_count
-                                          ? &wanted->members[member].learning
-                                          : &wanted->learning;
+    const struct learning *learning = learning_of(wanted, member);
     const struct learner_rates rates = learner_rates(daemon->learner, member);
     double rate = learning->optimizer.rate, clip = learning->clip;
     if (rate == rates.configured_rate && clip == rates.configured_clip)

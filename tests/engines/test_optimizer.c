@@ -1,5 +1,5 @@
-/* Several updates of every optimizer against PyTorch's definitions in double, from gradients that
-   central differences give. */
+/* Several updates of every optimizer against its definition (PyTorch's, a paper's) in double, from
+   gradients that central differences give. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static const double TOLERANCE = 1e-3;
 /* The model and its parameters in double, going the same way. */
 struct double_run {
     size_t count;
-    double *parameters, *gradient, *first, *second, *start, *now;
+    double *parameters, *gradient, *start, *now, *moments[MOMENTS_MAX];
     double *state; /* (S,) before the newest window */
 };
 
@@ -41,10 +41,11 @@ static void read_as_double(struct fixture *f, enum engine_block block, double *v
 
 static void run_open(struct double_run *run, struct fixture *f) {
     size_t count = run->count = f->model.parameters;
-    double **all[] = {&run->parameters, &run->gradient, &run->first,
-                      &run->second,     &run->start,    &run->now};
+    double **all[] = {&run->parameters, &run->gradient, &run->start, &run->now};
     for (size_t n = 0; n < sizeof all / sizeof *all; n++)
         *all[n] = zeros(count);
+    for (size_t n = 0; n < MOMENTS_MAX; n++)
+        run->moments[n] = zeros(count);
     run->state = zeros(f->model.state_size + 1);
     read_as_double(f, ENGINE_PARAMETERS, run->parameters);
     memcpy(run->start, run->parameters, count * sizeof *run->start);
@@ -53,8 +54,8 @@ static void run_open(struct double_run *run, struct fixture *f) {
 static void run_close(struct double_run *run) {
     free(run->parameters);
     free(run->gradient);
-    free(run->first);
-    free(run->second);
+    for (size_t n = 0; n < MOMENTS_MAX; n++)
+        free(run->moments[n]);
     free(run->start);
     free(run->now);
     free(run->state);
@@ -83,8 +84,8 @@ static void update(struct fixture *f, struct double_run *run, size_t number, dou
     memcpy(before, run->parameters, run->count * sizeof *before);
     oracle_gradient(&f->model, run->parameters, &window, run->gradient);
     double gradient_norm = norm(run->gradient, run->count);
-    oracle_update(&optimizer, clip, number, run->count, run->parameters, run->gradient, run->first,
-                  run->second);
+    oracle_update(&optimizer, clip, number, run->count, run->parameters, run->gradient,
+                  run->moments);
     double ratio = distance(run->parameters, before, run->count) / norm(before, run->count);
     free(before);
     assert_true(fabs(f->updates[0].gradient_norm - gradient_norm) <= TOLERANCE * gradient_norm);
@@ -101,12 +102,11 @@ static void compare(struct fixture *f, struct double_run *run, const char *name)
         if (!(off <= TOLERANCE * moved))
             fail_msg("%s: %s is off by %.3g after moving %.3g", name, tensor->name, off, moved);
     }
-    const double *moments[] = {run->first, run->second};
-    for (size_t n = 0; n < optimizer_moments(&f->options.optimizer); n++) {
-        read_as_double(f, n ? ENGINE_MOMENTS + 1 : ENGINE_MOMENTS, run->now);
-        if (!(distance(run->now, moments[n], run->count) <=
-              TOLERANCE * norm(moments[n], run->count)))
-            fail_msg("%s: moment %zu differs", name, n + 1);
+    for (unsigned n = 0; n < optimizer_moments(&f->options.optimizer); n++) {
+        read_as_double(f, ENGINE_MOMENTS + n, run->now);
+        if (!(distance(run->now, run->moments[n], run->count) <=
+              TOLERANCE * norm(run->moments[n], run->count)))
+            fail_msg("%s: moment %u differs", name, n + 1);
     }
     uint64_t updates;
     assert_int_equal(f->ops->read(f->engine, ENGINE_UPDATES, 0, &updates, NULL), 0);
@@ -166,6 +166,47 @@ static void adam(void **state) {
     check("adamw", &o, 0.0);
 }
 
+static void cocob(void **state) {
+    (void)state;
+    struct optimizer o = {.kind = OPTIMIZER_cocob, .rate = RATE_AUTO, .alpha = 100};
+    check("cocob", &o, 0.0);
+    o.alpha = 3;
+    check("cocob with large steps", &o, 1.0);
+    o.weight_decay = 0.1;
+    check("cocob with weight decay", &o, 0.0);
+}
+
+/* A target that a linear network can learn, y = 2 x_0 - x_1 + 1/2, from a plan's rate of any sign:
+   cocob's steps grow by themselves until it is reached. */
+static void cocob_learns(void **state) {
+    (void)state;
+    enum { STEPS = 3000 };
+    const struct architecture architecture = {
+        .input = {.kind = INPUT_REAL, .size = 2},
+        .layers = {{.cell = CELL_dense, .size = 4, .activation = ACTIVATION_identity}},
+        .layer_count = 1,
+        .output = {.loss = LOSS_squared, .size = 1},
+    };
+    const struct optimizer optimizer = fixture_optimizer(OPTIMIZER_cocob, RATE_AUTO);
+    struct fixture *f;
+    fixture_open(&f, &architecture, &optimizer, 1, 1, SEED);
+    double first = 0, last = 0;
+    for (size_t t = 0; t < STEPS; t++) {
+        union value x[2], y;
+        fixture_random_input(f, x);
+        y.real = 2.0F * x[0].real - x[1].real + 0.5F;
+        fixture_step(f, 0, t % 2, x);
+        fixture_score(f, 0, t % 2, &y, true);
+        fixture_update(f, 0, t % 2, 1, 1, 1, true);
+        fixture_play(f, RATE_AUTO, 0.0);
+        first += t < STEPS / 10 ? f->losses[0] : 0;
+        last += t >= STEPS - STEPS / 10 ? f->losses[0] : 0;
+    }
+    if (!(last < first / 100))
+        fail_msg("the loss went from %.3g to %.3g", first, last);
+    fixture_close(&f);
+}
+
 /* Each kind of the list, with its defaults. */
 static void every_optimizer(void **state) {
     (void)state;
@@ -186,9 +227,10 @@ static void clipping(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sgd),      cmocka_unit_test(rmsprop),
-        cmocka_unit_test(adam),     cmocka_unit_test(every_optimizer),
-        cmocka_unit_test(clipping),
+        cmocka_unit_test(sgd),          cmocka_unit_test(rmsprop),
+        cmocka_unit_test(adam),         cmocka_unit_test(every_optimizer),
+        cmocka_unit_test(clipping),     cmocka_unit_test(cocob),
+        cmocka_unit_test(cocob_learns),
     };
     return under_test_run(tests);
 }

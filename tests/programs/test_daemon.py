@@ -293,6 +293,37 @@ def test_keys_are_set_in_flight(directory):
         assert daemon.ask("status")["rate"] == 0.0003 and daemon.export() == before
 
 
+def test_an_optimizer_without_a_rate(directory):
+    """cocob: no rate is taken, and all that it keeps is in the checkpoint."""
+    learning = {**CONFIG["learning"], "optimizer": {"kind": "cocob"}}
+    with Daemon(directory, learning=learning) as daemon:
+        socket = daemon.subscribe("loss")
+        daemon.feed(1, 60)
+        assert daemon.learned(60) and daemon.ask("status")["rate"] is None
+        assert daemon.receive(socket, "loss", lambda b: b["updates"] > 5)["rate"] is None
+        error = daemon.refused("set", key="learning.optimizer.rate", value=0.1)
+        assert "kind: cocob has no learning rate" in error and "auto" in error, error
+        daemon.ask("set", key="learning.optimizer.rate", value="auto")
+        daemon.ask("set", key="learning.clip", value=0.5)
+        assert daemon.end() == 0
+        daemon.restart()
+        daemon.learned(60)
+        assert daemon.ask("status")["clip"] == 0.5
+        daemon.feed(61, 120)
+        daemon.learned(120)
+        resumed = daemon.export()
+    with tempfile.TemporaryDirectory() as other, Daemon(other, learning=learning) as daemon:
+        daemon.feed(1, 60)
+        daemon.learned(60)
+        daemon.ask("set", key="learning.clip", value=0.5)
+        daemon.feed(61, 120)
+        daemon.learned(120)
+        assert daemon.export() == resumed
+    with tempfile.TemporaryDirectory() as other, Daemon(other) as daemon:
+        error = daemon.refused("set", key="learning.optimizer.rate", value="auto")
+        assert "allowed with kind: adam is a number" in error, error
+
+
 def test_pause_takes_no_examples_and_resume_goes_on(directory):
     with Daemon(directory) as daemon:
         socket = daemon.subscribe("event", "status")

@@ -171,8 +171,16 @@ static const struct {
     {BASE "learning: {optimizer: {rate: 0,01}}\n",
      ":6:32: learning.optimizer.01: unknown key; allowed in learning.optimizer: " OPTIMIZER},
     {BASE "learning: {optimizer: {rate: 101}}\n",
-     ":6:30: learning.optimizer.rate: found \"101\"; allowed is a number from 0 to 100 (learning "
-     "rate)"},
+     ":6:30: learning.optimizer.rate: found \"101\"; allowed is a number from 0 to 100, or "
+     "auto (learning rate)"},
+    {BASE "learning: {optimizer: {kind: cocob, rate: 0.1}}\n",
+     ":6:43: learning.optimizer.rate: found 0.1, but kind: cocob has no learning rate; allowed with "
+     "it is auto"},
+    {BASE "learning: {optimizer: {rate: auto}}\n",
+     ":6:30: learning.optimizer.rate: found auto; allowed with kind: adam is a number"},
+    {BASE "learning: {optimizer: {kind: rmsprop, alpha: 1}}\n",
+     ":6:46: learning.optimizer.alpha: found 1; allowed with kind: rmsprop is a number from 0 to "
+     "below 1"},
     {BASE "learning: {optimizer: {beta1: 1}}\n",
      ":6:31: learning.optimizer.beta1: found \"1\"; allowed is a number from 0 to below 1 (decay "
      "of the gradient's average)"},
@@ -181,10 +189,10 @@ static const struct {
      "to the divisor)"},
     {BASE "learning: {optimizer: {kind: adm}}\n",
      ":6:30: learning.optimizer.kind: found \"adm\" (did you mean \"adam\"?); allowed is sgd, "
-     "rmsprop, adam or adamw (the optimizer)"},
+     "rmsprop, adam, adamw or cocob (the optimizer)"},
     {BASE "learning: {optimizer: {kind: Adam}}\n",
      ":6:30: learning.optimizer.kind: found \"Adam\" (did you mean \"adam\"?); allowed is sgd, "
-     "rmsprop, adam or adamw (the optimizer)"},
+     "rmsprop, adam, adamw or cocob (the optimizer)"},
     {BASE "learning: {optimizer: {kind: sgd, momentum: 0.9, nesterov: 1}}\n",
      ":6:60: learning.optimizer.nesterov: found \"1\"; allowed is true or false (Nesterov's "
      "momentum)"},
@@ -327,7 +335,7 @@ static const struct {
      "sgd"},
     {BASE "learning: {optimizer: {kind: adamw, alpha: 0.9}}\n",
      ":6:44: learning.optimizer.alpha: found with kind: adamw; it is allowed only with kind: "
-     "rmsprop"},
+     "rmsprop or cocob"},
     /* Rules between keys. */
     {BASE "learning: {window: 4, stride: 5}\n",
      ":6:31: learning.stride: found 5; allowed is at most learning.window, 4"},
@@ -439,7 +447,7 @@ static const struct {
      "from 0 to below 1 (decay of the gradient's average)"},
     {"learning.optimizer.alpha=0.5",
      "--set learning.optimizer.alpha=0.5: learning.optimizer.alpha: found with kind: sgd; it is "
-     "allowed only with kind: rmsprop"},
+     "allowed only with kind: rmsprop or cocob"},
     {"control.bind=tcp://127.0.0.1:5570",
      "--set control.bind=tcp://127.0.0.1:5570: control.bind: found \"tcp://127.0.0.1:5570\", which "
      "examples.bind has too; allowed is another endpoint"},

@@ -439,8 +439,8 @@ static void clip_norm(double *gradient, size_t count, double clip) {
 
 struct parameter_step {
     const struct optimizer *o;
-    double t;               /* counts updates from 1 */
-    double *first, *second; /* of this parameter */
+    double t;                                        /* counts updates from 1 */
+    double *first, *second, *third, *fourth, *fifth; /* of this parameter */
 };
 
 static double oracle_sgd(const struct parameter_step *s, double p, double g) {
@@ -474,8 +474,24 @@ static double oracle_adamw(const struct parameter_step *s, double p, double g) {
     return adam_without_decay(s, p - s->o->rate * s->o->weight_decay * p, g);
 }
 
+/* As the paper has it: g is the negative gradient. */
+static double oracle_cocob(const struct parameter_step *s, double p, double gradient) {
+    const struct optimizer *o = s->o;
+    double g = -(gradient + o->weight_decay * p);
+    double *start = s->first, *L = s->second, *theta = s->third, *G = s->fourth, *reward = s->fifth;
+    if (s->t == 1.0)
+        *start = p;
+    *L = fmax(*L, fabs(g));
+    *G += fabs(g);
+    *reward = fmax(*reward + (p - *start) * g, 0.0);
+    *theta += g;
+    if (*L == 0.0)
+        return *start;
+    return *start + *theta / (*L * fmax(*G + *L, o->alpha * *L)) * (*L + *reward);
+}
+
 void oracle_update(const struct optimizer *o, double clip, size_t update, size_t count,
-                   double *parameters, double *gradient, double *first, double *second) {
+                   double *parameters, double *gradient, double *const moments[MOMENTS_MAX]) {
     typedef double kind_step(const struct parameter_step *s, double p, double g);
     static kind_step *const steps[OPTIMIZERS] = {
 #define OPTIMIZER(name) [OPTIMIZER_##name] = oracle_##name,
@@ -484,7 +500,13 @@ void oracle_update(const struct optimizer *o, double clip, size_t update, size_t
     if (clip > 0.0)
         clip_norm(gradient, count, clip);
     for (size_t k = 0; k < count; k++) {
-        struct parameter_step step = {o, (double)update, &first[k], &second[k]};
+        struct parameter_step step = {o,
+                                      (double)update,
+                                      &moments[0][k],
+                                      &moments[1][k],
+                                      &moments[2][k],
+                                      &moments[3][k],
+                                      &moments[4][k]};
         parameters[k] = steps[o->kind](&step, parameters[k], gradient[k]);
     }
 }

@@ -40,9 +40,10 @@ void oracle_gradient(const struct model *model, double *parameters,
 void oracle_absorb(const struct model *model, double *parameters,
                    const struct oracle_window *window);
 
-/* PyTorch's optimizers. `first` and `second` are (count,), zero before the first update;
-   `update` counts from 1. Clips the gradient in place to norm `clip` first; 0 = no clipping. */
+/* PyTorch's optimizers, and COCOB-Backprop's algorithm 2. The moments are (count,) each, zero
+   before the first update; `update` counts from 1. Clips the gradient in place to norm `clip`
+   first; 0 = no clipping. */
 void oracle_update(const struct optimizer *optimizer, double clip, size_t update, size_t count,
-                   double *parameters, double *gradient, double *first, double *second);
+                   double *parameters, double *gradient, double *const moments[MOMENTS_MAX]);
 
 #endif

@@ -387,6 +387,25 @@ static void check_set_error(struct config *config, const char *key, const char *
     assert_memory_equal(config, &before, sizeof before);
 }
 
+static void test_cocob(void **state) {
+    (void)state;
+    static const char text[] = BASE "learning: {optimizer: {kind: cocob}}\n";
+    struct config c = good(text, NULL), d = good(text, "learning.optimizer.alpha=50");
+    char why[CONFIG_WHY_SIZE];
+    assert_true(c.learning.optimizer.rate == RATE_AUTO && c.learning.optimizer.alpha == 100);
+    assert_true(d.learning.optimizer.alpha == 50);
+    assert_string_not_equal(c.digest, d.digest);
+    d = good(text, "learning.optimizer.rate=auto");
+    assert_true(d.learning.optimizer.rate == RATE_AUTO);
+    assert_string_equal(c.digest, d.digest);
+    assert_true(config_rate_fits(&c.learning.optimizer, RATE_AUTO, why));
+    assert_false(config_rate_fits(&c.learning.optimizer, 0, why));
+    assert_string_equal(why, "found 0, but kind: cocob has no learning rate; allowed with it is "
+                             "auto");
+    c = good(BASE "learning: {optimizer: {kind: rmsprop}}\n", NULL);
+    assert_true(c.learning.optimizer.rate == 0.001 && c.learning.optimizer.alpha == 0.99);
+}
+
 #define MAY "learning.optimizer.rate, learning.clip or statistics.every"
 
 static void test_set(void **state) {
@@ -412,10 +431,10 @@ static void test_set(void **state) {
                     "number from 0 to 1000000000 (largest gradient norm, 0 = no clipping)");
     check_set_error(
         &c, "learning.optimizer.rate", "",
-        "set: learning.optimizer.rate: found nothing; allowed is a number from 0 to 100");
+        "set: learning.optimizer.rate: found nothing; allowed is a number from 0 to 100, or auto");
     check_set_error(
         &c, "learning.optimizer.rate", "null",
-        "set: learning.optimizer.rate: found nothing; allowed is a number from 0 to 100");
+        "set: learning.optimizer.rate: found nothing; allowed is a number from 0 to 100, or auto");
     check_set_error(&c, "learning.window", "3",
                     "set: learning.window cannot change while the daemon runs; allowed is " MAY);
     check_set_error(&c, "learning.optimizer", "{rate: 1}",
@@ -445,6 +464,7 @@ int main(void) {
         cmocka_unit_test(test_path_errors),
         cmocka_unit_test(test_digest),
         cmocka_unit_test(test_set),
+        cmocka_unit_test(test_cocob),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "learner/engine.h"
 #include "model/model.h"
+#include "optimizers.h"
 
 enum { INPUTS = 5, SIZE = 6, TARGETS = 3, SEED = 7 };
 
@@ -166,6 +167,29 @@ static void optimizers_keep_what_they_need(void **state) {
     assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_rmsprop}), 1);
     assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_adam}), 2);
     assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_adamw}), 2);
+    assert_int_equal(optimizer_moments(&(struct optimizer){.kind = OPTIMIZER_cocob}), 5);
+}
+
+/* Algorithm 2 of the paper, computed with Python in double, the starting value 0.5. */
+static void cocob_is_algorithm_2(void **state) {
+    (void)state;
+    enum { UPDATES = 8 };
+    static const float gradients[UPDATES] = {0, 0.3F, -0.1F, 0.25F, 0.4F, 0.4F, -0.8F, 0.1F};
+    static const double weights[UPDATES] = {0.5,          0.49,           0.493333333333,
+                                            0.4849166667, 0.4783409375,   0.467471591797,
+                                            0.494375,     0.4931201660156};
+    static const double last[MOMENTS_MAX] = {0.5, 0.8, -0.55, 2.35, 0.0005625};
+    const struct optimizer optimizer = {.kind = OPTIMIZER_cocob, .rate = RATE_AUTO, .alpha = 100};
+    float weight = 0.5F, kept[MOMENTS_MAX] = {0}, *moments[MOMENTS_MAX];
+    for (size_t n = 0; n < MOMENTS_MAX; n++)
+        moments[n] = &kept[n];
+    for (size_t t = 0; t < UPDATES; t++) {
+        struct cocob_numbers numbers = cocob_prepare(&optimizer, RATE_AUTO, (double)t + 1);
+        weight = cocob_step(&numbers, MOMENTS_MAX, weight, gradients[t], moments);
+        assert_true(fabs((double)weight - weights[t]) < 2e-7);
+    }
+    for (size_t n = 0; n < MOMENTS_MAX; n++)
+        assert_true(fabs((double)kept[n] - last[n]) < 1e-6);
 }
 
 static float *initialized(const struct model *model, const char *name, uint64_t seed) {
@@ -319,6 +343,7 @@ int main(void) {
         cmocka_unit_test(sixteen_layers_fit),
         cmocka_unit_test(outputs_follow_the_loss),
         cmocka_unit_test(optimizers_keep_what_they_need),
+        cmocka_unit_test(cocob_is_algorithm_2),
         cmocka_unit_test(recurrent_weights_are_orthogonal_per_gate),
         cmocka_unit_test(starting_values_have_their_ranges),
         cmocka_unit_test(gains_and_forget_bias_start_as_configured),
