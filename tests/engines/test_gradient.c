@@ -271,6 +271,15 @@ static void skip_path(void **state) {
     check_gradient(&wide, "wide skip path, solved");
     wide.output.skip = false;
     check_gradient(&wide, "solved without a skip path");
+    for (size_t embedding = 0; embedding <= 4; embedding += 4) {
+        const struct architecture symbols = {
+            .input = {.kind = INPUT_SYMBOL, .size = 9, .embedding = embedding},
+            .layers = {{.cell = CELL_lstm, .size = 7, .norm = NORM_layer}},
+            .layer_count = 1,
+            .output = {.loss = LOSS_softmax, .size = 9, .skip = true},
+        };
+        check_gradient(&symbols, embedding ? "embedded skip path" : "one-hot skip path");
+    }
 }
 
 /* Wide enough for the vector loops, and no multiple of any vector. */

@@ -1,0 +1,234 @@
+#!/usr/bin/env python3
+"""Targets (docs/targets.md): labels that come later, through restarts and kills; several horizons;
+targets relative to the last value, and scaled."""
+import json
+import signal
+import struct
+import tempfile
+import time
+
+import cases
+import running
+import zmq
+from running import Daemon
+
+try:
+    import numpy as np
+except ImportError:
+    print("needs python3-numpy")
+    raise SystemExit(77) from None
+
+END, DO_NOT_LEARN, RESULT, LABEL = 1, 2, 4, 8
+ACCEPTED, REJECTED = 0, 2
+SECONDS_TO_SUBSCRIBE = 0.2
+
+
+def configuration(directory, output, socket="pull", inputs="kind: real, size: 2", stride=2,
+                  predictions="false"):
+    return f"""
+name: targets
+device: cpu
+model: {{input: {{{inputs}}}, layers: [{{cell: gru, size: 6}}], output: {{{output}}}}}
+learning: {{window: 4, stride: {stride}, clip: 1}}
+examples: {{bind: "ipc://{directory}/examples", socket: {socket}}}
+statistics: {{bind: "ipc://{directory}/statistics", every: 1, predictions: {predictions}}}
+control: {{bind: "ipc://{directory}/control"}}
+state: {{directory: {directory}/state, checkpoint: {{examples: 30, seconds: 0}}}}
+"""
+
+
+COUNT = 1500
+LATER = "loss: squared, size: 1, target: later, patience: 5, relative: true"
+
+
+def header(number, flags=0):
+    return struct.pack("<BBHIQd", 1, flags, 0, 0, number, 0)
+
+
+def example(number, x, stream=b"s", flags=0):
+    return [stream, np.asarray(x, "<f4").tobytes(), b"", header(number, flags)]
+
+
+def label(number, of, y, stream=b"s", flags=0):
+    return [stream, b"", np.asarray(y, "<f4").tobytes(), header(number, LABEL | flags),
+            struct.pack("<IIQ", 0, 0, of)]
+
+
+def stream(count, seed=1):
+    """Examples, and labels that come out of order, late, twice, or never."""
+    rng, messages, waiting, number = np.random.default_rng(seed), [], [], 0
+    for _ in range(count):
+        number += 1
+        x = rng.normal(size=2)
+        waiting.append((number, x.sum()))
+        messages.append(example(number, x))
+        while waiting and rng.random() < 0.6:
+            of, y = waiting[rng.integers(len(waiting))]
+            if rng.random() < 0.8:
+                waiting.remove((of, y))
+            number += 1
+            messages.append(label(number, of, y, flags=DO_NOT_LEARN if rng.random() < 0.1 else 0))
+    return messages
+
+
+def wait_learned(daemon, count):
+    end = time.monotonic() + running.LIMIT
+    while daemon.ask("status")["examples"] < count:
+        daemon.alive()
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def status(daemon):
+    return daemon.ask("status")
+
+
+def push(daemon, messages):
+    with daemon.socket(zmq.PUSH, "examples") as socket:
+        for message in messages:
+            socket.send_multipart(message)
+        daemon.sent = getattr(daemon, "sent", 0) + len(messages)
+        wait_learned(daemon, daemon.sent)
+
+
+def test_labels_outlive_kills():
+    """What is learned with kills between is what is learned without, bit for bit."""
+    messages, blobs = stream(60), []
+    for kills in ((), (23, 70)):
+        with tempfile.TemporaryDirectory() as directory, \
+                Daemon(directory, configuration(directory, LATER)) as daemon:
+            begin = 0
+            for at in (*kills, len(messages)):
+                push(daemon, messages[begin:at])
+                begin = at
+                if at < len(messages):
+                    wait_durable(daemon)
+                    daemon.end(signal.SIGKILL)
+                    daemon.start()
+            found = status(daemon)
+            assert found["updates"] > 0 and found["examples"] == len(messages)
+            blobs.append(daemon.export())
+            daemon.end()
+    assert blobs[0] == blobs[1]
+
+
+def wait_durable(daemon):
+    end = time.monotonic() + running.LIMIT
+    while status(daemon)["journal"]["durable"] < daemon.sent:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def test_a_label_is_acknowledged_and_learned():
+    """Over a router: with its loss; one that changes nothing is accepted, counted and announced."""
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, LATER, "router")) as daemon:
+        events = daemon.socket(zmq.SUB, "statistics")
+        events.setsockopt(zmq.SUBSCRIBE, b"event")
+        time.sleep(SECONDS_TO_SUBSCRIBE)
+        dealer = daemon.socket(zmq.DEALER, "examples")
+
+        def answer(message):
+            dealer.send_multipart(message)
+            key, acknowledgement, *rest = daemon.next_message(dealer)
+            assert key == b"s"
+            return struct.unpack("<BBHIQQ", acknowledgement), rest
+
+        for number in range(1, 4):
+            assert answer(example(number, [0.5, number]))[0][1] == ACCEPTED
+        taken, rest = answer(label(4, 2, [7.0], flags=RESULT))
+        assert taken[1] == ACCEPTED and taken[4] == 4 and taken[5] == 4
+        prediction, loss = rest
+        assert prediction == b"" and np.frombuffer(loss, "<f4")[0] > 0
+        for number, of in ((5, 2), (6, 9)):  # labelled already; never came
+            taken, rest = answer(label(number, of, [7.0], flags=RESULT))
+            assert taken[1] == ACCEPTED and rest == [b"", b""]
+        refused, rest = answer([b"s", *example(7, [1, 2])[1:2], np.float32([1]).tobytes(), header(7)])
+        assert refused[1] == REJECTED  # its y comes later
+        found = status(daemon)
+        assert found["examples"] == 6 and found["rejected_by"]["label"] == 2
+        assert found["rejected_by"]["y_given"] == 1
+        text = ""
+        while "(label)" not in text:
+            body = json.loads(daemon.next_message(events)[1])
+            text = body["text"]
+        assert "labelled already" in text or "no open step of the example 9" in text, text
+        daemon.end()
+
+
+def test_patience_closes_what_is_not_labelled():
+    """The oldest step gives up: what comes for it later changes nothing, and the others go on."""
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, LATER, stride=1)) as daemon:
+        push(daemon, [example(n, [n, 1]) for n in range(1, 8)])
+        assert status(daemon)["updates"] == 0
+        push(daemon, [label(8, 1, [1.0])])  # more than five are open: closed
+        assert status(daemon)["rejected_by"]["label"] == 1
+        push(daemon, [label(9, 4, [1.0])])  # its turn comes after that of 3
+        assert status(daemon)["updates"] == 0
+        push(daemon, [label(10, 3, [1.0])])
+        assert status(daemon)["updates"] == 2
+        daemon.end()
+
+
+def test_json_says_the_same():
+    """Labels as JSON, with their example's steps; what is wrong with others is said."""
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, LATER, stride=1)) as daemon:
+        one = lambda **members: [json.dumps(members).encode()]
+        push(daemon, [one(stream="a", sequence=17, x=[[1, 2], [3, 4]]),
+                      one(stream="a", label_of=17, y=[1, 2])])
+        assert status(daemon)["updates"] == 2
+        with daemon.socket(zmq.PUSH, "examples") as socket:
+            for wrong in (one(stream="a", label_of=17, x=[1, 2], y=1),
+                          one(stream="a", label_epoch=1, x=[1, 2]), one(stream="a", label_of=1)):
+                socket.send_multipart(wrong)
+            end = time.monotonic() + running.LIMIT
+            while status(daemon)["rejected"] < 3:
+                assert time.monotonic() < end
+        assert status(daemon)["examples"] == 2
+        daemon.end()
+
+
+def test_every_horizon_has_its_prediction():
+    """ahead: [1, 3]: two predictions a step, relative to the step's own x, through a restart."""
+    output = "loss: squared, size: 1, target: next, ahead: [1, 3], relative: true"
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, output, inputs="kind: real, size: 1",
+                                            predictions="true")) as daemon:
+        heard = daemon.socket(zmq.SUB, "statistics")
+        for topic in (b"status", b"prediction"):
+            heard.setsockopt(zmq.SUBSCRIBE, topic)
+        while daemon.next_message(heard)[0] != b"status":  # what a new subscriber is sent
+            continue
+        push(daemon, [[b"s", np.float32([n / 10]).tobytes()] for n in range(COUNT)])
+        said = []
+        while len(said) < COUNT:
+            topic, body = daemon.next_message(heard)
+            if topic == b"prediction":
+                said.append(json.loads(body)["prediction"])
+        rises = np.asarray(said)[-100:, :, 0] - np.arange(COUNT - 100, COUNT)[:, None] / 10
+        assert abs(rises - [0.1, 0.3]).max() < 0.1, rises[-3:]  # x rises by 0.1 a step
+        before = daemon.export()
+        daemon.end()
+        daemon.start()
+        assert daemon.export() == before
+        daemon.end()
+
+
+def test_given_targets_are_scaled():
+    """With scale: standard a target of another size is learned: its predictions are in its units."""
+    output = "loss: squared, size: 1"
+    inputs = "kind: real, size: 1, scale: standard"
+    rng = np.random.default_rng(3)
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, output, inputs=inputs, stride=1)) as daemon:
+        values = rng.normal(size=1500)
+        push(daemon, [[b"s", np.float32([v]).tobytes(), np.float32([5e4 + 3e3 * v]).tobytes()]
+                      for v in values])
+        assert status(daemon)["metric"]["rmse"] < 1500, status(daemon)["metric"]
+        daemon.end()
+
+
+if __name__ == "__main__":
+    cases.run(globals())
