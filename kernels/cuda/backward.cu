@@ -19,19 +19,20 @@ static __global__ void window_loss(const __grid_constant__ struct network n,
     uint32_t t = blockIdx.x, position = ring_position(n, s->window, t);
     const float *slot = slot_of(n, s);
     float *d = n.activations + n.d_output + (size_t)t * padded(n.outputs);
-    bool learned = t + s->closed >= s->length && slot[n.slot.learned + position] > 0;
     double loss = 0;
-    if (learned) {
-        struct loss_step step;
-        step.a = n.activations + n.output + (size_t)position * n.outputs;
-        step.y =
-            (const union value *)(slot + n.slot.target) + (size_t)position * n.slot.target_size;
-        step.scale = (double)(1.0f / (float)s->terms);
-        step.d = d;
-        loss = block_loss(n, step) / (double)s->terms;
-    } else {
-        for (uint32_t k = threadIdx.x; k < n.outputs; k += blockDim.x)
-            d[k] = 0;
+    for (uint32_t h = 0; h < n.horizons; h++, d += n.scored) {
+        size_t target = (size_t)position * n.horizons + h;
+        if (t + s->closed >= s->length && slot[n.slot.learned + target] > 0) {
+            struct loss_step step;
+            step.a = n.activations + n.output + (size_t)position * n.outputs + h * n.scored;
+            step.y = (const union value *)(slot + n.slot.target) + target * n.slot.target_size;
+            step.scale = (double)(1.0f / (float)s->terms);
+            step.d = d;
+            loss += block_loss(n, step) / (double)s->terms;
+        } else {
+            for (uint32_t k = threadIdx.x; k < n.scored; k += blockDim.x)
+                d[k] = 0;
+        }
     }
     if (threadIdx.x == 0)
         n.losses[t] = loss;

@@ -156,15 +156,18 @@ static int copy_slot(struct engine *e, size_t index, float *record, enum directi
     if (copy(e, device, s, bytes, OUT, error)) /* what a record does not hold stays as it is */
         return -1;
     record = copy_numbers(s, record, state, direction);
-    record = copy_numbers(s + l->output, record, n->outputs, direction);
-    if (e->model->solved)
-        record = copy_numbers(s + l->solved, record, e->model->solved - 1, direction);
+    size_t places = model_places(e->model, e->options.window);
+    for (size_t p = 0; p < places; p++)
+        record = copy_numbers(s + l->output + p * n->outputs, record, n->outputs, direction);
+    for (size_t p = 0; e->model->solved && p < places; p++)
+        record = copy_numbers(s + l->solved + p * l->solved_row, record, e->model->solved - 1,
+                              direction);
     for (size_t p = 0; p < n->ring; p++) {
         record = copy_numbers(s + l->before + p * l->state, record, state, direction);
         record = copy_numbers(s + l->input + p * l->input_row, record, inputs, direction);
-        record =
-            copy_numbers(s + l->target + p * l->target_size, record, l->target_size, direction);
-        record = copy_numbers(s + l->learned + p, record, 1, direction);
+        record = copy_numbers(s + l->target + p * n->horizons * l->target_size, record,
+                              n->horizons * l->target_size, direction);
+        record = copy_numbers(s + l->learned + p * n->horizons, record, n->horizons, direction);
     }
     return direction == IN ? copy(e, device, s, bytes, IN, error) : 0;
 }

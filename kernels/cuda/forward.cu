@@ -20,25 +20,27 @@ static __device__ void keep_target(const struct network &n, float *slot,
                                    const struct score_entry *entry, const union value *y) {
     if (!entry->learn)
         return;
-    union value *kept =
-        (union value *)(slot + n.slot.target) + (size_t)entry->position * n.slot.target_size;
+    size_t target = (size_t)entry->position * n.horizons + entry->horizon;
+    union value *kept = (union value *)(slot + n.slot.target) + target * n.slot.target_size;
     for (uint32_t k = threadIdx.x; k < n.slot.target_size; k += blockDim.x)
         kept[k] = y[k];
     if (threadIdx.x == 0)
-        slot[n.slot.learned + entry->position] = 1.0f;
+        slot[n.slot.learned + target] = 1.0f;
 }
 
-/* Score the output a (K,) of a step, and keep its target if it is to be learned. */
+/* Score what the output a (K,) of a step says of a horizon, and keep its target if it is to be
+   learned. */
 static __device__ void score(const struct network &n, float *slot, const struct score_entry *entry,
                              const float *a) {
+    a += entry->horizon * n.scored;
     const struct queue *q = n.queue;
     const union value *y = q->targets + (size_t)entry->target * n.target_size;
     struct loss_step step = {a, y, 1, NULL};
     double loss = block_loss(n, step);
     if (threadIdx.x == 0)
         q->losses[entry->result] = loss;
-    for (uint32_t k = threadIdx.x; k < n.outputs; k += blockDim.x)
-        q->scored[(size_t)entry->result * n.outputs + k] = a[k];
+    for (uint32_t k = threadIdx.x; k < n.scored; k += blockDim.x)
+        q->scored[(size_t)entry->result * n.scored + k] = a[k];
     keep_target(n, slot, entry, y);
 }
 
@@ -53,8 +55,8 @@ static __device__ void keep_inputs(const struct network &n, const struct segment
         if (n.input_kind == INPUT_REAL)
             x.real = formula_bounded(x.real);
         ((union value *)(slot + n.slot.input))[(size_t)position * n.slot.input_row + k] = x;
-        if (k == 0)
-            slot[n.slot.learned + position] = 0.0f;
+        for (uint32_t h = 0; k == 0 && h < n.horizons; h++)
+            slot[n.slot.learned + position * n.horizons + h] = 0.0f;
     }
 }
 
@@ -68,7 +70,9 @@ static __global__ void begin(const __grid_constant__ struct network n) {
         for (uint32_t k = threadIdx.x; k < sizeof *s / sizeof *from; k += blockDim.x)
             ((uint32_t *)n.current)[k] = from[k];
         if (s->lead != NONE)
-            score(n, slot, q->scores + s->lead, slot + n.slot.output);
+            score(n, slot, q->scores + s->lead,
+                  slot + n.slot.output +
+                      (size_t)place_of(n, q->scores[s->lead].position) * n.outputs);
         float *before = slot + n.slot.before + (size_t)s->position * n.slot.state;
         for (uint32_t k = threadIdx.x; k < n.slot.state; k += blockDim.x) {
             float value = s->forget ? 0.0f : slot[k];
@@ -442,11 +446,11 @@ cudaError_t launch_outputs(const struct network *n, uint32_t length, unsigned th
 
 /* ---- the end of a run ---- */
 
-/* What the newest step's output is solved with: h of the last layer, and x of the skip path. */
+/* What a step's output is solved with: h of the last layer, and x of the skip path. */
 static __device__ void keep_solved(const struct network &n, float *slot, uint32_t position) {
     const struct network_layer &top = n.layers[n.layer_count - 1];
     const float *h = layer_at(n, top, position).hidden, *x = input_at(n, slot, position);
-    float *kept = slot + n.slot.solved;
+    float *kept = slot + n.slot.solved + (size_t)place_of(n, position) * n.slot.solved_row;
     for (uint32_t i = threadIdx.x; i < top.size; i += blockDim.x)
         kept[i] = h[i];
     for (uint32_t i = threadIdx.x; n.skip_from && i < n.layers[0].inputs; i += blockDim.x)
@@ -476,11 +480,11 @@ static __global__ void finish(const __grid_constant__ struct network n) {
     const struct step_entry *step = q->steps + s->first + t;
     float *slot = slot_of(n, s);
     const float *a = n.activations + n.output + (size_t)position * n.outputs;
-    bool last = t + 1 == s->steps;
+    bool last = t + 1 == s->steps, kept = last || n.many;
     uint32_t next = ring_position(n, s->position, t + 1);
     float *state = last ? slot : slot + n.slot.before + (size_t)next * n.slot.state;
     gather_state(n, position, state);
-    if (last && n.slot.solved)
+    if (kept && n.slot.solved)
         keep_solved(n, slot, position);
     if (n.ages && threadIdx.x == 0) {
         const float *first = slot + n.slot.before + (size_t)s->position * n.slot.state;
@@ -488,8 +492,8 @@ static __global__ void finish(const __grid_constant__ struct network n) {
         state[n.age] = age < (float)n.ages ? age : (float)n.ages;
     }
     for (uint32_t k = threadIdx.x; k < n.outputs; k += blockDim.x) {
-        if (last)
-            slot[n.slot.output + k] = a[k];
+        if (kept)
+            slot[n.slot.output + (size_t)place_of(n, position) * n.outputs + k] = a[k];
         if (step->output != NONE)
             q->outputs[(size_t)step->output * n.outputs + k] = a[k];
     }

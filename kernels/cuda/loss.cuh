@@ -6,9 +6,10 @@
 #include "losses.h"
 #include "network.cuh"
 
-/* A step's activations and target; gradients times `scale` go to d (K,), which may be NULL. */
+/* A step's activations at one horizon and its target there; gradients times `scale` go to d,
+   likewise (K / horizons,), which may be NULL. */
 struct loss_step {
-    const float *a;       /* (K,) */
+    const float *a;
     const union value *y; /* (target_size,) */
     double scale;
     float *d;
@@ -18,7 +19,7 @@ struct loss_step {
 template <number_formula NUMBER>
 static __device__ __forceinline__ double numbers(const struct network &n, const struct loss_step &s,
                                                  double *scratch) {
-    uint32_t size = n.target_size, parts = n.outputs / size;
+    uint32_t size = n.target_size, parts = n.scored / size;
     double sums[2] = {0, 0}, gradient[NUMBER_PARTS_MAX]; /* observed, losses */
     for (uint32_t k = threadIdx.x; k < size; k += blockDim.x)
         if (loss_observed(s.y[k].real)) {
@@ -45,16 +46,16 @@ template <term_formula TERM, class_formula CLASS>
 static __device__ __forceinline__ double classes(const struct network &n, const struct loss_step &s,
                                                  double *scratch) {
     float most = s.a[0];
-    for (uint32_t k = threadIdx.x; k < n.outputs; k += blockDim.x)
+    for (uint32_t k = threadIdx.x; k < n.scored; k += blockDim.x)
         most = s.a[k] > most || isnan(s.a[k]) ? s.a[k] : most;
     most = block_maximum(most, (float *)scratch);
     float sum = 0;
-    for (uint32_t k = threadIdx.x; k < n.outputs; k += blockDim.x)
+    for (uint32_t k = threadIdx.x; k < n.scored; k += blockDim.x)
         sum += TERM(s.a[k], most);
     double total = block_sum((double)sum, scratch);
     uint32_t class_id = s.y->id;
     float factor = (float)(s.scale / total);
-    for (uint32_t k = threadIdx.x; s.d && k < n.outputs; k += blockDim.x)
+    for (uint32_t k = threadIdx.x; s.d && k < n.scored; k += blockDim.x)
         s.d[k] = TERM(s.a[k], most) * factor - (k == class_id ? (float)s.scale : 0.0f);
     return CLASS(total, most, s.a[class_id]);
 }
@@ -115,11 +116,11 @@ components_and_numbers(const struct network &n, const struct loss_step &s, doubl
     for (uint32_t k = 0; k < n.together; k++)
         all = all && loss_observed(s.y[k].real);
     double loss = 0;
-    for (uint32_t k = single + threadIdx.x; s.d && !all && k < n.outputs; k += blockDim.x)
+    for (uint32_t k = single + threadIdx.x; s.d && !all && k < n.scored; k += blockDim.x)
         s.d[k] = 0;
     if (all)
         loss += components<COMPONENT>(n, s, s.a + single, s.d ? s.d + single : NULL,
-                                      (n.outputs - single) / n.components, scratch);
+                                      (n.scored - single) / n.components, scratch);
     for (uint32_t k = 0; k < single; k++) {
         float y = s.y[n.together + k].real;
         double gradient = 0;

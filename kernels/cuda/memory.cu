@@ -132,7 +132,10 @@ static void describe_network(struct engine *e) {
     n->age = (uint32_t)model->age_offset;
     n->ages = (uint32_t)model->ages;
     n->window = (uint32_t)e->options.window;
-    n->ring = n->window + 1;
+    n->ring = (uint32_t)model_ring(model, e->options.window);
+    n->many = model->open > 1;
+    n->horizons = (uint32_t)model->horizons;
+    n->scored = (uint32_t)(model->outputs / model->horizons);
     n->outputs = (uint32_t)model->outputs;
     n->input_kind = a->input.kind;
     n->input_size = (uint32_t)(a->input.kind == INPUT_REAL ? model->features : a->input.size);
@@ -210,14 +213,16 @@ static size_t place_slot(const struct engine *e, struct slot_layout *s) {
     struct layout slot = {0};
     s->state = padded((uint32_t)e->model->state_size);
     place(&slot, s->state);
-    s->output = place(&slot, n->outputs);
+    size_t places = model_places(e->model, e->options.window);
+    s->output = place(&slot, places * n->outputs);
     s->before = place(&slot, (size_t)n->ring * s->state);
     s->input_row = n->input_kind == INPUT_REAL ? padded(n->input_size) : 1;
     s->input = place(&slot, (size_t)n->ring * s->input_row);
     s->target_size = n->target_size;
-    s->target = place(&slot, (size_t)n->ring * s->target_size);
-    s->learned = place(&slot, n->ring);
-    s->solved = e->model->solved ? place(&slot, e->solution.ls.stride) : 0;
+    s->target = place(&slot, (size_t)n->ring * n->horizons * s->target_size);
+    s->learned = place(&slot, (size_t)n->ring * n->horizons);
+    s->solved_row = e->model->solved ? (uint32_t)e->solution.ls.stride : 0;
+    s->solved = e->model->solved ? place(&slot, places * s->solved_row) : 0;
     s->size = (uint32_t)slot.size;
     return slot.size;
 }

@@ -79,13 +79,13 @@ struct network_layer {
 
 /* Of a slot, offsets in floats from its start; the state (S,) stands at 0. */
 struct slot_layout {
-    uint32_t output;              /* (K,) of the newest step */
+    uint32_t output;              /* (places, K) of open steps */
     uint32_t before, state;       /* (ring, state) */
     uint32_t input, input_row;    /* (ring, input_row) */
-    uint32_t target, target_size; /* (ring, target_size) */
-    uint32_t learned;             /* (ring,) 1 where a target is to be learned from */
-    uint32_t solved; /* (padded,) what the newest step's output is solved with, less the 1 after it;
-                        0: it is not solved */
+    uint32_t target, target_size; /* (ring, horizons, target_size) */
+    uint32_t learned;             /* (ring, horizons) 1 where a target is to be learned from */
+    uint32_t solved, solved_row;  /* (places, solved_row) what outputs are solved with, less the 1
+                                     after it; 0: they are not solved */
     uint32_t size;
 };
 
@@ -93,6 +93,7 @@ struct score_entry {
     uint32_t target;   /* row of the plan's targets */
     uint32_t result;   /* row of the results */
     uint32_t position; /* of the step in the ring */
+    uint32_t horizon;
     uint32_t learn;
 };
 
@@ -104,14 +105,15 @@ struct step_entry {
 
 struct segment {
     uint32_t slot;
-    uint32_t forget;         /* zero the state first */
-    uint32_t lead;           /* score of the step before the run, or NONE */
-    uint32_t first, steps;   /* the run: index of its first step_entry, and how many */
-    uint32_t lead_solve;     /* row of the plan's targets that the output is solved with before the
-                                run, or NONE */
-    uint32_t solve;          /* likewise after the update */
-    uint32_t position;       /* of the run's first step in the ring */
-    uint32_t window, length; /* the update: position of its first step, and its steps */
+    uint32_t forget;       /* zero the state first */
+    uint32_t lead;         /* score of the step before the run, or NONE */
+    uint32_t first, steps; /* the run: index of its first step_entry, and how many */
+    uint32_t lead_solve;   /* row of the plan's targets that the output is solved with before the
+                              run, or NONE */
+    uint32_t solve;        /* likewise after the update */
+    uint32_t lead_solved, solved; /* positions of the steps that this is about */
+    uint32_t position;            /* of the run's first step in the ring */
+    uint32_t window, length;      /* the update: position of its first step, and its steps */
     uint32_t closed, terms;
     uint32_t update;   /* row of the results */
     uint32_t measure;  /* position of the step to be measured */
@@ -167,7 +169,9 @@ struct network {
     uint32_t rows_norms, running_norms; /* whether some layer's deviations are made of rows; run */
     uint32_t input_kind, input_size, embedding_size, ld_embedding;
     uint32_t loss, target_size, components;
-    uint32_t together;                              /* see struct loss_kind */
+    uint32_t horizons, scored; /* targets of a step, and outputs of each: K / horizons */
+    uint32_t many;             /* whether more than one step may be open: see model_place */
+    uint32_t together;         /* see struct loss_kind */
     uint32_t embedding, output_weight, output_bias; /* in the block of parameters */
     uint32_t output;                                /* (ring, K) in the block of activations */
     uint32_t d_output;                              /* (window, padded K) */
@@ -190,6 +194,12 @@ static __host__ __device__ __forceinline__ uint32_t ring_position(const struct n
 /* Up to whole float4s. */
 static __host__ __device__ __forceinline__ uint32_t padded(uint32_t numbers) {
     return (numbers + QUAD - 1) / QUAD * QUAD;
+}
+
+/* The place of an open step's output, and of what that is solved with. */
+static __host__ __device__ __forceinline__ uint32_t place_of(const struct network &n,
+                                                             uint32_t position) {
+    return n.many ? position : 0;
 }
 
 static __device__ __forceinline__ float *slot_of(const struct network &n, const struct segment *s) {

@@ -52,7 +52,7 @@ static struct download_layout lay_out_download(const struct engine *e, const str
     struct download_layout l;
     l.losses = 0;
     l.scored = aligned(plan->scores * sizeof(double));
-    l.outputs = l.scored + aligned(plan->scores * n->outputs * sizeof(float));
+    l.outputs = l.scored + aligned(plan->scores * n->scored * sizeof(float));
     l.updates = l.outputs + aligned(plan->outputs ? plan->steps * n->outputs * sizeof(float) : 0);
     l.measures = l.updates + aligned(plan->updates * sizeof(struct update_result));
     l.size =
@@ -145,8 +145,9 @@ static void cut_step(struct cutter *c, const struct operation *o) {
     bool open = is_open(c, o->slot) && newest(c)->steps < most;
     if (open && newest(c)->steps > 0)
         open = ring_position(*n, newest(c)->position, newest(c)->steps) == o->position;
-    /* a run must not come upon the position of the score before it: both write the mark there */
-    if (open && newest(c)->steps == 0 && newest(c)->lead != NONE)
+    /* a run must not come upon the position of the score before it: both write the mark there. What
+       may be open longer has a position beyond every run. */
+    if (open && newest(c)->steps == 0 && newest(c)->lead != NONE && !n->many)
         open = ring_position(*n, c->scores[newest(c)->lead].position, 1) == o->position;
     struct segment *s = open ? newest(c) : open_segment(c, o->slot);
     if (s->steps == 0)
@@ -160,14 +161,18 @@ static void cut_step(struct cutter *c, const struct operation *o) {
     c->e->newest = o->position;
 }
 
-/* A score belongs to the newest step of its run, or stands before the run. */
+/* A score belongs to the newest step of its run, or stands before the run: there where the step may
+   be an older one. */
 static void cut_score(struct cutter *c, const struct operation *o) {
     struct score_entry *score = &c->scores[c->score_count];
     score->target = o->value;
     score->result = c->score_count;
     score->position = o->position;
+    score->horizon = o->horizon;
     score->learn = o->learn;
     struct segment *s = is_open(c, o->slot) ? newest(c) : open_segment(c, o->slot);
+    if (s->steps && c->e->network.many)
+        s = open_segment(c, o->slot);
     uint32_t *place = s->steps ? &c->steps[c->step_count - 1].score : &s->lead;
     if (*place != NONE)
         place = &open_segment(c, o->slot)->lead;
@@ -195,6 +200,7 @@ static void cut_solve(struct cutter *c, const struct operation *o) {
     struct shape *shape = &c->shapes[c->count - 1];
     bool leads = s->steps == 0 && shape->length == 0 && !shape->lead_solve;
     *(leads ? &s->lead_solve : &s->solve) = o->value;
+    *(leads ? &s->lead_solved : &s->solved) = o->position;
     *(leads ? &shape->lead_solve : &shape->solve) = true;
 }
 
@@ -395,7 +401,7 @@ static void fetch_results(const struct engine *e, const struct plan *plan,
                           const struct download_layout *l, const struct results *results) {
     const struct network *n = &e->network;
     fetch(results->losses, e, l->losses, plan->scores * sizeof(double));
-    fetch(results->scored, e, l->scored, plan->scores * n->outputs * sizeof(float));
+    fetch(results->scored, e, l->scored, plan->scores * n->scored * sizeof(float));
     if (plan->outputs)
         fetch(results->outputs, e, l->outputs, plan->steps * n->outputs * sizeof(float));
     fetch(results->updates, e, l->updates, plan->updates * sizeof(struct update_result));

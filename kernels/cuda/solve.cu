@@ -42,18 +42,25 @@ struct solving {
 
 /* ---- r ---- */
 
-/* Number i of phi, from what the slot keeps of the newest step. */
+/* What the slot keeps of the step. */
+static __device__ __forceinline__ const float *kept_of(const struct network &n, enum solve_of of) {
+    uint32_t position = of == SOLVE_BEFORE_RUN ? n.current->lead_solved : n.current->solved;
+    return slot_of(n, n.current) + n.slot.solved +
+           (size_t)place_of(n, position) * n.slot.solved_row;
+}
+
+/* Number i of phi, from that. */
 static __device__ __forceinline__ double phi_of(const struct solving &s, float kept, uint32_t i) {
     return i + 1 < s.inputs ? (double)kept : i + 1 == s.inputs ? 1.0 : 0.0;
 }
 
 static __global__ void __launch_bounds__(ROW_THREADS)
     take_covariance(const __grid_constant__ struct network n,
-                    const __grid_constant__ struct solving s) {
+                    const __grid_constant__ struct solving s, enum solve_of of) {
     uint32_t row = blockIdx.x * (ROW_THREADS / LANES) + warp_index();
     if (row >= s.inputs)
         return;
-    const float *kept = slot_of(n, n.current) + n.slot.solved;
+    const float *kept = kept_of(n, of);
     double *p = s.p + (size_t)row * s.stride, of_row = -s.t[row], grow = s.t[s.stride];
     double2 sum = make_double2(0, 0);
 #pragma unroll 2
@@ -123,7 +130,7 @@ static __global__ void __launch_bounds__(BLOCK_THREADS)
     take_weights(const __grid_constant__ struct network n, const __grid_constant__ struct solving s,
                  enum solve_of of) {
     uint32_t k = blockIdx.x;
-    const float *kept = slot_of(n, n.current) + n.slot.solved;
+    const float *kept = kept_of(n, of);
     double *weights = s.weights + (size_t)(k < s.outputs ? k : 0) * s.stride;
     double sums[3] = {0, 0, 0}; /* q, trace, what the weights say */
     for (uint32_t i = threadIdx.x; i < s.inputs; i += blockDim.x) {
@@ -188,7 +195,7 @@ cudaError_t launch_solve(const struct network *n, const struct solution *solutio
     const uint32_t rows = ROW_THREADS / LANES;
     struct solving s = solving_of(solution);
     struct launch l = {dim3((s.inputs + rows - 1) / rows, 1, 1), ROW_THREADS, 0, stream};
-    cudaError_t status = launch_kernel(take_covariance, &l, *n, s);
+    cudaError_t status = launch_kernel(take_covariance, &l, *n, s, of);
     if (status)
         return status;
     struct launch all = {dim3(s.outputs + 1, 1, 1), BLOCK_THREADS, SCRATCH * sizeof(float), stream};

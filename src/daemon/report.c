@@ -90,12 +90,12 @@ static void put_list(struct json_text *text, const char *key, const double *numb
 }
 
 /* A list, or an object of the loss's parts. */
-static void put_prediction(struct json_text *text, const char *key, const struct model *model,
-                           const double *numbers) {
+static void put_horizon(struct json_text *text, const char *key, const struct model *model,
+                        const double *numbers) {
     const struct output *output = &model->architecture.output;
     const struct loss_part *part = loss_kind(output->loss)->parts;
     if (!part->name) {
-        put_list(text, key, numbers, model->outputs);
+        put_list(text, key, numbers, model->outputs / model->horizons);
         return;
     }
     json_text_open_object(text, key);
@@ -108,6 +108,19 @@ static void put_prediction(struct json_text *text, const char *key, const struct
         numbers += size;
     }
     json_text_close_object(text);
+}
+
+/* What is said at a step, of several horizons a list of that. */
+static void put_prediction(struct json_text *text, const char *key, const struct model *model,
+                           const double *numbers) {
+    bool many = model->horizons > 1;
+    if (many)
+        json_text_open_list(text, key);
+    for (size_t h = 0; h < model->horizons; h++)
+        put_horizon(text, many ? NULL : key, model,
+                    numbers + h * (model->outputs / model->horizons));
+    if (many)
+        json_text_close_list(text);
 }
 
 /* One step's prediction, or a list of them. */

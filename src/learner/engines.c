@@ -138,30 +138,13 @@ static void choose_automatically(struct engines_choice *choice, const struct mod
     }
 }
 
-/* What of the model no GPU's engine can do; NULL = nothing. */
-static const char *needs_cpu(const struct model *model) {
-    return model && model->open > 1
-               ? "what has more than one open step (ahead above 1, target: later)"
-               : NULL;
-}
-
 int engines_choose(struct engines_choice *choice, const char *device, const struct model *model,
                    struct error *error) {
     *choice = (struct engines_choice){.ops = &cpu_engine};
     if (strcmp(device, "cpu") == 0)
         return 0;
-    const char *alone = needs_cpu(model);
-    if (alone && strcmp(device, "auto") != 0)
-        return error_set(
-            error, EX_CONFIG,
-            "device: %s: %s is computed by the processor alone for now; use device: cpu or auto",
-            device, alone);
     if (strcmp(device, "auto") == 0) {
-        if (alone)
-            snprintf(choice->why, sizeof choice->why,
-                     "auto: %s is computed by the processor alone for now", alone);
-        else
-            choose_automatically(choice, model);
+        choose_automatically(choice, model);
         return 0;
     }
     struct cuda_device found;
