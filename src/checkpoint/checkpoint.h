@@ -17,7 +17,8 @@
                                 and lasts (where they are relative) and open (where more than one
                                 can be)
      learner.coverage           (1, 4) of the intervals: numbers, held, both of late. This and
-                                streams.said, levels, errors are not in checkpoints of before 0.x
+                                streams.said, levels, errors are there where predictions can be
+                                asked for; a checkpoint without begins them anew
      output.solution            least squares of readout: rls, doubles
      members.NAME.*             of each member, where they are listed: parameters, optimizer.*,
                                 learner.rates, streams.windows, streams.records, output.solution

@@ -168,13 +168,16 @@ static void add_all(struct checkpoint_layout *layout, struct learner *learner, s
     for (size_t m = 0; m < members || m == 0; m++)
         add_part(layout, PART_RATES, m, learner_member_name(learner, m), "learner.rates",
                  SAFETENSORS_F64, 1, CHECKPOINT_RATES, 0);
-    add_later(layout, PART_COVERAGE, "learner.coverage", SAFETENSORS_F64, 1, CHECKPOINT_COVERAGE);
+    if (learner_truth(learner))
+        add_later(layout, PART_COVERAGE, "learner.coverage", SAFETENSORS_F64, 1,
+                  CHECKPOINT_COVERAGE);
     add_shared(layout, PART_KEYS, "streams.keys", SAFETENSORS_U8, 2, streams, CHECKPOINT_KEY);
     for (size_t m = 0; m < members; m++)
         add_part(layout, PART_WINDOWS, m, learner_member_name(learner, m), "streams.windows",
                  SAFETENSORS_I64, 2, streams, CHECKPOINT_WINDOW);
     add_scales(layout, learner, streams);
-    add_truths(layout, learner, streams);
+    if (learner_truth(learner))
+        add_truths(layout, learner, streams);
     for (size_t m = 0; m < members; m++)
         add_part(layout, PART_RECORDS, m, learner_member_name(learner, m), "streams.records",
                  SAFETENSORS_F32, 2, streams, learner_record_size(learner, m));

@@ -148,7 +148,17 @@ static int check_digest(const struct reading *reading, struct error *error) {
         strcmp(ours, description) ? "" : ", other details of model or learning");
 }
 
-/* What it lacks since it is older than that; returns how many. */
+/* What it has of predictions that are not kept now. */
+static size_t count_needless(const struct reading *reading) {
+    static const char *const names[] = {"learner.coverage", "streams.said", "streams.levels",
+                                        "streams.errors"};
+    size_t count = 0;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
+        count += safetensors_find(reading->file, names[n]) != NULL;
+    return learner_truth(reading->learner) ? 0 : count;
+}
+
+/* What it lacks, since it is older or nobody could ask for it then; returns how many. */
 static size_t mark_lacked(struct reading *reading) {
     struct checkpoint_layout *layout = &reading->layout;
     size_t count = 0;
@@ -171,7 +181,8 @@ static int check_entries(struct reading *reading, struct error *error) {
     reading->buffer = malloc(checkpoint_buffer_size(layout));
     if (!reading->buffer)
         return error_set(error, EX_UNAVAILABLE, "out of memory while reading %s", reading->path);
-    if (safetensors_count(reading->file) != layout->count - mark_lacked(reading))
+    if (safetensors_count(reading->file) !=
+        layout->count - mark_lacked(reading) + count_needless(reading))
         return damaged(reading, "it has not the tensors that its configuration needs", error);
     for (size_t n = 0; n < layout->count; n++) {
         struct safetensors_entry *wanted = &layout->entries[n];
@@ -262,6 +273,8 @@ static int read_member(const struct reading *reading, size_t member, struct erro
 
 static int read_coverage(const struct reading *reading, struct error *error) {
     double c[CHECKPOINT_COVERAGE] = {0};
+    if (!learner_truth(reading->learner))
+        return 0;
     if (read_row(reading, PART_COVERAGE, 0, c, sizeof c, error))
         return -1;
     if (!(c[1] >= 0 && c[0] >= c[1] && c[3] >= 0 && c[2] >= c[3] && isfinite(c[0] + c[2])))
@@ -502,8 +515,9 @@ static int read_stream(const struct reading *reading, size_t row, struct error *
         return -1;
     if (read_open(reading, row, slot, error))
         return -1;
-    return read_truths(reading, row, slot, error) || read_forecast(reading, row, slot, error) ? -1
-                                                                                              : 0;
+    if (learner_truth(learner) && read_truths(reading, row, slot, error))
+        return -1;
+    return read_forecast(reading, row, slot, error);
 }
 
 static int read_streams(const struct reading *reading, struct error *error) {

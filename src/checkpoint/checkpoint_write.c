@@ -151,13 +151,22 @@ static int put_open(struct writing *writing, uint32_t slot, struct error *error)
     return 0;
 }
 
+static int put_truth(struct writing *writing, enum checkpoint_part part, uint32_t slot,
+                     struct error *error) {
+    const struct truth_state s = truth_state(learner_truth(writing->learner), slot);
+    if (part == PART_SAID)
+        return safetensors_put(writing->writer, s.said, s.said_size * sizeof(double), error);
+    if (part == PART_LEVELS)
+        return safetensors_put(writing->writer, s.levels, s.levels_size * sizeof(double), error);
+    return safetensors_put(writing->writer, s.errors, s.errors_size * sizeof(float), error);
+}
+
 static int put_row(struct writing *writing, const struct checkpoint_entry *of, uint32_t slot,
                    struct error *error) {
     size_t size = learner_model(writing->learner)->architecture.input.size;
     size_t target = learner_model(writing->learner)->target_size;
     size_t places = learner_places(writing->learner);
     const struct learner_forecast forecast = learner_forecast(writing->learner, slot);
-    const struct truth_state truth = truth_state(learner_truth(writing->learner), slot);
     struct safetensors_writer *writer = writing->writer;
     switch (of->part) {
     case PART_KEYS:
@@ -185,11 +194,9 @@ static int put_row(struct writing *writing, const struct checkpoint_entry *of, u
         return safetensors_put(writer, forecast.mixture, forecast.mixture_size * sizeof(double),
                                error);
     case PART_SAID:
-        return safetensors_put(writer, truth.said, truth.said_size * sizeof(double), error);
     case PART_LEVELS:
-        return safetensors_put(writer, truth.levels, truth.levels_size * sizeof(double), error);
     case PART_ERRORS:
-        return safetensors_put(writer, truth.errors, truth.errors_size * sizeof(float), error);
+        return put_truth(writing, of->part, slot, error);
     default:
         return put_record(writing, of->member, slot, error);
     }

@@ -236,6 +236,9 @@ static int take_member(struct daemon *daemon, const struct config *wanted, size_
 }
 
 static int take_learning(struct daemon *daemon, const struct config *wanted, struct error *error) {
+    bool predictions = wanted->predictions != PREDICTIONS_NONE;
+    if (learner_keep_truths(daemon->learner, predictions, error))
+        return -1;
     for (size_t m = 0; m < networks(daemon); m++)
         if (take_member(daemon, wanted, m, error))
             return -1;

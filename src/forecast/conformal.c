@@ -8,8 +8,6 @@
 
 #include "common/error.h"
 
-#define COUNT_MOST 9007199254740992.0 /* 2^53: whole numbers are exact up to there */
-
 struct conformal {
     size_t columns;
     double *states; /* (slots, columns, CONFORMAL_STATE) */
@@ -20,7 +18,7 @@ struct conformal {
 /* One column's part. */
 struct column {
     double *moved; /* the level less its beginning */
-    double *count; /* errors so far */
+    double *place; /* of the next error, plus CONFORMAL_ERRORS once there is one in each place */
     float *errors, *sorted;
 };
 
@@ -28,14 +26,15 @@ static struct column column_of(const struct conformal *c, uint32_t slot, size_t 
     size_t at = slot * c->columns + k;
     return (struct column){
         .moved = c->states + at * CONFORMAL_STATE,
-        .count = c->states + at * CONFORMAL_STATE + 1,
+        .place = c->states + at * CONFORMAL_STATE + 1,
         .errors = c->errors + at * CONFORMAL_ERRORS,
         .sorted = c->sorted + at * CONFORMAL_ERRORS,
     };
 }
 
 static size_t kept(const struct column *column) {
-    return *column->count < CONFORMAL_ERRORS ? (size_t)*column->count : CONFORMAL_ERRORS;
+    size_t place = (size_t)*column->place;
+    return place < CONFORMAL_ERRORS ? place : CONFORMAL_ERRORS;
 }
 
 int conformal_open(struct conformal **conformal, size_t columns, size_t slots,
@@ -109,31 +108,27 @@ struct conformal_bounds conformal_bounds(const struct conformal *conformal, uint
 
 /* The number of those in order that are below e. */
 static size_t place_of(const float *sorted, size_t n, float e) {
-    size_t below = 0;
-    while (n > 0) {
-        size_t half = n / 2;
-        if (sorted[below + half] < e) {
-            below += half + 1;
-            n -= half + 1;
-        } else {
-            n = half;
-        }
-    }
-    return below;
+    const float *base = sorted;
+    for (; n > 1; n -= n / 2)
+        base += base[n / 2 - 1] < e ? n / 2 : 0;
+    return (size_t)(base - sorted) + (n == 1 && *base < e);
 }
 
+/* In the oldest's place, once all are taken: what lies between both moves by one. */
 static void keep(struct column *column, float e) {
-    size_t n = kept(column), at = (size_t)fmod(*column->count, CONFORMAL_ERRORS);
+    size_t n = kept(column), place = (size_t)*column->place;
+    size_t at = place < CONFORMAL_ERRORS ? place : place - CONFORMAL_ERRORS;
     float *sorted = column->sorted;
-    if (n == CONFORMAL_ERRORS) {
-        size_t oldest = place_of(sorted, n, column->errors[at]);
-        memmove(sorted + oldest, sorted + oldest + 1, (n - oldest - 1) * sizeof *sorted);
-        n--;
+    size_t to = place_of(sorted, n, e);
+    size_t from = n < CONFORMAL_ERRORS ? n : place_of(sorted, n, column->errors[at]);
+    if (to > from) {
+        to--; /* the oldest was below it */
+        memmove(sorted + from, sorted + from + 1, (to - from) * sizeof *sorted);
+    } else {
+        memmove(sorted + to + 1, sorted + to, (from - to) * sizeof *sorted);
     }
-    size_t place = place_of(sorted, n, e);
-    memmove(sorted + place + 1, sorted + place, (n - place) * sizeof *sorted);
-    sorted[place] = column->errors[at] = e;
-    ++*column->count;
+    sorted[to] = column->errors[at] = e;
+    *column->place = (double)(place + 1 < 2 * CONFORMAL_ERRORS ? place + 1 : CONFORMAL_ERRORS);
 }
 
 static double within(double a, double least, double most) {
@@ -164,8 +159,8 @@ bool conformal_written(struct conformal *conformal, uint32_t slot) {
     for (size_t k = 0; k < conformal->columns; k++) {
         struct column column = column_of(conformal, slot, k);
         if (!(*column.moved >= -target && *column.moved <= CONFORMAL_LEVEL_MOST - target) ||
-            !(*column.count >= 0 && *column.count <= COUNT_MOST) ||
-            *column.count != floor(*column.count))
+            !(*column.place >= 0 && *column.place < 2 * CONFORMAL_ERRORS) ||
+            *column.place != floor(*column.place))
             return false;
         for (size_t n = 0; n < CONFORMAL_ERRORS; n++)
             if (!isfinite(column.errors[n]))

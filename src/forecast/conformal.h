@@ -36,7 +36,8 @@ struct error;
 enum {
     CONFORMAL_ERRORS = 100, /* kept of a column */
     CONFORMAL_LEAST = 20, /* before there is an interval: rank 1 at the level that it begins with */
-    CONFORMAL_STATE = 2,  /* doubles of a column: the level less its beginning, errors so far */
+    CONFORMAL_STATE = 2,  /* doubles of a column: the level less its beginning, and how many errors
+                             there are; from CONFORMAL_ERRORS on plus the place of the oldest */
 };
 
 /* For `slots` streams with forecasts of that many columns. */
@@ -64,8 +65,7 @@ static inline bool conformal_holds(struct conformal_bounds bounds, double y) {
 void conformal_learn(struct conformal *conformal, uint32_t slot, size_t k, double p,
                      struct conformal_bounds bounds, double y);
 
-/* For checkpoints, of a slot: (columns, CONFORMAL_STATE) and (columns, CONFORMAL_ERRORS), the
-   newest error at errors so far modulo CONFORMAL_ERRORS, less 1. */
+/* For checkpoints, of a slot: (columns, CONFORMAL_STATE) and (columns, CONFORMAL_ERRORS). */
 double *conformal_state(struct conformal *conformal, uint32_t slot);
 float *conformal_errors(struct conformal *conformal, uint32_t slot);
 

@@ -192,7 +192,10 @@ static int open_parts(struct learner *learner, const struct config *config, size
         return -1;
     if (!learner_plan_open(learner, plan_steps) || !allocate_streams(learner, slots))
         return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
-    return beside_open(learner, config, error) || open_engines(learner, config, error) ? -1 : 0;
+    return learner_keep_truths(learner, config->predictions != PREDICTIONS_NONE, error) ||
+                   open_engines(learner, config, error)
+               ? -1
+               : 0;
 }
 
 int learner_open_empty(struct learner **learner, const struct config *config,
@@ -302,7 +305,8 @@ static int begin_again(struct learner *learner, float *const *values, struct err
         rates->rate = rates->configured_rate;
         rates->clip = rates->configured_clip;
     }
-    truth_write_coverage(learner->truth, &(struct truth_coverage){0});
+    if (learner->truth)
+        truth_write_coverage(learner->truth, &(struct truth_coverage){0});
     learner_write_counters(learner,
                            &(struct learner_counters){.position = learner->counters.position});
     return 0;
@@ -397,7 +401,7 @@ size_t learner_member_named(const struct learner *learner, const char *name, siz
 }
 
 struct truth_coverage learner_coverage(const struct learner *learner) {
-    return truth_coverage(learner->truth);
+    return learner->truth ? truth_coverage(learner->truth) : (struct truth_coverage){0};
 }
 
 size_t learner_parameters(const struct learner *learner) {

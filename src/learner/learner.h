@@ -174,6 +174,11 @@ size_t learner_parameters(const struct learner *learner);
 /* The member of that name; SIZE_MAX when there is none. */
 size_t learner_member_named(const struct learner *learner, const char *name, size_t length);
 
+/* Keep what is said until its truth comes (truth.h), or not: then no example costs anything of it,
+   and `truth` is NULL in what is learned. scale: forecast always does. As statistics.predictions
+   says, from learner_open on. */
+int learner_keep_truths(struct learner *learner, bool wanted, struct error *error);
+
 /* How often the intervals of predictions have held the truth. */
 struct truth_coverage learner_coverage(const struct learner *learner);
 

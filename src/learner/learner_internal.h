@@ -139,7 +139,7 @@ struct learner {
     float *
         step_bases; /* (plan_steps, target_row) of each step, where targets are relative; or NULL */
 
-    /* Predictions beside their truths. */
+    /* Predictions beside their truths; NULL where nobody may ask for them. */
     struct truth *truth;
     struct moment *moments; /* (plan_steps, 1 + horizons) */
     size_t moment_count, truth_count;
@@ -241,16 +241,16 @@ int forecast_gather(struct learner *learner, const struct planned *example, size
 
 /* ---- Predictions beside their truths (learner_truth.c) ---- */
 
-int beside_open(struct learner *learner, const struct config *config, struct error *error);
 void beside_close(struct learner *learner);
 
 /* Whether every step's outputs are needed, for what was said is kept. */
 bool beside_wants_outputs(const struct learner *learner);
 
 /* Plan: something is said at a step; the truth (target_size,), maybe unaligned and in original
-   units, comes of what was said `age` steps before the newest. */
-void plan_said(struct learner *learner, uint32_t slot);
-void plan_truth(struct learner *learner, uint32_t slot, size_t age, const void *target, bool learn);
+   units, comes of what was said `age` steps before the newest. Nothing without truths. */
+void plan_said(struct learner *learner, struct planned *planned, uint32_t slot);
+void plan_truth(struct learner *learner, struct planned *planned, uint32_t slot, size_t age,
+                const void *target, bool learn);
 
 /* The step of an example whose results are given next. */
 struct truth_step beside_step(const struct learner *learner, const struct planned *example);

@@ -244,8 +244,7 @@ static void take_plain(struct learner *learner, uint32_t slot, const struct exam
     read_input(learner, slot, x, input);
     targets_next(learner, slot, example, x, input, planned);
     plan_step(&learner->members[0], slot);
-    plan_said(learner, slot);
-    planned->planned_moments++;
+    plan_said(learner, planned, slot);
     targets_keep(learner, slot, example, input, planned);
 }
 
@@ -348,7 +347,8 @@ static uint32_t find_stream(struct learner *learner, const struct example *examp
         forget(learner, oldest);
     }
     slot = learner_add_stream(learner, example->key, example->key_size);
-    learner->begins[slot] = true;
+    if (learner->truth)
+        learner->begins[slot] = true;
     if (learner->forecaster)
         forecast_begin(learner, slot);
     return slot;

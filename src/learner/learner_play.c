@@ -234,6 +234,8 @@ static void give_steps(struct learner *learner, struct planned *example, size_t 
     }
     if (learner->members[0].plan.outputs && learner->step_bases)
         add_bases(learner, example, cursor->steps);
+    if (!learner->truth)
+        return;
     const struct learned learned = in_plan(learner, row, cursor->steps);
     give_truths(learner, example, &learned, cursor, first_score);
 }
@@ -242,7 +244,7 @@ static void give_steps(struct learner *learner, struct planned *example, size_t 
 static int give(struct learner *learner, size_t row, struct cursor *cursor, struct error *error) {
     struct planned *example = &learner->examples[row];
     size_t first_step = cursor->steps;
-    if (!example->begun) {
+    if (learner->truth && !example->begun) {
         example->told_scores = truth_count(learner->truth);
         example->told_steps = truth_steps(learner->truth);
     }
@@ -270,6 +272,8 @@ static int give(struct learner *learner, size_t row, struct cursor *cursor, stru
 static int clear_told(struct learner *learner, const struct planned *unfinished,
                       struct error *error) {
     struct truth *truth = learner->truth;
+    if (!truth)
+        return 0;
     bool stays = unfinished && unfinished->outputs;
     size_t scores = stays ? unfinished->told_scores : truth_count(truth);
     size_t steps = stays ? unfinished->told_steps : truth_steps(truth);

@@ -73,7 +73,7 @@ struct learner_forecast learner_forecast(struct learner *learner, uint32_t slot)
 bool learner_forecast_valid(const struct learner *learner, uint32_t slot);
 
 /* Predictions of a stream that wait for their truth, and what their intervals have learned; all
-   streams' coverage. truth.h says what is in them. */
+   streams' coverage. truth.h says what is in them. NULL: see learner_keep_truths. */
 struct truth;
 struct truth *learner_truth(struct learner *learner);
 

@@ -9,13 +9,13 @@
 #include "prediction.h"
 #include "truth.h"
 
-int beside_open(struct learner *learner, const struct config *config, struct error *error) {
+static int open_truths(struct learner *learner, struct error *error) {
     const struct model *model = learner->model;
     const struct output *output = &model->architecture.output;
     bool numbers = loss_kind(output->loss)->metrics & METRIC_RMSE;
     size_t steps = learner->plan_steps;
     const struct truth_shape shape = {
-        .slots = config->learning.max_streams,
+        .slots = streams_capacity(learner->streams),
         .open = model->open,
         .numbers = model->outputs,
         .columns = numbers ? model->target_size : 0,
@@ -41,22 +41,43 @@ void beside_close(struct learner *learner) {
     free(learner->truths);
     free(learner->again);
     free(learner->begins);
+    learner->moments = NULL;
+    learner->truths = learner->again = NULL;
+    learner->begins = NULL;
 }
 
 bool beside_wants_outputs(const struct learner *learner) {
-    return truth_shape(learner->truth)->keeps;
+    return learner->truth && truth_shape(learner->truth)->keeps;
+}
+
+int learner_keep_truths(struct learner *learner, bool wanted, struct error *error) {
+    wanted |= learner->forecaster != NULL;
+    if (wanted == (learner->truth != NULL))
+        return 0;
+    if (learner_flush(learner, error))
+        return -1;
+    if (wanted)
+        return open_truths(learner, error);
+    beside_close(learner);
+    return 0;
 }
 
 /* ---- Planning ---- */
 
-void plan_said(struct learner *learner, uint32_t slot) {
+void plan_said(struct learner *learner, struct planned *planned, uint32_t slot) {
+    if (!learner->truth)
+        return;
+    planned->planned_moments++;
     learner->moments[learner->moment_count++] =
         (struct moment){.slot = slot, .begins = learner->begins[slot]};
     learner->begins[slot] = false;
 }
 
-void plan_truth(struct learner *learner, uint32_t slot, size_t age, const void *target,
-                bool learn) {
+void plan_truth(struct learner *learner, struct planned *planned, uint32_t slot, size_t age,
+                const void *target, bool learn) {
+    if (!learner->truth)
+        return;
+    planned->planned_moments++;
     size_t size = learner->model->target_size;
     double *truth = learner->truths + learner->truth_count++ * size;
     bool ids = loss_kind(learner->model->architecture.output.loss)->class_id;

@@ -274,6 +274,45 @@ def whoever_listens():
     assert late["data_time"] is None and late["scored"]["data_time"] is None
 
 
+def only_where_they_may_be_asked_for():
+    """Switched on and off, over restarts and by a reload: what is learned is the same."""
+    x = two_columns(160)
+    rows = [row(n + 1, values.tobytes()) for n, values in enumerate(x)]
+    model = plain("kind: real, size: 2, scale: standard, missing: hold",
+                  "loss: squared, size: 2, target: next")
+
+    def feed(daemon, begin, end):
+        with daemon.socket(zmq.PUSH, "examples") as feeder:
+            for frames in rows[begin:end]:
+                feeder.send_multipart(frames)
+            wait_learned(daemon, end)
+
+    exports = []
+    for switched in (False, True):
+        with tempfile.TemporaryDirectory(prefix="predictions-") as directory:
+            text = configuration(directory, model, "false", 1)
+            with Daemon(directory, text) as daemon:
+                feed(daemon, 0, 40)
+                assert daemon.ask("status")["coverage"]["total"] is None
+                for begin, predictions in ((40, "true"), (80, "false"), (120, "all")):
+                    if switched:
+                        daemon.path.write_text(configuration(directory, model, predictions, 1))
+                    if switched and begin == 120:
+                        daemon.process.send_signal(signal.SIGHUP)
+                        end = time.monotonic() + running.LIMIT
+                        while "statistics.predictions is all" not in daemon.text():
+                            assert time.monotonic() < end, daemon.text()
+                            time.sleep(0.01)
+                    else:
+                        assert daemon.end() == 0
+                        daemon.start()
+                    feed(daemon, begin, begin + 40)
+                    total = daemon.ask("status")["coverage"]["total"]
+                    assert (total is not None) == (switched and predictions != "false"), total
+                exports.append(daemon.export())
+    assert exports[0] == exports[1]
+
+
 def real_stream():
     """The transformer's temperatures, where they are at hand, else a course of our own: its noise
     grows, is skewed, and has spikes."""
@@ -307,6 +346,7 @@ def intervals_hold_nine_in_ten():
 for test in (stand_beside_the_next_x, stand_beside_a_given_target,
              other_losses_have_what_has_a_meaning, examples_of_many_steps_have_lists,
              streams_have_intervals_of_their_own, a_kill_changes_nothing, whoever_listens,
+             only_where_they_may_be_asked_for,
              intervals_hold_nine_in_ten):
     test()
     print("ok", test.__name__)
