@@ -48,6 +48,7 @@ struct socket_config {
 struct security_quota {
     uint64_t connections;   /* at once, to all sockets */
     uint64_t bytes;         /* a second, that come over tcp */
+    uint64_t waiting;       /* bytes of messages that wait, over tcp */
     uint64_t subscriptions; /* at once */
     uint64_t requests;      /* a second, to the control socket */
 };

@@ -319,6 +319,11 @@ static struct config_key rows[] = {
      .example = "268435456", .what = "what one key may send over tcp, 0 = as much as it likes",
      .more = "Over all its connections, and twice as much at once. A connection that brings more "
              "is ended."},
+    {"security.quota.waiting", VALUE_COUNT, AT(security.quota.waiting), RANGE(0, COUNT_MAX),
+     .fallback = "268435456", .unit = "bytes", .example = "268435456",
+     .what = "messages that wait of one key, 0 = no limit",
+     .more = "Its connection with the most is ended. A feeder over `pull` loses what was on its way: "
+             "while the daemon is paused it should have room for all of them, 16 MiB each."},
     {"security.quota.subscriptions", VALUE_COUNT, AT(security.quota.subscriptions),
      RANGE(0, COUNT_MAX), .fallback = "1000", .flags = KEY_RELOAD, .unit = "subscriptions",
      .example = "1000", .what = "what one key may subscribe to at once, 0 = any number",

@@ -46,6 +46,7 @@ enum security_failure {
     SECURITY_SUBSCRIPTIONS, /* it sent more to the statistics socket than subscriptions need */
     SECURITY_ENDLESS,       /* a message grew larger than any that could be meant */
     SECURITY_QUOTA_BYTES,   /* its key sent more than one may, */
+    SECURITY_QUOTA_WAITING, /* more of it waits, */
     SECURITY_QUOTA_SUBSCRIPTIONS, /* or subscribed to more */
     SECURITY_FAILURES,
 };

@@ -29,6 +29,7 @@ struct client {
     TAILQ_ENTRY(client) all;
     key_text key;
     size_t connections, subscriptions;
+    uint64_t waiting; /* bytes of its suspects, while they are judged */
     struct bucket bytes, requests;
     uint64_t refused, refused_at; /* requests, in the second that began then */
     uint64_t left;                /* when the last connection came or went */
@@ -67,6 +68,7 @@ struct connection {
     uint64_t waiting;    /* bytes that had come and were not taken when it was looked at, */
     uint64_t taken;      /* bytes taken, */
     uint64_t turn;       /* and messages taken of all connections */
+    uint64_t untaken;    /* as it was last judged */
     uint64_t unending;   /* of `waiting`, bytes of a message that is not complete */
 };
 

@@ -226,7 +226,7 @@ static void suspect(struct security *security, struct connection *c, uint64_t no
     if (c->suspect || bytes <= SUSPECT_BYTES)
         return;
     c->suspect = true;
-    c->unending = 0;
+    c->unending = c->untaken = 0;
     TAILQ_INSERT_TAIL(&security->suspects, c, suspects);
     snapshot(security, c, bytes);
 }
@@ -235,7 +235,7 @@ static void suspect(struct security *security, struct connection *c, uint64_t no
    taken since, while all connections had their turn. */
 static void judge(struct security *security, struct connection *c, uint64_t now) {
     struct guarded *guarded = c->guarded;
-    uint64_t bytes = waiting(security, c, now);
+    uint64_t bytes = c->untaken = waiting(security, c, now);
     if (bytes <= SUSPECT_BYTES) {
         security_limit_gone(security, c);
         return;
@@ -256,6 +256,35 @@ static void judge(struct security *security, struct connection *c, uint64_t now)
         security_limit_gone(security, c);
 }
 
+/* Nobody is ended for what is only guessed, or may be another's. */
+static bool counts_for_client(const struct connection *c) {
+    return c->client && c->counted && !c->unclear;
+}
+
+/* All connections of a key together: of one that has too much the one with the most. */
+static void limit_clients(struct security *security) {
+    struct connection *c, *largest;
+    uint64_t most = security->quota.waiting;
+    TAILQ_FOREACH(c, &security->suspects, suspects)
+    if (c->client)
+        c->client->waiting = 0;
+    TAILQ_FOREACH(c, &security->suspects, suspects)
+    if (counts_for_client(c))
+        c->client->waiting += c->untaken;
+    do {
+        largest = NULL;
+        TAILQ_FOREACH(c, &security->suspects, suspects)
+        if (counts_for_client(c) && c->client->waiting > most &&
+            (!largest || c->untaken > largest->untaken))
+            largest = c;
+        if (!largest)
+            return;
+        largest->client->waiting -= largest->untaken;
+        security_end_for(security, largest, SECURITY_QUOTA_WAITING);
+        security_limit_gone(security, largest);
+    } while (true);
+}
+
 static void limit_messages(struct security *security, uint64_t now) {
     struct connection *c, *next, *largest;
     uint64_t all = 0;
@@ -263,6 +292,8 @@ static void limit_messages(struct security *security, uint64_t now) {
         next = TAILQ_NEXT(c, suspects);
         judge(security, c, now);
     }
+    if (security->quota.waiting)
+        limit_clients(security);
     TAILQ_FOREACH(c, &security->suspects, suspects)
     all += c->unending;
     while (all > UNENDING_ALL) {

@@ -20,6 +20,7 @@ static const char *const failure_names[SECURITY_FAILURES] = {
     [SECURITY_SUBSCRIPTIONS] = "subscriptions",
     [SECURITY_QUOTA_CONNECTIONS] = "quota_connections",
     [SECURITY_QUOTA_BYTES] = "quota_bytes",
+    [SECURITY_QUOTA_WAITING] = "quota_waiting",
     [SECURITY_QUOTA_SUBSCRIPTIONS] = "quota_subscriptions",
     [SECURITY_QUOTA_REQUESTS] = "quota_requests",
     [SECURITY_ENDLESS] = "endless",
@@ -35,6 +36,7 @@ static const char *const failure_texts[SECURITY_FAILURES] = {
     [SECURITY_SUBSCRIPTIONS] = "it sends more than subscriptions to the topics there are",
     [SECURITY_QUOTA_CONNECTIONS] = "its key has as many as security.quota.connections allows",
     [SECURITY_QUOTA_BYTES] = "its key sends more than security.quota.bytes allows",
+    [SECURITY_QUOTA_WAITING] = "more of its key waits than security.quota.waiting allows",
     [SECURITY_QUOTA_SUBSCRIPTIONS] =
         "its key subscribes to more than security.quota.subscriptions allows",
     [SECURITY_QUOTA_REQUESTS] = "its key asks more often than security.quota.requests allows",

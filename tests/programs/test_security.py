@@ -543,6 +543,32 @@ def test_quota_of_bytes(directory):
         daemon.until(lambda: daemon.ask("status")["streams"] == 2)
 
 
+def test_quota_of_what_waits(directory):
+    """The connections of a key share what may wait while the daemon is paused; another key has its own."""
+    with Guarded(directory, bind="tcp://127.0.0.1:*", control=(), examples=("yours",),
+                 quota={"waiting": 4 << 20, "bytes": 0}) as daemon:
+        events = daemon.listen()
+        at = daemon.ask("status")["sockets"]["examples"]
+        local = daemon.endpoint
+        daemon.endpoint = lambda name: at if name == "examples" else local(name)
+        example = b'{"stream": "a", "x": [1]' + b" " * 100000 + b"}"
+        mine = daemon.socket(zmq.PUSH, "examples")
+        senders = []
+        for count, pair in (1, None), (2, daemon.yours), (3, daemon.yours):
+            senders.append(mine if pair is None else daemon.socket(zmq.PUSH, "examples", pair))
+            senders[-1].send(example)  # one after the other: then it is clear whose they are
+            daemon.until(lambda n=count: daemon.ask("status")["examples"] == n)
+        daemon.ask("pause")
+        for _ in range(25):  # 2.5 MB: no connection has more than 4
+            for sender in senders:
+                sender.send(example)
+        told = daemon.event(events, refused("quota_waiting", "examples"))
+        assert "security.quota.waiting" in told["text"], told
+        assert daemon.ask("status")["connections"]["ended_by"]["quota_waiting"] == 1
+        daemon.ask("resume")
+        daemon.until(lambda: daemon.ask("status")["examples"] >= 3 + 25)
+
+
 def test_no_quota_of_bytes_over_ipc(directory):
     """The system does not count them there: nobody is ended for a guess."""
     with Guarded(directory, control=(), examples=("yours",), quota={"bytes": 4000}) as daemon:
