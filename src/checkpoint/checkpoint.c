@@ -17,6 +17,7 @@
 
 #include "checkpoint_internal.h"
 #include "common/clock.h"
+#include "common/sync.h"
 #include "common/text.h"
 
 enum {
@@ -34,20 +35,9 @@ static void path_of(const struct checkpoint *checkpoint, const char *name,
 /* ---- Directory and lock ---- */
 
 /* A directory that has been made stays after a loss of power once its parent is on disk. A parent
-   that may be written but not read cannot be opened for that, and not every filesystem can. */
+   that may be written but not read cannot be opened for that. */
 static int sync_parent(const char *path) {
-    char parent[CONFIG_PATH_SIZE];
-    const char *slash = strrchr(path, '/');
-    size_t length = slash ? (size_t)(slash - path) : 0;
-    memcpy(parent, path, length);
-    parent[length] = '\0';
-    int file = open(length ? parent : slash ? "/" : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (file < 0)
-        return errno == EACCES ? 0 : -1;
-    int result = fsync(file) && errno != EINVAL ? -1 : 0, reason = errno;
-    close(file);
-    errno = reason;
-    return result;
+    return sync_directory_of(path) && errno != EACCES ? -1 : 0;
 }
 
 /* The directory, and those of its parents that do not exist. */

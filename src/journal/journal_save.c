@@ -8,6 +8,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/sync.h"
 #include "journal_internal.h"
 
 enum { FILE_MODE = 0600 };
@@ -40,7 +41,7 @@ static int copy_to(struct journal *journal, const char *path, struct error *erro
     return code == SQLITE_DONE ? 0 : -1;
 }
 
-static int sync_path(const struct journal *journal, const char *path, struct error *error) {
+static int sync_file(const struct journal *journal, const char *path, struct error *error) {
     int file = open(path, O_RDONLY | O_CLOEXEC);
     int status = file < 0 ? -1 : fsync(file), reason = errno;
     if (file >= 0)
@@ -58,11 +59,9 @@ static int take_name(const struct journal *journal, const char *from, struct err
         if (unlink(name) && errno != ENOENT)
             return fail(journal, errno, error);
     }
-    if (rename(from, journal->path))
-        return fail(journal, errno, error);
-    snprintf(name, sizeof name, "%.*s", (int)(strrchr(journal->path, '/') - journal->path),
-             journal->path);
-    return sync_path(journal, *name ? name : "/", error);
+    return rename(from, journal->path) || sync_directory_of(journal->path)
+               ? fail(journal, errno, error)
+               : 0;
 }
 
 int journal_save(struct journal *journal, struct error *error) {
@@ -73,7 +72,7 @@ int journal_save(struct journal *journal, struct error *error) {
     snprintf(temporary, sizeof temporary, "%s.tmp", journal->path);
     journal_stop(journal);
     if (journal_write_rest(journal, error) || copy_to(journal, temporary, error) ||
-        sync_path(journal, temporary, error) || take_name(journal, temporary, error)) {
+        sync_file(journal, temporary, error) || take_name(journal, temporary, error)) {
         unlink(temporary);
         return -1;
     }

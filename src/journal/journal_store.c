@@ -7,6 +7,7 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/sync.h"
 #include "journal_internal.h"
 
 #define BUSY_MS 10000  /* that another program's write may take; none should write at all */
@@ -389,19 +390,6 @@ void journal_store_close(struct journal_store *store, bool failed) {
 
 /* ---- Creating ---- */
 
-static int sync_directory(const char *path, struct error *error) {
-    char directory[JOURNAL_PATH_SIZE];
-    snprintf(directory, sizeof directory, "%.*s", (int)(strrchr(path, '/') - path), path);
-    int file = open(*directory ? directory : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int status = file < 0 ? -1 : fsync(file), reason = errno;
-    if (file >= 0)
-        close(file);
-    if (status)
-        return error_set(error, EX_IOERR, "the journal %s cannot be made: %s", path,
-                         strerror(reason));
-    return 0;
-}
-
 static int fill(const char *path, const struct journal_totals *totals, struct error *error) {
     struct journal_store store;
     char settings[128];
@@ -437,10 +425,10 @@ static int make(const char *temporary, const char *path, const struct journal_to
                          strerror(errno));
     if (fill(temporary, totals, error))
         return -1;
-    if (rename(temporary, path))
+    if (rename(temporary, path) || sync_directory_of(path))
         return error_set(error, EX_IOERR, "the journal %s cannot be made: %s", path,
                          strerror(errno));
-    return sync_directory(path, error);
+    return 0;
 }
 
 int journal_store_find(const char *path, bool *is_new, struct error *error) {

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/complain.h"
+#include "common/sync.h"
 
 #define TEMPORARY ".XXXXXX"
 
@@ -32,21 +32,6 @@ static mode_t usual_mode(void) {
     mode_t mask = umask(0);
     umask(mask);
     return 0666 & ~mask;
-}
-
-/* The rename itself is on the disk when the directory is. A file system that cannot sync one has
-   nothing to sync. */
-static int sync_directory(const char *path) {
-    char *copy = strdup(path);
-    if (!copy)
-        return -1;
-    int directory = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    free(copy);
-    if (directory < 0)
-        return -1;
-    int failed = fsync(directory) && errno != EINVAL;
-    close(directory);
-    return failed ? -1 : 0;
 }
 
 static int fill(int file, const void *bytes, size_t size) {
@@ -77,7 +62,7 @@ int file_write(const char *path, const void *bytes, size_t size) {
     } else if (fill(file, bytes, size) || rename(temporary, path)) {
         status = complain(EX_IOERR, "cannot write %s: %s", path, strerror(errno));
         unlink(temporary);
-    } else if (sync_directory(path)) {
+    } else if (sync_directory_of(path)) { /* the rename itself */
         status = complain(EX_IOERR, "%s is written, but its directory cannot be synced: %s", path,
                           strerror(errno));
     }

@@ -15,6 +15,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "common/sync.h"
+
 enum { FILE_MODE = 0600, PIECE = 1 << 16, BUSY_MS = 10000, CHECKSUM = 8, POSITION = 5 };
 
 static const uint64_t HEADER_MAX = 100 << 20; /* as safetensors limits it */
@@ -64,12 +66,8 @@ int state_copy(const char *from, const char *to, struct error *error) {
 }
 
 int state_sync_directory(const char *directory, struct error *error) {
-    int file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    int status = file < 0 || (fsync(file) && errno != EINVAL) ? -1 : 0, reason = errno;
-    if (file >= 0)
-        close(file);
-    return status
-               ? error_set(error, EX_IOERR, "%s cannot be synced: %s", directory, strerror(reason))
+    return sync_directory(directory)
+               ? error_set(error, EX_IOERR, "%s cannot be synced: %s", directory, strerror(errno))
                : 0;
 }
 
