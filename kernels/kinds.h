@@ -228,6 +228,7 @@ struct loss_kind {
     size_t together;  /* `components`: the first numbers of a target, which count only when all
                          of them are observed; those after them are probabilities */
     unsigned metrics; /* of enum metric */
+    bool squares;     /* the square of a number's error: least squares minimize it */
     struct loss_part parts[LOSS_PARTS_MAX]; /* `components`: ONCE a number by itself, then
                                                components, their logits first */
 };

@@ -8,6 +8,7 @@ static const struct loss_kind squared_kind = {
     .name = "squared",
     .what = "mean squared error; predicts numbers",
     .metrics = METRIC_RMSE,
+    .squares = true,
     .parts = {{NULL, EXTENT_NUMBERS, MEANS_ITSELF, UNIT_LEVEL}},
 };
 

@@ -96,10 +96,11 @@ static int check_output(struct reading *reading) {
     bool network = reading->member || !(config->members_given || has_preset(reading));
     const struct output *output = &config->architecture.output;
     const char *loss = loss_kind(output->loss)->name;
-    if (output->solved && strcmp(loss, "squared") != 0)
+    bool squares = loss_kind(output->loss)->squares;
+    if (output->solved && !squares)
         return config_fail(reading, "model.output.readout",
                            "found rls with loss: %s; least squares need loss: squared", loss);
-    if (strcmp(loss, "squared") != 0)
+    if (!squares)
         return config_fail(reading, "model.output.loss",
                            "found %s; allowed with scale: forecast is squared", loss);
     if (output->target != TARGET_NEXT)

@@ -12,10 +12,6 @@
 #define RELATIVE_LEAST 1e-9 /* of a deviation, beside the mean */
 #define LEAST 1e-12
 
-static double clip(double a, double most) {
-    return a > most ? most : a < -most ? -most : a;
-}
-
 static void push(double *past, size_t count, double value) {
     memmove(past + 1, past, (count - 1) * sizeof *past);
     past[0] = value;
@@ -24,8 +20,8 @@ static void push(double *past, size_t count, double value) {
 static void move_statistics(struct column *c, double x, double delta) {
     double t = ++c->count, rate = fmax(1 / t, RATE_LEAST), e = x - c->mean;
     if (t > FIRST) {
-        e = clip(e, FAR * c->sd);
-        delta = clip(delta, FAR * c->ds);
+        e = forecast_clip(e, FAR * c->sd);
+        delta = forecast_clip(delta, FAR * c->ds);
     }
     c->mean += rate * e;
     c->variance = (1 - rate) * (c->variance + rate * e * e);
@@ -54,8 +50,8 @@ void column_take(struct column *c, double value, double t) {
     else if (seen)
         c->ewma += fmax(EWMA_RATE, 1 / c->count) * (x - c->ewma);
     push(c->x, COLUMN_PAST, x);
-    push(c->u, COLUMN_PAST, clip(delta / c->ds, FORECAST_FEATURE_MOST));
-    push(c->z, COLUMN_LEVELS, clip((x - c->mean) / c->sd, FORECAST_FEATURE_MOST));
+    push(c->u, COLUMN_PAST, forecast_clip(delta / c->ds, FORECAST_FEATURE_MOST));
+    push(c->z, COLUMN_LEVELS, forecast_clip((x - c->mean) / c->sd, FORECAST_FEATURE_MOST));
     lag_take(&c->lag, c->u, t);
     size_t lag = (size_t)c->lag.now;
     c->v = lag && t >= (double)lag ? (c->x[lag - 1] - c->x[lag]) / c->ds : 0;

@@ -38,6 +38,11 @@ enum expert experts_at(unsigned experts, size_t n);
 #define FORECAST_FEATURE_MOST 8.0 /* changes, or deviations */
 #define FORECAST_CHANGE_MOST 5.0  /* of a target in changes */
 
+/* Within -most..most. */
+static inline double forecast_clip(double a, double most) {
+    return a > most ? most : a < -most ? -most : a;
+}
+
 /* What one step says. Arrays are the forecaster's and stay until its next step; all (columns,) but
    `experts`. */
 struct forecast_step {

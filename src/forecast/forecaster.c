@@ -167,10 +167,6 @@ static void settle(struct forecaster *f, uint32_t slot, const void *x, bool lear
         regressions_learn(&f->regressions, regressions_of(f, slot), y, level, f->work);
 }
 
-static double clip(double a, double most) {
-    return a > most ? most : a < -most ? -most : a;
-}
-
 /* What one expert says of column k. */
 static double simple(enum expert expert, const struct column *c) {
     switch (expert) {
@@ -179,7 +175,7 @@ static double simple(enum expert expert, const struct column *c) {
     case EXPERT_ewma:
         return (c->ewma - c->x[0]) / c->ds;
     case EXPERT_lag:
-        return clip(c->v, LAG_MOST);
+        return forecast_clip(c->v, LAG_MOST);
     default:
         return 0;
     }

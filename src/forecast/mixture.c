@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "forecast.h"
 
 #define KEEP 0.999
 #define TINY 1e-12
@@ -79,10 +80,6 @@ double *mixture_state(struct mixture *mixture, uint32_t slot) {
     return mixture->states + slot * mixture->size;
 }
 
-static double clip(double a, double most) {
-    return a > most ? most : a < -most ? -most : a;
-}
-
 static void even(double *weights, size_t n) {
     for (size_t i = 0; i < n; i++)
         weights[i] = 1 / (double)n;
@@ -133,7 +130,7 @@ void mixture_predict(struct mixture *mixture, uint32_t slot, const double *q, co
     for (size_t k = 0; k < columns; k++) {
         struct column c = column_of(mixture, slot, k);
         for (size_t i = 0; i < n; i++)
-            c.q[i] = clip(q[i * columns + k], FORECAST_MOST);
+            c.q[i] = forecast_clip(q[i * columns + k], FORECAST_MOST);
         for (size_t loss = 0; loss < LOSSES; loss++) {
             double sum = 0;
             for (size_t i = 0; i < n; i++)
@@ -181,7 +178,7 @@ static void weigh(const struct column *c, size_t n, size_t loss, double y) {
 
 static void smooth_losses(const struct column *c, size_t n, double y) {
     for (size_t i = 0; i < n; i++) {
-        double d = clip(c->q[i] - y, LOSS_MOST);
+        double d = forecast_clip(c->q[i] - y, LOSS_MOST);
         c->losses[i] = SMOOTHED * c->losses[i] + (1 - SMOOTHED) * d * d;
     }
 }
@@ -193,13 +190,13 @@ struct mixture_score mixture_learn(struct mixture *mixture, uint32_t slot, const
         if (isnan(y[k]))
             continue;
         struct column c = column_of(mixture, slot, k);
-        double d = *c.p - y[k], counted = clip(d, LOSS_MOST), original = *c.ds * d;
+        double d = *c.p - y[k], counted = forecast_clip(d, LOSS_MOST), original = *c.ds * d;
         score.loss += counted * counted;
         score.squared_error += original * original;
         score.observed++;
         if (!learn)
             continue;
-        double target = clip(y[k], TARGET_MOST);
+        double target = forecast_clip(y[k], TARGET_MOST);
         for (size_t loss = 0; loss < LOSSES; loss++)
             weigh(&c, mixture->forecasts, loss, target);
         smooth_losses(&c, mixture->forecasts, y[k]);

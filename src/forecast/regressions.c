@@ -72,18 +72,14 @@ bool regressions_have(const struct regressions *r, enum expert expert) {
 
 /* ---- Forecasting ---- */
 
-static double clip(double a, double most) {
-    return a > most ? most : a < -most ? -most : a;
-}
-
 static void fill_changes(double *phi, size_t lags, const struct column *c, size_t width) {
     for (size_t k = 0; k < width; k++) {
         double x = c[k].x[0], *at = phi + k;
-        *at = clip(c[k].u[0], FEATURE_MOST);
+        *at = forecast_clip(c[k].u[0], FEATURE_MOST);
         for (size_t l = 2; l < lags; l++)
-            *(at += width) = clip((c[k].x[l] - x) / c[k].ds, FEATURE_MOST);
-        *(at += width) = clip((c[k].mean - x) / c[k].ds, FEATURE_MOST);
-        *(at += width) = clip(c[k].v, FEATURE_MOST);
+            *(at += width) = forecast_clip((c[k].x[l] - x) / c[k].ds, FEATURE_MOST);
+        *(at += width) = forecast_clip((c[k].mean - x) / c[k].ds, FEATURE_MOST);
+        *(at += width) = forecast_clip(c[k].v, FEATURE_MOST);
     }
     phi[(lags + 1) * width] = 1;
 }
@@ -91,7 +87,7 @@ static void fill_changes(double *phi, size_t lags, const struct column *c, size_
 static void fill_levels(double *phi, const struct column *c, size_t width) {
     for (size_t k = 0; k < width; k++)
         for (size_t l = 0; l < COLUMN_LEVELS; l++)
-            phi[l * width + k] = clip(c[k].z[l], LEVEL_FEATURE_MOST);
+            phi[l * width + k] = forecast_clip(c[k].z[l], LEVEL_FEATURE_MOST);
     phi[COLUMN_LEVELS * width] = 1;
 }
 
@@ -135,8 +131,8 @@ static void learn_group(const struct regressions *r, double *block, enum expert 
     const double *phi = numbers + least_squares_size(&g->ls), *own = phi + g->ls.stride;
     for (size_t k = 0; k < r->width; k++) {
         size_t column = group * r->width + k;
-        double target = is_of_levels(expert) ? clip(level[column], FORECAST_FEATURE_MOST)
-                                             : clip(y[column], FORECAST_CHANGE_MOST);
+        double target = is_of_levels(expert) ? forecast_clip(level[column], FORECAST_FEATURE_MOST)
+                                             : forecast_clip(y[column], FORECAST_CHANGE_MOST);
         error[k] = target - own[k];
     }
     least_squares_learn(&g->ls, numbers, phi, error, rest);

@@ -61,10 +61,6 @@ void forecast_begin(struct learner *learner, uint32_t slot) {
 
 /* ---- Planning ---- */
 
-static double clip(double a, double most) {
-    return a > most ? most : a < -most ? -most : a;
-}
-
 /* What a member's network is asked to say: y, or the level, less its base. */
 static bool fill_target(const struct member *member, const struct forecast_step *step,
                         union value *target) {
@@ -72,10 +68,10 @@ static bool fill_target(const struct member *member, const struct forecast_step 
     enum relative relative = model->architecture.output.relative;
     bool observed = false;
     for (size_t k = 0; k < model->target_size; k++) {
-        double y = relative == RELATIVE_NONE ? clip(step->level[k], FORECAST_FEATURE_MOST)
+        double y = relative == RELATIVE_NONE ? forecast_clip(step->level[k], FORECAST_FEATURE_MOST)
                    : relative == RELATIVE_AR12
-                       ? clip(step->y[k] - step->base[k], FORECAST_CHANGE_MOST)
-                       : clip(step->y[k], FORECAST_CHANGE_MOST);
+                       ? forecast_clip(step->y[k] - step->base[k], FORECAST_CHANGE_MOST)
+                       : forecast_clip(step->y[k], FORECAST_CHANGE_MOST);
         target[k].real = (float)y;
         observed |= !isnan(y);
     }
@@ -89,9 +85,10 @@ static void fill_features(const struct member *member, const struct forecast_ste
     for (size_t k = 0; k < columns; k++) {
         input[k].real = (float)step->z[k];
         input[columns + k].real = (float)step->u[k];
-        input[2 * columns + k].real = (float)clip(step->v[k], FORECAST_FEATURE_MOST);
+        input[2 * columns + k].real = (float)forecast_clip(step->v[k], FORECAST_FEATURE_MOST);
         if (model->architecture.output.relative == RELATIVE_AR12)
-            input[3 * columns + k].real = (float)clip(step->ar12[k], FORECAST_FEATURE_MOST);
+            input[3 * columns + k].real =
+                (float)forecast_clip(step->ar12[k], FORECAST_FEATURE_MOST);
     }
 }
 
