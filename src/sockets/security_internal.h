@@ -52,13 +52,12 @@ struct connection {
     bool made;                           /* by connecting: the configuration names its peer */
     bool stranger;                       /* it has not said enough for a handshake */
     bool ended;                          /* by security_end: nothing more is counted */
-    uint64_t received;                   /* bytes that had come when it was measured, */
-    uint64_t measured;                   /* CLOCK_MONOTONIC in ns */
+    uint64_t received;                   /* bytes that had come when it was measured */
     struct client *client;               /* who has its key; NULL = not admitted, or ended */
     struct bucket bytes;                 /* where it is unclear whose it is */
     size_t subscriptions;
-    bool counted;     /* by the kernel; else it is guessed */
-    double allowance; /* statistics: bytes that may come */
+    bool counted;            /* by the kernel; else it is guessed */
+    struct bucket allowance; /* statistics: bytes that may come */
 
     /* The message that may have no end: see security_limits.c. */
     TAILQ_ENTRY(connection) suspects;
@@ -121,6 +120,10 @@ struct security {
     struct security_quota quota;
     struct client_list clients; /* the newest first */
 };
+
+/* Take out of a bucket that `rate` a second fills, and that holds so many seconds' worth. False:
+   there is not so much in it. */
+bool security_take(struct bucket *bucket, double rate, double seconds, double amount, uint64_t now);
 
 /* The thread's function; `context` is the struct security. */
 void *security_serve(void *context);

@@ -20,8 +20,8 @@ enum {
        said less has not said a key. */
     KEY_BYTES = 64 + (2 + 200) + (9 + 257),
     /* A subscriber says its subscriptions, and answers heartbeats. */
-    SUBSCRIBER_BYTES = 4096,
     SUBSCRIBER_BYTES_PER_S = 1024,
+    SUBSCRIBER_BURST_S = 4,
     /* What a Unix socket is taken to have brought each time when something came: the kernel does
        not count there. */
     UNSEEN_BYTES = 128,
@@ -122,8 +122,7 @@ static struct connection *surplus(struct connection *newest) {
 void security_limit_new(struct security *security, struct connection *connection) {
     struct guarded *guarded = connection->guarded;
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.fd = connection->descriptor};
-    connection->allowance = SUBSCRIBER_BYTES;
-    connection->measured = connection->credited = clock_ns();
+    connection->credited = clock_ns();
     if ((size_t)connection->descriptor < security->taken_size)
         security->taken[connection->descriptor] = 0;
     epoll_ctl(security->activity, EPOLL_CTL_ADD, connection->descriptor, &event);
@@ -141,13 +140,9 @@ void security_limit_new(struct security *security, struct connection *connection
 /* A daemon that itself connects to a broker has the subscriptions of all behind it. */
 static void limit_subscriber(struct security *security, struct connection *c, uint64_t came,
                              uint64_t now) {
-    double seconds = (double)(now - c->measured) / (double)NS_PER_SECOND;
-    c->measured = now;
-    c->allowance += seconds * SUBSCRIBER_BYTES_PER_S;
-    if (c->allowance > SUBSCRIBER_BYTES)
-        c->allowance = SUBSCRIBER_BYTES;
-    c->allowance -= (double)came;
-    if (c->allowance < 0 && !c->made)
+    if (!security_take(&c->allowance, SUBSCRIBER_BYTES_PER_S, SUBSCRIBER_BURST_S, (double)came,
+                       now) &&
+        !c->made)
         security_end_for(security, c, SECURITY_SUBSCRIPTIONS);
 }
 

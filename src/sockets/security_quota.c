@@ -13,9 +13,9 @@ enum {
     PATIENCE = 10, /* so many times its rate of requests refused within a second: it is ended */
 };
 
-/* Take out of a bucket that `rate` a second fills. False: there is not so much in it. */
-static bool take(struct bucket *bucket, double rate, double amount, uint64_t now) {
-    double most = rate * BURST_S;
+bool security_take(struct bucket *bucket, double rate, double seconds, double amount,
+                   uint64_t now) {
+    double most = rate * seconds;
     bucket->left += bucket->at ? rate * (double)(now - bucket->at) / (double)NS_PER_SECOND : most;
     bucket->at = now;
     if (bucket->left > most)
@@ -96,7 +96,8 @@ void security_quota_bytes(struct security *security, struct connection *c, uint6
                           uint64_t now) {
     double rate = (double)security->quota.bytes;
     if (rate > 0 && c->client && c->counted &&
-        !take(c->unclear ? &c->bytes : &c->client->bytes, rate, (double)came, now))
+        !security_take(c->unclear ? &c->bytes : &c->client->bytes, rate, BURST_S, (double)came,
+                       now))
         security_end_for(security, c, SECURITY_QUOTA_BYTES);
 }
 
@@ -142,7 +143,7 @@ bool security_may_ask(struct security *security, zmq_msg_t *message, struct erro
     pthread_mutex_lock(&security->lock);
     uint64_t rate = security->quota.requests;
     struct client *client = key ? find(security, key) : NULL;
-    bool may = !rate || !client || take(&client->requests, (double)rate, 1, now);
+    bool may = !rate || !client || security_take(&client->requests, (double)rate, BURST_S, 1, now);
     if (!may) {
         struct connection *c = sender(security, SOCKET_CONTROL, message);
         security_fail(security, SECURITY_QUOTA_REQUESTS, &security->sockets[SOCKET_CONTROL],
