@@ -127,8 +127,7 @@ static struct workload_options resumed_case(size_t which) {
         layer->norm_steps = 4;
         break;
     case 7: /* five moments, the starting values among them, and no rate */
-        o.optimizer =
-            (struct optimizer){.kind = OPTIMIZER_cocob, .rate = RATE_AUTO, .alpha = 100};
+        o.optimizer = (struct optimizer){.kind = OPTIMIZER_cocob, .rate = RATE_AUTO, .alpha = 100};
         break;
     default: /* nothing but parameters, updates at every step */
         o.architecture.input.scale = SCALE_NONE;

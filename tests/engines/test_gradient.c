@@ -245,8 +245,8 @@ static void symbols(void **state) {
             }
 }
 
-/* A linear path from the input: of real numbers beside every loss, wider than a warp, and of an
-   output that is solved, through which the gradient passes as through a constant. */
+/* A linear path from the input: of real numbers beside every loss, of symbols, wider than a warp,
+   and of an output that is solved, through which the gradient passes as through a constant. */
 static void skip_path(void **state) {
     (void)state;
     for (enum loss loss = 0; loss < LOSSES; loss++) {
@@ -258,6 +258,16 @@ static void skip_path(void **state) {
         };
         architecture.output.skip = true;
         check_gradient(&architecture, loss_kind(loss)->name);
+    }
+    for (size_t embedding = 0; embedding <= 5; embedding += 5) {
+        const struct architecture symbols = {
+            .input = {.kind = INPUT_SYMBOL, .size = 36, .embedding = embedding},
+            .layers = {{.cell = CELL_lstm, .size = 8, .norm = NORM_layer},
+                       {.cell = CELL_rnn, .size = 5}},
+            .layer_count = 2,
+            .output = {.loss = LOSS_softmax, .size = 6, .skip = true},
+        };
+        check_gradient(&symbols, embedding ? "skip path of embedded symbols" : "of symbols");
     }
     struct architecture wide = {
         .input = {.kind = INPUT_REAL, .size = 43},
