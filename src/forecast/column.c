@@ -3,11 +3,13 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/wild.h"
 #include "forecast.h"
 
 #define RATE_LEAST 0.001
 #define EWMA_RATE 0.2
 #define FIRST 30
+#define WILD_MAX 3 /* of the first: more are no accident but a level of their own */
 #define FAR 30
 #define RELATIVE_LEAST 1e-9 /* of a deviation, beside the mean */
 #define LEAST 1e-12
@@ -29,6 +31,32 @@ static void move_statistics(struct column *c, double x, double delta) {
         c->change += fmax(1 / (t - 1), RATE_LEAST) * (delta * delta - c->change);
 }
 
+/* The first values are complete: if some of them are wild, the statistics again, without them. Of
+   missing values in between the held ones are counted. */
+static void drop_wild(struct column *c, double t) {
+    double values[COLUMN_PAST], median, mean = 0, squares = 0, changes = 0;
+    size_t count = (size_t)fmin(t + 1, COLUMN_PAST), used = 0, pairs = 0;
+    while (count > 1 && c->x[count - 2] == c->x[count - 1])
+        count--; /* before the first value stands the first value */
+    memcpy(values, c->x, count * sizeof *values);
+    double far = wild_distance(values, count, WILD_MAX, &median);
+    if (!isfinite(far))
+        return;
+    for (size_t n = 0; n < count; n++) {
+        if (fabs(c->x[n] - median) >= far)
+            continue;
+        squares = welford(c->x[n], (double)++used, &mean, squares);
+        if (n + 1 == count || fabs(c->x[n + 1] - median) >= far)
+            continue;
+        double delta = c->x[n] - c->x[n + 1];
+        changes += delta * delta;
+        pairs++;
+    }
+    c->mean = c->ewma = mean;
+    c->variance = squares / (double)used;
+    c->change = pairs ? changes / (double)pairs : 0;
+}
+
 /* The units from the statistics, also where nothing was seen. */
 static void measure(struct column *c) {
     double least = RELATIVE_LEAST * fabs(c->mean) + LEAST;
@@ -44,12 +72,14 @@ void column_take(struct column *c, double value, double t) {
     double delta = x - c->x[0];
     if (seen)
         move_statistics(c, x, delta);
-    measure(c);
     if (first)
         c->ewma = x;
     else if (seen)
         c->ewma += fmax(EWMA_RATE, 1 / c->count) * (x - c->ewma);
     push(c->x, COLUMN_PAST, x);
+    if (seen && c->count == FIRST)
+        drop_wild(c, t);
+    measure(c);
     push(c->u, COLUMN_PAST, forecast_clip(delta / c->ds, FORECAST_FEATURE_MOST));
     push(c->z, COLUMN_LEVELS, forecast_clip((x - c->mean) / c->sd, FORECAST_FEATURE_MOST));
     lag_take(&c->lag, c->u, t);

@@ -25,7 +25,8 @@ struct column {
 /* One more value, NaN = missing; `t` steps of the stream came before. Rates are not below 0.001;
    after the first 30 a value counts as at most 30 deviations and 30 changes away, so that a wild
    one moves little; a new level is reached in some tens of steps, since the deviation then grows at
-   each. A missing value is held, and moves no statistics. */
+   each. Once the first 30 are complete, up to three of them that lie a thousand deviations outside
+   of all others are left out. A missing value is held, and moves no statistics. */
 void column_take(struct column *c, double value, double t);
 
 #endif

@@ -7,11 +7,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
-
-/* How far from the mean of all nearer values a wild one lies among the first, in their sd: what is
-   less wild is forgotten in time with a memory. Of values that were constant until then, in units
-   of their size. */
-static const double wild = 1e3, wild_of_constant = 1e15;
+#include "common/wild.h"
 
 /* The least sd for the limit: a number that was constant may begin to change. */
 static const double least_relative = 1e-9, least_absolute = 1e-12;
@@ -77,14 +73,6 @@ static double deviation(const struct scaler *scaler, uint64_t count, double squa
     return count ? sqrt(squares / (double)weight(scaler, count)) : 0;
 }
 
-/* Welford (1962): d = x - mean; mean += d / n; squares += d (x - mean), with the new mean. Returns
-   the new squares. */
-static double add(double value, double count, double *mean, double squares) {
-    double difference = value - *mean;
-    *mean += difference / count;
-    return squares + difference * (value - *mean);
-}
-
 /* The value, at most `limit` sd away from the mean. */
 static double limited(const struct scaler *scaler, size_t k, double value) {
     double mean = scaler->means[k], sd = scaler->deviations[k];
@@ -92,36 +80,12 @@ static double limited(const struct scaler *scaler, size_t k, double value) {
     return fabs(value - mean) <= far ? value : mean + copysign(far, value - mean);
 }
 
-/* By their distance from the median, the nearest first. */
-static void sort_by_distance(double *values, size_t count) {
-    double origin = 0;
-    for (int pass = 0; pass < 2; pass++) {
-        for (size_t n = 1; n < count; n++) {
-            double value = values[n], key = pass ? fabs(value - origin) : value;
-            size_t at = n;
-            for (; at > 0 && key < (pass ? fabs(values[at - 1] - origin) : values[at - 1]); at--)
-                values[at] = values[at - 1];
-            values[at] = value;
-        }
-        origin = values[count / 2];
-    }
-}
-
 /* The first values are complete: how far from their median one may be that is none of the wild. */
 static double least_wild(const float *first, double *median) {
-    double values[SCALER_FIRST], mean = 0, squares = 0;
+    double values[SCALER_FIRST];
     for (size_t n = 0; n < SCALER_FIRST; n++)
         values[n] = first[n];
-    sort_by_distance(values, SCALER_FIRST);
-    *median = values[0];
-    for (size_t n = 0; n < SCALER_FIRST; n++) {
-        double sd = n ? sqrt(squares / (double)n) : 0;
-        double far = sd > 0 ? wild * sd : wild_of_constant * fmax(fabs(mean), 1);
-        if (n >= SCALER_FIRST - SCALER_WILD_MAX && fabs(values[n] - mean) > far)
-            return fabs(values[n] - *median);
-        squares = add(values[n], (double)n + 1, &mean, squares);
-    }
-    return INFINITY;
+    return wild_distance(values, SCALER_FIRST, SCALER_WILD_MAX, median);
 }
 
 /* Compute mean and deviation again from the first values without the wild ones, if there are any.
@@ -132,7 +96,8 @@ static void drop_wild(struct scaler *scaler, size_t k) {
     struct scaler_number number = {0};
     for (size_t n = 0; n < SCALER_FIRST && isfinite(far); n++)
         if (fabs(first[n] - median) < far)
-            number.squares = add(first[n], (double)++number.count, &number.mean, number.squares);
+            number.squares =
+                welford(first[n], (double)++number.count, &number.mean, number.squares);
     if (!isfinite(far))
         return;
     number.squares *= (double)weight(scaler, SCALER_FIRST) / (double)number.count;
@@ -146,7 +111,7 @@ static void add_value(struct scaler *scaler, size_t k, float x) {
     if (scaler->limit > 0 && count > SCALER_FIRST)
         value = limited(scaler, k, x);
     if (count == weight(scaler, count)) {
-        scaler->squares[k] = add(value, (double)count, &scaler->means[k], scaler->squares[k]);
+        scaler->squares[k] = welford(value, (double)count, &scaler->means[k], scaler->squares[k]);
     } else {
         /* variance = (1 - 1/N) (variance + d^2 / N), and squares are N times that */
         double rate = 1 / (double)scaler->memory, difference = value - scaler->means[k];
