@@ -78,9 +78,16 @@ int print_example(const struct runnel_example *e, size_t steps, const struct sha
     json_decref(key);
     if (!text)
         return error_no_memory(error);
-    printf("{\"stream\": %s, \"x\": ", text);
+    bool label = e->flags & WIRE_LABEL;
+    printf("{\"stream\": %s, ", text);
     free(text);
-    print_values(e->x, steps, x);
+    if (label)
+        printf("\"label_of\": %llu, \"label_epoch\": %u", (unsigned long long)e->label_sequence,
+               e->label_epoch);
+    else
+        fputs("\"x\": ", stdout);
+    if (!label)
+        print_values(e->x, steps, x);
     if (e->y) {
         fputs(", \"y\": ", stdout);
         print_values(e->y, steps, y);

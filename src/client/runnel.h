@@ -185,6 +185,8 @@ enum runnel_sending {
 enum runnel_flag {
     RUNNEL_END = 1,          /* last of its sequence: forget the stream's state afterwards */
     RUNNEL_DO_NOT_LEARN = 2, /* predict and score, but do not learn */
+    RUNNEL_LABEL = 8, /* no example of its own: y are the targets of an earlier one, of a daemon
+                         with target: later. x_size is 0, and it is `headed` */
 };
 
 /* One example; what its bytes are, docs/protocol.md says. With a router it is `headed`, and its
@@ -201,6 +203,9 @@ struct runnel_example {
     double time;           /* Unix time, or 0 */
     const char *json;      /* instead of x, y and header: the whole example. With a router, key, */
     size_t json_size;      /* epoch and sequence are those in it */
+    uint32_t
+        label_epoch; /* with RUNNEL_LABEL, and else not read: the numbers of the example that */
+    uint64_t label_sequence; /* it is for, of the same key and producer */
 };
 
 /* What a sender reports. */

@@ -53,7 +53,7 @@ void frames_add(struct frames *frames, const void *bytes, size_t size) {
 }
 
 void frames_make(struct frames *frames, const struct runnel_example *e, bool headed,
-                 uint64_t producer, unsigned char header[WIRE_HEADER_SIZE_MAX]) {
+                 uint64_t producer, unsigned char header[SEND_HEADER_SIZE]) {
     const struct wire_header fields = {.flags = e->flags,
                                        .epoch = e->epoch,
                                        .sequence = e->sequence,
@@ -65,11 +65,16 @@ void frames_make(struct frames *frames, const struct runnel_example *e, bool hea
         return;
     }
     frames_add(frames, e->key, e->key_size);
-    frames_add(frames, e->x, e->x_size);
+    frames_add(frames, e->x_size ? e->x : "", e->x_size);
     if (e->y || headed)
         frames_add(frames, e->y, e->y ? e->y_size : 0);
     if (headed)
         frames_add(frames, header, wire_header_pack(&fields, header));
+    if (!headed || !(e->flags & WIRE_LABEL))
+        return;
+    const struct wire_label label = {e->label_epoch, e->label_sequence};
+    wire_label_pack(&label, header + WIRE_HEADER_SIZE_MAX);
+    frames_add(frames, header + WIRE_HEADER_SIZE_MAX, WIRE_LABEL_SIZE);
 }
 
 int frames_send(const struct frames *frames, void *socket) {

@@ -29,7 +29,7 @@ int send_tick(const struct send_hooks *hooks, bool connected, struct error *erro
 int send_attach(const struct peer *peer, void *socket, bool bind, struct error *error);
 
 /* The frames of one message. */
-enum { SEND_FRAMES = 4 };
+enum { SEND_FRAMES = 5 };
 struct frames {
     int count;
     const void *bytes[SEND_FRAMES];
@@ -37,9 +37,11 @@ struct frames {
 };
 void frames_add(struct frames *frames, const void *bytes, size_t size);
 
-/* Those of an example, which point into it and, where it is `headed`, into `header`. */
+/* Those of an example, which point into it and, where it is `headed`, into `header`: also of what a
+   label is for. */
+enum { SEND_HEADER_SIZE = WIRE_HEADER_SIZE_MAX + WIRE_LABEL_SIZE };
 void frames_make(struct frames *frames, const struct runnel_example *example, bool headed,
-                 uint64_t producer, unsigned char header[WIRE_HEADER_SIZE_MAX]);
+                 uint64_t producer, unsigned char header[SEND_HEADER_SIZE]);
 
 /* Send them without waiting. 1: sent. 0: the queue is full, and nothing was sent. -1 with errno:
    the message may be cut off, and what is sent next would belong to it: the socket is done for. */

@@ -202,7 +202,7 @@ static int tick(struct push *push, struct error *error) {
 }
 
 int push_send(struct push *push, const struct runnel_example *e, struct error *error) {
-    unsigned char header[WIRE_HEADER_SIZE_MAX];
+    unsigned char header[SEND_HEADER_SIZE];
     struct frames frames;
     int sent = -1;
     frames_make(&frames, e, e->headed, push->hooks->producer, header);

@@ -65,9 +65,10 @@ static void tell(const struct router *router, enum runnel_report_kind kind, doub
 
 /* What docs/protocol.md calls the reasons, from 1. */
 static const char *reason_name(uint16_t reason) {
-    static const char *const NAMES[] = {
-        "unknown", "frames",  "json",   "key",      "x_size",        "x_value",     "y_size",
-        "y_value", "y_given", "header", "conflict", "sequence_jump", "not_allowed", "schema"};
+    static const char *const NAMES[] = {"unknown",     "frames",  "json",     "key",
+                                        "x_size",      "x_value", "y_size",   "y_value",
+                                        "y_given",     "header",  "conflict", "sequence_jump",
+                                        "not_allowed", "schema",  "label"};
     return NAMES[reason < sizeof NAMES / sizeof NAMES[0] ? reason : 0];
 }
 

@@ -53,7 +53,7 @@ void window_close(struct window **pointer) {
 
 static size_t frames_size(const struct runnel_example *e) {
     size_t y_size = e->y ? e->y_size : 0;
-    return e->json ? e->json_size : e->key_size + e->x_size + y_size + WIRE_HEADER_SIZE_MAX;
+    return e->json ? e->json_size : e->key_size + e->x_size + y_size + SEND_HEADER_SIZE;
 }
 
 static size_t held_size(size_t key_size, size_t size) {
@@ -68,7 +68,7 @@ bool window_has_room(const struct window *window, const struct runnel_example *e
 
 int window_add(struct window *window, const struct runnel_example *e, uint64_t producer,
                struct error *error) {
-    unsigned char header[WIRE_HEADER_SIZE_MAX];
+    unsigned char header[SEND_HEADER_SIZE];
     struct frames frames;
     struct held *held = calloc(1, held_size(e->key_size, frames_size(e)));
     if (!held)

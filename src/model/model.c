@@ -384,6 +384,8 @@ void model_summary(const struct architecture *architecture, char summary[MODEL_S
     append(summary, " > %s %zu", loss_kind(output->loss)->name, output->size);
     if (output->components)
         append(summary, " of %zu", output->components);
+    if (output->scale == SCALE_STANDARD)
+        append(summary, " (standard)");
     if (output->solved)
         append(summary, " solved");
     static const char *const targets[] = {"given", "next", "later"};

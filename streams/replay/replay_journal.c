@@ -225,6 +225,7 @@ int replay_journal_read(struct replay_journal *journal, uint64_t position,
                                          .sequence = record.sequence,
                                          .time = record.stamp,
                                          .producer = record.producer};
+    entry->label = record.label;
     entry->steps = record.steps;
     entry->x = record.x;
     entry->x_size = record.x_size;

@@ -117,6 +117,12 @@ static int check_first(struct replay *replay, struct error *error) {
 }
 
 static int send_example(struct replay *replay, struct replay_entry *entry, struct error *error) {
+    if (entry->header.flags & WIRE_LABEL && replay->settings->common.epoch_given)
+        return error_set(error, EX_DATAERR,
+                         "%s: entry %llu is a label, which names its example by the number that it "
+                         "has in the journal, and --epoch gives examples new ones: replay without "
+                         "--epoch",
+                         replay->settings->path, (unsigned long long)entry->position);
     if (replay->settings->common.epoch_given && renumber(replay, entry, error) < 0)
         return -1;
     if (replay->settings->common.to.kind == RUNNEL_ROUTER && !entry->numbered)
@@ -140,6 +146,8 @@ static int send_example(struct replay *replay, struct replay_entry *entry, struc
         .epoch = header->epoch,
         .sequence = header->sequence,
         .time = header->time,
+        .label_epoch = entry->label.epoch,
+        .label_sequence = entry->label.sequence,
     };
     runnel_sender_identify(replay->delivery.sender, header->producer);
     if (delivery_send(&replay->delivery, &example, entry->steps, error) < 0)

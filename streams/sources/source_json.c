@@ -1,7 +1,8 @@
 /* Lines of JSON, one example each, handed on as they are once they are known to be examples in
    form: {"stream", "x", "y", "end", "learn", "producer", "epoch", "sequence", "time"}, of which x
-   is needed. Only what --stream names, and numbers where all examples have some, are added to lines
-   without. What only the daemon can know (how many numbers it expects) is the daemon's to check. */
+   is needed; or, a label, {"stream", "label_of", "label_epoch", "y", ..} without x. Only what
+   --stream names, and numbers where all examples have some, are added to lines without. What only
+   the daemon can know (how many numbers it expects) is the daemon's to check. */
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -60,9 +61,9 @@ static bool is_of(const char *key, const json_t *value) {
         return json_is_boolean(value);
     if (strcmp(key, "producer") == 0)
         return json_is_string(value) && !wire_producer_parse(json_string_value(value), &producer);
-    json_int_t most = strcmp(key, "epoch") == 0      ? UINT32_MAX
-                      : strcmp(key, "sequence") == 0 ? SEQUENCE_MAX
-                                                     : -1;
+    bool epoch = strcmp(key, "epoch") == 0 || strcmp(key, "label_epoch") == 0;
+    bool number = strcmp(key, "sequence") == 0 || strcmp(key, "label_of") == 0;
+    json_int_t most = epoch ? UINT32_MAX : number ? SEQUENCE_MAX : -1;
     if (most > 0)
         return json_is_integer(value) && json_integer_value(value) >= 0 &&
                json_integer_value(value) <= most;
@@ -79,6 +80,8 @@ static const char *expected(const char *key) {
                                            {"learn", "true or false"},
                                            {"epoch", "a whole number from 0 to 2^32 - 1"},
                                            {"sequence", "a whole number from 0 to 2^53 - 1"},
+                                           {"label_of", "a whole number from 0 to 2^53 - 1"},
+                                           {"label_epoch", "a whole number from 0 to 2^32 - 1"},
                                            {"producer", "1 to 16 hexadecimal digits, as a text"},
                                            {"time", "a number"}};
     for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; i++)
@@ -106,10 +109,12 @@ static bool is_example(json_t *value, char why[WHY_SIZE]) {
         return false;
     }
     member = json_object_get(value, "x");
-    if (member && !json_is_null(member))
-        return true;
-    snprintf(why, WHY_SIZE, "there is no \"x\"");
-    return false;
+    bool x = member && !json_is_null(member), label = json_object_get(value, "label_of");
+    if (x && label)
+        snprintf(why, WHY_SIZE, "there are \"x\" and \"label_of\": a label has no x");
+    else if (!x && !label)
+        snprintf(why, WHY_SIZE, "there is no \"x\"");
+    return x != label;
 }
 
 static void add_producer(json_t *value, uint64_t producer) {

@@ -4,6 +4,7 @@ targets relative to the last value, and scaled."""
 import json
 import signal
 import struct
+import subprocess
 import tempfile
 import time
 
@@ -33,7 +34,8 @@ learning: {{window: 4, stride: {stride}, clip: 1}}
 examples: {{bind: "ipc://{directory}/examples", socket: {socket}}}
 statistics: {{bind: "ipc://{directory}/statistics", every: 1, predictions: {predictions}}}
 control: {{bind: "ipc://{directory}/control"}}
-state: {{directory: {directory}/state, checkpoint: {{examples: 30, seconds: 0}}}}
+state: {{directory: {directory}/state, checkpoint: {{examples: 30, seconds: 0}},
+        journal: {{keep: all}}}}
 """
 
 
@@ -153,6 +155,39 @@ def test_a_label_is_acknowledged_and_learned():
             body = json.loads(daemon.next_message(events)[1])
             text = body["text"]
         assert "labelled already" in text or "no open step of the example 9" in text, text
+        daemon.end()
+
+
+def test_a_journal_with_labels_is_replayed():
+    """What runnel-replay sends of it teaches another daemon the same."""
+    messages = stream(40)
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other, \
+            Daemon(one, configuration(one, LATER)) as first, \
+            Daemon(other, configuration(other, LATER)) as second:
+        push(first, messages)
+        wait_durable(first)
+        program = running.PROGRAM.with_name("runnel-replay")
+        subprocess.run([program, "--connect", second.endpoint("examples"), f"{one}/state"],
+                       check=True, timeout=running.LIMIT)
+        wait_learned(second, len(messages))
+        assert second.export() == first.export()
+        first.end()
+        second.end()
+
+
+def test_the_feeder_sends_labels():
+    """Lines of JSON, over a router: numbered, acknowledged, and learned."""
+    lines = [{"stream": "a", "sequence": n, "x": [n, 1]} for n in range(1, 9)]
+    lines += [{"stream": "a", "sequence": 5 + n, "label_of": n, "y": n / 8} for n in range(4, 9)]
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, LATER, "router")) as daemon:
+        program = running.PROGRAM.with_name("runnel-feed")
+        text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+        subprocess.run([program, "json", "--connect", daemon.endpoint("examples"), "--socket",
+                        "router"], input=text, check=True, timeout=running.LIMIT)
+        wait_learned(daemon, len(lines))
+        found = status(daemon)
+        assert found["updates"] == 3 and found["rejected"] == 0, found  # of 3 and 4 on, two each
         daemon.end()
 
 
