@@ -15,7 +15,7 @@ const STATES = { expected: ["waiting for it", "warn"], silent: ["silent", "bad"]
 // ---- Daemons ----
 
 // A daemon that nobody named and nobody has heard is none, where there is something else to be seen.
-const isThere = ({ named, presence }) => named || presence !== "expected" || !(store.runs.size || recording());
+export const isThere = ({ named, presence }) => named || presence !== "expected" || !(store.runs.size || recording());
 
 export function showDaemons() {
   const parts = labels();
@@ -192,6 +192,7 @@ export function showRuns() {
     return make("tr", {}, make("td", {}, box), label, make("td", { className: "faint", textContent: run.model }),
       make("td", { textContent: run.first_time === null ? "–" : clock(run.first_time) }), reached.get(run.id));
   }));
+  $("no-runs").hidden = runs.length > 0;
   showRunNumbers();
 }
 
@@ -199,6 +200,7 @@ export function showEvents() {
   const runs = shownRuns();
   const all = runs.flatMap((run) => (store.events.get(run.id) || []).map((event) => ({ ...event, run })));
   all.sort((a, b) => b.time - a.time);
+  $("no-events").hidden = all.length > 0;
   $("events").replaceChildren(...all.slice(0, EVENTS_LISTED).map((event) => {
     const dot = make("span", { className: "dot" });
     dot.style.setProperty("--color", eventColor(event.kind));

@@ -3,7 +3,7 @@
 import { drawSoon } from "./charts.js";
 import { $ } from "./dom.js";
 import { forecastSoon, predicted, showChoices } from "./forecast.js";
-import { showDaemons, showEvents, showLayers, showRuns } from "./lists.js";
+import { isThere, showDaemons, showEvents, showLayers, showRuns } from "./lists.js";
 import { adoptRuns, daemons, layersOf, loading, recording, setRecording, shownRuns, store, view } from "./state.js";
 
 const REFRESH_AFTER = 300;    // ms, in which more may come that asks for it
@@ -77,7 +77,12 @@ export async function begin() {
   await load([store.fetchDaemons(), store.fetchRuns(), store.fetchColumns()]).catch(failForNow);
 }
 
-let greeted = false, source = null;
+let greeted = false, source = null, version = "";
+
+function greet() {
+  const what = recording() ? `recording ${recording()}` : daemons.some(isThere) ? "live" : "no daemon has been heard";
+  say(`${what} · version ${version}`);
+}
 
 // A page that is left but kept, to come back to, would keep its connection, and a browser has
 // few for one server.
@@ -95,8 +100,9 @@ function connect() {
     else early.push(() => act(data));
   });
   source.onerror = () => say("runnel-web does not answer; trying again", true);
-  on("hello", ({ version }) => {
-    say(`${recording() ? `recording ${recording()}` : "live"} · version ${version}`);
+  on("hello", (hello) => {
+    version = hello.version;
+    greet();
     if (greeted) refreshSoon(); // what came while there was no connection
     greeted = true;
   });
@@ -104,6 +110,7 @@ function connect() {
   on("daemon", (daemon) => {
     Object.assign(daemons[daemon.daemon] || {}, daemon, { heardAt: performance.now() - 1000 * daemon.quiet });
     showDaemons();
+    greet();
   });
   on("prediction", ({ daemon }) => predicted(daemon));
   for (const topic of ["status", "loss", "state", "event"]) on(topic, (data) => take(topic, data));
