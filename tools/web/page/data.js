@@ -191,8 +191,18 @@ export class Store {
     const series = new Series(body);
     // What came live while the request was under way.
     if (before && view.from === null) this.keepTail(before, series);
+    if (kind === "loss" && view.from === null) this.placeRun(this.runs.get(id), series);
     this.series.set(key, series);
     return true;
+  }
+
+  // A run is so new that the server does not say yet where it begins: where its series does.
+  placeRun(run, series) {
+    if (!run || run.first_time !== null || !series.length) return;
+    for (const axis of ["examples", "steps", "time"]) {
+      run[`first_${axis}`] = series[axis][0];
+      run[`newest_${axis}`] = series[axis][series.length - 1];
+    }
   }
 
   keepTail(before, series) {
