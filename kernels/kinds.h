@@ -211,6 +211,15 @@ enum metric {
     METRIC_BITS = 4,     /* the loss in bits, for the loss is in nats */
 };
 
+/* The simplest forecast, made of a stream's own targets: what a network has to be better than. */
+enum loss_baseline {
+    BASELINE_NONE,
+    BASELINE_VALUE,   /* the last value, or where that is not known the mean so far */
+    BASELINE_NORMAL,  /* a normal around that */
+    BASELINE_CLASSES, /* how often each class has come */
+    BASELINE_RATES,   /* the mean of each number, a probability */
+};
+
 enum {
     LOSS_PARTS_MAX = 8,
     NUMBER_PARTS_MAX = 2,    /* activations of one number, see `numbers` in kinds.def */
@@ -228,7 +237,8 @@ struct loss_kind {
     size_t together;  /* `components`: the first numbers of a target, which count only when all
                          of them are observed; those after them are probabilities */
     unsigned metrics; /* of enum metric */
-    bool squares;     /* the square of a number's error: least squares minimize it */
+    bool squares; /* the square of a number's error: least squares minimize it. Else a logarithm */
+    enum loss_baseline baseline;
     struct loss_part parts[LOSS_PARTS_MAX]; /* `components`: ONCE a number by itself, then
                                                components, their logits first */
 };
@@ -284,7 +294,7 @@ struct optimizer_kind {
     const char *name;
     const char *what;                    /* it is */
     struct kind_key keys[KIND_KEYS_MAX]; /* up to the one without a name */
-    bool rateless;            /* there is no learning rate: `rate: auto` */
+    bool rateless;                       /* there is no learning rate: `rate: auto` */
     size_t moments;           /* numbers that it keeps beside each parameter, at most MOMENTS_MAX */
     const char *moments_need; /* a key: they are kept only where it is above 0; NULL: always */
     double flops;             /* of one parameter's step, clipping included, at least */

@@ -9,6 +9,7 @@ static const struct loss_kind bernoulli_kind = {
     .what = "cross-entropy of `size` numbers in [0, 1]; predicts probabilities",
     .unit_range = true,
     .metrics = METRIC_ACCURACY | METRIC_BITS,
+    .baseline = BASELINE_RATES,
     .parts = {{NULL, EXTENT_NUMBERS, MEANS_PROBABILITY, UNIT_NONE}},
 };
 

@@ -12,6 +12,7 @@ static const struct loss_kind gaussian_kind = {
     .name = "gaussian",
     .what = "negative log density of a normal; predicts mean and standard deviation",
     .metrics = METRIC_RMSE,
+    .baseline = BASELINE_NORMAL,
     .parts = {{"mean", EXTENT_NUMBERS, MEANS_ITSELF, UNIT_LEVEL},
               {"sd", EXTENT_NUMBERS, MEANS_ROOT_OF_EXPONENTIAL, UNIT_WIDTH}},
 };

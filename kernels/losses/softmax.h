@@ -9,6 +9,7 @@ static const struct loss_kind softmax_kind = {
     .what = "cross-entropy of one class among `size`; predicts probabilities",
     .class_id = true,
     .metrics = METRIC_ACCURACY | METRIC_BITS,
+    .baseline = BASELINE_CLASSES,
     .parts = {{NULL, EXTENT_NUMBERS, MEANS_SHARE, UNIT_NONE}},
 };
 

@@ -9,6 +9,7 @@ static const struct loss_kind squared_kind = {
     .what = "mean squared error; predicts numbers",
     .metrics = METRIC_RMSE,
     .squares = true,
+    .baseline = BASELINE_VALUE,
     .parts = {{NULL, EXTENT_NUMBERS, MEANS_ITSELF, UNIT_LEVEL}},
 };
 

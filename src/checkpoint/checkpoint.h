@@ -11,14 +11,15 @@
                                 (rate -1: auto)
      streams.*                  one row per stream, least recently used first: keys (size, bytes),
                                 windows, records (the engine's slots), held (missing: hold),
-                                experts and mixture (scale: forecast); said (predictions that wait
-                                for their truth), levels and errors of their intervals (squared,
-                                gaussian); of open steps scales (where targets are scaled), bases
-                                and lasts (where they are relative) and open (where more than one
-                                can be)
+                                experts and mixture (scale: forecast), or else baseline; said
+                                (predictions that wait for their truth), levels and errors of their
+                                intervals (squared, gaussian); of open steps scales (where targets
+                                are scaled), bases and lasts (where they are relative) and open
+                                (where more than one can be)
      learner.coverage           (1, 4) of the intervals: numbers, held, both of late. This and
                                 streams.said, levels, errors are there where predictions can be
-                                asked for; a checkpoint without begins them anew
+                                asked for; a checkpoint without begins them anew, and
+                                streams.baseline, which those of format 3 lack
      output.solution            least squares of readout: rls, doubles
      members.NAME.*             of each member, where they are listed: parameters, optimizer.*,
                                 learner.rates, streams.windows, streams.records, output.solution

@@ -20,7 +20,8 @@
 #define CHECKPOINT_TEMPORARY "checkpoint.tmp"
 #define CHECKPOINT_DAMAGED "checkpoint.damaged-%d.safetensors" /* set aside: 1, 2, ... */
 #define CHECKPOINT_BACK "checkpoint.back.tmp" /* the first, on its way to be the newest */
-#define CHECKPOINT_FORMAT "runnel-checkpoint-3"
+#define CHECKPOINT_FORMAT "runnel-checkpoint-4"
+#define CHECKPOINT_FORMAT_BEFORE "runnel-checkpoint-3" /* the same without its later entries */
 
 enum {
     CHECKPOINT_NAME_SIZE = PARAMETERS_NAME_SIZE, /* of an entry */
@@ -78,6 +79,7 @@ enum checkpoint_part {
     PART_TARGET_FIRST,
     PART_EXPERTS,
     PART_MIXTURE,
+    PART_BASELINE,
     PART_SAID,
     PART_LEVELS,
     PART_ERRORS,
@@ -100,7 +102,8 @@ struct checkpoint_layout {
     struct safetensors_entry *entries;       /* (count,) */
     struct checkpoint_entry *of;             /* (count,) what each is for */
     size_t parts[CONFIG_MEMBERS_MAX][PARTS]; /* entry of each part of a member, of those of all
-                                                 member 0's; those there is no use for: SIZE_MAX */
+                                                 member 0's; those there is no use for, and those
+                                                 that the file lacks: SIZE_MAX */
 };
 
 /* The entries of a checkpoint of that learner with that many streams. -1 (EX_UNAVAILABLE) when out

@@ -128,6 +128,15 @@ static void add_scaler(struct checkpoint_layout *layout, enum checkpoint_part fi
     }
 }
 
+/* What the simplest forecast of a stream is made of. */
+static void add_baseline(struct checkpoint_layout *layout, struct learner *learner,
+                         size_t streams) {
+    size_t size = learner_baseline_size(learner);
+    if (!size)
+        return;
+    add_later(layout, PART_BASELINE, "streams.baseline", SAFETENSORS_F64, streams, size);
+}
+
 /* What is known of the columns of real inputs. */
 static void add_scales(struct checkpoint_layout *layout, struct learner *learner, size_t streams) {
     const struct architecture *architecture = &learner_model(learner)->architecture;
@@ -176,6 +185,7 @@ static void add_all(struct checkpoint_layout *layout, struct learner *learner, s
         add_part(layout, PART_WINDOWS, m, learner_member_name(learner, m), "streams.windows",
                  SAFETENSORS_I64, 2, streams, CHECKPOINT_WINDOW);
     add_scales(layout, learner, streams);
+    add_baseline(layout, learner, streams);
     if (learner_truth(learner))
         add_truths(layout, learner, streams);
     for (size_t m = 0; m < members; m++)

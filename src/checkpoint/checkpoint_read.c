@@ -85,7 +85,7 @@ static int verify(const struct safetensors *file, const char *path,
 static int check_format(const struct safetensors *file, const char *path, struct error *error) {
     const char *format = safetensors_metadata(file, "format");
     const char *version = safetensors_metadata(file, "version");
-    if (!strcmp(format, CHECKPOINT_FORMAT))
+    if (!strcmp(format, CHECKPOINT_FORMAT) || !strcmp(format, CHECKPOINT_FORMAT_BEFORE))
         return 0;
     return error_set(error, EX_CONFIG,
                      "%s has the format %.40s of runneld %.40s, but this one reads %s: continue "
@@ -466,6 +466,24 @@ static int read_forecast(const struct reading *reading, size_t row, uint32_t slo
     return 0;
 }
 
+/* A checkpoint of before has none. */
+static int read_baseline(const struct reading *reading, size_t row, uint32_t slot,
+                         struct error *error) {
+    size_t size = learner_baseline_size(reading->learner);
+    if (!size)
+        return 0;
+    if (reading->layout.of[reading->layout.parts[0][PART_BASELINE]].lacked) {
+        learner_lose_baseline(reading->learner, slot);
+        return 0;
+    }
+    if (read_row(reading, PART_BASELINE, row, learner_baseline(reading->learner, slot),
+                 size * sizeof(double), error))
+        return -1;
+    if (!learner_baseline_valid(reading->learner, slot))
+        return damaged(reading, "a stream's baseline cannot be", error);
+    return 0;
+}
+
 static int read_truths(const struct reading *reading, size_t row, uint32_t slot,
                        struct error *error) {
     struct truth *truth = learner_truth(reading->learner);
@@ -514,6 +532,8 @@ static int read_stream(const struct reading *reading, size_t row, struct error *
     if (held && read_row(reading, PART_HELD, row, held, size * sizeof *held, error))
         return -1;
     if (read_open(reading, row, slot, error))
+        return -1;
+    if (read_baseline(reading, row, slot, error))
         return -1;
     if (learner_truth(learner) && read_truths(reading, row, slot, error))
         return -1;

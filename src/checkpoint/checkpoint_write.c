@@ -193,6 +193,9 @@ static int put_row(struct writing *writing, const struct checkpoint_entry *of, u
     case PART_MIXTURE:
         return safetensors_put(writer, forecast.mixture, forecast.mixture_size * sizeof(double),
                                error);
+    case PART_BASELINE:
+        return safetensors_put(writer, learner_baseline(writing->learner, slot),
+                               learner_baseline_size(writing->learner) * sizeof(double), error);
     case PART_SAID:
     case PART_LEVELS:
     case PART_ERRORS:

@@ -13,6 +13,7 @@
 #define FIELD_TYPE_TEXT FIELD_TEXT
 #define FIELD_TYPE_FLAG FIELD_FLAG
 #define FIELD_TYPE_TALLY FIELD_TALLY
+#define FIELD_TYPE_ROWS FIELD_ROWS
 #define FIELD_TYPE_CHOICE FIELD_CHOICE
 #define FIELD_TYPE_BINS FIELD_BINS_OF
 
@@ -83,6 +84,24 @@ static void write_tally(struct json_text *text, const char *key, const struct fi
     json_text_close_object(text);
 }
 
+static void write_rows(struct json_text *text, const char *key, const struct field_rows *rows) {
+    const double *number = rows->numbers;
+    if (rows->names)
+        json_text_open_object(text, key);
+    else
+        json_text_open_list(text, key);
+    for (size_t i = 0; i < rows->size; i++) {
+        json_text_open_object(text, rows->names ? rows->names[i] : NULL);
+        for (size_t n = 0; n < rows->width; n++)
+            json_text_number(text, rows->members[n], *number++);
+        json_text_close_object(text);
+    }
+    if (rows->names)
+        json_text_close_object(text);
+    else
+        json_text_close_list(text);
+}
+
 static void write_bins(struct json_text *text, const char *key, const uint32_t *bins) {
     json_text_open_list(text, key);
     for (int i = 0; i < FIELD_BINS; i++)
@@ -108,6 +127,9 @@ static void write_value(struct json_text *text, const struct field *field, const
         break;
     case FIELD_TALLY:
         write_tally(text, field->key, value);
+        break;
+    case FIELD_ROWS:
+        write_rows(text, field->key, value);
         break;
     case FIELD_CHOICE:
         if (choice->word)
@@ -230,6 +252,8 @@ const char *field_need_text(enum field_need need) {
         [NEED_ERROR] = "`squared`, `gaussian`",
         [NEED_CLASSES] = "`softmax`, `bernoulli`",
         [NEED_BITS] = "`softmax`, `bernoulli`, `mixture`",
+        [NEED_BASELINE] = "`squared`, `gaussian`, `softmax`, `bernoulli`",
+        [NEED_EXPERTS] = "`scale: forecast`",
         [NEED_RECURRENT] = "`gru`, `lstm`",
         [NEED_CELL] = "`lstm`",
         [NEED_NORM] = "a norm",

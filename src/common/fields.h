@@ -32,6 +32,16 @@ struct field_tally {
     size_t size;
 };
 
+/* Rows of numbers that are called alike in each: a list of objects, or an object of them by name.
+ */
+struct field_rows {
+    const char *const *members; /* (width,) */
+    size_t width;
+    const char *const *names; /* (size,); NULL: a list */
+    size_t size;
+    const double *numbers; /* (size, width) */
+};
+
 /* A word, or where that is NULL a count. */
 struct field_choice {
     const char *word;
@@ -44,6 +54,7 @@ struct field_choice {
 #define FIELD_C_TEXT const char * /* null when it is NULL */
 #define FIELD_C_FLAG bool
 #define FIELD_C_TALLY struct field_tally
+#define FIELD_C_ROWS struct field_rows
 #define FIELD_C_CHOICE struct field_choice
 #define FIELD_C_BINS const uint32_t * /* (FIELD_BINS,) */
 
@@ -52,6 +63,7 @@ struct field_choice {
 #define FIELD_IS_TEXT 0
 #define FIELD_IS_FLAG 0
 #define FIELD_IS_TALLY 0
+#define FIELD_IS_ROWS 0
 #define FIELD_IS_CHOICE 0
 #define FIELD_IS_BINS 0
 
@@ -61,6 +73,7 @@ enum field_type {
     FIELD_TEXT,
     FIELD_FLAG,
     FIELD_TALLY,
+    FIELD_ROWS,
     FIELD_CHOICE,
     FIELD_BINS_OF, /* FIELD_BINS counts */
 };
@@ -71,6 +84,8 @@ enum field_need {
     NEED_ERROR,     /* targets that are numbers: an error in their units */
     NEED_CLASSES,   /* predictions that are right or wrong */
     NEED_BITS,      /* a loss that is a code length */
+    NEED_BASELINE,  /* a loss that a simple forecast has, too */
+    NEED_EXPERTS,   /* several forecasts that are mixed */
     NEED_RECURRENT, /* a layer whose recurrent sums stand apart */
     NEED_CELL,      /* a layer with a cell state */
     NEED_NORM,      /* a layer that is normalized */
@@ -104,7 +119,8 @@ struct field {
     format_function *format; /* how people read it; NULL = as any number or count */
 
     struct {
-        const char *name; /* in Prometheus, after runnel_; NULL = there is none */
+        const char *name; /* in Prometheus, after runnel_; NULL = there is none. Of rows: the label
+                             that tells them apart, and the beginning of their members' names */
         enum metric_kind kind;
         const char *unit; /* the end of the name, where that is one; NULL = none */
         double scale;     /* from the message's unit to Prometheus'; 0 = the same */

@@ -100,6 +100,18 @@ char *format_percent(char text[FORMAT_SIZE], double value) {
     return text;
 }
 
+char *format_skill(char text[FORMAT_SIZE], double value) {
+    char number[FORMAT_SIZE];
+    double size = fabs(value);
+    if (size < 10)
+        snprintf(text, FORMAT_SIZE, "%+.3f", value);
+    else if (size < 1000)
+        snprintf(text, FORMAT_SIZE, "%+.1f", value);
+    else
+        snprintf(text, FORMAT_SIZE, "%c%.30s", value < 0 ? '-' : '+', format_number(number, size));
+    return text;
+}
+
 char *format_microseconds(char text[FORMAT_SIZE], double microseconds) {
     double value = microseconds;
     const char *unit = "us";

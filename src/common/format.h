@@ -19,6 +19,8 @@ char *format_count(char text[FORMAT_SIZE], double value, int width);
 format_function format_grouped;
 /* Of a share: 0.125 is 12.50% */
 format_function format_percent;
+/* More or less than nothing: +0.231 -12.5 */
+format_function format_skill;
 /* 950us 12.3ms 1.23s */
 format_function format_microseconds;
 /* Seconds: 0.3 s, 45 s, 3 min 20 s, 5 h 12 min, 3 d 4 h */

@@ -13,9 +13,11 @@
 #include "parts.h"
 #include "report.h"
 #include "run.h"
+#include "skill.h"
 
 struct figures {
     struct metrics metrics;
+    struct skill *skill;
     uint64_t played; /* see observe_played */
     bool is_stale;   /* another plan is played: the next observed example reads the clock */
     bool greeted;    /* the event `started` has found a subscriber */
@@ -23,11 +25,21 @@ struct figures {
 };
 
 int observe_open(struct daemon *daemon, struct error *error) {
+    const struct model *model = &daemon->model;
+    enum loss loss = model->architecture.output.loss;
+    const struct skill_options options = {
+        .loss = loss,
+        .columns = loss_kind(loss)->metrics & METRIC_RMSE ? model->target_size : 0,
+        .experts = learner_forecasts(daemon->learner)};
     daemon->figures = calloc(1, sizeof *daemon->figures);
-    return daemon->figures ? 0 : error_no_memory(error);
+    if (!daemon->figures)
+        return error_no_memory(error);
+    return skill_open(&daemon->figures->skill, &options, error);
 }
 
 void observe_close(struct daemon *daemon) {
+    if (daemon->figures)
+        skill_close(&daemon->figures->skill);
     free(daemon->figures);
     daemon->figures = NULL;
 }
@@ -38,6 +50,7 @@ void observe_begin(struct daemon *daemon) {
     figures->played = clock_ns();
     figures->is_stale = true;
     metrics_begin(&figures->metrics, &counters, learner_streams(daemon->learner), figures->played);
+    skill_begin(figures->skill, daemon->learner);
 }
 
 uint64_t observe_played(const struct daemon *daemon) {
@@ -54,6 +67,7 @@ uint64_t observe_out_of_scale(const struct daemon *daemon) {
 
 void observe_recent(const struct daemon *daemon, struct loss_fields *loss) {
     metrics_recent(&daemon->figures->metrics, clock_ns(), loss);
+    skill_recent(daemon->figures->skill, daemon->learner, loss);
     loss->streams = learner_streams(daemon->learner); /* one may have been forgotten since */
 }
 
@@ -65,6 +79,7 @@ static void publish_loss(struct daemon *daemon, const struct learned *learned) {
     struct loss_fields loss;
     metrics_close_interval(&daemon->figures->metrics, daemon->figures->played,
                            message ? &loss : NULL);
+    skill_close_interval(daemon->figures->skill, daemon->learner, message ? &loss : NULL);
     if (!message)
         return;
     report_loss(message, &loss, &daemon->model, daemon->learner, observe_queued(daemon),
@@ -104,6 +119,7 @@ static void on_learned(void *context, const struct learned *learned) {
         figures->is_stale = false;
     }
     metrics_add(&figures->metrics, learned, figures->played);
+    skill_add(figures->skill, learned);
     if (learned->skipped)
         announce_count(daemon, ANNOUNCE_SKIPPED, learned->skipped, learned->key, learned->key_size);
     if (daemon->acknowledge)

@@ -12,6 +12,7 @@ struct error;
 struct learner_observer;
 struct loss_fields;
 
+/* After the learner. */
 int observe_open(struct daemon *daemon, struct error *error);
 void observe_close(struct daemon *daemon);
 

@@ -19,13 +19,15 @@ static unsigned loss_has(enum loss loss) {
     unsigned metrics = loss_kind(loss)->metrics;
     return (metrics & METRIC_RMSE ? FIELD_HAS(NEED_ERROR) : 0) |
            (metrics & METRIC_ACCURACY ? FIELD_HAS(NEED_CLASSES) : 0) |
-           (metrics & METRIC_BITS ? FIELD_HAS(NEED_BITS) : 0);
+           (metrics & METRIC_BITS ? FIELD_HAS(NEED_BITS) : 0) |
+           (loss_kind(loss)->baseline != BASELINE_NONE ? FIELD_HAS(NEED_BASELINE) : 0);
 }
 
 void report_loss(struct json_text *text, const struct loss_fields *metrics,
                  const struct model *model, const struct learner *learner, size_t queued,
                  const struct ingest *ingest) {
     struct loss_fields loss = *metrics;
+    const char *names[LEARNER_FORECASTS_MAX];
     struct field_count rejected_by[REJECT_REASONS];
     for (int r = 0; r < REJECT_REASONS - 1; r++) {
         enum reject_reason reason = (enum reject_reason)(REJECT_NOT + 1 + r);
@@ -39,7 +41,11 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
     loss.queued = queued;
     loss.rejected = ingest_rejected(ingest, REJECT_NOT);
     loss.rejected_by = (struct field_tally){rejected_by, REJECT_REASONS - 1};
-    fields_write(text, FIELDS_OF_LOSS, &loss, loss_has(model->architecture.output.loss));
+    for (size_t n = 0; n < learner_forecasts(learner); n++)
+        names[n] = learner_forecast_name(learner, n);
+    loss.experts.names = names;
+    unsigned experts = learner_forecasts(learner) ? FIELD_HAS(NEED_EXPERTS) : 0;
+    fields_write(text, FIELDS_OF_LOSS, &loss, loss_has(model->architecture.output.loss) | experts);
 }
 
 static unsigned layer_has(const struct layer *layer) {

@@ -46,10 +46,11 @@ static inline double forecast_clip(double a, double most) {
 /* What one step says. Arrays are the forecaster's and stay until its next step; all (columns,) but
    `experts`. */
 struct forecast_step {
-    bool settles;    /* a step waited for this x: the next three are about that one */
+    bool settles;    /* a step waited for this x: the next four are about that one */
     const double *y; /* the change to this x, in its ds; NaN: not observed, or a column's first */
     const double *level; /* (x - mean) / sd, in its scale; NaN likewise */
     const double *base;  /* what ar12 had said of y; 0 without that expert */
+    const double *last;  /* the x that y is the change from; NaN where nothing was ever seen */
 
     const double *x;      /* missing values held; 0 where nothing was ever seen, */
     const double *unseen; /* NaN there, else 0: to be added to a forecast of it */

@@ -22,6 +22,7 @@ enum {
     OF_Y,
     OF_LEVEL,
     OF_BASE,
+    OF_LAST,
     OF_X,
     OF_UNSEEN,
     OF_MEAN,
@@ -155,11 +156,12 @@ static double value_at(const void *x, size_t k) {
 /* What this x says of the step that waits. */
 static void settle(struct forecaster *f, uint32_t slot, const void *x, bool learn) {
     const struct column *columns = columns_of(f, slot);
-    double *y = said(f, OF_Y), *level = said(f, OF_LEVEL);
+    double *y = said(f, OF_Y), *level = said(f, OF_LEVEL), *last = said(f, OF_LAST);
     for (size_t k = 0; k < f->columns; k++) {
         const struct column *c = &columns[k];
         double value = c->count > 0 ? value_at(x, k) : NAN; /* a column's first is no target */
         y[k] = (value - c->x[0]) / c->ds;
+        last[k] = c->count > 0 ? c->x[0] : NAN;
         level[k] = (value - c->mean) / c->sd;
     }
     regressions_said(&f->regressions, regressions_of(f, slot), EXPERT_ar12, said(f, OF_BASE));
@@ -233,6 +235,7 @@ void forecaster_take(struct forecaster *f, uint32_t slot, const void *x, bool le
         .y = said(f, OF_Y),
         .level = said(f, OF_LEVEL),
         .base = said(f, OF_BASE),
+        .last = said(f, OF_LAST),
         .x = said(f, OF_X),
         .unseen = said(f, OF_UNSEEN),
         .mean = said(f, OF_MEAN),

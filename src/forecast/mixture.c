@@ -21,6 +21,7 @@ struct mixture {
     size_t columns, forecasts, size;
     unsigned combine;
     double *states; /* (slots, size) */
+    double *judged; /* as in struct mixture_score: (2, columns), (2, forecasts) */
 };
 
 /* One column's part of a state; of each loss, (LOSSES, forecasts). */
@@ -56,8 +57,9 @@ int mixture_open(struct mixture **mixture, size_t columns, size_t forecasts, uns
         new->combine = combine;
         new->size = columns *(ALONE + OF_EACH * forecasts);
         new->states = calloc(slots, new->size * sizeof *new->states);
+        new->judged = calloc(2, (columns + forecasts) * sizeof *new->judged);
     }
-    if (new &&new->states)
+    if (new &&new->states &&new->judged)
         return 0;
     mixture_close(mixture);
     return error_set(error, EX_UNAVAILABLE,
@@ -66,8 +68,10 @@ int mixture_open(struct mixture **mixture, size_t columns, size_t forecasts, uns
 }
 
 void mixture_close(struct mixture **mixture) {
-    if (*mixture)
+    if (*mixture) {
         free((*mixture)->states);
+        free((*mixture)->judged);
+    }
     free(*mixture);
     *mixture = NULL;
 }
@@ -183,24 +187,49 @@ static void smooth_losses(const struct column *c, size_t n, double y) {
     }
 }
 
+static double square(double a) {
+    return a * a;
+}
+
+/* What each forecast of one column has lost, and how much it was asked for. */
+static void judge(const struct column *c, size_t n, double y, double *losses, double *weights) {
+    for (size_t i = 0; i < n; i++) {
+        losses[i] += square(forecast_clip(c->q[i] - y, LOSS_MOST));
+        weights[i] += (c->weights[i] + c->weights[n + i]) / LOSSES;
+    }
+}
+
 struct mixture_score mixture_learn(struct mixture *mixture, uint32_t slot, const double *y,
                                    bool learn) {
-    struct mixture_score score = {0};
-    for (size_t k = 0; k < mixture->columns; k++) {
+    size_t columns = mixture->columns, n = mixture->forecasts;
+    double *errors = mixture->judged, *of_last = errors + columns;
+    double *losses = of_last + columns, *weights = losses + n;
+    struct mixture_score score = {
+        .errors = errors, .of_last = of_last, .losses = losses, .weights = weights};
+    memset(losses, 0, 2 * n * sizeof *losses);
+    for (size_t k = 0; k < columns; k++) {
+        errors[k] = of_last[k] = NAN;
         if (isnan(y[k]))
             continue;
         struct column c = column_of(mixture, slot, k);
         double d = *c.p - y[k], counted = forecast_clip(d, LOSS_MOST), original = *c.ds * d;
         score.loss += counted * counted;
+        score.baseline += square(forecast_clip(y[k], LOSS_MOST));
         score.squared_error += original * original;
         score.observed++;
+        errors[k] = original;
+        of_last[k] = -*c.ds * y[k];
+        judge(&c, n, y[k], losses, weights);
         if (!learn)
             continue;
         double target = forecast_clip(y[k], TARGET_MOST);
         for (size_t loss = 0; loss < LOSSES; loss++)
-            weigh(&c, mixture->forecasts, loss, target);
-        smooth_losses(&c, mixture->forecasts, y[k]);
+            weigh(&c, n, loss, target);
+        smooth_losses(&c, n, y[k]);
     }
     score.loss /= (double)score.observed; /* NaN when nothing was */
+    score.baseline /= (double)score.observed;
+    for (size_t i = 0; i < 2 * n; i++)
+        losses[i] /= (double)score.observed;
     return score;
 }

@@ -32,8 +32,14 @@ void mixture_begin(struct mixture *mixture, uint32_t slot);
 /* What a target said of the forecast before it. */
 struct mixture_score {
     double loss;          /* mean over observed columns of (p - y)^2, each at most 900 */
+    double baseline;      /* the same of the last value: of y^2 */
     double squared_error; /* sum of (ds (p - y))^2: in original units */
     size_t observed;      /* columns */
+
+    /* Until the next target. In original units, NAN where y is: errors (columns,), ds (p - y), and
+       those of the last value. Of each forecast (forecasts,) its loss, and its weight when it was
+       asked, means over observed columns. */
+    const double *errors, *of_last, *losses, *weights;
 };
 
 /* The target has come: y (columns,) in changes, NaN = not observed. Weights move if `learn`. */

@@ -39,6 +39,7 @@ static void release(struct learner *learner) {
     input_range_close(&learner->range);
     forecast_close(learner);
     targets_close(learner);
+    learner_baseline_close(learner);
     free(learner->held);
     free(learner->long_outputs);
     beside_close(learner);
@@ -188,7 +189,8 @@ static int open_parts(struct learner *learner, const struct config *config, size
          scaler_open(&learner->scaler, learner->input_row, input->memory, input->limit, error)) ||
         (output->scale == SCALE_STANDARD && scaler_open(&learner->output_scaler, output->size,
                                                         output->memory, output->limit, error)) ||
-        (input->scale == SCALE_FORECAST && forecast_open(learner, config, error)))
+        (input->scale == SCALE_FORECAST && forecast_open(learner, config, error)) ||
+        learner_baseline_open(learner, slots, error))
         return -1;
     if (!learner_plan_open(learner, plan_steps) || !allocate_streams(learner, slots))
         return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");

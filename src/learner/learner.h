@@ -21,6 +21,25 @@ struct scaler;
 struct truth;
 struct truth_coverage;
 
+/* Sums over scored steps of one number of the targets, in original units. */
+struct column_error {
+    double squared, absolute; /* of what was predicted less what came */
+    double baseline;          /* squares, of what the baseline had said */
+    uint64_t observed;
+};
+
+/* Of one expert or member. */
+struct expert_loss {
+    double loss;   /* mean over observed columns of (forecast - y)^2 in changes, each at most 900 */
+    double weight; /* mean over those of the weight that it had */
+};
+
+struct learner_errors {
+    uint64_t scored;              /* steps */
+    struct column_error *columns; /* (target_size,) squared, gaussian; else 0 */
+    struct expert_loss *experts;  /* (learner_forecasts,) */
+};
+
 /* The results of one example. Pointers are valid until the observer returns. */
 struct learned {
     const char *key; /* its stream */
@@ -38,6 +57,8 @@ struct learned {
        that made it. A number that had never been observed then was not predicted: it does not
        count. */
     double squared_error;
+    double baseline;      /* mean loss of the baseline (baseline.h) over the same steps: NaN when
+                             scored is 0, the loss has none, or it is not known */
     size_t observed;      /* numbers in that sum; softmax: scored steps; bernoulli: numbers */
     size_t correct;       /* softmax: steps whose most probable class (the first of equals) was the
                              target; bernoulli: numbers on the target's side of 1/2 */
@@ -155,6 +176,11 @@ uint64_t learner_taken(const struct learner *learner);
 /* What was taken or set last is the journal's entry at `position`. */
 void learner_set_position(struct learner *learner, uint64_t position);
 size_t learner_streams(const struct learner *learner);
+
+/* Sums over the examples observed since they were cleared: while one is observed, itself included.
+ */
+const struct learner_errors *learner_errors(const struct learner *learner);
+void learner_clear_errors(struct learner *learner);
 double learner_rate(const struct learner *learner);
 double learner_clip(const struct learner *learner);
 const char *learner_device(const struct learner *learner);
@@ -183,6 +209,7 @@ int learner_keep_truths(struct learner *learner, bool wanted, struct error *erro
 struct truth_coverage learner_coverage(const struct learner *learner);
 
 /* With scale: forecast, how many are mixed, experts and members, and their names; else 0. */
+enum { LEARNER_FORECASTS_MAX = 32 };
 size_t learner_forecasts(const struct learner *learner);
 const char *learner_forecast_name(const struct learner *learner, size_t n);
 

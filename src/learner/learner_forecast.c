@@ -11,8 +11,21 @@
 #include "common/error.h"
 #include "learner_internal.h"
 
+_Static_assert((int)EXPERTS + (int)CONFIG_MEMBERS_MAX <= (int)LEARNER_FORECASTS_MAX,
+               "there is room for the names of all");
+
 /* Arrays of a step's row in said_numbers, (I,) each; the experts follow. */
-enum { SAID_Y, SAID_X, SAID_UNSEEN, SAID_MEAN, SAID_SD, SAID_DS, SAID_AR12, SAID_EXPERTS };
+enum {
+    SAID_Y,
+    SAID_LAST,
+    SAID_X,
+    SAID_UNSEEN,
+    SAID_MEAN,
+    SAID_SD,
+    SAID_DS,
+    SAID_AR12,
+    SAID_EXPERTS
+};
 
 /* ---- Memory ---- */
 
@@ -126,9 +139,9 @@ static void keep(struct learner *learner, uint32_t slot, const struct forecast_s
     size_t columns = learner->input_row, bytes = columns * sizeof(double);
     double *row = learner->said_numbers + learner->steps * learner->said_row;
     const double *const arrays[SAID_EXPERTS] = {
-        [SAID_Y] = step->y,       [SAID_X] = step->x,   [SAID_UNSEEN] = step->unseen,
-        [SAID_MEAN] = step->mean, [SAID_SD] = step->sd, [SAID_DS] = step->ds,
-        [SAID_AR12] = step->ar12,
+        [SAID_Y] = step->y,           [SAID_LAST] = step->last, [SAID_X] = step->x,
+        [SAID_UNSEEN] = step->unseen, [SAID_MEAN] = step->mean, [SAID_SD] = step->sd,
+        [SAID_DS] = step->ds,         [SAID_AR12] = step->ar12,
     };
     for (size_t n = 0; n < SAID_EXPERTS; n++)
         memcpy(row + n * columns, arrays[n], bytes);
@@ -188,8 +201,7 @@ static void put_original(const double *p, size_t count, const double *said, size
 }
 
 /* The x of this step beside what was said of it. */
-static void settle(struct learner *learner, const struct planned *example, size_t step,
-                   double loss) {
+static void tell(struct learner *learner, const struct planned *example, size_t step, double loss) {
     const struct said *how = &learner->said[step];
     const double *said = learner->said_numbers + step * learner->said_row;
     for (size_t k = 0; k < learner->input_row; k++)
@@ -201,6 +213,31 @@ static void settle(struct learner *learner, const struct planned *example, size_
     truth_came(learner->truth, how->slot, 0, &came);
 }
 
+/* The target of the step before has come. */
+static void settle(struct learner *learner, struct planned *example, size_t step) {
+    const struct said *how = &learner->said[step];
+    const double *said = learner->said_numbers + step * learner->said_row;
+    size_t columns = learner->input_row;
+    struct mixture_score score =
+        mixture_learn(learner->mixture, how->slot, said + SAID_Y * columns, how->learn);
+    if (score.observed == 0)
+        return;
+    example->scored++;
+    example->loss_sum += score.loss;
+    example->baseline_sum += score.baseline;
+    example->squared_error += score.squared_error;
+    example->observed += score.observed;
+    for (size_t k = 0; k < columns; k++)
+        if (!isnan(score.errors[k]))
+            judge_number(&learner->errors.columns[k], score.errors[k], score.of_last[k]);
+    learner->errors.scored++;
+    for (size_t n = 0; n < learner->forecast_count; n++) {
+        learner->errors.experts[n].loss += score.losses[n];
+        learner->errors.experts[n].weight += score.weights[n];
+    }
+    tell(learner, example, step, score.loss);
+}
+
 void forecast_give(struct learner *learner, struct planned *example, size_t step) {
     const struct said *how = &learner->said[step];
     const double *said = learner->said_numbers + step * learner->said_row;
@@ -210,16 +247,8 @@ void forecast_give(struct learner *learner, struct planned *example, size_t step
         mixture_begin(learner->mixture, how->slot);
         truth_begin(learner->truth, how->slot);
     }
-    if (how->settles) {
-        struct mixture_score score =
-            mixture_learn(learner->mixture, how->slot, said + SAID_Y * columns, how->learn);
-        example->scored += score.observed > 0;
-        example->loss_sum += score.observed > 0 ? score.loss : 0;
-        example->squared_error += score.squared_error;
-        example->observed += score.observed;
-        if (score.observed > 0)
-            settle(learner, example, step, score.loss);
-    }
+    if (how->settles)
+        settle(learner, example, step);
     fill_table(learner, step, said);
     mixture_predict(learner->mixture, how->slot, learner->table, said + SAID_DS * columns,
                     combined);

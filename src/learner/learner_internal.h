@@ -1,10 +1,14 @@
 /* The learner's insides, for learner*.c alone: learner.c opens and closes, learner_plan.c sizes
    plans and fills them by the online protocol, learner_targets.c is what it knows of targets and of
-   steps that wait for them, learner_forecast.c is what scale: forecast adds to
-   both, learner_play.c plays plans and calls the observer, learner_state.c serves checkpoints. */
+   steps that wait for them, learner_forecast.c is what scale: forecast adds to both,
+   learner_baseline.c says what the simplest forecast would have lost, learner_play.c plays plans
+   and calls the observer, learner_state.c serves checkpoints. */
 #ifndef RUNNEL_LEARNER_INTERNAL_H
 #define RUNNEL_LEARNER_INTERNAL_H
 
+#include <math.h>
+
+#include "baseline.h"
 #include "common/wire.h"
 #include "config/config.h"
 #include "forecast/forecast.h"
@@ -36,7 +40,7 @@ struct planned {
     size_t given_steps;                                 /* whose predictions are kept (truth.h) */
     size_t told_scores, told_steps;                     /* of it, the first that is told */
     size_t scored, observed, correct, updates, skipped; /* as in struct learned */
-    double loss_sum, squared_error, gradient_norm, update_ratio;
+    double loss_sum, baseline_sum, squared_error, gradient_norm, update_ratio;
 };
 
 /* One network: an engine and a plan of its own. */
@@ -83,6 +87,16 @@ struct said {
     bool learn;   /* from the target */
 };
 
+/* What the simplest forecast would have lost: learner_baseline.c. Memory of the plan, by score. */
+struct judged {
+    double *losses;   /* (scores,) */
+    double *errors;   /* (scores, target_size) what it said less what came, in original units, where
+                         targets are numbers */
+    double *said;     /* (scores, K / horizons) what it said, likewise and as prediction.h has it:
+                         only when outputs are wanted */
+    double *forecast; /* (2, target_size) of the next score */
+};
+
 struct learner {
     const struct model *model; /* of the configuration as it stands */
     const struct engine_ops *ops;
@@ -108,6 +122,10 @@ struct learner {
                        with target: next and more than one open step; else NULL */
     float *lasts; /* (max_streams, target_row) the last observed target, NaN = none yet; NULL where
                      given or later targets are not relative to it */
+
+    struct baseline *baseline; /* NULL: the loss has none, or scale: forecast */
+    struct judged judged;
+    struct learner_errors errors;
 
     /* scale: forecast; else NULL. */
     struct forecaster *forecaster;
@@ -259,6 +277,39 @@ struct truth_step beside_step(const struct learner *learner, const struct planne
    `learned` has scale and outputs of this plan. `first_score` is that of its first truth. */
 void give_truths(struct learner *learner, struct planned *example, const struct learned *learned,
                  struct cursor *cursor, size_t first_score);
+/* ---- What the simplest forecast would have lost (learner_baseline.c) ---- */
+
+int learner_baseline_open(struct learner *learner, size_t slots, struct error *error);
+void learner_baseline_close(struct learner *learner);
+
+/* The plan's part; false when out of memory. */
+bool learner_baseline_plan_open(struct learner *learner);
+
+/* While planning, right before plan_score: the next score's target, of the step open at that place,
+   as scaled and not yet relative to anything, and as it came, float32, maybe unaligned. */
+void learner_baseline_score(struct learner *learner, uint32_t slot, size_t place, size_t horizon,
+                            const union value *target, const void *came);
+
+/* While planning, with a step of the one network: x as it came, and as the network is given it. */
+void learner_baseline_step(struct learner *learner, uint32_t slot, const void *x,
+                           const union value *input);
+
+/* When the plan has been played, of the next score: add what it would have lost; its errors
+   (target_size,); what it had said of that target, (K / horizons,) as prediction_of says it, NULL
+   where there is none. */
+void learner_judge(struct learner *learner, struct planned *example, size_t score);
+const double *learner_baseline_errors(const struct learner *learner, size_t score);
+const double *learner_baseline_said(const struct learner *learner, size_t score);
+
+/* An observed number of a target, in original units: error of the prediction, and of the baseline;
+   where that is not known, it counts as no better and no worse. */
+static inline void judge_number(struct column_error *column, double error, double of_baseline) {
+    double square = error * error;
+    column->squared += square;
+    column->absolute += fabs(error);
+    column->baseline += of_baseline == of_baseline ? of_baseline * of_baseline : square;
+    column->observed++;
+}
 
 /* The plan's memory: for at most so many steps. False when out of memory; close it all the same. */
 bool learner_plan_open(struct learner *learner, size_t most_steps);

@@ -86,7 +86,8 @@ bool learner_plan_open(struct learner *learner, size_t most_steps) {
     learner->long_measure =
         calloc(learner->model->architecture.layer_count, sizeof *learner->long_measure);
     return good && learner->examples && learner->long_measure && open_scales(learner) &&
-           targets_plan_open(learner) && (!learner->forecaster || forecast_plan_open(learner));
+           learner_baseline_plan_open(learner) && targets_plan_open(learner) &&
+           (!learner->forecaster || forecast_plan_open(learner));
 }
 
 void learner_plan_close(struct learner *learner) {
@@ -244,6 +245,7 @@ static void take_plain(struct learner *learner, uint32_t slot, const struct exam
     read_input(learner, slot, x, input);
     targets_next(learner, slot, example, x, input, planned);
     plan_step(&learner->members[0], slot);
+    learner_baseline_step(learner, slot, x, input);
     plan_said(learner, planned, slot);
     targets_keep(learner, slot, example, input, planned);
 }

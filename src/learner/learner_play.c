@@ -10,20 +10,25 @@
 /* ---- What one score says, beside its loss ---- */
 
 /* Sum over observed numbers of (a - y)^2. */
-static void add_squared_error(const struct learner *learner, struct planned *example,
-                              const float *output, const union value *target) {
+static void add_squared_error(struct learner *learner, struct planned *example, const float *output,
+                              const union value *target, size_t score) {
+    const double *of_baseline = learner_baseline_errors(learner, score);
+    struct column_error *columns = learner->errors.columns;
     for (size_t k = 0; k < learner->model->target_size; k++) {
         if (isnan(target[k].real))
             continue;
         double difference = (double)output[k] - target[k].real;
         example->squared_error += difference * difference;
         example->observed++;
+        judge_number(&columns[k], difference, of_baseline[k]);
     }
 }
 
 /* Sum over observed numbers of (mean + deviation a - y)^2, in the scale of the prediction. */
-static void add_scaled_error(const struct learner *learner, struct planned *example,
-                             const float *output, size_t score) {
+static void add_scaled_error(struct learner *learner, struct planned *example, const float *output,
+                             size_t score) {
+    const double *of_baseline = learner_baseline_errors(learner, score);
+    struct column_error *columns = learner->errors.columns;
     size_t size = learner->target_row;
     const double *offsets = learner->score_scales + score * 2 * size, *deviations = offsets + size;
     for (size_t k = 0; k < size; k++) {
@@ -32,6 +37,7 @@ static void add_scaled_error(const struct learner *learner, struct planned *exam
         double difference = offsets[k] + deviations[k] * output[k];
         example->squared_error += difference * difference;
         example->observed++;
+        judge_number(&columns[k], difference, of_baseline[k]);
     }
 }
 
@@ -56,7 +62,7 @@ static void add_class(const struct learner *learner, struct planned *example, co
     example->observed++;
 }
 
-static void add_score(const struct learner *learner, struct planned *example, size_t score) {
+static void add_score(struct learner *learner, struct planned *example, size_t score) {
     const struct model *model = learner->model;
     const struct loss_kind *loss = loss_kind(model->architecture.output.loss);
     const float *output =
@@ -64,10 +70,11 @@ static void add_score(const struct learner *learner, struct planned *example, si
     const union value *target = learner->members[0].plan.targets + score * model->target_size;
     example->loss_sum += learner->members[0].results.losses[score];
     example->scored++;
+    learner_judge(learner, example, score);
     if (loss->metrics & METRIC_RMSE && learner->score_scales)
         add_scaled_error(learner, example, output, score);
     else if (loss->metrics & METRIC_RMSE)
-        add_squared_error(learner, example, output, target);
+        add_squared_error(learner, example, output, target, score);
     if (loss->metrics & METRIC_ACCURACY && loss->class_id)
         add_class(learner, example, output, target);
     else if (loss->metrics & METRIC_ACCURACY)
@@ -160,6 +167,7 @@ static void observe(struct learner *learner, const struct planned *example, size
         .time = example->time,
         .scored = example->scored,
         .loss = example->scored ? example->loss_sum / (double)example->scored : NAN,
+        .baseline = example->scored ? example->baseline_sum / (double)example->scored : NAN,
         .squared_error = example->squared_error,
         .observed = example->observed,
         .correct = example->correct,

@@ -54,6 +54,31 @@ struct truth *learner_truth(struct learner *learner) {
     return learner->truth;
 }
 
+size_t learner_baseline_size(const struct learner *learner) {
+    return learner->baseline ? learner->model->horizons * baseline_size(learner->baseline) : 0;
+}
+
+static uint32_t first_state(const struct learner *learner, uint32_t slot) {
+    return slot * (uint32_t)learner->model->horizons;
+}
+
+double *learner_baseline(struct learner *learner, uint32_t slot) {
+    return baseline_state(learner->baseline, first_state(learner, slot));
+}
+
+bool learner_baseline_valid(struct learner *learner, uint32_t slot) {
+    bool valid = true;
+    for (uint32_t h = 0; h < learner->model->horizons; h++)
+        valid &= baseline_state_valid(
+            learner->baseline, baseline_state(learner->baseline, first_state(learner, slot) + h));
+    return valid;
+}
+
+void learner_lose_baseline(struct learner *learner, uint32_t slot) {
+    for (uint32_t h = 0; h < learner->model->horizons; h++)
+        baseline_lost(learner->baseline, first_state(learner, slot) + h);
+}
+
 size_t learner_record_size(const struct learner *learner, size_t member) {
     const struct member *m = &learner->members[member];
     return slot_record_size(m->model, m->window);
@@ -97,6 +122,8 @@ uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key
     uint32_t slot = streams_add(learner->streams, key, key_size);
     for (size_t m = 0; m < learner->member_count; m++)
         learner->members[m].windows[slot] = (struct learner_window){0};
+    for (uint32_t h = 0; learner->baseline && h < learner->model->horizons; h++)
+        baseline_begin(learner->baseline, first_state(learner, slot) + h);
     float *held = learner_held(learner, slot);
     for (size_t k = 0; held && k < learner->input_row; k++)
         held[k] = NAN;

@@ -69,6 +69,13 @@ struct learner_forecast {
 };
 struct learner_forecast learner_forecast(struct learner *learner, uint32_t slot);
 
+/* What the baseline (baseline.h) keeps of a stream, doubles (learner_baseline_size,): 0 where there
+   is none. Whether what was written there can have come from this learner. Or it was lost. */
+size_t learner_baseline_size(const struct learner *learner);
+double *learner_baseline(struct learner *learner, uint32_t slot);
+bool learner_baseline_valid(struct learner *learner, uint32_t slot);
+void learner_lose_baseline(struct learner *learner, uint32_t slot);
+
 /* Whether what was written there can have come from this learner. */
 bool learner_forecast_valid(const struct learner *learner, uint32_t slot);
 

@@ -210,6 +210,7 @@ static void score(struct learner *learner, uint32_t slot, size_t age, size_t hor
         return;
     if (scale)
         keep_score_scale(learner, scale, base, y);
+    learner_baseline_score(learner, slot, place, horizon, target, y);
     for (size_t k = 0; learner->step_bases && k < learner->target_row; k++)
         target[k].real -= base[k];
     plan_score(&learner->members[0], slot, age, horizon, learn);

@@ -120,6 +120,24 @@ static json_t *written(enum field_table_of table, const void *values, unsigned h
     return object;
 }
 
+/* Rows without names are a list, with names an object. */
+static void rows_are_objects(void **state) {
+    (void)state;
+    static const char *const members[] = {"mean", "weight"}, *const names[] = {"last", "ar3"};
+    const double numbers[] = {1, 0.25, NAN, 0.75};
+    struct loss_fields loss;
+    fields_clear(FIELDS_OF_LOSS, &loss);
+    loss.columns = (struct field_rows){members, 2, NULL, 2, numbers};
+    loss.experts = (struct field_rows){members, 2, names, 2, numbers};
+    json_t *object = written(FIELDS_OF_LOSS, &loss, ~0u);
+    json_t *row = json_array_get(json_object_get(object, "columns"), 1);
+    assert_true(json_is_null(json_object_get(row, "mean")));
+    assert_true(json_number_value(json_object_get(row, "weight")) == 0.75);
+    row = json_object_get(json_object_get(object, "experts"), "last");
+    assert_true(json_number_value(json_object_get(row, "mean")) == 1);
+    json_decref(object);
+}
+
 /* What is written is read at the same place. */
 static void values_come_back(void **state) {
     (void)state;
@@ -226,6 +244,14 @@ static void check_losses(enum field_need need, enum metric metric) {
     assert_string_equal(field_need_text(need), list);
 }
 
+static void check_baselines(void) {
+    char list[TEXT_SIZE] = "";
+    for (int i = 0; i < LOSSES; i++)
+        if (loss_kind((enum loss)i)->baseline != BASELINE_NONE)
+            add_name(list, loss_kind((enum loss)i)->name);
+    assert_string_equal(field_need_text(NEED_BASELINE), list);
+}
+
 static void kinds_are_those_of_the_list(void **state) {
     (void)state;
     char all[TEXT_SIZE] = "", recurrent[TEXT_SIZE] = "", cells[TEXT_SIZE] = "";
@@ -243,6 +269,7 @@ static void kinds_are_those_of_the_list(void **state) {
     check_losses(NEED_ERROR, METRIC_RMSE);
     check_losses(NEED_CLASSES, METRIC_ACCURACY);
     check_losses(NEED_BITS, METRIC_BITS);
+    check_baselines();
     assert_int_equal(FIELD_BINS, MEASURE_BINS);
 }
 
@@ -251,6 +278,7 @@ int main(void) {
         cmocka_unit_test(names_are_taken_once),
         cmocka_unit_test(rows_are_whole),
         cmocka_unit_test(groups_stand_together),
+        cmocka_unit_test(rows_are_objects),
         cmocka_unit_test(values_come_back),
         cmocka_unit_test(what_is_not_there_is_left_out),
         cmocka_unit_test(messages_become_one),

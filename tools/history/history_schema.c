@@ -11,6 +11,7 @@
 #define COLUMN_COUNT(field) &field,
 #define COLUMN_TEXT(field)
 #define COLUMN_TALLY(field)
+#define COLUMN_ROWS(field)
 #define COLUMN_BINS(field)
 
 const struct field *const history_loss_columns[HISTORY_LOSS_COLUMNS] = {

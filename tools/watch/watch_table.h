@@ -10,7 +10,7 @@
 
 enum {
     TABLE_HEADER_EVERY = 20, /* lines, so that a terminal of 24 always shows it */
-    TABLE_COLUMNS_MAX = 32,
+    TABLE_COLUMNS_MAX = 48,
     TABLE_STATE_SIZE = 32,
     TABLE_SELF_SIZE = 600,
 };

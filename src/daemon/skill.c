@@ -1,0 +1,219 @@
+#include "skill.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/error.h"
+
+enum {
+    COURSE_BINS = 128,  /* even: so finely is the course of a run known */
+    RECENT_LEAST = 500, /* scored examples before the last tenth of them says something */
+    RECENT_SHARE = 10,  /* of all: one in so many */
+};
+
+enum column_member { COLUMN_RMSE, COLUMN_MAE, COLUMN_SKILL, COLUMN_MEMBERS };
+enum expert_member { EXPERT_MEAN, EXPERT_WEIGHT, EXPERT_MEMBERS };
+
+static const char *const column_members[COLUMN_MEMBERS] = {"rmse", "mae", "skill"};
+static const char *const expert_members[EXPERT_MEMBERS] = {"mean", "weight"};
+
+/* Sums over examples. */
+struct sums {
+    double loss, baseline;
+    uint64_t examples;
+};
+
+struct interval {
+    struct sums judged;
+    struct learner_errors errors;
+};
+
+struct skill {
+    struct skill_options options;
+    struct sums judged; /* of the open interval, whose errors the learner has */
+    struct interval last, both;
+
+    /* The course of the run: bins of so many examples each, but for the last. When all are in use,
+       two become one. */
+    struct sums course[COURSE_BINS], total;
+    size_t bins;
+    uint64_t width;
+
+    double *column_rows, *expert_rows;
+};
+
+/* ---- Memory ---- */
+
+static bool open_interval(struct interval *interval, const struct skill_options *options) {
+    interval->errors.columns = calloc(options->columns + 1, sizeof *interval->errors.columns);
+    interval->errors.experts = calloc(options->experts + 1, sizeof *interval->errors.experts);
+    return interval->errors.columns && interval->errors.experts;
+}
+
+static void close_interval(struct interval *interval) {
+    free(interval->errors.columns);
+    free(interval->errors.experts);
+}
+
+int skill_open(struct skill **skill, const struct skill_options *options, struct error *error) {
+    struct skill *s = *skill = calloc(1, sizeof *s);
+    if (!s)
+        return error_no_memory(error);
+    s->options = *options;
+    s->column_rows = calloc(options->columns + 1, COLUMN_MEMBERS * sizeof *s->column_rows);
+    s->expert_rows = calloc(options->experts + 1, EXPERT_MEMBERS * sizeof *s->expert_rows);
+    bool opened = open_interval(&s->last, options) & open_interval(&s->both, options);
+    return opened && s->column_rows && s->expert_rows ? 0 : error_no_memory(error);
+}
+
+void skill_close(struct skill **skill) {
+    struct skill *s = *skill;
+    *skill = NULL;
+    if (!s)
+        return;
+    close_interval(&s->last);
+    close_interval(&s->both);
+    free(s->column_rows);
+    free(s->expert_rows);
+    free(s);
+}
+
+/* ---- Adding ---- */
+
+static void begin_interval(const struct skill *s, struct interval *interval) {
+    interval->judged = (struct sums){0};
+    interval->errors.scored = 0;
+    memset(interval->errors.columns, 0, s->options.columns * sizeof *interval->errors.columns);
+    memset(interval->errors.experts, 0, s->options.experts * sizeof *interval->errors.experts);
+}
+
+void skill_begin(struct skill *s, struct learner *learner) {
+    begin_interval(s, &s->last);
+    learner_clear_errors(learner);
+    s->judged = s->total = (struct sums){0};
+    s->bins = 0;
+    s->width = 1;
+}
+
+static void add_sums(struct sums *into, const struct sums *from) {
+    into->loss += from->loss;
+    into->baseline += from->baseline;
+    into->examples += from->examples;
+}
+
+static void halve_course(struct skill *s) {
+    for (size_t i = 0; i < COURSE_BINS / 2; i++) {
+        s->course[i] = s->course[2 * i];
+        add_sums(&s->course[i], &s->course[2 * i + 1]);
+    }
+    s->bins = COURSE_BINS / 2;
+    s->width *= 2;
+}
+
+static void add_to_course(struct skill *s, const struct sums *one) {
+    add_sums(&s->total, one);
+    if (s->bins == 0 || s->course[s->bins - 1].examples == s->width) {
+        if (s->bins == COURSE_BINS)
+            halve_course(s);
+        s->course[s->bins++] = (struct sums){0};
+    }
+    add_sums(&s->course[s->bins - 1], one);
+}
+
+void skill_add(struct skill *s, const struct learned *learned) {
+    const struct sums one = {learned->loss, learned->baseline, 1};
+    if (!learned->scored || !isfinite(learned->loss) || !isfinite(learned->baseline))
+        return;
+    add_sums(&s->judged, &one);
+    add_to_course(s, &one);
+}
+
+static void add_interval(const struct skill *s, struct interval *into, const struct sums *judged,
+                         const struct learner_errors *errors) {
+    add_sums(&into->judged, judged);
+    into->errors.scored += errors->scored;
+    for (size_t k = 0; k < s->options.columns; k++) {
+        into->errors.columns[k].squared += errors->columns[k].squared;
+        into->errors.columns[k].absolute += errors->columns[k].absolute;
+        into->errors.columns[k].baseline += errors->columns[k].baseline;
+        into->errors.columns[k].observed += errors->columns[k].observed;
+    }
+    for (size_t n = 0; n < s->options.experts; n++) {
+        into->errors.experts[n].loss += errors->experts[n].loss;
+        into->errors.experts[n].weight += errors->experts[n].weight;
+    }
+}
+
+/* ---- Reporting ---- */
+
+/* NAN where the baseline has lost nothing: there is nothing to be better than. */
+static double ratio(double loss, double baseline) {
+    return baseline > 0 ? 1 - loss / baseline : NAN;
+}
+
+static double skill_of(const struct skill *s, const struct sums *sums) {
+    if (sums->examples == 0)
+        return NAN;
+    if (loss_kind(s->options.loss)->squares)
+        return ratio(sums->loss, sums->baseline);
+    return (sums->baseline - sums->loss) / (double)sums->examples;
+}
+
+/* Over the newest bins that have a tenth of all examples. */
+static double skill_of_tenth(const struct skill *s) {
+    struct sums tenth = {0};
+    if (s->total.examples < RECENT_LEAST)
+        return NAN;
+    for (size_t i = s->bins; i-- > 0 && tenth.examples * RECENT_SHARE < s->total.examples;)
+        add_sums(&tenth, &s->course[i]);
+    return skill_of(s, &tenth);
+}
+
+static void put_columns(struct skill *s, const struct interval *interval) {
+    for (size_t k = 0; k < s->options.columns; k++) {
+        const struct column_error *column = &interval->errors.columns[k];
+        double *row = s->column_rows + k * COLUMN_MEMBERS, observed = (double)column->observed;
+        row[COLUMN_RMSE] = sqrt(column->squared / observed); /* NAN when nothing was */
+        row[COLUMN_MAE] = column->absolute / observed;
+        row[COLUMN_SKILL] = ratio(column->squared, column->baseline);
+    }
+}
+
+static void put_experts(struct skill *s, const struct interval *interval) {
+    for (size_t n = 0; n < s->options.experts; n++) {
+        double *row = s->expert_rows + n * EXPERT_MEMBERS, scored = (double)interval->errors.scored;
+        row[EXPERT_MEAN] = interval->errors.experts[n].loss / scored;
+        row[EXPERT_WEIGHT] = interval->errors.experts[n].weight / scored;
+    }
+}
+
+static void report_interval(struct skill *s, const struct interval *interval,
+                            struct loss_fields *report) {
+    const struct sums *judged = &interval->judged;
+    report->baseline = judged->baseline / (double)judged->examples; /* NAN without one */
+    report->skill = skill_of(s, judged);
+    report->skill_recent = skill_of_tenth(s);
+    put_columns(s, interval);
+    put_experts(s, interval);
+    report->columns = (struct field_rows){column_members, COLUMN_MEMBERS, NULL, s->options.columns,
+                                          s->column_rows};
+    report->experts = (struct field_rows){expert_members, EXPERT_MEMBERS, NULL, s->options.experts,
+                                          s->expert_rows};
+}
+
+void skill_close_interval(struct skill *s, struct learner *learner, struct loss_fields *report) {
+    begin_interval(s, &s->last);
+    add_interval(s, &s->last, &s->judged, learner_errors(learner));
+    s->judged = (struct sums){0};
+    learner_clear_errors(learner);
+    if (report)
+        report_interval(s, &s->last, report);
+}
+
+void skill_recent(struct skill *s, const struct learner *learner, struct loss_fields *report) {
+    begin_interval(s, &s->both);
+    add_interval(s, &s->both, &s->last.judged, &s->last.errors);
+    add_interval(s, &s->both, &s->judged, learner_errors(learner));
+    report_interval(s, &s->both, report);
+}
