@@ -241,6 +241,59 @@ static void remembers_every_stream(void **unused) {
     journal_close(&journal);
 }
 
+/* ---- Files that are taken away ---- */
+
+/* What is open has all of it: it is written again, with what was on its way. */
+static void is_written_again_when_removed(void **unused) {
+    static const char *const names[] = {JOURNAL_NAME, JOURNAL_NAME "-wal"};
+    enum { BEFORE = 100, AFTER = 50 };
+    struct error error;
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        struct journal *journal = open_plain();
+        append_entries(journal, BEFORE);
+        assert_synced(journal);
+        assert_false(journal_is_removed(journal));
+        assert_int_equal(journal_save(journal, &error), -1);
+        assert_int_equal(unlink(in_state(names[n])), 0);
+        assert_true(journal_is_removed(journal));
+        append_entries(journal, AFTER);
+        assert_int_equal(journal_sync(journal, &error), -1);
+        assert_non_null(strstr(error.text, "removed while the daemon ran"));
+        if (journal_save(journal, &error))
+            fail_msg("%s", error.text);
+        journal_close(&journal);
+        journal = open_plain();
+        uint64_t count = journal_position(journal);
+        assert_in_range(count, BEFORE, BEFORE + AFTER);
+        assert_int_equal(assert_entries(journal, 0), count);
+        assert_sequences(journal, count);
+        journal_close(&journal);
+        remove_state(unused);
+        make_state(unused);
+    }
+}
+
+/* Whoever has put another file there means it. */
+static void leaves_what_has_taken_its_name(void **unused) {
+    (void)unused;
+    struct journal *journal = open_plain();
+    struct error error;
+    append_entries(journal, 10);
+    assert_synced(journal);
+    assert_int_equal(unlink(in_state(JOURNAL_NAME)), 0);
+    FILE *file = fopen(in_state(JOURNAL_NAME), "wb");
+    assert_non_null(file);
+    assert_int_equal(fclose(file), 0);
+    assert_int_equal(journal_look(journal, &error), -1);
+    assert_non_null(strstr(error.text, "replaced while the daemon ran"));
+    assert_false(journal_is_removed(journal));
+    assert_int_equal(journal_save(journal, &error), -1);
+    journal_close(&journal);
+    struct stat status;
+    assert_int_equal(stat(in_state(JOURNAL_NAME), &status), 0);
+    assert_int_equal(status.st_size, 0);
+}
+
 /* ---- Beside checkpoints, configurations and other programs ---- */
 
 static void refuses_another_checkpoint(void **unused) {
@@ -439,6 +492,7 @@ int main(void) {
         TEST(gives_back_what_was_appended),   TEST(gives_back_with_less_syncing),
         TEST(tells_what_is_durable),          TEST(keeps_large_examples_in_order),
         TEST(stays_flat_when_pruned),         TEST(keeps_what_it_is_told_to),
+        TEST(is_written_again_when_removed),  TEST(leaves_what_has_taken_its_name),
         TEST(remembers_every_stream),         TEST(refuses_another_checkpoint),
         TEST(refuses_an_end_that_is_missing), TEST(begins_anew_whatever_kills_it),
         TEST(stops_where_the_visit_says),     TEST(refuses_another_configuration),
