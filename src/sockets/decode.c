@@ -14,7 +14,7 @@
 enum {
     JSON_NUMBER_SIZE = 32,  /* more than anyone writes for one float64, with comma and brackets */
     FRAME_SPARE = 64 << 10, /* for the rest of a JSON example, however its members are spaced */
-    SCAN_BLOCK = 16,        /* numbers checked at once */
+    SCAN_BLOCK = 8,         /* numbers checked at once */
 };
 
 /* Which numbers of x or y are good. */
