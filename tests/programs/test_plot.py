@@ -194,6 +194,43 @@ def test_heat_map(directory):
     plot(directory, "--histogram=7", status=USAGE)
 
 
+def test_predictions(directory):
+    daemon = Daemon(directory)
+    recorder = Record(directory, [daemon], "-o", "runnel.db")
+    daemon.learn(0, 1)
+    for n in range(1, 302):
+        daemon.predict(n)
+    recorder.until(lambda: recording.rows(directory, "SELECT count(*) FROM predictions") == [(300,)],
+                   "300 truths")
+    recorder.end()
+    daemon.close()
+    plot(directory, "-y", "prediction", "-o", "said.svg", "-o", "said.png")
+    drawing, numbers = Drawing(directory, "said.svg"), list(range(102, 302))  # the newest 200
+    truths = [recording.truth(n) for n in numbers]
+    missed = [n for n in numbers if recording.truth(n) > recording.bounds(n)[1]]
+    held = f"{100 - len(missed) / 2:.1f}%"
+    drawing.has("waves: stream 'a,b', column 0", "time of the data (UTC)", "truth",
+                f"90% interval: held {held}", f"missed: {len(missed)} of 200")
+    assert [text for text in drawing.texts if text.startswith("forecast: rmse 0.")], drawing.texts
+    assert [text for text in drawing.texts if text.startswith("baseline: rmse 1.")], drawing.texts
+    same_line(drawing.curves(BLUE)[0], numbers, [recording.level(n) - 1.25 for n in numbers])
+    same_line(drawing.curves("#000000")[0], numbers, truths)
+    same_line(drawing.curves("#888888")[0], numbers, [recording.level(n) - 2 for n in numbers])
+    image = matplotlib.image.imread(pathlib.Path(directory, "said.png"))[:, :, :3]
+    assert len({tuple((pixel * 255).astype(int)) for row in image[::3] for pixel in row[::3]}) > 5
+    plot(directory, "-y", "prediction.0", "-x", "examples", "--from=150", "--to=199", "-o", "part.svg")
+    drawing = Drawing(directory, "part.svg")
+    assert len(drawing.curves(BLUE)[0]) == 50
+    drawing.has("examples")
+    plot(directory, "-y", "prediction", "--from=1970-01-03T00:00", "--to=1970-01-03T23:30", "-o",
+         "day.svg")
+    assert len(Drawing(directory, "day.svg").curves(BLUE)[0]) == 24
+    for arguments, text in [(["-y", "prediction.3"], "prediction.0"), (["-x", "data-time"], "-y prediction"),
+                            (["-y", "prediction", "--stream=c"], "'a,b'"),
+                            (["-y", "prediction", "--ahead=6"], "but 1")]:
+        assert text in plot(directory, *arguments, status=USAGE), arguments
+
+
 def test_what_cannot_be_drawn(directory):
     pathlib.Path(directory, "text").write_text("no recording\n" * 1000)
     assert "no recording" in plot(directory, "text", status=DATA)
@@ -201,6 +238,7 @@ def test_what_cannot_be_drawn(directory):
     record(directory, ("first", "a", 0, 3))
     for status, arguments, text in [
             (USAGE, ["-y", "nonsense"], "metric_bits"), (USAGE, ["-y", "layerx.mean"], "hidden_std"),
+            (USAGE, ["-y", "prediction"], "statistics.predictions"),
             (USAGE, ["-r", "other"], "--list"), (CANNOT_MAKE, ["-o", "loss.doc"], "loss.doc"),
             (USAGE, ["--bogus"], "--help"), (USAGE, ["--smooth=0"], "--smooth"),
             (USAGE, ["--label=a", "--label=b"], "2 labels"),

@@ -30,7 +30,9 @@ import cases
 PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-record").resolve())
 OK, USAGE, DATA, CANNOT_MAKE, IO = 0, 64, 65, 73, 74
 LIMIT = 60  # seconds: ends a test that hangs
+HOUR = 3600.0
 TOPICS = ["status", "loss", "state", "event"]
+ALL = [*TOPICS, "prediction"]
 STATUS = {"name": "waves", "state": "learning", "device": "cpu", "parameters": 1234,
           "model": "real 2 > gru 4 norm > squared 2, next", "digest": "0123456789abcdef",
           "version": "0.1.0", "every": 100, "resumed": None}
@@ -52,6 +54,31 @@ def state_fields(i):
     return {"layers": [layer, dict(layer, kind="lstm", cell=UNITS)]}
 
 
+def level(n):
+    return n * n % 23
+
+
+def truth(n):
+    return level(n) - 0.75 - n % 2 / 2
+
+
+def bounds(n):
+    return [level(n) - 2, level(n) - (1 if n % 5 else 0.5)]
+
+
+def prediction_fields(n, timed=True):
+    time = HOUR * n if timed else None
+    fields = {"stream": "a,b", "example": n, "data_time": time, "prediction": [n, None],
+              "interval": [[n - 1, n + 1], None], "loss": None}
+    if n > 1:
+        fields["scored"] = {
+            "example": n - 1, "data_time": None, "prediction": [level(n) - 1.25, 40],
+            "interval": [bounds(n), None], "target": [truth(n), None],
+            "baseline": [level(n) - 2, 7], "loss": 0.25,
+            "experts": {"last": [level(n) - 2, 7], "level": [level(n) - 1.5, None]}}
+    return fields
+
+
 class Daemon:
     """An XPUB socket that speaks as docs/protocol.md says."""
 
@@ -63,7 +90,7 @@ class Daemon:
         self.socket.sndhwm = 0  # nothing is dropped, however slow the machine
         self.socket.setsockopt(zmq.XPUB_VERBOSE, 1)
         self.socket.bind(self.endpoint)
-        self.sequences, self.examples = dict.fromkeys(TOPICS, 0), 0
+        self.sequences, self.examples = dict.fromkeys(ALL, 0), 0
 
     def wait_for_subscriber(self):
         missing = set(TOPICS)
@@ -85,6 +112,12 @@ class Daemon:
             self.examples = 100 * (i + 1)
             self.send("loss", loss_fields(i))
             self.send("state", state_fields(i))
+
+    def predict(self, n, timed=True):
+        """Example n brings the truth of what example n - 1 had said, of two columns; every fifth
+        truth of the first lies outside of its interval."""
+        self.examples = 100 + n
+        self.send("prediction", prediction_fields(n, timed))
 
     def close(self):
         self.context.destroy()
@@ -288,6 +321,59 @@ def test_all_files(directory):
         state_fields(7)["layers"][0]["histogram"])
     assert table[14]["cell_mean"] == "" and float(table[15]["cell_mean"]) == -0.25
     check_board(pathlib.Path(directory, "board", "waves-00000000000000aa"), 0, 25)
+
+
+def test_predictions(directory):
+    daemon = Daemon(directory)
+    record = Record(directory, [daemon], "-o", "runnel.db", "--csv-predictions=said.csv")
+    daemon.learn(0, 1)
+    for n in range(1, 41):
+        daemon.predict(n)
+    daemon.send("prediction", {"stream": 7, "scored": [1, {"target": 3, "prediction": [0.1, 0.7]},
+                                                       {"target": [1], "prediction": "none"}]})
+    daemon.send("prediction", {"stream": "steps", "data_time": 5, "prediction": [[1], [2]],
+                               "scored": [{"example": 1, "step": k, "ahead": 6, "target": [k],
+                                           "prediction": [k], "interval": [None], "loss": 0}
+                                          for k in range(2)]})
+    record.until(lambda: rows(directory, "SELECT count(*) FROM predictions") == [(42,)], "its rows")
+    record.end()
+    daemon.close()
+    found = rows(directory, "SELECT stream, column, ahead, examples, data_time, target, prediction,"
+                            " low, high, baseline FROM predictions ORDER BY id")
+    for n, row in enumerate(found[:39], 2):  # the second column was never observed
+        assert row == ("a,b", 0, 1, 100 + n, HOUR * n, truth(n), level(n) - 1.25, *bounds(n),
+                       level(n) - 2), row
+    assert found[39][:3] == ("", 0, 1) and found[39][5:7] == (3, 1), found[39]  # a class
+    assert [row[:7] for row in found[40:]] == [
+        ("steps", 0, 6, 140, 5, 0, 0), ("steps", 0, 6, 140, 5, 1, 1)]
+    with open(pathlib.Path(directory, "said.csv"), newline="", encoding="utf-8") as file:
+        table = list(csv.DictReader(file))
+    assert len(table) == 42 and list(table[0])[5:] == [
+        "stream", "column", "ahead", "data_time", "target", "prediction", "low", "high", "baseline",
+        "last", "level"]
+    assert {key: table[0][key] for key in ("stream", "data_time", "target", "prediction", "low",
+                                           "high", "last", "level")} == {
+        "stream": "a,b", "data_time": "7200", "target": "3.25", "prediction": "2.75", "low": "2",
+        "high": "3", "last": "2", "level": "2.5"}, table[0]
+    assert table[41]["last"] == "" and table[41]["data_time"] == "5"
+
+
+def test_few_predictions_are_kept(directory):
+    """Of 3,000 the newest 500 or a few more, which came since the last look."""
+    daemon = Daemon(directory)
+    record = Record(directory, [daemon], "-o", "runnel.db", "--keep=500")
+    daemon.learn(0, 1)
+    for n in range(2, 3002):
+        daemon.predict(n)
+    record.until(lambda: rows(directory, "SELECT max(examples) FROM predictions") == [(3101,)], "all")
+    record.end()
+    record = Record(directory, [daemon], "-o", "runnel.db", "--keep=500")
+    daemon.predict(3002)
+    record.until(lambda: rows(directory, "SELECT max(examples) FROM predictions") == [(3102,)], "it")
+    record.end()
+    daemon.close()
+    count, = rows(directory, "SELECT count(*) FROM predictions")[0]
+    assert count <= 502, count
 
 
 def test_several_daemons_that_come_and_go(directory):

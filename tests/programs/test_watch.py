@@ -239,6 +239,36 @@ def test_state_and_predictions(directory):
     assert len(lines[3]) == 100 and lines[3].endswith("...")
 
 
+def test_truths_beside_what_was_said(directory):
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint, "-t", "prediction", "-n", "4")
+    daemon.wait_for("status", "prediction")
+    said = {"example": 8, "data_time": None, "prediction": [1.5, None, -2], "target": [1.25, 3, None],
+            "interval": [[1.375, 2], None, [0, 1]], "baseline": [0.5, None, 0], "loss": 0.1}
+    daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2, 2], "loss": 0.1,
+                               "data_time": 1.6e9, "scored": said})
+    daemon.send("prediction", {"stream": "b\n\033[31m", "example": 10, "loss": 0.1,
+                               "scored": [dict(said, data_time=1.6e9 + 60, ahead=6)]})
+    daemon.send("prediction", {"stream": "c", "example": 11, "prediction": [0.5, 0.25, 0.25],
+                               "data_time": 1.6e9, "scored": dict(said, target=2, interval=None,
+                                                                  prediction=[0.1, 0.2, 0.7])})
+    daemon.send("prediction", {"stream": "d", "prediction": 1, "scored": {"target": {"a": 1}}})
+    status, lines, err = watch.end()
+    daemon.close()
+    assert (status, err) == (OK, ""), (status, err)
+    assert lines[0].split() == ["time", "stream", "col", "truth", "forecast", "low", "high", "baseline"]
+    day = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(1.6e9)).split()
+    assert [line.split() for line in lines[1:3]] == [
+        [*day, "a", "0", "1.2500", "1.5000", "1.3750", "2.0000", "0.5000", "*"],
+        [*day, "a", "1", "3.0000", "-", "-", "-", "-"]], lines
+    assert max(map(len, lines[:3])) <= 80 and "\033" not in "".join(lines), lines
+    assert "b" in lines[3] and lines[3].endswith("* 6 ahead") and len(lines) == 7, lines
+    later = time.strftime("%H:%M:%S", time.localtime(1.6e9 + 60))
+    assert later in lines[3], lines[3]
+    assert lines[5].split()[3:6] == ["0", "2.0000", "2.0000"], lines[5]  # the class, as it was said
+    assert lines[6].startswith("   example 0 of 'd'"), lines[6]
+
+
 def test_json(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "--json", "--count", "7")

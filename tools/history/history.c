@@ -162,6 +162,7 @@ void history_close(struct history **history) {
     if (h->writing)
         history_commit(h);
     history_rows_close(h);
+    history_predictions_close(h);
     sqlite3_close(h->file);
     if (h->lock >= 0)
         close(h->lock);

@@ -24,6 +24,7 @@ enum {
     HISTORY_FACTOR = 10,       /* rows of one level in a row of the next */
     HISTORY_LAYERS = 16,       /* of a network, at most */
     HISTORY_KIND_SIZE = 16,    /* of a layer's kind as text */
+    HISTORY_STREAM_SIZE = 256, /* of a stream's key */
 
     /* What is kept: each field of `loss` that is a number, and what is measured of each layer. */
     HISTORY_LOSS_COLUMNS = 0
@@ -46,7 +47,8 @@ struct history;
 
 /* What a file keeps; zero is HISTORY_KEEP rows and HISTORY_BYTES. */
 struct history_options {
-    uint64_t keep;  /* rows of each level of each run and layer, and events of each run */
+    uint64_t keep;  /* rows of each level of each run and layer, events of each run, predictions
+                       of all */
     uint64_t bytes; /* of the file: beyond it levels keep fewer rows, then the oldest runs go */
 };
 #define HISTORY_KEEP 100000
@@ -176,5 +178,26 @@ struct history_events {
 int history_events(struct history *history, int64_t run, const struct history_range *range,
                    struct history_events *events);
 void history_events_clear(struct history_events *events);
+
+/* Of which columns of which streams there are predictions beside their truths; to be freed. A file
+   that is older than those has none. */
+struct history_predicted {
+    char stream[HISTORY_STREAM_SIZE];
+    int column, ahead; /* from 0; from 1 */
+    uint64_t rows;
+};
+int history_predicted(struct history *history, int64_t run, struct history_predicted **list,
+                      size_t *count);
+
+/* The newest `most` of one of them, oldest first; to be freed. */
+struct history_prediction {
+    double position[HISTORY_AXES]; /* of the message that brought the truth */
+    double data_time;              /* of the truth; NaN = none was given */
+    double target, prediction;
+    double low, high; /* NaN = there was no interval */
+    double baseline;  /* NaN = there is none */
+};
+int history_predictions(struct history *history, int64_t run, const struct history_predicted *of,
+                        size_t most, struct history_prediction **rows, size_t *count);
 
 #endif

@@ -80,6 +80,7 @@ struct history {
     int64_t version; /* of the file's data, of a reader; 0 = not asked for yet */
     bool lacks[KINDS][HISTORY_COLUMNS_MAX]; /* columns that the file does not have: see below */
     struct history_statements statements[KINDS];
+    sqlite3_stmt *add_prediction; /* prepared when first needed */
     struct history_feed *feeds;
     char error[HISTORY_ERROR_SIZE];
 };
@@ -136,6 +137,17 @@ int history_row_trim(struct history *history, const struct history_place *place,
 
 /* Into an empty row (zeros), or one that has something, another. */
 void history_row_add(struct history_row *into, const struct history_row *row, int columns);
+
+/* ---- Predictions (history_predictions.c) ---- */
+
+/* Make the table where there is none. */
+int history_predictions_create(struct history *history);
+int history_predictions_take(struct history *history, int64_t run,
+                             const double position[HISTORY_AXES], const json_t *body);
+
+/* The newest `keep` stay, of all runs together. */
+int history_predictions_trim(struct history *history);
+void history_predictions_close(struct history *history);
 
 /* ---- Retention (history_retain.c) ---- */
 

@@ -63,7 +63,7 @@ static int trim_all(struct history *h) {
     for (size_t i = 0; !status && i < runs.count; i++)
         status = trim_run(h, runs.runs[i].id);
     history_runs_clear(&runs);
-    return status;
+    return status ? -1 : history_predictions_trim(h);
 }
 
 static bool is_fed(const struct history *h, int64_t run) {
@@ -74,8 +74,8 @@ static bool is_fed(const struct history *h, int64_t run) {
 }
 
 static int remove_run(struct history *h, int64_t run) {
-    static const char *const tables[] = {"loss",   "loss_levels", "state", "state_levels",
-                                         "layers", "events",      "runs"};
+    static const char *const tables[] = {"loss",   "loss_levels", "state",       "state_levels",
+                                         "layers", "events",      "predictions", "runs"};
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         char sql[64];
         sqlite3_snprintf(sizeof sql, sql, "DELETE FROM %s WHERE %s = %lld", tables[i],
@@ -127,5 +127,5 @@ int history_retain(struct history *h) {
     for (const struct history_feed *feed = h->feeds; feed; feed = feed->following)
         if (feed->run && trim_run(h, feed->run))
             return -1;
-    return fit(h);
+    return history_predictions_trim(h) ? -1 : fit(h);
 }

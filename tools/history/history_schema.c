@@ -154,7 +154,10 @@ int history_schema_create(struct history *h) {
             if (describe_column(h, table, table->columns[column]))
                 return -1;
     }
-    return history_run_sql(h, pragmas) || history_run_sql(h, "COMMIT") ? -1 : 0;
+    return history_predictions_create(h) || history_run_sql(h, pragmas) ||
+                   history_run_sql(h, "COMMIT")
+               ? -1
+               : 0;
 }
 
 /* ---- Columns that a file lacks ---- */
@@ -203,9 +206,10 @@ int history_schema_complete(struct history *h) {
     bool lacking, writer = h->lock >= 0;
     if (find_lacking(h, &lacking))
         return -1;
-    if (!lacking || !writer)
+    if (!writer)
         return 0;
-    return history_run_sql(h, "BEGIN IMMEDIATE") || add_lacking(h) || history_run_sql(h, "COMMIT")
+    return history_run_sql(h, "BEGIN IMMEDIATE") || (lacking && add_lacking(h)) ||
+                   history_predictions_create(h) || history_run_sql(h, "COMMIT")
                ? -1
                : 0;
 }

@@ -305,15 +305,22 @@ static int copy_description(struct history *h, int64_t from, int64_t to) {
 }
 
 /* Learning that was reset has fewer examples than before. */
+static int check_part(struct history *h, struct history_feed *feed,
+                      const double position[HISTORY_AXES]) {
+    int64_t before = feed->run;
+    if (position[HISTORY_EXAMPLES] >= feed->position[HISTORY_EXAMPLES])
+        return 0;
+    return note_newest(h, feed) || start_part(h, feed, feed->part + 1) ||
+                   copy_description(h, before, feed->run)
+               ? -1
+               : 0;
+}
+
 static int take_numbers(struct history *h, struct history_feed *feed, const struct message *message,
                         const double position[HISTORY_AXES]) {
     enum history_kind kind = message->topic == TOPIC_LOSS ? KIND_LOSS : KIND_STATE;
-    if (position[HISTORY_EXAMPLES] < feed->position[HISTORY_EXAMPLES]) {
-        int64_t before = feed->run;
-        if (note_newest(h, feed) || start_part(h, feed, feed->part + 1) ||
-            copy_description(h, before, feed->run))
-            return -1;
-    }
+    if (check_part(h, feed, position))
+        return -1;
     memcpy(feed->position, position, sizeof feed->position);
     if (!feed->next[KIND_LOSS] && !feed->next[KIND_STATE])
         memcpy(feed->first, position, sizeof feed->first);
@@ -336,8 +343,7 @@ int history_take(struct history *h, const char *endpoint, const struct message *
     double position[HISTORY_AXES];
     char run[HISTORY_RUN_SIZE];
     const char *said = member_string(message->body, "run");
-    if (message->problem || !said || !has_position(message->body, position) ||
-        message->topic == TOPIC_PREDICTION)
+    if (message->problem || !said || !has_position(message->body, position))
         return 0;
     text_copy(run, sizeof run, said);
     struct history_feed *feed = get_feed(h, endpoint);
@@ -355,6 +361,10 @@ int history_take(struct history *h, const char *endpoint, const struct message *
     if (message->topic == TOPIC_EVENT)
         return add_event(h, feed->run, position, member_string(message->body, "kind"),
                          member_string(message->body, "text"));
+    if (message->topic == TOPIC_PREDICTION)
+        return check_part(h, feed, position)
+                   ? -1
+                   : history_predictions_take(h, feed->run, position, message->body);
     return take_numbers(h, feed, message, position);
 }
 

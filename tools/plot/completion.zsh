@@ -6,7 +6,9 @@ _arguments -s -S \
     '(-l --list)'{-l,--list}'[print which runs there are, and end]' \
     '(-y --column)'{-y+,--column=}'[what to draw\: mean, metric_bits, gradient_norm, layer0.hidden_std, ...]:COLUMN: ' \
     '--histogram=[draw how this layer'\''s hidden units are spread instead, as a heat map]:LAYER: ' \
-    '(-x --axis)'{-x+,--axis=}'[draw over examples, steps or time since the run began]:AXIS:(examples steps time)' \
+    '(-x --axis)'{-x+,--axis=}'[draw over examples, steps or time since the run began]:AXIS:(examples steps time data-time)' \
+    '--stream=[with -y prediction\: of this stream]:KEY: ' \
+    '--ahead=[with -y prediction\: what was said N steps before]:N: ' \
     '--from=[begin there]:X: ' \
     '--to=[end there]:X: ' \
     '--log[logarithmic vertical axis]' \

@@ -32,7 +32,7 @@ enum { MESSAGES_AT_ONCE = 1000 /* of one daemon, between two looks at signals an
 struct options {
     struct option_list endpoints;
     struct key_options keys;
-    const char *output, *csv, *layers, *board;
+    const char *output, *csv, *layers, *predictions, *board;
     struct history_options history;
     uint64_t messages; /* 0 = no end */
     double silence;
@@ -41,7 +41,7 @@ struct options {
 struct record {
     struct options options;
     struct history *history;
-    struct csv *csv, *layers;
+    struct csv *csv, *layers, *predictions;
     struct board *board;
     struct source *sources; /* (options.endpoints.count) */
     struct pollfd *items;   /* each source, and the signals */
@@ -57,13 +57,16 @@ static const struct option_row rows[] = {
      OPTION_LIST(struct options, endpoints, OPTION_LIST_MAX), .unique = true},
     KEY_OPTIONS(struct options, keys),
     {"output", 'o', "FILE",
-     "recording (SQLite), made or continued (default " FILE_NAME " when none of the next three is "
+     "recording (SQLite), made or continued (default " FILE_NAME " when none of the next four is "
      "asked for)",
      OPTION_FILE(struct options, output)},
     {"csv", 0, "FILE", "loss messages as a table of values; - = standard output",
      OPTION_FILE(struct options, csv)},
     {"csv-layers", 0, "FILE", "statistics of each layer as a table of values",
      OPTION_FILE(struct options, layers)},
+    {"csv-predictions", 0, "FILE",
+     "truths beside what was said of them as a table of values, a row for each column",
+     OPTION_FILE(struct options, predictions)},
     {"tensorboard", 0, "DIR", "event files for TensorBoard, a directory for each run",
      OPTION_DIRECTORY(struct options, board)},
     {"keep", 'k', "N",
@@ -79,14 +82,19 @@ static const struct option_row rows[] = {
     OPTIONS_LAST,
 };
 
+static bool are_same(const char *a, const char *b) {
+    return a && b && !strcmp(a, b);
+}
+
 /* OPTIONS_GO_ON, or EX_USAGE. */
 static int check_options(struct options *o) {
     o->history.bytes *= MEGABYTE;
-    if (o->csv && o->layers && !strcmp(o->csv, o->layers))
-        return complain_usage("--csv and --csv-layers need two files");
+    if (are_same(o->csv, o->layers) || are_same(o->csv, o->predictions) ||
+        are_same(o->layers, o->predictions))
+        return complain_usage("--csv, --csv-layers and --csv-predictions need files of their own");
     if (!o->endpoints.count)
         o->endpoints.values[o->endpoints.count++] = WIRE_STATISTICS;
-    if (!o->output && !o->csv && !o->layers && !o->board)
+    if (!o->output && !o->csv && !o->layers && !o->predictions && !o->board)
         o->output = FILE_NAME;
     return key_options_ready(&o->keys) ? OPTIONS_GO_ON : EX_USAGE;
 }
@@ -113,6 +121,8 @@ static void take_message(struct record *r, struct source *source, const struct m
         csv_take(r->csv, source->name, message);
     if (r->layers)
         csv_take(r->layers, source->name, message);
+    if (r->predictions)
+        csv_take(r->predictions, source->name, message);
     if (r->board && r->failed == EX_OK)
         r->failed = board_take(r->board, (size_t)(source - r->sources), source->name, message);
     r->written += message->topic == TOPIC_LOSS;
@@ -137,6 +147,8 @@ static void flush(struct record *r) {
         r->failed = csv_flush(r->csv);
     if (r->failed == EX_OK && r->layers)
         r->failed = csv_flush(r->layers);
+    if (r->failed == EX_OK && r->predictions)
+        r->failed = csv_flush(r->predictions);
     if (r->failed == EX_OK && r->board)
         r->failed = board_flush(r->board);
 }
@@ -190,6 +202,8 @@ static int open_files(struct record *r) {
         status = csv_open(&r->csv, o->csv, TOPIC_LOSS);
     if (status == EX_OK && o->layers)
         status = csv_open(&r->layers, o->layers, TOPIC_STATE);
+    if (status == EX_OK && o->predictions)
+        status = csv_open(&r->predictions, o->predictions, TOPIC_PREDICTION);
     if (status == EX_OK && o->board)
         status = board_open(&r->board, o->board);
     return status;
@@ -206,7 +220,8 @@ static int open_sources(struct record *r) {
         r->sources[i].note = note;
         r->sources[i].context = r;
         struct runnel_peer peer = tool_peer(r->options.endpoints.values[i], &r->options.keys);
-        status = source_open(&r->sources[i], &peer, r->options.silence);
+        status =
+            source_open(&r->sources[i], &peer, r->options.silence, r->history || r->predictions);
     }
     return status;
 }
@@ -215,6 +230,8 @@ static int close_files(struct record *r, int status) {
     int closed = csv_close(&r->csv);
     status = status == EX_OK ? closed : status;
     closed = csv_close(&r->layers);
+    status = status == EX_OK ? closed : status;
+    closed = csv_close(&r->predictions);
     status = status == EX_OK ? closed : status;
     closed = board_close(&r->board);
     history_close(&r->history);

@@ -13,21 +13,52 @@
 #include "common/complain.h"
 #include "common/json_member.h"
 #include "tools/history/history.h"
+#include "tools/shared/watch_truth.h"
 
 struct csv {
     FILE *file;
     char *path;
     enum topic topic;
+    json_t *experts; /* predictions: an object with the experts that have a column */
+    bool begun;      /* the first line is there */
+    int status;      /* of the first line, where it waits for the first row */
 };
 
 /* ---- The first line ---- */
 
-static void put_header(FILE *file, enum topic topic) {
+static void put_text(FILE *file, const char *text) {
+    if (!text[strcspn(text, ",\"\r\n")]) {
+        fputs(text, file);
+        return;
+    }
+    putc('"', file);
+    for (; *text; text++)
+        fprintf(file, *text == '"' ? "\"\"" : "%c", *text);
+    putc('"', file);
+}
+
+/* A column for each expert and member, and the end of the line. */
+static void put_names(FILE *file, json_t *experts) {
+    const char *name;
+    json_t *unused;
+    json_object_foreach(experts, name, unused) {
+        putc(',', file);
+        put_text(file, name);
+    }
+    fputs("\r\n", file);
+}
+
+static void put_header(FILE *file, enum topic topic, json_t *experts) {
     bool layers = topic == TOPIC_STATE;
     const struct field *const *columns = layers ? history_layer_columns : history_loss_columns;
     fputs("name,run", file);
     for (int i = 0; i < HISTORY_AXES; i++)
         fprintf(file, ",%s", history_axes[i]->name);
+    if (topic == TOPIC_PREDICTION) {
+        fputs(",stream,column,ahead,data_time,target,prediction,low,high,baseline", file);
+        put_names(file, experts);
+        return;
+    }
     if (layers)
         fputs(",layer,kind,size", file);
     for (int i = 0; i < (layers ? HISTORY_LAYER_COLUMNS : HISTORY_LOSS_COLUMNS); i++)
@@ -52,7 +83,7 @@ static int check_header(struct csv *c) {
     FILE *memory = open_memstream(&expected, &size);
     if (!memory)
         return complain(EX_UNAVAILABLE, "out of memory");
-    put_header(memory, c->topic);
+    put_header(memory, c->topic, c->experts);
     fclose(memory);
     int status = EX_OK;
     found = malloc(size);
@@ -64,13 +95,26 @@ static int check_header(struct csv *c) {
         fputs(expected, c->file);
     else if (read != size || memcmp(found, expected, size) != 0)
         status = complain(EX_DATAERR, "%s has other columns than %s: name another file", c->path,
-                          c->topic == TOPIC_LOSS ? "--csv writes" : "--csv-layers writes");
+                          c->topic == TOPIC_LOSS    ? "--csv writes"
+                          : c->topic == TOPIC_STATE ? "--csv-layers writes"
+                                                    : "--csv-predictions writes now");
     fseek(c->file, 0, SEEK_END);
     if (status == EX_OK && read > 0)
         end_line(c->file);
     free(found);
     free(expected);
     return status;
+}
+
+/* The first line, of a file that is continued or not. */
+static int begin(struct csv *c) {
+    struct stat there;
+    bool regular = c->file != stdout && !fstat(fileno(c->file), &there) && S_ISREG(there.st_mode);
+    c->begun = true;
+    if (regular)
+        return check_header(c);
+    put_header(c->file, c->topic, c->experts);
+    return EX_OK;
 }
 
 int csv_open(struct csv **csv, const char *path, enum topic topic) {
@@ -87,10 +131,8 @@ int csv_open(struct csv **csv, const char *path, enum topic topic) {
     int status = EX_OK;
     if (!c->file)
         status = complain(EX_CANTCREAT, "%s cannot be written: %s", path, strerror(errno));
-    else if (output || device)
-        put_header(c->file, topic);
-    else
-        status = check_header(c);
+    else if (topic != TOPIC_PREDICTION) /* whose columns the first row knows */
+        status = begin(c);
     if (status == EX_OK)
         *csv = c;
     else
@@ -99,6 +141,8 @@ int csv_open(struct csv **csv, const char *path, enum topic topic) {
 }
 
 int csv_flush(struct csv *c) {
+    if (c->status != EX_OK)
+        return c->status;
     if (!fflush(c->file) && !ferror(c->file))
         return EX_OK;
     return complain(EX_IOERR, "%s cannot be written: %s", c->path, strerror(errno));
@@ -111,6 +155,7 @@ int csv_close(struct csv **csv) {
     int status = c->file ? csv_flush(c) : EX_OK;
     if (c->file && c->file != stdout && fclose(c->file) && status == EX_OK)
         status = complain(EX_IOERR, "%s cannot be written: %s", c->path, strerror(errno));
+    json_decref(c->experts);
     free(c->path);
     free(c);
     *csv = NULL;
@@ -131,17 +176,6 @@ static void put_number(FILE *file, double value) {
             break;
     }
     fputs(text, file);
-}
-
-static void put_text(FILE *file, const char *text) {
-    if (!text[strcspn(text, ",\"\r\n")]) {
-        fputs(text, file);
-        return;
-    }
-    putc('"', file);
-    for (; *text; text++)
-        fprintf(file, *text == '"' ? "\"\"" : "%c", *text);
-    putc('"', file);
 }
 
 static void put_begin(struct csv *c, const char *name, const json_t *body) {
@@ -181,9 +215,46 @@ static void put_layer(struct csv *c, const char *name, const json_t *body, size_
     fputs("\r\n", c->file);
 }
 
+struct predicted {
+    struct csv *csv;
+    const char *name;
+    const json_t *body;
+};
+
+static void put_prediction(void *context, const struct truth_row *row) {
+    const struct predicted *predicted = context;
+    struct csv *c = predicted->csv;
+    const double numbers[] = {(double)row->column, row->ahead, row->data_time, row->target,
+                              row->prediction,     row->low,   row->high,      row->baseline};
+    const char *expert;
+    json_t *unused;
+    if (!c->begun) {
+        c->experts = json_deep_copy(row->experts);
+        c->status = begin(c);
+    }
+    if (c->status != EX_OK)
+        return;
+    put_begin(c, predicted->name, predicted->body);
+    putc(',', c->file);
+    put_text(c->file, row->stream);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        putc(',', c->file);
+        put_number(c->file, numbers[i]);
+    }
+    json_object_foreach(c->experts, expert, unused) {
+        putc(',', c->file);
+        put_number(c->file, truth_expert(row, expert));
+    }
+    fputs("\r\n", c->file);
+}
+
 void csv_take(struct csv *c, const char *name, const struct message *message) {
     if (message->topic != c->topic || ferror(c->file))
         return;
+    if (c->topic == TOPIC_PREDICTION) {
+        truth_rows(message->body, put_prediction, &(struct predicted){c, name, message->body});
+        return;
+    }
     if (c->topic == TOPIC_LOSS) {
         put_begin(c, name, message->body);
         put_numbers(c, history_loss_columns, HISTORY_LOSS_COLUMNS, message->body);

@@ -15,9 +15,13 @@ static void note(void *context, const char *text) {
     source->note(source, text);
 }
 
-int source_open(struct source *s, const struct runnel_peer *peer, double silence) {
-    static const bool topics[TOPICS] = {
-        [TOPIC_STATUS] = true, [TOPIC_LOSS] = true, [TOPIC_STATE] = true, [TOPIC_EVENT] = true};
+int source_open(struct source *s, const struct runnel_peer *peer, double silence,
+                bool predictions) {
+    const bool topics[TOPICS] = {
+        [TOPIC_STATUS] = true, [TOPIC_LOSS] = true,
+        [TOPIC_STATE] = true,  [TOPIC_PREDICTION] = predictions,
+        [TOPIC_EVENT] = true,
+    };
     s->endpoint = peer->endpoint;
     health_open(&s->health, s->endpoint, silence, note, s);
     return link_open(&s->link, peer, topics);

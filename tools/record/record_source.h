@@ -19,9 +19,10 @@ struct source {
     void *context;
 };
 
-/* Subscribe at the endpoint; what people should know about the daemon goes to `note`. EX_OK, or
-   complains and returns an exit status. */
-int source_open(struct source *source, const struct runnel_peer *peer, double silence);
+/* Subscribe at the endpoint, to predictions if they are wanted; what people should know about the
+   daemon goes to `note`. EX_OK, or complains and returns an exit status. */
+int source_open(struct source *source, const struct runnel_peer *peer, double silence,
+                bool predictions);
 void source_close(struct source *source);
 
 /* Take the next message: false when none waits. One with a problem is counted and said, and comes

@@ -21,6 +21,7 @@ struct table {
     int columns[TABLE_COLUMNS_MAX]; /* of the row printed last */
     int count;
     unsigned long header;         /* lines when the header was printed; 0 = never */
+    unsigned long truth_header;   /* likewise that of predictions */
     char state[TABLE_STATE_SIZE]; /* of the daemon, as printed last; "" = none was */
     char self[TABLE_SELF_SIZE];   /* its name, device, parameters and model, likewise */
 };

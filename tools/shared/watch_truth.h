@@ -1,0 +1,38 @@
+/* Predictions beside their truths, out of a message of the topic `prediction`: one row for each
+   column of each target that it brought. Messages are not trusted: what is not as docs/protocol.md
+   has it makes no row, or a NaN in it. */
+#ifndef RUNNEL_WATCH_TRUTH_H
+#define RUNNEL_WATCH_TRUTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <jansson.h>
+
+struct truth_row {
+    const char *stream;
+    size_t column;        /* from 0 */
+    double ahead;         /* how many steps before its truth it was said; 1 where nothing says it */
+    double example, step; /* that said it */
+    double data_time;     /* of the truth; NaN = none was given */
+    double target;        /* a class: its number */
+    double prediction;    /* of classes: the most probable one */
+    double low, high;     /* of the interval; NaN = there was none */
+    double baseline;      /* what the baseline had said; NaN = there is none */
+    const json_t *experts; /* what each had said, lists by name; NULL without */
+};
+
+/* Whether it lay outside of its interval. */
+static inline bool truth_missed(const struct truth_row *row) {
+    return row->target < row->low || row->target > row->high;
+}
+
+/* Call `take` with each row in order, columns within targets. Columns whose truth was not observed
+   have no row. */
+typedef void truth_take(void *context, const struct truth_row *row);
+void truth_rows(const json_t *body, truth_take *take, void *context);
+
+/* A number of what experts had said of a row's column; NaN where there is none. */
+double truth_expert(const struct truth_row *row, const char *name);
+
+#endif
