@@ -155,20 +155,24 @@ static int take_answer(struct router *router, const char *key, size_t key_size,
     return 0;
 }
 
-/* The next frame of a message that has come; its size, also where that is more than `size`. A peer
-   that is killed in the middle of a message leaves one whose rest never comes: libzmq continues
-   saying that there is more of it. */
-static size_t receive_frame(void *socket, void *bytes, size_t size, int *more) {
+/* A frame that has come; its size, also where that is more than `size`, or -1. */
+static int receive_frame(void *socket, void *bytes, size_t size, int *more) {
     size_t option = sizeof *more;
     int got;
     do
         got = zmq_recv(socket, bytes, size, ZMQ_DONTWAIT);
     while (got < 0 && errno == EINTR);
     *more = 0;
-    if (got < 0)
-        return 0;
-    zmq_getsockopt(socket, ZMQ_RCVMORE, more, &option);
-    return (size_t)got;
+    if (got >= 0)
+        zmq_getsockopt(socket, ZMQ_RCVMORE, more, &option);
+    return got;
+}
+
+/* The next frame of a message, 0 where there is none. A peer that is killed in the middle of a
+   message leaves one whose rest never comes: libzmq continues saying that there is more of it. */
+static size_t receive_next(void *socket, void *bytes, size_t size, int *more) {
+    int got = *more ? receive_frame(socket, bytes, size, more) : 0;
+    return got > 0 ? (size_t)got : 0;
 }
 
 /* End the sentence after so many bytes, or have none: an answer that is no rejection has numbers
@@ -180,7 +184,7 @@ static void take_words(char sentence[SENTENCE_SIZE], size_t size, bool rejected)
 }
 
 /* What a control socket says to an example. */
-static bool is_control_reply(const char *frame, size_t size) {
+static bool is_control_reply(const void *frame, size_t size) {
     static const char begin[] = "{\"ok\":";
     return size >= sizeof begin - 1 && memcmp(frame, begin, sizeof begin - 1) == 0;
 }
@@ -200,16 +204,14 @@ static int receive(struct router *router, struct error *error) {
     char sentence[SENTENCE_SIZE];
     struct wire_acknowledgement answer;
     void *socket = dealer_socket(router->dealer);
-    int got;
-    while (socket && (got = zmq_recv(socket, key, sizeof key, ZMQ_DONTWAIT)) >= 0) {
-        int more = 0;
-        size_t option = sizeof more;
-        zmq_getsockopt(socket, ZMQ_RCVMORE, &more, &option);
-        size_t size = more ? receive_frame(socket, bytes, sizeof bytes, &more) : 0;
-        size_t words = more ? receive_frame(socket, sentence, sizeof sentence - 1, &more) : 0;
-        bool control = is_control_reply(key, (size_t)got);
+    int got, more;
+    while (socket && (got = receive_frame(socket, key, sizeof key, &more)) >= 0) {
+        size_t size = receive_next(socket, bytes, sizeof bytes, &more);
+        size_t words = receive_next(socket, sentence, sizeof sentence - 1, &more);
+        bool control = is_control_reply(key, (size_t)got) || is_control_reply(bytes, size) ||
+                       is_control_reply(sentence, words);
         while (more) {
-            size_t rest = receive_frame(socket, last, sizeof last, &more);
+            size_t rest = receive_next(socket, last, sizeof last, &more);
             control = !more && is_control_reply(last, rest);
         }
         bool good =

@@ -96,7 +96,9 @@ def test_another_socket(directory):
     with daemon(directory) as d:
         d.ask("status")
         rows = table(directory, 5)
-        for words in (rows, [*rows, "--targets", "b"]):  # what stands for y is empty, or not
+        # A frame that ends an envelope is the key, what stands for y, or none.
+        for words in (rows, [*rows, "--targets", "b"],
+                      ["csv", rows[1], "--columns", "a,b", "--stream", ""]):
             fed = run(*words, "--socket", "router", "--connect", d.endpoint("control"))
             assert fed.status == UNAVAILABLE and "control socket" in fed.err, fed
             assert "examples.bind" in fed.err, fed
