@@ -391,6 +391,10 @@ def test_recording_alone(directory):
 PANEL = "runnel.panels.find((panel) => panel.spec.id === 'forecast')"
 
 
+SKILL = """(() => { const { shown, plot } = runnel.panels.find((panel) => panel.spec.id === "skill");
+    return [shown.find((line) => line.known).data.map((point) => point.raw), plot.chart.scales.y.max > 0]; })()"""
+
+
 def choose(page, what, value):
     page.run(f"const list = document.querySelector('#forecast-{what}'); list.value = {json.dumps(value)};"
              "list.dispatchEvent(new Event('change'))")
@@ -414,8 +418,9 @@ def test_forecasts(directory):
         for i in range(20):
             daemon.predict([5.0], [5.5], stream="tank")
         columns = [{"rmse": 1.5, "mae": 1.0, "skill": 0.25}, {"rmse": 3.0, "mae": 2.0, "skill": -0.5}]
-        daemon.learn(0.5, columns=columns,
-                     experts={name: {"mean": 0.9, "weight": weight} for name, weight in weights.items()})
+        for worth in -0.5, -0.25:
+            daemon.learn(0.5, columns=columns, baseline=0.4, skill=worth, skill_recent=worth,
+                         experts={name: {"mean": 0.9, "weight": weight} for name, weight in weights.items()})
         silent.learn(0.5)
         page.driver.get(web.url)
         page.until("document.querySelector('#panel-forecast')")
@@ -434,6 +439,7 @@ def test_forecasts(directory):
         assert 110 < top < 1000, top # in spite of the wild value
         for color in "accent", "bad", "text":
             page.until_colored(rgb(page.value(f"runnel.colors().{color}")), "forecast")
+        page.until(SKILL, lambda line: line == [[-0.5, -0.25], True]) # zero is in sight
         choose(page, "stream", "tank")
         page.until(f"{PANEL}.plot.axis", lambda axis: axis == "examples")
         page.until(summary, lambda text: "held 20 of 20" in text)
