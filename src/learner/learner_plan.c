@@ -124,8 +124,8 @@ int plan_make_room(struct learner *learner, struct planned **planned, struct err
 /* ---- The ring of a stream's positions ---- */
 
 uint32_t plan_position(const struct member *member, uint32_t slot, size_t age) {
-    size_t ring = model_ring(member->model, member->window);
-    return (uint32_t)((member->windows[slot].next + ring - age) % ring);
+    size_t ring = model_ring(member->model, member->window), next = member->windows[slot].next;
+    return (uint32_t)(next >= age ? next - age : next + ring - age);
 }
 
 static void advance(const struct member *member, struct learner_window *window) {

@@ -90,7 +90,7 @@ void targets_begin(struct learner *learner, uint32_t slot) {
 
 /* The place of the open step of that age. */
 static size_t place_of(const struct learner *learner, uint32_t slot, size_t age) {
-    return model_place(learner->model, plan_position(&learner->members[0], slot, age));
+    return learner->places > 1 ? plan_position(&learner->members[0], slot, age) : 0;
 }
 
 static const void *number_at(const void *values, size_t index) {

@@ -77,7 +77,7 @@ static void assert_same_learners(struct run *a, struct run *b, const struct work
     assert_same_streams(a, b, workload);
 }
 
-enum { CASES = 9 };
+enum { CASES = 11 };
 
 static struct workload_options resumed_case(size_t which) {
     struct workload_options o = sensor();
@@ -128,6 +128,20 @@ static struct workload_options resumed_case(size_t which) {
         break;
     case 7: /* five moments, the starting values among them, and no rate */
         o.optimizer = (struct optimizer){.kind = OPTIMIZER_cocob, .rate = RATE_AUTO, .alpha = 100};
+        break;
+    case 8: /* labels that come later, of relative and scaled targets */
+        o.architecture.output = (struct output){.loss = LOSS_squared,
+                                                .size = 2,
+                                                .target = TARGET_LATER,
+                                                .relative = RELATIVE_TRUE,
+                                                .patience = 6,
+                                                .scale = SCALE_STANDARD,
+                                                .limit = 30};
+        o.keys = 2;
+        break;
+    case 9: /* several horizons */
+        o.architecture.output.ahead = (struct ahead){2, {2, 5}};
+        o.architecture.output.relative = RELATIVE_TRUE;
         break;
     default: /* nothing but parameters, updates at every step */
         o.architecture.input.scale = SCALE_NONE;

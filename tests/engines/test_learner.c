@@ -221,6 +221,11 @@ static void read_all_parameters(struct learner *learner, const struct model *mod
 
 static struct workload_options busy(enum target target) {
     struct workload_options options = one_stream(target);
+    if (target == TARGET_LATER) {
+        options.architecture.output.patience = 7;
+        options.architecture.output.relative = RELATIVE_TRUE;
+        options.architecture.output.scale = SCALE_STANDARD;
+    }
     options.architecture.input.hold = true;
     options.architecture.input.scale = SCALE_STANDARD;
     options.stride = 3;
@@ -235,8 +240,10 @@ static void cuts_change_no_bit(void **unused) {
     (void)unused;
     struct run *run = calloc(2, sizeof *run), *first = run + 1;
     assert_non_null(run);
-    for (enum target target = TARGET_GIVEN; target <= TARGET_NEXT; target++) {
-        struct workload_options options = busy(target);
+    for (enum target target = TARGET_GIVEN; target <= TARGET_LATER + 1; target++) {
+        struct workload_options options = busy(target > TARGET_LATER ? TARGET_NEXT : target);
+        if (target > TARGET_LATER) /* several horizons */
+            options.architecture.output.ahead = (struct ahead){3, {1, 2, 5}};
         struct workload *workload = workload_open(&options);
         size_t parameters = workload->model.parameters;
         float *values = calloc(2 * parameters, sizeof *values), *others = values + parameters;
@@ -263,7 +270,7 @@ static void allocates_nothing_for_an_example(void **unused) {
     (void)unused;
     struct run *run = calloc(1, sizeof *run);
     assert_non_null(run);
-    for (enum target target = TARGET_GIVEN; target <= TARGET_NEXT; target++) {
+    for (enum target target = TARGET_GIVEN; target <= TARGET_LATER; target++) {
         struct workload_options options = busy(target);
         struct workload *workload = workload_open(&options);
         run_open(run, workload, under_test_ops(), cuts[2]);

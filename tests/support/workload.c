@@ -82,12 +82,31 @@ static void describe(struct workload *workload, const struct workload_options *o
     model_build(&workload->model, &config->architecture);
 }
 
+/* With target: later every other example or so is a label of one of the latest of its stream: also
+   of one that has its targets, or with another number of steps. */
+static void make_label(struct workload *workload, size_t n, uint64_t *state) {
+    enum { LATEST = 12 };
+    struct example *label = &workload->examples[n];
+    size_t back = 1 + workload_random(state) % LATEST;
+    const struct example *of = back <= n ? &workload->examples[n - back] : NULL;
+    bool same = of && !of->label && of->key_size == label->key_size &&
+                memcmp(of->key, label->key, of->key_size) == 0;
+    if (!same)
+        return;
+    label->label = true;
+    label->label_sequence = of->sequence;
+    label->y = (const char *)label->x + workload->label_room;
+    if (of->steps <= workload->label_steps && !chance(state, 0.1))
+        label->steps = of->steps;
+}
+
 struct workload *workload_open(const struct workload_options *options) {
     struct workload *workload = calloc(1, sizeof *workload);
     assert_non_null(workload);
     describe(workload, options);
     const struct input *input = &options->architecture.input;
     bool given = options->architecture.output.target == TARGET_GIVEN;
+    bool later = options->architecture.output.target == TARGET_LATER;
     workload->x_size = input->kind == INPUT_SYMBOL ? 1 : input->size;
     workload->count = options->examples;
     size_t x_bytes = workload->x_size * sizeof(union value);
@@ -97,6 +116,8 @@ struct workload *workload_open(const struct workload_options *options) {
     workload->bytes = calloc(workload->count, room);
     assert_non_null(workload->examples);
     assert_non_null(workload->bytes);
+    workload->label_room = options->steps * x_bytes + 1;
+    workload->label_steps = options->steps;
     uint64_t state = options->seed;
     for (size_t n = 0; n < workload->count; n++) {
         struct example *example = &workload->examples[n];
@@ -111,10 +132,14 @@ struct workload *workload_open(const struct workload_options *options) {
         example->received = n + 1;
         example->x = x;
         example->y = given && !chance(&state, options->missing) ? y : NULL;
-        for (size_t t = 0; t < example->steps; t++) {
+        for (size_t t = 0; t < (later ? options->steps : example->steps); t++) {
             fill_input(options, &state, x + t * x_bytes);
             fill_target(options, &state, y + t * y_bytes, workload->model.target_size);
         }
+        example->numbered = later;
+        example->sequence = later ? n + 1 : 0;
+        if (later)
+            make_label(workload, n, &state);
     }
     return workload;
 }

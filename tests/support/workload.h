@@ -27,8 +27,9 @@ struct workload {
     struct model model;
     struct example *examples;
     size_t count;
-    size_t x_size; /* numbers in one step's x */
-    char *bytes;   /* that keys, x and y point into; x and y lie at odd addresses */
+    size_t x_size;                  /* numbers in one step's x */
+    size_t label_room, label_steps; /* from x to y, and the most steps of one */
+    char *bytes; /* that keys, x and y point into; x and y lie at odd addresses */
 };
 
 /* Fails the running test when out of memory. */
