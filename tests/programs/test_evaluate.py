@@ -1,5 +1,6 @@
 """runnel-evaluate: its baselines, rivals and skill against sums made by hand, what it finds in tables,
 and whole runs."""
+import ast
 import importlib.machinery
 import importlib.util
 import json
@@ -266,9 +267,21 @@ def test_plot(directory):
 def test_how_it_is_called():
     assert run("--version").stdout == f"runnel-evaluate {version()}\n"
     assert "SOURCE" in run("--help").stdout
-    for wrong in (), ("conf.yaml",), ("--no-such-option",), ("--period", "x", "t.csv"):
+    missing = run("--rivals", "var", "none.csv")  # known, though one column has no use for it
+    assert missing.returncode == 65, missing
+    for wrong in (), ("conf.yaml",), ("--no-such-option",), ("--period", "x", "t.csv"), \
+            ("--rivals", "luck", "t.csv"):
         done = run(*wrong)
         assert done.returncode == 64 and "runnel-evaluate:" in done.stderr, done
+
+
+def test_parts_have_names_of_their_own():
+    """The parts are one program: no name at its top stands for two things."""
+    names = []
+    for node in ast.parse((BUILD / "runnel-evaluate").read_text()).body:
+        names += [node.name] if hasattr(node, "name") else [
+            target.id for target in getattr(node, "targets", []) if isinstance(target, ast.Name)]
+    assert len(names) > 50 and len(names) == len(set(names)), names
 
 
 def test_where_programs_are_missing():

@@ -12,8 +12,8 @@ TENTHS = 10
 LEGEND = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": 4, "fontsize": 8, "frameon": False,
           "borderaxespad": 0.2}
 # Distinguishable also with colour vision deficiency (Okabe and Ito).
-TRUTH, FORECAST, BAND = "#000000", "#D55E00", "#56B4E9"
-RIVALS = ["#0072B2", "#009E73", "#CC79A7", "#E69F00"]
+TRUTH, FORECAST, BAND, MISS = "#000000", "#D55E00", "#56B4E9", "#CC0000"
+RIVAL_COLOURS = ["#0072B2", "#009E73", "#CC79A7", "#E69F00"]
 
 
 def draw(path, title, names, comparison, rivals, bands, times):
@@ -56,8 +56,10 @@ def draw(path, title, names, comparison, rivals, bands, times):
 def draw_column(panel, x, first, k, comparison, bands):
     truth, said = comparison.truth[first:, k], comparison.forecasts[comparison.main][first:, k]
     if bands is not None and np.isfinite(bands[first:, k]).any():
-        panel.fill_between(x, bands[first:, k, 0], bands[first:, k, 1], color=BAND, alpha=0.35,
-                           linewidth=0, label="90% band")
+        low, high = bands[first:, k, 0], bands[first:, k, 1]
+        panel.fill_between(x, low, high, color=BAND, alpha=0.35, linewidth=0, label="90% band")
+        missed = (truth < low) | (truth > high)
+        panel.plot(x[missed], truth[missed], "o", color=MISS, markersize=3, label="outside of it")
     panel.plot(x, truth, color=TRUTH, linewidth=1.1, label="truth")
     panel.plot(x, said, color=FORECAST, linewidth=1.1, label="forecast, one step before")
     calm = truth[np.isfinite(truth) & ~comparison.wild[first:, k]]
@@ -70,7 +72,7 @@ def draw_column(panel, x, first, k, comparison, bands):
 def draw_skill(panel, comparison, rivals):
     """By tenth of the stream, against each of the simple methods."""
     edges = [len(comparison.truth) * n // TENTHS for n in range(TENTHS + 1)]
-    for name, colour in zip(rivals, RIVALS):
+    for name, colour in zip(rivals, RIVAL_COLOURS):
         skills = [comparison.skill(name, slice(a, b)) for a, b in zip(edges, edges[1:])]
         panel.plot(range(1, TENTHS + 1), skills, "o-", color=colour, markersize=3, linewidth=1.1,
                    label=f"against {name}")
