@@ -1,11 +1,8 @@
 #include "forward.cuh"
 
 #include "cells.cuh"
-#include "loss.cuh"
 
 enum {
-    COPY_NUMBERS = 4096, /* inputs that one block of `begin` copies */
-    COPY_BLOCKS_MAX = 64,
     ROWS_AT_ONCE = 4,  /* of a product, whose loads are under way together */
     STEPS_AT_ONCE = 8, /* whose inputs a weight meets when it is loaded once */
 };
@@ -13,88 +10,6 @@ enum {
 /* Bytes of W_ih from which on it is worth a launch of its own to read them once for several steps.
  */
 static const size_t PROJECT_BYTES = 1 << 20;
-
-/* ---- the start of a segment ---- */
-
-static __device__ void keep_target(const struct network &n, float *slot,
-                                   const struct score_entry *entry, const union value *y) {
-    if (!entry->learn)
-        return;
-    size_t target = (size_t)entry->position * n.horizons + entry->horizon;
-    union value *kept = (union value *)(slot + n.slot.target) + target * n.slot.target_size;
-    for (uint32_t k = threadIdx.x; k < n.slot.target_size; k += blockDim.x)
-        kept[k] = y[k];
-    if (threadIdx.x == 0)
-        slot[n.slot.learned + target] = 1.0f;
-}
-
-/* Score what the output a (K,) of a step says of a horizon, and keep its target if it is to be
-   learned. */
-static __device__ void score(const struct network &n, float *slot, const struct score_entry *entry,
-                             const float *a) {
-    a += entry->horizon * n.scored;
-    const struct queue *q = n.queue;
-    const union value *y = q->targets + (size_t)entry->target * n.target_size;
-    struct loss_step step = {a, y, 1, NULL};
-    double loss = block_loss(n, step);
-    if (threadIdx.x == 0)
-        q->losses[entry->result] = loss;
-    for (uint32_t k = threadIdx.x; k < n.scored; k += blockDim.x)
-        q->scored[(size_t)entry->result * n.scored + k] = a[k];
-    keep_target(n, slot, entry, y);
-}
-
-/* Inputs of the run go to their positions of the slot's ring; their marks are cleared. */
-static __device__ void keep_inputs(const struct network &n, const struct segment *s, float *slot) {
-    const struct queue *q = n.queue;
-    uint32_t size = n.input_kind == INPUT_REAL ? n.input_size : 1;
-    uint32_t count = s->steps * size, stride = gridDim.x * blockDim.x;
-    for (uint32_t i = blockIdx.x * blockDim.x + threadIdx.x; i < count; i += stride) {
-        uint32_t t = i / size, k = i % size, position = ring_position(n, s->position, t);
-        union value x = q->inputs[(size_t)q->steps[s->first + t].input * size + k];
-        if (n.input_kind == INPUT_REAL)
-            x.real = formula_bounded(x.real);
-        ((union value *)(slot + n.slot.input))[(size_t)position * n.slot.input_row + k] = x;
-        for (uint32_t h = 0; k == 0 && h < n.horizons; h++)
-            slot[n.slot.learned + position * n.horizons + h] = 0.0f;
-    }
-}
-
-/* Bound by launch and latency: it moves a few kilobytes. */
-static __global__ void begin(const __grid_constant__ struct network n) {
-    struct queue *q = n.queue;
-    const struct segment *s = q->segments + q->cursor;
-    float *slot = slot_of(n, s);
-    if (blockIdx.x == 0) {
-        const uint32_t *from = (const uint32_t *)s;
-        for (uint32_t k = threadIdx.x; k < sizeof *s / sizeof *from; k += blockDim.x)
-            ((uint32_t *)n.current)[k] = from[k];
-        if (s->lead != NONE)
-            score(n, slot, q->scores + s->lead,
-                  slot + n.slot.output +
-                      (size_t)place_of(n, q->scores[s->lead].position) * n.outputs);
-        float *before = slot + n.slot.before + (size_t)s->position * n.slot.state;
-        for (uint32_t k = threadIdx.x; k < n.slot.state; k += blockDim.x) {
-            float value = s->forget ? 0.0f : slot[k];
-            if (s->forget)
-                slot[k] = 0.0f;
-            if (s->steps)
-                before[k] = value;
-        }
-    }
-    keep_inputs(n, s, slot);
-    if (block_is_last(&q->ticket) && threadIdx.x == 0)
-        q->cursor++;
-}
-
-cudaError_t launch_begin(const struct network *n, uint32_t steps, unsigned threads,
-                         cudaStream_t stream) {
-    size_t numbers = (size_t)steps * (n->input_kind == INPUT_REAL ? n->input_size : 1);
-    size_t blocks = (numbers + COPY_NUMBERS - 1) / COPY_NUMBERS;
-    blocks = blocks < 1 ? 1 : blocks > COPY_BLOCKS_MAX ? COPY_BLOCKS_MAX : blocks;
-    struct launch l = {dim3((unsigned)blocks, 1, 1), threads, SCRATCH * sizeof(float), stream};
-    return launch_kernel(begin, &l, *n);
-}
 
 /* ---- a wave ---- */
 
@@ -442,67 +357,4 @@ cudaError_t launch_outputs(const struct network *n, uint32_t length, unsigned th
     struct launch l = {dim3(length, n->blocks_output, 1), threads,
                        (SCRATCH + n->ld_output) * sizeof(float), stream};
     return launch_kernel(solved_outputs, &l, *n);
-}
-
-/* ---- the end of a run ---- */
-
-/* What a step's output is solved with: h of the last layer, and x of the skip path. */
-static __device__ void keep_solved(const struct network &n, float *slot, uint32_t position) {
-    const struct network_layer &top = n.layers[n.layer_count - 1];
-    const float *h = layer_at(n, top, position).hidden, *x = input_at(n, slot, position);
-    float *kept = slot + n.slot.solved + (size_t)place_of(n, position) * n.slot.solved_row;
-    for (uint32_t i = threadIdx.x; i < top.size; i += blockDim.x)
-        kept[i] = h[i];
-    for (uint32_t i = threadIdx.x; n.skip_from && i < n.layers[0].inputs; i += blockDim.x)
-        kept[top.size + i] = x[i];
-}
-
-/* The state (S,) after step t of the run, gathered from the layers. */
-static __device__ void gather_state(const struct network &n, uint32_t position, float *state) {
-    for (uint32_t k = 0; k < n.layer_count; k++) {
-        const struct network_layer &l = n.layers[k];
-        if (l.states == 0)
-            continue;
-        struct layer_step s = layer_at(n, l, position);
-        for (uint32_t i = threadIdx.x; i < l.size; i += blockDim.x) {
-            state[l.state + i] = s.hidden[i];
-            if (l.states > 1)
-                state[l.state + l.size + i] = s.inner[i];
-        }
-    }
-}
-
-/* One block a step. Bound by launch and latency. */
-static __global__ void finish(const __grid_constant__ struct network n) {
-    const struct segment *s = n.current;
-    const struct queue *q = n.queue;
-    uint32_t t = blockIdx.x, position = ring_position(n, s->position, t);
-    const struct step_entry *step = q->steps + s->first + t;
-    float *slot = slot_of(n, s);
-    const float *a = n.activations + n.output + (size_t)position * n.outputs;
-    bool last = t + 1 == s->steps, kept = last || n.many;
-    uint32_t next = ring_position(n, s->position, t + 1);
-    float *state = last ? slot : slot + n.slot.before + (size_t)next * n.slot.state;
-    gather_state(n, position, state);
-    if (kept && n.slot.solved)
-        keep_solved(n, slot, position);
-    if (n.ages && threadIdx.x == 0) {
-        const float *first = slot + n.slot.before + (size_t)s->position * n.slot.state;
-        float age = fmaxf(first[n.age], 0.0f) + (float)(t + 1);
-        state[n.age] = age < (float)n.ages ? age : (float)n.ages;
-    }
-    for (uint32_t k = threadIdx.x; k < n.outputs; k += blockDim.x) {
-        if (kept)
-            slot[n.slot.output + (size_t)place_of(n, position) * n.outputs + k] = a[k];
-        if (step->output != NONE)
-            q->outputs[(size_t)step->output * n.outputs + k] = a[k];
-    }
-    if (step->score != NONE)
-        score(n, slot, q->scores + step->score, a);
-}
-
-cudaError_t launch_finish(const struct network *n, uint32_t steps, unsigned threads,
-                          cudaStream_t stream) {
-    struct launch l = {dim3(steps, 1, 1), threads, SCRATCH * sizeof(float), stream};
-    return launch_kernel(finish, &l, *n);
 }

@@ -1,4 +1,4 @@
-/* Forward over a run of steps, and what stands around it: the start of a segment and its end. */
+/* Forward over a run of steps, or over a window again. */
 #ifndef RUNNEL_CUDA_FORWARD_CUH
 #define RUNNEL_CUDA_FORWARD_CUH
 
@@ -6,11 +6,6 @@
 
 /* Which steps a wave is of: those of the segment's run, or its update's window again. */
 enum steps_of { STEPS_OF_RUN, STEPS_OF_WINDOW };
-
-/* Take the next segment of the queue and make it current: score the step before it, forget, keep
-   the inputs of its `steps` steps. */
-cudaError_t launch_begin(const struct network *n, uint32_t steps, unsigned threads,
-                         cudaStream_t stream);
 
 /* All sums, hidden states and outputs of `steps` steps: steps + layers launches, one more
    where W_ih of layer 0 is large. In wave w layer k is at step w - k, so that each wave needs only
@@ -21,10 +16,6 @@ cudaError_t launch_forward(const struct network *n, enum steps_of of, uint32_t s
 /* Outputs of a window's learned steps alone, from the h that is there. */
 cudaError_t launch_outputs(const struct network *n, uint32_t length, unsigned threads,
                            cudaStream_t stream);
-
-/* Give back outputs and scores of the run, and keep the states. */
-cudaError_t launch_finish(const struct network *n, uint32_t steps, unsigned threads,
-                          cudaStream_t stream);
 
 /* Shared memory of a wave, in bytes. */
 size_t forward_shared(const struct network *n);

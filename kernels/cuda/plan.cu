@@ -8,6 +8,7 @@
 #include "forward.cuh"
 #include "measure.cuh"
 #include "optimizer.cuh"
+#include "segment.cuh"
 #include "units.cuh"
 
 enum {
