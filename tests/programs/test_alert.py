@@ -175,6 +175,11 @@ def test_conditions(directory):
         daemon.send("event", kind="input_scale", text="3 inputs are out of scale", count=3)
         scale = alert.until("input_scale")
         assert scale["value"] == 3 and "3 inputs are out of scale" in scale["text"], scale
+        for recent in None, 0.2, -0.125, -0.25, 0.0, 0.05:
+            daemon.loss(baseline=1.0, skill=0.5, skill_recent=recent)
+        worse = alert.until("worse_than_baseline")
+        assert (worse["value"], worse["limit"]) == (-0.125, 0) and "-0.125" in worse["text"], worse
+        alert.until("worse_than_baseline", "over")
 
         alert.until("silence")
         daemon.run = "00000000000000bb"
@@ -182,7 +187,8 @@ def test_conditions(directory):
         alert.until("silence", "over")
         assert "not been asked to end" in alert.until("restart")["text"]
         alert.end()
-        for kind in "saturated", "dead", "rejected", "journal", "disk", "gap", "restart":
+        for kind in "saturated", "dead", "rejected", "journal", "disk", "gap", "restart", \
+                "worse_than_baseline":
             assert alert.count(kind) == 1, (kind, alert.said)
         assert alert.count("page-hinkley") == alert.count("adwin") == alert.count("rising") == 0
         assert all(one["daemon"] == "host" and one["endpoint"] == daemon.endpoint

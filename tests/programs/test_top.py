@@ -250,6 +250,26 @@ def test_inputs_out_of_scale_are_not_healthy(directory):
         screen.until("healthy: ! inputs out of scale", "3 inputs are out")
 
 
+def test_inputs_out_of_scale_of_an_idle_daemon(directory):
+    """The event was before anybody listened; status counts them."""
+    with watched(directory, 80, 24) as (daemon, screen):
+        daemon.send("status", dict(STATUS, input_scale=3))
+        screen.until("healthy: ! inputs out of scale")
+
+
+def test_worse_than_the_simplest_forecast(directory):
+    with watched(directory, 80, 24) as (daemon, screen):
+        daemon.send("status", STATUS)
+        for _ in range(4):
+            publish(daemon, baseline=0.05, skill=0.125, skill_recent=0.25)
+        text = screen.until(r"skill +\+0\.125")
+        assert "below baseline" not in text, text
+        publish(daemon, baseline=0.05, skill=0.0625, skill_recent=-0.25)
+        screen.until("learning: ! below baseline", r"skill +\+0\.062")
+        shown = "\n".join(screen.lines("-e"))
+        assert re.search(r"\033\[[\d;]*38;5;\d+m\+0\.062", shown.replace(" ", "")), repr(shown[:3000])
+
+
 def test_what_matters_is_said(directory):
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", STATUS)

@@ -181,6 +181,24 @@ def test_metrics_and_what_is_not_there_yet(directory):
     assert "bits" not in cells(lines[5], lines[6])
 
 
+def test_skill(directory):
+    """On a terminal it is red while the simplest forecast has been better of late."""
+    daemon = Daemon(directory)
+    terminal = Terminal(daemon.endpoint, 24, 120, "xterm")
+    daemon.wait_for("status", "loss", "event")
+    watch = Watch(daemon.endpoint, "--topic", "loss", "--count", "2")
+    daemon.wait_for("loss")
+    for skill, recent in (0.25, 0.125), (0.375, -0.5):
+        daemon.send("loss", dict(LOSS, baseline=0.05, skill=skill, skill_recent=recent))
+    terminal.until(lambda lines: any("+0.375" in line for line in lines))
+    assert terminal.end()[0] == OK
+    status, lines, _ = watch.end()
+    daemon.close()
+    assert re.findall(rb"\033\[31m *(\S+)\033\[0m", terminal.bytes) == [b"+0.375"], terminal.bytes
+    assert status == OK and "\033" not in "".join(lines)
+    assert cells(lines[0], lines[2])["skill"] == "+0.375"
+
+
 def test_chosen_columns(directory):
     daemon = Daemon(directory)
     names = ["examples,loss,skipped,streams,max,steps", "all"]

@@ -329,7 +329,11 @@ def test_metrics(directory):
                        checkpoint={"examples": 5, "time": START},
                        security={"key": "k", "refused": 6, "refused_by": {"no_key": 6}})
             one.event("checkpoint", "x")
-            one.learn(0.5, layers=2) # last: it is waited for
+            one.learn(0.5, layers=2, baseline=0.75, skill=0.25, skill_recent=None,
+                      columns=[{"rmse": 1.5, "mae": 1, "skill": None},
+                               {"rmse": 30.5, "mae": 20, "skill": 0.125}],
+                      experts={"last": {"mean": 1, "weight": 0.375},
+                               "ar12": {"mean": 0.5, "weight": 0.625}}) # last: it is waited for
         other.learn(None, metric={"rmse": None, "accuracy": 0.5, "bits": 1.0})
         web.until("api/daemons", lambda answer: all(
             one["loss"] and one["loss"]["examples"] == 10 * (1 + one["daemon"])
@@ -352,6 +356,11 @@ def test_metrics(directory):
                      f"runnel_journal_waiting_seconds{labels}}} 0.25",
                      f"runnel_duplicate_examples_total{labels}}} 3",
                      f"runnel_missing_examples_total{labels}}} 4",
+                     f"runnel_baseline_loss_mean{labels}}} 0.75",
+                     f"runnel_skill{labels}}} 0.25", f"runnel_skill_recent{labels}}} NaN",
+                     f'runnel_column_rmse{labels},column="1"}} 30.5',
+                     f'runnel_column_skill{labels},column="0"}} NaN',
+                     f'runnel_expert_weight{labels},expert="ar12"}} 0.625',
                      f'runnel_refused_connections_total{labels},reason="no_key"}} 6',
                      f'runnel_events_total{labels},kind="checkpoint"}} 1']:
             assert line in text.splitlines(), line

@@ -12,8 +12,9 @@
 #define FAR_AWAY 3600.0
 
 const char *const alert_names[ALERT_KINDS] = {
-    "silence",   "restart", "non-finite", "rising",  "page-hinkley", "adwin", "dead",
-    "saturated", "queue",   "rejected",   "journal", "disk",         "gap",   "input_scale",
+    "silence", "restart", "non-finite", "rising",      "page-hinkley",
+    "adwin",   "dead",    "saturated",  "queue",       "rejected",
+    "journal", "disk",    "gap",        "input_scale", "worse_than_baseline",
 };
 
 const char *const alert_states[ALERT_STATES] = {"began", "still", "over", "passed"};

@@ -24,6 +24,7 @@ enum alert_kind {
     ALERT_DISK,
     ALERT_GAP,
     ALERT_INPUT_SCALE,
+    ALERT_WORSE_THAN_BASELINE,
     ALERT_KINDS
 };
 

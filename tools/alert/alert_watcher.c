@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/fields.h"
 #include "common/format.h"
 #include "common/json_member.h"
 #include "common/text.h"
@@ -102,6 +103,24 @@ static void take_loss(struct watcher *w, const json_t *body, double now) {
     else if (rising.known && rising.ended)
         book_over(&w->book, ALERT_RISING, now, "the loss no longer rises: it is %s",
                   format_number(to, rising.to));
+}
+
+/* The daemon says how it does over the last tenth of its examples, once that says something. */
+static void take_skill(struct watcher *w, const json_t *body, double now) {
+    double skill = loss_number(body, FIELD_skill_recent);
+    char number[FORMAT_SIZE];
+    if (isnan(skill))
+        return;
+    format_skill(number, skill);
+    if (skill < 0)
+        book_begin(&w->book, ALERT_WORSE_THAN_BASELINE, now, skill, 0,
+                   "the simplest forecast is better than what was learned: skill %s over the last "
+                   "tenth of the examples",
+                   number);
+    else
+        book_over(&w->book, ALERT_WORSE_THAN_BASELINE, now,
+                  "what was learned is no longer worse than the simplest forecast: skill %s",
+                  number);
 }
 
 static void take_finite(struct watcher *w, const json_t *body, double now) {
@@ -246,6 +265,7 @@ void watcher_message(struct watcher *w, const struct message *message, double no
     if (message->topic == TOPIC_LOSS) {
         take_finite(w, body, now);
         take_loss(w, body, now);
+        take_skill(w, body, now);
         take_queue(w, body, now);
         take_rejected(w, body, now);
     } else if (message->topic == TOPIC_STATE) {

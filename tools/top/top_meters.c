@@ -26,9 +26,13 @@ static const struct meter {
     enum loss_field field;
 } learning[] =
     {
-        {"rmse", FIELD_metric_rmse},    {"accuracy", FIELD_metric_accuracy},
-        {"bits", FIELD_metric_bits},    {"gradient", FIELD_gradient_norm},
-        {"update", FIELD_update_ratio}, {"rate", FIELD_rate},
+        {"rmse", FIELD_metric_rmse},
+        {"accuracy", FIELD_metric_accuracy},
+        {"bits", FIELD_metric_bits},
+        {"skill", FIELD_skill},
+        {"gradient", FIELD_gradient_norm},
+        {"update", FIELD_update_ratio},
+        {"rate", FIELD_rate},
 },
   running[] = {
       {"speed", FIELD_examples_per_second},
@@ -61,7 +65,8 @@ static void draw_meter(struct canvas *c, const struct area *area, const struct w
     char number[FORMAT_SIZE];
     const char *value = value_text(number, watched_sample(w), meter->field);
     canvas_print(c, area, 0, 0, STYLE_DIM, "%s", meter->label);
-    canvas_print(c, area, 0, LABEL, STYLE_STRONG, "%*s", VALUE, value);
+    enum style style = meter->field == FIELD_skill ? verdict_skill(w) : STYLE_STRONG;
+    canvas_print(c, area, 0, LABEL, style, "%*s", VALUE, value);
     struct area curve = area_columns(area, LABEL + VALUE + 1, area->columns);
     chart_field(c, &curve, w, meter->field);
 }

@@ -52,6 +52,11 @@ static struct verdict verdict_direction(const struct watched *w, bool utf8) {
     return say(STYLE_DIM, "too early to say");
 }
 
+enum style verdict_skill(const struct watched *w) {
+    const struct sample *sample = watched_sample(w);
+    return sample && sample->values[FIELD_skill_recent] < 0 ? STYLE_BAD : STYLE_STRONG;
+}
+
 struct verdict verdict_learning(const struct watched *w, bool utf8) {
     char quiet[FORMAT_SIZE];
     if (w->health.presence != PRESENCE_SPEAKING)
@@ -62,6 +67,8 @@ struct verdict verdict_learning(const struct watched *w, bool utf8) {
         return say(STYLE_WARN, "replaying");
     if (w->loss_heard == 0)
         return say(STYLE_DIM, "no loss yet");
+    if (verdict_skill(w) == STYLE_BAD)
+        return say(STYLE_BAD, "below baseline");
     if (is_idle(w))
         return say(STYLE_WARN, "idle %s", format_duration(quiet, clock_seconds() - w->loss_heard));
     return verdict_direction(w, utf8);
@@ -121,6 +128,8 @@ struct verdict verdict_health(const struct watched *w, const json_t *layers) {
         return say(STYLE_BAD, "inputs out of scale");
     if ((more = verdict_recent(w, FIELD_rejected)) > 0)
         return say(STYLE_WARN, "rejects: %s", format_count(number, more, 6));
+    if (!layers && w->past.count == 0 && status_number(w->status, STATUS_input_scale) > 0)
+        return say(STYLE_BAD, "inputs out of scale");
     if (!layers && w->past.count == 0)
         return say(STYLE_DIM, "not known yet");
     return verdict_layers(layers);

@@ -20,6 +20,9 @@ struct verdict verdict_learning(const struct watched *watched, bool utf8);
 struct verdict verdict_health(const struct watched *watched, const json_t *layers);
 struct verdict verdict_pace(const struct watched *watched);
 
+/* Red when over the last tenth of the examples the simplest forecast was better. */
+enum style verdict_skill(const struct watched *watched);
+
 /* How much a layer's share of saturated units matters. */
 enum style verdict_saturation(double share);
 

@@ -17,6 +17,7 @@ enum {
 struct lines {
     bool utf8;
     bool ascii; /* a terminal that shows nothing else */
+    bool coloured;
     int columns;
     unsigned long count;
     char *held; /* bytes to be written */
@@ -31,6 +32,11 @@ static int terminal_columns(void) {
     return size.ws_col < COLUMNS_LEAST ? COLUMNS_LEAST : size.ws_col;
 }
 
+static bool has_colours(void) {
+    const char *none = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    return isatty(STDOUT_FILENO) && !(none && *none) && terminal && strcmp(terminal, "dumb") != 0;
+}
+
 int lines_open(struct lines **lines) {
     struct lines *l = calloc(1, sizeof *l);
     if (!l)
@@ -43,6 +49,7 @@ int lines_open(struct lines **lines) {
     }
     l->utf8 = strcmp(nl_langinfo(CODESET), "UTF-8") == 0;
     l->ascii = !l->utf8 && isatty(STDOUT_FILENO);
+    l->coloured = has_colours();
     l->columns = LINES_PLAIN_COLUMNS;
     lines_resized(l);
     *lines = l;
@@ -59,6 +66,10 @@ int lines_columns(const struct lines *l) {
 
 bool lines_are_utf8(const struct lines *l) {
     return l->utf8;
+}
+
+bool lines_are_coloured(const struct lines *l) {
+    return l->coloured;
 }
 
 void lines_resized(struct lines *l) {

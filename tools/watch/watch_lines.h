@@ -22,6 +22,9 @@ enum { LINES_PLAIN_COLUMNS = 100 };
 /* Whether the terminal shows UTF-8 (from the locale); plain output always may hold it. */
 bool lines_are_utf8(const struct lines *lines);
 
+/* Whether what is bad can be red: on a terminal that is not dumb, unless NO_COLOR is set. */
+bool lines_are_coloured(const struct lines *lines);
+
 /* The terminal has changed its size. */
 void lines_resized(struct lines *lines);
 
