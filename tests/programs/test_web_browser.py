@@ -9,6 +9,7 @@ import pathlib
 import re
 import shutil
 import statistics
+import subprocess
 import sys
 import threading
 import time
@@ -30,6 +31,7 @@ if not CHROMIUM or not DRIVER:
     print("needs chromium and chromium-driver")
     sys.exit(77)
 
+RECORD = pathlib.Path(os.environ.get("builddir", "."), "runnel-record").resolve()
 MESSAGES = 2000 # of a run: more than are drawn at once
 LOSS = "runnel.panels[0]"
 
@@ -395,6 +397,13 @@ SKILL = """(() => { const { shown, plot } = runnel.panels.find((panel) => panel.
     return [shown.find((line) => line.known).data.map((point) => point.raw), plot.chart.scales.y.max > 0]; })()"""
 
 
+def choose_soon(page, what, value):
+    """As soon as it can be chosen."""
+    page.until(f"[...document.querySelector('#forecast-{what}').options]"
+               f".some((one) => one.value == {json.dumps(value)})")
+    choose(page, what, value)
+
+
 def choose(page, what, value):
     page.run(f"const list = document.querySelector('#forecast-{what}'); list.value = {json.dumps(value)};"
              "list.dispatchEvent(new Event('change'))")
@@ -463,6 +472,35 @@ def test_forecasts(directory):
         page.until("document.querySelector('#panel-experts .empty')?.textContent",
                    lambda text: text and "scale: forecast" in text)
         check_console(page, web)
+
+
+def test_recorded_forecasts(directory):
+    """A recording's predictions are shown like a daemon's."""
+    daemon = Daemon(directory)
+    recorder = subprocess.Popen([RECORD, "-c", daemon.endpoint, "-o", f"{directory}/runs.db"],
+                                stderr=subprocess.DEVNULL)
+    try:
+        daemon.await_predictions()
+        daemon.status(predictions=True)
+        for i in range(40):
+            daemon.predict([5.0, 1.0], [5.5, 1.5 if i % 4 else 9.0], stream="pump", data_time=START + 60 * i)
+        daemon.learn(0.5)
+        with Web(directory, recording=f"{directory}/runs.db") as web, Page(directory) as page:
+            web.until("api/forecasts?run=1", lambda answer: [one["steps"] for one in answer["series"]] == [40])
+            assert web.get("api/forecasts?run=1&stream=pump&ahead=1&column=1&points=2")["target"] == [1.5, 1.5]
+            page.driver.get(web.url)
+            page.until("document.querySelector('#panel-forecast')")
+            page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
+            choose_soon(page, "column", 1)
+            page.until("document.querySelector('#forecast-summary').textContent", lambda text: "held 30 of 40" in text)
+            assert page.value(f"{PANEL}.plot.axis") == "time"
+            for path, expected in [("run=1&stream=none", 404), ("run=0", 400), ("stream=pump", 400), ("run=x", 400)]:
+                assert web.open(f"api/forecasts?{path}")[0] == expected, path
+            check_console(page, web)
+            assert web.end() == 0
+    finally:
+        recorder.terminate()
+        recorder.wait(LIMIT)
 
 
 # ---- Figures ----
@@ -562,4 +600,4 @@ def figures(directory):
 
 run_tests([figures] if "--figures" in sys.argv else [
     test_page_in_a_browser, test_wild_values, test_smoothing_looks_back_only, test_cards, test_recording_alone,
-    test_forecasts])
+    test_forecasts, test_recorded_forecasts])

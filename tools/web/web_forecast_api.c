@@ -2,13 +2,18 @@
 
 #include "web_forecast_api.h"
 
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
 #include "web_query.h"
 
 enum { DIGITS = 10 /* of values: they may be small changes of large numbers */ };
 
-/* What a request asks for: ?daemon= &stream= &ahead= &column= &points= */
+/* What a request asks for: ?daemon= or &run= &stream= &ahead= &column= &points= */
 struct query {
     size_t daemon, ahead, column, points;
+    size_t run;         /* of a recording */
     const char *stream; /* NULL = what there is */
 };
 
@@ -17,9 +22,10 @@ static const char *take_query(struct query *query, const struct feeds *feeds,
                               struct MHD_Connection *connection) {
     *query = (struct query){.points = FORECAST_STEPS};
     query->stream = query_text(connection, "stream");
-    if (!feeds->count)
-        return "no daemon is watched: a recording is shown";
-    if (!query_count(connection, "daemon", 0, (double)feeds->count - 1, &query->daemon))
+    if (feeds->recording && (!query_count(connection, "run", 1, 1e15, &query->run) || !query->run))
+        return "run must be the id of a run, from /api/runs";
+    if (!feeds->recording &&
+        !query_count(connection, "daemon", 0, (double)feeds->count - 1, &query->daemon))
         return "daemon must be the number of a daemon, from /api/daemons";
     if (!query_count(connection, "ahead", 0, 1e6, &query->ahead) ||
         !query_count(connection, "column", 0, FORECAST_COLUMNS - 1, &query->column))
@@ -28,6 +34,17 @@ static const char *take_query(struct query *query, const struct feeds *feeds,
         return "points must be a whole number from 1 to 1000";
     return NULL;
 }
+
+static struct reply unknown(void) {
+    return reply_error(MHD_HTTP_NOT_FOUND, "nothing is known of this stream and column; "
+                                           "/api/forecasts lists what is");
+}
+
+static struct reply no_memory(void) {
+    return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+}
+
+/* ---- Of a daemon ---- */
 
 static void write_list(FILE *stream, const struct feed *feed) {
     const json_t *published = json_object_get(feed->newest[TOPIC_STATUS], "predictions");
@@ -88,20 +105,125 @@ static void write_steps(FILE *stream, const struct query *query,
     fputc('}', stream);
 }
 
+/* ---- Of a recording ---- */
+
+static bool is_same(const struct history_predicted *one, const struct history_predicted *other) {
+    return one->ahead == other->ahead && strcmp(one->stream, other->stream) == 0;
+}
+
+/* The columns of a stream and horizon as one, unless an entry before `i` has told of them. */
+static void write_recorded(FILE *stream, const struct history_predicted *list, size_t count,
+                           size_t i, bool *first) {
+    int columns = 0;
+    uint64_t rows = 0;
+    for (size_t k = 0; k < count; k++) {
+        if (!is_same(&list[k], &list[i]))
+            continue;
+        if (k < i)
+            return;
+        columns = list[k].column >= columns ? list[k].column + 1 : columns;
+        rows = list[k].rows > rows ? list[k].rows : rows;
+    }
+    fprintf(stream, "%s{\"stream\":", *first ? "" : ",");
+    query_write_text(stream, list[i].stream);
+    fprintf(stream, ",\"ahead\":%d,\"columns\":%d,\"steps\":%llu}", list[i].ahead, columns,
+            (unsigned long long)rows);
+    *first = false;
+}
+
+static struct reply not_read(const struct feeds *feeds) {
+    return reply_error(MHD_HTTP_INTERNAL_SERVER_ERROR, "%s", history_error(feeds->history));
+}
+
+static struct reply list_recorded(const struct feeds *feeds, const struct query *query) {
+    struct history_predicted *list;
+    struct reply_text text;
+    size_t count;
+    bool first = true;
+    if (history_predicted(feeds->history, (int64_t)query->run, &list, &count)) {
+        free(list);
+        return not_read(feeds);
+    }
+    bool begun = reply_begin(&text);
+    if (begun)
+        fprintf(text.stream, "{\"run\":%zu,\"wordless\":false,\"left_out\":0,\"series\":[",
+                query->run);
+    for (size_t i = 0; begun && i < count; i++)
+        write_recorded(text.stream, list, count, i, &first);
+    free(list);
+    if (!begun)
+        return no_memory();
+    fputs("]}", text.stream);
+    return reply_end(&text, REPLY_JSON);
+}
+
+/* What a row has, in the order of an answer. */
+static const struct {
+    const char *name;
+    size_t offset;
+    int digits;
+} recorded[] = {
+    {"example", offsetof(struct history_prediction, position[HISTORY_EXAMPLES]),
+     QUERY_EXACT_DIGITS},
+    {"data_time", offsetof(struct history_prediction, data_time), QUERY_EXACT_DIGITS},
+    {"target", offsetof(struct history_prediction, target), DIGITS},
+    {"prediction", offsetof(struct history_prediction, prediction), DIGITS},
+    {"low", offsetof(struct history_prediction, low), DIGITS},
+    {"high", offsetof(struct history_prediction, high), DIGITS},
+    {"baseline", offsetof(struct history_prediction, baseline), DIGITS},
+};
+
+static void write_rows(FILE *stream, const struct history_prediction *rows, size_t count) {
+    for (size_t k = 0; k < sizeof recorded / sizeof *recorded; k++) {
+        fprintf(stream, ",\"%s\":[", recorded[k].name);
+        for (size_t i = 0; i < count; i++) {
+            if (i)
+                fputc(',', stream);
+            const void *value = (const char *)&rows[i] + recorded[k].offset;
+            query_write_number(stream, *(const double *)value, recorded[k].digits);
+        }
+        fputc(']', stream);
+    }
+}
+
+static struct reply steps_recorded(const struct feeds *feeds, const struct query *query) {
+    struct history_predicted of = {.column = (int)query->column, .ahead = (int)query->ahead};
+    struct history_prediction *rows;
+    struct reply_text text;
+    size_t count;
+    snprintf(of.stream, sizeof of.stream, "%s", query->stream);
+    if (history_predictions(feeds->history, (int64_t)query->run, &of, query->points, &rows,
+                            &count)) {
+        free(rows);
+        return not_read(feeds);
+    }
+    bool begun = count && reply_begin(&text);
+    if (begun) {
+        fprintf(text.stream, "{\"run\":%zu,\"stream\":", query->run);
+        query_write_text(text.stream, query->stream);
+        fprintf(text.stream, ",\"ahead\":%zu,\"column\":%zu", query->ahead, query->column);
+        write_rows(text.stream, rows, count);
+        fputc('}', text.stream);
+    }
+    free(rows);
+    return begun ? reply_end(&text, REPLY_JSON) : count ? no_memory() : unknown();
+}
+
 struct reply forecast_answer(const struct feeds *feeds, struct MHD_Connection *connection) {
     struct query query;
     struct reply_text text;
     const char *wrong = take_query(&query, feeds, connection);
     if (wrong)
         return reply_error(MHD_HTTP_BAD_REQUEST, "%s", wrong);
+    if (feeds->recording)
+        return query.stream ? steps_recorded(feeds, &query) : list_recorded(feeds, &query);
     const struct feed *feed = &feeds->feed[query.daemon];
     const struct forecast_series *series =
         query.stream ? forecasts_find(&feed->forecasts, query.stream, query.ahead) : NULL;
     if (query.stream && (!series || query.column >= series->columns))
-        return reply_error(MHD_HTTP_NOT_FOUND, "nothing is known of this stream and column; "
-                                               "/api/forecasts lists what is");
+        return unknown();
     if (!reply_begin(&text))
-        return reply_error(MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+        return no_memory();
     if (series)
         write_steps(text.stream, &query, series);
     else

@@ -44,7 +44,8 @@ function makePanel(spec, isLayer) {
 }
 
 export function makePanels() {
-  const groups = [[LEARNING, "learning", false], [SKILL, "forecasts", false], [HIDDEN, "hidden", true], [HEALTH, "health", false]];
+  const groups = [[LEARNING, "learning", false], [SKILL, "forecasts", false], [HIDDEN, "hidden", true],
+    [HEALTH, "health", false]];
   for (const [specs, place, isLayer] of groups)
     for (const spec of specs) {
       const panel = makePanel(spec, isLayer);

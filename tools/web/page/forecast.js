@@ -119,7 +119,6 @@ function whyEmpty() {
   if (recording() && !store.runs.size) return "there are no runs in this recording";
   if (!recording() && !daemon.status.predictions)
     return `${daemon.name} publishes no predictions: set statistics.predictions: true in its configuration`;
-  if (recording()) return "there are no predictions in this recording";
   if (!known) return "loading";
   if (!known.series.length && recording()) return "there are no predictions of this run in the recording";
   if (!known.series.length)
@@ -197,7 +196,7 @@ export function predicted(number) {
 }
 
 export function forecastSoon() {
-  if (timer || busy || !panel?.inSight || chosen.daemon === null || recording()) return;
+  if (timer || busy || !panel?.inSight || chosen.daemon === null) return;
   timer = setTimeout(fetchNow, Math.max(0, fetched + FETCH_EVERY - performance.now()));
 }
 
