@@ -276,43 +276,62 @@ bool journal_has_room(struct journal *journal) {
     return room && key_has_room(journal);
 }
 
-/* Wait for a place; NULL when the journal has failed. */
+/* Under the mutex: wait for a place; NULL when the journal has failed. */
 static struct journal_record *wait_for_place(struct journal *journal, size_t size) {
     struct journal_record *place = NULL;
-    pthread_mutex_lock(&journal->mutex);
     while (!journal->failed &&
            (!key_has_room(journal) || !(place = journal_queue_place(&journal->queue, size)))) {
         journal->hurry = true;
         pthread_cond_signal(&journal->work);
         pthread_cond_wait(&journal->done, &journal->mutex);
     }
-    if (journal->failed)
-        place = NULL;
-    pthread_mutex_unlock(&journal->mutex);
-    return place;
+    return journal->failed ? NULL : place;
 }
 
-/* The journal's thread is woken when it may be asleep, and when it need not wait any longer. */
+/* Under the mutex. The journal's thread is woken when it may be asleep, and when it need not wait
+   any longer. */
 static void put(struct journal *journal, const struct journal_record *record) {
-    pthread_mutex_lock(&journal->mutex);
     journal_queue_put(&journal->queue, record);
     size_t count = journal->queue.count;
     if (count == 1 || count == JOURNAL_BATCH_ENTRIES)
         pthread_cond_signal(&journal->work);
-    pthread_mutex_unlock(&journal->mutex);
+}
+
+/* A large record is written while the journal's thread goes on: nobody else uses its place. */
+static void write_record(struct journal *journal, struct journal_record *place,
+                         const struct journal_record *record) {
+    enum { LARGE = 16384 };
+    if (record->size >= LARGE)
+        pthread_mutex_unlock(&journal->mutex);
+    journal_queue_write(place, record);
+    if (record->size >= LARGE)
+        pthread_mutex_lock(&journal->mutex);
+}
+
+/* The time of day is asked for some hundred times a second, and not for each of as many entries as
+   there may be. */
+static double time_of(struct journal *journal, uint64_t now) {
+    static const uint64_t often = NS_PER_SECOND / 200;
+    if (journal->day_asked == 0 || now - journal->day_asked >= often) {
+        journal->day = clock_unix();
+        journal->day_asked = now;
+    }
+    return journal->day + (double)(now - journal->day_asked) / (double)NS_PER_SECOND;
 }
 
 /* The record's bytes after it, in this order; `record` has their sizes. */
 static uint64_t append(struct journal *journal, struct journal_record *record) {
     record->position = ++journal->appended;
-    record->time = clock_unix();
     record->appended = clock_ns();
+    record->time = time_of(journal, record->appended);
     record->size = journal_queue_size(record->key_size + record->x_size + record->y_size);
+    pthread_mutex_lock(&journal->mutex);
     struct journal_record *place = wait_for_place(journal, record->size);
-    if (!place)
-        return record->position;
-    journal_queue_write(place, record);
-    put(journal, place);
+    if (place) {
+        write_record(journal, place, record);
+        put(journal, place);
+    }
+    pthread_mutex_unlock(&journal->mutex);
     return record->position;
 }
 

@@ -87,6 +87,8 @@ struct journal {
     struct journal_last *lasts;    /* (JOURNAL_KEYS,) */
     struct journal_recent *recent; /* NULL: not to be remembered */
     uint64_t appended;
+    double day;         /* Unix time */
+    uint64_t day_asked; /* at that ns; 0 = never */
     sqlite3 *reading;
     sqlite3_stmt *look_up;
 
