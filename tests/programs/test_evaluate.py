@@ -42,26 +42,6 @@ def near(a, b):
 
 # --- baselines of the loss ---
 
-def test_last_value():
-    rival = tool.LastValue(standard=False, spread=False)
-    assert rival.take({"stream": "a", "x": [1.0, None]}) is None
-    assert rival.take({"stream": "b", "x": [9.0, 9.0]}) is None  # another stream has its own last
-    score = rival.take({"stream": "a", "x": [3.0, None]})
-    near(score.loss, 4.0)
-    near(score.metric, 4.0)
-    assert rival.take({"stream": "a", "x": [3.0, None], "end": True}).loss == 0
-    assert rival.take({"stream": "a", "x": [5.0, 1.0]}) is None  # the sequence had ended
-
-
-def test_usual_change():
-    rival = tool.LastValue(standard=True, spread=True)
-    rival.take({"stream": "a", "x": [0.0]})
-    # 0, 2: variance 1; no change is known, so the spread is that of the data.
-    near(rival.take({"stream": "a", "x": [2.0]}).loss, 0.5 * math.log(2 * math.pi) + 2)
-    # 0, 2, 4: variance 8/3; the one change so far was 2, so z's variance is 4 / (8/3).
-    near(rival.take({"stream": "a", "x": [4.0]}).loss, 0.5 * math.log(2 * math.pi * 1.5) + 0.5)
-
-
 def test_frequencies():
     rival = tool.Frequencies(2, following=False)
     assert rival.take({"stream": "a", "x": [0]}) is None
@@ -317,6 +297,36 @@ def test_numbers(directory):
     forecasts = methods["forecasts"]["rmse"]
     assert abs(methods["last value"]["columns"]["a"]["skill"] - (1 - (forecasts / hand) ** 2)) < 1e-6
     assert forecasts < methods["last value"]["rmse"]
+
+
+NETWORK = """
+  layers: [{cell: dense, size: 4, norm: none}]
+learning: {window: 1, stride: 1, optimizer: {kind: sgd, rate: 0.01}}
+"""
+
+
+def whole_of(done):
+    assert done.returncode == 0, done.stderr
+    return next(line.split()[1:] for line in done.stdout.splitlines() if line.startswith("whole"))
+
+
+def test_baseline_of_the_daemon(directory):
+    """The last value where x is to come, the running mean where y is given; every message has one target."""
+    values = [math.sin(0.3 * t) for t in range(100)]
+    path = write(directory, "a,b\n" + "\n".join(f"{v:.6f},{v:.6f}" for v in values) + "\n")
+    config = write(directory, "name: one\nmodel:\n  input: {kind: real, size: 1}\n"
+                   "  output: {loss: squared, size: 1, target: next}" + NETWORK, "next.yaml")
+    _, _, baseline, rmse, last, skill = whole_of(run("-r", "none", config, "csv", path, "--columns", "a"))
+    hand = sum((b - a) ** 2 for a, b in zip(values, values[1:])) / 99
+    assert abs(float(baseline) - hand) < 1e-4 and abs(float(last) - math.sqrt(hand)) < 1e-4
+    assert abs(float(skill) - (1 - float(rmse) ** 2 / hand)) < 0.01
+    given = write(directory, "name: two\nmodel:\n  input: {kind: real, size: 1}\n"
+                  "  output: {loss: squared, size: 1, target: given}" + NETWORK, "given.yaml")
+    loss, baseline, skill, _ = whole_of(run(given, "csv", path, "--columns", "a", "--targets", "b"))
+    means = [sum(values[:t]) / max(t, 1) for t in range(100)]
+    hand = sum((v - m) ** 2 for v, m in zip(values, means)) / 100
+    assert abs(float(baseline) - hand) < 1e-4, (baseline, hand)
+    assert abs(float(skill) - (1 - float(loss) / float(baseline))) < 0.001
 
 
 def test_wrong_configuration():

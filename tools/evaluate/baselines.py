@@ -1,7 +1,7 @@
 # --- the baselines ---
 #
-# What a prediction costs that needs no network: the simplest honest rival on the same targets. The build
-# puts this file into runnel-evaluate.
+# What a prediction costs that needs no network, of classes and of pen strokes: the simplest honest rival on the
+# same targets. The build puts this file into runnel-evaluate.
 #
 # Each baseline is online as the network is: it predicts a target from what came before it, is scored
 # in the network's own units, and only then takes the target in. `take(example)` gets one example of
@@ -13,8 +13,6 @@ import math
 # loss in nats as the contract defines it; metric is what is averaged for the daemon's `metric`: the
 # squared error in original units, whether the class was right (1.0 or 0.0), or None.
 Score = collections.namedtuple("Score", "loss metric")
-
-SMALLEST_SPREAD = 1e-3  # of a normal, in the data's standard deviations: a sensor may repeat itself
 
 
 class Moments:
@@ -41,59 +39,6 @@ class Moments:
     def squares(self):
         """The sum of squared deviations."""
         return self.variance * self.count
-
-    def scaled(self, value):
-        """(value - mean) / deviation, within the limit; 0 while there is no deviation."""
-        z = (value - self.mean) / math.sqrt(self.variance) if self.variance > 0 else 0.0
-        return max(-self.limit, min(self.limit, z)) if self.limit else z
-
-
-class LastValue:
-    """Every number stays what it was. Its loss is the squared error or, with `spread`, that of a
-    normal whose variance is the mean square of all changes so far. Units are those of the network:
-    with `scale: standard` running standard deviations, the target's own number included."""
-
-    def __init__(self, standard, spread, memory=0, limit=0):
-        self.standard, self.spread = standard, spread
-        self.name = "last value and usual change" if spread else "last value"
-        self.moments = collections.defaultdict(lambda: Moments(memory, limit))  # of each number of x
-        self.changes = collections.defaultdict(Moments)
-        self.last = {}  # of each stream
-
-    def take(self, example):
-        key, x = example["stream"], example["x"]
-        known = self.last.get(key)
-        losses, errors = [], []
-        for k, value in enumerate(x):
-            if value is None:
-                continue
-            self.moments[k].add(value)
-            if known is None:
-                continue
-            # Before a number has a last value its mean takes its place, as for the network.
-            last = self.moments[k].mean if known[k] is None else known[k]
-            losses.append(self.loss(k, value, last))
-            errors.append((value - last) ** 2)
-        old = known or [None] * len(x)
-        self.last[key] = [o if v is None else v for v, o in zip(x, old)]
-        if example.get("end"):
-            del self.last[key]
-        if not losses:
-            return None
-        return Score(sum(losses) / len(losses), sum(errors) / len(errors))
-
-    def loss(self, k, value, last):
-        moments, error, unit = self.moments[k], value - last, 1.0
-        if self.standard:
-            error = moments.scaled(value) - moments.scaled(last)
-            unit = moments.variance or 1.0  # z is 0 while there is no deviation
-        if not self.spread:
-            return error * error
-        changes = self.changes[k]
-        variance = (changes.variance + changes.mean**2) / unit if changes.count else 1.0
-        variance = max(variance, SMALLEST_SPREAD**2)
-        changes.add(error * math.sqrt(unit))
-        return 0.5 * (math.log(2 * math.pi * variance) + error * error / variance)
 
 
 class Frequencies:
@@ -172,15 +117,11 @@ class OneNormal:
         self.count += 1
 
 
-def choose_baseline(source, output):
-    """The baseline for the `input` and `output` of a model, or None where there is none here."""
+def choose_baseline(output):
+    """The baseline for the `output` of a model, or None where the daemon's own is all there is."""
     following = output.get("target", "given") == "next"
-    scale = source.get("scale", "none")
     if output["loss"] == "softmax":
         return Frequencies(output["size"], following)
-    if output["loss"] in ("squared", "gaussian") and following and scale != "forecast":
-        return LastValue(scale == "standard", output["loss"] == "gaussian",
-                         source.get("memory", 0), source.get("limit", 0))
     if output["loss"] == "mixture" and following:
         return OneNormal()
     return None

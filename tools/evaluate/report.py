@@ -9,8 +9,9 @@ import numpy as np
 PARTS = 10
 WIDTH = 13
 LEAST = -1000  # skills below it are not worth their digits
-# Of one `loss` message: the examples it covers and its mean; metric as in Score.
-Interval = collections.namedtuple("Interval", "first until loss metric time")
+# Of one `loss` message: the examples it covers, its mean, that of the daemon's own baseline on the same
+# targets (None: it has none); metric as in Score.
+Interval = collections.namedtuple("Interval", "first until loss metric baseline time")
 # Means over some examples, of network and baseline; metrics may be None.
 Part = collections.namedtuple("Part", "targets loss metric baseline_loss baseline_metric")
 
@@ -23,7 +24,8 @@ def intervals(losses):
         metric = message["metric"]
         rmse, accuracy = metric.get("rmse"), metric.get("accuracy")
         result.append(Interval(first, message["examples"], message["mean"],
-                               rmse**2 if rmse is not None else accuracy, message["time"]))
+                               rmse**2 if rmse is not None else accuracy, message.get("baseline"),
+                               message["time"]))
         first = message["examples"]
     return result
 
@@ -86,19 +88,33 @@ def report_losses(parts, scores, kind, name):
         print(f"{label:<12}{part.targets:>9}" + "".join(figure(v) for v in columns_of(part, kind)))
 
 
-def report_parts(parts, scores, comparison):
+def report_own(parts, kind):
+    """Losses beside the daemon's own baseline."""
+    scored = "rmse" if kind in ("squared", "gaussian") else "accuracy"
+    print(f"{'':<12}" + "".join(f"{name:>{WIDTH}}" for name in ("loss", "baseline", "skill", scored)))
+    for label, chosen in cut(parts):
+        loss, rival, metric = (mean((getattr(i, name), i.until - i.first) for i in chosen)
+                               for name in ("loss", "baseline", "metric"))
+        skill = None
+        if loss is not None and rival:
+            skill = 1 - loss / rival if kind == "squared" else rival - loss
+        if metric is not None and scored == "rmse":
+            metric = math.sqrt(metric)
+        print(row(label, 12, [loss, rival, skill, metric]))
+    print("Skill is 1 - loss / baseline." if kind == "squared" else "Skill is baseline - loss, nats.")
+
+
+def report_parts(parts, comparison):
     """Loss and root mean squared error of the whole and of its tenths, beside the last value."""
     print(f"{'':<12}{'targets':>9}" + "".join(
         f"{name:>{WIDTH}}" for name in ("loss", "baseline", "rmse", "last value", "skill")))
     for label, chosen in cut(parts):
-        part = summarize(chosen, scores) if scores else None
         span = slice(chosen[0].first, chosen[-1].until)
-        targets = int(comparison.targets[span].any(axis=1).sum())
-        loss = part.loss if part else mean(
-            (i.loss, comparison.targets[i.first:i.until].any(axis=1).sum()) for i in chosen)
-        print(f"{label:<12}{targets:>9}" + "".join(figure(value) for value in (
-            loss, part and part.baseline_loss, comparison.rmse(comparison.main, span),
-            comparison.rmse("last value", span)))
+        weights = [comparison.targets[i.first:i.until].any(axis=1).sum() for i in chosen]
+        loss, rival = (mean((getattr(i, name), w) for i, w in zip(chosen, weights))
+                       for name in ("loss", "baseline"))
+        print(f"{label:<12}{sum(weights):>9}" + "".join(figure(value) for value in (
+            loss, rival, comparison.rmse(comparison.main, span), comparison.rmse("last value", span)))
             + skill_figure(comparison.skill("last value", span)))
 
 
