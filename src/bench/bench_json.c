@@ -22,6 +22,7 @@ static json_t *figure_json(const struct figure *figure, double unit) {
 
 static json_t *architecture_json(const struct config *config) {
     static const char *const losses[] = {"squared", "gaussian", "softmax", "bernoulli", "mixture"};
+    static const char *const targets[] = {"given", "next", "later"};
     const struct architecture *a = &config->architecture;
     json_t *layers = json_array();
     for (size_t i = 0; i < a->layer_count; i++)
@@ -34,7 +35,7 @@ static json_t *architecture_json(const struct config *config) {
                      (json_int_t)a->input.size, "embedding", (json_int_t)a->input.embedding,
                      "layers", layers, "loss", losses[a->output.loss], "size",
                      (json_int_t)a->output.size, "components", (json_int_t)a->output.components,
-                     "target", a->output.target == TARGET_NEXT ? "next" : "given");
+                     "target", targets[a->output.target]);
 }
 
 static json_t *learning_json(const struct config *config) {

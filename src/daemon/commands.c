@@ -15,6 +15,7 @@
 #include "common/text.h"
 #include "common/wire.h"
 #include "journalling.h"
+#include "learner/learner_state.h"
 #include "learner/scaler.h"
 #include "model/parameters.h"
 #include "observe.h"
@@ -127,29 +128,35 @@ static char *list_text(const double *numbers, size_t size) {
     return text;
 }
 
-enum { EXPORT_TEXTS = 4 };
+enum { EXPORT_SCALERS = 2, EXPORT_TEXTS = 2 + 2 * EXPORT_SCALERS };
 
 /* What the file says about its parameters, in the __metadata__ of safetensors. Nothing but what
    they follow from: two daemons that have learned the same export the same bytes. */
 struct export_texts {
-    char *mean, *deviation; /* NULL with scale: none */
+    char *numbers[2 * EXPORT_SCALERS]; /* of scalers; NULL with scale: none */
     struct safetensors_text lines[EXPORT_TEXTS];
     size_t count;
 };
 
 static int write_texts(struct export_texts *texts, const struct daemon *daemon,
                        struct error *error) {
-    const struct scaler *scaler = learner_scaler(daemon->learner);
+    const struct scaler *scalers[EXPORT_SCALERS] = {learner_scaler(daemon->learner),
+                                                    learner_output_scaler(daemon->learner)};
+    static const char *const names[EXPORT_SCALERS][2] = {{"scaler.mean", "scaler.deviation"},
+                                                         {"targets.mean", "targets.deviation"}};
     *texts = (struct export_texts){.lines = {{"format", "pt"}, {"digest", daemon->config->digest}},
                                    .count = 2};
-    if (!scaler)
-        return 0;
-    texts->mean = list_text(scaler_means(scaler), scaler_size(scaler));
-    texts->deviation = list_text(scaler_deviations(scaler), scaler_size(scaler));
-    if (!texts->mean || !texts->deviation)
-        return error_set(error, EX_OSERR, "out of memory for the scaler; try again later");
-    texts->lines[texts->count++] = (struct safetensors_text){"scaler.mean", texts->mean};
-    texts->lines[texts->count++] = (struct safetensors_text){"scaler.deviation", texts->deviation};
+    for (size_t n = 0; n < 2 * EXPORT_SCALERS; n++) {
+        const struct scaler *scaler = scalers[n / 2];
+        if (!scaler)
+            continue;
+        texts->numbers[n] = list_text(n % 2 ? scaler_deviations(scaler) : scaler_means(scaler),
+                                      scaler_size(scaler));
+        if (!texts->numbers[n])
+            return error_set(error, EX_OSERR, "out of memory for the scaler; try again later");
+        texts->lines[texts->count++] =
+            (struct safetensors_text){names[n / 2][n % 2], texts->numbers[n]};
+    }
     return 0;
 }
 
@@ -232,8 +239,8 @@ done:
         safetensors_abandon(&writer);
         free(memory.bytes);
     }
-    free(texts.mean);
-    free(texts.deviation);
+    for (size_t n = 0; n < 2 * EXPORT_SCALERS; n++)
+        free(texts.numbers[n]);
     export_close(&export);
     return result;
 }

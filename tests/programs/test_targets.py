@@ -262,6 +262,9 @@ def test_given_targets_are_scaled():
         push(daemon, [[b"s", np.float32([v]).tobytes(), np.float32([5e4 + 3e3 * v]).tobytes()]
                       for v in values])
         assert status(daemon)["metric"]["rmse"] < 1500, status(daemon)["metric"]
+        blob = daemon.export()
+        about = json.loads(blob[8:8 + int.from_bytes(blob[:8], "little")])["__metadata__"]
+        assert 4.9e4 < json.loads(about["targets.mean"])[0] < 5.1e4, about
         daemon.end()
 
 
