@@ -26,8 +26,11 @@ enum {
        not count there. */
     UNSEEN_BYTES = 128,
     /* Likewise, of what is no subscription, where more than a heartbeat waits to be read: at least;
-       it is as much as the memory has grown meanwhile, where that is more. */
+       it is as much as the memory has grown meanwhile, where that is more and it floods. */
     UNSEEN_PART_BYTES = 65536,
+    /* Who sends as fast as is read has at least this much waiting to be read: whoever sends small
+       messages and waits for answers is not taken for the reason why the daemon grows. */
+    FLOOD_BYTES = 32768,
     /* Less than this is not worth a look, and more for each second since nothing else waited, since
        heartbeats are messages that nobody takes. */
     SUSPECT_BYTES = 65536,
@@ -64,25 +67,32 @@ bool security_may_have_key(const struct connection *connection) {
     return !bytes_received(connection->descriptor, &bytes) || bytes >= KEY_BYTES;
 }
 
-/* What has come over a connection whose bytes nobody counts: a guess. */
+/* What has come over a connection whose bytes nobody counts: a guess. A subscriber has at least
+   sent what waits to be read. */
 static uint64_t guess(const struct connection *c, uint64_t grown) {
     int unread = 0;
+    bool known = ioctl(c->descriptor, SIOCINQ, &unread) == 0;
     if (c->guarded->most_message == 0)
-        return UNSEEN_BYTES;
-    bool little = ioctl(c->descriptor, SIOCINQ, &unread) == 0 && unread <= UNSEEN_BYTES;
-    return little ? (uint64_t)unread : grown > UNSEEN_PART_BYTES ? grown : UNSEEN_PART_BYTES;
+        return known && unread > UNSEEN_BYTES ? (uint64_t)unread : UNSEEN_BYTES;
+    if (known && unread <= UNSEEN_BYTES)
+        return (uint64_t)unread;
+    bool floods = known && unread >= FLOOD_BYTES;
+    return floods && grown > UNSEEN_PART_BYTES ? grown : UNSEEN_PART_BYTES;
+}
+
+/* Of the daemon; 0 = not known. */
+static uint64_t resident_bytes(const struct security *security) {
+    char text[STATM_SIZE] = "";
+    if (pread(security->memory, text, sizeof text - 1, 0) <= 0)
+        return 0;
+    /* "SIZE RESIDENT ...", in pages */
+    return strtoull(text + strcspn(text, " "), NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
 /* By how much the daemon has grown while somebody was suspected, who may be the reason. */
 static uint64_t measure_growth(struct security *security) {
-    char text[STATM_SIZE] = "";
     uint64_t before = security->resident;
-    security->resident = 0;
-    if (TAILQ_EMPTY(&security->suspects) || pread(security->memory, text, sizeof text - 1, 0) <= 0)
-        return 0;
-    /* "SIZE RESIDENT ...", in pages */
-    security->resident =
-        strtoull(text + strcspn(text, " "), NULL, 10) * (uint64_t)sysconf(_SC_PAGESIZE);
+    security->resident = TAILQ_EMPTY(&security->suspects) ? 0 : resident_bytes(security);
     return before && security->resident > before ? security->resident - before : 0;
 }
 
@@ -218,8 +228,10 @@ static void suspect(struct security *security, struct connection *c, uint64_t no
     if (c->guarded->most_message == 0 || (size_t)c->descriptor >= security->taken_size)
         return;
     uint64_t bytes = waiting(security, c, now);
-    if (c->suspect || bytes <= SUSPECT_BYTES)
+    if (c->suspect || bytes < SUSPECT_BYTES)
         return;
+    if (security->resident == 0)
+        security->resident = resident_bytes(security);
     c->suspect = true;
     c->unending = c->untaken = 0;
     TAILQ_INSERT_TAIL(&security->suspects, c, suspects);
@@ -231,7 +243,7 @@ static void suspect(struct security *security, struct connection *c, uint64_t no
 static void judge(struct security *security, struct connection *c, uint64_t now) {
     struct guarded *guarded = c->guarded;
     uint64_t bytes = c->untaken = waiting(security, c, now);
-    if (bytes <= SUSPECT_BYTES) {
+    if (bytes < SUSPECT_BYTES) {
         security_limit_gone(security, c);
         return;
     }

@@ -22,8 +22,8 @@ enum zap_frame {
 
 enum {
     FRAME_SIZE = 256, /* libzmq's own names and addresses are shorter */
-    TRIMS = 4,        /* so often memory is given back after the last connection was ended, */
-    TRIM_MS = 1000,   /* and so far apart */
+    TRIMS = 16,       /* so often memory is given back after the last connection was ended, */
+    TRIM_MS = 250,    /* and so far apart */
     LOOK_MS = 10,     /* at most so often it is looked what connections bring */
 };
 
