@@ -185,8 +185,20 @@ static void put_bounds(struct json_text *text, const char *key, const double *bo
     json_text_close_list(text);
 }
 
+/* Those of one step, of several horizons a list of them. */
+static void put_step_bounds(struct json_text *text, const char *key,
+                            const struct truth_shape *shape, const double *bounds) {
+    bool many = shape->horizons > 1;
+    if (many)
+        json_text_open_list(text, key);
+    for (size_t h = 0; h < shape->horizons; h++)
+        put_bounds(text, many ? NULL : key, bounds + h * 2 * shape->columns, shape->columns);
+    if (many)
+        json_text_close_list(text);
+}
+
 static void put_interval(struct json_text *text, const struct learned *learned) {
-    size_t columns = truth_shape(learned->truth)->columns;
+    const struct truth_shape *shape = truth_shape(learned->truth);
     const double *bounds = truth_bounds(learned->truth, learned->told_steps);
     bool many = learned->output_steps > 1;
     if (!bounds)
@@ -194,7 +206,8 @@ static void put_interval(struct json_text *text, const struct learned *learned) 
     if (many)
         json_text_open_list(text, "interval");
     for (size_t t = 0; t < learned->output_steps; t++)
-        put_bounds(text, many ? NULL : "interval", bounds + t * 2 * columns, columns);
+        put_step_bounds(text, many ? NULL : "interval", shape,
+                        bounds + t * 2 * shape->horizons * shape->columns);
     if (many)
         json_text_close_list(text);
 }
@@ -221,13 +234,17 @@ static void put_told(struct json_text *text, const char *key, const struct model
     json_text_count(text, "example", told->said.example);
     if (!key)
         json_text_count(text, "step", told->said.step);
+    if (model->horizons > 1)
+        json_text_count(text, "ahead", output_ahead(&model->architecture.output, told->horizon));
     json_text_number(text, "data_time", told->said.time > 0 ? told->said.time : NAN);
-    put_prediction(text, "prediction", model, told->prediction);
+    put_horizon(text, "prediction", model, told->prediction);
     if (told->bounds)
         put_bounds(text, "interval", told->bounds, model->target_size);
     if (all && told->experts)
         put_said_by_experts(text, all, told->experts, model->target_size);
     put_target(text, model, told->target);
+    if (loss_kind(model->architecture.output.loss)->baseline)
+        put_horizon(text, "baseline", model, told->baseline);
     json_text_number(text, "loss", told->loss);
     json_text_close_object(text);
 }
@@ -236,7 +253,7 @@ static void put_told(struct json_text *text, const char *key, const struct model
 static void put_scored(struct json_text *text, const struct model *model, const struct learner *all,
                        const struct learned *learned) {
     size_t count = truth_count(learned->truth) - learned->told_scores;
-    bool many = learned->output_steps > 1;
+    bool many = learned->output_steps > 1 || model->horizons > 1 || count > 1;
     if (!count)
         return;
     if (many)

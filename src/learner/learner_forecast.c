@@ -209,7 +209,12 @@ static void tell(struct learner *learner, const struct planned *example, size_t 
                                  ? NAN
                                  : said[SAID_X * learner->input_row + k];
     const struct truth_score came = {
-        .loss = loss, .target = learner->truths, .learn = how->learn, .tell = example->outputs};
+        .loss = loss,
+        .target = learner->truths,
+        .baseline = said + SAID_LAST * learner->input_row,
+        .learn = how->learn,
+        .tell = example->outputs,
+    };
     truth_came(learner->truth, how->slot, 0, &came);
 }
 

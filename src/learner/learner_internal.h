@@ -67,7 +67,8 @@ struct member {
    truth that comes. */
 struct moment {
     uint32_t slot;
-    size_t age;    /* of a truth: what was said about it, counted back from the newest */
+    size_t age; /* of a truth: what was said about it, counted back from the newest, */
+    size_t horizon;
     bool is_truth; /* the next row of truths; else a step, */
     bool begins;   /* its stream's first */
     bool learn;
@@ -265,10 +266,11 @@ void beside_close(struct learner *learner);
 bool beside_wants_outputs(const struct learner *learner);
 
 /* Plan: something is said at a step; the truth (target_size,), maybe unaligned and in original
-   units, comes of what was said `age` steps before the newest. Nothing without truths. */
+   units, comes of what was said `age` steps before the newest, of that horizon. Nothing without
+   truths. */
 void plan_said(struct learner *learner, struct planned *planned, uint32_t slot);
 void plan_truth(struct learner *learner, struct planned *planned, uint32_t slot, size_t age,
-                const void *target, bool learn);
+                size_t horizon, const void *target, bool learn);
 
 /* The step of an example whose results are given next. */
 struct truth_step beside_step(const struct learner *learner, const struct planned *example);

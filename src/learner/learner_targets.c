@@ -214,8 +214,7 @@ static void score(struct learner *learner, uint32_t slot, size_t age, size_t hor
     for (size_t k = 0; learner->step_bases && k < learner->target_row; k++)
         target[k].real -= base[k];
     plan_score(&learner->members[0], slot, age, horizon, learn);
-    if (learner->model->horizons == 1)
-        plan_truth(learner, planned, slot, age - 1, y, learn);
+    plan_truth(learner, planned, slot, age - 1, horizon, y, learn);
     learner_open_step(learner, slot, place)->terms += learn;
     planned->planned_scores++;
 }

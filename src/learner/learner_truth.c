@@ -17,7 +17,8 @@ static int open_truths(struct learner *learner, struct error *error) {
     const struct truth_shape shape = {
         .slots = streams_capacity(learner->streams),
         .open = model->open,
-        .numbers = model->outputs,
+        .horizons = model->horizons,
+        .numbers = model->outputs / model->horizons,
         .columns = numbers ? model->target_size : 0,
         .keeps = numbers,
         .targets = model->target_size,
@@ -74,7 +75,7 @@ void plan_said(struct learner *learner, struct planned *planned, uint32_t slot) 
 }
 
 void plan_truth(struct learner *learner, struct planned *planned, uint32_t slot, size_t age,
-                const void *target, bool learn) {
+                size_t horizon, const void *target, bool learn) {
     if (!learner->truth)
         return;
     planned->planned_moments++;
@@ -86,8 +87,8 @@ void plan_truth(struct learner *learner, struct planned *planned, uint32_t slot,
         memcpy(&value, (const char *)target + k * sizeof value, sizeof value);
         truth[k] = ids ? value.id : (double)value.real;
     }
-    learner->moments[learner->moment_count++] =
-        (struct moment){.slot = slot, .age = age, .is_truth = true, .learn = learn};
+    learner->moments[learner->moment_count++] = (struct moment){
+        .slot = slot, .age = age, .horizon = horizon, .is_truth = true, .learn = learn};
 }
 
 /* ---- After the plan has been played ---- */
@@ -101,10 +102,9 @@ struct truth_step beside_step(const struct learner *learner, const struct planne
 /* What was said once more, from the output that was scored. */
 static const double *say_again(struct learner *learner, const struct learned *learned,
                                size_t score) {
-    struct learned then = *learned;
     size_t outputs = learner->model->outputs / learner->model->horizons;
-    then.outputs = learner->members[0].results.scored + score * outputs;
-    prediction_of(learner->model, &then, 0, learner->again);
+    prediction_of_horizon(learner->model, learned,
+                          learner->members[0].results.scored + score * outputs, learner->again);
     return learner->again;
 }
 
@@ -120,6 +120,8 @@ void give_truths(struct learner *learner, struct planned *example, const struct 
                 .loss = learner->members[0].results.losses[score],
                 .target = learner->truths + score * size,
                 .again = !keeps && example->outputs ? say_again(learner, learned, score) : NULL,
+                .baseline = example->outputs ? learner_baseline_said(learner, score) : NULL,
+                .horizon = moment->horizon,
                 .learn = moment->learn,
                 .tell = example->outputs,
             };

@@ -57,8 +57,9 @@ static void unscale_width(const struct learned *learned, size_t size, double *nu
 }
 
 /* What is said of one horizon. */
-static void convert_horizon(const struct output *output, const struct learned *learned,
-                            const float *outputs, double *numbers) {
+void prediction_of_horizon(const struct model *model, const struct learned *learned,
+                           const float *outputs, double *numbers) {
+    const struct output *output = &model->architecture.output;
     const struct loss_part *part = loss_kind(output->loss)->parts;
     for (; part->extent != EXTENT_NONE; part++) {
         size_t size = loss_part_size(part, output->size, output->components);
@@ -74,7 +75,6 @@ static void convert_horizon(const struct output *output, const struct learned *l
 
 void prediction_of(const struct model *model, const struct learned *learned, size_t t,
                    double *numbers) {
-    const struct output *output = &model->architecture.output;
     if (learned->forecasts) {
         memcpy(numbers, learned->forecasts + t * learned->forecast_row,
                model->outputs * sizeof *numbers);
@@ -83,5 +83,5 @@ void prediction_of(const struct model *model, const struct learned *learned, siz
     const float *outputs = learned->outputs + t * model->outputs;
     size_t parts = model->outputs / model->horizons;
     for (size_t h = 0; h < model->horizons; h++)
-        convert_horizon(output, learned, outputs + h * parts, numbers + h * parts);
+        prediction_of_horizon(model, learned, outputs + h * parts, numbers + h * parts);
 }

@@ -15,6 +15,10 @@
 
 struct learned;
 
+/* The prediction of one horizon, from the outputs that were made for it. */
+void prediction_of_horizon(const struct model *model, const struct learned *learned,
+                           const float *outputs, double *numbers /* (outputs / horizons,) */);
+
 /* The prediction at step t of an example whose outputs were asked for. NaN: what has not been
    observed yet has no mean, and what has not varied yet no standard deviation. */
 void prediction_of(const struct model *model, const struct learned *learned, size_t t,

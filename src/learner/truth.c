@@ -9,16 +9,17 @@
 #include "forecast/conformal.h"
 
 /* Numbers before the arrays of a row: of what is kept of a prediction, and of what is told. */
-enum { ROW_EXAMPLE, ROW_TIME, ROW_STEP, ROW_KEPT, ROW_LOSS = ROW_KEPT, ROW_TOLD };
+enum { ROW_EXAMPLE, ROW_TIME, ROW_STEP, ROW_KEPT, ROW_LOSS = ROW_KEPT, ROW_HORIZON, ROW_TOLD };
 
 /* Where the arrays of a row are, behind those numbers; `size` is that of all. */
 struct row {
-    size_t prediction, bounds, experts, target, size;
+    size_t prediction, bounds, experts, target, baseline, size;
 };
 
 struct truth {
     struct truth_shape shape;
     struct conformal *conformal; /* NULL without columns */
+    size_t columns;              /* of all horizons */
     struct row kept, told;
     size_t said_size;
     double *states; /* (slots, said_size): how much was said so far, and a ring of it */
@@ -26,19 +27,20 @@ struct truth {
 
     double *rows; /* (row_room, told.size) */
     size_t row_count, row_room;
-    double *bounds; /* (step_room, columns, 2) */
+    double *bounds; /* (step_room, horizons, columns, 2) */
     size_t step_count, step_room;
 };
 
 /* ---- Memory ---- */
 
 static struct row row_of(size_t numbers, size_t prediction, size_t columns, size_t experts,
-                         size_t targets) {
+                         size_t targets, size_t baseline) {
     struct row row = {.prediction = numbers};
     row.bounds = row.prediction + prediction;
     row.experts = row.bounds + 2 * columns;
     row.target = row.experts + experts;
-    row.size = row.target + targets;
+    row.baseline = row.target + targets;
+    row.size = row.baseline + baseline;
     return row;
 }
 
@@ -51,7 +53,7 @@ static int make_room(struct truth *truth, size_t steps, size_t scores) {
     truth->row_room = scores;
     if (!truth->shape.columns)
         return 0;
-    double *bounds = realloc(truth->bounds, steps * 2 * truth->shape.columns * sizeof *bounds);
+    double *bounds = realloc(truth->bounds, steps * 2 * truth->columns * sizeof *bounds);
     if (!bounds)
         return -1;
     truth->bounds = bounds;
@@ -64,16 +66,17 @@ int truth_open(struct truth **truth, const struct truth_shape *shape, struct err
     bool good = false;
     if (made) {
         made->shape = *shape;
-        made->kept =
-            row_of(ROW_KEPT, shape->keeps ? shape->numbers : 0, shape->columns, shape->experts, 0);
-        made->told =
-            row_of(ROW_TOLD, shape->numbers, shape->columns, shape->experts, shape->targets);
+        made->columns = shape->horizons * shape->columns;
+        made->kept = row_of(ROW_KEPT, shape->keeps ? shape->horizons * shape->numbers : 0,
+                            made->columns, shape->experts, 0, 0);
+        made->told = row_of(ROW_TOLD, shape->numbers, shape->columns, shape->experts,
+                            shape->targets, shape->numbers);
         made->said_size = 1 + shape->open * made->kept.size;
         made->states = calloc(shape->slots, made->said_size * sizeof *made->states);
         good = made->states && make_room(made, shape->steps, shape->scores) == 0;
     }
     if (good && (!shape->columns ||
-                 conformal_open(&made->conformal, shape->columns, shape->slots, error) == 0))
+                 conformal_open(&made->conformal, made->columns, shape->slots, error) == 0))
         return 0;
     truth_close(truth);
     return error_set(error, EX_UNAVAILABLE,
@@ -93,7 +96,7 @@ void truth_close(struct truth **truth) {
 }
 
 int truth_clear(struct truth *truth, size_t scores, size_t steps) {
-    size_t row = truth->told.size, bounds = 2 * truth->shape.columns;
+    size_t row = truth->told.size, bounds = 2 * truth->columns;
     truth->row_count -= scores;
     truth->step_count -= steps;
     if (truth->row_count)
@@ -140,16 +143,18 @@ void truth_said(struct truth *truth, uint32_t slot, const struct truth_step *ste
     row[ROW_EXAMPLE] = (double)step->example;
     row[ROW_TIME] = step->time;
     row[ROW_STEP] = (double)step->step;
-    copy(row + truth->kept.prediction, prediction, shape->keeps ? shape->numbers : 0);
+    copy(row + truth->kept.prediction, prediction,
+         shape->keeps ? shape->horizons * shape->numbers : 0);
     copy(row + truth->kept.experts, experts, shape->experts);
-    for (size_t k = 0; k < shape->columns; k++) {
-        struct conformal_bounds b = conformal_bounds(truth->conformal, slot, k, prediction[k]);
+    for (size_t k = 0; k < truth->columns; k++) {
+        size_t number = k / shape->columns * shape->numbers + k % shape->columns;
+        struct conformal_bounds b = conformal_bounds(truth->conformal, slot, k, prediction[number]);
         bounds[2 * k] = b.low;
         bounds[2 * k + 1] = b.high;
     }
     if (!tell)
         return;
-    copy(truth->bounds + truth->step_count * 2 * shape->columns, bounds, 2 * shape->columns);
+    copy(truth->bounds + truth->step_count * 2 * truth->columns, bounds, 2 * truth->columns);
     truth->step_count++;
 }
 
@@ -157,7 +162,9 @@ void truth_said(struct truth *truth, uint32_t slot, const struct truth_step *ste
 static void look(struct truth *truth, uint32_t slot, const double *kept,
                  const struct truth_score *score) {
     struct truth_coverage *c = &truth->coverage;
-    const double *p = kept + truth->kept.prediction, *bounds = kept + truth->kept.bounds;
+    size_t first = score->horizon * truth->shape.columns;
+    const double *p = kept + truth->kept.prediction + score->horizon * truth->shape.numbers;
+    const double *bounds = kept + truth->kept.bounds + 2 * first;
     double numbers = 0, held = 0;
     for (size_t k = 0; k < truth->shape.columns; k++) {
         const struct conformal_bounds b = {bounds[2 * k], bounds[2 * k + 1]};
@@ -166,7 +173,7 @@ static void look(struct truth *truth, uint32_t slot, const double *kept,
         numbers += !isnan(b.low);
         held += conformal_holds(b, score->target[k]);
         if (score->learn)
-            conformal_learn(truth->conformal, slot, k, p[k], b, score->target[k]);
+            conformal_learn(truth->conformal, slot, first + k, p[k], b, score->target[k]);
     }
     if (numbers == 0)
         return;
@@ -182,9 +189,14 @@ static void tell(struct truth *truth, const double *kept, const struct truth_sco
     double *row = truth->rows + truth->row_count++ * to->size;
     memcpy(row, kept, ROW_KEPT * sizeof *row);
     row[ROW_LOSS] = score->loss;
-    copy(row + to->prediction, shape->keeps ? kept + from->prediction : score->again,
+    row[ROW_HORIZON] = (double)score->horizon;
+    copy(row + to->prediction,
+         shape->keeps ? kept + from->prediction + score->horizon * shape->numbers : score->again,
          shape->numbers);
-    copy(row + to->bounds, kept + from->bounds, 2 * shape->columns);
+    copy(row + to->bounds, kept + from->bounds + 2 * score->horizon * shape->columns,
+         2 * shape->columns);
+    for (size_t k = 0; k < shape->numbers; k++)
+        row[to->baseline + k] = score->baseline ? score->baseline[k] : NAN;
     copy(row + to->experts, kept + from->experts, shape->experts);
     copy(row + to->target, score->target, shape->targets);
 }
@@ -215,17 +227,18 @@ struct truth_told truth_told(const struct truth *truth, size_t n) {
     const double *row = truth->rows + n * told->size;
     return (struct truth_told){
         .said = {(uint64_t)row[ROW_EXAMPLE], row[ROW_TIME], (size_t)row[ROW_STEP]},
+        .horizon = (size_t)row[ROW_HORIZON],
         .loss = row[ROW_LOSS],
         .prediction = row + told->prediction,
         .bounds = truth->shape.columns ? row + told->bounds : NULL,
         .target = row + told->target,
+        .baseline = row + told->baseline,
         .experts = truth->shape.experts ? row + told->experts : NULL,
     };
 }
 
 const double *truth_bounds(const struct truth *truth, size_t step) {
-    size_t columns = truth->shape.columns;
-    return columns ? truth->bounds + step * 2 * columns : NULL;
+    return truth->columns ? truth->bounds + step * 2 * truth->columns : NULL;
 }
 
 const struct truth_shape *truth_shape(const struct truth *truth) {
@@ -258,8 +271,8 @@ struct truth_state truth_state(struct truth *truth, uint32_t slot) {
         return state;
     state.levels = conformal_state(truth->conformal, slot);
     state.errors = conformal_errors(truth->conformal, slot);
-    state.levels_size = truth->shape.columns * CONFORMAL_STATE;
-    state.errors_size = truth->shape.columns * CONFORMAL_ERRORS;
+    state.levels_size = truth->columns * CONFORMAL_STATE;
+    state.errors_size = truth->columns * CONFORMAL_ERRORS;
     return state;
 }
 

@@ -18,12 +18,13 @@ struct truth;
 /* Shapes, fixed when it opens. */
 struct truth_shape {
     size_t slots;
-    size_t open;    /* predictions of a stream that wait for their truth, at most */
-    size_t numbers; /* in a prediction */
-    size_t columns; /* of them, from the first on, that have an interval; 0 = none have */
-    bool keeps;     /* else what was said is not kept but given again with its truth */
-    size_t targets; /* numbers in a truth */
-    size_t experts; /* numbers of what experts and members say beside a prediction; 0 = none */
+    size_t open;     /* predictions of a stream that wait for their truth, at most */
+    size_t horizons; /* of a step: each has a prediction, intervals and a truth of its own */
+    size_t numbers;  /* in a prediction of one horizon */
+    size_t columns;  /* of them, from the first on, that have an interval; 0 = none have */
+    bool keeps;      /* else what was said is not kept but given again with its truth */
+    size_t targets;  /* numbers in a truth */
+    size_t experts;  /* numbers of what experts and members say beside a prediction; 0 = none */
     size_t steps, scores; /* that are told between two truth_clear, at most */
 };
 
@@ -40,18 +41,20 @@ void truth_close(struct truth **truth);
 /* A stream begins in the slot. */
 void truth_begin(struct truth *truth, uint32_t slot);
 
-/* This was said at a step: prediction (numbers,), experts (experts,) or NULL. Of so many as `open`
-   the oldest goes. With `tell` its interval is told. */
+/* This was said at a step: prediction (horizons, numbers), experts (experts,) or NULL. Of so many
+   as `open` the oldest goes. With `tell` its interval is told. */
 void truth_said(struct truth *truth, uint32_t slot, const struct truth_step *step,
                 const double *prediction, const double *experts, bool tell);
 
 /* The truth (targets,) has come of the prediction that was said `age` predictions before the
-   newest: NaN where it was not observed. `again` (numbers,): what was said, where it is not kept,
-   or NULL. Intervals move if `learn`, and it is told if `tell`. What nothing is known of (a
-   checkpoint of before) is not told. */
+   newest, of that horizon: NaN where it was not observed. `again` (numbers,): what was said, where
+   it is not kept, or NULL. `baseline` (numbers,): what the baseline had said, or NULL. Intervals
+   move if `learn`, and it is told if `tell`. What nothing is known of (a checkpoint of before) is
+   not told. */
 struct truth_score {
     double loss;
-    const double *target, *again;
+    const double *target, *again, *baseline;
+    size_t horizon;
     bool learn, tell;
 };
 void truth_came(struct truth *truth, uint32_t slot, size_t age, const struct truth_score *score);
@@ -61,8 +64,10 @@ void truth_came(struct truth *truth, uint32_t slot, size_t age, const struct tru
 /* One truth beside what was said of it. Valid until the next truth_clear. */
 struct truth_told {
     struct truth_step said; /* at which step it was said */
+    size_t horizon;
     double loss;
     const double *prediction; /* (numbers,) */
+    const double *baseline;   /* (numbers,) NaN where there was none */
     const double *bounds;     /* (columns, 2) low and high: NaN where there was none; or NULL */
     const double *target;     /* (targets,) NaN = not observed; a class: its number */
     const double *experts;    /* (experts,) or NULL */
@@ -70,8 +75,8 @@ struct truth_told {
 size_t truth_count(const struct truth *truth);
 struct truth_told truth_told(const struct truth *truth, size_t n);
 
-/* Intervals of what was said, from that step of those told on: (steps, columns, 2); NULL without
-   any. */
+/* Intervals of what was said, from that step of those told on: (steps, horizons, columns, 2); NULL
+   without any. */
 const double *truth_bounds(const struct truth *truth, size_t step);
 
 const struct truth_shape *truth_shape(const struct truth *truth);

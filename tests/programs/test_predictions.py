@@ -125,6 +125,8 @@ def check_next(found, x):
                 assert scored[key] == before[key], (key, scored, before)
             assert scored.get("experts") == before.get("experts")
             assert scored["loss"] == message["loss"]
+            for of_last, last in zip(scored["baseline"], x[message["example"] - 2]):
+                assert math.isnan(last) or np.float32(of_last) == last, (scored, last)
         else:
             assert before is None or message["loss"] is None, message
         for p, bounds in zip(message["prediction"], message["interval"]):
@@ -188,6 +190,7 @@ def other_losses_have_what_has_a_meaning():
     assert all(m["scored"]["prediction"] == m["prediction"] for m in found)
     assert "interval" not in found[-1] and "interval" not in found[-1]["scored"]
     assert not status["coverage"]
+    assert abs(sum(found[-1]["scored"]["baseline"]) - 1) < 1e-9, found[-1]
     symbols = plain("kind: symbol, size: 4", "loss: softmax, size: 4, target: next")
     found, _ = played(symbols, [row(n + 1, struct.pack("<I", n % 4)) for n in range(30)])
     for n in range(1, 30):
@@ -197,6 +200,51 @@ def other_losses_have_what_has_a_meaning():
     found, _ = played(sides, [row(n + 1, x[n].tobytes(), struct.pack("<f", n % 2))
                               for n in range(30)])
     assert [m["scored"]["target"] for m in found] == [[n % 2] for n in range(30)]
+
+
+def each_horizon_has_its_own():
+    """With ahead: [1, 3] an x is the truth of two predictions; each interval learns from its own."""
+    x = np.random.default_rng(8).normal(0, 1, (90, 2)).astype("<f4")
+    model = plain("kind: real, size: 2", "loss: squared, size: 2, target: next, ahead: [1, 3]")
+    rows = [row(n + 1, values.tobytes()) for n, values in enumerate(x)]
+    found, status = played(model, rows)
+    killed, after = played(model, rows, kills=(50,))
+    assert [m.get("scored") for m in found] == [m.get("scored") for m in killed]
+    assert status["coverage"] == after["coverage"] and status["coverage"]["total"] is not None
+    for n, message in enumerate(found):
+        scored = message.get("scored", [])
+        assert [s["ahead"] for s in scored] == [ahead for ahead in (1, 3) if n >= ahead], message
+        for s in scored:
+            said, horizon = found[n - s["ahead"]], (1, 3).index(s["ahead"])
+            assert s["example"] == said["example"] and s["data_time"] == said["data_time"]
+            assert s["prediction"] == said["prediction"][horizon], (s, said)
+            assert s["interval"] == said["interval"][horizon] and are(s["target"], x[n])
+            assert are(s["baseline"], x[n - s["ahead"]]), s
+    assert [None in bounds for bounds in found[LEAST + 2]["interval"]] == [False, False]
+    assert [None in bounds for bounds in found[LEAST + 1]["interval"]] == [False, True]
+
+
+def labels_bring_truths():
+    x = np.nan_to_num(two_columns(60))
+    model = plain("kind: real, size: 2", "loss: squared, size: 1, target: later, patience: 9")
+    rows = []
+    for n in range(60):
+        rows.append(row(n + 1, x[n].tobytes()))
+        if n >= 5:
+            label = row(100 + n, b"", struct.pack("<f", n), flags=8)
+            rows.append([*label, struct.pack("<IIQ", 0, 0, n - 4)])
+    found, status = played(model, rows)
+    labels = [m for m in found if "prediction" not in m]
+    assert len(labels) == 55 and len(found) == 115
+    for n, message in enumerate(labels, 5):
+        before = [m for m in found if m["data_time"] == BEGIN + HOUR * (n - 4)][0]
+        scored = message["scored"]
+        assert scored["target"] == [n] and scored["example"] == before["example"], message
+        assert scored["data_time"] == before["data_time"] != message["data_time"]
+        assert scored["prediction"] == before["prediction"]
+        assert scored["interval"] == before["interval"]
+    assert labels[-1]["scored"]["interval"][0] is not None
+    assert status["coverage"]["total"] is not None
 
 
 def examples_of_many_steps_have_lists():
@@ -344,7 +392,8 @@ def intervals_hold_nine_in_ten():
 
 
 for test in (stand_beside_the_next_x, stand_beside_a_given_target,
-             other_losses_have_what_has_a_meaning, examples_of_many_steps_have_lists,
+             other_losses_have_what_has_a_meaning, each_horizon_has_its_own,
+             labels_bring_truths, examples_of_many_steps_have_lists,
              streams_have_intervals_of_their_own, a_kill_changes_nothing, whoever_listens,
              only_where_they_may_be_asked_for,
              intervals_hold_nine_in_ten):
