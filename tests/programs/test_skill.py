@@ -216,6 +216,73 @@ def test_gaussian_given(_):
           numbers_losses(rows, True, False), nats=True)
 
 
+def test_ahead(_):
+    """Of each horizon the x of the step that predicted, so many steps before."""
+    draw = np.random.default_rng(14)
+    x = np.cumsum(draw.normal(0, 1, EXAMPLES)).astype("<f4")
+    values = x.astype(float)
+    losses = [np.mean([(values[n] - values[n - h]) ** 2 for h in (1, 3) if n >= h]) if n else None
+              for n in range(EXAMPLES)]
+    model = plain("squared", "next", "{kind: real, size: 1}", 1).replace(
+        "target: next", "target: next, ahead: [1, 3]")
+    check(model, [(b"a", v.tobytes(), b"") for v in x], losses, nats=False)
+
+
+def test_relative(_):
+    """What a network's targets are relative to changes nothing of what they are."""
+    rows = numbers(15)
+    model = plain("squared", "next").replace("target: next", "target: next, relative: true")
+    check(model, [(s, x.tobytes(), b"") for s, x in rows], numbers_losses(rows, False, True), False)
+
+
+def test_scaled_targets(_):
+    """Given targets that are scaled, over all streams: a stream's mean so far as the prediction was
+    scaled, by the targets before, and the target with itself among them."""
+    draw = np.random.default_rng(16)
+    y = (draw.normal(0, 3, EXAMPLES) + np.where(np.arange(EXAMPLES) % 2, 50, 60)).astype("<f4")
+
+    def scaled(value, seen):
+        return (value - np.mean(seen)) / np.std(seen) if len(seen) > 1 else 0.0
+
+    values, losses = y.astype(float), []
+    for n, value in enumerate(values):
+        own = values[n % 2:n:2]
+        p = scaled(np.mean(own), values[:n]) if len(own) else 0.0
+        losses.append((p - scaled(value, values[:n + 1])) ** 2)
+    model = plain("squared", "given", "{kind: real, size: 2}", 1).replace(
+        "target: given", "target: given, scale: standard")
+    x = np.ones(2, "<f4").tobytes()
+    rows = [(b"ab"[n % 2:n % 2 + 1], x, v.tobytes()) for n, v in enumerate(y)]
+    check(model, rows, losses, nats=False)
+
+
+def test_later(_):
+    """Labels that come two examples later, in order: the mean of those that have come."""
+    draw = np.random.default_rng(17)
+    y = draw.normal(5, 2, (60, 1)).astype("<f4")
+    losses, number = [], Number(False)
+    model = plain("squared", "later", "{kind: real, size: 2}", 1)
+    with tempfile.TemporaryDirectory(prefix="skill-") as directory:
+        with Daemon(directory, configuration(directory, model)) as daemon:
+            with daemon.socket(zmq.PUSH, "examples") as feeder:
+                feeder.setsockopt(zmq.LINGER, 1000 * running.LIMIT)
+                header = "<BBHIQd"
+                for n in range(len(y) + 2):
+                    if n < len(y):
+                        feeder.send_multipart([b"a", np.ones(2, "<f4").tobytes(), b"",
+                                               struct.pack(header, 1, 0, 0, 1, n + 1, 0.0)])
+                    if n >= 2:
+                        feeder.send_multipart([b"a", b"", y[n - 2].tobytes(),
+                                               struct.pack(header, 1, 8, 0, 1, 1000 + n, 0.0),
+                                               struct.pack("<IIQ", 1, 0, n - 1)])
+                        losses.append(number.score(float(y[n - 2][0]), False))
+                        number.see(float(y[n - 2][0]))
+            status = wait_learned(daemon, 2 * len(y))
+            assert near(status["baseline"], np.mean(losses)), (status, np.mean(losses))
+            assert near(status["skill"], 1 - status["mean"] / status["baseline"])
+            assert daemon.end() == 0
+
+
 def class_losses(rows, classes, following):
     streams, losses = {}, []
     for stream, id_ in rows:
