@@ -164,7 +164,8 @@ and run, each in a terminal of its own:
     {shown("runnel-watch")} -t prediction -t loss
     {before}{shown("runnel-feed")} {words}
 
-Later rows go the same way: it continues where it was (runnel-feed(1) says how to send them as they come).""")
+Later rows go the same way: it continues where it was (runnel-feed(1) says how to send them as they come).
+runnel-web(1) shows forecasts and what came on a page.""")
 
     def listed(self, indices):
         """Names where they cannot be taken for something else, else numbers from 1."""
