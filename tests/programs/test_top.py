@@ -180,6 +180,23 @@ def test_the_chart_falls_with_the_loss(directory):
         screen.until("no log: not all > 0")
 
 
+def test_truths_beside_what_was_said(directory):
+    """Nobody asks for predictions before the daemon says that there are any."""
+    said = {"example": 8, "data_time": None, "prediction": [1.5, 7], "target": [1.25, 3],
+            "interval": [[1.375, 2], None], "loss": 0.1}
+    with watched(directory, 80, 24) as (daemon, screen):
+        publish(daemon, coverage={"total": 0.8975, "recent": 0.9})
+        screen.until("learning")
+        assert "forecast" not in "\n".join(screen.lines())
+        daemon.send("status", dict(STATUS, predictions=True))
+        daemon.wait_for("prediction")
+        daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
+                                   "scored": said})
+        daemon.send("status", dict(STATUS, predictions=True))
+        screen.until(r"forecast a\[0\] is 1.2500, said 1.5000, from 1.3750 to 2.0000: missed",
+                     "89.75% held", before=lambda: publish(daemon, coverage={"total": 0.8975}))
+
+
 def test_resize(directory):
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", STATUS)

@@ -140,6 +140,20 @@ static void draw_chart(struct canvas *c, const struct area *area, const struct w
     chart_loss(c, &rest, w, log);
 }
 
+/* The newest truth beside what was said of it, and how many intervals have held. */
+static void draw_said(struct canvas *c, const struct area *area, const struct watched *w) {
+    const struct sample *sample = watched_sample(w);
+    char number[FORMAT_SIZE], text[TEXT_SIZE];
+    int at = canvas_print(c, area, 0, 0, STYLE_DIM, "forecast ");
+    at = canvas_print(c, area, 0, at, w->missed ? STYLE_WARN : STYLE_PLAIN, "%s", w->said);
+    if (!sample || !isfinite(sample->values[FIELD_coverage_total]))
+        return;
+    snprintf(text, sizeof text, "%s held",
+             format_percent(number, sample->values[FIELD_coverage_total]));
+    if (at + 2 + (int)strlen(text) <= area->columns)
+        canvas_print_right(c, area, 0, STYLE_DIM, text);
+}
+
 enum { EVENT_TEXT = 10 }; /* column, after the time */
 
 static int event_rows(const struct area *area, const struct happening *event, bool whole) {
@@ -192,14 +206,16 @@ static void draw_events(struct canvas *c, const struct area *area, struct watche
 
 /* The rows of a pane's parts, from top to bottom; what has none is left out. */
 struct layout {
-    int verdicts, chart, meters, layers, events;
+    int verdicts, chart, said, meters, layers, events;
 };
 
-static struct layout lay_out(const struct area *area, int layers) {
+static struct layout lay_out(const struct area *area, int layers, bool said) {
     bool wide = area->columns >= METERS_WIDE;
     struct layout l = {.verdicts = wide ? 1 : VERDICTS};
     int height = area->rows >= VERY_TALL ? 3 : area->rows >= TALL ? 2 : 1, panels = 0;
     int rest = area->rows - l.verdicts;
+    l.said = said && area->rows >= LOW;
+    rest -= l.said;
     l.meters = wide ? METERS_SLOTS * height : METERS_ROWS;
     int most = wide ? rest / 2 : rest / 3;
     l.meters = l.meters > most ? most : l.meters;
@@ -236,12 +252,15 @@ static struct area take_rows(struct area *rest, int rows) {
 
 static void draw_overview(struct canvas *c, struct area rest, struct watched *w,
                           const json_t *layers, bool log) {
-    struct layout layout = lay_out(&rest, (int)json_array_size(layers));
+    struct layout layout = lay_out(&rest, (int)json_array_size(layers), *w->said);
     struct area part = take_rows(&rest, layout.verdicts);
     draw_verdicts(c, &part, w, layers);
     part = take_rows(&rest, layout.chart);
     if (part.rows > 0)
         draw_chart(c, &part, w, log);
+    part = take_rows(&rest, layout.said);
+    if (part.rows > 0)
+        draw_said(c, &part, w);
     part = take_rows(&rest, layout.meters);
     meters_draw(c, &part, w);
     part = take_rows(&rest, layout.layers);

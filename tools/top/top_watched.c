@@ -14,6 +14,7 @@
 #include "common/json_member.h"
 #include "common/text.h"
 #include "tools/shared/tool.h"
+#include "tools/shared/watch_truth.h"
 
 enum { MESSAGES_AT_ONCE = 2000, GAP_MARK = 'g' };
 
@@ -22,7 +23,6 @@ static void note_health(void *context, const char *text) {
 }
 
 int watched_open(struct watched *w, double silence) {
-    /* Predictions are many, and nothing here shows them. */
     static const bool topics[TOPICS] = {
         [TOPIC_STATUS] = true, [TOPIC_LOSS] = true, [TOPIC_STATE] = true, [TOPIC_EVENT] = true};
     w->look.cursor = NAN;
@@ -34,6 +34,7 @@ int watched_open(struct watched *w, double silence) {
 
 void watched_close(struct watched *w) {
     link_close(&w->link);
+    link_close(&w->predictions);
     past_close(&w->past);
     json_decref(w->status);
     w->status = NULL;
@@ -137,7 +138,57 @@ static void restart(struct watched *w) {
     w->state_heard = false;
     w->gap_said = w->scale_said = -INFINITY;
     w->loss_heard = w->loss_gap = 0;
+    *w->said = '\0';
     w->means.count = 0;
+}
+
+/* Subscribe to predictions where there are any: messages of them that are lost are nobody's loss.
+ */
+static void take_status(struct watched *w, json_t *body) {
+    static const bool topics[TOPICS] = {[TOPIC_PREDICTION] = true};
+    struct runnel_peer peer = tool_peer(w->endpoint, &w->keys);
+    json_decref(w->status);
+    w->status = json_incref(body);
+    bool published = json_is_true(json_object_get(body, "predictions"));
+    if (published && !w->predictions)
+        link_open(&w->predictions, &peer, topics);
+    if (!published)
+        link_close(&w->predictions);
+}
+
+/* Of several columns the first. */
+static void take_truth(void *context, const struct truth_row *row) {
+    struct watched *w = context;
+    char stream[WATCHED_TEXT / 4], number[4][FORMAT_SIZE];
+    if (*w->said)
+        return;
+    text_copy(stream, sizeof stream, row->stream);
+    int used = snprintf(w->said, sizeof w->said, "%s[%zu] is %s, said %s", stream, row->column,
+                        format_number(number[0], row->target),
+                        isnan(row->prediction) ? "-" : format_number(number[1], row->prediction));
+    if (!isnan(row->low))
+        snprintf(w->said + used, sizeof w->said - (size_t)used, ", from %s to %s%s",
+                 format_number(number[2], row->low), format_number(number[3], row->high),
+                 truth_missed(row) ? ": missed" : "");
+    w->missed = truth_missed(row);
+}
+
+/* The newest of what waits. */
+static bool take_predictions(struct watched *w) {
+    struct message message;
+    enum runnel_kind kind;
+    bool any = false;
+    for (int i = 0; w->predictions && i < MESSAGES_AT_ONCE &&
+                    (kind = link_next(w->predictions, &message)) != RUNNEL_NOTHING;
+         i++) {
+        if (kind == RUNNEL_MESSAGE && !message.problem && json_object_get(message.body, "scored")) {
+            *w->said = '\0';
+            truth_rows(message.body, take_truth, w);
+            any = true;
+        }
+        message_clear(&message);
+    }
+    return any;
 }
 
 static void take_message(struct watched *w, struct message *message) {
@@ -152,8 +203,7 @@ static void take_message(struct watched *w, struct message *message) {
     w->replaying = json_is_true(json_object_get(message->body, "replaying"));
     switch (message->topic) {
     case TOPIC_STATUS:
-        json_decref(w->status);
-        w->status = json_incref(message->body);
+        take_status(w, message->body);
         break;
     case TOPIC_LOSS:
         take_loss(w, message->body, message->news.unheard);
@@ -194,6 +244,7 @@ bool watched_take(struct watched *w) {
         message_clear(&message);
         any = true;
     }
+    any |= take_predictions(w);
     health_tick(&w->health, false);
     return any || w->event_count != events;
 }

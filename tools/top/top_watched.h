@@ -44,6 +44,9 @@ struct watched {
     const char *control; /* as given by the user, or NULL */
     struct key_options keys;
     struct link *link;
+    struct link *predictions; /* of their own, for they may be many: NULL unless there are any */
+    char said[WATCHED_TEXT];  /* the newest truth beside what was said of it; "" = none yet */
+    bool missed;              /* it lay outside of its interval */
     struct health health;
     bool refused, hindered; /* for good, or for now: link_refusal says why */
 
