@@ -47,24 +47,27 @@ export function keepDrawable(data, low, high) {
 }
 
 // What is in sight of the lines: the values of each; ends of bands of a deviation, which are seen whole, and those
-// of bands from least to greatest value.
+// of bands from least to greatest value. A forecast's interval counts as two lines.
 function inSight(lines, [from, to]) {
   const found = { values: [], whole: [], lows: [], highs: [] };
   for (const line of lines) {
-    const values = [];
+    const values = [], ends = [[], []];
     for (let i = 0; i < line.data.length; i++) {
       const { x, value } = line.data[i];
       if (x < from || x > to) continue;
       if (value !== null && Number.isFinite(value)) values.push(value);
-      if (line.low && line.low[i] !== null && line.high[i] !== null) addBand(found, line, i);
+      if (line.low && line.low[i] !== null && line.high[i] !== null) addBand(found, line, i, ends);
     }
-    if (values.length) found.values.push(values);
+    found.values.push(...[values, ...ends].filter((all) => all.length));
   }
   return found;
 }
 
-function addBand({ whole, lows, highs }, line, i) {
-  if (line.spec.band === "deviation") {
+function addBand({ whole, lows, highs }, line, i, ends) {
+  if (line.spec.band === "interval") {
+    ends[0].push(line.low[i]);
+    ends[1].push(line.high[i]);
+  } else if (line.spec.band === "deviation") {
     whole.push(line.low[i], line.high[i]);
   } else {
     lows.push(line.low[i]);

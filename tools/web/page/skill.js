@@ -30,7 +30,7 @@ function put(cell, text, kind = "") {
 
 export function showSkill() {
   const { loss, status } = (!recording() && daemons[chosen.daemon]) || {}, share = isShare(status?.model);
-  const none = recording() ? "a recording has the skill of all columns together: see its chart"
+  const none = recording() ? "a recording has the skill of all columns together, in its chart"
     : loss ? "this daemon publishes none: there is no baseline, or its version has none" : "nothing has come yet";
   const columns = Array.isArray(loss?.columns) ? loss.columns : [];
   showTable("panel-columns", ["column", "rmse", "mae", "skill"], columns.map((_, i) => String(i)), none,
@@ -42,7 +42,8 @@ export function showSkill() {
     });
   const experts = loss?.experts && typeof loss.experts === "object" ? loss.experts : {};
   showTable("panel-experts", ["name", "mean loss", "weight"], Object.keys(experts),
-    loss && !recording() ? "there are none: they come with scale: forecast" : none, (name, [mean, weight]) => {
+    recording() ? "a recording has nothing of them"
+      : loss ? "there are none: they come with scale: forecast" : none, (name, [mean, weight]) => {
       const expert = experts[name] || {};
       put(mean, number(expert.mean));
       put(weight, percent(expert.weight), "weight");
