@@ -37,15 +37,15 @@ static const struct {
     {"tests/unit/conf/transformer.yaml", "580a2475acaf5564"},
 };
 
-static void load_file(struct config *c, const char *path, const char *const *sets, size_t count) {
+static void load_file(struct config *c, const char *file, const char *const *sets, size_t count) {
     struct error error = {0};
-    if (config_load(c, path, sets, count, &error) != 0)
+    if (config_load(c, file, sets, count, &error) != 0)
         fail_msg("%s", error.text);
 }
 
-static void in_tree(char path[CONFIG_PATH_SIZE], const char *name) {
+static void in_tree(char file[CONFIG_PATH_SIZE], const char *name) {
     const char *root = getenv("srcdir");
-    snprintf(path, CONFIG_PATH_SIZE, "%s/%s", root ? root : ".", name);
+    snprintf(file, CONFIG_PATH_SIZE, "%s/%s", root ? root : ".", name);
 }
 
 static void test_shipped_configurations(void **state) {
@@ -68,12 +68,12 @@ static void test_digests_of_before(void **state) {
     (void)state;
     static const char *const before[] = {"model.input.memory=0", "model.input.limit=0"};
     for (size_t n = 0; n < COUNT(digests); n++) {
-        char path[CONFIG_PATH_SIZE];
+        char file[CONFIG_PATH_SIZE];
         struct config c;
-        in_tree(path, digests[n].path);
-        load_file(&c, path, NULL, 0);
+        in_tree(file, digests[n].path);
+        load_file(&c, file, NULL, 0);
         if (c.architecture.input.limit > 0)
-            load_file(&c, path, before, COUNT(before));
+            load_file(&c, file, before, COUNT(before));
         assert_string_equal(c.digest, digests[n].digest);
     }
 }
