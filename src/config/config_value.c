@@ -278,24 +278,15 @@ void config_value_default(const struct config_key *key, size_t layer, struct dra
 
 static size_t value_size(enum value_type type) {
     static const size_t sizes[] = {
-        [VALUE_WORD] = sizeof(unsigned),
-        [VALUE_CHOICE] = sizeof(bool),
-        [VALUE_BOOLEAN] = sizeof(bool),
-        [VALUE_SIZE] = sizeof(size_t),
-        [VALUE_COUNT] = sizeof(uint64_t),
-        [VALUE_REAL] = sizeof(double),
-        [VALUE_FLOAT] = sizeof(float),
-        [VALUE_RATE] = sizeof(double),
-        [VALUE_TRUTH] = sizeof(unsigned),
-        [VALUE_AHEAD] = sizeof(struct ahead),
-        [VALUE_EXPERTS] = sizeof(unsigned),
-        [VALUE_MEMBERS] = MEMBERS_SIZE,
-        [VALUE_KEEP] = sizeof(uint64_t),
-        [VALUE_LABEL] = CONFIG_MEMBER_NAME_SIZE,
-        [VALUE_NAME] = CONFIG_NAME_SIZE,
-        [VALUE_DEVICE] = CONFIG_DEVICE_SIZE,
-        [VALUE_PATH] = CONFIG_PATH_SIZE,
-        [VALUE_BIND] = sizeof(struct socket_config),
+        [VALUE_WORD] = sizeof(unsigned),        [VALUE_CHOICE] = sizeof(bool),
+        [VALUE_BOOLEAN] = sizeof(bool),         [VALUE_SIZE] = sizeof(size_t),
+        [VALUE_COUNT] = sizeof(uint64_t),       [VALUE_REAL] = sizeof(double),
+        [VALUE_FLOAT] = sizeof(float),          [VALUE_RATE] = sizeof(double),
+        [VALUE_TRUTH] = sizeof(unsigned),       [VALUE_AHEAD] = sizeof(struct ahead),
+        [VALUE_EXPERTS] = sizeof(unsigned),     [VALUE_MEMBERS] = MEMBERS_SIZE,
+        [VALUE_KEEP] = sizeof(uint64_t),        [VALUE_LABEL] = CONFIG_MEMBER_NAME_SIZE,
+        [VALUE_NAME] = CONFIG_NAME_SIZE,        [VALUE_DEVICE] = CONFIG_DEVICE_SIZE,
+        [VALUE_PATH] = CONFIG_PATH_SIZE,        [VALUE_BIND] = sizeof(struct socket_config),
         [VALUE_CONNECT] = CONFIG_ENDPOINT_SIZE,
     };
     return sizes[type];

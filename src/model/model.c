@@ -392,6 +392,7 @@ void model_summary(const struct architecture *architecture, char summary[MODEL_S
     if (output->relative == RELATIVE_TRUE)
         append(summary, " relative");
     append(summary, ", %s", targets[output->target]);
-    for (size_t n = 0; n < output->ahead.count; n++)
+    bool one = output->ahead.count == 1 && output->ahead.steps[0] == 1;
+    for (size_t n = 0; n < output->ahead.count && !one; n++)
         append(summary, "%s%zu", n ? "+" : " ", output->ahead.steps[n]);
 }

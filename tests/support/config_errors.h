@@ -174,7 +174,8 @@ static const struct {
      ":6:30: learning.optimizer.rate: found \"101\"; allowed is a number from 0 to 100, or "
      "auto (learning rate)"},
     {BASE "learning: {optimizer: {kind: cocob, rate: 0.1}}\n",
-     ":6:43: learning.optimizer.rate: found 0.1, but kind: cocob has no learning rate; allowed with "
+     ":6:43: learning.optimizer.rate: found 0.1, but kind: cocob has no learning rate; allowed "
+     "with "
      "it is auto"},
     {BASE "learning: {optimizer: {rate: auto}}\n",
      ":6:30: learning.optimizer.rate: found auto; allowed with kind: adam is a number"},
