@@ -231,7 +231,8 @@ int journalling_judge(struct daemon *daemon, const struct example *example, stru
                       struct error *error) {
     uint32_t epoch;
     uint64_t newest, most = daemon->config->max_jump;
-    *verdict = (struct verdict){.kind = VERDICT_NEW};
+    verdict->kind = VERDICT_NEW; /* all else says more of the other kinds */
+    verdict->number_ignored = false;
     if (!daemon->journal || !example->numbered)
         return 0;
     int known = journal_last(daemon->journal, example->key, example->key_size, example->producer,

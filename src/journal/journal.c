@@ -164,7 +164,6 @@ int journal_open(struct journal **journal, const char *directory,
     if (!new)
         return error_set(error, EX_UNAVAILABLE, "out of memory for the journal");
     new->event = new->mark = -1;
-    new->newest_found = STREAMS_NONE;
     new->sync = options->sync;
     new->keep = options->keep;
     new->input_bytes = options->input_bytes;
@@ -222,35 +221,39 @@ static bool key_has_room(const struct journal *journal) {
            journal->lasts[streams_oldest(journal->keys)].position <= atomic_load(&journal->durable);
 }
 
-/* The slot of the key or STREAMS_NONE. What is judged is mostly what is appended next. */
-static uint32_t find(struct journal *journal, const struct journal_key *key) {
-    uint32_t slot = journal->newest_found;
-    size_t size = 0;
-    const char *bytes = slot == STREAMS_NONE ? "" : streams_key(journal->keys, slot, &size);
-    if (size == key->size && memcmp(bytes, key->bytes, size) == 0)
-        return slot;
-    return journal->newest_found = streams_find(journal->keys, key->bytes, key->size);
+/* The slot of the key, or STREAMS_NONE. What is judged is mostly what is appended next: its key and
+   slot are kept. */
+static uint32_t find(struct journal *journal, const char *key, size_t key_size, uint64_t producer) {
+    struct journal_key *judged = &journal->judged;
+    journal_key(judged, key, key_size, producer);
+    return journal->judged_slot = streams_find(journal->keys, judged->bytes, judged->size);
 }
 
-/* The slot of the key, as the most recently used. There must be room. */
-static uint32_t remember(struct journal *journal, const struct journal_key *key) {
-    uint32_t slot = find(journal, key);
-    if (slot != STREAMS_NONE) {
-        streams_touch(journal->keys, slot);
-        return slot;
+static uint32_t find_again(struct journal *journal, const char *key, size_t key_size,
+                           uint64_t producer) {
+    const struct journal_key *judged = &journal->judged;
+    bool same = judged->size == sizeof producer + key_size &&
+                memcmp(judged->bytes, &producer, sizeof producer) == 0 &&
+                memcmp(judged->bytes + sizeof producer, key, key_size) == 0;
+    return same ? journal->judged_slot : find(journal, key, key_size, producer);
+}
+
+/* The slot of the key that was judged, as the most recently used. There must be room. */
+static uint32_t remember(struct journal *journal) {
+    const struct journal_key *judged = &journal->judged;
+    if (journal->judged_slot != STREAMS_NONE) {
+        streams_touch(journal->keys, journal->judged_slot);
+        return journal->judged_slot;
     }
-    journal->newest_found = STREAMS_NONE;
     if (streams_count(journal->keys) == JOURNAL_KEYS)
         streams_remove(journal->keys, streams_oldest(journal->keys));
-    return streams_add(journal->keys, key->bytes, key->size);
+    return journal->judged_slot = streams_add(journal->keys, judged->bytes, judged->size);
 }
 
 int journal_last(struct journal *journal, const char *key, size_t key_size, uint64_t producer,
                  uint32_t *epoch, uint64_t *sequence, uint64_t *position, struct error *error) {
     struct journal_last last;
-    struct journal_key known;
-    journal_key(&known, key, key_size, producer);
-    uint32_t slot = find(journal, &known);
+    uint32_t slot = find(journal, key, key_size, producer);
     if (slot != STREAMS_NONE) {
         last = journal->lasts[slot];
     } else {
@@ -258,7 +261,7 @@ int journal_last(struct journal *journal, const char *key, size_t key_size, uint
         if (found != 1)
             return found;
         if (key_has_room(journal))
-            journal->lasts[remember(journal, &known)] = last;
+            journal->lasts[remember(journal)] = last;
     }
     *epoch = last.epoch;
     *sequence = last.sequence;
@@ -372,10 +375,9 @@ enum journal_seen journal_seen(const struct journal *journal, const struct examp
 
 /* What is known of the stream's numbers in memory. */
 static void note(struct journal *journal, const struct journal_record *record) {
-    struct journal_key key;
-    journal_key(&key, record->key, record->key_size, record->producer);
+    find_again(journal, record->key, record->key_size, record->producer);
     if (key_has_room(journal))
-        journal->lasts[remember(journal, &key)] =
+        journal->lasts[remember(journal)] =
             (struct journal_last){record->epoch, record->sequence, record->position};
     if (journal->recent)
         journal_recent_put(journal->recent, record);
@@ -479,7 +481,7 @@ uint64_t journal_forget(struct journal *journal, const char *text, const char *k
     if (journal_sync(journal, error))
         return 0;
     streams_clear(journal->keys); /* all that it knew is in the file */
-    journal->newest_found = STREAMS_NONE;
+    journal->judged.size = 0;
     return position;
 }
 

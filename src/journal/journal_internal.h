@@ -83,7 +83,8 @@ struct journal {
     struct journal_found found;
     struct journal_identity file_identity, log_identity; /* as they were opened */
     struct streams *keys;
-    uint32_t newest_found;         /* slot of keys that was looked for last, or STREAMS_NONE */
+    struct journal_key judged;     /* that was looked for last, size 0: none */
+    uint32_t judged_slot;          /* of keys, or STREAMS_NONE */
     struct journal_last *lasts;    /* (JOURNAL_KEYS,) */
     struct journal_recent *recent; /* NULL: not to be remembered */
     uint64_t appended;

@@ -14,14 +14,18 @@ static void add_squared_error(struct learner *learner, struct planned *example, 
                               const union value *target, size_t score) {
     const double *of_baseline = learner_baseline_errors(learner, score);
     struct column_error *columns = learner->errors.columns;
-    for (size_t k = 0; k < learner->model->target_size; k++) {
+    double sum = example->squared_error;
+    size_t observed = 0, size = learner->model->target_size;
+    for (size_t k = 0; k < size; k++) {
         if (isnan(target[k].real))
             continue;
         double difference = (double)output[k] - target[k].real;
-        example->squared_error += difference * difference;
-        example->observed++;
+        sum += difference * difference;
+        observed++;
         judge_number(&columns[k], difference, of_baseline[k]);
     }
+    example->squared_error = sum;
+    example->observed += observed;
 }
 
 /* Sum over observed numbers of (mean + deviation a - y)^2, in the scale of the prediction. */
@@ -29,16 +33,19 @@ static void add_scaled_error(struct learner *learner, struct planned *example, c
                              size_t score) {
     const double *of_baseline = learner_baseline_errors(learner, score);
     struct column_error *columns = learner->errors.columns;
-    size_t size = learner->target_row;
+    size_t size = learner->target_row, observed = 0;
     const double *offsets = learner->score_scales + score * 2 * size, *deviations = offsets + size;
+    double sum = example->squared_error;
     for (size_t k = 0; k < size; k++) {
         if (isnan(offsets[k]))
             continue;
         double difference = offsets[k] + deviations[k] * output[k];
-        example->squared_error += difference * difference;
-        example->observed++;
+        sum += difference * difference;
+        observed++;
         judge_number(&columns[k], difference, of_baseline[k]);
     }
+    example->squared_error = sum;
+    example->observed += observed;
 }
 
 /* Numbers on the target's side of 1/2: s(a) >= 1/2 where a >= 0. */

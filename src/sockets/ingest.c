@@ -259,7 +259,8 @@ int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, st
                              ingest->endpoint, zmq_strerror(errno));
         if (count == 0)
             return 0;
-        char why[REJECT_WHY_SIZE] = "";
+        char why[REJECT_WHY_SIZE];
+        *why = '\0';
         enum reject_reason reason = check(ingest, frames, (size_t)count, example, why);
         example->received = now;
         if (reason == REJECT_NOT && example->steps > 0)
