@@ -346,6 +346,8 @@ def test_cards(directory):
             assert all(whole for _, whole in own), (width, own)
             places = page.value("[...document.querySelectorAll('.daemon .place')].map((one) => one.textContent)")
             assert places == [" 0", "", "", " 3"], places
+            page.until("[...document.querySelectorAll('#runs td:nth-child(3)')].map((one) => one.textContent)",
+                       lambda cells: len(cells) == 4 and all(cells)) # a network comes with the list's next look
             before = page.until(PLACES, lambda places: len(places) > 100)
             for daemon in daemons:
                 daemon.examples += 4382710
