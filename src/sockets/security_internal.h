@@ -11,10 +11,13 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "common/clock.h"
 #include "config/config.h"
 #include "security.h"
 
 enum { SECURITY_MATCH_SIZE = 64 };
+
+#define NS_PER_MS (NS_PER_SECOND / 1000)
 
 struct guarded;
 
@@ -112,6 +115,7 @@ struct security {
     struct connection_list suspects;
     int memory;               /* /proc/self/statm; -1: not there */
     uint64_t resident, grown; /* bytes; 0: nobody was suspected */
+    uint64_t sweep;           /* when all are looked at: CLOCK_MONOTONIC in ns */
     _Atomic uint64_t *taken;  /* (taken_size,) bytes taken of the connection with a descriptor */
     size_t taken_size;
     struct connection **by_descriptor; /* (descriptors,) NULL = none */
@@ -164,9 +168,9 @@ bool security_may_have_key(const struct connection *connection);
 /* A connection is gone. */
 void security_limit_gone(struct security *security, struct connection *connection);
 
-/* Look what has come since the call before, and end the connections that send too much. True: look
-   again soon, whether something comes or not. */
-bool security_limit(struct security *security, uint64_t now);
+/* Look what has come since the call before, and end the connections that send too much. Returns
+   after how many ms to look again at the latest, whether something comes or not; -1: never. */
+long security_limit(struct security *security, uint64_t now);
 
 /* A connection of that key comes in: false when it may have no more, or there is no memory. */
 bool security_quota_join(struct security *security, struct connection *connection, const char *key);

@@ -10,7 +10,6 @@
 #include <unistd.h>
 #include <zmq.h>
 
-#include "common/clock.h"
 #include "security_internal.h"
 
 enum {
@@ -48,7 +47,8 @@ enum {
     FRAME_OVERHEAD = 9 + SECURITY_OVERHEAD, /* bytes on the wire, at most */
     STATM_SIZE = 64,
     EVENTS = 64,
-    ROUNDS = 64, /* of events: what still comes then is looked at the next time */
+    SWEEP_MS = 1000, /* so often all connections are looked at, whatever epoll says */
+    ROUNDS = 64,     /* of events: what still comes then is looked at the next time */
 };
 
 /* Bytes that have come over a connection since it began; false: not known. */
@@ -238,6 +238,24 @@ static void suspect(struct security *security, struct connection *c, uint64_t no
     snapshot(security, c, bytes);
 }
 
+static void look_at(struct security *security, struct connection *c, uint64_t now) {
+    renew_credit(security, c, now);
+    uint64_t came = measure(c, security->grown);
+    if (c->guarded == &security->sockets[SOCKET_STATISTICS])
+        limit_subscriber(security, c, came, now);
+    else
+        suspect(security, c, now);
+    if (!c->ended)
+        security_quota_bytes(security, c, came, now);
+}
+
+/* epoll is silent about what libzmq has read before it was asked. */
+static void look_again(struct security *security, struct connection *c, uint64_t now) {
+    uint64_t bytes;
+    if (!c->ended && bytes_received(c->descriptor, &bytes) && bytes > c->received)
+        look_at(security, c, now);
+}
+
 /* What waited when it was looked at before is no complete message when none of this connection was
    taken since, while all connections had their turn. */
 static void judge(struct security *security, struct connection *c, uint64_t now) {
@@ -297,6 +315,7 @@ static void limit_messages(struct security *security, uint64_t now) {
     uint64_t all = 0;
     for (c = TAILQ_FIRST(&security->suspects); c; c = next) {
         next = TAILQ_NEXT(c, suspects);
+        look_again(security, c, now);
         judge(security, c, now);
     }
     if (security->quota.waiting)
@@ -318,19 +337,26 @@ static void limit_messages(struct security *security, uint64_t now) {
 static void look(struct security *security, int descriptor, uint64_t now) {
     struct connection *c =
         (size_t)descriptor < security->descriptors ? security->by_descriptor[descriptor] : NULL;
-    if (!c || c->ended)
-        return;
-    renew_credit(security, c, now);
-    uint64_t came = measure(c, security->grown);
-    if (c->guarded == &security->sockets[SOCKET_STATISTICS])
-        limit_subscriber(security, c, came, now);
-    else
-        suspect(security, c, now);
-    if (!c->ended)
-        security_quota_bytes(security, c, came, now);
+    if (c && !c->ended)
+        look_at(security, c, now);
 }
 
-bool security_limit(struct security *security, uint64_t now) {
+static void look_at_all(struct security *security, uint64_t now) {
+    struct connection *c;
+    security->sweep = now + SWEEP_MS * NS_PER_MS;
+    for (size_t i = 0; i < SOCKET_ROLES; i++)
+        TAILQ_FOREACH(c, &security->sockets[i].connections, all)
+    look_again(security, c, now);
+}
+
+static bool any_connection(const struct security *security) {
+    size_t count = 0;
+    for (size_t i = 0; i < SOCKET_ROLES; i++)
+        count += security->sockets[i].count;
+    return count > 0;
+}
+
+long security_limit(struct security *security, uint64_t now) {
     struct epoll_event events[EVENTS];
     int count = EVENTS;
     security->grown = measure_growth(security);
@@ -339,6 +365,10 @@ bool security_limit(struct security *security, uint64_t now) {
         for (int i = 0; i < count; i++)
             look(security, events[i].data.fd, now);
     }
+    if (now >= security->sweep)
+        look_at_all(security, now);
     limit_messages(security, now);
-    return !TAILQ_EMPTY(&security->suspects);
+    if (!TAILQ_EMPTY(&security->suspects))
+        return 0;
+    return any_connection(security) ? SWEEP_MS : -1;
 }

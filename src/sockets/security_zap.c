@@ -3,10 +3,7 @@
 #include <string.h>
 #include <zmq.h>
 
-#include "common/clock.h"
 #include "security_internal.h"
-
-#define NS_PER_MS (NS_PER_SECOND / 1000)
 
 /* A request's frames (RFC 27). */
 enum zap_frame {
@@ -176,7 +173,8 @@ void *security_serve(void *context) {
     struct security *security = context;
     uint64_t next = 0;
     struct trimming trimming = {0};
-    bool soon = false, more = false;
+    bool more = false;
+    long look = -1;
     zmq_pollitem_t items[ITEMS] = {
         [ITEM_STOP] = {.fd = security->stop, .events = ZMQ_POLLIN},
         [ITEM_ACTIVITY] = {.fd = security->activity},
@@ -184,12 +182,12 @@ void *security_serve(void *context) {
     };
     for (size_t i = 0; i < SOCKET_ROLES; i++)
         items[i] = (zmq_pollitem_t){.fd = security->sockets[i].events, .events = ZMQ_POLLIN};
-    while (wait_for_news(security, items, next, more, soon ? 0 : trimming.left ? TRIM_MS : -1)) {
+    while (wait_for_news(security, items, next, more, look && trimming.left ? TRIM_MS : look)) {
         uint64_t now = clock_ns();
         pthread_mutex_lock(&security->lock);
         more = !security_take_events(security, SECURITY_SOME);
         if (now >= next) {
-            soon = security_limit(security, now);
+            look = security_limit(security, now);
             next = now + LOOK_MS * NS_PER_MS;
         }
         uint64_t ended = security->ended;
