@@ -1,0 +1,224 @@
+/* Reading a checkpoint's streams: a row of each part for each, checked before anything uses it. */
+#include <math.h>
+#include <string.h>
+
+#include "checkpoint_reading.h"
+#include "common/wire.h"
+#include "learner/streams.h"
+#include "learner/truth.h"
+
+static bool symbol_fits(const float *bits, size_t size) {
+    uint32_t id;
+    memcpy(&id, bits, sizeof id);
+    return id < size;
+}
+
+/* Whether an engine can resume from a record: symbols of the alphabet, classes of the output, and
+   as many targets among the closed steps as the window says. Other numbers may be anything. */
+static bool record_valid(const struct reading *reading, size_t member, const float *record,
+                         const struct learner_window *window) {
+    const struct model *model = learner_member_model(reading->learner, member);
+    const struct input *input = &model->architecture.input;
+    const struct output *output = &model->architecture.output;
+    bool symbols = input->kind == INPUT_SYMBOL, classes = loss_kind(output->loss)->class_id;
+    size_t width = model->features, ring = learner_ring(reading->learner, member);
+    size_t solved = model->solved ? model->solved - 1 : 0, size = model->target_size;
+    size_t places = model->open == 1 ? 1 : ring, terms = 0;
+    size_t stride = model->state_size + width + model->horizons * (size + 1);
+    const float *positions = record + model->state_size + places * (model->outputs + solved);
+    for (size_t p = 0; p < ring; p++) {
+        const float *x = positions + p * stride + model->state_size;
+        const float *y = x + width, *kept = y + model->horizons * size;
+        size_t age = (window->next + ring - p) % ring; /* steps before the next one */
+        bool closed = age > window->open && age <= window->open + window->closed;
+        if (symbols && !symbol_fits(x, input->size))
+            return false;
+        for (size_t h = 0; h < model->horizons; h++) {
+            if ((kept[h] != 0 && kept[h] != 1) ||
+                (kept[h] == 1 && classes && !symbol_fits(y + h * size, output->size)))
+                return false;
+            terms += closed && kept[h] == 1;
+        }
+    }
+    return terms == window->terms;
+}
+
+static int read_window(const struct reading *reading, size_t member, size_t row,
+                       struct learner_window *window, struct error *error) {
+    int64_t w[CHECKPOINT_WINDOW];
+    if (reading_member_row(reading, PART_WINDOWS, member, row, w, sizeof w, error))
+        return -1;
+    for (size_t n = 0; n < CHECKPOINT_WINDOW; n++)
+        if (w[n] < 0 || w[n] > INT32_MAX)
+            return reading_damaged(reading, "a stream's window cannot be", error);
+    *window = (struct learner_window){(uint32_t)w[0], (uint32_t)w[1], (uint32_t)w[2],
+                                      (uint32_t)w[3], (uint32_t)w[4]};
+    if (!learner_window_valid(reading->learner, member, window))
+        return reading_damaged(reading, "a stream's window cannot be", error);
+    return 0;
+}
+
+/* A mean may be NaN: nothing had been observed. */
+static int read_scales(const struct reading *reading, size_t row, double *scales,
+                       struct error *error) {
+    size_t size = reading->model->target_size, places = learner_places(reading->learner);
+    if (reading_row(reading, PART_SCALES, row, scales, places * 2 * size * sizeof *scales, error))
+        return -1;
+    for (size_t n = 0; n < places; n++, scales += 2 * size)
+        for (size_t k = 0; k < size; k++)
+            if (isinf(scales[k]) || !isfinite(scales[size + k]) || scales[size + k] < 0)
+                return reading_damaged(reading, "a stream's scale cannot be", error);
+    return 0;
+}
+
+/* Those of the open steps that are there must have as many targets as their records say. */
+static int read_open_steps(const struct reading *reading, size_t row, uint32_t slot,
+                           struct error *error) {
+    struct learner *learner = reading->learner;
+    for (size_t place = 0; place < learner_places(learner); place++) {
+        int64_t numbers[CHECKPOINT_OPEN];
+        if (reading_row(reading, PART_OPEN, row * learner_places(learner) + place, numbers,
+                        sizeof numbers, error))
+            return -1;
+        *learner_open_step(learner, slot, place) =
+            (struct learner_open){.producer = (uint64_t)numbers[0],
+                                  .sequence = (uint64_t)numbers[1],
+                                  .epoch = (uint32_t)numbers[2],
+                                  .steps = (uint32_t)numbers[3],
+                                  .known = (uint32_t)numbers[4],
+                                  .terms = (uint32_t)numbers[5]};
+        for (size_t n = 2; n < CHECKPOINT_OPEN; n++)
+            if (numbers[n] < 0 || numbers[n] > UINT32_MAX)
+                return reading_damaged(reading, "what is known of an open step cannot be", error);
+        if (numbers[4] > 1 || (size_t)numbers[5] > reading->model->horizons)
+            return reading_damaged(reading, "what is known of an open step cannot be", error);
+    }
+    return 0;
+}
+
+static int read_floats(const struct reading *reading, enum checkpoint_part part, size_t row,
+                       float *values, size_t count, struct error *error) {
+    if (reading_row(reading, part, row, values, count * sizeof *values, error))
+        return -1;
+    for (size_t k = 0; k < count; k++)
+        if (isinf(values[k]))
+            return reading_damaged(reading, "what a stream's targets are relative to cannot be",
+                                   error);
+    return 0;
+}
+
+/* What waits for targets. */
+static int read_open(const struct reading *reading, size_t row, uint32_t slot,
+                     struct error *error) {
+    struct learner *learner = reading->learner;
+    size_t size = reading->model->target_size, places = learner_places(learner);
+    double *scales = learner_scale(learner, slot, 0);
+    float *bases = learner_base(learner, slot, 0), *last = learner_last(learner, slot);
+    if (reading_has(reading, PART_SCALES) && read_scales(reading, row, scales, error))
+        return -1;
+    if (reading_has(reading, PART_BASES) &&
+        read_floats(reading, PART_BASES, row, bases, places * size, error))
+        return -1;
+    if (reading_has(reading, PART_LASTS) &&
+        read_floats(reading, PART_LASTS, row, last, size, error))
+        return -1;
+    return reading_has(reading, PART_OPEN) ? read_open_steps(reading, row, slot, error) : 0;
+}
+
+static int read_forecast(const struct reading *reading, size_t row, uint32_t slot,
+                         struct error *error) {
+    const struct learner_forecast forecast = learner_forecast(reading->learner, slot);
+    if (!forecast.experts)
+        return 0;
+    if (reading_row(reading, PART_EXPERTS, row, forecast.experts,
+                    forecast.experts_size * sizeof(double), error) ||
+        reading_row(reading, PART_MIXTURE, row, forecast.mixture,
+                    forecast.mixture_size * sizeof(double), error))
+        return -1;
+    if (!reading_finite(forecast.experts, forecast.experts_size) ||
+        !reading_finite(forecast.mixture, forecast.mixture_size) ||
+        !learner_forecast_valid(reading->learner, slot))
+        return reading_damaged(reading, "what a stream's experts keep cannot be", error);
+    return 0;
+}
+
+/* A checkpoint of before has none. */
+static int read_baseline(const struct reading *reading, size_t row, uint32_t slot,
+                         struct error *error) {
+    size_t size = learner_baseline_size(reading->learner);
+    if (!size)
+        return 0;
+    if (reading->layout.of[reading->layout.parts[0][PART_BASELINE]].lacked) {
+        learner_lose_baseline(reading->learner, slot);
+        return 0;
+    }
+    if (reading_row(reading, PART_BASELINE, row, learner_baseline(reading->learner, slot),
+                    size * sizeof(double), error))
+        return -1;
+    if (!learner_baseline_valid(reading->learner, slot))
+        return reading_damaged(reading, "a stream's baseline cannot be", error);
+    return 0;
+}
+
+static int read_truths(const struct reading *reading, size_t row, uint32_t slot,
+                       struct error *error) {
+    struct truth *truth = learner_truth(reading->learner);
+    const struct truth_state s = truth_state(truth, slot);
+    if (reading_row(reading, PART_SAID, row, s.said, s.said_size * sizeof(double), error))
+        return -1;
+    if (s.levels &&
+        (reading_row(reading, PART_LEVELS, row, s.levels, s.levels_size * sizeof(double), error) ||
+         reading_row(reading, PART_ERRORS, row, s.errors, s.errors_size * sizeof(float), error)))
+        return -1;
+    if (!truth_written(truth, slot))
+        return reading_damaged(reading, "what a stream's predictions keep cannot be", error);
+    return 0;
+}
+
+/* Of one member: its window and its slot. */
+static int read_member_stream(const struct reading *reading, size_t member, size_t row,
+                              uint32_t slot, struct error *error) {
+    struct learner *learner = reading->learner;
+    struct learner_window window;
+    size_t size = learner_record_size(learner, member) * sizeof(float);
+    if (read_window(reading, member, row, &window, error) ||
+        reading_member_row(reading, PART_RECORDS, member, row, reading->buffer, size, error))
+        return -1;
+    if (!record_valid(reading, member, reading->buffer, &window))
+        return reading_damaged(reading, "a stream's record cannot be", error);
+    learner_write_window(learner, member, slot, &window);
+    return learner_write(learner, member, ENGINE_SLOT, slot, reading->buffer, error);
+}
+
+static int read_stream(const struct reading *reading, size_t row, struct error *error) {
+    struct learner *learner = reading->learner;
+    unsigned char key[CHECKPOINT_KEY];
+    const char *name = (const char *)key + 1;
+    if (reading_row(reading, PART_KEYS, row, key, sizeof key, error))
+        return -1;
+    if (!wire_is_utf8(name, key[0]) ||
+        streams_find(learner_streams_table(learner), name, key[0]) != STREAMS_NONE)
+        return reading_damaged(reading, "a stream's key is no UTF-8 or there twice", error);
+    uint32_t slot = learner_add_stream(learner, name, key[0]);
+    for (size_t m = 0; m < learner_members(learner); m++)
+        if (read_member_stream(reading, m, row, slot, error))
+            return -1;
+    float *held = learner_held(learner, slot);
+    size_t size = reading->model->architecture.input.size;
+    if (held && reading_row(reading, PART_HELD, row, held, size * sizeof *held, error))
+        return -1;
+    if (read_open(reading, row, slot, error))
+        return -1;
+    if (read_baseline(reading, row, slot, error))
+        return -1;
+    if (learner_truth(learner) && read_truths(reading, row, slot, error))
+        return -1;
+    return read_forecast(reading, row, slot, error);
+}
+
+int reading_streams(const struct reading *reading, struct error *error) {
+    for (size_t row = 0; row < reading->layout.streams; row++)
+        if (read_stream(reading, row, error))
+            return -1;
+    return 0;
+}

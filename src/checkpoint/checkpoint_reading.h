@@ -1,0 +1,40 @@
+/* A checkpoint that is being read: checkpoint_read.c, and checkpoint_read_streams.c for its
+ * streams. */
+#ifndef RUNNEL_CHECKPOINT_READING_H
+#define RUNNEL_CHECKPOINT_READING_H
+
+#include "checkpoint_internal.h"
+
+struct reading {
+    const char *path;
+    const struct config *config;
+    const struct model *model;
+    struct learner *learner;
+    struct safetensors *file;
+    struct checkpoint_layout layout;
+    void *buffer; /* (checkpoint_buffer_size) */
+};
+
+/* "PATH is damaged: WHAT" (EX_IOERR). Returns -1. */
+int reading_damaged(const struct reading *reading, const char *what, struct error *error);
+
+/* One row of a part of a member, or all of a part whose rows are not streams. What the file lacks
+   leaves `bytes` as they are. */
+int reading_member_row(const struct reading *reading, enum checkpoint_part part, size_t member,
+                       size_t row, void *bytes, size_t size, struct error *error);
+
+/* The same of a part that all members share. */
+int reading_row(const struct reading *reading, enum checkpoint_part part, size_t row, void *bytes,
+                size_t size, struct error *error);
+
+/* Whether there is a use for the part. */
+static inline bool reading_has(const struct reading *reading, enum checkpoint_part part) {
+    return reading->layout.parts[0][part] != SIZE_MAX;
+}
+
+bool reading_finite(const double *values, size_t count);
+
+/* Add all streams to the learner, which has none. -1: damaged, or the engine has failed. */
+int reading_streams(const struct reading *reading, struct error *error);
+
+#endif
