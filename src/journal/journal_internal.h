@@ -1,10 +1,11 @@
-/* What the parts of the journal share: journal.c (the learning thread's side), journal_queue.c (the
-   entries on their way to the other thread), journal_block.c (entries as a row of the file),
-   journal_write.c (the other thread), journal_store.c (the file: its schema and statements),
-   journal_look.c (whether the files are still there), journal_migrate.c (files of earlier formats),
-   journal_save.c (writing them again when they are not), journal_mark.c (how far it was durable),
-   journal_check.c (checks when it is opened), journal_read.c (looking up, and syncing),
-   journal_recent.c (what the newest examples were), journal_replay.c (replaying). */
+/* What the parts of the journal share: journal.c (the learning thread's side), journal_append.c
+   (its entries, and what is known of streams' numbers), journal_queue.c (the entries on their way
+   to the other thread), journal_block.c (entries as a row of the file), journal_write.c (the other
+   thread), journal_store.c (the file: its schema and statements), journal_look.c (whether the files
+   are still there), journal_migrate.c (files of earlier formats), journal_save.c (writing them
+   again when they are not), journal_mark.c (how far it was durable), journal_check.c (checks when
+   it is opened), journal_read.c (looking up, and syncing), journal_recent.c (what the newest
+   examples were), journal_replay.c (replaying). */
 #ifndef RUNNEL_JOURNAL_INTERNAL_H
 #define RUNNEL_JOURNAL_INTERNAL_H
 
