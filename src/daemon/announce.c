@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "common/wire.h"
+#include "learner/example.h"
 #include "learner/input_range.h"
 #include "parts.h"
 
@@ -23,6 +24,7 @@ enum { EVENT_TEXT_SIZE = 1024, NOTICE_SIZE = TEXT_QUOTE_SIZE + 128 };
 /* What has happened since it was last announced. */
 struct notice {
     uint64_t count, announced; /* announced: when */
+    double time;               /* of the newest one's data, 0 = unknown */
     size_t key_size;
     char key[WIRE_KEY_MAX];    /* the newest one's stream */
     struct out_of_scale found; /* the newest one, of numbers out of scale */
@@ -99,17 +101,19 @@ bool announce_status_is_due(const struct daemon *daemon) {
 /* ---- What is counted ---- */
 
 void announce_count(struct daemon *daemon, enum announce_kind kind, uint64_t count, const char *key,
-                    size_t key_size) {
+                    size_t key_size, double time) {
     struct notice *notice = &daemon->announcer->notices[kind];
     notice->count += count;
+    notice->time = time;
     notice->key_size = key_size;
     memcpy(notice->key, key, key_size);
 }
 
-void announce_out_of_scale(struct daemon *daemon, const struct out_of_scale *found, const char *key,
-                           size_t key_size) {
+void announce_out_of_scale(struct daemon *daemon, const struct out_of_scale *found,
+                           const struct example *example) {
     daemon->announcer->notices[ANNOUNCE_OUT_OF_SCALE].found = *found;
-    announce_count(daemon, ANNOUNCE_OUT_OF_SCALE, found->count, key, key_size);
+    announce_count(daemon, ANNOUNCE_OUT_OF_SCALE, found->count, example->key, example->key_size,
+                   example->time);
 }
 
 uint64_t announce_due(const struct daemon *daemon) {
@@ -129,6 +133,8 @@ uint64_t announce_due(const struct daemon *daemon) {
 static json_t *begin_again(struct notice *notice, uint64_t now) {
     json_t *details = json_pack("{s:I, s:o}", "count", (json_int_t)notice->count, "stream",
                                 json_of_text(notice->key, notice->key_size));
+    if (notice->time > 0)
+        json_object_set_new(details, "data_time", json_real(notice->time));
     notice->count = 0;
     notice->announced = now;
     return details;

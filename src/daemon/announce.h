@@ -11,6 +11,7 @@
 
 struct daemon;
 struct error;
+struct example;
 struct json_text;
 struct out_of_scale;
 
@@ -30,7 +31,7 @@ void announce_status(struct daemon *daemon);
 void announce_status_soon(struct daemon *daemon);
 bool announce_status_is_due(const struct daemon *daemon);
 
-/* What is counted, with the stream of the newest one. */
+/* What is counted, with the stream and the data time (0 = unknown) of the newest one. */
 enum announce_kind {
     ANNOUNCE_SKIPPED,      /* updates: loss or gradient was not finite */
     ANNOUNCE_FORGOTTEN,    /* streams that made room for others */
@@ -39,11 +40,11 @@ enum announce_kind {
     ANNOUNCE_KINDS,
 };
 void announce_count(struct daemon *daemon, enum announce_kind kind, uint64_t count, const char *key,
-                    size_t key_size);
+                    size_t key_size, double time);
 
 /* Likewise for numbers of inputs far out of the range of what was seen (learner/input_range.h). */
-void announce_out_of_scale(struct daemon *daemon, const struct out_of_scale *found, const char *key,
-                           size_t key_size);
+void announce_out_of_scale(struct daemon *daemon, const struct out_of_scale *found,
+                           const struct example *example);
 
 /* Announce what is due of it, of rejected examples and of refused connections; or `all`. */
 void announce_counted(struct daemon *daemon, bool all);

@@ -190,7 +190,7 @@ bool journalling_has_room(const struct daemon *daemon) {
 static void count_missing(struct daemon *daemon, const struct example *example, uint64_t count) {
     struct journalling *journalling = daemon->journalling;
     journalling->missing += count < INT64_MAX - journalling->missing ? count : 0;
-    announce_count(daemon, ANNOUNCE_GAP, count, example->key, example->key_size);
+    announce_count(daemon, ANNOUNCE_GAP, count, example->key, example->key_size, example->time);
 }
 
 /* Its number is `newest` or was before it. Two senders that use one identity use each number twice:

@@ -29,7 +29,7 @@ void metrics_begin(struct metrics *metrics, const struct learner_counters *count
     metrics->updates = counters->updates;
     metrics->skipped = counters->skipped;
     metrics->streams = streams;
-    metrics->loss = metrics->gradient_norm = metrics->update_ratio = NAN;
+    metrics->data_time = metrics->loss = metrics->gradient_norm = metrics->update_ratio = NAN;
     interval_begin(&metrics->intervals[0]);
     interval_begin(&metrics->intervals[1]);
     metrics->played = counters->examples;
@@ -87,6 +87,7 @@ void metrics_add(struct metrics *metrics, const struct learned *learned, uint64_
     metrics->updates += learned->updates;
     metrics->skipped += learned->skipped;
     metrics->streams = learned->streams;
+    metrics->data_time = learned->time > 0 ? learned->time : NAN;
     if (learned->updates) {
         metrics->gradient_norm = learned->gradient_norm;
         metrics->update_ratio = learned->update_ratio;
@@ -117,6 +118,7 @@ static void report_interval(const struct metrics *metrics, const struct metrics_
     fields_clear(FIELDS_OF_LOSS, report);
     report->updates = metrics->updates;
     report->skipped = metrics->skipped;
+    report->data_time = metrics->data_time;
     report->loss = metrics->loss;
     report->gradient_norm = metrics->gradient_norm;
     report->update_ratio = metrics->update_ratio;

@@ -47,6 +47,7 @@ struct metrics_anchor {
 
 struct metrics {
     uint64_t examples, steps, updates, skipped; /* since the start of learning */
+    double data_time;                           /* of the newest example; NaN = it has none */
     double loss;                                /* of the newest scored example; NaN before */
     double
         smoothed_sum; /* exponential moving averages of the losses, and of ones: their ratio is */

@@ -121,7 +121,8 @@ static void on_learned(void *context, const struct learned *learned) {
     metrics_add(&figures->metrics, learned, figures->played);
     skill_add(figures->skill, learned);
     if (learned->skipped)
-        announce_count(daemon, ANNOUNCE_SKIPPED, learned->skipped, learned->key, learned->key_size);
+        announce_count(daemon, ANNOUNCE_SKIPPED, learned->skipped, learned->key, learned->key_size,
+                       learned->time);
     if (daemon->acknowledge)
         acknowledge_learned(daemon->acknowledge, learned);
     if (learned_has_outputs(learned) && daemon->config->predictions)
@@ -133,7 +134,7 @@ static void on_learned(void *context, const struct learned *learned) {
 }
 
 static void on_forgotten(void *context, const char *key, size_t key_size) {
-    announce_count(context, ANNOUNCE_FORGOTTEN, 1, key, key_size);
+    announce_count(context, ANNOUNCE_FORGOTTEN, 1, key, key_size, 0);
 }
 
 static void on_out_of_scale(void *context, const struct example *example,
@@ -142,7 +143,7 @@ static void on_out_of_scale(void *context, const struct example *example,
     if (run_is_replaying(daemon)) /* announced when it came */
         return;
     daemon->figures->out_of_scale += found->count;
-    announce_out_of_scale(daemon, found, example->key, example->key_size);
+    announce_out_of_scale(daemon, found, example);
 }
 
 static void on_refused(void *context, const struct example *example, const char *why) {

@@ -303,6 +303,40 @@ def test_held_back(directory):
                                         ("passed", 2)]
 
 
+def test_data_time(directory):
+    """A year that is replayed within a minute has the alerts of a year, and each says when in the data it
+    was. Without data time the clock counts alone, as it does where data time stands still or jumps back."""
+    year, spans = 365 * 86400, 12
+    begin = 1388534400  # 2014-01-01
+    path = pathlib.Path(directory, "year")
+
+    def states(times, *arguments):
+        """Of a message a tenth of a second; some updates are skipped in the middle of each span."""
+        lines = []
+        for i, at in enumerate(times):
+            body = {"topic": "loss", "run": "00000000000000aa", "sequence": i + 1, "examples": i + 1,
+                    "steps": i + 1, "time": 1767225600 + i / 10, **LOSS,
+                    "skipped": (i + len(times) // (2 * spans)) // (len(times) // spans)}
+            lines.append(json.dumps(body | ({} if at is None else {"data_time": at})))
+        path.write_text("\n".join(lines), encoding="utf-8")
+        return replay(path, "--only=non-finite", *arguments)
+
+    count = 600
+    said = states([begin + year * i / count for i in range(count)], "--interval=3600")
+    began = [one for one in said if one["state"] == "began"]
+    assert len(began) == spans and sum(one["state"] == "over" for one in said) == spans, said
+    for n, one in enumerate(began):
+        assert one["data_time"] == one["data_since"] == begin + year * (n + 0.5) / spans, (n, one)
+    for times in [None] * count, [begin] * count, [begin - i for i in range(count)]:
+        still = states(times, "--interval=3600")
+        assert [one["state"] for one in still] == ["began"], still
+        assert still[0]["data_time"] == times[count // (2 * spans)], still
+    states([begin + 30 * i for i in range(count)])
+    lines = subprocess.run([PROGRAM, "--replay", path, "--only=non-finite"], check=True, text=True,
+                           env={**os.environ, "TZ": "UTC"}, stdout=subprocess.PIPE, timeout=LIMIT).stdout
+    assert "(at example 26, in data of 2014-01-01 00:12:30)" in lines, lines
+
+
 def test_held_back_live(directory):
     """With nothing else to wake it up; and an alert has one `since`, from beginning to end."""
     daemon = Publisher(directory)

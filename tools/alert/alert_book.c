@@ -29,10 +29,11 @@ enum alert_kind alert_find(const char *name, size_t size) {
 
 void book_open(struct book *book, const bool watched[ALERT_KINDS], double interval, double again,
                void (*say)(void *context, const struct alert *alert), void *context) {
-    *book = (struct book){.interval = interval, .again = again, .say = say, .context = context};
+    *book = (struct book){
+        .data_time = NAN, .interval = interval, .again = again, .say = say, .context = context};
     for (int kind = 0; kind < ALERT_KINDS; kind++) {
         book->watched[kind] = watched[kind];
-        book->conditions[kind].said_last = -INFINITY;
+        book->conditions[kind].said_last = (struct moment){-INFINITY, NAN};
     }
 }
 
@@ -40,9 +41,15 @@ bool book_holds(const struct book *book, enum alert_kind kind) {
     return book->conditions[kind].holds;
 }
 
+/* Seconds, on the clock that has moved on further. */
+static double elapsed(const struct book *book, struct moment since, double now) {
+    return fmax(now - since.now, book->data_time - since.data);
+}
+
 static void say(struct book *book, struct condition *c, enum alert_state state, double now) {
     c->alert.state = state;
     c->alert.now = now;
+    c->alert.data_time = book->data_time;
     book->say(book->context, &c->alert);
 }
 
@@ -52,25 +59,28 @@ static bool is_held_back(const struct condition *c) {
 
 static void say_beginning(struct book *book, struct condition *c, double now) {
     c->said = c->holds;
-    c->said_last = c->reminded = now;
+    c->said_last = (struct moment){now, book->data_time};
+    c->reminded = now;
     say(book, c, c->holds ? ALERT_BEGAN : ALERT_PASSED, now);
     c->alert.times = 0;
 }
 
 static bool may_say(const struct book *book, const struct condition *c, double now) {
-    return now - c->said_last >= book->interval;
+    return elapsed(book, c->said_last, now) >= book->interval;
 }
 
-static void begin(struct book *book, enum alert_kind kind, const struct alert *alert, double until,
+static void begin(struct book *book, enum alert_kind kind, const struct alert *alert, double calm,
                   const char *format, va_list arguments) {
     struct condition *c = &book->conditions[kind];
-    c->until = until;
+    c->calm = calm;
+    c->renewed = (struct moment){alert->now, book->data_time};
     if (c->holds || !book->watched[kind])
         return;
     uint64_t times = c->alert.times + 1;
     c->holds = true;
     c->alert = *alert;
     c->alert.times = times;
+    c->alert.data_since = book->data_time;
     vsnprintf(c->alert.text, sizeof c->alert.text, format, arguments);
     if (may_say(book, c, alert->now))
         say_beginning(book, c, alert->now);
@@ -90,7 +100,7 @@ void book_happened(struct book *book, enum alert_kind kind, double now, double c
     struct alert alert = {.kind = kind, .value = value, .limit = NAN, .now = now, .since = now};
     va_list arguments;
     va_start(arguments, format);
-    begin(book, kind, &alert, now + calm, format, arguments);
+    begin(book, kind, &alert, calm, format, arguments);
     va_end(arguments);
     if (calm <= 0)
         book->conditions[kind].holds = book->conditions[kind].said = false;
@@ -116,9 +126,10 @@ void book_tick(struct book *book, double now) {
     for (int kind = 0; kind < ALERT_KINDS; kind++) {
         struct condition *c = &book->conditions[kind];
         char calm[FORMAT_SIZE];
-        if (c->holds && now >= c->until)
+        const struct moment since = {c->alert.since, c->alert.data_since};
+        if (c->holds && elapsed(book, c->renewed, now) >= c->calm)
             book_over(book, (enum alert_kind)kind, now, "it has not happened again; over after %s",
-                      format_duration(calm, now - c->alert.since));
+                      format_duration(calm, elapsed(book, since, now)));
         if (is_held_back(c) && may_say(book, c, now))
             say_beginning(book, c, now);
         if (c->holds && c->said && book->again > 0 && now - c->reminded >= book->again) {
@@ -139,10 +150,10 @@ double book_next(const struct book *book, double now) {
     for (int kind = 0; kind < ALERT_KINDS; kind++) {
         const struct condition *c = &book->conditions[kind];
         if (is_held_back(c))
-            next = fmin(next, c->said_last + book->interval - now);
+            next = fmin(next, c->said_last.now + book->interval - now);
         if (!c->holds)
             continue;
-        next = fmin(next, c->until - now);
+        next = fmin(next, c->renewed.now + c->calm - now);
         if (c->said && book->again > 0)
             next = fmin(next, c->reminded + book->again - now);
     }

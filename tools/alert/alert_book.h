@@ -1,7 +1,11 @@
 /* What is wrong with one daemon, kept so that nothing is reported twice: a condition is reported
    when it begins and when it is over, and between two beginnings of one kind is a least time. What
    comes sooner is reported when that time has passed: as a beginning if the condition still holds,
-   else as passed, with a count. */
+   else as passed, with a count.
+
+   Times are on two clocks: that of who calls, and the data's, where it is known. What may be
+   reported after so many seconds may be once either has moved on so far: so a year that is replayed
+   within minutes has the alerts that the year had. */
 #ifndef RUNNEL_ALERT_BOOK_H
 #define RUNNEL_ALERT_BOOK_H
 
@@ -45,27 +49,31 @@ extern const char *const alert_states[ALERT_STATES];
 
 enum { ALERT_TEXT_SIZE = 320, ALERT_NAME_SIZE = 128, ALERT_RUN_SIZE = 64 };
 
-/* What is reported. Times are in seconds, on the clock of book_report. */
+/* What is reported. Times are in seconds, on the clock of who calls the book. */
 struct alert {
     enum alert_kind kind;
     enum alert_state state;
-    char text[ALERT_TEXT_SIZE]; /* a sentence */
-    double value, limit;        /* what was measured and its limit; NAN = no number */
-    double now, since;          /* since when the condition has held */
-    uint64_t times;             /* that it has begun since the last report, this one included */
+    char text[ALERT_TEXT_SIZE];   /* a sentence */
+    double value, limit;          /* what was measured and its limit; NAN = no number */
+    double now, since;            /* since when the condition has held */
+    double data_time, data_since; /* the same in data time; NAN = not known */
+    uint64_t times;               /* that it has begun since the last report, this one included */
 };
 
 struct book {
     bool watched[ALERT_KINDS];
-    double interval; /* seconds between two beginnings of a kind */
-    double again;    /* seconds after which what still holds is reported again; 0 = never */
-    double ticked;   /* when the last tick was */
+    double data_time; /* of the newest message that has one; NAN = none yet. Set it at will */
+    double interval;  /* seconds between two beginnings of a kind */
+    double again;     /* seconds after which what still holds is reported again; 0 = never */
+    double ticked;    /* when the last tick was */
     void (*say)(void *context, const struct alert *alert);
     void *context;
     struct condition {
         bool holds, said;
-        double until;     /* it is over then unless renewed; INFINITY = when book_over is called */
-        double said_last; /* when its beginning was; -INFINITY = never */
+        double calm; /* seconds after which it is over; INFINITY = when book_over is called */
+        struct moment {
+            double now, data;
+        } renewed, said_last; /* its last and its reported beginning; -INFINITY = never */
         double reminded;
         struct alert alert; /* of the newest beginning */
     } conditions[ALERT_KINDS];

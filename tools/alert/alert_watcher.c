@@ -60,6 +60,7 @@ static void take_run(struct watcher *w, const struct message *message, double no
         bool ended = w->ending;
         end_all(w, now, another ? "the daemon was started again" : "learning was reset");
         forget(w);
+        w->book.data_time = NAN;
         w->examples = examples;
         if (another)
             book_happened(&w->book, ALERT_RESTART, now, 0, NAN, "the daemon was started again%s",
@@ -257,6 +258,8 @@ static void take_event(struct watcher *w, const json_t *body, double now) {
 void watcher_message(struct watcher *w, const struct message *message, double now) {
     const json_t *body = message->body;
     take_run(w, message, now);
+    member_number(body, "data_time", &w->book.data_time);
+    book_tick(&w->book, now); /* what is over by now does not go on with this message */
     book_over(&w->book, ALERT_SILENCE, now, "messages come again");
     /* What is replayed after a crash has been judged before. */
     bool again = json_is_true(json_object_get(body, "replaying"));
