@@ -52,11 +52,12 @@ wrong 'not in its room' "$({
     room src/common
     room src/model 'common/*' kernels/kinds.h
     room src/forecast 'common/*'
+    room src/anomaly 'common/*' 'forecast/vectors.h'
     room src/config 'common/*' 'model/*' 'forecast/*' kernels/kinds.def
     room kernels 'common/error.h' 'common/denormals.h' 'forecast/least_squares.h' 'model/*' 'learner/engine.h' 'learner/cuda_module.h' \
         formulas.h kinds.h kinds.def unit.h cells.h 'cells/*' normalization.h 'norms/*' losses.h 'losses/*' \
         optimizers.h 'optimizers/*' updates.h
-    room src/learner 'common/*' 'model/*' 'forecast/*' 'config/*'
+    room src/learner 'common/*' 'model/*' 'forecast/*' 'anomaly/*' 'config/*'
     room src/checkpoint 'common/*' 'model/*' 'config/*' 'learner/*'
     room src/journal 'common/*' 'config/*' 'learner/*'
     room src/sockets 'common/*' 'model/*' 'config/*' 'learner/*'
@@ -68,7 +69,7 @@ wrong 'not in its room' "$({
 })"
 
 # Calls likewise: what a room's library leaves undefined, no library of a room above it defines.
-rooms='common model forecast config cpu learner journal checkpoint sockets daemon'
+rooms='common model forecast anomaly config cpu learner journal checkpoint sockets daemon'
 wrong 'calls what is above it' "$(for room in $rooms; do
     [ ! -f "${builddir:-.}/libdaemon.a" ] || nm -g "${builddir:-.}/lib$room.a" | sed "s/^/$room /"
 done | awk -v order="$rooms" '

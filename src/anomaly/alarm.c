@@ -1,0 +1,23 @@
+#include "alarm.h"
+
+#include <math.h>
+
+bool alarm_raised(struct alarm *alarm, const struct alarm_rule *rule, double score, uint64_t step) {
+    double tired = 0;
+    if (!(score >= rule->threshold))
+        return false;
+    if (alarm->last > 0) {
+        double since = (double)step - (alarm->last - 1);
+        tired = alarm->tired * exp(-since / rule->recovery);
+        if (since <= rule->rest || score < rule->threshold + tired)
+            return false;
+    }
+    alarm->tired = tired + rule->fatigue;
+    alarm->last = (double)step + 1;
+    return true;
+}
+
+bool alarm_valid(const struct alarm *alarm) {
+    return alarm->tired >= 0 && isfinite(alarm->tired) && alarm->last >= 0 &&
+           isfinite(alarm->last) && alarm->last == floor(alarm->last);
+}

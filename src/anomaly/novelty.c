@@ -1,0 +1,266 @@
+#include "novelty.h"
+
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "forecast/vectors.h"
+
+enum {
+    BLOCKS = 6, /* means of 1, 2, 4, ... values */
+    CLOCK = BLOCKS,
+    LEVEL = CLOCK + 2,
+    RECENT = 30,
+    BLOCK_FLOATS = NOVELTY_CONTEXT * VECTOR_LANES, /* the memory is blocks of VECTOR_LANES contexts,
+                                                      number by number */
+};
+
+#define SEED UINT64_C(88172645463325252)
+#define SEED_STEP UINT64_C(0x9E3779B97F4A7C15) /* from one seed to the next */
+#define CLOCK_SIZE 0.5
+#define DEVIATION_LEAST 1e-9
+#define QUIET_LEAST 1e-3 /* of the deviation */
+#define QUIET_FLOOR 1e-12
+#define QUIET_SHARE 0.2
+#define LEVEL_SHARE 0.15
+#define SHARES (1 + LEVEL_SHARE)
+#define PATIENCE 0.4 /* by which scores sink as values come: there are more to be surprised by */
+#define PATIENCE_FROM 1000
+
+_Static_assert(LEVEL + 1 == NOVELTY_CONTEXT, "the mean of the last is the last number");
+
+size_t novelty_floats(size_t memory) {
+    return NOVELTY_CONTEXT * (NOVELTY_DELAY + vector_pad(memory));
+}
+
+static uint64_t random_of(const struct novelty *novelty) {
+    return (uint64_t)novelty->random[0] << 32 | (uint64_t)novelty->random[1];
+}
+
+static void keep_random(struct novelty *novelty, uint64_t random) {
+    novelty->random[0] = (double)(random >> 32);
+    novelty->random[1] = (double)(random & UINT32_MAX);
+}
+
+void novelty_begin(struct novelty *novelty, uint64_t seed) {
+    memset(novelty, 0, sizeof *novelty);
+    uint64_t random = SEED + (seed - 1) * SEED_STEP;
+    keep_random(novelty, random ? random : SEED);
+    tail_begin(&novelty->novel);
+    tail_begin(&novelty->quiet);
+    tail_begin(&novelty->level);
+}
+
+/* ---- The context ---- */
+
+/* x is value t. Returns the running deviation of all values. */
+static double take_value(struct novelty *novelty, double x) {
+    uint64_t t = (uint64_t)novelty->count;
+    if (t == 0)
+        novelty->first = x;
+    double delta = x - novelty->mean;
+    novelty->mean += delta / (double)(t + 1);
+    novelty->squares += delta * (x - novelty->mean);
+    novelty->ring[t % NOVELTY_RING] = x - novelty->first;
+    return sqrt(novelty->squares / (double)(t + 1)) + DEVIATION_LEAST;
+}
+
+/* The newest values, the newest first: before the first value stands 0, which is that less itself.
+ */
+static void unroll(const struct novelty *novelty, double *past) {
+    uint64_t newest = (uint64_t)novelty->count + NOVELTY_RING;
+    for (size_t lag = 0; lag < NOVELTY_RING; lag++)
+        past[lag] = novelty->ring[(newest - lag) % NOVELTY_RING];
+}
+
+/* In the order of the specification: features of round numbers lie on the edges of bins, where the
+   last bit decides. */
+static double sum_of(const double *values, size_t count) {
+    enum { LANES = 8 };
+    double lanes[LANES] = {0}, sum = 0;
+    size_t n = 0;
+    for (; n + LANES <= count; n += LANES)
+        for (size_t i = 0; i < LANES; i++)
+            lanes[i] += values[n + i];
+    sum = ((lanes[0] + lanes[1]) + (lanes[2] + lanes[3])) +
+          ((lanes[4] + lanes[5]) + (lanes[6] + lanes[7]));
+    for (; n < count; n++)
+        sum += values[n];
+    return sum;
+}
+
+static double mean_of(const double *values, size_t count) {
+    return sum_of(values, count) / (double)count;
+}
+
+static double deviation_of(const double *values, size_t count, double mean) {
+    double squares[RECENT];
+    for (size_t n = 0; n < count; n++)
+        squares[n] = (values[n] - mean) * (values[n] - mean);
+    return sqrt(mean_of(squares, count));
+}
+
+static float number(double value) {
+    return (float)fmin(fmax(value, -(double)FLT_MAX), (double)FLT_MAX);
+}
+
+/* Returns the deviation of the last RECENT values. */
+static double fill_context(const struct novelty *novelty, unsigned minute, float *context) {
+    double seen = novelty->count + 1, angle = 2 * M_PI * minute / NOVELTY_MINUTES;
+    size_t recent = seen < RECENT ? (size_t)seen : RECENT;
+    double past[NOVELTY_RING];
+    unroll(novelty, past);
+    double mean = mean_of(past, recent);
+    for (size_t j = 0; j < BLOCKS; j++)
+        context[j] = number(mean_of(past + ((size_t)1 << j) - 1, (size_t)1 << j));
+    context[CLOCK] = (float)(CLOCK_SIZE * sin(angle));
+    context[CLOCK + 1] = (float)(CLOCK_SIZE * cos(angle));
+    context[LEVEL] = number(mean);
+    return deviation_of(past, recent, mean);
+}
+
+/* ---- The memory ---- */
+
+/* Contexts on their way: (NOVELTY_DELAY, NOVELTY_CONTEXT), that of value t at t % NOVELTY_DELAY. */
+static float *delayed_of(const struct novelty *novelty, float *floats) {
+    return floats + (uint64_t)novelty->count % NOVELTY_DELAY * NOVELTY_CONTEXT;
+}
+
+static float *memory_of(float *floats) {
+    return floats + (size_t)NOVELTY_DELAY * NOVELTY_CONTEXT;
+}
+
+/* Which of the memory's contexts a new one replaces: xorshift64 (Marsaglia 2003). */
+static size_t choose(struct novelty *novelty, size_t memory) {
+    uint64_t r = random_of(novelty);
+    r ^= r << 13;
+    r ^= r >> 7;
+    r ^= r << 17;
+    keep_random(novelty, r);
+    return (size_t)(r % memory);
+}
+
+static void remember(struct novelty *novelty, float *contexts, size_t memory,
+                     const float *context) {
+    bool full = novelty->used >= (double)memory;
+    size_t at = full ? choose(novelty, memory) : (size_t)novelty->used++;
+    float *lane = contexts + at / VECTOR_LANES * BLOCK_FLOATS + at % VECTOR_LANES;
+    for (size_t k = 0; k < NOVELTY_CONTEXT; k++)
+        lane[k * VECTOR_LANES] = context[k];
+}
+
+/* The squares of the least distances from a context, `square` being that of s: of the whole, and of
+   the level. */
+struct nearest {
+    float context, level;
+};
+
+VECTOR_BODY void block_distances(const float *restrict context, float square,
+                                 const float *restrict block, float *restrict all,
+                                 float *restrict levels) {
+#pragma omp simd
+    for (size_t n = 0; n < VECTOR_LANES; n++) {
+        float sum = 0;
+        for (size_t j = 0; j < BLOCKS; j++) {
+            float d = context[j] - block[j * VECTOR_LANES + n];
+            sum += d * d;
+        }
+        float sine = context[CLOCK] - block[CLOCK * VECTOR_LANES + n];
+        float cosine = context[CLOCK + 1] - block[(CLOCK + 1) * VECTOR_LANES + n];
+        float clock = sine * sine + cosine * cosine;
+        float level = context[LEVEL] - block[LEVEL * VECTOR_LANES + n];
+        all[n] = sum / square + clock;
+        levels[n] = level * level / square + clock;
+    }
+}
+
+/* NaN (of one infinitely far, with an s as large) is never the least. */
+VECTOR_BODY float least(float a, float b) {
+    return a < b ? a : b;
+}
+
+VECTOR_BODY void search_body(const float *restrict context, float square,
+                             const float *restrict contexts, size_t count,
+                             struct nearest *restrict found) {
+    float all[VECTOR_LANES], levels[VECTOR_LANES];
+    float best[VECTOR_LANES], best_level[VECTOR_LANES];
+    size_t n = 0;
+    for (size_t i = 0; i < VECTOR_LANES; i++)
+        best[i] = best_level[i] = INFINITY;
+    for (; n + VECTOR_LANES <= count; n += VECTOR_LANES) {
+        block_distances(context, square, contexts + n * NOVELTY_CONTEXT, all, levels);
+#pragma omp simd
+        for (size_t i = 0; i < VECTOR_LANES; i++) {
+            best[i] = least(all[i], best[i]);
+            best_level[i] = least(levels[i], best_level[i]);
+        }
+    }
+    if (n < count)
+        block_distances(context, square, contexts + n * NOVELTY_CONTEXT, all, levels);
+    for (size_t i = 0; i < count - n; i++) {
+        best[i] = least(all[i], best[i]);
+        best_level[i] = least(levels[i], best_level[i]);
+    }
+    for (size_t i = 1; i < VECTOR_LANES; i++) {
+        best[0] = least(best[i], best[0]);
+        best_level[0] = least(best_level[i], best_level[0]);
+    }
+    *found = (struct nearest){best[0], best_level[0]};
+}
+
+VECTOR_CLONES(search,
+              (const float *context, float square, const float *contexts, size_t count,
+               struct nearest *found),
+              (context, square, contexts, count, found))
+
+/* ---- The score ---- */
+
+double novelty_take(struct novelty *novelty, float *floats, size_t memory, double x,
+                    unsigned minute) {
+    float context[NOVELTY_CONTEXT];
+    float *delayed = delayed_of(novelty, floats), *contexts = memory_of(floats);
+    double s = take_value(novelty, x), t = novelty->count;
+    double spread = fill_context(novelty, minute, context);
+    bool learns = t >= NOVELTY_DELAY;
+    if (learns)
+        remember(novelty, contexts, memory, delayed);
+    memcpy(delayed, context, sizeof context);
+    struct nearest nearest = {0, 0};
+    if (learns)
+        search(context, (float)(s * s), contexts, (size_t)novelty->used, &nearest);
+    double novel = s * sqrt((double)nearest.context), level = s * sqrt((double)nearest.level);
+    double quiet = 1 / (spread + QUIET_LEAST * s + QUIET_FLOOR);
+    bool knows = tail_knows(&novelty->novel);
+    double score = (tail_unlikeliness(&novelty->novel, novel) +
+                    QUIET_SHARE * tail_unlikeliness(&novelty->quiet, quiet) +
+                    LEVEL_SHARE * tail_unlikeliness(&novelty->level, level)) /
+                   SHARES;
+    if (learns) {
+        tail_learn(&novelty->novel, novel);
+        tail_learn(&novelty->quiet, quiet);
+        tail_learn(&novelty->level, level);
+    }
+    novelty->count++;
+    return knows ? fmax(score - PATIENCE * log10(fmax(t / PATIENCE_FROM, 1)), 0) : NAN;
+}
+
+/* ---- Checkpoints ---- */
+
+static bool is_count(double value, double most) {
+    return value >= 0 && value <= most && value == floor(value);
+}
+
+bool novelty_valid(const struct novelty *novelty, const float *floats, size_t memory) {
+    static const double most = 9007199254740992.0; /* 2^53: whole numbers are exact up to there */
+    bool valid =
+        is_count(novelty->count, most) && is_count(novelty->used, (double)memory) &&
+        is_count(novelty->random[0], UINT32_MAX) && is_count(novelty->random[1], UINT32_MAX) &&
+        random_of(novelty) && isfinite(novelty->first) && isfinite(novelty->mean) &&
+        isfinite(novelty->squares) && novelty->squares >= 0 && tail_valid(&novelty->novel) &&
+        tail_valid(&novelty->quiet) && tail_valid(&novelty->level);
+    for (size_t n = 0; valid && n < NOVELTY_RING; n++)
+        valid = isfinite(novelty->ring[n]);
+    for (size_t n = 0; valid && n < novelty_floats(memory); n++)
+        valid = isfinite(floats[n]);
+    return valid;
+}

@@ -1,0 +1,58 @@
+/* How novel the recent past of one column is: nothing like it, seen at several scales, has been
+   there before. A memory of earlier contexts is searched for the nearest one; how unlikely the
+   distance is, its own history says (tail.h). No model, one setting for all streams, memory that
+   does not grow, and nothing but the values until now.
+
+   With x less the stream's first value, and s the running deviation of all values so far:
+
+   - Context, 9 floats: the means of the lags [2^j - 1, 2^(j+1) - 2], j = 0..5 (0 before the first
+     value); 0.5 sin and 0.5 cos of the time of day; the mean of the last 30.
+   - Memory: up to `memory` contexts, which enter NOVELTY_DELAY steps late and replace a random one
+     when it is full (xorshift64, whose state is kept).
+   - N = s times the distance to the nearest: blocks divided by s, and the time of day. T likewise
+     with the mean of the last 30 alone. Q = 1 / (deviation of the last 30 + 0.001 s).
+   - Score = max(0, (L(N) + 0.2 L(Q) + 0.15 L(T)) / 1.15 - 0.4 log10(max(1, t / 1000))), L being
+     their tails, which learn from step NOVELTY_DELAY on.
+
+   The search takes the least of float distances, each computed in one order: it gives the same bits
+   whatever the instruction set. The rest is double. */
+#ifndef RUNNEL_NOVELTY_H
+#define RUNNEL_NOVELTY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tail.h"
+
+enum {
+    NOVELTY_RING = 64,
+    NOVELTY_DELAY = 150, /* steps */
+    NOVELTY_CONTEXT = 9, /* floats of a context */
+    NOVELTY_MINUTES = 24 * 60,
+};
+
+/* What is kept of one column, doubles alone, beside novelty_floats() floats. */
+struct novelty {
+    double count; /* t: values so far */
+    double first, mean, squares;
+    double random[2];          /* the generator's state: high and low 32 bits */
+    double used;               /* contexts in memory */
+    double ring[NOVELTY_RING]; /* value t is at t % NOVELTY_RING, less the first */
+    struct tail novel, quiet, level;
+};
+
+/* Floats beside it: contexts on their way, and the memory. */
+size_t novelty_floats(size_t memory);
+
+/* A stream begins. Seed 1 gives the memory of the published figures. */
+void novelty_begin(struct novelty *novelty, uint64_t seed);
+
+/* The score >= 0 of the next value x, which is finite, at that minute of the day (0 without time).
+   NaN: too little has been seen to say. */
+double novelty_take(struct novelty *novelty, float *floats, size_t memory, double x,
+                    unsigned minute);
+
+/* Whether what was read from a checkpoint can have been written by this. */
+bool novelty_valid(const struct novelty *novelty, const float *floats, size_t memory);
+
+#endif
