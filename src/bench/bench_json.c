@@ -21,8 +21,6 @@ static json_t *figure_json(const struct figure *figure, double unit) {
 }
 
 static json_t *architecture_json(const struct config *config) {
-    static const char *const losses[] = {"squared", "gaussian", "softmax", "bernoulli", "mixture"};
-    static const char *const targets[] = {"given", "next", "later"};
     const struct architecture *a = &config->architecture;
     json_t *layers = json_array();
     for (size_t i = 0; i < a->layer_count; i++)
@@ -30,12 +28,11 @@ static json_t *architecture_json(const struct config *config) {
                                                 cell_kind(a->layers[i].cell)->kind.name, "size",
                                                 (json_int_t)a->layers[i].size, "norm",
                                                 norm_kind(a->layers[i].norm)->kind.name));
-    return json_pack("{s:s, s:I, s:I, s:o, s:s, s:I, s:I, s:s}", "input",
-                     a->input.kind == INPUT_REAL ? "real" : "symbol", "inputs",
-                     (json_int_t)a->input.size, "embedding", (json_int_t)a->input.embedding,
-                     "layers", layers, "loss", losses[a->output.loss], "size",
-                     (json_int_t)a->output.size, "components", (json_int_t)a->output.components,
-                     "target", targets[a->output.target]);
+    return json_pack(
+        "{s:s, s:I, s:I, s:o, s:s, s:I, s:I, s:s}", "input", input_kind_name(a->input.kind),
+        "inputs", (json_int_t)a->input.size, "embedding", (json_int_t)a->input.embedding, "layers",
+        layers, "loss", loss_kind(a->output.loss)->name, "size", (json_int_t)a->output.size,
+        "components", (json_int_t)a->output.components, "target", target_name(a->output.target));
 }
 
 static json_t *learning_json(const struct config *config) {

@@ -91,17 +91,12 @@ static int check_output_size(struct reading *reading) {
     return 0;
 }
 
-/* The losses whose target is a class id, or those whose target are numbers, as "a, b or c". */
-static void list_losses(bool class_id, char *text, size_t size) {
-    char words[CONFIG_TEXT_SIZE] = "";
-    size_t used = 0;
-    for (enum loss loss = 0; loss < LOSSES; loss++) {
-        const struct loss_kind *kind = loss_kind(loss);
-        if (kind->class_id == class_id && used < sizeof words)
-            used +=
-                snprintf(words + used, sizeof words - used, "%s%s", used ? "|" : "", kind->name);
-    }
-    config_words_list(words, text, size);
+static bool takes_class(const struct loss_kind *kind) {
+    return kind->class_id;
+}
+
+static bool takes_numbers(const struct loss_kind *kind) {
+    return !kind->class_id;
 }
 
 /* With `target: next` the stream's next input is the target, so that loss and sizes must fit it. */
@@ -111,11 +106,11 @@ static int check_next(struct reading *reading) {
     const struct loss_kind *kind = loss_kind(output->loss);
     char losses[CONFIG_TEXT_SIZE];
     bool symbols = input->kind == INPUT_SYMBOL;
-    list_losses(symbols, losses, sizeof losses);
     if (symbols != kind->class_id)
         return config_fail(reading, "model.output.loss",
                            "found %s; allowed with target: next and %s inputs is %s", kind->name,
-                           symbols ? "symbol" : "real", losses);
+                           input_kind_name(input->kind),
+                           config_losses(symbols ? takes_class : takes_numbers, " or ", losses));
     if (kind->size && input->size != kind->size)
         return config_fail(reading, "model.input.size",
                            "found %zu; allowed with target: next and loss: %s is %zu", input->size,

@@ -87,6 +87,10 @@ extern const size_t config_key_count;
    place and flags of their own keys. */
 void config_describe_kinds(struct config_key *rows);
 
+/* The losses that fit, as "a, b or c" with " or " as `last`. Returns `text`. */
+const char *config_losses(bool (*fits)(const struct loss_kind *kind), const char *last,
+                          char text[CONFIG_TEXT_SIZE]);
+
 /* Defaults and rules of the keys of the optimizer that is configured. */
 struct reading;
 int config_check_optimizer(struct reading *reading);
@@ -214,6 +218,10 @@ bool config_key_counts(const struct config_key *key, size_t layer, const struct 
 int config_check(struct reading *reading);
 
 /* ---- Targets ---- */
+
+/* The value of the key at that path, as the configuration would say it. Returns `text`. */
+const char *config_word_of(const struct reading *reading, const char *path,
+                           char text[CONFIG_TEXT_SIZE]);
 
 /* What a key of targets that is not given takes from another one into `text`; false: its default.
  */

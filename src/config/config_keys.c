@@ -69,7 +69,7 @@ static struct config_key rows[] = {
      .what = "file of tensors to start from", .example = "start.safetensors",
      .more = "It takes the place of random weights, and is written by `runnel-ctl export` "
              "(safetensors)."},
-    {"model.input.kind", VALUE_WORD, AT(architecture.input.kind), .words = "real|symbol",
+    {"model.input.kind", VALUE_WORD, AT(architecture.input.kind),
      .meanings = "a vector of numbers|one number of an alphabet, such as a byte of a text",
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "what an input is", .example = "real"},
     {"model.input.size", VALUE_SIZE, AT(architecture.input.size), RANGE(1, INPUT_MAX),
@@ -79,7 +79,7 @@ static struct config_key rows[] = {
      RANGE(0, LAYER_SIZE_MAX), .fallback = "0", WHEN("model.input.kind", "symbol"),
      .flags = KEY_DIGEST, .what = "width of the learned embedding, 0 = one-hot", .example = "16",
      .more = "A vector of this width is learned for each symbol."},
-    {INPUT_SCALE, VALUE_WORD, AT(architecture.input.scale), .words = "none|standard|forecast",
+    {INPUT_SCALE, VALUE_WORD, AT(architecture.input.scale),
      .meanings = "numbers as they come|each number as (x - mean) / standard deviation, both "
                  "running over all examples so far"
                  "|levels, changes and a lag in each stream's own units, with experts beside the "
@@ -143,7 +143,7 @@ static struct config_key rows[] = {
     {"model.output.components", VALUE_SIZE, AT(architecture.output.components),
      RANGE(1, COMPONENTS_MAX), .when = OUTPUT_LOSS, .flags = KEY_REQUIRED | KEY_DIGEST,
      .what = "normal distributions in the mixture", .example = "20"},
-    {OUTPUT_TARGET, VALUE_WORD, AT(architecture.output.target), .words = "given|next|later",
+    {OUTPUT_TARGET, VALUE_WORD, AT(architecture.output.target),
      .meanings = "in the message, beside the input|the stream's next input"
                  "|in a message of its own, a label, when it is known",
      .fallback = "given", .flags = KEY_DIGEST, .what = "where targets come from",

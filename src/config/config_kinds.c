@@ -34,12 +34,17 @@ static struct config_key *row_of(struct config_key *rows, const char *section, c
     return NULL;
 }
 
+static void add_name(struct config_key *row, const char *name) {
+    size_t n = (size_t)(row - config_keys);
+    row->words = append(texts[n].words, sizeof texts[n].words, name);
+}
+
 /* One more word for the row. Meanings and words are paired by their order: all have one, or none.
  */
 static void add_word(struct config_key *row, const char *word, const char *meaning) {
     size_t n = (size_t)(row - config_keys);
     assert(!row->words || !meaning == !row->meanings);
-    row->words = append(texts[n].words, sizeof texts[n].words, word);
+    add_name(row, word);
     if (meaning)
         row->meanings = append(texts[n].meanings, sizeof texts[n].meanings, meaning);
 }
@@ -132,11 +137,44 @@ static void describe_experts(struct config_key *row) {
 #include "forecast/experts.def"
 }
 
+/* The rows have their meanings. */
+static void name_choices(struct config_key *rows) {
+    struct config_key *kinds = row_of(rows, "model.input", "kind");
+    struct config_key *scales = row_of(rows, "model.input", "scale");
+    struct config_key *targets = row_of(rows, "model.output", "target");
+    for (enum input_kind kind = 0; input_kind_name(kind); kind++)
+        add_name(kinds, input_kind_name(kind));
+    for (enum input_scale scale = 0; input_scale_name(scale); scale++)
+        add_name(scales, input_scale_name(scale));
+    for (enum target target = 0; target_name(target); target++)
+        add_name(targets, target_name(target));
+}
+
 void config_describe_kinds(struct config_key *rows) {
+    name_choices(rows);
     describe_experts(row_of(rows, "", "experts"));
     describe_layers(rows);
     describe_losses(rows);
     describe_optimizers(rows);
+}
+
+const char *config_losses(bool (*fits)(const struct loss_kind *kind), const char *last,
+                          char text[CONFIG_TEXT_SIZE]) {
+    size_t left = 0, used = 0;
+    for (enum loss loss = 0; loss < LOSSES; loss++)
+        left += fits(loss_kind(loss));
+    for (enum loss loss = 0; loss < LOSSES; loss++) {
+        if (!fits(loss_kind(loss)))
+            continue;
+        used += snprintf(text + used, CONFIG_TEXT_SIZE - used, "%s%s",
+                         used == 0   ? ""
+                         : left == 1 ? last
+                                     : ", ",
+                         loss_kind(loss)->name);
+        assert(used < CONFIG_TEXT_SIZE);
+        left--;
+    }
+    return text;
 }
 
 /* ---- Rules of an optimizer ---- */

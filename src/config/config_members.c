@@ -72,22 +72,22 @@ static void add_preset_members(struct reading *reading) {
 
 /* ---- Rules ---- */
 
-static const char *relative_word(enum relative relative) {
-    static const char *const words[] = {"false", "true", "none", "last", "ar12"};
-    return words[relative];
-}
-
 static int check_without(struct reading *reading) {
     const struct output *output = &reading->draft.config.architecture.output;
+    char word[CONFIG_TEXT_SIZE];
     if (output->relative > RELATIVE_TRUE)
         return config_fail(reading, "model.output.relative",
                            "found %s; allowed is false or true, or with scale: forecast none, last "
                            "or ar12",
-                           relative_word(output->relative));
+                           config_word_of(reading, "model.output.relative", word));
     if (output->solved)
         return config_fail(reading, "model.output.readout",
                            "found rls; it is allowed only with scale: forecast");
     return 0;
+}
+
+static bool squares(const struct loss_kind *kind) {
+    return kind->squares;
 }
 
 static int check_output(struct reading *reading) {
@@ -95,18 +95,20 @@ static int check_output(struct reading *reading) {
     /* Where members are listed, they are the networks. */
     bool network = reading->member || !(config->members_given || has_preset(reading));
     const struct output *output = &config->architecture.output;
-    const char *loss = loss_kind(output->loss)->name;
-    bool squares = loss_kind(output->loss)->squares;
-    if (output->solved && !squares)
+    const struct loss_kind *kind = loss_kind(output->loss);
+    char text[CONFIG_TEXT_SIZE];
+    if (output->solved && !squares(kind))
         return config_fail(reading, "model.output.readout",
-                           "found rls with loss: %s; least squares need loss: squared", loss);
-    if (!squares)
+                           "found rls with loss: %s; least squares need loss: %s", kind->name,
+                           config_losses(squares, " or ", text));
+    if (!squares(kind))
         return config_fail(reading, "model.output.loss",
-                           "found %s; allowed with scale: forecast is squared", loss);
+                           "found %s; allowed with scale: forecast is %s", kind->name,
+                           config_losses(squares, " or ", text));
     if (output->target != TARGET_NEXT)
         return config_fail(reading, "model.output.target",
                            "found %s; allowed with scale: forecast is next",
-                           output->target == TARGET_LATER ? "later" : "given");
+                           target_name(output->target));
     if (output->ahead.count > 1 || output_ahead(output, 0) > 1)
         return config_fail(reading, "model.output.ahead",
                            "found more than one step; allowed with scale: forecast is 1 for now");

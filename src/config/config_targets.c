@@ -3,7 +3,8 @@
 
 #include "config_internal.h"
 
-static const char *word_of(const struct reading *reading, const char *path, char *text) {
+const char *config_word_of(const struct reading *reading, const char *path,
+                           char text[CONFIG_TEXT_SIZE]) {
     const struct config_key *key;
     config_path_kind(path, &key, NULL);
     config_value_print(key, 0, &reading->draft, text, CONFIG_TEXT_SIZE);
@@ -11,8 +12,8 @@ static const char *word_of(const struct reading *reading, const char *path, char
 }
 
 /* Whether a target of the loss is a level, which can be scaled and has differences. */
-static bool has_levels(const struct output *output) {
-    return loss_kind(output->loss)->parts[0].unit == UNIT_LEVEL;
+static bool has_levels(const struct loss_kind *kind) {
+    return kind->parts[0].unit == UNIT_LEVEL;
 }
 
 bool config_target_value(const struct reading *reading, const struct config_key *key,
@@ -23,11 +24,12 @@ bool config_target_value(const struct reading *reading, const struct config_key 
                      {"model.output.memory", "model.input.memory"},
                      {"model.output.limit", "model.input.limit"}};
     const struct architecture *architecture = &reading->draft.config.architecture;
-    if (architecture->input.scale != SCALE_STANDARD || !has_levels(&architecture->output))
+    if (architecture->input.scale != SCALE_STANDARD ||
+        !has_levels(loss_kind(architecture->output.loss)))
         return false;
     for (size_t n = 0; n < sizeof inherited / sizeof *inherited; n++)
         if (!strcmp(inherited[n].of, key->path)) {
-            word_of(reading, inherited[n].from, text);
+            config_word_of(reading, inherited[n].from, text);
             return true;
         }
     return false;
@@ -35,16 +37,18 @@ bool config_target_value(const struct reading *reading, const struct config_key 
 
 int config_check_targets(struct reading *reading) {
     const struct output *output = &reading->draft.config.architecture.output;
-    const char *loss = loss_kind(output->loss)->name;
-    if (output->relative == RELATIVE_TRUE && !has_levels(output))
+    const struct loss_kind *kind = loss_kind(output->loss);
+    char losses[CONFIG_TEXT_SIZE];
+    config_losses(has_levels, " and ", losses);
+    if (output->relative == RELATIVE_TRUE && !has_levels(kind))
         return config_fail(reading, "model.output.relative",
                            "found true with loss: %s, whose targets have no difference; it is "
-                           "allowed with squared and gaussian",
-                           loss);
-    if (output->scale == SCALE_STANDARD && !has_levels(output))
+                           "allowed with %s",
+                           kind->name, losses);
+    if (output->scale == SCALE_STANDARD && !has_levels(kind))
         return config_fail(reading, "model.output.scale",
                            "found standard with loss: %s, whose targets would leave their range; "
-                           "it is allowed with squared and gaussian",
-                           loss);
+                           "it is allowed with %s",
+                           kind->name, losses);
     return 0;
 }

@@ -1,7 +1,6 @@
 #include "model.h"
 
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -353,46 +352,4 @@ size_t slot_record_size(const struct model *model, size_t window) {
     size_t solved = model->solved ? model->solved - 1 : 0;
     return model->state_size + model_places(model, window) * (model->outputs + solved) +
            model_ring(model, window) * position;
-}
-
-static void __attribute__((format(printf, 2, 3)))
-append(char summary[MODEL_SUMMARY_SIZE], const char *format, ...) {
-    size_t used = strlen(summary);
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(summary + used, MODEL_SUMMARY_SIZE - used, format, arguments);
-    va_end(arguments);
-}
-
-void model_summary(const struct architecture *architecture, char summary[MODEL_SUMMARY_SIZE]) {
-    const struct input *input = &architecture->input;
-    const struct output *output = &architecture->output;
-    summary[0] = 0;
-    append(summary, "%s %zu", input->kind == INPUT_REAL ? "real" : "symbol", input->size);
-    if (input->kind == INPUT_SYMBOL && input->embedding)
-        append(summary, " embedded in %zu", input->embedding);
-    if (input->scale != SCALE_NONE)
-        append(summary, " (%s)", input->scale == SCALE_STANDARD ? "standard" : "forecast");
-    for (size_t i = 0; i < architecture->layer_count; i++) {
-        const struct layer *layer = &architecture->layers[i];
-        const struct cell_kind *cell = cell_kind(layer->cell);
-        append(summary, " > %s %zu", cell->kind.name, layer->size);
-        if (cell->function)
-            append(summary, " %s", activation_kind(layer->activation)->kind.name);
-        append(summary, "%s", norm_kind(layer->norm)->summary);
-    }
-    append(summary, " > %s %zu", loss_kind(output->loss)->name, output->size);
-    if (output->components)
-        append(summary, " of %zu", output->components);
-    if (output->scale == SCALE_STANDARD)
-        append(summary, " (standard)");
-    if (output->solved)
-        append(summary, " solved");
-    static const char *const targets[] = {"given", "next", "later"};
-    if (output->relative == RELATIVE_TRUE)
-        append(summary, " relative");
-    append(summary, ", %s", targets[output->target]);
-    bool one = output->ahead.count == 1 && output->ahead.steps[0] == 1;
-    for (size_t n = 0; n < output->ahead.count && !one; n++)
-        append(summary, "%s%zu", n ? "+" : " ", output->ahead.steps[n]);
 }

@@ -170,6 +170,13 @@ int model_initialize(const struct model *model, const struct tensor *tensor, uin
    and class ids keep their bits. */
 size_t slot_record_size(const struct model *model, size_t window);
 
+/* ---- summary.c ---- */
+
+/* What the configuration calls them; NULL after the last. */
+const char *input_kind_name(enum input_kind kind);
+const char *input_scale_name(enum input_scale scale);
+const char *target_name(enum target target);
+
 enum { MODEL_SUMMARY_SIZE = 1024 };
 
 /* "real 8 (standard) > lstm 128 norm > squared 8, next" */

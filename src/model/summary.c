@@ -1,0 +1,62 @@
+/* An architecture in words: those of the configuration. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model.h"
+
+const char *input_kind_name(enum input_kind kind) {
+    static const char *const names[] = {"real", "symbol"};
+    return kind < sizeof names / sizeof *names ? names[kind] : NULL;
+}
+
+const char *input_scale_name(enum input_scale scale) {
+    static const char *const names[] = {"none", "standard", "forecast"};
+    return scale < sizeof names / sizeof *names ? names[scale] : NULL;
+}
+
+const char *target_name(enum target target) {
+    static const char *const names[] = {"given", "next", "later"};
+    return target < sizeof names / sizeof *names ? names[target] : NULL;
+}
+
+static void __attribute__((format(printf, 2, 3)))
+append(char summary[MODEL_SUMMARY_SIZE], const char *format, ...) {
+    size_t used = strlen(summary);
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(summary + used, MODEL_SUMMARY_SIZE - used, format, arguments);
+    va_end(arguments);
+}
+
+void model_summary(const struct architecture *architecture, char summary[MODEL_SUMMARY_SIZE]) {
+    const struct input *input = &architecture->input;
+    const struct output *output = &architecture->output;
+    summary[0] = 0;
+    append(summary, "%s %zu", input_kind_name(input->kind), input->size);
+    if (input->kind == INPUT_SYMBOL && input->embedding)
+        append(summary, " embedded in %zu", input->embedding);
+    if (input->scale != SCALE_NONE)
+        append(summary, " (%s)", input_scale_name(input->scale));
+    for (size_t i = 0; i < architecture->layer_count; i++) {
+        const struct layer *layer = &architecture->layers[i];
+        const struct cell_kind *cell = cell_kind(layer->cell);
+        append(summary, " > %s %zu", cell->kind.name, layer->size);
+        if (cell->function)
+            append(summary, " %s", activation_kind(layer->activation)->kind.name);
+        append(summary, "%s", norm_kind(layer->norm)->summary);
+    }
+    append(summary, " > %s %zu", loss_kind(output->loss)->name, output->size);
+    if (output->components)
+        append(summary, " of %zu", output->components);
+    if (output->scale != SCALE_NONE)
+        append(summary, " (%s)", input_scale_name(output->scale));
+    if (output->solved)
+        append(summary, " solved");
+    if (output->relative == RELATIVE_TRUE)
+        append(summary, " relative");
+    append(summary, ", %s", target_name(output->target));
+    bool one = output->ahead.count == 1 && output->ahead.steps[0] == 1;
+    for (size_t n = 0; n < output->ahead.count && !one; n++)
+        append(summary, "%s%zu", n ? "+" : " ", output->ahead.steps[n]);
+}
