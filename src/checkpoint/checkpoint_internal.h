@@ -113,6 +113,9 @@ int checkpoint_layout_open(struct checkpoint_layout *layout, struct learner *lea
                            size_t streams, struct error *error);
 void checkpoint_layout_close(struct checkpoint_layout *layout);
 
+/* The name of a part that is there only where predictions are kept for their truth; else NULL. */
+const char *checkpoint_truth(enum checkpoint_part part);
+
 /* The block of the engine whose tensors are the layout's block 0, 1, 2. */
 enum engine_block checkpoint_block(size_t block);
 

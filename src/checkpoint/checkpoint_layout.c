@@ -158,14 +158,29 @@ static void add_scales(struct checkpoint_layout *layout, struct learner *learner
                forecast.mixture_size);
 }
 
+const char *checkpoint_truth(enum checkpoint_part part) {
+    static const char *const names[PARTS] = {
+        [PART_COVERAGE] = "learner.coverage",
+        [PART_SAID] = "streams.said",
+        [PART_LEVELS] = "streams.levels",
+        [PART_ERRORS] = "streams.errors",
+    };
+    return names[part];
+}
+
+static void add_truth(struct checkpoint_layout *layout, enum checkpoint_part part,
+                      enum safetensors_type type, uint64_t rows, uint64_t columns) {
+    add_later(layout, part, checkpoint_truth(part), type, rows, columns);
+}
+
 /* Predictions that wait for their truth, and their intervals. */
 static void add_truths(struct checkpoint_layout *layout, struct learner *learner, size_t streams) {
     const struct truth_state state = truth_state(learner_truth(learner), 0);
-    add_later(layout, PART_SAID, "streams.said", SAFETENSORS_F64, streams, state.said_size);
+    add_truth(layout, PART_SAID, SAFETENSORS_F64, streams, state.said_size);
     if (!state.levels)
         return;
-    add_later(layout, PART_LEVELS, "streams.levels", SAFETENSORS_F64, streams, state.levels_size);
-    add_later(layout, PART_ERRORS, "streams.errors", SAFETENSORS_F32, streams, state.errors_size);
+    add_truth(layout, PART_LEVELS, SAFETENSORS_F64, streams, state.levels_size);
+    add_truth(layout, PART_ERRORS, SAFETENSORS_F32, streams, state.errors_size);
 }
 
 static void add_all(struct checkpoint_layout *layout, struct learner *learner, size_t streams) {
@@ -178,8 +193,7 @@ static void add_all(struct checkpoint_layout *layout, struct learner *learner, s
         add_part(layout, PART_RATES, m, learner_member_name(learner, m), "learner.rates",
                  SAFETENSORS_F64, 1, CHECKPOINT_RATES, 0);
     if (learner_truth(learner))
-        add_later(layout, PART_COVERAGE, "learner.coverage", SAFETENSORS_F64, 1,
-                  CHECKPOINT_COVERAGE);
+        add_truth(layout, PART_COVERAGE, SAFETENSORS_F64, 1, CHECKPOINT_COVERAGE);
     add_shared(layout, PART_KEYS, "streams.keys", SAFETENSORS_U8, 2, streams, CHECKPOINT_KEY);
     for (size_t m = 0; m < members; m++)
         add_part(layout, PART_WINDOWS, m, learner_member_name(learner, m), "streams.windows",

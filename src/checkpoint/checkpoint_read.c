@@ -147,12 +147,12 @@ static int check_digest(const struct reading *reading, struct error *error) {
 
 /* What it has of predictions that are not kept now. */
 static size_t count_needless(const struct reading *reading) {
-    static const char *const names[] = {"learner.coverage", "streams.said", "streams.levels",
-                                        "streams.errors"};
     size_t count = 0;
-    for (size_t n = 0; n < sizeof names / sizeof *names; n++)
-        count += safetensors_find(reading->file, names[n]) != NULL;
-    return learner_truth(reading->learner) ? 0 : count;
+    if (learner_truth(reading->learner))
+        return 0;
+    for (enum checkpoint_part part = 0; part < PARTS; part++)
+        count += checkpoint_truth(part) && safetensors_find(reading->file, checkpoint_truth(part));
+    return count;
 }
 
 /* What it lacks, since it is older or nobody could ask for it then; returns how many. */
