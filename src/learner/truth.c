@@ -11,7 +11,7 @@
 /* Numbers before the arrays of a row: of what is kept of a prediction, and of what is told. */
 enum { ROW_EXAMPLE, ROW_TIME, ROW_STEP, ROW_KEPT, ROW_LOSS = ROW_KEPT, ROW_HORIZON, ROW_TOLD };
 
-/* Where the arrays of a row are, behind those numbers; `size` is that of all. */
+/* Where the arrays of a row are, after those numbers; `size` is that of all. */
 struct row {
     size_t prediction, bounds, experts, target, baseline, size;
 };
