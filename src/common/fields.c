@@ -40,6 +40,14 @@ const struct field fields_of_loss[FIELDS] = {
 #define ROW_OF_LOSS(name, member, ...) DESCRIBE(name, loss_fields, __VA_ARGS__)
 #include "fields.def"
 };
+const struct field fields_of_column[COLUMN_FIELDS] = {
+#define COLUMN_ROW(name, member, ...) DESCRIBE(name, column_fields, __VA_ARGS__)
+#include "fields.def"
+};
+const struct field fields_of_expert[EXPERT_FIELDS] = {
+#define EXPERT_ROW(name, member, ...) DESCRIBE(name, expert_fields, __VA_ARGS__)
+#include "fields.def"
+};
 const struct field fields_of_layer[LAYER_FIELDS] = {
 #define LAYER_ROW(name, member, ...) DESCRIBE(name, layer_fields, __VA_ARGS__)
 #include "fields.def"
@@ -49,6 +57,8 @@ const struct field_table field_tables[FIELD_TABLES] = {
     [FIELDS_OF_EACH] = {"each", fields_of_each, EACH_FIELDS},
     [FIELDS_OF_STATUS] = {"status", fields_of_status, STATUS_FIELDS},
     [FIELDS_OF_LOSS] = {"loss", fields_of_loss, FIELDS},
+    [FIELDS_OF_COLUMN] = {"column", fields_of_column, COLUMN_FIELDS},
+    [FIELDS_OF_EXPERT] = {"expert", fields_of_expert, EXPERT_FIELDS},
     [FIELDS_OF_LAYER] = {"layer", fields_of_layer, LAYER_FIELDS},
 };
 
@@ -59,6 +69,8 @@ void fields_clear(enum field_table_of table, void *values) {
         [FIELDS_OF_EACH] = sizeof(struct each_fields),
         [FIELDS_OF_STATUS] = sizeof(struct status_fields),
         [FIELDS_OF_LOSS] = sizeof(struct loss_fields),
+        [FIELDS_OF_COLUMN] = sizeof(struct column_fields),
+        [FIELDS_OF_EXPERT] = sizeof(struct expert_fields),
         [FIELDS_OF_LAYER] = sizeof(struct layer_fields),
     };
     memset(values, 0, sizes[table]);
@@ -92,8 +104,8 @@ static void write_rows(struct json_text *text, const char *key, const struct fie
         json_text_open_list(text, key);
     for (size_t i = 0; i < rows->size; i++) {
         json_text_open_object(text, rows->names ? rows->names[i] : NULL);
-        for (size_t n = 0; n < rows->width; n++)
-            json_text_number(text, rows->members[n], *number++);
+        for (int n = 0; n < rows->table->count; n++)
+            json_text_number(text, rows->table->fields[n].key, *number++);
         json_text_close_object(text);
     }
     if (rows->names)

@@ -32,14 +32,15 @@ struct field_tally {
     size_t size;
 };
 
-/* Rows of numbers that are called alike in each: a list of objects, or an object of them by name.
+struct field_table;
+
+/* Rows of numbers, of the fields of `table` each: a list of objects, or an object of them by name.
  */
 struct field_rows {
-    const char *const *members; /* (width,) */
-    size_t width;
+    const struct field_table *table;
     const char *const *names; /* (size,); NULL: a list */
     size_t size;
-    const double *numbers; /* (size, width) */
+    const double *numbers; /* (size, table->count) */
 };
 
 /* A word, or where that is NULL a count. */
@@ -141,7 +142,9 @@ enum field_table_of {
     FIELDS_OF_EACH, /* what every message begins with */
     FIELDS_OF_STATUS,
     FIELDS_OF_LOSS,
-    FIELDS_OF_LAYER, /* of each object in `layers` of `state` */
+    FIELDS_OF_COLUMN, /* of each object in `columns` of `loss` */
+    FIELDS_OF_EXPERT, /* in `experts` */
+    FIELDS_OF_LAYER,  /* of each object in `layers` of `state` */
     FIELD_TABLES,
 };
 
@@ -161,6 +164,16 @@ enum loss_field {
 #include "fields.def"
     FIELDS
 };
+enum column_field {
+#define COLUMN_ROW(name, ...) COLUMN_##name,
+#include "fields.def"
+    COLUMN_FIELDS
+};
+enum expert_field {
+#define EXPERT_ROW(name, ...) EXPERT_##name,
+#include "fields.def"
+    EXPERT_FIELDS
+};
 enum layer_field {
 #define LAYER_ROW(name, ...) LAYER_##name,
 #include "fields.def"
@@ -168,7 +181,8 @@ enum layer_field {
 };
 
 extern const struct field fields_of_each[EACH_FIELDS], fields_of_status[STATUS_FIELDS],
-    fields_of_loss[FIELDS], fields_of_layer[LAYER_FIELDS];
+    fields_of_loss[FIELDS], fields_of_column[COLUMN_FIELDS], fields_of_expert[EXPERT_FIELDS],
+    fields_of_layer[LAYER_FIELDS];
 
 struct field_table {
     const char *name; /* "loss" */
@@ -189,6 +203,14 @@ struct status_fields {
 };
 struct loss_fields {
 #define ROW_OF_LOSS(name, member, group, key, path, type, ...) FIELD_C_##type name;
+#include "fields.def"
+};
+struct column_fields {
+#define COLUMN_ROW(name, member, group, key, path, type, ...) FIELD_C_##type name;
+#include "fields.def"
+};
+struct expert_fields {
+#define EXPERT_ROW(name, member, group, key, path, type, ...) FIELD_C_##type name;
 #include "fields.def"
 };
 struct layer_fields {

@@ -12,12 +12,6 @@ enum {
     RECENT_SHARE = 10,  /* of all: one in so many */
 };
 
-enum column_member { COLUMN_RMSE, COLUMN_MAE, COLUMN_SKILL, COLUMN_MEMBERS };
-enum expert_member { EXPERT_MEAN, EXPERT_WEIGHT, EXPERT_MEMBERS };
-
-static const char *const column_members[COLUMN_MEMBERS] = {"rmse", "mae", "skill"};
-static const char *const expert_members[EXPERT_MEMBERS] = {"mean", "weight"};
-
 /* Sums over examples. */
 struct sums {
     double loss, baseline;
@@ -61,8 +55,8 @@ int skill_open(struct skill **skill, const struct skill_options *options, struct
     if (!s)
         return error_no_memory(error);
     s->options = *options;
-    s->column_rows = calloc(options->columns + 1, COLUMN_MEMBERS * sizeof *s->column_rows);
-    s->expert_rows = calloc(options->experts + 1, EXPERT_MEMBERS * sizeof *s->expert_rows);
+    s->column_rows = calloc(options->columns + 1, COLUMN_FIELDS * sizeof *s->column_rows);
+    s->expert_rows = calloc(options->experts + 1, EXPERT_FIELDS * sizeof *s->expert_rows);
     bool opened = open_interval(&s->last, options) & open_interval(&s->both, options);
     return opened && s->column_rows && s->expert_rows ? 0 : error_no_memory(error);
 }
@@ -173,18 +167,18 @@ static double skill_of_tenth(const struct skill *s) {
 static void put_columns(struct skill *s, const struct interval *interval) {
     for (size_t k = 0; k < s->options.columns; k++) {
         const struct column_error *column = &interval->errors.columns[k];
-        double *row = s->column_rows + k * COLUMN_MEMBERS, observed = (double)column->observed;
-        row[COLUMN_RMSE] = sqrt(column->squared / observed); /* NAN when nothing was */
-        row[COLUMN_MAE] = column->absolute / observed;
-        row[COLUMN_SKILL] = ratio(column->squared, column->baseline);
+        double *row = s->column_rows + k * COLUMN_FIELDS, observed = (double)column->observed;
+        row[COLUMN_rmse] = sqrt(column->squared / observed); /* NAN when nothing was */
+        row[COLUMN_mae] = column->absolute / observed;
+        row[COLUMN_skill] = ratio(column->squared, column->baseline);
     }
 }
 
 static void put_experts(struct skill *s, const struct interval *interval) {
     for (size_t n = 0; n < s->options.experts; n++) {
-        double *row = s->expert_rows + n * EXPERT_MEMBERS, scored = (double)interval->errors.scored;
-        row[EXPERT_MEAN] = interval->errors.experts[n].loss / scored;
-        row[EXPERT_WEIGHT] = interval->errors.experts[n].weight / scored;
+        double *row = s->expert_rows + n * EXPERT_FIELDS, scored = (double)interval->errors.scored;
+        row[EXPERT_mean] = interval->errors.experts[n].loss / scored;
+        row[EXPERT_weight] = interval->errors.experts[n].weight / scored;
     }
 }
 
@@ -196,9 +190,9 @@ static void report_interval(struct skill *s, const struct interval *interval,
     report->skill_recent = skill_of_tenth(s);
     put_columns(s, interval);
     put_experts(s, interval);
-    report->columns = (struct field_rows){column_members, COLUMN_MEMBERS, NULL, s->options.columns,
+    report->columns = (struct field_rows){&field_tables[FIELDS_OF_COLUMN], NULL, s->options.columns,
                                           s->column_rows};
-    report->experts = (struct field_rows){expert_members, EXPERT_MEMBERS, NULL, s->options.experts,
+    report->experts = (struct field_rows){&field_tables[FIELDS_OF_EXPERT], NULL, s->options.experts,
                                           s->expert_rows};
 }
 

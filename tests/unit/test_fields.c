@@ -80,8 +80,8 @@ static void rows_are_whole(void **state) {
     for (int t = 0; t < FIELD_TABLES; t++)
         for (int i = 0; i < field_tables[t].count; i++) {
             const struct field *field = &field_tables[t].fields[i];
-            bool recorded = (t == FIELDS_OF_LOSS || t == FIELDS_OF_LAYER) &&
-                            (field->type == FIELD_NUMBER || field->type == FIELD_COUNT);
+            bool recorded =
+                t >= FIELDS_OF_LOSS && (field->type == FIELD_NUMBER || field->type == FIELD_COUNT);
             char path[TEXT_SIZE];
             snprintf(path, sizeof path, "%s%s%s", field->group, *field->group ? "." : "",
                      field->key);
@@ -123,18 +123,19 @@ static json_t *written(enum field_table_of table, const void *values, unsigned h
 /* Rows without names are a list, with names an object. */
 static void rows_are_objects(void **state) {
     (void)state;
-    static const char *const members[] = {"mean", "weight"}, *const names[] = {"last", "ar3"};
-    const double numbers[] = {1, 0.25, NAN, 0.75};
+    static const char *const names[] = {"last", "ar3"};
+    const double numbers[] = {1, 0.25, NAN, 0.75}, errors[] = {2, 1, 0.5, 4, 3, NAN};
     struct loss_fields loss;
     fields_clear(FIELDS_OF_LOSS, &loss);
-    loss.columns = (struct field_rows){members, 2, NULL, 2, numbers};
-    loss.experts = (struct field_rows){members, 2, names, 2, numbers};
+    loss.columns = (struct field_rows){&field_tables[FIELDS_OF_COLUMN], NULL, 2, errors};
+    loss.experts = (struct field_rows){&field_tables[FIELDS_OF_EXPERT], names, 2, numbers};
     json_t *object = written(FIELDS_OF_LOSS, &loss, ~0u);
     json_t *row = json_array_get(json_object_get(object, "columns"), 1);
+    assert_true(json_is_null(json_object_get(row, "skill")));
+    assert_true(json_number_value(json_object_get(row, "rmse")) == 4);
+    row = json_object_get(json_object_get(object, "experts"), "ar3");
     assert_true(json_is_null(json_object_get(row, "mean")));
     assert_true(json_number_value(json_object_get(row, "weight")) == 0.75);
-    row = json_object_get(json_object_get(object, "experts"), "last");
-    assert_true(json_number_value(json_object_get(row, "mean")) == 1);
     json_decref(object);
 }
 

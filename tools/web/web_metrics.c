@@ -90,26 +90,10 @@ static double metric_value(const struct field *field, const json_t *object) {
     return field_number(field, object) * (scale != 0 ? scale : 1);
 }
 
-/* What rows have, one or the other. */
-static const struct {
-    const char *name, *help;
-} row_members[] = {
-    {"rmse", "Root mean square error of a number of the targets, in original units."},
-    {"mae", "Mean absolute error of a number of the targets, in original units."},
-    {"skill", "1 - its sum of squared errors over that of the simplest forecast."},
-    {"mean", "Mean loss of an expert or member."},
-    {"weight", "Mean weight of an expert or member."},
-};
-
-static double row_number(const json_t *row, const char *member) {
-    const json_t *value = json_object_get(row, member);
-    return json_is_number(value) ? json_number_value(value) : NAN;
-}
-
-static bool has_member(json_t *rows, const char *member) {
+static bool has_member(json_t *rows, const struct field *member) {
     const json_t *first = json_is_array(rows) ? json_array_get(rows, 0)
                                               : json_object_iter_value(json_object_iter(rows));
-    return json_object_get(first, member) != NULL;
+    return field_member(member, first) != NULL;
 }
 
 /* A sample with one more label for each member of what is counted by reason. */
@@ -132,17 +116,17 @@ static void write_tally(FILE *stream, const struct field *field, const struct fe
 
 /* Of rows: a metric for each member, with a label that says which row: its name, or from 0 on. */
 static void write_row(FILE *stream, const struct field *field, const struct feed *feed,
-                      const char *member, const char *row, double value) {
+                      const struct field *member, const char *row, double value) {
     char label[LABEL_SIZE];
     escape(label, row);
-    fprintf(stream, "runnel_%s_%s", field->metric.name, member);
+    fprintf(stream, "runnel_%s_%s", field->metric.name, member->name);
     write_labels(stream, feed);
     fprintf(stream, ",%s=\"%s\"}", field->metric.name, label);
     write_number(stream, value);
 }
 
 static void write_rows(FILE *stream, const struct field *field, const struct feed *feed,
-                       json_t *rows, const char *member) {
+                       json_t *rows, const struct field *member) {
     char number[FORMAT_SIZE];
     const char *name;
     json_t *row;
@@ -151,29 +135,38 @@ static void write_rows(FILE *stream, const struct field *field, const struct fee
     json_array_foreach(rows, n, row) {
         snprintf(number, sizeof number, "%zu", n);
         if (n < ROWS_MOST)
-            write_row(stream, field, feed, member, number, row_number(row, member));
+            write_row(stream, field, feed, member, number, field_number(member, row));
     }
     json_object_foreach(rows, name, row) if (written++ < ROWS_MOST)
-        write_row(stream, field, feed, member, name, row_number(row, member));
+        write_row(stream, field, feed, member, name, field_number(member, row));
+}
+
+/* One member of all feeds' rows. */
+static void write_member(FILE *stream, const struct feeds *feeds, bool open, enum topic topic,
+                         const struct field *field, const struct field *member) {
+    bool headed = false;
+    for (size_t i = 0; i < feeds->count; i++) {
+        json_t *rows = (json_t *)field_member(field, feeds->feed[i].newest[topic]);
+        char name[LABEL_SIZE], help[HELP_SIZE];
+        if (!has_member(rows, member))
+            continue;
+        snprintf(name, sizeof name, "%s_%s", field->metric.name, member->name);
+        if (!headed)
+            write_head(stream, open, name, METRIC_GAUGE, NULL,
+                       field_sentence(member, help, sizeof help));
+        headed = true;
+        write_rows(stream, field, &feeds->feed[i], rows, member);
+    }
 }
 
 /* All feeds' rows, member by member. */
 static void write_rows_of(FILE *stream, const struct feeds *feeds, bool open, enum topic topic,
                           const struct field *field) {
-    for (size_t m = 0; m < sizeof row_members / sizeof *row_members; m++) {
-        bool headed = false;
-        for (size_t i = 0; i < feeds->count; i++) {
-            json_t *rows = (json_t *)field_member(field, feeds->feed[i].newest[topic]);
-            if (!has_member(rows, row_members[m].name))
-                continue;
-            char name[LABEL_SIZE];
-            snprintf(name, sizeof name, "%s_%s", field->metric.name, row_members[m].name);
-            if (!headed)
-                write_head(stream, open, name, METRIC_GAUGE, NULL, row_members[m].help);
-            headed = true;
-            write_rows(stream, field, &feeds->feed[i], rows, row_members[m].name);
-        }
-    }
+    const struct field_table *table =
+        &field_tables[field == &fields_of_loss[FIELD_columns] ? FIELDS_OF_COLUMN
+                                                              : FIELDS_OF_EXPERT];
+    for (int m = 0; m < table->count; m++)
+        write_member(stream, feeds, open, topic, field, &table->fields[m]);
 }
 
 /* The samples of one field of the feeds' messages, where there are any. */
