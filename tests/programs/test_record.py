@@ -44,6 +44,9 @@ def loss_fields(i):
     return {"loss": 1.0 / (i + 1), "mean": None if i == 3 else 2.0 / (i + 1), "smoothed": 0.1 + i,
             "minimum": -i / 3, "maximum": 1e-30, "updates": i, "rate": 0.0003,
             "gradient_norm": None, "update_ratio": None, "metric": {"rmse": 1.5 * i},
+            "columns": [{"rmse": 1.5 * i, "mae": 1.25 * i, "skill": -0.5},
+                        {"rmse": None, "mae": None, "skill": None}],
+            "experts": {"last": {"mean": 1.0, "weight": 0.25}, "a,b": {"mean": i + 0.5, "weight": 0.75}},
             "examples_per_second": 20.0, "latency_us": {"p50": 95.5, "p99": 123, "max": 1234},
             "queued": 0, "rejected": 0, "rejected_by": {}, "skipped": 0, "streams": 1}
 
@@ -262,12 +265,14 @@ def check_board(directory, first, end):
     expected = range(first, end)
     for tag, of in [("loss/loss", lambda i: loss_fields(i)["loss"]),
                     ("metric/rmse", lambda i: 1.5 * i), ("latency_us/p50", lambda i: 95.5),
-                    ("run/rate", lambda i: 0.0003), ("layer1/cell/saturated", lambda i: 0.125)]:
+                    ("run/rate", lambda i: 0.0003), ("column0/mae", lambda i: 1.25 * i),
+                    ("experts/a,b/mean", lambda i: i + 0.5), ("experts/last/weight", lambda i: 0.25),
+                    ("layer1/cell/saturated", lambda i: 0.125)]:
         assert [step for step, _, _ in found[tag]] == [100 * (i + 1) for i in expected], tag
         assert [value for _, _, value in found[tag]] == [
             struct.unpack("<f", struct.pack("<f", of(i)))[0] for i in expected], tag
         assert found[tag][0][1] == 1700000000.25 + 100 * (first + 1)
-    assert "run/gradient_norm" not in found, "what never was a number is not there"
+    assert "run/gradient_norm" not in found and "column1/rmse" not in found, "what never was a number is not there"
     mean = [value for _, _, value in found["loss/mean"]]
     assert [math.isnan(value) for value in mean] == [i == 3 for i in expected]
     for i, (_, _, (limits, counts, histogram)) in zip(expected, found["layer0/hidden"]):
@@ -281,6 +286,7 @@ def check_board(directory, first, end):
 def test_all_files(directory):
     daemon = Daemon(directory)
     record = Record(directory, [daemon], "-o", "runnel.db", "--csv=loss.csv",
+                    "--csv-columns=columns.csv", "--csv-experts=experts.csv",
                     "--csv-layers=layers.csv", "--tensorboard=board")
     daemon.learn(0, 25)
     daemon.send("event", {"kind": "checkpoint", "text": "all is safe"})
@@ -304,6 +310,15 @@ def test_all_files(directory):
     assert [list(struct.unpack("<20f", blob)) for blob, in blobs] == [
         state_fields(i)["layers"][1]["histogram"] for i in range(25)]
     assert rows(directory, "SELECT kind, text FROM events") == [("checkpoint", "all is safe")]
+    assert rows(directory, "SELECT examples, column, rmse, mae, skill FROM loss_columns"
+                " ORDER BY number, column") == [
+        row for i in range(25) for row in [(100 * (i + 1), 0, 1.5 * i, 1.25 * i, -0.5),
+                                           (100 * (i + 1), 1, None, None, None)]]
+    assert rows(directory, "SELECT name, number, mean, weight FROM loss_experts JOIN experts"
+                " USING (run, expert) WHERE number > 22 ORDER BY number, expert") == [
+        ("last", 23, 1.0, 0.25), ("a,b", 23, 23.5, 0.75), ("last", 24, 1.0, 0.25), ("a,b", 24, 24.5, 0.75)]
+    assert rows(directory, "SELECT number, mean_mean, messages FROM loss_experts_levels"
+                " WHERE expert = 1 ORDER BY number") == [(0, 5.0, 10), (1, 15.0, 10)]
 
     with open(loss_csv, newline="") as file:
         table = list(csv.DictReader(file))
@@ -314,6 +329,14 @@ def test_all_files(directory):
         assert float(row["minimum"]) == expected["minimum"], "every digit"
         assert row["mean"] == "" if i == 3 else float(row["mean"]) == expected["mean"]
         assert float(row["time"]) == 1700000000.25 + 100 * (i + 1) and row["gradient_norm"] == ""
+    with open(pathlib.Path(directory, "columns.csv"), newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [(row["examples"], row["column"], row["mae"], row["skill"]) for row in table[4:6]] == [
+        ("300", "0", "2.5", "-0.5"), ("300", "1", "", "")] and len(table) == 50
+    with open(pathlib.Path(directory, "experts.csv"), newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [(row["examples"], row["expert"], row["mean"], row["weight"]) for row in table[4:6]] == [
+        ("300", "last", "1", "0.25"), ("300", "a,b", "2.5", "0.75")] and len(table) == 50
     with open(pathlib.Path(directory, "layers.csv"), newline="") as file:
         table = list(csv.DictReader(file))
     assert [(row["layer"], row["kind"]) for row in table] == [("0", "gru"), ("1", "lstm")] * 25
@@ -598,7 +621,7 @@ def test_one_writer_a_file(directory):
 def test_usage(directory):
     for arguments in [["x"], ["--count=0"], ["--keep=-1"], ["--megabytes=x"], ["--silence=-1"],
                       ["--connect=nowhere"], ["-c", "ipc://a", "-c", "ipc://a"], ["--bogus"],
-                      ["--csv=-", "--csv-layers=-"]]:
+                      ["--csv=-", "--csv-layers=-"], ["--csv-columns=a", "--csv-experts=a"]]:
         status, said = run(directory, *arguments)
         assert status == USAGE and "--help" in said, (arguments, status, said)
     for option, text in [("--help", "tcp://127.0.0.1:5571"), ("--version", "runnel-record ")]:

@@ -84,6 +84,20 @@ static json_t *loss(const char *run, int i) {
     return body;
 }
 
+/* The same with columns and experts: of each kind two, the second of which has no number at times.
+ */
+static json_t *skilled_loss(const char *run, int i) {
+    json_t *body = loss(run, i);
+    json_t *columns =
+        json_pack("[{s:f, s:f, s:f}, {s:o, s:n, s:n}]", "rmse", i + 0.5, "mae", i + 0.25, "skill",
+                  -0.5, "rmse", number_or_null(mean_of(i)), "mae", "skill");
+    json_t *experts = json_pack("{s:{s:f, s:f}, s:{s:f, s:n}}", "last", "mean", i * 1.0, "weight",
+                                0.25, "ar\"3", "mean", i * 2.0, "weight");
+    json_object_set_new(body, "columns", columns);
+    json_object_set_new(body, "experts", experts);
+    return body;
+}
+
 static json_t *state(const char *run, int i) {
     json_t *body = envelope(run, i), *layers = json_array(), *bins = json_array();
     for (int bin = 0; bin < HISTORY_BINS; bin++)
@@ -267,6 +281,70 @@ static void layers_and_histograms(void **unused) {
 }
 
 /* ---- Runs and events ---- */
+
+/* What the newest message said of each column and expert. */
+static void check_parts(struct history *history, int64_t run, int i) {
+    struct history_part *columns, *experts;
+    size_t count;
+    assert_int_equal(history_parts(history, run, false, &columns, &count), 0);
+    assert_int_equal(count, 2);
+    assert_true(columns[0].numbers[COLUMN_rmse] == i + 0.5);
+    assert_true(columns[0].numbers[COLUMN_mae] == i + 0.25);
+    assert_true(columns[0].numbers[COLUMN_skill] == -0.5);
+    assert_true(columns[1].numbers[COLUMN_rmse] == mean_of(i) ||
+                (isnan(mean_of(i)) && isnan(columns[1].numbers[COLUMN_rmse])));
+    assert_true(isnan(columns[1].numbers[COLUMN_skill]));
+    assert_int_equal(history_parts(history, run, true, &experts, &count), 0);
+    assert_int_equal(count, 2);
+    assert_string_equal(experts[0].name, "last");
+    assert_string_equal(experts[1].name, "ar\"3");
+    assert_true(experts[1].numbers[EXPERT_mean] == i * 2.0);
+    assert_true(experts[0].numbers[EXPERT_weight] == 0.25);
+    free(columns);
+    free(experts);
+}
+
+static int64_t count_rows(const char *query) {
+    sqlite3 *file;
+    sqlite3_stmt *select;
+    assert_int_equal(sqlite3_open_v2(path, &file, SQLITE_OPEN_READONLY, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_prepare_v2(file, query, -1, &select, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_step(select), SQLITE_ROW);
+    int64_t count = sqlite3_column_int64(select, 0);
+    sqlite3_finalize(select);
+    sqlite3_close(file);
+    return count;
+}
+
+/* Also after a new start of the writer, within one run; and a tenth of their rows is kept. */
+static void columns_and_experts(void **unused) {
+    (void)unused;
+    struct history *history = open_history(&(struct history_options){.keep = 1000});
+    for (int i = 0; i < 1203; i++)
+        take(history, TOPIC_LOSS, skilled_loss(RUN, i));
+    assert_int_equal(history_commit(history), 0);
+    check_parts(history, 1, 1202);
+    history_close(&history);
+    history = open_history(&(struct history_options){.keep = 1000});
+    take(history, TOPIC_LOSS, skilled_loss(RUN, 1203));
+    take(history, TOPIC_LOSS, skilled_loss(RUN, 1204));
+    assert_int_equal(history_commit(history), 0);
+    check_parts(history, 1, 1204);
+    struct history_part *none;
+    size_t count;
+    assert_int_equal(history_parts(history, 2, true, &none, &count), 0);
+    assert_int_equal(count, 0);
+    free(none);
+    history_close(&history);
+    assert_int_equal(count_rows("SELECT count(*) FROM loss"), 1005);
+    assert_in_range(count_rows("SELECT count(*) FROM loss_columns WHERE column = 1"), 100, 110);
+    assert_int_equal(count_rows("SELECT max(number) FROM loss_experts"), 1204);
+    assert_int_equal(count_rows("SELECT mean_mean FROM loss_experts_levels JOIN experts"
+                                " USING (run, expert) WHERE name = 'last' AND level = 2"
+                                " AND number = 3"),
+                     349);
+    assert_int_equal(count_rows("SELECT count(*) FROM columns WHERE of = 'loss_columns'"), 3);
+}
 
 static void runs_and_their_names(void **unused) {
     (void)unused;
@@ -460,6 +538,42 @@ static void take_column_away(void) {
 }
 
 /* The values of metric_bits in a series of `points` points. */
+/* A file of before there were columns and experts. */
+static void take_parts_away(void) {
+    sqlite3 *file;
+    static const char OLDER[] =
+        "DROP TABLE loss_columns; DROP TABLE loss_columns_levels; DROP TABLE loss_experts;"
+        "DROP TABLE loss_experts_levels; DROP TABLE experts; DROP TABLE predictions;"
+        "DELETE FROM columns WHERE of LIKE 'loss_%';";
+    assert_int_equal(sqlite3_open(path, &file), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(file, OLDER, NULL, NULL, NULL), SQLITE_OK);
+    sqlite3_close(file);
+}
+
+static void tables_come(void **unused) {
+    (void)unused;
+    struct history *history = open_history(&DEFAULTS);
+    struct history_part *parts;
+    size_t count;
+    take_losses(history, RUN, 0, 15);
+    history_close(&history);
+    take_parts_away();
+    history = open_history(NULL);
+    assert_int_equal(history_parts(history, 1, false, &parts, &count), 0);
+    assert_int_equal(count, 0);
+    free(parts);
+    history_close(&history);
+    history = open_history(&DEFAULTS);
+    for (int i = 15; i < 25; i++)
+        take(history, TOPIC_LOSS, skilled_loss(RUN, i));
+    assert_int_equal(history_commit(history), 0);
+    check_parts(history, 1, 24);
+    struct history_series series = losses(history, 1, ALL);
+    assert_int_equal(series.points, 25);
+    history_series_clear(&series);
+    history_close(&history);
+}
+
 static struct history_value *read_bits(struct history *history, size_t points,
                                        struct history_series *series) {
     struct history_range range = ALL;
@@ -629,6 +743,7 @@ int main(void) {
         TEST(columns_come_and_go),     TEST(other_files_are_left_alone),
         TEST(odd_messages_do_no_harm), TEST(words_of_any_length_are_cut),
         TEST(a_run_is_recorded_once),  TEST(little_is_kept),
+        TEST(columns_and_experts),     TEST(tables_come),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

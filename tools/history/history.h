@@ -25,6 +25,9 @@ enum {
     HISTORY_LAYERS = 16,       /* of a network, at most */
     HISTORY_KIND_SIZE = 16,    /* of a layer's kind as text */
     HISTORY_STREAM_SIZE = 256, /* of a stream's key */
+    HISTORY_PARTS =
+        256, /* columns, and experts with members, of a message; further ones are left out */
+    HISTORY_EXPERT_SIZE = 64, /* of an expert's name */
 
     /* What is kept: each field of `loss` that is a number, and what is measured of each layer. */
     HISTORY_LOSS_COLUMNS = 0
@@ -47,8 +50,8 @@ struct history;
 
 /* What a file keeps; zero is HISTORY_KEEP rows and HISTORY_BYTES. */
 struct history_options {
-    uint64_t keep;  /* rows of each level of each run and layer, events of each run, predictions
-                       of all */
+    uint64_t keep;  /* rows of each level of each run and layer (a tenth of them of each column and
+                       expert), events of each run, predictions of all */
     uint64_t bytes; /* of the file: beyond it levels keep fewer rows, then the oldest runs go */
 };
 #define HISTORY_KEEP 100000
@@ -162,6 +165,15 @@ int history_loss(struct history *history, int64_t run, const struct history_rang
 int history_state(struct history *history, int64_t run, int layer,
                   const struct history_range *range, struct history_series *series);
 void history_series_clear(struct history_series *series);
+
+/* What a run's newest `loss` message said of each column, or of each expert and member; in order,
+   to be freed. A file that is older than those, and a run without them, has none. */
+struct history_part {
+    char name[HISTORY_EXPERT_SIZE]; /* of an expert; "" of a column */
+    double numbers[(int)COLUMN_FIELDS > (int)EXPERT_FIELDS ? COLUMN_FIELDS : EXPERT_FIELDS];
+};
+int history_parts(struct history *history, int64_t run, bool experts, struct history_part **list,
+                  size_t *count);
 
 struct history_event {
     int64_t id; /* growing */

@@ -20,14 +20,17 @@ enum {
     HISTORY_TEXT_SIZE = 2048, /* of a text of a daemon; longer ones are truncated */
 };
 
-/* The two kinds of tables: `loss` with `loss_levels`, and `state` with `state_levels`. */
-enum history_kind { KIND_LOSS, KIND_STATE, KINDS };
+/* The kinds of tables: `loss` with `loss_levels`, `state` with `state_levels`, and so on. */
+enum history_kind { KIND_LOSS, KIND_STATE, KIND_COLUMNS, KIND_EXPERTS, KINDS };
 
 struct history_table {
     const char *name;
     const struct field *const *columns;
     int count;
-    bool layered; /* has a number of the layer in its key, and a histogram */
+    const char
+        *part; /* what of a message has a row of its own, by number: "layer"; NULL = all of it */
+    bool histogram;
+    uint64_t share; /* of the rows to keep, one in so many is kept of each part */
 };
 extern const struct history_table history_tables[KINDS];
 
@@ -35,7 +38,7 @@ extern const struct history_table history_tables[KINDS];
 struct history_place {
     enum history_kind kind;
     int64_t run;
-    int layer; /* 0 where the table has none */
+    int part; /* 0 where the table has none */
     int level;
 };
 
@@ -59,6 +62,7 @@ struct history_feed {
     double heard[HISTORY_AXES];    /* of the newest message of any kind */
     int64_t next[KINDS];           /* number of the next message */
     int layers;                    /* whose kinds are written */
+    int experts;                   /* whose names are */
     struct runnel_gap gap;
     double gap_said; /* see gap_say */
     struct history_feed *following;
@@ -115,7 +119,8 @@ void history_schema_columns(const struct history *history, sqlite3_str *sql, enu
 
 void history_rows_close(struct history *history);
 
-int history_row_insert(struct history *history, const struct history_place *place,
+/* Insert a row of level 0, and whatever rows of the next levels it completes. */
+int history_row_insert(struct history *history, struct history_place place,
                        const struct history_row *row);
 
 /* A column of a result, NaN where it is NULL. */
@@ -137,6 +142,17 @@ int history_row_trim(struct history *history, const struct history_place *place,
 
 /* Into an empty row (zeros), or one that has something, another. */
 void history_row_add(struct history_row *into, const struct history_row *row, int columns);
+
+/* What an object says of a table's columns. */
+void history_row_fill(struct history_row *row, const struct history_table *table,
+                      const json_t *object);
+
+/* ---- Columns and experts (history_parts.c) ---- */
+
+/* Rows beside that of a `loss` message, which has their number and position; `named`: of how many
+   experts the names are written. */
+int history_parts_take(struct history *history, int64_t run, const struct history_row *row,
+                       const json_t *body, int *named);
 
 /* ---- Predictions (history_predictions.c) ---- */
 

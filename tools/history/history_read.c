@@ -222,9 +222,9 @@ static bool flush_point(struct gathering *g) {
         struct history_value *values = realloc(s->values, room * s->columns * sizeof *values);
         s->values = values ? values : s->values;
         float *bins =
-            g->table->layered ? realloc(s->histograms, room * HISTORY_BINS * sizeof *bins) : NULL;
+            g->table->histogram ? realloc(s->histograms, room * HISTORY_BINS * sizeof *bins) : NULL;
         s->histograms = bins ? bins : s->histograms;
-        g->short_of_memory = !at || !values || (g->table->layered && !bins);
+        g->short_of_memory = !at || !values || (g->table->histogram && !bins);
         if (g->short_of_memory)
             return false;
         g->room = room;
@@ -311,7 +311,7 @@ int history_loss(struct history *h, int64_t run, const struct history_range *ran
 
 int history_state(struct history *h, int64_t run, int layer, const struct history_range *range,
                   struct history_series *series) {
-    struct history_place place = {.kind = KIND_STATE, .run = run, .layer = layer};
+    struct history_place place = {.kind = KIND_STATE, .run = run, .part = layer};
     return read_series(h, place, range, series);
 }
 

@@ -22,7 +22,7 @@ static int trim_place(struct history *h, const struct history_place *place) {
     if (history_row_last(h, place, &last, position))
         return -1;
     /* Those stay that are still to be put together to a row of the next level. */
-    int64_t below = last + 1 - (int64_t)h->keep;
+    int64_t below = last + 1 - (int64_t)(h->keep / history_tables[place->kind].share);
     below -= below % HISTORY_FACTOR;
     return below > 0 ? history_row_trim(h, place, below) : 0;
 }
@@ -40,17 +40,28 @@ static int trim_events(struct history *h, int64_t run) {
     return status;
 }
 
-static int trim_run(struct history *h, int64_t run) {
-    struct history_layer layers[HISTORY_LAYERS];
-    int count;
-    if (history_layers(h, run, layers, &count))
+/* The levels of a kind, or of one of its parts; *there: whether it has any rows. */
+static int trim_levels(struct history *h, struct history_place place, bool *there) {
+    double position[HISTORY_AXES];
+    int64_t last;
+    if (history_row_last(h, &place, &last, position))
         return -1;
-    for (int level = 0; level < HISTORY_LEVELS; level++) {
-        if (trim_place(h, &(struct history_place){KIND_LOSS, run, 0, level}))
+    *there = last >= 0;
+    for (; *there && place.level < HISTORY_LEVELS; place.level++)
+        if (trim_place(h, &place))
             return -1;
-        for (int layer = 0; layer < count; layer++)
-            if (trim_place(h, &(struct history_place){KIND_STATE, run, layer, level}))
+    return 0;
+}
+
+static int trim_run(struct history *h, int64_t run) {
+    for (int kind = 0; kind < KINDS; kind++) {
+        struct history_place place = {.kind = (enum history_kind)kind, .run = run};
+        bool there;
+        do {
+            if (trim_levels(h, place, &there))
                 return -1;
+            place.part++;
+        } while (there && history_tables[kind].part);
     }
     return trim_events(h, run);
 }
@@ -73,17 +84,24 @@ static bool is_fed(const struct history *h, int64_t run) {
     return feed != NULL;
 }
 
+static int delete_run(struct history *h, const char *table, const char *levels, const char *key,
+                      int64_t run) {
+    char sql[96];
+    sqlite3_snprintf(sizeof sql, sql, "DELETE FROM %s%s WHERE %s = %lld", table, levels, key,
+                     (long long)run);
+    return history_run_sql(h, sql);
+}
+
 static int remove_run(struct history *h, int64_t run) {
-    static const char *const tables[] = {"loss",   "loss_levels", "state",       "state_levels",
-                                         "layers", "events",      "predictions", "runs"};
-    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
-        char sql[64];
-        sqlite3_snprintf(sizeof sql, sql, "DELETE FROM %s WHERE %s = %lld", tables[i],
-                         i + 1 < sizeof tables / sizeof *tables ? "run" : "id", (long long)run);
-        if (history_run_sql(h, sql))
+    static const char *const others[] = {"layers", "experts", "events", "predictions"};
+    for (int kind = 0; kind < KINDS; kind++)
+        if (delete_run(h, history_tables[kind].name, "", "run", run) ||
+            delete_run(h, history_tables[kind].name, "_levels", "run", run))
             return -1;
-    }
-    return 0;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (delete_run(h, others[i], "", "run", run))
+            return -1;
+    return delete_run(h, "runs", "", "id", run);
 }
 
 /* Delete the oldest run that is not being written; *removed says whether there was one. */

@@ -7,26 +7,28 @@
 
 /* ---- SQL ---- */
 
-/* Parameters of every statement: 1 run, 2 layer, 3 level, 4 number or the first one, 5 the last. */
-enum { RUN = 1, LAYER, LEVEL, NUMBER, LAST, VALUES = LAST };
+/* Parameters of every statement: 1 run, 2 part, 3 level, 4 number or the first one, 5 the last. */
+enum { RUN = 1, PART, LEVEL, NUMBER, LAST, VALUES = LAST };
 
 enum verb { INSERT, SELECT, FIRST, NEWEST, TRIM };
 
 static void add_where(sqlite3_str *sql, const struct history_table *table, bool raw) {
-    sqlite3_str_appendf(sql, " %s%s WHERE run = ?1%s%s", table->name, raw ? "" : "_levels",
-                        table->layered ? " AND layer = ?2" : "", raw ? "" : " AND level = ?3");
+    sqlite3_str_appendf(sql, " %s%s WHERE run = ?1", table->name, raw ? "" : "_levels");
+    if (table->part)
+        sqlite3_str_appendf(sql, " AND %s = ?2", table->part);
+    if (!raw)
+        sqlite3_str_appendall(sql, " AND level = ?3");
 }
 
 static void add_insert(const struct history *h, sqlite3_str *sql, enum history_kind kind,
                        bool raw) {
     const struct history_table *table = &history_tables[kind];
-    sqlite3_str_appendf(sql, "INSERT INTO %s%s (run, %s%snumber, ", table->name,
-                        raw ? "" : "_levels", table->layered ? "layer, " : "",
-                        raw ? "" : "level, ");
+    sqlite3_str_appendf(sql, "INSERT INTO %s%s (run, %s%s%snumber, ", table->name,
+                        raw ? "" : "_levels", table->part ? table->part : "",
+                        table->part ? ", " : "", raw ? "" : "level, ");
     history_schema_columns(h, sql, kind, raw);
-    sqlite3_str_appendf(sql, ") VALUES (?1, %s%s?4", table->layered ? "?2, " : "",
-                        raw ? "" : "?3, ");
-    int values = HISTORY_AXES + 1 + table->count * (raw ? 1 : 4) + (table->layered ? 1 : 0);
+    sqlite3_str_appendf(sql, ") VALUES (?1, %s%s?4", table->part ? "?2, " : "", raw ? "" : "?3, ");
+    int values = HISTORY_AXES + 1 + table->count * (raw ? 1 : 4) + (table->histogram ? 1 : 0);
     for (int i = 0; i < values; i++)
         sqlite3_str_appendf(sql, ", ?%d", VALUES + i);
     sqlite3_str_appendall(sql, ")");
@@ -68,8 +70,8 @@ static sqlite3_stmt *statement_for(struct history *h, const struct history_place
     if (!*statement)
         return NULL;
     sqlite3_bind_int64(*statement, RUN, place->run);
-    if (history_tables[place->kind].layered)
-        sqlite3_bind_int(*statement, LAYER, place->layer);
+    if (history_tables[place->kind].part)
+        sqlite3_bind_int(*statement, PART, place->part);
     if (!raw)
         sqlite3_bind_int(*statement, LEVEL, place->level);
     return *statement;
@@ -107,7 +109,7 @@ static void bind_row(sqlite3_stmt *insert, const struct history_table *table,
         if (!raw)
             sqlite3_bind_int64(insert, at++, (sqlite3_int64)value->missing);
     }
-    if (!table->layered)
+    if (!table->histogram)
         return;
     if (row->bin_messages)
         sqlite3_bind_blob(insert, at, row->bins, sizeof row->bins, SQLITE_STATIC);
@@ -115,8 +117,8 @@ static void bind_row(sqlite3_stmt *insert, const struct history_table *table,
         sqlite3_bind_null(insert, at);
 }
 
-int history_row_insert(struct history *h, const struct history_place *place,
-                       const struct history_row *row) {
+static int insert(struct history *h, const struct history_place *place,
+                  const struct history_row *row) {
     sqlite3_stmt *insert = statement_for(h, place, INSERT);
     if (!insert)
         return -1;
@@ -153,7 +155,7 @@ static void read_row(sqlite3_stmt *select, const struct history_table *table,
         value->missing = raw ? isnan(value->mean) : missing(select, at++, row->at.messages);
     }
     row->bin_messages = 0;
-    if (!table->layered || sqlite3_column_bytes(select, at) != sizeof row->bins)
+    if (!table->histogram || sqlite3_column_bytes(select, at) != sizeof row->bins)
         return;
     memcpy(row->bins, sqlite3_column_blob(select, at), sizeof row->bins);
     row->bin_messages = row->at.messages;
@@ -242,4 +244,48 @@ void history_row_add(struct history_row *into, const struct history_row *row, in
     into->bin_messages = bins;
     memcpy(into->at.position, row->at.position, sizeof into->at.position);
     into->at.messages += row->at.messages;
+}
+
+/* ---- New rows ---- */
+
+void history_row_fill(struct history_row *row, const struct history_table *table,
+                      const json_t *object) {
+    for (int column = 0; column < table->count; column++) {
+        double value = field_number(table->columns[column], object);
+        row->values[column] = (struct history_value){value, value, value, isnan(value)};
+    }
+    double bins[HISTORY_BINS];
+    row->bin_messages = layer_bins(object, bins);
+    for (size_t bin = 0; row->bin_messages && bin < HISTORY_BINS; bin++)
+        row->bins[bin] = (float)bins[bin];
+}
+
+struct folding {
+    struct history_row row;
+    int columns;
+};
+
+static bool fold_row(void *context, const struct history_row *row) {
+    struct folding *folding = context;
+    history_row_add(&folding->row, row, folding->columns);
+    return true;
+}
+
+int history_row_insert(struct history *h, struct history_place place,
+                       const struct history_row *row) {
+    struct folding folding = {.row = *row, .columns = history_tables[place.kind].count};
+    if (insert(h, &place, &folding.row))
+        return -1;
+    while (folding.row.number % HISTORY_FACTOR == HISTORY_FACTOR - 1 &&
+           place.level + 1 < HISTORY_LEVELS) {
+        int64_t above = folding.row.number / HISTORY_FACTOR, first = above * HISTORY_FACTOR;
+        folding.row.at.messages = 0;
+        if (history_rows(h, &place, first, first + HISTORY_FACTOR - 1, fold_row, &folding))
+            return -1;
+        folding.row.number = above;
+        place.level++;
+        if (insert(h, &place, &folding.row))
+            return -1;
+    }
+    return 0;
 }

@@ -26,9 +26,24 @@ const struct field *const history_layer_columns[HISTORY_LAYER_COLUMNS] = {
 #include "common/fields.def"
 };
 
+#define OF_COLUMN(name, ...) &fields_of_column[COLUMN_##name],
+#define OF_EXPERT(name, ...) &fields_of_expert[EXPERT_##name],
+static const struct field *const of_columns[] = {
+#define COLUMN_ROW OF_COLUMN
+#include "common/fields.def"
+};
+static const struct field *const of_experts[] = {
+#define EXPERT_ROW OF_EXPERT
+#include "common/fields.def"
+};
+
+enum { PARTS_SHARE = 10 /* one row a message, but of many columns and experts */ };
+
 const struct history_table history_tables[KINDS] = {
-    {"loss", history_loss_columns, HISTORY_LOSS_COLUMNS, false},
-    {"state", history_layer_columns, HISTORY_LAYER_COLUMNS, true},
+    [KIND_LOSS] = {"loss", history_loss_columns, HISTORY_LOSS_COLUMNS, NULL, false, 1},
+    [KIND_STATE] = {"state", history_layer_columns, HISTORY_LAYER_COLUMNS, "layer", true, 1},
+    [KIND_COLUMNS] = {"loss_columns", of_columns, COLUMN_FIELDS, "column", false, PARTS_SHARE},
+    [KIND_EXPERTS] = {"loss_experts", of_experts, EXPERT_FIELDS, "expert", false, PARTS_SHARE},
 };
 
 int history_column(const struct field *const *columns, int count, const char *name) {
@@ -89,23 +104,27 @@ void history_schema_columns(const struct history *h, sqlite3_str *sql, enum hist
                             bool raw) {
     sqlite3_str_appendall(sql, "examples, steps, time, messages");
     add_columns(h, sql, kind, raw, "");
-    if (history_tables[kind].layered)
+    if (history_tables[kind].histogram)
         sqlite3_str_appendall(sql, ", histogram");
 }
 
 /* ---- Tables ---- */
 
 static const char SCHEMA[] =
-    "CREATE TABLE runs (id INTEGER PRIMARY KEY, run TEXT NOT NULL, part INTEGER NOT NULL,"
-    " endpoint TEXT, name TEXT, digest TEXT, model TEXT, device TEXT, version TEXT, resumed TEXT,"
-    " parameters REAL, every REAL, first_time REAL, newest_time REAL, first_examples REAL,"
-    " newest_examples REAL, first_steps REAL, newest_steps REAL, UNIQUE (run, part));"
-    "CREATE TABLE layers (run INTEGER, layer INTEGER, kind TEXT, size INTEGER,"
+    "CREATE TABLE IF NOT EXISTS runs (id INTEGER PRIMARY KEY, run TEXT NOT NULL,"
+    " part INTEGER NOT NULL, endpoint TEXT, name TEXT, digest TEXT, model TEXT, device TEXT,"
+    " version TEXT, resumed TEXT, parameters REAL, every REAL, first_time REAL, newest_time REAL,"
+    " first_examples REAL, newest_examples REAL, first_steps REAL, newest_steps REAL,"
+    " UNIQUE (run, part));"
+    "CREATE TABLE IF NOT EXISTS layers (run INTEGER, layer INTEGER, kind TEXT, size INTEGER,"
     " PRIMARY KEY (run, layer)) WITHOUT ROWID;"
-    "CREATE TABLE events (id INTEGER PRIMARY KEY, run INTEGER NOT NULL, examples REAL, steps REAL,"
-    " time REAL, kind TEXT, text TEXT);"
-    "CREATE INDEX events_of_run ON events (run);"
-    "CREATE TABLE columns (of TEXT, name TEXT, unit TEXT, PRIMARY KEY (of, name)) WITHOUT ROWID;";
+    "CREATE TABLE IF NOT EXISTS experts (run INTEGER, expert INTEGER, name TEXT,"
+    " PRIMARY KEY (run, expert)) WITHOUT ROWID;"
+    "CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY, run INTEGER NOT NULL,"
+    " examples REAL, steps REAL, time REAL, kind TEXT, text TEXT);"
+    "CREATE INDEX IF NOT EXISTS events_of_run ON events (run);"
+    "CREATE TABLE IF NOT EXISTS columns (of TEXT, name TEXT, unit TEXT,"
+    " PRIMARY KEY (of, name)) WITHOUT ROWID;";
 
 /* Run SQL that was put together, and free it. */
 static int run_made(struct history *h, sqlite3_str *sql) {
@@ -118,16 +137,17 @@ static int run_made(struct history *h, sqlite3_str *sql) {
 /* The table of a kind's rows, of the first level or of the others. */
 static int create_rows(struct history *h, enum history_kind kind, bool raw) {
     const struct history_table *table = &history_tables[kind];
+    const char *part = table->part ? table->part : "", *level = raw ? "" : "level";
     sqlite3_str *sql = sqlite3_str_new(h->file);
     sqlite3_str_appendf(sql,
-                        "CREATE TABLE %s%s (run INTEGER, %s%snumber INTEGER,"
+                        "CREATE TABLE IF NOT EXISTS %s%s (run INTEGER, %s%s%s%s number INTEGER,"
                         " examples REAL, steps REAL, time REAL, messages INTEGER",
-                        table->name, raw ? "" : "_levels", table->layered ? "layer INTEGER, " : "",
-                        raw ? "" : "level INTEGER, ");
+                        table->name, raw ? "" : "_levels", part, *part ? " INTEGER, " : "", level,
+                        *level ? " INTEGER, " : "");
     add_columns(h, sql, kind, raw, " REAL");
-    sqlite3_str_appendf(sql, "%s, PRIMARY KEY (run, %s%snumber)) WITHOUT ROWID",
-                        table->layered ? ", histogram BLOB" : "", table->layered ? "layer, " : "",
-                        raw ? "" : "level, ");
+    sqlite3_str_appendf(sql, "%s, PRIMARY KEY (run, %s%s%s%s number)) WITHOUT ROWID",
+                        table->histogram ? ", histogram BLOB" : "", part, *part ? ", " : "", level,
+                        *level ? ", " : "");
     return run_made(h, sql);
 }
 
@@ -139,11 +159,9 @@ static int describe_column(struct history *h, const struct history_table *table,
     return run_made(h, sql);
 }
 
-int history_schema_create(struct history *h) {
-    char pragmas[96];
-    snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d;",
-             HISTORY_APPLICATION, HISTORY_FORMAT);
-    if (history_run_sql(h, "BEGIN IMMEDIATE") || history_run_sql(h, SCHEMA))
+/* The tables that are not there, and what their columns are. */
+static int create_missing(struct history *h) {
+    if (history_run_sql(h, SCHEMA))
         return -1;
     for (int kind = 0; kind < KINDS; kind++) {
         const struct history_table *table = &history_tables[kind];
@@ -154,13 +172,20 @@ int history_schema_create(struct history *h) {
             if (describe_column(h, table, table->columns[column]))
                 return -1;
     }
-    return history_predictions_create(h) || history_run_sql(h, pragmas) ||
-                   history_run_sql(h, "COMMIT")
+    return history_predictions_create(h);
+}
+
+int history_schema_create(struct history *h) {
+    char pragmas[96];
+    snprintf(pragmas, sizeof pragmas, "PRAGMA application_id = %d; PRAGMA user_version = %d;",
+             HISTORY_APPLICATION, HISTORY_FORMAT);
+    return history_run_sql(h, "BEGIN IMMEDIATE") || create_missing(h) ||
+                   history_run_sql(h, pragmas) || history_run_sql(h, "COMMIT")
                ? -1
                : 0;
 }
 
-/* ---- Columns that a file lacks ---- */
+/* ---- What a file lacks ---- */
 
 static int add_column(struct history *h, const struct history_table *table,
                       const struct field *field) {
@@ -169,15 +194,14 @@ static int add_column(struct history *h, const struct history_table *table,
     for (int part = 0; part < PARTS; part++)
         sqlite3_str_appendf(sql, "ALTER TABLE %s_levels ADD COLUMN %s%s REAL;", table->name,
                             field->name, parts[part]);
-    return run_made(h, sql) || describe_column(h, table, field) ? -1 : 0;
+    return run_made(h, sql);
 }
 
-/* Note which columns the file lacks; *lacking: whether there are any. */
-static int find_lacking(struct history *h, bool *lacking) {
+/* Note which columns the file lacks: all, of a table that it lacks. */
+static int find_lacking(struct history *h) {
     sqlite3_stmt *select = history_prepare(h, "SELECT count(*) FROM pragma_table_info(?1)"
                                               " WHERE name = ?2");
     int status = select ? 0 : -1;
-    *lacking = false;
     for (int kind = 0; kind < KINDS; kind++)
         for (int column = 0; !status && column < history_tables[kind].count; column++) {
             const char *name = history_tables[kind].columns[column]->name;
@@ -185,7 +209,6 @@ static int find_lacking(struct history *h, bool *lacking) {
             sqlite3_bind_text(select, 2, name, -1, SQLITE_STATIC);
             status = sqlite3_step(select) == SQLITE_ROW ? 0 : history_fail(h);
             h->lacks[kind][column] = !status && sqlite3_column_int(select, 0) == 0;
-            *lacking |= h->lacks[kind][column];
             sqlite3_reset(select);
         }
     sqlite3_finalize(select);
@@ -203,13 +226,10 @@ static int add_lacking(struct history *h) {
 }
 
 int history_schema_complete(struct history *h) {
-    bool lacking, writer = h->lock >= 0;
-    if (find_lacking(h, &lacking))
-        return -1;
-    if (!writer)
-        return 0;
-    return history_run_sql(h, "BEGIN IMMEDIATE") || (lacking && add_lacking(h)) ||
-                   history_predictions_create(h) || history_run_sql(h, "COMMIT")
+    if (h->lock < 0)
+        return find_lacking(h);
+    return history_run_sql(h, "BEGIN IMMEDIATE") || create_missing(h) || find_lacking(h) ||
+                   add_lacking(h) || history_run_sql(h, "COMMIT")
                ? -1
                : 0;
 }

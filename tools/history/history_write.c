@@ -103,7 +103,7 @@ static int start_part(struct history *h, struct history_feed *feed, int part) {
         return -1;
     feed->run = sqlite3_last_insert_rowid(h->file);
     feed->part = part;
-    feed->layers = 0;
+    feed->layers = feed->experts = 0;
     memset(feed->next, 0, sizeof feed->next);
     memset(feed->position, 0, sizeof feed->position);
     return 0;
@@ -146,7 +146,7 @@ static int change_run(struct history *h, struct history_feed *feed, const char *
     feed->part = code == SQLITE_ROW ? sqlite3_column_int(select, 1) : 0;
     if (code == SQLITE_ROW)
         feed->gap.every = history_column_number(select, 2);
-    feed->layers = 0;
+    feed->layers = feed->experts = 0;
     feed->gap_said = -INFINITY;
     memset(feed->next, 0, sizeof feed->next);
     if (code != SQLITE_ROW && code != SQLITE_DONE)
@@ -198,48 +198,6 @@ static int add_event(struct history *h, int64_t run, const double position[HISTO
     return do_once(h, insert);
 }
 
-static void fill_row(struct history_row *row, const struct history_table *table,
-                     const json_t *object) {
-    for (int column = 0; column < table->count; column++) {
-        double value = field_number(table->columns[column], object);
-        row->values[column] = (struct history_value){value, value, value, isnan(value)};
-    }
-    double bins[HISTORY_BINS];
-    row->bin_messages = layer_bins(object, bins);
-    for (size_t bin = 0; row->bin_messages && bin < HISTORY_BINS; bin++)
-        row->bins[bin] = (float)bins[bin];
-}
-
-struct folding {
-    struct history_row row;
-    int columns;
-};
-
-static bool fold_row(void *context, const struct history_row *row) {
-    struct folding *folding = context;
-    history_row_add(&folding->row, row, folding->columns);
-    return true;
-}
-
-/* Insert a row, and whatever rows of the next levels it completes. */
-static int insert(struct history *h, struct history_place place, struct history_row *row) {
-    struct folding folding = {.row = *row, .columns = history_tables[place.kind].count};
-    if (history_row_insert(h, &place, &folding.row))
-        return -1;
-    while (folding.row.number % HISTORY_FACTOR == HISTORY_FACTOR - 1 &&
-           place.level + 1 < HISTORY_LEVELS) {
-        int64_t above = folding.row.number / HISTORY_FACTOR, first = above * HISTORY_FACTOR;
-        folding.row.at.messages = 0;
-        if (history_rows(h, &place, first, first + HISTORY_FACTOR - 1, fold_row, &folding))
-            return -1;
-        folding.row.number = above;
-        place.level++;
-        if (history_row_insert(h, &place, &folding.row))
-            return -1;
-    }
-    return 0;
-}
-
 static int take_loss(struct history *h, struct history_feed *feed, struct history_row *row,
                      const json_t *body) {
     char text[GAP_TEXT];
@@ -248,8 +206,12 @@ static int take_loss(struct history *h, struct history_feed *feed, struct histor
         gap_say(&feed->gap_said, unheard, text) &&
         add_event(h, feed->run, row->at.position, "gap", text))
         return -1;
-    fill_row(row, &history_tables[KIND_LOSS], body);
-    return insert(h, (struct history_place){.kind = KIND_LOSS, .run = feed->run}, row);
+    history_row_fill(row, &history_tables[KIND_LOSS], body);
+    return history_row_insert(h, (struct history_place){.kind = KIND_LOSS, .run = feed->run},
+                              row) ||
+                   history_parts_take(h, feed->run, row, body, &feed->experts)
+               ? -1
+               : 0;
 }
 
 static int describe_layer(struct history *h, const struct history_feed *feed, int layer,
@@ -270,9 +232,9 @@ static int take_state(struct history *h, struct history_feed *feed, struct histo
     int count = (int)json_array_size(layers);
     for (int layer = 0; layer < count && layer < HISTORY_LAYERS; layer++) {
         const json_t *object = json_array_get(layers, (size_t)layer);
-        fill_row(row, &history_tables[KIND_STATE], object);
+        history_row_fill(row, &history_tables[KIND_STATE], object);
         if ((layer >= feed->layers && describe_layer(h, feed, layer, object)) ||
-            insert(h, (struct history_place){KIND_STATE, feed->run, layer, 0}, row))
+            history_row_insert(h, (struct history_place){KIND_STATE, feed->run, layer, 0}, row))
             return -1;
     }
     if (count > feed->layers)

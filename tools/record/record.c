@@ -32,7 +32,7 @@ enum { MESSAGES_AT_ONCE = 1000 /* of one daemon, between two looks at signals an
 struct options {
     struct option_list endpoints;
     struct key_options keys;
-    const char *output, *csv, *layers, *predictions, *board;
+    const char *output, *csv[CSV_KINDS], *board;
     struct history_options history;
     uint64_t messages; /* 0 = no end */
     double silence;
@@ -41,7 +41,7 @@ struct options {
 struct record {
     struct options options;
     struct history *history;
-    struct csv *csv, *layers, *predictions;
+    struct csv *csv[CSV_KINDS];
     struct board *board;
     struct source *sources; /* (options.endpoints.count) */
     struct pollfd *items;   /* each source, and the signals */
@@ -57,16 +57,21 @@ static const struct option_row rows[] = {
      OPTION_LIST(struct options, endpoints, OPTION_LIST_MAX), .unique = true},
     KEY_OPTIONS(struct options, keys),
     {"output", 'o', "FILE",
-     "recording (SQLite), made or continued (default " FILE_NAME " when none of the next four is "
+     "recording (SQLite), made or continued (default " FILE_NAME " when none of the next six is "
      "asked for)",
      OPTION_FILE(struct options, output)},
     {"csv", 0, "FILE", "loss messages as a table of values; - = standard output",
-     OPTION_FILE(struct options, csv)},
+     OPTION_FILE(struct options, csv[CSV_LOSS])},
+    {"csv-columns", 0, "FILE",
+     "errors and skill of each number of the targets as a table of values",
+     OPTION_FILE(struct options, csv[CSV_COLUMNS])},
+    {"csv-experts", 0, "FILE", "loss and weight of each expert and member as a table of values",
+     OPTION_FILE(struct options, csv[CSV_EXPERTS])},
     {"csv-layers", 0, "FILE", "statistics of each layer as a table of values",
-     OPTION_FILE(struct options, layers)},
+     OPTION_FILE(struct options, csv[CSV_LAYERS])},
     {"csv-predictions", 0, "FILE",
      "truths beside what was said of them as a table of values, a row for each column",
-     OPTION_FILE(struct options, predictions)},
+     OPTION_FILE(struct options, csv[CSV_PREDICTIONS])},
     {"tensorboard", 0, "DIR", "event files for TensorBoard, a directory for each run",
      OPTION_DIRECTORY(struct options, board)},
     {"keep", 'k', "N",
@@ -82,19 +87,32 @@ static const struct option_row rows[] = {
     OPTIONS_LAST,
 };
 
-static bool are_same(const char *a, const char *b) {
-    return a && b && !strcmp(a, b);
+/* Two tables that have one name; false where there are none. */
+static bool find_same(const struct options *o, int *first, int *second) {
+    for (*first = 0; *first < CSV_KINDS; (*first)++)
+        for (*second = *first + 1; *second < CSV_KINDS; (*second)++)
+            if (o->csv[*first] && o->csv[*second] && !strcmp(o->csv[*first], o->csv[*second]))
+                return true;
+    return false;
+}
+
+static bool asks_for_tables(const struct options *o) {
+    for (int kind = 0; kind < CSV_KINDS; kind++)
+        if (o->csv[kind])
+            return true;
+    return false;
 }
 
 /* OPTIONS_GO_ON, or EX_USAGE. */
 static int check_options(struct options *o) {
     o->history.bytes *= MEGABYTE;
-    if (are_same(o->csv, o->layers) || are_same(o->csv, o->predictions) ||
-        are_same(o->layers, o->predictions))
-        return complain_usage("--csv, --csv-layers and --csv-predictions need files of their own");
+    int first, second;
+    if (find_same(o, &first, &second))
+        return complain_usage("%s and %s need files of their own", csv_options[first],
+                              csv_options[second]);
     if (!o->endpoints.count)
         o->endpoints.values[o->endpoints.count++] = WIRE_STATISTICS;
-    if (!o->output && !o->csv && !o->layers && !o->predictions && !o->board)
+    if (!o->output && !asks_for_tables(o) && !o->board)
         o->output = FILE_NAME;
     return key_options_ready(&o->keys) ? OPTIONS_GO_ON : EX_USAGE;
 }
@@ -117,12 +135,9 @@ static void take_message(struct record *r, struct source *source, const struct m
         return;
     if (r->history && history_take(r->history, source->endpoint, message))
         r->failed = complain(EX_IOERR, "%s", history_error(r->history));
-    if (r->csv)
-        csv_take(r->csv, source->name, message);
-    if (r->layers)
-        csv_take(r->layers, source->name, message);
-    if (r->predictions)
-        csv_take(r->predictions, source->name, message);
+    for (int kind = 0; kind < CSV_KINDS; kind++)
+        if (r->csv[kind])
+            csv_take(r->csv[kind], source->name, message);
     if (r->board && r->failed == EX_OK)
         r->failed = board_take(r->board, (size_t)(source - r->sources), source->name, message);
     r->written += message->topic == TOPIC_LOSS;
@@ -143,12 +158,9 @@ static void take_messages(struct record *r, struct source *source) {
 static void flush(struct record *r) {
     if (r->failed == EX_OK && r->history && history_commit(r->history))
         r->failed = complain(EX_IOERR, "%s", history_error(r->history));
-    if (r->failed == EX_OK && r->csv)
-        r->failed = csv_flush(r->csv);
-    if (r->failed == EX_OK && r->layers)
-        r->failed = csv_flush(r->layers);
-    if (r->failed == EX_OK && r->predictions)
-        r->failed = csv_flush(r->predictions);
+    for (int kind = 0; kind < CSV_KINDS; kind++)
+        if (r->failed == EX_OK && r->csv[kind])
+            r->failed = csv_flush(r->csv[kind]);
     if (r->failed == EX_OK && r->board)
         r->failed = board_flush(r->board);
 }
@@ -198,12 +210,9 @@ static int open_files(struct record *r) {
     int status = EX_OK;
     if (o->output)
         status = history_open(&r->history, o->output, &o->history);
-    if (status == EX_OK && o->csv)
-        status = csv_open(&r->csv, o->csv, TOPIC_LOSS);
-    if (status == EX_OK && o->layers)
-        status = csv_open(&r->layers, o->layers, TOPIC_STATE);
-    if (status == EX_OK && o->predictions)
-        status = csv_open(&r->predictions, o->predictions, TOPIC_PREDICTION);
+    for (int kind = 0; kind < CSV_KINDS; kind++)
+        if (status == EX_OK && o->csv[kind])
+            status = csv_open(&r->csv[kind], o->csv[kind], (enum csv_kind)kind);
     if (status == EX_OK && o->board)
         status = board_open(&r->board, o->board);
     return status;
@@ -220,20 +229,18 @@ static int open_sources(struct record *r) {
         r->sources[i].note = note;
         r->sources[i].context = r;
         struct runnel_peer peer = tool_peer(r->options.endpoints.values[i], &r->options.keys);
-        status =
-            source_open(&r->sources[i], &peer, r->options.silence, r->history || r->predictions);
+        status = source_open(&r->sources[i], &peer, r->options.silence,
+                             r->history || r->csv[CSV_PREDICTIONS]);
     }
     return status;
 }
 
 static int close_files(struct record *r, int status) {
-    int closed = csv_close(&r->csv);
-    status = status == EX_OK ? closed : status;
-    closed = csv_close(&r->layers);
-    status = status == EX_OK ? closed : status;
-    closed = csv_close(&r->predictions);
-    status = status == EX_OK ? closed : status;
-    closed = board_close(&r->board);
+    for (int kind = 0; kind < CSV_KINDS; kind++) {
+        int closed = csv_close(&r->csv[kind]);
+        status = status == EX_OK ? closed : status;
+    }
+    int closed = board_close(&r->board);
     history_close(&r->history);
     return status == EX_OK ? closed : status;
 }

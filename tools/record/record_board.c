@@ -14,6 +14,7 @@
 
 #include "common/complain.h"
 #include "common/json_member.h"
+#include "common/text.h"
 #include "record_events.h"
 #include "tools/history/history.h"
 
@@ -27,6 +28,7 @@ struct board_run {
     struct event_file *file;
     /* Which numbers there have been: a null is written as NaN only where there was one before. */
     bool loss_seen[HISTORY_LOSS_COLUMNS];
+    bool columns_seen[HISTORY_PARTS][COLUMN_FIELDS], experts_seen[HISTORY_PARTS][EXPERT_FIELDS];
     bool layers_seen[HISTORY_LAYERS][HISTORY_LAYER_COLUMNS];
 };
 
@@ -132,6 +134,8 @@ static int open_run(struct board *b, struct board_run *run, const char *name, bo
     if (mkdir(path, 0777) && errno != EEXIST)
         return complain(EX_CANTCREAT, "%s cannot be made: %s", path, strerror(errno));
     memset(run->loss_seen, 0, sizeof run->loss_seen);
+    memset(run->columns_seen, 0, sizeof run->columns_seen);
+    memset(run->experts_seen, 0, sizeof run->experts_seen);
     memset(run->layers_seen, 0, sizeof run->layers_seen);
     return event_file_open(&run->file, path);
 }
@@ -147,17 +151,50 @@ static void tag_of(char tag[TAG_SIZE], const char *layer, const struct field *fi
              field->key);
 }
 
+static void put_number(struct board_run *run, const char *layer, const struct field *field,
+                       bool *seen, const json_t *object) {
+    char tag[TAG_SIZE];
+    double value = field_number(field, object);
+    *seen |= !isnan(value);
+    if (!*seen)
+        return;
+    tag_of(tag, layer, field);
+    event_scalar(run->file, tag, value);
+}
+
 static void put_numbers(struct board_run *run, const char *layer,
                         const struct field *const *columns, int count, bool *seen,
                         const json_t *object) {
-    for (int i = 0; i < count; i++) {
-        char tag[TAG_SIZE];
-        double value = field_number(columns[i], object);
-        seen[i] |= !isnan(value);
-        if (!seen[i])
-            continue;
-        tag_of(tag, layer, columns[i]);
-        event_scalar(run->file, tag, value);
+    for (int i = 0; i < count; i++)
+        put_number(run, layer, columns[i], &seen[i], object);
+}
+
+/* All fields of a table, which are numbers. */
+static void put_fields(struct board_run *run, const char *part, enum field_table_of table,
+                       bool *seen, const json_t *object) {
+    for (int i = 0; i < field_tables[table].count; i++)
+        put_number(run, part, &field_tables[table].fields[i], &seen[i], object);
+}
+
+/* column0/skill, and experts/NAME/weight. */
+static void put_parts(struct board_run *run, const json_t *body) {
+    const json_t *columns = field_member(&fields_of_loss[FIELD_columns], body);
+    json_t *experts = (json_t *)field_member(&fields_of_loss[FIELD_experts], body), *expert;
+    const char *name;
+    char group[TAG_SIZE];
+    size_t part = 0;
+    for (; part < HISTORY_PARTS && part < json_array_size(columns); part++) {
+        snprintf(group, sizeof group, "column%zu", part);
+        put_fields(run, group, FIELDS_OF_COLUMN, run->columns_seen[part],
+                   json_array_get(columns, part));
+    }
+    part = 0;
+    json_object_foreach(experts, name, expert) {
+        char clean[HISTORY_EXPERT_SIZE / 2];
+        if (part == HISTORY_PARTS)
+            break;
+        snprintf(group, sizeof group, "experts/%s", text_copy(clean, sizeof clean, name));
+        put_fields(run, group, FIELDS_OF_EXPERT, run->experts_seen[part++], expert);
     }
 }
 
@@ -209,11 +246,13 @@ int board_take(struct board *b, size_t number, const char *name, const struct me
     }
     run->examples = examples;
     event_begin(run->file, time, (int64_t)fmin(fmax(examples, 0), STEP_MAX));
-    if (message->topic == TOPIC_LOSS)
+    if (message->topic == TOPIC_LOSS) {
         put_numbers(run, "", history_loss_columns, HISTORY_LOSS_COLUMNS, run->loss_seen,
                     message->body);
-    else
+        put_parts(run, message->body);
+    } else {
         put_state(run, message->body);
+    }
     event_end(run->file);
     return EX_OK;
 }

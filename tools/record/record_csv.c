@@ -18,11 +18,37 @@
 struct csv {
     FILE *file;
     char *path;
-    enum topic topic;
+    enum csv_kind kind;
     json_t *experts; /* predictions: an object with the experts that have a column */
     bool begun;      /* the first line is there */
     int status;      /* of the first line, where it waits for the first row */
 };
+
+const char *const csv_options[CSV_KINDS] = {"--csv", "--csv-columns", "--csv-experts",
+                                            "--csv-layers", "--csv-predictions"};
+
+/* What tables have beside the position: columns before the numbers, then these. */
+static const struct {
+    enum topic topic;
+    const char *before;
+    const struct field *const *columns; /* NULL: those of `table` */
+    int count;
+    enum field_table_of table;
+} contents[CSV_KINDS] = {
+    [CSV_LOSS] = {TOPIC_LOSS, "", history_loss_columns, HISTORY_LOSS_COLUMNS, FIELD_TABLES},
+    [CSV_COLUMNS] = {TOPIC_LOSS, ",column", NULL, COLUMN_FIELDS, FIELDS_OF_COLUMN},
+    [CSV_EXPERTS] = {TOPIC_LOSS, ",expert", NULL, EXPERT_FIELDS, FIELDS_OF_EXPERT},
+    [CSV_LAYERS] = {TOPIC_STATE, ",layer,kind,size", history_layer_columns, HISTORY_LAYER_COLUMNS,
+                    FIELD_TABLES},
+    [CSV_PREDICTIONS] = {TOPIC_PREDICTION,
+                         ",stream,column,ahead,data_time,target,prediction,low,high,baseline", NULL,
+                         0, FIELD_TABLES},
+};
+
+static const struct field *column_of(enum csv_kind kind, int i) {
+    return contents[kind].columns ? contents[kind].columns[i]
+                                  : &field_tables[contents[kind].table].fields[i];
+}
 
 /* ---- The first line ---- */
 
@@ -48,24 +74,16 @@ static void put_names(FILE *file, json_t *experts) {
     fputs("\r\n", file);
 }
 
-static void put_header(FILE *file, enum topic topic, json_t *experts) {
-    bool layers = topic == TOPIC_STATE;
-    const struct field *const *columns = layers ? history_layer_columns : history_loss_columns;
+static void put_header(FILE *file, enum csv_kind kind, json_t *experts) {
     fputs("name,run", file);
     for (int i = 0; i < HISTORY_AXES; i++)
         fprintf(file, ",%s", history_axes[i]->name);
-    if (topic == TOPIC_PREDICTION) {
-        fputs(",stream,column,ahead,data_time,target,prediction,low,high,baseline", file);
-        put_names(file, experts);
-        return;
-    }
-    if (layers)
-        fputs(",layer,kind,size", file);
-    for (int i = 0; i < (layers ? HISTORY_LAYER_COLUMNS : HISTORY_LOSS_COLUMNS); i++)
-        fprintf(file, ",%s", columns[i]->name);
-    for (int bin = 0; layers && bin < HISTORY_BINS; bin++)
+    fputs(contents[kind].before, file);
+    for (int i = 0; i < contents[kind].count; i++)
+        fprintf(file, ",%s", column_of(kind, i)->name);
+    for (int bin = 0; kind == CSV_LAYERS && bin < HISTORY_BINS; bin++)
         fprintf(file, ",bin_%d", bin);
-    fputs("\r\n", file);
+    put_names(file, experts);
 }
 
 /* A row that was truncated, by a full disk for instance, is not continued. */
@@ -83,7 +101,7 @@ static int check_header(struct csv *c) {
     FILE *memory = open_memstream(&expected, &size);
     if (!memory)
         return complain(EX_UNAVAILABLE, "out of memory");
-    put_header(memory, c->topic, c->experts);
+    put_header(memory, c->kind, c->experts);
     fclose(memory);
     int status = EX_OK;
     found = malloc(size);
@@ -94,10 +112,8 @@ static int check_header(struct csv *c) {
     else if (read == 0)
         fputs(expected, c->file);
     else if (read != size || memcmp(found, expected, size) != 0)
-        status = complain(EX_DATAERR, "%s has other columns than %s: name another file", c->path,
-                          c->topic == TOPIC_LOSS    ? "--csv writes"
-                          : c->topic == TOPIC_STATE ? "--csv-layers writes"
-                                                    : "--csv-predictions writes now");
+        status = complain(EX_DATAERR, "%s has other columns than %s writes%s: name another file",
+                          c->path, csv_options[c->kind], c->kind == CSV_PREDICTIONS ? " now" : "");
     fseek(c->file, 0, SEEK_END);
     if (status == EX_OK && read > 0)
         end_line(c->file);
@@ -113,11 +129,11 @@ static int begin(struct csv *c) {
     c->begun = true;
     if (regular)
         return check_header(c);
-    put_header(c->file, c->topic, c->experts);
+    put_header(c->file, c->kind, c->experts);
     return EX_OK;
 }
 
-int csv_open(struct csv **csv, const char *path, enum topic topic) {
+int csv_open(struct csv **csv, const char *path, enum csv_kind kind) {
     struct stat there;
     bool output = !strcmp(path, "-");
     bool device = !output && !stat(path, &there) && !S_ISREG(there.st_mode); /* pipes as well */
@@ -126,12 +142,12 @@ int csv_open(struct csv **csv, const char *path, enum topic topic) {
         free(c);
         return complain(EX_UNAVAILABLE, "out of memory");
     }
-    c->topic = topic;
+    c->kind = kind;
     c->file = output ? stdout : fopen(path, device ? "w" : "a+");
     int status = EX_OK;
     if (!c->file)
         status = complain(EX_CANTCREAT, "%s cannot be written: %s", path, strerror(errno));
-    else if (topic != TOPIC_PREDICTION) /* whose columns the first row knows */
+    else if (kind != CSV_PREDICTIONS) /* whose columns the first row knows */
         status = begin(c);
     if (status == EX_OK)
         *csv = c;
@@ -189,12 +205,14 @@ static void put_begin(struct csv *c, const char *name, const json_t *body) {
     }
 }
 
-static void put_numbers(struct csv *c, const struct field *const *columns, int count,
-                        const json_t *object) {
-    for (int i = 0; i < count; i++) {
+/* The numbers of a row, and its end where there is nothing more. */
+static void put_numbers(struct csv *c, const json_t *object) {
+    for (int i = 0; i < contents[c->kind].count; i++) {
         putc(',', c->file);
-        put_number(c->file, field_number(columns[i], object));
+        put_number(c->file, field_number(column_of(c->kind, i), object));
     }
+    if (c->kind != CSV_LAYERS)
+        fputs("\r\n", c->file);
 }
 
 static void put_layer(struct csv *c, const char *name, const json_t *body, size_t number) {
@@ -207,12 +225,32 @@ static void put_layer(struct csv *c, const char *name, const json_t *body, size_
     put_text(c->file, kind ? kind : "");
     putc(',', c->file);
     put_number(c->file, layer_number(layer, LAYER_size));
-    put_numbers(c, history_layer_columns, HISTORY_LAYER_COLUMNS, layer);
+    put_numbers(c, layer);
     for (size_t bin = 0; bin < HISTORY_BINS; bin++) {
         putc(',', c->file);
         put_number(c->file, counted ? bins[bin] : NAN);
     }
     fputs("\r\n", c->file);
+}
+
+/* Rows of the columns or experts of a `loss` message. */
+static void put_parts(struct csv *c, const char *name, const json_t *body) {
+    bool named = c->kind == CSV_EXPERTS;
+    const struct field *field = &fields_of_loss[named ? FIELD_experts : FIELD_columns];
+    json_t *parts = (json_t *)field_member(field, body), *part;
+    const char *expert;
+    size_t number;
+    json_array_foreach(named ? NULL : parts, number, part) {
+        put_begin(c, name, body);
+        fprintf(c->file, ",%zu", number);
+        put_numbers(c, part);
+    }
+    json_object_foreach(named ? parts : NULL, expert, part) {
+        put_begin(c, name, body);
+        putc(',', c->file);
+        put_text(c->file, expert);
+        put_numbers(c, part);
+    }
 }
 
 struct predicted {
@@ -249,19 +287,19 @@ static void put_prediction(void *context, const struct truth_row *row) {
 }
 
 void csv_take(struct csv *c, const char *name, const struct message *message) {
-    if (message->topic != c->topic || ferror(c->file))
+    const json_t *body = message->body;
+    if (message->topic != contents[c->kind].topic || ferror(c->file))
         return;
-    if (c->topic == TOPIC_PREDICTION) {
-        truth_rows(message->body, put_prediction, &(struct predicted){c, name, message->body});
-        return;
+    if (c->kind == CSV_PREDICTIONS) {
+        truth_rows(body, put_prediction, &(struct predicted){c, name, body});
+    } else if (c->kind == CSV_LOSS) {
+        put_begin(c, name, body);
+        put_numbers(c, body);
+    } else if (c->kind == CSV_LAYERS) {
+        size_t layers = json_array_size(json_object_get(body, "layers"));
+        for (size_t i = 0; i < layers && i < HISTORY_LAYERS; i++)
+            put_layer(c, name, body, i);
+    } else {
+        put_parts(c, name, body);
     }
-    if (c->topic == TOPIC_LOSS) {
-        put_begin(c, name, message->body);
-        put_numbers(c, history_loss_columns, HISTORY_LOSS_COLUMNS, message->body);
-        fputs("\r\n", c->file);
-        return;
-    }
-    size_t layers = json_array_size(json_object_get(message->body, "layers"));
-    for (size_t i = 0; i < layers && i < HISTORY_LAYERS; i++)
-        put_layer(c, name, message->body, i);
 }

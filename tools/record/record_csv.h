@@ -1,5 +1,4 @@
-/* Statistics as a table of comma-separated values (RFC 4180): a row for each `loss` message, or for
-   each layer of each `state` message. The first line names the columns. */
+/* Statistics as tables of comma-separated values (RFC 4180). The first line names the columns. */
 #ifndef RUNNEL_RECORD_CSV_H
 #define RUNNEL_RECORD_CSV_H
 
@@ -7,9 +6,22 @@
 
 struct csv;
 
-/* Append to the file ("-" = standard output), whose first line must be ours; rows of `topic`:
-   TOPIC_LOSS or TOPIC_STATE. EX_OK, or complains and returns an exit status. */
-int csv_open(struct csv **csv, const char *path, enum topic topic);
+/* A row for each ... */
+enum csv_kind {
+    CSV_LOSS,        /* `loss` message */
+    CSV_COLUMNS,     /* number of the targets, of each of them */
+    CSV_EXPERTS,     /* expert and member, of each of them */
+    CSV_LAYERS,      /* layer of each `state` message */
+    CSV_PREDICTIONS, /* column of each truth */
+    CSV_KINDS,
+};
+
+/* The option of runnel-record that asks for it: "--csv". */
+extern const char *const csv_options[CSV_KINDS];
+
+/* Append to the file ("-" = standard output), whose first line must be ours. EX_OK, or complains
+   and returns an exit status. */
+int csv_open(struct csv **csv, const char *path, enum csv_kind kind);
 int csv_close(struct csv **csv);
 
 /* Take a message of any topic that came from the daemon called `name` ("" = not known yet). */
