@@ -145,14 +145,20 @@ def test_api(directory):
             status, _, body = web.open(f"api/series?{path}")
             assert status == expected and word in json.loads(body)["error"], (path, status, body)
         assert "histogram" in web.get("api/series?run=1&layer=0&columns=histogram,hidden_std")
+        assert web.get("api/skill?run=1") == {"run": 1, "columns": [], "experts": {}}
+        assert web.open("api/skill?run=999")[0] == 404
+        columns = [{"rmse": 1.5, "mae": 1.25, "skill": -0.5}, {"rmse": None, "mae": None, "skill": None}]
+        experts = {"last": {"mean": 1, "weight": 0.25}, 'a"b': {"mean": 0.5, "weight": None}}
+        daemon.learn(0.5, columns=columns, experts=experts)
+        web.until("api/skill?run=1", lambda answer: answer == {"run": 1, "columns": columns, "experts": experts})
         for wrong in ["series", "series?run=0", "series?run=x", "series?run=1.5", "series?run=1&points=1",
                       "series?run=1&points=1e9", "series?run=1&layer=16", "series?run=1&layer=-1",
                       "series?run=1&axis=loss", "series?run=1&from=nan", "series?run=1&to=",
-                      "series?run=1&from=0x10", "events?run="]:
+                      "series?run=1&from=0x10", "events?run=", "skill", "skill?run=1.5"]:
             status, _, body = web.open(f"api/{wrong}")
             assert status == 400 and json.loads(body)["error"], (wrong, status)
         status, _, body = web.open("api/nothing")
-        paths = ["daemons", "runs", "columns", "series", "events", "forecasts", "live"]
+        paths = ["daemons", "runs", "columns", "series", "events", "skill", "forecasts", "live"]
         assert status == 404 and all(f"/api/{path}" in json.loads(body)["error"] for path in paths)
         assert web.end() == 0
 

@@ -486,7 +486,8 @@ def test_recorded_forecasts(directory):
         daemon.status(predictions=True)
         for i in range(40):
             daemon.predict([5.0, 1.0], [5.5, 1.5 if i % 4 else 9.0], stream="pump", data_time=START + 60 * i)
-        daemon.learn(0.5)
+        daemon.learn(0.5, columns=[{"rmse": 1.5, "mae": 1.25, "skill": -0.5}, {"rmse": 7, "mae": 6, "skill": 0.25}],
+                     experts={"ar12": {"mean": 0.5, "weight": 0.625}})
         with Web(directory, recording=f"{directory}/runs.db") as web, Page(directory) as page:
             web.until("api/forecasts?run=1", lambda answer: [one["steps"] for one in answer["series"]] == [40])
             assert web.get("api/forecasts?run=1&stream=pump&ahead=1&column=1&points=2")["target"] == [1.5, 1.5]
@@ -496,6 +497,11 @@ def test_recorded_forecasts(directory):
             choose_soon(page, "column", 1)
             page.until("document.querySelector('#forecast-summary').textContent", lambda text: "held 30 of 40" in text)
             assert page.value(f"{PANEL}.plot.axis") == "time"
+            for panel, expected in [("columns", [["0", "1.5", "1.25", "−50.0%"], ["1", "7", "6", "+25.0%"]]),
+                                    ("experts", [["ar12", "0.5", "62.5%"]])]:
+                page.until(f"[...document.querySelectorAll('#panel-{panel} tbody tr')]"
+                           ".map((row) => [...row.children].map((cell) => cell.textContent))",
+                           lambda rows: rows == expected)
             for path, expected in [("run=1&stream=none", 404), ("run=0", 400), ("stream=pump", 400), ("run=x", 400)]:
                 assert web.open(f"api/forecasts?{path}")[0] == expected, path
             check_console(page, web)

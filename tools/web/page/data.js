@@ -108,6 +108,11 @@ export class Store {
     return get(`api/forecasts?${new URLSearchParams(query)}`);
   }
 
+  // Skill of each column, and experts and members, of a run's newest `loss`.
+  fetchSkill(run) {
+    return get(`api/skill?run=${run}`);
+  }
+
   async fetchRuns() {
     const seen = new Set();
     for (const run of (await get("api/runs")).runs) {

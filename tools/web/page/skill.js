@@ -3,7 +3,7 @@
 import { $, make } from "./dom.js";
 import { chosen } from "./forecast.js";
 import { number, percent, skill } from "./format.js";
-import { daemons, isShare, recording } from "./state.js";
+import { daemons, recording, store } from "./state.js";
 
 const ROWS = 200; // of a table at most
 
@@ -28,9 +28,23 @@ function put(cell, text, kind = "") {
   cell.className = kind;
 }
 
+// Of a recording's run it is asked for, and again whenever the run has grown.
+const asked = { run: null, reached: null, loss: null };
+
+function recordedLoss(run) {
+  if (run && (asked.run !== run.id || asked.reached !== run.newest_examples)) {
+    Object.assign(asked, { run: run.id, reached: run.newest_examples, loss: asked.run === run.id ? asked.loss : null });
+    store.fetchSkill(run.id).then((answer) => {
+      if (answer.run === asked.run) asked.loss = answer;
+      showSkill();
+    }).catch(() => { asked.reached = null; }); // the next second asks again
+  }
+  return run && asked.loss;
+}
+
 export function showSkill() {
-  const { loss, status } = (!recording() && daemons[chosen.daemon]) || {}, share = isShare(status?.model);
-  const none = recording() ? "a recording has the skill of all columns together, in its chart"
+  const loss = recording() ? recordedLoss(store.runs.get(chosen.daemon)) : daemons[chosen.daemon]?.loss;
+  const none = recording() && loss ? "this run was recorded without: there was no baseline, or a version had none"
     : loss ? "this daemon publishes none: there is no baseline, or its version has none" : "nothing has come yet";
   const columns = Array.isArray(loss?.columns) ? loss.columns : [];
   showTable("panel-columns", ["column", "rmse", "mae", "skill"], columns.map((_, i) => String(i)), none,
@@ -38,12 +52,11 @@ export function showSkill() {
       const column = columns[i] || {};
       put(rmse, number(column.rmse));
       put(mae, number(column.mae));
-      put(worth, skill(column.skill, share), column.skill < 0 ? "bad" : "");
+      put(worth, skill(column.skill, true), column.skill < 0 ? "bad" : "");
     });
   const experts = loss?.experts && typeof loss.experts === "object" ? loss.experts : {};
   showTable("panel-experts", ["name", "mean loss", "weight"], Object.keys(experts),
-    recording() ? "a recording has nothing of them"
-      : loss ? "there are none: they come with scale: forecast" : none, (name, [mean, weight]) => {
+    loss ? "there are none: they come with scale: forecast" : none, (name, [mean, weight]) => {
       const expert = experts[name] || {};
       put(mean, number(expert.mean));
       put(weight, percent(expert.weight), "weight");
