@@ -62,7 +62,7 @@ wrong 'not in its room' "$({
     room src/journal 'common/*' 'config/*' 'learner/*'
     room src/sockets 'common/*' 'model/*' 'config/*' 'learner/*'
     room src/daemon 'common/*' 'model/*' 'config/*' 'learner/*' 'checkpoint/*' 'journal/*' 'sockets/*'
-    room src/bench 'common/*' 'model/*' 'config/*' 'learner/*' 'cpu/*'
+    room src/bench 'common/*' 'anomaly/*' 'model/*' 'config/*' 'learner/*' 'cpu/*'
     room src/client 'common/*'
     room streams 'common/*' runnel.h 'streams/*' 'journal/journal_block.h'
     room tools 'common/*' runnel.h 'tools/shared/*' 'tools/history/*'
