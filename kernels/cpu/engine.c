@@ -1,5 +1,5 @@
-/* The CPU engine: a loop over a plan's operations. Slots and what is read and written stand here;
-   arithmetic is in the files that are compiled once per instruction set. */
+/* The CPU engine: a loop over a plan's operations. Arithmetic is in the files that are compiled
+   once per instruction set. */
 #include "learner/engine.h"
 
 #include <math.h>
@@ -15,24 +15,14 @@
 #include "common/error.h"
 #include "formulas.h"
 
-#include "matrix.h"
 #include "measure.h"
 #include "memory.h"
 #include "network.h"
+#include "slot.h"
+#include "solve.h"
 #include "updates.h"
 
 enum { DESCRIPTION_SIZE = 128 };
-
-/* Where a slot keeps what, in floats from its start. The ring's arrays hold one row a position. */
-struct slot_layout {
-    size_t output;              /* (places, padded) of open steps; the state (state,) is at 0 */
-    size_t before;              /* (ring, state) */
-    size_t input, input_size;   /* (ring, input_size) */
-    size_t target, target_size; /* (ring, horizons, target_size) */
-    size_t learned;             /* (ring, horizons) 1 where a target is to be learned from */
-    size_t solved;              /* (places, model.solved - 1) what outputs are solved with */
-    size_t size;
-};
 
 struct engine {
     const struct model *model;
@@ -40,9 +30,8 @@ struct engine {
     const struct kernels *kernels;
     struct network network;
     struct slot_layout layout;
-    float *slots;                  /* (options.slots, layout.size) */
-    struct least_squares solution; /* of an output that is solved, with */
-    double *solved;                /* its block, phi, errors and scratch */
+    float *slots;             /* (options.slots, layout.size) */
+    struct solution solution; /* of an output that is solved */
     uint64_t updates;
     size_t newest;                         /* ring position of the newest step played */
     size_t ahead;                          /* steps of the plan that are computed already */
@@ -89,73 +78,17 @@ static float *slot(const struct engine *e, size_t index) {
     return e->slots + index * e->layout.size;
 }
 
-static size_t solved_size(const struct engine *e) {
-    return e->model->solved ? e->model->solved - 1 : 0;
-}
-
-static void lay_out_slot(struct engine *e) {
-    struct slot_layout *l = &e->layout;
-    size_t ring = e->network.ring, horizons = e->model->horizons;
-    size_t places = model_places(e->model, e->options.window);
-    l->input_size = e->model->features;
-    l->target_size = e->model->target_size;
-    l->output = e->network.state;
-    l->before = l->output + places * e->network.padded;
-    l->input = l->before + ring * e->network.state;
-    l->target = l->input + ring * l->input_size;
-    l->learned = l->target + ring * horizons * l->target_size;
-    l->solved = l->learned + ring * horizons;
-    l->size = matrix_pad(l->solved + places * solved_size(e));
-}
-
-/* Where a slot keeps the output of the step at that position, and what it is solved with. */
-static float *output_at(const struct engine *e, float *s, size_t position) {
-    return s + e->layout.output + model_place(e->model, position) * e->network.padded;
-}
-
-static float *solved_at(const struct engine *e, float *s, size_t position) {
-    return s + e->layout.solved + model_place(e->model, position) * solved_size(e);
-}
-
-/* Of the step at that position: its target of a horizon, and whether that is learned from. */
-static float *target_at(const struct engine *e, float *s, size_t position, size_t horizon) {
-    return s + e->layout.target + (position * e->model->horizons + horizon) * e->layout.target_size;
-}
-
-static float *learned_at(const struct engine *e, float *s, size_t position, size_t horizon) {
-    return s + e->layout.learned + position * e->model->horizons + horizon;
-}
-
 static void cpu_close(struct engine **engine) {
     struct engine *e = *engine;
     if (!e)
         return;
     network_close(&e->network);
     memory_release(e->slots, e->options.slots * e->layout.size * sizeof(float));
-    free(e->solved);
+    solution_close(&e->solution);
     free(e->inputs);
     free(e->targets);
     free(e);
     *engine = NULL;
-}
-
-/* Where in e->solved what begins after the block of least squares. */
-static double *phi_of(const struct engine *e) {
-    return e->solved + least_squares_size(&e->solution);
-}
-
-static int open_solution(struct engine *e, struct error *error) {
-    const struct least_squares *ls = &e->solution;
-    e->solution = engine_solution(e->model);
-    e->solved = calloc(least_squares_size(ls) + ls->stride + ls->outputs + least_squares_work(ls),
-                       sizeof *e->solved);
-    if (e->solved)
-        return 0;
-    return error_set(
-        error, EX_UNAVAILABLE,
-        "out of memory for the least squares of %zu inputs: lower the last layer's size, or use "
-        "readout: gradient",
-        ls->inputs);
 }
 
 static int cpu_open(struct engine **engine, const struct model *model,
@@ -174,8 +107,8 @@ static int cpu_open(struct engine **engine, const struct model *model,
     if (network_open(&e->network, model, options->window, optimizer_moments(&options->optimizer),
                      error))
         goto fail;
-    lay_out_slot(e);
-    if (model->solved && open_solution(e, error))
+    e->layout = slot_lay_out(&e->network);
+    if (model->solved && solution_open(&e->solution, model, error))
         goto fail;
     e->slots = memory_reserve(options->slots * e->layout.size * sizeof(float));
     e->inputs = calloc(e->network.ring, sizeof *e->inputs);
@@ -220,20 +153,6 @@ static size_t run_length(const struct engine *e, const struct plan *plan, size_t
     return count;
 }
 
-/* The state after the step at `position`, gathered from the layers. */
-static void gather_state(const struct network *n, size_t position, float *state) {
-    if (n->model->ages)
-        state[n->age] = n->ages[position] + 1.0f;
-    for (size_t k = 0; k < n->layer_count; k++) {
-        const struct network_layer *l = &n->layers[k];
-        size_t bytes = l->padded * sizeof(float);
-        if (l->kind->states > 0)
-            memcpy(state + l->state, l->hidden + position * l->padded, bytes);
-        if (l->kind->states > 1)
-            memcpy(state + l->state + l->padded, l->inner + position * l->padded, bytes);
-    }
-}
-
 /* Keep a step's x in its slot. */
 static union value *keep_input(const struct engine *e, float *kept, const union value *x) {
     memcpy(kept, x, e->layout.input_size * sizeof *x);
@@ -248,22 +167,21 @@ static void compute_run(struct engine *e, const struct plan *plan, size_t i) {
     const struct operation *first = &plan->operations[i];
     const struct network *n = &e->network;
     float *s = slot(e, first->slot);
-    size_t count = run_length(e, plan, i), size = e->layout.input_size, t = 0;
+    size_t count = run_length(e, plan, i), t = 0;
     for (; t < count; i++) {
         const struct operation *o = &plan->operations[i];
         if (o->kind != OPERATION_STEP)
             continue;
-        e->inputs[t++] =
-            keep_input(e, s + e->layout.input + o->position * size, plan->inputs + o->value * size);
+        e->inputs[t++] = keep_input(e, slot_input(&e->layout, s, o->position),
+                                    plan->inputs + o->value * e->layout.input_size);
     }
     struct network_steps steps = {first->position, count, s, e->inputs};
-    float *before = s + e->layout.before;
-    memcpy(before + first->position * n->state, s, n->state * sizeof(float));
+    memcpy(slot_before(&e->layout, s, first->position), s, n->state * sizeof(float));
     e->kernels->forward(&e->network, &steps, 0);
     for (t = 0; t + 1 < count; t++)
-        gather_state(n, network_position(n, first->position, t),
-                     before + network_position(n, first->position, t + 1) * n->state);
-    gather_state(n, network_position(n, first->position, count - 1), s);
+        slot_gather(n, network_position(n, first->position, t),
+                    slot_before(&e->layout, s, network_position(n, first->position, t + 1)));
+    slot_gather(n, network_position(n, first->position, count - 1), s);
     e->ahead = count;
 }
 
@@ -271,8 +189,8 @@ static void compute_run(struct engine *e, const struct plan *plan, size_t i) {
 static void keep_solved(const struct engine *e, float *s, size_t position) {
     const struct network *n = &e->network;
     const struct network_layer *top = &n->layers[n->layer_count - 1];
-    const float *x = s + e->layout.input + position * e->layout.input_size;
-    float *kept = solved_at(e, s, position);
+    const float *x = slot_input(&e->layout, s, position);
+    float *kept = slot_solved(&e->layout, s, position);
     memcpy(kept, top->hidden + position * top->padded, top->size * sizeof *kept);
     if (e->model->architecture.output.skip)
         memcpy(kept + top->size, x, e->layout.input_size * sizeof *kept);
@@ -286,11 +204,11 @@ static void play_step(struct engine *e, const struct plan *plan, size_t i, float
     e->newest = o->position;
     float *s = slot(e, o->slot);
     for (size_t h = 0; h < e->model->horizons; h++)
-        *learned_at(e, s, o->position, h) = 0.0f;
+        *slot_learned(&e->layout, s, o->position, h) = 0.0f;
     if (e->model->solved)
         keep_solved(e, s, o->position);
     const float *a = e->network.output + o->position * e->network.padded;
-    memcpy(output_at(e, s, o->position), a, e->network.padded * sizeof(float));
+    memcpy(slot_output(&e->layout, s, o->position), a, e->network.padded * sizeof(float));
     if (output)
         memcpy(output, a, e->model->outputs * sizeof(float));
 }
@@ -299,42 +217,14 @@ static double play_score(struct engine *e, const struct operation *o, const unio
                          float *scored) {
     float *s = slot(e, o->slot);
     size_t outputs = e->model->outputs / e->model->horizons;
-    const float *a = output_at(e, s, o->position) + o->horizon * outputs;
+    const float *a = slot_output(&e->layout, s, o->position) + o->horizon * outputs;
     if (o->learn) {
-        *learned_at(e, s, o->position, o->horizon) = 1.0f;
-        memcpy(target_at(e, s, o->position, o->horizon), y, e->layout.target_size * sizeof(float));
+        *slot_learned(&e->layout, s, o->position, o->horizon) = 1.0f;
+        memcpy(slot_target(&e->layout, s, o->position, o->horizon), y,
+               e->layout.target_size * sizeof(float));
     }
     memcpy(scored, a, outputs * sizeof(float));
     return e->kernels->loss(e->model, a, y, 1.0f, NULL, e->network.loss_scratch);
-}
-
-/* Weights of the least squares, rounded, are the output's. */
-static void round_solution(struct engine *e) {
-    const struct least_squares *ls = &e->solution;
-    const double *weights = least_squares_weights(ls, e->solved);
-    size_t size = e->network.layers[e->network.layer_count - 1].size;
-    for (size_t k = 0; k < ls->outputs; k++, weights += ls->stride)
-        for (size_t i = 0; i < ls->inputs; i++)
-            *network_output(&e->network, size, k, i) = (float)weights[i];
-}
-
-/* The error that today's weights make at the step. */
-static void play_solve(struct engine *e, const struct operation *o, const union value *y) {
-    const struct least_squares *ls = &e->solution;
-    const float *kept = solved_at(e, slot(e, o->slot), o->position);
-    double *phi = phi_of(e), *error = phi + ls->stride, *work = error + ls->outputs;
-    for (size_t i = 0; i + 1 < ls->inputs; i++)
-        phi[i] = (double)kept[i];
-    phi[ls->inputs - 1] = 1;
-    least_squares_predict(ls, e->solved, phi, error);
-    for (size_t k = 0; k < ls->outputs; k++) {
-        double d = (double)y[k].real - error[k];
-        error[k] = d > ENGINE_SOLUTION_MOST    ? ENGINE_SOLUTION_MOST
-                   : d < -ENGINE_SOLUTION_MOST ? -ENGINE_SOLUTION_MOST
-                                               : d;
-    }
-    least_squares_learn(ls, e->solved, phi, error, work);
-    round_solution(e);
 }
 
 /* sum |g|^2 over the gradient in double: the way out when its sum in float has overflowed. */
@@ -349,16 +239,16 @@ static struct update_result play_update(struct engine *e, const struct plan *pla
                                         const struct operation *o) {
     struct network *n = &e->network;
     float *s = slot(e, o->slot);
-    struct network_steps steps = {o->position, o->length,
-                                  s + e->layout.before + o->position * n->state, e->inputs};
+    struct network_steps steps = {o->position, o->length, slot_before(&e->layout, s, o->position),
+                                  e->inputs};
     struct network_targets targets = {o->length - o->closed, e->targets, o->terms};
     for (size_t t = 0; t < o->length; t++) {
         size_t position = network_position(n, o->position, t), horizons = e->model->horizons;
-        e->inputs[t] = (union value *)(s + e->layout.input + position * e->layout.input_size);
+        e->inputs[t] = (union value *)slot_input(&e->layout, s, position);
         for (size_t h = 0; h < horizons; h++) {
-            bool learned = t >= targets.from && *learned_at(e, s, position, h) > 0;
+            bool learned = t >= targets.from && *slot_learned(&e->layout, s, position, h) > 0;
             e->targets[t * horizons + h] =
-                learned ? (union value *)target_at(e, s, position, h) : NULL;
+                learned ? (union value *)slot_target(&e->layout, s, position, h) : NULL;
         }
     }
     if (!o->fresh)
@@ -411,7 +301,9 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
             results->updates[updates++] = play_update(e, plan, o);
             break;
         case OPERATION_SOLVE:
-            play_solve(e, o, plan->targets + o->value * e->layout.target_size);
+            solution_learn(&e->solution, &e->network,
+                           slot_solved(&e->layout, slot(e, o->slot), o->position),
+                           plan->targets + o->value * e->layout.target_size);
             break;
         case OPERATION_MEASURE:
             measure_step(&e->network, e->newest,
@@ -424,77 +316,13 @@ static int cpu_play(struct engine *e, const struct plan *plan, const struct resu
 
 /* ---- reading and writing ---- */
 
-/* Copy a state between its padded form and a record's. */
-static void pack_state(const struct network *n, const float *padded, float *packed) {
-    for (size_t k = 0; k < n->layer_count; k++) {
-        const struct network_layer *l = &n->layers[k];
-        for (size_t i = 0; i < l->kind->states; i++, packed += l->size)
-            memcpy(packed, padded + l->state + i * l->padded, l->size * sizeof(float));
-    }
-    if (n->model->ages)
-        *packed = padded[n->age];
-}
-
-static void unpack_state(const struct network *n, const float *packed, float *padded) {
-    memset(padded, 0, n->state * sizeof(float));
-    for (size_t k = 0; k < n->layer_count; k++) {
-        const struct network_layer *l = &n->layers[k];
-        for (size_t i = 0; i < l->kind->states; i++, packed += l->size)
-            memcpy(padded + l->state + i * l->padded, packed, l->size * sizeof(float));
-    }
-    if (n->model->ages)
-        padded[n->age] = *packed;
-}
-
-static float *append(float *record, const float *values, size_t count) {
-    memcpy(record, values, count * sizeof(float));
-    return record + count;
-}
-
-static const float *extract(const float *record, float *values, size_t count) {
-    memcpy(values, record, count * sizeof(float));
-    return record + count;
-}
-
-static void read_slot(const struct engine *e, float *s, float *record) {
-    const struct slot_layout *l = &e->layout;
-    const struct network *n = &e->network;
-    size_t state = e->model->state_size, horizons = e->model->horizons;
-    size_t places = model_places(e->model, e->options.window);
-    pack_state(n, s, record);
-    record += state;
-    for (size_t p = 0; p < places; p++)
-        record = append(record, output_at(e, s, p), e->model->outputs);
-    record = append(record, s + l->solved, places * solved_size(e));
-    for (size_t p = 0; p < n->ring; p++) {
-        pack_state(n, s + l->before + p * n->state, record);
-        record = append(record + state, s + l->input + p * l->input_size, l->input_size);
-        record = append(record, target_at(e, s, p, 0), horizons * l->target_size);
-        record = append(record, learned_at(e, s, p, 0), horizons);
-    }
-}
-
-static void write_slot(const struct engine *e, float *s, const float *record) {
-    const struct slot_layout *l = &e->layout;
-    const struct network *n = &e->network;
-    size_t state = e->model->state_size, horizons = e->model->horizons;
-    size_t places = model_places(e->model, e->options.window);
-    unpack_state(n, record, s);
-    record += state;
-    for (size_t p = 0; p < places; p++)
-        record = extract(record, output_at(e, s, p), e->model->outputs);
-    record = extract(record, s + l->solved, places * solved_size(e));
-    for (size_t p = 0; p < n->ring; p++) {
-        unpack_state(n, record, s + l->before + p * n->state);
-        record = extract(record + state, s + l->input + p * l->input_size, l->input_size);
-        record = extract(record, target_at(e, s, p, 0), horizons * l->target_size);
-        record = extract(record, learned_at(e, s, p, 0), horizons);
-    }
-}
-
 static float *block_of(const struct engine *e, enum engine_block block) {
     return block == ENGINE_PARAMETERS ? e->network.parameters
                                       : e->network.moments[block - ENGINE_MOMENTS];
+}
+
+static size_t solution_bytes(const struct engine *e) {
+    return least_squares_size(&e->solution.ls) * sizeof(double);
 }
 
 static int cpu_read(struct engine *e, enum engine_block block, size_t index, void *data,
@@ -503,28 +331,12 @@ static int cpu_read(struct engine *e, enum engine_block block, size_t index, voi
     if (block == ENGINE_UPDATES)
         memcpy(data, &e->updates, sizeof e->updates);
     else if (block == ENGINE_SOLUTION)
-        memcpy(data, e->solved, least_squares_size(&e->solution) * sizeof *e->solved);
+        memcpy(data, e->solution.block, solution_bytes(e));
     else if (block == ENGINE_SLOT)
-        read_slot(e, slot(e, index), data);
+        slot_read(&e->layout, &e->network, slot(e, index), data);
     else
         network_read(&e->network, block_of(e, block), &e->model->tensors[index], data);
     return 0;
-}
-
-/* The weights of the least squares begin with a tensor of the output. */
-static void begin_weights(struct engine *e, const struct tensor *tensor) {
-    const struct least_squares *ls = &e->solution;
-    size_t size = e->network.layers[e->network.layer_count - 1].size;
-    size_t first = tensor->role == TENSOR_OUTPUT_WEIGHT ? 0
-                   : tensor->role == TENSOR_OUTPUT_SKIP ? size
-                                                        : ls->inputs - 1;
-    size_t columns = tensor->columns ? tensor->columns : 1;
-    if (tensor->role < TENSOR_OUTPUT_WEIGHT || tensor->role > TENSOR_OUTPUT_SKIP)
-        return;
-    for (size_t k = 0; k < ls->outputs; k++)
-        for (size_t i = first; i < first + columns; i++)
-            least_squares_weights(ls, e->solved)[k * ls->stride + i] =
-                (double)*network_output(&e->network, size, k, i);
 }
 
 static int cpu_write(struct engine *e, enum engine_block block, size_t index, const void *data,
@@ -534,13 +346,13 @@ static int cpu_write(struct engine *e, enum engine_block block, size_t index, co
     if (block == ENGINE_UPDATES)
         memcpy(&e->updates, data, sizeof e->updates);
     else if (block == ENGINE_SOLUTION)
-        memcpy(e->solved, data, least_squares_size(&e->solution) * sizeof *e->solved);
+        memcpy(e->solution.block, data, solution_bytes(e));
     else if (block == ENGINE_SLOT)
-        write_slot(e, slot(e, index), data);
+        slot_write(&e->layout, &e->network, slot(e, index), data);
     else
         network_write(&e->network, block_of(e, block), &e->model->tensors[index], data);
     if (block == ENGINE_PARAMETERS && e->model->solved)
-        begin_weights(e, &e->model->tensors[index]);
+        solution_begin(&e->solution, &e->network, &e->model->tensors[index]);
     return 0;
 }
 

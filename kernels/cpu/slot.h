@@ -1,0 +1,67 @@
+/* A slot: what the CPU engine keeps of one stream, its state and a ring of its newest steps, in one
+   piece of floats, and how that is read and written as a record (slot_record_size in
+   model/model.h). */
+#ifndef RUNNEL_CPU_SLOT_H
+#define RUNNEL_CPU_SLOT_H
+
+#include <stddef.h>
+
+#include "model/model.h"
+
+struct network;
+
+/* Where a slot keeps what, in floats from its start: first the state (state_size,), padded as the
+   network's. Symbols and class ids keep their bits. */
+struct slot_layout {
+    const struct model *model;
+    size_t places;              /* for what is kept of open steps: model_places */
+    size_t state_size;          /* the network's, padded */
+    size_t output, output_size; /* (places, output_size) padded as the network's */
+    size_t before;              /* (ring, state_size) */
+    size_t input, input_size;   /* (ring, input_size) */
+    size_t target, target_size; /* (ring, horizons, target_size) */
+    size_t learned;             /* (ring, horizons) 1 where a target is to be learned from */
+    size_t solved, solved_size; /* (places, solved_size) what outputs are solved with */
+    size_t size;                /* of all of it */
+};
+
+struct slot_layout slot_lay_out(const struct network *n);
+
+/* Of the step at `position` of the ring of slot `s`: the state before it, its x, its output, and
+   what that is solved with. */
+static inline float *slot_before(const struct slot_layout *l, float *s, size_t position) {
+    return s + l->before + position * l->state_size;
+}
+
+static inline float *slot_input(const struct slot_layout *l, float *s, size_t position) {
+    return s + l->input + position * l->input_size;
+}
+
+static inline float *slot_output(const struct slot_layout *l, float *s, size_t position) {
+    return s + l->output + model_place(l->model, position) * l->output_size;
+}
+
+static inline float *slot_solved(const struct slot_layout *l, float *s, size_t position) {
+    return s + l->solved + model_place(l->model, position) * l->solved_size;
+}
+
+/* Its target of a horizon, and whether that is learned from. */
+static inline float *slot_target(const struct slot_layout *l, float *s, size_t position,
+                                 size_t horizon) {
+    return s + l->target + (position * l->model->horizons + horizon) * l->target_size;
+}
+
+static inline float *slot_learned(const struct slot_layout *l, float *s, size_t position,
+                                  size_t horizon) {
+    return s + l->learned + position * l->model->horizons + horizon;
+}
+
+/* The network's state after the step at `position`, gathered from its layers. */
+void slot_gather(const struct network *n, size_t position, float *state);
+
+/* Copy between slot `s` and a record. */
+void slot_read(const struct slot_layout *l, const struct network *n, float *s, float *record);
+void slot_write(const struct slot_layout *l, const struct network *n, float *s,
+                const float *record);
+
+#endif
