@@ -106,7 +106,7 @@ int checkpoint_finish(struct checkpoint *checkpoint, struct checkpoint_report *r
 
 /* ---- Those that are kept ---- */
 
-enum { CHECKPOINT_KEEP_MIN = 2, CHECKPOINT_KEEP_MAX = 100, CHECKPOINT_KEPT_NAME_SIZE = 40 };
+enum { CHECKPOINT_KEPT_NAME_SIZE = 40 };
 
 struct checkpoint_kept {
     char name[CHECKPOINT_KEPT_NAME_SIZE];

@@ -39,6 +39,12 @@ enum journal_sync { JOURNAL_FULL, JOURNAL_NORMAL, JOURNAL_OFF };
 #define JOURNAL_KEEP_CHECKPOINT 0   /* entries are deleted once a checkpoint has them */
 #define JOURNAL_KEEP_ALL UINT64_MAX /* none ever goes */
 
+enum {
+    CHECKPOINT_KEEP_MIN = 2, /* checkpoints; */
+    CHECKPOINT_KEEP_MAX = 100,
+    JOURNAL_PRODUCERS_MIN = 10000, /* more than one transaction has, and than wait for answers */
+};
+
 struct socket_config {
     char endpoint[CONFIG_ENDPOINT_SIZE];
     bool connect; /* connect instead of bind */
@@ -109,14 +115,14 @@ struct config {
     struct {
         uint64_t examples; /* 0 = not by count */
         double seconds;    /* 0 = not by time */
-        uint64_t keep;     /* the newest so many: CHECKPOINT_KEEP_MIN.. */
+        uint64_t keep;     /* the newest so many: CHECKPOINT_KEEP_MIN..CHECKPOINT_KEEP_MAX */
     } checkpoint;
     struct {
         bool enabled;
         enum journal_sync sync;
         uint64_t keep; /* JOURNAL_KEEP_*, or bytes: the oldest go when the file holds more */
         struct {
-            uint64_t keep; /* streams of producers whose numbers are kept */
+            uint64_t keep; /* streams whose numbers are kept: JOURNAL_PRODUCERS_MIN.. */
             uint64_t days; /* since their last example; 0 = not by age */
         } producers;
         bool accept_short; /* no key, but --accept-short-journal */

@@ -18,7 +18,6 @@
 #define OUTPUT_SCALE "model.output.scale"
 #define KIND "learning.optimizer.kind"
 
-#define PRODUCERS_MIN 10000 /* JOURNAL_PRODUCERS_MIN */
 #define DAYS_MAX 36500
 #define COUNT_MAX 9007199254740991.0 /* 2^53 - 1: exact as a JSON number too */
 #define INPUT_MAX 1e6
@@ -345,7 +344,8 @@ static struct config_key rows[] = {
     {"state.checkpoint.seconds", VALUE_REAL, AT(checkpoint.seconds), RANGE(0, SECONDS_MAX),
      .fallback = "60", .flags = KEY_RELOAD, .unit = "seconds", .example = "60",
      .what = "seconds between two checkpoints, 0 = not by time"},
-    {"state.checkpoint.keep", VALUE_COUNT, AT(checkpoint.keep), RANGE(2, 100), .fallback = "2",
+    {"state.checkpoint.keep", VALUE_COUNT, AT(checkpoint.keep),
+     RANGE(CHECKPOINT_KEEP_MIN, CHECKPOINT_KEEP_MAX), .fallback = "2",
      .flags = KEY_RELOAD, .unit = "checkpoints", .example = "2",
      .what = "how many checkpoints are kept",
      .more = "A rollback goes back to one of them, and the journal keeps what was learned after the "
@@ -369,7 +369,7 @@ static struct config_key rows[] = {
      .more = "With a size (units of 1024: K, M, G and T) the oldest are dropped at a checkpoint "
              "once the file holds more. What is kept can be replayed to another daemon."},
     {"state.journal.producers.keep", VALUE_COUNT, AT(journal.producers.keep),
-     RANGE(PRODUCERS_MIN, COUNT_MAX), .fallback = "1000000", .unit = "streams of a producer each",
+     RANGE(JOURNAL_PRODUCERS_MIN, COUNT_MAX), .fallback = "1000000", .unit = "streams of a producer each",
      .what = "streams of producers whose numbers are kept", .example = "1000000",
      .more = "The ones that have been idle longest go first: what they sent before is no duplicate "
              "any more."},

@@ -38,8 +38,7 @@ enum {
     JOURNAL_EXAMPLE_BYTES = 512 << 20, /* key, x and y of one example: SQLite takes a little less
                                           than twice this in a row */
     JOURNAL_COMMAND_BYTES = 1 << 20,   /* text of one command, and a zero */
-    JOURNAL_PRODUCERS_MIN = 10000, /* more than one transaction has, and than wait for answers */
-    JOURNAL_KEYS = 1 << 16,        /* streams and producers whose last sequence is kept in memory */
+    JOURNAL_KEYS = 1 << 16, /* streams and producers whose last sequence is kept in memory */
 };
 
 #define JOURNAL_NAME "journal.sqlite"    /* SQLite adds -wal and -shm while it is open */
