@@ -31,7 +31,7 @@ struct call {
     const struct source_type *type;
     struct source *source;
     const char *stream;
-    bool rate_given, repeat_given, skip_bad;
+    bool repeat_given, skip_bad;
 };
 
 static int take_endpoint(void *values, const struct option_row *row, const char *text,
@@ -48,7 +48,7 @@ static const struct option_row OPTIONS[] = {
      OPTION_TAKE(take_endpoint)},
     {"bind", 0, "ENDPOINT", "wait there for a daemon that connects", OPTION_TAKE(take_endpoint)},
     {"rate", 0, "N", "examples per second (default: no limit; host: 20)",
-     OPTION_REAL(struct call, settings.rate, 0, RATE_MAX), OPTION_GIVEN(struct call, rate_given)},
+     OPTION_REAL(struct call, settings.rate, 0, RATE_MAX)},
     {"repeat", 0, "N", "read everything N times, 0 = forever (default 1)",
      OPTION_COUNT(struct call, settings.repeat, 0, UINT64_MAX),
      OPTION_GIVEN(struct call, repeat_given)},

@@ -2,7 +2,6 @@
 #ifndef RUNNEL_FEED_SCHEMA_H
 #define RUNNEL_FEED_SCHEMA_H
 
-struct error;
 struct source;
 
 /* The message, to be freed; NULL when out of memory. The source's type has `column`. */

@@ -28,9 +28,6 @@
 #    define units_pull ISA_NAME(units_pull)
 #    define loss_step ISA_NAME(loss_step)
 #    define optimizer_step ISA_NAME(optimizer_step)
-#    define network_forward ISA_NAME(network_forward)
-#    define network_project_output ISA_NAME(network_project_output)
-#    define network_backward ISA_NAME(network_backward)
 #endif
 
 #endif

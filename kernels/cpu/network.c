@@ -88,7 +88,8 @@ static void project_skip(struct network *n, const struct network_steps *steps, s
     }
 }
 
-void network_project_output(struct network *n, const struct network_steps *steps, size_t from) {
+static void network_project_output(struct network *n, const struct network_steps *steps,
+                                   size_t from) {
     size_t count = steps->count - from;
     for (size_t t = 0; t < count; t++) {
         n->x[t] = layer_input(n, steps, n->layer_count, from + t);
@@ -100,7 +101,8 @@ void network_project_output(struct network *n, const struct network_steps *steps
         project_skip(n, steps, from);
 }
 
-void network_forward(struct network *n, const struct network_steps *steps, size_t outputs_from) {
+static void network_forward(struct network *n, const struct network_steps *steps,
+                            size_t outputs_from) {
     keep_ages(n, steps);
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
@@ -288,8 +290,9 @@ static double embedding_backward(struct network *n, const struct network_steps *
     return sum_of_squares(gradient, matrix_pad(input->size * width));
 }
 
-struct network_gradient network_backward(struct network *n, const struct network_steps *steps,
-                                         const struct network_targets *targets) {
+static struct network_gradient network_backward(struct network *n,
+                                                const struct network_steps *steps,
+                                                const struct network_targets *targets) {
     memset(n->gradient + n->vectors, 0, (n->trained - n->vectors) * sizeof(float));
     struct network_gradient g = output_backward(n, steps, targets);
     for (size_t k = n->layer_count; k-- > 0;) {

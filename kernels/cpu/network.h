@@ -184,10 +184,6 @@ void cell_step(const struct network *n, const struct network_layer *l, size_t po
 void cell_step_backward(const struct network *n, const struct network_layer *l, size_t position,
                         const float *h, const float *before, float *d, float *d_ih, float *d_hh);
 
-void network_forward(struct network *n, const struct network_steps *steps, size_t outputs_from);
-void network_project_output(struct network *n, const struct network_steps *steps, size_t from);
-struct network_gradient network_backward(struct network *n, const struct network_steps *steps,
-                                         const struct network_targets *targets);
 double loss_step(const struct model *model, const float *a, const union value *y, float scale,
                  float *d, double *scratch);
 void units_absorb(struct network *n, size_t first, size_t count);

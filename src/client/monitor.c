@@ -252,10 +252,6 @@ bool monitor_next(struct monitor *monitor, struct monitor_event *event) {
     return take_finding(monitor, event) || ask_again(monitor, event);
 }
 
-bool monitor_asks(const struct monitor *monitor) {
-    return monitor->inquiry != NULL;
-}
-
 const char *monitor_reason(const struct monitor *monitor) {
     return monitor->reason.kind == FINDING_NOTHING ? NULL : monitor->reason.why;
 }

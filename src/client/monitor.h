@@ -51,9 +51,6 @@ void monitor_descriptors(const struct monitor *monitor, int descriptors[MONITOR_
 /* The next event, without waiting; false when there is none. */
 bool monitor_next(struct monitor *monitor, struct monitor_event *event);
 
-/* Whether somebody is being asked: a reason may come soon. */
-bool monitor_asks(const struct monitor *monitor);
-
 /* After HINDERED and REFUSED: why, a phrase that begins with "the daemon" or "what is there". NULL
    before, and when a handshake has been done since. */
 const char *monitor_reason(const struct monitor *monitor);

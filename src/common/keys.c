@@ -20,7 +20,8 @@ static const char blank[] = " \t\r\n";
 
 enum { LINE_SIZE = 1024 };
 
-bool key_valid(const char *text) {
+/* Whether the text is a key and nothing else. */
+static bool is_key(const char *text) {
     unsigned char bytes[KEYS_BYTES];
     bool valid = strlen(text) == KEYS_TEXT && strspn(text, alphabet) == KEYS_TEXT &&
                  zmq_z85_decode(bytes, text);
@@ -111,7 +112,7 @@ static int next_line(FILE *stream, const char *path, size_t *number, key_text ke
             memcpy(key, text, KEYS_TEXT);
             key[KEYS_TEXT] = '\0';
             *after = text + length;
-            result = key_valid(key) ? 1 : 0;
+            result = is_key(key) ? 1 : 0;
         }
         if (result == 0 && *text && *text != '#') {
             error_set(error, EX_USAGE,
@@ -171,8 +172,9 @@ int keys_read_pair(const char *path, struct key_pair *pair, struct error *error)
     return -1;
 }
 
-int keys_read_public(const char *text, key_text key, struct error *error) {
-    if (access(text, F_OK) == 0 || !key_valid(text))
+/* Read a public key: from the file of that name, or `text` is the key itself. */
+static int read_public(const char *text, key_text key, struct error *error) {
+    if (access(text, F_OK) == 0 || !is_key(text))
         return read_key(text, 0, key, error);
     memcpy(key, text, KEYS_TEXT + 1);
     return 0;
@@ -322,7 +324,7 @@ int keys_client(struct key_client *client, const char *key, const char *server_k
     }
     if (!server_key)
         return 0;
-    if (keys_read_public(server_key, client->server, error))
+    if (read_public(server_key, client->server, error))
         return -1;
     if (key)
         return keys_read_pair(key, &client->own, error);

@@ -46,15 +46,9 @@ struct key_list {
     bool limited; /* one of them may not send every stream */
 };
 
-/* Whether the text is a key and nothing else. */
-bool key_valid(const char *text);
-
 /* Read a secret key and work out its public one. A file that group or others may read is refused:
    then the key is no secret. */
 int keys_read_pair(const char *path, struct key_pair *pair, struct error *error);
-
-/* Read a public key: from the file of that name, or `text` is the key itself. */
-int keys_read_public(const char *text, key_text key, struct error *error);
 
 /* Read a list of public keys, to be cleared; an empty one is a list too. A file that group or
    others may write, or replace since they may write to its directory, is refused: they could admit

@@ -140,13 +140,6 @@ bool left_out_knows(const struct left_out *list, uint64_t position) {
     return false;
 }
 
-bool left_out_has(const struct left_out *list, const struct journal_entry *entry) {
-    for (size_t i = 0; i < list->count; i++)
-        if (rollback_has(list->rollbacks[i], entry))
-            return true;
-    return false;
-}
-
 bool left_out_allows(const struct left_out *list, uint64_t position) {
     for (size_t i = 0; i < list->count; i++)
         if (position >= list->rollbacks[i]->first && position < list->rollbacks[i]->position)

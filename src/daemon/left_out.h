@@ -58,8 +58,6 @@ void left_out_free(struct left_out *list);
 /* Whether the rollback that is the entry at a position is known. */
 bool left_out_knows(const struct left_out *list, uint64_t position);
 
-bool left_out_has(const struct left_out *list, const struct journal_entry *entry);
-
 /* Whether the state after the entry at a position has nothing that is left out later. */
 bool left_out_allows(const struct left_out *list, uint64_t position);
 

@@ -187,7 +187,6 @@ int learner_play(struct learner *learner, struct error *error);
 
 /* The plan has no room for one more step with all that may come with it; play it and begin another,
    in which the unfinished example is the first. */
-bool plan_has_room(const struct learner *learner);
 int plan_make_room(struct learner *learner, struct planned **planned, struct error *error);
 
 /* The position `age` steps before the next one of a stream. */

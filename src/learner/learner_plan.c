@@ -100,7 +100,7 @@ void learner_plan_close(struct learner *learner) {
 }
 
 /* What steps bring at most has room where they have; labels bring more. */
-bool plan_has_room(const struct learner *learner) {
+static bool has_room(const struct learner *learner) {
     const struct member *member = &learner->members[0];
     size_t steps = learner->plan_steps;
     if (learner->steps == steps || learner->measures == learner->plan_measures)
@@ -113,7 +113,7 @@ bool plan_has_room(const struct learner *learner) {
 }
 
 int plan_make_room(struct learner *learner, struct planned **planned, struct error *error) {
-    if (plan_has_room(learner))
+    if (has_room(learner))
         return 0;
     if (learner_play(learner, error))
         return -1;
@@ -416,7 +416,7 @@ static int take_label(struct learner *learner, const struct example *label,
 }
 
 int learner_take(struct learner *learner, const struct example *example, struct error *error) {
-    bool full = !plan_has_room(learner) || learner->example_count == learner->plan_steps;
+    bool full = !has_room(learner) || learner->example_count == learner->plan_steps;
     learner->taken++;
     if (learner->range && !example->label)
         look_at_range(learner, example);

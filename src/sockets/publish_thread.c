@@ -22,7 +22,7 @@ enum {
     USELESS_MAX = 64,           /* subscriptions of a connection that fit no topic */
 };
 
-const char *const publish_topics[TOPICS] = {
+static const char *const topics[TOPICS] = {
     [TOPIC_STATUS] = "status",         [TOPIC_LOSS] = "loss",   [TOPIC_STATE] = "state",
     [TOPIC_PREDICTION] = "prediction", [TOPIC_EVENT] = "event",
 };
@@ -103,7 +103,7 @@ static bool note(struct record *record, const unsigned char *frame, size_t size)
     bool status = false, useless = frame[0] == 1;
     size_t length = size - 1;
     for (unsigned t = 0; t < TOPICS; t++) {
-        if (length > strlen(publish_topics[t]) || memcmp(publish_topics[t], frame + 1, length))
+        if (length > strlen(topics[t]) || memcmp(topics[t], frame + 1, length))
             continue;
         uint32_t bit = UINT32_C(1) << length;
         if (frame[0])
@@ -200,7 +200,7 @@ static void send_messages(struct publish_thread *thread, int most) {
     unsigned topic;
     zmq_msg_t message;
     for (int n = 0; n != most && publish_queue_take(thread->queue, &topic, &message); n++) {
-        const char *name = publish_topics[topic];
+        const char *name = topics[topic];
         if (zmq_send(thread->socket, name, strlen(name), ZMQ_SNDMORE | ZMQ_DONTWAIT) < 0 ||
             zmq_msg_send(&message, thread->socket, ZMQ_DONTWAIT) < 0)
             zmq_msg_close(&message);

@@ -13,8 +13,6 @@
 struct publish_queue;
 struct publish_thread;
 
-extern const char *const publish_topics[TOPICS];
-
 /* Start it with the socket, which is its own from now on, until publish_thread_stop; it takes from
    the queue. Errors: EX_OSERR. */
 int publish_thread_start(struct publish_thread **thread, void *socket, struct publish_queue *queue,

@@ -144,9 +144,6 @@ struct security_notice {
 bool security_announce(struct security *security, uint64_t now, struct security_notice *notice);
 uint64_t security_announcement_due(struct security *security);
 
-/* Failed handshakes since open. */
-uint64_t security_failed(struct security *security, enum security_failure failure);
-
 /* For `status`: the connections that there are, and what was counted, which is put into `counts`;
    with keys the daemon's public key too. */
 void security_report(struct security *security, struct status_fields *status,

@@ -131,7 +131,7 @@ uint64_t security_announcement_due(struct security *security) {
     return security ? security->due : UINT64_MAX;
 }
 
-uint64_t security_failed(struct security *security, enum security_failure failure) {
+static uint64_t count_failed(struct security *security, enum security_failure failure) {
     uint64_t count = 0;
     if (!security)
         return count;
@@ -145,7 +145,7 @@ uint64_t security_failed(struct security *security, enum security_failure failur
 void security_report(struct security *security, struct status_fields *status,
                      struct field_count counts[SECURITY_FAILURES]) {
     for (size_t i = 0; i < SECURITY_FAILURES; i++) {
-        uint64_t count = security_failed(security, (enum security_failure)i);
+        uint64_t count = count_failed(security, (enum security_failure)i);
         counts[i] = (struct field_count){failure_names[i], count};
         *(i < SECURITY_REFUSALS ? &status->security_refused : &status->connections_ended) += count;
     }

@@ -37,10 +37,6 @@ void book_open(struct book *book, const bool watched[ALERT_KINDS], double interv
     }
 }
 
-bool book_holds(const struct book *book, enum alert_kind kind) {
-    return book->conditions[kind].holds;
-}
-
 /* Seconds, on the clock that has moved on further. */
 static double elapsed(const struct book *book, struct moment since, double now) {
     return fmax(now - since.now, book->data_time - since.data);

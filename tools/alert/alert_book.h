@@ -94,8 +94,6 @@ void book_over(struct book *book, enum alert_kind kind, double now, const char *
 void book_happened(struct book *book, enum alert_kind kind, double now, double calm, double value,
                    const char *format, ...) __attribute__((format(printf, 6, 7)));
 
-bool book_holds(const struct book *book, enum alert_kind kind);
-
 /* Time has passed: reports what was held back, what still holds and what is over. book_next:
    seconds until there is something to do. */
 void book_tick(struct book *book, double now);

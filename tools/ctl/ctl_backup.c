@@ -19,7 +19,7 @@
 
 #define PARTIAL ".partial"
 
-enum { DIRECTORY_MODE = 0700, TRIES = 5, COPY_NAME_SIZE = 64 };
+enum { DIRECTORY_MODE = 0700, TRIES = 5 };
 
 static int fail(const struct error *error) {
     return complain(error->status, "%s", error->text);

@@ -45,36 +45,19 @@ enum direction trend_direction(const struct trend *trend) {
     return slope < 0 ? TREND_FALLING : TREND_RISING;
 }
 
-static char *draw(const double *values, size_t count, double low, double high, bool utf8,
-                  char picture[TREND_PICTURE_SIZE]) {
+char *trend_histogram(const double *values, size_t count, bool utf8,
+                      char picture[TREND_PICTURE_SIZE]) {
     static const char *const blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
     static const char *const letters[] = {"_", ".", "-", "^"};
     const char *const *heights = utf8 ? blocks : letters;
     int top = utf8 ? 7 : 3;
-    *picture = '\0';
-    for (size_t i = 0; i < count; i++) {
-        double share = high > low ? (values[i] - low) / (high - low) : 0;
-        strcat(picture, heights[(int)(share * top + 0.5)]);
-    }
-    return picture;
-}
-
-char *trend_picture(const struct trend *trend, size_t columns, bool utf8,
-                    char picture[TREND_PICTURE_SIZE]) {
-    size_t count = trend->count < columns ? trend->count : columns;
-    const double *values = trend->values + trend->count - count;
-    double low = INFINITY, high = -INFINITY;
-    for (size_t i = 0; i < count; i++) {
-        low = fmin(low, values[i]);
-        high = fmax(high, values[i]);
-    }
-    return draw(values, count, low, high, utf8, picture);
-}
-
-char *trend_histogram(const double *values, size_t count, bool utf8,
-                      char picture[TREND_PICTURE_SIZE]) {
     double high = 0;
     for (size_t i = 0; i < count; i++)
         high = fmax(high, values[i]);
-    return draw(values, count, 0, high, utf8, picture);
+    *picture = '\0';
+    for (size_t i = 0; i < count; i++) {
+        double share = high > 0 ? values[i] / high : 0;
+        strcat(picture, heights[(int)(share * top + 0.5)]);
+    }
+    return picture;
 }

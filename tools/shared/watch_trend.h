@@ -28,13 +28,8 @@ double trend_slope(const struct trend *trend, double *error);
 /* Falling or rising when the slope is more than two of its standard errors from zero. */
 enum direction trend_direction(const struct trend *trend);
 
-/* The last `columns` values as characters of eight heights between the least and the greatest of
-   them; in ASCII, of four. Returns `picture`. */
-char *trend_picture(const struct trend *trend, size_t columns, bool utf8,
-                    char picture[TREND_PICTURE_SIZE]);
-
-/* The same for `count` values of at least zero, drawn from zero up: a histogram. `count` is at most
-   TREND_VALUES. */
+/* A histogram: `count` values of at least zero as characters of eight heights, in ASCII of four,
+   drawn from zero up to the greatest. `count` is at most TREND_VALUES. Returns `picture`. */
 char *trend_histogram(const double *values, size_t count, bool utf8,
                       char picture[TREND_PICTURE_SIZE]);
 

@@ -15,7 +15,9 @@
 
 #define FLASH 8.0 /* seconds */
 
-void session_flash(struct session *s, enum style style, const char *format, ...) {
+/* Say something on the bottom line for some seconds. */
+static void __attribute__((format(printf, 3, 4)))
+flash(struct session *s, enum style style, const char *format, ...) {
     va_list arguments;
     va_start(arguments, format);
     vsnprintf(s->flash, sizeof s->flash, format, arguments);
@@ -32,16 +34,16 @@ void act_ask(struct session *s, enum act act) {
     const struct watched *w = session_selected(s);
     char endpoint[WATCHED_ENDPOINT];
     if (s->control) {
-        session_flash(s, STYLE_WARN, "%s has not answered the last command yet",
-                      watched_name(s->watched[s->commanded]));
+        flash(s, STYLE_WARN, "%s has not answered the last command yet",
+              watched_name(s->watched[s->commanded]));
         return;
     }
     if (!w->status || !*w->run) {
-        session_flash(s, STYLE_WARN, "no message has come from %s yet", w->endpoint);
+        flash(s, STYLE_WARN, "no message has come from %s yet", w->endpoint);
         return;
     }
     if (!watched_control(w, endpoint)) {
-        session_flash(s, STYLE_WARN, "%s", endpoint);
+        flash(s, STYLE_WARN, "%s", endpoint);
         return;
     }
     if (act == ACT_PAUSE && strcmp(watched_state(w), "paused") == 0)
@@ -67,16 +69,16 @@ static void act(struct session *s) {
     json_t *request = request_of(q);
     if (!watched_control(w, endpoint)) {
         json_decref(request);
-        session_flash(s, STYLE_WARN, "%s", endpoint);
+        flash(s, STYLE_WARN, "%s", endpoint);
         return;
     }
     s->commanded = q->which;
     struct runnel_peer peer = tool_peer(endpoint, &w->keys);
     s->control = control_open(&peer, q->run, request, why);
     if (s->control)
-        session_flash(s, STYLE_PLAIN, "asking %s ...", endpoint);
+        flash(s, STYLE_PLAIN, "asking %s ...", endpoint);
     else
-        session_flash(s, STYLE_BAD, "%s", why);
+        flash(s, STYLE_BAD, "%s", why);
 }
 
 /* The number typed; the daemon says which rates it takes. */
@@ -85,7 +87,7 @@ static void take_rate(struct session *s) {
     char *end;
     double rate = strtod(q->input, &end);
     if (end == q->input || *end || !isfinite(rate)) {
-        session_flash(s, STYLE_WARN, "'%s' is no number: nothing was done", q->input);
+        flash(s, STYLE_WARN, "'%s' is no number: nothing was done", q->input);
         q->act = ACT_NONE;
         return;
     }
@@ -109,7 +111,7 @@ void act_answer(struct session *s, int key) {
     struct question *q = &s->question;
     if (key == KEY_ESCAPE) {
         q->act = ACT_NONE;
-        session_flash(s, STYLE_PLAIN, "nothing was done");
+        flash(s, STYLE_PLAIN, "nothing was done");
     } else if (q->entering) {
         enter(s, key);
     } else if (key == 'y' || key == 'Y') {
@@ -117,7 +119,7 @@ void act_answer(struct session *s, int key) {
         q->act = ACT_NONE;
     } else {
         q->act = ACT_NONE;
-        session_flash(s, STYLE_PLAIN, "nothing was done");
+        flash(s, STYLE_PLAIN, "nothing was done");
     }
 }
 
@@ -130,7 +132,7 @@ bool act_step(struct session *s) {
         return false;
     control_close(&s->control);
     enum style style = end == CONTROL_DONE ? STYLE_GOOD : STYLE_BAD;
-    session_flash(s, style, "%s", text);
+    flash(s, style, "%s", text);
     if (end == CONTROL_FAILED)
         watched_note(s->watched[s->commanded], style, text);
     return true;

@@ -19,7 +19,6 @@ enum {
     LOW = 16,         /* rows below which layers and events are left out */
     TALL = 34,        /* rows from which meters take two rows, */
     VERY_TALL = 45,   /* and three */
-    CHART_LEAST = 6,  /* rows */
     EVENTS_LEAST = 2, /* with their heading */
     EVENTS_MOST = 12,
     VERDICTS = 3,

@@ -40,10 +40,6 @@ struct session {
     double flash_until; /* clock_seconds() */
 };
 
-/* Say something on the bottom line for some seconds. */
-void session_flash(struct session *session, enum style style, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
 /* The one that gets the keys. */
 struct watched *session_selected(const struct session *session);
 
