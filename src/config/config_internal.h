@@ -1,6 +1,7 @@
 /* What the parts of the configuration share: config_keys.c (the one table of keys), config_path.c
-   (questions about paths), config_value.c (one value's text), config_yaml.c (a text into a document
-   of YAML), config_read.c (documents and overrides), config_check.c (rules between keys),
+   (questions about paths), config_value.c (one value's text), config_value_print.c (out of the
+   draft again), config_yaml.c (a text into a document of YAML), config_read.c (documents and
+   overrides), config_read_list.c (values that are lists), config_check.c (rules between keys),
    config_explain.c (what a key means). For config.c, the documents' generator and the tests;
    everybody else includes config.h. */
 #ifndef RUNNEL_CONFIG_INTERNAL_H
@@ -18,7 +19,13 @@ enum {
     CONFIG_TEXT_SIZE = 256,
     CONFIG_SUMMARY_SIZE = 1024, /* of the description of a key */
     CONFIG_LINE_MAX = 100,      /* of a line of a document */
+    CONFIG_IPC_PATH_MAX = 107,  /* of struct sockaddr_un, less its terminating zero */
+    CONFIG_CUDA_DEVICES_MAX = 256,
+    CONFIG_TRUTHS = 2, /* false and true, before the `words` of VALUE_TRUTH */
 };
+
+#define CONFIG_RATE_WORD "auto"
+#define CONFIG_COUNT_MAX 9007199254740991.0 /* 2^53 - 1: exact as a JSON number too */
 
 /* A configuration being read: the configuration itself comes first, so that one offset serves both,
    then what it does not keep. */
@@ -170,6 +177,9 @@ size_t config_token(const char *text);
 /* Write the text in lines of at most CONFIG_LINE_MAX bytes, broken between tokens, which begin with
    `first`, then with `next`. */
 void config_wrap(FILE *out, const char *first, const char *next, const char *text);
+
+/* Where in the draft the key's value is. */
+void *config_value_home(const struct config_key *key, size_t layer, const struct draft *draft);
 
 /* The value as text that gives the same value again. */
 void config_value_print(const struct config_key *key, size_t layer, const struct draft *draft,

@@ -19,7 +19,7 @@
 #define KIND "learning.optimizer.kind"
 
 #define DAYS_MAX 36500
-#define COUNT_MAX 9007199254740991.0 /* 2^53 - 1: exact as a JSON number too */
+#define COUNT_MAX CONFIG_COUNT_MAX
 #define INPUT_MAX 1e6
 #define MEMORY_MAX 1e9
 #define LIMIT_MAX 1e6

@@ -3,24 +3,13 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
 #include "common/error.h"
-#include "config_yaml.h"
+#include "config_walk.h"
 
-enum {
-    SHOWN_MAX = 60,       /* bytes of a wrong value that an error quotes */
-    OVERRIDE_MAX = 16384, /* bytes of a value */
-};
-
-/* One text being walked, into `reading`. */
-struct walk {
-    struct reading *reading;
-    yaml_document_t document;
-    const char *override; /* NULL: the file */
-};
+enum { OVERRIDE_MAX = 16384 }; /* bytes of a value */
 
 static int fail_va(const struct reading *reading, const struct place *place, const char *path,
                    const char *format, va_list arguments) {
@@ -77,11 +66,8 @@ static struct place place_of(const struct walk *walk, yaml_mark_t mark) {
     return (struct place){true, walk->override, mark.line + 1, mark.column + 1};
 }
 
-static int fail_at(const struct walk *walk, yaml_mark_t mark, const char *path, const char *format,
-                   ...) __attribute__((format(printf, 4, 5)));
-
-static int fail_at(const struct walk *walk, yaml_mark_t mark, const char *path, const char *format,
-                   ...) {
+int walk_fail(const struct walk *walk, yaml_mark_t mark, const char *path, const char *format,
+              ...) {
     struct place place = place_of(walk, mark);
     va_list arguments;
     va_start(arguments, format);
@@ -90,181 +76,54 @@ static int fail_at(const struct walk *walk, yaml_mark_t mark, const char *path, 
     return -1;
 }
 
-static const char *scalar(const yaml_node_t *node) {
-    return (const char *)node->data.scalar.value;
-}
-
-static bool is_plain(const yaml_node_t *node) {
-    return node->type == YAML_SCALAR_NODE && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
-}
-
 /* What YAML calls null: nothing at all, "~" or "null". */
 static bool is_null(const yaml_node_t *node) {
-    return is_plain(node) && config_words_contain("|~|null|Null|NULL", scalar(node), NULL);
+    return walk_is_plain(node) && config_words_contain("|~|null|Null|NULL", walk_text(node), NULL);
 }
 
-/* The value there, for an error. */
-static const char *shown(const yaml_node_t *node, char text[CONFIG_TEXT_SIZE]) {
+const char *walk_shown(const yaml_node_t *node, char text[CONFIG_TEXT_SIZE]) {
     if (node->type == YAML_MAPPING_NODE)
         return "a mapping";
     if (node->type == YAML_SEQUENCE_NODE)
         return "a list";
     if (is_null(node))
         return "nothing";
-    size_t length = strlen(scalar(node));
-    int cut = (int)(length > SHOWN_MAX ? SHOWN_MAX : length);
-    while (length > SHOWN_MAX && cut > 0 && (scalar(node)[cut] & 0xC0) == 0x80)
+    size_t length = strlen(walk_text(node));
+    int cut = (int)(length > WALK_SHOWN_MAX ? WALK_SHOWN_MAX : length);
+    while (length > WALK_SHOWN_MAX && cut > 0 && (walk_text(node)[cut] & 0xC0) == 0x80)
         cut--; /* never half of a UTF-8 character */
-    snprintf(text, CONFIG_TEXT_SIZE, "%s\"%.*s%s\"", is_plain(node) ? "" : "the text ", cut,
-             scalar(node), length > SHOWN_MAX ? "..." : "");
+    snprintf(text, CONFIG_TEXT_SIZE, "%s\"%.*s%s\"", walk_is_plain(node) ? "" : "the text ", cut,
+             walk_text(node), length > WALK_SHOWN_MAX ? "..." : "");
     return text;
 }
 
-static int fail_value(const struct walk *walk, const yaml_node_t *node,
-                      const struct config_key *key, const char *path) {
+int walk_fail_value(const struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+                    const char *path) {
     char expected[CONFIG_TEXT_SIZE], found[CONFIG_TEXT_SIZE], meant[CONFIG_TEXT_SIZE];
     config_value_expected(key, expected, sizeof expected);
     bool near = key->words && node->type == YAML_SCALAR_NODE &&
-                config_word_suggest(key->words, scalar(node), meant, sizeof meant) &&
-                strcmp(scalar(node), meant) != 0;
-    return fail_at(walk, node->start_mark, path, "found %s%s%s%s; allowed is %s (%s)",
-                   shown(node, found), near ? " (did you mean \"" : "", near ? meant : "",
-                   near ? "\"?)" : "", expected, key->what);
+                config_word_suggest(key->words, walk_text(node), meant, sizeof meant) &&
+                strcmp(walk_text(node), meant) != 0;
+    return walk_fail(walk, node->start_mark, path, "found %s%s%s%s; allowed is %s (%s)",
+                     walk_shown(node, found), near ? " (did you mean \"" : "", near ? meant : "",
+                     near ? "\"?)" : "", expected, key->what);
 }
 
-/* A list of words, none of them twice. */
-static int take_experts(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
-                        const char *path) {
-    struct draft *draft = &walk->reading->draft;
-    const yaml_node_item_t *item = node->data.sequence.items.start;
-    if (node->type != YAML_SEQUENCE_NODE || item == node->data.sequence.items.top)
-        return fail_value(walk, node, key, path);
-    draft->config.experts = 0;
-    for (; item < node->data.sequence.items.top; item++) {
-        const yaml_node_t *word = yaml_document_get_node(&walk->document, *item);
-        if (word->type != YAML_SCALAR_NODE ||
-            config_value_store(key, 0, scalar(word), false, draft) != 0)
-            return fail_value(walk, word, key, path);
-    }
-    return 0;
-}
-
-/* A list of numbers, each greater than the one before. */
-static int take_ahead(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
-                      const char *path) {
-    const yaml_node_item_t *item = node->data.sequence.items.start;
-    if (item == node->data.sequence.items.top)
-        return fail_value(walk, node, key, path);
-    for (; item < node->data.sequence.items.top; item++) {
-        const yaml_node_t *number = yaml_document_get_node(&walk->document, *item);
-        bool first = item == node->data.sequence.items.start;
-        if (!is_plain(number) ||
-            config_value_add(key, scalar(number), first, &walk->reading->draft) != 0)
-            return fail_value(walk, number, key, path);
-    }
-    return 0;
-}
-
-static const yaml_node_t *value_of(struct walk *walk, const yaml_node_t *mapping,
-                                   const char *name) {
-    const yaml_node_pair_t *end = mapping->data.mapping.pairs.top;
-    const yaml_node_t *key = NULL;
-    for (yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < end; p++) {
-        key = yaml_document_get_node(&walk->document, p->key);
-        if (key->type == YAML_SCALAR_NODE && !strcmp(scalar(key), name))
-            return yaml_document_get_node(&walk->document, p->value);
-    }
-    return NULL;
-}
-
-/* The key of that name in an earlier pair of the mapping, or NULL. */
-static const yaml_node_t *earlier(struct walk *walk, const yaml_node_t *mapping,
-                                  const yaml_node_pair_t *pair, const char *name) {
+const yaml_node_t *walk_earlier(struct walk *walk, const yaml_node_t *mapping,
+                                const yaml_node_pair_t *pair, const char *name) {
     for (yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < pair; p++) {
         const yaml_node_t *key = yaml_document_get_node(&walk->document, p->key);
-        if (!strcmp(scalar(key), name))
+        if (!strcmp(walk_text(key), name))
             return key;
     }
     return NULL;
 }
 
-static int fail_twice(const struct walk *walk, yaml_mark_t mark, const char *path,
-                      const yaml_node_t *first) {
-    return fail_at(walk, mark, path,
-                   "found twice in one mapping, first in line %zu; once is allowed",
-                   first->start_mark.line + 1);
-}
-
-/* What a member sets: a mapping of paths to values. */
-static int take_sets(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
-                     struct member_config *member) {
-    char found[CONFIG_TEXT_SIZE];
-    if (node->type != YAML_MAPPING_NODE)
-        return fail_at(walk, node->start_mark, key->path,
-                       "found %s, which member %s sets; allowed is a mapping, as in "
-                       "{model.layers.0.size: 32}",
-                       shown(node, found), member->name);
-    const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
-    for (size_t n = 0; pair < node->data.mapping.pairs.top; pair++, n++) {
-        const yaml_node_t *name = yaml_document_get_node(&walk->document, pair->key);
-        const yaml_node_t *value = yaml_document_get_node(&walk->document, pair->value);
-        if (n == CONFIG_SETS_MAX)
-            return fail_at(walk, name->start_mark, key->path,
-                           "found more than %d keys that member %s sets; allowed are at most that "
-                           "many",
-                           CONFIG_SETS_MAX, member->name);
-        if (name->type != YAML_SCALAR_NODE || value->type != YAML_SCALAR_NODE ||
-            snprintf(member->sets[n], CONFIG_SET_SIZE, "%s=%s", scalar(name), scalar(value)) >=
-                CONFIG_SET_SIZE)
-            return fail_at(walk, name->start_mark, key->path,
-                           "found a key that member %s sets without one short value; allowed is "
-                           "KEY: VALUE, as in model.layers.0.size: 32",
-                           member->name);
-        const yaml_node_t *first = earlier(walk, node, pair, scalar(name));
-        if (first)
-            return fail_twice(walk, name->start_mark, scalar(name), first);
-    }
-    return 0;
-}
-
-static int take_member(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
-                       struct member_config *member) {
-    const yaml_node_t *name = NULL, *sets = NULL;
-    if (node->type == YAML_MAPPING_NODE) {
-        name = value_of(walk, node, "name");
-        sets = value_of(walk, node, "set");
-    }
-    size_t known = (name != NULL) + (sets != NULL), count = 0;
-    if (name)
-        count = (size_t)(node->data.mapping.pairs.top - node->data.mapping.pairs.start);
-    if (!name || name->type != YAML_SCALAR_NODE || known < count)
-        return fail_value(walk, node, key, key->path);
-    if (!config_label_good(scalar(name)))
-        return fail_at(walk, name->start_mark, key->path,
-                       "found the name \"%.*s\"; allowed are 1 to %d letters, digits, '-' and '_'",
-                       SHOWN_MAX, scalar(name), CONFIG_MEMBER_NAME_SIZE - 1);
-    strcpy(member->name, scalar(name));
-    return sets ? take_sets(walk, sets, key, member) : 0;
-}
-
-static int take_members(struct walk *walk, const yaml_node_t *node, const struct config_key *key) {
-    struct config *config = &walk->reading->draft.config;
-    if (node->type != YAML_SEQUENCE_NODE)
-        return fail_value(walk, node, key, key->path);
-    const yaml_node_item_t *item = node->data.sequence.items.start;
-    size_t count = (size_t)(node->data.sequence.items.top - item);
-    if (count > CONFIG_MEMBERS_MAX)
-        return fail_at(walk, node->start_mark, key->path,
-                       "found a list of %zu; allowed are at most %d members", count,
-                       CONFIG_MEMBERS_MAX);
-    memset(config->members, 0, sizeof config->members);
-    config->members_given = true;
-    config->member_count = count;
-    for (size_t n = 0; n < count; n++)
-        if (take_member(walk, yaml_document_get_node(&walk->document, item[n]), key,
-                        &config->members[n]) != 0)
-            return -1;
-    return 0;
+int walk_fail_twice(const struct walk *walk, yaml_mark_t mark, const char *path,
+                    const yaml_node_t *first) {
+    return walk_fail(walk, mark, path,
+                     "found twice in one mapping, first in line %zu; once is allowed",
+                     first->start_mark.line + 1);
 }
 
 static int take_value(struct walk *walk, const yaml_node_t *node, const char *path) {
@@ -274,18 +133,16 @@ static int take_value(struct walk *walk, const yaml_node_t *node, const char *pa
     bool list = node->type == YAML_SEQUENCE_NODE;
     if (key->type == VALUE_EXPERTS || key->type == VALUE_MEMBERS ||
         (key->type == VALUE_AHEAD && list)) {
-        if (key->type == VALUE_EXPERTS   ? take_experts(walk, node, key, path)
-            : key->type == VALUE_MEMBERS ? take_members(walk, node, key)
-                                         : take_ahead(walk, node, key, path))
+        if (walk_list(walk, node, key, path))
             return -1;
         walk->reading->places[key - config_keys][0] = place_of(walk, node->start_mark);
         return 0;
     }
     bool text = node->type == YAML_SCALAR_NODE && !is_null(node) &&
-                strlen(scalar(node)) == node->data.scalar.length;
-    if (!text ||
-        config_value_store(key, layer, scalar(node), !is_plain(node), &walk->reading->draft) != 0)
-        return fail_value(walk, node, key, path);
+                strlen(walk_text(node)) == node->data.scalar.length;
+    if (!text || config_value_store(key, layer, walk_text(node), !walk_is_plain(node),
+                                    &walk->reading->draft) != 0)
+        return walk_fail_value(walk, node, key, path);
     walk->reading->places[key - config_keys][layer] = place_of(walk, node->start_mark);
     return 0;
 }
@@ -311,9 +168,9 @@ static int fail_unknown(const struct walk *walk, yaml_mark_t mark, const char *p
     char children[CONFIG_TEXT_SIZE], meant[CONFIG_KEY_SIZE];
     bool near = config_path_suggest(path, meant);
     config_path_children(parent, children, sizeof children);
-    return fail_at(walk, mark, path, "unknown key%s%s%s; allowed %s%s: %s",
-                   near ? " (did you mean \"" : "", near ? meant : "", near ? "\"?)" : "",
-                   *parent ? "in " : "here", parent, children);
+    return walk_fail(walk, mark, path, "unknown key%s%s%s; allowed %s%s: %s",
+                     near ? " (did you mean \"" : "", near ? meant : "", near ? "\"?)" : "",
+                     *parent ? "in " : "here", parent, children);
 }
 
 /* The path of `name` below `parent`. */
@@ -330,27 +187,27 @@ static int take_mapping(struct walk *walk, const yaml_node_t *node, const char *
     if (node->type != YAML_MAPPING_NODE) {
         char children[CONFIG_TEXT_SIZE], found[CONFIG_TEXT_SIZE];
         config_path_children(path, children, sizeof children);
-        return fail_at(walk, node->start_mark, path, "found %s; allowed is a mapping of %s",
-                       shown(node, found), children);
+        return walk_fail(walk, node->start_mark, path, "found %s; allowed is a mapping of %s",
+                         walk_shown(node, found), children);
     }
     take_section(walk, node, path);
     const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
     for (; pair < node->data.mapping.pairs.top; pair++) {
         const yaml_node_t *key = yaml_document_get_node(&walk->document, pair->key);
         char child[CONFIG_KEY_SIZE], found[CONFIG_TEXT_SIZE];
-        if (key->type != YAML_SCALAR_NODE || strlen(scalar(key)) != key->data.scalar.length)
-            return fail_at(walk, key->start_mark, path, "found %s where a key is allowed",
-                           shown(key, found));
-        bool fits = join(child, path, scalar(key));
-        if (strchr(scalar(key), '.'))
-            return fail_at(walk, key->start_mark, child,
-                           "found a key with a dot; allowed are nested mappings, as in "
-                           "\"learning: {window: 16}\"");
+        if (key->type != YAML_SCALAR_NODE || strlen(walk_text(key)) != key->data.scalar.length)
+            return walk_fail(walk, key->start_mark, path, "found %s where a key is allowed",
+                             walk_shown(key, found));
+        bool fits = join(child, path, walk_text(key));
+        if (strchr(walk_text(key), '.'))
+            return walk_fail(walk, key->start_mark, child,
+                             "found a key with a dot; allowed are nested mappings, as in "
+                             "\"learning: {window: 16}\"");
         if (!fits || config_path_kind(child, NULL, NULL) == PATH_UNKNOWN)
             return fail_unknown(walk, key->start_mark, path, child);
-        const yaml_node_t *first = earlier(walk, node, pair, scalar(key));
+        const yaml_node_t *first = walk_earlier(walk, node, pair, walk_text(key));
         if (first)
-            return fail_twice(walk, key->start_mark, child, first);
+            return walk_fail_twice(walk, key->start_mark, child, first);
         if (take(walk, yaml_document_get_node(&walk->document, pair->value), child) != 0)
             return -1;
     }
@@ -361,15 +218,15 @@ static int take_mapping(struct walk *walk, const yaml_node_t *node, const char *
 static int take_list(struct walk *walk, const yaml_node_t *node, const char *path) {
     char found[CONFIG_TEXT_SIZE];
     if (node->type != YAML_SEQUENCE_NODE)
-        return fail_at(walk, node->start_mark, path,
-                       "found %s; allowed is a list of 1 to %d layers", shown(node, found),
-                       MODEL_LAYERS_MAX);
+        return walk_fail(walk, node->start_mark, path,
+                         "found %s; allowed is a list of 1 to %d layers", walk_shown(node, found),
+                         MODEL_LAYERS_MAX);
     const yaml_node_item_t *item = node->data.sequence.items.start;
     size_t count = (size_t)(node->data.sequence.items.top - item);
     if (count < 1 || count > MODEL_LAYERS_MAX)
-        return fail_at(walk, node->start_mark, path,
-                       "found a list of %zu; allowed is a list of 1 to %d layers", count,
-                       MODEL_LAYERS_MAX);
+        return walk_fail(walk, node->start_mark, path,
+                         "found a list of %zu; allowed is a list of 1 to %d layers", count,
+                         MODEL_LAYERS_MAX);
     take_section(walk, node, path);
     walk->reading->draft.config.architecture.layer_count = count;
     for (size_t n = 0; n < count; n++) {
@@ -392,8 +249,8 @@ static bool has_known_tag(const yaml_node_t *node) {
 
 static int take(struct walk *walk, const yaml_node_t *node, const char *path) {
     if (!has_known_tag(node))
-        return fail_at(walk, node->start_mark, path, "found the tag \"%.*s\"; allowed is none",
-                       SHOWN_MAX, (const char *)node->tag);
+        return walk_fail(walk, node->start_mark, path, "found the tag \"%.*s\"; allowed is none",
+                         WALK_SHOWN_MAX, (const char *)node->tag);
     switch (config_path_kind(path, NULL, NULL)) {
     case PATH_MAPPING:
         return take_mapping(walk, node, path);
@@ -412,7 +269,7 @@ static int parse(struct walk *walk, const char *text, size_t size) {
     struct yaml_problem problem;
     if (config_yaml_load(&walk->document, text, size, &problem) == 0)
         return 0;
-    return fail_at(walk, problem.mark, "", "%s", problem.text);
+    return walk_fail(walk, problem.mark, "", "%s", problem.text);
 }
 
 int config_read_text(struct reading *reading, const char *text, size_t size) {
@@ -465,9 +322,9 @@ static int check_override(struct walk *walk, const char *path) {
         if (!config_key_below(&config_keys[k], path, &layer, &any_layer))
             any_layer = true;
     if (!any_layer && layer >= layers)
-        return fail_at(walk, none, path,
-                       "found layer %zu; allowed is a number below the count of layers, %zu", layer,
-                       layers);
+        return walk_fail(walk, none, path,
+                         "found layer %zu; allowed is a number below the count of layers, %zu",
+                         layer, layers);
     return 0;
 }
 
@@ -483,8 +340,9 @@ int config_read_override(struct reading *reading, const char *override) {
         return -1;
     size_t length = strlen(equals + 1);
     if (length > OVERRIDE_MAX)
-        return fail_at(&walk, (yaml_mark_t){0}, path,
-                       "found a value of %zu bytes; allowed are at most %d", length, OVERRIDE_MAX);
+        return walk_fail(&walk, (yaml_mark_t){0}, path,
+                         "found a value of %zu bytes; allowed are at most %d", length,
+                         OVERRIDE_MAX);
     if (strspn(equals + 1, " ") == length) {
         forget(reading, path);
         return 0;

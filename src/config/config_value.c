@@ -1,27 +1,19 @@
-/* One value: its text into the draft, out of it again, and what is allowed. */
+/* One value: its text into the draft. */
 #include "config_internal.h"
 
 #include <ctype.h>
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    PORT_MAX = 65535,
-    IPC_PATH_MAX = 107, /* of struct sockaddr_un, less its terminating zero */
-    CUDA_DEVICES_MAX = 256,
-};
-
-#define RATE_WORD "auto"
+enum { PORT_MAX = 65535 };
 
 #define KEEP_MIN 1048576.0
-#define KEEP_MAX 9007199254740991.0 /* 2^53 - 1, as for other counts */
 
 static const char KEEP_UNITS[] = "KMGT"; /* each 1024 times the one before */
 
-static void *home(const struct config_key *key, size_t layer, const struct draft *draft) {
+void *config_value_home(const struct config_key *key, size_t layer, const struct draft *draft) {
     size_t step = config_key_layered(key) ? layer * sizeof(struct layer) : 0;
     return (char *)draft + key->offset + step;
 }
@@ -78,7 +70,7 @@ static bool is_device(const char *text) {
     if (config_words_contain("auto|cpu|cuda", text, NULL))
         return true;
     return !strncmp(text, "cuda:", 5) && isdigit((unsigned char)text[5]) &&
-           parse_whole(text + 5, &number) && number < CUDA_DEVICES_MAX;
+           parse_whole(text + 5, &number) && number < CONFIG_CUDA_DEVICES_MAX;
 }
 
 /* tcp://HOST:PORT; only what is bound may leave host or port open. */
@@ -106,7 +98,7 @@ static bool is_endpoint(const char *text, bool bound) {
     if (strncmp(text, ipc, sizeof ipc - 1))
         return false;
     const char *path = text + sizeof ipc - 1;
-    return *path && strlen(path) <= IPC_PATH_MAX && (bound || strcmp(path, "*"));
+    return *path && strlen(path) <= CONFIG_IPC_PATH_MAX && (bound || strcmp(path, "*"));
 }
 
 static int store_text(bool good, const char *text, void *where) {
@@ -129,13 +121,12 @@ static int store_word(const struct config_key *key, const char *text, void *wher
 
 static int store_truth(const struct config_key *key, const char *text, bool quoted,
                        unsigned *where) {
-    enum { TRUTHS = 2 };
     bool boolean;
     size_t place;
     if (!quoted && parse_boolean(text, &boolean))
         *where = boolean;
     else if (config_words_contain(key->words, text, &place))
-        *where = TRUTHS + (unsigned)place;
+        *where = CONFIG_TRUTHS + (unsigned)place;
     else
         return -1;
     return 0;
@@ -167,7 +158,7 @@ static int store_number(const struct config_key *key, const char *text, void *wh
 }
 
 static int store_rate(const struct config_key *key, const char *text, bool quoted, double *rate) {
-    if (!strcmp(text, RATE_WORD))
+    if (!strcmp(text, CONFIG_RATE_WORD))
         *rate = RATE_AUTO;
     else
         return quoted ? -1 : store_number(key, text, rate);
@@ -192,7 +183,7 @@ static int store_keep(const struct config_key *key, const char *text, uint64_t *
         return -1;
     if (unit)
         bytes = ldexp(bytes, UNIT_BITS * (int)(unit + 1 - KEEP_UNITS));
-    if (bytes < KEEP_MIN || bytes > KEEP_MAX)
+    if (bytes < KEEP_MIN || bytes > CONFIG_COUNT_MAX)
         return -1;
     *keep = (uint64_t)bytes;
     return 0;
@@ -200,7 +191,7 @@ static int store_keep(const struct config_key *key, const char *text, uint64_t *
 
 int config_value_add(const struct config_key *key, const char *text, bool first,
                      struct draft *draft) {
-    struct ahead *ahead = home(key, 0, draft);
+    struct ahead *ahead = config_value_home(key, 0, draft);
     double value;
     if (first)
         *ahead = (struct ahead){0};
@@ -213,7 +204,7 @@ int config_value_add(const struct config_key *key, const char *text, bool first,
 
 int config_value_store(const struct config_key *key, size_t layer, const char *text, bool quoted,
                        struct draft *draft) {
-    void *where = home(key, layer, draft);
+    void *where = config_value_home(key, layer, draft);
     bool boolean;
     switch (key->type) {
     case VALUE_WORD:
@@ -258,7 +249,7 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
 }
 
 void config_value_default(const struct config_key *key, size_t layer, struct draft *draft) {
-    void *where = home(key, layer, draft);
+    void *where = config_value_home(key, layer, draft);
     if (key->fallback)
         config_value_store(key, layer, key->fallback, false, draft);
     else if (key->type == VALUE_SIZE)
@@ -303,7 +294,7 @@ static bool same_members(const struct config *a, const struct config *b) {
 
 bool config_value_same(const struct config_key *key, size_t layer, const struct draft *a,
                        const struct draft *b) {
-    const void *left = home(key, layer, a), *right = home(key, layer, b);
+    const void *left = config_value_home(key, layer, a), *right = config_value_home(key, layer, b);
     if (key->type == VALUE_BIND && ((const struct socket_config *)left)->connect !=
                                        ((const struct socket_config *)right)->connect)
         return false;
@@ -315,181 +306,6 @@ bool config_value_same(const struct config_key *key, size_t layer, const struct 
 
 void config_value_copy(const struct config_key *key, size_t layer, const struct draft *from,
                        struct draft *to) {
-    memcpy(home(key, layer, to), home(key, layer, from), value_size(key->type));
-}
-
-void config_value_expected(const struct config_key *key, char *text, size_t size) {
-    char words[CONFIG_TEXT_SIZE];
-    switch (key->type) {
-    case VALUE_WORD:
-    case VALUE_CHOICE:
-        config_words_list(key->words, words, sizeof words);
-        snprintf(text, size, "%s", words);
-        break;
-    case VALUE_BOOLEAN:
-        snprintf(text, size, "true or false");
-        break;
-    case VALUE_SIZE:
-    case VALUE_COUNT:
-        snprintf(text, size, "a whole number from %.0f to %.0f", key->minimum, key->maximum);
-        break;
-    case VALUE_REAL:
-    case VALUE_FLOAT:
-        snprintf(text, size,
-                 key->flags & KEY_BELOW ? "a number from %.10g to below %.10g"
-                                        : "a number from %.10g to %.10g",
-                 key->minimum, key->maximum);
-        break;
-    case VALUE_RATE:
-        snprintf(text, size, "a number from %.10g to %.10g, or %s", key->minimum, key->maximum,
-                 RATE_WORD);
-        break;
-    case VALUE_TRUTH:
-        snprintf(words, sizeof words, "false|true|%s", key->words);
-        config_words_list(words, text, size);
-        break;
-    case VALUE_AHEAD:
-        snprintf(text, size,
-                 "a whole number from %.0f to %.0f, or an ascending list of at most %d, as in "
-                 "[1, 6, 24]",
-                 key->minimum, key->maximum, AHEAD_MAX);
-        break;
-    case VALUE_EXPERTS:
-        config_words_list(key->words, words, sizeof words);
-        snprintf(text, size, "a list of %s, each once", words);
-        break;
-    case VALUE_MEMBERS:
-        snprintf(text, size,
-                 "a list of at most %d, as in [{name: a}, {name: b, set: {KEY: VALUE}}]",
-                 CONFIG_MEMBERS_MAX);
-        break;
-    case VALUE_LABEL:
-        snprintf(text, size, "mlpoly, average, best, or the name of an expert or a member");
-        break;
-    case VALUE_KEEP:
-        snprintf(text, size, "checkpoint, all, or a size of at least 1M such as 10G");
-        break;
-    case VALUE_NAME:
-        snprintf(text, size, "1 to %d letters, digits, '-', '_' and '.'", CONFIG_NAME_SIZE - 1);
-        break;
-    case VALUE_DEVICE:
-        snprintf(text, size, "auto, cpu, cuda or cuda:N with N from 0 to %d", CUDA_DEVICES_MAX - 1);
-        break;
-    case VALUE_PATH:
-        snprintf(text, size, "a path of 1 to %d bytes", CONFIG_PATH_SIZE - 1);
-        break;
-    case VALUE_BIND:
-        snprintf(text, size, "tcp://HOST:PORT or ipc://PATH of at most %d bytes", IPC_PATH_MAX);
-        break;
-    case VALUE_CONNECT:
-        snprintf(text, size, "tcp://HOST:PORT or ipc://PATH of at most %d bytes, without '*'",
-                 IPC_PATH_MAX);
-        break;
-    }
-}
-
-static void print_experts(const struct config_key *key, unsigned experts, char *text, size_t size) {
-    size_t used = (size_t)snprintf(text, size, "["), length;
-    const char *before = "";
-    for (size_t n = 0; n < config_words_count(key->words) && used < size; n++) {
-        const char *word = config_word(key->words, n, &length);
-        if (!(experts >> n & 1))
-            continue;
-        used += (size_t)snprintf(text + used, size - used, "%s%.*s", before, (int)length, word);
-        before = ", ";
-    }
-    if (used < size)
-        snprintf(text + used, size - used, "]");
-}
-
-static void print_ahead(const struct ahead *ahead, char *text, size_t size) {
-    bool list = ahead->count > 1;
-    size_t used = (size_t)snprintf(text, size, "%s", list ? "[" : "");
-    for (size_t n = 0; n < ahead->count && used < size; n++)
-        used += (size_t)snprintf(text + used, size - used, "%s%zu", n ? ", " : "", ahead->steps[n]);
-    if (list && used < size)
-        snprintf(text + used, size - used, "]");
-}
-
-/* "change, level (model.output.relative=none)" */
-static void print_members(const struct config *config, char *text, size_t size) {
-    size_t used = 0;
-    *text = 0;
-    for (size_t n = 0; config->members_given && n < config->member_count && used < size; n++) {
-        const struct member_config *member = &config->members[n];
-        used += (size_t)snprintf(text + used, size - used, "%s%s", n ? ", " : "", member->name);
-        for (size_t s = 0; s < CONFIG_SETS_MAX && *member->sets[s] && used < size; s++)
-            used += (size_t)snprintf(text + used, size - used, " (%s)", member->sets[s]);
-    }
-    if (config->members_given && !config->member_count)
-        snprintf(text, size, "[]");
-}
-
-void config_value_print(const struct config_key *key, size_t layer, const struct draft *draft,
-                        char *text, size_t size) {
-    const void *where = home(key, layer, draft);
-    switch (key->type) {
-    case VALUE_WORD:
-    case VALUE_CHOICE: {
-        size_t place = key->type == VALUE_CHOICE ? *(const bool *)where : *(const unsigned *)where;
-        size_t length;
-        const char *word = config_word(key->words, place, &length);
-        snprintf(text, size, "%.*s", (int)length, word);
-        break;
-    }
-    case VALUE_BOOLEAN:
-        snprintf(text, size, "%s", *(const bool *)where ? "true" : "false");
-        break;
-    case VALUE_TRUTH: {
-        unsigned value = *(const unsigned *)where;
-        size_t length;
-        const char *word = value > 1 ? NULL : config_word("false|true", value, &length);
-        if (!word)
-            word = config_word(key->words, value - 2, &length);
-        snprintf(text, size, "%.*s", (int)length, word);
-        break;
-    }
-    case VALUE_AHEAD:
-        print_ahead(where, text, size);
-        break;
-    case VALUE_EXPERTS:
-        print_experts(key, *(const unsigned *)where, text, size);
-        break;
-    case VALUE_MEMBERS:
-        print_members(&draft->config, text, size);
-        break;
-    case VALUE_SIZE:
-        snprintf(text, size, "%zu", *(const size_t *)where);
-        break;
-    case VALUE_COUNT:
-        snprintf(text, size, "%" PRIu64, *(const uint64_t *)where);
-        break;
-    case VALUE_RATE:
-        if (*(const double *)where == RATE_AUTO) {
-            snprintf(text, size, "%s", RATE_WORD);
-            break;
-        }
-        /* fall through */
-    case VALUE_REAL:
-        snprintf(text, size, "%.17g", *(const double *)where);
-        break;
-    case VALUE_FLOAT:
-        snprintf(text, size, "%.9g", (double)*(const float *)where);
-        break;
-    case VALUE_KEEP: {
-        uint64_t keep = *(const uint64_t *)where;
-        if (keep == JOURNAL_KEEP_ALL || keep == JOURNAL_KEEP_CHECKPOINT)
-            snprintf(text, size, "%s", keep == JOURNAL_KEEP_ALL ? "all" : "checkpoint");
-        else
-            snprintf(text, size, "%" PRIu64, keep);
-        break;
-    }
-    case VALUE_NAME:
-    case VALUE_LABEL:
-    case VALUE_DEVICE:
-    case VALUE_PATH:
-    case VALUE_BIND:
-    case VALUE_CONNECT:
-        snprintf(text, size, "%s", (const char *)where);
-    }
+    memcpy(config_value_home(key, layer, to), config_value_home(key, layer, from),
+           value_size(key->type));
 }

@@ -1,0 +1,131 @@
+/* Values that are lists: experts, steps ahead, members with what they set. */
+#include <stdio.h>
+#include <string.h>
+
+#include "config_walk.h"
+
+/* A list of words, none of them twice. */
+static int take_experts(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+                        const char *path) {
+    struct draft *draft = &walk->reading->draft;
+    const yaml_node_item_t *item = node->data.sequence.items.start;
+    if (node->type != YAML_SEQUENCE_NODE || item == node->data.sequence.items.top)
+        return walk_fail_value(walk, node, key, path);
+    draft->config.experts = 0;
+    for (; item < node->data.sequence.items.top; item++) {
+        const yaml_node_t *word = yaml_document_get_node(&walk->document, *item);
+        if (word->type != YAML_SCALAR_NODE ||
+            config_value_store(key, 0, walk_text(word), false, draft) != 0)
+            return walk_fail_value(walk, word, key, path);
+    }
+    return 0;
+}
+
+/* A list of numbers, each greater than the one before. */
+static int take_ahead(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+                      const char *path) {
+    const yaml_node_item_t *item = node->data.sequence.items.start;
+    if (item == node->data.sequence.items.top)
+        return walk_fail_value(walk, node, key, path);
+    for (; item < node->data.sequence.items.top; item++) {
+        const yaml_node_t *number = yaml_document_get_node(&walk->document, *item);
+        bool first = item == node->data.sequence.items.start;
+        if (!walk_is_plain(number) ||
+            config_value_add(key, walk_text(number), first, &walk->reading->draft) != 0)
+            return walk_fail_value(walk, number, key, path);
+    }
+    return 0;
+}
+
+static const yaml_node_t *value_of(struct walk *walk, const yaml_node_t *mapping,
+                                   const char *name) {
+    const yaml_node_pair_t *end = mapping->data.mapping.pairs.top;
+    const yaml_node_t *key = NULL;
+    for (yaml_node_pair_t *p = mapping->data.mapping.pairs.start; p < end; p++) {
+        key = yaml_document_get_node(&walk->document, p->key);
+        if (key->type == YAML_SCALAR_NODE && !strcmp(walk_text(key), name))
+            return yaml_document_get_node(&walk->document, p->value);
+    }
+    return NULL;
+}
+
+/* What a member sets: a mapping of paths to values. */
+static int take_sets(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+                     struct member_config *member) {
+    char found[CONFIG_TEXT_SIZE];
+    if (node->type != YAML_MAPPING_NODE)
+        return walk_fail(walk, node->start_mark, key->path,
+                         "found %s, which member %s sets; allowed is a mapping, as in "
+                         "{model.layers.0.size: 32}",
+                         walk_shown(node, found), member->name);
+    const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+    for (size_t n = 0; pair < node->data.mapping.pairs.top; pair++, n++) {
+        const yaml_node_t *name = yaml_document_get_node(&walk->document, pair->key);
+        const yaml_node_t *value = yaml_document_get_node(&walk->document, pair->value);
+        if (n == CONFIG_SETS_MAX)
+            return walk_fail(
+                walk, name->start_mark, key->path,
+                "found more than %d keys that member %s sets; allowed are at most that "
+                "many",
+                CONFIG_SETS_MAX, member->name);
+        if (name->type != YAML_SCALAR_NODE || value->type != YAML_SCALAR_NODE ||
+            snprintf(member->sets[n], CONFIG_SET_SIZE, "%s=%s", walk_text(name),
+                     walk_text(value)) >= CONFIG_SET_SIZE)
+            return walk_fail(walk, name->start_mark, key->path,
+                             "found a key that member %s sets without one short value; allowed is "
+                             "KEY: VALUE, as in model.layers.0.size: 32",
+                             member->name);
+        const yaml_node_t *first = walk_earlier(walk, node, pair, walk_text(name));
+        if (first)
+            return walk_fail_twice(walk, name->start_mark, walk_text(name), first);
+    }
+    return 0;
+}
+
+static int take_member(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+                       struct member_config *member) {
+    const yaml_node_t *name = NULL, *sets = NULL;
+    if (node->type == YAML_MAPPING_NODE) {
+        name = value_of(walk, node, "name");
+        sets = value_of(walk, node, "set");
+    }
+    size_t known = (name != NULL) + (sets != NULL), count = 0;
+    if (name)
+        count = (size_t)(node->data.mapping.pairs.top - node->data.mapping.pairs.start);
+    if (!name || name->type != YAML_SCALAR_NODE || known < count)
+        return walk_fail_value(walk, node, key, key->path);
+    if (!config_label_good(walk_text(name)))
+        return walk_fail(
+            walk, name->start_mark, key->path,
+            "found the name \"%.*s\"; allowed are 1 to %d letters, digits, '-' and '_'",
+            WALK_SHOWN_MAX, walk_text(name), CONFIG_MEMBER_NAME_SIZE - 1);
+    strcpy(member->name, walk_text(name));
+    return sets ? take_sets(walk, sets, key, member) : 0;
+}
+
+static int take_members(struct walk *walk, const yaml_node_t *node, const struct config_key *key) {
+    struct config *config = &walk->reading->draft.config;
+    if (node->type != YAML_SEQUENCE_NODE)
+        return walk_fail_value(walk, node, key, key->path);
+    const yaml_node_item_t *item = node->data.sequence.items.start;
+    size_t count = (size_t)(node->data.sequence.items.top - item);
+    if (count > CONFIG_MEMBERS_MAX)
+        return walk_fail(walk, node->start_mark, key->path,
+                         "found a list of %zu; allowed are at most %d members", count,
+                         CONFIG_MEMBERS_MAX);
+    memset(config->members, 0, sizeof config->members);
+    config->members_given = true;
+    config->member_count = count;
+    for (size_t n = 0; n < count; n++)
+        if (take_member(walk, yaml_document_get_node(&walk->document, item[n]), key,
+                        &config->members[n]) != 0)
+            return -1;
+    return 0;
+}
+
+int walk_list(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+              const char *path) {
+    return key->type == VALUE_EXPERTS   ? take_experts(walk, node, key, path)
+           : key->type == VALUE_MEMBERS ? take_members(walk, node, key)
+                                        : take_ahead(walk, node, key, path);
+}
