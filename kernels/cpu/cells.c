@@ -148,6 +148,22 @@ INLINE void load_gate(const struct cell_kind *kind, const struct rows *r, size_t
         u->gate[gate] = r->gate[gate * r->padded + i];
 }
 
+INLINE void store_gates(const struct cell_kind *kind, const struct rows *r, size_t i,
+                        const struct cell_unit *u) {
+    store_gate(kind, r, 0, i, u);
+    store_gate(kind, r, 1, i, u);
+    store_gate(kind, r, 2, i, u);
+    store_gate(kind, r, 3, i, u);
+}
+
+INLINE void load_gates(const struct cell_kind *kind, const struct rows *r, size_t i,
+                       struct cell_unit *u) {
+    load_gate(kind, r, 0, i, u);
+    load_gate(kind, r, 1, i, u);
+    load_gate(kind, r, 2, i, u);
+    load_gate(kind, r, 3, i, u);
+}
+
 /* From the sums after their norms to what can be known of the gates at once. It has a loop of its
    own: a value that comes out of memory is one value, whereas the compiler would carry what is made
    of a gate into the cases of its function, and round otherwise. */
@@ -162,10 +178,7 @@ INLINE void gate_units(enum cell cell, enum norm_source source, const struct row
         load_sums(kind, source, &r, 2, i, &u);
         load_sums(kind, source, &r, 3, i, &u);
         cell_gates(cell, &u);
-        store_gate(kind, &r, 0, i, &u);
-        store_gate(kind, &r, 1, i, &u);
-        store_gate(kind, &r, 2, i, &u);
-        store_gate(kind, &r, 3, i, &u);
+        store_gates(kind, &r, i, &u);
         if (kind->own)
             r.inner[i] = u.inner;
     }
@@ -184,10 +197,7 @@ INLINE void forward_units(enum cell cell, enum activation activation, enum norm_
         u.activation = activation;
         if (!kind->gated)
             load_sums(kind, source, &r, 0, i, &u);
-        load_gate(kind, &r, 0, i, &u);
-        load_gate(kind, &r, 1, i, &u);
-        load_gate(kind, &r, 2, i, &u);
-        load_gate(kind, &r, 3, i, &u);
+        load_gates(kind, &r, i, &u);
         if (kind->own)
             u.inner = r.inner[i];
         if (kind->states > 0)
@@ -195,10 +205,7 @@ INLINE void forward_units(enum cell cell, enum activation activation, enum norm_
         if (kind->states > 1)
             u.before = r.before[i];
         cell_forward(cell, &u);
-        store_gate(kind, &r, 0, i, &u);
-        store_gate(kind, &r, 1, i, &u);
-        store_gate(kind, &r, 2, i, &u);
-        store_gate(kind, &r, 3, i, &u);
+        store_gates(kind, &r, i, &u);
         if (kind->inner)
             r.inner[i] = u.inner;
         if (!kind->finishes)
@@ -291,10 +298,7 @@ INLINE void backward_units(enum cell cell, enum activation activation, const str
         struct cell_unit u;
         struct cell_gradient g;
         u.activation = activation;
-        load_gate(kind, &r, 0, i, &u);
-        load_gate(kind, &r, 1, i, &u);
-        load_gate(kind, &r, 2, i, &u);
-        load_gate(kind, &r, 3, i, &u);
+        load_gates(kind, &r, i, &u);
         if (kind->inner)
             u.inner = r.inner[i];
         if (kind->states > 0)
