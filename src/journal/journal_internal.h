@@ -1,11 +1,11 @@
 /* What the parts of the journal share: journal.c (the learning thread's side), journal_append.c
    (its entries, and what is known of streams' numbers), journal_queue.c (the entries on their way
    to the other thread), journal_block.c (entries as a row of the file), journal_write.c (the other
-   thread), journal_store.c (the file: its schema and statements), journal_look.c (whether the files
-   are still there), journal_migrate.c (files of earlier formats), journal_save.c (writing them
-   again when they are not), journal_mark.c (how far it was durable), journal_check.c (checks when
-   it is opened), journal_read.c (looking up, and syncing), journal_recent.c (what the newest
-   examples were), journal_replay.c (replaying). */
+   thread), journal_store.c (the file and its statements), journal_schema.c (its tables),
+   journal_look.c (whether the files are still there), journal_migrate.c (files of earlier formats),
+   journal_save.c (writing them again when they are not), journal_mark.c (how far it was durable),
+   journal_check.c (checks when it is opened), journal_read.c (looking up, and syncing),
+   journal_recent.c (what the newest examples were), journal_replay.c (replaying). */
 #ifndef RUNNEL_JOURNAL_INTERNAL_H
 #define RUNNEL_JOURNAL_INTERNAL_H
 
@@ -128,11 +128,16 @@ struct journal {
     struct journal_packer packer;
 };
 
+/* ---- journal_schema.c ---- */
+
+/* The statements that make tables, */
+extern const char journal_tables[];
+extern const char journal_streams[]; /* that of streams apart, with its index, */
+extern const char journal_view[];    /* and the view */
+
 /* ---- journal_store.c ---- */
 
 extern const char *const journal_sync_words[];
-extern const char journal_view[];    /* the statement that makes it, */
-extern const char journal_streams[]; /* and those of the table */
 
 /* Whether there is a file to open, or one to create: not beside what another has left. */
 int journal_store_find(const char *path, bool *is_new, struct error *error);

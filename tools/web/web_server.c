@@ -2,12 +2,9 @@
 
 #include "web_server.h"
 
-#include <errno.h>
 #include <math.h>
-#include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sysexits.h>
@@ -17,6 +14,7 @@
 #include "common/complain.h"
 #include "web_access.h"
 #include "web_api.h"
+#include "web_listen.h"
 #include "web_metrics.h"
 #include "web_pages.h"
 
@@ -29,12 +27,8 @@ enum {
     CONNECTIONS_MAX = 1000,
     CONNECTION_BYTES = 16 << 10, /* for a request's head and its reply's */
     IDLE_SECONDS = 15,           /* in which nothing moves */
-    BACKLOG = 128,
-    OTHER_FILES = 64, /* descriptors that are not connections */
-    HOST_SIZE = 256,
+    OTHER_FILES = 64,            /* descriptors that are not connections */
     RETRY_SIZE = 16,
-    PORT_SIZE = 16,
-    PORT_MOST = 65535,
 };
 
 /* A connection, from its acceptance on. */
@@ -56,91 +50,6 @@ struct server {
     char url[SERVER_URL_SIZE];
     char retry[RETRY_SIZE], cookie[ACCESS_COOKIE_SIZE]; /* of the reply that is being made */
 };
-
-/* ---- Where it listens ---- */
-
-/* "[::1]:5580" into host and port; without a host it is 127.0.0.1. */
-static bool split(const char *listen, char host[HOST_SIZE], char port[PORT_SIZE]) {
-    const char *colon = strrchr(listen, ':'), *begin = listen;
-    const char *digits = colon ? colon + 1 : listen;
-    size_t length = colon ? (size_t)(colon - listen) : 0;
-    if (!*digits || strlen(digits) > 5 || digits[strspn(digits, "0123456789")] ||
-        atoi(digits) > PORT_MOST)
-        return false;
-    if (length >= 2 && *begin == '[' && begin[length - 1] == ']')
-        begin++, length -= 2;
-    if (length >= HOST_SIZE)
-        return false;
-    snprintf(host, HOST_SIZE, "%.*s", (int)length, begin);
-    if (length == 0)
-        strcpy(host, "127.0.0.1");
-    strcpy(port, digits);
-    return true;
-}
-
-static bool is_loopback(const struct sockaddr *address) {
-    if (address->sa_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
-        return ntohl(in->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    }
-    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)address;
-    return IN6_IS_ADDR_LOOPBACK(&in6->sin6_addr);
-}
-
-static void write_url(struct server *s, int listener) {
-    struct sockaddr_storage address;
-    socklen_t size = sizeof address;
-    char host[HOST_SIZE] = "?", port[PORT_SIZE] = "?";
-    if (getsockname(listener, (struct sockaddr *)&address, &size) == 0)
-        getnameinfo((struct sockaddr *)&address, size, host, sizeof host, port, sizeof port,
-                    NI_NUMERICHOST | NI_NUMERICSERV);
-    bool six = strchr(host, ':') != NULL;
-    snprintf(s->url, sizeof s->url, "http://%s%.100s%s:%s/", six ? "[" : "", host, six ? "]" : "",
-             port);
-}
-
-/* A listening socket, or -1 after a complaint, with *status. */
-static int bind_address(const struct addrinfo *address, const char *listen_at, bool guarded,
-                        int *status) {
-    int one = 1;
-    *status = EX_USAGE;
-    if (!guarded && !is_loopback(address->ai_addr)) {
-        complain_usage("'%s' can be reached from other machines; that needs --token=FILE",
-                       listen_at);
-        return -1;
-    }
-    *status = EX_UNAVAILABLE;
-    int listener = socket(address->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (listener >= 0 && setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof one) == 0 &&
-        bind(listener, address->ai_addr, address->ai_addrlen) == 0 &&
-        listen(listener, BACKLOG) == 0)
-        return listener;
-    complain(*status, "cannot listen at '%s': %s; --listen chooses another address and port",
-             listen_at, strerror(errno));
-    if (listener >= 0)
-        close(listener);
-    return -1;
-}
-
-static int open_listener(const char *listen_at, bool guarded, int *status) {
-    char host[HOST_SIZE], port[PORT_SIZE];
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-    struct addrinfo *found = NULL;
-    *status = EX_USAGE;
-    if (!split(listen_at, host, port)) {
-        complain_usage("--listen is '%s', but must be ADDRESS:PORT, such as 127.0.0.1:5580",
-                       listen_at);
-        return -1;
-    }
-    int wrong = getaddrinfo(strcmp(host, "*") == 0 ? NULL : host, port, &hints, &found);
-    if (wrong) {
-        complain_usage("there is no address '%s': %s", host, gai_strerror(wrong));
-        return -1;
-    }
-    int listener = bind_address(found, listen_at, guarded, status);
-    freeaddrinfo(found);
-    return listener;
-}
 
 /* ---- Requests ---- */
 
@@ -404,9 +313,9 @@ int server_open(struct server **server, const struct server_options *options, st
     if (status == EX_OK)
         status = pages_open(&s->pages, options->chart_file);
     if (status == EX_OK)
-        listener = open_listener(options->listen, s->access.guarded, &status);
+        listener = listen_open(options->listen, s->access.guarded, &status);
     if (listener >= 0) {
-        write_url(s, listener);
+        listen_url(listener, s->url);
         status = start(s, listener);
     }
     *server = s;
