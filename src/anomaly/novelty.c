@@ -24,7 +24,7 @@ enum {
 #define QUIET_SHARE 0.2
 #define LEVEL_SHARE 0.15
 #define SHARES (1 + LEVEL_SHARE)
-#define PATIENCE 0.4 /* by which scores sink as values come: there are more to be surprised by */
+#define PATIENCE 0.4
 #define PATIENCE_FROM 1000
 
 _Static_assert(LEVEL + 1 == NOVELTY_CONTEXT, "the mean of the last is the last number");
@@ -215,6 +215,10 @@ VECTOR_CLONES(search,
 
 /* ---- The score ---- */
 
+double novelty_patient(double score, double t) {
+    return fmax(score - PATIENCE * log10(fmax(t / PATIENCE_FROM, 1)), 0);
+}
+
 double novelty_take(struct novelty *novelty, float *floats, size_t memory, double x,
                     unsigned minute) {
     float context[NOVELTY_CONTEXT];
@@ -241,7 +245,7 @@ double novelty_take(struct novelty *novelty, float *floats, size_t memory, doubl
         tail_learn(&novelty->level, level);
     }
     novelty->count++;
-    return knows ? fmax(score - PATIENCE * log10(fmax(t / PATIENCE_FROM, 1)), 0) : NAN;
+    return knows ? novelty_patient(score, t) : NAN;
 }
 
 /* ---- Checkpoints ---- */

@@ -52,6 +52,9 @@ void novelty_begin(struct novelty *novelty, uint64_t seed);
 double novelty_take(struct novelty *novelty, float *floats, size_t memory, double x,
                     unsigned minute);
 
+/* A score less what it sinks by at value t: there are more to be surprised by. >= 0. */
+double novelty_patient(double score, double t);
+
 /* Whether what was read from a checkpoint can have been written by this. */
 bool novelty_valid(const struct novelty *novelty, const float *floats, size_t memory);
 

@@ -30,6 +30,7 @@ enum {
     CHECKPOINT_COUNTERS = 6,                     /* numbers in learner.counters */
     CHECKPOINT_RATES = 4,                        /* in learner.rates */
     CHECKPOINT_COVERAGE = 4,                     /* in learner.coverage */
+    CHECKPOINT_THRESHOLDS = 2,                   /* in learner.thresholds */
     CHECKPOINT_WINDOW = 5,                       /* in a row of streams.windows */
     CHECKPOINT_OPEN = 6,                         /* of one step in a row of streams.open */
     CHECKPOINT_KEY = 1 + WIRE_KEY_MAX, /* bytes in a row of streams.keys: size, key, zeros */
@@ -63,6 +64,7 @@ enum checkpoint_part {
     PART_COUNTERS,
     PART_RATES, /* of a member, and where there is none */
     PART_COVERAGE,
+    PART_THRESHOLDS,
     PART_KEYS,
     PART_WINDOWS, /* of a member */
     PART_HELD,
@@ -84,6 +86,8 @@ enum checkpoint_part {
     PART_SAID,
     PART_LEVELS,
     PART_ERRORS,
+    PART_WATCH,
+    PART_CONTEXTS,
     PART_RECORDS, /* of a member */
     PART_CHECKSUM,
     PARTS,
@@ -115,6 +119,9 @@ void checkpoint_layout_close(struct checkpoint_layout *layout);
 
 /* The name of a part that is there only where predictions are kept for their truth; else NULL. */
 const char *checkpoint_truth(enum checkpoint_part part);
+
+/* Of one that is there only where somebody looks for anomalies. */
+const char *checkpoint_watch(enum checkpoint_part part);
 
 /* The block of the engine whose tensors are the layout's block 0, 1, 2. */
 enum engine_block checkpoint_block(size_t block);

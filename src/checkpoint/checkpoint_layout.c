@@ -183,6 +183,28 @@ static void add_truths(struct checkpoint_layout *layout, struct learner *learner
     add_truth(layout, PART_ERRORS, SAFETENSORS_F32, streams, state.errors_size);
 }
 
+const char *checkpoint_watch(enum checkpoint_part part) {
+    static const char *const names[PARTS] = {
+        [PART_THRESHOLDS] = "learner.thresholds",
+        [PART_WATCH] = "streams.anomaly",
+        [PART_CONTEXTS] = "streams.contexts",
+    };
+    return names[part];
+}
+
+static void add_watched(struct checkpoint_layout *layout, enum checkpoint_part part,
+                        enum safetensors_type type, uint64_t rows, uint64_t columns) {
+    add_later(layout, part, checkpoint_watch(part), type, rows, columns);
+}
+
+/* How abnormal streams are. */
+static void add_watch(struct checkpoint_layout *layout, struct learner *learner, size_t streams) {
+    const struct anomaly_state state = learner_anomaly(learner, 0);
+    add_watched(layout, PART_WATCH, SAFETENSORS_F64, streams, state.numbers_size);
+    if (state.contexts_size)
+        add_watched(layout, PART_CONTEXTS, SAFETENSORS_F32, streams, state.contexts_size);
+}
+
 static void add_all(struct checkpoint_layout *layout, struct learner *learner, size_t streams) {
     size_t members = learner_members(learner);
     for (size_t m = 0; m < members; m++)
@@ -194,6 +216,8 @@ static void add_all(struct checkpoint_layout *layout, struct learner *learner, s
                  SAFETENSORS_F64, 1, CHECKPOINT_RATES, 0);
     if (learner_truth(learner))
         add_truth(layout, PART_COVERAGE, SAFETENSORS_F64, 1, CHECKPOINT_COVERAGE);
+    if (learner_watches(learner))
+        add_watched(layout, PART_THRESHOLDS, SAFETENSORS_F64, 1, CHECKPOINT_THRESHOLDS);
     add_shared(layout, PART_KEYS, "streams.keys", SAFETENSORS_U8, 2, streams, CHECKPOINT_KEY);
     for (size_t m = 0; m < members; m++)
         add_part(layout, PART_WINDOWS, m, learner_member_name(learner, m), "streams.windows",
@@ -202,6 +226,8 @@ static void add_all(struct checkpoint_layout *layout, struct learner *learner, s
     add_baseline(layout, learner, streams);
     if (learner_truth(learner))
         add_truths(layout, learner, streams);
+    if (learner_watches(learner))
+        add_watch(layout, learner, streams);
     for (size_t m = 0; m < members; m++)
         add_part(layout, PART_RECORDS, m, learner_member_name(learner, m), "streams.records",
                  SAFETENSORS_F32, 2, streams, learner_record_size(learner, m));

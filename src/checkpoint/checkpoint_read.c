@@ -145,13 +145,17 @@ static int check_digest(const struct reading *reading, struct error *error) {
         strcmp(ours, description) ? "" : ", other details of model or learning");
 }
 
-/* What it has of predictions that are not kept now. */
+static bool has_named(const struct reading *reading, const char *name) {
+    return name && safetensors_find(reading->file, name);
+}
+
+/* What it has of predictions, or of anomalies, that are not kept now. */
 static size_t count_needless(const struct reading *reading) {
+    bool truths = !learner_truth(reading->learner), watch = !learner_watches(reading->learner);
     size_t count = 0;
-    if (learner_truth(reading->learner))
-        return 0;
     for (enum checkpoint_part part = 0; part < PARTS; part++)
-        count += checkpoint_truth(part) && safetensors_find(reading->file, checkpoint_truth(part));
+        count += (truths && has_named(reading, checkpoint_truth(part))) ||
+                 (watch && has_named(reading, checkpoint_watch(part)));
     return count;
 }
 
@@ -165,6 +169,24 @@ static size_t mark_lacked(struct reading *reading) {
         count += of->lacked;
     }
     return count;
+}
+
+/* Memories of another size are of no use: they begin anew, and all that belongs to them. */
+static void mark_resized(struct reading *reading) {
+    static const enum checkpoint_part parts[] = {PART_WATCH, PART_CONTEXTS};
+    struct checkpoint_layout *layout = &reading->layout;
+    bool fit = true;
+    for (size_t n = 0; n < 2; n++) {
+        size_t at = layout->parts[0][parts[n]];
+        if (at == SIZE_MAX)
+            continue;
+        const struct safetensors_entry *wanted = &layout->entries[at];
+        const struct safetensors_entry *found = safetensors_find(reading->file, wanted->name);
+        fit &= found && found->rank == wanted->rank && found->shape[1] == wanted->shape[1];
+    }
+    for (size_t n = 0; n < layout->count; n++)
+        if (layout->of[n].part == PART_WATCH || layout->of[n].part == PART_CONTEXTS)
+            layout->of[n].lacked |= !fit;
 }
 
 /* The layout with the file's own number of streams, and every entry as the layout says. */
@@ -182,6 +204,7 @@ static int check_entries(struct reading *reading, struct error *error) {
         layout->count - mark_lacked(reading) + count_needless(reading))
         return reading_damaged(reading, "it has not the tensors that its configuration needs",
                                error);
+    mark_resized(reading);
     for (size_t n = 0; n < layout->count; n++) {
         struct safetensors_entry *wanted = &layout->entries[n];
         const struct safetensors_entry *found = safetensors_find(reading->file, wanted->name);
@@ -268,6 +291,20 @@ static int read_coverage(const struct reading *reading, struct error *error) {
     return 0;
 }
 
+static int read_thresholds(const struct reading *reading, struct error *error) {
+    struct learner *learner = reading->learner;
+    if (!learner_watches(learner))
+        return 0;
+    const struct learner_thresholds now = learner_thresholds(learner);
+    double t[CHECKPOINT_THRESHOLDS] = {now.threshold, now.configured};
+    if (reading_row(reading, PART_THRESHOLDS, 0, t, sizeof t, error))
+        return -1;
+    if (!(t[0] >= 0 && t[1] >= 0 && isfinite(t[0] + t[1])))
+        return reading_damaged(reading, "the threshold of its alarms is no number", error);
+    learner_write_thresholds(learner, &(struct learner_thresholds){t[0], t[1]});
+    return 0;
+}
+
 static int read_counters(const struct reading *reading, struct error *error) {
     uint64_t c[CHECKPOINT_COUNTERS];
     size_t members = learner_members(reading->learner);
@@ -281,7 +318,7 @@ static int read_counters(const struct reading *reading, struct error *error) {
     for (size_t m = 0; m < members || m == 0; m++)
         if (read_rates(reading, m, error))
             return -1;
-    return read_coverage(reading, error);
+    return read_coverage(reading, error) || read_thresholds(reading, error) ? -1 : 0;
 }
 
 /* `counts`: the first of its parts. */

@@ -175,6 +175,18 @@ static int read_truths(const struct reading *reading, size_t row, uint32_t slot,
     return 0;
 }
 
+static int read_watch(const struct reading *reading, size_t row, uint32_t slot,
+                      struct error *error) {
+    const struct anomaly_state s = learner_anomaly(reading->learner, slot);
+    if (reading_row(reading, PART_WATCH, row, s.numbers, s.numbers_size * sizeof(double), error) ||
+        (s.contexts_size && reading_row(reading, PART_CONTEXTS, row, s.contexts,
+                                        s.contexts_size * sizeof(float), error)))
+        return -1;
+    if (!learner_anomaly_written(reading->learner, slot))
+        return reading_damaged(reading, "what a stream's anomalies are judged by cannot be", error);
+    return 0;
+}
+
 /* Of one member: its window and its slot. */
 static int read_member_stream(const struct reading *reading, size_t member, size_t row,
                               uint32_t slot, struct error *error) {
@@ -212,6 +224,8 @@ static int read_stream(const struct reading *reading, size_t row, struct error *
     if (read_baseline(reading, row, slot, error))
         return -1;
     if (learner_truth(learner) && read_truths(reading, row, slot, error))
+        return -1;
+    if (learner_watches(learner) && read_watch(reading, row, slot, error))
         return -1;
     return read_forecast(reading, row, slot, error);
 }

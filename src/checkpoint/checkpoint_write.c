@@ -94,6 +94,12 @@ static int put_coverage(struct writing *writing, struct error *error) {
     return safetensors_put(writing->writer, numbers, sizeof numbers, error);
 }
 
+static int put_thresholds(struct writing *writing, struct error *error) {
+    const struct learner_thresholds t = learner_thresholds(writing->learner);
+    const double numbers[CHECKPOINT_THRESHOLDS] = {t.threshold, t.configured};
+    return safetensors_put(writing->writer, numbers, sizeof numbers, error);
+}
+
 /* `part` as of the scaler of inputs. */
 static int put_scaler(struct writing *writing, struct scaler *scaler, enum checkpoint_part part,
                       struct error *error) {
@@ -161,6 +167,14 @@ static int put_truth(struct writing *writing, enum checkpoint_part part, uint32_
     return safetensors_put(writing->writer, s.errors, s.errors_size * sizeof(float), error);
 }
 
+static int put_watch(struct writing *writing, enum checkpoint_part part, uint32_t slot,
+                     struct error *error) {
+    const struct anomaly_state s = learner_anomaly(writing->learner, slot);
+    if (part == PART_WATCH)
+        return safetensors_put(writing->writer, s.numbers, s.numbers_size * sizeof(double), error);
+    return safetensors_put(writing->writer, s.contexts, s.contexts_size * sizeof(float), error);
+}
+
 static int put_row(struct writing *writing, const struct checkpoint_entry *of, uint32_t slot,
                    struct error *error) {
     size_t size = learner_model(writing->learner)->architecture.input.size;
@@ -200,6 +214,9 @@ static int put_row(struct writing *writing, const struct checkpoint_entry *of, u
     case PART_LEVELS:
     case PART_ERRORS:
         return put_truth(writing, of->part, slot, error);
+    case PART_WATCH:
+    case PART_CONTEXTS:
+        return put_watch(writing, of->part, slot, error);
     default:
         return put_record(writing, of->member, slot, error);
     }
@@ -231,6 +248,8 @@ static int put_entry(struct writing *writing, const struct checkpoint_entry *of,
         return put_rates(writing, of->member, error);
     case PART_COVERAGE:
         return put_coverage(writing, error);
+    case PART_THRESHOLDS:
+        return put_thresholds(writing, error);
     case PART_COUNTS:
     case PART_MEANS:
     case PART_SQUARES:

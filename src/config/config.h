@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "anomaly/alarm.h"
 #include "forecast/mixture.h"
 #include "model/model.h"
 
@@ -96,6 +97,13 @@ struct config {
     struct member_config members[CONFIG_MEMBERS_MAX];
     char combine[CONFIG_MEMBER_NAME_SIZE]; /* as written, */
     unsigned combined;                     /* and as mixture.h has it: experts, then members */
+
+    struct {
+        bool enabled;
+        size_t memory; /* contexts of a column */
+        struct alarm_rule rule;
+        bool surprise; /* alarms of it, too */
+    } anomaly;
 
     struct socket_config examples, statistics, control;
     enum examples_socket examples_socket;

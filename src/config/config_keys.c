@@ -17,12 +17,15 @@
 #define OUTPUT_TARGET "model.output.target"
 #define OUTPUT_SCALE "model.output.scale"
 #define KIND "learning.optimizer.kind"
+#define ANOMALY "anomaly.enabled"
 
 #define DAYS_MAX 36500
 #define COUNT_MAX CONFIG_COUNT_MAX
 #define INPUT_MAX 1e6
 #define MEMORY_MAX 1e9
 #define LIMIT_MAX 1e6
+#define CONTEXTS_MAX 1e9
+#define SCORE_MAX 100
 #define LAYER_SIZE_MAX 65536
 #define COMPONENTS_MAX 1024
 #define WINDOW_MAX 65536
@@ -245,6 +248,34 @@ static struct config_key rows[] = {
      .flags = KEY_DIGEST | KEY_LATER, .what = "what the prediction is", .example = "mlpoly",
      .more = "`mlpoly` mixes all by polynomially weighted averages, `average` is their mean, `best` "
              "the one whose smoothed loss is lowest; else the name of an expert or a member."},
+
+    {ANOMALY, VALUE_BOOLEAN, AT(anomaly.enabled), .fallback = "false",
+     .left_out = "false; true with `preset: forecast`",
+     .what = "score how abnormal each example is", .example = "true",
+     .more = "Each stream and column remembers what it was like before; nothing that is learned "
+             "depends on it. A checkpoint without it, or with another `anomaly.memory`, is taken: "
+             "memories then begin anew."},
+    {"anomaly.memory", VALUE_SIZE, AT(anomaly.memory), RANGE(1, CONTEXTS_MAX), .fallback = "4000",
+     WHEN(ANOMALY, "true"), .what = "contexts that a column remembers", .unit = "contexts",
+     .example = "4000",
+     .more = "Each takes 36 bytes, and time in proportion. A new one replaces a random old one."},
+    {"anomaly.threshold", VALUE_REAL, AT(anomaly.rule.threshold), RANGE(0, SCORE_MAX),
+     .fallback = "1.5", WHEN(ANOMALY, "true"), .flags = KEY_IN_FLIGHT,
+     .what = "score from which on an example is an alarm", .example = "1.5",
+     .more = "A score is -log10 of how often something like it has been, so that 2 is ten times as "
+             "rare as 1."},
+    {"anomaly.rest", VALUE_REAL, AT(anomaly.rule.rest), RANGE(0, MEMORY_MAX), .fallback = "100",
+     WHEN(ANOMALY, "true"), .what = "steps after an alarm without another", .unit = "steps",
+     .example = "100"},
+    {"anomaly.fatigue", VALUE_REAL, AT(anomaly.rule.fatigue), RANGE(0, SCORE_MAX),
+     .fallback = "0.2", WHEN(ANOMALY, "true"),
+     .what = "how much an alarm adds to the threshold of those after it", .example = "0.2"},
+    {"anomaly.recovery", VALUE_REAL, AT(anomaly.rule.recovery), RANGE(1, MEMORY_MAX),
+     .fallback = "700", WHEN(ANOMALY, "true"), .what = "steps until that has gone to 1/e",
+     .unit = "steps", .example = "700"},
+    {"anomaly.surprise", VALUE_BOOLEAN, AT(anomaly.surprise), .fallback = "false",
+     WHEN(ANOMALY, "true"), .what = "alarms of forecasts that were far off, too",
+     .example = "true"},
 
     {"examples.bind", VALUE_BIND, AT(examples.endpoint), .fallback = WIRE_EXAMPLES,
      .what = "where feeders connect", .example = WIRE_EXAMPLES},

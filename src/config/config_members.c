@@ -32,6 +32,7 @@ static const struct {
     {"learning.optimizer.kind", "adam"},
     {"learning.optimizer.rate", "0.0003"},
     {"learning.clip", "1"},
+    {"anomaly.enabled", "true"},
 };
 
 static bool has_preset(const struct reading *reading) {

@@ -266,6 +266,27 @@ static void put_scored(struct json_text *text, const struct model *model, const 
         json_text_close_list(text);
 }
 
+static size_t anomaly_columns(const struct model *model) {
+    const struct input *input = &model->architecture.input;
+    return input->kind == INPUT_REAL ? input->size : 0;
+}
+
+/* Lists of a number of each column, null where nothing is known. */
+static void put_anomaly(struct json_text *text, const struct anomaly_said *said, size_t columns) {
+    json_text_open_object(text, "anomaly");
+    json_text_number(text, "score", said->score);
+    json_text_number(text, "surprise", said->surprise);
+    json_text_open_list(text, "columns");
+    for (size_t k = 0; k < columns; k++) {
+        json_text_open_object(text, NULL);
+        json_text_number(text, "score", said->scores[k]);
+        json_text_number(text, "surprise", said->surprises[k]);
+        json_text_close_object(text);
+    }
+    json_text_close_list(text);
+    json_text_close_object(text);
+}
+
 void report_prediction(struct json_text *text, const struct model *model, const struct learner *all,
                        const struct learned *learned) {
     json_text_string(text, "stream", learned->key, learned->key_size);
@@ -276,6 +297,8 @@ void report_prediction(struct json_text *text, const struct model *model, const 
         put_interval(text, learned);
     if (all && learned->forecasts)
         put_experts(text, all, model->outputs, learned);
+    if (learned->anomaly)
+        put_anomaly(text, learned->anomaly, anomaly_columns(model));
     json_text_number(text, "loss", learned->scored ? learned->loss : NAN);
     if (learned->truth)
         put_scored(text, model, all, learned);

@@ -21,6 +21,7 @@
 /* The keys that learning depends on and that may change in flight. */
 #define RATE_KEY "learning.optimizer.rate"
 #define CLIP_KEY "learning.clip"
+#define THRESHOLD_KEY "anomaly.threshold"
 
 /* Before one of them, with a name: that of one member alone. */
 #define MEMBERS "members."
@@ -56,6 +57,8 @@ void settings_take_rates(struct daemon *daemon) {
     struct config *current = &daemon->settings->current;
     current->learning.optimizer.rate = learner_rate(daemon->learner);
     current->learning.clip = learner_clip(daemon->learner);
+    if (learner_watches(daemon->learner))
+        current->anomaly.rule.threshold = learner_threshold(daemon->learner);
 }
 
 /* "members.NAME.KEY" is a key of one member: its place, and KEY. Without that, all members and the
@@ -81,7 +84,7 @@ bool settings_is_learned_with(const char *key) {
         key += strcspn(key, ".");
         key += *key == '.';
     }
-    return !strcmp(key, RATE_KEY) || !strcmp(key, CLIP_KEY);
+    return !strcmp(key, RATE_KEY) || !strcmp(key, CLIP_KEY) || !strcmp(key, THRESHOLD_KEY);
 }
 
 static const struct learning *learning_of(const struct config *config, size_t member) {
@@ -111,6 +114,14 @@ static int apply(struct daemon *daemon, const char *key, size_t member, const st
     if (!strcmp(key, RATE_KEY) && learner_set_rate(daemon->learner, member, rate, error))
         return -1;
     if (!strcmp(key, CLIP_KEY) && learner_set_clip(daemon->learner, member, clip, error))
+        return -1;
+    if (!strcmp(key, THRESHOLD_KEY) && !learner_watches(daemon->learner))
+        return error_set(error, EX_CONFIG,
+                         "set: %s: this daemon does not look for anomalies; start it with "
+                         "anomaly.enabled: true",
+                         key);
+    if (!strcmp(key, THRESHOLD_KEY) &&
+        learner_set_threshold(daemon->learner, wanted->anomaly.rule.threshold, error))
         return -1;
     daemon->settings->current = *wanted;
     settings_take_rates(daemon);
@@ -145,6 +156,8 @@ int settings_replay(struct daemon *daemon, const char *key, const char *value, b
                     struct error *error) {
     if (!settings_is_learned_with(key))
         return 0;
+    if (!strcmp(key, THRESHOLD_KEY) && !learner_watches(daemon->learner))
+        return 0; /* it did then */
     if (settings_set(daemon, key, value, error))
         return -1;
     size_t member, count = networks(daemon);
@@ -156,6 +169,8 @@ int settings_replay(struct daemon *daemon, const char *key, const char *value, b
     for (size_t m = 0; m < count; m++) {
         struct learner_rates rates = learner_rates(daemon->learner, m);
         if (member != LEARNER_ALL && member != m)
+            continue;
+        if (!strcmp(own, THRESHOLD_KEY))
             continue;
         if (!strcmp(own, RATE_KEY))
             rates.configured_rate = rates.rate;
@@ -199,18 +214,24 @@ static void collect(void *context, const char *key, const char *value) {
     json_object_set_new(context, key, json_of_text(value, strlen(value)));
 }
 
-/* One member's value of a key is another than before. */
-static void journal_value(struct daemon *daemon, size_t member, const char *key, double value) {
+/* A key's value is another than before. */
+static void journal_key(struct daemon *daemon, const char *key, double value) {
     enum { PLAIN = 15, EXACT = 17, VALUE_SIZE_MAX = 40 };
-    char name[KEY_TEXT_SIZE], text[VALUE_SIZE_MAX];
-    const char *own =
-        learner_members(daemon->learner) ? learner_member_name(daemon->learner, member) : "";
-    snprintf(name, sizeof name, "%s%s%s%s", *own ? MEMBERS : "", own, *own ? "." : "", key);
+    char text[VALUE_SIZE_MAX];
     snprintf(text, sizeof text, "%.*g", PLAIN, value);
     if (strtod(text, NULL) != value)
         snprintf(text, sizeof text, "%.*g", EXACT, value);
     journalling_append_command(daemon, json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "key",
-                                                 name, "value", text, "configured", 1));
+                                                 key, "value", text, "configured", 1));
+}
+
+/* One member's is. */
+static void journal_value(struct daemon *daemon, size_t member, const char *key, double value) {
+    char name[KEY_TEXT_SIZE];
+    const char *own =
+        learner_members(daemon->learner) ? learner_member_name(daemon->learner, member) : "";
+    snprintf(name, sizeof name, "%s%s%s%s", *own ? MEMBERS : "", own, *own ? "." : "", key);
+    journal_key(daemon, name, value);
 }
 
 /* Rate and clip are learned with, so that they are journalled: what is replayed is learned with
@@ -235,9 +256,24 @@ static int take_member(struct daemon *daemon, const struct config *wanted, size_
     return 0;
 }
 
+/* Alarms depend on it, and so do those of a replay. */
+static int take_threshold(struct daemon *daemon, const struct config *wanted,
+                          struct error *error) {
+    double threshold = wanted->anomaly.rule.threshold;
+    if (!learner_watches(daemon->learner) ||
+        threshold == learner_thresholds(daemon->learner).configured)
+        return 0;
+    if (learner_configure_threshold(daemon->learner, threshold, error))
+        return run_break(daemon);
+    journal_key(daemon, THRESHOLD_KEY, threshold);
+    checkpoints_changed(daemon);
+    return 0;
+}
+
 static int take_learning(struct daemon *daemon, const struct config *wanted, struct error *error) {
     bool predictions = wanted->predictions != PREDICTIONS_NONE;
-    if (learner_keep_truths(daemon->learner, predictions, error))
+    if (learner_keep_truths(daemon->learner, predictions, error) ||
+        take_threshold(daemon, wanted, error))
         return -1;
     for (size_t m = 0; m < networks(daemon); m++)
         if (take_member(daemon, wanted, m, error))

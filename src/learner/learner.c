@@ -40,6 +40,7 @@ static void release(struct learner *learner) {
     forecast_close(learner);
     targets_close(learner);
     learner_baseline_close(learner);
+    watch_close(learner);
     free(learner->held);
     free(learner->long_outputs);
     beside_close(learner);
@@ -190,7 +191,7 @@ static int open_parts(struct learner *learner, const struct config *config, size
         (output->scale == SCALE_STANDARD && scaler_open(&learner->output_scaler, output->size,
                                                         output->memory, output->limit, error)) ||
         (input->scale == SCALE_FORECAST && forecast_open(learner, config, error)) ||
-        learner_baseline_open(learner, slots, error))
+        learner_baseline_open(learner, slots, error) || watch_open(learner, config, error))
         return -1;
     if (!learner_plan_open(learner, plan_steps) || !allocate_streams(learner, slots))
         return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "anomaly/anomaly.h"
 #include "engine.h"
 
 struct config;
@@ -84,6 +85,8 @@ struct learned {
     const struct truth *truth; /* predictions beside their truths (truth.h), or NULL when not asked
                                   for: of this example what was told from these on */
     size_t told_scores, told_steps;
+    const struct anomaly_said *anomaly; /* how abnormal it is, the largest of its steps and scores;
+                                           NULL: nobody looks */
     const struct layer_statistics *const *measured; /* (members,) of (layers,), or NULL when not
                                                        asked for */
     size_t streams;                                 /* streams in memory after it */
@@ -94,8 +97,27 @@ static inline bool learned_has_outputs(const struct learned *learned) {
     return learned->outputs || learned->forecasts;
 }
 
+/* A step whose score is an alarm. Pointers are valid until the observer returns. */
+struct learner_alarm {
+    const char *key; /* its stream */
+    size_t key_size;
+    bool of_surprise;         /* the forecast was far off; else what came is novel */
+    uint64_t example;         /* its number, as in struct learned */
+    uint64_t stream_step;     /* steps of the stream before it */
+    double time;              /* of its header, Unix time; 0 = unknown */
+    double score;             /* of the step */
+    double threshold;         /* the configured one, without fatigue */
+    size_t columns;           /* (I,), 0 for symbols */
+    struct anomaly_said said; /* of the example so far: `scores` and `surprises` by column */
+    const float *x;           /* (columns,) what came, NaN = missing */
+    const double *forecast;   /* (columns,) what had been said of it, NaN = nothing; NULL unless the
+                                 target is the next x */
+};
+
 struct learner_observer {
     void *context;
+    /* An alarm: told when it has been played, before its example is. May be NULL. */
+    void (*alarmed)(void *context, const struct learner_alarm *alarm);
     /* Once for each example, in order. */
     void (*learned)(void *context, const struct learned *learned);
     /* A stream made room for another: its state is gone. In order with the examples. */
@@ -204,6 +226,12 @@ size_t learner_member_named(const struct learner *learner, const char *name, siz
    and `truth` is NULL in what is learned. scale: forecast always does. As statistics.predictions
    says, from learner_open on. */
 int learner_keep_truths(struct learner *learner, bool wanted, struct error *error);
+
+/* Whether it looks for anomalies; and from which score on they are alarms: to be set in flight. */
+bool learner_watches(const struct learner *learner);
+double learner_threshold(const struct learner *learner);
+int learner_set_threshold(struct learner *learner, double threshold, struct error *error);
+int learner_configure_threshold(struct learner *learner, double threshold, struct error *error);
 
 /* How often the intervals of predictions have held the truth. */
 struct truth_coverage learner_coverage(const struct learner *learner);

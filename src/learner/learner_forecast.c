@@ -233,8 +233,11 @@ static void settle(struct learner *learner, struct planned *example, size_t step
     example->squared_error += score.squared_error;
     example->observed += score.observed;
     for (size_t k = 0; k < columns; k++)
-        if (!isnan(score.errors[k]))
+        if (!isnan(score.errors[k])) {
             judge_number(&learner->errors.columns[k], score.errors[k], score.of_last[k]);
+            watch_number(learner, k, score.errors[k]);
+        }
+    watch_score(learner, example, score.loss);
     learner->errors.scored++;
     for (size_t n = 0; n < learner->forecast_count; n++) {
         learner->errors.experts[n].loss += score.losses[n];
@@ -254,6 +257,7 @@ void forecast_give(struct learner *learner, struct planned *example, size_t step
     }
     if (how->settles)
         settle(learner, example, step);
+    watch_step(learner, example, step);
     fill_table(learner, step, said);
     mixture_predict(learner->mixture, how->slot, learner->table, said + SAID_DS * columns,
                     combined);

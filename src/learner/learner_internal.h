@@ -1,13 +1,15 @@
 /* The learner's insides, for learner*.c alone: learner.c opens and closes, learner_plan.c sizes
    plans and fills them by the online protocol, learner_targets.c is what it knows of targets and of
    steps that wait for them, learner_forecast.c is what scale: forecast adds to both,
-   learner_baseline.c says what the simplest forecast would have lost, learner_play.c plays plans
-   and calls the observer, learner_state.c serves checkpoints. */
+   learner_baseline.c says what the simplest forecast would have lost, learner_anomaly.c how
+   abnormal what came is, learner_play.c plays plans and calls the observer, learner_state.c serves
+   checkpoints. */
 #ifndef RUNNEL_LEARNER_INTERNAL_H
 #define RUNNEL_LEARNER_INTERNAL_H
 
 #include <math.h>
 
+#include "anomaly/anomaly.h"
 #include "baseline.h"
 #include "common/wire.h"
 #include "config/config.h"
@@ -28,6 +30,8 @@ struct planned {
     bool measured; /* it has a MEASURE */
     bool finished; /* all of it has been planned */
     bool begun;    /* some of it has been given out */
+    bool begins;   /* its stream does, with it */
+    uint32_t slot; /* of its stream; of a label without a stream nothing */
     uint64_t received;
     double time;                          /* of its header, 0 = unknown */
     size_t steps;                         /* of the whole example */
@@ -98,6 +102,21 @@ struct judged {
     double *forecast; /* (2, target_size) of the next score */
 };
 
+/* How abnormal examples are: learner_anomaly.c. */
+struct watch {
+    struct anomaly *anomaly; /* NULL: nobody looks */
+    struct alarm_rule rule;
+    bool alarms_of_surprise;
+    size_t columns;   /* 0 with symbols */
+    bool has_errors;  /* of each column: what comes is forecast, as numbers */
+    float *x;         /* (plan_steps, columns) as it came */
+    double *errors;   /* (columns,) of the newest score, prediction less truth; or one number */
+    double *forecast; /* (columns,) of the step that is looked at */
+    double surprise;  /* largest of the scores before it */
+    bool listens;     /* to the score that is given: of the nearest horizon */
+    double configured_threshold;
+};
+
 struct learner {
     const struct model *model; /* of the configuration as it stands */
     const struct engine_ops *ops;
@@ -165,6 +184,8 @@ struct learner {
     double *truths; /* (plan_steps, horizons, target_size) in original units */
     double *again;  /* (outputs,) */
     bool *begins;   /* (max_streams,) nothing has been said of the stream in that slot */
+
+    struct watch watch;
 
     bool want_outputs;
     bool measure; /* a label was to be measured: the next example with steps is */
@@ -310,6 +331,38 @@ static inline void judge_number(struct column_error *column, double error, doubl
     column->absolute += fabs(error);
     column->baseline += of_baseline == of_baseline ? of_baseline * of_baseline : square;
     column->observed++;
+}
+
+/* ---- How abnormal it is (learner_anomaly.c) ---- */
+
+int watch_open(struct learner *learner, const struct config *config, struct error *error);
+void watch_close(struct learner *learner);
+
+/* The plan's part; false when out of memory. Bytes that a step takes. */
+bool watch_plan_open(struct learner *learner);
+size_t watch_plan_bytes(const struct learner *learner);
+
+/* While planning, with a step: x (I,) as it came, float32, maybe unaligned. */
+void plan_watch(struct learner *learner, const void *x);
+
+/* When the plan has been played: an example begins or goes on, or
+   is finished; a score of it, whose errors by
+   column are in watch.errors; step number `step` of the plan, after the scores it brought. */
+void watch_begin(struct learner *learner, struct planned *example);
+void watch_end(struct learner *learner, const struct planned *example);
+void watch_score(struct learner *learner, const struct planned *example, double loss);
+void watch_step(struct learner *learner, const struct planned *example, size_t step);
+struct anomaly_said watch_said(const struct learner *learner);
+
+/* Whether score number n of an example is looked at: of several horizons the nearest is. */
+static inline void watch_listen(struct learner *learner, size_t n) {
+    learner->watch.listens = learner->watch.has_errors && (learner->model->horizons == 1 || n == 0);
+}
+
+/* An observed number of a target, likewise: prediction less what came, in original units. */
+static inline void watch_number(struct learner *learner, size_t k, double error) {
+    if (learner->watch.listens)
+        learner->watch.errors[k] = error;
 }
 
 /* The plan's memory: for at most so many steps. False when out of memory; close it all the same. */

@@ -73,7 +73,7 @@ static void close_member(struct member *member) {
 }
 
 bool learner_plan_open(struct learner *learner, size_t most_steps) {
-    size_t bytes = forecast_plan_bytes(learner);
+    size_t bytes = forecast_plan_bytes(learner) + watch_plan_bytes(learner);
     for (size_t m = 0; m < learner->member_count; m++)
         bytes += step_bytes(learner->members[m].model);
     size_t fitting = PLAN_BYTES / bytes;
@@ -87,7 +87,7 @@ bool learner_plan_open(struct learner *learner, size_t most_steps) {
         calloc(learner->model->architecture.layer_count, sizeof *learner->long_measure);
     return good && learner->examples && learner->long_measure && open_scales(learner) &&
            learner_baseline_plan_open(learner) && targets_plan_open(learner) &&
-           (!learner->forecaster || forecast_plan_open(learner));
+           watch_plan_open(learner) && (!learner->forecaster || forecast_plan_open(learner));
 }
 
 void learner_plan_close(struct learner *learner) {
@@ -252,9 +252,10 @@ static void take_plain(struct learner *learner, uint32_t slot, const struct exam
 
 static int take_step(struct learner *learner, uint32_t slot, const struct example *example,
                      size_t t, struct planned **planned, struct error *error) {
+    const void *x = number_at(example->x, t * learner->input_row);
+    plan_watch(learner, x);
     if (learner->forecaster)
-        forecast_take(learner, slot, number_at(example->x, t * learner->input_row), example->learn,
-                      *planned);
+        forecast_take(learner, slot, x, example->learn, *planned);
     else
         take_plain(learner, slot, example, t, *planned);
     learner->steps++;
@@ -349,6 +350,7 @@ static uint32_t find_stream(struct learner *learner, const struct example *examp
         forget(learner, oldest);
     }
     slot = learner_add_stream(learner, example->key, example->key_size);
+    planned->begins = true;
     if (learner->truth)
         learner->begins[slot] = true;
     if (learner->forecaster)
@@ -398,7 +400,7 @@ static void look_at_range(struct learner *learner, const struct example *example
 
 static int take_steps(struct learner *learner, const struct example *example,
                       struct planned **planned, struct error *error) {
-    uint32_t slot = find_stream(learner, example, *planned);
+    uint32_t slot = (*planned)->slot = find_stream(learner, example, *planned);
     for (size_t t = 0; t < example->steps; t++)
         if (plan_make_room(learner, planned, error) ||
             take_step(learner, slot, example, t, planned, error))
@@ -409,9 +411,10 @@ static int take_steps(struct learner *learner, const struct example *example,
 /* It may end a sequence, too: one that changes nothing likewise. */
 static int take_label(struct learner *learner, const struct example *label,
                       struct planned **planned, struct error *error) {
+    uint32_t slot = streams_find(learner->streams, label->key, label->key_size);
+    (*planned)->slot = slot;
     if (targets_label(learner, label, planned, error))
         return -1;
-    uint32_t slot = streams_find(learner->streams, label->key, label->key_size);
     return label->end && slot != STREAMS_NONE ? end_sequence(learner, slot, planned, error) : 0;
 }
 

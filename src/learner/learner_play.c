@@ -23,6 +23,7 @@ static void add_squared_error(struct learner *learner, struct planned *example, 
         sum += difference * difference;
         observed++;
         judge_number(&columns[k], difference, of_baseline[k]);
+        watch_number(learner, k, difference);
     }
     example->squared_error = sum;
     example->observed += observed;
@@ -43,6 +44,7 @@ static void add_scaled_error(struct learner *learner, struct planned *example, c
         sum += difference * difference;
         observed++;
         judge_number(&columns[k], difference, of_baseline[k]);
+        watch_number(learner, k, difference);
     }
     example->squared_error = sum;
     example->observed += observed;
@@ -86,6 +88,7 @@ static void add_score(struct learner *learner, struct planned *example, size_t s
         add_class(learner, example, output, target);
     else if (loss->metrics & METRIC_ACCURACY)
         add_sides(learner, example, output, target);
+    watch_score(learner, example, learner->members[0].results.losses[score]);
 }
 
 static void add_update(struct planned *example, const struct update_result *update) {
@@ -164,6 +167,7 @@ static void observe(struct learner *learner, const struct planned *example, size
     counters->updates += example->updates;
     counters->skipped += example->skipped;
     size_t scale = row * learner->input_row;
+    const struct anomaly_said anomaly = watch_said(learner);
     const struct learned learned = {
         .key = example->key,
         .key_size = example->key_size,
@@ -193,6 +197,7 @@ static void observe(struct learner *learner, const struct planned *example, size
         .truth = example->outputs ? learner->truth : NULL,
         .told_scores = example->told_scores,
         .told_steps = example->told_steps,
+        .anomaly = learner_watches(learner) ? &anomaly : NULL,
         .measured = measured,
         .streams = example->streams,
     };
@@ -240,13 +245,18 @@ static struct learned in_plan(const struct learner *learner, size_t row, size_t 
 static void give_steps(struct learner *learner, struct planned *example, size_t row,
                        struct cursor *cursor) {
     size_t first_score = cursor->scores;
-    for (size_t n = 0; n < example->planned_scores; n++)
+    watch_begin(learner, example);
+    for (size_t n = 0; n < example->planned_scores; n++) {
+        watch_listen(learner, n);
         add_score(learner, example, cursor->scores++);
+    }
     if (learner->forecaster) {
         for (size_t n = 0; n < example->planned_steps; n++)
             forecast_give(learner, example, cursor->steps + n);
         return;
     }
+    for (size_t n = 0; n < example->planned_steps; n++)
+        watch_step(learner, example, cursor->steps + n);
     if (learner->members[0].plan.outputs && learner->step_bases)
         add_bases(learner, example, cursor->steps);
     if (!learner->truth)
@@ -263,8 +273,8 @@ static int give(struct learner *learner, size_t row, struct cursor *cursor, stru
         example->told_scores = truth_count(learner->truth);
         example->told_steps = truth_steps(learner->truth);
     }
-    example->begun = true;
     give_steps(learner, example, row, cursor);
+    example->begun = true;
     add_updates(learner, example, cursor);
     cursor->steps += example->planned_steps;
     bool spans = example->steps && (!example->finished || example->gathered_steps);
@@ -279,6 +289,7 @@ static int give(struct learner *learner, size_t row, struct cursor *cursor, stru
         measured[m] = learner->members[m].results.measures +
                       cursor->measures * learner->members[m].model->architecture.layer_count;
     cursor->measures += example->planned_measures;
+    watch_end(learner, example);
     observe(learner, example, row, first_step, example->measured ? measured : NULL);
     return 0;
 }

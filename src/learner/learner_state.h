@@ -84,6 +84,18 @@ bool learner_forecast_valid(const struct learner *learner, uint32_t slot);
 struct truth;
 struct truth *learner_truth(struct learner *learner);
 
+/* What is kept of a stream to say how abnormal it is (anomaly.h), where learner_watches; whether
+   what was written there can have come from this learner. */
+struct anomaly_state learner_anomaly(struct learner *learner, uint32_t slot);
+bool learner_anomaly_written(struct learner *learner, uint32_t slot);
+
+/* The threshold of alarms in effect, and that of the configuration. */
+struct learner_thresholds {
+    double threshold, configured;
+};
+struct learner_thresholds learner_thresholds(const struct learner *learner);
+void learner_write_thresholds(struct learner *learner, const struct learner_thresholds *thresholds);
+
 /* Of a member: numbers in a slot's record, positions in its ring, blocks of moments. */
 size_t learner_record_size(const struct learner *learner, size_t member);
 size_t learner_ring(const struct learner *learner, size_t member);

@@ -406,7 +406,7 @@ static void test_cocob(void **state) {
     assert_true(c.learning.optimizer.rate == 0.001 && c.learning.optimizer.alpha == 0.99);
 }
 
-#define MAY "learning.optimizer.rate, learning.clip or statistics.every"
+#define MAY "learning.optimizer.rate, learning.clip, anomaly.threshold or statistics.every"
 
 static void test_set(void **state) {
     (void)state;

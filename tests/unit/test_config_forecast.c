@@ -38,12 +38,27 @@ static void test_preset_is_whole(void **state) {
     assert_int_equal(c.learning.max_streams, 128);
     assert_int_equal(c.experts, EXPERTS_ALL);
     assert_int_equal(c.combined, COMBINE_MLPOLY);
+    assert_true(c.anomaly.enabled && c.anomaly.memory == 4000 && !c.anomaly.surprise);
+    assert_true(c.anomaly.rule.threshold == 1.5 && c.anomaly.rule.rest == 100);
+    assert_true(c.anomaly.rule.fatigue == 0.2 && c.anomaly.rule.recovery == 700);
     assert_true(c.members_given);
     assert_int_equal(c.member_count, 2);
     assert_string_equal(c.members[0].name, "change");
     assert_int_equal(c.members[0].architecture.output.relative, RELATIVE_AR12);
     assert_string_equal(c.members[1].name, "level");
     assert_int_equal(c.members[1].architecture.output.relative, RELATIVE_NONE);
+}
+
+/* What is looked at beside learning decides nothing of it: a checkpoint fits with and without. */
+static void test_anomalies_are_not_in_the_digest(void **state) {
+    (void)state;
+    struct config on = good(WHOLE, NULL);
+    assert_string_equal(good(WHOLE, "anomaly.enabled=false").digest, on.digest);
+    assert_string_equal(good(WHOLE, "anomaly.memory=7").digest, on.digest);
+    assert_false(good(FORECAST(""), NULL).anomaly.enabled);
+    check_error(FORECAST(""), "anomaly.threshold=2",
+                "anomaly.threshold: found with enabled: false; it is allowed only with enabled: "
+                "true");
 }
 
 static void test_preset_gives_way(void **state) {
@@ -226,9 +241,13 @@ static void test_digests_differ(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_preset_is_whole), cmocka_unit_test(test_preset_gives_way),
-        cmocka_unit_test(test_members_set),     cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_digests_differ),  cmocka_unit_test(test_targets_are_scaled_alike),
+        cmocka_unit_test(test_preset_is_whole),
+        cmocka_unit_test(test_anomalies_are_not_in_the_digest),
+        cmocka_unit_test(test_preset_gives_way),
+        cmocka_unit_test(test_members_set),
+        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_digests_differ),
+        cmocka_unit_test(test_targets_are_scaled_alike),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

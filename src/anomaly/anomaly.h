@@ -1,0 +1,74 @@
+/* How abnormal what comes is, stream by stream and column by column: scores that mean the same in
+   every stream, -log10 of how often something like that has been before.
+
+   - Novelty (novelty.h): the recent past of a column is like nothing in its memory. The score of a
+     stream is that of its column with the largest.
+   - Surprise: the error of the forecast is as large as hardly any of the stream's errors before,
+     L - 0.4 log10(max(1, t / 1000)) >= 0 with L its tail (tail.h). The error is that of a column;
+     where the loss is a density's, 1 / density of all columns together.
+
+   A missing value (NaN) takes no part: neither the column's past nor its memory know of it.
+
+   Each stream has memory of its own, in `slots` places, allocated when it opens: pages of it are
+   used as streams and their memories grow. Nothing depends on anything but the stream's values,
+   their times and errors, in their order. */
+#ifndef RUNNEL_ANOMALY_H
+#define RUNNEL_ANOMALY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "alarm.h"
+
+struct anomaly;
+struct error;
+
+struct anomaly_options {
+    size_t slots, columns;
+    size_t memory;   /* contexts of a column, >= 1 */
+    bool has_errors; /* a forecast has one for each column; else one number for all of them */
+    uint64_t seed;   /* of what memories forget */
+};
+
+/* -1 (EX_CONFIG) when so many memories are more than this machine has, or (EX_UNAVAILABLE) when out
+   of memory. */
+int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options,
+                 struct error *error);
+void anomaly_close(struct anomaly **anomaly);
+
+/* A stream begins in the slot. */
+void anomaly_begin(struct anomaly *anomaly, uint32_t slot);
+
+/* How abnormal it has been since anomaly_clear, the largest of each: NaN where nothing is known. */
+struct anomaly_said {
+    double score, surprise; /* of the stream */
+    const double *scores, *surprises /* (columns,) */;
+};
+void anomaly_clear(struct anomaly *anomaly);
+struct anomaly_said anomaly_said(const struct anomaly *anomaly);
+
+/* The stream's next step, x (columns,) with NaN where a value is missing, at that Unix time (0 =
+   unknown). Returns its score; NaN: too little has been seen to say. */
+double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, double time);
+
+/* What came was forecast with that error: by column (columns,), NaN where nothing was said or came;
+   or one number for all. Returns the surprise, NaN likewise. */
+double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *errors);
+
+/* The state of the stream's alarms, and how many steps it has had. */
+struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, bool surprise);
+uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot);
+
+/* For checkpoints, of a slot. */
+struct anomaly_state {
+    double *numbers;
+    float *contexts;
+    size_t numbers_size, contexts_size;
+};
+struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot);
+
+/* It has been written: false when it cannot have come from here. */
+bool anomaly_written(struct anomaly *anomaly, uint32_t slot);
+
+#endif

@@ -1,0 +1,231 @@
+#!/usr/bin/env python3
+"""Anomalies from outside (docs/protocol.md, "Anomalies"): scores are those of the executable
+specification (tests/support/novelty), also after a kill in the middle; what is learned does not
+depend on them, and checkpoints fit with and without."""
+import json
+import math
+import os
+import pathlib
+import signal
+import struct
+import time
+
+import cases
+import running
+import zmq
+from running import Daemon
+
+TOP = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
+NOVELTY = TOP / "tests/support/novelty"
+NEAR = 1e-5  # stored scores have six decimals
+BEGIN = 1577836800.0  # midnight, UTC
+KNOWS = 171  # values before there is a score
+
+
+def configuration(directory, more, size=1, model="", every=1000):
+    model = model or f"""
+model:
+  input: {{kind: real, size: {size}, missing: hold}}
+  layers: [{{cell: rnn, size: 4}}]
+  output: {{loss: squared, size: {size}, target: next}}
+learning: {{window: 4, stride: 4, clip: 1}}"""
+    return f"""
+name: anomalies
+device: cpu
+{model}
+{more}
+examples: {{bind: "ipc://{directory}/examples"}}
+statistics: {{bind: "ipc://{directory}/statistics", every: {every}, predictions: true}}
+control: {{bind: "ipc://{directory}/control"}}
+state: {{directory: {directory}/state, checkpoint: {{examples: 300, seconds: 0}}}}
+"""
+
+
+def stored(name):
+    """Its memory, and rows of x, minute of the day, score, whether it is an alarm."""
+    lines = (NOVELTY / name).read_text(encoding="utf-8").split("\n")
+    rows = [line.split() for line in lines[1:] if line]
+    return int(lines[0].split()[1]), [(float(x), int(m), float(s), a == "1") for x, m, s, a in rows]
+
+
+def step(number, x, minute=0, stream=b"s"):
+    header = struct.pack("<BBHIQd", 1, 0, 0, 0, number, BEGIN + 60 * minute + 59)
+    return [stream, struct.pack(f"<{len(x)}f", *x), b"", header]
+
+
+def subscribe(daemon):
+    heard = daemon.socket(zmq.SUB, "statistics")
+    heard.setsockopt(zmq.RCVHWM, 0)
+    for topic in (b"status", b"prediction"):
+        heard.setsockopt(zmq.SUBSCRIBE, topic)
+    while daemon.next_message(heard)[0] != b"status":
+        continue
+    return heard
+
+
+def take(daemon, heard, count):
+    found = []
+    while len(found) < count:
+        topic, body = daemon.next_message(heard)
+        if topic == b"prediction":
+            found.append(json.loads(body))
+    return found
+
+
+def fed(daemon, rows):
+    """The predictions of these steps."""
+    with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+        for frames in rows:
+            feeder.send_multipart(frames)
+        return take(daemon, heard, len(rows))
+
+
+def wait_learned(daemon, count):
+    end = time.monotonic() + running.LIMIT
+    while daemon.ask("status")["examples"] < count:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def kill(daemon, count):
+    daemon.ask("set", key="learning.clip", value=1)  # is answered when it is on disk
+    daemon.process.send_signal(signal.SIGKILL)
+    daemon.process.wait()
+    daemon.start()
+    wait_learned(daemon, count)
+
+
+def played(directory, config, rows, kills=()):
+    found, begin = [], 0
+    with Daemon(directory, config) as daemon:
+        daemon.ask("status")
+        for end in [*kills, len(rows)]:
+            found += fed(daemon, rows[begin:end])
+            begin = end
+            if end < len(rows):
+                kill(daemon, end)
+        exported = daemon.export()
+        assert daemon.end() == 0
+    return found, exported
+
+
+def are_stored(messages, rows):
+    for n, (message, (_, _, score, _)) in enumerate(zip(messages, rows, strict=True)):
+        said = message["anomaly"]
+        assert list(said) == ["score", "surprise", "columns"], said
+        assert said["columns"][0]["score"] == said["score"], said
+        if n < KNOWS:
+            assert said["score"] is None, (n, said)
+        else:
+            assert abs(said["score"] - score) < NEAR, (n, said, score)
+
+
+def test_scores_are_those_of_the_specification_also_after_kills(directory):
+    for name in ("daily", "walk"):
+        memory, rows = stored(name)
+        steps = [step(n + 1, [x], minute) for n, (x, minute, _, _) in enumerate(rows)]
+        config = f"anomaly: {{enabled: true, memory: {memory}}}"
+        whole, torn = directory / f"{name}-whole", directory / f"{name}-torn"
+        whole.mkdir()
+        torn.mkdir()
+        once, _ = played(whole, configuration(whole, config), steps)
+        again, _ = played(torn, configuration(torn, config), steps, kills=(140, 450, 1000))
+        are_stored(once, rows)
+        for n, (a, b) in enumerate(zip(once, again, strict=True)):
+            assert a["anomaly"] == b["anomaly"], (n, a, b)
+        surprises = [m["anomaly"]["surprise"] for m in once]
+        assert all(s is None for s in surprises[:150]) and sum(s is not None for s in surprises) > 900
+
+
+def test_the_preset_looks_and_learns_the_same(directory):
+    """On in preset: forecast; with it or without it the same is predicted."""
+    memory, rows = stored("daily")
+    assert memory == 4000
+    rows = rows[:400]
+    steps = [step(n + 1, [x], minute) for n, (x, minute, _, _) in enumerate(rows)]
+    model = "preset: forecast\nmodel: {input: {size: 1}, layers: [{cell: gru, size: 8}]}"
+    found = {}
+    for mode in ("true", "false", ""):
+        place = directory / f"mode-{mode}"
+        place.mkdir()
+        more = mode and f"anomaly: {{enabled: {mode}}}"
+        found[mode] = played(place, configuration(place, more, model=model), steps)
+    are_stored(found[""][0], rows)
+    assert found[""][1] == found["true"][1] == found["false"][1]
+    assert all("anomaly" not in m for m in found["false"][0])
+    for a, b in zip(found[""][0], found["false"][0], strict=True):
+        assert a["prediction"] == b["prediction"] and a["interval"] == b["interval"]
+    surprises = [m["anomaly"]["surprise"] for m in found[""][0]]
+    assert any(s is not None for s in surprises)
+
+
+def test_checkpoints_fit_with_and_without(directory):
+    """Whoever switches it on, off, or changes the memory, keeps what was learned."""
+    _, rows = stored("daily")
+    steps = [step(n + 1, [x], minute) for n, (x, minute, _, _) in enumerate(rows)]
+    modes = ["", "anomaly: {enabled: true}", "anomaly: {enabled: true, memory: 50}",
+             "anomaly: {enabled: true, memory: 50, threshold: 3}", ""]
+    begin = 0
+    for n, mode in enumerate(modes):
+        end = begin + 200
+        with Daemon(directory, configuration(directory, mode)) as daemon:
+            assert daemon.ask("status")["examples"] == begin
+            said = [m.get("anomaly") for m in fed(daemon, steps[begin:end])]
+            assert daemon.end() == 0
+        begin = end
+        if not mode:
+            assert said == [None] * 200, n
+        elif n == 3:  # the memory goes on
+            assert all(s["score"] is not None for s in said)
+        else:  # it begins
+            assert [s["score"] is None for s in said] == [True] * KNOWS + [False] * (200 - KNOWS)
+
+
+def test_missing_values_take_no_part(directory):
+    """A column with gaps has the scores of the values that came; a stream those of its largest."""
+    _, rows = stored("daily")
+    _, others = stored("steps")
+    gap = {n for n in range(1200) if n % 7 == 3 or 400 <= n < 500}
+    steps, kept = [], iter(rows)
+    for n in range(1200):
+        first = math.nan if n in gap else next(kept)[0]
+        steps.append(step(n + 1, [first, others[n][0]]))
+    config = configuration(directory, "anomaly: {enabled: true}", size=2)
+    found, _ = played(directory, config, steps, kills=(450,))
+    alone = directory / "alone"
+    alone.mkdir()
+    values = [row[0] for row in rows[:1200 - len(gap)]]
+    single, _ = played(alone, configuration(alone, "anomaly: {enabled: true}"),
+                       [step(n + 1, [x]) for n, x in enumerate(values)])
+    came = [m["anomaly"] for n, m in enumerate(found) if n not in gap]
+    assert [a["columns"][0]["score"] for a in came] == [m["anomaly"]["score"] for m in single]
+    for n, message in enumerate(found):
+        said = message["anomaly"]
+        scores = [c["score"] for c in said["columns"]]
+        assert n not in gap or scores[0] is None
+        assert said["score"] == max((s for s in scores if s is not None), default=None)
+
+
+def test_the_threshold_can_be_set(directory):
+    """In flight, until the configuration has another; refused where nobody looks."""
+    with Daemon(directory, configuration(directory, "anomaly: {enabled: true}")) as daemon:
+        daemon.ask("set", key="anomaly.threshold", value=2.5)
+        fed(daemon, [step(1, [0.0])])
+        kill(daemon, 1)
+        assert daemon.request("set", key="anomaly.threshold", value=-1)[0]["ok"] is False
+        assert daemon.end() == 0
+    with Daemon(directory, configuration(directory, "")) as daemon:
+        reply = daemon.request("set", key="anomaly.threshold", value=2.5)[0]
+        assert not reply["ok"] and "anomaly.enabled: true" in reply["error"], reply
+        assert daemon.end() == 0
+
+
+def test_too_large_a_memory_is_refused(directory):
+    with Daemon(directory, configuration(directory, "anomaly: {enabled: true, memory: 900000000}")) \
+            as daemon:
+        assert daemon.process.wait(running.LIMIT) == 78
+        assert "anomaly.memory: 900000000 contexts take" in daemon.text()
+        assert "lower anomaly.memory or learning.max_streams" in daemon.text()
+
+
+cases.run(globals())
