@@ -42,14 +42,6 @@ struct sequence {
     union value x[STEPS * ORACLE_WIDTH_MAX], y[STEPS * ORACLE_WIDTH_MAX];
 };
 
-static double *doubles(const float *values, size_t count) {
-    double *copy = calloc(count, sizeof *copy);
-    assert_non_null(copy);
-    for (size_t k = 0; k < count; k++)
-        copy[k] = (double)values[k];
-    return copy;
-}
-
 /* Play the sequence and one update at its end; `after` are the parameters then. */
 static void play(struct fixture *f, const struct sequence *s, bool fresh, float *after) {
     for (size_t t = 0; t < STEPS; t++) {

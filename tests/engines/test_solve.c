@@ -49,14 +49,6 @@ static float *parameters(struct fixture *f) {
     return values;
 }
 
-static double *doubles(const float *values, size_t count) {
-    double *copy = calloc(count, sizeof *copy);
-    assert_non_null(copy);
-    for (size_t k = 0; k < count; k++)
-        copy[k] = (double)values[k];
-    return copy;
-}
-
 /* The block of the engine's least squares, and how many bytes it has. */
 static double *solution(struct fixture *f, size_t *bytes) {
     const struct least_squares ls = engine_solution(&f->model);

@@ -112,6 +112,20 @@ def acknowledgement(frames):
     return key, Acknowledgement(*struct.unpack("<BBHIQQ", answer))
 
 
+def feed(daemon, messages, status=ACCEPTED):
+    """Send, and wait for the last answer; positions. Each answer has this status."""
+    daemon.ask("status")  # it listens: nothing connects again
+    positions = []
+    with dealer(daemon.context, daemon.directory) as socket:
+        for frames in messages:
+            socket.send_multipart(frames)
+        for _ in messages:
+            _, answer = acknowledgement(daemon.next_message(socket))
+            assert answer.status == status, answer
+            positions.append(answer.position)
+    return positions
+
+
 class Producer(threading.Thread):
     """Sends examples of its own streams until asked to finish, and again until each is acknowledged.
     `sent` has them all, {(key, sequence): (x, flags)}; `accepted` the positions of those whose

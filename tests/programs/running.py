@@ -104,3 +104,34 @@ class Daemon:
         """Its exit code after a signal."""
         self.process.send_signal(number)
         return self.process.wait(LIMIT)
+
+
+def wait_learned(daemon, count):
+    """The status of a daemon that has learned so many examples."""
+    end = time.monotonic() + LIMIT
+    while (status := daemon.ask("status"))["examples"] < count:
+        daemon.alive()
+        assert time.monotonic() < end, status
+        time.sleep(0.01)
+    return status
+
+
+def subscribe(daemon, topics=(b"prediction",)):
+    """A subscriber that the daemon knows of; `status` comes, too."""
+    heard = daemon.socket(zmq.SUB, "statistics")
+    heard.setsockopt(zmq.RCVHWM, 0)
+    for topic in (b"status", *topics):
+        heard.setsockopt(zmq.SUBSCRIBE, topic)
+    while daemon.next_message(heard)[0] != b"status":  # what a new subscriber is sent
+        continue
+    return heard
+
+
+def predictions(daemon, heard, count):
+    """The next so many."""
+    found = []
+    while len(found) < count:
+        topic, body = daemon.next_message(heard)
+        if topic == b"prediction":
+            found.append(json.loads(body))
+    return found

@@ -12,7 +12,7 @@ import time
 import cases
 import recovery
 import running
-from recovery import EXAMPLE, Producer, fresh, read_journal, start, undisturbed
+from recovery import EXAMPLE, Producer, feed, fresh, read_journal, start, undisturbed
 
 PROGRAM = running.PROGRAM.with_name("runnel-ctl")
 OK, USAGE, DATA, NO_INPUT, CANT_CREATE, IO = 0, 64, 65, 66, 73, 74
@@ -107,15 +107,6 @@ def some(count, first=0):
     r = recovery.random.Random(2)
     made = [recovery.make_example(r) for _ in range(first + count)]
     return [recovery.message(b"some", x, n, flags) for n, (x, flags) in enumerate(made)][first:]
-
-
-def feed(daemon, messages):
-    daemon.ask("status")
-    with recovery.dealer(daemon.context, daemon.directory) as socket:
-        for frames in messages:
-            socket.send_multipart(frames)
-        for _ in messages:
-            daemon.next_message(socket)
 
 
 def test_a_point_in_time():

@@ -4,15 +4,12 @@ another, and the same bits after a kill."""
 import json
 import math
 import os
-import pathlib
 import signal
 import struct
 import tempfile
-import time
 
-import running
 import zmq
-from running import Daemon
+from running import Daemon, predictions, subscribe, wait_learned
 
 try:
     import numpy as np
@@ -58,31 +55,6 @@ def examples():
 def send(feeder, rows):
     for stream, x, flags in rows:
         feeder.send_multipart([stream, x, b"", struct.pack("<BBHIQd", 1, flags, 0, 0, 0, 0.0)])
-
-
-def wait_learned(daemon, count):
-    end = time.monotonic() + running.LIMIT
-    while daemon.ask("status")["examples"] < count:
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def subscribe(daemon):
-    heard = daemon.socket(zmq.SUB, "statistics")
-    heard.setsockopt(zmq.RCVHWM, 0)
-    heard.setsockopt(zmq.SUBSCRIBE, b"")
-    while daemon.next_message(heard)[0] != b"status":  # what a new subscriber is sent
-        continue
-    return heard
-
-
-def predictions(daemon, heard, count):
-    found = []
-    while len(found) < count:
-        topic, body = daemon.next_message(heard)
-        if topic == b"prediction":
-            found.append(json.loads(body))
-    return found
 
 
 def played(members, more="", kill=False, devices=("cpu",)):

@@ -2,7 +2,6 @@
 """Predictions beside their truths (docs/protocol.md, "prediction"): each truth stands with what was
 said of it, intervals hold as many as they should, and a kill changes nothing of it."""
 import csv
-import json
 import math
 import os
 import pathlib
@@ -13,7 +12,8 @@ import time
 
 import running
 import zmq
-from running import Daemon
+from running import Daemon, subscribe, wait_learned
+from running import predictions as take
 
 try:
     import numpy as np
@@ -49,32 +49,6 @@ def row(number, x, y=b"", stream=b"s", flags=0, timed=True):
     """One numbered example, an hour after the one before it."""
     header = struct.pack("<BBHIQd", 1, flags, 0, 0, number, BEGIN + HOUR * number if timed else 0)
     return [stream, x, y, header]
-
-
-def wait_learned(daemon, count):
-    end = time.monotonic() + running.LIMIT
-    while daemon.ask("status")["examples"] < count:
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def subscribe(daemon, topics=(b"prediction",)):
-    heard = daemon.socket(zmq.SUB, "statistics")
-    heard.setsockopt(zmq.RCVHWM, 0)
-    for topic in (b"status", *topics):
-        heard.setsockopt(zmq.SUBSCRIBE, topic)
-    while daemon.next_message(heard)[0] != b"status":  # what a new subscriber is sent
-        continue
-    return heard
-
-
-def take(daemon, heard, count):
-    found = []
-    while len(found) < count:
-        topic, body = daemon.next_message(heard)
-        if topic == b"prediction":
-            found.append(json.loads(body))
-    return found
 
 
 def played(model, rows, predictions="true", kills=(), every=1):

@@ -19,7 +19,7 @@ import time
 import recovery
 import running
 import zmq
-from recovery import Producer, check_once, fresh, merge, message, read_journal, start, undisturbed
+from recovery import Producer, check_once, feed, fresh, merge, message, read_journal, start, undisturbed
 
 IO_ERROR = 74
 DISK_FULL, DISK_BROKEN, DISK_SHORT, DISK_SYNC, DISK_STALL = range(1, 6)  # tests/support/faulty_disk.h
@@ -75,17 +75,6 @@ def numbered(key, count, first=0):
 def entries_of(messages):
     return [recovery.Entry(recovery.EXAMPLE, key, 0, n, header[1], x, None)
             for n, (key, x, _, header) in enumerate(messages)]
-
-
-def feed(daemon, messages, status=recovery.ACCEPTED):
-    """Send, and wait for the last answer: each has this status."""
-    daemon.ask("status")  # it listens: nothing connects again
-    with recovery.dealer(daemon.context, daemon.directory) as socket:
-        for frames in messages:
-            socket.send_multipart(frames)
-        for _ in messages:
-            _, answer = recovery.acknowledgement(daemon.next_message(socket))
-            assert answer.status == status, answer
 
 
 # --- killed, stopped, abandoned ------------------------------------------------------------------

@@ -9,7 +9,7 @@ import time
 import cases
 import recovery
 import zmq
-from recovery import EXAMPLE, Entry, fresh, message, read_journal, start, undisturbed
+from recovery import EXAMPLE, Entry, feed, fresh, message, read_journal, start, undisturbed
 
 np = recovery.np
 
@@ -30,20 +30,6 @@ def poison(stream, count, first=0):
     return [message(stream.encode(),
                     np.array([r.choice((-1e18, 3e17)) for _ in range(recovery.INPUTS)],
                              "<f4").tobytes(), first + n) for n in range(count)]
-
-
-def feed(daemon, messages, status=recovery.ACCEPTED):
-    """Send, and wait for the last answer; positions."""
-    daemon.ask("status")  # it listens: nothing connects again
-    positions = []
-    with recovery.dealer(daemon.context, daemon.directory) as socket:
-        for frames in messages:
-            socket.send_multipart(frames)
-        for _ in messages:
-            _, answer = recovery.acknowledgement(daemon.next_message(socket))
-            assert answer.status == status, answer
-            positions.append(answer.position)
-    return positions
 
 
 def entries_of(messages):

@@ -7,10 +7,9 @@ import pathlib
 import signal
 import struct
 import tempfile
-import time
 
 import running
-from running import Daemon
+from running import Daemon, wait_learned
 import zmq
 
 import cases
@@ -46,14 +45,6 @@ model:
   output: {{loss: {loss}, size: {size}, target: {target}{components}}}
 learning: {{window: 4, stride: 4, optimizer: {{kind: adam, rate: 0.003}}, max_streams: 4}}
 """
-
-
-def wait_learned(daemon, count):
-    end = time.monotonic() + running.LIMIT
-    while (status := daemon.ask("status"))["examples"] < count:
-        assert time.monotonic() < end, status
-        time.sleep(0.01)
-    return status
 
 
 def feed(daemon, rows):

@@ -11,7 +11,7 @@ import time
 import cases
 import running
 import zmq
-from running import Daemon
+from running import Daemon, wait_learned
 
 try:
     import numpy as np
@@ -71,14 +71,6 @@ def stream(count, seed=1):
             number += 1
             messages.append(label(number, of, y, flags=DO_NOT_LEARN if rng.random() < 0.1 else 0))
     return messages
-
-
-def wait_learned(daemon, count):
-    end = time.monotonic() + running.LIMIT
-    while daemon.ask("status")["examples"] < count:
-        daemon.alive()
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 
 def status(daemon):

@@ -254,6 +254,14 @@ void fixture_write(struct fixture *fixture, enum engine_block block, const float
             fail_msg("%s", error.text);
 }
 
+double *doubles(const float *values, size_t count) {
+    double *copy = calloc(count, sizeof *copy);
+    assert_non_null(copy);
+    for (size_t k = 0; k < count; k++)
+        copy[k] = (double)values[k];
+    return copy;
+}
+
 double norm(const double *a, size_t count) {
     double squares = 0.0;
     for (size_t k = 0; k < count; k++)

@@ -62,6 +62,9 @@ void fixture_play(struct fixture *fixture, double rate, double clip);
 void fixture_read(struct fixture *fixture, enum engine_block block, float *values);
 void fixture_write(struct fixture *fixture, enum engine_block block, const float *values);
 
+/* A copy in double, (count,), to be freed. */
+double *doubles(const float *values, size_t count);
+
 /* The norms of a and of a - b, both (count,). */
 double norm(const double *a, size_t count);
 double distance(const double *a, const double *b, size_t count);
