@@ -337,6 +337,44 @@ def test_data_time(directory):
     assert "(at example 26, in data of 2014-01-01 00:12:30)" in lines, lines
 
 
+def abnormal(stream="taxi", data_time=1420068600, score=2.5, **fields):
+    """An event of an abnormal example."""
+    columns = [{"column": 0, "score": score, "forecast": 10.5, "truth": 25.0}]
+    return {"kind": "anomaly", "text": f"stream '{stream}' is abnormal", "stream": stream, "example": 100,
+            "data_time": data_time, "reason": "novelty", "score": score, "threshold": 1.5,
+            "columns": columns, **fields}
+
+
+def test_anomaly(directory):
+    """Each is reported with its score, at most one of a stream within the interval of its data time."""
+    daemon = Publisher(directory)
+    hour, begin = 3600, 1420068600
+    with Alert(directory, "-c", daemon.endpoint, f"--interval={hour}", "--silence=0") as alert:
+        daemon.wait()
+        daemon.send("event", **abnormal())
+        first = alert.until("anomaly")
+        assert (first["stream"], first["value"], first["limit"]) == ("taxi", 2.5, 1.5), first
+        assert first["data_time"] == first["data_since"] == begin, first
+        assert first["text"] == "stream 'taxi' is abnormal" and first["times"] == 1, first
+        # Another stream, though its data is older; a later hour; not within an hour.
+        daemon.send("event", **abnormal("cpu", begin - 10 * hour))
+        daemon.send("event", **abnormal(data_time=begin + hour / 2))
+        daemon.send("event", **abnormal(data_time=begin + 2 * hour, score=3))
+        third = alert.until("anomaly", count=3)
+        assert (third["value"], third["times"], third["data_since"]) == (3, 2, begin + 2 * hour), third
+        daemon.send("event", **abnormal(data_time=begin + 2.5 * hour, score=4))
+        daemon.send("event", kind="anomaly", text=7, stream=[], columns={}, data_time="now")
+        assert alert.until("anomaly", count=4)["value"] is None
+        for i in range(1000):
+            daemon.send("event", **abnormal(f"s{i}", None))
+        alert.until("anomaly", count=1004)
+        alert.end()
+    assert {one["data_time"] for one in alert.said if one["stream"].startswith("s")} == {None}
+    held = [one for one in alert.said if one["state"] == "passed"]
+    assert [(one["stream"], one["value"]) for one in held] == [("taxi", 4)], held
+    daemon.close()
+
+
 def test_held_back_live(directory):
     """With nothing else to wake it up; and an alert has one `since`, from beginning to end."""
     daemon = Publisher(directory)

@@ -381,6 +381,53 @@ def test_predictions(directory):
     assert table[41]["last"] == "" and table[41]["data_time"] == "5"
 
 
+def anomaly_fields(example, stream="a,b", **fields):
+    """An event of an abnormal example, of two columns."""
+    columns = [{"column": 1, "score": 3, "forecast": 10.5, "truth": 25},
+               {"column": 0, "score": 2, "forecast": None, "truth": 0.25}]
+    return {"kind": "anomaly", "text": f"abnormal {example}", "stream": stream, "example": example,
+            "data_time": HOUR * example, "reason": "novelty", "score": 3, "threshold": 1.5,
+            "columns": columns, **fields}
+
+
+def test_anomalies(directory):
+    """A row for each column of each; they go with their events, and come to a file of before."""
+    daemon = Daemon(directory)
+    record = Record(directory, [daemon], "-o", "runnel.db")
+    daemon.learn(0, 1)
+    record.until(lambda: rows(directory, "SELECT count(*) FROM loss") == [(1,)], "its messages")
+    record.end()
+    with sqlite3.connect(pathlib.Path(directory, "runnel.db")) as file:
+        file.execute("DROP TABLE anomalies")
+    record = Record(directory, [daemon], "-o", "runnel.db")
+    daemon.send("event", anomaly_fields(70))
+    daemon.send("event", anomaly_fields(90, "c", columns=[], data_time=None, reason="silent"))
+    daemon.send("event", {"kind": "anomaly", "stream": 7, "columns": [3], "reason": ["x" * 1000]})
+    record.until(lambda: rows(directory, "SELECT count(*) FROM anomalies") == [(4,)], "its rows")
+    found = rows(directory, "SELECT a.examples, a.stream, column, reason, data_time, score, threshold,"
+                            " column_score, forecast, truth, text FROM anomalies AS a"
+                            " JOIN events ON events.id = event ORDER BY a.id")
+    assert found[:3] == [
+        (70, "a,b", 1, "novelty", 70 * HOUR, 3, 1.5, 3, 10.5, 25, "abnormal 70"),
+        (70, "a,b", 0, "novelty", 70 * HOUR, 3, 1.5, 2, None, 0.25, "abnormal 70"),
+        (90, "c", None, "silent", None, 3, 1.5, None, None, None, "abnormal 90")], found
+    assert found[3][1:4] == ("", None, ""), found
+    record.end()
+    record = Record(directory, [daemon], "-o", "runnel.db", "--keep=100")
+    for n in range(150):
+        daemon.send("event", anomaly_fields(100 + n))
+    record.until(lambda: rows(directory, "SELECT max(examples) FROM anomalies") == [(249,)], "all")
+    record.end()
+    record = Record(directory, [daemon], "-o", "runnel.db", "--keep=100")
+    daemon.send("event", anomaly_fields(250))
+    record.until(lambda: rows(directory, "SELECT max(examples) FROM anomalies") == [(250,)], "it")
+    record.end()
+    daemon.close()
+    (count,), = rows(directory, "SELECT count(DISTINCT event) FROM anomalies")
+    assert count <= 102, count
+    assert rows(directory, "SELECT count(*) FROM anomalies WHERE event NOT IN (SELECT id FROM events)") == [(0,)]
+
+
 def test_few_predictions_are_kept(directory):
     """Of 3,000 the newest 500 or a few more, which came since the last look."""
     daemon = Daemon(directory)

@@ -146,6 +146,33 @@ def test_status_is_said_when_it_changes(directory):
         "host-load is learning", "host-load is learning: 69,130 parameters on cuda", "set: x"], lines
 
 
+def test_anomalies(directory):
+    """Of all events these alone, a line each, with the time of their data."""
+    daemon = Publisher(directory)
+    columns = [{"column": 3, "score": 2.75, "forecast": 10.5, "truth": 25}, {"column": 0, "score": 2}]
+    event = {"kind": "anomaly", "text": "it is abnormal", "stream": "taxi\033[31m", "example": 7,
+             "data_time": 1420068600, "reason": "novelty", "score": 2.75, "threshold": 1.5,
+             "columns": columns}
+    lines, whole, usual = (Watch(daemon.endpoint, *arguments) for arguments in
+                           (["-t", "anomaly", "-n", "3"], ["-t", "anomaly", "--json", "-n", "3"], ["-n", "5"]))
+    daemon.wait_for("event", subscribers=3)
+    daemon.send("event", {"kind": "checkpoint", "text": "checkpoint of 100 examples"})
+    daemon.send("event", event)
+    daemon.send("event", dict(event, columns=[], data_time=None, reason="silent"))
+    daemon.send("event", {"kind": "anomaly", "columns": 7, "text": []})
+    daemon.send("event", {"kind": "paused", "text": "paused"})
+    said = lines.end()[1]
+    assert said[0].split() == "time stream reason score limit col truth forecast".split(), said
+    assert said[1] == ("2014-12-31 23:30:00 taxi [31m            novelty   2.7500  1.5000   3"
+                       "   25.000   10.500 and 1 more"), said
+    assert said[2].split() == ["2023-11-14", "22:13:20", "taxi", "[31m", "silent", "2.7500", "1.5000",
+                               "-", "-", "-"], said
+    assert len(said) == 4, said
+    assert [json.loads(line)["kind"] for line in whole.end()[1]] == ["anomaly"] * 3
+    assert any("anomaly: it is abnormal" in line for line in usual.end()[1])
+    daemon.close()
+
+
 def test_predictions_that_are_off(directory):
     daemon = Daemon(directory)
     watches = [Watch(daemon.endpoint, *arguments, "-t", "event", "-n", "1")

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/format.h"
+#include "common/text.h"
 
 #define FAR_AWAY 3600.0
 
@@ -15,6 +16,7 @@ const char *const alert_names[ALERT_KINDS] = {
     "silence", "restart", "non-finite", "rising",      "page-hinkley",
     "adwin",   "dead",    "saturated",  "queue",       "rejected",
     "journal", "disk",    "gap",        "input_scale", "worse_than_baseline",
+    "anomaly",
 };
 
 const char *const alert_states[ALERT_STATES] = {"began", "still", "over", "passed"};
@@ -29,8 +31,12 @@ enum alert_kind alert_find(const char *name, size_t size) {
 
 void book_open(struct book *book, const bool watched[ALERT_KINDS], double interval, double again,
                void (*say)(void *context, const struct alert *alert), void *context) {
-    *book = (struct book){
-        .data_time = NAN, .interval = interval, .again = again, .say = say, .context = context};
+    memset(book, 0, sizeof *book);
+    book->data_time = NAN;
+    book->interval = interval;
+    book->again = again;
+    book->say = say;
+    book->context = context;
     for (int kind = 0; kind < ALERT_KINDS; kind++) {
         book->watched[kind] = watched[kind];
         book->conditions[kind].said_last = (struct moment){-INFINITY, NAN};
@@ -65,12 +71,11 @@ static bool may_say(const struct book *book, const struct condition *c, double n
     return elapsed(book, c->said_last, now) >= book->interval;
 }
 
-static void begin(struct book *book, enum alert_kind kind, const struct alert *alert, double calm,
+static void begin(struct book *book, struct condition *c, const struct alert *alert, double calm,
                   const char *format, va_list arguments) {
-    struct condition *c = &book->conditions[kind];
     c->calm = calm;
     c->renewed = (struct moment){alert->now, book->data_time};
-    if (c->holds || !book->watched[kind])
+    if (c->holds || !book->watched[alert->kind])
         return;
     uint64_t times = c->alert.times + 1;
     c->holds = true;
@@ -87,7 +92,7 @@ void book_begin(struct book *book, enum alert_kind kind, double now, double valu
     struct alert alert = {.kind = kind, .value = value, .limit = limit, .now = now, .since = now};
     va_list arguments;
     va_start(arguments, format);
-    begin(book, kind, &alert, INFINITY, format, arguments);
+    begin(book, &book->conditions[kind], &alert, INFINITY, format, arguments);
     va_end(arguments);
 }
 
@@ -96,10 +101,44 @@ void book_happened(struct book *book, enum alert_kind kind, double now, double c
     struct alert alert = {.kind = kind, .value = value, .limit = NAN, .now = now, .since = now};
     va_list arguments;
     va_start(arguments, format);
-    begin(book, kind, &alert, calm, format, arguments);
+    begin(book, &book->conditions[kind], &alert, calm, format, arguments);
     va_end(arguments);
     if (calm <= 0)
         book->conditions[kind].holds = book->conditions[kind].said = false;
+}
+
+static struct condition *find_stream(struct book *book, const char *stream, double now) {
+    struct condition *c = book->streams, *end = c + book->stream_count, *oldest = c;
+    for (; c < end; c++) {
+        if (strcmp(c->alert.stream, stream) == 0)
+            return c;
+        oldest = c->said_last.now < oldest->said_last.now ? c : oldest;
+    }
+    if (book->stream_count < ALERT_STREAMS)
+        oldest = &book->streams[book->stream_count++];
+    else if (is_held_back(oldest))
+        say_beginning(book, oldest, now);
+    *oldest = (struct condition){.said_last = {-INFINITY, NAN}};
+    return oldest;
+}
+
+static void begin_text(struct book *book, struct condition *c, const struct alert *alert,
+                       const char *format, ...) __attribute__((format(printf, 4, 5)));
+static void begin_text(struct book *book, struct condition *c, const struct alert *alert,
+                       const char *format, ...) {
+    va_list arguments;
+    va_start(arguments, format);
+    begin(book, c, alert, 0, format, arguments);
+    va_end(arguments);
+    c->holds = c->said = false;
+}
+
+void book_event(struct book *book, enum alert_kind kind, const char *stream, double now,
+                double value, double limit, const char *text) {
+    struct alert alert = {.kind = kind, .value = value, .limit = limit, .now = now, .since = now};
+    text_copy(alert.stream, sizeof alert.stream, stream);
+    if (book->watched[kind])
+        begin_text(book, find_stream(book, alert.stream, now), &alert, "%s", text);
 }
 
 void book_over(struct book *book, enum alert_kind kind, double now, const char *format, ...) {
@@ -133,12 +172,20 @@ void book_tick(struct book *book, double now) {
             say(book, c, ALERT_STILL, now);
         }
     }
+    /* Of a stream's own data nothing has come since; that of others says nothing. */
+    for (size_t i = 0; i < book->stream_count; i++)
+        if (is_held_back(&book->streams[i]) &&
+            now - book->streams[i].said_last.now >= book->interval)
+            say_beginning(book, &book->streams[i], now);
 }
 
 void book_end(struct book *book) {
     for (int kind = 0; kind < ALERT_KINDS; kind++)
         if (is_held_back(&book->conditions[kind]))
             say_beginning(book, &book->conditions[kind], book->ticked);
+    for (size_t i = 0; i < book->stream_count; i++)
+        if (is_held_back(&book->streams[i]))
+            say_beginning(book, &book->streams[i], book->ticked);
 }
 
 double book_next(const struct book *book, double now) {
@@ -153,5 +200,8 @@ double book_next(const struct book *book, double now) {
         if (c->said && book->again > 0)
             next = fmin(next, c->reminded + book->again - now);
     }
+    for (size_t i = 0; i < book->stream_count; i++)
+        if (is_held_back(&book->streams[i]))
+            next = fmin(next, book->streams[i].said_last.now + book->interval - now);
     return fmax(next, 0);
 }

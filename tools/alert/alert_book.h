@@ -29,6 +29,7 @@ enum alert_kind {
     ALERT_GAP,
     ALERT_INPUT_SCALE,
     ALERT_WORSE_THAN_BASELINE,
+    ALERT_ANOMALY,
     ALERT_KINDS
 };
 
@@ -47,13 +48,19 @@ enum alert_state {
 
 extern const char *const alert_states[ALERT_STATES];
 
-enum { ALERT_TEXT_SIZE = 320, ALERT_NAME_SIZE = 128, ALERT_RUN_SIZE = 64 };
+enum {
+    ALERT_TEXT_SIZE = 320,
+    ALERT_NAME_SIZE = 128,
+    ALERT_RUN_SIZE = 64,
+    ALERT_STREAMS = 256, /* whose last report is known; of more, the longest ago is forgotten */
+};
 
 /* What is reported. Times are in seconds, on the clock of who calls the book. */
 struct alert {
     enum alert_kind kind;
     enum alert_state state;
     char text[ALERT_TEXT_SIZE];   /* a sentence */
+    char stream[ALERT_NAME_SIZE]; /* that it is about; only with book_event */
     double value, limit;          /* what was measured and its limit; NAN = no number */
     double now, since;            /* since when the condition has held */
     double data_time, data_since; /* the same in data time; NAN = not known */
@@ -75,8 +82,9 @@ struct book {
             double now, data;
         } renewed, said_last; /* its last and its reported beginning; -INFINITY = never */
         double reminded;
-        struct alert alert; /* of the newest beginning */
-    } conditions[ALERT_KINDS];
+        struct alert alert;                            /* of the newest beginning */
+    } conditions[ALERT_KINDS], streams[ALERT_STREAMS]; /* of book_event: a stream each */
+    size_t stream_count;
 };
 
 void book_open(struct book *book, const bool watched[ALERT_KINDS], double interval, double again,
@@ -93,6 +101,11 @@ void book_over(struct book *book, enum alert_kind kind, double now, const char *
    with 0 it is an instant that is never over. */
 void book_happened(struct book *book, enum alert_kind kind, double now, double calm, double value,
                    const char *format, ...) __attribute__((format(printf, 6, 7)));
+
+/* Something that has happened once in a stream, and is never over: each stream has a least time of
+   its own. Of one kind only. */
+void book_event(struct book *book, enum alert_kind kind, const char *stream, double now,
+                double value, double limit, const char *text);
 
 /* Time has passed: reports what was held back, what still holds and what is over. book_next:
    seconds until there is something to do. */

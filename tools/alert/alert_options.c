@@ -104,7 +104,7 @@ static int take_url(void *values, const struct option_row *row, const char *text
 
 #define KINDS                                                                                      \
     "silence restart non-finite rising page-hinkley adwin dead saturated queue rejected journal "  \
-    "disk gap input_scale worse_than_baseline"
+    "disk gap input_scale worse_than_baseline anomaly"
 
 static const struct option_row rows[] = {
     {"connect", 'c', "ENDPOINT",

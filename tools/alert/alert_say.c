@@ -38,14 +38,15 @@ static const char *name_of(const struct watcher *w) {
 
 json_t *say_json(const struct watcher *w, const struct alert *alert, double unix_offset,
                  double since) {
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}",
+    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I}",
                      "kind", alert_names[alert->kind], "state", alert_states[alert->state],
                      "daemon", string(name_of(w)), "endpoint", string(w->endpoint), "text",
                      string(alert->text), "time", number(alert->now + unix_offset), "since",
                      number(since), "data_time", number(alert->data_time), "data_since",
-                     number(alert->data_since), "run", string(w->run), "examples",
-                     count(w->examples), "value", number(alert->value), "limit",
-                     number(alert->limit), "times", (json_int_t)alert->times);
+                     number(alert->data_since), "stream",
+                     alert->kind == ALERT_ANOMALY ? string(alert->stream) : json_null(), "run",
+                     string(w->run), "examples", count(w->examples), "value", number(alert->value),
+                     "limit", number(alert->limit), "times", (json_int_t)alert->times);
 }
 
 /* "at example 50,090, in data of 2014-12-31 23:30:00": what is known of it. */

@@ -10,6 +10,7 @@
 #include "common/format.h"
 #include "common/json_member.h"
 #include "common/text.h"
+#include "tools/shared/watch_anomaly.h"
 
 #define HALF 0.5          /* of a limit: below it the condition is over */
 #define DISK_OVER 1.1     /* of the limit: above it the condition is over */
@@ -234,9 +235,21 @@ static double member_count(const json_t *body) {
     return count;
 }
 
+/* In its own stream's data, whatever the others are at. */
+static void take_anomaly(struct watcher *w, const struct anomaly *anomaly, const char *text,
+                         double now) {
+    double newest = w->book.data_time;
+    w->book.data_time = anomaly->data_time;
+    book_event(&w->book, ALERT_ANOMALY, anomaly->stream, now, anomaly->score, anomaly->threshold,
+               text);
+    if (!isnan(newest))
+        w->book.data_time = newest;
+}
+
 static void take_event(struct watcher *w, const json_t *body, double now) {
     const char *kind = member_string(body, "kind"), *text = member_string(body, "text");
     char clean[ALERT_TEXT_SIZE];
+    struct anomaly anomaly;
     if (!kind)
         return;
     text_copy(clean, sizeof clean, text ? text : kind);
@@ -251,6 +264,8 @@ static void take_event(struct watcher *w, const json_t *body, double now) {
     else if (strcmp(kind, "input_scale") == 0)
         book_happened(&w->book, ALERT_INPUT_SCALE, now, w->limits->calm, member_count(body), "%s",
                       clean);
+    else if (anomaly_of(body, &anomaly))
+        take_anomaly(w, &anomaly, clean, now);
     else if (strcmp(kind, "disk") == 0)
         book_begin(&w->book, ALERT_DISK, now, NAN, w->limits->disk, "%s", clean);
 }

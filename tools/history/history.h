@@ -212,4 +212,19 @@ struct history_prediction {
 int history_predictions(struct history *history, int64_t run, const struct history_predicted *of,
                         size_t most, struct history_prediction **rows, size_t *count);
 
+/* What was abnormal in a run: a row for each column of each event `anomaly`, the most abnormal
+   column first. The newest `most` rows, oldest first, of a stream or (NULL) of all; to be freed. A
+   file that is older than those has none. */
+struct history_anomaly {
+    int64_t event; /* of history_events */
+    char stream[HISTORY_STREAM_SIZE], reason[HISTORY_KIND_SIZE];
+    int column;                           /* from 0; -1 = of none alone */
+    double position[HISTORY_AXES];        /* of the example */
+    double data_time;                     /* NaN = none was given */
+    double score, threshold;              /* of the event */
+    double column_score, forecast, truth; /* of the column; NaN = there is none */
+};
+int history_anomalies(struct history *history, int64_t run, const char *stream, size_t most,
+                      struct history_anomaly **rows, size_t *count);
+
 #endif

@@ -103,6 +103,9 @@ int history_done(struct history *history, sqlite3_stmt *statement);
 
 /* ---- Tables and their columns (history_schema.c) ---- */
 
+/* Whether the file has the table: one that was written before it was there has not. */
+int history_has_table(struct history *history, const char *name, bool *there);
+
 /* Make the tables of an empty file. */
 int history_schema_create(struct history *history);
 
@@ -125,6 +128,9 @@ int history_row_insert(struct history *history, struct history_place place,
 
 /* A column of a result, NaN where it is NULL. */
 double history_column_number(sqlite3_stmt *select, int column);
+
+/* Room in the list for one more than `count`, each of `size` bytes. */
+int history_grow(struct history *history, void **list, size_t count, size_t size);
 
 /* Rows with numbers first..last in order: each is given to `take`, until it returns false. */
 typedef bool history_take_row(void *context, const struct history_row *row);
@@ -153,6 +159,18 @@ void history_row_fill(struct history_row *row, const struct history_table *table
    experts the names are written. */
 int history_parts_take(struct history *history, int64_t run, const struct history_row *row,
                        const json_t *body, int *named);
+
+/* ---- What was abnormal (history_anomalies.c) ---- */
+
+/* Make the table where there is none. */
+int history_anomalies_create(struct history *history);
+
+/* Take an event, which is in the table `events` already; one of another kind makes no row. */
+int history_anomalies_take(struct history *history, int64_t run, int64_t event,
+                           const double position[HISTORY_AXES], const json_t *body);
+
+/* Those of a run whose events are kept stay. */
+int history_anomalies_trim(struct history *history, int64_t run);
 
 /* ---- Predictions (history_predictions.c) ---- */
 

@@ -10,7 +10,7 @@
 #include "common/text.h"
 #include "tools/shared/watch_truth.h"
 
-enum { LIST_STEP = 256, KEYS = 5 /* bound before the numbers */ };
+enum { KEYS = 5 /* bound before the numbers */ };
 
 /* Its columns after id, run, stream, column and ahead. */
 #define NUMBERS "examples, steps, time, data_time, target, prediction, low, high, baseline"
@@ -84,34 +84,12 @@ void history_predictions_close(struct history *h) {
 
 /* ---- Reading ---- */
 
-static int grow(struct history *h, void **list, size_t count, size_t size) {
-    if (count % LIST_STEP)
-        return 0;
-    void *bigger = realloc(*list, (count + LIST_STEP) * size);
-    if (!bigger)
-        return history_memory(h);
-    *list = bigger;
-    return 0;
-}
-
-/* Whether the file has the table: one that was written before it was there has not. */
-static int is_there(struct history *h, bool *there) {
-    sqlite3_stmt *select =
-        history_prepare(h, "SELECT count(*) FROM sqlite_schema WHERE name = 'predictions'");
-    if (!select)
-        return -1;
-    int status = sqlite3_step(select) == SQLITE_ROW ? 0 : history_fail(h);
-    *there = !status && sqlite3_column_int(select, 0) > 0;
-    sqlite3_finalize(select);
-    return status;
-}
-
 int history_predicted(struct history *h, int64_t run, struct history_predicted **list,
                       size_t *count) {
     bool there;
     *list = NULL;
     *count = 0;
-    if (is_there(h, &there))
+    if (history_has_table(h, "predictions", &there))
         return -1;
     if (!there)
         return 0;
@@ -124,7 +102,7 @@ int history_predicted(struct history *h, int64_t run, struct history_predicted *
     int code, status = 0;
     void *grown = NULL;
     while (!status && (code = sqlite3_step(select)) == SQLITE_ROW) {
-        status = grow(h, &grown, *count, sizeof **list);
+        status = history_grow(h, &grown, *count, sizeof **list);
         *list = grown;
         if (status)
             break;
@@ -154,7 +132,7 @@ int history_predictions(struct history *h, int64_t run, const struct history_pre
     bool there;
     *rows = NULL;
     *count = 0;
-    if (is_there(h, &there))
+    if (history_has_table(h, "predictions", &there))
         return -1;
     if (!there)
         return 0;
@@ -171,7 +149,7 @@ int history_predictions(struct history *h, int64_t run, const struct history_pre
     int code, status = 0;
     void *grown = NULL;
     while (!status && (code = sqlite3_step(select)) == SQLITE_ROW) {
-        status = grow(h, &grown, *count, sizeof **rows);
+        status = history_grow(h, &grown, *count, sizeof **rows);
         *rows = grown;
         if (!status)
             read_row(select, &(*rows)[(*count)++]);

@@ -63,7 +63,7 @@ static int trim_run(struct history *h, int64_t run) {
             place.part++;
         } while (there && history_tables[kind].part);
     }
-    return trim_events(h, run);
+    return trim_events(h, run) || history_anomalies_trim(h, run) ? -1 : 0;
 }
 
 static int trim_all(struct history *h) {
@@ -93,7 +93,7 @@ static int delete_run(struct history *h, const char *table, const char *levels, 
 }
 
 static int remove_run(struct history *h, int64_t run) {
-    static const char *const others[] = {"layers", "experts", "events", "predictions"};
+    static const char *const others[] = {"layers", "experts", "events", "anomalies", "predictions"};
     for (int kind = 0; kind < KINDS; kind++)
         if (delete_run(h, history_tables[kind].name, "", "run", run) ||
             delete_run(h, history_tables[kind].name, "_levels", "run", run))

@@ -3,12 +3,15 @@
 #include "history_internal.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- SQL ---- */
 
 /* Parameters of every statement: 1 run, 2 part, 3 level, 4 number or the first one, 5 the last. */
 enum { RUN = 1, PART, LEVEL, NUMBER, LAST, VALUES = LAST };
+
+enum { LIST_STEP = 256 /* entries by which a list grows */ };
 
 enum verb { INSERT, SELECT, FIRST, NEWEST, TRIM };
 
@@ -125,6 +128,16 @@ static int insert(struct history *h, const struct history_place *place,
     sqlite3_bind_int64(insert, NUMBER, row->number);
     bind_row(insert, &history_tables[place->kind], row, place->level == 0);
     return history_done(h, insert);
+}
+
+int history_grow(struct history *h, void **list, size_t count, size_t size) {
+    if (count % LIST_STEP)
+        return 0;
+    void *bigger = realloc(*list, (count + LIST_STEP) * size);
+    if (!bigger)
+        return history_memory(h);
+    *list = bigger;
+    return 0;
 }
 
 double history_column_number(sqlite3_stmt *select, int column) {

@@ -172,7 +172,7 @@ static int create_missing(struct history *h) {
             if (describe_column(h, table, table->columns[column]))
                 return -1;
     }
-    return history_predictions_create(h);
+    return history_predictions_create(h) || history_anomalies_create(h) ? -1 : 0;
 }
 
 int history_schema_create(struct history *h) {
@@ -186,6 +186,17 @@ int history_schema_create(struct history *h) {
 }
 
 /* ---- What a file lacks ---- */
+
+int history_has_table(struct history *h, const char *name, bool *there) {
+    sqlite3_stmt *select = history_prepare(h, "SELECT count(*) FROM sqlite_schema WHERE name = ?");
+    if (!select)
+        return -1;
+    sqlite3_bind_text(select, 1, name, -1, SQLITE_STATIC);
+    int status = sqlite3_step(select) == SQLITE_ROW ? 0 : history_fail(h);
+    *there = !status && sqlite3_column_int(select, 0) > 0;
+    sqlite3_finalize(select);
+    return status;
+}
 
 static int add_column(struct history *h, const struct history_table *table,
                       const struct field *field) {

@@ -198,6 +198,15 @@ static int add_event(struct history *h, int64_t run, const double position[HISTO
     return do_once(h, insert);
 }
 
+static int take_event(struct history *h, int64_t run, const double position[HISTORY_AXES],
+                      const json_t *body) {
+    return add_event(h, run, position, member_string(body, "kind"), member_string(body, "text")) ||
+                   history_anomalies_take(h, run, sqlite3_last_insert_rowid(h->file), position,
+                                          body)
+               ? -1
+               : 0;
+}
+
 static int take_loss(struct history *h, struct history_feed *feed, struct history_row *row,
                      const json_t *body) {
     char text[GAP_TEXT];
@@ -321,8 +330,7 @@ int history_take(struct history *h, const char *endpoint, const struct message *
     if (message->topic == TOPIC_STATUS)
         return take_status(h, feed, message->body);
     if (message->topic == TOPIC_EVENT)
-        return add_event(h, feed->run, position, member_string(message->body, "kind"),
-                         member_string(message->body, "text"));
+        return take_event(h, feed->run, position, message->body);
     if (message->topic == TOPIC_PREDICTION)
         return check_part(h, feed, position)
                    ? -1

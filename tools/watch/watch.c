@@ -18,6 +18,7 @@
 #include "tools/shared/tool.h"
 #include "tools/shared/watch_health.h"
 #include "tools/shared/watch_link.h"
+#include "watch_abnormal.h"
 #include "watch_lines.h"
 #include "watch_pace.h"
 #include "watch_table.h"
@@ -30,6 +31,7 @@ struct options {
     const char *endpoint;
     struct key_options keys;
     bool chosen[TOPICS]; /* by --topic */
+    bool anomalies;      /* likewise, of events those alone */
     bool choice;         /* whether there was a --topic */
     bool json, all;
     uint64_t count; /* 0 = no end */
@@ -43,6 +45,7 @@ struct watch {
     struct link *link;
     struct health health;
     struct table table;
+    unsigned long abnormal_header; /* see abnormal_print */
     struct pace pace;
     bool pace_said, predictions_said, hindrance_said;
     bool refused; /* by the daemon, for good */
@@ -90,10 +93,15 @@ static int take_topic(void *values, const struct option_row *row, const char *na
                       struct error *error) {
     struct options *o = values;
     enum topic topic = topic_find(name, strlen(name));
+    if (strcmp(name, "anomaly") == 0) {
+        o->anomalies = o->choice = true;
+        return 0;
+    }
     if (topic == TOPICS)
-        return error_set(error, EX_USAGE,
-                         "--%s: found '%s', expected status, loss, state, prediction or event",
-                         row->name, name);
+        return error_set(
+            error, EX_USAGE,
+            "--%s: found '%s', expected status, loss, state, prediction, event or anomaly",
+            row->name, name);
     o->chosen[topic] = o->choice = true;
     return 0;
 }
@@ -114,9 +122,11 @@ static const struct option_row rows[] = {
     KEY_OPTIONS(struct options, keys),
     {"topic", 't', "TOPIC",
      "print this topic and not the usual ones; may be repeated: status, loss, state, prediction, "
-     "event (default: loss, event and what is new of status; with --json: all)",
+     "event, anomaly: the events of this kind (default: loss, event and what is new of status; "
+     "with "
+     "--json: all)",
      OPTION_TAKE(take_topic), .complete = COMPLETE_WORDS,
-     .words = "status loss state prediction event"},
+     .words = "status loss state prediction event anomaly"},
     {"columns", 'C', "LIST",
      "columns of the table, with commas between them, or all (default: those that fit)",
      OPTION_TAKE(take_columns)},
@@ -146,7 +156,7 @@ static void note(void *context, const char *text) {
 
 static bool is_printed(const struct options *o, enum topic topic) {
     if (o->choice)
-        return o->chosen[topic];
+        return o->chosen[topic] || (topic == TOPIC_EVENT && o->anomalies);
     return o->json || (topic != TOPIC_STATE && topic != TOPIC_PREDICTION);
 }
 
@@ -180,8 +190,16 @@ static void print_json(struct lines *lines, const struct message *message) {
 }
 
 static void print_message(struct watch *w, const struct message *message) {
+    struct anomaly anomaly;
+    bool abnormal = message->topic == TOPIC_EVENT && w->options.anomalies &&
+                    anomaly_of(message->body, &anomaly);
+    if (message->topic == TOPIC_EVENT && w->options.anomalies && !abnormal &&
+        !w->options.chosen[TOPIC_EVENT])
+        return;
     if (w->options.json)
         print_json(w->lines, message);
+    else if (abnormal)
+        abnormal_print(&w->abnormal_header, w->lines, &anomaly);
     else if (!table_print(&w->table, w->lines, message))
         return;
     w->printed++;
