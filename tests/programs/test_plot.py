@@ -26,7 +26,7 @@ except ImportError:
 
 PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-plot").resolve())
 USAGE, DATA, NO_INPUT, CANNOT_MAKE = 64, 65, 66, 73
-BLUE, RED = "#0072b2", "#d55e00"
+BLUE, RED, PINK = "#0072b2", "#d55e00", "#cc79a7"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -202,6 +202,12 @@ def test_predictions(directory):
         daemon.predict(n)
     recorder.until(lambda: recording.rows(directory, "SELECT count(*) FROM predictions") == [(300,)],
                    "300 truths")
+    for fields in (recording.anomaly_fields(50), recording.anomaly_fields(150), recording.anomaly_fields(250),
+                   recording.anomaly_fields(160, columns=[{"column": 1, "score": 2, "truth": 1}]),
+                   recording.anomaly_fields(170, columns=[]), recording.anomaly_fields(180, "other")):
+        daemon.send("event", fields)
+    recorder.until(lambda: recording.rows(directory, "SELECT max(examples) FROM anomalies WHERE stream = 'other'")
+                   == [(180,)], "what was abnormal")
     recorder.end()
     daemon.close()
     plot(directory, "-y", "prediction", "-o", "said.svg", "-o", "said.png")
@@ -210,7 +216,10 @@ def test_predictions(directory):
     missed = [n for n in numbers if recording.truth(n) > recording.bounds(n)[1]]
     held = f"{100 - len(missed) / 2:.1f}%"
     drawing.has("waves: stream 'a,b', column 0", "time of the data (UTC)", "truth",
-                f"90% interval: held {held}", f"missed: {len(missed)} of 200")
+                f"90% interval: held {held}", f"missed: {len(missed)} of 200", "abnormal: 3")
+    bars = [curve for curve in drawing.curves(PINK) if len(curve) == 2]
+    line = drawing.curves("#000000")[0]
+    assert [bar[0][0] for bar in bars] == [line[n - 102][0] for n in (150, 170, 250)], bars
     assert [text for text in drawing.texts if text.startswith("forecast: rmse 0.")], drawing.texts
     assert [text for text in drawing.texts if text.startswith("baseline: rmse 1.")], drawing.texts
     same_line(drawing.curves(BLUE)[0], numbers, [recording.level(n) - 1.25 for n in numbers])
