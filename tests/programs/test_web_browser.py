@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import re
+import sqlite3
 import shutil
 import statistics
 import subprocess
@@ -476,6 +477,100 @@ def test_forecasts(directory):
         check_console(page, web)
 
 
+ABNORMAL = ("[...document.querySelectorAll('#anomalies button')].map((one) => "
+            "[one.querySelector('b').textContent, one.lastChild.textContent])")
+
+
+def click_anomaly(page, number):
+    page.run(f"document.querySelectorAll('#anomalies button')[{number}].click()")
+
+
+def test_anomalies(directory):
+    """A list of what was abnormal, marks in the chart of its stream and column, and what is clicked is shown
+    among the steps around it: of a daemon and of a recording."""
+    daemon = Daemon(directory)
+    recorder = subprocess.Popen([RECORD, "-c", daemon.endpoint, "-o", f"{directory}/runs.db"],
+                                stderr=subprocess.DEVNULL)
+    at, summary = {}, "document.querySelector('#forecast-summary').textContent"
+
+    def speak():
+        """300 examples of a stream, 20 of another; its second column is abnormal at 41 and 281."""
+        daemon.status(predictions=True)
+        daemon.learn(0.5)
+        for i in range(300):
+            daemon.predict([5.0, 1.0], [5.5, 9.0 if i in (40, 280) else 1.5], stream="pump", data_time=START + 60 * i)
+            at[i] = daemon.examples
+            if i in (40, 280):
+                daemon.anomaly(daemon.examples, "pump", START + 60 * i, [(1, 3.25 + i / 100, 1.0, 9.0)])
+        for i in range(20):
+            daemon.predict([5.0], [5.5], stream="tank")
+        daemon.anomaly(daemon.examples, "tank", None, [], reason="stuck")
+
+    def look(page, web, first):
+        page.until("document.querySelector('#panel-anomalies')")
+        page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
+        page.until(ABNORMAL, lambda rows: rows == [
+            ["tank", "stuck 2"], ["pump", "novelty 6.05, column 1: 9 instead of 1"],
+            ["pump", "novelty 3.65, column 1: 9 instead of 1"]])
+        marks = f"{PANEL}.plot.chart.events.map((event) => event.x)"
+        shown = f"{PANEL}.shown[0].data.map((point) => point.x)"
+        choose_soon(page, "column", 1)
+        page.until(summary, lambda text: "held 199 of 200" in text)
+        assert page.value(marks) == [START + 60 * 280], page.value(marks)
+        page.until_colored(rgb(page.value("runnel.colors().warn")), "forecast")
+        choose(page, "column", 0)
+        page.until(marks, lambda places: places == [])
+        click_anomaly(page, 2)
+        page.until(shown, lambda places: START + 60 * 40 in places and START + 60 * 280 not in places)
+        page.until(marks, lambda places: places == [START + 60 * 40])
+        page.until("document.querySelector('#panel-forecast .readout').textContent",
+                   lambda text: "truth 9" in text and "forecast 1" in text)
+        assert page.value("document.querySelector('#forecast-column').value") == "1"
+        address = f"api/forecasts?{first}&stream=pump&column=1&points=10&around={at[40]}"
+        assert web.get(address)["example"] == [at[i] for i in range(35, 45)], web.get(address)
+        assert web.get(address.replace(f"={at[40]}", f"={at[1]}"))["example"] == [at[i] for i in range(6)]
+        newest = "document.querySelector('#forecast-newest')"
+        assert not page.value(f"{newest}.hidden")
+        page.run(f"{newest}.click()")
+        page.until(summary, lambda text: "held 199 of 200" in text)
+        assert page.value(f"{newest}.hidden")
+        click_anomaly(page, 0)
+        page.until(summary, lambda text: "held 20 of 20" in text or "held 19 of 19" in text)
+        check_console(page, web)
+
+    try:
+        with Web(directory, daemon.endpoint) as web, Page(directory) as page:
+            daemon.await_predictions() # of runnel-record
+            daemon.status(predictions=True)
+            daemon.await_predictions()
+            page.driver.get(web.url)
+            speak()
+            look(page, web, "ahead=0&daemon=0")
+            daemon.anomaly(daemon.examples, "tank", None, [(0, 2.5, 5.0, 5.5)])
+            page.until(ABNORMAL, lambda rows: rows[0] == ["tank", "novelty 2.5, column 0: 5.5 instead of 5"])
+            web.until("api/anomalies?run=1&stream=tank", lambda answer: len(answer["anomalies"]) == 2)
+            found = web.get("api/anomalies?run=1&points=1")["anomalies"]
+            assert found[0] | {"event": 0, "steps": 0, "time": 0} == {
+                "event": 0, "stream": "tank", "reason": "novelty", "column": 0, "examples": daemon.examples,
+                "steps": 0, "time": 0, "data_time": None, "score": 2.5, "threshold": 1.5, "column_score": 2.5,
+                "forecast": 5, "truth": 5.5}, found
+            for path, expected in [("run=99", 200), ("run=0", 400), ("", 400), ("run=1&points=0", 400)]:
+                assert web.open(f"api/anomalies?{path}")[0] == expected, path
+            recorder.terminate()
+            assert recorder.wait(LIMIT) == 0
+        with sqlite3.connect(f"{directory}/runs.db") as file: # the last one was for the list alone
+            newest, = file.execute("SELECT max(event) FROM anomalies").fetchone()
+            file.execute("DELETE FROM anomalies WHERE event = ?", (newest,))
+        with Web(directory, recording=f"{directory}/runs.db") as web, Page(directory) as page:
+            page.driver.get(web.url)
+            look(page, web, "ahead=1&run=1")
+            assert web.end() == 0
+    finally:
+        if recorder.poll() is None:
+            recorder.terminate()
+            recorder.wait(LIMIT)
+
+
 def test_recorded_forecasts(directory):
     """A recording's predictions are shown like a daemon's."""
     daemon = Daemon(directory)
@@ -608,4 +703,4 @@ def figures(directory):
 
 run_tests([figures] if "--figures" in sys.argv else [
     test_page_in_a_browser, test_wild_values, test_smoothing_looks_back_only, test_cards, test_recording_alone,
-    test_forecasts, test_recorded_forecasts])
+    test_forecasts, test_anomalies, test_recorded_forecasts])

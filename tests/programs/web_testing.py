@@ -106,6 +106,14 @@ class Daemon:
     def event(self, kind, text):
         self.send("event", {"kind": kind, "text": text})
 
+    def anomaly(self, example, stream, data_time, columns, **fields):
+        """`columns`: (number, score, forecast, truth) of each."""
+        names = "column", "score", "forecast", "truth"
+        self.send("event", {
+            "kind": "anomaly", "text": f"{stream} is abnormal", "stream": stream, "example": example,
+            "data_time": data_time, "reason": "novelty", "score": columns[0][1] if columns else 2.0,
+            "threshold": 1.5, "columns": [dict(zip(names, column)) for column in columns], **fields})
+
 
 class Web:
     """A running runnel-web, of daemons or of a recording. As a context it ends with the test."""

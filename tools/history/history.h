@@ -201,7 +201,8 @@ struct history_predicted {
 int history_predicted(struct history *history, int64_t run, struct history_predicted **list,
                       size_t *count);
 
-/* The newest `most` of one of them, oldest first; to be freed. */
+/* The newest `most` of one of them, or (`around` is not INFINITY) half of that before this example
+   and half from it on; oldest first; to be freed. */
 struct history_prediction {
     double position[HISTORY_AXES]; /* of the message that brought the truth */
     double data_time;              /* of the truth; NaN = none was given */
@@ -210,7 +211,8 @@ struct history_prediction {
     double baseline;  /* NaN = there is none */
 };
 int history_predictions(struct history *history, int64_t run, const struct history_predicted *of,
-                        size_t most, struct history_prediction **rows, size_t *count);
+                        double around, size_t most, struct history_prediction **rows,
+                        size_t *count);
 
 /* What was abnormal in a run: a row for each column of each event `anomaly`, the most abnormal
    column first. The newest `most` rows, oldest first, of a stream or (NULL) of all; to be freed. A

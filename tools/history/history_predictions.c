@@ -128,7 +128,8 @@ static void read_row(sqlite3_stmt *select, struct history_prediction *row) {
 }
 
 int history_predictions(struct history *h, int64_t run, const struct history_predicted *of,
-                        size_t most, struct history_prediction **rows, size_t *count) {
+                        double around, size_t most, struct history_prediction **rows,
+                        size_t *count) {
     bool there;
     *rows = NULL;
     *count = 0;
@@ -137,15 +138,21 @@ int history_predictions(struct history *h, int64_t run, const struct history_pre
     if (!there)
         return 0;
     sqlite3_stmt *select = history_prepare(
-        h, "SELECT " NUMBERS " FROM (SELECT * FROM predictions WHERE run = ?1 AND stream = ?2"
-           " AND column = ?3 AND ahead = ?4 ORDER BY id DESC LIMIT ?5) ORDER BY id");
+        h, "WITH found AS (SELECT * FROM predictions WHERE run = ?1 AND stream = ?2 AND column = ?3"
+           " AND ahead = ?4) SELECT " NUMBERS " FROM"
+           " (SELECT * FROM (SELECT * FROM found WHERE examples < ?6 ORDER BY id DESC LIMIT ?5)"
+           " UNION ALL"
+           " SELECT * FROM (SELECT * FROM found WHERE examples >= ?6 ORDER BY id LIMIT ?7))"
+           " ORDER BY id");
     if (!select)
         return -1;
     sqlite3_bind_int64(select, 1, run);
     sqlite3_bind_text(select, 2, of->stream, -1, SQLITE_STATIC);
     sqlite3_bind_int(select, 3, of->column);
     sqlite3_bind_int(select, 4, of->ahead);
-    sqlite3_bind_int64(select, 5, (sqlite3_int64)most);
+    sqlite3_bind_int64(select, 5, (sqlite3_int64)(isfinite(around) ? most / 2 : most));
+    sqlite3_bind_double(select, 6, around);
+    sqlite3_bind_int64(select, 7, (sqlite3_int64)(most - most / 2));
     int code, status = 0;
     void *grown = NULL;
     while (!status && (code = sqlite3_step(select)) == SQLITE_ROW) {

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "web_anomaly_api.h"
 #include "web_forecast_api.h"
 #include "web_query.h"
 #include "web_skill_api.h"
@@ -385,16 +386,16 @@ struct reply api_answer(const struct feeds *feeds, struct MHD_Connection *connec
         const char *path;
         answer *answer;
     } paths[] = {
-        {"/api/daemons", answer_daemons}, {"/api/runs", answer_runs},
-        {"/api/columns", answer_columns}, {"/api/series", answer_series},
-        {"/api/events", answer_events},   {"/api/forecasts", forecast_answer},
-        {"/api/skill", skill_answer},
+        {"/api/daemons", answer_daemons},   {"/api/runs", answer_runs},
+        {"/api/columns", answer_columns},   {"/api/series", answer_series},
+        {"/api/events", answer_events},     {"/api/forecasts", forecast_answer},
+        {"/api/anomalies", anomaly_answer}, {"/api/skill", skill_answer},
     };
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
         if (strcmp(path, paths[i].path) == 0)
             return paths[i].answer(feeds, connection);
     return reply_error(MHD_HTTP_NOT_FOUND,
                        "there is no such path; there are /api/daemons, /api/runs, /api/columns, "
-                       "/api/series?run=ID, /api/events?run=ID, /api/skill?run=ID, /api/forecasts "
-                       "and /api/live");
+                       "/api/series?run=ID, /api/events?run=ID, /api/anomalies?run=ID, "
+                       "/api/skill?run=ID, /api/forecasts and /api/live");
 }

@@ -2,6 +2,7 @@
 
 #include "web_forecast_api.h"
 
+#include <math.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,17 +11,18 @@
 
 enum { DIGITS = 10 /* of values: they may be small changes of large numbers */ };
 
-/* What a request asks for: ?daemon= or &run= &stream= &ahead= &column= &points= */
+/* What a request asks for: ?daemon= or &run= &stream= &ahead= &column= &points= &around= */
 struct query {
     size_t daemon, ahead, column, points;
     size_t run;         /* of a recording */
     const char *stream; /* NULL = what there is */
+    double around;      /* an example; INFINITY = the newest steps */
 };
 
 /* NULL, or what is wrong. */
 static const char *take_query(struct query *query, const struct feeds *feeds,
                               struct MHD_Connection *connection) {
-    *query = (struct query){.points = FORECAST_STEPS};
+    *query = (struct query){.points = FORECAST_STEPS, .around = INFINITY};
     query->stream = query_text(connection, "stream");
     if (feeds->recording && (!query_count(connection, "run", 1, 1e15, &query->run) || !query->run))
         return "run must be the id of a run, from /api/runs";
@@ -32,6 +34,8 @@ static const char *take_query(struct query *query, const struct feeds *feeds,
         return "ahead and column must be whole numbers";
     if (!query_count(connection, "points", 1, FORECAST_STEPS, &query->points))
         return "points must be a whole number from 1 to 1000";
+    if (!query_number(connection, "around", 0, 1e15, &query->around))
+        return "around must be the number of an example";
     return NULL;
 }
 
@@ -66,11 +70,24 @@ static void write_list(FILE *stream, const struct feed *feed) {
     fputs("]}", stream);
 }
 
+/* Steps from `first` on, before `end`: half of the points before an example, or the newest. */
+struct span {
+    size_t first, end;
+};
+
+static struct span find_span(const struct forecast_series *series, const struct query *query) {
+    size_t at = 0, count = series->count, points = query->points;
+    size_t before = isfinite(query->around) ? points / 2 : points, after = points - before;
+    while (at < count && *forecast_row(series, at) < query->around)
+        at++;
+    return (struct span){at > before ? at - before : 0, at + after < count ? at + after : count};
+}
+
 static void write_values(FILE *stream, const char *name, const struct forecast_series *series,
-                         size_t first, size_t column, enum forecast_value value) {
+                         struct span span, size_t column, enum forecast_value value) {
     fprintf(stream, ",\"%s\":[", name);
-    for (size_t i = first; i < series->count; i++) {
-        if (i > first)
+    for (size_t i = span.first; i < span.end; i++) {
+        if (i > span.first)
             fputc(',', stream);
         query_write_number(stream, forecast_value(series, i, column, value), DIGITS);
     }
@@ -78,10 +95,10 @@ static void write_values(FILE *stream, const char *name, const struct forecast_s
 }
 
 static void write_places(FILE *stream, const char *name, const struct forecast_series *series,
-                         size_t first, size_t place) {
+                         struct span span, size_t place) {
     fprintf(stream, ",\"%s\":[", name);
-    for (size_t i = first; i < series->count; i++) {
-        if (i > first)
+    for (size_t i = span.first; i < span.end; i++) {
+        if (i > span.first)
             fputc(',', stream);
         query_write_number(stream, forecast_row(series, i)[place], QUERY_EXACT_DIGITS);
     }
@@ -90,18 +107,18 @@ static void write_places(FILE *stream, const char *name, const struct forecast_s
 
 static void write_steps(FILE *stream, const struct query *query,
                         const struct forecast_series *series) {
-    size_t first = series->count > query->points ? series->count - query->points : 0;
+    struct span span = find_span(series, query);
     fprintf(stream, "{\"daemon\":%zu,\"stream\":", query->daemon);
     query_write_text(stream, series->stream);
     fprintf(stream, ",\"ahead\":%zu,\"column\":%zu,\"columns\":%zu", series->ahead, query->column,
             series->columns);
-    write_places(stream, "example", series, first, 0);
-    write_places(stream, "data_time", series, first, 1);
-    write_values(stream, "target", series, first, query->column, FORECAST_TARGET);
-    write_values(stream, "prediction", series, first, query->column, FORECAST_PREDICTION);
-    write_values(stream, "low", series, first, query->column, FORECAST_LOW);
-    write_values(stream, "high", series, first, query->column, FORECAST_HIGH);
-    write_values(stream, "baseline", series, first, query->column, FORECAST_BASELINE);
+    write_places(stream, "example", series, span, 0);
+    write_places(stream, "data_time", series, span, 1);
+    write_values(stream, "target", series, span, query->column, FORECAST_TARGET);
+    write_values(stream, "prediction", series, span, query->column, FORECAST_PREDICTION);
+    write_values(stream, "low", series, span, query->column, FORECAST_LOW);
+    write_values(stream, "high", series, span, query->column, FORECAST_HIGH);
+    write_values(stream, "baseline", series, span, query->column, FORECAST_BASELINE);
     fputc('}', stream);
 }
 
@@ -192,8 +209,8 @@ static struct reply steps_recorded(const struct feeds *feeds, const struct query
     struct reply_text text;
     size_t count;
     snprintf(of.stream, sizeof of.stream, "%s", query->stream);
-    if (history_predictions(feeds->history, (int64_t)query->run, &of, query->points, &rows,
-                            &count)) {
+    if (history_predictions(feeds->history, (int64_t)query->run, &of, query->around, query->points,
+                            &rows, &count)) {
         free(rows);
         return not_read(feeds);
     }

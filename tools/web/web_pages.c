@@ -27,6 +27,7 @@
 EMBED(index, "index.html")
 EMBED(style, "style.css")
 EMBED(icon, "icon.svg")
+EMBED(anomalies, "anomalies.js")
 EMBED(app, "app.js")
 EMBED(charts, "charts.js")
 EMBED(controls, "controls.js")
@@ -57,6 +58,7 @@ static const struct page {
     PAGE("/style.css", CSS, style),
     PAGE("/icon.svg", SVG, icon),
     PAGE("/favicon.ico", SVG, icon),
+    MODULE(anomalies),
     MODULE(app),
     MODULE(charts),
     MODULE(controls),

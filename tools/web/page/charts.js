@@ -54,7 +54,7 @@ export function makePanels() {
       inSight.observe(panel.element);
     }
   const forecast = makeForecast(drawSoon, keepView);
-  forecast.element.after(panels.find(({ spec }) => spec.id === "skill").element);
+  forecast.element.after($("panel-anomalies"), panels.find(({ spec }) => spec.id === "skill").element);
   panels.push(forecast);
   inSight.observe(forecast.element);
   const heat = panels.find((panel) => panel.heat);

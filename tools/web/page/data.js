@@ -113,6 +113,11 @@ export class Store {
     return get(`api/skill?run=${run}`);
   }
 
+  // What was abnormal in a run.
+  fetchAnomalies(query) {
+    return get(`api/anomalies?${new URLSearchParams(query)}`);
+  }
+
   async fetchRuns() {
     const seen = new Set();
     for (const run of (await get("api/runs")).runs) {

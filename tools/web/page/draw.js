@@ -6,6 +6,7 @@ import { Frame, LEFT, RIGHT, tickRoom } from "./frame.js";
 import { fences, FILLED, keepDrawable, limits } from "./range.js";
 
 const MARK_SIZE = 4, MISS_SIZE = 3;
+const BAR = 4; // pixels: of what was abnormal
 const EDGE = 0.05;  // of the chart's height, that counts as its edge
 
 export const theme = { colors: {} };
@@ -22,7 +23,7 @@ export function eventColor(kind) {
   const { accent, bad, warn, good, faint } = theme.colors;
   return { checkpoint: good, started: accent, resumed: accent, replayed: accent, reset: bad,
     set: warn, paused: warn, skipped_update: bad, rejected: bad, input_scale: bad, gap: bad, disk: bad, drift: bad,
-    stopping: bad, watch: warn }[kind] || faint;
+    anomaly: warn, stopping: bad, watch: warn }[kind] || faint;
 }
 
 const fade = (color, share) =>
@@ -137,10 +138,10 @@ function drawEvents(context, chart, events) {
     const at = Math.round(chart.scales.x.getPixelForValue(event.x)) + 0.5;
     if (at < left || at > right || at - (last.get(event.kind) ?? -Infinity) < 3) continue;
     last.set(event.kind, at);
-    const color = eventColor(event.kind);
-    context.strokeStyle = fade(color, event.kind === "checkpoint" ? 0.25 : 0.6);
-    context.lineWidth = 1;
-    context.setLineDash([2, 3]);
+    const color = eventColor(event.kind), bar = event.kind === "anomaly", size = (bar ? 1.75 : 1) * MARK_SIZE;
+    context.strokeStyle = fade(color, event.kind === "checkpoint" ? 0.25 : bar ? 0.35 : 0.6);
+    context.lineWidth = bar ? BAR : 1;
+    context.setLineDash(bar ? [] : [2, 3]);
     context.beginPath();
     context.moveTo(at, top);
     context.lineTo(at, bottom);
@@ -148,9 +149,9 @@ function drawEvents(context, chart, events) {
     context.setLineDash([]);
     context.fillStyle = color;
     context.beginPath();
-    context.moveTo(at - MARK_SIZE, bottom);
-    context.lineTo(at + MARK_SIZE, bottom);
-    context.lineTo(at, bottom - 1.6 * MARK_SIZE);
+    context.moveTo(at - size, bottom);
+    context.lineTo(at + size, bottom);
+    context.lineTo(at, bottom - 1.6 * size);
     context.fill();
   }
 }

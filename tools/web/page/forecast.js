@@ -1,6 +1,7 @@
 // Truth beside forecast: one column of one stream of a daemon, with the band that was to hold 90% of what
 // comes, what fell outside of it, and the baseline. In data time where the examples have it.
 
+import { abnormal, abnormalAt, makeAnomalies, unpick, wantAnomalies } from "./anomalies.js";
 import { $, make } from "./dom.js";
 import { Plot, theme } from "./draw.js";
 import { number, percent, position, skill } from "./format.js";
@@ -11,8 +12,8 @@ const LIST_EVERY = 3000;  // ms between two lists of streams
 const SHOWN = ["target", "prediction", "low", "high", "baseline"];
 
 // What is chosen: `daemon` is its number, of a recording the id of a run (null: the newest); `stream`
-// null is the first that there is.
-export const chosen = { daemon: null, stream: null, ahead: 0, column: 0, points: 200, byHand: false };
+// null is the first that there is; `around`: the steps around this example, null: the newest.
+export const chosen = { daemon: null, stream: null, ahead: 0, column: 0, points: 200, around: null, byHand: false };
 let known = null; // the newest answer that lists streams
 let steps = null; // the newest answer with steps of what is chosen
 let panel = null, redraw = () => {}, keep = () => {};
@@ -21,7 +22,7 @@ let panel = null, redraw = () => {}, keep = () => {};
 
 const legend = () => make("p", { className: "legend" },
   ...[["truth", "truth"], ["forecast", "forecast"], ["range", "90% band"], ["miss", "outside of the band"],
-    ["baseline", "baseline"]].map(([kind, text]) =>
+    ["baseline", "baseline"], ["abnormal", "abnormal"]].map(([kind, text]) =>
     make("span", {}, make("i", { className: kind }), text)));
 
 // As one of the panels that charts.js draws; `soon` has it drawn, `keepChoice` keeps what was chosen.
@@ -37,13 +38,28 @@ export function makeForecast(soon, keepChoice) {
   $("forecasts").prepend(element);
   for (const key of ["daemon", "stream", "column", "ahead", "points"])
     $(`forecast-${key}`).addEventListener("change", ({ target }) => choose(key, target.value));
+  $("forecast-newest").addEventListener("click", () => choose("around", null));
+  makeAnomalies(showAround);
   return panel;
 }
 
+// What the list of anomalies has.
+function showAround(stream, column, example) {
+  Object.assign(chosen, { stream, column: column ?? 0, around: example });
+  chooseAgain();
+  panel.element.scrollIntoView({ block: "nearest" });
+}
+
 function choose(key, value) {
-  chosen[key] = key === "stream" ? value : Number(value);
+  chosen[key] = key === "stream" || value === null ? value : Number(value);
   if (key === "daemon") Object.assign(chosen, { stream: null, ahead: 0, column: 0 });
   if (key === "daemon") known = null;
+  if (key !== "points") chosen.around = null;
+  if (chosen.around === null) unpick();
+  chooseAgain();
+}
+
+function chooseAgain() {
   chosen.byHand = true;
   steps = null;
   showChoices();
@@ -60,11 +76,12 @@ function openPlot() {
   element.addEventListener("pointerleave", () => point(null));
 }
 
-// The numbers under the pointer.
+// The numbers under the pointer; without it those around which the steps are shown.
 function point(pixel) {
   const { plot, readout } = panel;
   const data = panel.shown[0]?.data || [];
-  const x = pixel === null || !data.length ? null : plot.toValue(pixel);
+  const around = chosen.around === null ? -1 : (steps?.example ?? []).findIndex((example) => example >= chosen.around);
+  const x = !data.length ? null : pixel !== null ? plot.toValue(pixel) : around < 0 ? null : data[around].x;
   const i = x === null ? -1 : data.reduce((best, { x: at }, k) =>
     (Math.abs(at - x) < Math.abs(data[best].x - x) ? k : best), 0);
   plot.showCursor(i < 0 ? null : data[i].x);
@@ -93,20 +110,24 @@ function lines(positions) {
     line(positions, "baseline", faint, { borderWidth: 1.2, borderDash: [4, 3] })];
 }
 
-const painted = { steps: null, theme: 0, empty: null }; // it is drawn again when one of them is another
+const painted = { steps: null, theme: 0, empty: null, abnormal: 0 }; // it is drawn again when one of them is another
 
 function paint() {
   if (!panel.plot) openPlot();
   const empty = whyEmpty();
   if (!steps) forecastSoon();
-  if (painted.steps === steps && painted.theme === theme.version && painted.empty === empty) return;
-  Object.assign(painted, { steps, theme: theme.version, empty });
+  if (painted.steps === steps && painted.theme === theme.version && painted.empty === empty &&
+    painted.abnormal === abnormal.version) return;
+  Object.assign(painted, { steps, theme: theme.version, empty, abnormal: abnormal.version });
   const timed = !empty && steps.data_time.every((time) => time !== null);
   const positions = empty ? [] : timed ? steps.data_time : steps.example;
   panel.shown = empty ? [] : lines(positions);
   const [from, to] = [positions[0], positions[positions.length - 1]];
-  panel.plot.draw({ lines: panel.shown, axis: timed ? "time" : "examples", log: false, events: [], robust: true,
+  const events = empty ? [] : abnormalAt(chosen.stream, chosen.column, steps.example)
+    .map((i) => ({ kind: "anomaly", x: positions[i] }));
+  panel.plot.draw({ lines: panel.shown, axis: timed ? "time" : "examples", log: false, events, robust: true,
     bounds: [from, to > from ? to : from + 1], range: null, empty });
+  if (chosen.around !== null) point(null);
   const summary = empty ? "" : summarize();
   if ($("forecast-summary").textContent !== summary) $("forecast-summary").textContent = summary;
   panel.plot.canvas.setAttribute("aria-label", `Truth and forecast: ${empty || summary}`);
@@ -184,6 +205,16 @@ export function showChoices() {
   fill("forecast-ahead", of.map(({ ahead }) => [ahead, ahead]), chosen.ahead);
   fill("forecast-column", Array.from({ length: one?.columns || 0 }, (_, i) => [i, i]), chosen.column);
   $("forecast-points").parentElement.hidden = !series.length;
+  $("forecast-newest").hidden = chosen.around === null;
+  wantAnomalies(run());
+}
+
+// What is abnormal is recorded of a run.
+const run = () => (recording() ? chosen.daemon : daemons[chosen.daemon]?.run_id ?? null);
+
+// An event has come of what was abnormal in this run.
+export function wasAbnormal(id) {
+  if (id === run()) wantAnomalies(id, true);
 }
 
 // ---- Fetching ----
@@ -192,7 +223,7 @@ let timer = null, busy = false, fetched = -Infinity, listed = -Infinity;
 
 // What the server tells: this daemon has predicted.
 export function predicted(number) {
-  if (number === chosen.daemon && !view.paused) forecastSoon();
+  if (number === chosen.daemon && !view.paused && chosen.around === null) forecastSoon();
 }
 
 export function forecastSoon() {
@@ -205,7 +236,7 @@ const source = () => (recording() ? { run: chosen.daemon } : { daemon: chosen.da
 async function fetchNow() {
   timer = null;
   busy = true;
-  const { daemon, stream, ahead, column, points } = chosen;
+  const { daemon, stream, ahead, column, points, around } = chosen;
   try {
     if (!known || performance.now() - listed > LIST_EVERY) {
       const list = await store.fetchForecasts(source());
@@ -218,15 +249,16 @@ async function fetchNow() {
   busy = false;
   fetched = performance.now();
   if (stream !== chosen.stream || ahead !== chosen.ahead || column !== chosen.column || points !== chosen.points ||
-    daemon !== chosen.daemon) forecastSoon();
+    daemon !== chosen.daemon || around !== chosen.around) forecastSoon();
   redraw();
 }
 
 async function fetchSteps() {
-  const { daemon, stream, ahead, column, points } = chosen;
-  const answer = await store.fetchForecasts({ ...source(), stream, ahead, column, points });
+  const { daemon, stream, ahead, column, points, around } = chosen;
+  const place = around === null ? {} : { around };
+  const answer = await store.fetchForecasts({ ...source(), stream, ahead, column, points, ...place });
   const still = daemon === chosen.daemon && stream === chosen.stream && ahead === chosen.ahead &&
-    column === chosen.column && points === chosen.points;
+    column === chosen.column && points === chosen.points && around === chosen.around;
   if (still && SHOWN.every((name) => Array.isArray(answer[name]))) steps = inOrder(answer);
 }
 

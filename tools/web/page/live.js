@@ -2,7 +2,7 @@
 
 import { drawSoon } from "./charts.js";
 import { $ } from "./dom.js";
-import { forecastSoon, predicted, showChoices } from "./forecast.js";
+import { forecastSoon, predicted, showChoices, wasAbnormal } from "./forecast.js";
 import { isThere, showDaemons, showEvents, showLayers, showRuns } from "./lists.js";
 import { adoptRuns, daemons, layersOf, loading, recording, setRecording, shownRuns, store, view } from "./state.js";
 
@@ -139,5 +139,6 @@ function take(topic, { daemon: number, run_id: id, merged, message }) {
     if (run && (kind === "loss" || kind === view.layer)) fetchOne(run, kind).catch(fail);
   }
   if (topic === "event") showEvents();
+  if (topic === "event" && message.kind === "anomaly") wasAbnormal(id);
   if (!view.paused) drawSoon();
 }

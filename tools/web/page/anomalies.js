@@ -1,0 +1,96 @@
+// What was abnormal in the run whose forecasts are shown: a list to click on, and the places in their
+// chart.
+
+import { $, make } from "./dom.js";
+import { eventColor } from "./draw.js";
+import { clock, grouped, number } from "./format.js";
+import { store } from "./state.js";
+
+const LISTED = 200;       // events
+const FETCH_AFTER = 300;  // ms, in which more may come
+
+// `version` grows when there are others; `rows`: a row a column, oldest first, the most abnormal column of
+// an event first.
+export const abnormal = { version: 0, rows: [] };
+let run = null, timer = null, picked = null, pick = () => {};
+
+// `onPick(stream, column, example)`: one of the list is to be seen; the column may be null.
+export function makeAnomalies(onPick) {
+  pick = onPick;
+  showList();
+}
+
+// Of this run (null: of none), when it is another one or `again`.
+export function wantAnomalies(wanted, again = false) {
+  if (wanted === run && !again) return;
+  if (wanted !== run) take([]);
+  run = wanted;
+  if (run !== null) timer ??= setTimeout(fetchNow, FETCH_AFTER);
+}
+
+async function fetchNow() {
+  const asked = run;
+  timer = null;
+  try {
+    const { anomalies } = await store.fetchAnomalies({ run: asked });
+    if (asked === run) take(anomalies);
+  } catch { /* the next event asks again */ }
+}
+
+function take(rows) {
+  abnormal.rows = rows;
+  abnormal.version++;
+  showList();
+}
+
+const when = (row) => (row.data_time === null ? `example ${grouped(row.examples)}` : clock(row.data_time));
+
+function what(row) {
+  const column = row.column === null ? "" : `, column ${row.column}`;
+  const values = row.truth === null ? "" : `: ${number(row.truth)}` +
+    (row.forecast === null ? "" : ` instead of ${number(row.forecast)}`);
+  return `${row.reason} ${number(row.score)}${column}${values}`;
+}
+
+function entry(row) {
+  const dot = make("span", { className: "dot" });
+  dot.style.setProperty("--color", eventColor("anomaly"));
+  const button = make("button", { type: "button", title: "Show it in the chart" }, dot,
+    make("time", { textContent: when(row) }), make("b", { textContent: row.stream || "(no name)" }),
+    make("span", { textContent: what(row) }));
+  button.setAttribute("aria-pressed", String(row.event === picked));
+  button.addEventListener("click", () => {
+    picked = row.event;
+    showList();
+    pick(row.stream, row.column, row.examples);
+  });
+  return make("li", {}, button);
+}
+
+// The newest first, each with its most abnormal column.
+function showList() {
+  const seen = new Set(), first = [];
+  for (const row of abnormal.rows) {
+    if (!seen.has(row.event)) first.push(row);
+    seen.add(row.event);
+  }
+  $("anomalies").replaceChildren(...first.reverse().slice(0, LISTED).map(entry));
+  $("no-anomalies").hidden = first.length > 0;
+}
+
+// Nothing of the list is shown any more.
+export function unpick() {
+  picked = null;
+  showList();
+}
+
+// The places among these examples (growing) at which a stream's column was abnormal.
+export function abnormalAt(stream, column, examples) {
+  const found = [];
+  for (const row of abnormal.rows) {
+    if (row.stream !== stream || (row.column !== null && row.column !== column)) continue;
+    const i = examples.findIndex((example) => example >= row.examples);
+    if (i > 0 || (i === 0 && examples[0] === row.examples)) found.push(i);
+  }
+  return found;
+}
