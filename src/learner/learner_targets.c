@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "common/finite.h"
 #include "example.h"
 #include "learner_internal.h"
 #include "scaler.h"
@@ -212,7 +213,7 @@ static void score(struct learner *learner, uint32_t slot, size_t age, size_t hor
         keep_score_scale(learner, scale, base, y);
     learner_baseline_score(learner, slot, place, horizon, target, y);
     for (size_t k = 0; learner->step_bases && k < learner->target_row; k++)
-        target[k].real -= base[k];
+        target[k].real = finite_float((double)(target[k].real - base[k]));
     plan_score(&learner->members[0], slot, age, horizon, learn);
     plan_truth(learner, planned, slot, age - 1, horizon, y, learn);
     learner_open_step(learner, slot, place)->terms += learn;

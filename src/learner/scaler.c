@@ -7,6 +7,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/finite.h"
 #include "common/wild.h"
 
 /* The least sd for the limit: a number that was constant may begin to change. */
@@ -139,7 +140,7 @@ float scaler_scale_with(const struct scaler *scaler, double mean, double sd, flo
     double z = sd > 0 ? (x - mean) / sd : 0;
     if (scaler->limit > 0 && fabs(z) > scaler->limit)
         z = copysign(scaler->limit, z);
-    return (float)z;
+    return finite_float(z);
 }
 
 float scaler_scale(const struct scaler *scaler, size_t k, float x) {

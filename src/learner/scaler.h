@@ -41,7 +41,8 @@ void scaler_reset(struct scaler *scaler);
 void scaler_add(struct scaler *scaler, const void *x);
 
 /* The z of a value of number `k`; 0 while its sd is 0. With another mean and sd: those that the
-   scaler had before. */
+   scaler had before. Finite for any finite x: with a short memory the deviation of what is constant
+   goes towards 0, and a held value, or that of another stream, is any number of it away. */
 float scaler_scale(const struct scaler *scaler, size_t k, float x);
 float scaler_scale_with(const struct scaler *scaler, double mean, double sd, float x);
 

@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+"""Extreme data: whatever a daemon has learned from it, the next one reads its checkpoint."""
+import itertools
+import json
+import struct
+import time
+
+import cases
+import running
+from running import Daemon
+
+try:
+    import numpy as np
+    import zmq
+except ImportError:
+    print("needs python3-zmq and python3-numpy")
+    raise SystemExit(77) from None
+
+LABEL = 8
+CONSTANTS = 600  # at `memory: 3` the deviation has fallen to 1e-53 of what it was
+WILD = (1e30, -3e38, 3e38, 1e-38, 0)
+
+
+def configuration(directory, inputs, output):
+    return f"""
+name: extremes
+device: cpu
+model: {{input: {{{inputs}}}, layers: [{{cell: gru, size: 4}}], output: {{{output}}}}}
+learning: {{window: 4, stride: 2, clip: 1, max_streams: 4}}
+examples: {{bind: "ipc://{directory}/examples"}}
+statistics: {{bind: "ipc://{directory}/statistics", predictions: true}}
+control: {{bind: "ipc://{directory}/control"}}
+state: {{directory: {directory}/state}}
+"""
+
+
+class Producer:
+    """Examples of two streams, numbered by stream."""
+
+    def __init__(self, kind):
+        self.kind, self.messages, self.numbers = kind, [], {}
+
+    def number(self, stream, flags=0):
+        self.numbers[stream] = self.numbers.get(stream, 0) + 1
+        return struct.pack("<BBHIQd", 1, flags, 0, 0, self.numbers[stream], 0)
+
+    def add(self, stream, x, y):
+        """Input and target of one step."""
+        given = np.float32(y).tobytes() if self.kind == "given" else b""
+        self.messages.append([stream, np.float32(x).tobytes(), given, self.number(stream)])
+        of = self.numbers[stream]
+        if self.kind == "later":
+            self.messages.append([stream, b"", np.float32(y).tobytes(), self.number(stream, LABEL),
+                                  struct.pack("<IIQ", 0, 0, of)])
+
+
+def learned_and_read_back(directory, inputs, output, producer):
+    """Learn the messages; what is known afterwards."""
+    with Daemon(directory, configuration(directory, inputs, output)) as daemon:
+        with daemon.socket(zmq.PUSH, "examples") as socket:
+            for message in producer.messages:
+                socket.send_multipart(message)
+            end = time.monotonic() + running.LIMIT
+            while (found := daemon.ask("status"))["examples"] < len(producer.messages):
+                daemon.alive()
+                assert time.monotonic() < end and not found["rejected"], found["rejected_by"]
+                time.sleep(0.01)
+        before = daemon.export()
+        assert daemon.end() == 0
+        daemon.start()
+        assert daemon.export() == before
+        assert daemon.ask("status")["examples"] == len(producer.messages)
+        assert daemon.end() == 0
+    return found
+
+
+def test_a_stream_waits_while_another_is_constant(directory):
+    """The one deviation goes towards 0 meanwhile, and what the first stream keeps is any number of it
+    away: its last target, its mean, the value that it holds."""
+    scaled = "scale: standard, memory: 3"
+    one, held = "kind: real, size: 1", f"kind: real, size: 1, missing: hold, {scaled}"
+    for n, (kind, inputs, output) in enumerate((
+            ("later", one, f"loss: squared, relative: true, patience: 2, {scaled}"),
+            ("later", one, f"loss: gaussian, patience: 2, {scaled}"),
+            ("given", one, f"loss: gaussian, {scaled}"),
+            ("given", one, f"loss: squared, relative: true, {scaled}"),
+            ("next", held, "loss: squared"),
+            ("next", held, "loss: gaussian, relative: true, ahead: [1, 3]"))):
+        producer = Producer(kind)
+        for value in (1000, 1500):
+            producer.add(b"first", value, value)
+        for _ in range(CONSTANTS):
+            producer.add(b"other", 0, 0)
+        for value in (np.nan if kind == "next" else 1, 1600, -1600):
+            producer.add(b"first", value, 1200 if kind != "next" else None)
+        (directory / str(n)).mkdir()
+        found = learned_and_read_back(directory / str(n), inputs, f"size: 1, target: {kind}, {output}",
+                                      producer)
+        assert found["updates"] > CONSTANTS / 4, json.dumps(found)
+
+
+def test_wild_values(directory):
+    """The greatest and the least there are, among others."""
+    rng = np.random.default_rng(1)
+    ways = (("squared", ""), ("gaussian", ", scale: standard, memory: 5"),
+            ("squared", ", scale: standard, memory: 100, limit: 10"))
+    for n, (kind, (loss, scale)) in enumerate(itertools.product(("next", "given", "later"), ways)):
+        producer = Producer(kind)
+        for step in range(60):
+            x = rng.normal(size=2)
+            if step % 7 == 3:
+                x[step % 2] = WILD[step // 7 % len(WILD)]
+            producer.add(b"first" if step % 3 else b"other", x, x[:: -1])
+        own = "" if kind == "next" else scale
+        output = f"loss: {loss}, size: 2, target: {kind}, relative: true{own}"
+        if kind == "later":
+            output += ", patience: 2"
+        (directory / str(n)).mkdir()
+        learned_and_read_back(directory / str(n), f"kind: real, size: 2{scale}", output, producer)
+
+
+if __name__ == "__main__":
+    cases.run(globals())
