@@ -7,7 +7,6 @@
    keys below it. Each key must be there once. `make documents` runs this; it is not installed. */
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 

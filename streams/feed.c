@@ -2,15 +2,12 @@
    feed_run.c. */
 #include "feed.h"
 
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "feed_progress.h"
 #include "feed_run.h"
 
 #define RATE_MAX 1e9

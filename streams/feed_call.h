@@ -3,6 +3,8 @@
 #ifndef RUNNEL_FEED_CALL_H
 #define RUNNEL_FEED_CALL_H
 
+#include <math.h>
+
 #include "common/keys.h"
 #include "common/options.h"
 #include "feed.h"

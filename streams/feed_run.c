@@ -1,6 +1,5 @@
 #include "feed_run.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,6 @@
 #include "feed_schema.h"
 
 #include <jansson.h>
-#include <stdlib.h>
 
 #include "feed.h"
 

@@ -1,6 +1,5 @@
 #include "memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sysexits.h>

@@ -1,8 +1,6 @@
 /* runnel-bench: how fast a configuration learns on this machine, and how fast it could at best. */
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
 

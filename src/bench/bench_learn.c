@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "bench_latency.h"
-#include "bench_series.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "config/config.h"

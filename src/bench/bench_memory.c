@@ -1,7 +1,6 @@
 #include "bench_memory.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #ifdef __GLIBC__
 #    include <malloc.h>
 #endif

@@ -16,7 +16,6 @@
 #include <zmq.h>
 
 #include "bench_sender.h"
-#include "bench_series.h"
 #include "common/clock.h"
 #include "common/error.h"
 

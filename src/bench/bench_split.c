@@ -5,7 +5,6 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "bench_series.h"
 #include "common/clock.h"
 #include "common/error.h"
 #include "config/config.h"

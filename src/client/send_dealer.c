@@ -3,10 +3,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sysexits.h>
 #include <zmq.h>
 

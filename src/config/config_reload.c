@@ -1,7 +1,6 @@
 /* What changes when the file is read again. */
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sysexits.h>
 
 #include "common/error.h"

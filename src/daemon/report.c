@@ -1,14 +1,10 @@
 #include "report.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/fields.h"
 #include "common/json_text.h"
-#include "common/wire.h"
-#include "config/config.h"
 #include "learner/learner.h"
 #include "learner/prediction.h"
 #include "learner/truth.h"

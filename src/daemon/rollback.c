@@ -16,7 +16,6 @@
 #include "journalling.h"
 #include "left_out.h"
 #include "notify.h"
-#include "observe.h"
 #include "parts.h"
 #include "replay.h"
 #include "run.h"

@@ -1,6 +1,5 @@
 #include "regressions.h"
 
-#include <math.h>
 #include <string.h>
 
 #define FEATURE_MOST 10

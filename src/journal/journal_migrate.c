@@ -1,8 +1,6 @@
 /* Files of earlier formats. Format 2 had no producers: its streams' numbers become those of
    producer 0, which is what its senders are taken for now; its blocks stay as they are. */
 #include <assert.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "common/clock.h"
 #include "common/log.h"

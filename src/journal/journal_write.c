@@ -1,7 +1,5 @@
 /* The journal's own thread: batches from the queue into the file. */
 #include <errno.h>
-#include <stdio.h>
-#include <sysexits.h>
 #include <time.h>
 #include <unistd.h>
 

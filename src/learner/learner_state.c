@@ -1,6 +1,5 @@
 #include "learner_state.h"
 
-#include <assert.h>
 #include <math.h>
 
 #include "input_range.h"

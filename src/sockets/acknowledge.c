@@ -1,6 +1,5 @@
 #include "acknowledge.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>

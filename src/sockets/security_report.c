@@ -3,7 +3,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#include "common/error.h"
 #include "security_internal.h"
 
 enum { COUNTED_SIZE = 64 };

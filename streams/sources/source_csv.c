@@ -1,7 +1,6 @@
 /* Rows of a CSV file: some columns are x, others y; one may name the stream, one the sequence, one
    the time. That a sequence ends is known only with the next row of its stream, so with --sequence
    or --end each stream holds one row back. */
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,6 @@
    TYPE DIMENSIONS, the dimensions as big-endian u32, the data row-major. Only TYPE 0x08, unsigned
    bytes, is read. An example is one image: x its pixels over 255, in [0, 1]; y its label; and it is
    a sequence of its own, so that no state goes from one image to the next. */
-#include <math.h>
 #include <stdlib.h>
 #include <sysexits.h>
 

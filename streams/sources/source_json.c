@@ -4,7 +4,6 @@
    --stream names, and numbers where all examples have some, are added to lines without. What only
    the daemon can know (how many numbers it expects) is the daemon's to check. */
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

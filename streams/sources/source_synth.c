@@ -1,5 +1,4 @@
 /* Generated streams, by kind: see feed_synth.h. The same settings and seed give the same bytes. */
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>

@@ -10,7 +10,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 #include "common/complain.h"
 #include "common/json_member.h"

@@ -2,12 +2,10 @@
 
 #include "record_source.h"
 
-#include <string.h>
 #include <sysexits.h>
 
 #include "common/complain.h"
 #include "common/json_member.h"
-#include "common/keys.h"
 #include "common/text.h"
 
 static void note(void *context, const char *text) {

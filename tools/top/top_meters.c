@@ -9,7 +9,6 @@
 
 #include "common/fields.h"
 #include "common/format.h"
-#include "common/json_member.h"
 #include "top_chart.h"
 #include "top_verdict.h"
 

@@ -2,7 +2,6 @@
 
 #include "top_past.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

@@ -9,7 +9,6 @@
 
 #include "common/clock.h"
 #include "common/format.h"
-#include "common/json_member.h"
 
 enum { QUEUE_SAMPLES = 10 };
 

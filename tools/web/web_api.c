@@ -2,10 +2,8 @@
 
 #include "web_api.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "web_anomaly_api.h"
