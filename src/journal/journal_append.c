@@ -155,8 +155,10 @@ static struct journal_record record_of(const struct journal *journal,
         record.numbered = true;
         record.epoch = example->epoch;
         record.sequence = example->sequence;
-        record.producer = example->producer;
     }
+    /* A label without a number names its example by this producer all the same. */
+    if (example->numbered || example->label)
+        record.producer = example->producer;
     return record;
 }
 

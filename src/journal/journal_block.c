@@ -200,13 +200,13 @@ static bool are_given(const struct field fields[FIELDS], int first, int last) {
 }
 
 static bool read_example(const struct field fields[FIELDS], struct journal_record *record) {
+    bool label = fields[FLAGS].number & WIRE_LABEL;
     record->numbered = fields[SEQUENCE].given;
     if (!are_given(fields, STEPS, FLAGS) || fields[EPOCH].given != record->numbered ||
         fields[STEPS].number < 0 || fields[FLAGS].number < 0 || fields[FLAGS].number > UINT8_MAX ||
         fields[EPOCH].number < 0 || fields[EPOCH].number > UINT32_MAX ||
-        (fields[PRODUCER].number && !record->numbered))
+        (fields[PRODUCER].number && !record->numbered && !label))
         return false;
-    bool label = fields[FLAGS].number & WIRE_LABEL;
     if (fields[OF].given != label || (label && record->x_size > 0) || fields[OF_EPOCH].number < 0 ||
         fields[OF_EPOCH].number > UINT32_MAX)
         return false;

@@ -40,7 +40,7 @@ struct journal_record {
     uint64_t appended; /* CLOCK_MONOTONIC in ns */
     double stamp;      /* the producer's own time, 0 = unknown */
     uint64_t sequence; /* of a numbered example */
-    uint64_t producer; /* likewise */
+    uint64_t producer; /* likewise, or of a label: whose number that of its example is */
     uint32_t epoch;
     uint8_t kind;  /* enum journal_kind */
     uint8_t flags; /* enum wire_flag */

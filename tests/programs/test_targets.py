@@ -113,6 +113,31 @@ def wait_durable(daemon):
         time.sleep(0.01)
 
 
+def test_a_label_needs_no_number_of_its_own():
+    """A journal knows whose example it is for, also where its own number jumps and is ignored."""
+    mine = 0xAA
+
+    def headed(*number):
+        return struct.pack("<BBHIQdQ", 2, *number, mine)
+
+    messages = [[json.dumps({"stream": "s", "producer": "aa", "sequence": n, "x": [n, 1]}).encode()]
+                for n in range(1, 7)]
+    messages += [[json.dumps({"stream": "s", "producer": "aa", "label_of": n, "y": n}).encode()]
+                 for n in range(2, 6)]
+    messages.append([b"s", b"", np.float32(6).tobytes(), headed(LABEL, 0, 0, 1 << 40, 0),
+                     struct.pack("<IIQ", 0, 0, 6)])
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, LATER, stride=1)) as daemon:
+        push(daemon, messages)
+        found, learned = status(daemon), daemon.export()
+        assert found["updates"] == 5 and not found["rejected"], found
+        wait_durable(daemon)
+        daemon.end(signal.SIGKILL)
+        daemon.start()
+        assert status(daemon)["updates"] == 5 and daemon.export() == learned
+        daemon.end()
+
+
 def test_a_label_is_acknowledged_and_learned():
     """Over a router: with its loss; one that changes nothing is accepted, counted and announced."""
     with tempfile.TemporaryDirectory() as directory, \
