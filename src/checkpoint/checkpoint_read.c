@@ -278,12 +278,17 @@ static int read_member(const struct reading *reading, size_t member, struct erro
     return 0;
 }
 
+#define COVERAGE_ROUNDING 1e-9
+
 static int read_coverage(const struct reading *reading, struct error *error) {
     double c[CHECKPOINT_COVERAGE] = {0};
     if (!learner_truth(reading->learner))
         return 0;
     if (reading_row(reading, PART_COVERAGE, 0, c, sizeof c, error))
         return -1;
+    /* Checkpoints of before have a share above 1 by rounding. */
+    if (c[3] > c[2] && c[3] <= c[2] * (1 + COVERAGE_ROUNDING))
+        c[3] = c[2];
     if (!(c[1] >= 0 && c[0] >= c[1] && c[3] >= 0 && c[2] >= c[3] && isfinite(c[0] + c[2])))
         return reading_damaged(reading, "the coverage of its intervals cannot be", error);
     truth_write_coverage(learner_truth(reading->learner),

@@ -180,7 +180,9 @@ static void look(struct truth *truth, uint32_t slot, const double *kept,
     c->numbers += numbers;
     c->held += held;
     c->recent_weight = TRUTH_RECENT * c->recent_weight + (1 - TRUTH_RECENT);
-    c->recent_held = TRUTH_RECENT * c->recent_held + (1 - TRUTH_RECENT) * held / numbers;
+    /* Where all have always held, rounding must not make it more than all. */
+    c->recent_held = fmin(TRUTH_RECENT * c->recent_held + (1 - TRUTH_RECENT) * (held / numbers),
+                          c->recent_weight);
 }
 
 static void tell(struct truth *truth, const double *kept, const struct truth_score *score) {

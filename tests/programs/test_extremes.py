@@ -4,6 +4,7 @@ import itertools
 import json
 import struct
 import time
+import zlib
 
 import cases
 import running
@@ -117,6 +118,28 @@ def test_wild_values(directory):
             output += ", patience: 2"
         (directory / str(n)).mkdir()
         learned_and_read_back(directory / str(n), f"kind: real, size: 2{scale}", output, producer)
+
+
+def test_many_columns_that_never_miss(directory):
+    """Intervals have always held: their share is all, in a checkpoint of before by rounding more."""
+    columns, inputs = 1003, "kind: real, size: 1003, scale: standard"
+    output = "size: 1003, target: next, loss: squared"
+    producer = Producer("next")
+    for _ in range(60):
+        producer.add(b"first", np.full(columns, 5), None)
+    learned_and_read_back(directory, inputs, output, producer)
+    path = directory / "state/checkpoint.safetensors"
+    blob = bytearray(path.read_bytes())
+    begin = 8 + int.from_bytes(blob[:8], "little")
+    begin += json.loads(blob[8:begin])["learner.coverage"]["data_offsets"][0]
+    numbers, held, weight, recent = struct.unpack_from("<4d", blob, begin)
+    assert numbers == held and 0 < weight == recent
+    struct.pack_into("<4d", blob, begin, numbers, held, weight, recent * (1 + 1e-15))
+    struct.pack_into("<q", blob, len(blob) - 8, zlib.crc32(blob[:-8]))
+    path.write_bytes(blob)
+    with Daemon(directory, configuration(directory, inputs, output)) as daemon:
+        assert daemon.ask("status")["coverage"]["recent"] == 1
+        assert daemon.end() == 0
 
 
 if __name__ == "__main__":
