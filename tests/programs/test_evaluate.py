@@ -161,8 +161,28 @@ def test_columns_are_found(directory):
     assert table.header and table.rows == 40 and table.time == 1
     assert table.names() == ["a", "b"]
     assert [c.why for c in table.columns] == [
-        "only counts rows", "is the time", "", "is no number", "is empty", "never changes"]
+        "only counts rows", "is the time", "", "is no number (found 'Osaka')", "is empty",
+        "never changes"]
     assert table.source()[1:] == [str(table.path), "--columns", "a,b", "--time", "when", "--skip-bad"]
+
+
+def test_what_a_table_says(directory):
+    """What a user has to know before believing the figures."""
+    def said(*columns, header, count=40):
+        return "\n".join(tool.Table(write(directory, rows_of(*columns, header=header, count=count)), 0).describe())
+
+    assert "'when' goes backwards, the newest row first" in said(lambda t: day(40 - t), wave, header="when,a")
+    assert "'when' goes backwards 1 time:" in said(lambda t: day(t % 30), wave, header="when,a")
+    assert "'when' has 1 gap, the longest of 11 steps" in said(
+        lambda t: day(t + 10 * (t > 20)), wave, header="when,a")
+    assert "backwards" not in said(day, wave, header="when,a")
+    assert "time: 't'" in said(lambda t: 1600000000 + 60 * t, wave, header="t,a")
+    assert f"'t' {tool.NO_TIME}" in said(lambda t: 1600000000000 + 60000 * t, wave, header="t,a")
+    assert f"'d' {tool.NO_TIME}" in said(lambda t: f"{1 + t % 28:02d}.03.2023 00:15", wave, header="d,a")
+    assert "(found '11,705.88'): write it without the commas" in said(
+        lambda t: '"11,705.88"', wave, header="sales,a")
+    assert "2 rows are skipped: another number of fields" in said(
+        lambda t: wave(t) + ",1" * (t % 50 == 7), wave, header="a,b", count=60)
 
 
 def test_without_header(directory):
@@ -227,8 +247,18 @@ def test_a_table(directory):
     for expected in (r"^.*table\.csv: 300 rows; to forecast: 'a', 'b'; time: 'when'$",
                      "^never changes: 'b'$", "^1 row is skipped: a field is no number there$",
                      r"^[12] rows? left out of these figures", r"^ar12 +\d", r"^level +\d",
-                     r"^    preset: forecast$", r"^    \S*runnel-feed csv .* --columns a,b --time when"):
+                     r"^    preset: forecast$", r"^    \S*runnel-feed csv .* --columns a,b --time when",
+                     r"^        --stream table --socket router --producer 1$"):
         assert re.search(expected, done.stdout, re.M), (expected, done.stdout)
+
+
+def test_why_nothing_was_learned(directory):
+    """The daemon's own sentence, not a wait."""
+    write(directory, "name: small\npreset: forecast\nmodel: {input: {size: 3}}\n", "small.yaml")
+    done = run(directory / "small.yaml", "csv", write(directory, rows_of(wave, wave, header="a,b")),
+               "--columns", "a,b")
+    assert done.returncode == 65 and "learned 0 of 40 examples" in done.stderr, done
+    assert "expected 3" in done.stderr, done
 
 
 def test_plot(directory):

@@ -150,7 +150,8 @@ def report_experts(comparison, experts):
 
 def report_coverage(comparison, bands):
     within = (comparison.truth >= bands[:, :, 0]) & (comparison.truth <= bands[:, :, 1])
-    known = comparison.targets & np.isfinite(bands).all(axis=2)
+    changes = [len(np.unique(x[np.isfinite(x)])) > 1 for x in comparison.truth.T]  # else it is known
+    known = comparison.targets & np.isfinite(bands).all(axis=2) & changes
     if known.any():
         print(f"{100 * (within & known).sum() / known.sum():.1f}% of the values lay within the 90% band "
               "published before them.")

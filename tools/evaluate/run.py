@@ -58,6 +58,7 @@ class Recorder(threading.Thread):
                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         self.status, self.losses, self.predictions = None, [], {}
         self.newest = 0  # predictions: examples that are known
+        self.refused = None  # why the daemon rejected examples
         self.start()
 
     def run(self):
@@ -71,6 +72,8 @@ class Recorder(threading.Thread):
                 self.losses.append(message)
             elif topic == "status":
                 self.status = self.status or message
+            elif topic == "event" and message["kind"] == "rejected":
+                self.refused = message["text"]
 
     def close(self):
         self.watch.terminate()
@@ -85,7 +88,7 @@ class Run:
         self.directory = tempfile.TemporaryDirectory(prefix="evaluate.")
         sockets = (f"{name}.bind={self.endpoint(name)}"
                    for name in ("examples", "statistics", "control"))
-        sets = (*sockets, f"statistics.every={every}", f"statistics.predictions={predictions}",
+        sets = (*sockets, "examples.socket=pull", f"statistics.every={every}", f"statistics.predictions={predictions}",
                 f"state.directory={self.directory.name}/state")
         self.log = pathlib.Path(self.directory.name, "log")
         with open(self.log, "wb") as file:
@@ -164,7 +167,11 @@ class Run:
                             lambda: None if self.recorder.newest >= examples else self.recorder.newest)
 
     def missing(self, examples):
-        learned = self.status()["examples"]
+        status = self.status()
+        learned, rejected = status["examples"], status["rejected"]
+        if rejected and learned + rejected >= examples:
+            self.wait_until("the reason", lambda: None if self.recorder.refused else "")
+            give_up(f"the daemon learned {learned} of {examples} examples: {self.recorder.refused}", EX_DATA)
         return None if learned >= examples else f"{learned} examples"
 
     def unrecorded(self, examples):

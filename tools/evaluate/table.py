@@ -5,6 +5,7 @@
 # this file into runnel-evaluate.
 import collections
 import csv
+import datetime
 import gzip
 import pathlib
 import re
@@ -16,13 +17,18 @@ SAMPLE = 200        # lines that decide on the delimiter
 FEW = 0.05          # of a column of numbers that may be something else
 ROWS_MIN = 30       # below that there is nothing to learn
 COLUMNS_MAX = 32
+FOUND = 20          # characters of what is no number
 MISSING = {"", "nan", "NaN", "NAN", "NA"}
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 TIME = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2}(\.\d+)?)?)?(Z|[-+]\d{2}:?\d{2})?")
 TIME_NAME = re.compile(r"(.*[^a-z])?(date|time|datetime|timestamp|ts|year|month|day|hour|epoch)([^a-z].*)?",
                        re.IGNORECASE)
 INDEX_NAME = re.compile(r"|id|index|row|no|nr|number|unnamed.*", re.IGNORECASE)
+DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}([T ,].*)?")  # of any kind
+THOUSANDS = re.compile(r"[-+]?\d{1,3}(,\d{3})+(\.\d*)?")
+GAP = 1.5           # times the usual step of time
 UNIX_SECONDS = 1e8, 1e10  # 1973 to 2286
+UNIX_MILLISECONDS = 1e13
 NO_TIME = "is a time, but neither Unix seconds nor like 2016-07-01 12:34:56"
 LARGEST = 3.4028235e38    # of 32 bits
 
@@ -50,6 +56,7 @@ class Table:
         if len(good) < (1 - FEW) * len(rows):
             raise Unusable(f"{path}: the first line has {len(first)} field{'s' * (len(first) != 1)}, "
                            f"but {len(rows) - len(good)} of {len(rows)} rows have another number of them")
+        self.ragged = 0 if len(good) == most else len(rows) - len(good)
         rows, self.rows = good, len(good)
         self.cut = len(good) == most
         if self.rows < ROWS_MIN:
@@ -61,6 +68,7 @@ class Table:
         self.columns = [describe(n, name, c, self.decimal_comma)
                         for n, (name, c) in enumerate(zip(names, cells), start=1)]
         self.choose()
+        self.moments = [] if self.time is None else [moment(cell) for cell in cells[self.time]]
 
     def read_lines(self):
         if not self.path.exists():
@@ -124,6 +132,7 @@ class Table:
     def configuration(self):
         return (f"name: {self.name()}\npreset: forecast\n"
                 f"model: {{input: {{size: {len(self.numbers)}}}}}\n"
+                "examples: {socket: router}\n"
                 "statistics: {predictions: true}\n")
 
     def describe(self):
@@ -134,6 +143,10 @@ class Table:
         left = [f"'{c.name}' {c.why}" for c in self.columns if c.kind == "other"]
         if left:
             yield f"left out: {'; '.join(left)}"
+        if self.ragged:
+            yield (f"{self.ragged} row{' is' if self.ragged == 1 else 's are'} skipped: "
+                   "another number of fields than in the first line")
+        yield from self.describe_time()
         if self.cut:
             yield f"only the first {self.rows:,} rows are read: --count 0 reads all"
         if self.decimal_comma:
@@ -141,6 +154,22 @@ class Table:
         still = [f"'{self.columns[n].name}'" for n in self.numbers if self.columns[n].why]
         if still:
             yield f"never changes: {', '.join(still)}"
+
+    def describe_time(self):
+        known = [m for m in self.moments if m is not None]
+        steps = sorted(b - a for a, b in zip(known, known[1:]))
+        name = self.columns[self.time].name if steps else ""
+        back = sum(step < 0 for step in steps)
+        if back > len(steps) / 2:
+            yield (f"WARNING: '{name}' goes backwards, the newest row first: what is forecast here is the past; "
+                   f"sort the rows, the oldest first")
+        elif back:
+            yield (f"WARNING: '{name}' goes backwards {back} time{'s' * (back != 1)}: a forecast is of the next "
+                   "row, whatever its time; sort the rows, the oldest first")
+        elif steps and steps[-1] > GAP * (usual := steps[len(steps) // 2]) > 0:
+            gaps = sum(step > GAP * usual for step in steps)
+            yield (f"'{name}' has {gaps} gap{'s' * (gaps != 1)}, the longest of {steps[-1] / usual:.0f} steps: "
+                   "a forecast is of the next row, whatever its time")
 
     def write_points(self, file):
         """The file with points for commas; its reader may be satisfied before the end."""
@@ -162,10 +191,11 @@ and run, each in a terminal of its own:
 
     {shown("runneld")} --config {self.name()}.yaml
     {shown("runnel-watch")} -t prediction -t loss
-    {before}{shown("runnel-feed")} {words}
+    {before}{shown("runnel-feed")} {words} \\
+        --stream {self.name()} --socket router --producer 1
 
-Later rows go the same way: it continues where it was (runnel-feed(1) says how to send them as they come).
-runnel-web(1) shows forecasts and what came on a page.""")
+When the file has grown, the last command again sends the new rows: each row is learned once, since the daemon
+knows the producer's numbers. runnel-web(1) shows forecasts and what came on a page.""")
 
     def listed(self, indices):
         """Names where they cannot be taken for something else, else numbers from 1."""
@@ -215,6 +245,27 @@ def find_delimiter(lines):
     return ","
 
 
+def moment(cell):
+    """Seconds, or None."""
+    cell = cell.strip()
+    try:
+        if TIME.fullmatch(cell):
+            known = datetime.datetime.fromisoformat(re.sub(r"Z$", "+00:00", cell))
+            return (known if known.tzinfo else known.replace(tzinfo=datetime.timezone.utc)).timestamp()
+        return float(cell)
+    except ValueError:
+        return None
+
+
+def why_no_number(name, cells, decimal_comma):
+    found = next(cell.strip() for cell in cells
+                 if cell.strip() not in MISSING and not is_number(cell, decimal_comma))
+    if TIME_NAME.fullmatch(name) or DATE.fullmatch(found):
+        return NO_TIME
+    way = ": write it without the commas" if THOUSANDS.fullmatch(found) else ""
+    return f"is no number (found '{found[:FOUND]}'){way}"
+
+
 def describe(number, name, cells, decimal_comma):
     shown = name or f"column {number}"
     times = sum(bool(TIME.fullmatch(cell.strip())) for cell in cells)
@@ -223,12 +274,13 @@ def describe(number, name, cells, decimal_comma):
     if all(cell.strip() in MISSING for cell in cells):
         return Column(shown, "other", "is empty")
     if not is_numbers(cells, decimal_comma):
-        return Column(shown, "other", NO_TIME if TIME_NAME.fullmatch(name) else "is no number")
+        return Column(shown, "other", why_no_number(name, cells, decimal_comma))
     values = [float(cell.replace(",", ".", 1) if decimal_comma else cell)
               for cell in cells if is_number(cell, decimal_comma)]
     steps = {round(b - a, 9) for a, b in zip(values, values[1:])}
     rising = bool(steps) and min(steps) > 0
-    if rising and TIME_NAME.fullmatch(name):
+    if rising and (TIME_NAME.fullmatch(name) or
+                   len(steps) == 1 and UNIX_SECONDS[0] <= values[0] <= UNIX_MILLISECONDS):
         if UNIX_SECONDS[0] <= values[0] and values[-1] <= UNIX_SECONDS[1] and len(values) == len(cells):
             return Column(shown, "time", "is the time")
         return Column(shown, "other", NO_TIME)
