@@ -30,6 +30,8 @@ LSTM = {"kind": "lstm", "size": 128, "summed_inputs": {"mean": 0.5, "std": 1.25}
 DENSE = {"kind": "dense", "size": 3, "summed_inputs": {"mean": None, "std": None},
          "hidden": dict(UNITS, mean=None), "histogram": [0] * 20}
 STATE = {"layers": [LSTM, DENSE]}
+# of two networks, the second of two layers
+MEMBERS = {"layers": [LSTM], "members": {"change": {"layers": [LSTM]}, "level": {"layers": [LSTM, DENSE]}}}
 
 
 class Publisher:

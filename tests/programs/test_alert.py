@@ -196,6 +196,22 @@ def test_conditions(directory):
     daemon.close()
 
 
+def test_members(directory):
+    """The layers of each network are judged, and named by it."""
+    daemon = Publisher(directory)
+    with Alert(directory, "-c", daemon.endpoint, "--interval=1") as alert:
+        daemon.wait()
+        daemon.send("status", **STATUS)
+        for i in range(30):
+            layers = [[{"kind": "gru", "size": 8, "hidden": dict(UNITS, norm=i, saturated=share)}]
+                      for share in [0.0, 0.75]]
+            daemon.send("state", layers=layers[0],
+                        members={"change": {"layers": layers[0]}, "level": {"layers": layers[1]}})
+        text = alert.until("saturated")["text"]
+        assert "75% of the units of layer 1 (gru of level)" in text, text
+        alert.end()
+
+
 def recording(path, losses, topic="loss", **fields):
     """As runnel-watch --json writes it: a message a second."""
     with open(path, "w", encoding="utf-8") as file:

@@ -346,6 +346,29 @@ def test_all_files(directory):
     check_board(pathlib.Path(directory, "board", "waves-00000000000000aa"), 0, 25)
 
 
+def test_members(directory):
+    """The layers of each network have rows of their own."""
+    daemon = Daemon(directory)
+    record = Record(directory, [daemon], "-o", "runnel.db", "--csv-layers=layers.csv", "--tensorboard=board")
+    one, two = state_fields(0)["layers"]
+    state = {"layers": [one], "members": {"change": {"layers": [one]}, "le,vel": {"layers": [two, one]}}}
+    daemon.examples = 100
+    daemon.send("loss", loss_fields(0))
+    daemon.send("state", state)
+    record.until(lambda: rows(directory, "SELECT layer, cell_saturated FROM state") == [
+        (0, None), (1, 0.125), (2, None)], "three layers")
+    record.end()
+    daemon.close()
+    assert rows(directory, "SELECT layer, member, kind FROM layers ORDER BY layer") == [
+        (0, "change", "gru"), (1, "le,vel", "lstm"), (2, "le,vel", "gru")]
+    with open(pathlib.Path(directory, "layers.csv"), newline="") as file:
+        table = list(csv.DictReader(file))
+    assert [(row["layer"], row["member"], row["kind"]) for row in table] == [
+        ("0", "change", "gru"), ("1", "le,vel", "lstm"), ("2", "le,vel", "gru")]
+    found = events(pathlib.Path(directory, "board", "waves-00000000000000aa"))
+    assert {"layer0.change/hidden", "layer1.le,vel/cell/saturated", "layer2.le,vel/hidden"} <= found.keys()
+
+
 def test_predictions(directory):
     daemon = Daemon(directory)
     record = Record(directory, [daemon], "-o", "runnel.db", "--csv-predictions=said.csv")

@@ -16,7 +16,7 @@ import time
 
 import cases
 import running
-from publishing import LOSS, LSTM, STATE, STATUS, Publisher
+from publishing import LOSS, LSTM, MEMBERS, STATE, STATUS, Publisher
 from test_security import Guarded, Pair
 
 PROGRAM = pathlib.Path(os.environ.get("builddir", "."), "runnel-top").resolve()
@@ -141,6 +141,20 @@ def test_facts_at_200(directory):
     facts(directory, 200, 60, r"layer 0 lstm 128", r"recurrent +-0\.750 ±2\.500",
           r"range +-1\.000\.\.1\.000", r"cell +0\.333 ±0\.456", r"gain +1\.050 ±0\.200",
           r"bias +-0\.100 ±0\.300", r"updates +62  steps 4,000", "real 8 > lstm 128 norm")
+
+
+def test_state_by_member(directory):
+    """The layers of each network, by its name, also where there are only lines for them."""
+    with watched(directory, 80, 24) as (daemon, screen):
+        daemon.send("loss", LOSS, examples=100)
+        daemon.send("state", MEMBERS)
+        screen.until("(?m)^0 change lstm 128 .* 12.5% ", "(?m)^1 level lstm 128 ", "(?m)^2 level dense 3 ")
+        dead = json.loads(json.dumps(MEMBERS))
+        dead["members"]["level"]["layers"][1]["hidden"].update(minimum=0, maximum=0)
+        daemon.send("state", dead)
+        screen.until("healthy: ! layer 2 dead")
+        screen.keys("q")
+        screen.until("ended 0")
 
 
 def curve(text):

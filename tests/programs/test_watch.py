@@ -15,7 +15,7 @@ import termios
 import time
 
 import cases
-from publishing import TOPICS, Publisher
+from publishing import MEMBERS, TOPICS, Publisher
 import zmq
 
 PROGRAM = str(pathlib.Path(os.environ.get("builddir", "."), "runnel-watch"))
@@ -282,6 +282,18 @@ def test_state_and_predictions(directory):
     assert max(map(len, lines[:2])) <= 80
     assert lines[2].endswith("example 7 of 'a', loss -: [0.1235,null]"), lines[2]
     assert len(lines[3]) == 100 and lines[3].endswith("...")
+
+
+def test_state_by_member(directory):
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint, "-t", "state", "-n", "1")
+    daemon.wait_for("status", "state")
+    daemon.send("state", MEMBERS)
+    status, lines, err = watch.end()
+    daemon.close()
+    assert (status, err) == (OK, "") and len(lines) == 3, lines
+    for line, label in zip(lines, [r" 0 change ", r" 1 level ", r" 2 level "]):
+        assert re.match(label + r" +hidden +(-0.0123|-) \+- +0.4560 ", line) and len(line) <= 80, line
 
 
 def test_truths_beside_what_was_said(directory):

@@ -145,6 +145,10 @@ def test_api(directory):
             status, _, body = web.open(f"api/series?{path}")
             assert status == expected and word in json.loads(body)["error"], (path, status, body)
         assert "histogram" in web.get("api/series?run=1&layer=0&columns=histogram,hidden_std")
+        daemon.learn(0.5, members=["change", "level"])
+        web.until("api/runs", lambda answer: answer["runs"][0]["layers"][1:] == [
+            {"kind": "gru", "size": 32, "member": "level"}])
+        assert web.get("api/series?run=1&layer=1")["columns"]["hidden_norm"]["mean"] == [3.3]
         assert web.get("api/skill?run=1") == {"run": 1, "columns": [], "experts": {}}
         assert web.open("api/skill?run=999")[0] == 404
         columns = [{"rmse": 1.5, "mae": 1.25, "skill": -0.5}, {"rmse": None, "mae": None, "skill": None}]
@@ -152,7 +156,7 @@ def test_api(directory):
         daemon.learn(0.5, columns=columns, experts=experts)
         web.until("api/skill?run=1", lambda answer: answer == {"run": 1, "columns": columns, "experts": experts})
         for wrong in ["series", "series?run=0", "series?run=x", "series?run=1.5", "series?run=1&points=1",
-                      "series?run=1&points=1e9", "series?run=1&layer=16", "series?run=1&layer=-1",
+                      "series?run=1&points=1e9", "series?run=1&layer=128", "series?run=1&layer=-1",
                       "series?run=1&axis=loss", "series?run=1&from=nan", "series?run=1&to=",
                       "series?run=1&from=0x10", "events?run=", "skill", "skill?run=1.5"]:
             status, _, body = web.open(f"api/{wrong}")
@@ -340,7 +344,7 @@ def test_metrics(directory):
                                {"rmse": 30.5, "mae": 20, "skill": 0.125}],
                       experts={"last": {"mean": 1, "weight": 0.375},
                                "ar12": {"mean": 0.5, "weight": 0.625}}) # last: it is waited for
-        other.learn(None, metric={"rmse": None, "accuracy": 0.5, "bits": 1.0})
+        other.learn(None, members=["change", "level"], metric={"rmse": None, "accuracy": 0.5, "bits": 1.0})
         web.until("api/daemons", lambda answer: all(
             one["loss"] and one["loss"]["examples"] == 10 * (1 + one["daemon"])
             and one["state"] and one["state"]["examples"] == 10 * (1 + one["daemon"])
@@ -352,9 +356,11 @@ def test_metrics(directory):
         check_classic(text)
         text = text.decode()
         labels = f'{{daemon="waves",endpoint="{daemon.endpoint}"'
+        theirs = labels.replace("waves", 'o\\"\\\\ther')
         for line in [f"runnel_up{labels}}} 1", f"runnel_loss_mean{labels}}} 0.5",
                      f"runnel_examples_total{labels}}} 10", f"runnel_latency_p50_seconds{labels}}} 1e-05",
                      f'runnel_layer_hidden_norm{labels},layer="1",kind="gru"}} 3.3',
+                     f'runnel_layer_hidden_norm{theirs},layer="1",kind="gru",member="level"}} 3.3',
                      f'runnel_rejected_examples_total{labels},reason="x_size"}} 2',
                      f"runnel_last_checkpoint_timestamp_seconds{labels}}} {START:.0f}",
                      f"runnel_journal_position{labels}}} 70",

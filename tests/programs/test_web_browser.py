@@ -393,6 +393,26 @@ def test_recording_alone(directory):
         assert writer.end() == 0
 
 
+def test_members(directory):
+    """The layers of each network can be looked at, live and recorded."""
+    daemon = Daemon(directory)
+    with Web(directory, daemon.endpoint) as web, Page(directory) as page:
+        daemon.await_subscriber()
+        daemon.status()
+        for _ in range(20):
+            daemon.learn(0.5, members=["change", "level"])
+        open_page(page, web, daemon)
+        page.until("[...document.querySelectorAll('#layers button')].map((tab) => tab.textContent)",
+                   lambda tabs: tabs == ["layer 0: change gru 32", "layer 1: level gru 32"])
+        page.run("document.querySelectorAll('#layers button')[1].click()")
+        page.until("runnel.store.get(1, 1)?.length", lambda length: length == 20)
+        for _ in range(5):
+            daemon.learn(0.5, members=["change", "level"])
+        page.until("runnel.store.get(1, 1).length", lambda length: length > 20)
+        check_console(page, web)
+        assert web.end() == 0
+
+
 PANEL = "runnel.panels.find((panel) => panel.spec.id === 'forecast')"
 
 
@@ -703,4 +723,4 @@ def figures(directory):
 
 run_tests([figures] if "--figures" in sys.argv else [
     test_page_in_a_browser, test_wild_values, test_smoothing_looks_back_only, test_cards, test_recording_alone,
-    test_forecasts, test_anomalies, test_recorded_forecasts])
+    test_members, test_forecasts, test_anomalies, test_recorded_forecasts])

@@ -73,8 +73,9 @@ class Daemon:
             "version": "0.1.0", "uptime": 12.5, "every": 10, "clip": 1.0, "predictions": False,
             "resumed": None, "forgotten": 0, **fields})
 
-    def learn(self, mean, layers=1, row=None, **fields):
-        """Ten more examples: `loss` and `state`; all units are in one row of the histogram."""
+    def learn(self, mean, layers=1, row=None, members=(), **fields):
+        """Ten more examples: `loss` and `state`, perhaps of several networks; all units are in one row of the
+        histogram."""
         self.examples += 10
         low, high = (mean / 2, 2 * mean) if isinstance(mean, float | int) else (None, None)
         self.send("loss", {
@@ -85,10 +86,11 @@ class Daemon:
             "rejected_by": {"x_size": 2}, "skipped": 0, "streams": 1, **fields})
         histogram = [0] * 20
         histogram[self.examples // 10 % 20 if row is None else row] = 32
-        self.send("state", {"layers": [
-            {"kind": "gru", "size": 32, "summed_inputs": {"mean": 0.5, "std": 1.25},
-             "summed_recurrent": {"mean": 0.1, "std": 0.2}, "hidden": UNITS,
-             "gain": UNITS, "bias": UNITS, "histogram": histogram}] * layers})
+        layer = {"kind": "gru", "size": 32, "summed_inputs": {"mean": 0.5, "std": 1.25},
+                 "summed_recurrent": {"mean": 0.1, "std": 0.2}, "hidden": UNITS,
+                 "gain": UNITS, "bias": UNITS, "histogram": histogram}
+        more = {"members": {name: {"layers": [layer] * layers} for name in members}} if members else {}
+        self.send("state", {"layers": [layer] * layers, **more})
 
     def predict(self, prediction, target=None, stream="a", data_time=None, band=1.0, baseline=None, **scored):
         """The next example of a stream, whose columns the prediction before it was to be `prediction`; targets

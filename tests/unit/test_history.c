@@ -544,10 +544,30 @@ static void take_parts_away(void) {
     static const char OLDER[] =
         "DROP TABLE loss_columns; DROP TABLE loss_columns_levels; DROP TABLE loss_experts;"
         "DROP TABLE loss_experts_levels; DROP TABLE experts; DROP TABLE predictions;"
+        "ALTER TABLE layers DROP COLUMN member;"
         "DELETE FROM columns WHERE of LIKE 'loss_%';";
     assert_int_equal(sqlite3_open(path, &file), SQLITE_OK);
     assert_int_equal(sqlite3_exec(file, OLDER, NULL, NULL, NULL), SQLITE_OK);
     sqlite3_close(file);
+}
+
+/* Two networks of the layers that one had. */
+static json_t *members(const char *run, int i) {
+    json_t *body = state(run, i), *layers = json_object_get(body, "layers");
+    json_object_set_new(
+        body, "members",
+        json_pack("{s:{s:O}, s:{s:O}}", "change", "layers", layers, "level", "layers", layers));
+    return body;
+}
+
+/* So many, the last of the network of that name. */
+static void check_layers(struct history *history, int expected, const char *member) {
+    struct history_layer layers[HISTORY_LAYERS];
+    int count;
+    assert_int_equal(history_layers(history, 1, layers, &count), 0);
+    assert_int_equal(count, expected);
+    assert_string_equal(layers[count - 1].kind, "lstm");
+    assert_string_equal(layers[count - 1].member, member);
 }
 
 static void tables_come(void **unused) {
@@ -556,9 +576,11 @@ static void tables_come(void **unused) {
     struct history_part *parts;
     size_t count;
     take_losses(history, RUN, 0, 15);
+    take(history, TOPIC_STATE, state(RUN, 14));
     history_close(&history);
     take_parts_away();
     history = open_history(NULL);
+    check_layers(history, 2, "");
     assert_int_equal(history_parts(history, 1, false, &parts, &count), 0);
     assert_int_equal(count, 0);
     free(parts);
@@ -566,8 +588,10 @@ static void tables_come(void **unused) {
     history = open_history(&DEFAULTS);
     for (int i = 15; i < 25; i++)
         take(history, TOPIC_LOSS, skilled_loss(RUN, i));
+    take(history, TOPIC_STATE, members(RUN, 24));
     assert_int_equal(history_commit(history), 0);
     check_parts(history, 1, 24);
+    check_layers(history, 4, "level");
     struct history_series series = losses(history, 1, ALL);
     assert_int_equal(series.points, 25);
     history_series_clear(&series);

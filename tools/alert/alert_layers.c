@@ -3,6 +3,7 @@
 #include "alert_layers.h"
 
 #include <math.h>
+#include <stdio.h>
 
 #include "common/fields.h"
 #include "common/format.h"
@@ -12,6 +13,8 @@
 #define NEWEST_WEIGHT 0.1 /* in the moving average */
 #define OVER_SHARE 0.8    /* of the limit */
 #define BOUND 1.0001      /* of tanh, with room for rounding */
+
+enum { KIND_SIZE = 96 /* of a layer's kind and member in words */ };
 
 /* Of gates' cells there are two shares; the greater one counts. */
 static double share_saturated(const struct layer *layer, const json_t *body) {
@@ -45,9 +48,15 @@ static void take_life(struct layer *layer, const json_t *body) {
     layer->norm = norm;
 }
 
-static const char *kind_of(const json_t *body, char kind[FORMAT_SIZE]) {
-    const char *text = member_string(body, "kind");
-    return text_copy(kind, FORMAT_SIZE, text ? text : "unknown");
+/* "gru", or "gru of level". */
+static const char *kind_of(const json_t *body, char kind[KIND_SIZE]) {
+    const char *text = member_string(body, "kind"), *member = state_member(body);
+    char clean[KIND_SIZE / 4], name[KIND_SIZE / 2] = "";
+    text_copy(clean, sizeof clean, text ? text : "unknown");
+    if (member)
+        text_copy(name, sizeof name, member);
+    snprintf(kind, KIND_SIZE, "%s%s%s", clean, *name ? " of " : "", name);
+    return kind;
 }
 
 static void tell_saturation(const struct layers *layers, const json_t *list, double limit,
@@ -57,7 +66,7 @@ static void tell_saturation(const struct layers *layers, const json_t *list, dou
         if (layers->layers[i].saturated > layers->layers[worst].saturated)
             worst = i;
     const struct layer *layer = &layers->layers[worst];
-    char kind[FORMAT_SIZE];
+    char kind[KIND_SIZE];
     if (layer->messages >= LAYERS_SATURATED_LEAST && layer->saturated >= limit)
         book_begin(book, ALERT_SATURATED, now, layer->saturated, limit,
                    "%.0f%% of the units of layer %zu (%s) are saturated", 100 * layer->saturated,
@@ -72,7 +81,7 @@ static void tell_life(const struct layers *layers, const json_t *list, struct bo
     bool dead = false;
     for (size_t i = 0; i < json_array_size(list) && i < LAYERS_MAX; i++) {
         const struct layer *layer = &layers->layers[i];
-        char kind[FORMAT_SIZE];
+        char kind[KIND_SIZE];
         kind_of(json_array_get(list, i), kind);
         dead |= layer->alike > 0 || layer->same > 0;
         if (layer->alike >= LAYERS_DEAD_LEAST)
@@ -90,14 +99,15 @@ static void tell_life(const struct layers *layers, const json_t *list, struct bo
 
 void layers_take(struct layers *layers, const json_t *body, double limit, struct book *book,
                  double now) {
-    const json_t *list = json_object_get(body, "layers");
+    json_t *list = state_layers(body);
     size_t count = json_array_size(list);
     for (size_t i = 0; i < count && i < LAYERS_MAX; i++) {
         take_saturation(&layers->layers[i], json_array_get(list, i));
         take_life(&layers->layers[i], json_array_get(list, i));
     }
-    if (count == 0)
-        return;
-    tell_saturation(layers, list, limit, book, now);
-    tell_life(layers, list, book, now);
+    if (count > 0) {
+        tell_saturation(layers, list, limit, book, now);
+        tell_life(layers, list, book, now);
+    }
+    json_decref(list);
 }

@@ -7,9 +7,10 @@
 #include <jansson.h>
 
 #include "alert_book.h"
+#include "tools/shared/watch_state.h"
 
 enum {
-    LAYERS_MAX = 16,
+    LAYERS_MAX = STATE_LAYERS,
     LAYERS_SATURATED_LEAST = 10, /* messages before saturation is judged */
     LAYERS_DEAD_LEAST = 20,      /* messages in a row without a change */
 };

@@ -18,16 +18,16 @@
 
 #include "common/fields.h"
 #include "tools/shared/watch_link.h"
+#include "tools/shared/watch_state.h"
 
 enum {
-    HISTORY_BINS = FIELD_BINS, /* of a layer's histogram, over [-1, 1] */
-    HISTORY_FACTOR = 10,       /* rows of one level in a row of the next */
-    HISTORY_LAYERS = 16,       /* of a network, at most */
-    HISTORY_KIND_SIZE = 16,    /* of a layer's kind as text */
-    HISTORY_STREAM_SIZE = 256, /* of a stream's key */
-    HISTORY_PARTS =
-        256, /* columns, and experts with members, of a message; further ones are left out */
-    HISTORY_EXPERT_SIZE = 64, /* of an expert's name */
+    HISTORY_BINS = FIELD_BINS,     /* of a layer's histogram, over [-1, 1] */
+    HISTORY_FACTOR = 10,           /* rows of one level in a row of the next */
+    HISTORY_LAYERS = STATE_LAYERS, /* of all networks of a daemon, at most */
+    HISTORY_KIND_SIZE = 16,        /* of a layer's kind as text */
+    HISTORY_STREAM_SIZE = 256,     /* of a stream's key */
+    HISTORY_PARTS = 256,           /* columns, or experts and members, of a message at most */
+    HISTORY_NAME_SIZE = 64,        /* of the name of an expert or member */
 
     /* What is kept: each field of `loss` that is a number, and what is measured of each layer. */
     HISTORY_LOSS_COLUMNS = 0
@@ -124,10 +124,12 @@ void history_runs_clear(struct history_runs *runs);
 /* Whether the file has the run. */
 int history_has_run(struct history *history, int64_t run, bool *known);
 
-/* The layers of a run that have statistics in the file, in order; returns in *count how many. */
+/* The layers of a run that have statistics in the file, in order, those of all members; returns in
+ *count how many. */
 struct history_layer {
-    char kind[HISTORY_KIND_SIZE]; /* dense, rnn, gru, lstm */
-    int size;                     /* units */
+    char member[HISTORY_NAME_SIZE]; /* "" = the network has no name */
+    char kind[HISTORY_KIND_SIZE];   /* dense, rnn, gru, lstm */
+    int size;                       /* units */
 };
 int history_layers(struct history *history, int64_t run,
                    struct history_layer layers[HISTORY_LAYERS], int *count);
@@ -169,7 +171,7 @@ void history_series_clear(struct history_series *series);
 /* What a run's newest `loss` message said of each column, or of each expert and member; in order,
    to be freed. A file that is older than those, and a run without them, has none. */
 struct history_part {
-    char name[HISTORY_EXPERT_SIZE]; /* of an expert; "" of a column */
+    char name[HISTORY_NAME_SIZE]; /* of an expert; "" of a column */
     double numbers[(int)COLUMN_FIELDS > (int)EXPERT_FIELDS ? COLUMN_FIELDS : EXPERT_FIELDS];
 };
 int history_parts(struct history *history, int64_t run, bool experts, struct history_part **list,

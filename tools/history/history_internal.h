@@ -83,6 +83,7 @@ struct history {
     unsigned commits;
     int64_t version; /* of the file's data, of a reader; 0 = not asked for yet */
     bool lacks[KINDS][HISTORY_COLUMNS_MAX]; /* columns that the file does not have: see below */
+    bool lacks_members;                     /* of layers, likewise */
     struct history_statements statements[KINDS];
     sqlite3_stmt *add_prediction; /* prepared when first needed */
     struct history_feed *feeds;

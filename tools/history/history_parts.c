@@ -18,7 +18,7 @@ static int take_part(struct history *h, enum history_kind kind, int64_t run, int
 }
 
 static int name_expert(struct history *h, int64_t run, int expert, const char *name) {
-    char clean[HISTORY_EXPERT_SIZE];
+    char clean[HISTORY_NAME_SIZE];
     sqlite3_stmt *replace = history_prepare(h, "INSERT OR REPLACE INTO experts VALUES (?, ?, ?)");
     if (!replace)
         return -1;
@@ -68,7 +68,7 @@ static bool take_numbers(void *context, const struct history_row *row) {
     return true;
 }
 
-static int read_name(struct history *h, int64_t run, int expert, char name[HISTORY_EXPERT_SIZE]) {
+static int read_name(struct history *h, int64_t run, int expert, char name[HISTORY_NAME_SIZE]) {
     sqlite3_stmt *select =
         history_prepare(h, "SELECT name FROM experts WHERE run = ? AND expert = ?");
     if (!select)
@@ -77,7 +77,7 @@ static int read_name(struct history *h, int64_t run, int expert, char name[HISTO
     sqlite3_bind_int(select, 2, expert);
     int code = sqlite3_step(select);
     const char *text = code == SQLITE_ROW ? (const char *)sqlite3_column_text(select, 0) : NULL;
-    text_copy(name, HISTORY_EXPERT_SIZE, text ? text : "");
+    text_copy(name, HISTORY_NAME_SIZE, text ? text : "");
     int status = code == SQLITE_ROW || code == SQLITE_DONE ? 0 : history_fail(h);
     sqlite3_finalize(select);
     return status;

@@ -130,8 +130,9 @@ int history_has_run(struct history *h, int64_t run, bool *known) {
 int history_layers(struct history *h, int64_t run, struct history_layer layers[HISTORY_LAYERS],
                    int *count) {
     *count = 0;
-    sqlite3_stmt *select =
-        history_prepare(h, "SELECT kind, size FROM layers WHERE run = ? ORDER BY layer");
+    sqlite3_stmt *select = history_prepare(
+        h, h->lacks_members ? "SELECT kind, size, NULL FROM layers WHERE run = ? ORDER BY layer"
+                            : "SELECT kind, size, member FROM layers WHERE run = ? ORDER BY layer");
     if (!select)
         return -1;
     sqlite3_bind_int64(select, 1, run);
@@ -141,6 +142,8 @@ int history_layers(struct history *h, int64_t run, struct history_layer layers[H
         const char *kind = (const char *)sqlite3_column_text(select, 0);
         sqlite3_snprintf(sizeof layer->kind, layer->kind, "%s", kind ? kind : "");
         layer->size = sqlite3_column_int(select, 1);
+        const char *member = (const char *)sqlite3_column_text(select, 2);
+        sqlite3_snprintf(sizeof layer->member, layer->member, "%s", member ? member : "");
     }
     int status = code == SQLITE_ROW || code == SQLITE_DONE ? 0 : history_fail(h);
     sqlite3_finalize(select);

@@ -117,7 +117,7 @@ static const char SCHEMA[] =
     " first_examples REAL, newest_examples REAL, first_steps REAL, newest_steps REAL,"
     " UNIQUE (run, part));"
     "CREATE TABLE IF NOT EXISTS layers (run INTEGER, layer INTEGER, kind TEXT, size INTEGER,"
-    " PRIMARY KEY (run, layer)) WITHOUT ROWID;"
+    " member TEXT, PRIMARY KEY (run, layer)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS experts (run INTEGER, expert INTEGER, name TEXT,"
     " PRIMARY KEY (run, expert)) WITHOUT ROWID;"
     "CREATE TABLE IF NOT EXISTS events (id INTEGER PRIMARY KEY, run INTEGER NOT NULL,"
@@ -208,25 +208,34 @@ static int add_column(struct history *h, const struct history_table *table,
     return run_made(h, sql);
 }
 
-/* Note which columns the file lacks: all, of a table that it lacks. */
+/* Whether a table lacks a column; true when it is not there itself. */
+static int look_for(struct history *h, sqlite3_stmt *select, const char *table, const char *name,
+                    bool *lacking) {
+    sqlite3_bind_text(select, 1, table, -1, SQLITE_STATIC);
+    sqlite3_bind_text(select, 2, name, -1, SQLITE_STATIC);
+    int status = sqlite3_step(select) == SQLITE_ROW ? 0 : history_fail(h);
+    *lacking = !status && sqlite3_column_int(select, 0) == 0;
+    sqlite3_reset(select);
+    return status;
+}
+
+/* Note which columns the file lacks. */
 static int find_lacking(struct history *h) {
     sqlite3_stmt *select = history_prepare(h, "SELECT count(*) FROM pragma_table_info(?1)"
                                               " WHERE name = ?2");
-    int status = select ? 0 : -1;
+    int status = select ? look_for(h, select, "layers", "member", &h->lacks_members) : -1;
     for (int kind = 0; kind < KINDS; kind++)
-        for (int column = 0; !status && column < history_tables[kind].count; column++) {
-            const char *name = history_tables[kind].columns[column]->name;
-            sqlite3_bind_text(select, 1, history_tables[kind].name, -1, SQLITE_STATIC);
-            sqlite3_bind_text(select, 2, name, -1, SQLITE_STATIC);
-            status = sqlite3_step(select) == SQLITE_ROW ? 0 : history_fail(h);
-            h->lacks[kind][column] = !status && sqlite3_column_int(select, 0) == 0;
-            sqlite3_reset(select);
-        }
+        for (int column = 0; !status && column < history_tables[kind].count; column++)
+            status = look_for(h, select, history_tables[kind].name,
+                              history_tables[kind].columns[column]->name, &h->lacks[kind][column]);
     sqlite3_finalize(select);
     return status;
 }
 
 static int add_lacking(struct history *h) {
+    if (h->lacks_members && history_run_sql(h, "ALTER TABLE layers ADD COLUMN member TEXT"))
+        return -1;
+    h->lacks_members = false;
     for (int kind = 0; kind < KINDS; kind++)
         for (int column = 0; column < history_tables[kind].count; column++)
             if (h->lacks[kind][column] &&

@@ -225,30 +225,33 @@ static int take_loss(struct history *h, struct history_feed *feed, struct histor
 
 static int describe_layer(struct history *h, const struct history_feed *feed, int layer,
                           const json_t *object) {
-    sqlite3_stmt *replace = history_prepare(h, "INSERT OR REPLACE INTO layers VALUES (?, ?, ?, ?)");
+    sqlite3_stmt *replace = history_prepare(
+        h, "INSERT OR REPLACE INTO layers (run, layer, kind, size, member) VALUES (?, ?, ?, ?, ?)");
     if (!replace)
         return -1;
     sqlite3_bind_int64(replace, 1, feed->run);
     sqlite3_bind_int(replace, 2, layer);
     bind_text(replace, 3, member_string(object, "kind"), HISTORY_KIND_SIZE);
     bind_number(replace, 4, object, "size");
+    bind_text(replace, 5, state_member(object), HISTORY_NAME_SIZE);
     return do_once(h, replace);
 }
 
 static int take_state(struct history *h, struct history_feed *feed, struct history_row *row,
                       const json_t *body) {
-    const json_t *layers = json_object_get(body, "layers");
-    int count = (int)json_array_size(layers);
-    for (int layer = 0; layer < count && layer < HISTORY_LAYERS; layer++) {
+    json_t *layers = state_layers(body);
+    int count = (int)json_array_size(layers), status = 0;
+    for (int layer = 0; !status && layer < count; layer++) {
         const json_t *object = json_array_get(layers, (size_t)layer);
         history_row_fill(row, &history_tables[KIND_STATE], object);
         if ((layer >= feed->layers && describe_layer(h, feed, layer, object)) ||
             history_row_insert(h, (struct history_place){KIND_STATE, feed->run, layer, 0}, row))
-            return -1;
+            status = -1;
     }
-    if (count > feed->layers)
+    json_decref(layers);
+    if (!status && count > feed->layers)
         feed->layers = count;
-    return 0;
+    return status;
 }
 
 static bool has_position(const json_t *body, double position[HISTORY_AXES]) {

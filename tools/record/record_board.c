@@ -189,7 +189,7 @@ static void put_parts(struct board_run *run, const json_t *body) {
     }
     part = 0;
     json_object_foreach(experts, name, expert) {
-        char clean[HISTORY_EXPERT_SIZE / 2];
+        char clean[HISTORY_NAME_SIZE / 2];
         if (part == HISTORY_PARTS)
             break;
         snprintf(group, sizeof group, "experts/%s", text_copy(clean, sizeof clean, name));
@@ -214,15 +214,18 @@ static void put_histogram(struct board_run *run, const char *group, const json_t
 }
 
 static void put_state(struct board_run *run, const json_t *body) {
-    const json_t *layers = json_object_get(body, "layers");
-    for (size_t i = 0; i < json_array_size(layers) && i < HISTORY_LAYERS; i++) {
-        char group[TAG_SIZE];
-        const json_t *layer = json_array_get(layers, i);
-        snprintf(group, sizeof group, "layer%zu", i);
+    json_t *layers = state_layers(body), *layer;
+    size_t i;
+    json_array_foreach(layers, i, layer) {
+        char group[TAG_SIZE], member[HISTORY_NAME_SIZE / 2] = "";
+        if (state_member(layer))
+            text_copy(member, sizeof member, state_member(layer));
+        snprintf(group, sizeof group, "layer%zu%s%s", i, *member ? "." : "", member);
         put_numbers(run, group, history_layer_columns, HISTORY_LAYER_COLUMNS, run->layers_seen[i],
                     layer);
         put_histogram(run, group, layer);
     }
+    json_decref(layers);
 }
 
 int board_take(struct board *b, size_t number, const char *name, const struct message *message) {

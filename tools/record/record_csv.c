@@ -38,8 +38,8 @@ static const struct {
     [CSV_LOSS] = {TOPIC_LOSS, "", history_loss_columns, HISTORY_LOSS_COLUMNS, FIELD_TABLES},
     [CSV_COLUMNS] = {TOPIC_LOSS, ",column", NULL, COLUMN_FIELDS, FIELDS_OF_COLUMN},
     [CSV_EXPERTS] = {TOPIC_LOSS, ",expert", NULL, EXPERT_FIELDS, FIELDS_OF_EXPERT},
-    [CSV_LAYERS] = {TOPIC_STATE, ",layer,kind,size", history_layer_columns, HISTORY_LAYER_COLUMNS,
-                    FIELD_TABLES},
+    [CSV_LAYERS] = {TOPIC_STATE, ",layer,member,kind,size", history_layer_columns,
+                    HISTORY_LAYER_COLUMNS, FIELD_TABLES},
     [CSV_PREDICTIONS] = {TOPIC_PREDICTION,
                          ",stream,column,ahead,data_time,target,prediction,low,high,baseline", NULL,
                          0, FIELD_TABLES},
@@ -215,13 +215,15 @@ static void put_numbers(struct csv *c, const json_t *object) {
         fputs("\r\n", c->file);
 }
 
-static void put_layer(struct csv *c, const char *name, const json_t *body, size_t number) {
-    const json_t *layer = json_array_get(json_object_get(body, "layers"), number);
+static void put_layer(struct csv *c, const char *name, const json_t *body, size_t number,
+                      const json_t *layer) {
     double bins[HISTORY_BINS];
     bool counted = layer_bins(layer, bins);
-    const char *kind = member_string(layer, "kind");
+    const char *kind = member_string(layer, "kind"), *member = state_member(layer);
     put_begin(c, name, body);
     fprintf(c->file, ",%zu,", number);
+    put_text(c->file, member ? member : "");
+    putc(',', c->file);
     put_text(c->file, kind ? kind : "");
     putc(',', c->file);
     put_number(c->file, layer_number(layer, LAYER_size));
@@ -296,9 +298,10 @@ void csv_take(struct csv *c, const char *name, const struct message *message) {
         put_begin(c, name, body);
         put_numbers(c, body);
     } else if (c->kind == CSV_LAYERS) {
-        size_t layers = json_array_size(json_object_get(body, "layers"));
-        for (size_t i = 0; i < layers && i < HISTORY_LAYERS; i++)
-            put_layer(c, name, body, i);
+        json_t *layers = state_layers(body), *layer;
+        size_t number;
+        json_array_foreach(layers, number, layer) put_layer(c, name, body, number, layer);
+        json_decref(layers);
     } else {
         put_parts(c, name, body);
     }

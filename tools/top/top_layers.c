@@ -9,6 +9,8 @@
 #include "common/fields.h"
 #include "common/format.h"
 #include "common/json_member.h"
+#include "common/text.h"
+#include "tools/shared/watch_state.h"
 #include "tools/shared/watch_trend.h"
 #include "top_verdict.h"
 
@@ -16,6 +18,7 @@ enum {
     BINS = FIELD_BINS,
     TEXT_SIZE = 3 * BINS + 1, /* a block character is 3 bytes of UTF-8 */
     NAME = 11,                /* columns of a layer's name */
+    MEMBER = 8,               /* and of the name of its member, where it has one */
     PAIR = 13,                /* columns of "-0.123 ±0.456" */
     SUBJECT = 10,             /* columns of a panel's first word */
     GAP = 2,
@@ -120,9 +123,8 @@ static bool gives_way(int i) {
     return i + 1 < COLUMNS && strcmp(columns[i].title, columns[i + 1].title) == 0;
 }
 
-/* Columns by rank as long as they fit; none is taken to begin with. */
-static void fit_columns(bool taken[COLUMNS], int width) {
-    int used = NAME;
+/* Columns by rank as long as they fit beside what is used; none is taken to begin with. */
+static void fit_columns(bool taken[COLUMNS], int used, int width) {
     for (int rank = 1; rank <= RANKS; rank++)
         for (int i = 0; i < COLUMNS; i++) {
             if (columns[i].rank != rank)
@@ -138,12 +140,20 @@ static void fit_columns(bool taken[COLUMNS], int width) {
         }
 }
 
+/* "0 gru 64", or "0 change gru 64". */
 static void format_name(char name[TEXT_SIZE], const json_t *layer, int index) {
-    const char *kind = member_string(layer, "kind");
+    const char *kind = member_string(layer, "kind"), *member = state_member(layer);
     double size = 0;
-    char count[FORMAT_SIZE];
+    char count[FORMAT_SIZE], clean[MEMBER + 1] = "";
     member_number(layer, "size", &size);
-    snprintf(name, TEXT_SIZE, "%d %.5s %s", index, kind ? kind : "?", format_count(count, size, 4));
+    if (member)
+        text_copy(clean, sizeof clean, member);
+    snprintf(name, TEXT_SIZE, "%d %s%s%.5s %s", index, clean, *clean ? " " : "", kind ? kind : "?",
+             format_count(count, size, 4));
+}
+
+static int name_columns(const json_t *layers) {
+    return NAME + (state_member(json_array_get(layers, 0)) ? MEMBER + 1 : 0);
 }
 
 static enum style cell_style(const struct column *column, const json_t *layer) {
@@ -155,9 +165,8 @@ static enum style cell_style(const struct column *column, const json_t *layer) {
 }
 
 static void table_row(struct canvas *c, const struct area *area, int row, const bool taken[COLUMNS],
-                      const json_t *layer, int index) {
+                      int at, const json_t *layer, int index) {
     char text[TEXT_SIZE];
-    int at = NAME;
     format_name(text, layer, index);
     canvas_print(c, area, row, 0, STYLE_PLAIN, "%s", text);
     for (int i = 0; i < COLUMNS; i++) {
@@ -179,10 +188,11 @@ static int first_shown(int first, int count, int room) {
 
 void layers_table(struct canvas *c, const struct area *area, const json_t *layers, int *first) {
     bool taken[COLUMNS] = {false};
-    int count = (int)json_array_size(layers), room = area->rows - 1, at = NAME;
+    int count = (int)json_array_size(layers), room = area->rows - 1;
+    int name = name_columns(layers), at = name;
     if (room < 1)
         return;
-    fit_columns(taken, area->columns);
+    fit_columns(taken, name, area->columns);
     *first = first_shown(*first, count, room);
     canvas_fill(c, area, 0, STYLE_PLAIN);
     if (count > room)
@@ -197,7 +207,8 @@ void layers_table(struct canvas *c, const struct area *area, const json_t *layer
             at += columns[i].width + 1;
         }
     for (int i = 0; i < room && *first + i < count; i++)
-        table_row(c, area, 1 + i, taken, json_array_get(layers, (size_t)(*first + i)), *first + i);
+        table_row(c, area, 1 + i, taken, name, json_array_get(layers, (size_t)(*first + i)),
+                  *first + i);
 }
 
 /* Bars of eighths of a row; in ASCII, of whole rows. */

@@ -11,6 +11,7 @@
 #include "common/json_member.h"
 #include "common/text.h"
 #include "tools/shared/tool.h"
+#include "tools/shared/watch_state.h"
 #include "tools/shared/watch_truth.h"
 
 enum { MESSAGES_AT_ONCE = 2000, GAP_MARK = 'g' };
@@ -320,7 +321,7 @@ const struct sample *watched_sample(const struct watched *w) {
 json_t *watched_layers(const struct watched *w) {
     double cursor = isnan(w->look.cursor) ? INFINITY : w->look.cursor;
     json_t *body = past_state_at(&w->past, cursor);
-    json_t *layers = json_incref(json_object_get(body, "layers"));
+    json_t *layers = state_layers(body);
     json_decref(body);
     return layers;
 }

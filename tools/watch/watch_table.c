@@ -13,6 +13,7 @@
 #include "common/format.h"
 #include "common/json_member.h"
 #include "common/text.h"
+#include "tools/shared/watch_state.h"
 #include "tools/shared/watch_trend.h"
 #include "tools/shared/watch_truth.h"
 
@@ -260,14 +261,27 @@ static void append_histogram(char line[LINE_SIZE], const struct lines *lines, co
     snprintf(line + used, LINE_SIZE - used, "  %s", trend_histogram(values, count, utf8, picture));
 }
 
+/* "layer 0", or " 0 change": as wide. */
+static void format_layer(char label[FORMAT_SIZE], size_t index, const json_t *layer) {
+    enum { NAME = 9 /* what there is room for in a line of 80 */ };
+    const char *member = state_member(layer);
+    char name[NAME];
+    if (member)
+        snprintf(label, FORMAT_SIZE, " %zu %-*s", index, NAME - 1,
+                 text_copy(name, sizeof name, member));
+    else
+        snprintf(label, FORMAT_SIZE, "   layer %-2zu", index);
+}
+
 static void print_layer(struct lines *lines, size_t index, const json_t *layer) {
-    char line[LINE_SIZE], saturated[FORMAT_SIZE] = "-";
+    char line[LINE_SIZE], saturated[FORMAT_SIZE] = "-", label[FORMAT_SIZE];
     char numbers[4][FORMAT_SIZE];
     double share = layer_number(layer, LAYER_hidden_saturated);
     if (!isnan(share))
         snprintf(saturated, sizeof saturated, "%.1f%%", 100 * share);
-    snprintf(line, sizeof line, "   layer %-2zu hidden %7s +- %7s  saturated %6s  sums %7s +- %7s",
-             index, layer_text(numbers[0], layer, LAYER_hidden_mean),
+    format_layer(label, index, layer);
+    snprintf(line, sizeof line, "%s hidden %7s +- %7s  saturated %6s  sums %7s +- %7s", label,
+             layer_text(numbers[0], layer, LAYER_hidden_mean),
              layer_text(numbers[1], layer, LAYER_hidden_std), saturated,
              layer_text(numbers[2], layer, LAYER_summed_inputs_mean),
              layer_text(numbers[3], layer, LAYER_summed_inputs_std));
@@ -276,10 +290,12 @@ static void print_layer(struct lines *lines, size_t index, const json_t *layer) 
 }
 
 static bool print_state(struct lines *lines, const json_t *body) {
-    const json_t *layers = json_object_get(body, "layers");
-    for (size_t i = 0; i < json_array_size(layers); i++)
-        print_layer(lines, i, json_array_get(layers, i));
-    return json_array_size(layers) > 0;
+    json_t *layers = state_layers(body), *layer;
+    size_t i;
+    json_array_foreach(layers, i, layer) print_layer(lines, i, layer);
+    bool any = json_array_size(layers) > 0;
+    json_decref(layers);
+    return any;
 }
 
 static void print_prediction(struct lines *lines, const json_t *body) {

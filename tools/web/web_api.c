@@ -44,7 +44,7 @@ static const char *take_query(struct query *query, struct MHD_Connection *connec
     if (!query_number(connection, "run", 1, 1e15, &run) || run != floor(run) || run < 1)
         return "run must be the id of a run, from /api/runs";
     if (!query_number(connection, "layer", 0, HISTORY_LAYERS - 1, &layer) || layer != floor(layer))
-        return "layer must be a whole number from 0 to 15";
+        return "layer must be a whole number from 0 to 127";
     if (!query_number(connection, "points", 2, POINTS_MAX, &points))
         return "points must be a number from 2 to 5000";
     if (!query_number(connection, "from", -1e300, 1e300, &from) ||
@@ -294,7 +294,12 @@ static void write_layers(FILE *stream, struct history *history, int64_t run) {
     for (int i = 0; i < count; i++) {
         fprintf(stream, "%s{\"kind\":", i ? "," : "");
         query_write_text(stream, layers[i].kind);
-        fprintf(stream, ",\"size\":%d}", layers[i].size);
+        fprintf(stream, ",\"size\":%d", layers[i].size);
+        if (*layers[i].member) {
+            fputs(",\"member\":", stream);
+            query_write_text(stream, layers[i].member);
+        }
+        fputc('}', stream);
     }
     fputc(']', stream);
 }

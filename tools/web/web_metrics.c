@@ -207,10 +207,10 @@ static void write_layers(FILE *stream, const struct feeds *feeds, bool open,
                          const struct field *field) {
     bool headed = false;
     for (size_t i = 0; i < feeds->count; i++) {
-        const json_t *layers = json_object_get(feeds->feed[i].newest[TOPIC_STATE], "layers");
-        for (size_t n = 0; n < json_array_size(layers) && n < HISTORY_LAYERS; n++) {
-            const json_t *layer = json_array_get(layers, n);
-            char kind[LABEL_SIZE];
+        json_t *layers = state_layers(feeds->feed[i].newest[TOPIC_STATE]), *layer;
+        size_t n;
+        json_array_foreach(layers, n, layer) {
+            char kind[LABEL_SIZE], member[LABEL_SIZE];
             if (!field_member(field, layer))
                 continue;
             if (!headed)
@@ -219,9 +219,14 @@ static void write_layers(FILE *stream, const struct feeds *feeds, bool open,
             escape(kind, member_string(layer, "kind"));
             write_name(stream, field->metric.name, (int)field->metric.kind);
             write_labels(stream, &feeds->feed[i]);
-            fprintf(stream, ",layer=\"%zu\",kind=\"%s\"}", n, kind);
+            fprintf(stream, ",layer=\"%zu\",kind=\"%s\"", n, kind);
+            escape(member, state_member(layer));
+            if (*member)
+                fprintf(stream, ",member=\"%s\"", member);
+            fputc('}', stream);
             write_number(stream, metric_value(field, layer));
         }
+        json_decref(layers);
     }
 }
 

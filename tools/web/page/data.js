@@ -11,6 +11,12 @@ const NOT_FOUND = 404;
 const PLACES = ["first_examples", "first_steps", "first_time",
   "newest_examples", "newest_steps", "newest_time"];
 
+// The layers of a `state` message, of several networks one after the other.
+export function layersIn({ layers, members }) {
+  const lists = members && Object.keys(members).length ? Object.values(members).map((one) => one?.layers) : [layers];
+  return lists.flatMap((list) => (Array.isArray(list) ? list : []));
+}
+
 async function get(path) {
   const response = await fetch(path, { cache: "no-store" });
   const body = await response.json();
@@ -245,7 +251,7 @@ export class Store {
     }
     if (topic === "loss") this.addTo(id, "loss", body, body, this.columns.loss, merged, stale);
     else if (topic === "state")
-      (Array.isArray(body.layers) ? body.layers : []).forEach((layer, number) =>
+      layersIn(body).forEach((layer, number) =>
         this.addTo(id, number, body, layer, this.columns.layer, merged, stale));
     else if (topic === "event" && this.events.has(id))
       this.events.get(id).push({ examples: body.examples, steps: body.steps, time: body.time,

@@ -133,7 +133,7 @@ export function showLayers() {
   const count = layersShown(), runs = shownRuns();
   if (view.layer >= count) view.layer = Math.max(0, count - 1);
   const kinds = (number) => [...new Set(runs.map((run) => (run.layers || [])[number])
-    .filter(Boolean).map((layer) => `${layer.kind} ${layer.size}`))].join(", ");
+    .filter(Boolean).map(({ member, kind, size }) => `${member ? `${member} ` : ""}${kind} ${size}`))].join(", ");
   $("layers").replaceChildren(...Array.from({ length: count }, (_, number) => {
     const tab = make("button", { type: "button", textContent: `layer ${number}: ${kinds(number)}`,
       role: "tab", ariaSelected: String(number === view.layer) });

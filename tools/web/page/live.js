@@ -1,6 +1,7 @@
 // What comes from the server: once, when the view asks for it, and then as it happens.
 
 import { drawSoon } from "./charts.js";
+import { layersIn } from "./data.js";
 import { $ } from "./dom.js";
 import { forecastSoon, predicted, showChoices, wasAbnormal } from "./forecast.js";
 import { isThere, showDaemons, showEvents, showLayers, showRuns } from "./lists.js";
@@ -118,7 +119,7 @@ function connect() {
 
 // Whether the message is the first of its kind that this page has of the run.
 function isAhead(run, topic, message) {
-  if (topic === "state") return Array.isArray(message.layers) && message.layers.length > layersOf(run);
+  if (topic === "state") return layersIn(message).length > layersOf(run);
   return topic === "loss" && !run.recorded;
 }
 
