@@ -135,8 +135,7 @@ static int read_forecast(const struct reading *reading, size_t row, uint32_t slo
         reading_row(reading, PART_MIXTURE, row, forecast.mixture,
                     forecast.mixture_size * sizeof(double), error))
         return -1;
-    if (!reading_finite(forecast.experts, forecast.experts_size) ||
-        !reading_finite(forecast.mixture, forecast.mixture_size) ||
+    if (!reading_finite(forecast.mixture, forecast.mixture_size) ||
         !learner_forecast_valid(reading->learner, slot))
         return reading_damaged(reading, "what a stream's experts keep cannot be", error);
     return 0;

@@ -110,9 +110,6 @@ static int check_output(struct reading *reading) {
         return config_fail(reading, "model.output.target",
                            "found %s; allowed with scale: forecast is next",
                            target_name(output->target));
-    if (output->ahead.count > 1 || output_ahead(output, 0) > 1)
-        return config_fail(reading, "model.output.ahead",
-                           "found more than one step; allowed with scale: forecast is 1 for now");
     if (output->relative == RELATIVE_TRUE)
         return config_fail(reading, "model.output.relative",
                            "found true; allowed with scale: forecast is none, last or ar12");
@@ -214,12 +211,13 @@ static int check_set(const struct reading *reading, const struct member_config *
         size_t part = strlen(own[n]);
         allowed |= !strncmp(set, own[n], part) && (part == length || set[part] == '.');
     }
-    if (allowed && strncmp(set, "learning.max_streams=", length + 1) != 0)
+    if (allowed && strncmp(set, "learning.max_streams=", length + 1) != 0 &&
+        strncmp(set, "model.output.ahead=", length + 1) != 0)
         return 0;
     return config_fail(reading, "members",
                        "found %.*s, which member %s sets; allowed are keys of model.layers, "
-                       "model.output and learning but max_streams, and seed: all members have the "
-                       "same streams and inputs",
+                       "model.output but ahead and learning but max_streams, and seed: all "
+                       "members have the same streams, inputs and horizons",
                        (int)length, set, member->name);
 }
 

@@ -141,31 +141,46 @@ static void put_predictions(struct json_text *text, const char *key, const struc
     free(numbers);
 }
 
-/* What one expert or member says at each step: (I,) from `first` on in a row. */
-static void put_forecast(struct json_text *text, const char *name, const struct learned *learned,
-                         size_t first, size_t columns) {
-    bool many = learned->output_steps > 1;
+/* Of one expert or member: numbers (I,) of a step, of several horizons a list of them, each `apart`
+   after the one before. */
+static void put_columns(struct json_text *text, const char *name, const struct model *model,
+                        const double *numbers, size_t apart) {
+    bool many = model->horizons > 1;
     if (many)
         json_text_open_list(text, name);
-    for (size_t t = 0; t < learned->output_steps; t++)
-        put_list(text, many ? NULL : name, learned->forecasts + t * learned->forecast_row + first,
-                 columns);
+    for (size_t h = 0; h < model->horizons; h++)
+        put_list(text, many ? NULL : name, numbers + h * apart, model->target_size);
     if (many)
         json_text_close_list(text);
 }
 
-static void put_experts(struct json_text *text, const struct learner *learner, size_t columns,
-                        const struct learned *learned) {
-    size_t count = learner_forecasts(learner);
+/* What one expert or member says at each step: from `first` on in a row. */
+static void put_forecast(struct json_text *text, const char *name, const struct model *model,
+                         const struct learned *learned, size_t first, size_t apart) {
+    bool many = learned->output_steps > 1;
+    if (many)
+        json_text_open_list(text, name);
+    for (size_t t = 0; t < learned->output_steps; t++)
+        put_columns(text, many ? NULL : name, model,
+                    learned->forecasts + t * learned->forecast_row + first, apart);
+    if (many)
+        json_text_close_list(text);
+}
+
+static void put_experts(struct json_text *text, const struct learner *learner,
+                        const struct model *model, const struct learned *learned) {
+    size_t count = learner_forecasts(learner), columns = model->target_size, all = count * columns;
+    size_t experts = model->outputs, weights = experts + model->horizons * all;
     const double *last = learned->forecasts + (learned->output_steps - 1) * learned->forecast_row;
     json_text_open_object(text, "experts");
     for (size_t n = 0; n < count; n++)
-        put_forecast(text, learner_forecast_name(learner, n), learned, (1 + n) * columns, columns);
+        put_forecast(text, learner_forecast_name(learner, n), model, learned, experts + n * columns,
+                     all);
     json_text_close_object(text);
     json_text_open_object(text, "weights");
     for (size_t n = 0; n < count; n++)
-        put_list(text, learner_forecast_name(learner, n), last + (1 + count + n) * columns,
-                 columns);
+        put_columns(text, learner_forecast_name(learner, n), model, last + weights + n * columns,
+                    all);
     json_text_close_object(text);
 }
 
@@ -292,7 +307,7 @@ void report_prediction(struct json_text *text, const struct model *model, const 
     if (learned->truth)
         put_interval(text, learned);
     if (all && learned->forecasts)
-        put_experts(text, all, model->outputs, learned);
+        put_experts(text, all, model, learned);
     if (learned->anomaly)
         put_anomaly(text, learned->anomaly, anomaly_columns(model));
     json_text_number(text, "loss", learned->scored ? learned->loss : NAN);

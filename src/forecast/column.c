@@ -6,11 +6,8 @@
 #include "common/wild.h"
 #include "forecast.h"
 
-#define RATE_LEAST 0.001
 #define EWMA_RATE 0.2
-#define FIRST 30
-#define WILD_MAX 3 /* of the first: more are no accident but a level of their own */
-#define FAR 30
+#define WILD_MAX 3          /* of the first: more are no accident but a level of their own */
 #define RELATIVE_LEAST 1e-9 /* of a deviation, beside the mean */
 #define LEAST 1e-12
 
@@ -20,15 +17,15 @@ static void push(double *past, size_t count, double value) {
 }
 
 static void move_statistics(struct column *c, double x, double delta) {
-    double t = ++c->count, rate = fmax(1 / t, RATE_LEAST), e = x - c->mean;
-    if (t > FIRST) {
-        e = forecast_clip(e, FAR * c->sd);
-        delta = forecast_clip(delta, FAR * c->ds);
+    double t = ++c->count, rate = fmax(1 / t, COLUMN_RATE_LEAST), e = x - c->mean;
+    if (t > COLUMN_FIRST) {
+        e = forecast_clip(e, COLUMN_FAR * c->sd);
+        delta = forecast_clip(delta, COLUMN_FAR * c->ds);
     }
     c->mean += rate * e;
     c->variance = (1 - rate) * (c->variance + rate * e * e);
     if (t > 1)
-        c->change += fmax(1 / (t - 1), RATE_LEAST) * (delta * delta - c->change);
+        c->change += fmax(1 / (t - 1), COLUMN_RATE_LEAST) * (delta * delta - c->change);
 }
 
 /* The first values are complete: if some of them are wild, the statistics again, without them. Of
@@ -77,7 +74,7 @@ void column_take(struct column *c, double value, double t) {
     else if (seen)
         c->ewma += fmax(EWMA_RATE, 1 / c->count) * (x - c->ewma);
     push(c->x, COLUMN_PAST, x);
-    if (seen && c->count == FIRST)
+    if (seen && c->count == COLUMN_FIRST)
         drop_wild(c, t);
     measure(c);
     push(c->u, COLUMN_PAST, forecast_clip(delta / c->ds, FORECAST_FEATURE_MOST));

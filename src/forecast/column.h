@@ -7,7 +7,13 @@
 
 #include "lag.h"
 
-enum { COLUMN_PAST = LAG_LONGEST + 2, COLUMN_LEVELS = 12 };
+enum {
+    COLUMN_PAST = LAG_LONGEST + 2,
+    COLUMN_LEVELS = 12,
+    COLUMN_FIRST = 30, /* values */
+    COLUMN_FAR = 30,   /* deviations, or changes, that one of later ones counts for at most */
+};
+#define COLUMN_RATE_LEAST 0.001
 
 struct column {
     double count; /* values seen */
@@ -28,5 +34,10 @@ struct column {
    each. Once the first 30 are complete, up to three of them that lie a thousand deviations outside
    of all others are left out. A missing value is held, and moves no statistics. */
 void column_take(struct column *c, double value, double t);
+
+/* Whether the first values are complete. */
+static inline bool column_is_settled(const struct column *c) {
+    return c->count > COLUMN_FIRST;
+}
 
 #endif

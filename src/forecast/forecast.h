@@ -4,7 +4,8 @@
    step by step, and is the same on every machine's instruction set.
 
    All forecasts are *changes*: p says x + ds p, where ds is the root mean square change of the
-   column. docs/forecasts.md has the formulas. Rooms above use this header, mixture.h and
+   column over as many steps. Each horizon has a unit and experts of its own, and says what it would
+   say alone. docs/forecasts.md has the formulas. Rooms above use this header, mixture.h and
    least_squares.h.
 
    Memory is allocated when it opens: a state of doubles for each slot, which a checkpoint copies.
@@ -18,6 +19,8 @@
 
 struct error;
 struct forecaster;
+
+enum { FORECAST_HORIZONS_MAX = 16 };
 
 enum expert {
 #define EXPERT(name, what) EXPERT_##name,
@@ -43,41 +46,55 @@ static inline double forecast_clip(double a, double most) {
     return a > most ? most : a < -most ? -most : a;
 }
 
-/* What one step says. Arrays are the forecaster's and stay until its next step; all (columns,) but
+/* Of one horizon h. Arrays are the forecaster's and stay until its next step; all (columns,) but
    `experts`. */
-struct forecast_step {
-    bool settles;    /* a step waited for this x: the next four are about that one */
+struct forecast_horizon {
+    bool settles;    /* the step h before waited for this x: the next four are about that one */
     const double *y; /* the change to this x, in its ds; NaN: not observed, or a column's first */
     const double *level; /* (x - mean) / sd, in its scale; NaN likewise */
     const double *base;  /* what ar12 had said of y; 0 without that expert */
     const double *last;  /* the x that y is the change from; NaN where nothing was ever seen */
 
-    const double *x;      /* missing values held; 0 where nothing was ever seen, */
-    const double *unseen; /* NaN there, else 0: to be added to a forecast of it */
-    const double *mean, *sd, *ds;
-    const double *z, *u;   /* (x - mean) / sd, and the change to this x in ds, within 8 */
-    const double *v;       /* the change one lag ago in ds; 0 while there is no lag */
+    const double *ds;
+    const double *v; /* 1: the change to the next x one lag ago, in ds; else what the value was one
+                        whole period before the one that is forecast; 0 while there is no lag */
     const double *ar12;    /* that expert's forecast; 0 without it */
     const double *experts; /* (experts of the set, columns) */
 };
 
-/* For `slots` streams with x of that many columns. */
-int forecaster_open(struct forecaster **forecaster, size_t columns, unsigned experts, size_t slots,
-                    struct error *error);
+/* What is to be learned of a step whose last target has come. */
+struct forecast_closed {
+    bool learn;                     /* else the arrays say nothing */
+    const double *y, *level, *base; /* as above */
+};
+
+/* What one step says. */
+struct forecast_step {
+    uint64_t number;                   /* of the stream's steps, from 0 on */
+    const struct forecast_horizon *of; /* (horizons,) */
+    bool closes;                       /* the step of the furthest horizon before has all targets */
+    const struct forecast_closed *closed; /* (horizons,) them */
+
+    const double *x;      /* missing values held; 0 where nothing was ever seen, */
+    const double *unseen; /* NaN there, else 0: to be added to a forecast of it */
+    const double *mean, *sd;
+    const double *z, *u; /* (x - mean) / sd, and the change to this x in ds, within 8 */
+};
+
+/* For `slots` streams with x of that many columns; `ahead` (horizons,) steps, ascending. */
+int forecaster_open(struct forecaster **forecaster, size_t columns, unsigned experts,
+                    const size_t *ahead, size_t horizons, size_t slots, struct error *error);
 void forecaster_close(struct forecaster **forecaster);
 
 /* The state of a slot, for checkpoints: (forecaster_size,). */
 size_t forecaster_size(const struct forecaster *forecaster);
 double *forecaster_state(struct forecaster *forecaster, uint32_t slot);
 
-/* Whether a state, all finite, can have come from a forecaster. */
+/* Whether a state can have come from a forecaster. */
 bool forecaster_state_valid(const struct forecaster *forecaster, const double *state);
 
 /* A stream begins in the slot. */
 void forecaster_begin(struct forecaster *forecaster, uint32_t slot);
-
-/* Whether the stream in the slot has had no x. */
-bool forecaster_is_new(const struct forecaster *forecaster, uint32_t slot);
 
 /* One more x (columns,) of a stream, maybe unaligned, NaN = missing. With `learn` the experts learn
  * from it. */

@@ -17,30 +17,50 @@
 
 enum { LOSSES = 2 }; /* squared, absolute */
 
+/* Of one horizon, the columns' parts begin here in a state; each keeps what was said in `ahead`
+   places, that of step t in t modulo ahead. */
+struct part {
+    size_t ahead, begin;
+};
+
 struct mixture {
-    size_t columns, forecasts, size;
+    size_t columns, forecasts, horizons, size;
     unsigned combine;
+    struct part of[FORECAST_HORIZONS_MAX];
     double *states; /* (slots, size) */
     double *judged; /* as in struct mixture_score: (2, columns), (2, forecasts) */
 };
 
 /* One column's part of a state; of each loss, (LOSSES, forecasts). */
 struct column {
-    double *p;      /* what was said, */
-    double *ds;     /* in this unit, */
-    double *parts;  /* (LOSSES,) and what the two mixtures said */
-    double *q;      /* (forecasts,) */
+    /* In one place: */
+    double *p;     /* what was said, */
+    double *ds;    /* in this unit, */
+    double *parts; /* (LOSSES,) and what the two mixtures said */
+    double *q;     /* (forecasts,) */
+
     double *losses; /* (forecasts,) smoothed */
     double *regret, *variance, *bound, *weights;
 };
 
-enum { ALONE = 2 + LOSSES, OF_EACH = 2 + 4 * LOSSES };
+enum { ALONE = 2 + LOSSES, OF_EACH = 1 + 4 * LOSSES };
 
-static struct column column_of(const struct mixture *m, uint32_t slot, size_t k) {
-    size_t n = m->forecasts;
-    double *at = m->states + slot * m->size + k * (ALONE + OF_EACH * n);
+/* Numbers of a column: a place, and all. */
+static size_t place_size(const struct mixture *m) {
+    return ALONE + m->forecasts;
+}
+static size_t column_size(const struct mixture *m, size_t horizon) {
+    return m->of[horizon].ahead * place_size(m) + OF_EACH * m->forecasts;
+}
+
+static struct column column_of(const struct mixture *m, uint32_t slot, size_t horizon,
+                               uint64_t step, size_t k) {
+    const struct part *part = &m->of[horizon];
+    size_t n = m->forecasts, place = step % part->ahead;
+    double *first = m->states + slot * m->size + part->begin + k * column_size(m, horizon);
+    double *at = first + place * place_size(m);
     struct column c = {.p = at, .ds = at + 1, .parts = at + 2, .q = at + ALONE};
-    c.losses = c.q + n;
+    c.losses = first + part->ahead * place_size(m);
     c.regret = c.losses + n;
     c.variance = c.regret + LOSSES * n;
     c.bound = c.variance + LOSSES * n;
@@ -48,14 +68,22 @@ static struct column column_of(const struct mixture *m, uint32_t slot, size_t k)
     return c;
 }
 
+static void describe(struct mixture *m, const size_t *ahead, size_t horizons) {
+    m->horizons = horizons;
+    for (size_t h = 0; h < horizons; h++) {
+        m->of[h] = (struct part){.ahead = ahead[h], .begin = m->size};
+        m->size += m->columns * column_size(m, h);
+    }
+}
+
 int mixture_open(struct mixture **mixture, size_t columns, size_t forecasts, unsigned combine,
-                 size_t slots, struct error *error) {
+                 const size_t *ahead, size_t horizons, size_t slots, struct error *error) {
     struct mixture *new = *mixture = calloc(1, sizeof *new);
     if (new) {
         new->columns = columns;
         new->forecasts = forecasts;
         new->combine = combine;
-        new->size = columns *(ALONE + OF_EACH * forecasts);
+        describe(new, ahead, horizons);
         new->states = calloc(slots, new->size * sizeof *new->states);
         new->judged = calloc(2, (columns + forecasts) * sizeof *new->judged);
     }
@@ -91,8 +119,8 @@ static void even(double *weights, size_t n) {
 
 void mixture_begin(struct mixture *mixture, uint32_t slot) {
     memset(mixture_state(mixture, slot), 0, mixture->size * sizeof(double));
-    for (size_t k = 0; k < mixture->columns; k++) {
-        struct column c = column_of(mixture, slot, k);
+    for (size_t n = 0; n < mixture->horizons * mixture->columns; n++) {
+        struct column c = column_of(mixture, slot, n / mixture->columns, 0, n % mixture->columns);
         even(c.weights, mixture->forecasts);
         even(c.weights + mixture->forecasts, mixture->forecasts);
     }
@@ -128,11 +156,11 @@ static double combined(const struct mixture *m, const struct column *c) {
     }
 }
 
-void mixture_predict(struct mixture *mixture, uint32_t slot, const double *q, const double *ds,
-                     double *p) {
+void mixture_predict(struct mixture *mixture, uint32_t slot, size_t horizon, uint64_t step,
+                     const double *q, const double *ds, double *p) {
     size_t n = mixture->forecasts, columns = mixture->columns;
     for (size_t k = 0; k < columns; k++) {
-        struct column c = column_of(mixture, slot, k);
+        struct column c = column_of(mixture, slot, horizon, step, k);
         for (size_t i = 0; i < n; i++)
             c.q[i] = forecast_clip(q[i * columns + k], FORECAST_MOST);
         for (size_t loss = 0; loss < LOSSES; loss++) {
@@ -146,10 +174,10 @@ void mixture_predict(struct mixture *mixture, uint32_t slot, const double *q, co
     }
 }
 
-void mixture_weights(struct mixture *mixture, uint32_t slot, double *weights) {
+void mixture_weights(struct mixture *mixture, uint32_t slot, size_t horizon, double *weights) {
     size_t n = mixture->forecasts, columns = mixture->columns;
     for (size_t k = 0; k < columns; k++) {
-        struct column c = column_of(mixture, slot, k);
+        struct column c = column_of(mixture, slot, horizon, 0, k);
         for (size_t i = 0; i < n; i++)
             weights[i * columns + k] = (c.weights[i] + c.weights[n + i]) / LOSSES;
     }
@@ -199,8 +227,8 @@ static void judge(const struct column *c, size_t n, double y, double *losses, do
     }
 }
 
-struct mixture_score mixture_learn(struct mixture *mixture, uint32_t slot, const double *y,
-                                   bool learn) {
+struct mixture_score mixture_learn(struct mixture *mixture, uint32_t slot, size_t horizon,
+                                   uint64_t step, const double *y, bool learn) {
     size_t columns = mixture->columns, n = mixture->forecasts;
     double *errors = mixture->judged, *of_last = errors + columns;
     double *losses = of_last + columns, *weights = losses + n;
@@ -211,7 +239,7 @@ struct mixture_score mixture_learn(struct mixture *mixture, uint32_t slot, const
         errors[k] = of_last[k] = NAN;
         if (isnan(y[k]))
             continue;
-        struct column c = column_of(mixture, slot, k);
+        struct column c = column_of(mixture, slot, horizon, step, k);
         double d = *c.p - y[k], counted = forecast_clip(d, LOSS_MOST), original = *c.ds * d;
         score.loss += counted * counted;
         score.baseline += square(forecast_clip(y[k], LOSS_MOST));

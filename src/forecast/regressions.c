@@ -26,13 +26,14 @@ static bool is_of_levels(enum expert expert) {
 }
 
 /* Numbers of one group in a block. */
-static size_t group_size(const struct regression *g) {
-    return least_squares_size(&g->ls) + g->ls.stride + g->ls.outputs;
+static size_t group_size(const struct regressions *r, const struct regression *g) {
+    return least_squares_size(&g->ls) + r->places * (g->ls.stride + g->ls.outputs);
 }
 
-void regressions_describe(struct regressions *r, size_t columns, unsigned experts) {
+void regressions_describe(struct regressions *r, size_t columns, unsigned experts, size_t places) {
     memset(r, 0, sizeof *r);
     r->columns = columns;
+    r->places = places;
     r->groups = columns <= JOINT_COLUMNS ? 1 : columns;
     r->width = columns / r->groups;
     for (size_t n = 0; n < KINDS; n++) {
@@ -44,19 +45,28 @@ void regressions_describe(struct regressions *r, size_t columns, unsigned expert
         g->lags = kinds[n].lags;
         g->ls = least_squares_of(rows * r->width + 1, r->width, kinds[n].keep, kinds[n].prior);
         g->begin = r->size;
-        r->size += r->groups * group_size(g);
+        r->size += r->groups * group_size(r, g);
         size_t work = least_squares_work(&g->ls) + r->width;
         r->work = work > r->work ? work : r->work;
     }
     r->said = r->size;
-    r->size += EXPERTS * columns;
+    r->size += places * EXPERTS * columns;
     r->work += r->work == 0;
 }
 
 static double *group_of(const struct regressions *r, double *block, enum expert expert,
                         size_t group) {
     const struct regression *g = &r->of[expert];
-    return block + g->begin + group * group_size(g);
+    return block + g->begin + group * group_size(r, g);
+}
+
+/* Of a group's numbers: phi at that place; what was said from it follows. */
+static double *phi_of(const struct regression *g, double *numbers, size_t place) {
+    return numbers + least_squares_size(&g->ls) + place * (g->ls.stride + g->ls.outputs);
+}
+
+static size_t said_of(const struct regressions *r, size_t place, enum expert expert) {
+    return r->said + (place * EXPERTS + expert) * r->columns;
 }
 
 void regressions_begin(const struct regressions *r, double *block) {
@@ -71,14 +81,15 @@ bool regressions_have(const struct regressions *r, enum expert expert) {
 
 /* ---- Forecasting ---- */
 
-static void fill_changes(double *phi, size_t lags, const struct column *c, size_t width) {
+static void fill_changes(double *phi, size_t lags, const struct column *c, const double *ds,
+                         const double *v, size_t width) {
     for (size_t k = 0; k < width; k++) {
         double x = c[k].x[0], *at = phi + k;
-        *at = forecast_clip(c[k].u[0], FEATURE_MOST);
+        *at = forecast_clip(c[k].u[0] * (c[k].ds / ds[k]), FEATURE_MOST);
         for (size_t l = 2; l < lags; l++)
-            *(at += width) = forecast_clip((c[k].x[l] - x) / c[k].ds, FEATURE_MOST);
-        *(at += width) = forecast_clip((c[k].mean - x) / c[k].ds, FEATURE_MOST);
-        *(at += width) = forecast_clip(c[k].v, FEATURE_MOST);
+            *(at += width) = forecast_clip((c[k].x[l] - x) / ds[k], FEATURE_MOST);
+        *(at += width) = forecast_clip((c[k].mean - x) / ds[k], FEATURE_MOST);
+        *(at += width) = forecast_clip(v[k], FEATURE_MOST);
     }
     phi[(lags + 1) * width] = 1;
 }
@@ -91,43 +102,51 @@ static void fill_levels(double *phi, const struct column *c, size_t width) {
 }
 
 /* A level that is forecast, as a change. */
-static double change_of(const struct column *c, double level) {
-    return (c->mean + c->sd * level - c->x[0]) / c->ds;
+static double change_of(const struct column *c, double ds, double level) {
+    return (c->mean + c->sd * level - c->x[0]) / ds;
 }
 
-static void predict_group(const struct regressions *r, double *block, enum expert expert,
-                          size_t group, const struct column *c) {
+static void predict_group(const struct regressions *r, double *block, size_t place,
+                          enum expert expert, size_t group, const struct column *columns,
+                          const double *ds, const double *v) {
     const struct regression *g = &r->of[expert];
+    size_t first = group * r->width;
+    const struct column *c = columns + first;
     double *numbers = group_of(r, block, expert, group);
-    double *phi = numbers + least_squares_size(&g->ls), *own = phi + g->ls.stride;
-    double *said = block + r->said + expert * r->columns + group * r->width;
+    double *phi = phi_of(g, numbers, place), *own = phi + g->ls.stride;
+    double *said = block + said_of(r, place, expert) + first;
     if (is_of_levels(expert))
         fill_levels(phi, c, r->width);
     else
-        fill_changes(phi, g->lags, c, r->width);
+        fill_changes(phi, g->lags, c, ds + first, v + first, r->width);
     least_squares_predict(&g->ls, numbers, phi, own);
     for (size_t k = 0; k < r->width; k++)
-        said[k] = is_of_levels(expert) ? change_of(&c[k], own[k]) : own[k];
+        said[k] = is_of_levels(expert) ? change_of(&c[k], ds[first + k], own[k]) : own[k];
 }
 
-void regressions_predict(const struct regressions *r, double *block, const struct column *columns) {
+void regressions_predict(const struct regressions *r, double *block, size_t place,
+                         const struct column *columns, const double *ds, const double *v) {
     for (enum expert expert = 0; expert < EXPERTS; expert++)
         for (size_t n = 0; r->of[expert].there && n < r->groups; n++)
-            predict_group(r, block, expert, n, columns + n * r->width);
+            predict_group(r, block, place, expert, n, columns, ds, v);
 }
 
-void regressions_said(const struct regressions *r, const double *block, enum expert expert,
-                      double *p) {
-    memcpy(p, block + r->said + expert * r->columns, r->columns * sizeof *p);
+void regressions_said(const struct regressions *r, const double *block, size_t place,
+                      enum expert expert, double *p) {
+    memcpy(p, block + said_of(r, place, expert), r->columns * sizeof *p);
 }
 
 /* ---- Learning ---- */
 
-static void learn_group(const struct regressions *r, double *block, enum expert expert,
-                        size_t group, const double *y, const double *level, double *work) {
+/* One step ahead nothing has been learned since: what today's weights say is what was said. */
+static void learn_group(const struct regressions *r, double *block, size_t place,
+                        enum expert expert, size_t group, const double *y, const double *level,
+                        double *work) {
     const struct regression *g = &r->of[expert];
     double *numbers = group_of(r, block, expert, group), *error = work, *rest = work + r->width;
-    const double *phi = numbers + least_squares_size(&g->ls), *own = phi + g->ls.stride;
+    double *phi = phi_of(g, numbers, place), *own = phi + g->ls.stride;
+    if (r->places > 1)
+        least_squares_predict(&g->ls, numbers, phi, own);
     for (size_t k = 0; k < r->width; k++) {
         size_t column = group * r->width + k;
         double target = is_of_levels(expert) ? forecast_clip(level[column], FORECAST_FEATURE_MOST)
@@ -137,9 +156,9 @@ static void learn_group(const struct regressions *r, double *block, enum expert 
     least_squares_learn(&g->ls, numbers, phi, error, rest);
 }
 
-void regressions_learn(const struct regressions *r, double *block, const double *y,
+void regressions_learn(const struct regressions *r, double *block, size_t place, const double *y,
                        const double *level, double *work) {
     for (enum expert expert = 0; expert < EXPERTS; expert++)
         for (size_t n = 0; r->of[expert].there && n < r->groups; n++)
-            learn_group(r, block, expert, n, y, level, work);
+            learn_group(r, block, place, expert, n, y, level, work);
 }

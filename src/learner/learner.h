@@ -71,8 +71,8 @@ struct learned {
     const double *deviation; /* (I,) had been observed yet. x = mean + deviation * z. Both NULL with
                                 scale: none */
     /* scale: forecast: what was said at its steps, in original units, or NULL when not asked for: a
-       row a step, of what is combined (I,), of what each expert and member says (N, I), and of
-       their weights (N, I). NaN of a column that was never seen. See learner_forecasts. */
+       row a step, of what is combined (horizons, I), of what each expert and member says
+       (horizons, N, I), and of their weights (horizons, N, I). NaN of a column that was never seen. See learner_forecasts. */
     const double *forecasts; /* (T, forecast_row) */
     size_t forecast_row;
     /* (T, K) network outputs at its steps, or NULL when not asked for; of relative targets with

@@ -87,9 +87,8 @@ struct cursor {
 /* What a planned step says beside what networks are given: learner_forecast.c. */
 struct said {
     uint32_t slot;
-    bool begins;  /* a stream */
-    bool settles; /* the step before it, */
-    bool learn;   /* from the target */
+    bool learn;      /* from the targets that its x is */
+    uint64_t number; /* of its stream's steps: 0 begins */
 };
 
 /* What the simplest forecast would have lost: learner_baseline.c. Memory of the plan, by score. */
@@ -354,7 +353,8 @@ void watch_score(struct learner *learner, const struct planned *example, double 
 void watch_step(struct learner *learner, const struct planned *example, size_t step);
 struct anomaly_said watch_said(const struct learner *learner);
 
-/* Whether score number n of an example is looked at: of several horizons the nearest is. */
+/* Whether score number n of an example, with scale: forecast of a step's horizons, is looked at: of
+   several horizons the nearest is. */
 static inline void watch_listen(struct learner *learner, size_t n) {
     learner->watch.listens = learner->watch.has_errors && (learner->model->horizons == 1 || n == 0);
 }

@@ -33,6 +33,11 @@ static bool open_scales(struct learner *learner) {
     return learner->means && learner->deviations;
 }
 
+/* Rows of targets that a step brings at most: one for each SCORE, and as many for SOLVE. */
+static size_t rows_per_step(const struct model *model) {
+    return model->horizons * (model->solved ? 2 : 1);
+}
+
 static size_t step_bytes(const struct model *model) {
     size_t targets = model->horizons * model->target_size;
     return (model->features + targets + 2 * model->outputs) * sizeof(union value);
@@ -51,7 +56,8 @@ static bool open_member(const struct learner *learner, struct member *member) {
     size_t scores = steps * model->horizons;
     plan->operations = calloc(steps, operations_per_step(model) * sizeof *plan->operations);
     plan->inputs = calloc(steps, model->features * sizeof *plan->inputs);
-    plan->targets = calloc(scores, model->target_size * sizeof *plan->targets);
+    plan->targets =
+        calloc(steps * rows_per_step(model), model->target_size * sizeof *plan->targets);
     results->losses = calloc(scores, sizeof *results->losses);
     results->scored = calloc(steps, outputs * sizeof *results->scored);
     results->outputs = calloc(steps, outputs * sizeof *results->outputs);

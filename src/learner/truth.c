@@ -68,7 +68,7 @@ int truth_open(struct truth **truth, const struct truth_shape *shape, struct err
         made->shape = *shape;
         made->columns = shape->horizons * shape->columns;
         made->kept = row_of(ROW_KEPT, shape->keeps ? shape->horizons * shape->numbers : 0,
-                            made->columns, shape->experts, 0, 0);
+                            made->columns, shape->horizons * shape->experts, 0, 0);
         made->told = row_of(ROW_TOLD, shape->numbers, shape->columns, shape->experts,
                             shape->targets, shape->numbers);
         made->said_size = 1 + shape->open * made->kept.size;
@@ -145,7 +145,7 @@ void truth_said(struct truth *truth, uint32_t slot, const struct truth_step *ste
     row[ROW_STEP] = (double)step->step;
     copy(row + truth->kept.prediction, prediction,
          shape->keeps ? shape->horizons * shape->numbers : 0);
-    copy(row + truth->kept.experts, experts, shape->experts);
+    copy(row + truth->kept.experts, experts, shape->horizons * shape->experts);
     for (size_t k = 0; k < truth->columns; k++) {
         size_t number = k / shape->columns * shape->numbers + k % shape->columns;
         struct conformal_bounds b = conformal_bounds(truth->conformal, slot, k, prediction[number]);
@@ -199,7 +199,7 @@ static void tell(struct truth *truth, const double *kept, const struct truth_sco
          2 * shape->columns);
     for (size_t k = 0; k < shape->numbers; k++)
         row[to->baseline + k] = score->baseline ? score->baseline[k] : NAN;
-    copy(row + to->experts, kept + from->experts, shape->experts);
+    copy(row + to->experts, kept + from->experts + score->horizon * shape->experts, shape->experts);
     copy(row + to->target, score->target, shape->targets);
 }
 

@@ -24,7 +24,8 @@ struct truth_shape {
     size_t columns;  /* of them, from the first on, that have an interval; 0 = none have */
     bool keeps;      /* else what was said is not kept but given again with its truth */
     size_t targets;  /* numbers in a truth */
-    size_t experts;  /* numbers of what experts and members say beside a prediction; 0 = none */
+    size_t experts;  /* numbers of what experts and members say beside a prediction of one horizon;
+                        0 = none */
     size_t steps, scores; /* that are told between two truth_clear, at most */
 };
 
@@ -41,7 +42,7 @@ void truth_close(struct truth **truth);
 /* A stream begins in the slot. */
 void truth_begin(struct truth *truth, uint32_t slot);
 
-/* This was said at a step: prediction (horizons, numbers), experts (experts,) or NULL. Of so many
+/* This was said at a step: prediction (horizons, numbers), experts (horizons, experts) or NULL. Of so many
    as `open` the oldest goes. With `tell` its interval is told. */
 void truth_said(struct truth *truth, uint32_t slot, const struct truth_step *step,
                 const double *prediction, const double *experts, bool tell);

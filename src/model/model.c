@@ -116,11 +116,14 @@ static void add_output(struct model *model, size_t width, size_t skipped) {
     strcpy(add(model, TENSOR_OUTPUT_BIAS, model->outputs, 0)->name, "output.bias");
 }
 
-/* z, u and v of each column, and, where targets are relative to it, what ar12 says. */
+/* z and u of each column, and of each horizon v and, where targets are relative to it, what ar12
+   says. */
 static size_t forecast_features(const struct architecture *architecture) {
-    enum { OF_COLUMN = 3 };
-    bool base = architecture->output.relative == RELATIVE_AR12;
-    return (OF_COLUMN + base) * architecture->input.size;
+    enum { OF_COLUMN = 2 };
+    const struct output *output = &architecture->output;
+    size_t horizons = output->ahead.count ? output->ahead.count : 1;
+    bool base = output->relative == RELATIVE_AR12;
+    return (OF_COLUMN + horizons * (1 + base)) * architecture->input.size;
 }
 
 void model_build(struct model *model, const struct architecture *architecture) {

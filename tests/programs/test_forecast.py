@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Forecasts from outside (docs/forecasts.md): what predictions carry, members that do not touch one
-another, and the same bits after a kill."""
+"""Forecasts from outside (docs/forecasts.md): what predictions carry, members and horizons that do not
+touch one another, and the same bits after a kill."""
 import json
 import math
 import os
@@ -24,12 +24,12 @@ CHANGE = "{name: change}"
 LEVEL = "{name: level, set: {model.output.relative: none, model.layers.0.size: 6, seed: 4}}"
 
 
-def configuration(directory, members, more=""):
+def configuration(directory, members, more="", ahead="1"):
     return f"""
 name: forecast
 device: cpu
 preset: forecast
-model: {{input: {{size: 2}}, layers: [{{cell: gru, size: 8}}]}}
+model: {{input: {{size: 2}}, layers: [{{cell: gru, size: 8}}], output: {{ahead: {ahead}}}}}
 learning: {{window: 8, max_streams: 2}}
 members: [{members}]
 {more}
@@ -57,11 +57,11 @@ def send(feeder, rows):
         feeder.send_multipart([stream, x, b"", struct.pack("<BBHIQd", 1, flags, 0, 0, 0, 0.0)])
 
 
-def played(members, more="", kill=False, devices=("cpu",)):
+def played(members, more="", kill=False, devices=("cpu",), ahead="1"):
     """Predictions and the export after all examples; killed twice on the way or not. `devices`: before
     the first kill, after it and after the second one, the last of them from there on."""
     with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
-        text = configuration(directory, members, more)
+        text = configuration(directory, members, more, ahead)
         with Daemon(directory, text.replace("device: cpu", f"device: {devices[0]}")) as daemon:
             daemon.ask("status")
             rows, found = list(examples()), []
@@ -169,21 +169,95 @@ def however_steps_are_bundled():
     draw, steps = np.random.default_rng(7), 600
     x = np.sin(np.arange(steps)[:, None] * [0.3, 0.7]) + draw.normal(0, 0.1, (steps, 2))
     x[300, 0], x[400, 1], x[:40, 1] = 3e38, math.nan, math.nan
-    seen = []
-    for cuts in (range(1, steps), [], [3, 500]):
-        with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
-            with Daemon(directory, configuration(directory, f"{CHANGE}, {LEVEL}")) as daemon:
-                daemon.ask("status")
-                pieces = np.split(x.astype("<f4"), list(cuts))
-                with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
-                    send(feeder, [(b"s", piece.tobytes(), 0) for piece in pieces])
-                    found = predictions(daemon, heard, len(pieces))
-                rows = [row for m in found for row in
-                        (m["prediction"] if isinstance(m["prediction"][0], list) else
-                         [m["prediction"]])]
-                seen.append((rows, daemon.export()))
-    assert len(seen[0][0]) == steps and seen[0] == seen[1] == seen[2]
-    assert all(v is not None and math.isfinite(v) for row in seen[0][0][40:] for v in row)
+    for ahead in ("1", "[2, 9]"):
+        seen = [bundled(x, cuts, ahead) for cuts in (range(1, steps), [], [3, 500])]
+        assert len(seen[0][0]) == steps and seen[0] == seen[1] == seen[2]
+        assert np.isfinite(np.array(seen[0][0][40:], float)).all()
+
+
+def bundled(x, cuts, ahead):
+    """Predictions step by step, and the export."""
+    with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
+        text = configuration(directory, f"{CHANGE}, {LEVEL}", ahead=ahead)
+        with Daemon(directory, text) as daemon:
+            daemon.ask("status")
+            pieces = np.split(x.astype("<f4"), list(cuts))
+            with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+                send(feeder, [(b"s", piece.tobytes(), 0) for piece in pieces])
+                found = predictions(daemon, heard, len(pieces))
+            rows = [row for m, piece in zip(found, pieces) for row in
+                    (m["prediction"] if len(piece) > 1 else [m["prediction"]])]
+            return rows, daemon.export()
+
+
+def horizons_say_what_they_say_alone():
+    """Experts and their mixture: one horizon's numbers in a list are those that it has by itself."""
+    together, _ = played("", ahead="[1, 3, 7]")
+    for n, ahead in enumerate((1, 3, 7)):
+        alone, _ = played("", ahead=ahead)
+        for a, b in zip(together, alone):
+            assert a["prediction"][n] == b["prediction"] and a["interval"][n] == b["interval"]
+            for what in ("experts", "weights"):
+                assert {name: rows[n] for name, rows in a[what].items()} == b[what]
+    assert said(played(CHANGE, ahead="[1]")[0]) == said(played(CHANGE)[0])
+
+
+def every_horizon_is_scored_when_its_x_comes():
+    found, blob = played(f"{CHANGE}, {LEVEL}", ahead="[2, 5]")
+    x = [np.frombuffer(row, "<f4").astype(float) for _, row, _ in examples()]
+    kept, seen = {}, {2: 0, 5: 0}
+    for n, message in enumerate(found):
+        told = message.get("scored", [])
+        assert [one["ahead"] for one in told] in ([], [2], [2, 5])
+        losses = []
+        for one in told:
+            past = kept[message["stream"], one["example"]]
+            place = (2, 5).index(one["ahead"])
+            assert one["prediction"] == past["prediction"][place]
+            assert one["baseline"] == past["experts"]["last"][place] == one["experts"]["last"]
+            assert one["experts"]["level"] == past["experts"]["level"][place]
+            for target, value, last in zip(one["target"], x[n], one["baseline"]):
+                unknown = math.isnan(value) or last is None
+                assert target is None if unknown else math.isclose(target, value, rel_tol=1e-6)
+            losses.append(one["loss"])
+            seen[one["ahead"]] += 1
+        assert math.isclose(message["loss"], np.mean(losses)) if told else message["loss"] is None
+        kept[message["stream"], n + 1] = message
+    assert min(seen.values()) > 150, seen
+    shapes = {name: len(data) // 4 for name, data in tensors(blob).items()}
+    assert shapes["members.level.output.bias"] == 4 and shapes["members.change.output.bias"] == 4
+
+
+def looks_further_ahead_than_the_last_value():
+    """A course with noise, a third and half of a period ahead: 1 is what repeating the last value costs."""
+    draw, steps = np.random.default_rng(6), 900
+    x = np.sin(np.arange(steps) * 0.4) + draw.normal(0, 0.1, steps)
+    with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
+        text = configuration(directory, f"{CHANGE}, {LEVEL}", ahead="[5, 8]")
+        with Daemon(directory, text.replace("size: 2", "size: 1")) as daemon:
+            daemon.ask("status")
+            with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+                for value in x:
+                    feeder.send_multipart([b"s", struct.pack("<f", value)])
+                told = [m["scored"] for m in predictions(daemon, heard, steps)[-300:]]
+            for place in range(2):
+                for by in (lambda one: one["prediction"], lambda one: one["experts"]["level"]):
+                    error = np.sqrt(np.mean([(by(row[place])[0] - row[place]["target"][0]) ** 2
+                                             for row in told]))
+                    assert error < 0.2, error  # the last value's is above 1
+                inside = np.mean([low <= row[place]["target"][0] <= high for row in told
+                                  for low, high in row[place]["interval"]])
+                assert 0.84 < inside < 0.96, inside
+
+
+def a_kill_changes_no_bit_further_ahead():
+    """Nor does it in the middle of what waits: streams have fewer steps than are waited for, too."""
+    for ahead in ("4", "[1, 3, 50]"):
+        calm, calm_blob = played(f"{CHANGE}, {LEVEL}", ahead=ahead)
+        killed, killed_blob = played(f"{CHANGE}, {LEVEL}", kill=True, ahead=ahead)
+        assert said(calm) == said(killed) and calm_blob == killed_blob
+        alone = played(LEVEL, ahead=ahead)
+        assert all(a["experts"]["level"] == b["experts"]["level"] for a, b in zip(calm, alone[0]))
 
 
 def says_that_it_has_no_network():
@@ -194,9 +268,10 @@ def says_that_it_has_no_network():
             assert "gru" not in daemon.text(), daemon.text()
 
 
-def sets_and_resets_members():
+def sets_and_resets_members(ahead="1"):
     with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
-        with Daemon(directory, configuration(directory, f"{CHANGE}, {LEVEL}")) as daemon:
+        text = configuration(directory, f"{CHANGE}, {LEVEL}", ahead=ahead)
+        with Daemon(directory, text) as daemon:
             first = daemon.export()
             with daemon.socket(zmq.PUSH, "examples") as feeder:
                 daemon.ask("set", key="members.level.learning.optimizer.rate", value=0)
@@ -234,14 +309,22 @@ def sets_and_resets_members():
             assert daemon.export() == first
 
 
+def sets_and_resets_members_further_ahead():
+    sets_and_resets_members("[1, 4]")
+
+
 def a_gpu_says_the_same():
     """Both members on the CUDA engine: the same but for rounding, and the same bits after a kill; so from
     engine to engine, with the readouts' least squares."""
-    members = f"{CHANGE}, {LEVEL}"
-    expected, expected_blob = played(members)
-    calm, calm_blob = played(members, devices=["cuda"])
-    killed, killed_blob = played(members, kill=True, devices=["cuda"])
-    moved, moved_blob = played(members, kill=True, devices=["cuda", "cpu", "cuda"])
+    for ahead in ("1", "[2, 5]"):
+        a_gpu_looks_ahead(f"{CHANGE}, {LEVEL}", ahead)
+
+
+def a_gpu_looks_ahead(members, ahead):
+    expected, expected_blob = played(members, ahead=ahead)
+    calm, calm_blob = played(members, devices=["cuda"], ahead=ahead)
+    killed, killed_blob = played(members, kill=True, devices=["cuda"], ahead=ahead)
+    moved, moved_blob = played(members, kill=True, devices=["cuda", "cpu", "cuda"], ahead=ahead)
     assert said(calm) == said(killed) and calm_blob == killed_blob
     for found, blob in ((calm, calm_blob), (moved, moved_blob)):
         for a, b in zip(expected, found):
@@ -261,7 +344,10 @@ def near(found, expected):
 
 tests = [carries_experts_and_weights, is_better_than_the_last_value, null_where_nothing_was_seen,
          a_member_has_the_bits_it_has_alone, a_kill_changes_no_bit, however_steps_are_bundled,
-         says_that_it_has_no_network, sets_and_resets_members]
+         horizons_say_what_they_say_alone, every_horizon_is_scored_when_its_x_comes,
+         looks_further_ahead_than_the_last_value, a_kill_changes_no_bit_further_ahead,
+         says_that_it_has_no_network, sets_and_resets_members,
+         sets_and_resets_members_further_ahead]
 if os.environ.get("RUNNEL_CUDA_MODULE"):
     tests.append(a_gpu_says_the_same)
 for test in tests:

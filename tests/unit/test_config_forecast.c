@@ -76,6 +76,23 @@ static void test_preset_gives_way(void **state) {
     check_error(WHOLE, "model.input.scale=none", "model.input.scale: found another scale");
 }
 
+static void test_looks_ahead(void **state) {
+    (void)state;
+    struct config c = good(WHOLE, "model.output.ahead=[1, 6, 24]");
+    struct model model;
+    enum { COLUMNS = 2, HORIZONS = 3 };
+    for (size_t m = 0; m < c.member_count; m++) {
+        bool base = c.members[m].architecture.output.relative == RELATIVE_AR12;
+        model_build(&model, &c.members[m].architecture);
+        assert_int_equal(model.horizons, HORIZONS);
+        assert_int_equal(model.open, 24);
+        assert_int_equal(model.outputs, HORIZONS * COLUMNS);
+        assert_int_equal(model.features, (2 + (1 + base) * HORIZONS) * COLUMNS);
+    }
+    assert_string_not_equal(c.digest, good(WHOLE, NULL).digest);
+    assert_string_equal(good(WHOLE, "model.output.ahead=1").digest, good(WHOLE, NULL).digest);
+}
+
 static void test_members_set(void **state) {
     (void)state;
     struct config c = good(FORECAST("") "members:\n"
@@ -155,6 +172,8 @@ static void test_refused(void **state) {
          ":4:10: members: found model.input.size, which member a sets"},
         {WHOLE "members: [{name: a, set: {learning.max_streams: 3}}]\n", NULL,
          "members: found learning.max_streams, which member a sets"},
+        {WHOLE "members: [{name: a, set: {model.output.ahead: 3}}]\n", NULL,
+         "members: found model.output.ahead, which member a sets"},
         {WHOLE "experts: [last]\nmembers: [{name: a}]\n", NULL,
          "model.output.relative: found ar12, an expert that is not among experts"},
         {WHOLE "members: [{name: a, set: {model.layers.0.size: many}}]\n", NULL,
@@ -244,6 +263,7 @@ int main(void) {
         cmocka_unit_test(test_preset_is_whole),
         cmocka_unit_test(test_anomalies_are_not_in_the_digest),
         cmocka_unit_test(test_preset_gives_way),
+        cmocka_unit_test(test_looks_ahead),
         cmocka_unit_test(test_members_set),
         cmocka_unit_test(test_refused),
         cmocka_unit_test(test_digests_differ),

@@ -28,11 +28,15 @@ struct pair {
     double *p;
 };
 
+static const size_t one_step = 1;
+
 static void open_pair(struct pair *pair, size_t columns, unsigned combine) {
     struct error error;
     *pair = (struct pair){.columns = columns, .p = calloc(columns, sizeof *pair->p)};
-    assert_int_equal(forecaster_open(&pair->forecaster, columns, EXPERTS_ALL, SLOTS, &error), 0);
-    assert_int_equal(mixture_open(&pair->mixture, columns, EXPERTS, combine, SLOTS, &error), 0);
+    assert_int_equal(
+        forecaster_open(&pair->forecaster, columns, EXPERTS_ALL, &one_step, 1, SLOTS, &error), 0);
+    assert_int_equal(
+        mixture_open(&pair->mixture, columns, EXPERTS, combine, &one_step, 1, SLOTS, &error), 0);
     forecaster_begin(pair->forecaster, SLOT);
     mixture_begin(pair->mixture, SLOT);
 }
@@ -47,11 +51,12 @@ static void close_pair(struct pair *pair) {
 static double take(struct pair *pair, const float *x, struct forecast_step *step) {
     double loss = NAN;
     forecaster_take(pair->forecaster, SLOT, x, true, step);
-    if (step->settles) {
-        struct mixture_score score = mixture_learn(pair->mixture, SLOT, step->y, true);
+    if (step->of->settles) {
+        struct mixture_score score =
+            mixture_learn(pair->mixture, SLOT, 0, step->number, step->of->y, true);
         loss = score.observed ? score.loss : NAN;
     }
-    mixture_predict(pair->mixture, SLOT, step->experts, step->ds, pair->p);
+    mixture_predict(pair->mixture, SLOT, 0, step->number, step->of->experts, step->of->ds, pair->p);
     return loss;
 }
 
@@ -71,11 +76,11 @@ static void check(double got, double expected, double unit) {
 static void check_said(struct pair *pair, const struct forecast_step *step, FILE *file) {
     size_t columns = pair->columns;
     double weights[EXPERTS * COLUMNS_MAX];
-    mixture_weights(pair->mixture, SLOT, weights);
+    mixture_weights(pair->mixture, SLOT, 0, weights);
     for (size_t n = 0; n < (1 + EXPERTS) * columns; n++) {
         size_t k = n % columns;
-        double p = n < columns ? pair->p[k] : step->experts[n - columns];
-        check(step->x[k] + step->ds[k] * p + step->unseen[k], next(file), step->ds[k]);
+        double p = n < columns ? pair->p[k] : step->of->experts[n - columns];
+        check(step->x[k] + step->of->ds[k] * p + step->unseen[k], next(file), step->of->ds[k]);
     }
     for (size_t n = 0; n < EXPERTS * columns; n++)
         check(weights[n], next(file), 1);
@@ -138,7 +143,7 @@ static void recovers_from_an_early_wild_value(void **state) {
                 float x = w && t == early ? 1e30f : calm;
                 double loss = take(&pairs[w], &x, &step);
                 if (t >= LATE && isfinite(loss))
-                    errors[w] += loss * step.ds[0] * step.ds[0];
+                    errors[w] += loss * step.of->ds[0] * step.of->ds[0];
             }
         }
         if (!(errors[1] < 1.05 * 1.05 * errors[0]))
@@ -170,7 +175,7 @@ static void wild_values_reach_no_other_column(void **state) {
         take(&wild, x, &b);
         assert_memory_equal(&calm.p[0], &wild.p[0], sizeof *calm.p);
         for (size_t k = 0; k < COLUMNS_MAX; k++)
-            assert_true(isfinite(wild.p[k]) && isfinite(b.x[k] + b.ds[k] * wild.p[k]));
+            assert_true(isfinite(wild.p[k]) && isfinite(b.x[k] + b.of->ds[k] * wild.p[k]));
     }
     close_pair(&calm);
     close_pair(&wild);
@@ -211,22 +216,22 @@ static void combined_as_asked(void **state) {
     struct error error;
     const double q[] = {1, 2, 6}, ds = 1;
     double p;
-    assert_int_equal(mixture_open(&m, 1, 3, COMBINE_AVERAGE, 1, &error), 0);
+    assert_int_equal(mixture_open(&m, 1, 3, COMBINE_AVERAGE, &one_step, 1, 1, &error), 0);
     mixture_begin(m, 0);
-    mixture_predict(m, 0, q, &ds, &p);
+    mixture_predict(m, 0, 0, 0, q, &ds, &p);
     assert_true(p == 3);
     mixture_close(&m);
-    assert_int_equal(mixture_open(&m, 1, 3, COMBINE_ONE + 2, 1, &error), 0);
+    assert_int_equal(mixture_open(&m, 1, 3, COMBINE_ONE + 2, &one_step, 1, 1, &error), 0);
     mixture_begin(m, 0);
-    mixture_predict(m, 0, q, &ds, &p);
+    mixture_predict(m, 0, 0, 0, q, &ds, &p);
     assert_true(p == 6);
     mixture_close(&m);
-    assert_int_equal(mixture_open(&m, 1, 3, COMBINE_BEST, 1, &error), 0);
+    assert_int_equal(mixture_open(&m, 1, 3, COMBINE_BEST, &one_step, 1, 1, &error), 0);
     mixture_begin(m, 0);
     for (size_t t = 0; t < 2; t++) {
         const double y = 2.5;
-        mixture_predict(m, 0, q, &ds, &p);
-        mixture_learn(m, 0, &y, true);
+        mixture_predict(m, 0, 0, 0, q, &ds, &p);
+        mixture_learn(m, 0, 0, 0, &y, true);
     }
     assert_true(p == 2);
     mixture_close(&m);
