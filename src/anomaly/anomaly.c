@@ -8,13 +8,20 @@
 
 #include "common/denormals.h"
 #include "common/error.h"
+#include "habit.h"
 #include "novelty.h"
 
 #define MINUTE 60.0
 #define DAY (MINUTE * NOVELTY_MINUTES)
 #define GIGABYTE 1e9
 
-/* What is kept of a stream: doubles alone, then floats. */
+/* What is kept of a stream: doubles alone, then floats. First, when it was heard: that is written
+   while what came before still waits for its scores. */
+struct heard {
+    double last;           /* Unix time; 0 = never */
+    struct habit silences; /* seconds */
+};
+
 struct stream {
     double begun; /* 1: what follows is of a stream; 0: nothing has come yet */
     double steps;
@@ -25,6 +32,8 @@ struct stream {
 struct column {
     struct novelty novelty;
     struct tail wrong; /* of errors */
+    double last;       /* value */
+    struct habit repeated, missing;
 };
 
 struct anomaly {
@@ -33,8 +42,15 @@ struct anomaly {
     double **numbers;            /* (slots,) of (numbers_size,) doubles and (columns, floats) */
     double *scores, *surprises;  /* (columns,) */
     double score, surprise;
+    enum anomaly_habit *habits; /* (columns,) what the newest step has broken */
+
+    double clock;    /* Unix time: the earlier of the newest two examples', */
+    double newest;   /* of the newest, */
+    double leap;     /* how far the clock has come with it */
+    double earliest; /* no stream is silent before */
 };
 
+#define LEAP 10 /* times what is too long for a stream: nobody watched it meanwhile */
 #define NUMBERS(type) (sizeof(type) / sizeof(double))
 
 /* ---- Memory ---- */
@@ -61,9 +77,11 @@ static int check_machine(const struct anomaly *anomaly, struct error *error) {
 static bool allocate(struct anomaly *anomaly) {
     size_t columns = anomaly->options.columns;
     anomaly->numbers = calloc(anomaly->options.slots, sizeof *anomaly->numbers);
+    columns += columns == 0; /* none is not out of memory */
     anomaly->scores = calloc(columns, sizeof *anomaly->scores);
     anomaly->surprises = calloc(columns, sizeof *anomaly->surprises);
-    if (!anomaly->numbers || !anomaly->scores || !anomaly->surprises)
+    anomaly->habits = calloc(columns, sizeof *anomaly->habits);
+    if (!anomaly->numbers || !anomaly->scores || !anomaly->surprises || !anomaly->habits)
         return false;
     for (size_t slot = 0; slot < anomaly->options.slots; slot++)
         if (!(anomaly->numbers[slot] = calloc(1, stream_bytes(anomaly))))
@@ -78,7 +96,8 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
     if (made) {
         made->options = *options;
         made->floats = novelty_floats(options->memory);
-        made->numbers_size = NUMBERS(struct stream) + options->columns * NUMBERS(struct column);
+        made->numbers_size = NUMBERS(struct heard) + NUMBERS(struct stream) +
+                             options->columns * NUMBERS(struct column);
         status = check_machine(made, error);
         if (status == 0 && allocate(made)) {
             anomaly_clear(made);
@@ -100,17 +119,22 @@ void anomaly_close(struct anomaly **anomaly) {
         free((*anomaly)->numbers);
         free((*anomaly)->scores);
         free((*anomaly)->surprises);
+        free((*anomaly)->habits);
     }
     free(*anomaly);
     *anomaly = NULL;
 }
 
+static struct heard *heard_of(const struct anomaly *anomaly, uint32_t slot) {
+    return (struct heard *)(void *)anomaly->numbers[slot];
+}
+
 static struct stream *stream_of(const struct anomaly *anomaly, uint32_t slot) {
-    return (struct stream *)(void *)anomaly->numbers[slot];
+    return (struct stream *)(void *)(anomaly->numbers[slot] + NUMBERS(struct heard));
 }
 
 static struct column *column_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    return (struct column *)(void *)(anomaly->numbers[slot] + NUMBERS(struct stream)) + k;
+    return (struct column *)(void *)(stream_of(anomaly, slot) + 1) + k;
 }
 
 static float *floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
@@ -120,7 +144,7 @@ static float *floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) 
 void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
     struct stream *stream = stream_of(anomaly, slot);
     if (stream->begun != 0) /* else its pages are zero, and not yet used */
-        memset(anomaly->numbers[slot], 0, stream_bytes(anomaly));
+        memset(stream, 0, stream_bytes(anomaly) - sizeof(struct heard));
     stream->begun = 1;
     tail_begin(&stream->wrong);
     for (size_t k = 0; k < anomaly->options.columns; k++) {
@@ -154,17 +178,36 @@ struct anomaly_said anomaly_said(const struct anomaly *anomaly) {
                                  anomaly->surprises};
 }
 
+static enum anomaly_habit habit_of(struct column *column, float x) {
+    double count = column->novelty.count, value = (double)x;
+    if (isnan(x))
+        return habit_goes_on(&column->missing, count) ? HABIT_SILENT : HABIT_KEPT;
+    if (column->missing.now > 0)
+        habit_end(&column->missing, HABIT_LEAST);
+    bool same = count > 0 && value == column->last;
+    column->last = value;
+    if (same)
+        return habit_goes_on(&column->repeated, column->repeated.ended) ? HABIT_STUCK : HABIT_KEPT;
+    habit_end(&column->repeated, HABIT_LEAST);
+    return HABIT_KEPT;
+}
+
+enum anomaly_habit anomaly_habit(const struct anomaly *anomaly, size_t k) {
+    return anomaly->habits[k];
+}
+
 double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, double time) {
     struct stream *stream = begun(anomaly, slot);
     unsigned minute = minute_of(time);
     double most = NAN;
     denormals_to_zero();
     for (size_t k = 0; k < anomaly->options.columns; k++) {
+        struct column *column = column_of(anomaly, slot, k);
+        anomaly->habits[k] = habit_of(column, x[k]);
         if (isnan(x[k]))
             continue;
-        double score =
-            novelty_take(&column_of(anomaly, slot, k)->novelty, floats_of(anomaly, slot, k),
-                         anomaly->options.memory, (double)x[k], minute);
+        double score = novelty_take(&column->novelty, floats_of(anomaly, slot, k),
+                                    anomaly->options.memory, (double)x[k], minute);
         anomaly->scores[k] = fmax(anomaly->scores[k], score);
         most = fmax(most, score);
     }
@@ -209,6 +252,54 @@ uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot) {
     return (uint64_t)stream_of(anomaly, slot)->steps;
 }
 
+/* ---- Streams that stop ---- */
+
+static double deadline_of(const struct heard *heard) {
+    const struct habit *silences = &heard->silences;
+    if (silences->ended < HABIT_KNOWN || silences->told == 1)
+        return INFINITY;
+    return heard->last + habit_limit(silences, 0);
+}
+
+void anomaly_heard(struct anomaly *anomaly, uint32_t slot, double time, bool begins) {
+    struct heard *heard = heard_of(anomaly, slot);
+    if (begins)
+        memset(heard, 0, sizeof *heard);
+    if (!(time > 0))
+        return;
+    if (heard->last > 0 && time > heard->last) {
+        heard->silences.now = time - heard->last;
+        habit_end(&heard->silences, 0);
+    }
+    heard->last = time;
+    heard->silences.told = 0;
+    anomaly->earliest = fmin(anomaly->earliest, deadline_of(heard));
+}
+
+bool anomaly_may_be_silent(struct anomaly *anomaly, double time) {
+    double before = anomaly->clock;
+    if (!(time > 0))
+        return false;
+    anomaly->clock = fmin(time, anomaly->newest);
+    anomaly->newest = time;
+    anomaly->leap = before > 0 ? anomaly->clock - before : 0;
+    if (anomaly->clock <= anomaly->earliest)
+        return false;
+    anomaly->earliest = INFINITY;
+    return true;
+}
+
+bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot) {
+    struct heard *heard = heard_of(anomaly, slot);
+    double deadline = deadline_of(heard);
+    if (anomaly->clock <= deadline) {
+        anomaly->earliest = fmin(anomaly->earliest, deadline);
+        return false;
+    }
+    heard->silences.told = 1;
+    return anomaly->leap <= LEAP * (deadline - heard->last);
+}
+
 /* ---- Checkpoints ---- */
 
 struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot) {
@@ -220,19 +311,27 @@ struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot) {
     };
 }
 
+static bool heard_valid(const struct heard *heard) {
+    return heard->last >= 0 && isfinite(heard->last) && habit_valid(&heard->silences);
+}
+
+static bool column_valid(const struct anomaly *anomaly, uint32_t slot, size_t k) {
+    const struct column *column = column_of(anomaly, slot, k);
+    return tail_valid(&column->wrong) && isfinite(column->last) && habit_valid(&column->repeated) &&
+           habit_valid(&column->missing) &&
+           novelty_valid(&column->novelty, floats_of(anomaly, slot, k), anomaly->options.memory);
+}
+
 bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {
     const struct stream *stream = stream_of(anomaly, slot);
-    bool valid = stream->begun == 1 && stream->steps >= 0 &&
-                 stream->steps == floor(stream->steps) && isfinite(stream->steps) &&
-                 alarm_valid(&stream->novelty) && alarm_valid(&stream->surprise) &&
-                 tail_valid(&stream->wrong);
-    if (stream->begun == 0)
-        return true;
+    bool valid = heard_valid(heard_of(anomaly, slot));
+    if (!valid || stream->begun == 0)
+        return valid;
+    valid = stream->begun == 1 && stream->steps >= 0 && stream->steps == floor(stream->steps) &&
+            isfinite(stream->steps) && alarm_valid(&stream->novelty) &&
+            alarm_valid(&stream->surprise) && tail_valid(&stream->wrong);
     for (size_t k = 0; valid && k < anomaly->options.columns; k++) {
-        const struct column *column = column_of(anomaly, slot, k);
-        valid =
-            tail_valid(&column->wrong) &&
-            novelty_valid(&column->novelty, floats_of(anomaly, slot, k), anomaly->options.memory);
+        valid = column_valid(anomaly, slot, k);
     }
     return valid;
 }

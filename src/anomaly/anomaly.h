@@ -7,6 +7,9 @@
      L - 0.4 log10(max(1, t / 1000)) >= 0 with L its tail (tail.h). The error is that of a column;
      where the loss is a density's, 1 / density of all columns together.
 
+   - Habits (habit.h): a column freezes (stuck), is missing (silent), or the stream sends nothing
+     (silent) for longer than it ever did.
+
    A missing value (NaN) takes no part: neither the column's past nor its memory know of it.
 
    Each stream has memory of its own, in `slots` places, allocated when it opens: pages of it are
@@ -51,6 +54,21 @@ struct anomaly_said anomaly_said(const struct anomaly *anomaly);
 /* The stream's next step, x (columns,) with NaN where a value is missing, at that Unix time (0 =
    unknown). Returns its score; NaN: too little has been seen to say. */
 double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, double time);
+
+/* What the newest step has broken of the column's habits: told once each time. */
+enum anomaly_habit { HABIT_KEPT, HABIT_STUCK, HABIT_SILENT };
+enum anomaly_habit anomaly_habit(const struct anomaly *anomaly, size_t k);
+
+/* ---- Streams that stop, by the time of the data: kept apart from the rest of a slot ---- */
+
+/* A stream has sent something, at that Unix time; or begins with it. */
+void anomaly_heard(struct anomaly *anomaly, uint32_t slot, double time, bool begins);
+
+/* After it: whether one of the streams may be silent by now; if so, each of them is to be asked.
+   Of one: whether it is, which is said once each time. A time that no second example confirms, and
+   one that leaps over all that the stream knows, say nothing. */
+bool anomaly_may_be_silent(struct anomaly *anomaly, double time);
+bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot);
 
 /* What came was forecast with that error: by column (columns,), NaN where nothing was said or came;
    or one number for all. Returns the surprise, NaN likewise. */

@@ -97,26 +97,35 @@ static inline bool learned_has_outputs(const struct learned *learned) {
     return learned->outputs || learned->forecasts;
 }
 
-/* A step whose score is an alarm. Pointers are valid until the observer returns. */
+/* Why there is an alarm: what came is novel, its forecast was far off, a column repeats one value,
+   it or the whole stream sends none. Their names: novelty, surprise, stuck, silent. */
+enum learner_alarm_kind { ALARM_NOVELTY, ALARM_SURPRISE, ALARM_STUCK, ALARM_SILENT };
+const char *learner_alarm_name(enum learner_alarm_kind kind);
+
+/* A step that is an alarm. Pointers are valid until the observer returns. */
 struct learner_alarm {
+    enum learner_alarm_kind kind;
     const char *key; /* its stream */
     size_t key_size;
-    bool of_surprise;         /* the forecast was far off; else what came is novel */
-    uint64_t example;         /* its number, as in struct learned */
-    uint64_t stream_step;     /* steps of the stream before it */
-    double time;              /* of its header, Unix time; 0 = unknown */
-    double score;             /* of the step */
-    double threshold;         /* the configured one, without fatigue */
-    size_t columns;           /* (I,), 0 for symbols */
+    uint64_t example;     /* its number, as in struct learned */
+    uint64_t stream_step; /* steps of the stream before it */
+    double time;          /* of its header, Unix time; 0 = unknown */
+    double score;         /* of the step; NaN with stuck and silent */
+    double threshold;     /* what that had to reach, without fatigue; NaN likewise */
+    size_t column;        /* the one that it is about: of the largest score, or stuck or silent;
+                             SIZE_MAX: the stream as a whole */
+    size_t columns;       /* (I,); 0 for symbols, and with a whole stream that is silent, where the
+                             rest is not there: */
     struct anomaly_said said; /* of the example so far: `scores` and `surprises` by column */
-    const float *x;           /* (columns,) what came, NaN = missing */
+    const float *x;           /* (columns,) what came, NaN = missing; NULL of a label */
     const double *forecast;   /* (columns,) what had been said of it, NaN = nothing; NULL unless the
                                  target is the next x */
 };
 
 struct learner_observer {
     void *context;
-    /* An alarm: told when it has been played, before its example is. May be NULL. */
+    /* An alarm: told when it has been played, before its example is; of a whole stream that is
+       silent, when another stream's example is taken. May be NULL. */
     void (*alarmed)(void *context, const struct learner_alarm *alarm);
     /* Once for each example, in order. */
     void (*learned)(void *context, const struct learned *learned);

@@ -61,6 +61,36 @@ void plan_watch(struct learner *learner, const void *x) {
         memcpy(watch->x + learner->steps * watch->columns, x, watch->columns * sizeof *watch->x);
 }
 
+/* Alarms of streams that have stopped are told at once: by the time the plan has been played,
+   others may have taken their places. */
+static void look_for_silence(struct learner *learner, double time) {
+    const struct learner_observer *observer = &learner->observer;
+    struct anomaly *anomaly = learner->watch.anomaly;
+    const struct streams *streams = learner->streams;
+    uint32_t slot = streams_oldest(streams);
+    for (; slot != STREAMS_NONE; slot = streams_newer(streams, slot)) {
+        if (!anomaly_is_silent(anomaly, slot) || !observer->alarmed)
+            continue;
+        struct learner_alarm told = {.kind = ALARM_SILENT,
+                                     .example = learner->taken,
+                                     .time = time,
+                                     .score = NAN,
+                                     .threshold = NAN,
+                                     .column = SIZE_MAX};
+        told.key = streams_key(streams, slot, &told.key_size);
+        observer->alarmed(observer->context, &told);
+    }
+}
+
+void plan_heard(struct learner *learner, const struct planned *example) {
+    struct anomaly *anomaly = learner->watch.anomaly;
+    if (!anomaly)
+        return;
+    anomaly_heard(anomaly, example->slot, example->time, example->begins);
+    if (anomaly_may_be_silent(anomaly, example->time))
+        look_for_silence(learner, example->time);
+}
+
 /* ---- After the plan has been played ---- */
 
 static void clear_errors(struct watch *watch) {
@@ -96,29 +126,74 @@ void watch_score(struct learner *learner, const struct planned *example, double 
     watch->surprise = fmax(watch->surprise, surprise);
 }
 
-static void raise_alarm(struct learner *learner, const struct planned *example, const float *x,
-                        double score, bool of_surprise) {
+const char *learner_alarm_name(enum learner_alarm_kind kind) {
+    static const char *const names[] = {"novelty", "surprise", "stuck", "silent"};
+    return names[kind];
+}
+
+/* The column with the largest; SIZE_MAX where none has one. */
+static size_t largest(const double *scores, size_t columns) {
+    size_t at = SIZE_MAX;
+    for (size_t k = 0; k < columns; k++)
+        if (!isnan(scores[k]) && (at == SIZE_MAX || scores[k] > scores[at]))
+            at = k;
+    return at;
+}
+
+static struct learner_alarm describe(struct learner *learner, const struct planned *example,
+                                     enum learner_alarm_kind kind, const float *x) {
     struct watch *watch = &learner->watch;
-    const struct learner_observer *observer = &learner->observer;
-    struct alarm *alarm = anomaly_alarm(watch->anomaly, example->slot, of_surprise);
-    uint64_t step = anomaly_steps(watch->anomaly, example->slot) - 1;
-    if (!alarm_raised(alarm, &watch->rule, score, step) || !observer->alarmed)
-        return;
-    const struct learner_alarm told = {
+    return (struct learner_alarm){
+        .kind = kind,
         .key = example->key,
         .key_size = example->key_size,
-        .of_surprise = of_surprise,
         .example = learner->counters.examples + 1,
-        .stream_step = step,
+        .stream_step = anomaly_steps(watch->anomaly, example->slot) - 1,
         .time = example->time,
-        .score = score,
-        .threshold = watch->rule.threshold,
+        .score = NAN,
+        .threshold = NAN,
+        .column = SIZE_MAX,
         .columns = watch->columns,
         .said = anomaly_said(watch->anomaly),
         .x = x,
         .forecast = watch->has_errors ? watch->forecast : NULL,
     };
+}
+
+/* The largest of several columns is that much more often large. */
+static double of_columns(const struct watch *watch, enum learner_alarm_kind kind) {
+    bool many = kind == ALARM_NOVELTY || watch->has_errors;
+    return many && watch->columns > 1 ? log10((double)watch->columns) : 0;
+}
+
+static void judge(struct learner *learner, const struct planned *example, const float *x,
+                  double score, enum learner_alarm_kind kind) {
+    struct watch *watch = &learner->watch;
+    const struct learner_observer *observer = &learner->observer;
+    struct alarm *alarm = anomaly_alarm(watch->anomaly, example->slot, kind == ALARM_SURPRISE);
+    struct learner_alarm told = describe(learner, example, kind, x);
+    struct alarm_rule rule = watch->rule;
+    rule.threshold += of_columns(watch, kind);
+    if (!alarm_raised(alarm, &rule, score, told.stream_step) || !observer->alarmed)
+        return;
+    told.score = score;
+    told.threshold = rule.threshold;
+    told.column =
+        largest(kind == ALARM_SURPRISE ? told.said.surprises : told.said.scores, watch->columns);
     observer->alarmed(observer->context, &told);
+}
+
+static void look_at_habits(struct learner *learner, const struct planned *example, const float *x) {
+    const struct learner_observer *observer = &learner->observer;
+    for (size_t k = 0; observer->alarmed && k < learner->watch.columns; k++) {
+        enum anomaly_habit habit = anomaly_habit(learner->watch.anomaly, k);
+        if (habit == HABIT_KEPT)
+            continue;
+        struct learner_alarm told =
+            describe(learner, example, habit == HABIT_STUCK ? ALARM_STUCK : ALARM_SILENT, x);
+        told.column = k;
+        observer->alarmed(observer->context, &told);
+    }
 }
 
 void watch_step(struct learner *learner, const struct planned *example, size_t step) {
@@ -129,9 +204,10 @@ void watch_step(struct learner *learner, const struct planned *example, size_t s
     for (size_t k = 0; k < watch->columns; k++)
         watch->forecast[k] = (double)x[k] + watch->errors[k];
     double score = anomaly_take(watch->anomaly, example->slot, x, example->time);
-    raise_alarm(learner, example, x, score, false);
+    judge(learner, example, x, score, ALARM_NOVELTY);
     if (watch->alarms_of_surprise)
-        raise_alarm(learner, example, x, watch->surprise, true);
+        judge(learner, example, x, watch->surprise, ALARM_SURPRISE);
+    look_at_habits(learner, example, x);
     clear_errors(watch);
 }
 
@@ -139,7 +215,7 @@ void watch_step(struct learner *learner, const struct planned *example, size_t s
 void watch_end(struct learner *learner, const struct planned *example) {
     struct watch *watch = &learner->watch;
     if (watch->anomaly && watch->alarms_of_surprise && !example->steps && example->scored)
-        raise_alarm(learner, example, NULL, watch->surprise, true);
+        judge(learner, example, NULL, watch->surprise, ALARM_SURPRISE);
 }
 
 /* ---- In flight ---- */

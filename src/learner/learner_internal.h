@@ -341,6 +341,9 @@ void watch_close(struct learner *learner);
 bool watch_plan_open(struct learner *learner);
 size_t watch_plan_bytes(const struct learner *learner);
 
+/* While planning, an example of a stream: whether others have stopped, by its time. */
+void plan_heard(struct learner *learner, const struct planned *example);
+
 /* While planning, with a step: x (I,) as it came, float32, maybe unaligned. */
 void plan_watch(struct learner *learner, const void *x);
 

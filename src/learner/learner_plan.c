@@ -407,6 +407,7 @@ static void look_at_range(struct learner *learner, const struct example *example
 static int take_steps(struct learner *learner, const struct example *example,
                       struct planned **planned, struct error *error) {
     uint32_t slot = (*planned)->slot = find_stream(learner, example, *planned);
+    plan_heard(learner, *planned);
     for (size_t t = 0; t < example->steps; t++)
         if (plan_make_room(learner, planned, error) ||
             take_step(learner, slot, example, t, planned, error))

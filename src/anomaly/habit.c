@@ -1,0 +1,30 @@
+#include "habit.h"
+
+#include <math.h>
+
+double habit_limit(const struct habit *habit, double least) {
+    return fmax(HABIT_FACTOR * habit->longest, least);
+}
+
+bool habit_goes_on(struct habit *habit, double known) {
+    habit->now++;
+    if (habit->told == 1 || known < HABIT_KNOWN || habit->now <= habit_limit(habit, HABIT_LEAST))
+        return false;
+    habit->told = 1;
+    return true;
+}
+
+void habit_end(struct habit *habit, double least) {
+    double longest = habit->now;
+    if (habit->told == 1)
+        longest = fmin(longest, habit_limit(habit, least));
+    habit->longest = fmax(habit->longest, longest);
+    habit->ended++;
+    habit->now = habit->told = 0;
+}
+
+bool habit_valid(const struct habit *habit) {
+    return habit->now >= 0 && habit->longest >= 0 && habit->ended >= 0 &&
+           (habit->told == 0 || habit->told == 1) &&
+           isfinite(habit->now + habit->longest + habit->ended);
+}

@@ -1,0 +1,227 @@
+/* How abnormal streams are: columns beside each other, surprise, and habits that are broken. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "anomaly/anomaly.h"
+#include "common/error.h"
+
+enum { COLUMNS = 2, SLOTS = 4, SLOT = 1, OTHER = 3, HABIT = 200 };
+
+#define BEGIN 1e9
+#define MINUTE 60.0
+
+static struct anomaly *opened(bool has_errors) {
+    const struct anomaly_options options = {
+        .slots = SLOTS, .columns = COLUMNS, .memory = 40, .has_errors = has_errors, .seed = 1};
+    struct anomaly *anomaly;
+    struct error error;
+    assert_int_equal(anomaly_open(&anomaly, &options, &error), 0);
+    anomaly_begin(anomaly, SLOT);
+    return anomaly;
+}
+
+static float noise(unsigned n) {
+    return (float)(n * 2654435761U % 1000) / 1000;
+}
+
+static double take(struct anomaly *anomaly, float first, float second) {
+    const float x[COLUMNS] = {first, second};
+    return anomaly_take(anomaly, SLOT, x, 0);
+}
+
+/* A stream that moves at each step. */
+static struct anomaly *lively(void) {
+    struct anomaly *anomaly = opened(true);
+    for (unsigned n = 0; n < HABIT; n++)
+        take(anomaly, noise(n), -noise(n));
+    return anomaly;
+}
+
+static void the_largest_column_is_the_streams(void **state) {
+    (void)state;
+    struct anomaly *anomaly = lively();
+    anomaly_clear(anomaly);
+    assert_true(isnan(anomaly_said(anomaly).score));
+    double score = take(anomaly, 0.5f, 50);
+    struct anomaly_said said = anomaly_said(anomaly);
+    assert_true(said.scores[1] > said.scores[0] && said.score == said.scores[1]);
+    assert_true(score == said.score && isnan(said.surprise));
+    take(anomaly, 0.4f, 0.6f); /* the largest since it was cleared stays */
+    assert_true(anomaly_said(anomaly).score >= score);
+    take(anomaly, NAN, NAN);
+    anomaly_clear(anomaly);
+    assert_true(isnan(take(anomaly, NAN, NAN)));
+    anomaly_close(&anomaly);
+}
+
+static void large_errors_surprise(void **state) {
+    (void)state;
+    struct anomaly *anomaly = lively();
+    for (unsigned n = 0; n < HABIT; n++) {
+        const double errors[COLUMNS] = {(double)noise(n) - 0.5, NAN};
+        double surprise = anomaly_wrong(anomaly, SLOT, errors);
+        assert_true(n < 20 ? isnan(surprise) : n < 30 || surprise < 2);
+    }
+    anomaly_clear(anomaly);
+    const double wrong[COLUMNS] = {-30, 2};
+    double surprise = anomaly_wrong(anomaly, SLOT, wrong);
+    struct anomaly_said said = anomaly_said(anomaly);
+    assert_true(surprise > 2 && said.surprise == surprise && said.surprises[0] == surprise);
+    assert_true(isnan(said.surprises[1])); /* nothing is known of that column's errors */
+    anomaly_close(&anomaly);
+    anomaly = opened(false);
+    for (unsigned n = 0; n < 2 * HABIT; n++) {
+        const double density = exp(noise(n));
+        take(anomaly, noise(n), 0);
+        surprise = anomaly_wrong(anomaly, SLOT, &density);
+    }
+    const double unlikely = exp(9);
+    assert_true(surprise < 2 && anomaly_wrong(anomaly, SLOT, &unlikely) > 2);
+    anomaly_close(&anomaly);
+}
+
+/* Told once, and only where values used to move. */
+static void a_column_that_freezes_is_stuck(void **state) {
+    (void)state;
+    struct anomaly *anomaly = lively();
+    unsigned told = 0;
+    for (unsigned n = 0; n < HABIT; n++) {
+        take(anomaly, 7, noise(n));
+        assert_int_equal(anomaly_habit(anomaly, 1), HABIT_KEPT);
+        told += anomaly_habit(anomaly, 0) == HABIT_STUCK;
+        assert_int_equal(told, n > 30);
+    }
+    anomaly_close(&anomaly);
+    anomaly = opened(true);
+    for (unsigned n = 0; n < 5000; n++) {
+        take(anomaly, 7, (float)(n / 20 % 2)); /* constant; and two states that hold for 20 steps */
+        assert_int_equal(anomaly_habit(anomaly, 0), HABIT_KEPT);
+        assert_int_equal(anomaly_habit(anomaly, 1), HABIT_KEPT);
+    }
+    for (unsigned n = 0; n < 100; n++) {
+        take(anomaly, 7, 2);
+        assert_int_equal(anomaly_habit(anomaly, 1), n == 58 ? HABIT_STUCK : HABIT_KEPT);
+    }
+    anomaly_close(&anomaly);
+}
+
+static void a_column_that_is_missing_is_silent(void **state) {
+    (void)state;
+    struct anomaly *anomaly = lively();
+    for (unsigned n = 0; n < 50; n++) {
+        take(anomaly, NAN, noise(n));
+        assert_int_equal(anomaly_habit(anomaly, 0), n == 30 ? HABIT_SILENT : HABIT_KEPT);
+        assert_int_equal(anomaly_habit(anomaly, 1), HABIT_KEPT);
+    }
+    /* One that comes every fortieth step from the start has that habit. */
+    anomaly_begin(anomaly, SLOT);
+    for (unsigned n = 0; n < 8000; n++) {
+        take(anomaly, n % 40 ? NAN : noise(n), noise(n));
+        assert_int_equal(anomaly_habit(anomaly, 0), HABIT_KEPT);
+    }
+    anomaly_close(&anomaly);
+}
+
+static void nobody_is_silent(struct anomaly *anomaly, double time) {
+    if (!anomaly_may_be_silent(anomaly, time))
+        return;
+    assert_false(anomaly_is_silent(anomaly, SLOT));
+    assert_false(anomaly_is_silent(anomaly, OTHER));
+}
+
+/* Two streams, every minute; then one goes on alone. Returns the minute at which the other is said
+   to be silent, 0 = never; twice is an error. */
+static unsigned silent_at(struct anomaly *anomaly, double step, unsigned minutes) {
+    unsigned told = 0;
+    double time = BEGIN;
+    for (unsigned n = 0; n < HABIT; n++, time += MINUTE) {
+        anomaly_heard(anomaly, SLOT, time, n == 0);
+        anomaly_heard(anomaly, OTHER, time, n == 0);
+        nobody_is_silent(anomaly, time);
+    }
+    for (unsigned n = 1; n <= minutes; n++) {
+        time = BEGIN + HABIT * MINUTE + n * step;
+        anomaly_heard(anomaly, OTHER, time, false);
+        if (!anomaly_may_be_silent(anomaly, time))
+            continue;
+        assert_false(anomaly_is_silent(anomaly, OTHER));
+        if (anomaly_is_silent(anomaly, SLOT)) {
+            assert_int_equal(told, 0);
+            told = n;
+        }
+    }
+    return told;
+}
+
+static void a_stream_that_stops_is_silent(void **state) {
+    (void)state;
+    struct anomaly *anomaly = opened(true);
+    /* Three minutes after its last, and confirmed by the next. */
+    assert_int_equal(silent_at(anomaly, MINUTE, 100), 4);
+    anomaly_close(&anomaly);
+    anomaly = opened(true);
+    assert_int_equal(silent_at(anomaly, 1e6, 100), 0); /* a leap into another year */
+    /* One wild time says nothing, nor does one that jumps back. */
+    anomaly_close(&anomaly);
+    anomaly = opened(true);
+    silent_at(anomaly, MINUTE, 0);
+    nobody_is_silent(anomaly, BEGIN + 1e8);
+    nobody_is_silent(anomaly, BEGIN + HABIT * MINUTE);
+    nobody_is_silent(anomaly, BEGIN);
+    nobody_is_silent(anomaly, 0);
+    anomaly_heard(anomaly, SLOT, BEGIN, false);
+    assert_true(anomaly_written(anomaly, SLOT));
+    anomaly_close(&anomaly);
+}
+
+/* A state that is written into another place goes on alike. */
+static void a_state_goes_on_elsewhere(void **state) {
+    (void)state;
+    struct anomaly *one = lively(), *other = opened(true);
+    struct anomaly_state from = anomaly_state(one, SLOT), to = anomaly_state(other, SLOT);
+    memcpy(to.numbers, from.numbers, from.numbers_size * sizeof(double));
+    memcpy(to.contexts, from.contexts, from.contexts_size * sizeof(float));
+    assert_true(anomaly_written(other, SLOT));
+    for (unsigned n = HABIT; n < 2 * HABIT; n++) {
+        double expected = take(one, noise(n), noise(n + 1)),
+               score = take(other, noise(n), noise(n + 1));
+        assert_memory_equal(&score, &expected, sizeof score);
+    }
+    to.numbers[0] = -1;
+    assert_false(anomaly_written(other, SLOT));
+    anomaly_close(&one);
+    anomaly_close(&other);
+}
+
+static void too_much_is_refused(void **state) {
+    (void)state;
+    const struct anomaly_options options = {
+        .slots = 1 << 20, .columns = 1000, .memory = 1000000, .has_errors = true};
+    struct anomaly *anomaly;
+    struct error error;
+    assert_int_equal(anomaly_open(&anomaly, &options, &error), -1);
+    assert_int_equal(error.status, EX_CONFIG);
+    assert_non_null(strstr(error.text, "lower anomaly.memory or learning.max_streams"));
+    assert_null(anomaly);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_largest_column_is_the_streams),
+        cmocka_unit_test(large_errors_surprise),
+        cmocka_unit_test(a_column_that_freezes_is_stuck),
+        cmocka_unit_test(a_column_that_is_missing_is_silent),
+        cmocka_unit_test(a_stream_that_stops_is_silent),
+        cmocka_unit_test(a_state_goes_on_elsewhere),
+        cmocka_unit_test(too_much_is_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
