@@ -197,11 +197,13 @@ def test_heat_map(directory):
 def test_predictions(directory):
     daemon = Daemon(directory)
     recorder = Record(directory, [daemon], "-o", "runnel.db")
-    daemon.learn(0, 1)
     for n in range(1, 302):
         daemon.predict(n)
     recorder.until(lambda: recording.rows(directory, "SELECT count(*) FROM predictions") == [(300,)],
                    "300 truths")
+    plot(directory, "-y", "prediction", "-o", "early.png")  # no loss has come yet
+    assert "nothing is recorded yet" in plot(directory, status=DATA)
+    daemon.learn(0, 1)
     for fields in (recording.anomaly_fields(50), recording.anomaly_fields(150), recording.anomaly_fields(250),
                    recording.anomaly_fields(160, columns=[{"column": 1, "score": 2, "truth": 1}]),
                    recording.anomaly_fields(170, columns=[]), recording.anomaly_fields(180, "other")):
