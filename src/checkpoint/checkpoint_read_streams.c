@@ -71,14 +71,30 @@ static int read_scales(const struct reading *reading, size_t row, double *scales
     return 0;
 }
 
-/* Those of the open steps that are there must have as many targets as their records say. */
+/* Targets of the step at a place that its record says are to be learned from. */
+static size_t count_marks(const struct reading *reading, size_t place) {
+    const struct model *model = reading->model;
+    size_t solved = model->solved ? model->solved - 1 : 0, count = 0;
+    size_t fixed = model->state_size + learner_places(reading->learner) * (model->outputs + solved);
+    size_t before = model->state_size + model->features + model->horizons * model->target_size;
+    const float *record = reading->buffer;
+    const float *marks = record + fixed + place * (before + model->horizons) + before;
+    for (size_t h = 0; h < model->horizons; h++)
+        count += marks[h] == 1;
+    return count;
+}
+
+/* Those of the open steps that are there must have as many targets as their record says, which has
+   been read last. */
 static int read_open_steps(const struct reading *reading, size_t row, uint32_t slot,
                            struct error *error) {
     struct learner *learner = reading->learner;
-    for (size_t place = 0; place < learner_places(learner); place++) {
+    const struct learner_window window = learner_window(learner, 0, slot);
+    size_t places = learner_places(learner);
+    for (size_t place = 0; place < places; place++) {
         int64_t numbers[CHECKPOINT_OPEN];
-        if (reading_row(reading, PART_OPEN, row * learner_places(learner) + place, numbers,
-                        sizeof numbers, error))
+        size_t age = (window.next + places - place - 1) % places + 1; /* 1: the newest step */
+        if (reading_row(reading, PART_OPEN, row * places + place, numbers, sizeof numbers, error))
             return -1;
         *learner_open_step(learner, slot, place) =
             (struct learner_open){.producer = (uint64_t)numbers[0],
@@ -90,7 +106,8 @@ static int read_open_steps(const struct reading *reading, size_t row, uint32_t s
         for (size_t n = 2; n < CHECKPOINT_OPEN; n++)
             if (numbers[n] < 0 || numbers[n] > UINT32_MAX)
                 return reading_damaged(reading, "what is known of an open step cannot be", error);
-        if (numbers[4] > 1 || (size_t)numbers[5] > reading->model->horizons)
+        if (numbers[4] > 1 ||
+            (age <= window.open && (size_t)numbers[5] != count_marks(reading, place)))
             return reading_damaged(reading, "what is known of an open step cannot be", error);
     }
     return 0;

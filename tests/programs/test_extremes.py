@@ -120,6 +120,20 @@ def test_wild_values(directory):
         learned_and_read_back(directory / str(n), f"kind: real, size: 2{scale}", output, producer)
 
 
+def changed(directory, name, form, *values):
+    """The first numbers of a tensor of the checkpoint, which become these if there are some."""
+    path = directory / "state/checkpoint.safetensors"
+    blob = bytearray(path.read_bytes())
+    begin = 8 + int.from_bytes(blob[:8], "little")
+    begin += json.loads(blob[8:begin])[name]["data_offsets"][0]
+    before = struct.unpack_from(form, blob, begin)
+    if values:
+        struct.pack_into(form, blob, begin, *values)
+        struct.pack_into("<q", blob, len(blob) - 8, zlib.crc32(blob[:-8]))
+        path.write_bytes(blob)
+    return before
+
+
 def test_many_columns_that_never_miss(directory):
     """Intervals have always held: their share is all, in a checkpoint of before by rounding more."""
     columns, inputs = 1003, "kind: real, size: 1003, scale: standard"
@@ -128,18 +142,26 @@ def test_many_columns_that_never_miss(directory):
     for _ in range(60):
         producer.add(b"first", np.full(columns, 5), None)
     learned_and_read_back(directory, inputs, output, producer)
-    path = directory / "state/checkpoint.safetensors"
-    blob = bytearray(path.read_bytes())
-    begin = 8 + int.from_bytes(blob[:8], "little")
-    begin += json.loads(blob[8:begin])["learner.coverage"]["data_offsets"][0]
-    numbers, held, weight, recent = struct.unpack_from("<4d", blob, begin)
+    numbers, held, weight, recent = changed(directory, "learner.coverage", "<4d")
     assert numbers == held and 0 < weight == recent
-    struct.pack_into("<4d", blob, begin, numbers, held, weight, recent * (1 + 1e-15))
-    struct.pack_into("<q", blob, len(blob) - 8, zlib.crc32(blob[:-8]))
-    path.write_bytes(blob)
+    changed(directory, "learner.coverage", "<4d", numbers, held, weight, recent * (1 + 1e-15))
     with Daemon(directory, configuration(directory, inputs, output)) as daemon:
         assert daemon.ask("status")["coverage"]["recent"] == 1
         assert daemon.end() == 0
+
+
+def test_an_open_step_is_as_its_record_says(directory):
+    """A target that was counted and is not there would be learned from: such a file is damaged."""
+    producer = Producer("later")
+    producer.add(b"first", 1, 1)
+    producer.messages.pop()  # its label
+    about = "kind: real, size: 1", "loss: squared, size: 1, target: later, patience: 2"
+    learned_and_read_back(directory, *about, producer)
+    step = changed(directory, "streams.open", "<6q")
+    assert step == (0, 1, 0, 1, 0, 0)  # producer, sequence, epoch, steps; known, targets
+    changed(directory, "streams.open", "<6q", *step[:-1], 1)
+    with Daemon(directory, configuration(directory, *about)) as daemon:
+        assert daemon.process.wait(running.LIMIT) == 74 and "an open step" in daemon.text()
 
 
 if __name__ == "__main__":
