@@ -94,7 +94,8 @@ static void read_text(sqlite3_stmt *select, int column, char *text, size_t size)
     text_copy(text, size, found ? found : "");
 }
 
-static void read_row(sqlite3_stmt *select, struct history_anomaly *row) {
+static void read_row(sqlite3_stmt *select, void *one) {
+    struct history_anomaly *row = one;
     enum { EVENT, RUN, STREAM, REASON, COLUMN, FIRST };
     double *const numbers[] = {&row->data_time,    &row->score,    &row->threshold,
                                &row->column_score, &row->forecast, &row->truth};
@@ -129,15 +130,8 @@ int history_anomalies(struct history *h, int64_t run, const char *stream, size_t
     if (stream)
         sqlite3_bind_text(select, 2, stream, -1, SQLITE_STATIC);
     sqlite3_bind_int64(select, 3, (sqlite3_int64)most);
-    int code, status = 0;
-    void *grown = NULL;
-    while (!status && (code = sqlite3_step(select)) == SQLITE_ROW) {
-        status = history_grow(h, &grown, *count, sizeof **rows);
-        *rows = grown;
-        if (!status)
-            read_row(select, &(*rows)[(*count)++]);
-    }
-    status = status ? -1 : code == SQLITE_DONE ? 0 : history_fail(h);
-    sqlite3_finalize(select);
+    void *list;
+    int status = history_collect(h, select, read_row, sizeof **rows, &list, count);
+    *rows = list;
     return status;
 }

@@ -130,8 +130,11 @@ int history_row_insert(struct history *history, struct history_place place,
 /* A column of a result, NaN where it is NULL. */
 double history_column_number(sqlite3_stmt *select, int column);
 
-/* Room in the list for one more than `count`, each of `size` bytes. */
-int history_grow(struct history *history, void **list, size_t count, size_t size);
+/* All rows that the statement selects: `list` becomes (count,) of `size` bytes each, filled by
+   `read` and to be freed, also after -1. Finalizes the statement. */
+typedef void history_read_one(sqlite3_stmt *select, void *one);
+int history_collect(struct history *history, sqlite3_stmt *select, history_read_one *read,
+                    size_t size, void **list, size_t *count);
 
 /* Rows with numbers first..last in order: each is given to `take`, until it returns false. */
 typedef bool history_take_row(void *context, const struct history_row *row);

@@ -84,6 +84,15 @@ void history_predictions_close(struct history *h) {
 
 /* ---- Reading ---- */
 
+static void read_predicted(sqlite3_stmt *select, void *one) {
+    struct history_predicted *predicted = one;
+    const char *stream = (const char *)sqlite3_column_text(select, 0);
+    text_copy(predicted->stream, sizeof predicted->stream, stream ? stream : "");
+    predicted->column = sqlite3_column_int(select, 1);
+    predicted->ahead = sqlite3_column_int(select, 2);
+    predicted->rows = (uint64_t)sqlite3_column_int64(select, 3);
+}
+
 int history_predicted(struct history *h, int64_t run, struct history_predicted **list,
                       size_t *count) {
     bool there;
@@ -99,26 +108,14 @@ int history_predicted(struct history *h, int64_t run, struct history_predicted *
     if (!select)
         return -1;
     sqlite3_bind_int64(select, 1, run);
-    int code, status = 0;
-    void *grown = NULL;
-    while (!status && (code = sqlite3_step(select)) == SQLITE_ROW) {
-        status = history_grow(h, &grown, *count, sizeof **list);
-        *list = grown;
-        if (status)
-            break;
-        struct history_predicted *one = &(*list)[(*count)++];
-        const char *stream = (const char *)sqlite3_column_text(select, 0);
-        text_copy(one->stream, sizeof one->stream, stream ? stream : "");
-        one->column = sqlite3_column_int(select, 1);
-        one->ahead = sqlite3_column_int(select, 2);
-        one->rows = (uint64_t)sqlite3_column_int64(select, 3);
-    }
-    status = status ? -1 : code == SQLITE_DONE ? 0 : history_fail(h);
-    sqlite3_finalize(select);
+    void *found;
+    int status = history_collect(h, select, read_predicted, sizeof **list, &found, count);
+    *list = found;
     return status;
 }
 
-static void read_row(sqlite3_stmt *select, struct history_prediction *row) {
+static void read_row(sqlite3_stmt *select, void *one) {
+    struct history_prediction *row = one;
     double *const numbers[] = {&row->data_time, &row->target, &row->prediction,
                                &row->low,       &row->high,   &row->baseline};
     for (int axis = 0; axis < HISTORY_AXES; axis++)
@@ -153,15 +150,8 @@ int history_predictions(struct history *h, int64_t run, const struct history_pre
     sqlite3_bind_int64(select, 5, (sqlite3_int64)(isfinite(around) ? most / 2 : most));
     sqlite3_bind_double(select, 6, around);
     sqlite3_bind_int64(select, 7, (sqlite3_int64)(most - most / 2));
-    int code, status = 0;
-    void *grown = NULL;
-    while (!status && (code = sqlite3_step(select)) == SQLITE_ROW) {
-        status = history_grow(h, &grown, *count, sizeof **rows);
-        *rows = grown;
-        if (!status)
-            read_row(select, &(*rows)[(*count)++]);
-    }
-    status = status ? -1 : code == SQLITE_DONE ? 0 : history_fail(h);
-    sqlite3_finalize(select);
+    void *list;
+    int status = history_collect(h, select, read_row, sizeof **rows, &list, count);
+    *rows = list;
     return status;
 }

@@ -130,7 +130,8 @@ static int insert(struct history *h, const struct history_place *place,
     return history_done(h, insert);
 }
 
-int history_grow(struct history *h, void **list, size_t count, size_t size) {
+/* Room in the list for one more than `count`. */
+static int grow(struct history *h, void **list, size_t count, size_t size) {
     if (count % LIST_STEP)
         return 0;
     void *bigger = realloc(*list, (count + LIST_STEP) * size);
@@ -138,6 +139,21 @@ int history_grow(struct history *h, void **list, size_t count, size_t size) {
         return history_memory(h);
     *list = bigger;
     return 0;
+}
+
+int history_collect(struct history *h, sqlite3_stmt *select, history_read_one *read, size_t size,
+                    void **list, size_t *count) {
+    int code, status = 0;
+    *list = NULL;
+    *count = 0;
+    while (!status && (code = sqlite3_step(select)) == SQLITE_ROW) {
+        status = grow(h, list, *count, size);
+        if (!status)
+            read(select, (char *)*list + (*count)++ * size);
+    }
+    status = status ? -1 : code == SQLITE_DONE ? 0 : history_fail(h);
+    sqlite3_finalize(select);
+    return status;
 }
 
 double history_column_number(sqlite3_stmt *select, int column) {
