@@ -96,6 +96,21 @@ def test_columns_together():
     assert errors[True] < 0.1 < 0.5 < errors[False], errors
 
 
+def test_further_ahead():
+    """What comes h steps later is known only then, and is compared with what was said then."""
+    assert says(tool.SeasonalNaive(1, 3, ahead=2), [1, 2, 3, 4, 5]) == [1, 2, 2, 3, 4]
+    assert says(tool.SeasonalNaive(1, 3, ahead=5), [1, 2, 3, 4, 5])[3:] == [3, 4]
+    sine = [math.sin(0.5 * t) for t in range(2004)]
+    errors = np.abs(np.array(says(tool.Autoregression(1, ahead=4), sine))[1000:-4] - sine[1004:])
+    assert errors.max() < 0.03, errors.max()
+    rows = examples(*(("a", [float(t)], 0) for t in range(6)), ("a", [6.0], 1), ("a", [7.0], 0))
+    comparison = tool.Comparison(rows, {}, ahead=2)
+    assert comparison.before.tolist() == [-1, -1, 0, 1, 2, 3, 4, -1]
+    comparison.add("forecasts", {n: np.array([n + 1.5]) for n in range(8)})
+    comparison.finish("forecasts")
+    assert (comparison.rmse("forecasts"), comparison.rmse("last value")) == (0.5, 2)
+
+
 def test_missing_numbers():
     rival = tool.Autoregression(2)
     for x, seen in (([0, 5], [0, 1]), ([0, 6], [0, 1]), ([3, 6], [1, 0]), ([3, 7], [0, 1])):
@@ -250,6 +265,21 @@ def test_a_table(directory):
                      r"^    preset: forecast$", r"^    \S*runnel-feed csv .* --columns a,b --time when",
                      r"^        --stream table --socket router --producer 1$"):
         assert re.search(expected, done.stdout, re.M), (expected, done.stdout)
+
+
+def test_every_horizon(directory):
+    path = write(directory, rows_of(day, wave, header="when,a", count=400))
+    done = run(path, "--json", "--rivals", "ar,seasonal,holt-winters", "--set", "model.output.ahead=[1, 4]")
+    assert done.returncode == 0, done.stderr
+    near_by, far = json.loads(done.stdout)["horizons"]
+    for ahead, found in ((1, near_by), (4, far)):
+        assert found["ahead"] == ahead and found["targets"] == 400 - ahead, found
+        assert {"forecasts", "last value", "AR(12)", "seasonal"} <= set(found["methods"]), found
+        assert found["methods"]["last value"]["skill"] > 0.2, found
+    assert near_by["methods"]["last value"]["rmse"] < far["methods"]["last value"]["rmse"]
+    done = run(path, "--rivals", "none", "--experts", "--set", "model.output.ahead=3")
+    assert done.returncode == 0 and "\n3 steps ahead\n" in done.stdout, done
+    assert re.search(r"^whole +397 ", done.stdout, re.M), done.stdout
 
 
 def test_why_nothing_was_learned(directory):

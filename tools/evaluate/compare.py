@@ -2,6 +2,7 @@
 #
 # Forecasts of the network and of its rivals beside what came, number by number. The build puts this
 # file into runnel-evaluate.
+import collections
 import math
 
 import numpy as np
@@ -10,32 +11,36 @@ WILD = 1e9  # times the median change: no sensor means that
 
 
 class Comparison:
-    """truth, last (examples, columns): what came, and what was there before it, NaN where there is no
-    target; forecasts {method: (examples, columns)} of what came."""
+    """truth, last (examples, columns): what came, and what was there `ahead` steps before it, NaN where
+    there is no target; forecasts {method: (examples, columns)} of what came, said then."""
 
     TELL = 500  # examples
 
-    def __init__(self, examples, rivals, told=lambda n: None):
+    def __init__(self, examples, rivals, told=lambda n: None, ahead=1):
         """`rivals` as all_rivals gives it; examples as `runnel-feed --print` writes them, one step each;
         told(n) is called now and then."""
         columns = len(examples[0]["x"])
         self.truth = np.array([[math.nan if v is None else v for v in e["x"]] for e in examples])
         self.forecasts = {name: np.full(self.truth.shape, math.nan) for name in rivals}
         self.last = np.full(self.truth.shape, math.nan)
-        self.before = np.full(len(examples), -1)  # the stream's example before, -1: none
+        self.before = np.full(len(examples), -1)  # the stream's example `ahead` before, -1: none
         newest = {}
         for n, example in enumerate(examples):
-            self.before[n] = newest.get(example["stream"], -1)
-            newest[example["stream"]] = -1 if example.get("end") else n
+            past = newest.setdefault(example["stream"], collections.deque(maxlen=ahead))
+            self.before[n] = past[0] if len(past) == ahead else -1
+            past.append(n)
+            if example.get("end"):
+                past.clear()
         lanes = {}
         for n, example in enumerate(examples):
             if n % self.TELL == 0:
                 told(n)
-            lane = lanes.pop(example["stream"], None) or Lane(columns, rivals)
+            lane = lanes.pop(example["stream"], None) or Lane(columns, rivals, ahead)
             if self.before[n] >= 0:
-                self.last[n] = np.where(lane.known, lane.x, math.nan)
-                for name, said in lane.said.items():
-                    self.forecasts[name][n] = np.where(np.isfinite(said), said, lane.x)
+                x, known, all_said = lane.past[0]
+                self.last[n] = np.where(known, x, math.nan)
+                for name, said in all_said.items():
+                    self.forecasts[name][n] = np.where(np.isfinite(said), said, x)
             lane.take(self.truth[n])
             if not example.get("end"):
                 lanes[example["stream"]] = lane
@@ -88,15 +93,16 @@ class Comparison:
 
 
 class Lane:
-    """One stream: its newest x, and its rivals."""
+    """One stream: its rivals; and of the last `ahead` steps x, what of it was known, and what they said."""
 
-    def __init__(self, columns, rivals):
+    def __init__(self, columns, rivals, ahead):
         self.x, self.known = np.zeros(columns), np.zeros(columns, bool)
         self.rivals = {name: make() for name, make in rivals.items()}
-        self.said = {}
+        self.past = collections.deque(maxlen=ahead)
 
     def take(self, x):
         seen = np.isfinite(x)
         self.x = np.where(seen, x, self.x)
         self.known = self.known | seen
-        self.said = {name: rival.take(self.x, seen) for name, rival in self.rivals.items()}
+        said = {name: rival.take(self.x, seen) for name, rival in self.rivals.items()}
+        self.past.append((self.x, self.known, said))

@@ -104,17 +104,17 @@ def report_own(parts, kind):
     print("Skill is 1 - loss / baseline." if kind == "squared" else "Skill is baseline - loss, nats.")
 
 
-def report_parts(parts, comparison):
-    """Loss and root mean squared error of the whole and of its tenths, beside the last value."""
+def report_parts(parts, comparison, losses):
+    """Root mean squared error of the whole and of its tenths, beside the last value; and losses, or not."""
+    named = ("loss", "baseline") * losses
     print(f"{'':<12}{'targets':>9}" + "".join(
-        f"{name:>{WIDTH}}" for name in ("loss", "baseline", "rmse", "last value", "skill")))
+        f"{name:>{WIDTH}}" for name in (*named, "rmse", "last value", "skill")))
     for label, chosen in cut(parts):
         span = slice(chosen[0].first, chosen[-1].until)
         weights = [comparison.targets[i.first:i.until].any(axis=1).sum() for i in chosen]
-        loss, rival = (mean((getattr(i, name), w) for i, w in zip(chosen, weights))
-                       for name in ("loss", "baseline"))
+        own = (mean((getattr(i, name), w) for i, w in zip(chosen, weights)) for name in named)
         print(f"{label:<12}{sum(weights):>9}" + "".join(figure(value) for value in (
-            loss, rival, comparison.rmse(comparison.main, span), comparison.rmse("last value", span)))
+            *own, comparison.rmse(comparison.main, span), comparison.rmse("last value", span)))
             + skill_figure(comparison.skill("last value", span)))
 
 

@@ -1,11 +1,11 @@
 # --- the rivals ---
 #
-# Forecasts of the next x that need no network, in original units. The build puts this file into
-# runnel-evaluate.
+# Forecasts of the next x, or of that `ahead` steps later, that need no network, in original units. The
+# build puts this file into runnel-evaluate.
 #
 # A rival belongs to one stream. `take(x, seen)` gets the next x (columns,), a missing number held at
 # its last value (0 before any), and which numbers were observed; it returns what it says of the x
-# after that, (columns,). A number that is not finite counts as the last value.
+# after that, or of the one `ahead` steps after, (columns,). A number that is not finite counts as the last value.
 import collections
 import math
 
@@ -21,8 +21,8 @@ class SeasonalNaive:
     """What was one season ago. Where no period is given it is found as values come: the one, of 2 to
     LONGEST steps, that would have made the smallest mean absolute error in at least two seasons."""
 
-    def __init__(self, columns, period=None):
-        self.columns, self.period = columns, period
+    def __init__(self, columns, period=None, ahead=1):
+        self.columns, self.period, self.ahead = columns, period, ahead
         self.past = np.zeros((LONGEST if not period else period, columns))  # newest first
         self.count = 0
         self.errors = np.zeros((LONGEST - 1, columns))  # of 2, 3, .. LONGEST steps
@@ -36,7 +36,9 @@ class SeasonalNaive:
         self.count += 1
         season = np.full(self.columns, self.period) if self.period else self.found
         known = (season > 0) & (self.count >= season)
-        return np.where(known, self.past[np.maximum(season, 1) - 1, np.arange(self.columns)], x)
+        season = np.maximum(season, 1)
+        back = -(-self.ahead // season) * season - self.ahead  # of the newest whole season
+        return np.where(known, self.past[back, np.arange(self.columns)], x)
 
     def find(self, x, seen):
         steps = np.arange(2, LONGEST + 1)
@@ -50,15 +52,15 @@ class SeasonalNaive:
 
 
 class Autoregression:
-    """The next change by recursive least squares on the last LAGS values, relative to the newest one
-    and in units of the usual change, and on the running mean; each column by itself, or all of them
-    `together`. Forgetting 0.999, prior 0 with precision 100: it begins as the last value does."""
+    """The change over `ahead` steps by recursive least squares on the last LAGS values, relative to the
+    newest one and in units of the usual change over so many, and on the running mean; each column by itself, or all
+    of them `together`. Forgetting 0.999, prior 0 with precision 100: it begins as the last value does."""
     KEEP, PRIOR = 0.999, 100.0
     FAR, FAR_TARGET = 10, 5
     TRACE = 1e4  # of P, a number: nothing is forgotten above it
     SINGULAR = 1e12
 
-    def __init__(self, columns, together=False):
+    def __init__(self, columns, together=False, ahead=1):
         groups, width = (1, columns) if together else (columns, 1)
         self.inputs = LAGS * width + 1
         self.weight = np.zeros((groups, self.inputs, width))
@@ -66,39 +68,44 @@ class Autoregression:
         self.levels = [Moments(MEMORY, LIMIT) for _ in range(columns)]
         self.changes = [Moments(MEMORY, LIMIT) for _ in range(columns)]
         self.known = np.zeros(columns, bool)
-        self.past, self.phi = None, None
+        self.past, self.waiting = None, collections.deque(maxlen=ahead)  # what steps said, oldest first
 
     def prior(self, groups):
         return np.tile(np.eye(self.inputs) / self.PRIOR, (groups, 1, 1))
 
     def take(self, x, seen):
-        if self.phi is not None:
-            self.learn(x, seen & self.known)
+        waited = len(self.waiting) == self.waiting.maxlen
+        before, unit, phi, known = self.waiting[0] if waited else (None, None, None, False)
+        if waited:
+            self.learn((x - before) / unit, phi, seen & known)
         if self.past is None:
             self.past = np.tile(x, (LAGS, 1))
         first = seen & ~self.known
         self.past[:, first] = x[first]
         for k in np.flatnonzero(seen):
-            if self.known[k]:
-                self.changes[k].add(x[k] - self.past[0, k])
+            if waited and known[k]:
+                self.changes[k].add(x[k] - before[k])
             self.levels[k].add(x[k])
         self.known = self.known | seen
         self.past = np.roll(self.past, 1, axis=0)
         self.past[0] = x
-        self.x, self.unit = x, np.array([usual_change(m) for m in self.changes])
+        unit = np.array([usual_change(m) for m in self.changes])
         mean = np.array([m.mean for m in self.levels])
-        rows = np.concatenate([self.past[1:] - x, [mean - x]]) / self.unit  # (LAGS, columns)
+        rows = np.concatenate([self.past[1:] - x, [mean - x]]) / unit  # (LAGS, columns)
         groups = len(self.weight)
         phi = np.clip(rows.T.reshape(groups, -1), -self.FAR, self.FAR)
-        self.phi = np.concatenate([phi, np.ones((groups, 1))], axis=1)[:, :, None]
-        self.said = (self.weight.transpose(0, 2, 1) @ self.phi).reshape(-1)
-        return x + self.unit * self.said
+        phi = np.concatenate([phi, np.ones((groups, 1))], axis=1)[:, :, None]
+        self.waiting.append((x, unit, phi, self.known))
+        return x + unit * self.say(phi)
 
-    def learn(self, x, seen):
-        y = np.clip((x - self.x) / self.unit, -self.FAR_TARGET, self.FAR_TARGET)
-        error = np.where(seen, y - self.said, 0).reshape(len(self.weight), 1, -1)
-        gain = self.p @ self.phi
-        q = self.phi.transpose(0, 2, 1) @ gain
+    def say(self, phi):
+        return (self.weight.transpose(0, 2, 1) @ phi).reshape(-1)
+
+    def learn(self, y, phi, seen):
+        y = np.clip(y, -self.FAR_TARGET, self.FAR_TARGET)
+        error = np.where(seen, y - self.say(phi), 0).reshape(len(self.weight), 1, -1)
+        gain = self.p @ phi
+        q = phi.transpose(0, 2, 1) @ gain
         if not ((q >= 0) & (q < self.SINGULAR)).all():
             self.p = self.prior(len(self.weight))
             return
@@ -187,10 +194,10 @@ def river_rivals(columns, period):
     }
 
 
-def all_rivals(columns, period):
-    """{name: a function that makes one for a stream}."""
-    rivals = {"seasonal": lambda: SeasonalNaive(columns, period),
-              f"AR({LAGS})": lambda: Autoregression(columns)}
+def all_rivals(columns, period, ahead=1):
+    """{name: a function that makes one for a stream}. Those of River say the next x alone."""
+    rivals = {"seasonal": lambda: SeasonalNaive(columns, period, ahead),
+              f"AR({LAGS})": lambda: Autoregression(columns, ahead=ahead)}
     if 1 < columns <= TOGETHER:
-        rivals[f"VAR({LAGS})"] = lambda: Autoregression(columns, together=True)
-    return {**rivals, **river_rivals(columns, period)}
+        rivals[f"VAR({LAGS})"] = lambda: Autoregression(columns, True, ahead)
+    return {**rivals, **(river_rivals(columns, period) if ahead == 1 else {})}

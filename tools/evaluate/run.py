@@ -31,16 +31,18 @@ def program(name):
 
 
 class Prediction:
-    """What is kept of a message: forecasts (columns,), NaN where there is none, of x after the example;
-    intervals (columns, 2) or None; experts {name: forecasts}; and the loss of the example itself."""
+    """What is kept of a message, for one horizon of its list, or of the only one: forecasts (columns,), NaN
+    where there is none, of x after the example; intervals (columns, 2) or None; experts {name: forecasts};
+    and the loss of the example itself."""
 
-    def __init__(self, message):
-        said = message["prediction"]
+    def __init__(self, message, horizon=None):
+        of = lambda values: values if horizon is None or not values else values[horizon]
+        said = of(message["prediction"])
         self.x = numbers(said["mean"] if isinstance(said, dict) else said)
         self.loss = message.get("loss")
-        interval = message.get("interval")
+        interval = of(message.get("interval"))
         self.interval = np.array([p or (math.nan,) * 2 for p in interval]) if interval else None
-        self.experts = {name: numbers(x) for name, x in (message.get("experts") or {}).items()}
+        self.experts = {name: numbers(of(x)) for name, x in (message.get("experts") or {}).items()}
 
 
 def numbers(values):
@@ -48,15 +50,16 @@ def numbers(values):
 
 
 class Recorder(threading.Thread):
-    """Reads what the daemon publishes: its first `status`, `losses`, and `predictions` by the number of
-    their example, from 0."""
+    """Reads what the daemon publishes: its first `status`, `losses`, and for each horizon `predictions` by
+    the number of their example, from 0. `ahead` as in the configuration: a list, or not."""
 
-    def __init__(self, endpoint, topics):
+    def __init__(self, endpoint, topics, ahead):
         super().__init__(daemon=True)
+        self.horizons = range(len(ahead)) if isinstance(ahead, list) and len(ahead) > 1 else [None]
         words = [word for topic in topics for word in ("--topic", topic)]
         self.watch = subprocess.Popen([program("runnel-watch"), "--json", *words, "--connect", endpoint],
                                       stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        self.status, self.losses, self.predictions = None, [], {}
+        self.status, self.losses, self.predictions = None, [], [{} for _ in self.horizons]
         self.newest = 0  # predictions: examples that are known
         self.refused = None  # why the daemon rejected examples
         self.start()
@@ -66,7 +69,8 @@ class Recorder(threading.Thread):
             message = json.loads(line)
             topic = message["topic"]
             if topic == "prediction":
-                self.predictions[message["example"] - 1] = Prediction(message)
+                for known, horizon in zip(self.predictions, self.horizons):
+                    known[message["example"] - 1] = Prediction(message, horizon)
                 self.newest = message["example"]
             elif topic == "loss":
                 self.losses.append(message)
@@ -83,7 +87,7 @@ class Recorder(threading.Thread):
 class Run:
     """A daemon with a recorder of its statistics; leaves no process or file."""
 
-    def __init__(self, command, every, predictions):
+    def __init__(self, command, every, predictions, ahead=1):
         self.predictions = predictions  # false, true or all, as the configuration has it
         self.directory = tempfile.TemporaryDirectory(prefix="evaluate.")
         sockets = (f"{name}.bind={self.endpoint(name)}"
@@ -95,7 +99,7 @@ class Run:
             self.daemon = subprocess.Popen(
                 [*command, *(word for one in sets for word in ("--set", one))], stderr=file)
         topics = ["status", "loss", "event"] + ["prediction"] * (predictions != "false")
-        self.recorder = Recorder(self.endpoint("statistics"), topics)
+        self.recorder = Recorder(self.endpoint("statistics"), topics, ahead)
 
     def endpoint(self, name):
         return f"ipc://{self.directory.name}/{name}"
