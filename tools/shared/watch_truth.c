@@ -31,49 +31,78 @@ static double most_probable(const json_t *prediction) {
     return json_array_size(prediction) ? (double)best : NAN;
 }
 
-/* One target: `row` has what all its columns share. */
-static void take_scored(const json_t *scored, struct truth_row row, truth_take *take,
-                        void *context) {
+struct taking {
+    truth_take *take;
+    void *context;
+    bool all; /* also what was not observed */
+};
+
+static void take_column(const struct taking *taking, const json_t *scored, struct truth_row *row) {
+    const json_t *bounds = json_array_get(json_object_get(scored, "interval"), row->column);
+    row->target = number_of(json_array_get(json_object_get(scored, "target"), row->column));
+    row->prediction = level(json_object_get(scored, "prediction"), row->column);
+    row->baseline = level(json_object_get(scored, "baseline"), row->column);
+    row->low = number_of(json_array_get(bounds, 0));
+    row->high = number_of(json_array_get(bounds, 1));
+    if (taking->all || !isnan(row->target))
+        taking->take(taking->context, row);
+}
+
+/* One target: `row` has what all of the message share. False: what was said of it is neither
+   numbers nor a class. */
+static bool take_scored(const struct taking *taking, const json_t *scored, struct truth_row row) {
     const json_t *target = json_object_get(scored, "target");
     const json_t *prediction = json_object_get(scored, "prediction");
-    const json_t *baseline = json_object_get(scored, "baseline");
-    row.example = member(scored, "example", NAN);
-    row.step = member(scored, "step", 0);
-    row.ahead = member(scored, "ahead", row.ahead);
     row.experts = json_object_get(scored, "experts");
     row.low = row.high = NAN;
     if (json_is_number(target)) {
         row.target = json_number_value(target);
         row.prediction = most_probable(prediction);
-        row.baseline = most_probable(baseline);
-        take(context, &row);
+        row.baseline = most_probable(json_object_get(scored, "baseline"));
+        taking->take(taking->context, &row);
+        return true;
     }
-    for (size_t k = 0; json_is_array(levels(prediction)) && k < json_array_size(target); k++) {
-        const json_t *bounds = json_array_get(json_object_get(scored, "interval"), k);
-        row.column = k;
-        row.target = number_of(json_array_get(target, k));
-        row.prediction = level(prediction, k);
-        row.baseline = level(baseline, k);
-        row.low = number_of(json_array_get(bounds, 0));
-        row.high = number_of(json_array_get(bounds, 1));
-        if (!isnan(row.target))
-            take(context, &row);
-    }
+    row.columns = json_array_size(target);
+    if (!row.columns || !json_is_array(levels(prediction)))
+        return false;
+    for (; row.column < row.columns; row.column++)
+        take_column(taking, scored, &row);
+    return true;
 }
 
-void truth_rows(const json_t *body, truth_take *take, void *context) {
+static size_t take_rows(const struct taking *taking, const json_t *body) {
     const json_t *scored = json_object_get(body, "scored");
     const char *stream = member_string(body, "stream");
     /* A message that predicts brings the truth with it; else a label has come of what was before.
      */
     bool predicts = json_object_get(body, "prediction");
-    struct truth_row row = {.stream = stream ? stream : "", .ahead = 1};
-    size_t count = json_is_array(scored) ? json_array_size(scored) : scored ? 1 : 0;
+    size_t count = json_is_array(scored) ? json_array_size(scored) : scored ? 1 : 0, without = 0;
     for (size_t n = 0; n < count; n++) {
         const json_t *one = json_is_array(scored) ? json_array_get(scored, n) : scored;
-        row.data_time = member(predicts ? body : one, "data_time", NAN);
-        take_scored(one, row, take, context);
+        const json_t *placed = predicts ? body : one;
+        if (!json_is_object(one))
+            continue;
+        struct truth_row row = {.stream = stream ? stream : "",
+                                .horizons = json_object_get(one, "ahead") != NULL};
+        row.steps = row.horizons ? 1 : count;
+        row.data_time = member(placed, "data_time", NAN);
+        row.place = member(placed, "example", NAN);
+        if (row.steps > 1)
+            row.place += (double)n / (double)row.steps;
+        row.example = member(one, "example", NAN);
+        row.step = member(one, "step", 0);
+        row.ahead = member(one, "ahead", 1);
+        without += !take_scored(taking, one, row);
     }
+    return without;
+}
+
+void truth_rows(const json_t *body, truth_take *take, void *context) {
+    take_rows(&(struct taking){take, context, false}, body);
+}
+
+size_t truth_rows_all(const json_t *body, truth_take *take, void *context) {
+    return take_rows(&(struct taking){take, context, true}, body);
 }
 
 double truth_expert(const struct truth_row *row, const char *name) {

@@ -12,13 +12,18 @@
 struct truth_row {
     const char *stream;
     size_t column;        /* from 0 */
+    size_t columns;       /* of the target; 0: it is a class */
     double ahead;         /* how many steps before its truth it was said; 1 where nothing says it */
+    bool horizons;        /* whether the message says that: there are several */
     double example, step; /* that said it */
-    double data_time;     /* of the truth; NaN = none was given */
-    double target;        /* a class: its number */
-    double prediction;    /* of classes: the most probable one */
-    double low, high;     /* of the interval; NaN = there was none */
-    double baseline;      /* what the baseline had said; NaN = there is none */
+    size_t steps;         /* of one example that the message tells of together; 1 with horizons */
+    double place;     /* of the truth among the stream's: the number of its example, with a fraction
+                         where that has several steps; NaN = unknown */
+    double data_time; /* of the truth; NaN = none was given */
+    double target;    /* a class: its number */
+    double prediction;     /* of classes: the most probable one */
+    double low, high;      /* of the interval; NaN = there was none */
+    double baseline;       /* what the baseline had said; NaN = there is none */
     const json_t *experts; /* what each had said, lists by name; NULL without */
 };
 
@@ -31,6 +36,10 @@ static inline bool truth_missed(const struct truth_row *row) {
    have no row. */
 typedef void truth_take(void *context, const struct truth_row *row);
 void truth_rows(const json_t *body, truth_take *take, void *context);
+
+/* The same with a row for every column: `target` is NaN where it was not observed. Returns how many
+   targets have none, since what was said of them is no list of numbers: strokes. */
+size_t truth_rows_all(const json_t *body, truth_take *take, void *context);
 
 /* A number of what experts had said of a row's column; NaN where there is none. */
 double truth_expert(const struct truth_row *row, const char *name);

@@ -8,11 +8,13 @@
 
 #include "common/clock.h"
 #include "common/json_member.h"
+#include "tools/shared/watch_truth.h"
 
 enum {
     PLACE = 2,                /* numbers of a row before its values: position, data time */
     SERIES_BYTES = 256 << 10, /* of a stream, unless FEWEST rows take more */
     FEWEST = 60,
+    AHEAD_MAX = 1000000, /* messages are not trusted */
 };
 
 static size_t row_numbers(size_t columns) {
@@ -141,44 +143,41 @@ static double *row_at(struct forecast_series *series, double position) {
     return series->rows + at * numbers;
 }
 
-/* The number at i of a list, or of the member `mean` of an object. */
-static double number_in(const json_t *list, size_t i) {
-    const json_t *number =
-        json_array_get(json_is_object(list) ? json_object_get(list, "mean") : list, i);
-    return json_is_number(number) ? json_number_value(number) : NAN;
-}
-
-static void take_step(struct forecasts *forecasts, const char *stream, const json_t *scored,
-                      double position, double time) {
-    const json_t *target = json_object_get(scored, "target");
-    const json_t *prediction = json_object_get(scored, "prediction");
-    const json_t *interval = json_object_get(scored, "interval");
-    const json_t *baseline = json_object_get(scored, "baseline");
-    size_t columns = json_array_size(target);
-    double ahead = 0;
-    if (columns == 0 || !(json_is_array(prediction) || json_object_get(prediction, "mean"))) {
-        forecasts->wordless = true;
-        return;
-    }
-    if (columns > FORECAST_COLUMNS)
-        columns = FORECAST_COLUMNS;
-    member_number(scored, "ahead", &ahead);
-    struct forecast_series *series =
-        open_series(forecasts, stream, ahead > 0 ? (size_t)ahead : 0, columns);
-    double *row = series ? row_at(series, position) : NULL;
+/* The row of a truth's step, begun; NULL: it is nowhere, or there is no room. */
+static double *begin_step(struct forecasts *forecasts, const struct truth_row *truth) {
+    size_t columns = truth->columns > FORECAST_COLUMNS ? FORECAST_COLUMNS : truth->columns;
+    if (isnan(truth->place))
+        return NULL;
+    size_t ahead = truth->horizons ? (size_t)fmin(fmax(truth->ahead, 0), AHEAD_MAX) : 0;
+    struct forecast_series *series = open_series(forecasts, truth->stream, ahead, columns);
+    double *row = series ? row_at(series, truth->place) : NULL;
     forecasts->left_out += !series;
     if (!row)
+        return NULL;
+    row[0] = truth->place;
+    /* Steps of one example have one time: they lie in a row by their numbers alone. */
+    row[1] = truth->steps > 1 ? NAN : truth->data_time;
+    return row;
+}
+
+struct taking {
+    struct forecasts *forecasts;
+    double *row; /* of the step whose columns come */
+};
+
+static void take_row(void *context, const struct truth_row *truth) {
+    struct taking *taking = context;
+    taking->forecasts->wordless |= truth->columns == 0;
+    if (truth->columns && truth->column == 0)
+        taking->row = begin_step(taking->forecasts, truth);
+    if (!truth->columns || !taking->row || truth->column >= FORECAST_COLUMNS)
         return;
-    *row++ = position;
-    *row++ = time;
-    for (size_t column = 0; column < columns; column++, row += FORECAST_VALUES) {
-        const json_t *ends = json_array_get(interval, column);
-        row[FORECAST_TARGET] = number_in(target, column);
-        row[FORECAST_PREDICTION] = number_in(prediction, column);
-        row[FORECAST_LOW] = number_in(ends, 0);
-        row[FORECAST_HIGH] = number_in(ends, 1);
-        row[FORECAST_BASELINE] = number_in(baseline, column);
-    }
+    double *values = taking->row + PLACE + truth->column * FORECAST_VALUES;
+    values[FORECAST_TARGET] = truth->target;
+    values[FORECAST_PREDICTION] = truth->prediction;
+    values[FORECAST_LOW] = truth->low;
+    values[FORECAST_HIGH] = truth->high;
+    values[FORECAST_BASELINE] = truth->baseline;
 }
 
 /* The daemon went back, to a checkpoint or to its beginning: what it had said of later examples it
@@ -190,31 +189,13 @@ static void go_back(struct forecasts *forecasts, double examples) {
 }
 
 void forecasts_take(struct forecasts *forecasts, const json_t *message) {
-    const char *stream = member_string(message, "stream");
-    const json_t *scored = json_object_get(message, "scored");
-    /* A label tells of an earlier example; all others bring the targets of predictions before them.
-     */
-    const json_t *own = json_object_get(message, "prediction");
-    size_t steps = json_is_array(scored) ? json_array_size(scored) : 1;
     double examples = forecasts->examples;
-    if (!stream)
+    if (!member_string(message, "stream"))
         return;
     member_number(message, "examples", &examples);
     if (examples < forecasts->examples)
         go_back(forecasts, examples);
     forecasts->examples = examples;
-    for (size_t i = 0; i < steps; i++) {
-        const json_t *one = json_is_array(scored) ? json_array_get(scored, i) : scored;
-        const json_t *placed = own ? message : one;
-        double position, time = NAN, step = 0;
-        if (!json_is_object(one) || !member_number(placed, "example", &position))
-            continue;
-        /* Steps of one example have one time: they lie in a row by their numbers alone. */
-        bool several = steps > 1 && !json_object_get(one, "ahead");
-        if (!several)
-            member_number(placed, "data_time", &time);
-        else
-            step = (double)i / (double)steps;
-        take_step(forecasts, stream, one, position + step, time);
-    }
+    if (truth_rows_all(message, take_row, &(struct taking){forecasts, NULL}) > 0)
+        forecasts->wordless = true;
 }
