@@ -211,6 +211,30 @@ def test_truths_beside_what_was_said(directory):
                      "89.75% held", before=lambda: publish(daemon, coverage={"total": 0.8975}))
 
 
+def test_the_forecast_of_a_chosen_column(directory):
+    said = {"example": 8, "data_time": None, "prediction": [1.5, 7, 5], "target": [1.25, 3, None],
+            "interval": [[1.375, 2], [2, 8], None], "loss": 0.1}
+    skills = [{"rmse": 1, "mae": 1, "skill": skill} for skill in (0.5, -0.25, None)]
+    with watched(directory, 100, 24) as (daemon, screen):
+        daemon.send("status", dict(STATUS, predictions=True))
+        daemon.wait_for("prediction")
+        daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2, 2], "loss": 0.1, "scored": said})
+        publish(daemon, columns=skills, coverage={"total": 0.8975})
+        screen.until(r"forecast a\[0\] is 1.2500, said 1.5000, .*skill \+0.500, 89.75% held")
+        screen.keys("c")
+        screen.until(r"forecast a\[1\] is 3.0000, said 7.0000, from 2.0000 to 8.0000 .*skill -0.250, 89.75% held")
+        screen.keys("c")
+        screen.until(r"forecast a\[2\] was not observed, said 5.0000 +89.75% held")
+        screen.keys("c")
+        screen.until(r"forecast a\[0\] is 1.2500")
+        screen.keys("w")
+        screen.until(r"worst a\[1\] is 3.0000")
+        publish(daemon, columns=[dict(skills[0], skill=-0.75), *skills[1:]])
+        screen.until(r"worst a\[0\] is 1.2500, .*skill -0.750")
+        screen.keys("w")
+        screen.until(r"forecast a\[0\] is 1.2500")
+
+
 def test_resize(directory):
     with watched(directory, 80, 24) as (daemon, screen):
         daemon.send("status", STATUS)

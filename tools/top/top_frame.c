@@ -26,6 +26,7 @@ static const char *const help_lines[] = {
     "  v             view: overview, loss, layers, events",
     "  up, down      older and newer events",
     "  [ ]           layers before and after those shown",
+    "  c, w          forecast of the next column; of the one with least skill",
     "  tab, 1 to 9   the next daemon, the one of that number",
     "  a             all daemons beside each other, or one alone",
     "",

@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "top_act.h"
+#include "top_said.h"
 #include "top_terminal.h"
 
 enum {
@@ -107,6 +108,12 @@ static bool look_key(struct session *s, int key) {
         return true;
     case ']':
         w->look.layers++;
+        return true;
+    case 'c':
+        w->look.column++;
+        return true;
+    case 'w':
+        w->look.column = w->look.column == SAID_WORST ? 0 : SAID_WORST;
         return true;
     }
     return false;

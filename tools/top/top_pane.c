@@ -12,6 +12,7 @@
 #include "top_chart.h"
 #include "top_layers.h"
 #include "top_meters.h"
+#include "top_said.h"
 #include "top_verdict.h"
 
 enum {
@@ -139,20 +140,6 @@ static void draw_chart(struct canvas *c, const struct area *area, const struct w
     chart_loss(c, &rest, w, log);
 }
 
-/* The newest truth beside what was said of it, and how many intervals have held. */
-static void draw_said(struct canvas *c, const struct area *area, const struct watched *w) {
-    const struct sample *sample = watched_sample(w);
-    char number[FORMAT_SIZE], text[TEXT_SIZE];
-    int at = canvas_print(c, area, 0, 0, STYLE_DIM, "forecast ");
-    at = canvas_print(c, area, 0, at, w->missed ? STYLE_WARN : STYLE_PLAIN, "%s", w->said);
-    if (!sample || !isfinite(sample->values[FIELD_coverage_total]))
-        return;
-    snprintf(text, sizeof text, "%s held",
-             format_percent(number, sample->values[FIELD_coverage_total]));
-    if (at + 2 + (int)strlen(text) <= area->columns)
-        canvas_print_right(c, area, 0, STYLE_DIM, text);
-}
-
 enum { EVENT_TEXT = 10 }; /* column, after the time */
 
 static int event_rows(const struct area *area, const struct happening *event, bool whole) {
@@ -251,7 +238,7 @@ static struct area take_rows(struct area *rest, int rows) {
 
 static void draw_overview(struct canvas *c, struct area rest, struct watched *w,
                           const json_t *layers, bool log) {
-    struct layout layout = lay_out(&rest, (int)json_array_size(layers), *w->said);
+    struct layout layout = lay_out(&rest, (int)json_array_size(layers), w->truth != NULL);
     struct area part = take_rows(&rest, layout.verdicts);
     draw_verdicts(c, &part, w, layers);
     part = take_rows(&rest, layout.chart);
@@ -259,7 +246,7 @@ static void draw_overview(struct canvas *c, struct area rest, struct watched *w,
         draw_chart(c, &part, w, log);
     part = take_rows(&rest, layout.said);
     if (part.rows > 0)
-        draw_said(c, &part, w);
+        said_draw(c, &part, w);
     part = take_rows(&rest, layout.meters);
     meters_draw(c, &part, w);
     part = take_rows(&rest, layout.layers);

@@ -12,7 +12,6 @@
 #include "common/text.h"
 #include "tools/shared/tool.h"
 #include "tools/shared/watch_state.h"
-#include "tools/shared/watch_truth.h"
 
 enum { MESSAGES_AT_ONCE = 2000, GAP_MARK = 'g' };
 
@@ -30,12 +29,19 @@ int watched_open(struct watched *w, double silence) {
     return link_open(&w->link, &peer, topics);
 }
 
+static void replace(json_t **kept, json_t *by) {
+    json_incref(by);
+    json_decref(*kept);
+    *kept = by;
+}
+
 void watched_close(struct watched *w) {
     link_close(&w->link);
     link_close(&w->predictions);
     past_close(&w->past);
-    json_decref(w->status);
-    w->status = NULL;
+    replace(&w->status, NULL);
+    replace(&w->truth, NULL);
+    replace(&w->columns, NULL);
 }
 
 static struct happening *new_event(struct watched *w) {
@@ -118,6 +124,7 @@ static void take_loss(struct watched *w, const json_t *body, const double unhear
     if (w->loss_heard > 0)
         w->loss_gap += (now - w->loss_heard - w->loss_gap) / WATCHED_GAPS;
     w->loss_heard = now;
+    replace(&w->columns, json_object_get(body, fields_of_loss[FIELD_columns].key));
     past_loss(&w->past, body, take_gap(w, unheard));
 }
 
@@ -131,12 +138,12 @@ static void take_state(struct watched *w, struct message *message) {
 }
 
 static void restart(struct watched *w) {
-    json_decref(w->status);
-    w->status = NULL;
+    replace(&w->status, NULL);
     w->state_heard = false;
     w->gap_said = w->scale_said = -INFINITY;
     w->loss_heard = w->loss_gap = 0;
-    *w->said = '\0';
+    replace(&w->truth, NULL);
+    replace(&w->columns, NULL);
     w->means.count = 0;
 }
 
@@ -145,30 +152,12 @@ static void restart(struct watched *w) {
 static void take_status(struct watched *w, json_t *body) {
     static const bool topics[TOPICS] = {[TOPIC_PREDICTION] = true};
     struct runnel_peer peer = tool_peer(w->endpoint, &w->keys);
-    json_decref(w->status);
-    w->status = json_incref(body);
+    replace(&w->status, body);
     bool published = json_is_true(json_object_get(body, "predictions"));
     if (published && !w->predictions)
         link_open(&w->predictions, &peer, topics);
     if (!published)
         link_close(&w->predictions);
-}
-
-/* Of several columns the first. */
-static void take_truth(void *context, const struct truth_row *row) {
-    struct watched *w = context;
-    char stream[WATCHED_TEXT / 4], number[4][FORMAT_SIZE];
-    if (*w->said)
-        return;
-    text_copy(stream, sizeof stream, row->stream);
-    int used = snprintf(w->said, sizeof w->said, "%s[%zu] is %s, said %s", stream, row->column,
-                        format_number(number[0], row->target),
-                        isnan(row->prediction) ? "-" : format_number(number[1], row->prediction));
-    if (!isnan(row->low))
-        snprintf(w->said + used, sizeof w->said - (size_t)used, ", from %s to %s%s",
-                 format_number(number[2], row->low), format_number(number[3], row->high),
-                 truth_missed(row) ? ": missed" : "");
-    w->missed = truth_missed(row);
 }
 
 /* The newest of what waits. */
@@ -180,8 +169,7 @@ static bool take_predictions(struct watched *w) {
                     (kind = link_next(w->predictions, &message)) != RUNNEL_NOTHING;
          i++) {
         if (kind == RUNNEL_MESSAGE && !message.problem && json_object_get(message.body, "scored")) {
-            *w->said = '\0';
-            truth_rows(message.body, take_truth, w);
+            replace(&w->truth, message.body);
             any = true;
         }
         message_clear(&message);

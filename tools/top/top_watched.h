@@ -37,6 +37,7 @@ struct look {
     double cursor; /* examples at the right end of the charts; NAN = the newest */
     int events;    /* how many events, newest first, lie below what is shown */
     int layers;    /* the first layer shown */
+    int column;    /* whose truth is shown, from 0; SAID_WORST (top_said.h) */
 };
 
 struct watched {
@@ -45,8 +46,8 @@ struct watched {
     struct key_options keys;
     struct link *link;
     struct link *predictions; /* of their own, for they may be many: NULL unless there are any */
-    char said[WATCHED_TEXT];  /* the newest truth beside what was said of it; "" = none yet */
-    bool missed;              /* it lay outside of its interval */
+    json_t *truth;            /* the newest of them that brought a truth; owned, NULL = none yet */
+    json_t *columns;          /* of the newest `loss`; owned, NULL = it has none */
     struct health health;
     bool refused, hindered; /* for good, or for now: link_refusal says why */
 

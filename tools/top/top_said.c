@@ -1,0 +1,91 @@
+#include "build-config.h"
+
+#include "top_said.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/fields.h"
+#include "common/format.h"
+#include "common/text.h"
+#include "tools/shared/watch_truth.h"
+
+enum { STREAM_SIZE = 60, TEXT_SIZE = 240 };
+
+/* Of several horizons, or steps of one example, the first. */
+struct finding {
+    size_t column;
+    struct truth_row row;
+    bool found;
+};
+
+static void take_row(void *context, const struct truth_row *row) {
+    struct finding *finding = context;
+    bool instead = finding->column >= row->columns && row->column == 0;
+    if (finding->found || (row->column != finding->column && !instead))
+        return;
+    finding->row = *row;
+    finding->found = true;
+}
+
+static double skill_of(const struct watched *w, size_t column) {
+    return field_number(&fields_of_column[COLUMN_skill], json_array_get(w->columns, column));
+}
+
+static size_t worst_column(const struct watched *w) {
+    size_t worst = 0;
+    for (size_t i = 1; i < json_array_size(w->columns); i++)
+        if (isnan(skill_of(w, worst)) || skill_of(w, i) < skill_of(w, worst))
+            worst = i;
+    return worst;
+}
+
+static void format_truth(char text[TEXT_SIZE], const struct truth_row *row) {
+    char stream[STREAM_SIZE], number[4][FORMAT_SIZE], truth[FORMAT_SIZE + 4] = "was not observed";
+    if (!isnan(row->target))
+        snprintf(truth, sizeof truth, "is %s", format_number(number[0], row->target));
+    int used = snprintf(text, TEXT_SIZE, "%s[%zu] %s, said %s",
+                        text_copy(stream, sizeof stream, row->stream), row->column, truth,
+                        isnan(row->prediction) ? "-" : format_number(number[1], row->prediction));
+    if (!isnan(row->low))
+        snprintf(text + used, TEXT_SIZE - (size_t)used, ", from %s to %s%s",
+                 format_number(number[2], row->low), format_number(number[3], row->high),
+                 truth_missed(row) ? ": missed" : "");
+}
+
+/* What the column's skill is, and how many intervals of all have held; "" = nothing is known. */
+static void format_worth(char text[TEXT_SIZE], const struct watched *w, size_t column, bool both) {
+    const struct sample *sample = watched_sample(w);
+    char number[FORMAT_SIZE];
+    double skill = both ? skill_of(w, column) : NAN;
+    int used = 0;
+    *text = '\0';
+    if (!isnan(skill))
+        used = snprintf(text, TEXT_SIZE, "skill %s", format_skill(number, skill));
+    if (sample && isfinite(sample->values[FIELD_coverage_total]))
+        snprintf(text + used, TEXT_SIZE - (size_t)used, "%s%s held", used ? ", " : "",
+                 format_percent(number, sample->values[FIELD_coverage_total]));
+}
+
+void said_draw(struct canvas *c, const struct area *area, struct watched *w) {
+    bool worst = w->look.column == SAID_WORST;
+    struct finding finding = {.column = worst ? worst_column(w) : (size_t)w->look.column};
+    char text[TEXT_SIZE];
+    truth_rows_all(w->truth, take_row, &finding);
+    if (!finding.found)
+        return;
+    if (!worst)
+        w->look.column = (int)finding.row.column;
+    format_truth(text, &finding.row);
+    int at = canvas_print(c, area, 0, 0, STYLE_DIM, worst ? "worst " : "forecast ");
+    at = canvas_print(c, area, 0, at, truth_missed(&finding.row) ? STYLE_WARN : STYLE_PLAIN, "%s",
+                      text);
+    for (int both = 1; both >= 0; both--) {
+        format_worth(text, w, finding.row.column, both);
+        if (at + 2 + (int)strlen(text) > area->columns)
+            continue;
+        canvas_print_right(c, area, 0, STYLE_DIM, text);
+        return;
+    }
+}
