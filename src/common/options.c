@@ -77,7 +77,9 @@ static int complain_of_option(const struct command_line *line, const struct opti
     if (given[0] == '-' && given[1] == '-' && optopt && row)
         return options_complain(line, "--%s takes no value", row->name);
     if (optopt > 0 && optopt < FIRST_CODE)
-        return options_complain(line, "there is no option -%c", optopt);
+        return options_complain(line, "there is no option -%c%s", optopt,
+                                optopt >= '0' && optopt <= '9' ? "; a number below 0 goes after --"
+                                                               : "");
     if (begun > 1)
         return options_complain(line, "%.*s is the beginning of several options", (int)size, given);
     return options_complain(line, "there is no option %.*s", (int)size, given);

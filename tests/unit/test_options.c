@@ -128,6 +128,7 @@ static void test_complaints(void **state) {
     assert_refused("-f x a b c", "unexpected argument 'c'");
     assert_refused("--bogus=3", "there is no option --bogus");
     assert_refused("-q", "there is no option -q");
+    assert_refused("-1", "there is no option -1; a number below 0 goes after --");
     assert_refused("-lq", "there is no option -q");
     assert_refused("--text", "--text needs a value: --text=TEXT");
     assert_refused("-t", "--text needs a value: --text=TEXT");
