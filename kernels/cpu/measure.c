@@ -6,9 +6,6 @@
 #include "network.h"
 #include "normalization.h"
 
-#define SATURATED_HIDDEN 0.99
-#define SATURATED_CELL 5.0
-
 /* Numbers met so far, for mean, deviation and extremes. */
 struct tally {
     double count, sum, squares, minimum, maximum;
@@ -114,9 +111,9 @@ static void measure_layer(const struct network *n, const struct network_layer *l
     if (l->kind->apart)
         s->summed_recurrent =
             sum_mean_std(l, l->summed_hh + position * l->rows, scales + PLACE_HH * CELL_GROUPS_MAX);
-    s->hidden = units(hidden, l->size, SATURATED_HIDDEN);
+    s->hidden = units(hidden, l->size, ENGINE_SATURATED_HIDDEN);
     if (l->kind->states > 1)
-        s->cell = units(l->inner + position * l->padded, l->size, SATURATED_CELL);
+        s->cell = units(l->inner + position * l->padded, l->size, ENGINE_SATURATED_CELL);
     s->gain = parameters(n, l, TENSOR_GAIN_IH);
     s->bias = parameters(n, l, TENSOR_NORM_BIAS_IH);
     s->running_mean = running(l, false);

@@ -2,9 +2,6 @@
 
 #include "cells.cuh"
 
-#define SATURATED_HIDDEN 0.99
-#define SATURATED_CELL 5.0
-
 /* Numbers met by one thread, then by all of the block: for mean, deviation and extremes. */
 struct tally {
     double count, sum, squares, beyond; /* beyond: |value| over a limit */
@@ -148,9 +145,9 @@ static __global__ void measure(const __grid_constant__ struct network n) {
     all.summed_inputs = sum_mean_std(l, s, false);
     if (l.apart)
         all.summed_recurrent = sum_mean_std(l, s, true);
-    all.hidden = units(s.hidden, l.size, SATURATED_HIDDEN);
+    all.hidden = units(s.hidden, l.size, ENGINE_SATURATED_HIDDEN);
     if (l.states > 1)
-        all.cell = units(s.inner, l.size, SATURATED_CELL);
+        all.cell = units(s.inner, l.size, ENGINE_SATURATED_CELL);
     all.gain = parameters(n, l, l.gain);
     all.bias = parameters(n, l, l.norm_bias);
     all.running_mean = running(n, l, false);

@@ -74,6 +74,18 @@ int peer_set_options(const struct peer *peer, void *socket) {
                : 0;
 }
 
+/* No heartbeats: a daemon that lets its feeders wait does not read, their answers neither, and the
+   connection would be cut with examples in it. TCP notices by itself when a machine is gone. */
+int peer_set_sending(const struct peer *peer, void *socket) {
+    const int examples = 1000, keepalive = 1, seconds = 60;
+    return peer_set_options(peer, socket) ||
+                   zmq_setsockopt(socket, ZMQ_SNDHWM, &examples, sizeof examples) ||
+                   zmq_setsockopt(socket, ZMQ_TCP_KEEPALIVE, &keepalive, sizeof keepalive) ||
+                   zmq_setsockopt(socket, ZMQ_TCP_KEEPALIVE_IDLE, &seconds, sizeof seconds)
+               ? -1
+               : 0;
+}
+
 int peer_connect(const struct peer *peer, void *socket, const char *example,
                  struct runnel_error *error) {
     return zmq_connect(socket, peer->endpoint) == 0

@@ -19,6 +19,10 @@ void peer_close(struct peer *peer);
    0, or -1 with errno. */
 int peer_set_options(const struct peer *peer, void *socket);
 
+/* Likewise of a socket that sends examples: room for those that keep the network full, few enough
+   to be taken back quickly, and keepalives. */
+int peer_set_sending(const struct peer *peer, void *socket);
+
 /* Connect; EX_USAGE when it is no endpoint, with `example` of one. */
 int peer_connect(const struct peer *peer, void *socket, const char *example,
                  struct runnel_error *error);

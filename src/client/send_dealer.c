@@ -13,9 +13,6 @@
 #include "peer.h"
 #include "send.h"
 
-/* Examples that libzmq may hold of them: enough to keep the network full. */
-enum { QUEUE_EXAMPLES = 1000, KEEPALIVE_SECONDS = 60 };
-
 /* Seconds from a connection's end, or from a try, to the next try; each time twice as long. */
 #define RETRY_FIRST 0.1
 #define RETRY_MAX 2.0
@@ -40,14 +37,12 @@ static int set(void *socket, int option, int value) {
     return zmq_setsockopt(socket, option, &value, sizeof value);
 }
 
-/* No heartbeats: see send_push.c. What comes back is read quickly, and must not be dropped. */
+/* What comes back is read quickly, and must not be dropped. */
 static int set_options(const struct dealer *dealer) {
     void *socket = dealer->socket;
-    return peer_set_options(dealer->peer, socket) || set(socket, ZMQ_SNDHWM, QUEUE_EXAMPLES) ||
-                   set(socket, ZMQ_RCVHWM, 0) || set(socket, ZMQ_RECONNECT_IVL, NEVER_MS) ||
-                   set(socket, ZMQ_CONNECT_TIMEOUT, CONNECT_MS) ||
-                   set(socket, ZMQ_TCP_KEEPALIVE, 1) ||
-                   set(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_SECONDS)
+    return peer_set_sending(dealer->peer, socket) || set(socket, ZMQ_RCVHWM, 0) ||
+                   set(socket, ZMQ_RECONNECT_IVL, NEVER_MS) ||
+                   set(socket, ZMQ_CONNECT_TIMEOUT, CONNECT_MS)
                ? -1
                : 0;
 }

@@ -17,10 +17,6 @@
 #include "peer.h"
 #include "send.h"
 
-/* Examples that may wait here while the daemon is busy: enough to keep the network full, little
-   enough to be taken again quickly. */
-enum { QUEUE_EXAMPLES = 1000, KEEPALIVE_SECONDS = 60 };
-
 enum { CONNECTIONS_MAX = 64 }; /* whose delivery is watched at the end */
 
 /* A daemon that has refused this client reads no more than what it had taken before. */
@@ -49,17 +45,6 @@ static int set(void *socket, int option, int value) {
     return zmq_setsockopt(socket, option, &value, sizeof value);
 }
 
-/* No heartbeats: a daemon that lets its feeders wait does not read, their answers neither, and the
-   connection would be cut with examples in it. TCP notices by itself when a machine is gone. */
-static int set_options(const struct push *push) {
-    void *socket = push->socket;
-    return peer_set_options(push->peer, socket) || set(socket, ZMQ_SNDHWM, QUEUE_EXAMPLES) ||
-                   set(socket, ZMQ_TCP_KEEPALIVE, 1) ||
-                   set(socket, ZMQ_TCP_KEEPALIVE_IDLE, KEEPALIVE_SECONDS)
-               ? -1
-               : 0;
-}
-
 int push_open(struct push **result, const struct peer *peer, bool bind,
               const struct send_hooks *hooks, struct error *error) {
     struct push *push = calloc(1, sizeof *push);
@@ -73,7 +58,8 @@ int push_open(struct push **result, const struct peer *peer, bool bind,
     if (monitor_open(&push->monitor, peer->endpoint, ZMQ_PUSH, bind, &peer->keys, &why) < 0)
         error_set(error, EX_OSERR, "%s", why.text);
     else if (!(push->context = zmq_ctx_new()) ||
-             !(push->socket = zmq_socket(push->context, ZMQ_PUSH)) || set_options(push) < 0 ||
+             !(push->socket = zmq_socket(push->context, ZMQ_PUSH)) ||
+             peer_set_sending(push->peer, push->socket) < 0 ||
              monitor_attach(push->monitor, push->context, push->socket) < 0)
         error_set(error, EX_OSERR, "ZeroMQ cannot open a socket: %s", zmq_strerror(errno));
     else if (send_attach(peer, push->socket, bind, error) == 0)

@@ -4,12 +4,21 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #define EXACT_MAX 9007199254740992.0 /* 2^53: integers up to here are exact in a double */
 
 enum { NUMBER_COLUMNS = 7 };
+
+char *format_exact(char text[FORMAT_SIZE], double value) {
+    enum { PLAIN = 15, ALL = 17 };
+    snprintf(text, FORMAT_SIZE, "%.*g", PLAIN, value);
+    if (strtod(text, NULL) != value)
+        snprintf(text, FORMAT_SIZE, "%.*g", ALL, value);
+    return text;
+}
 
 /* 1.20e-05 -> 1.20e-5 */
 static void shorten_exponent(char *text) {

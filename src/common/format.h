@@ -9,6 +9,8 @@ typedef char *format_function(char text[FORMAT_SIZE], double value);
 
 /* A loss: 4 digits or decimals, at most 7 columns: 0.0123 12.345 1.23e-5 12.35k */
 format_function format_number;
+/* In as few digits as give the same number again */
+format_function format_exact;
 /* As somebody wrote it, at most 7 columns: 0.001 0.0003 2.5e-5 */
 format_function format_setting;
 /* 3 digits, at most 5 columns: 20.0 950 12.3k */

@@ -4,6 +4,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/format.h"
 #include "config_internal.h"
 
 /* A draft begins with its configuration, and no key that is asked for here lies after it. */
@@ -33,14 +34,10 @@ static void name(const struct config_key *key, size_t layer, const struct config
 /* In as few digits as give the same number again. */
 static void print(const struct config_key *key, size_t layer, const struct config *config,
                   char *text, size_t size) {
-    enum { PLAIN = 15 };
+    char plain[FORMAT_SIZE];
     config_value_print(key, layer, draft_of(config), text, size);
-    char plain[CONFIG_TEXT_SIZE];
-    bool real = key->type == VALUE_REAL || (key->type == VALUE_RATE && *text != 'a');
-    double value = real ? strtod(text, NULL) : 0;
-    snprintf(plain, sizeof plain, "%.*g", PLAIN, value);
-    if (real && strtod(plain, NULL) == value)
-        snprintf(text, size, "%s", plain);
+    if (key->type == VALUE_REAL || (key->type == VALUE_RATE && *text != 'a'))
+        snprintf(text, size, "%s", format_exact(plain, strtod(text, NULL)));
 }
 
 static int refuse(const struct config_key *key, size_t layer, const struct config *before,

@@ -9,6 +9,7 @@
 #include "announce.h"
 #include "checkpoints.h"
 #include "common/error.h"
+#include "common/format.h"
 #include "common/json_text.h"
 #include "common/log.h"
 #include "journalling.h"
@@ -216,13 +217,10 @@ static void collect(void *context, const char *key, const char *value) {
 
 /* A key's value is another than before. */
 static void journal_key(struct daemon *daemon, const char *key, double value) {
-    enum { PLAIN = 15, EXACT = 17, VALUE_SIZE_MAX = 40 };
-    char text[VALUE_SIZE_MAX];
-    snprintf(text, sizeof text, "%.*g", PLAIN, value);
-    if (strtod(text, NULL) != value)
-        snprintf(text, sizeof text, "%.*g", EXACT, value);
-    journalling_append_command(daemon, json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "key",
-                                                 key, "value", text, "configured", 1));
+    char text[FORMAT_SIZE];
+    journalling_append_command(daemon,
+                               json_pack("{s:s, s:s, s:s, s:b}", "command", "set", "key", key,
+                                         "value", format_exact(text, value), "configured", 1));
 }
 
 /* One member's is. */
@@ -257,8 +255,7 @@ static int take_member(struct daemon *daemon, const struct config *wanted, size_
 }
 
 /* Alarms depend on it, and so do those of a replay. */
-static int take_threshold(struct daemon *daemon, const struct config *wanted,
-                          struct error *error) {
+static int take_threshold(struct daemon *daemon, const struct config *wanted, struct error *error) {
     double threshold = wanted->anomaly.rule.threshold;
     if (!learner_watches(daemon->learner) ||
         threshold == learner_thresholds(daemon->learner).configured)

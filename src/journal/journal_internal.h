@@ -24,7 +24,10 @@
 #include "journal_recent.h"
 #include "learner/streams.h"
 
-enum { JOURNAL_PATH_SIZE = CONFIG_PATH_SIZE + 64 };
+enum {
+    JOURNAL_PATH_SIZE = CONFIG_PATH_SIZE + 64,
+    JOURNAL_BUSY_MS = 10000, /* that another program's write may take; none should write at all */
+};
 
 /* The one row of the table `journal`. */
 struct journal_totals {

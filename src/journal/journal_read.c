@@ -11,13 +11,12 @@ int journal_read_error(struct journal *journal, struct error *error) {
 }
 
 int journal_read_open(struct journal *journal, struct error *error) {
-    enum { BUSY_MS = 10000 };
     static const char sql[] =
         "SELECT epoch, sequence, position, time, crc FROM streams WHERE key = ? "
         "AND producer = ?";
     int flags = SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX;
     if (sqlite3_open_v2(journal->path, &journal->reading, flags, NULL) != SQLITE_OK ||
-        sqlite3_busy_timeout(journal->reading, BUSY_MS) != SQLITE_OK ||
+        sqlite3_busy_timeout(journal->reading, JOURNAL_BUSY_MS) != SQLITE_OK ||
         sqlite3_prepare_v3(journal->reading, sql, -1, SQLITE_PREPARE_PERSISTENT, &journal->look_up,
                            NULL) != SQLITE_OK)
         return journal_read_error(journal, error);

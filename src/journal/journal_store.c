@@ -10,9 +10,8 @@
 #include "common/sync.h"
 #include "journal_internal.h"
 
-#define BUSY_MS 10000      /* that another program's write may take; none should write at all */
-#define CACHE_KIB 4096     /* of pages, a connection */
-#define LOG_FRAMES_MAX 250 /* pages, then they go to the file: few: no commit waits long */
+#define CACHE_KIB 4096          /* of pages, a connection */
+#define LOG_FRAMES_MAX 250      /* pages, then they go to the file: few: no commit waits long */
 #define LOG_BYTES_KEPT 67108864 /* of a log that grew while a reader was busy */
 
 const char *const journal_sync_words[] = {"full", "normal", "off"};
@@ -196,7 +195,7 @@ static int move_log(struct journal_store *store, struct error *error) {
 static int cut_log(struct journal_store *store, struct error *error) {
     sqlite3_busy_timeout(store->file, 0);
     int code = sqlite3_wal_checkpoint_v2(store->file, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL);
-    sqlite3_busy_timeout(store->file, BUSY_MS);
+    sqlite3_busy_timeout(store->file, JOURNAL_BUSY_MS);
     return code == SQLITE_OK || code == SQLITE_BUSY ? 0 : write_error(store, error);
 }
 
@@ -246,7 +245,7 @@ static int connect_to(struct journal_store *store, const char *path, struct erro
     if (sqlite3_open_v2(path, &store->file, flags, NULL) != SQLITE_OK)
         return journal_sql_error(error, store->file, path, "opened");
     sqlite3_extended_result_codes(store->file, 1);
-    sqlite3_busy_timeout(store->file, BUSY_MS);
+    sqlite3_busy_timeout(store->file, JOURNAL_BUSY_MS);
     return 0;
 }
 

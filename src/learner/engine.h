@@ -89,9 +89,13 @@ struct mean_std {
     double mean, std;
 };
 
+/* From which on a unit is saturated: |value| of h, and of the lstm's cell. */
+#define ENGINE_SATURATED_HIDDEN 0.99
+#define ENGINE_SATURATED_CELL 5.0
+
 struct unit_statistics {
     double mean, std, minimum, maximum, norm;
-    double saturated; /* share of units with |value| > 0.99 (hidden), > 5 (lstm cell) */
+    double saturated; /* share of units */
 };
 
 struct parameter_statistics {

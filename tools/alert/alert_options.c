@@ -11,8 +11,8 @@
 #include "alert_post.h"
 #include "common/complain.h"
 #include "common/wire.h"
+#include "tools/shared/watch_health.h"
 
-#define SILENCE 15.0   /* seconds: a daemon sends `status` every 10 */
 #define INTERVAL 60.0  /* seconds */
 #define CALM_LEAST 1.0 /* seconds */
 #define SATURATED 0.5
@@ -189,7 +189,7 @@ int options_take(struct options *o, int argc, char **argv) {
     };
     *o = (struct options){
         .limits = {.drift = {PAGE_HINKLEY_DELTA, PAGE_HINKLEY_LAMBDA, ADWIN_DELTA, FLOOR, false},
-                   .silence = SILENCE,
+                   .silence = HEALTH_SILENCE,
                    .saturated = SATURATED,
                    .queue = QUEUE,
                    .waiting = WAITING},

@@ -21,7 +21,6 @@
 #include "tools/shared/ending.h"
 #include "tools/shared/tool.h"
 
-#define SILENCE 15.0    /* seconds: a daemon sends `status` every 10 */
 #define FLUSH_EVERY 1.0 /* seconds: the most that files lag behind messages */
 #define FILE_NAME "runnel.db"
 #define MEGABYTE 1000000
@@ -263,7 +262,7 @@ static int record(const struct options *options) {
 }
 
 int main(int argc, char **argv) {
-    struct options options = {.silence = SILENCE};
+    struct options options = {.silence = HEALTH_SILENCE};
     const struct command_line line = {
         .name = "runnel-record",
         .operands = "",

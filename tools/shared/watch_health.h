@@ -10,6 +10,8 @@
 #include "common/clock.h"
 #include "watch_link.h"
 
+#define HEALTH_SILENCE 15.0 /* usual seconds of `silence`: a daemon sends `status` every 10 */
+
 enum presence {
     PRESENCE_EXPECTED, /* no connection yet */
     PRESENCE_SPEAKING,

@@ -23,7 +23,6 @@
 #include "top_session.h"
 #include "top_terminal.h"
 
-#define SILENCE 15.0     /* seconds: a daemon sends `status` every 10 */
 #define FRAME_EVERY 0.05 /* seconds between two frames, at least */
 #define SETTLE 0.02      /* seconds that a loss waits for the state that comes with it */
 #define CLOCK_EVERY 1.0  /* seconds: times shown advance when nothing comes */
@@ -318,7 +317,7 @@ static int watch(const struct options *o) {
 }
 
 int main(int argc, char **argv) {
-    struct options options = {.silence = SILENCE, .wait = NAN};
+    struct options options = {.silence = HEALTH_SILENCE, .wait = NAN};
     const struct command_line line = {
         .name = "runnel-top",
         .operands = "",

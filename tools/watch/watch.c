@@ -23,8 +23,6 @@
 #include "watch_pace.h"
 #include "watch_table.h"
 
-#define SILENCE 15.0 /* seconds: a daemon sends `status` every 10 */
-
 enum { MESSAGES_AT_ONCE = 1000 /* between two looks at signals, the clock, the connection */ };
 
 struct options {
@@ -327,7 +325,7 @@ static int watch(const struct options *options) {
 }
 
 int main(int argc, char **argv) {
-    struct options options = {.endpoint = WIRE_STATISTICS, .silence = SILENCE};
+    struct options options = {.endpoint = WIRE_STATISTICS, .silence = HEALTH_SILENCE};
     const struct command_line line = {
         .name = "runnel-watch",
         .operands = "",

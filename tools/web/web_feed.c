@@ -15,7 +15,6 @@
 #include "common/text.h"
 #include "tools/shared/tool.h"
 
-#define SILENCE 15.0     /* seconds: a daemon sends `status` every 10 */
 #define SEND_EVERY 0.05  /* seconds between two messages of a topic to the pages */
 #define TELL_EVERY 0.25  /* seconds between two notes to the pages that there are predictions */
 #define COMMIT_EVERY 1.0 /* seconds */
@@ -332,7 +331,7 @@ int feeds_open(struct feeds *feeds, const char *const endpoints[], size_t count,
         int status = link_open(&feed->link, &feed->peer, topics);
         if (status != EX_OK)
             return status;
-        health_open(&feed->health, endpoints[i], SILENCE, note, feed);
+        health_open(&feed->health, endpoints[i], HEALTH_SILENCE, note, feed);
         feeds->count++;
     }
     return EX_OK;
