@@ -305,7 +305,8 @@ static int clear_told(struct learner *learner, const struct planned *unfinished,
     size_t steps = stays ? unfinished->told_steps : truth_steps(truth);
     if (truth_clear(truth, scores, steps) == 0)
         return 0;
-    return error_set(error, EX_UNAVAILABLE, LEARNER_NO_MEMORY_TO_TELL, unfinished->steps);
+    return error_set(error, EX_UNAVAILABLE, LEARNER_NO_MEMORY_TO_TELL,
+                     unfinished ? unfinished->steps : 0);
 }
 
 /* Begin an empty plan; an unfinished example becomes its first. */

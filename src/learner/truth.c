@@ -51,8 +51,10 @@ static int make_room(struct truth *truth, size_t steps, size_t scores) {
         return -1;
     truth->rows = rows;
     truth->row_room = scores;
-    if (!truth->shape.columns)
+    if (!truth->shape.columns) {
+        truth->step_room = steps;
         return 0;
+    }
     double *bounds = realloc(truth->bounds, steps * 2 * truth->columns * sizeof *bounds);
     if (!bounds)
         return -1;

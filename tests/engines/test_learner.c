@@ -288,6 +288,27 @@ static void allocates_nothing_for_an_example(void **unused) {
     free(run);
 }
 
+/* Predictions of classes are kept without intervals. */
+static void allocates_nothing_for_a_truth(void **unused) {
+    (void)unused;
+    struct run *run = calloc(1, sizeof *run);
+    assert_non_null(run);
+    struct workload_options options = one_stream(TARGET_GIVEN);
+    options.architecture.output.loss = LOSS_softmax;
+    struct workload *workload = workload_open(&options);
+    run_open(run, workload, under_test_ops(), cuts[2]);
+    assert_int_equal(learner_keep_truths(run->learner, true, NULL), 0);
+    size_t before = allocations;
+    for (size_t n = 0; n < workload->count; n++) {
+        take(run, workload, n, 1);
+        assert_int_equal(n % 2 ? learner_flush(run->learner, NULL) : 0, 0);
+    }
+    assert_int_equal(allocations, before);
+    learner_close(&run->learner);
+    workload_close(&workload);
+    free(run);
+}
+
 static void reset_goes_back_to_the_beginning(void **unused) {
     (void)unused;
     struct run *run = calloc(2, sizeof *run), *again = run + 1;
@@ -375,6 +396,7 @@ int main(void) {
     const struct CMUnitTest engine_tests[] = {
         cmocka_unit_test(cuts_change_no_bit),
         cmocka_unit_test(allocates_nothing_for_an_example),
+        cmocka_unit_test(allocates_nothing_for_a_truth),
         cmocka_unit_test(reset_goes_back_to_the_beginning),
         cmocka_unit_test(rates_are_set_in_flight),
     };
