@@ -220,9 +220,11 @@ static int cuda_write(struct engine *e, enum engine_block block, size_t index, c
     e->stale = true;
     if (copy_block(e, block, index, (void *)data, IN, error))
         return -1;
+    if (block != ENGINE_PARAMETERS || !e->model->solved)
+        return 0;
     const struct tensor *tensor = &e->model->tensors[index];
     bool output = tensor->role >= TENSOR_OUTPUT_WEIGHT && tensor->role <= TENSOR_OUTPUT_SKIP;
-    if (block != ENGINE_PARAMETERS || !e->model->solved || !output)
+    if (!output)
         return 0;
     return begin_weights(e, tensor, (const float *)data, error);
 }
