@@ -9,6 +9,17 @@
 #include "prediction.h"
 #include "truth.h"
 
+void beside_close(struct learner *learner) {
+    truth_close(&learner->truth);
+    free(learner->moments);
+    free(learner->truths);
+    free(learner->again);
+    free(learner->begins);
+    learner->moments = NULL;
+    learner->truths = learner->again = NULL;
+    learner->begins = NULL;
+}
+
 static int open_truths(struct learner *learner, struct error *error) {
     const struct model *model = learner->model;
     const struct output *output = &model->architecture.output;
@@ -32,19 +43,11 @@ static int open_truths(struct learner *learner, struct error *error) {
     learner->again = calloc(model->outputs, sizeof *learner->again);
     learner->begins = calloc(shape.slots, sizeof *learner->begins);
     if (!learner->moments || !learner->truths || !learner->again || !learner->begins)
-        return error_no_memory(error);
-    return truth_open(&learner->truth, &shape, error);
-}
-
-void beside_close(struct learner *learner) {
-    truth_close(&learner->truth);
-    free(learner->moments);
-    free(learner->truths);
-    free(learner->again);
-    free(learner->begins);
-    learner->moments = NULL;
-    learner->truths = learner->again = NULL;
-    learner->begins = NULL;
+        error_no_memory(error);
+    else if (truth_open(&learner->truth, &shape, error) == 0)
+        return 0;
+    beside_close(learner);
+    return -1;
 }
 
 bool beside_wants_outputs(const struct learner *learner) {

@@ -26,28 +26,41 @@ static const size_t cuts[CUTS] = {1, 7, 1000}; /* steps in a plan */
 
 /* ---- Allocations, counted by the linker's --wrap ---- */
 
-static size_t allocations;
+static size_t allocations, failing; /* that many are left before one fails; 0 = none does */
+static size_t alive;                /* those that are not freed */
 
 void *__real_malloc(size_t size);
 void *__real_calloc(size_t count, size_t size);
 void *__real_realloc(void *old, size_t size);
+void __real_free(void *old);
 void *__wrap_malloc(size_t size);
 void *__wrap_calloc(size_t count, size_t size);
 void *__wrap_realloc(void *old, size_t size);
+void __wrap_free(void *old);
 
 void *__wrap_malloc(size_t size) {
     allocations++;
+    alive++;
     return __real_malloc(size);
 }
 
 void *__wrap_calloc(size_t count, size_t size) {
     allocations++;
+    if (failing && --failing == 0)
+        return NULL;
+    alive++;
     return __real_calloc(count, size);
 }
 
 void *__wrap_realloc(void *old, size_t size) {
     allocations++;
+    alive += !old;
     return __real_realloc(old, size);
+}
+
+void __wrap_free(void *old) {
+    alive -= old != NULL;
+    __real_free(old);
 }
 
 /* ---- Playing workloads ---- */
@@ -309,6 +322,29 @@ static void allocates_nothing_for_a_truth(void **unused) {
     free(run);
 }
 
+/* As when statistics.predictions is turned on while the daemon runs. */
+static void a_failure_to_keep_truths_leaves_nothing(void **unused) {
+    (void)unused;
+    struct run *run = calloc(1, sizeof *run);
+    assert_non_null(run);
+    struct workload_options options = one_stream(TARGET_GIVEN);
+    struct workload *workload = workload_open(&options);
+    run_open(run, workload, under_test_ops(), cuts[2]);
+    struct error error;
+    size_t before = alive, failures = 0;
+    for (int status = -1; status; failures += status != 0) {
+        assert_int_equal(alive, before);
+        failing = failures + 1;
+        status = learner_keep_truths(run->learner, true, &error);
+    }
+    failing = 0;
+    assert_true(failures > 4);
+    take_all(run, workload);
+    learner_close(&run->learner);
+    workload_close(&workload);
+    free(run);
+}
+
 static void reset_goes_back_to_the_beginning(void **unused) {
     (void)unused;
     struct run *run = calloc(2, sizeof *run), *again = run + 1;
@@ -397,6 +433,7 @@ int main(void) {
         cmocka_unit_test(cuts_change_no_bit),
         cmocka_unit_test(allocates_nothing_for_an_example),
         cmocka_unit_test(allocates_nothing_for_a_truth),
+        cmocka_unit_test(a_failure_to_keep_truths_leaves_nothing),
         cmocka_unit_test(reset_goes_back_to_the_beginning),
         cmocka_unit_test(rates_are_set_in_flight),
     };
