@@ -283,8 +283,9 @@ int rollback_at_start(struct daemon *daemon, struct error *error) {
     json_t *request = json_load_file(path, 0, NULL);
     int result = rollback_perform(daemon, request, &report, error);
     json_decref(request);
-    if (result && run_is_stopping(daemon))
-        return 0; /* the next start does it */
+    /* Nothing has changed: the next start does it, or says why not. */
+    if (run_is_stopping(daemon) && (result > 0 || (result && error->status == EX_TEMPFAIL)))
+        return 0;
     if (result) {
         error_prefix(error, "what %s asks for cannot be done; remove it to start without", path);
         return -1;
