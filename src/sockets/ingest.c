@@ -34,10 +34,12 @@ struct rejections {
     char stream[TEXT_QUOTE_SIZE]; /* of the last, "" = unknown */
 };
 
-/* The connection of a peer that libzmq has named: a zero byte and a number that it gives once. */
+/* The connection of a peer that libzmq has named: a zero byte and a number that it gives once. A
+   client may give itself such a name, and come again with it over another connection. */
 struct known_peer {
     uint32_t name;
-    int descriptor; /* and 1 more; 0 = nothing is known */
+    int descriptor;  /* and 1 more; 0 = nothing is known */
+    uint32_t holder; /* security_holder, when it was asked for */
 };
 
 struct ingest {
@@ -171,8 +173,10 @@ static int descriptor_of(struct ingest *ingest) {
         return zmq_msg_get(&ingest->messages[0], ZMQ_SRCFD);
     memcpy(&known.name, name + 1, sizeof known.name);
     struct known_peer *place = &ingest->peers[name[sizeof known.name] % PEERS_KNOWN];
-    if (place->name != known.name || !place->descriptor) {
+    if (place->name != known.name || !place->descriptor ||
+        place->holder != security_holder(ingest->security, place->descriptor - 1)) {
         known.descriptor = zmq_msg_get(&ingest->messages[0], ZMQ_SRCFD) + 1;
+        known.holder = security_holder(ingest->security, known.descriptor - 1);
         *place = known;
     }
     return place->descriptor - 1;

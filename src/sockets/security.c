@@ -163,7 +163,8 @@ static int set_limits(struct security *security) {
         guarded->most_strangers = guarded->most / STRANGERS_SHARE;
     }
     security->taken = calloc(security->taken_size, sizeof *security->taken);
-    return security->taken ? 0 : -1;
+    security->holders = calloc(security->taken_size, sizeof *security->holders);
+    return security->taken && security->holders ? 0 : -1;
 }
 
 static int start(struct security *security, void *zmq_context, struct error *error) {

@@ -126,6 +126,10 @@ void security_limit_messages(struct security *security, int role, size_t most, b
 void security_taken(struct security *security, int role, int descriptor, size_t bytes,
                     size_t frames);
 
+/* Another number once the connection that has the descriptor is gone, or another one has it. Cheap:
+   each message may ask. */
+uint32_t security_holder(const struct security *security, int descriptor);
+
 /* Becomes readable when there may be something to announce; -1 without security. */
 int security_descriptor(const struct security *security);
 

@@ -81,8 +81,15 @@ static void discount(struct connection *c) {
     c->stranger = false;
 }
 
+/* A connection has come, or gone. */
+static void change_holder(struct security *security, int descriptor) {
+    if ((size_t)descriptor < security->taken_size)
+        security->holders[descriptor]++;
+}
+
 static void remove_connection(struct security *security, struct connection *c) {
     discount(c);
+    change_holder(security, c->descriptor);
     security_limit_gone(security, c);
     TAILQ_REMOVE(&c->guarded->connections, c, all);
     security->by_descriptor[c->descriptor] = NULL;
@@ -95,6 +102,7 @@ void security_free_connections(struct security *security) {
             remove_connection(security, security->by_descriptor[i]);
     free(security->by_descriptor);
     free(security->taken);
+    free(security->holders);
 }
 
 /* A connection for which there is no memory could not be closed later: it ends now. One socket may
@@ -110,6 +118,7 @@ static void add_connection(struct security *security, struct guarded *guarded, i
         return;
     }
     *place = c;
+    change_holder(security, descriptor);
     c->guarded = guarded;
     c->descriptor = descriptor;
     c->cookie = cookie_of(descriptor);

@@ -178,6 +178,12 @@ void security_taken(struct security *security, int role, int descriptor, size_t 
         security->taken[descriptor] += bytes + frames * FRAME_OVERHEAD;
 }
 
+uint32_t security_holder(const struct security *security, int descriptor) {
+    return security && descriptor >= 0 && (size_t)descriptor < security->taken_size
+               ? security->holders[descriptor]
+               : 0;
+}
+
 void security_limit_gone(struct security *security, struct connection *connection) {
     if (connection->suspect)
         TAILQ_REMOVE(&security->suspects, connection, suspects);

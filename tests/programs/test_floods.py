@@ -287,6 +287,33 @@ def test_messages_without_an_end(directory):
             daemon.alive()
 
 
+def test_a_client_comes_again_by_its_name(directory):
+    """Its name looks like one of libzmq's. Another client has the descriptor that it had: what it
+    sends counts as its own, and is no message without an end."""
+    with Flooded(directory) as daemon:
+        def client(name=b""):
+            socket = daemon.context.socket(zmq.DEALER)
+            if name:
+                socket.setsockopt(zmq.ROUTING_ID, name)
+            socket.connect(daemon.endpoint("examples"))
+            ask(socket, 4)
+            return socket
+
+        def ask(socket, size):
+            """It is answered, also where that is no example."""
+            socket.send_multipart([b"a", bytes(size), b"", struct.pack("<BBHIQd", 1, 0, 0, 0, 1, 0.0)])
+            daemon.next_message(socket)
+
+        client(b"\0name").close()
+        until(lambda: daemon.ask("status")["connections"]["examples"] == 0, "it is still there")
+        other, again = client(), client(b"\0name")
+        for _ in range(100):
+            ask(again, 16385)  # 1.6 MB, where a message may have half a megabyte
+            assert daemon.ended("endless") == 0
+        other.close()
+        again.close()
+
+
 def test_messages_without_an_end_over_ipc(directory):
     """The kernel counts no bytes there: what is suspected is as large as the daemon has grown. The
     largest message that could be meant has 33 MB."""
