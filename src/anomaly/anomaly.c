@@ -8,6 +8,7 @@
 
 #include "common/denormals.h"
 #include "common/error.h"
+#include "forecast/vectors.h"
 #include "habit.h"
 #include "novelty.h"
 
@@ -27,6 +28,8 @@ struct stream {
     double steps;
     struct alarm novelty, surprise;
     struct tail wrong; /* of errors of all columns together */
+    struct tail joint;
+    double apart; /* 1: a column was missing alone, and they have no past in common */
 };
 
 struct column {
@@ -41,7 +44,8 @@ struct anomaly {
     size_t numbers_size, floats; /* of a stream, and of a column */
     double **numbers;            /* (slots,) of (numbers_size,) doubles and (columns, floats) */
     double *scores, *surprises;  /* (columns,) */
-    double score, surprise;
+    double score, surprise, joint;
+    float *distances;           /* (memory,) of all columns together; NULL with one */
     enum anomaly_habit *habits; /* (columns,) what the newest step has broken */
 
     double clock;    /* Unix time: the earlier of the newest two examples', */
@@ -81,6 +85,10 @@ static bool allocate(struct anomaly *anomaly) {
     anomaly->scores = calloc(columns, sizeof *anomaly->scores);
     anomaly->surprises = calloc(columns, sizeof *anomaly->surprises);
     anomaly->habits = calloc(columns, sizeof *anomaly->habits);
+    if (columns > 1)
+        anomaly->distances = calloc(anomaly->floats, sizeof *anomaly->distances);
+    if (columns > 1 && !anomaly->distances)
+        return false;
     if (!anomaly->numbers || !anomaly->scores || !anomaly->surprises || !anomaly->habits)
         return false;
     for (size_t slot = 0; slot < anomaly->options.slots; slot++)
@@ -120,6 +128,7 @@ void anomaly_close(struct anomaly **anomaly) {
         free((*anomaly)->scores);
         free((*anomaly)->surprises);
         free((*anomaly)->habits);
+        free((*anomaly)->distances);
     }
     free(*anomaly);
     *anomaly = NULL;
@@ -147,6 +156,7 @@ void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
         memset(stream, 0, stream_bytes(anomaly) - sizeof(struct heard));
     stream->begun = 1;
     tail_begin(&stream->wrong);
+    tail_begin(&stream->joint);
     for (size_t k = 0; k < anomaly->options.columns; k++) {
         struct column *column = column_of(anomaly, slot, k);
         novelty_begin(&column->novelty, anomaly->options.seed);
@@ -168,13 +178,13 @@ static unsigned minute_of(double time) {
 }
 
 void anomaly_clear(struct anomaly *anomaly) {
-    anomaly->score = anomaly->surprise = NAN;
+    anomaly->score = anomaly->surprise = anomaly->joint = NAN;
     for (size_t k = 0; k < anomaly->options.columns; k++)
         anomaly->scores[k] = anomaly->surprises[k] = NAN;
 }
 
 struct anomaly_said anomaly_said(const struct anomaly *anomaly) {
-    return (struct anomaly_said){anomaly->score, anomaly->surprise, anomaly->scores,
+    return (struct anomaly_said){anomaly->score, anomaly->surprise, anomaly->joint, anomaly->scores,
                                  anomaly->surprises};
 }
 
@@ -196,21 +206,45 @@ enum anomaly_habit anomaly_habit(const struct anomaly *anomaly, size_t k) {
     return anomaly->habits[k];
 }
 
+/* Of a step that all columns have taken. */
+static void take_joint(struct anomaly *anomaly, uint32_t slot, const float *x, unsigned minute) {
+    struct stream *stream = stream_of(anomaly, slot);
+    size_t columns = anomaly->options.columns, missing = 0;
+    const struct novelty *first = &column_of(anomaly, slot, 0)->novelty;
+    for (size_t k = 0; k < columns; k++)
+        missing += isnan(x[k]) != 0;
+    if (missing > 0 && missing < columns)
+        stream->apart = 1;
+    if (missing > 0 || stream->apart == 1 || first->used == 0)
+        return;
+    double distance =
+        novelty_joint(first, floats_of(anomaly, slot, 0), minute, anomaly->distances, columns);
+    double score = tail_unlikeliness(&stream->joint, distance);
+    if (tail_knows(&stream->joint))
+        anomaly->joint = fmax(anomaly->joint, novelty_patient(score, first->count - 1));
+    tail_learn(&stream->joint, distance);
+}
+
 double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, double time) {
     struct stream *stream = begun(anomaly, slot);
     unsigned minute = minute_of(time);
     double most = NAN;
     denormals_to_zero();
+    if (anomaly->distances)
+        memset(anomaly->distances, 0, vector_pad(anomaly->options.memory) * sizeof(float));
     for (size_t k = 0; k < anomaly->options.columns; k++) {
         struct column *column = column_of(anomaly, slot, k);
         anomaly->habits[k] = habit_of(column, x[k]);
         if (isnan(x[k]))
             continue;
-        double score = novelty_take(&column->novelty, floats_of(anomaly, slot, k),
-                                    anomaly->options.memory, (double)x[k], minute);
+        double score =
+            novelty_take_beside(&column->novelty, floats_of(anomaly, slot, k),
+                                anomaly->options.memory, (double)x[k], minute, anomaly->distances);
         anomaly->scores[k] = fmax(anomaly->scores[k], score);
         most = fmax(most, score);
     }
+    if (anomaly->distances)
+        take_joint(anomaly, slot, x, minute);
     stream->steps++;
     anomaly->score = fmax(anomaly->score, most);
     return most;
@@ -329,7 +363,8 @@ bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {
         return valid;
     valid = stream->begun == 1 && stream->steps >= 0 && stream->steps == floor(stream->steps) &&
             isfinite(stream->steps) && alarm_valid(&stream->novelty) &&
-            alarm_valid(&stream->surprise) && tail_valid(&stream->wrong);
+            alarm_valid(&stream->surprise) && tail_valid(&stream->wrong) &&
+            tail_valid(&stream->joint) && (stream->apart == 0 || stream->apart == 1);
     for (size_t k = 0; valid && k < anomaly->options.columns; k++) {
         valid = column_valid(anomaly, slot, k);
     }

@@ -3,6 +3,10 @@
 
    - Novelty (novelty.h): the recent past of a column is like nothing in its memory. The score of a
      stream is that of its column with the largest.
+   - Joint novelty, of several columns: their recent pasts together are like none before, though
+   each may be. The distance is over all columns' blocks, each in its own deviation. It needs
+   columns that have come together from the beginning: one that is missing alone ends it for the
+   stream.
    - Surprise: the error of the forecast is as large as hardly any of the stream's errors before,
      L - 0.4 log10(max(1, t / 1000)) >= 0 with L its tail (tail.h). The error is that of a column;
      where the loss is a density's, 1 / density of all columns together.
@@ -45,7 +49,7 @@ void anomaly_begin(struct anomaly *anomaly, uint32_t slot);
 
 /* How abnormal it has been since anomaly_clear, the largest of each: NaN where nothing is known. */
 struct anomaly_said {
-    double score, surprise; /* of the stream */
+    double score, surprise, joint; /* of the stream; joint of several columns */
     const double *scores, *surprises /* (columns,) */;
 };
 void anomaly_clear(struct anomaly *anomaly);

@@ -156,8 +156,8 @@ struct nearest {
 };
 
 VECTOR_BODY void block_distances(const float *restrict context, float square,
-                                 const float *restrict block, float *restrict all,
-                                 float *restrict levels) {
+                                 const float *restrict block, float *restrict sums,
+                                 float *restrict all, float *restrict levels) {
 #pragma omp simd
     for (size_t n = 0; n < VECTOR_LANES; n++) {
         float sum = 0;
@@ -169,7 +169,8 @@ VECTOR_BODY void block_distances(const float *restrict context, float square,
         float cosine = context[CLOCK + 1] - block[(CLOCK + 1) * VECTOR_LANES + n];
         float clock = sine * sine + cosine * cosine;
         float level = context[LEVEL] - block[LEVEL * VECTOR_LANES + n];
-        all[n] = sum / square + clock;
+        sums[n] = sum / square;
+        all[n] = sums[n] + clock;
         levels[n] = level * level / square + clock;
     }
 }
@@ -179,24 +180,33 @@ VECTOR_BODY float least(float a, float b) {
     return a < b ? a : b;
 }
 
+VECTOR_BODY void add_sums(const float *restrict sums, float *restrict distances) {
+#pragma omp simd
+    for (size_t i = 0; i < (distances ? VECTOR_LANES : 0); i++)
+        distances[i] += sums[i];
+}
+
 VECTOR_BODY void search_body(const float *restrict context, float square,
                              const float *restrict contexts, size_t count,
-                             struct nearest *restrict found) {
-    float all[VECTOR_LANES], levels[VECTOR_LANES];
+                             float *restrict distances, struct nearest *restrict found) {
+    float sums[VECTOR_LANES], all[VECTOR_LANES], levels[VECTOR_LANES];
     float best[VECTOR_LANES], best_level[VECTOR_LANES];
     size_t n = 0;
     for (size_t i = 0; i < VECTOR_LANES; i++)
         best[i] = best_level[i] = INFINITY;
     for (; n + VECTOR_LANES <= count; n += VECTOR_LANES) {
-        block_distances(context, square, contexts + n * NOVELTY_CONTEXT, all, levels);
+        block_distances(context, square, contexts + n * NOVELTY_CONTEXT, sums, all, levels);
+        add_sums(sums, distances ? distances + n : NULL);
 #pragma omp simd
         for (size_t i = 0; i < VECTOR_LANES; i++) {
             best[i] = least(all[i], best[i]);
             best_level[i] = least(levels[i], best_level[i]);
         }
     }
-    if (n < count)
-        block_distances(context, square, contexts + n * NOVELTY_CONTEXT, all, levels);
+    if (n < count) {
+        block_distances(context, square, contexts + n * NOVELTY_CONTEXT, sums, all, levels);
+        add_sums(sums, distances ? distances + n : NULL);
+    }
     for (size_t i = 0; i < count - n; i++) {
         best[i] = least(all[i], best[i]);
         best_level[i] = least(levels[i], best_level[i]);
@@ -210,8 +220,8 @@ VECTOR_BODY void search_body(const float *restrict context, float square,
 
 VECTOR_CLONES(search,
               (const float *context, float square, const float *contexts, size_t count,
-               struct nearest *found),
-              (context, square, contexts, count, found))
+               float *distances, struct nearest *found),
+              (context, square, contexts, count, distances, found))
 
 /* ---- The score ---- */
 
@@ -221,6 +231,11 @@ double novelty_patient(double score, double t) {
 
 double novelty_take(struct novelty *novelty, float *floats, size_t memory, double x,
                     unsigned minute) {
+    return novelty_take_beside(novelty, floats, memory, x, minute, NULL);
+}
+
+double novelty_take_beside(struct novelty *novelty, float *floats, size_t memory, double x,
+                           unsigned minute, float *distances) {
     float context[NOVELTY_CONTEXT];
     float *delayed = delayed_of(novelty, floats), *contexts = memory_of(floats);
     double s = take_value(novelty, x), t = novelty->count;
@@ -231,7 +246,7 @@ double novelty_take(struct novelty *novelty, float *floats, size_t memory, doubl
     memcpy(delayed, context, sizeof context);
     struct nearest nearest = {0, 0};
     if (learns)
-        search(context, (float)(s * s), contexts, (size_t)novelty->used, &nearest);
+        search(context, (float)(s * s), contexts, (size_t)novelty->used, distances, &nearest);
     double novel = s * sqrt((double)nearest.context), level = s * sqrt((double)nearest.level);
     double quiet = 1 / (spread + QUIET_LEAST * s + QUIET_FLOOR);
     bool knows = tail_knows(&novelty->novel);
@@ -246,6 +261,20 @@ double novelty_take(struct novelty *novelty, float *floats, size_t memory, doubl
     }
     novelty->count++;
     return knows ? novelty_patient(score, t) : NAN;
+}
+
+double novelty_joint(const struct novelty *novelty, const float *floats, unsigned minute,
+                     const float *distances, size_t columns) {
+    const float *contexts = floats + (size_t)NOVELTY_DELAY * NOVELTY_CONTEXT;
+    double angle = 2 * M_PI * minute / NOVELTY_MINUTES;
+    float sine = (float)(CLOCK_SIZE * sin(angle)), cosine = (float)(CLOCK_SIZE * cos(angle));
+    float nearest = INFINITY;
+    for (size_t n = 0; n < (size_t)novelty->used; n++) {
+        const float *lane = contexts + n / VECTOR_LANES * BLOCK_FLOATS + n % VECTOR_LANES;
+        float a = sine - lane[CLOCK * VECTOR_LANES], b = cosine - lane[(CLOCK + 1) * VECTOR_LANES];
+        nearest = least(distances[n] / (float)columns + a * a + b * b, nearest);
+    }
+    return sqrt((double)nearest);
 }
 
 /* ---- Checkpoints ---- */

@@ -52,6 +52,16 @@ void novelty_begin(struct novelty *novelty, uint64_t seed);
 double novelty_take(struct novelty *novelty, float *floats, size_t memory, double x,
                     unsigned minute);
 
+/* The same, and what the column adds to a distance of several: to `distances` (memory, rounded up
+   to VECTOR_LANES) the square of its blocks' distance in s from each context that it remembers. */
+double novelty_take_beside(struct novelty *novelty, float *floats, size_t memory, double x,
+                           unsigned minute, float *distances);
+
+/* Of `columns` columns with a past in common, that have each taken their value of this step: the
+   distance to the nearest context, blocks and time of day. INFINITY before there is any. */
+double novelty_joint(const struct novelty *novelty, const float *floats, unsigned minute,
+                     const float *distances, size_t columns);
+
 /* A score less what it sinks by at value t: there are more to be surprised by. >= 0. */
 double novelty_patient(double score, double t);
 

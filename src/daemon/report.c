@@ -287,6 +287,8 @@ static void put_anomaly(struct json_text *text, const struct anomaly_said *said,
     json_text_open_object(text, "anomaly");
     json_text_number(text, "score", said->score);
     json_text_number(text, "surprise", said->surprise);
+    if (columns > 1)
+        json_text_number(text, "joint", said->joint);
     json_text_open_list(text, "columns");
     for (size_t k = 0; k < columns; k++) {
         json_text_open_object(text, NULL);

@@ -62,6 +62,37 @@ static void the_largest_column_is_the_streams(void **state) {
     anomaly_close(&anomaly);
 }
 
+/* Two columns that move together, then against each other: each alone is as ever. */
+static void columns_are_novel_together(void **state) {
+    (void)state;
+    struct anomaly *anomaly = opened(true);
+    double usual = 0, most = 0, alone = 0;
+    for (unsigned n = 0; n < 1000; n++) {
+        anomaly_clear(anomaly);
+        float x = (float)sin(n * 0.1) + noise(n) / 10;
+        take(anomaly, x, n < 980 ? x : -x);
+        struct anomaly_said said = anomaly_said(anomaly);
+        if (n >= 900 && n < 980)
+            usual = fmax(usual, said.joint);
+        if (n >= 980) {
+            most = fmax(most, said.joint);
+            alone = fmax(alone, said.score);
+        }
+    }
+    if (!(usual < 1.5 && most > 2 && most > alone))
+        fail_msg("%g, then %g, alone %g", usual, most, alone);
+    take(anomaly, NAN, NAN); /* which changes nothing of what they have in common */
+    anomaly_clear(anomaly);
+    take(anomaly, 0, 0);
+    assert_false(isnan(anomaly_said(anomaly).joint));
+    take(anomaly, 0, NAN);
+    anomaly_clear(anomaly);
+    take(anomaly, 0, 0);
+    assert_true(isnan(anomaly_said(anomaly).joint));
+    assert_true(anomaly_written(anomaly, SLOT));
+    anomaly_close(&anomaly);
+}
+
 static void large_errors_surprise(void **state) {
     (void)state;
     struct anomaly *anomaly = lively();
@@ -216,6 +247,7 @@ static void too_much_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_largest_column_is_the_streams),
+        cmocka_unit_test(columns_are_novel_together),
         cmocka_unit_test(large_errors_surprise),
         cmocka_unit_test(a_column_that_freezes_is_stuck),
         cmocka_unit_test(a_column_that_is_missing_is_silent),
