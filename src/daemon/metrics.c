@@ -144,7 +144,7 @@ static void report_interval(const struct metrics *metrics, const struct metrics_
 
 /* All examples of a plan share one reading of the clock, so all of them are counted by it: the
    messages of one plan have one rate. */
-static double examples_per_second(const struct metrics *metrics, uint64_t now) {
+double metrics_speed(const struct metrics *metrics, uint64_t now) {
     const struct metrics_anchor *anchor = &metrics->anchor;
     uint64_t least = isnan(metrics->rate) ? 1 : RATE_SPAN;
     if (now < anchor->time + least)
@@ -153,7 +153,7 @@ static double examples_per_second(const struct metrics *metrics, uint64_t now) {
 }
 
 void metrics_close_interval(struct metrics *metrics, uint64_t now, struct loss_fields *report) {
-    double rate = examples_per_second(metrics, now);
+    double rate = metrics_speed(metrics, now);
     if (report) {
         report_interval(metrics, &metrics->intervals[metrics->current], report);
         report->examples_per_second = rate;
@@ -187,5 +187,5 @@ void metrics_recent(const struct metrics *metrics, uint64_t now, struct loss_fie
     struct metrics_interval merged = metrics->intervals[metrics->current ^ 1];
     interval_merge(&merged, &metrics->intervals[metrics->current]);
     report_interval(metrics, &merged, report);
-    report->examples_per_second = examples_per_second(metrics, now);
+    report->examples_per_second = metrics_speed(metrics, now);
 }

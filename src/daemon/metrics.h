@@ -75,6 +75,9 @@ void metrics_add(struct metrics *metrics, const struct learned *learned, uint64_
    fields of a `loss` message, the others are zero. NaN means "not there yet". */
 void metrics_close_interval(struct metrics *metrics, uint64_t now, struct loss_fields *report);
 
+/* Examples per second since the anchor; NaN before there is one. */
+double metrics_speed(const struct metrics *metrics, uint64_t now);
+
 /* Report over the last complete interval and the open one together, and change nothing. */
 void metrics_recent(const struct metrics *metrics, uint64_t now, struct loss_fields *report);
 

@@ -71,6 +71,10 @@ void observe_recent(const struct daemon *daemon, struct loss_fields *loss) {
     loss->streams = learner_streams(daemon->learner); /* one may have been forgotten since */
 }
 
+double observe_speed(const struct daemon *daemon) {
+    return metrics_speed(&daemon->figures->metrics, clock_ns());
+}
+
 /* ---- The observer ---- */
 
 static void publish_loss(struct daemon *daemon, const struct learned *learned) {

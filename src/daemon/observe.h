@@ -31,6 +31,9 @@ size_t observe_queued(const struct daemon *daemon);
 /* What the next `loss` would say of what has been learned lately. */
 void observe_recent(const struct daemon *daemon, struct loss_fields *loss);
 
+/* Examples learned per second since the newest interval began; NAN at the very beginning. */
+double observe_speed(const struct daemon *daemon);
+
 /* Numbers of inputs out of scale in this run, those of a replay not counted. */
 uint64_t observe_out_of_scale(const struct daemon *daemon);
 

@@ -19,16 +19,21 @@ static unsigned loss_has(enum loss loss) {
            (loss_kind(loss)->baseline != BASELINE_NONE ? FIELD_HAS(NEED_BASELINE) : 0);
 }
 
+struct field_tally report_rejected(const struct ingest *ingest,
+                                   struct field_count counts[REJECT_REASONS]) {
+    for (int r = 0; r < REJECT_REASONS - 1; r++) {
+        enum reject_reason reason = (enum reject_reason)(REJECT_NOT + 1 + r);
+        counts[r] = (struct field_count){reject_name(reason), ingest_rejected(ingest, reason)};
+    }
+    return (struct field_tally){counts, REJECT_REASONS - 1};
+}
+
 void report_loss(struct json_text *text, const struct loss_fields *metrics,
                  const struct model *model, const struct learner *learner, size_t queued,
                  const struct ingest *ingest) {
     struct loss_fields loss = *metrics;
     const char *names[LEARNER_FORECASTS_MAX];
     struct field_count rejected_by[REJECT_REASONS];
-    for (int r = 0; r < REJECT_REASONS - 1; r++) {
-        enum reject_reason reason = (enum reject_reason)(REJECT_NOT + 1 + r);
-        rejected_by[r] = (struct field_count){reject_name(reason), ingest_rejected(ingest, reason)};
-    }
     const struct truth_coverage coverage = learner_coverage(learner);
     double rate = learner_rate(learner);
     loss.rate = rate == RATE_AUTO ? NAN : rate;
@@ -36,7 +41,7 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
     loss.coverage_recent = truth_held_recently(&coverage);
     loss.queued = queued;
     loss.rejected = ingest_rejected(ingest, REJECT_NOT);
-    loss.rejected_by = (struct field_tally){rejected_by, REJECT_REASONS - 1};
+    loss.rejected_by = report_rejected(ingest, rejected_by);
     for (size_t n = 0; n < learner_forecasts(learner); n++)
         names[n] = learner_forecast_name(learner, n);
     loss.experts.names = names;

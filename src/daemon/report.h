@@ -7,13 +7,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/fields.h"
+#include "sockets/frames.h"
+
 struct ingest;
 struct json_text;
 struct layer_statistics;
 struct learned;
 struct learner;
-struct loss_fields;
 struct model;
+
+/* What has been rejected in this run, by reason, over `counts`. */
+struct field_tally report_rejected(const struct ingest *ingest,
+                                   struct field_count counts[REJECT_REASONS]);
 
 /* Topic `loss`: `metrics`, and what learner and ingest say; `queued` examples have been taken and
    wait to be learned. */

@@ -6,12 +6,13 @@
 #include "journalling.h"
 #include "observe.h"
 #include "parts.h"
+#include "report.h"
 #include "run.h"
 
 void status_write(struct daemon *daemon, struct json_text *text) {
     const struct config *config = daemon->config;
     char summary[MODEL_SUMMARY_SIZE];
-    struct field_count counts[SECURITY_FAILURES];
+    struct field_count counts[SECURITY_FAILURES], rejected_by[REJECT_REASONS];
     unsigned has = 0;
     model_summary(&config->architecture, summary);
     struct status_fields status = {
@@ -32,6 +33,9 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         .sockets_statistics = publish_endpoint(daemon->publish),
         .sockets_control = control_endpoint(daemon->control),
         .forgotten = learner_counters(daemon->learner).forgotten,
+        .examples_per_second = observe_speed(daemon),
+        .rejected = ingest_rejected(daemon->ingest, REJECT_NOT),
+        .rejected_by = report_rejected(daemon->ingest, rejected_by),
         .input_scale = observe_out_of_scale(daemon),
         .dropped = publish_dropped(daemon->publish),
     };

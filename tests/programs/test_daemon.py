@@ -534,6 +534,9 @@ def test_bad_examples_are_rejected_counted_and_announced(directory):
         assert status["rejected"] == len(bad) == sum(status["rejected_by"].values()), status
         body = daemon.receive(events, "event", lambda b: b["kind"] == "rejected")
         assert body["text"]
+        said = daemon.receive(daemon.subscribe("status"), "status")
+        assert said["rejected_by"] == status["rejected_by"] and said["rejected"] == len(bad), said
+        assert said["examples_per_second"] > 0, said
 
 
 def test_nothing_that_is_said_to_control_silences_it(directory):

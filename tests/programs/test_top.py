@@ -370,6 +370,19 @@ def test_what_matters_is_said(directory):
         screen.until("keeps up: ! slow disk: 9 s", "journal  1,234 entries; 9 s behind")
 
 
+def test_all_is_rejected(directory):
+    """No loss comes then: the count is that of `status`."""
+    with watched(directory, 80, 24) as (daemon, screen):
+        daemon.send("status", dict(STATUS, rejected=0, examples_per_second=None))
+        screen.until("rejected 0 ")
+        daemon.send("event", {"kind": "rejected", "text": "rejected 7 examples (x_size), the last: 4 bytes"})
+        daemon.send("status", dict(STATUS, rejected=7, examples_per_second=0))
+        screen.until("rejected 7 ", "healthy: ! examples rejected")
+        publish(daemon, rejected=7)
+        daemon.send("status", dict(STATUS, rejected=9, examples_per_second=2.5))
+        screen.until("rejected 9 ", "speed +2.50")
+
+
 def test_a_reset_begins_anew(directory):
     with watched(directory, 80, 24) as (daemon, screen):
         for _ in range(30):

@@ -323,6 +323,25 @@ def check_open(text):
     assert len(list(parser.text_string_to_metric_families(text))) == len(families)
 
 
+def test_all_is_rejected(directory):
+    """No loss comes then, and what was learned before grows old: `status` has the newest figures."""
+    daemon, web = start(directory)
+    with web:
+        for count, loss in (5, False), (7, True):
+            if loss:
+                daemon.learn(0.5, rejected_by={"x_size": 6}, examples_per_second=100)
+            daemon.status(rejected=count, rejected_by={"x_size": count}, examples_per_second=0.5,
+                          examples=12, time=START + 1e6)
+            web.until("api/daemons", lambda answer: (status := answer["daemons"][0]["status"]) and
+                      status["rejected"] == count and bool(answer["daemons"][0]["loss"]) == loss)
+            text = web.open("/metrics")[2]
+            check_classic(text)
+            for name, value in [("rejected_examples_total", count), ("examples_per_second", 0.5),
+                                ("examples_total", 12)]:
+                assert [line for line in text.decode().splitlines()
+                        if line.startswith(f"runnel_{name}{{") and line.endswith(f" {value}")], (name, text)
+
+
 def test_metrics(directory):
     daemon, web = start(directory)
     other = Daemon(directory, 'o"\\ther')
@@ -606,5 +625,5 @@ def test_bad_clients(directory):
 
 
 run_tests([test_page, test_options, test_api, test_forecasts, test_live, test_daemon_is_killed_and_comes_back,
-           test_history_survives, test_metrics, test_odd_statistics, test_who_may_read,
+           test_history_survives, test_all_is_rejected, test_metrics, test_odd_statistics, test_who_may_read,
            test_guessing_tokens, test_bad_clients])

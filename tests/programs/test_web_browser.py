@@ -326,6 +326,19 @@ def test_smoothing_looks_back_only(directory):
 LONG = "production-hall-north-assembly-line-7-"
 
 
+def test_card_without_a_loss(directory):
+    """A daemon that rejects everything says so in `status` alone; what nobody has said is not 0."""
+    daemon = Daemon(directory)
+    with Web(directory, daemon.endpoint) as web, Page(directory) as page:
+        daemon.await_subscriber()
+        daemon.status()
+        page.driver.get(web.url)
+        page.until("document.querySelector('.daemon').textContent", lambda text: "rejected–" in text)
+        daemon.status(rejected=17, examples_per_second=0)
+        page.until("document.querySelector('.daemon').textContent", lambda text: "rejected17" in text)
+        assert page.value("[...document.querySelectorAll('.daemon dd.bad')].map((one) => one.textContent)") == ["17"]
+
+
 def test_cards(directory):
     """A card shows what tells its daemon from others, and nothing moves when numbers grow."""
     names = [LONG + "temperature", LONG + "pressure", LONG + "pressure-2"]
@@ -722,5 +735,5 @@ def figures(directory):
 
 
 run_tests([figures] if "--figures" in sys.argv else [
-    test_page_in_a_browser, test_wild_values, test_smoothing_looks_back_only, test_cards, test_recording_alone,
+    test_page_in_a_browser, test_wild_values, test_smoothing_looks_back_only, test_card_without_a_loss, test_cards, test_recording_alone,
     test_members, test_forecasts, test_anomalies, test_recorded_forecasts])

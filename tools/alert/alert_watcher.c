@@ -290,6 +290,7 @@ void watcher_message(struct watcher *w, const struct message *message, double no
         layers_take(&w->layers, body, w->limits->saturated, &w->book, now);
     } else if (message->topic == TOPIC_STATUS) {
         take_status(w, body, now);
+        take_rejected(w, body, now);
     } else if (message->topic == TOPIC_EVENT) {
         take_event(w, body, now);
     }

@@ -39,13 +39,24 @@ static const struct meter {
       {"queued", FIELD_queued},
 };
 
-static const char *value_text(char text[FORMAT_SIZE], const struct sample *sample,
+/* NAN where it is not known. `status` messages have some, too, and come when nothing is learned. */
+static double value_of(const struct watched *w, enum loss_field field) {
+    const struct sample *sample = watched_sample(w);
+    double newest = field == FIELD_rejected              ? w->rejected
+                    : field == FIELD_examples_per_second ? w->speed
+                                                         : NAN;
+    if (isnan(w->look.cursor) && !isnan(newest))
+        return newest;
+    return sample ? sample->values[field] : NAN;
+}
+
+static const char *value_text(char text[FORMAT_SIZE], const struct watched *w,
                               enum loss_field field) {
     format_function *format = field_format(&fields_of_loss[field]);
-    if (!sample || !isfinite(sample->values[field]))
+    double value = value_of(w, field);
+    if (!isfinite(value))
         return "-";
-    return format ? format(text, sample->values[field])
-                  : format_grouped(text, sample->values[field]);
+    return format ? format(text, value) : format_grouped(text, value);
 }
 
 /* What only some losses have: whether the daemon has it, which has been heard, if not now. */
@@ -62,7 +73,7 @@ static bool is_used(const struct watched *w, const struct meter *meter) {
 static void draw_meter(struct canvas *c, const struct area *area, const struct watched *w,
                        const struct meter *meter) {
     char number[FORMAT_SIZE];
-    const char *value = value_text(number, watched_sample(w), meter->field);
+    const char *value = value_text(number, w, meter->field);
     canvas_print(c, area, 0, 0, STYLE_DIM, "%s", meter->label);
     enum style style = meter->field == FIELD_skill ? verdict_skill(w) : STYLE_STRONG;
     canvas_print(c, area, 0, LABEL, style, "%*s", VALUE, value);
@@ -77,18 +88,16 @@ static int draw_pair(struct canvas *c, const struct area *area, int row, int at,
     return canvas_print(c, area, row, at, style, "%s", value) + GAP;
 }
 
-static enum style count_style(const struct watched *w, enum loss_field field, double value,
-                              enum style worst) {
-    if (!(value > 0))
+static enum style count_style(const struct watched *w, enum loss_field field, enum style worst) {
+    if (!(value_of(w, field) > 0))
         return STYLE_PLAIN;
     return verdict_recent(w, field) > 0 ? worst : STYLE_WARN;
 }
 
 static bool draw_speed(struct canvas *c, const struct area *area, const struct watched *w) {
-    const struct sample *sample = watched_sample(w);
     char text[FORMAT_SIZE];
     int at = draw_pair(c, area, 0, 0, "speed   ", STYLE_STRONG,
-                       value_text(text, sample, FIELD_examples_per_second));
+                       value_text(text, w, FIELD_examples_per_second));
     at = canvas_print(c, area, 0, at - 1, STYLE_DIM, "ex/s");
     struct area curve = area_columns(area, at + 1, area->columns);
     chart_field(c, &curve, w, FIELD_examples_per_second);
@@ -103,23 +112,21 @@ static bool draw_latency(struct canvas *c, const struct area *area, const struct
     } parts[] = {{"p50", FIELD_latency_us_p50},
                  {"p99", FIELD_latency_us_p99},
                  {"max", FIELD_latency_us_max}};
-    const struct sample *sample = watched_sample(w);
     char text[FORMAT_SIZE];
     int at = canvas_print(c, area, 0, 0, STYLE_DIM, "latency ");
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         at = draw_pair(c, area, 0, at, parts[i].label, STYLE_PLAIN,
-                       value_text(text, sample, parts[i].field)) -
+                       value_text(text, w, parts[i].field)) -
              1;
     return true;
 }
 
 static bool draw_queue(struct canvas *c, const struct area *area, const struct watched *w) {
-    const struct sample *sample = watched_sample(w);
     char text[FORMAT_SIZE];
     enum style pace = verdict_pace(w).style;
     int at = draw_pair(c, area, 0, 0, "queued  ", pace == STYLE_GOOD ? STYLE_PLAIN : pace,
-                       value_text(text, sample, FIELD_queued));
-    at = draw_pair(c, area, 0, at, "streams", STYLE_PLAIN, value_text(text, sample, FIELD_streams));
+                       value_text(text, w, FIELD_queued));
+    at = draw_pair(c, area, 0, at, "streams", STYLE_PLAIN, value_text(text, w, FIELD_streams));
     double missed = (double)w->health.missed_total;
     draw_pair(c, area, 0, at, "missed", missed > 0 ? STYLE_WARN : STYLE_PLAIN,
               format_count(text, missed, LABEL));
@@ -127,23 +134,18 @@ static bool draw_queue(struct canvas *c, const struct area *area, const struct w
 }
 
 static bool draw_refused(struct canvas *c, const struct area *area, const struct watched *w) {
-    const struct sample *sample = watched_sample(w);
     char text[FORMAT_SIZE];
-    double rejected = sample ? sample->values[FIELD_rejected] : 0;
-    double skipped = sample ? sample->values[FIELD_skipped] : 0;
-    int at =
-        draw_pair(c, area, 0, 0, "rejected", count_style(w, FIELD_rejected, rejected, STYLE_BAD),
-                  value_text(text, sample, FIELD_rejected));
-    draw_pair(c, area, 0, at, "skipped", count_style(w, FIELD_skipped, skipped, STYLE_BAD),
-              value_text(text, sample, FIELD_skipped));
+    int at = draw_pair(c, area, 0, 0, "rejected", count_style(w, FIELD_rejected, STYLE_BAD),
+                       value_text(text, w, FIELD_rejected));
+    draw_pair(c, area, 0, at, "skipped", count_style(w, FIELD_skipped, STYLE_BAD),
+              value_text(text, w, FIELD_skipped));
     return true;
 }
 
 static bool draw_learned(struct canvas *c, const struct area *area, const struct watched *w) {
     const struct sample *sample = watched_sample(w);
     char text[FORMAT_SIZE];
-    int at =
-        draw_pair(c, area, 0, 0, "updates ", STYLE_PLAIN, value_text(text, sample, FIELD_updates));
+    int at = draw_pair(c, area, 0, 0, "updates ", STYLE_PLAIN, value_text(text, w, FIELD_updates));
     draw_pair(c, area, 0, at, "steps", STYLE_PLAIN,
               sample ? format_grouped(text, sample->steps) : "-");
     return true;

@@ -127,6 +127,8 @@ struct verdict verdict_health(const struct watched *w, const json_t *layers) {
         return say(STYLE_BAD, "inputs out of scale");
     if ((more = verdict_recent(w, FIELD_rejected)) > 0)
         return say(STYLE_WARN, "rejects: %s", format_count(number, more, 6));
+    if (clock_seconds() - w->rejected_said < RECENT)
+        return say(STYLE_WARN, "examples rejected");
     if (!layers && w->past.count == 0 && status_number(w->status, STATUS_input_scale) > 0)
         return say(STYLE_BAD, "inputs out of scale");
     if (!layers && w->past.count == 0)

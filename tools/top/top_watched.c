@@ -23,7 +23,8 @@ int watched_open(struct watched *w, double silence) {
     static const bool topics[TOPICS] = {
         [TOPIC_STATUS] = true, [TOPIC_LOSS] = true, [TOPIC_STATE] = true, [TOPIC_EVENT] = true};
     w->look.cursor = NAN;
-    w->gap_said = w->scale_said = -INFINITY;
+    w->gap_said = w->scale_said = w->rejected_said = -INFINITY;
+    w->speed = w->rejected = NAN;
     health_open(&w->health, w->endpoint, silence, note_health, w);
     struct runnel_peer peer = tool_peer(w->endpoint, &w->keys);
     return link_open(&w->link, &peer, topics);
@@ -97,6 +98,8 @@ static void take_event(struct watched *w, const json_t *body) {
     dress_event(event, kind);
     if (strcmp(kind, "input_scale") == 0)
         w->scale_said = clock_seconds();
+    else if (strcmp(kind, "rejected") == 0)
+        w->rejected_said = clock_seconds();
     text_copy(event->text, sizeof event->text, joined);
 }
 
@@ -140,7 +143,8 @@ static void take_state(struct watched *w, struct message *message) {
 static void restart(struct watched *w) {
     replace(&w->status, NULL);
     w->state_heard = false;
-    w->gap_said = w->scale_said = -INFINITY;
+    w->gap_said = w->scale_said = w->rejected_said = -INFINITY;
+    w->speed = w->rejected = NAN;
     w->loss_heard = w->loss_gap = 0;
     replace(&w->truth, NULL);
     replace(&w->columns, NULL);
@@ -187,6 +191,8 @@ static void take_message(struct watched *w, struct message *message) {
     if (run)
         text_copy(w->run, sizeof w->run, run);
     w->replaying = json_is_true(json_object_get(message->body, "replaying"));
+    member_number(message->body, "examples_per_second", &w->speed);
+    member_number(message->body, "rejected", &w->rejected);
     switch (message->topic) {
     case TOPIC_STATUS:
         take_status(w, message->body);

@@ -57,8 +57,10 @@ struct watched {
     double loss_heard,
         loss_gap; /* clock_seconds() of the last `loss`; seconds between two, about */
     struct trend means;
-    double gap_said;   /* see gap_say */
-    double scale_said; /* clock_seconds() of the last event `input_scale` */
+    double gap_said;        /* see gap_say */
+    double scale_said;      /* clock_seconds() of the last event `input_scale` */
+    double rejected_said;   /* of the last event `rejected` */
+    double speed, rejected; /* of the newest `loss` or `status` that has them; NAN before */
     struct past past;
     struct happening events[WATCHED_EVENTS]; /* oldest first */
     size_t event_count;

@@ -84,6 +84,18 @@ static void write_sample(FILE *stream, const char *name, int kind, const struct 
     write_number(stream, value);
 }
 
+/* The newest message that has a field of the topic: `status` has some of `loss`, and comes when
+   nothing is learned. NULL: none has come. */
+static json_t *message_with(const struct feed *feed, enum topic topic, const struct field *field) {
+    json_t *own = feed->newest[topic], *status = feed->newest[TOPIC_STATUS];
+    double time = 0, status_time = 0;
+    member_number(own, "time", &time);
+    member_number(status, "time", &status_time);
+    if (!field_member(field, status) || (own && time >= status_time))
+        return own;
+    return status;
+}
+
 /* A number in the unit of its metric; NaN where it is null. */
 static double metric_value(const struct field *field, const json_t *object) {
     double scale = field->metric.scale;
@@ -179,7 +191,8 @@ static void write_field(FILE *stream, const struct feeds *feeds, bool open, enum
     }
     for (size_t i = 0; i < feeds->count; i++) {
         const struct feed *feed = &feeds->feed[i];
-        json_t *member = (json_t *)field_member(field, feed->newest[topic]);
+        json_t *message = message_with(feed, topic, field);
+        json_t *member = (json_t *)field_member(field, message);
         if (!member)
             continue;
         if (!headed)
@@ -191,7 +204,7 @@ static void write_field(FILE *stream, const struct feeds *feeds, bool open, enum
         }
         double age = field->metric.kind == METRIC_CLOCK ? health_status_age(&feed->health) : 0;
         write_sample(stream, field->metric.name, (int)field->metric.kind, feed,
-                     metric_value(field, feed->newest[topic]) + age);
+                     metric_value(field, message) + age);
     }
 }
 

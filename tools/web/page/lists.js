@@ -89,17 +89,24 @@ function showFigure(cell, [term, value, kind = "", title = ""]) {
   cell.title = title;
 }
 
+// What the newer of the two says that says it: `status` comes also when nothing is learned.
+function newest(status, loss, key) {
+  const [older, newer] = (status?.time ?? 0) > (loss?.time ?? 0) ? [loss, status] : [status, loss];
+  return newer?.[key] ?? older?.[key];
+}
+
 // Always as many, whatever there is to say, so that nothing moves: [term, value, kind, what it is].
 function figures({ status, loss, missed }) {
+  const now = (key) => newest(status, loss, key);
   const { rmse, accuracy, bits } = loss?.metric || {};
   const metric = typeof accuracy === "number" ? ["accuracy", percent(accuracy)]
     : typeof bits === "number" ? ["bits", number(bits)] : ["rmse", number(rmse)];
-  const trouble = (term, count) => [term, counted(count ?? 0), count ? "bad" : "none"];
+  const trouble = (term, count) => [term, counted(count), count ? "bad" : "none"];
   const unfinite = loss && loss.mean === null;
-  return [["examples", counted((loss || status)?.examples)],
+  return [["examples", counted(now("examples"))],
     ["loss", unfinite ? "not finite" : number(loss?.mean), unfinite ? "bad" : ""],
-    metric, skillFigure(status, loss), ["ex/s", number(loss?.examples_per_second)],
-    ["queued", counted(loss?.queued ?? 0), loss?.queued ? "" : "none"], trouble("rejected", loss?.rejected),
+    metric, skillFigure(status, loss), ["ex/s", number(now("examples_per_second"))],
+    ["queued", counted(loss?.queued), loss?.queued ? "" : "none"], trouble("rejected", now("rejected")),
     missed && !loss?.skipped ? ["missed", counted(missed)] : trouble("skipped", loss?.skipped)];
 }
 
