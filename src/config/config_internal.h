@@ -140,7 +140,9 @@ size_t config_words_count(const char *words);
 /* "a|b|c" as "a, b or c". */
 void config_words_list(const char *words, char *text, size_t size);
 
-/* One more number of a list into the draft, `first` or greater than those before; -1 as below. */
+/* Append a number to a list in the draft; `first`: the list begins anew. -1: the text is no number
+   that the key allows, it is not greater than the one before, or the list is full; with `first`
+   nothing is in the list then. */
 int config_value_add(const struct config_key *key, const char *text, bool first,
                      struct draft *draft);
 

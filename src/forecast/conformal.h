@@ -13,7 +13,7 @@
    1 - CONFORMAL_COVERAGE whatever the errors are. Of n errors in order, e(1) <= ... <= e(n), the
    bounds are those at rank r = (n + 1) a / 2 from below and from above, between two of them by
    their distance; below rank 1 they go on outwards, by the distance of e(1) and e(n) until rank 0.
-   a stays within 0 and CONFORMAL_LEVEL_MOST, and where it it not moved: a truth that is exactly on
+   a stays within 0 and CONFORMAL_LEVEL_MOST, and there it is not moved: a truth that is exactly on
    an interval without width says nothing about how wide it should be.
 
    Everything is computed in the order of the truths, in double; errors are kept as float. Memory is

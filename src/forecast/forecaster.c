@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/unaligned.h"
 #include "horizon.h"
 
 /* A state is a head, the columns, and the horizons; of several of them follow, for as many steps as
@@ -178,12 +179,6 @@ static double *said_ahead(const struct forecaster *f, size_t horizon, size_t arr
     return said(f, ARRAYS + horizon * (OF_EXPERTS + experts_count(f->experts)) + array);
 }
 
-static double value_at(const void *x, size_t k) {
-    float value;
-    memcpy(&value, (const char *)x + k * sizeof value, sizeof value);
-    return (double)value;
-}
-
 /* What is kept of that horizon's targets of step t, of all but the furthest. */
 static double *outcome_of(struct forecaster *f, uint32_t slot, size_t t, size_t horizon) {
     size_t row = t % f->furthest * (f->horizons - 1) + horizon;
@@ -261,7 +256,7 @@ void forecaster_take(struct forecaster *f, uint32_t slot, const void *x, bool le
     if (t >= f->furthest)
         close_step(f, slot, t, learn);
     for (size_t k = 0; k < f->columns; k++)
-        column_take(&columns_of(f, slot)[k], value_at(x, k), head->steps);
+        column_take(&columns_of(f, slot)[k], (double)unaligned_float(x, k), head->steps);
     head->steps++;
     head->waits = 1;
     say_columns(f, slot);

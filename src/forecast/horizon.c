@@ -3,6 +3,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/unaligned.h"
+
 #define LAG_MOST 10 /* changes */
 
 #define IN_DOUBLES(type) (sizeof(type) / sizeof(double))
@@ -50,12 +52,6 @@ bool horizon_valid(const struct horizon *h, const double *block) {
     return valid;
 }
 
-static double value_at(const void *x, size_t k) {
-    float value;
-    memcpy(&value, (const char *)x + k * sizeof value, sizeof value);
-    return (double)value;
-}
-
 /* What the step at that place said of column k is relative to. */
 static struct waiting waits(const struct horizon *h, double *block, const struct column *c,
                             size_t place, size_t k) {
@@ -70,7 +66,8 @@ void horizon_settle(const struct horizon *h, double *block, const struct column 
     size_t place = t % h->ahead;
     for (size_t k = 0; k < h->columns; k++) {
         const struct waiting w = waits(h, block, &columns[k], place, k);
-        double value = w.known > 0 ? value_at(x, k) : NAN; /* a column's first is no target */
+        double value =
+            w.known > 0 ? (double)unaligned_float(x, k) : NAN; /* a column's first is no target */
         y[k] = (value - w.x) / w.ds;
         last[k] = w.known > 0 ? w.x : NAN;
         level[k] = (value - w.mean) / w.sd;
@@ -114,7 +111,8 @@ static void say_units(const struct horizon *h, double *block, const struct colum
             continue;
         struct waiting *w = &waiting_of(h, block, t % h->ahead)[k];
         bool pair = t >= h->ahead && w->known > 0;
-        ds[k] = unit_of(h, &units_of(h, block)[k], c, pair ? value_at(x, k) - w->x : NAN);
+        ds[k] = unit_of(h, &units_of(h, block)[k], c,
+                        pair ? (double)unaligned_float(x, k) - w->x : NAN);
         v[k] = period_of(h, c, (double)t, ds[k]);
         *w = (struct waiting){c->count > 0, c->x[0], c->mean, c->sd, ds[k]};
     }

@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/unaligned.h"
 
 #define LOG_2PI 1.83787706640934548356
 
@@ -219,18 +220,11 @@ double baseline_score(struct baseline *b, uint32_t slot, const union value *y, c
     return NAN;
 }
 
-/* The k-th float32 of what may lie anywhere. */
-static double number_at(const void *x, size_t k) {
-    float value;
-    memcpy(&value, (const char *)x + k * sizeof value, sizeof value);
-    return (double)value;
-}
-
 void baseline_see_last(struct baseline *b, uint32_t slot, const void *x, const union value *z,
                        size_t count) {
     double *values = array_of(b, slot, VALUE), *scaled = array_of(b, slot, SCALED);
     for (size_t k = 0; k < count; k++) {
-        double value = number_at(x, k);
+        double value = (double)unaligned_float(x, k);
         values[k] = value == value ? value : values[k];
         scaled[k] = (double)z[k].real;
     }
@@ -251,7 +245,7 @@ void baseline_see_target(struct baseline *b, uint32_t slot, const void *y) {
     double *means = array_of(b, slot, VALUE), *counts = array_of(b, slot, COUNT);
     struct counted last = {0, 0};
     for (size_t k = 0; k < b->numbers; k++) {
-        double value = number_at(y, k);
+        double value = (double)unaligned_float(y, k);
         if (!isnan(value))
             add_to_mean(&means[k], &counts[k], value - means[k], &last);
     }
@@ -274,7 +268,7 @@ double baseline_score_mean(struct baseline *b, uint32_t slot, const void *y, dou
     size_t observed = 0;
     bool even = true;
     for (size_t k = 0; k < b->numbers; k++) {
-        errors[k] = means[k] - number_at(y, k);
+        errors[k] = means[k] - (double)unaligned_float(y, k);
         even &= (errors[k] == errors[k]) & (counts[k] == counts[0]);
     }
     if (even)

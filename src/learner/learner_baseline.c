@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "common/unaligned.h"
 #include "learner_internal.h"
 #include "scaler.h"
 
@@ -57,12 +58,6 @@ void learner_baseline_close(struct learner *learner) {
 
 static enum loss_baseline kind_of(const struct learner *learner) {
     return loss_kind(learner->model->architecture.output.loss)->baseline;
-}
-
-static double number_at(const void *values, size_t k) {
-    float value;
-    memcpy(&value, (const char *)values + k * sizeof value, sizeof value);
-    return (double)value;
 }
 
 static bool is_next(const struct learner *learner) {
@@ -156,7 +151,7 @@ void learner_baseline_score(struct learner *learner, uint32_t slot, size_t place
     if (has_numbers(learner)) {
         forecast = forecast_at(learner, slot, place, state);
         for (size_t k = 0; k < size; k++)
-            errors[k] = forecast.original[k] - number_at(came, k);
+            errors[k] = forecast.original[k] - (double)unaligned_float(came, k);
     }
     if (learner->want_outputs)
         say(learner, state, score, scale, &forecast);

@@ -230,6 +230,10 @@ bool targets_plan_open(struct learner *learner);
 void targets_begin(struct learner *learner, uint32_t slot);
 void targets_example(struct learner *learner, const struct example *example, size_t row);
 
+/* Mean or deviation (target_row,) that targets of an example in this row of the plan are predicted
+   with; NULL: they are not scaled. */
+const double *targets_scale(const struct learner *learner, size_t row, bool deviation);
+
 /* Before its STEP: score and close what waits for an x, as it came and as the network sees it. */
 void targets_next(struct learner *learner, uint32_t slot, const struct example *example,
                   const void *x, const union value *input, struct planned *planned);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/unaligned.h"
 #include "example.h"
 #include "input_range.h"
 #include "learner_internal.h"
@@ -208,16 +209,11 @@ static void plan_measure(struct learner *learner, uint32_t slot) {
 
 /* ---- Values ---- */
 
-static const void *number_at(const void *values, size_t index) {
-    return (const char *)values + index * sizeof(union value);
-}
-
 /* A real x (I,) as the network sees it: a missing number is held, then all are scaled. */
 static void read_real(struct learner *learner, uint32_t slot, const void *x, union value *input) {
     float *held = learner_held(learner, slot);
     for (size_t k = 0; k < learner->input_row; k++) {
-        float value;
-        memcpy(&value, number_at(x, k), sizeof value);
+        float value = unaligned_float(x, k);
         if (held && isnan(value))
             value = held[k];
         else if (held)
@@ -246,7 +242,7 @@ static union value *next_input_row(const struct learner *learner) {
 /* A step of the one network. */
 static void take_plain(struct learner *learner, uint32_t slot, const struct example *example,
                        size_t t, struct planned *planned) {
-    const void *x = number_at(example->x, t * learner->input_row);
+    const void *x = unaligned_at(example->x, t * learner->input_row);
     union value *input = next_input_row(learner);
     read_input(learner, slot, x, input);
     targets_next(learner, slot, example, x, input, planned);
@@ -258,7 +254,7 @@ static void take_plain(struct learner *learner, uint32_t slot, const struct exam
 
 static int take_step(struct learner *learner, uint32_t slot, const struct example *example,
                      size_t t, struct planned **planned, struct error *error) {
-    const void *x = number_at(example->x, t * learner->input_row);
+    const void *x = unaligned_at(example->x, t * learner->input_row);
     plan_watch(learner, x);
     if (learner->forecaster)
         forecast_take(learner, slot, x, example->learn, *planned);
@@ -367,7 +363,7 @@ static uint32_t find_stream(struct learner *learner, const struct example *examp
 static void keep_scale(struct learner *learner, const struct example *example, size_t row) {
     size_t size = learner->input_row;
     for (size_t t = 0; t < example->steps && !example->label; t++)
-        scaler_add(learner->scaler, number_at(example->x, t * size));
+        scaler_add(learner->scaler, unaligned_at(example->x, t * size));
     double *means = learner->means + row * size;
     memcpy(means, scaler_means(learner->scaler), size * sizeof *means);
     for (size_t k = 0; k < size; k++)

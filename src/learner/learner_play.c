@@ -142,15 +142,6 @@ static void add_bases(struct learner *learner, const struct planned *example, si
     }
 }
 
-/* What the targets of an example in this row are scaled with; NULL: they are not. */
-static const double *target_scale(const struct learner *learner, size_t row, bool deviation) {
-    bool next = learner->model->architecture.output.target == TARGET_NEXT;
-    const double *means = next ? learner->means : learner->output_means;
-    const double *deviations = next ? learner->deviations : learner->output_deviations;
-    const double *rows = deviation ? deviations : means;
-    return rows ? rows + row * learner->target_row : NULL;
-}
-
 /* ---- The observer ---- */
 
 static void observe(struct learner *learner, const struct planned *example, size_t row,
@@ -188,8 +179,8 @@ static void observe(struct learner *learner, const struct planned *example, size
         .update_ratio = example->update_ratio,
         .mean = learner->scaler ? learner->means + scale : NULL,
         .deviation = learner->scaler ? learner->deviations + scale : NULL,
-        .target_mean = target_scale(learner, row, false),
-        .target_deviation = target_scale(learner, row, true),
+        .target_mean = targets_scale(learner, row, false),
+        .target_deviation = targets_scale(learner, row, true),
         .forecasts = example->outputs ? forecast_of(learner, example, first_step) : NULL,
         .forecast_row = learner->forecast_row,
         .outputs = outputs_of(learner, example, first_step),
@@ -235,8 +226,8 @@ static void gather_measure(struct learner *learner, const struct planned *exampl
 /* Of the example in this row, what makes predictions of its outputs in this plan. */
 static struct learned in_plan(const struct learner *learner, size_t row, size_t first_step) {
     return (struct learned){
-        .target_mean = target_scale(learner, row, false),
-        .target_deviation = target_scale(learner, row, true),
+        .target_mean = targets_scale(learner, row, false),
+        .target_deviation = targets_scale(learner, row, true),
         .outputs = learner->members[0].results.outputs + first_step * learner->model->outputs,
     };
 }

@@ -12,6 +12,7 @@
 
 #include "common/error.h"
 #include "common/finite.h"
+#include "common/unaligned.h"
 #include "example.h"
 #include "learner_internal.h"
 #include "scaler.h"
@@ -94,16 +95,12 @@ static size_t place_of(const struct learner *learner, uint32_t slot, size_t age)
     return learner->places > 1 ? plan_position(&learner->members[0], slot, age) : 0;
 }
 
-static const void *number_at(const void *values, size_t index) {
-    return (const char *)values + index * sizeof(union value);
-}
-
-/* The mean and deviation that targets of an example in this row of the plan are predicted with. */
-static const double *scale_of(const struct learner *learner, size_t row, bool deviation) {
+const double *targets_scale(const struct learner *learner, size_t row, bool deviation) {
     bool next = output_of(learner)->target == TARGET_NEXT;
     const double *means = next ? learner->means : learner->output_means;
     const double *deviations = next ? learner->deviations : learner->output_deviations;
-    return (deviation ? deviations : means) + row * learner->target_row;
+    const double *rows = deviation ? deviations : means;
+    return rows ? rows + row * learner->target_row : NULL;
 }
 
 /* What targets of this step are relative to: the step's own x, or the last target, as scaled. */
@@ -117,8 +114,8 @@ static void fill_base(const struct learner *learner, uint32_t slot, size_t row,
         else if (isnan(last[k]))
             base[k] = 0;
         else
-            base[k] = scaler ? scaler_scale_with(scaler, scale_of(learner, row, false)[k],
-                                                 scale_of(learner, row, true)[k], last[k])
+            base[k] = scaler ? scaler_scale_with(scaler, targets_scale(learner, row, false)[k],
+                                                 targets_scale(learner, row, true)[k], last[k])
                              : last[k];
     }
 }
@@ -136,8 +133,8 @@ void targets_keep(struct learner *learner, uint32_t slot, const struct example *
         .steps = example->numbered ? (uint32_t)example->steps : 0,
     };
     if (scale) {
-        memcpy(scale, scale_of(learner, row, false), size * sizeof *scale);
-        memcpy(scale + size, scale_of(learner, row, true), size * sizeof *scale);
+        memcpy(scale, targets_scale(learner, row, false), size * sizeof *scale);
+        memcpy(scale + size, targets_scale(learner, row, true), size * sizeof *scale);
     }
     if (base)
         fill_base(learner, slot, row, input, base);
@@ -189,8 +186,7 @@ static void keep_score_scale(struct learner *learner, const double *scale, const
     double *offsets = learner->score_scales + learner->members[0].plan.scores * 2 * size;
     bool relative = learner->step_bases != NULL;
     for (size_t k = 0; k < size; k++) {
-        float value;
-        memcpy(&value, number_at(y, k), sizeof value);
+        float value = unaligned_float(y, k);
         offsets[k] = scale[k] - value;
         if (relative)
             offsets[k] += scale[size + k] * base[k];
@@ -229,8 +225,7 @@ static void fill_next(const struct learner *learner, const void *x, const union 
     if (learner->model->architecture.input.kind == INPUT_SYMBOL)
         return;
     for (size_t k = 0; k < learner->input_row; k++) {
-        float value;
-        memcpy(&value, number_at(x, k), sizeof value);
+        float value = unaligned_float(x, k);
         if (isnan(value))
             target[k].real = value;
     }
@@ -271,7 +266,7 @@ void targets_example(struct learner *learner, const struct example *example, siz
     if (example->label || !example->y)
         return;
     for (size_t t = 0; t < example->steps; t++)
-        scaler_add(scaler, number_at(example->y, t * size));
+        scaler_add(scaler, unaligned_at(example->y, t * size));
 }
 
 /* Score a step by a y that was sent, and remember what was observed. */
@@ -287,8 +282,7 @@ static void score_sent(struct learner *learner, uint32_t slot, size_t age, const
             target[k].real = scaler_scale(learner->output_scaler, k, target[k].real);
     score(learner, slot, age, 0, y, learn, planned);
     for (size_t k = 0; last && k < size; k++) {
-        float value;
-        memcpy(&value, number_at(y, k), sizeof value);
+        float value = unaligned_float(y, k);
         if (!isnan(value))
             last[k] = value;
     }
@@ -300,7 +294,7 @@ int targets_given(struct learner *learner, uint32_t slot, const struct example *
     const struct learner_window *window = &learner->members[0].windows[slot];
     if (output->target == TARGET_GIVEN) {
         if (example->y)
-            score_sent(learner, slot, 1, number_at(example->y, t * learner->target_row),
+            score_sent(learner, slot, 1, unaligned_at(example->y, t * learner->target_row),
                        example->learn, *planned);
         close_oldest(learner, slot, *planned);
     }
@@ -358,11 +352,12 @@ static int take_targets(struct learner *learner, uint32_t slot, size_t age,
                         struct error *error) {
     size_t size = learner->target_row;
     for (size_t t = 0; learner->output_scaler && t < label->steps; t++)
-        scaler_add(learner->output_scaler, number_at(label->y, t * size));
+        scaler_add(learner->output_scaler, unaligned_at(label->y, t * size));
     for (size_t t = 0; t < label->steps; t++) {
         if (plan_make_room(learner, planned, error))
             return -1;
-        score_sent(learner, slot, age - t, number_at(label->y, t * size), label->learn, *planned);
+        score_sent(learner, slot, age - t, unaligned_at(label->y, t * size), label->learn,
+                   *planned);
         learner_open_step(learner, slot, place_of(learner, slot, age - t))->known = 1;
     }
     return close_known(learner, slot, planned, error);

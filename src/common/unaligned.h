@@ -1,0 +1,20 @@
+/* Numbers of 4 bytes as a message has them: they may lie at any address. */
+#ifndef RUNNEL_UNALIGNED_H
+#define RUNNEL_UNALIGNED_H
+
+#include <stddef.h>
+#include <string.h>
+
+/* Where number k lies. */
+static inline const void *unaligned_at(const void *numbers, size_t k) {
+    return (const char *)numbers + k * sizeof(float);
+}
+
+/* Number k, a float32. */
+static inline float unaligned_float(const void *numbers, size_t k) {
+    float value;
+    memcpy(&value, unaligned_at(numbers, k), sizeof value);
+    return value;
+}
+
+#endif
