@@ -30,15 +30,19 @@ struct pair {
 
 static const size_t one_step = 1;
 
-static void open_pair(struct pair *pair, size_t columns, unsigned combine) {
+static void open_ahead(struct pair *pair, size_t columns, unsigned combine, size_t ahead) {
     struct error error;
     *pair = (struct pair){.columns = columns, .p = calloc(columns, sizeof *pair->p)};
     assert_int_equal(
-        forecaster_open(&pair->forecaster, columns, EXPERTS_ALL, &one_step, 1, SLOTS, &error), 0);
+        forecaster_open(&pair->forecaster, columns, EXPERTS_ALL, &ahead, 1, SLOTS, &error), 0);
     assert_int_equal(
-        mixture_open(&pair->mixture, columns, EXPERTS, combine, &one_step, 1, SLOTS, &error), 0);
+        mixture_open(&pair->mixture, columns, EXPERTS, combine, &ahead, 1, SLOTS, &error), 0);
     forecaster_begin(pair->forecaster, SLOT);
     mixture_begin(pair->mixture, SLOT);
+}
+
+static void open_pair(struct pair *pair, size_t columns, unsigned combine) {
+    open_ahead(pair, columns, combine, one_step);
 }
 
 static void close_pair(struct pair *pair) {
@@ -86,7 +90,7 @@ static void check_said(struct pair *pair, const struct forecast_step *step, FILE
         check(weights[n], next(file), 1);
 }
 
-static void play(const char *name) {
+static void play(const char *name, size_t ahead) {
     char path[256];
     const char *srcdir = getenv("srcdir");
     struct pair pair;
@@ -95,7 +99,7 @@ static void play(const char *name) {
     assert_non_null(file);
     size_t steps = (size_t)next(file), columns = (size_t)next(file);
     assert_true(columns <= COLUMNS_MAX);
-    open_pair(&pair, columns, COMBINE_MLPOLY);
+    open_ahead(&pair, columns, COMBINE_MLPOLY, ahead);
     for (size_t t = 0; t < steps; t++) {
         struct forecast_step step;
         float x[COLUMNS_MAX];
@@ -111,8 +115,9 @@ static void play(const char *name) {
 
 static void stored_cases(void **state) {
     (void)state;
-    play("two-columns");  /* missing values, one column late, a value of 1e30 */
-    play("nine-columns"); /* a regression a column, one that never changes */
+    play("two-columns", 1);  /* missing values, one column late, a value of 1e30 */
+    play("nine-columns", 1); /* a regression a column, one that never changes */
+    play("five-ahead", 5);   /* the first again, five steps ahead */
 }
 
 /* A daily course with noise; spikes where they are asked for. */
