@@ -22,10 +22,11 @@ CONSTANTS = 600  # at `memory: 3` the deviation has fallen to 1e-53 of what it w
 WILD = (1e30, -3e38, 3e38, 1e-38, 0)
 
 
-def configuration(directory, inputs, output):
+def configuration(directory, inputs, output, more=""):
     return f"""
 name: extremes
 device: cpu
+{more}
 model: {{input: {{{inputs}}}, layers: [{{cell: gru, size: 4}}], output: {{{output}}}}}
 learning: {{window: 4, stride: 2, clip: 1, max_streams: 4}}
 examples: {{bind: "ipc://{directory}/examples"}}
@@ -55,9 +56,9 @@ class Producer:
                                   struct.pack("<IIQ", 0, 0, of)])
 
 
-def learned_and_read_back(directory, inputs, output, producer):
+def learned_and_read_back(directory, inputs, output, producer, more=""):
     """Learn the messages; what is known afterwards."""
-    with Daemon(directory, configuration(directory, inputs, output)) as daemon:
+    with Daemon(directory, configuration(directory, inputs, output, more)) as daemon:
         with daemon.socket(zmq.PUSH, "examples") as socket:
             for message in producer.messages:
                 socket.send_multipart(message)
@@ -118,6 +119,23 @@ def test_wild_values(directory):
             output += ", patience: 2"
         (directory / str(n)).mkdir()
         learned_and_read_back(directory / str(n), f"kind: real, size: 2{scale}", output, producer)
+
+
+def test_wild_values_of_forecasts_and_classes(directory):
+    """Experts, members and anomalies; frequencies of classes."""
+    rng = np.random.default_rng(2)
+    producer, letters = Producer("next"), Producer("next")
+    for step in range(300):
+        x = np.full(2, 5.0) if 100 < step < 200 else rng.normal(size=2)
+        if step % 13 == 3:
+            x[step % 2] = WILD[step // 13 % len(WILD)]
+        producer.add(b"first" if step % 3 else b"other", x, None)
+        letters.add(b"first", np.uint32([3 if step < 250 else 0]).view(np.float32), None)
+    for name, about in {"forecast": ("size: 2", "ahead: [1, 3]", producer, "preset: forecast"),
+                        "letters": ("kind: symbol, size: 4", "loss: softmax, size: 4, target: next",
+                                    letters)}.items():
+        (directory / name).mkdir()
+        learned_and_read_back(directory / name, *about)
 
 
 def changed(directory, name, form, *values):
