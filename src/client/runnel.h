@@ -118,6 +118,10 @@ int runnel_subscriber_descriptor(const struct runnel_subscriber *subscriber);
 enum runnel_kind runnel_subscriber_next(struct runnel_subscriber *subscriber,
                                         struct runnel_news *news);
 
+/* From now on messages are not parsed: `json` is NULL, the text is not known to be JSON, and what
+   is read from it (restarted, missed, unheard) is not known. For who passes them on, or not all. */
+void runnel_subscriber_unparsed(struct runnel_subscriber *subscriber);
+
 /* Wait for news, at most that many seconds (negative: forever), or until a signal comes. True when
    there may be some. */
 bool runnel_subscriber_wait(struct runnel_subscriber *subscriber, double seconds);

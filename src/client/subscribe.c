@@ -47,7 +47,8 @@ struct runnel_subscriber {
     bool more_said;
     struct track track;
     json_t *json; /* of the newest message */
-    char *text;   /* (room,) */
+    bool unparsed;
+    char *text; /* (room,) */
     size_t room;
 };
 
@@ -162,6 +163,10 @@ int runnel_subscriber_descriptor(const struct runnel_subscriber *s) {
     return s->descriptor;
 }
 
+void runnel_subscriber_unparsed(struct runnel_subscriber *s) {
+    s->unparsed = true;
+}
+
 bool runnel_subscriber_wait(struct runnel_subscriber *s, double seconds) {
     struct pollfd item = {.fd = s->descriptor, .events = POLLIN};
     return poll(&item, 1, seconds < 0 ? -1 : clock_milliseconds(seconds)) > 0;
@@ -225,13 +230,16 @@ static bool parse(struct runnel_subscriber *s, zmq_msg_t frames[FRAMES_MAX], int
         news->problem = "out of memory";
         return true;
     }
+    news->text = s->text;
+    news->size = size;
+    if (s->unparsed)
+        return true;
     s->json = json_loadb(s->text, size, 0, NULL);
     if (!json_is_object(s->json)) {
         news->problem = s->json ? "its JSON is not an object" : "its second frame is not JSON";
+        news->text = NULL;
         return true;
     }
-    news->text = s->text;
-    news->size = size;
     news->json = s->json;
     track_message(&s->track, topic, s->json, news);
     return true;

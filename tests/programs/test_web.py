@@ -224,6 +224,28 @@ def test_forecasts(directory):
         assert web.end() == 0
 
 
+def test_more_predictions_than_can_be_read(directory):
+    """What comes too fast is passed over, the last thousand never; all other topics are whole."""
+    many = 30000 # 27 MB: at the rate at which they are read that takes longer than to send them
+    daemon, web = start(directory)
+    with web:
+        daemon.status(predictions=True)
+        daemon.await_predictions()
+        for i in range(many):
+            daemon.predict([i + 0.5] * 8, [float(i)] * 8)
+            if i % 1000 == 0:
+                daemon.learn(0.5)
+        last = daemon.examples
+        def steps():
+            return web.get("api/forecasts?daemon=0&stream=a&column=7&points=500")
+        web.until("api/forecasts?daemon=0", lambda answer: answer["passed"] > 0 and answer["series"]
+                  and steps()["example"][-1] == last)
+        assert steps()["target"] == [float(i) for i in range(many - 500, many)]
+        assert len(web.get("api/series?run=1")["examples"]) == many // 1000
+        assert web.get("api/daemons")["daemons"][0]["missed"] == 0
+        assert web.end() == 0
+
+
 def test_live(directory):
     """Each message reaches those who listen; where they come too fast, nothing of the band is lost."""
     daemon, web = start(directory)
@@ -624,6 +646,7 @@ def test_bad_clients(directory):
         assert web.end() == 0
 
 
-run_tests([test_page, test_options, test_api, test_forecasts, test_live, test_daemon_is_killed_and_comes_back,
-           test_history_survives, test_all_is_rejected, test_metrics, test_odd_statistics, test_who_may_read,
+run_tests([test_page, test_options, test_api, test_forecasts, test_more_predictions_than_can_be_read, test_live,
+           test_daemon_is_killed_and_comes_back, test_history_survives, test_all_is_rejected, test_metrics,
+           test_odd_statistics, test_who_may_read,
            test_guessing_tokens, test_bad_clients])

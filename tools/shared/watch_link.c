@@ -56,6 +56,10 @@ void link_close(struct link **link) {
     *link = NULL;
 }
 
+void link_unparsed(struct link *l) {
+    runnel_subscriber_unparsed(l->subscriber);
+}
+
 int link_descriptor(const struct link *l) {
     return runnel_subscriber_descriptor(l->subscriber);
 }

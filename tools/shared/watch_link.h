@@ -38,6 +38,9 @@ void link_close(struct link **link);
    when it is `wake`. */
 void link_wait(struct link *link, int wake, double seconds, bool *woken);
 
+/* From now on `body` is NULL: messages are not parsed, and may be no JSON. */
+void link_unparsed(struct link *link);
+
 /* For who waits for several links at once: readable as long as link_next may have something. */
 int link_descriptor(const struct link *link);
 

@@ -18,10 +18,12 @@
 #define SEND_EVERY 0.05  /* seconds between two messages of a topic to the pages */
 #define TELL_EVERY 0.25  /* seconds between two notes to the pages that there are predictions */
 #define COMMIT_EVERY 1.0 /* seconds */
+#define REST 0.02        /* seconds in which predictions gather, and in which as many are parsed */
 #define FOLLOW_EVERY 5.0 /* seconds between two looks at whether a recording has grown */
 
 enum {
-    AT_ONCE = 500, /* messages of one daemon between two looks at the others */
+    AT_ONCE = 500,              /* messages of one daemon between two looks at the others */
+    PREDICTIONS_AT_ONCE = 5000, /* likewise, which are not parsed yet */
     NAME_SIZE = 128,
 };
 
@@ -189,8 +191,9 @@ static void tell_presence(struct feed *feed) {
 static void follow_predictions(struct feed *feed) {
     static const bool topics[TOPICS] = {[TOPIC_PREDICTION] = true};
     const json_t *published = json_object_get(feed->newest[TOPIC_STATUS], "predictions");
-    if (json_is_true(published) && !feed->predictions)
-        link_open(&feed->predictions, &feed->peer, topics);
+    if (json_is_true(published) && !feed->predictions &&
+        link_open(&feed->predictions, &feed->peer, topics) == EX_OK)
+        link_unparsed(feed->predictions);
     else if (json_is_false(published))
         link_close(&feed->predictions);
 }
@@ -232,16 +235,29 @@ static void tell_predictions(struct feed *feed, double now) {
         publish(feed->feeds, "prediction", json_pack("{s:i}", "daemon", (int)feed_number(feed)));
 }
 
-static void run_predictions(struct feed *feed, double now) {
+/* Take all that have come, as texts. */
+static void gather_predictions(struct feed *feed, double now) {
     struct message message;
     enum runnel_kind kind = RUNNEL_MESSAGE;
-    for (int i = 0; feed->predictions && i < AT_ONCE && kind != RUNNEL_NOTHING; i++) {
+    for (int i = 0; i < PREDICTIONS_AT_ONCE && kind != RUNNEL_NOTHING; i++) {
         kind = link_next(feed->predictions, &message);
         if (kind == RUNNEL_MESSAGE && !message.problem) {
-            forecasts_take(&feed->forecasts, message.body);
-            feed->predicted = true;
+            backlog_add(&feed->backlog, message.text);
+            message.text = NULL;
+            feed->rests = now + REST;
         }
         message_clear(&message);
+    }
+}
+
+static void run_predictions(struct feed *feed, double now) {
+    json_t *body;
+    if (feed->predictions && now >= feed->rests)
+        gather_predictions(feed, now);
+    while ((body = backlog_next(&feed->backlog, now))) {
+        forecasts_take(&feed->forecasts, body);
+        feed->predicted = true;
+        json_decref(body);
     }
     tell_predictions(feed, now);
 }
@@ -303,16 +319,21 @@ double feeds_next(const struct feeds *feeds) {
                 next = fmin(next, feed->sent[topic] + SEND_EVERY - now);
         if (feed->predicted)
             next = fmin(next, feed->told + TELL_EVERY - now);
+        if (feed->rests > now)
+            next = fmin(next, feed->rests - now);
+        else if (feed->backlog.count)
+            next = fmin(next, REST);
     }
     return fmax(next, 0);
 }
 
 size_t feeds_items(const struct feeds *feeds, struct pollfd items[FEEDS_MAX * FEED_ITEMS]) {
     size_t used = 0;
+    double now = clock_seconds();
     for (size_t i = 0; i < feeds->count; i++) {
         const struct feed *feed = &feeds->feed[i];
         items[used++] = (struct pollfd){.fd = link_descriptor(feed->link), .events = POLLIN};
-        if (feed->predictions)
+        if (feed->predictions && feed->rests <= now)
             items[used++] =
                 (struct pollfd){.fd = link_descriptor(feed->predictions), .events = POLLIN};
     }
@@ -352,6 +373,7 @@ void feeds_close(struct feeds *feeds) {
     for (size_t i = 0; i < feeds->count; i++) {
         link_close(&feeds->feed[i].link);
         link_close(&feeds->feed[i].predictions);
+        backlog_clear(&feeds->feed[i].backlog);
         forecasts_clear(&feeds->feed[i].forecasts);
         clear_newest(&feeds->feed[i]);
     }

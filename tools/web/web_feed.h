@@ -14,6 +14,7 @@
 #include "common/keys.h"
 #include "tools/history/history.h"
 #include "tools/shared/watch_health.h"
+#include "web_backlog.h"
 #include "web_forecasts.h"
 #include "web_live.h"
 
@@ -48,6 +49,8 @@ struct feed {
     /* Only while the daemon says that it publishes them. They have a connection of their own: what
        is lost of it when they come too fast is nothing of the rest. */
     struct link *predictions;
+    double rests; /* until then, clock_seconds(), none are taken: they come many at a time */
+    struct backlog backlog;
     struct forecasts forecasts;
     bool predicted; /* there are some that pages have not been told of */
     double told;    /* when they were last, clock_seconds() */

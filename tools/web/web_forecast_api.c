@@ -52,13 +52,15 @@ static struct reply no_memory(void) {
 
 static void write_list(FILE *stream, const struct feed *feed) {
     const json_t *published = json_object_get(feed->newest[TOPIC_STATUS], "predictions");
-    fprintf(stream, "{\"daemon\":%zu,\"published\":%s,\"wordless\":%s,\"left_out\":%llu,",
+    fprintf(stream,
+            "{\"daemon\":%zu,\"published\":%s,\"wordless\":%s,\"left_out\":%llu,"
+            "\"passed\":%llu,",
             (size_t)(feed - feed->feeds->feed),
             !published                ? "null"
             : json_is_true(published) ? "true"
                                       : "false",
             feed->forecasts.wordless ? "true" : "false",
-            (unsigned long long)feed->forecasts.left_out);
+            (unsigned long long)feed->forecasts.left_out, (unsigned long long)feed->backlog.passed);
     fputs("\"series\":[", stream);
     for (const struct forecast_series *series = feed->forecasts.series; series;
          series = series->following) {
