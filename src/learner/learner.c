@@ -303,6 +303,7 @@ static int begin_again(struct learner *learner, float *const *values, struct err
         scaler_reset(learner->output_scaler);
     if (learner->range)
         input_range_reset(learner->range);
+    learner->watch.rule.threshold = learner->watch.configured_threshold;
     for (size_t m = 0; m < learner->member_count || m == 0; m++) {
         struct learner_rates *rates = &learner->members[m].rates;
         rates->rate = rates->configured_rate;

@@ -72,7 +72,8 @@ struct learned {
                                 scale: none */
     /* scale: forecast: what was said at its steps, in original units, or NULL when not asked for: a
        row a step, of what is combined (horizons, I), of what each expert and member says
-       (horizons, N, I), and of their weights (horizons, N, I). NaN of a column that was never seen. See learner_forecasts. */
+       (horizons, N, I), and of their weights (horizons, N, I). NaN of a column that was never seen.
+       See learner_forecasts. */
     const double *forecasts; /* (T, forecast_row) */
     size_t forecast_row;
     /* (T, K) network outputs at its steps, or NULL when not asked for; of relative targets with
@@ -179,9 +180,9 @@ void learner_want_outputs(struct learner *learner, bool wanted);
 int learner_configure(struct learner *learner, size_t member, double rate, double clip,
                       struct error *error);
 
-/* Back to how learner_open left it: parameters, moments, streams, scaler and counters; rate and
-   clip as configured. Returns 1, with nothing changed, when the starting values cannot be had
-   (model.initial has gone, out of memory); -1 when the device has failed. */
+/* Back to how learner_open left it: parameters, moments, streams, scaler and counters; rate, clip
+   and threshold as configured. Returns 1, with nothing changed, when the starting values cannot be
+   had (model.initial has gone, out of memory); -1 when the device has failed. */
 int learner_reset(struct learner *learner, struct error *error);
 
 /* The same of one member alone: its parameters, moments, least squares, hidden states and rates.

@@ -42,8 +42,8 @@ void truth_close(struct truth **truth);
 /* A stream begins in the slot. */
 void truth_begin(struct truth *truth, uint32_t slot);
 
-/* This was said at a step: prediction (horizons, numbers), experts (horizons, experts) or NULL. Of so many
-   as `open` the oldest goes. With `tell` its interval is told. */
+/* This was said at a step: prediction (horizons, numbers), experts (horizons, experts) or NULL. Of
+   so many as `open` the oldest goes. With `tell` its interval is told. */
 void truth_said(struct truth *truth, uint32_t slot, const struct truth_step *step,
                 const double *prediction, const double *experts, bool tell);
 

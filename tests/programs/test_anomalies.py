@@ -206,14 +206,46 @@ def test_missing_values_take_no_part(directory):
         assert said["score"] == max((s for s in scores if s is not None), default=None)
 
 
+def thresholds(directory):
+    """Those in the newest checkpoint: in effect, and configured."""
+    blob = (directory / "state/checkpoint.safetensors").read_bytes()
+    size, = struct.unpack_from("<Q", blob)
+    begin, _ = json.loads(blob[8:8 + size])["learner.thresholds"]["data_offsets"]
+    return struct.unpack_from("<2d", blob, 8 + size + begin)
+
+
 def test_the_threshold_can_be_set(directory):
-    """In flight, until the configuration has another; refused where nobody looks."""
+    """In flight: it outlives a kill and a restart, until a reset or a configuration that has
+    another; refused where nobody looks."""
     with Daemon(directory, configuration(directory, "anomaly: {enabled: true}")) as daemon:
         daemon.ask("set", key="anomaly.threshold", value=2.5)
         fed(daemon, [step(1, [0.0])])
         kill(daemon, 1)
         assert daemon.request("set", key="anomaly.threshold", value=-1)[0]["ok"] is False
         assert daemon.end() == 0
+    assert thresholds(directory) == (2.5, 1.5)
+    with Daemon(directory, configuration(directory, "anomaly: {enabled: true}")) as daemon:
+        daemon.ask("status")
+        fed(daemon, [step(2, [0.0])])
+        assert daemon.end() == 0
+        assert thresholds(directory) == (2.5, 1.5)
+        daemon.start()
+        daemon.ask("reset")
+        assert daemon.end() == 0
+    assert thresholds(directory) == (1.5, 1.5)
+    with Daemon(directory, configuration(directory, "anomaly: {enabled: true, threshold: 3}")) \
+            as daemon:
+        daemon.ask("status")
+        daemon.path.write_text(configuration(directory, "anomaly: {enabled: true, threshold: 4}"),
+                               encoding="utf-8")
+        daemon.process.send_signal(signal.SIGHUP)
+        end = time.monotonic() + running.LIMIT
+        while "anomaly.threshold is 4" not in daemon.text():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        kill(daemon, 0)
+        assert daemon.end() == 0
+    assert thresholds(directory) == (4, 4)
     with Daemon(directory, configuration(directory, "")) as daemon:
         reply = daemon.request("set", key="anomaly.threshold", value=2.5)[0]
         assert not reply["ok"] and "anomaly.enabled: true" in reply["error"], reply

@@ -224,12 +224,13 @@ static int restore(const struct options *o, char **arguments) {
     return status;
 }
 
-#define SETTABLE "learning.optimizer.rate learning.clip statistics.every"
+#define SETTABLE "learning.optimizer.rate learning.clip anomaly.threshold statistics.every"
 
 static const struct command commands[] = {
     {{"status", "", .summary = "who it is, how far it has learned, its loss and its speed"},
      .print = print_reply_status},
-    {{"set", "KEY VALUE", "change learning.optimizer.rate, learning.clip or statistics.every",
+    {{"set", "KEY VALUE",
+      "change learning.optimizer.rate, learning.clip, anomaly.threshold or statistics.every",
       .complete = COMPLETE_WORDS, .words = SETTABLE},
      .print = print_set,
      .build = build_set},
