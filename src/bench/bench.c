@@ -107,7 +107,7 @@ static bool on_gpu(const struct bench *b) {
 
 static int open_learner(struct bench *b, struct error *error) {
     size_t plan = b->arguments->plan;
-    if (engines_choose(&b->engine, b->config.device, &b->model, error))
+    if (engines_choose(&b->engine, b->config.device, &b->config, error))
         return -1;
     for (;;) {
         if (bench_learner_open(&b->learner, &b->config, &b->model, b->engine.ops, &b->data, plan,

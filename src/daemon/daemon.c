@@ -133,7 +133,7 @@ static int open_parts(struct daemon *daemon, const struct config *config,
     model_build(&daemon->model, &config->architecture);
     if (settings_open(daemon, config, source, error) ||
         announce_open(daemon, status_write, error) || run_open(daemon, error) ||
-        engines_choose(&engine, config->device, &daemon->model, error) ||
+        engines_choose(&engine, config->device, config, error) ||
         checkpoint_open(&daemon->checkpoint, config->state_directory, error) ||
         learning_open(daemon, &engine, error) || observe_open(daemon, error) ||
         start_learner(daemon, error) || checkpoints_open(daemon, error) ||

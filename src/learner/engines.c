@@ -7,9 +7,15 @@
 #include <sysexits.h>
 #include <unistd.h>
 
+#include "config/config.h"
 #include "cuda_module.h"
 
-enum { PATH_SIZE = 4096, COUNT_SIZE = 32, WHY_SIZE = ERROR_TEXT_SIZE - sizeof "auto: " };
+enum {
+    PATH_SIZE = 4096,
+    COUNT_SIZE = 32,
+    SIZE_TEXT = 96,
+    WHY_SIZE = ERROR_TEXT_SIZE - sizeof "auto: "
+};
 
 #define MODULE_FILE "runnel-cuda.so"
 
@@ -113,17 +119,42 @@ static void use_cpu(struct engines_choice *choice, const char *reason) {
     snprintf(choice->why, sizeof choice->why, "auto: %.*s", WHY_SIZE, reason);
 }
 
-static void choose_automatically(struct engines_choice *choice, const struct model *model) {
-    char parameters[COUNT_SIZE];
+/* How many networks learn, and their parameters on average. */
+static size_t count_networks(const struct config *config, size_t *parameters) {
+    size_t count = config->members_given ? config->member_count : 1;
+    *parameters = 0;
+    for (size_t n = 0; n < count; n++) {
+        struct model model;
+        model_build(&model, config->members_given ? &config->members[n].architecture
+                                                  : &config->architecture);
+        *parameters += model.learned / count;
+    }
+    return count;
+}
+
+/* "25 thousand parameters", or of several networks "2 networks of 25 thousand parameters each on
+   average". */
+static void print_size(char text[SIZE_TEXT], size_t networks, size_t parameters) {
+    char count[COUNT_SIZE];
+    print_count(count, parameters);
+    if (networks == 1)
+        snprintf(text, SIZE_TEXT, "%s parameters", count);
+    else
+        snprintf(text, SIZE_TEXT, "%zu networks of %s parameters each on average", networks, count);
+}
+
+static void choose_automatically(struct engines_choice *choice, const struct config *config) {
+    char size[SIZE_TEXT];
     struct cuda_device device;
     struct error error;
+    size_t parameters, networks = count_networks(config, &parameters);
     bool found;
-    print_count(parameters, model->learned);
+    print_size(size, networks, parameters);
     choice->automatic = true;
-    if (model->learned < ENGINES_AUTO_PARAMETERS) {
+    if (parameters < ENGINES_AUTO_PARAMETERS) {
         snprintf(choice->why, sizeof choice->why,
-                 "auto: %s parameters, below the %d,%03d from which auto looks for a GPU",
-                 parameters, ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);
+                 "auto: %s, below the %d,%03d from which auto looks for a GPU", size,
+                 ENGINES_AUTO_PARAMETERS / 1000, ENGINES_AUTO_PARAMETERS % 1000);
         return;
     }
     const struct cuda_module *module = have_module("auto", &found, &error);
@@ -133,18 +164,17 @@ static void choose_automatically(struct engines_choice *choice, const struct mod
         use_cpu(choice, error.text);
     } else {
         choice->ops = module->engine;
-        snprintf(choice->why, sizeof choice->why, "auto: %s, %s parameters", device.name,
-                 parameters);
+        snprintf(choice->why, sizeof choice->why, "auto: %s, %s", device.name, size);
     }
 }
 
-int engines_choose(struct engines_choice *choice, const char *device, const struct model *model,
+int engines_choose(struct engines_choice *choice, const char *device, const struct config *config,
                    struct error *error) {
     *choice = (struct engines_choice){.ops = &cpu_engine};
     if (strcmp(device, "cpu") == 0)
         return 0;
     if (strcmp(device, "auto") == 0) {
-        choose_automatically(choice, model);
+        choose_automatically(choice, config);
         return 0;
     }
     struct cuda_device found;

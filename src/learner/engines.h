@@ -12,13 +12,15 @@
 #include "common/error.h"
 #include "engine.h"
 
+struct config;
 struct cuda_module;
 
-/* `device: auto` leaves smaller models to the CPU, without a look at the GPU. This number follows
-   from the floors alone yet, from no measurement: below it weights, gradient and moments,
-   16 bytes a parameter with adam, lie in the second and third cache of a CPU core, which then needs
-   fewer microseconds for a step than a GPU for the stages of its graph. LSTM 256 has 0.3 million
-   and is the smallest where the GPU has to be ahead. */
+/* `device: auto` leaves smaller models to the CPU, without a look at the GPU; of several members,
+   which learn one after the other, those that are smaller on average: what a GPU loses with one it
+   gains with the other. This number follows from the floors alone yet, from no measurement: below
+   it weights, gradient and moments, 16 bytes a parameter with adam, lie in the second and third
+   cache of a CPU core, which then needs fewer microseconds for a step than a GPU for the stages of
+   its graph. LSTM 256 has 0.3 million and is the smallest where the GPU has to be ahead. */
 enum { ENGINES_AUTO_PARAMETERS = 300000 };
 
 struct engines_choice {
@@ -29,8 +31,8 @@ struct engines_choice {
 
 /* The engine for `device`: auto, cpu, cuda or cuda:N. -1 (EX_UNAVAILABLE) with a sentence when a
    GPU was asked for by name and its engine cannot be had; auto is the CPU then. Of a device that is
-   named the model may be NULL: it is not asked for. */
-int engines_choose(struct engines_choice *choice, const char *device, const struct model *model,
+   named the configuration may be NULL: it is not asked for. */
+int engines_choose(struct engines_choice *choice, const char *device, const struct config *config,
                    struct error *error);
 
 /* After `choice` could not be opened, for `error`: whether it was auto's choice of a GPU, and so is

@@ -96,7 +96,7 @@ static struct learner *open_learner(const struct side *side) {
                                               .forgotten = ignore_forgotten};
     struct learner *learner;
     struct error error = {0};
-    REQUIRE(choice.ops || !engines_choose(&choice, "cpu", &side->model, &error), "%s", error.text);
+    REQUIRE(choice.ops || !engines_choose(&choice, "cpu", NULL, &error), "%s", error.text);
     REQUIRE(!learner_open_empty(&learner, &side->config, &side->model, choice.ops, PLAN_STEPS,
                                 &observer, &error),
             "%s", error.text);

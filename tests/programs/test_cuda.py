@@ -32,6 +32,14 @@ NEAR = 1e-4  # how far the engines may be apart, in losses and parameters of abo
 LARGE = 330  # units of an lstm that `auto` gives to a GPU
 
 
+def members_of(directory, *sizes):
+    """A configuration for `auto` whose members have an lstm of these sizes each, beside a base of 8."""
+    config = yaml.safe_load(configuration(directory, "auto", 8))
+    config["model"]["input"]["scale"] = "forecast"
+    config["members"] = [{"name": f"m{n}", "set": {"model.layers.0.size": size}} for n, size in enumerate(sizes)]
+    return yaml.safe_dump(config)
+
+
 def configuration(directory, device, size=12):
     sockets = {s: {"bind": f"ipc://{directory}/{s}"} for s in ("examples", "statistics", "control")}
     sockets["statistics"]["every"] = 1
@@ -159,6 +167,13 @@ def test_auto_says_which_and_why(directory):
     line = started(large, "auto", LARGE)
     assert re.match(r"cuda .* \(auto: .+, 44\d thousand parameters\)$", line), line
     assert "auto" not in started(directory, "cuda")
+    for sizes, chosen in ((LARGE, LARGE), "cuda .*2 networks of 45"), ((LARGE, 8), "cpu .*2 networks of 22"):
+        with tempfile.TemporaryDirectory(dir=directory) as place, \
+                running.Daemon(place, members_of(place, *sizes)) as daemon:
+            daemon.ask("status")
+            assert daemon.end() == 0, daemon.text()
+            line = re.search(r"^runneld: device (.*)$", daemon.text(), re.MULTILINE)[1]
+            assert re.match(chosen, line), line
     if not HOSTCUDA:
         return
     line = started(directory, "auto", HOSTCUDA_FAIL="cudaGetDeviceCount:1")
