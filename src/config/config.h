@@ -110,6 +110,7 @@ struct config {
     bool many_steps;           /* several steps without a header are an example */
     uint64_t max_jump;         /* from one number of a stream to the next; 0 = no limit */
     uint64_t statistics_every; /* examples between two `loss` messages */
+    double statistics_seconds; /* at most, while anything is learned; 0 = not by time */
     enum predictions predictions;
 
     struct {

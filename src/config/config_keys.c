@@ -309,6 +309,10 @@ static struct config_key rows[] = {
      .fallback = "100", .flags = KEY_IN_FLIGHT, .what = "examples between two loss messages",
      .unit = "examples", .example = "100",
      .more = "Messages of the topic `state` come with those of `loss`."},
+    {"statistics.seconds", VALUE_REAL, AT(statistics_seconds), RANGE(0, SECONDS_MAX),
+     .fallback = "10", .flags = KEY_RELOAD, .what = "seconds after which a loss message comes anyhow, "
+     "0 = not by time", .unit = "seconds", .example = "10",
+     .more = "Only where examples have been learned since the last one: a slow stream is seen, too."},
     {"statistics.predictions", VALUE_TRUTH, AT(predictions), .words = "all",
      .meanings = "with what each expert and member says, and their weights", .fallback = "false",
      .flags = KEY_RELOAD, .what = "publish every prediction", .example = "false",

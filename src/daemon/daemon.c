@@ -252,6 +252,7 @@ static int turn(struct daemon *daemon, size_t *batch, bool *idle, struct error *
         return -1;
     if (journalling_turn(daemon, error) || checkpoints_look(daemon, error))
         return -1;
+    observe_turn(daemon);
     announce_counted(daemon, false);
     if (announce_status_is_due(daemon)) {
         journalling_watch_disk(daemon);

@@ -152,6 +152,10 @@ double metrics_speed(const struct metrics *metrics, uint64_t now) {
     return (double)(metrics->played - anchor->examples) * NS_PER_S / (double)(now - anchor->time);
 }
 
+bool metrics_are_open(const struct metrics *metrics) {
+    return metrics->intervals[metrics->current].examples > 0;
+}
+
 void metrics_close_interval(struct metrics *metrics, uint64_t now, struct loss_fields *report) {
     double rate = metrics_speed(metrics, now);
     if (report) {

@@ -71,6 +71,9 @@ void metrics_begin(struct metrics *metrics, const struct learner_counters *count
 /* One more example; `now` is the time at which its plan had been played. */
 void metrics_add(struct metrics *metrics, const struct learned *learned, uint64_t now);
 
+/* Whether anything was learned in the open interval. */
+bool metrics_are_open(const struct metrics *metrics);
+
 /* Close the open interval; report it first, unless `report` is NULL: what is known here of the
    fields of a `loss` message, the others are zero. NaN means "not there yet". */
 void metrics_close_interval(struct metrics *metrics, uint64_t now, struct loss_fields *report);

@@ -19,6 +19,8 @@ struct figures {
     struct metrics metrics;
     struct skill *skill;
     uint64_t played; /* see observe_played */
+    uint64_t told;   /* when the newest `loss` was due, or learning began; 0 = not yet */
+    uint64_t asked;  /* when a measurement was last due by time */
     bool is_stale;   /* another plan is played: the next observed example reads the clock */
     bool greeted;    /* the event `started` has found a subscriber */
     uint64_t out_of_scale;
@@ -49,6 +51,7 @@ void observe_begin(struct daemon *daemon) {
     struct learner_counters counters = learner_counters(daemon->learner);
     figures->played = clock_ns();
     figures->is_stale = true;
+    figures->told = figures->asked = 0;
     metrics_begin(&figures->metrics, &counters, learner_streams(daemon->learner), figures->played);
     skill_begin(figures->skill, daemon->learner);
 }
@@ -77,12 +80,14 @@ double observe_speed(const struct daemon *daemon) {
 
 /* ---- The observer ---- */
 
-static void publish_loss(struct daemon *daemon, const struct learned *learned) {
+/* At `now`, of all that has been learned. */
+static void publish_loss(struct daemon *daemon, uint64_t now) {
+    struct metrics *metrics = &daemon->figures->metrics;
     struct json_text *message =
-        publish_begin(daemon->publish, TOPIC_LOSS, learned->examples, learned->steps);
+        publish_begin(daemon->publish, TOPIC_LOSS, metrics->examples, metrics->steps);
     struct loss_fields loss;
-    metrics_close_interval(&daemon->figures->metrics, daemon->figures->played,
-                           message ? &loss : NULL);
+    daemon->figures->told = now;
+    metrics_close_interval(metrics, now, message ? &loss : NULL);
     skill_close_interval(daemon->figures->skill, daemon->learner, message ? &loss : NULL);
     if (!message)
         return;
@@ -115,6 +120,13 @@ static bool loss_is_due(const struct daemon *daemon, uint64_t example) {
     return example % daemon->config->statistics_every == 0;
 }
 
+/* Whether so much time has passed that a `loss` is due, however few examples have come. This
+   decides what is published, and nothing that is computed. */
+static bool is_late(const struct daemon *daemon, uint64_t since, uint64_t now) {
+    double seconds = daemon->config->statistics_seconds;
+    return since && seconds > 0 && (double)(now - since) >= seconds * NS_PER_SECOND;
+}
+
 static void on_learned(void *context, const struct learned *learned) {
     struct daemon *daemon = context;
     struct figures *figures = daemon->figures;
@@ -131,8 +143,9 @@ static void on_learned(void *context, const struct learned *learned) {
         acknowledge_learned(daemon->acknowledge, learned);
     if (learned_has_outputs(learned) && daemon->config->predictions)
         publish_prediction(daemon, learned);
-    if (loss_is_due(daemon, learned->examples))
-        publish_loss(daemon, learned);
+    figures->told = figures->told ? figures->told : figures->played;
+    if (loss_is_due(daemon, learned->examples) || is_late(daemon, figures->told, figures->played))
+        publish_loss(daemon, figures->played);
     if (learned->measured)
         publish_state(daemon, learned);
 }
@@ -158,8 +171,16 @@ static void on_refused(void *context, const struct example *example, const char 
 
 static bool on_measure(void *context, uint64_t example) {
     const struct daemon *daemon = context;
-    return learner_members(daemon->learner) && publish_wanted(daemon->publish, TOPIC_STATE) &&
-           loss_is_due(daemon, example);
+    struct figures *figures = daemon->figures;
+    if (!learner_members(daemon->learner) || !publish_wanted(daemon->publish, TOPIC_STATE))
+        return false;
+    if (loss_is_due(daemon, example))
+        return true;
+    uint64_t now = clock_ns();
+    bool late = is_late(daemon, figures->told, now) &&
+                (!figures->asked || is_late(daemon, figures->asked, now));
+    figures->asked = late ? now : figures->asked; /* once in a plan */
+    return late;
 }
 
 static void on_played(void *context) {
@@ -178,6 +199,12 @@ struct learner_observer observe_learner(struct daemon *daemon) {
         .measure = on_measure,
         .played = on_played,
     };
+}
+
+void observe_turn(struct daemon *daemon) {
+    uint64_t now = clock_ns();
+    if (metrics_are_open(&daemon->figures->metrics) && is_late(daemon, daemon->figures->told, now))
+        publish_loss(daemon, now);
 }
 
 /* ---- Subscribers ---- */

@@ -37,6 +37,9 @@ double observe_speed(const struct daemon *daemon);
 /* Numbers of inputs out of scale in this run, those of a replay not counted. */
 uint64_t observe_out_of_scale(const struct daemon *daemon);
 
+/* Publish a `loss` that is due by time of what was learned since the last one. */
+void observe_turn(struct daemon *daemon);
+
 /* Ask the learner for outputs if anybody wants them. */
 void observe_want_outputs(struct daemon *daemon);
 

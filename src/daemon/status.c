@@ -25,6 +25,7 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         .version = PACKAGE_VERSION,
         .uptime = run_uptime(daemon),
         .every = config->statistics_every,
+        .every_seconds = config->statistics_seconds,
         .clip = config->learning.clip,
         .predictions = config->predictions != PREDICTIONS_NONE,
         .state_directory = config->state_directory,

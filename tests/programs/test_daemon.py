@@ -270,6 +270,27 @@ def test_control_tells_the_status(directory):
         assert status["examples"] == 40 and status["state"] == "learning"
 
 
+def test_a_slow_stream_is_seen(directory):
+    """A loss comes by time, too, with the state where an example brings it."""
+    with Daemon(directory, statistics={"every": 100, "seconds": 0.25}) as daemon:
+        socket = daemon.subscribe("loss", "state")
+        daemon.feed(1, 3)
+        body = daemon.receive(socket, "loss", lambda b: b["examples"] == 3)
+        assert body["steps"] == 3 and body["examples_per_second"] > 0, body
+        for n in range(4, 7):
+            time.sleep(0.3)
+            daemon.feed(n, n)
+            for topic in "loss", "state":
+                daemon.receive(socket, topic, lambda b: b["examples"] == n)
+    with Daemon(directory, statistics={"every": 100, "seconds": 0}) as daemon:
+        socket = daemon.subscribe("loss")
+        daemon.feed(1, 3)
+        daemon.learned(3)
+        time.sleep(1.5)  # the loop turns once a second
+        daemon.feed(4, 100)
+        assert daemon.receive(socket, "loss")["examples"] == 100
+
+
 def test_keys_are_set_in_flight(directory):
     with Daemon(directory) as daemon:
         socket = daemon.subscribe("event", "status", "loss")

@@ -373,8 +373,8 @@ def test_what_matters_is_said(directory):
 def test_all_is_rejected(directory):
     """No loss comes then: the count is that of `status`."""
     with watched(directory, 80, 24) as (daemon, screen):
-        daemon.send("status", dict(STATUS, rejected=0, examples_per_second=None))
-        screen.until("rejected 0 ")
+        daemon.send("status", dict(STATUS, rejected=0, examples_per_second=None, every_seconds=10))
+        screen.until("rejected 0 ", "no loss has come yet: one comes every 100 examples or 10 s")
         daemon.send("event", {"kind": "rejected", "text": "rejected 7 examples (x_size), the last: 4 bytes"})
         daemon.send("status", dict(STATUS, rejected=7, examples_per_second=0))
         screen.until("rejected 7 ", "healthy: ! examples rejected")

@@ -167,6 +167,20 @@ static void label_examples(struct canvas *c, const struct area *row, const struc
         canvas_print(c, row, 0, (int)strlen(first) + (room - width) / 2, STYLE_DIM, "%s", middle);
 }
 
+/* And when one comes, as far as the daemon says it. */
+static void say_none(struct canvas *c, const struct area *area, const json_t *status) {
+    char every[FORMAT_SIZE], seconds[FORMAT_SIZE];
+    double count = status_number(status, STATUS_every);
+    double time = status_number(status, STATUS_every_seconds);
+    int row = area->rows / 2;
+    int at = canvas_print(c, area, row, LABEL, STYLE_DIM, "no loss has come yet");
+    if (count >= 1)
+        at = canvas_print(c, area, row, at, STYLE_DIM, ": one comes every %s example%s",
+                          format_grouped(every, count), count > 1 ? "s" : "");
+    if (count > 1 && time > 0)
+        canvas_print(c, area, row, at, STYLE_DIM, " or %s", format_duration(seconds, time));
+}
+
 void chart_loss(struct canvas *c, const struct area *area, const struct watched *w, bool log) {
     struct area upper = area_rows(area, 0, area->rows - BELOW);
     struct area inside = area_columns(&upper, LABEL, area->columns - LABEL);
@@ -176,7 +190,7 @@ void chart_loss(struct canvas *c, const struct area *area, const struct watched 
     if (inside.rows < 1 || inside.columns < 1)
         return;
     if (window.count == 0) {
-        canvas_print(c, &upper, upper.rows / 2, LABEL, STYLE_DIM, "no loss has come yet");
+        say_none(c, &upper, w->status);
         return;
     }
     struct range range;

@@ -4,7 +4,7 @@
 import { $, make } from "./dom.js";
 import { Plot } from "./draw.js";
 import { makeForecast } from "./forecast.js";
-import { number, position } from "./format.js";
+import { counted, duration, number, position } from "./format.js";
 import { Heat, heatColor } from "./heat.js";
 import { HEALTH, HIDDEN, LEARNING, Lines, SKILL } from "./panels.js";
 import { handle, showCursor } from "./pointer.js";
@@ -193,7 +193,14 @@ function whyEmpty(runs, kind) {
   const all = having.map((run) => store.get(run.id, kind));
   if (all.some((series) => !series)) return "loading";
   if (all.some((series) => series.length)) return "nothing of this kind here";
-  return view.from === null ? "nothing has come yet" : "nothing between these two points";
+  return view.from === null ? `no loss has come yet${whenLoss(runs)}` : "nothing between these two points";
+}
+
+function whenLoss(runs) {
+  const said = daemons.find(({ run_id, status }) => status && runs.some(({ id }) => id === run_id));
+  if (!said?.status.every) return "";
+  const { every, every_seconds: seconds } = said.status;
+  return `: one comes every ${counted(every)} examples${seconds > 0 ? ` or ${duration(seconds)}` : ""}`;
 }
 
 // What the server says of the columns, unless the panel has words of its own; of losses only the runs
