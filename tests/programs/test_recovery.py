@@ -604,10 +604,12 @@ def transaction_without_its_end():
         assert "up to 40 had been acknowledged" in refused(daemon, IO_ERROR), daemon.text()
         mark.write_bytes(before)
         start_again(daemon)
-        assert daemon.ask("status")["examples"] < 40
+        kept = daemon.ask("status")["examples"]  # of earlier transactions, if there were any
+        assert kept < 40
         assert "last transaction was not finished" in daemon.text(), daemon.text()
         recovery.kill_and_start(daemon)
-        feed(daemon, messages)
+        feed(daemon, messages[:kept], recovery.DUPLICATE)
+        feed(daemon, messages[kept:])
         status = daemon.ask("status")
         assert status["examples"] == 40 and status["journal"]["missing"] == 0, status
         assert daemon.export() == undisturbed(entries_of(messages))[1]
