@@ -7,6 +7,11 @@ const char *const floor_phase_names[PHASES] = {"forward", "backward", "optimizer
 enum {
     SQUARE_FLOPS = 2, /* a parameter: its gradient's square, summed */
 
+    COVARIANCE_FLOPS = 5, /* of least squares, a number of P: what the last step took off,
+                             forgetting, and the product with phi */
+    SOLVED_FLOPS = 2,     /* a number of W */
+    DOUBLE_FLOPS = 2,     /* a vector holds half as many */
+
     FUNCTION_FLOPS = 16, /* sigmoid or tanh: e^x to single precision and a division, at least */
 };
 
@@ -92,6 +97,15 @@ static struct work divide(struct work work, double count) {
     return (struct work){work.flops / count, work.weights_read / count, work.updated / count};
 }
 
+/* The least squares of an output that is solved, a step: P and W are read and written. */
+static struct work solve(const struct model *model) {
+    double inputs = (double)model->solved, weights = inputs * (double)model->outputs;
+    return (struct work){
+        .flops = DOUBLE_FLOPS * (COVARIANCE_FLOPS * inputs * inputs + SOLVED_FLOPS * weights),
+        .updated = 2 * sizeof(double) * (inputs * inputs + weights),
+    };
+}
+
 struct floor_work floor_work(const struct config *config, const struct model *model,
                              size_t together) {
     const struct optimizer *optimizer = &config->learning.optimizer;
@@ -108,11 +122,13 @@ struct floor_work floor_work(const struct config *config, const struct model *mo
         .flops = parameters * (SQUARE_FLOPS + optimizer_kind(optimizer->kind)->flops),
         .updated = block * (1 + 2 * (1 + blocks)),
     };
+    const struct work solved = solve(model);
     return (struct floor_work){
         .phases = {divide(forward(&m, stride, stride, waiting), stride), divide(pass, stride),
-                   divide(change, stride)},
+                   add(divide(change, stride), solved)},
         .weights_set = sizeof(float) * m.all,
-        .updated_set = block * (2 + blocks),
+        .updated_set = block * (2 + blocks) + solved.updated / 2,
+        .solved = solved.updated,
     };
 }
 

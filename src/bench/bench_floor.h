@@ -11,14 +11,16 @@
      backward   of a step of the window: 2 |W_hh| (not of the first), 2 |W_ih| of every layer but
                 the first, 2 |W_out|: gradients of what lies below; 2 M: gradients of weights; the
                 cells' elementwise work. stride < window: also forward over the window, again
-     optimizer  a fixed number a parameter
-   A square root, a division or a comparison is one; a sigmoid or tanh is FUNCTION_FLOPS. The loss
-   is left out. Constants and what they count: bench_floor.c.
+     optimizer  a fixed number a parameter; with readout: rls also a step of least squares, in
+   double, of which each operation counts as two A square root, a division or a comparison is one; a
+   sigmoid or tanh is FUNCTION_FLOPS. The loss is left out. Constants and what they count:
+   bench_floor.c.
 
    Bytes, weights read: a step needs all of W_hh of the state before it, so W_hh is read once a step
    forward, and once a step but the first backward. W_ih and W_out are read once for all steps that
    are computed together: `together` examples that wait forward, all of the window backward. Bytes,
-   updated: the gradient is written and read; parameters and moments are read and written.
+   updated: the gradient is written and read; parameters and moments, and what solves the output by
+   least squares, are read and written.
    Activations, inputs, targets and everything else is left out.
 
    A byte is charged at the bandwidth of the nearest level that can hold it: of a working set of S
@@ -50,6 +52,7 @@ struct work {
 struct floor_work {
     struct work phases[PHASES];
     double weights_set, updated_set; /* bytes of the working sets */
+    double solved;                   /* bytes of least squares that are among those updated */
 };
 
 /* `together`: how many waiting examples are computed together, at most. */

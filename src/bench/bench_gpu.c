@@ -7,6 +7,7 @@ enum {
     FORWARD_NODES = 2,  /* begin, finish */
     BACKWARD_NODES = 2, /* loss, output */
     UPDATE_NODES = 2,   /* norm, update */
+    SOLVE_NODES = 2,    /* covariance, weights */
 };
 
 static const double GPU_CACHE_SHARE = 0.8;
@@ -20,13 +21,13 @@ struct gpu_work gpu_work(const struct config *config, const struct model *model,
     double block = sizeof(float) * (double)model->learned;
     struct gpu_work gpu = {.work = floor_work(config, model, plan), .launches = 1 / (double)plan};
     gpu.work.phases[PHASE_BACKWARD].updated = 0;
-    gpu.work.phases[PHASE_OPTIMIZER].updated = 2 * block * (1 + moments) / stride;
-    gpu.work.updated_set = block * (1 + moments);
+    gpu.work.phases[PHASE_OPTIMIZER].updated = 2 * block * (1 + moments) / stride + gpu.work.solved;
+    gpu.work.updated_set = block * (1 + moments) + gpu.work.solved / 2;
     gpu.nodes[PHASE_FORWARD] = (together + layers + FORWARD_NODES) / together;
     gpu.nodes[PHASE_BACKWARD] = (BACKWARD_NODES + window + layers - 1 + (a->input.embedding > 0) +
                                  (stride < window ? window + layers : 0)) /
                                 stride;
-    gpu.nodes[PHASE_OPTIMIZER] = UPDATE_NODES / stride;
+    gpu.nodes[PHASE_OPTIMIZER] = UPDATE_NODES / stride + (model->solved ? SOLVE_NODES : 0);
     return gpu;
 }
 

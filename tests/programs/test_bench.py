@@ -77,6 +77,20 @@ def test_work_of_a_recomputed_window():
     close(often["single"]["optimizer"]["updated"], FLOAT * 3 * often["parameters"] / stride)
 
 
+def test_work_of_least_squares():
+    """They come with every step, and in double."""
+    sets = [word for key in ("model.output.target=next", "model.input.scale=forecast", "model.output.readout=rls")
+            for word in ("--set", key)]
+    solved = measure("gru64", *sets)
+    inputs, outputs, window, learned = 64 + 3 * 8 + 1, 8, 16, solved["parameters"]
+    work = solved["single"]["optimizer"]
+    close(work["flops"], (ADAM + NORM) * learned / window + 2 * inputs * (5 * inputs + 2 * outputs))
+    close(work["updated"], FLOAT * 7 * learned / window + 16 * inputs * (inputs + outputs))
+    if not SANITIZERS and MODULE.exists():
+        found = measure("tiny", "--device", "cuda", "--examples", 8, "--plan", 8, *sets, env=GPU)
+        assert stages(found["single"])[2] == 2 / 4 + 2, found["single"]
+
+
 def test_memory():
     memory = measure("lstm128")["memory"]
     assert memory["examples"] == 200 and memory["skipped"] == 0
