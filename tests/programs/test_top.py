@@ -209,6 +209,9 @@ def test_truths_beside_what_was_said(directory):
         daemon.send("status", dict(STATUS, predictions=True))
         screen.until(r"forecast a\[0\] is 1.2500, said 1.5000, from 1.3750 to 2.0000: missed",
                      "89.75% held", before=lambda: publish(daemon, coverage={"total": 0.8975}))
+        daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
+                                   "interval": [[1.5, 2.5], None], "scored": dict(said, interval=None)})
+        screen.until(r"a\[0\] is 1.2500, said 1.5000; next 2.0000, from 1.5000 to 2.5000")
 
 
 def test_the_forecast_of_a_chosen_column(directory):

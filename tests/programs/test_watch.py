@@ -326,6 +326,27 @@ def test_truths_beside_what_was_said(directory):
     assert lines[6].startswith("   example 0 of 'd'"), lines[6]
 
 
+def test_what_comes_next(directory):
+    """The open forecast of each stream, once no other has come for a moment."""
+    daemon = Daemon(directory)
+    watch = Watch(daemon.endpoint, "-t", "prediction")
+    daemon.wait_for("status", "prediction")
+    for n in range(3):
+        for stream in "a", "b":
+            daemon.send("prediction", {"stream": stream, "example": n, "prediction": [n + 0.5, None],
+                                       "interval": [[n, n + 1], None], "loss": None})
+    daemon.send("prediction", {"stream": "class", "example": 9, "prediction": [0.5, 0.5], "loss": None})
+    lines = [line for line in watch.until("^next +b") if line.startswith("next")]
+    assert [line.split() for line in lines][-2:] == [
+        ["next", stream, "0", "-", "2.5000", "2.0000", "3.0000", "-"] for stream in "ab"], lines
+    daemon.send("prediction", {"stream": "b", "example": 4, "prediction": {"mean": [7], "sd": [1]},
+                               "interval": [None], "loss": None})
+    assert watch.until("^next")[-1].split() == ["next", "b", "0", "-", "7.0000", "-", "-", "-"]
+    status, lines, err = stop(watch)
+    daemon.close()
+    assert (status, lines, err) == (OK, [], ""), (status, lines, err)
+
+
 def test_json(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "--json", "--count", "7")

@@ -105,6 +105,29 @@ size_t truth_rows_all(const json_t *body, truth_take *take, void *context) {
     return take_rows(&(struct taking){take, context, true}, body);
 }
 
+void truth_next(const json_t *body, truth_take *take, void *context) {
+    const json_t *prediction = json_object_get(body, "prediction");
+    const json_t *intervals = json_object_get(body, "interval");
+    const char *stream = member_string(body, "stream");
+    struct truth_row row = {.stream = stream ? stream : "",
+                            .columns = json_array_size(intervals),
+                            .ahead = 1,
+                            .steps = 1,
+                            .example = NAN,
+                            .place = NAN,
+                            .data_time = NAN,
+                            .target = NAN,
+                            .baseline = NAN};
+    for (; row.column < row.columns; row.column++) {
+        const json_t *bounds = json_array_get(intervals, row.column);
+        row.prediction = level(prediction, row.column);
+        row.low = number_of(json_array_get(bounds, 0));
+        row.high = number_of(json_array_get(bounds, 1));
+        if (!isnan(row.prediction))
+            take(context, &row);
+    }
+}
+
 double truth_expert(const struct truth_row *row, const char *name) {
     return number_of(json_array_get(json_object_get(row->experts, name), row->column));
 }

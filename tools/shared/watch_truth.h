@@ -41,6 +41,11 @@ void truth_rows(const json_t *body, truth_take *take, void *context);
    targets have none, since what was said of them is no list of numbers: strokes. */
 size_t truth_rows_all(const json_t *body, truth_take *take, void *context);
 
+/* What a message says of the value that comes next, a row for each column: `target`, `baseline`,
+   times and numbers of examples are unknown. None of a class, of several steps or of several
+   horizons, and none where no intervals are published. */
+void truth_next(const json_t *body, truth_take *take, void *context);
+
 /* A number of what experts had said of a row's column; NaN where there is none. */
 double truth_expert(const struct truth_row *row, const char *name);
 

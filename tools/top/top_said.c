@@ -54,6 +54,30 @@ static void format_truth(char text[TEXT_SIZE], const struct truth_row *row) {
                  truth_missed(row) ? ": missed" : "");
 }
 
+/* What is said of the next value, as much as there is room for; "" = nothing, or no room. */
+static void format_next(char text[TEXT_SIZE], const struct watched *w, size_t column, int room) {
+    struct finding next = {.column = column};
+    char number[3][FORMAT_SIZE];
+    *text = '\0';
+    truth_next(w->truth, take_row, &next);
+    if (!next.found || next.row.column != column)
+        return;
+    int used =
+        snprintf(text, TEXT_SIZE, "; next %s", format_number(number[0], next.row.prediction));
+    if (used > room) {
+        *text = '\0';
+        return;
+    }
+    if (isnan(next.row.low))
+        return;
+    char *bounds = text + used;
+    used +=
+        snprintf(bounds, TEXT_SIZE - (size_t)used, ", from %s to %s",
+                 format_number(number[1], next.row.low), format_number(number[2], next.row.high));
+    if (used > room)
+        *bounds = '\0';
+}
+
 /* What the column's skill is, and how many intervals of all have held; "" = nothing is known. */
 static void format_worth(char text[TEXT_SIZE], const struct watched *w, size_t column, bool both) {
     const struct sample *sample = watched_sample(w);
@@ -81,6 +105,8 @@ void said_draw(struct canvas *c, const struct area *area, struct watched *w) {
     int at = canvas_print(c, area, 0, 0, STYLE_DIM, worst ? "worst " : "forecast ");
     at = canvas_print(c, area, 0, at, truth_missed(&finding.row) ? STYLE_WARN : STYLE_PLAIN, "%s",
                       text);
+    format_next(text, w, finding.row.column, area->columns - at);
+    at = canvas_print(c, area, 0, at, STYLE_STRONG, "%s", text);
     for (int both = 1; both >= 0; both--) {
         format_worth(text, w, finding.row.column, both);
         if (at + 2 + (int)strlen(text) > area->columns)

@@ -20,6 +20,7 @@
 #include "tools/shared/watch_link.h"
 #include "watch_abnormal.h"
 #include "watch_lines.h"
+#include "watch_next.h"
 #include "watch_pace.h"
 #include "watch_table.h"
 
@@ -45,6 +46,7 @@ struct watch {
     struct table table;
     unsigned long abnormal_header; /* see abnormal_print */
     struct pace pace;
+    struct next next;
     bool pace_said, predictions_said, hindrance_said;
     bool refused; /* by the daemon, for good */
     uint64_t printed;
@@ -235,7 +237,11 @@ static void take_message(struct watch *w, const struct message *message) {
     if (message->problem)
         return;
     check_predictions(w, message);
-    if (!is_printed(&w->options, message->topic) || pace_holds(&w->pace, message))
+    if (!is_printed(&w->options, message->topic))
+        return;
+    if (message->topic == TOPIC_PREDICTION && !w->options.json)
+        next_take(&w->next, message->body);
+    if (pace_holds(&w->pace, message))
         return;
     if (message->topic == TOPIC_STATUS || message->topic == TOPIC_EVENT)
         print_rows(w, true); /* they came before it */
@@ -268,8 +274,10 @@ static void take_messages(struct watch *w) {
         message_clear(&message);
     }
     health_tick(&w->health, false);
-    if (!is_done(w))
-        print_rows(w, false);
+    if (is_done(w))
+        return;
+    print_rows(w, false);
+    next_print(&w->next, &w->table, w->lines);
 }
 
 static void take_signals(struct watch *w) {
@@ -290,6 +298,7 @@ static int run(struct watch *w) {
         if (is_done(w))
             break;
         double wait = fmin(health_next(&w->health), pace_next(&w->pace));
+        wait = fmin(wait, next_due(&w->next));
         link_wait(w->link, wake, wait, &woken);
         if (woken)
             take_signals(w);
@@ -320,6 +329,7 @@ static int watch(const struct options *options) {
         status = run(&w);
     link_close(&w.link);
     pace_close(&w.pace);
+    next_close(&w.next);
     lines_close(&w.lines);
     return status;
 }

@@ -329,6 +329,7 @@ struct truths {
     struct lines *lines;
     const json_t *body;
     size_t count;
+    bool open; /* the truth has not come */
 };
 
 enum { NUMBER_COLUMNS = 8, STREAM_COLUMNS = 8, TIME_COLUMNS = 19, TIME_SIZE = 64 };
@@ -346,7 +347,7 @@ static const char *number_text(char text[FORMAT_SIZE], double value) {
     return isnan(value) ? strcpy(text, "-") : format_number(text, value);
 }
 
-/* The time of the data where there is one, else when it was learned. */
+/* The time of the data where there is one, else when it was learned; of what comes "next". */
 static void print_truth(void *context, const struct truth_row *row) {
     struct truths *t = context;
     const double numbers[] = {row->target, row->prediction, row->low, row->high, row->baseline};
@@ -355,7 +356,10 @@ static void print_truth(void *context, const struct truth_row *row) {
     if (!header || lines_count(t->lines) - header >= TABLE_HEADER_EVERY)
         print_truth_header(t);
     text_copy(stream, sizeof stream, row->stream);
-    format_date(date, isnan(row->data_time) ? body_time(t->body) : row->data_time);
+    if (t->open)
+        strcpy(date, "next");
+    else
+        format_date(date, isnan(row->data_time) ? body_time(t->body) : row->data_time);
     int padding = STREAM_COLUMNS - lines_width(stream);
     int used = snprintf(line, sizeof line, "%-*s %s%*s %3zu", TIME_COLUMNS, date, stream,
                         padding > 0 ? padding : 0, "", row->column);
@@ -371,10 +375,15 @@ static void print_truth(void *context, const struct truth_row *row) {
 
 /* A line for each truth; what has none yet is one line of what was said. */
 static void print_truths(struct table *table, struct lines *lines, const json_t *body) {
-    struct truths truths = {table, lines, body, 0};
+    struct truths truths = {table, lines, body, 0, false};
     truth_rows(body, print_truth, &truths);
     if (!truths.count)
         print_prediction(lines, body);
+}
+
+void table_next(struct table *table, struct lines *lines, const json_t *body) {
+    struct truths truths = {table, lines, body, 0, true};
+    truth_next(body, print_truth, &truths);
 }
 
 bool table_print(struct table *table, struct lines *lines, const struct message *message) {
