@@ -132,6 +132,19 @@ class Alert:
             print(self.said[-5:], self.text())
 
 
+def test_idle(directory):
+    """A feeder that has died: only where it is asked for."""
+    daemon = Publisher(directory)
+    with Alert(directory, "-c", daemon.endpoint, "--silence=0", "--idle=0.2") as alert:
+        daemon.wait()
+        daemon.loss()
+        time.sleep(0.5)
+        daemon.send("status", state="learning")
+        assert "no example was learned for" in alert.until("idle")["text"]
+        daemon.loss()
+        alert.until("idle", "over")
+
+
 def test_conditions(directory):
     """Each is said once when it begins and once when it is over, however often it is seen."""
     daemon = Publisher(directory)

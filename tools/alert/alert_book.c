@@ -16,7 +16,7 @@ const char *const alert_names[ALERT_KINDS] = {
     "silence", "restart", "non-finite", "rising",      "page-hinkley",
     "adwin",   "dead",    "saturated",  "queue",       "rejected",
     "journal", "disk",    "gap",        "input_scale", "worse_than_baseline",
-    "anomaly",
+    "anomaly", "idle",
 };
 
 const char *const alert_states[ALERT_STATES] = {"began", "still", "over", "passed"};

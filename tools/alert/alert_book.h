@@ -30,6 +30,7 @@ enum alert_kind {
     ALERT_INPUT_SCALE,
     ALERT_WORSE_THAN_BASELINE,
     ALERT_ANOMALY,
+    ALERT_IDLE,
     ALERT_KINDS
 };
 

@@ -104,7 +104,7 @@ static int take_url(void *values, const struct option_row *row, const char *text
 
 #define KINDS                                                                                      \
     "silence restart non-finite rising page-hinkley adwin dead saturated queue rejected journal "  \
-    "disk gap input_scale worse_than_baseline anomaly"
+    "disk gap input_scale worse_than_baseline anomaly idle"
 
 static const struct option_row rows[] = {
     {"connect", 'c', "ENDPOINT",
@@ -137,6 +137,8 @@ static const struct option_row rows[] = {
 static const struct option_row limits[] = {
     {"silence", 's', "SECONDS", "without a message; 0 = never (default 15)",
      OPTION_SECONDS(struct options, limits.silence)},
+    {"idle", 0, "SECONDS", "in which no example was learned; 0 = never (default 0)",
+     OPTION_SECONDS(struct options, limits.idle)},
     {"saturated", 0, "SHARE", "of the units of a layer (default 0.5)",
      OPTION_POSITIVE(struct options, limits.saturated, 1)},
     {"queue", 0, "EXAMPLES", "that wait to be learned (default 100)",

@@ -23,7 +23,7 @@ enum { REASONS_SIZE = 160 };
 static void forget(struct watcher *w) {
     drift_open(&w->drift, &w->limits->drift);
     memset(&w->layers, 0, sizeof w->layers);
-    w->examples = w->skipped = w->rejected = w->missing = w->queued = NAN;
+    w->examples = w->learned = w->skipped = w->rejected = w->missing = w->queued = NAN;
     w->queued_since = INFINITY;
     w->loss_known = w->gradient_known = w->ending = false;
 }
@@ -229,6 +229,20 @@ static void take_status(struct watcher *w, const json_t *body, double now) {
     take_journal(w, json_object_get(body, "journal"), now);
 }
 
+/* A feeder that has died leaves a daemon that says that it is learning. */
+static void take_idle(struct watcher *w, double now) {
+    char quiet[FORMAT_SIZE];
+    double limit = w->limits->idle;
+    if (isnan(w->learned) || w->examples > w->learned) {
+        w->learned = w->examples;
+        w->learned_at = now;
+        book_over(&w->book, ALERT_IDLE, now, "examples come again");
+    } else if (limit > 0 && now - w->learned_at >= limit) {
+        book_begin(&w->book, ALERT_IDLE, now, now - w->learned_at, limit,
+                   "no example was learned for %s", format_duration(quiet, now - w->learned_at));
+    }
+}
+
 static double member_count(const json_t *body) {
     double count = NAN;
     member_number(body, "count", &count);
@@ -276,6 +290,7 @@ void watcher_message(struct watcher *w, const struct message *message, double no
     member_number(body, "data_time", &w->book.data_time);
     book_tick(&w->book, now); /* what is over by now does not go on with this message */
     book_over(&w->book, ALERT_SILENCE, now, "messages come again");
+    take_idle(w, now);
     /* What is replayed after a crash has been judged before. */
     bool again = json_is_true(json_object_get(body, "replaying"));
     if (again && (message->topic == TOPIC_LOSS || message->topic == TOPIC_STATE))

@@ -15,6 +15,7 @@
 struct limits {
     struct drift_limits drift;
     double silence;   /* seconds; 0 = never */
+    double idle;      /* likewise, without an example */
     double saturated; /* share of a layer's units */
     double queue;     /* examples */
     double waiting;   /* seconds that an example may wait for the disk */
@@ -29,8 +30,9 @@ struct watcher {
     struct drift drift;
     struct layers layers;
     char endpoint[ALERT_NAME_SIZE], name[ALERT_NAME_SIZE], run[ALERT_RUN_SIZE];
-    double examples; /* of the newest message; NAN = none yet */
-    bool ending;     /* the daemon said so */
+    double examples;            /* of the newest message; NAN = none yet */
+    double learned, learned_at; /* examples when they last became more, and when that was */
+    bool ending;                /* the daemon said so */
     bool loss_known, gradient_known;
     double skipped, rejected, missing; /* counts of the newest message; NAN = none yet */
     double queued;                     /* moving average; NAN = none yet */
