@@ -266,6 +266,7 @@ const char *field_need_text(enum field_need need) {
         [NEED_BITS] = "`softmax`, `bernoulli`, `mixture`",
         [NEED_BASELINE] = "`squared`, `gaussian`, `softmax`, `bernoulli`",
         [NEED_EXPERTS] = "`scale: forecast`",
+        [NEED_ANOMALY] = "`anomaly.enabled`",
         [NEED_RECURRENT] = "`gru`, `lstm`",
         [NEED_CELL] = "`lstm`",
         [NEED_NORM] = "a norm",

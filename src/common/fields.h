@@ -87,6 +87,7 @@ enum field_need {
     NEED_BITS,      /* a loss that is a code length */
     NEED_BASELINE,  /* a loss that a simple forecast has, too */
     NEED_EXPERTS,   /* several forecasts that are mixed */
+    NEED_ANOMALY,   /* a daemon that looks for what is abnormal */
     NEED_RECURRENT, /* a layer whose recurrent sums stand apart */
     NEED_CELL,      /* a layer with a cell state */
     NEED_NORM,      /* a layer that is normalized */

@@ -16,6 +16,7 @@ static void interval_begin(struct metrics_interval *interval) {
     interval->loss_sum = interval->squared_error = 0;
     interval->minimum = INFINITY;
     interval->maximum = -INFINITY;
+    interval->anomaly = NAN;
     interval->latency_maximum = 0;
     interval->low = METRICS_BUCKETS;
     interval->high = 0;
@@ -97,6 +98,8 @@ void metrics_add(struct metrics *metrics, const struct learned *learned, uint64_
         add_loss(metrics, interval, learned->loss);
     if (isfinite(learned->squared_error))
         interval->squared_error += learned->squared_error;
+    if (learned->anomaly)
+        interval->anomaly = fmax(interval->anomaly, learned->anomaly->score);
     interval->observed += learned->observed;
     interval->correct += learned->correct;
     add_latency(interval, now > learned->received ? now - learned->received : 0);
@@ -125,6 +128,7 @@ static void report_interval(const struct metrics *metrics, const struct metrics_
     report->streams = metrics->streams;
     if (metrics->smoothed_weight > 0)
         report->smoothed = metrics->smoothed_sum / metrics->smoothed_weight;
+    report->anomaly_score = interval->anomaly;
     if (interval->scored) {
         report->mean = interval->loss_sum / (double)interval->scored;
         report->minimum = interval->minimum;
@@ -176,6 +180,7 @@ static void interval_merge(struct metrics_interval *into, const struct metrics_i
     into->loss_sum += from->loss_sum;
     into->minimum = fmin(into->minimum, from->minimum);
     into->maximum = fmax(into->maximum, from->maximum);
+    into->anomaly = fmax(into->anomaly, from->anomaly);
     into->squared_error += from->squared_error;
     into->observed += from->observed;
     into->correct += from->correct;

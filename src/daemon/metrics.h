@@ -34,6 +34,7 @@ struct metrics_interval {
     double minimum, maximum; /* over those; +-infinity when scored is 0 */
     double squared_error;    /* sums of the fields of struct learned */
     uint64_t observed, correct;
+    double anomaly;           /* greatest score; NaN: none has one */
     uint64_t latency_maximum; /* ns */
     unsigned low, high;       /* buckets in use: low <= bucket < high */
     uint32_t latency[METRICS_BUCKETS];

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 
+#include "alarms.h"
 #include "announce.h"
 #include "common/clock.h"
 #include "common/error.h"
@@ -23,7 +24,7 @@ struct figures {
     uint64_t asked;  /* when a measurement was last due by time */
     bool is_stale;   /* another plan is played: the next observed example reads the clock */
     bool greeted;    /* the event `started` has found a subscriber */
-    uint64_t out_of_scale;
+    uint64_t out_of_scale, alarms;
 };
 
 int observe_open(struct daemon *daemon, struct error *error) {
@@ -71,6 +72,7 @@ uint64_t observe_out_of_scale(const struct daemon *daemon) {
 void observe_recent(const struct daemon *daemon, struct loss_fields *loss) {
     metrics_recent(&daemon->figures->metrics, clock_ns(), loss);
     skill_recent(daemon->figures->skill, daemon->learner, loss);
+    loss->anomaly_alarms = daemon->figures->alarms;
     loss->streams = learner_streams(daemon->learner); /* one may have been forgotten since */
 }
 
@@ -91,6 +93,7 @@ static void publish_loss(struct daemon *daemon, uint64_t now) {
     skill_close_interval(daemon->figures->skill, daemon->learner, message ? &loss : NULL);
     if (!message)
         return;
+    loss.anomaly_alarms = daemon->figures->alarms;
     report_loss(message, &loss, &daemon->model, daemon->learner, observe_queued(daemon),
                 daemon->ingest);
     publish_send(daemon->publish, TOPIC_LOSS);
@@ -163,6 +166,14 @@ static void on_out_of_scale(void *context, const struct example *example,
     announce_out_of_scale(daemon, found, example);
 }
 
+static void on_alarmed(void *context, const struct learner_alarm *alarm) {
+    struct daemon *daemon = context;
+    if (run_is_replaying(daemon)) /* announced when it came */
+        return;
+    daemon->figures->alarms++;
+    alarms_announce(daemon, alarm);
+}
+
 static void on_refused(void *context, const struct example *example, const char *why) {
     struct daemon *daemon = context;
     if (!run_is_replaying(daemon)) /* announced when it came */
@@ -192,6 +203,7 @@ static void on_played(void *context) {
 struct learner_observer observe_learner(struct daemon *daemon) {
     return (struct learner_observer){
         .context = daemon,
+        .alarmed = on_alarmed,
         .learned = on_learned,
         .forgotten = on_forgotten,
         .out_of_scale = on_out_of_scale,

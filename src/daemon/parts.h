@@ -3,6 +3,7 @@
    is in it: others ask its functions. From the ground up, each part calls only those before it:
 
      announce       events, and the topic `status`
+     alarms         the event of what is abnormal
      run            signals, pausing, stopping, and what ended the loop
      observe        the results of examples: figures, and messages about learning
      journalling    what is taken is appended, made durable, acknowledged

@@ -252,6 +252,53 @@ def test_the_threshold_can_be_set(directory):
         assert daemon.end() == 0
 
 
+def test_alarms_are_events(directory):
+    """The alarms of the specification, each once, with what came and what was forecast; not those of a journal
+    that is replayed, for they were told."""
+    memory, rows = stored("walk")
+    expected = [n + 1 for n, row in enumerate(rows) if row[3]]
+    assert len(expected) == 2, expected
+    config = configuration(directory, f"anomaly: {{enabled: true, memory: {memory}}}", every=100).replace(
+        "seconds: 0}}", "seconds: 0}, journal: {}}").replace("examples: 300,", "examples: 1000000,")
+    steps = [step(n + 1, [x], minute) for n, (x, minute, _, _) in enumerate(rows)]
+    with Daemon(directory, config) as daemon:
+        heard = daemon.socket(zmq.SUB, "statistics")
+        heard.setsockopt(zmq.RCVHWM, 0)
+        for topic in (b"prediction", b"event"): # `started` tells that it has both
+            heard.setsockopt(zmq.SUBSCRIBE, topic)
+        while daemon.next_message(heard)[0] != b"event":
+            continue
+        with daemon.socket(zmq.PUSH, "examples") as feeder:
+            for frames in steps:
+                feeder.send_multipart(frames)
+            found, said = [], {}
+            while not said or max(said) < len(rows):
+                topic, body = daemon.next_message(heard)
+                message = json.loads(body)
+                if topic == b"prediction":
+                    said[message["example"]] = message
+                elif message["kind"] == "anomaly":
+                    found.append(message)
+        assert [one["example"] for one in found] == expected, (found, expected)
+        for one in found:
+            n = one["example"]
+            x, minute, score, _ = rows[n - 1]
+            assert one["kind"] == "anomaly" and one["stream"] == "s" and one["reason"] == "novelty", one
+            assert one["examples"] == n and one["data_time"] == BEGIN + 60 * minute + 59, one
+            assert one["score"] == said[n]["anomaly"]["score"] and abs(one["score"] - score) < NEAR, one
+            assert one["threshold"] == 1.5, one
+            column, = one["columns"]
+            assert column["column"] == 0 and column["score"] == one["score"] and column["truth"] == said[n][
+                "scored"]["target"][0], (one, said[n])
+            assert math.isclose(column["forecast"], said[n]["scored"]["prediction"][0], rel_tol=1e-5,
+                                abs_tol=1e-4), (one, said[n])
+            assert "stream 's' is abnormal: novelty " in one["text"], one
+        assert daemon.ask("status")["anomaly"]["alarms"] == len(expected)
+        kill(daemon, len(rows)) # the journal has all of it
+        assert daemon.ask("status")["anomaly"]["alarms"] == 0
+        assert daemon.end() == 0
+
+
 def test_too_large_a_memory_is_refused(directory):
     with Daemon(directory, configuration(directory, "anomaly: {enabled: true, memory: 900000000}")) \
             as daemon:

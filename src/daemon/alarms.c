@@ -1,0 +1,123 @@
+#include "alarms.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "announce.h"
+#include "common/json_text.h"
+#include "common/text.h"
+#include "parts.h"
+
+enum {
+    COLUMNS_MOST = 32, /* in a message, the most abnormal ones */
+    WHY_SIZE = 192,
+};
+
+/* There is no score of it. */
+static bool is_habit(const struct learner_alarm *alarm) {
+    return alarm->kind == ALARM_STUCK || alarm->kind == ALARM_SILENT;
+}
+
+static json_t *number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static double score_of(const struct learner_alarm *alarm, size_t column) {
+    return alarm->kind == ALARM_SURPRISE ? alarm->said.surprises[column]
+                                         : alarm->said.scores[column];
+}
+
+static double truth_of(const struct learner_alarm *alarm, size_t column) {
+    return alarm->x ? (double)alarm->x[column] : NAN;
+}
+
+static double forecast_of(const struct learner_alarm *alarm, size_t column) {
+    return alarm->forecast ? alarm->forecast[column] : NAN;
+}
+
+/* Columns at or above the threshold, and at least the largest, in order of their scores: the first
+   COLUMNS_MOST of them. Returns how many. */
+static size_t choose(const struct learner_alarm *alarm, size_t chosen[COLUMNS_MOST]) {
+    size_t count = 0;
+    if (is_habit(alarm)) {
+        chosen[0] = alarm->column;
+        return alarm->column < alarm->columns;
+    }
+    for (size_t k = 0; k < alarm->columns; k++) {
+        double score = score_of(alarm, k);
+        size_t at = count;
+        if (isnan(score))
+            continue;
+        while (at > 0 && score_of(alarm, chosen[at - 1]) < score)
+            at--;
+        if (at == COLUMNS_MOST)
+            continue;
+        count += count < COLUMNS_MOST;
+        for (size_t i = count - 1; i > at; i--)
+            chosen[i] = chosen[i - 1];
+        chosen[at] = k;
+    }
+    while (count > 1 && score_of(alarm, chosen[count - 1]) < alarm->threshold)
+        count--;
+    return count;
+}
+
+static json_t *columns_of(const struct learner_alarm *alarm, const size_t *chosen, size_t count) {
+    json_t *columns = json_array();
+    for (size_t i = 0; i < count; i++) {
+        size_t k = chosen[i];
+        json_array_append_new(columns, json_pack("{s:I, s:o, s:o, s:o}", "column", (json_int_t)k,
+                                                 "score", number(score_of(alarm, k)), "forecast",
+                                                 number(forecast_of(alarm, k)), "truth",
+                                                 number(truth_of(alarm, k))));
+    }
+    return columns;
+}
+
+/* What it has not the habit of, as the end of a sentence. */
+static void explain_habit(char text[WHY_SIZE], const struct learner_alarm *alarm) {
+    if (alarm->column >= alarm->columns)
+        snprintf(text, WHY_SIZE, "nothing has come of it for longer than usual");
+    else if (alarm->kind == ALARM_SILENT)
+        snprintf(text, WHY_SIZE, "x[%zu] has been missing for longer than usual", alarm->column);
+    else
+        snprintf(text, WHY_SIZE, "x[%zu] has been %g for longer than usual", alarm->column,
+                 truth_of(alarm, alarm->column));
+}
+
+/* "novelty 2.43, with a threshold of 1.5; x[3] is 25, and 10.5 was forecast", of the most abnormal
+   column. */
+static void explain_score(char text[WHY_SIZE], const struct learner_alarm *alarm,
+                          const size_t *chosen, size_t count) {
+    int used = snprintf(text, WHY_SIZE, "%s %.3g, with a threshold of %.3g",
+                        learner_alarm_name(alarm->kind), alarm->score, alarm->threshold);
+    if (count == 0 || isnan(truth_of(alarm, *chosen)))
+        return;
+    used += snprintf(text + used, WHY_SIZE - (size_t)used, "; x[%zu] is %g", *chosen,
+                     truth_of(alarm, *chosen));
+    if (isfinite(forecast_of(alarm, *chosen)))
+        snprintf(text + used, WHY_SIZE - (size_t)used, ", and %g was forecast",
+                 forecast_of(alarm, *chosen));
+}
+
+void alarms_announce(struct daemon *daemon, const struct learner_alarm *alarm) {
+    size_t chosen[COLUMNS_MOST];
+    char stream[TEXT_QUOTE_SIZE], why[WHY_SIZE];
+    if (!publish_wanted(daemon->publish, TOPIC_EVENT))
+        return;
+    size_t count = choose(alarm, chosen);
+    json_t *details = json_pack(
+        "{s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:o}", "examples", (json_int_t)alarm->example,
+        "stream", json_of_text(alarm->key, alarm->key_size), "example", (json_int_t)alarm->example,
+        "data_time", alarm->time > 0 ? json_real(alarm->time) : json_null(), "reason",
+        learner_alarm_name(alarm->kind), "score", number(alarm->score), "threshold",
+        number(alarm->threshold), "columns", columns_of(alarm, chosen, count));
+    text_quote(stream, alarm->key, alarm->key_size);
+    if (is_habit(alarm))
+        explain_habit(why, alarm);
+    else
+        explain_score(why, alarm, chosen, count);
+    announce_event(daemon, "anomaly", details, "stream %s is %s: %s", stream,
+                   is_habit(alarm) ? learner_alarm_name(alarm->kind) : "abnormal", why);
+}
