@@ -56,7 +56,7 @@ def step(number, x, minute=0, stream=b"s"):
 def subscribe(daemon):
     heard = daemon.socket(zmq.SUB, "statistics")
     heard.setsockopt(zmq.RCVHWM, 0)
-    for topic in (b"status", b"prediction"):
+    for topic in (b"prediction", b"status"):  # the answer to the last tells that it has both
         heard.setsockopt(zmq.SUBSCRIBE, topic)
     while daemon.next_message(heard)[0] != b"status":
         continue

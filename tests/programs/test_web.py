@@ -381,6 +381,7 @@ def test_metrics(directory):
                        security={"key": "k", "refused": 6, "refused_by": {"no_key": 6}})
             one.event("checkpoint", "x")
             one.learn(0.5, layers=2, baseline=0.75, skill=0.25, skill_recent=None,
+                      anomaly={"score": 2.5, "alarms": 3}, data_time=1420068600,
                       columns=[{"rmse": 1.5, "mae": 1, "skill": None},
                                {"rmse": 30.5, "mae": 20, "skill": 0.125}],
                       experts={"last": {"mean": 1, "weight": 0.375},
@@ -410,6 +411,8 @@ def test_metrics(directory):
                      f"runnel_duplicate_examples_total{labels}}} 3",
                      f"runnel_missing_examples_total{labels}}} 4",
                      f"runnel_baseline_loss_mean{labels}}} 0.75",
+                     f"runnel_anomaly_score{labels}}} 2.5", f"runnel_anomalies_total{labels}}} 3",
+                     f"runnel_data_timestamp_seconds{labels}}} 1420068600",
                      f"runnel_skill{labels}}} 0.25", f"runnel_skill_recent{labels}}} NaN",
                      f'runnel_column_rmse{labels},column="1"}} 30.5',
                      f'runnel_column_skill{labels},column="0"}} NaN',
