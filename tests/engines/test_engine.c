@@ -248,6 +248,28 @@ static void forgetting_begins_anew(void **state) {
     fixture_close(&f);
 }
 
+/* There may be more slots than a model may have tensors: a slot's number is none of a tensor's. */
+static void many_slots_are_written(void **state) {
+    (void)state;
+    enum { MANY = MODEL_TENSORS_MAX + 2 };
+    const struct architecture architecture = two_layers();
+    struct fixture *from, *to;
+    fixture_open(&from, &architecture, &SGD, WINDOW, MANY, SEED);
+    fixture_open(&to, &architecture, &SGD, WINDOW, MANY, SEED);
+    size_t size = slot_record_size(&from->model, WINDOW);
+    float *record = calloc(2 * size, sizeof *record), *again = record + size;
+    assert_non_null(record);
+    gather_step(from, MANY - 1, 0);
+    fixture_play(from, RATE, 0.0);
+    assert_int_equal(from->ops->read(from->engine, ENGINE_SLOT, MANY - 1, record, NULL), 0);
+    assert_int_equal(to->ops->write(to->engine, ENGINE_SLOT, MANY - 1, record, NULL), 0);
+    assert_int_equal(to->ops->read(to->engine, ENGINE_SLOT, MANY - 1, again, NULL), 0);
+    assert_memory_equal(record, again, size * sizeof *record);
+    free(record);
+    fixture_close(&from);
+    fixture_close(&to);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_can_be_cut_anywhere),
@@ -256,6 +278,7 @@ int main(void) {
         cmocka_unit_test(an_update_does_not_rewrite_the_state),
         cmocka_unit_test(another_engine_can_go_on),
         cmocka_unit_test(forgetting_begins_anew),
+        cmocka_unit_test(many_slots_are_written),
     };
     return under_test_run(tests);
 }
