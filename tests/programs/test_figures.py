@@ -1,6 +1,8 @@
 #!/usr/bin/python3
 """tools/figures: every script is called in the same way and says in a sentence when programs are missing;
 bits finds equal what is equal, and what is not; compare takes ratios; repeat counts failures."""
+import json
+import math
 import os
 import pathlib
 import re
@@ -88,6 +90,68 @@ def test_repeat(directory):
     bad = run("repeat", "--times", "2", "tests/programs/test_package.sh", cwd=directory,
               env={**os.environ, "TMPDIR": f"{directory}", "PATH": "/nowhere"})
     assert bad.returncode != 0, bad
+
+
+# In place of NAB's scorer: every alarm within 50 rows of the windows is worth 1, every other one -1.
+SCORER = """
+import argparse, csv, json, pathlib
+parser = argparse.ArgumentParser()
+for name in "optimize", "score", "normalize", "skipConfirmation":
+    parser.add_argument(f"--{name}", action="store_true", required=True)
+for name in "resultsDir", "thresholdsFile", "numCPUs":
+    parser.add_argument(f"--{name}", required=True)
+parser.add_argument("--detectors", nargs="*")
+options, final = parser.parse_args(), {}
+for detector in options.detectors:
+    results = pathlib.Path(options.resultsDir, detector)
+    scores = {}
+    for path in sorted(results.glob("*/*.csv")):
+        rows = list(csv.DictReader(open(path)))
+        found = [n for n, row in enumerate(rows) if float(row["anomaly_score"]) > 0]
+        name = f"{path.parent.name}/{path.name[len(detector) + 1:]}"
+        scores[name] = sum(1 if 600 <= n < 650 and "odd" in name else -1 for n in found)
+    final[detector] = {}
+    for profile in "standard", "reward_low_FP_rate", "reward_low_FN_rate":
+        with open(results / f"{detector}_{profile}_scores.csv", "w") as file:
+            print("Detector,File,Score", *(f"{detector},{n},{s}" for n, s in scores.items()),
+                  f"Totals,,{sum(scores.values())}", sep="\\n", file=file)
+        final[detector][profile] = 100 * (sum(scores.values()) + 1) / 2
+pathlib.Path(options.resultsDir, "final_results.json").write_text(json.dumps(final))
+"""
+
+
+def tiny_nab(directory):
+    """Two streams in NAB's layout; nothing happens in one, and the other stands still for a while."""
+    for name in "data/one", "labels", "config", "results/null":
+        (directory / name).mkdir(parents=True)
+    for name, frozen in ("even", range(0)), ("odd", range(600, 650)):
+        rows = (f"2014-01-{1 + row // 288:02} {row // 12 % 24:02}:{row % 12 * 5:02}:00,"
+                f"{7 if row in frozen else math.sin(row / 5) + math.sin(row * row) / 9}"
+                for row in range(700))
+        (directory / f"data/one/{name}.csv").write_text("\n".join(["timestamp,value", *rows, ""]))
+    windows = {"one/even.csv": [], "one/odd.csv": [["2014-01-03 02:00:00", "2014-01-03 06:00:00"]]}
+    (directory / "labels/combined_windows.json").write_text(json.dumps(windows))
+    costs = {"CostMatrix": {"tpWeight": 1, "fnWeight": 1}}
+    profiles = ["standard", "reward_low_FP_rate", "reward_low_FN_rate"]
+    (directory / "config/profiles.json").write_text(json.dumps({name: costs for name in profiles}))
+    for name in profiles:
+        (directory / f"results/null/null_{name}_scores.csv").write_text("")
+    (directory / "run.py").write_text(SCORER)
+    return directory
+
+
+def test_nab(directory):
+    words = ["--nab", tiny_nab(directory), "--python", sys.executable, "--seeds", "1"]
+    done = run("nab", *words, "--results", directory / "kept")
+    assert done.returncode == 0, done
+    assert re.search(r"^\| seed 1 \| 1 (\| (100\.00|nan) ){9}\|$", done.stdout, re.M), done.stdout
+    kept = (directory / "kept/runnel0/one/runnel0_odd.csv").read_text().splitlines()
+    alarms = [number for number, row in enumerate(kept[1:]) if row.split(",")[2] != "0"]
+    assert len(kept) == 701 and 600 <= alarms[0] < 650, alarms
+    quiet = run("nab", *words, "--set", "anomaly.threshold=100")
+    assert re.search(r"^\| seed 1 \| 0 (\| (50\.00|nan) ){9}\|$", quiet.stdout, re.M), quiet.stdout
+    wrong = run("nab", "--nab", directory / "nowhere")
+    assert wrong.returncode == USAGE and "there is no copy of NAB" in wrong.stderr, wrong
 
 
 cases.run(globals())
