@@ -425,7 +425,7 @@ def test_anomalies(directory):
     record = Record(directory, [daemon], "-o", "runnel.db")
     daemon.send("event", anomaly_fields(70))
     daemon.send("event", anomaly_fields(90, "c", columns=[], data_time=None, reason="silent"))
-    daemon.send("event", {"kind": "anomaly", "stream": 7, "columns": [3], "reason": ["x" * 1000]})
+    daemon.send("event", {"kind": "anomaly", "stream": 7, "columns": [{"column": 1e300}], "reason": ["x" * 1000]})
     record.until(lambda: rows(directory, "SELECT count(*) FROM anomalies") == [(4,)], "its rows")
     found = rows(directory, "SELECT a.examples, a.stream, column, reason, data_time, score, threshold,"
                             " column_score, forecast, truth, text FROM anomalies AS a"

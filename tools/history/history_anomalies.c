@@ -3,6 +3,7 @@
 
 #include "history_internal.h"
 
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -36,10 +37,10 @@ static int insert(struct history *h, sqlite3_stmt *statement, const double posit
                   const struct anomaly *a, const struct anomaly_column *column) {
     const double numbers[] = {a->data_time,  a->score,         a->threshold,
                               column->score, column->forecast, column->truth};
-    if (isnan(column->column))
-        sqlite3_bind_null(statement, KEYS - 1);
-    else
+    if (column->column >= 0 && column->column <= INT_MAX)
         sqlite3_bind_int64(statement, KEYS - 1, (sqlite3_int64)column->column);
+    else
+        sqlite3_bind_null(statement, KEYS - 1);
     for (int axis = 0; axis < HISTORY_AXES; axis++)
         sqlite3_bind_double(statement, KEYS + axis, position[axis]);
     if (!isnan(a->example))
