@@ -272,7 +272,10 @@ def test_control_tells_the_status(directory):
 
 def test_a_slow_stream_is_seen(directory):
     """A loss comes by time, too, with the state where an example brings it."""
-    with Daemon(directory, statistics={"every": 100, "seconds": 0.25}) as daemon:
+    class ByTime(Daemon):
+        tells_by_time = True
+
+    with ByTime(directory, statistics={"every": 100, "seconds": 0.25}) as daemon:
         socket = daemon.subscribe("loss", "state")
         daemon.feed(1, 3)
         body = daemon.receive(socket, "loss", lambda b: b["examples"] == 3)

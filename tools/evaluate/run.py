@@ -92,7 +92,8 @@ class Run:
         self.directory = tempfile.TemporaryDirectory(prefix="evaluate.")
         sockets = (f"{name}.bind={self.endpoint(name)}"
                    for name in ("examples", "statistics", "control"))
-        sets = (*sockets, "examples.socket=pull", f"statistics.every={every}", f"statistics.predictions={predictions}",
+        sets = (*sockets, "examples.socket=pull", f"statistics.every={every}",
+                "statistics.seconds=0", f"statistics.predictions={predictions}",
                 f"state.directory={self.directory.name}/state")
         self.log = pathlib.Path(self.directory.name, "log")
         with open(self.log, "wb") as file:
