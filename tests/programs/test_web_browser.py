@@ -360,9 +360,14 @@ def test_cards(directory):
             assert all(whole for _, whole in own), (width, own)
             places = page.value("[...document.querySelectorAll('.daemon .place')].map((one) => one.textContent)")
             assert places == [" 0", "", "", " 3"], places
-            page.until("[...document.querySelectorAll('#runs td:nth-child(3)')].map((one) => one.textContent)",
-                       lambda cells: len(cells) == 4 and all(cells)) # a network comes with the list's next look
-            before = page.until(PLACES, lambda places: len(places) > 100)
+            # What a daemon is called, its network and when it began come one after the other.
+            page.until("document.querySelector('#daemons').textContent",
+                       lambda text: text.count(f"examples{daemons[0].examples:,}") == 4)
+            page.until("[...document.querySelectorAll('#runs tbody tr')].map((row) => "
+                       "[...row.cells].map((cell) => cell.textContent))", lambda rows: len(rows) == 4 and all(
+                           name.endswith(" now") and LONG in name and network and begun != "–"
+                           and examples == f"{daemons[0].examples:,}" for _, name, network, begun, examples in rows))
+            before = settled(page)
             for daemon in daemons:
                 daemon.examples += 4382710
                 daemon.learn(0.123456, examples_per_second=123456.7, queued=98765, rejected=4321, skipped=12,
@@ -376,6 +381,17 @@ def test_cards(directory):
         bad = page.value("[...document.querySelectorAll('.daemon dd.bad')].map((one) => one.textContent)")
         assert bad.count("−12.3%") == 4, bad
         check_console(page, web)
+
+
+def settled(page):
+    """Where everything is, once it stays there for as long as the page takes to look again."""
+    before, since = None, time.monotonic()
+    while time.monotonic() - since < 1:
+        places = page.until(PLACES, lambda places: len(places) > 100)
+        if places != before:
+            before, since = places, time.monotonic()
+        time.sleep(0.1)
+    return before
 
 
 PLACES = """[...document.querySelectorAll(

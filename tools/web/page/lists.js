@@ -167,12 +167,13 @@ export function setLayer(number) {
 
 // ---- Runs and events ----
 
-const reached = new Map(); // run id -> the cell with its number of examples
+const reached = new Map(); // run id -> the cells with when it began, and its number of examples
 
 function showRunNumbers() {
-  for (const [id, cell] of reached) {
-    const text = grouped(store.runs.get(id)?.newest_examples);
-    if (cell.textContent !== text) cell.textContent = text;
+  for (const [id, cells] of reached) {
+    const run = store.runs.get(id), begun = run?.first_time ?? null; // known with its first loss
+    const texts = [begun === null ? "–" : clock(begun), grouped(run?.newest_examples)];
+    cells.forEach((cell, i) => { if (cell.textContent !== texts[i]) cell.textContent = texts[i]; });
   }
 }
 
@@ -195,9 +196,9 @@ export function showRuns() {
     const label = make("td", {}, swatch, name(run), " ",
       make("span", { className: "faint", textContent: digits(run) }));
     if (isCurrent(run.id)) label.append(" ", make("span", { className: "now", textContent: "now" }));
-    reached.set(run.id, make("td"));
+    reached.set(run.id, [make("td"), make("td")]);
     return make("tr", {}, make("td", {}, box), label, make("td", { className: "faint", textContent: run.model }),
-      make("td", { textContent: run.first_time === null ? "–" : clock(run.first_time) }), reached.get(run.id));
+      ...reached.get(run.id));
   }));
   $("no-runs").hidden = runs.length > 0;
   showRunNumbers();
