@@ -113,10 +113,10 @@ struct security {
     pthread_mutex_t lock; /* of all that follows */
     struct guarded sockets[SOCKET_ROLES];
     struct connection_list suspects;
-    int memory;               /* /proc/self/statm; -1: not there */
-    uint64_t resident, grown; /* bytes; 0: nobody was suspected */
-    uint64_t sweep;           /* when all are looked at: CLOCK_MONOTONIC in ns */
-    _Atomic uint64_t *taken;  /* (taken_size,) bytes taken of the connection with a descriptor */
+    int memory;                /* /proc/self/statm; -1: not there */
+    uint64_t resident, grown;  /* bytes; 0: nobody was suspected */
+    uint64_t sweep;            /* when all are looked at: CLOCK_MONOTONIC in ns */
+    _Atomic uint64_t *taken;   /* (taken_size,) bytes taken of the connection with a descriptor */
     _Atomic uint32_t *holders; /* (taken_size,) connections that came and went, of each */
     size_t taken_size;
     struct connection **by_descriptor; /* (descriptors,) NULL = none */
