@@ -1,5 +1,5 @@
-/* Events `anomaly` as a table of their own: what was abnormal, by the time of its data, or else that of
-   the message. */
+/* Events `anomaly` as a table of their own: what was abnormal, by the time of its data, or else
+   that of the message. */
 #ifndef RUNNEL_WATCH_ABNORMAL_H
 #define RUNNEL_WATCH_ABNORMAL_H
 
