@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/json_member.h"
+#include "watch_truths.h"
 
 static void drop(struct next *next, size_t which) {
     json_decref(next->open[which]);
@@ -44,7 +45,7 @@ void next_print(struct next *next, struct table *table, struct lines *lines) {
     if (next_due(next) > 0)
         return;
     for (size_t i = 0; i < next->count; i++)
-        table_next(table, lines, next->open[i]);
+        truths_next(table, lines, next->open[i]);
     next_close(next);
 }
 

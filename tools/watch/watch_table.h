@@ -43,8 +43,4 @@ void table_restart(struct table *table);
 /* Print a sentence with the time of day. */
 void table_note(struct lines *lines, const char *sentence);
 
-/* What a message of the topic `prediction` says of the value that comes next, in the columns of
-   those that have come: nothing where it says no intervals. */
-void table_next(struct table *table, struct lines *lines, const json_t *body);
-
 #endif

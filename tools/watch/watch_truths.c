@@ -1,0 +1,73 @@
+#include "build-config.h"
+
+#include "watch_truths.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/format.h"
+#include "common/text.h"
+#include "tools/shared/watch_truth.h"
+
+enum { LINE_SIZE = 1024 };
+
+struct truths {
+    struct table *table;
+    struct lines *lines;
+    double when; /* it was learned */
+    size_t count;
+    bool open; /* the truth has not come */
+};
+
+enum { NUMBER_COLUMNS = 8, STREAM_COLUMNS = 8, TIME_COLUMNS = 19, TIME_SIZE = 64 };
+
+static void print_truth_header(struct truths *t) {
+    char line[LINE_SIZE];
+    snprintf(line, sizeof line, "%-*s %-*s %3s %*s %*s %*s %*s %*s", TIME_COLUMNS, "time",
+             STREAM_COLUMNS, "stream", "col", NUMBER_COLUMNS, "truth", NUMBER_COLUMNS, "forecast",
+             NUMBER_COLUMNS, "low", NUMBER_COLUMNS, "high", NUMBER_COLUMNS, "baseline");
+    lines_add(t->lines, line);
+    t->table->truth_header = lines_count(t->lines);
+}
+
+static const char *number_text(char text[FORMAT_SIZE], double value) {
+    return isnan(value) ? strcpy(text, "-") : format_number(text, value);
+}
+
+/* The time of the data where there is one, else when it was learned; of what comes "next". */
+static void print_truth(void *context, const struct truth_row *row) {
+    struct truths *t = context;
+    const double numbers[] = {row->target, row->prediction, row->low, row->high, row->baseline};
+    char line[LINE_SIZE], date[TIME_SIZE], number[FORMAT_SIZE], stream[4 * STREAM_COLUMNS];
+    unsigned long header = t->table->truth_header;
+    if (!header || lines_count(t->lines) - header >= TABLE_HEADER_EVERY)
+        print_truth_header(t);
+    text_copy(stream, sizeof stream, row->stream);
+    if (t->open)
+        strcpy(date, "next");
+    else
+        format_date(date, isnan(row->data_time) ? t->when : row->data_time);
+    int padding = STREAM_COLUMNS - lines_width(stream);
+    int used = snprintf(line, sizeof line, "%-*s %s%*s %3zu", TIME_COLUMNS, date, stream,
+                        padding > 0 ? padding : 0, "", row->column);
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++)
+        used += snprintf(line + used, sizeof line - (size_t)used, " %*s", NUMBER_COLUMNS,
+                         number_text(number, numbers[n]));
+    used += snprintf(line + used, sizeof line - (size_t)used, "%s", truth_missed(row) ? " *" : "");
+    if (row->ahead > 1)
+        snprintf(line + used, sizeof line - (size_t)used, " %.0f ahead", row->ahead);
+    lines_add(t->lines, line);
+    t->count++;
+}
+
+size_t truths_print(struct table *table, struct lines *lines, const json_t *body, double when) {
+    struct truths truths = {table, lines, when, 0, false};
+    truth_rows(body, print_truth, &truths);
+    return truths.count;
+}
+
+void truths_next(struct table *table, struct lines *lines, const json_t *body) {
+    struct truths truths = {table, lines, NAN, 0, true};
+    truth_next(body, print_truth, &truths);
+}
