@@ -6,8 +6,10 @@ import json
 import math
 import os
 import pathlib
+import re
 import signal
 import struct
+import subprocess
 import time
 
 import cases
@@ -15,6 +17,7 @@ import running
 import zmq
 from running import Daemon
 
+BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
 TOP = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 NOVELTY = TOP / "tests/support/novelty"
 NEAR = 1e-5  # stored scores have six decimals
@@ -294,6 +297,9 @@ def test_alarms_are_events(directory):
                                 abs_tol=1e-4), (one, said[n])
             assert "stream 's' is abnormal: novelty " in one["text"], one
         assert daemon.ask("status")["anomaly"]["alarms"] == len(expected)
+        shown = subprocess.run([BUILD / "runnel-ctl", "-c", daemon.endpoint("control"), "status"], check=True,
+                               capture_output=True, text=True).stdout
+        assert re.search(rf"^  anomalies +{len(expected)} announced in this run$", shown, re.MULTILINE), shown
         kill(daemon, len(rows)) # the journal has all of it
         assert daemon.ask("status")["anomaly"]["alarms"] == 0
         assert daemon.end() == 0

@@ -212,6 +212,21 @@ def test_truths_beside_what_was_said(directory):
         daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
                                    "interval": [[1.5, 2.5], None], "scored": dict(said, interval=None)})
         screen.until(r"a\[0\] is 1.2500, said 1.5000; next 2.0000, from 1.5000 to 2.5000")
+        daemon.send("prediction", {"stream": "a", "example": 9, "prediction": [2, 2], "loss": 0.1,
+                                   "interval": [[1.5, 2.5], None], "scored": said})
+        screen.until(r"a\[0\] is 1.2500, said 1.5000, from 1.3750 to 2.0000: missed; next 2.0000\n")
+        wide = dict(said, prediction=[-1500, 7], target=[-1250.5, 3], interval=[[-2000, -1375.25], None])
+        daemon.send("prediction", {"stream": "machine 12", "example": 9, "prediction": [-1234.5, 2], "loss": 0.1,
+                                   "interval": [[-1300, -1200], None], "scored": wide})
+        screen.until(r"machine 12\[0\] is -1250.5, said -1500.0: missed; next -1234.5 *\n")
+
+
+def test_anomalies_are_counted_where_they_are_looked_for(directory):
+    with watched(directory, 80, 24) as (daemon, screen):
+        publish(daemon)
+        screen.until("skipped 2", absent=["anomalies"])
+        publish(daemon, anomaly={"score": 1.75, "alarms": 1234})
+        screen.until("rejected 3  skipped 2  anomalies 1,234")
 
 
 def test_the_forecast_of_a_chosen_column(directory):

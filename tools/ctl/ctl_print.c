@@ -79,6 +79,7 @@ static const struct line lines[] = {
     {"recent skill", LOSS(skill_recent), " over the last tenth", NULL},
     {"coverage", LOSS(coverage_total), " of 90% intervals held", NULL},
     {"of late", LOSS(coverage_recent), NULL, NULL},
+    {"anomalies", LOSS(anomaly_alarms), " announced in this run", NULL},
     {"flow", NULL, NULL, NULL},
     {"speed", LOSS(examples_per_second), " examples/s", NULL},
     {"latency p50", LOSS(latency_us_p50), NULL, NULL},

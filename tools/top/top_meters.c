@@ -137,8 +137,11 @@ static bool draw_refused(struct canvas *c, const struct area *area, const struct
     char text[FORMAT_SIZE];
     int at = draw_pair(c, area, 0, 0, "rejected", count_style(w, FIELD_rejected, STYLE_BAD),
                        value_text(text, w, FIELD_rejected));
-    draw_pair(c, area, 0, at, "skipped", count_style(w, FIELD_skipped, STYLE_BAD),
-              value_text(text, w, FIELD_skipped));
+    at = draw_pair(c, area, 0, at, "skipped", count_style(w, FIELD_skipped, STYLE_BAD),
+                   value_text(text, w, FIELD_skipped));
+    if (isfinite(value_of(w, FIELD_anomaly_alarms)))
+        draw_pair(c, area, 0, at, "anomalies", count_style(w, FIELD_anomaly_alarms, STYLE_WARN),
+                  value_text(text, w, FIELD_anomaly_alarms));
     return true;
 }
 

@@ -41,41 +41,36 @@ static size_t worst_column(const struct watched *w) {
     return worst;
 }
 
-static void format_truth(char text[TEXT_SIZE], const struct truth_row *row) {
+/* The newest truth beside what was said of it; `whole`: with the interval. */
+static void format_truth(char text[TEXT_SIZE], const struct truth_row *row, bool whole) {
     char stream[STREAM_SIZE], number[4][FORMAT_SIZE], truth[FORMAT_SIZE + 4] = "was not observed";
     if (!isnan(row->target))
         snprintf(truth, sizeof truth, "is %s", format_number(number[0], row->target));
     int used = snprintf(text, TEXT_SIZE, "%s[%zu] %s, said %s",
                         text_copy(stream, sizeof stream, row->stream), row->column, truth,
                         isnan(row->prediction) ? "-" : format_number(number[1], row->prediction));
-    if (!isnan(row->low))
-        snprintf(text + used, TEXT_SIZE - (size_t)used, ", from %s to %s%s",
-                 format_number(number[2], row->low), format_number(number[3], row->high),
-                 truth_missed(row) ? ": missed" : "");
+    if (whole && !isnan(row->low))
+        used += snprintf(text + used, TEXT_SIZE - (size_t)used, ", from %s to %s",
+                         format_number(number[2], row->low), format_number(number[3], row->high));
+    if (truth_missed(row))
+        snprintf(text + used, TEXT_SIZE - (size_t)used, ": missed");
 }
 
-/* What is said of the next value, as much as there is room for; "" = nothing, or no room. */
-static void format_next(char text[TEXT_SIZE], const struct watched *w, size_t column, int room) {
+/* What is said of the next value, with its interval; "" = nothing. Returns how long it is without
+   the interval. */
+static int format_next(char text[TEXT_SIZE], const struct watched *w, size_t column) {
     struct finding next = {.column = column};
     char number[3][FORMAT_SIZE];
     *text = '\0';
     truth_next(w->truth, take_row, &next);
     if (!next.found || next.row.column != column)
-        return;
-    int used =
+        return 0;
+    int brief =
         snprintf(text, TEXT_SIZE, "; next %s", format_number(number[0], next.row.prediction));
-    if (used > room) {
-        *text = '\0';
-        return;
-    }
-    if (isnan(next.row.low))
-        return;
-    char *bounds = text + used;
-    used +=
-        snprintf(bounds, TEXT_SIZE - (size_t)used, ", from %s to %s",
+    if (!isnan(next.row.low))
+        snprintf(text + brief, TEXT_SIZE - (size_t)brief, ", from %s to %s",
                  format_number(number[1], next.row.low), format_number(number[2], next.row.high));
-    if (used > room)
-        *bounds = '\0';
+    return brief;
 }
 
 /* What the column's skill is, and how many intervals of all have held; "" = nothing is known. */
@@ -95,18 +90,23 @@ static void format_worth(char text[TEXT_SIZE], const struct watched *w, size_t c
 void said_draw(struct canvas *c, const struct area *area, struct watched *w) {
     bool worst = w->look.column == SAID_WORST;
     struct finding finding = {.column = worst ? worst_column(w) : (size_t)w->look.column};
-    char text[TEXT_SIZE];
+    char text[TEXT_SIZE], next[TEXT_SIZE];
     truth_rows_all(w->truth, take_row, &finding);
     if (!finding.found)
         return;
     if (!worst)
         w->look.column = (int)finding.row.column;
-    format_truth(text, &finding.row);
+    int brief = format_next(next, w, finding.row.column);
     int at = canvas_print(c, area, 0, 0, STYLE_DIM, worst ? "worst " : "forecast ");
+    /* Where there is no room for both, the next value matters more than the newest interval. */
+    format_truth(text, &finding.row, true);
+    if (at + (int)strlen(text) + brief > area->columns)
+        format_truth(text, &finding.row, false);
     at = canvas_print(c, area, 0, at, truth_missed(&finding.row) ? STYLE_WARN : STYLE_PLAIN, "%s",
                       text);
-    format_next(text, w, finding.row.column, area->columns - at);
-    at = canvas_print(c, area, 0, at, STYLE_STRONG, "%s", text);
+    if (at + (int)strlen(next) > area->columns)
+        next[at + brief > area->columns ? 0 : brief] = '\0';
+    at = canvas_print(c, area, 0, at, STYLE_STRONG, "%s", next);
     for (int both = 1; both >= 0; both--) {
         format_worth(text, w, finding.row.column, both);
         if (at + 2 + (int)strlen(text) > area->columns)
