@@ -1,16 +1,19 @@
 #!/usr/bin/python3
-"""What README.md shows is true: its configuration is one, its two Python programs feed a running
-daemon and watch it learn, and its commands name programs and options that exist."""
+"""What README.md shows is true: its configuration is one, its three Python programs feed a running
+daemon, watch it learn and print its forecasts, and its commands name programs and options that exist."""
+import math
 import os
 import pathlib
 import re
 import signal
+import struct
 import subprocess
 import sys
 import time
 
 import cases
 import running
+import zmq
 
 SOURCE = pathlib.Path(os.environ.get("srcdir", "."))
 BUILD = pathlib.Path(os.environ.get("builddir", "."))
@@ -63,10 +66,14 @@ def wait_for_line(path, beginning=""):
         time.sleep(0.05)
 
 
+def length(text):
+    return len([line for line in text.splitlines() if line.strip()])
+
+
 def feed_and_watch(directory, processes):
-    feeder, watcher = the_one("python", "zmq.PUSH"), the_one("python", "zmq.SUB")
+    feeder, watcher = the_one("python", "zmq.PUSH"), the_one("python", 'b"loss"')
     for text in feeder, watcher:
-        assert len([line for line in text.splitlines() if line.strip()]) <= PROGRAM_LINES
+        assert length(text) <= PROGRAM_LINES
     watched = pathlib.Path(directory, "watched")
     watching = start_program(watcher, directory, watched)
     processes.append(watching)
@@ -101,6 +108,29 @@ def test_programs(directory):
     assert last < first / 10, (first, last)
     assert sum(bool(re.search(r"^state .*\[0\.\d+", line)) for line in lines) == len(losses)
     assert lines[-1].startswith(f"event {sent} ") and "stopping" in lines[-1], lines[-1]
+
+
+def test_forecasts(directory):
+    """Forecasts of each column's next value, with bands once there were errors enough."""
+    forecaster = the_one("python", 'b"prediction"')
+    assert length(forecaster) <= PROGRAM_LINES
+    printed, t, bands = pathlib.Path(directory, "forecasts"), 0, {}
+    printing = start_program(forecaster, directory, printed)
+    try:
+        with daemon_of_the_page(directory) as daemon, daemon.socket(zmq.PUSH, "examples") as feeder:
+            deadline = time.monotonic() + LIMIT
+            while len(bands) < 2:
+                assert time.monotonic() < deadline, printed.read_text(encoding="utf-8")
+                feeder.send_multipart([b"wave", struct.pack("<2f", math.sin(0.1 * t), math.sin(0.03 * t))])
+                t += 1
+                time.sleep(0.005)
+                bands = {int(column): (float(low), float(high)) for column, low, high in re.findall(
+                    r"^wave \d+ ([01]) -?\d\.\d+\S* \[(\S+), (\S+)\]$", printed.read_text(encoding="utf-8"),
+                    re.MULTILINE)}
+    finally:
+        printing.kill()
+        printing.wait()
+    assert t > 20 and all(low < high for low, high in bands.values()), (t, bands)
 
 
 def commands():
