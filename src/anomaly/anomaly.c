@@ -10,6 +10,7 @@
 #include "common/error.h"
 #include "forecast/vectors.h"
 #include "habit.h"
+#include "kept.h"
 #include "novelty.h"
 
 #define MINUTE 60.0
@@ -41,9 +42,9 @@ struct column {
 
 struct anomaly {
     struct anomaly_options options;
-    size_t numbers_size, floats; /* of a stream, and of a column */
-    double **numbers;            /* (slots,) of (numbers_size,) doubles and (columns, floats) */
-    double *scores, *surprises;  /* (columns,) */
+    size_t numbers_size, alarms_size, floats; /* of a stream, and of a column */
+    double **numbers; /* (slots,) of (numbers_size + alarms_size,) doubles and (columns, floats) */
+    double *scores, *surprises; /* (columns,) */
     double score, surprise, joint;
     float *distances;           /* (memory,) of all columns together; NULL with one */
     enum anomaly_habit *habits; /* (columns,) what the newest step has broken */
@@ -60,7 +61,7 @@ struct anomaly {
 /* ---- Memory ---- */
 
 static size_t stream_bytes(const struct anomaly *anomaly) {
-    return anomaly->numbers_size * sizeof(double) +
+    return (anomaly->numbers_size + anomaly->alarms_size) * sizeof(double) +
            anomaly->options.columns * anomaly->floats * sizeof(float);
 }
 
@@ -106,6 +107,7 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
         made->floats = novelty_floats(options->memory);
         made->numbers_size = NUMBERS(struct heard) + NUMBERS(struct stream) +
                              options->columns * NUMBERS(struct column);
+        made->alarms_size = kept_size(options->columns);
         status = check_machine(made, error);
         if (status == 0 && allocate(made)) {
             anomaly_clear(made);
@@ -146,8 +148,13 @@ static struct column *column_of(const struct anomaly *anomaly, uint32_t slot, si
     return (struct column *)(void *)(stream_of(anomaly, slot) + 1) + k;
 }
 
+static struct kept *kept_of(const struct anomaly *anomaly, uint32_t slot) {
+    return (struct kept *)(void *)(anomaly->numbers[slot] + anomaly->numbers_size);
+}
+
 static float *floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    return (float *)(void *)(anomaly->numbers[slot] + anomaly->numbers_size) + k * anomaly->floats;
+    double *after = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size;
+    return (float *)(void *)after + k * anomaly->floats;
 }
 
 void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
@@ -225,6 +232,15 @@ static void take_joint(struct anomaly *anomaly, uint32_t slot, const float *x, u
     tail_learn(&stream->joint, distance);
 }
 
+/* Of the alarms that are kept. After all that looks at the memory: it may change. */
+static void take_kept(struct anomaly *anomaly, uint32_t slot, const float *x) {
+    for (size_t k = 0; k < anomaly->options.columns; k++)
+        if (!isnan(x[k]))
+            kept_take(kept_of(anomaly, slot), k, stream_of(anomaly, slot)->steps,
+                      &column_of(anomaly, slot, k)->novelty, floats_of(anomaly, slot, k),
+                      anomaly->options.memory);
+}
+
 double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, double time) {
     struct stream *stream = begun(anomaly, slot);
     unsigned minute = minute_of(time);
@@ -246,6 +262,7 @@ double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, doub
     if (anomaly->distances)
         take_joint(anomaly, slot, x, minute);
     stream->steps++;
+    take_kept(anomaly, slot, x);
     anomaly->score = fmax(anomaly->score, most);
     return most;
 }
@@ -284,6 +301,34 @@ struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, bool surpris
 
 uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot) {
     return (uint64_t)stream_of(anomaly, slot)->steps;
+}
+
+void anomaly_keep(struct anomaly *anomaly, uint32_t slot, const float *x,
+                  const struct anomaly_kept *alarm) {
+    const struct kept_alarm kept = {
+        .steps = stream_of(anomaly, slot)->steps, .time = alarm->time, .score = alarm->score};
+    kept_add(kept_of(anomaly, slot), anomaly->options.columns, &kept);
+    for (size_t k = 0; k < anomaly->options.columns; k++)
+        if (!isnan(x[k]))
+            kept_first(kept_of(anomaly, slot), k, &column_of(anomaly, slot, k)->novelty,
+                       floats_of(anomaly, slot, k));
+}
+
+bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, double at,
+                         struct anomaly_kept *found) {
+    struct kept *kept = kept_of(anomaly, slot);
+    size_t marked = kept_find(kept, at), newest = kept_find(kept, NAN);
+    size_t said = marked < KEPT_ALARMS ? marked : newest;
+    *found = (struct anomaly_kept){0, NAN};
+    if (said < KEPT_ALARMS)
+        *found = (struct anomaly_kept){kept->alarms[said].time, kept->alarms[said].score};
+    if (marked == KEPT_ALARMS || kept->alarms[marked].normal == 1)
+        return marked < KEPT_ALARMS;
+    for (size_t k = 0; k < anomaly->options.columns; k++)
+        kept_enter(kept, marked, k, &column_of(anomaly, slot, k)->novelty,
+                   floats_of(anomaly, slot, k), anomaly->options.memory);
+    kept->alarms[marked].normal = 1;
+    return true;
 }
 
 /* ---- Streams that stop ---- */
@@ -339,8 +384,10 @@ bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot) {
 struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot) {
     return (struct anomaly_state){
         .numbers = anomaly->numbers[slot],
+        .alarms = anomaly->numbers[slot] + anomaly->numbers_size,
         .contexts = floats_of(anomaly, slot, 0),
         .numbers_size = anomaly->numbers_size,
+        .alarms_size = anomaly->alarms_size,
         .contexts_size = anomaly->options.columns * anomaly->floats,
     };
 }
@@ -364,7 +411,8 @@ bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {
     valid = stream->begun == 1 && stream->steps >= 0 && stream->steps == floor(stream->steps) &&
             isfinite(stream->steps) && alarm_valid(&stream->novelty) &&
             alarm_valid(&stream->surprise) && tail_valid(&stream->wrong) &&
-            tail_valid(&stream->joint) && (stream->apart == 0 || stream->apart == 1);
+            tail_valid(&stream->joint) && (stream->apart == 0 || stream->apart == 1) &&
+            kept_valid(kept_of(anomaly, slot), anomaly->options.columns);
     for (size_t k = 0; valid && k < anomaly->options.columns; k++) {
         valid = column_valid(anomaly, slot, k);
     }

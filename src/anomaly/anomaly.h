@@ -78,15 +78,32 @@ bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot);
    or one number for all. Returns the surprise, NaN likewise. */
 double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *errors);
 
+/* What is known of an alarm of novelty that is kept. */
+struct anomaly_kept {
+    double time; /* of the data, Unix time; 0 = unknown */
+    double score;
+};
+
+/* The newest step, which anomaly_take had with that x, is one: it is kept (kept.h). */
+void anomaly_keep(struct anomaly *anomaly, uint32_t slot, const float *x,
+                  const struct anomaly_kept *alarm);
+
+/* The alarm of that time, less than a second off (NaN: the newest), is normal: its contexts enter
+   the memory of each column now, and those of its steps to come as they come; nothing happens when
+   it is marked again. False when there is none; then `found` is the newest one, with score NaN when
+   none is kept. */
+bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, double at,
+                         struct anomaly_kept *found);
+
 /* The state of the stream's alarms, and how many steps it has had. */
 struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, bool surprise);
 uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot);
 
 /* For checkpoints, of a slot. */
 struct anomaly_state {
-    double *numbers;
+    double *numbers, *alarms; /* the latter kept */
     float *contexts;
-    size_t numbers_size, contexts_size;
+    size_t numbers_size, alarms_size, contexts_size;
 };
 struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot);
 

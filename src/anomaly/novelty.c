@@ -277,6 +277,16 @@ double novelty_joint(const struct novelty *novelty, const float *floats, unsigne
     return sqrt((double)nearest);
 }
 
+/* ---- What was seen, once more ---- */
+
+const float *novelty_newest(const struct novelty *novelty, const float *floats) {
+    return floats + ((uint64_t)novelty->count - 1) % NOVELTY_DELAY * NOVELTY_CONTEXT;
+}
+
+void novelty_remember(struct novelty *novelty, float *floats, size_t memory, const float *context) {
+    remember(novelty, memory_of(floats), memory, context);
+}
+
 /* ---- Checkpoints ---- */
 
 static bool is_count(double value, double most) {

@@ -62,6 +62,12 @@ double novelty_take_beside(struct novelty *novelty, float *floats, size_t memory
 double novelty_joint(const struct novelty *novelty, const float *floats, unsigned minute,
                      const float *distances, size_t columns);
 
+/* The context of the newest value, (NOVELTY_CONTEXT,). */
+const float *novelty_newest(const struct novelty *novelty, const float *floats);
+
+/* A context enters the memory at once. */
+void novelty_remember(struct novelty *novelty, float *floats, size_t memory, const float *context);
+
 /* A score less what it sinks by at value t: there are more to be surprised by. >= 0. */
 double novelty_patient(double score, double t);
 

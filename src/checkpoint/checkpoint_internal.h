@@ -88,6 +88,7 @@ enum checkpoint_part {
     PART_ERRORS,
     PART_WATCH,
     PART_CONTEXTS,
+    PART_ALARMS,
     PART_RECORDS, /* of a member */
     PART_CHECKSUM,
     PARTS,

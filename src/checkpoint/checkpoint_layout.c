@@ -188,6 +188,7 @@ const char *checkpoint_watch(enum checkpoint_part part) {
         [PART_THRESHOLDS] = "learner.thresholds",
         [PART_WATCH] = "streams.anomaly",
         [PART_CONTEXTS] = "streams.contexts",
+        [PART_ALARMS] = "streams.alarms",
     };
     return names[part];
 }
@@ -203,6 +204,7 @@ static void add_watch(struct checkpoint_layout *layout, struct learner *learner,
     add_watched(layout, PART_WATCH, SAFETENSORS_F64, streams, state.numbers_size);
     if (state.contexts_size)
         add_watched(layout, PART_CONTEXTS, SAFETENSORS_F32, streams, state.contexts_size);
+    add_watched(layout, PART_ALARMS, SAFETENSORS_F64, streams, state.alarms_size);
 }
 
 static void add_all(struct checkpoint_layout *layout, struct learner *learner, size_t streams) {

@@ -185,7 +185,8 @@ static void mark_resized(struct reading *reading) {
         fit &= found && found->rank == wanted->rank && found->shape[1] == wanted->shape[1];
     }
     for (size_t n = 0; n < layout->count; n++)
-        if (layout->of[n].part == PART_WATCH || layout->of[n].part == PART_CONTEXTS)
+        if (layout->of[n].part == PART_WATCH || layout->of[n].part == PART_CONTEXTS ||
+            layout->of[n].part == PART_ALARMS)
             layout->of[n].lacked |= !fit;
 }
 

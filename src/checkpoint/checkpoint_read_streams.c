@@ -195,6 +195,7 @@ static int read_watch(const struct reading *reading, size_t row, uint32_t slot,
                       struct error *error) {
     const struct anomaly_state s = learner_anomaly(reading->learner, slot);
     if (reading_row(reading, PART_WATCH, row, s.numbers, s.numbers_size * sizeof(double), error) ||
+        reading_row(reading, PART_ALARMS, row, s.alarms, s.alarms_size * sizeof(double), error) ||
         (s.contexts_size && reading_row(reading, PART_CONTEXTS, row, s.contexts,
                                         s.contexts_size * sizeof(float), error)))
         return -1;

@@ -172,6 +172,8 @@ static int put_watch(struct writing *writing, enum checkpoint_part part, uint32_
     const struct anomaly_state s = learner_anomaly(writing->learner, slot);
     if (part == PART_WATCH)
         return safetensors_put(writing->writer, s.numbers, s.numbers_size * sizeof(double), error);
+    if (part == PART_ALARMS)
+        return safetensors_put(writing->writer, s.alarms, s.alarms_size * sizeof(double), error);
     return safetensors_put(writing->writer, s.contexts, s.contexts_size * sizeof(float), error);
 }
 
@@ -216,6 +218,7 @@ static int put_row(struct writing *writing, const struct checkpoint_entry *of, u
         return put_truth(writing, of->part, slot, error);
     case PART_WATCH:
     case PART_CONTEXTS:
+    case PART_ALARMS:
         return put_watch(writing, of->part, slot, error);
     default:
         return put_record(writing, of->member, slot, error);

@@ -14,6 +14,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "common/wire.h"
+#include "feedback.h"
 #include "journalling.h"
 #include "learner/learner_state.h"
 #include "learner/scaler.h"
@@ -396,6 +397,7 @@ const struct control_command commands[] = {
     {"resume", resume_learning},
     {"reset", reset},
     {"forget", forget},
+    {"normal", feedback_normal},
     {"rollback", rollback},
     {"shutdown", stop},
     {NULL, NULL},

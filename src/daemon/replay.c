@@ -10,6 +10,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/log.h"
+#include "feedback.h"
 #include "learner/example.h"
 #include "learning.h"
 #include "notify.h"
@@ -65,6 +66,8 @@ static int replay_command(struct replay *replay, const char *text, uint64_t posi
     else if (name && !strcmp(name, "forget") && json_is_string(stream))
         result = learner_forget(daemon->learner, json_string_value(stream),
                                 json_string_length(stream), error) < 0;
+    else if (name && !strcmp(name, "normal"))
+        result = feedback_replay(daemon, request, error);
     else if (name && !strcmp(name, "rollback"))
         result = note_rollback(replay, request, position, error);
     else

@@ -4,8 +4,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sysexits.h>
 
+#include "anomaly/kept.h"
 #include "common/error.h"
+#include "common/text.h"
 #include "learner_internal.h"
 
 int watch_open(struct learner *learner, const struct config *config, struct error *error) {
@@ -174,7 +177,12 @@ static void judge(struct learner *learner, const struct planned *example, const 
     struct learner_alarm told = describe(learner, example, kind, x);
     struct alarm_rule rule = watch->rule;
     rule.threshold += of_columns(watch, kind);
-    if (!alarm_raised(alarm, &rule, score, told.stream_step) || !observer->alarmed)
+    if (!alarm_raised(alarm, &rule, score, told.stream_step))
+        return;
+    if (kind == ALARM_NOVELTY)
+        anomaly_keep(watch->anomaly, example->slot, x,
+                     &(struct anomaly_kept){example->time > 0 ? example->time : 0, score});
+    if (!observer->alarmed)
         return;
     told.score = score;
     told.threshold = rule.threshold;
@@ -240,6 +248,44 @@ int learner_configure_threshold(struct learner *learner, double threshold, struc
         return -1;
     learner->watch.configured_threshold = threshold;
     return 0;
+}
+
+/* ---- Feedback ---- */
+
+#define WAY_OUT "runnel-watch -t anomaly shows alarms as they come"
+
+static int no_alarm(const char *stream, double at, const struct anomaly_kept *newest,
+                    struct error *error) {
+    if (isnan(newest->score))
+        return error_set(error, EX_USAGE, "no alarm of novelty of stream %s is kept; " WAY_OUT,
+                         stream);
+    if (newest->time == 0)
+        return error_set(error, EX_USAGE,
+                         "stream %s has no alarm of novelty at @%.3f: its data have no time; leave "
+                         "the time out, and it is the newest",
+                         stream, at);
+    return error_set(error, EX_USAGE,
+                     "stream %s has no alarm of novelty at @%.3f among its last %d; the newest "
+                     "is at @%.3f (seconds since 1970); " WAY_OUT,
+                     stream, at, (int)KEPT_ALARMS, newest->time);
+}
+
+int learner_mark_normal(struct learner *learner, const char *key, size_t key_size, double at,
+                        struct anomaly_kept *found, struct error *error) {
+    char quoted[TEXT_QUOTE_SIZE];
+    text_quote(quoted, key, key_size);
+    if (learner_flush(learner, error))
+        return -1;
+    uint32_t slot = streams_find(learner->streams, key, key_size);
+    if (!learner->watch.anomaly)
+        error_set(error, EX_USAGE, "there are no alarms: anomaly.enabled: true looks for them");
+    else if (slot == STREAMS_NONE)
+        error_set(error, EX_USAGE, "stream %s is not in memory; " WAY_OUT, quoted);
+    else if (anomaly_mark_normal(learner->watch.anomaly, slot, at, found))
+        return 0;
+    else
+        no_alarm(quoted, at, found, error);
+    return 1;
 }
 
 /* ---- Checkpoints ---- */

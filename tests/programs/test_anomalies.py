@@ -305,6 +305,84 @@ def test_alarms_are_events(directory):
         assert daemon.end() == 0
 
 
+PATTERN = (3.0, -2.0, 2.5, -1.5, 2.0, 0.5)
+FIRST, AGAIN, TOLD = 585, 705, 640 # the pattern begins twice, less than 150 steps apart; told in between
+
+
+def with_pattern():
+    """A daily wave with deterministic noise, and twice the same pattern on it."""
+    rows, state = [], 12345
+    for n in range(800):
+        state = (1103515245 * state + 12345) % 2**31
+        x = math.sin(2 * math.pi * n / 24) + 0.2 * (state / 2**31 - 0.5)
+        for begin in (FIRST, AGAIN):
+            if 0 <= n - begin < len(PATTERN):
+                x = math.sin(2 * math.pi * (n - begin) / 24) + PATTERN[n - begin]
+        rows.append(step(n + 1, [x], 7 * n))
+    return rows
+
+
+def told(directory, stops, marks):
+    """Scores of all rows; alarms after the last stop; what is answered: killed before each stop that `marks` does
+    not have, where an alarm is marked as normal instead."""
+    directory.mkdir()
+    config = configuration(directory, "anomaly: {enabled: true, memory: 400}", every=100)
+    rows, scores, begin, answers = with_pattern(), [], 0, []
+    with Daemon(directory, config) as daemon:
+        daemon.ask("status")
+        for end in [*stops, len(rows)]:
+            scores += [m["anomaly"]["score"] for m in fed(daemon, rows[begin:end])]
+            begin = end
+            if end in marks:
+                answers.append(daemon.ask("normal", stream="s", **marks[end]))
+            elif end < len(rows):
+                kill(daemon, end)
+        assert daemon.end() == 0
+    return scores, answers
+
+
+def test_an_alarm_is_marked_as_normal(directory):
+    """The same again is no alarm then; without, it is. A kill and a replay, from the journal or a checkpoint, before
+    and after, make no difference to the bit."""
+    silent, _ = told(directory / "silent", [], {})
+    alarmed = FIRST + next(n for n, score in enumerate(silent[FIRST:]) if score >= 1.5)
+    time_of = BEGIN + 60 * 7 * alarmed + 59
+    assert alarmed < FIRST + len(PATTERN) and max(silent[171:FIRST]) < 1.5, alarmed
+    assert max(silent[AGAIN:AGAIN + 30]) >= 1.7, silent[AGAIN:AGAIN + 30]
+    normal, answers = told(directory / "normal", [TOLD], {TOLD: {}})
+    assert answers[0]["stream"] == "s" and answers[0]["data_time"] == time_of, answers
+    assert answers[0]["score"] == silent[alarmed], (answers, silent[alarmed])
+    assert normal[:TOLD] == silent[:TOLD] and max(normal[AGAIN:AGAIN + 30]) < 1.5, normal[AGAIN:AGAIN + 30]
+    # Between two checkpoints of 300 examples; and of the time itself, as people see it.
+    for name, stops in ("before", [595, 630, TOLD]), ("after", [TOLD, 645, 720]), ("early", [601, TOLD, 750]):
+        torn, answers = told(directory / name, stops, {TOLD: {"at": time_of + 0.4}})
+        assert torn == normal and answers[0]["data_time"] == time_of, (name, answers)
+
+
+def test_normal_wants_an_alarm(directory):
+    config = configuration(directory, "anomaly: {enabled: true, memory: 400}", every=100)
+    with Daemon(directory, config) as daemon:
+        daemon.ask("status")
+        for request, why in [({}, "normal takes a stream"), ({"stream": "s", "at": "noon"}, "normal takes a stream"),
+                             ({"stream": "t"}, "stream 't' is not in memory; runnel-watch -t anomaly")]:
+            reply, = daemon.request("normal", **request)
+            assert not reply["ok"] and why in reply["error"], reply
+        fed(daemon, with_pattern()[:FIRST])
+        reply, = daemon.request("normal", stream="s")
+        assert not reply["ok"] and "no alarm of novelty of stream 's' is kept; runnel-watch" in reply["error"], reply
+        fed(daemon, with_pattern()[FIRST:TOLD])
+        reply, = daemon.request("normal", stream="s", at=BEGIN)
+        assert not reply["ok"] and "among its last 8; the newest is at @" in reply["error"], reply
+        assert daemon.ask("normal", stream="s")["ok"] and daemon.ask("normal", stream="s")["ok"]
+        assert daemon.end() == 0
+    other = directory / "other"
+    other.mkdir()
+    with Daemon(other, configuration(other, "")) as daemon:
+        reply, = daemon.request("normal", stream="s")
+        assert not reply["ok"] and "anomaly.enabled: true" in reply["error"], reply
+        assert daemon.end() == 0
+
+
 def test_too_large_a_memory_is_refused(directory):
     with Daemon(directory, configuration(directory, "anomaly: {enabled: true, memory: 900000000}")) \
             as daemon:

@@ -187,6 +187,23 @@ def test_forget(directory):
         assert f"forgot stream '{stream}'".encode() in out, out
 
 
+def test_normal(directory):
+    noon = 1769860800
+    for arguments, wanted in [([], {}), (["--at", "2026-01-31 12:00"], {"at": noon}),
+                              (["--at", "@1769860800.5"], {"at": noon + 0.5})]:
+        reply = {"ok": True, "stream": "東京 1", "data_time": noon, "score": 1.8765}
+        (status, out, err), requests = ask(directory, [reply], "normal", "東京 1", *arguments)
+        assert (status, err) == (OK, ""), err
+        assert requests == [{"command": "normal", "stream": "東京 1"} | wanted], requests
+        assert out.decode() == ("normal from now on: stream '東京 1', 2026-01-31 12:00:00, "
+                                "an alarm of score 1.88\n"), out
+    (_, out, _), _ = ask(directory, [reply | {"data_time": None}], "normal", "東京 1")
+    assert out.decode() == "normal from now on: stream '東京 1', an alarm of score 1.88\n", out
+    for arguments in ["normal"], ["normal", "s", "--at", "noon"], ["status", "--at", "@1"]:
+        status, out, err = ctl(*arguments)
+        assert (status, out) == (USAGE, b"") and "--help" in err, (arguments, err)
+
+
 def test_rollback(directory):
     reply = {"ok": True, "position": 131, "after": 0, "first": 121, "restored": 1120,
              "replayed": 80, "left_out": 50, "commands_left_out": 1, "seconds": 0.5, "examples": 9}
@@ -362,7 +379,7 @@ def test_help_and_version(directory):
     status, out, err = ctl("--help")
     assert status == OK and err == "" and b"tcp://127.0.0.1:5572" in out
     for command in ["status", "set", "checkpoint", "export", "pause", "resume", "reset",
-                    "forget", "rollback", "backup", "restore", "shutdown"]:
+                    "forget", "normal", "rollback", "backup", "restore", "shutdown"]:
         assert command.encode() in out
     status, out, _ = ctl("--version")
     assert status == OK and out.startswith(b"runnel-ctl ")

@@ -18,14 +18,18 @@ enum { COLUMNS = 2, SLOTS = 4, SLOT = 1, OTHER = 3, HABIT = 200 };
 #define BEGIN 1e9
 #define MINUTE 60.0
 
-static struct anomaly *opened(bool has_errors) {
+static struct anomaly *opened_with(bool has_errors, size_t memory) {
     const struct anomaly_options options = {
-        .slots = SLOTS, .columns = COLUMNS, .memory = 40, .has_errors = has_errors, .seed = 1};
+        .slots = SLOTS, .columns = COLUMNS, .memory = memory, .has_errors = has_errors, .seed = 1};
     struct anomaly *anomaly;
     struct error error;
     assert_int_equal(anomaly_open(&anomaly, &options, &error), 0);
     anomaly_begin(anomaly, SLOT);
     return anomaly;
+}
+
+static struct anomaly *opened(bool has_errors) {
+    return opened_with(has_errors, 40);
 }
 
 static float noise(unsigned n) {
@@ -38,11 +42,15 @@ static double take(struct anomaly *anomaly, float first, float second) {
 }
 
 /* A stream that moves at each step. */
-static struct anomaly *lively(void) {
-    struct anomaly *anomaly = opened(true);
+static struct anomaly *lively_with(size_t memory) {
+    struct anomaly *anomaly = opened_with(true, memory);
     for (unsigned n = 0; n < HABIT; n++)
         take(anomaly, noise(n), -noise(n));
     return anomaly;
+}
+
+static struct anomaly *lively(void) {
+    return lively_with(40);
 }
 
 static void the_largest_column_is_the_streams(void **state) {
@@ -219,6 +227,7 @@ static void a_state_goes_on_elsewhere(void **state) {
     struct anomaly *one = lively(), *other = opened(true);
     struct anomaly_state from = anomaly_state(one, SLOT), to = anomaly_state(other, SLOT);
     memcpy(to.numbers, from.numbers, from.numbers_size * sizeof(double));
+    memcpy(to.alarms, from.alarms, from.alarms_size * sizeof(double));
     memcpy(to.contexts, from.contexts, from.contexts_size * sizeof(float));
     assert_true(anomaly_written(other, SLOT));
     for (unsigned n = HABIT; n < 2 * HABIT; n++) {
@@ -229,6 +238,45 @@ static void a_state_goes_on_elsewhere(void **state) {
     to.numbers[0] = -1;
     assert_false(anomaly_written(other, SLOT));
     anomaly_close(&one);
+    anomaly_close(&other);
+}
+
+/* Columns that come together stay so: their memories have the same steps in the same places. */
+static void what_is_normal_is_not_novel(void **state) {
+    (void)state;
+    struct anomaly *normal = lively_with(1000), *other = lively_with(1000);
+    struct anomaly *both[] = {normal, other};
+    const float odd[COLUMNS] = {3, -4};
+    struct anomaly_kept found, alarm = {BEGIN, 2};
+    assert_false(anomaly_mark_normal(normal, SLOT, NAN, &found));
+    assert_true(isnan(found.score));
+    for (int i = 0; i < 2; i++) {
+        anomaly_take(both[i], SLOT, odd, BEGIN);
+        anomaly_keep(both[i], SLOT, odd, &alarm);
+        take(both[i], noise(1), -noise(1));
+    }
+    assert_false(anomaly_mark_normal(normal, SLOT, BEGIN + 1, &found));
+    assert_true(found.time == BEGIN && found.score == 2);
+    assert_true(anomaly_mark_normal(normal, SLOT, BEGIN + 0.9, &found));
+    assert_true(anomaly_written(normal, SLOT));
+    /* Twice is once. */
+    struct anomaly_state now = anomaly_state(normal, SLOT);
+    float before[4];
+    memcpy(before, now.contexts + now.contexts_size - 4, sizeof before);
+    double count = now.numbers[0];
+    assert_true(anomaly_mark_normal(normal, SLOT, NAN, &found) && count == now.numbers[0]);
+    assert_memory_equal(before, now.contexts + now.contexts_size - 4, sizeof before);
+    for (int i = 0; i < 2; i++) {
+        for (unsigned n = 2; n < 60; n++)
+            take(both[i], noise(n), -noise(n));
+        anomaly_clear(both[i]);
+        anomaly_take(both[i], SLOT, odd, BEGIN);
+    }
+    assert_true(anomaly_said(normal).score < anomaly_said(other).score);
+    assert_true(anomaly_said(normal).joint < anomaly_said(other).joint);
+    now.alarms[0] = 0.5;
+    assert_false(anomaly_written(normal, SLOT));
+    anomaly_close(&normal);
     anomaly_close(&other);
 }
 
@@ -253,6 +301,7 @@ int main(void) {
         cmocka_unit_test(a_column_that_is_missing_is_silent),
         cmocka_unit_test(a_stream_that_stops_is_silent),
         cmocka_unit_test(a_state_goes_on_elsewhere),
+        cmocka_unit_test(what_is_normal_is_not_novel),
         cmocka_unit_test(too_much_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

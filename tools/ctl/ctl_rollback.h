@@ -17,6 +17,7 @@ struct options {
     const char *to; /* rollback */
     struct option_list without, spans;
     bool dry_run;
+    const char *at;    /* normal */
     const char *state; /* backup, restore */
 };
 

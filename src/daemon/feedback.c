@@ -1,0 +1,83 @@
+#include "feedback.h"
+
+#include <math.h>
+#include <sysexits.h>
+
+#include "announce.h"
+#include "checkpoints.h"
+#include "common/error.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "common/wire.h"
+#include "journalling.h"
+#include "parts.h"
+#include "run.h"
+
+/* `stream` and perhaps `at`. */
+static int read_request(const json_t *request, double *at, struct error *error) {
+    const json_t *stream = json_object_get(request, "stream"),
+                 *time = json_object_get(request, "at");
+    *at = json_is_number(time) ? json_number_value(time) : (double)NAN;
+    if (json_is_string(stream) && json_string_length(stream) <= WIRE_KEY_MAX &&
+        (!time || json_is_number(time)))
+        return 0;
+    return error_set(error, EX_USAGE,
+                     "normal takes a stream of at most %d bytes, and perhaps the time of its alarm "
+                     "in seconds since 1970: {\"command\": \"normal\", \"stream\": \"host-3\", "
+                     "\"at\": 1769860800}",
+                     WIRE_KEY_MAX);
+}
+
+static int mark(struct daemon *daemon, const json_t *request, struct anomaly_kept *found,
+                struct error *error) {
+    const json_t *stream = json_object_get(request, "stream");
+    double at;
+    if (read_request(request, &at, error))
+        return 1;
+    return learner_mark_normal(daemon->learner, json_string_value(stream),
+                               json_string_length(stream), at, found, error);
+}
+
+int feedback_replay(struct daemon *daemon, const json_t *request, struct error *error) {
+    struct anomaly_kept found;
+    return mark(daemon, request, &found, error) < 0 ? -1 : 0;
+}
+
+/* What is answered outlives the daemon. With the alarm's own time, so that no other is marked when
+   what is replayed lacks it. */
+static int journal(struct daemon *daemon, const json_t *request, const struct anomaly_kept *found,
+                   struct error *error) {
+    json_t *command =
+        json_pack("{s:s, s:O}", "command", "normal", "stream", json_object_get(request, "stream"));
+    if (found->time > 0)
+        json_object_set_new(command, "at", json_real(found->time));
+    journalling_append_command(daemon, command);
+    return journalling_sync(daemon, error) ? run_fail(daemon, error) : 0;
+}
+
+static json_t *describe(const json_t *request, const struct anomaly_kept *found) {
+    return json_pack("{s:O, s:o, s:f}", "stream", json_object_get(request, "stream"), "data_time",
+                     found->time > 0 ? json_real(found->time) : json_null(), "score", found->score);
+}
+
+int feedback_normal(void *context, const json_t *request, struct control_answer *answer,
+                    struct error *error) {
+    struct daemon *daemon = context;
+    struct anomaly_kept found;
+    char quoted[TEXT_QUOTE_SIZE];
+    int result = mark(daemon, request, &found, error);
+    if (result < 0) {
+        run_break(daemon);
+        return run_fail(daemon, error);
+    }
+    if (result || journal(daemon, request, &found, error))
+        return -1;
+    const json_t *stream = json_object_get(request, "stream");
+    text_quote(quoted, json_string_value(stream), json_string_length(stream));
+    checkpoints_changed(daemon);
+    log_info("an alarm of stream %s, score %.3g, is marked as normal", quoted, found.score);
+    announce_event(daemon, "normal", describe(request, &found),
+                   "an alarm of stream %s, score %.3g, is marked as normal", quoted, found.score);
+    json_object_update_new(answer->fields, describe(request, &found));
+    return 0;
+}
