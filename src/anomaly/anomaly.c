@@ -12,6 +12,7 @@
 #include "habit.h"
 #include "kept.h"
 #include "novelty.h"
+#include "recent.h"
 
 #define MINUTE 60.0
 #define DAY (MINUTE * NOVELTY_MINUTES)
@@ -106,7 +107,8 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
         made->options = *options;
         made->floats = novelty_floats(options->memory);
         made->numbers_size = NUMBERS(struct heard) + NUMBERS(struct stream) +
-                             options->columns * NUMBERS(struct column);
+                             options->columns * NUMBERS(struct column) +
+                             (options->symbols ? NUMBERS(struct recent) : 0);
         made->alarms_size = kept_size(options->columns);
         status = check_machine(made, error);
         if (status == 0 && allocate(made)) {
@@ -152,6 +154,11 @@ static struct kept *kept_of(const struct anomaly *anomaly, uint32_t slot) {
     return (struct kept *)(void *)(anomaly->numbers[slot] + anomaly->numbers_size);
 }
 
+/* Only with symbols. */
+static struct recent *recent_of(const struct anomaly *anomaly, uint32_t slot) {
+    return (struct recent *)(void *)(stream_of(anomaly, slot) + 1);
+}
+
 static float *floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
     double *after = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size;
     return (float *)(void *)after + k * anomaly->floats;
@@ -169,6 +176,8 @@ void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
         novelty_begin(&column->novelty, anomaly->options.seed);
         tail_begin(&column->wrong);
     }
+    if (anomaly->options.symbols)
+        recent_begin(recent_of(anomaly, slot));
 }
 
 static struct stream *begun(struct anomaly *anomaly, uint32_t slot) {
@@ -294,6 +303,17 @@ double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *error
     return most;
 }
 
+double anomaly_lost(struct anomaly *anomaly, uint32_t slot, double loss) {
+    begun(anomaly, slot);
+    double score = recent_take(recent_of(anomaly, slot), loss);
+    anomaly->score = fmax(anomaly->score, score);
+    return score;
+}
+
+uint64_t anomaly_losses(const struct anomaly *anomaly, uint32_t slot) {
+    return (uint64_t)recent_of(anomaly, slot)->count;
+}
+
 struct alarm *anomaly_alarm(struct anomaly *anomaly, uint32_t slot, bool surprise) {
     struct stream *stream = begun(anomaly, slot);
     return surprise ? &stream->surprise : &stream->novelty;
@@ -413,8 +433,7 @@ bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {
             alarm_valid(&stream->surprise) && tail_valid(&stream->wrong) &&
             tail_valid(&stream->joint) && (stream->apart == 0 || stream->apart == 1) &&
             kept_valid(kept_of(anomaly, slot), anomaly->options.columns);
-    for (size_t k = 0; valid && k < anomaly->options.columns; k++) {
+    for (size_t k = 0; valid && k < anomaly->options.columns; k++)
         valid = column_valid(anomaly, slot, k);
-    }
-    return valid;
+    return valid && (!anomaly->options.symbols || recent_valid(recent_of(anomaly, slot)));
 }

@@ -11,6 +11,8 @@
      L - 0.4 log10(max(1, t / 1000)) >= 0 with L its tail (tail.h). The error is that of a column;
      where the loss is a density's, 1 / density of all columns together.
 
+   - Symbols have no columns. Their score is that of the mean loss of the last ones (recent.h).
+
    - Habits (habit.h): a column freezes (stuck), is missing (silent), or the stream sends nothing
      (silent) for longer than it ever did.
 
@@ -34,6 +36,7 @@ struct error;
 struct anomaly_options {
     size_t slots, columns;
     size_t memory;   /* contexts of a column, >= 1 */
+    bool symbols;    /* each has a loss: no columns */
     bool has_errors; /* a forecast has one for each column; else one number for all of them */
     uint64_t seed;   /* of what memories forget */
 };
@@ -77,6 +80,11 @@ bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot);
 /* What came was forecast with that error: by column (columns,), NaN where nothing was said or came;
    or one number for all. Returns the surprise, NaN likewise. */
 double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *errors);
+
+/* The next symbol had that loss. Returns the stream's score; NaN: too little has been seen to say.
+   How many losses there were. */
+double anomaly_lost(struct anomaly *anomaly, uint32_t slot, double loss);
+uint64_t anomaly_losses(const struct anomaly *anomaly, uint32_t slot);
 
 /* What is known of an alarm of novelty that is kept. */
 struct anomaly_kept {

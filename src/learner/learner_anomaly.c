@@ -19,6 +19,8 @@ int watch_open(struct learner *learner, const struct config *config, struct erro
         .slots = config->learning.max_streams,
         .columns = numbers ? learner->input_row : 0,
         .memory = config->anomaly.memory,
+        .symbols =
+            !numbers && architecture->output.target == TARGET_NEXT && learner->model->horizons == 1,
         .has_errors = numbers && architecture->output.target == TARGET_NEXT &&
                       loss_kind(architecture->output.loss)->squares,
         .seed = config->seed,
@@ -29,6 +31,7 @@ int watch_open(struct learner *learner, const struct config *config, struct erro
     watch->configured_threshold = watch->rule.threshold;
     watch->alarms_of_surprise = config->anomaly.surprise;
     watch->columns = options.columns;
+    watch->symbols = options.symbols;
     watch->has_errors = watch->listens = options.has_errors;
     watch->errors = calloc(options.columns + 1, sizeof *watch->errors);
     watch->forecast = calloc(options.columns + 1, sizeof *watch->forecast);
@@ -119,16 +122,6 @@ void watch_begin(struct learner *learner, struct planned *example) {
     example->begins = false;
 }
 
-void watch_score(struct learner *learner, const struct planned *example, double loss) {
-    struct watch *watch = &learner->watch;
-    if (!watch->anomaly || (watch->has_errors && !watch->listens))
-        return;
-    if (!watch->has_errors)
-        watch->errors[0] = exp(loss);
-    double surprise = anomaly_wrong(watch->anomaly, example->slot, watch->errors);
-    watch->surprise = fmax(watch->surprise, surprise);
-}
-
 const char *learner_alarm_name(enum learner_alarm_kind kind) {
     static const char *const names[] = {"novelty", "surprise", "stuck", "silent"};
     return names[kind];
@@ -177,9 +170,13 @@ static void judge(struct learner *learner, const struct planned *example, const 
     struct learner_alarm told = describe(learner, example, kind, x);
     struct alarm_rule rule = watch->rule;
     rule.threshold += of_columns(watch, kind);
+    /* Scores of symbols come before the steps of their example. */
+    bool of_losses = watch->symbols && kind == ALARM_NOVELTY;
+    if (of_losses)
+        told.stream_step = anomaly_losses(watch->anomaly, example->slot);
     if (!alarm_raised(alarm, &rule, score, told.stream_step))
         return;
-    if (kind == ALARM_NOVELTY)
+    if (kind == ALARM_NOVELTY && !of_losses)
         anomaly_keep(watch->anomaly, example->slot, x,
                      &(struct anomaly_kept){example->time > 0 ? example->time : 0, score});
     if (!observer->alarmed)
@@ -189,6 +186,19 @@ static void judge(struct learner *learner, const struct planned *example, const 
     told.column =
         largest(kind == ALARM_SURPRISE ? told.said.surprises : told.said.scores, watch->columns);
     observer->alarmed(observer->context, &told);
+}
+
+void watch_score(struct learner *learner, const struct planned *example, double loss) {
+    struct watch *watch = &learner->watch;
+    if (!watch->anomaly || (watch->has_errors && !watch->listens))
+        return;
+    if (!watch->has_errors)
+        watch->errors[0] = exp(loss);
+    double surprise = anomaly_wrong(watch->anomaly, example->slot, watch->errors);
+    watch->surprise = fmax(watch->surprise, surprise);
+    if (watch->symbols)
+        judge(learner, example, NULL, anomaly_lost(watch->anomaly, example->slot, loss),
+              ALARM_NOVELTY);
 }
 
 static void look_at_habits(struct learner *learner, const struct planned *example, const float *x) {
@@ -212,7 +222,7 @@ void watch_step(struct learner *learner, const struct planned *example, size_t s
     for (size_t k = 0; k < watch->columns; k++)
         watch->forecast[k] = (double)x[k] + watch->errors[k];
     double score = anomaly_take(watch->anomaly, example->slot, x, example->time);
-    judge(learner, example, x, score, ALARM_NOVELTY);
+    judge(learner, example, x, score, ALARM_NOVELTY); /* of symbols there is none here */
     if (watch->alarms_of_surprise)
         judge(learner, example, x, watch->surprise, ALARM_SURPRISE);
     look_at_habits(learner, example, x);
@@ -279,6 +289,10 @@ int learner_mark_normal(struct learner *learner, const char *key, size_t key_siz
     uint32_t slot = streams_find(learner->streams, key, key_size);
     if (!learner->watch.anomaly)
         error_set(error, EX_USAGE, "there are no alarms: anomaly.enabled: true looks for them");
+    else if (!learner->watch.columns)
+        error_set(error, EX_USAGE,
+                  "alarms of symbols cannot be marked: there is no memory of them, and what comes "
+                  "again the network learns; runnel-ctl set anomaly.threshold makes them rarer");
     else if (slot == STREAMS_NONE)
         error_set(error, EX_USAGE, "stream %s is not in memory; " WAY_OUT, quoted);
     else if (anomaly_mark_normal(learner->watch.anomaly, slot, at, found))

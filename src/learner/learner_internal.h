@@ -107,6 +107,7 @@ struct watch {
     struct alarm_rule rule;
     bool alarms_of_surprise;
     size_t columns;   /* 0 with symbols */
+    bool symbols;     /* each is forecast, and has one loss */
     bool has_errors;  /* of each column: what comes is forecast, as numbers */
     float *x;         /* (plan_steps, columns) as it came */
     double *errors;   /* (columns,) of the newest score, prediction less truth; or one number */

@@ -6,6 +6,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import re
 import signal
 import struct
@@ -381,6 +382,75 @@ def test_normal_wants_an_alarm(directory):
         reply, = daemon.request("normal", stream="s")
         assert not reply["ok"] and "anomaly.enabled: true" in reply["error"], reply
         assert daemon.end() == 0
+
+
+SYMBOLS = """
+model:
+  input: {kind: symbol, size: 8}
+  layers: [{cell: rnn, size: 8}]
+  output: {loss: softmax, size: 8, target: next}
+learning: {window: 4, stride: 4, clip: 1, optimizer: {kind: adam, rate: 0.01}}"""
+STRANGE = range(1500, 1560)
+
+
+def letters():
+    """0 to 7 and around, often with one left out; between 1500 and 1560 without any order."""
+    draw, value, found = random.Random(1), 0, []
+    for n in range(2000):
+        value = (value + 1 + (draw.random() < 0.1)) % 8
+        found.append(draw.randrange(8) if n in STRANGE else value)
+    return found
+
+
+def symbols(found, steps):
+    """Examples of so many steps."""
+    for n in range(0, len(found), steps):
+        header = struct.pack("<BBHIQd", 1, 0, 0, 0, n // steps + 1, BEGIN + n)
+        part = found[n:n + steps]
+        yield [b"s", struct.pack(f"<{len(part)}i", *part), b"", header]
+
+
+def test_symbols_score_by_their_newest_losses(directory):
+    """Symbols that make no sense are an alarm, where single ones never are; the same to the bit after
+    kills, and of examples of several steps."""
+    mode = "anomaly: {enabled: true}"
+    plain, torn, many = (directory / name for name in ("plain", "torn", "many"))
+    for place in (plain, torn, many):
+        place.mkdir()
+    rows = list(symbols(letters(), 1))
+    once, _ = played(plain, configuration(plain, mode, model=SYMBOLS), rows)
+    again, _ = played(torn, configuration(torn, mode, model=SYMBOLS), rows, kills=(140, 450, 1510))
+    assert [m["anomaly"] for m in once] == [m["anomaly"] for m in again]
+    scores = [m["anomaly"]["score"] for m in once]
+    assert [s is None for s in scores] == [True] * (KNOWS + 1) + [False] * (len(rows) - KNOWS - 1)
+    assert max(scores[KNOWS + 1:STRANGE.start]) < 1.5 < max(scores[s] for s in STRANGE)
+    assert all(m["anomaly"]["columns"] == [] for m in once)
+    with Daemon(many, configuration(many, mode, model=SYMBOLS)) as daemon:
+        heard = daemon.socket(zmq.SUB, "statistics")
+        for topic in (b"prediction", b"event"):
+            heard.setsockopt(zmq.SUBSCRIBE, topic)
+        while daemon.next_message(heard)[0] != b"event":  # `started` tells that it has both
+            continue
+        with daemon.socket(zmq.PUSH, "examples") as feeder:
+            for frames in symbols(letters(), 10):
+                feeder.send_multipart(frames)
+            found, said = [], []
+            while len(said) < len(rows) // 10:
+                topic, body = daemon.next_message(heard)
+                message = json.loads(body)
+                if topic == b"prediction":
+                    said.append(message["anomaly"]["score"])
+                elif message["kind"] == "anomaly":
+                    found.append(message)
+        reply, = daemon.request("normal", stream="s")
+        assert not reply["ok"] and "alarms of symbols cannot be marked" in reply["error"], reply
+        assert daemon.end() == 0
+    known = [[s for s in scores[n:n + 10] if s is not None] for n in range(0, len(scores), 10)]
+    assert said == [max(part, default=None) for part in known]
+    alarm, = found
+    assert alarm["reason"] == "novelty" and alarm["columns"] == [], alarm
+    assert STRANGE.start // 10 < alarm["example"] <= STRANGE.stop // 10 + 1, alarm
+    assert alarm["score"] >= alarm["threshold"] == 1.5, alarm
 
 
 def test_too_large_a_memory_is_refused(directory):

@@ -280,6 +280,36 @@ static void what_is_normal_is_not_novel(void **state) {
     anomaly_close(&other);
 }
 
+/* One loss is as large as any, and means little; many in a row are an alarm. */
+static void losses_of_symbols_count_together(void **state) {
+    (void)state;
+    enum { KNOWS = 171, MANY = 2000, RUN = 20 };
+    const double odd = 6;
+    const struct anomaly_options options = {.slots = SLOTS, .memory = 40, .symbols = true};
+    struct anomaly *anomaly;
+    struct error error;
+    assert_int_equal(anomaly_open(&anomaly, &options, &error), 0);
+    anomaly_begin(anomaly, SLOT);
+    double score = NAN;
+    for (unsigned n = 0; n < MANY; n++) {
+        double rare = n % 50 == 7 ? odd : 0;
+        score = anomaly_lost(anomaly, SLOT, (double)noise(n) + rare);
+        assert_true(isnan(score) == (n < KNOWS));
+        assert_true(n < 2 * HABIT || score < 1.5);
+    }
+    assert_true(isnan(anomaly_lost(anomaly, SLOT, INFINITY)));
+    assert_int_equal(anomaly_losses(anomaly, SLOT), MANY);
+    anomaly_clear(anomaly);
+    for (unsigned n = 0; n < RUN; n++)
+        score = anomaly_lost(anomaly, SLOT, odd);
+    assert_true(score > 1.5 && anomaly_said(anomaly).score >= score);
+    struct anomaly_state kept = anomaly_state(anomaly, SLOT);
+    assert_true(anomaly_written(anomaly, SLOT));
+    kept.numbers[kept.numbers_size - 1] = NAN;
+    assert_false(anomaly_written(anomaly, SLOT));
+    anomaly_close(&anomaly);
+}
+
 static void too_much_is_refused(void **state) {
     (void)state;
     const struct anomaly_options options = {
@@ -302,6 +332,7 @@ int main(void) {
         cmocka_unit_test(a_stream_that_stops_is_silent),
         cmocka_unit_test(a_state_goes_on_elsewhere),
         cmocka_unit_test(what_is_normal_is_not_novel),
+        cmocka_unit_test(losses_of_symbols_count_together),
         cmocka_unit_test(too_much_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
