@@ -194,6 +194,10 @@ def test_forecasts(directory):
         assert last["example"] == [1200, 1201] and last["data_time"] == [START + 1198, START + 1199]
         assert last["target"] == [1198.25, 1199.25] and last["prediction"] == [1198, 1199]
         assert last["low"] == [1197, 1198] and last["high"] == [1199, 1200] and last["baseline"] == [1197, 1198]
+        assert last["next"] == {"example": 1202, "data_time": START + 1259, "prediction": 1199, "low": 1198,
+                                "high": 1200} # the data's time is 60 s after that of what said it
+        assert web.get("api/forecasts?stream=a&column=0&points=2&around=700")["next"] is None
+        assert web.get("api/forecasts?stream=far&ahead=6")["next"] is None # which of the horizons is not known
         other = web.get("api/forecasts?stream=a&column=1")
         assert set(other["target"]) == {None} and 500 < len(other["target"]) <= 1000
         assert web.get("api/forecasts?stream=far&ahead=6")["target"] == [0.5]
@@ -202,6 +206,25 @@ def test_forecasts(directory):
         assert late["low"] == [None] and late["data_time"] == [START]
         many = web.get("api/forecasts?stream=many")
         assert many["example"] == [6000, 6000.5] and many["data_time"] == [None, None]
+        for example, said in (7001, 7001), (7002, 7002): # `target: given`: its truth is there
+            daemon.send("prediction", {"stream": "given", "example": example, "prediction": [1.0], "interval": [[0, 2]],
+                                       "scored": {"example": said, "prediction": [1.0], "target": [2.0]}})
+        for i in range(2): # `target: later`: predictions, and then the label of the first
+            daemon.send("prediction", {"stream": "late", "example": 8000 + i, "data_time": START + i,
+                                       "prediction": [i + 0.5], "interval": [[i, i + 1]]})
+        daemon.send("prediction", {"stream": "late", "example": 8002, "scored": {
+            "example": 8000, "data_time": START, "prediction": [0.5], "target": [0.75]}})
+        web.until("api/forecasts", lambda answer: any(one["stream"] == "late" for one in answer["series"]))
+        assert web.get("api/forecasts?stream=given")["next"] is None
+        assert web.get("api/forecasts?stream=late")["next"] is None # it was said before anything was scored
+        daemon.send("prediction", {"stream": "late", "example": 8003, "data_time": START + 3, "prediction": [3.5],
+                                   "interval": [None]})
+        open_one = web.until("api/forecasts?stream=late", lambda answer: answer["next"])["next"]
+        assert open_one == {"example": 8003, "data_time": START + 3, "prediction": 3.5, "low": None, "high": None}
+        daemon.send("prediction", {"stream": "late", "example": 8004, "scored": {
+            "example": 8003, "data_time": START + 3, "prediction": [3.5], "target": [4]}})
+        closed = web.until("api/forecasts?stream=late", lambda answer: answer["next"] is None)
+        assert closed["example"] == [8000, 8003], closed
         daemon.examples = 1100 # it went back to a checkpoint
         daemon.predict([7.0, 0.0], [7.5, 0.0])
         back = web.until("api/forecasts?stream=a", lambda answer: answer["example"][-1] == 1101)

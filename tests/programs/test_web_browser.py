@@ -486,7 +486,7 @@ def test_forecasts(directory):
         page.driver.get(web.url)
         page.until("document.querySelector('#panel-forecast')")
         page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
-        page.until(f"{PANEL}.shown.length", lambda count: count == 3)
+        page.until(f"{PANEL}.shown.length", lambda count: count == 4)
         page.until("[...document.querySelector('#forecast-stream').options].map((one) => one.value)",
                    lambda streams: streams == ["pump", "tank"])
         summary = "document.querySelector('#forecast-summary').textContent"
@@ -496,6 +496,11 @@ def test_forecasts(directory):
         assert page.value(f"{PANEL}.shown[0].misses.filter(Boolean).length") == 6
         assert page.value(f"{PANEL}.plot.axis") == "time"
         assert page.value(f"{PANEL}.shown[0].data[1].x") == START + 3600
+        after = START + 3600 * 59 + 60 # a minute after what said it, as usual
+        assert page.value(f"{PANEL}.shown[3].data[1]") == {"x": after, "y": 113, "value": 113, "raw": 113}
+        assert page.value(f"[{PANEL}.shown[3].low, {PANEL}.shown[3].high]") == [[None, 112], [None, 114]]
+        assert page.value(f"{PANEL}.plot.chart.scales.x.max") == after
+        page.until(summary, lambda text: text.endswith("Next: forecast 113, 112 … 114."))
         top = page.value(f"{PANEL}.plot.chart.scales.y.max")
         assert 110 < top < 1000, top # in spite of the wild value
         for color in "accent", "bad", "text":

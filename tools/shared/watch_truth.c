@@ -90,6 +90,7 @@ static size_t take_rows(const struct taking *taking, const json_t *body) {
         if (row.steps > 1)
             row.place += (double)n / (double)row.steps;
         row.example = member(one, "example", NAN);
+        row.said_time = member(one, "data_time", NAN);
         row.step = member(one, "step", 0);
         row.ahead = member(one, "ahead", 1);
         without += !take_scored(taking, one, row);
@@ -113,11 +114,15 @@ void truth_next(const json_t *body, truth_take *take, void *context) {
                             .columns = json_array_size(intervals),
                             .ahead = 1,
                             .steps = 1,
-                            .example = NAN,
+                            .example = member(body, "example", NAN),
+                            .said_time = member(body, "data_time", NAN),
                             .place = NAN,
                             .data_time = NAN,
                             .target = NAN,
                             .baseline = NAN};
+    /* With `target: given` an example is scored at once. */
+    if (member(json_object_get(body, "scored"), "example", NAN) == row.example)
+        return;
     for (; row.column < row.columns; row.column++) {
         const json_t *bounds = json_array_get(intervals, row.column);
         row.prediction = level(prediction, row.column);

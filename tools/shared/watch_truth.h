@@ -16,6 +16,7 @@ struct truth_row {
     double ahead;         /* how many steps before its truth it was said; 1 where nothing says it */
     bool horizons;        /* whether the message says that: there are several */
     double example, step; /* that said it */
+    double said_time;     /* its data time; NaN = none was given */
     size_t steps;         /* of one example that the message tells of together; 1 with horizons */
     double place;     /* of the truth among the stream's: the number of its example, with a fraction
                          where that has several steps; NaN = unknown */
@@ -41,9 +42,9 @@ void truth_rows(const json_t *body, truth_take *take, void *context);
    targets have none, since what was said of them is no list of numbers: strokes. */
 size_t truth_rows_all(const json_t *body, truth_take *take, void *context);
 
-/* What a message says of the value that comes next, a row for each column: `target`, `baseline`,
-   times and numbers of examples are unknown. None of a class, of several steps or of several
-   horizons, and none where no intervals are published. */
+/* What a message says of a value that has not come, a row for each column: `target`, `baseline`,
+   `place` and `data_time` are unknown. None of a class, of several steps or of several horizons,
+   none where no intervals are published, and none where the message has the value itself. */
 void truth_next(const json_t *body, truth_take *take, void *context);
 
 /* A number of what experts had said of a row's column; NaN where there is none. */

@@ -97,7 +97,7 @@ static void write_values(FILE *stream, const char *name, const struct forecast_s
 }
 
 static void write_places(FILE *stream, const char *name, const struct forecast_series *series,
-                         struct span span, size_t place) {
+                         struct span span, enum forecast_place place) {
     fprintf(stream, ",\"%s\":[", name);
     for (size_t i = span.first; i < span.end; i++) {
         if (i > span.first)
@@ -107,6 +107,28 @@ static void write_places(FILE *stream, const char *name, const struct forecast_s
     fputc(']', stream);
 }
 
+/* What was said of the value that comes next, when the newest steps are shown. */
+static void write_next(FILE *stream, const struct forecast_series *series, struct span span,
+                       size_t column) {
+    const double *next = span.end == series->count ? forecast_next(series) : NULL;
+    if (!next) {
+        fputs(",\"next\":null", stream);
+        return;
+    }
+    fputs(",\"next\":{\"example\":", stream);
+    query_write_number(stream, next[FORECAST_POSITION], QUERY_EXACT_DIGITS);
+    fputs(",\"data_time\":", stream);
+    query_write_number(stream, next[FORECAST_TIME], QUERY_EXACT_DIGITS);
+    fputs(",\"prediction\":", stream);
+    query_write_number(stream, forecast_value(series, series->room, column, FORECAST_PREDICTION),
+                       DIGITS);
+    fputs(",\"low\":", stream);
+    query_write_number(stream, forecast_value(series, series->room, column, FORECAST_LOW), DIGITS);
+    fputs(",\"high\":", stream);
+    query_write_number(stream, forecast_value(series, series->room, column, FORECAST_HIGH), DIGITS);
+    fputc('}', stream);
+}
+
 static void write_steps(FILE *stream, const struct query *query,
                         const struct forecast_series *series) {
     struct span span = find_span(series, query);
@@ -114,13 +136,14 @@ static void write_steps(FILE *stream, const struct query *query,
     query_write_text(stream, series->stream);
     fprintf(stream, ",\"ahead\":%zu,\"column\":%zu,\"columns\":%zu", series->ahead, query->column,
             series->columns);
-    write_places(stream, "example", series, span, 0);
-    write_places(stream, "data_time", series, span, 1);
+    write_places(stream, "example", series, span, FORECAST_POSITION);
+    write_places(stream, "data_time", series, span, FORECAST_TIME);
     write_values(stream, "target", series, span, query->column, FORECAST_TARGET);
     write_values(stream, "prediction", series, span, query->column, FORECAST_PREDICTION);
     write_values(stream, "low", series, span, query->column, FORECAST_LOW);
     write_values(stream, "high", series, span, query->column, FORECAST_HIGH);
     write_values(stream, "baseline", series, span, query->column, FORECAST_BASELINE);
+    write_next(stream, series, span, query->column);
     fputc('}', stream);
 }
 
@@ -222,7 +245,7 @@ static struct reply steps_recorded(const struct feeds *feeds, const struct query
         query_write_text(text.stream, query->stream);
         fprintf(text.stream, ",\"ahead\":%zu,\"column\":%zu", query->ahead, query->column);
         write_rows(text.stream, rows, count);
-        fputc('}', text.stream);
+        fputs(",\"next\":null}", text.stream);
     }
     free(rows);
     return begun ? reply_end(&text, REPLY_JSON) : count ? no_memory() : unknown();

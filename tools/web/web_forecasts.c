@@ -11,36 +11,46 @@
 #include "tools/shared/watch_truth.h"
 
 enum {
-    PLACE = 2,                /* numbers of a row before its values: position, data time */
     SERIES_BYTES = 256 << 10, /* of a stream, unless FEWEST rows take more */
     FEWEST = 60,
     AHEAD_MAX = 1000000, /* messages are not trusted */
+    USUAL = 31,          /* steps that say how far ahead is usual */
 };
 
 static size_t row_numbers(size_t columns) {
-    return PLACE + columns * FORECAST_VALUES;
+    return FORECAST_PLACES + columns * FORECAST_VALUES;
 }
 
 static size_t series_bytes(const struct forecast_series *series) {
     return sizeof *series + strlen(series->stream) + 1 +
-           series->room * row_numbers(series->columns) * sizeof *series->rows;
+           (series->room + 1) * row_numbers(series->columns) * sizeof *series->rows;
 }
 
 const double *forecast_row(const struct forecast_series *series, size_t i) {
     return series->rows + i * row_numbers(series->columns);
 }
 
+/* Of what was said last. */
+static double *open_row(const struct forecast_series *series) {
+    return series->rows + series->room * row_numbers(series->columns);
+}
+
 double forecast_value(const struct forecast_series *series, size_t i, size_t column,
                       enum forecast_value value) {
-    return forecast_row(series, i)[PLACE + column * FORECAST_VALUES + value];
+    return forecast_row(series, i)[FORECAST_PLACES + column * FORECAST_VALUES + value];
+}
+
+static struct forecast_series *find(const struct forecasts *forecasts, const char *stream,
+                                    size_t ahead) {
+    struct forecast_series *series = forecasts->series;
+    while (series && (series->ahead != ahead || strcmp(series->stream, stream) != 0))
+        series = series->following;
+    return series;
 }
 
 const struct forecast_series *forecasts_find(const struct forecasts *forecasts, const char *stream,
                                              size_t ahead) {
-    const struct forecast_series *series = forecasts->series;
-    while (series && (series->ahead != ahead || strcmp(series->stream, stream) != 0))
-        series = series->following;
-    return series;
+    return find(forecasts, stream, ahead);
 }
 
 /* ---- Room ---- */
@@ -83,7 +93,7 @@ static struct forecast_series *make_series(struct forecasts *forecasts, const ch
                                        .ahead = ahead,
                                        .columns = columns,
                                        .room = room,
-                                       .rows = malloc(room * row),
+                                       .rows = malloc((room + 1) * row),
                                        .following = forecasts->series};
     forecasts->series = series;
     if (series->stream && series->rows) {
@@ -154,9 +164,13 @@ static double *begin_step(struct forecasts *forecasts, const struct truth_row *t
     forecasts->left_out += !series;
     if (!row)
         return NULL;
-    row[0] = truth->place;
+    row[FORECAST_POSITION] = truth->place;
     /* Steps of one example have one time: they lie in a row by their numbers alone. */
-    row[1] = truth->steps > 1 ? NAN : truth->data_time;
+    row[FORECAST_TIME] = truth->steps > 1 ? NAN : truth->data_time;
+    row[FORECAST_SAID] = truth->example;
+    row[FORECAST_SAID_TIME] = truth->said_time;
+    if (series->open && truth->example >= open_row(series)[FORECAST_SAID])
+        series->open = false; /* this is what came of it */
     return row;
 }
 
@@ -172,7 +186,7 @@ static void take_row(void *context, const struct truth_row *truth) {
         taking->row = begin_step(taking->forecasts, truth);
     if (!truth->columns || !taking->row || truth->column >= FORECAST_COLUMNS)
         return;
-    double *values = taking->row + PLACE + truth->column * FORECAST_VALUES;
+    double *values = taking->row + FORECAST_PLACES + truth->column * FORECAST_VALUES;
     values[FORECAST_TARGET] = truth->target;
     values[FORECAST_PREDICTION] = truth->prediction;
     values[FORECAST_LOW] = truth->low;
@@ -180,12 +194,69 @@ static void take_row(void *context, const struct truth_row *truth) {
     values[FORECAST_BASELINE] = truth->baseline;
 }
 
+/* ---- What comes next ---- */
+
+static int by_value(const void *a, const void *b) {
+    double left = *(const double *)a, right = *(const double *)b;
+    return (left > right) - (left < right);
+}
+
+/* Where something is expected: as far after what said it as the median of the newest steps. */
+static double expected(const struct forecast_series *series, enum forecast_place at,
+                       enum forecast_place said) {
+    double ahead[USUAL];
+    size_t count = 0;
+    for (size_t i = series->count; i-- > 0 && count < USUAL;) {
+        const double *row = forecast_row(series, i);
+        if (!isnan(row[at] - row[said]))
+            ahead[count++] = row[at] - row[said];
+    }
+    qsort(ahead, count, sizeof *ahead, by_value);
+    return count ? open_row(series)[said] + ahead[count / 2] : NAN;
+}
+
+const double *forecast_next(const struct forecast_series *series) {
+    double *row = open_row(series);
+    if (!series->open)
+        return NULL;
+    row[FORECAST_POSITION] = expected(series, FORECAST_POSITION, FORECAST_SAID);
+    row[FORECAST_TIME] = expected(series, FORECAST_TIME, FORECAST_SAID_TIME);
+    return row;
+}
+
+static void take_next(void *context, const struct truth_row *next) {
+    struct forecast_series *series = context;
+    double *row = open_row(series);
+    if (next->column >= series->columns || isnan(next->example))
+        return;
+    for (size_t i = 0; !series->open && i < row_numbers(series->columns); i++)
+        row[i] = NAN;
+    series->open = true;
+    row[FORECAST_SAID] = next->example;
+    row[FORECAST_SAID_TIME] = next->said_time;
+    double *values = row + FORECAST_PLACES + next->column * FORECAST_VALUES;
+    values[FORECAST_PREDICTION] = next->prediction;
+    values[FORECAST_LOW] = next->low;
+    values[FORECAST_HIGH] = next->high;
+}
+
+/* Of a stream of which something was scored. */
+static void open_next(struct forecasts *forecasts, const json_t *message) {
+    struct forecast_series *series = find(forecasts, member_string(message, "stream"), 0);
+    if (!series || !json_object_get(message, "prediction"))
+        return;
+    series->open = false;
+    truth_next(message, take_next, series);
+}
+
 /* The daemon went back, to a checkpoint or to its beginning: what it had said of later examples it
    will say again. */
 static void go_back(struct forecasts *forecasts, double examples) {
-    for (struct forecast_series *series = forecasts->series; series; series = series->following)
+    for (struct forecast_series *series = forecasts->series; series; series = series->following) {
+        series->open = false;
         while (series->count && *forecast_row(series, series->count - 1) >= examples)
             series->count--;
+    }
 }
 
 void forecasts_take(struct forecasts *forecasts, const json_t *message) {
@@ -198,4 +269,5 @@ void forecasts_take(struct forecasts *forecasts, const json_t *message) {
     forecasts->examples = examples;
     if (truth_rows_all(message, take_row, &(struct taking){forecasts, NULL}) > 0)
         forecasts->wordless = true;
+    open_next(forecasts, message);
 }

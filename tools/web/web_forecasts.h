@@ -1,8 +1,9 @@
 /* What a daemon has predicted of late beside what came then: of each stream, and of each horizon
    where there are several, the newest steps that were scored. It is filled from messages of the
-   topic `prediction`, and bounded: a stream has at most FORECAST_STEPS of them, fewer where it has
-   many columns, and when there is no more room the stream that has been silent longest makes room,
-   if it has been for FORECAST_SILENCE seconds; else the new one is left out. */
+   topic `prediction`, with what was said of the value that comes next, and bounded: a stream has at
+   most FORECAST_STEPS of them, fewer where it has many columns, and when there is no more room the
+   stream that has been silent longest makes room, if it has been for FORECAST_SILENCE seconds; else
+   the new one is left out. */
 #ifndef RUNNEL_WEB_FORECASTS_H
 #define RUNNEL_WEB_FORECASTS_H
 
@@ -35,8 +36,18 @@ struct forecast_series {
     char *stream; /* owned */
     size_t ahead; /* 0 = there is one horizon only */
     size_t columns, room, count;
-    double *rows;   /* (room, 2 + columns x FORECAST_VALUES): position, data time (NaN = none) */
+    double *rows;   /* (room + 1, FORECAST_PLACES + columns x FORECAST_VALUES); the last: `open` */
+    bool open;      /* whether something is said of a value that has not come */
     double touched; /* when the last step came, clock_seconds() */
+};
+
+/* What a row has before its values; NaN = unknown. */
+enum forecast_place {
+    FORECAST_POSITION, /* number of the example that brought the target */
+    FORECAST_TIME,     /* its data time */
+    FORECAST_SAID,     /* number of the example that said it */
+    FORECAST_SAID_TIME,
+    FORECAST_PLACES,
 };
 
 struct forecasts {
@@ -55,9 +66,13 @@ void forecasts_clear(struct forecasts *forecasts);
 const struct forecast_series *forecasts_find(const struct forecasts *forecasts, const char *stream,
                                              size_t ahead);
 
-/* The row of the step i, from the oldest on: position and data time; then a value of a column. */
+/* The row of the step i, from the oldest on: its places; then a value of a column. */
 const double *forecast_row(const struct forecast_series *series, size_t i);
 double forecast_value(const struct forecast_series *series, size_t i, size_t column,
                       enum forecast_value value);
+
+/* What was said last, of a value that has not come: NULL, or a row whose position and data time are
+   those at which it is expected: as far after what said it as usual. Its values are at `room`. */
+const double *forecast_next(const struct forecast_series *series);
 
 #endif

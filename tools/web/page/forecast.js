@@ -22,7 +22,7 @@ let panel = null, redraw = () => {}, keep = () => {};
 
 const legend = () => make("p", { className: "legend" },
   ...[["truth", "truth"], ["forecast", "forecast"], ["range", "90% band"], ["miss", "outside of the band"],
-    ["baseline", "baseline"], ["abnormal", "abnormal"]].map(([kind, text]) =>
+    ["baseline", "baseline"], ["next", "next value"], ["abnormal", "abnormal"]].map(([kind, text]) =>
     make("span", {}, make("i", { className: kind }), text)));
 
 // As one of the panels that charts.js draws; `soon` has it drawn, `keepChoice` keeps what was chosen.
@@ -84,6 +84,13 @@ function point(pixel) {
   const x = !data.length ? null : pixel !== null ? plot.toValue(pixel) : around < 0 ? null : data[around].x;
   const i = x === null ? -1 : data.reduce((best, { x: at }, k) =>
     (Math.abs(at - x) < Math.abs(data[best].x - x) ? k : best), 0);
+  const next = panel.shown[3] && pixel !== null ? nextAt() : null;
+  if (next !== null && Math.abs(next - x) < Math.abs(data[i].x - x)) {
+    plot.showCursor(next);
+    readout.replaceChildren(...[position(plot.axis, next, Infinity), "next", ...nextWords()]
+      .map((text) => make("span", { textContent: text })));
+    return;
+  }
   plot.showCursor(i < 0 ? null : data[i].x);
   readout.replaceChildren(...(i < 0 ? [] : [
     position(plot.axis, data[i].x, Infinity), `truth ${number(steps.target[i])}`,
@@ -107,8 +114,28 @@ function lines(positions) {
     line(positions, "target", text, { borderWidth: 1.5, misses: positions.map((_, i) => isMiss(i)) }),
     line(positions, "prediction", accent,
       { low: steps.low, high: steps.high, spec: { band: "interval" }, bandShare: 0.28 }),
-    line(positions, "baseline", faint, { borderWidth: 1.2, borderDash: [4, 3] })];
+    line(positions, "baseline", faint, { borderWidth: 1.2, borderDash: [4, 3] }),
+    ...nextLine(positions)];
 }
+
+// The forecast whose truth has not come: a point and its band after the last forecast, where it has a place.
+function nextAt() {
+  const next = steps?.next;
+  return next && next.prediction !== null ? next[timed() ? "data_time" : "example"] : null;
+}
+
+function nextLine(positions) {
+  const x = nextAt(), { next, prediction } = steps, last = positions.length - 1;
+  if (x === null) return [];
+  const data = [[positions[last], prediction[last]], [x, next.prediction]]
+    .map(([at, value]) => ({ x: at, y: value, value, raw: value }));
+  const color = theme.colors.accent;
+  return [{ spec: { band: "interval" }, data, low: [null, next.low], high: [null, next.high], bandShare: 0.6, color,
+    borderColor: color, borderWidth: 1.2, borderDash: [2, 2], pointRadius: [0, 3.5], pointBackgroundColor: color,
+    pointBorderWidth: 0 }];
+}
+
+const timed = () => steps.data_time.every((time) => time !== null);
 
 const painted = { steps: null, theme: 0, empty: null, abnormal: 0 }; // it is drawn again when one of them is another
 
@@ -119,16 +146,15 @@ function paint() {
   if (painted.steps === steps && painted.theme === theme.version && painted.empty === empty &&
     painted.abnormal === abnormal.version) return;
   Object.assign(painted, { steps, theme: theme.version, empty, abnormal: abnormal.version });
-  const timed = !empty && steps.data_time.every((time) => time !== null);
-  const positions = empty ? [] : timed ? steps.data_time : steps.example;
+  const positions = empty ? [] : timed() ? steps.data_time : steps.example;
   panel.shown = empty ? [] : lines(positions);
-  const [from, to] = [positions[0], positions[positions.length - 1]];
+  const from = positions[0], to = Math.max(positions[positions.length - 1], panel.shown[3]?.data[1].x ?? -Infinity);
   const events = empty ? [] : abnormalAt(chosen.stream, chosen.column, steps.example)
     .map((i) => ({ kind: "anomaly", x: positions[i] }));
-  panel.plot.draw({ lines: panel.shown, axis: timed ? "time" : "examples", log: false, events, robust: true,
+  panel.plot.draw({ lines: panel.shown, axis: !empty && timed() ? "time" : "examples", log: false, events, robust: true,
     bounds: [from, to > from ? to : from + 1], range: null, empty });
   if (chosen.around !== null) point(null);
-  const summary = empty ? "" : summarize();
+  const summary = empty ? "" : [summarize(), ...(panel.shown[3] ? [`Next: ${nextWords().join(", ")}.`] : [])].join(" ");
   if ($("forecast-summary").textContent !== summary) $("forecast-summary").textContent = summary;
   panel.plot.canvas.setAttribute("aria-label", `Truth and forecast: ${empty || summary}`);
 }
@@ -148,6 +174,11 @@ function whyEmpty() {
   if (!steps) return "loading";
   return steps.example.length ? "" : "nothing was scored of this column yet";
 }
+
+const nextWords = () => {
+  const { prediction, low, high } = steps.next;
+  return [`forecast ${number(prediction)}`, ...(low === null ? [] : [`${number(low)} … ${number(high)}`])];
+};
 
 // In the same steps: how many the band held, and the root mean square errors.
 function summarize() {
