@@ -280,6 +280,7 @@ def test_every_horizon(directory):
     done = run(path, "--rivals", "none", "--experts", "--set", "model.output.ahead=3")
     assert done.returncode == 0 and "\n3 steps ahead\n" in done.stdout, done
     assert re.search(r"^whole +397 ", done.stdout, re.M), done.stdout
+    assert re.search(r"^    \S*runneld --config table\.yaml --set model\.output\.ahead=3$", done.stdout, re.M), done.stdout
 
 
 def test_why_nothing_was_learned(directory):

@@ -179,8 +179,9 @@ class Table:
         except BrokenPipeError:
             pass
 
-    def say_how_to_go_on(self):
+    def say_how_to_go_on(self, overrides):
         words = shlex.join(self.source())
+        sets = "".join(f" --set {shlex.quote(one)}" for one in overrides)
         before = f"tr , . <{shlex.quote(str(self.path))} | " if self.decimal_comma else ""
         print(f"""
 To go on with a daemon that keeps what it learns, save this as {self.name()}.yaml:
@@ -189,7 +190,7 @@ To go on with a daemon that keeps what it learns, save this as {self.name()}.yam
 
 and run, each in a terminal of its own:
 
-    {shown("runneld")} --config {self.name()}.yaml
+    {shown("runneld")} --config {self.name()}.yaml{sets}
     {shown("runnel-watch")} -t prediction -t loss
     {before}{shown("runnel-feed")} {words} \\
         --stream {self.name()} --socket router --producer 1
