@@ -218,7 +218,7 @@ def test_truths_beside_what_was_said(directory):
         given = dict(said, example=10) # `target: given`: nothing is open
         daemon.send("prediction", {"stream": "a", "example": 10, "prediction": [2, 2], "loss": 0.1,
                                    "interval": [[1.5, 2.5], None], "scored": given})
-        screen.until(r"a\[0\] is 1.2500, said 1.5000, from 1.3750 to 2.0000: missed *\n")
+        screen.until(r"a\[0\] is 1.2500, said 1.5000, from 1.3750 to 2.0000: missed +89.75% held")
         wide = dict(said, prediction=[-1500, 7], target=[-1250.5, 3], interval=[[-2000, -1375.25], None])
         daemon.send("prediction", {"stream": "machine 12", "example": 9, "prediction": [-1234.5, 2], "loss": 0.1,
                                    "interval": [[-1300, -1200], None], "scored": wide})

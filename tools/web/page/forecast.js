@@ -9,6 +9,7 @@ import { daemons, loading, name, recording, store, view } from "./state.js";
 
 const FETCH_EVERY = 300;  // ms between two answers that somebody could read
 const LIST_EVERY = 3000;  // ms between two lists of streams
+const MARGIN = 0.01;      // of the chart's width, to the right of the forecast of the next value
 const SHOWN = ["target", "prediction", "low", "high", "baseline"];
 
 // What is chosen: `daemon` is its number, of a recording the id of a run (null: the newest); `stream`
@@ -148,7 +149,8 @@ function paint() {
   Object.assign(painted, { steps, theme: theme.version, empty, abnormal: abnormal.version });
   const positions = empty ? [] : timed() ? steps.data_time : steps.example;
   panel.shown = empty ? [] : lines(positions);
-  const from = positions[0], to = Math.max(positions[positions.length - 1], panel.shown[3]?.data[1].x ?? -Infinity);
+  const from = positions[0], last = positions[positions.length - 1], next = panel.shown[3]?.data[1].x ?? -Infinity;
+  const to = next > last ? next + MARGIN * (next - from) : last;
   const events = empty ? [] : abnormalAt(chosen.stream, chosen.column, steps.example)
     .map((i) => ({ kind: "anomaly", x: positions[i] }));
   panel.plot.draw({ lines: panel.shown, axis: !empty && timed() ? "time" : "examples", log: false, events, robust: true,
