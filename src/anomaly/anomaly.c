@@ -17,6 +17,7 @@
 #define MINUTE 60.0
 #define DAY (MINUTE * NOVELTY_MINUTES)
 #define GIGABYTE 1e9
+#define HALF 0.5
 
 /* What is kept of a stream: doubles alone, then floats. First, when it was heard: that is written
    while what came before still waits for its scores. */
@@ -70,14 +71,15 @@ static int check_machine(const struct anomaly *anomaly, struct error *error) {
     const struct anomaly_options *options = &anomaly->options;
     double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
     double needed = (double)options->slots * (double)stream_bytes(anomaly);
-    if (machine <= 0 || needed <= machine)
+    if (machine <= 0 || needed <= (options->half ? HALF : 1) * machine)
         return 0;
     return error_set(error, EX_CONFIG,
                      "anomaly.memory: %zu contexts take %.1f GB for %zu column%s of %zu streams, "
-                     "and this machine has %.1f GB: lower anomaly.memory or learning.max_streams, "
-                     "or set anomaly.enabled to false",
+                     "more than %sthis machine's %.1f GB: lower anomaly.memory or "
+                     "learning.max_streams, or set anomaly.enabled to false",
                      options->memory, needed / GIGABYTE, options->columns,
-                     options->columns == 1 ? "" : "s", options->slots, machine / GIGABYTE);
+                     options->columns == 1 ? "" : "s", options->slots,
+                     options->half ? "half of " : "", machine / GIGABYTE);
 }
 
 static bool allocate(struct anomaly *anomaly) {

@@ -39,10 +39,11 @@ struct anomaly_options {
     bool symbols;    /* each has a loss: no columns */
     bool has_errors; /* a forecast has one for each column; else one number for all of them */
     uint64_t seed;   /* of what memories forget */
+    bool half;       /* of the machine's memory is theirs at most; else all of it */
 };
 
-/* -1 (EX_CONFIG) when so many memories are more than this machine has, or (EX_UNAVAILABLE) when out
-   of memory. */
+/* -1 (EX_CONFIG) when so many memories are more than their part of what this machine has, or
+   (EX_UNAVAILABLE) when out of memory. */
 int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options,
                  struct error *error);
 void anomaly_close(struct anomaly **anomaly);

@@ -100,7 +100,8 @@ struct config {
 
     struct {
         bool enabled;
-        size_t memory; /* contexts of a column */
+        bool by_preset; /* that alone: off where it takes too much of the machine */
+        size_t memory;  /* contexts of a column */
         struct alarm_rule rule;
         bool surprise; /* alarms of it, too */
     } anomaly;

@@ -253,7 +253,8 @@ static struct config_key rows[] = {
      .left_out = "false; true with `preset: forecast`",
      .what = "score how abnormal each example is", .example = "true",
      .more = "Each stream and column remembers what it was like before; nothing that is learned "
-             "depends on it. A checkpoint without it, or with another `anomaly.memory`, is taken: "
+             "depends on it. Where the preset alone has switched it on, it is off, with a warning, "
+             "if its memories would take more than half of the machine's. A checkpoint without it, or with another `anomaly.memory`, is taken: "
              "memories then begin anew."},
     {"anomaly.memory", VALUE_SIZE, AT(anomaly.memory), RANGE(1, CONTEXTS_MAX), .fallback = "4000",
      WHEN(ANOMALY, "true"), .what = "contexts that a column remembers", .unit = "contexts",

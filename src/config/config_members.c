@@ -124,6 +124,8 @@ int config_check_forecast(struct reading *reading) {
     struct architecture *architecture = &reading->draft.config.architecture;
     enum { STREAMS = 1024, FORECAST_STREAMS = 128 };
     bool forecast = architecture->input.scale == SCALE_FORECAST;
+    reading->draft.config.anomaly.by_preset =
+        has_preset(reading) && !config_place(reading, "anomaly.enabled")->given;
     if (!config_place(reading, "learning.max_streams")->given)
         reading->draft.config.learning.max_streams = forecast ? FORECAST_STREAMS : STREAMS;
     if (!forecast && has_preset(reading))

@@ -112,6 +112,9 @@ static void say_hello(const struct daemon *daemon, const char *why) {
                  text_s(daemon_examples(daemon)), daemon->resumed.path);
     else
         log_info("fresh parameters; checkpoints go to %s", config->state_directory);
+    if (*learner_watches_not(daemon->learner))
+        log_warning("preset: forecast looks for no anomalies here: %s",
+                    learner_watches_not(daemon->learner));
 }
 
 static void warn_exposed(const struct config *config) {

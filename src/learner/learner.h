@@ -239,6 +239,8 @@ int learner_keep_truths(struct learner *learner, bool wanted, struct error *erro
 
 /* Whether it looks for anomalies; and from which score on they are alarms: to be set in flight. */
 bool learner_watches(const struct learner *learner);
+const char *learner_watches_not(const struct learner *learner); /* a sentence: why, though the
+                                                                   preset says so; else "" */
 double learner_threshold(const struct learner *learner);
 int learner_set_threshold(struct learner *learner, double threshold, struct error *error);
 int learner_configure_threshold(struct learner *learner, double threshold, struct error *error);

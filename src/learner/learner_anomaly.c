@@ -2,6 +2,7 @@
    when the plan has been played, and the errors of its forecasts are known, step by step each
    stream's memory is asked, and alarms are told. Nothing that is learned depends on it. */
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -24,6 +25,7 @@ int watch_open(struct learner *learner, const struct config *config, struct erro
         .has_errors = numbers && architecture->output.target == TARGET_NEXT &&
                       loss_kind(architecture->output.loss)->squares,
         .seed = config->seed,
+        .half = config->anomaly.by_preset,
     };
     if (!config->anomaly.enabled)
         return 0;
@@ -37,7 +39,12 @@ int watch_open(struct learner *learner, const struct config *config, struct erro
     watch->forecast = calloc(options.columns + 1, sizeof *watch->forecast);
     if (!watch->errors || !watch->forecast)
         return error_no_memory(error);
-    return anomaly_open(&watch->anomaly, &options, error);
+    if (anomaly_open(&watch->anomaly, &options, error) == 0)
+        return 0;
+    /* Who has not asked for it must not go without all else. */
+    if (config->anomaly.by_preset)
+        snprintf(watch->off, sizeof watch->off, "%s", error->text);
+    return config->anomaly.by_preset ? 0 : -1;
 }
 
 void watch_close(struct learner *learner) {
@@ -240,6 +247,10 @@ void watch_end(struct learner *learner, const struct planned *example) {
 
 bool learner_watches(const struct learner *learner) {
     return learner->watch.anomaly != NULL;
+}
+
+const char *learner_watches_not(const struct learner *learner) {
+    return learner->watch.off;
 }
 
 double learner_threshold(const struct learner *learner) {

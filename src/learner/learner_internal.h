@@ -11,6 +11,7 @@
 
 #include "anomaly/anomaly.h"
 #include "baseline.h"
+#include "common/error.h"
 #include "common/wire.h"
 #include "config/config.h"
 #include "forecast/forecast.h"
@@ -103,7 +104,8 @@ struct judged {
 
 /* How abnormal examples are: learner_anomaly.c. */
 struct watch {
-    struct anomaly *anomaly; /* NULL: nobody looks */
+    struct anomaly *anomaly;   /* NULL: nobody looks, */
+    char off[ERROR_TEXT_SIZE]; /* though the preset says so: why; else "" */
     struct alarm_rule rule;
     bool alarms_of_surprise;
     size_t columns;   /* 0 with symbols */

@@ -461,4 +461,21 @@ def test_too_large_a_memory_is_refused(directory):
         assert "lower anomaly.memory or learning.max_streams" in daemon.text()
 
 
+def test_the_preset_alone_refuses_nothing(directory):
+    """A configuration of before, whose memories do not fit, starts and learns without them, and says so once."""
+    preset = "preset: forecast\nmodel: {input: {size: 1}, layers: [{cell: gru, size: 8}]}"
+    with Daemon(directory, configuration(directory, "anomaly: {memory: 900000000}", model=preset)) as daemon:
+        said = fed(daemon, [step(n + 1, [n % 7]) for n in range(20)])
+        assert all("anomaly" not in message for message in said), said[-1]
+        assert daemon.text().count("preset: forecast looks for no anomalies here: anomaly.memory: 900000000") == 1
+        assert "more than half of this machine's" in daemon.text()
+        assert "lower anomaly.memory or learning.max_streams, or set anomaly.enabled to false" in daemon.text()
+        assert daemon.end() == 0
+    other = directory / "other"
+    other.mkdir()
+    wanted = configuration(other, "anomaly: {memory: 900000000, enabled: true}", model=preset)
+    with Daemon(other, wanted) as daemon:
+        assert daemon.process.wait(running.LIMIT) == 78
+
+
 cases.run(globals())
