@@ -167,11 +167,15 @@ int settings_replay(struct daemon *daemon, const char *key, const char *value, b
         return 0;
     if (split_key(daemon, key, &member, &own, error))
         return -1;
+    if (!strcmp(own, THRESHOLD_KEY)) {
+        double threshold = learner_threshold(daemon->learner);
+        learner_write_thresholds(daemon->learner,
+                                 &(struct learner_thresholds){threshold, threshold});
+        return 0;
+    }
     for (size_t m = 0; m < count; m++) {
         struct learner_rates rates = learner_rates(daemon->learner, m);
         if (member != LEARNER_ALL && member != m)
-            continue;
-        if (!strcmp(own, THRESHOLD_KEY))
             continue;
         if (!strcmp(own, RATE_KEY))
             rates.configured_rate = rates.rate;
@@ -254,12 +258,14 @@ static int take_member(struct daemon *daemon, const struct config *wanted, size_
     return 0;
 }
 
-/* Alarms depend on it, and so do those of a replay. */
+/* Alarms depend on it, and so do those of a replay: as with a member's rates. */
 static int take_threshold(struct daemon *daemon, const struct config *wanted, struct error *error) {
     double threshold = wanted->anomaly.rule.threshold;
     if (!learner_watches(daemon->learner) ||
         threshold == learner_thresholds(daemon->learner).configured)
         return 0;
+    if (daemon->journal && checkpoints_first(daemon, error))
+        return -1;
     if (learner_configure_threshold(daemon->learner, threshold, error))
         return run_break(daemon);
     journal_key(daemon, THRESHOLD_KEY, threshold);
@@ -309,6 +315,8 @@ int settings_configure(struct daemon *daemon, struct error *error) {
             before->learning.optimizer.rate = rates.configured_rate;
             before->learning.clip = rates.configured_clip;
         }
+        if (learner_watches(daemon->learner))
+            before->anomaly.rule.threshold = learner_thresholds(daemon->learner).configured;
         result = config_reload(&settings->current, before, &settings->configured, collect, changes,
                                error) ||
                          take_learning(daemon, &settings->configured, error)

@@ -328,9 +328,8 @@ struct learner_thresholds learner_thresholds(const struct learner *learner) {
                                        learner->watch.configured_threshold};
 }
 
-/* One that was set in flight stays, until the configuration has another. */
 void learner_write_thresholds(struct learner *learner,
                               const struct learner_thresholds *thresholds) {
-    if (thresholds->configured == learner->watch.configured_threshold)
-        learner->watch.rule.threshold = thresholds->threshold;
+    learner->watch.rule.threshold = thresholds->threshold;
+    learner->watch.configured_threshold = thresholds->configured;
 }

@@ -210,12 +210,26 @@ def test_missing_values_take_no_part(directory):
         assert said["score"] == max((s for s in scores if s is not None), default=None)
 
 
-def thresholds(directory):
-    """Those in the newest checkpoint: in effect, and configured."""
+def entry(directory, name):
+    """Of the newest checkpoint."""
     blob = (directory / "state/checkpoint.safetensors").read_bytes()
     size, = struct.unpack_from("<Q", blob)
-    begin, _ = json.loads(blob[8:8 + size])["learner.thresholds"]["data_offsets"]
-    return struct.unpack_from("<2d", blob, 8 + size + begin)
+    begin, end = json.loads(blob[8:8 + size])[name]["data_offsets"]
+    return blob[8 + size + begin:8 + size + end]
+
+
+def thresholds(directory):
+    """Those in the newest checkpoint: in effect, and configured."""
+    return struct.unpack("<2d", entry(directory, "learner.thresholds"))
+
+
+def reread(daemon, config, threshold):
+    daemon.path.write_text(config, encoding="utf-8")
+    daemon.process.send_signal(signal.SIGHUP)
+    end = time.monotonic() + running.LIMIT
+    while f"anomaly.threshold is {threshold}" not in daemon.text():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_the_threshold_can_be_set(directory):
@@ -240,13 +254,7 @@ def test_the_threshold_can_be_set(directory):
     with Daemon(directory, configuration(directory, "anomaly: {enabled: true, threshold: 3}")) \
             as daemon:
         daemon.ask("status")
-        daemon.path.write_text(configuration(directory, "anomaly: {enabled: true, threshold: 4}"),
-                               encoding="utf-8")
-        daemon.process.send_signal(signal.SIGHUP)
-        end = time.monotonic() + running.LIMIT
-        while "anomaly.threshold is 4" not in daemon.text():
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        reread(daemon, configuration(directory, "anomaly: {enabled: true, threshold: 4}"), 4)
         kill(daemon, 0)
         assert daemon.end() == 0
     assert thresholds(directory) == (4, 4)
@@ -254,6 +262,40 @@ def test_the_threshold_can_be_set(directory):
         reply = daemon.request("set", key="anomaly.threshold", value=2.5)[0]
         assert not reply["ok"] and "anomaly.enabled: true" in reply["error"], reply
         assert daemon.end() == 0
+
+
+def test_a_threshold_of_the_file_counts_after_a_kill(directory):
+    """One that was set in flight makes room for another of the file, also where the file changed while nobody
+    looked; what is replayed is judged by the threshold that was in force then."""
+    def with_threshold(place, threshold):
+        more = f"anomaly: {{enabled: true, memory: 400, threshold: {threshold}}}"
+        return configuration(place, more).replace("examples: 300,", "examples: 1000000,")
+    with Daemon(directory, with_threshold(directory, 1.5)) as daemon:
+        daemon.ask("set", key="anomaly.threshold", value=2.5)
+        daemon.process.send_signal(signal.SIGKILL)
+        daemon.process.wait()
+        daemon.path.write_text(with_threshold(directory, 3), encoding="utf-8")
+        daemon.start()
+        daemon.ask("status")
+        assert "anomaly.threshold is 3" in daemon.text()
+        assert daemon.end() == 0
+    assert thresholds(directory) == (3, 3)
+    steps = [step(n + 1, [x], minute) for n, (x, minute, _, _) in enumerate(stored("walk")[1])]
+    state = {}
+    for killed in (False, True):
+        place = directory / f"killed-{killed}"
+        place.mkdir()
+        with Daemon(place, with_threshold(place, 1)) as daemon:
+            daemon.ask("status")
+            fed(daemon, steps)
+            assert daemon.ask("status")["anomaly"]["alarms"] > 1
+            reread(daemon, with_threshold(place, 4), 4)
+            if killed:
+                kill(daemon, len(steps))
+            assert daemon.end() == 0
+        assert thresholds(place) == (4, 4)
+        state[killed] = entry(place, "streams.anomaly")
+    assert state[False] == state[True]
 
 
 def test_alarms_are_events(directory):
