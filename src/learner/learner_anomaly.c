@@ -34,7 +34,7 @@ int watch_open(struct learner *learner, const struct config *config, struct erro
     watch->alarms_of_surprise = config->anomaly.surprise;
     watch->columns = options.columns;
     watch->symbols = options.symbols;
-    watch->has_errors = watch->listens = options.has_errors;
+    watch->has_errors = options.has_errors;
     watch->errors = calloc(options.columns + 1, sizeof *watch->errors);
     watch->forecast = calloc(options.columns + 1, sizeof *watch->forecast);
     if (!watch->errors || !watch->forecast)
@@ -52,6 +52,7 @@ void watch_close(struct learner *learner) {
     free(learner->watch.errors);
     free(learner->watch.forecast);
     free(learner->watch.x);
+    free(learner->watch.scores);
 }
 
 bool watch_plan_open(struct learner *learner) {
@@ -59,19 +60,28 @@ bool watch_plan_open(struct learner *learner) {
     if (!watch->anomaly)
         return true;
     watch->x = calloc(learner->plan_steps, (watch->columns + 1) * sizeof *watch->x);
-    return watch->x != NULL;
+    watch->scores = calloc(learner->plan_steps, sizeof *watch->scores);
+    return watch->x && watch->scores;
 }
 
 size_t watch_plan_bytes(const struct learner *learner) {
-    return learner->watch.anomaly ? learner->watch.columns * sizeof *learner->watch.x : 0;
+    const struct watch *watch = &learner->watch;
+    return watch->anomaly ? watch->columns * sizeof *watch->x + sizeof *watch->scores : 0;
 }
 
 /* ---- Planning ---- */
 
 void plan_watch(struct learner *learner, const void *x) {
     struct watch *watch = &learner->watch;
-    if (watch->anomaly)
-        memcpy(watch->x + learner->steps * watch->columns, x, watch->columns * sizeof *watch->x);
+    if (!watch->anomaly)
+        return;
+    memcpy(watch->x + learner->steps * watch->columns, x, watch->columns * sizeof *watch->x);
+    watch->scores[learner->steps] = 0;
+}
+
+void plan_watch_scores(struct learner *learner, size_t step, size_t scores) {
+    if (learner->watch.anomaly && scores)
+        learner->watch.scores[step] = scores;
 }
 
 /* Alarms of streams that have stopped are told at once: by the time the plan has been played,
@@ -121,9 +131,10 @@ void watch_begin(struct learner *learner, struct planned *example) {
     struct watch *watch = &learner->watch;
     if (!watch->anomaly)
         return;
-    if (!example->begun)
+    if (!example->begun) {
         anomaly_clear(watch->anomaly);
-    clear_errors(watch);
+        clear_errors(watch);
+    }
     if (example->steps && example->begins)
         anomaly_begin(watch->anomaly, example->slot);
     example->begins = false;
@@ -197,7 +208,7 @@ static void judge(struct learner *learner, const struct planned *example, const 
 
 void watch_score(struct learner *learner, const struct planned *example, double loss) {
     struct watch *watch = &learner->watch;
-    if (!watch->anomaly || (watch->has_errors && !watch->listens))
+    if (!watch->anomaly || !watch->listens)
         return;
     if (!watch->has_errors)
         watch->errors[0] = exp(loss);
@@ -219,6 +230,10 @@ static void look_at_habits(struct learner *learner, const struct planned *exampl
         told.column = k;
         observer->alarmed(observer->context, &told);
     }
+}
+
+size_t watch_scores(const struct learner *learner, size_t step) {
+    return learner->watch.anomaly ? learner->watch.scores[step] : 0;
 }
 
 void watch_step(struct learner *learner, const struct planned *example, size_t step) {

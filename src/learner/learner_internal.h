@@ -112,6 +112,7 @@ struct watch {
     bool symbols;     /* each is forecast, and has one loss */
     bool has_errors;  /* of each column: what comes is forecast, as numbers */
     float *x;         /* (plan_steps, columns) as it came */
+    size_t *scores;   /* (plan_steps,) that each step brought; 0 with scale: forecast */
     double *errors;   /* (columns,) of the newest score, prediction less truth; or one number */
     double *forecast; /* (columns,) of the step that is looked at */
     double surprise;  /* largest of the scores before it */
@@ -354,24 +355,27 @@ void plan_heard(struct learner *learner, const struct planned *example);
 /* While planning, with a step: x (I,) as it came, float32, maybe unaligned. */
 void plan_watch(struct learner *learner, const void *x);
 
-/* When the plan has been played: an example begins or goes on, or
-   is finished; a score of it, whose errors by
-   column are in watch.errors; step number `step` of the plan, after the scores it brought. */
+/* Likewise, when all of the step number `step` of the plan is planned: the scores it brought. */
+void plan_watch_scores(struct learner *learner, size_t step, size_t scores);
+
+/* When the plan has been played: an example begins or goes on, or is finished; a score of it, whose
+   errors by column are in watch.errors; step number `step` of the plan, after the scores it
+   brought, of which there are so many (0 where nobody looks). */
 void watch_begin(struct learner *learner, struct planned *example);
 void watch_end(struct learner *learner, const struct planned *example);
 void watch_score(struct learner *learner, const struct planned *example, double loss);
+size_t watch_scores(const struct learner *learner, size_t step);
 void watch_step(struct learner *learner, const struct planned *example, size_t step);
 struct anomaly_said watch_said(const struct learner *learner);
 
-/* Whether score number n of an example, with scale: forecast of a step's horizons, is looked at: of
-   several horizons the nearest is. */
-static inline void watch_listen(struct learner *learner, size_t n) {
-    learner->watch.listens = learner->watch.has_errors && (learner->model->horizons == 1 || n == 0);
+/* Whether a score of that horizon is looked at: of several, the nearest is. */
+static inline void watch_listen(struct learner *learner, size_t horizon) {
+    learner->watch.listens = horizon == 0;
 }
 
 /* An observed number of a target, likewise: prediction less what came, in original units. */
 static inline void watch_number(struct learner *learner, size_t k, double error) {
-    if (learner->watch.listens)
+    if (learner->watch.has_errors && learner->watch.listens)
         learner->watch.errors[k] = error;
 }
 

@@ -255,6 +255,7 @@ static void take_plain(struct learner *learner, uint32_t slot, const struct exam
 static int take_step(struct learner *learner, uint32_t slot, const struct example *example,
                      size_t t, struct planned **planned, struct error *error) {
     const void *x = unaligned_at(example->x, t * learner->input_row);
+    size_t step = learner->steps, scores = (*planned)->planned_scores;
     plan_watch(learner, x);
     if (learner->forecaster)
         forecast_take(learner, slot, x, example->learn, *planned);
@@ -266,7 +267,11 @@ static int take_step(struct learner *learner, uint32_t slot, const struct exampl
         plan_measure(learner, slot);
         (*planned)->planned_measures = 1;
     }
-    return learner->forecaster ? 0 : targets_given(learner, slot, example, t, planned, error);
+    if (!learner->forecaster && targets_given(learner, slot, example, t, planned, error))
+        return -1;
+    /* A step whose targets come later brings none, and may be in a plan that is played. */
+    plan_watch_scores(learner, step, (*planned)->planned_scores - scores);
+    return 0;
 }
 
 /* ---- One example ---- */

@@ -232,22 +232,33 @@ static struct learned in_plan(const struct learner *learner, size_t row, size_t 
     };
 }
 
-/* Its scores, and what it says. */
+/* So many scores of one x: of its horizons, from the nearest on, or of a label's targets. */
+static void give_scores(struct learner *learner, struct planned *example, size_t count,
+                        struct cursor *cursor) {
+    for (size_t n = 0; n < count; n++) {
+        watch_listen(learner, n % learner->model->horizons);
+        add_score(learner, example, cursor->scores++);
+    }
+}
+
+/* Its scores, and what it says. Each step is looked at with the scores that it brought, so that
+   nothing depends on how examples, or the plan, are cut. */
 static void give_steps(struct learner *learner, struct planned *example, size_t row,
                        struct cursor *cursor) {
     size_t first_score = cursor->scores;
     watch_begin(learner, example);
-    for (size_t n = 0; n < example->planned_scores; n++) {
-        watch_listen(learner, n);
-        add_score(learner, example, cursor->scores++);
+    for (size_t n = 0; n < example->planned_steps; n++) {
+        size_t step = cursor->steps + n;
+        if (learner->forecaster) {
+            forecast_give(learner, example, step);
+            continue;
+        }
+        give_scores(learner, example, watch_scores(learner, step), cursor);
+        watch_step(learner, example, step);
     }
-    if (learner->forecaster) {
-        for (size_t n = 0; n < example->planned_steps; n++)
-            forecast_give(learner, example, cursor->steps + n);
+    give_scores(learner, example, first_score + example->planned_scores - cursor->scores, cursor);
+    if (learner->forecaster)
         return;
-    }
-    for (size_t n = 0; n < example->planned_steps; n++)
-        watch_step(learner, example, cursor->steps + n);
     if (learner->members[0].plan.outputs && learner->step_bases)
         add_bases(learner, example, cursor->steps);
     if (!learner->truth)

@@ -218,6 +218,51 @@ def entry(directory, name):
     return blob[8 + size + begin:8 + size + end]
 
 
+def bundled(directory, output, steps, size):
+    """Surprises of these steps of x (2,), so many in an example; what is kept at the end."""
+    directory.mkdir()
+    given = "target: given" in output
+    model = f"""
+model:
+  input: {{kind: real, size: 2, missing: hold}}
+  layers: [{{cell: rnn, size: 4}}]
+  output: {{size: 2, {output}}}
+learning: {{window: 4, stride: 4, clip: 1}}"""
+    rows = []
+    for n in range(0, len(steps), size):
+        x = b"".join(struct.pack("<2f", *one) for one in steps[n:n + size])
+        header = struct.pack("<BBHIQd", 1, 0, 0, 0, len(rows) + 1, 0)
+        rows.append([b"s", x, x if given else b"", header])
+    config = configuration(directory, "anomaly: {enabled: true, surprise: true}", model=model)
+    with Daemon(directory, config) as daemon:
+        daemon.ask("status")
+        surprises = [m["anomaly"]["surprise"] for m in fed(daemon, rows)]
+        assert daemon.end() == 0
+    return surprises, entry(directory, "streams.anomaly")
+
+
+def test_surprise_is_judged_step_by_step(directory):
+    """However steps are cut into examples, and those into plans, the same is kept, and an example
+    is as surprising as the most surprising of its steps. Of several horizons the nearest counts: it
+    is known as early as with one."""
+    outputs = ["target: next, loss: squared", "target: next, loss: squared, ahead: [1, 3]",
+               "target: next, loss: gaussian", "target: next, loss: gaussian, ahead: [1, 5]",
+               "target: given, loss: squared"]
+    draw, begins = random.Random(1), []
+    steps = [[math.nan if draw.random() < 0.2 else draw.gauss(0, 1) for _ in range(2)]
+             for _ in range(700)]
+    for number, output in enumerate(outputs):
+        single, state = bundled(directory / f"{number}", output, steps, 1)
+        for size in (7, len(steps)):
+            found, kept = bundled(directory / f"{number}-{size}", output, steps, size)
+            assert kept == state, (output, size)
+            for n, surprise in enumerate(found):
+                known = [s for s in single[n * size:(n + 1) * size] if s is not None]
+                assert surprise == max(known, default=None), (output, size, n)
+        begins.append(next(n for n, s in enumerate(single) if s is not None))
+    assert begins[0] == begins[1] and begins[2] == begins[3], begins
+
+
 def thresholds(directory):
     """Those in the newest checkpoint: in effect, and configured."""
     return struct.unpack("<2d", entry(directory, "learner.thresholds"))
