@@ -90,8 +90,9 @@ void forecaster_close(struct forecaster **forecaster);
 size_t forecaster_size(const struct forecaster *forecaster);
 double *forecaster_state(struct forecaster *forecaster, uint32_t slot);
 
-/* Whether a state can have come from a forecaster. */
-bool forecaster_state_valid(const struct forecaster *forecaster, const double *state);
+/* Whether a state can have come from a forecaster, with so many steps that wait for targets in the
+   networks beside it. */
+bool forecaster_state_valid(const struct forecaster *forecaster, const double *state, size_t open);
 
 /* A stream begins in the slot. */
 void forecaster_begin(struct forecaster *forecaster, uint32_t slot);

@@ -147,17 +147,17 @@ void forecaster_begin(struct forecaster *forecaster, uint32_t slot) {
         horizon_begin(&forecaster->of[n], block_of(forecaster, slot, n));
 }
 
-/* All that counts or chooses; other numbers may be anything. */
+/* All that counts, chooses or divides; other numbers may be anything. */
 static bool column_valid(const struct column *c) {
-    return c->count >= 0 && c->lag.now >= 0 && c->lag.now <= LAG_LONGEST && c->sd >= 0 &&
-           c->ds >= 0;
+    bool divides = c->count > 0 ? c->sd > 0 && c->ds > 0 : c->sd >= 0 && c->ds >= 0;
+    return divides && c->count >= 0 && c->lag.now >= 0 && c->lag.now <= LAG_LONGEST;
 }
 
-bool forecaster_state_valid(const struct forecaster *forecaster, const double *state) {
+bool forecaster_state_valid(const struct forecaster *forecaster, const double *state, size_t open) {
     const struct head *head = (const void *)state;
     const struct column *columns = (const void *)(state + IN_DOUBLES(struct head));
-    bool valid =
-        head->steps >= 0 && head->steps <= STEPS_MOST && (head->waits == 0 || head->waits == 1);
+    bool valid = head->steps >= (double)open && head->steps <= STEPS_MOST &&
+                 floor(head->steps) == head->steps && (head->waits == 0 || head->waits == 1);
     for (size_t n = 0; n < forecaster->outcomes; n++)
         valid &= isfinite(state[n]) != 0;
     if (!valid)

@@ -43,12 +43,17 @@ static struct waiting *waiting_of(const struct horizon *h, double *block, size_t
     return (struct waiting *)(void *)(block + h->waiting) + place * h->columns;
 }
 
-/* All that counts; other numbers may be anything. */
+/* All that counts or divides; other numbers may be anything. */
 bool horizon_valid(const struct horizon *h, const double *block) {
     const struct unit *units = (const void *)(block + h->units);
+    const struct waiting *waiting = (const void *)(block + h->waiting);
     bool valid = true;
-    for (size_t k = 0; h->ahead > 1 && k < h->columns; k++)
+    if (h->ahead == 1)
+        return true;
+    for (size_t k = 0; k < h->columns; k++)
         valid &= units[k].count >= 0 && units[k].change >= 0;
+    for (size_t n = 0; n < h->ahead * h->columns; n++)
+        valid &= !(waiting[n].known > 0) || (waiting[n].sd > 0 && waiting[n].ds > 0);
     return valid;
 }
 

@@ -46,7 +46,12 @@ struct learner_forecast learner_forecast(struct learner *learner, uint32_t slot)
 }
 
 bool learner_forecast_valid(const struct learner *learner, uint32_t slot) {
-    return forecaster_state_valid(learner->forecaster, forecaster_state(learner->forecaster, slot));
+    size_t open = 0;
+    for (size_t m = 0; m < learner->member_count; m++)
+        if (learner->members[m].windows[slot].open > open)
+            open = learner->members[m].windows[slot].open;
+    return forecaster_state_valid(learner->forecaster, forecaster_state(learner->forecaster, slot),
+                                  open);
 }
 
 struct truth *learner_truth(struct learner *learner) {

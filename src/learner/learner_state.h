@@ -76,7 +76,8 @@ double *learner_baseline(struct learner *learner, uint32_t slot);
 bool learner_baseline_valid(struct learner *learner, uint32_t slot);
 void learner_lose_baseline(struct learner *learner, uint32_t slot);
 
-/* Whether what was written there can have come from this learner. */
+/* Whether what was written there can have come from this learner, whose members' windows have been
+   written before. */
 bool learner_forecast_valid(const struct learner *learner, uint32_t slot);
 
 /* Predictions of a stream that wait for their truth, and what their intervals have learned; all

@@ -182,5 +182,26 @@ def test_an_open_step_is_as_its_record_says(directory):
         assert daemon.process.wait(running.LIMIT) == 74 and "an open step" in daemon.text()
 
 
+def test_experts_have_seen_what_networks_wait_for(directory):
+    """Of a stream whose experts have taken fewer steps than its network has open, there is no target
+    to close them with: such a file is damaged."""
+    producer = Producer("next")
+    for n in range(20):
+        producer.add(b"first", n % 5, None)
+    about = "size: 1", "ahead: [1, 3]", "preset: forecast"
+    learned_and_read_back(directory, *about[:2], producer, about[2])
+    path = directory / "state/checkpoint.safetensors"
+    whole = path.read_bytes()
+    assert changed(directory, "streams.experts", "<2d") == (20, 1)
+    for steps in (0, 2, 20.5):
+        for other in path.parent.glob("checkpoint*"):
+            other.unlink()
+        path.write_bytes(whole)
+        changed(directory, "streams.experts", "<d", steps)
+        with Daemon(directory, configuration(directory, *about)) as daemon:
+            assert daemon.process.wait(running.LIMIT) == 74, steps
+            assert "a stream's experts" in daemon.text(), daemon.text()
+
+
 if __name__ == "__main__":
     cases.run(globals())

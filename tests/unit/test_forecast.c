@@ -215,6 +215,59 @@ static void a_state_is_all_there_is(void **state) {
     close_pair(&other);
 }
 
+/* A step of pieces of a sine, and whether what the next is compared with are numbers. */
+static bool says_numbers(struct pair *pair, size_t t) {
+    struct forecast_step step;
+    const float x = (float)sin(0.1 * (double)t);
+    forecaster_take(pair->forecaster, SLOT, &x, true, &step);
+    return !step.of->settles || isnan(step.of->last[0]) ||
+           (isfinite(*step.of->y) && isfinite(*step.of->level));
+}
+
+/* Whatever number of a state is replaced: it is refused, or nothing is divided by it. */
+static void a_state_that_divides_by_0_is_refused(void **state) {
+    (void)state;
+    enum { STEPS = 64 };
+    for (size_t ahead = 1; ahead <= 3; ahead += 2) {
+        struct pair pair;
+        open_ahead(&pair, 1, COMBINE_MLPOLY, ahead);
+        for (size_t t = 0; t < STEPS; t++)
+            assert_true(says_numbers(&pair, t));
+        size_t size = forecaster_size(pair.forecaster), refused = 0;
+        double *at = forecaster_state(pair.forecaster, SLOT), *kept = malloc(size * sizeof *kept);
+        assert_non_null(kept);
+        memcpy(kept, at, size * sizeof *kept);
+        assert_true(forecaster_state_valid(pair.forecaster, at, ahead));
+        for (size_t n = 0; n < 2 * size; n++) {
+            memcpy(at, kept, size * sizeof *kept);
+            at[n / 2] = n % 2 ? -1 : 0;
+            bool valid = forecaster_state_valid(pair.forecaster, at, ahead);
+            refused += !valid;
+            for (size_t t = STEPS; valid && t < STEPS + ahead; t++)
+                assert_true(says_numbers(&pair, t));
+        }
+        assert_true(refused > 0);
+        free(kept);
+        close_pair(&pair);
+    }
+}
+
+/* What networks keep open it has said; steps are whole. */
+static void steps_are_as_many_as_are_open(void **state) {
+    (void)state;
+    struct pair pair;
+    open_ahead(&pair, 1, COMBINE_MLPOLY, 3);
+    for (size_t t = 0; t < 2; t++)
+        assert_true(says_numbers(&pair, t));
+    double *at = forecaster_state(pair.forecaster, SLOT);
+    assert_true(forecaster_state_valid(pair.forecaster, at, 0));
+    assert_true(forecaster_state_valid(pair.forecaster, at, 2));
+    assert_false(forecaster_state_valid(pair.forecaster, at, 3));
+    *at = 2.5;
+    assert_false(forecaster_state_valid(pair.forecaster, at, 2));
+    close_pair(&pair);
+}
+
 static void combined_as_asked(void **state) {
     (void)state;
     struct mixture *m;
@@ -281,6 +334,8 @@ int main(void) {
         cmocka_unit_test(wild_values_reach_no_other_column),
         cmocka_unit_test(recovers_from_an_early_wild_value),
         cmocka_unit_test(a_state_is_all_there_is),
+        cmocka_unit_test(a_state_that_divides_by_0_is_refused),
+        cmocka_unit_test(steps_are_as_many_as_are_open),
         cmocka_unit_test(combined_as_asked),
         cmocka_unit_test(least_squares_find_weights),
     };
