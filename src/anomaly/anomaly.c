@@ -411,6 +411,14 @@ struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot) {
         .numbers_size = anomaly->numbers_size,
         .alarms_size = anomaly->alarms_size,
         .contexts_size = anomaly->options.columns * anomaly->floats,
+        .columns = anomaly->options.columns,
+    };
+}
+
+struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, size_t k) {
+    return (struct anomaly_contexts){
+        .floats = floats_of(anomaly, slot, k),
+        .count = novelty_contexts(&column_of(anomaly, slot, k)->novelty, anomaly->options.memory),
     };
 }
 

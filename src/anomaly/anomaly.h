@@ -29,6 +29,7 @@
 #include <stdint.h>
 
 #include "alarm.h"
+#include "novelty.h"
 
 struct anomaly;
 struct error;
@@ -112,9 +113,17 @@ uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot);
 struct anomaly_state {
     double *numbers, *alarms; /* the latter kept */
     float *contexts;
-    size_t numbers_size, alarms_size, contexts_size;
+    size_t numbers_size, alarms_size, contexts_size, columns;
 };
 struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot);
+
+/* Those of a column's contexts that are in use, as its numbers say: the others are zero. */
+struct anomaly_contexts {
+    float *floats; /* (count, ANOMALY_CONTEXT) */
+    size_t count;
+};
+enum { ANOMALY_CONTEXT = NOVELTY_CONTEXT };
+struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, size_t k);
 
 /* It has been written: false when it cannot have come from here. */
 bool anomaly_written(struct anomaly *anomaly, uint32_t slot);

@@ -33,6 +33,12 @@ size_t novelty_floats(size_t memory) {
     return NOVELTY_CONTEXT * (NOVELTY_DELAY + vector_pad(memory));
 }
 
+size_t novelty_contexts(const struct novelty *novelty, size_t memory) {
+    if (novelty->used > 0)
+        return NOVELTY_DELAY + vector_pad((size_t)fmin(novelty->used, (double)memory));
+    return (size_t)fmin(fmax(novelty->count, 0), NOVELTY_DELAY);
+}
+
 static uint64_t random_of(const struct novelty *novelty) {
     return (uint64_t)novelty->random[0] << 32 | (uint64_t)novelty->random[1];
 }

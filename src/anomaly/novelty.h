@@ -44,6 +44,10 @@ struct novelty {
 /* Floats beside it: contexts on their way, and the memory. */
 size_t novelty_floats(size_t memory);
 
+/* Of them, whole contexts that are in use, from the first on: those after are zero. At most as many
+   as there are, whatever `novelty` has. */
+size_t novelty_contexts(const struct novelty *novelty, size_t memory);
+
 /* A stream begins. Seed 1 gives the memory of the published figures. */
 void novelty_begin(struct novelty *novelty, uint64_t seed);
 

@@ -22,6 +22,7 @@
 #define CHECKPOINT_DAMAGED "checkpoint.damaged-%d.safetensors" /* set aside: 1, 2, ... */
 #define CHECKPOINT_BACK "checkpoint.back.tmp" /* the first, on its way to be the newest */
 #define CHECKPOINT_FORMAT "runnel-checkpoint-4"
+#define CHECKPOINT_MEMORY "anomaly_memory" /* metadata: contexts that its memories hold */
 #define CHECKPOINT_FORMAT_BEFORE "runnel-checkpoint-3" /* the same without its later entries */
 
 enum {
@@ -97,6 +98,7 @@ enum checkpoint_part {
 struct checkpoint_entry {
     enum checkpoint_part part;
     size_t member, block, tensor;
+    bool varies; /* its rows are as many as the streams have used: not one for each */
     bool later;  /* checkpoints of before lack it: what it would hold begins */
     bool lacked; /* this one does */
     char name[CHECKPOINT_NAME_SIZE];

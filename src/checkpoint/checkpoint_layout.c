@@ -7,6 +7,7 @@
 
 #include "checkpoint_internal.h"
 #include "learner/scaler.h"
+#include "learner/streams.h"
 #include "learner/truth.h"
 
 /* ---- Entries ---- */
@@ -198,12 +199,26 @@ static void add_watched(struct checkpoint_layout *layout, enum checkpoint_part p
     add_later(layout, part, checkpoint_watch(part), type, rows, columns);
 }
 
+static uint64_t count_contexts(struct learner *learner) {
+    const struct streams *streams = learner_streams_table(learner);
+    size_t columns = learner_anomaly(learner, 0).columns;
+    uint64_t count = 0;
+    for (uint32_t slot = streams_oldest(streams); slot != STREAMS_NONE;
+         slot = streams_newer(streams, slot))
+        for (size_t k = 0; k < columns; k++)
+            count += learner_contexts(learner, slot, k).count;
+    return count;
+}
+
 /* How abnormal streams are. */
 static void add_watch(struct checkpoint_layout *layout, struct learner *learner, size_t streams) {
     const struct anomaly_state state = learner_anomaly(learner, 0);
     add_watched(layout, PART_WATCH, SAFETENSORS_F64, streams, state.numbers_size);
-    if (state.contexts_size)
-        add_watched(layout, PART_CONTEXTS, SAFETENSORS_F32, streams, state.contexts_size);
+    if (state.columns) {
+        add_watched(layout, PART_CONTEXTS, SAFETENSORS_F32, count_contexts(learner),
+                    ANOMALY_CONTEXT);
+        layout->of[layout->count - 1].varies = true;
+    }
     add_watched(layout, PART_ALARMS, SAFETENSORS_F64, streams, state.alarms_size);
 }
 

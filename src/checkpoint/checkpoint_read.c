@@ -175,7 +175,9 @@ static size_t mark_lacked(struct reading *reading) {
 static void mark_resized(struct reading *reading) {
     static const enum checkpoint_part parts[] = {PART_WATCH, PART_CONTEXTS};
     struct checkpoint_layout *layout = &reading->layout;
-    bool fit = true;
+    const char *memory = safetensors_metadata(reading->file, CHECKPOINT_MEMORY);
+    bool fit = !reading_has(reading, PART_CONTEXTS) ||
+               (memory && strtoull(memory, NULL, 10) == reading->config->anomaly.memory);
     for (size_t n = 0; n < 2; n++) {
         size_t at = layout->parts[0][parts[n]];
         if (at == SIZE_MAX)
@@ -185,8 +187,7 @@ static void mark_resized(struct reading *reading) {
         fit &= found && found->rank == wanted->rank && found->shape[1] == wanted->shape[1];
     }
     for (size_t n = 0; n < layout->count; n++)
-        if (layout->of[n].part == PART_WATCH || layout->of[n].part == PART_CONTEXTS ||
-            layout->of[n].part == PART_ALARMS)
+        if (layout->of[n].part >= PART_WATCH && layout->of[n].part <= PART_ALARMS)
             layout->of[n].lacked |= !fit;
 }
 
@@ -211,6 +212,8 @@ static int check_entries(struct reading *reading, struct error *error) {
         const struct safetensors_entry *found = safetensors_find(reading->file, wanted->name);
         if (layout->of[n].lacked)
             continue;
+        if (found && layout->of[n].varies)
+            wanted->shape[0] = found->shape[0];
         if (!found || found->type != wanted->type || found->rank != wanted->rank ||
             memcmp(found->shape, wanted->shape, wanted->rank * sizeof *wanted->shape))
             return error_set(error, EX_IOERR,

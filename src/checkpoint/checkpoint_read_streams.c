@@ -191,13 +191,31 @@ static int read_truths(const struct reading *reading, size_t row, uint32_t slot,
     return 0;
 }
 
-static int read_watch(const struct reading *reading, size_t row, uint32_t slot,
-                      struct error *error) {
+/* As many as the numbers of the stream's columns say, which have been read. */
+static int read_contexts(struct reading *reading, uint32_t slot, size_t columns,
+                         struct error *error) {
+    const struct checkpoint_layout *layout = &reading->layout;
+    size_t size = ANOMALY_CONTEXT * sizeof(float);
+    for (size_t k = 0; k < columns; k++) {
+        const struct anomaly_contexts c = learner_contexts(reading->learner, slot, k);
+        const size_t at = layout->parts[0][PART_CONTEXTS];
+        if (layout->of[at].lacked || c.count == 0)
+            continue;
+        if (c.count > layout->entries[at].shape[0] - reading->contexts)
+            return reading_damaged(reading, "it has too few contexts of its anomalies", error);
+        if (safetensors_read(reading->file, &layout->entries[at], reading->contexts * size,
+                             c.floats, c.count * size, error))
+            return -1;
+        reading->contexts += c.count;
+    }
+    return 0;
+}
+
+static int read_watch(struct reading *reading, size_t row, uint32_t slot, struct error *error) {
     const struct anomaly_state s = learner_anomaly(reading->learner, slot);
     if (reading_row(reading, PART_WATCH, row, s.numbers, s.numbers_size * sizeof(double), error) ||
         reading_row(reading, PART_ALARMS, row, s.alarms, s.alarms_size * sizeof(double), error) ||
-        (s.contexts_size && reading_row(reading, PART_CONTEXTS, row, s.contexts,
-                                        s.contexts_size * sizeof(float), error)))
+        read_contexts(reading, slot, s.columns, error))
         return -1;
     if (!learner_anomaly_written(reading->learner, slot))
         return reading_damaged(reading, "what a stream's anomalies are judged by cannot be", error);
@@ -219,7 +237,7 @@ static int read_member_stream(const struct reading *reading, size_t member, size
     return learner_write(learner, member, ENGINE_SLOT, slot, reading->buffer, error);
 }
 
-static int read_stream(const struct reading *reading, size_t row, struct error *error) {
+static int read_stream(struct reading *reading, size_t row, struct error *error) {
     struct learner *learner = reading->learner;
     unsigned char key[CHECKPOINT_KEY];
     const char *name = (const char *)key + 1;
@@ -247,9 +265,14 @@ static int read_stream(const struct reading *reading, size_t row, struct error *
     return read_forecast(reading, row, slot, error);
 }
 
-int reading_streams(const struct reading *reading, struct error *error) {
-    for (size_t row = 0; row < reading->layout.streams; row++)
+int reading_streams(struct reading *reading, struct error *error) {
+    const struct checkpoint_layout *layout = &reading->layout;
+    const size_t contexts = layout->parts[0][PART_CONTEXTS];
+    for (size_t row = 0; row < layout->streams; row++)
         if (read_stream(reading, row, error))
             return -1;
+    if (contexts != SIZE_MAX && !layout->of[contexts].lacked &&
+        layout->entries[contexts].shape[0] != reading->contexts)
+        return reading_damaged(reading, "it has too many contexts of its anomalies", error);
     return 0;
 }

@@ -12,7 +12,8 @@ struct reading {
     struct learner *learner;
     struct safetensors *file;
     struct checkpoint_layout layout;
-    void *buffer; /* (checkpoint_buffer_size) */
+    uint64_t contexts; /* of anomalies: so many have been read */
+    void *buffer;      /* (checkpoint_buffer_size) */
 };
 
 /* "PATH is damaged: WHAT" (EX_IOERR). Returns -1. */
@@ -35,6 +36,6 @@ static inline bool reading_has(const struct reading *reading, enum checkpoint_pa
 bool reading_finite(const double *values, size_t count);
 
 /* Add all streams to the learner, which has none. -1: damaged, or the engine has failed. */
-int reading_streams(const struct reading *reading, struct error *error);
+int reading_streams(struct reading *reading, struct error *error);
 
 #endif

@@ -174,7 +174,13 @@ static int put_watch(struct writing *writing, enum checkpoint_part part, uint32_
         return safetensors_put(writing->writer, s.numbers, s.numbers_size * sizeof(double), error);
     if (part == PART_ALARMS)
         return safetensors_put(writing->writer, s.alarms, s.alarms_size * sizeof(double), error);
-    return safetensors_put(writing->writer, s.contexts, s.contexts_size * sizeof(float), error);
+    for (size_t k = 0; k < s.columns; k++) {
+        const struct anomaly_contexts c = learner_contexts(writing->learner, slot, k);
+        if (safetensors_put(writing->writer, c.floats, c.count * ANOMALY_CONTEXT * sizeof(float),
+                            error))
+            return -1;
+    }
+    return 0;
 }
 
 static int put_row(struct writing *writing, const struct checkpoint_entry *of, uint32_t slot,
@@ -284,15 +290,18 @@ static int start(struct writing *writing, struct checkpoint_layout *layout,
                  const struct config *config, double time, struct summed_file *summed,
                  struct error *error) {
     enum { NUMBER_SIZE = 40 };
-    char description[CHECKPOINT_DESCRIPTION_SIZE], examples[NUMBER_SIZE], when[NUMBER_SIZE];
+    char description[CHECKPOINT_DESCRIPTION_SIZE], examples[NUMBER_SIZE], when[NUMBER_SIZE],
+        memory[NUMBER_SIZE];
     checkpoint_describe(config, description);
     snprintf(examples, sizeof examples, "%" PRIu64, learner_counters(writing->learner).examples);
     snprintf(when, sizeof when, "%.6f", time);
+    snprintf(memory, sizeof memory, "%zu", config->anomaly.memory);
     const struct safetensors_text metadata[] = {
         {"format", CHECKPOINT_FORMAT}, {"version", PACKAGE_VERSION},
         {"name", config->name},        {"digest", config->digest},
         {"description", description},  {"device", learner_device(writing->learner)},
         {"examples", examples},        {"time", when},
+        {CHECKPOINT_MEMORY, memory},
     };
     return safetensors_start(&writing->writer, layout->entries, layout->count, metadata,
                              sizeof metadata / sizeof *metadata, summed_sink, summed, error);

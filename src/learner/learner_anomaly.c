@@ -334,6 +334,10 @@ struct anomaly_state learner_anomaly(struct learner *learner, uint32_t slot) {
     return anomaly_state(learner->watch.anomaly, slot);
 }
 
+struct anomaly_contexts learner_contexts(struct learner *learner, uint32_t slot, size_t k) {
+    return anomaly_contexts(learner->watch.anomaly, slot, k);
+}
+
 bool learner_anomaly_written(struct learner *learner, uint32_t slot) {
     return anomaly_written(learner->watch.anomaly, slot);
 }

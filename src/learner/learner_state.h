@@ -88,6 +88,7 @@ struct truth *learner_truth(struct learner *learner);
 /* What is kept of a stream to say how abnormal it is (anomaly.h), where learner_watches; whether
    what was written there can have come from this learner. */
 struct anomaly_state learner_anomaly(struct learner *learner, uint32_t slot);
+struct anomaly_contexts learner_contexts(struct learner *learner, uint32_t slot, size_t k);
 bool learner_anomaly_written(struct learner *learner, uint32_t slot);
 
 /* The threshold of alarms in effect, and that of the configuration. */

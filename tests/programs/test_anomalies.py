@@ -210,6 +210,36 @@ def test_missing_values_take_no_part(directory):
         assert said["score"] == max((s for s in scores if s is not None), default=None)
 
 
+def test_checkpoints_hold_what_is_in_use(directory):
+    """Of memories as far as they are filled, and none the less streams of any length go on to the bit."""
+    _, rows = stored("walk")
+    lengths = {b"long": 600, b"none": 0, b"one": 1, b"young": 100, b"delayed": 171}
+    first = [(key, n) for n in range(600) for key, length in lengths.items() if n < length]
+    second = [(key, lengths[key] + n) for n in range(220) for key in lengths]
+    steps = [step(number + 1, [rows[n][0], rows[-1 - n][0] if n % 5 else math.nan], stream=key)
+             for number, (key, n) in enumerate(first + second)]
+    config = "anomaly: {enabled: true, memory: 100}"
+    found = {}
+    for stops in (False, True):
+        place = directory / f"stops-{stops}"
+        place.mkdir()
+        with Daemon(place, configuration(place, config, size=2)) as daemon:
+            daemon.ask("status")
+            found[stops] = fed(daemon, steps[:len(first)])
+            if stops:
+                assert daemon.end() == 0
+                # On their way, at most 150, then the memory's, at most 100, in blocks of 8: of all values, then of
+                # those of the second column.
+                expected = (150 + 104) + 1 + 100 + (150 + 24) + (150 + 104) + 80 + 136
+                assert len(entry(place, "streams.contexts")) == expected * 36, expected
+                daemon.start()
+                assert daemon.ask("status")["examples"] == len(first)
+            found[stops] += fed(daemon, steps[len(first):])
+            assert daemon.end() == 0
+    assert [m["anomaly"] for m in found[True]] == [m["anomaly"] for m in found[False]]
+    assert sum(m["anomaly"]["score"] is not None for m in found[True][len(first):]) > 500
+
+
 def entry(directory, name):
     """Of the newest checkpoint."""
     blob = (directory / "state/checkpoint.safetensors").read_bytes()
