@@ -124,7 +124,7 @@ static int open_bench(struct bench *b, struct error *error) {
         return -1;
     b->config.learning.max_streams = STREAMS;
     model_build(&b->model, &b->config.architecture);
-    if (bench_data_open(&b->data, &b->config.architecture, b->config.seed))
+    if (bench_data_open(&b->data, &b->model, b->config.seed))
         return error_set(error, EX_OSERR, "out of memory for examples");
     return open_learner(b, error);
 }

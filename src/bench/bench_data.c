@@ -53,10 +53,9 @@ static void fill_ids(struct bench_data *data, union value *rows, size_t alphabet
         rows[step].id = id = walk(id, alphabet, state);
 }
 
-int bench_data_open(struct bench_data *data, const struct architecture *architecture,
-                    uint64_t seed) {
-    const struct input *input = &architecture->input;
-    const struct output *output = &architecture->output;
+int bench_data_open(struct bench_data *data, const struct model *model, uint64_t seed) {
+    const struct input *input = &model->architecture.input;
+    const struct output *output = &model->architecture.output;
     bool next = output->target == TARGET_NEXT, class_id = loss_kind(output->loss)->class_id;
     data->inputs = input->kind == INPUT_REAL ? input->size : 1;
     data->targets = class_id ? 1 : output->size;
@@ -64,7 +63,8 @@ int bench_data_open(struct bench_data *data, const struct architecture *architec
     data->count = fitting > DATA_EXAMPLES ? DATA_EXAMPLES : fitting;
     if (data->count < DATA_EXAMPLES_MIN)
         data->count = DATA_EXAMPLES_MIN;
-    data->x = calloc(data->count, data->inputs * sizeof *data->x);
+    size_t numbers = data->count * data->inputs, more = model->features + model->outputs;
+    data->x = calloc(numbers + more, sizeof *data->x);
     data->y = calloc(data->count, data->targets * sizeof *data->y);
     if (!data->x || !data->y) {
         bench_data_close(data);
@@ -74,6 +74,8 @@ int bench_data_open(struct bench_data *data, const struct architecture *architec
         fill_reals(data, data->x, data->inputs, next, output->loss, &seed);
     else
         fill_ids(data, data->x, input->size, &seed);
+    for (size_t n = 0; n < more; n++)
+        data->x[numbers + n] = data->x[n];
     if (class_id)
         fill_ids(data, data->y, output->size, &seed);
     else

@@ -13,13 +13,13 @@
 struct bench_data {
     size_t count;           /* examples, of one step each; used round and round */
     size_t inputs, targets; /* numbers in an x and in a y */
-    union value *x;         /* (count, inputs) */
-    union value *y;         /* (count, targets) */
+    union value *x; /* (count, inputs), and its beginning again: whoever takes more numbers at
+                       a row, as a network with scale: forecast does, finds the next rows */
+    union value *y; /* (count, targets) */
 };
 
 /* -1 when out of memory. */
-int bench_data_open(struct bench_data *data, const struct architecture *architecture,
-                    uint64_t seed);
+int bench_data_open(struct bench_data *data, const struct model *model, uint64_t seed);
 void bench_data_close(struct bench_data *data);
 
 /* Example `index` (counted on and on) of stream `key`. With `target: next` it carries no y. */
