@@ -70,13 +70,15 @@ enum anomaly_habit anomaly_habit(const struct anomaly *anomaly, size_t k);
 
 /* ---- Streams that stop, by the time of the data: kept apart from the rest of a slot ---- */
 
-/* A stream has sent something, at that Unix time; or begins with it. */
+/* A stream has sent something, at that Unix time (0 = unknown); or begins with it. Silence is
+   measured by a clock of all streams' times since it was heard, not by its own: streams may lag
+   behind each other. */
 void anomaly_heard(struct anomaly *anomaly, uint32_t slot, double time, bool begins);
 
 /* After it: whether one of the streams may be silent by now; if so, each of them is to be asked.
    Of one: whether it is, which is said once each time. A time that no second example confirms, and
    one that leaps over all that the stream knows, say nothing. */
-bool anomaly_may_be_silent(struct anomaly *anomaly, double time);
+bool anomaly_may_be_silent(struct anomaly *anomaly);
 bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot);
 
 /* What came was forecast with that error: by column (columns,), NaN where nothing was said or came;

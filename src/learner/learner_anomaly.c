@@ -110,7 +110,7 @@ void plan_heard(struct learner *learner, const struct planned *example) {
     if (!anomaly)
         return;
     anomaly_heard(anomaly, example->slot, example->time, example->begins);
-    if (anomaly_may_be_silent(anomaly, example->time))
+    if (anomaly_may_be_silent(anomaly))
         look_for_silence(learner, example->time);
 }
 

@@ -169,8 +169,10 @@ static void a_column_that_is_missing_is_silent(void **state) {
     anomaly_close(&anomaly);
 }
 
+/* After OTHER was heard at that time. */
 static void nobody_is_silent(struct anomaly *anomaly, double time) {
-    if (!anomaly_may_be_silent(anomaly, time))
+    anomaly_heard(anomaly, OTHER, time, false);
+    if (!anomaly_may_be_silent(anomaly))
         return;
     assert_false(anomaly_is_silent(anomaly, SLOT));
     assert_false(anomaly_is_silent(anomaly, OTHER));
@@ -183,13 +185,12 @@ static unsigned silent_at(struct anomaly *anomaly, double step, unsigned minutes
     double time = BEGIN;
     for (unsigned n = 0; n < HABIT; n++, time += MINUTE) {
         anomaly_heard(anomaly, SLOT, time, n == 0);
-        anomaly_heard(anomaly, OTHER, time, n == 0);
         nobody_is_silent(anomaly, time);
     }
     for (unsigned n = 1; n <= minutes; n++) {
         time = BEGIN + HABIT * MINUTE + n * step;
         anomaly_heard(anomaly, OTHER, time, false);
-        if (!anomaly_may_be_silent(anomaly, time))
+        if (!anomaly_may_be_silent(anomaly))
             continue;
         assert_false(anomaly_is_silent(anomaly, OTHER));
         if (anomaly_is_silent(anomaly, SLOT)) {
@@ -204,7 +205,7 @@ static void a_stream_that_stops_is_silent(void **state) {
     (void)state;
     struct anomaly *anomaly = opened(true);
     /* Three minutes after its last, and confirmed by the next. */
-    assert_int_equal(silent_at(anomaly, MINUTE, 100), 4);
+    assert_int_equal(silent_at(anomaly, MINUTE, 100), 3);
     anomaly_close(&anomaly);
     anomaly = opened(true);
     assert_int_equal(silent_at(anomaly, 1e6, 100), 0); /* a leap into another year */
@@ -219,6 +220,64 @@ static void a_stream_that_stops_is_silent(void **state) {
     anomaly_heard(anomaly, SLOT, BEGIN, false);
     assert_true(anomaly_written(anomaly, SLOT));
     anomaly_close(&anomaly);
+}
+
+/* Minutes of two streams, SLOT `lag` seconds behind; then OTHER goes on alone. Returns how often
+   SLOT is said to be silent: before, and then. */
+static void silences(struct anomaly *anomaly, double begin, double lag, unsigned told[2]) {
+    told[0] = told[1] = 0;
+    for (unsigned n = 0; n < 3 * HABIT; n++) {
+        double time = begin + n * MINUTE;
+        if (n < 2 * HABIT) {
+            anomaly_heard(anomaly, SLOT, time - lag, false);
+            told[0] += anomaly_may_be_silent(anomaly) && anomaly_is_silent(anomaly, SLOT);
+        }
+        for (unsigned twice = 0; twice < 2; twice++) {
+            anomaly_heard(anomaly, OTHER, time, false);
+            if (!anomaly_may_be_silent(anomaly))
+                continue;
+            assert_false(anomaly_is_silent(anomaly, OTHER));
+            told[n >= 2 * HABIT] += anomaly_is_silent(anomaly, SLOT);
+        }
+    }
+}
+
+static void silence_is_measured_by_the_others(void **state) {
+    (void)state;
+    unsigned told[2];
+    struct anomaly *anomaly = opened(true);
+    silences(anomaly, BEGIN, 10 * MINUTE, told);
+    assert_true(told[0] == 0 && told[1] == 1);
+    /* A wrong time stamp of its own, long ago or far ahead, and a year in which nobody sends, do
+       not make it deaf. */
+    const double wrong[] = {1000, BEGIN + 1e8};
+    for (unsigned i = 0; i < 2; i++) {
+        anomaly_heard(anomaly, SLOT, wrong[i], false);
+        silences(anomaly, BEGIN + (i + 1) * 1e7, 0, told);
+        if (told[0] != 0 || told[1] != 1)
+            fail_msg("after %g: %u, %u", wrong[i], told[0], told[1]);
+    }
+    /* Data that begin again earlier are heard again after a while. */
+    silences(anomaly, BEGIN, 0, told);
+    if (told[0] != 0 || told[1] != 1)
+        fail_msg("%u, %u", told[0], told[1]);
+    anomaly_close(&anomaly);
+}
+
+/* Whoever speaks first after it does not accuse those that have not yet. */
+static void a_restart_is_no_silence(void **state) {
+    (void)state;
+    struct anomaly *before = opened(true), *after = opened(true);
+    silent_at(before, MINUTE, 0);
+    for (uint32_t slot = 0; slot < SLOTS; slot++) {
+        struct anomaly_state from = anomaly_state(before, slot), to = anomaly_state(after, slot);
+        memcpy(to.numbers, from.numbers, from.numbers_size * sizeof(double));
+        assert_true(anomaly_written(after, slot));
+    }
+    for (unsigned n = 0; n < 10; n++)
+        nobody_is_silent(after, BEGIN + 1e7 + n * MINUTE);
+    anomaly_close(&before);
+    anomaly_close(&after);
 }
 
 /* A state that is written into another place goes on alike. */
@@ -330,6 +389,8 @@ int main(void) {
         cmocka_unit_test(a_column_that_freezes_is_stuck),
         cmocka_unit_test(a_column_that_is_missing_is_silent),
         cmocka_unit_test(a_stream_that_stops_is_silent),
+        cmocka_unit_test(silence_is_measured_by_the_others),
+        cmocka_unit_test(a_restart_is_no_silence),
         cmocka_unit_test(a_state_goes_on_elsewhere),
         cmocka_unit_test(what_is_normal_is_not_novel),
         cmocka_unit_test(losses_of_symbols_count_together),
