@@ -138,8 +138,10 @@ def test_idle(directory):
     with Alert(directory, "-c", daemon.endpoint, "--silence=0", "--idle=0.2") as alert:
         daemon.wait()
         daemon.loss()
-        time.sleep(0.5)
-        daemon.send("status", state="learning")
+        deadline = time.monotonic() + LIMIT
+        while not alert.count("idle") and time.monotonic() < deadline:
+            daemon.send("status", state="learning")
+            time.sleep(0.1)
         assert "no example was learned for" in alert.until("idle")["text"]
         daemon.loss()
         alert.until("idle", "over")
@@ -400,7 +402,8 @@ def test_anomaly(directory):
         alert.end()
     assert {one["data_time"] for one in alert.said if one["stream"].startswith("s")} == {None}
     held = [one for one in alert.said if one["state"] == "passed"]
-    assert [(one["stream"], one["value"]) for one in held] == [("taxi", 4)], held
+    assert [(one["stream"], one["value"], one["data_time"]) for one in held] == [
+        ("taxi", 4, begin + 2.5 * hour)], held
     daemon.close()
 
 

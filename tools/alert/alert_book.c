@@ -67,6 +67,14 @@ static void say_beginning(struct book *book, struct condition *c, double now) {
     c->alert.times = 0;
 }
 
+/* What a stream holds back is told at its own time of data, whatever the others are at. */
+static void say_held_back(struct book *book, struct condition *c, double now) {
+    double newest = book->data_time;
+    book->data_time = c->alert.data_since;
+    say_beginning(book, c, now);
+    book->data_time = newest;
+}
+
 static bool may_say(const struct book *book, const struct condition *c, double now) {
     return elapsed(book, c->said_last, now) >= book->interval;
 }
@@ -117,7 +125,7 @@ static struct condition *find_stream(struct book *book, const char *stream, doub
     if (book->stream_count < ALERT_STREAMS)
         oldest = &book->streams[book->stream_count++];
     else if (is_held_back(oldest))
-        say_beginning(book, oldest, now);
+        say_held_back(book, oldest, now);
     *oldest = (struct condition){.said_last = {-INFINITY, NAN}};
     return oldest;
 }
@@ -176,7 +184,7 @@ void book_tick(struct book *book, double now) {
     for (size_t i = 0; i < book->stream_count; i++)
         if (is_held_back(&book->streams[i]) &&
             now - book->streams[i].said_last.now >= book->interval)
-            say_beginning(book, &book->streams[i], now);
+            say_held_back(book, &book->streams[i], now);
 }
 
 void book_end(struct book *book) {
@@ -185,7 +193,7 @@ void book_end(struct book *book) {
             say_beginning(book, &book->conditions[kind], book->ticked);
     for (size_t i = 0; i < book->stream_count; i++)
         if (is_held_back(&book->streams[i]))
-            say_beginning(book, &book->streams[i], book->ticked);
+            say_held_back(book, &book->streams[i], book->ticked);
 }
 
 double book_next(const struct book *book, double now) {
