@@ -489,6 +489,19 @@ static void little_is_kept(void **unused) {
     }
 }
 
+/* A tenth of few is one: where a writer starts anew, it goes on where the last one ended. */
+static void little_is_kept_of_columns(void **unused) {
+    (void)unused;
+    for (int end = 0; end < 60; end += 10) {
+        struct history *history = open_history(&(struct history_options){.keep = 1});
+        for (int i = end; i < end + 10; i++)
+            take(history, TOPIC_LOSS, skilled_loss(RUN, i));
+        history_close(&history);
+        assert_int_equal(count_rows("SELECT max(number) FROM loss_columns"), end + 9);
+        assert_int_equal(count_rows("SELECT max(number) FROM loss_experts"), end + 9);
+    }
+}
+
 static void files_stay_within_their_bytes(void **unused) {
     (void)unused;
     enum { RUNS = 6, MESSAGES = 5000, BYTES = 3 << 20 };
@@ -759,15 +772,25 @@ static void a_run_is_recorded_once(void **unused) {
 int main(void) {
 #define TEST(function) cmocka_unit_test_setup_teardown(function, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(every_number_comes_back), TEST(every_resolution_is_right),
-        TEST(ranges_on_every_axis),    TEST(layers_and_histograms),
-        TEST(runs_and_their_names),    TEST(events_come_back),
-        TEST(others_read_meanwhile),   TEST(a_run_goes_on_after_a_new_start_of_the_writer),
-        TEST(the_past_gets_coarser),   TEST(files_stay_within_their_bytes),
-        TEST(columns_come_and_go),     TEST(other_files_are_left_alone),
-        TEST(odd_messages_do_no_harm), TEST(words_of_any_length_are_cut),
-        TEST(a_run_is_recorded_once),  TEST(little_is_kept),
-        TEST(columns_and_experts),     TEST(tables_come),
+        TEST(every_number_comes_back),
+        TEST(every_resolution_is_right),
+        TEST(ranges_on_every_axis),
+        TEST(layers_and_histograms),
+        TEST(runs_and_their_names),
+        TEST(events_come_back),
+        TEST(others_read_meanwhile),
+        TEST(a_run_goes_on_after_a_new_start_of_the_writer),
+        TEST(the_past_gets_coarser),
+        TEST(files_stay_within_their_bytes),
+        TEST(columns_come_and_go),
+        TEST(other_files_are_left_alone),
+        TEST(odd_messages_do_no_harm),
+        TEST(words_of_any_length_are_cut),
+        TEST(a_run_is_recorded_once),
+        TEST(little_is_kept),
+        TEST(little_is_kept_of_columns),
+        TEST(columns_and_experts),
+        TEST(tables_come),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,8 +21,9 @@ static int trim_place(struct history *h, const struct history_place *place) {
     int64_t last;
     if (history_row_last(h, place, &last, position))
         return -1;
+    uint64_t keep = h->keep / history_tables[place->kind].share;
     /* Those stay that are still to be put together to a row of the next level. */
-    int64_t below = last + 1 - (int64_t)(h->keep / history_tables[place->kind].share);
+    int64_t below = last + 1 - (int64_t)(keep ? keep : 1);
     below -= below % HISTORY_FACTOR;
     return below > 0 ? history_row_trim(h, place, below) : 0;
 }
