@@ -106,6 +106,11 @@ void alarms_announce(struct daemon *daemon, const struct learner_alarm *alarm) {
     char stream[TEXT_QUOTE_SIZE], why[WHY_SIZE];
     if (!publish_wanted(daemon->publish, TOPIC_EVENT))
         return;
+    if (is_habit(alarm) && !announce_has_room(daemon)) {
+        announce_count(daemon, alarm->kind == ALARM_STUCK ? ANNOUNCE_STUCK : ANNOUNCE_SILENT, 1,
+                       alarm->key, alarm->key_size, alarm->time);
+        return;
+    }
     size_t count = choose(alarm, chosen);
     json_t *details = json_pack(
         "{s:I, s:o, s:I, s:o, s:s, s:o, s:o, s:o}", "examples", (json_int_t)alarm->example,

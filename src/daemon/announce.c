@@ -19,7 +19,11 @@
 #define STATUS_INTERVAL (10 * NS_PER_SECOND)
 #define ANNOUNCEMENT_INTERVAL NS_PER_SECOND
 
-enum { EVENT_TEXT_SIZE = 1024, NOTICE_SIZE = TEXT_QUOTE_SIZE + 128 };
+enum {
+    EVENT_TEXT_SIZE = 1024,
+    NOTICE_SIZE = TEXT_QUOTE_SIZE + 128,
+    ROOM = 16, /* events in ANNOUNCEMENT_INTERVAL */
+};
 
 /* What has happened since it was last announced. */
 struct notice {
@@ -34,6 +38,8 @@ struct announcer {
     announce_fields *status;
     uint64_t status_due;
     struct notice notices[ANNOUNCE_KINDS];
+    uint64_t room_begun; /* when */
+    size_t room_taken;
 };
 
 int announce_open(struct daemon *daemon, announce_fields *status, struct error *error) {
@@ -109,6 +115,19 @@ void announce_count(struct daemon *daemon, enum announce_kind kind, uint64_t cou
     memcpy(notice->key, key, key_size);
 }
 
+bool announce_has_room(struct daemon *daemon) {
+    struct announcer *announcer = daemon->announcer;
+    uint64_t now = clock_ns();
+    if (now >= announcer->room_begun + ANNOUNCEMENT_INTERVAL) {
+        announcer->room_begun = now;
+        announcer->room_taken = 0;
+    }
+    if (announcer->room_taken == ROOM)
+        return false;
+    announcer->room_taken++;
+    return true;
+}
+
 void announce_out_of_scale(struct daemon *daemon, const struct out_of_scale *found,
                            const struct example *example) {
     daemon->announcer->notices[ANNOUNCE_OUT_OF_SCALE].found = *found;
@@ -154,6 +173,9 @@ static void write_notice(char text[NOTICE_SIZE], enum announce_kind kind,
                           "examples never came, the last ones of stream"},
         [ANNOUNCE_OUT_OF_SCALE] = {"input is out of scale, of stream",
                                    "inputs are out of scale, the last one of stream"},
+        [ANNOUNCE_SILENT] = {"more alarm: silent, stream",
+                             "more alarms: silent, the last one stream"},
+        [ANNOUNCE_STUCK] = {"more alarm: stuck, stream", "more alarms: stuck, the last one stream"},
     };
     char stream[TEXT_QUOTE_SIZE];
     text_quote(stream, notice->key, notice->key_size);
@@ -176,6 +198,17 @@ static void announce_scale(struct daemon *daemon, const struct out_of_scale *fou
     announce_event(daemon, "input_scale", details, "%s: %s", text, detail);
 }
 
+/* As alarms.c has them, with a count. */
+static void announce_alarms(struct daemon *daemon, const char *reason, const char *text,
+                            json_t *details) {
+    if (!json_object_get(details, "data_time"))
+        json_object_set_new(details, "data_time", json_null());
+    json_object_update_new(details, json_pack("{s:I, s:s, s:n, s:n, s:[]}", "example",
+                                              (json_int_t)daemon_examples(daemon), "reason", reason,
+                                              "score", "threshold", "columns"));
+    announce_event(daemon, "anomaly", details, "%s", text);
+}
+
 static void announce_notice(struct daemon *daemon, enum announce_kind kind, uint64_t now) {
     struct notice *notice = &daemon->announcer->notices[kind];
     char text[NOTICE_SIZE];
@@ -196,6 +229,12 @@ static void announce_notice(struct daemon *daemon, enum announce_kind kind, uint
         break;
     case ANNOUNCE_OUT_OF_SCALE:
         announce_scale(daemon, &notice->found, text, details);
+        break;
+    case ANNOUNCE_SILENT:
+        announce_alarms(daemon, "silent", text, details);
+        break;
+    case ANNOUNCE_STUCK:
+        announce_alarms(daemon, "stuck", text, details);
         break;
     case ANNOUNCE_GAP:
     case ANNOUNCE_KINDS:

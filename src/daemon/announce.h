@@ -37,6 +37,8 @@ enum announce_kind {
     ANNOUNCE_FORGOTTEN,    /* streams that made room for others */
     ANNOUNCE_GAP,          /* examples that a producer numbered and that never came */
     ANNOUNCE_OUT_OF_SCALE, /* numbers of inputs: announce_out_of_scale counts them */
+    ANNOUNCE_SILENT,       /* alarms of streams and columns that are silent, */
+    ANNOUNCE_STUCK,        /* of columns that are stuck: beyond those that announce_has_room told */
     ANNOUNCE_KINDS,
 };
 void announce_count(struct daemon *daemon, enum announce_kind kind, uint64_t count, const char *key,
@@ -45,6 +47,10 @@ void announce_count(struct daemon *daemon, enum announce_kind kind, uint64_t cou
 /* Likewise for numbers of inputs far out of the range of what was seen (learner/input_range.h). */
 void announce_out_of_scale(struct daemon *daemon, const struct out_of_scale *found,
                            const struct example *example);
+
+/* Whether one more of what may come of all streams at once is an event of its own: so many are in a
+   second. The rest is to be counted. */
+bool announce_has_room(struct daemon *daemon);
 
 /* Announce what is due of it, of rejected examples and of refused connections; or `all`. */
 void announce_counted(struct daemon *daemon, bool all);

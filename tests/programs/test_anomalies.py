@@ -570,6 +570,32 @@ def test_symbols_score_by_their_newest_losses(directory):
     assert alarm["score"] >= alarm["threshold"] == 1.5, alarm
 
 
+def test_many_that_stop_at_once_are_counted(directory):
+    """Each is an alarm, but only some are events of their own."""
+    streams, rounds, number, told = 60, 105, 0, []
+    config = configuration(directory, "anomaly: {enabled: true, memory: 20}").replace(
+        "predictions: true", "predictions: false")
+    with Daemon(directory, config) as daemon:
+        daemon.ask("status")
+        with running.subscribe(daemon, (b"event",)) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
+            for minute in range(rounds + 7):
+                for stream in range(streams if minute < rounds else 1):
+                    number += 1
+                    feeder.send_multipart(step(number, [math.sin(minute)], minute, b"s%d" % stream))
+            wait_learned(daemon, number)
+            while sum(one.get("count", 1) for one in told) < streams - 1:
+                message = json.loads(daemon.next_message(heard)[1])
+                if message.get("kind") == "anomaly":
+                    told.append(message)
+        assert daemon.ask("status")["anomaly"]["alarms"] == streams - 1
+        assert daemon.end() == 0
+    assert {one["reason"] for one in told} == {"silent"} and len(told) < streams // 2, len(told)
+    last = told[-1]
+    assert last["count"] > 1 and last["columns"] == [] and last["score"] is None, last
+    assert last["data_time"] > BEGIN and last["example"] > rounds * streams, last
+    assert last["text"].startswith(f"{last['count']} more alarms: silent, the last one stream 's"), last
+
+
 def test_too_large_a_memory_is_refused(directory):
     with Daemon(directory, configuration(directory, "anomaly: {enabled: true, memory: 900000000}")) \
             as daemon:
