@@ -122,9 +122,9 @@ def subscribe(daemon, topics=(b"prediction",)):
     """A subscriber that the daemon knows of; `status` comes, too."""
     heard = daemon.socket(zmq.SUB, "statistics")
     heard.setsockopt(zmq.RCVHWM, 0)
-    for topic in (b"status", *topics):
+    for topic in (*topics, b"status"):
         heard.setsockopt(zmq.SUBSCRIBE, topic)
-    while daemon.next_message(heard)[0] != b"status":  # what a new subscriber is sent
+    while daemon.next_message(heard)[0] != b"status":  # what a new subscriber is sent: it has both
         continue
     return heard
 

@@ -16,7 +16,7 @@ import time
 import cases
 import running
 import zmq
-from running import Daemon
+from running import Daemon, predictions, subscribe, wait_learned
 
 BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
 TOP = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
@@ -57,38 +57,12 @@ def step(number, x, minute=0, stream=b"s"):
     return [stream, struct.pack(f"<{len(x)}f", *x), b"", header]
 
 
-def subscribe(daemon):
-    heard = daemon.socket(zmq.SUB, "statistics")
-    heard.setsockopt(zmq.RCVHWM, 0)
-    for topic in (b"prediction", b"status"):  # the answer to the last tells that it has both
-        heard.setsockopt(zmq.SUBSCRIBE, topic)
-    while daemon.next_message(heard)[0] != b"status":
-        continue
-    return heard
-
-
-def take(daemon, heard, count):
-    found = []
-    while len(found) < count:
-        topic, body = daemon.next_message(heard)
-        if topic == b"prediction":
-            found.append(json.loads(body))
-    return found
-
-
 def fed(daemon, rows):
     """The predictions of these steps."""
     with subscribe(daemon) as heard, daemon.socket(zmq.PUSH, "examples") as feeder:
         for frames in rows:
             feeder.send_multipart(frames)
-        return take(daemon, heard, len(rows))
-
-
-def wait_learned(daemon, count):
-    end = time.monotonic() + running.LIMIT
-    while daemon.ask("status")["examples"] < count:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+        return predictions(daemon, heard, len(rows))
 
 
 def kill(daemon, count):
