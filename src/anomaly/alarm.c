@@ -2,6 +2,8 @@
 
 #include <math.h>
 
+#include "habit.h"
+
 bool alarm_raised(struct alarm *alarm, const struct alarm_rule *rule, double score, uint64_t step) {
     double tired = 0;
     if (!(score >= rule->threshold))
@@ -18,6 +20,5 @@ bool alarm_raised(struct alarm *alarm, const struct alarm_rule *rule, double sco
 }
 
 bool alarm_valid(const struct alarm *alarm) {
-    return alarm->tired >= 0 && isfinite(alarm->tired) && alarm->last >= 0 &&
-           isfinite(alarm->last) && alarm->last == floor(alarm->last);
+    return alarm->tired >= 0 && isfinite(alarm->tired) && habit_is_count(alarm->last);
 }

@@ -1,5 +1,6 @@
 #include "anomaly.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -454,8 +455,8 @@ static bool heard_valid(const struct heard *heard) {
 
 static bool column_valid(const struct anomaly *anomaly, uint32_t slot, size_t k) {
     const struct column *column = column_of(anomaly, slot, k);
-    return tail_valid(&column->wrong) && isfinite(column->last) && habit_valid(&column->repeated) &&
-           habit_valid(&column->missing) &&
+    return tail_valid(&column->wrong) && fabs(column->last) <= (double)FLT_MAX &&
+           habit_valid(&column->repeated) && habit_valid(&column->missing) &&
            novelty_valid(&column->novelty, floats_of(anomaly, slot, k), anomaly->options.memory);
 }
 
@@ -472,8 +473,7 @@ bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {
         take_clock(anomaly, heard_of(anomaly, slot));
     if (!valid || stream->begun == 0)
         return valid;
-    valid = stream->begun == 1 && stream->steps >= 0 && stream->steps == floor(stream->steps) &&
-            isfinite(stream->steps) && alarm_valid(&stream->novelty) &&
+    valid = stream->begun == 1 && habit_is_count(stream->steps) && alarm_valid(&stream->novelty) &&
             alarm_valid(&stream->surprise) && tail_valid(&stream->wrong) &&
             tail_valid(&stream->joint) && (stream->apart == 0 || stream->apart == 1) &&
             kept_valid(kept_of(anomaly, slot), anomaly->options.columns);

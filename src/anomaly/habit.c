@@ -2,6 +2,12 @@
 
 #include <math.h>
 
+#define WHOLE_MOST 9007199254740992.0
+
+bool habit_is_count(double value) {
+    return value >= 0 && value <= WHOLE_MOST && value == floor(value);
+}
+
 double habit_limit(const struct habit *habit, double least) {
     return fmax(HABIT_FACTOR * habit->longest, least);
 }
@@ -24,7 +30,6 @@ void habit_end(struct habit *habit, double least) {
 }
 
 bool habit_valid(const struct habit *habit) {
-    return habit->now >= 0 && habit->longest >= 0 && habit->ended >= 0 &&
-           (habit->told == 0 || habit->told == 1) &&
-           isfinite(habit->now + habit->longest + habit->ended);
+    return habit->now >= 0 && habit->longest >= 0 && habit_is_count(habit->ended) &&
+           (habit->told == 0 || habit->told == 1) && isfinite(habit->now + habit->longest);
 }

@@ -10,6 +10,9 @@
 #define HABIT_LEAST 30.0
 #define HABIT_KNOWN 100.0 /* times that it has ended, or values, before anything is said */
 
+/* Whether it is a whole number from 0 to 2^53, up to where all of them are doubles. */
+bool habit_is_count(double value);
+
 /* Doubles alone, so that a checkpoint takes it as it is; zero is the beginning. */
 struct habit {
     double now;     /* for how long it has gone on */

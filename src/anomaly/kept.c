@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "habit.h"
+
 #define NEAR 1.0 /* seconds: people see whole ones */
 
 size_t kept_size(size_t columns) {
@@ -89,12 +91,8 @@ void kept_enter(const struct kept *kept, size_t alarm, size_t k, struct novelty 
 
 /* ---- Checkpoints ---- */
 
-static bool is_whole(double value) {
-    return value >= 0 && isfinite(value) && value == floor(value);
-}
-
 static bool contexts_valid(const struct kept_contexts *of) {
-    bool valid = is_whole(of->count) && of->count <= KEPT_STEPS;
+    bool valid = habit_is_count(of->count) && of->count <= KEPT_STEPS;
     for (size_t n = 0; n < KEPT_STEPS; n++)
         for (size_t i = 0; i < NOVELTY_CONTEXT; i++)
             valid &= fabs(of->contexts[n][i]) <= (double)FLT_MAX;
@@ -102,10 +100,10 @@ static bool contexts_valid(const struct kept_contexts *of) {
 }
 
 bool kept_valid(const struct kept *kept, size_t columns) {
-    bool valid = is_whole(kept->next) && kept->next < KEPT_ALARMS;
+    bool valid = habit_is_count(kept->next) && kept->next < KEPT_ALARMS;
     for (size_t a = 0; valid && a < KEPT_ALARMS; a++) {
         const struct kept_alarm *alarm = &kept->alarms[a];
-        valid = is_whole(alarm->steps) && isfinite(alarm->time) && alarm->time >= 0 &&
+        valid = habit_is_count(alarm->steps) && isfinite(alarm->time) && alarm->time >= 0 &&
                 isfinite(alarm->score) && (alarm->normal == 0 || alarm->normal == 1);
         for (size_t k = 0; valid && k < columns; k++)
             valid = contexts_valid(contexts_in(kept, k, a));

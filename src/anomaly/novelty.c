@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "forecast/vectors.h"
+#include "habit.h"
 
 enum {
     BLOCKS = 6, /* means of 1, 2, 4, ... values */
@@ -296,19 +297,20 @@ void novelty_remember(struct novelty *novelty, float *floats, size_t memory, con
 /* ---- Checkpoints ---- */
 
 static bool is_count(double value, double most) {
-    return value >= 0 && value <= most && value == floor(value);
+    return habit_is_count(value) && value <= most;
 }
 
 bool novelty_valid(const struct novelty *novelty, const float *floats, size_t memory) {
-    static const double most = 9007199254740992.0; /* 2^53: whole numbers are exact up to there */
-    bool valid =
-        is_count(novelty->count, most) && is_count(novelty->used, (double)memory) &&
-        is_count(novelty->random[0], UINT32_MAX) && is_count(novelty->random[1], UINT32_MAX) &&
-        random_of(novelty) && isfinite(novelty->first) && isfinite(novelty->mean) &&
-        isfinite(novelty->squares) && novelty->squares >= 0 && tail_valid(&novelty->novel) &&
-        tail_valid(&novelty->quiet) && tail_valid(&novelty->level);
+    static const double most = 2 * (double)FLT_MAX; /* a difference of floats */
+    bool valid = habit_is_count(novelty->count) && is_count(novelty->used, (double)memory) &&
+                 is_count(novelty->random[0], UINT32_MAX) &&
+                 is_count(novelty->random[1], UINT32_MAX) && random_of(novelty) &&
+                 fabs(novelty->first) <= (double)FLT_MAX && fabs(novelty->mean) <= most &&
+                 (novelty->used == 0 || novelty->count > 0) && isfinite(novelty->squares) &&
+                 novelty->squares >= 0 && tail_valid(&novelty->novel) &&
+                 tail_valid(&novelty->quiet) && tail_valid(&novelty->level);
     for (size_t n = 0; valid && n < NOVELTY_RING; n++)
-        valid = isfinite(novelty->ring[n]);
+        valid = fabs(novelty->ring[n]) <= most;
     for (size_t n = 0; valid && n < novelty_floats(memory); n++)
         valid = isfinite(floats[n]);
     return valid;

@@ -1,6 +1,8 @@
 #include "recent.h"
 
 #include <math.h>
+
+#include "habit.h"
 #include <stdint.h>
 #include <string.h>
 
@@ -34,8 +36,7 @@ double recent_take(struct recent *recent, double loss) {
 }
 
 bool recent_valid(const struct recent *recent) {
-    bool valid = recent->count >= 0 && recent->count == floor(recent->count) &&
-                 isfinite(recent->count) && tail_valid(&recent->tail);
+    bool valid = habit_is_count(recent->count) && tail_valid(&recent->tail);
     for (size_t n = 0; valid && n < RECENT_SPAN; n++)
         valid = recent->losses[n] >= 0 && isfinite(recent->losses[n]);
     return valid;

@@ -11,6 +11,7 @@
 #define LEAST_FEATURE 1e-12
 #define HIGHEST (TAIL_BINS - 1.01)
 #define WEIGHT_MOST 1e6   /* then all is divided by it, */
+#define ROUNDING 1e-6     /* of the total, beside the sum of what it is the total of */
 #define MASS_LEAST 1e-100 /* and what is left of a value of long ago is nothing */
 
 void tail_begin(struct tail *tail) {
@@ -76,10 +77,13 @@ void tail_learn(struct tail *tail, double feature) {
 }
 
 bool tail_valid(const struct tail *tail) {
+    double sum = 0;
     bool valid = tail->weight >= 1 && tail->weight <= WEIGHT_MOST && tail->top >= 0 &&
                  tail->top < TAIL_BINS && tail->top == floor(tail->top) && tail->total >= 0 &&
                  isfinite(tail->total);
-    for (int i = 0; valid && i < TAIL_BINS; i++)
+    for (int i = 0; valid && i < TAIL_BINS; i++) {
         valid = tail->mass[i] >= 0 && isfinite(tail->mass[i]) && !(i > tail->top && tail->mass[i]);
-    return valid;
+        sum += tail->mass[i];
+    }
+    return valid && fabs(tail->total - sum) <= ROUNDING * tail->total;
 }

@@ -369,6 +369,35 @@ static void losses_of_symbols_count_together(void **state) {
     anomaly_close(&anomaly);
 }
 
+/* Places of what a stream keeps: heard (5 doubles), begun, steps, two alarms, the tail of errors.
+ */
+static void what_cannot_have_been_written_is_refused(void **state) {
+    (void)state;
+    enum { STEPS = 6, ALARM_LAST = 8, TAIL_TOTAL = 12, ENDED = 3 };
+    static const struct {
+        size_t place;
+        double value;
+    } WRONG[] = {{STEPS, 0.5},      {STEPS, 1e300},  {ALARM_LAST, 1e300}, {ALARM_LAST, NAN},
+                 {TAIL_TOTAL, 1e9}, {TAIL_TOTAL, 0}, {TAIL_TOTAL, NAN},   {ENDED, 1e17}};
+    struct anomaly *anomaly = opened(false);
+    for (unsigned n = 0; n < 2 * HABIT; n++) {
+        const double density = exp(noise(n));
+        take(anomaly, noise(n), 0);
+        anomaly_wrong(anomaly, SLOT, &density);
+    }
+    double *numbers = anomaly_state(anomaly, SLOT).numbers;
+    assert_true(anomaly_written(anomaly, SLOT));
+    for (size_t n = 0; n < sizeof WRONG / sizeof *WRONG; n++) {
+        double right = numbers[WRONG[n].place];
+        numbers[WRONG[n].place] = WRONG[n].value;
+        if (anomaly_written(anomaly, SLOT))
+            fail_msg("%zu", n);
+        numbers[WRONG[n].place] = right;
+    }
+    assert_true(anomaly_written(anomaly, SLOT));
+    anomaly_close(&anomaly);
+}
+
 static void too_much_is_refused(void **state) {
     (void)state;
     const struct anomaly_options options = {
@@ -394,6 +423,7 @@ int main(void) {
         cmocka_unit_test(a_state_goes_on_elsewhere),
         cmocka_unit_test(what_is_normal_is_not_novel),
         cmocka_unit_test(losses_of_symbols_count_together),
+        cmocka_unit_test(what_cannot_have_been_written_is_refused),
         cmocka_unit_test(too_much_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
