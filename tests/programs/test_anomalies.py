@@ -12,6 +12,7 @@ import signal
 import struct
 import subprocess
 import time
+import zlib
 
 import cases
 import running
@@ -220,6 +221,43 @@ def entry(directory, name):
     size, = struct.unpack_from("<Q", blob)
     begin, end = json.loads(blob[8:8 + size])[name]["data_offsets"]
     return blob[8 + size + begin:8 + size + end]
+
+
+def with_contexts(blob, more):
+    """A whole checkpoint with so many rows more of streams.contexts."""
+    size, = struct.unpack_from("<Q", blob)
+    header, tensors = json.loads(blob[8:8 + size]), blob[8 + size:]
+    contexts = header["streams.contexts"]
+    end = contexts["data_offsets"][1]
+    contexts["shape"][0] += more
+    for name, one in header.items():
+        if name != "__metadata__":
+            one["data_offsets"] = [at + 36 * more * (at >= end) for at in one["data_offsets"]]
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    tensors = tensors[:end + 36 * min(more, 0)] + bytes(36 * max(more, 0)) + tensors[end:-8]
+    blob = struct.pack("<Q", len(text)) + text + tensors
+    return blob + struct.pack("<q", zlib.crc32(blob))
+
+
+def test_contexts_that_are_missing_or_too_many_are_refused(directory):
+    checkpoint = directory / "state/checkpoint.safetensors"
+    with Daemon(directory, configuration(directory, "anomaly: {enabled: true}")) as daemon:
+        daemon.ask("status")
+        fed(daemon, [step(n + 1, [n % 7]) for n in range(200)])
+        assert daemon.end() == 0
+        whole = checkpoint.read_bytes()
+        for more, said in (-1, "too few contexts"), (1, "too many contexts"), (0, "resumed after 200 examples"):
+            for other in checkpoint.parent.glob("checkpoint*"):
+                other.unlink()
+            checkpoint.write_bytes(with_contexts(whole, more))
+            daemon.start()
+            if more:
+                assert daemon.process.wait(running.LIMIT) == 74, more
+            else:
+                daemon.ask("status")
+                assert daemon.end() == 0
+            assert said in daemon.text(), (more, daemon.text())
 
 
 def bundled(directory, output, steps, size):
