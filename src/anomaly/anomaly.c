@@ -415,7 +415,12 @@ bool anomaly_may_be_silent(struct anomaly *anomaly) {
 
 bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot) {
     struct heard *heard = heard_of(anomaly, slot);
-    heard->last = fmin(heard->last, anomaly->clock);
+    if (heard->last >
+        anomaly->clock) { /* the data have begun again, earlier: it may not be there */
+        heard->last = anomaly->clock;
+        heard->silences.told = 1;
+        return false;
+    }
     double deadline = deadline_of(heard);
     if (anomaly->clock <= deadline) {
         anomaly->earliest = fmin(anomaly->earliest, deadline);
