@@ -14,19 +14,15 @@
 #include "kept.h"
 #include "novelty.h"
 #include "recent.h"
+#include "silence.h"
 
 #define MINUTE 60.0
 #define DAY (MINUTE * NOVELTY_MINUTES)
 #define GIGABYTE 1e9
 #define HALF 0.5
 
-/* What is kept of a stream: doubles alone, then floats. First, when it was heard: that is written
-   while what came before still waits for its scores. */
-struct heard {
-    double last;           /* the clock then, whatever its own time stamps say; 0 = never */
-    struct habit silences; /* seconds of that clock */
-};
-
+/* What is kept of a stream: doubles alone, then floats. First a struct heard: that is written while
+   what came before still waits for its scores. */
 struct stream {
     double begun; /* 1: what follows is of a stream; 0: nothing has come yet */
     double steps;
@@ -52,15 +48,9 @@ struct anomaly {
     float *distances;           /* (memory,) of all columns together; NULL with one */
     enum anomaly_habit *habits; /* (columns,) what the newest step has broken */
 
-    double clock;    /* Unix time: the latest that two examples in a row have reached */
-    double newest;   /* of the newest example */
-    double leap;     /* how far the clock has come with it */
-    double earliest; /* no stream is silent before */
-    size_t behind;   /* examples in a row that were behind the clock */
+    struct silence silence;
 };
 
-#define LEAP 10       /* times what is too long for a stream: nobody watched it meanwhile */
-#define BEHIND_MOST 2 /* examples by place of a stream: then the data have begun again earlier */
 #define NUMBERS(type) (sizeof(type) / sizeof(double))
 
 /* ---- Memory ---- */
@@ -358,79 +348,16 @@ bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, double at,
 
 /* ---- Streams that stop ---- */
 
-static double deadline_of(const struct heard *heard) {
-    const struct habit *silences = &heard->silences;
-    if (silences->ended < HABIT_KNOWN || silences->told == 1)
-        return INFINITY;
-    return heard->last + habit_limit(silences, 0);
-}
-
-/* Streams whose time stamps lag behind others' do not take it back. */
-static void advance(struct anomaly *anomaly, double time) {
-    double confirmed = fmin(time, anomaly->newest), before = anomaly->clock;
-    anomaly->newest = time;
-    anomaly->behind = confirmed < before ? anomaly->behind + 1 : 0;
-    anomaly->clock = fmax(before, confirmed);
-    if (anomaly->behind > BEHIND_MOST * anomaly->options.slots) {
-        anomaly->behind = 0;
-        anomaly->clock = confirmed;
-        anomaly->earliest = 0; /* look at all of them */
-    }
-    anomaly->leap = before > 0 ? anomaly->clock - before : 0;
-}
-
-/* A leap of the clock is no habit: it does not count, or at most as LEAP while little is known. */
-static void end_pause(struct habit *silences, double pause, double leap) {
-    double limit = habit_limit(silences, 0);
-    if (limit > 0 && leap > LEAP * limit)
-        pause -= leap;
-    if (!(pause > 0))
-        return;
-    silences->now = limit > 0 ? fmin(pause, LEAP * limit) : pause;
-    if (silences->ended >= HABIT_KNOWN && pause > limit)
-        silences->told = 1;
-    habit_end(silences, 0);
-}
-
 void anomaly_heard(struct anomaly *anomaly, uint32_t slot, double time, bool begins) {
-    struct heard *heard = heard_of(anomaly, slot);
-    if (begins)
-        memset(heard, 0, sizeof *heard);
-    anomaly->leap = 0;
-    if (time > 0)
-        advance(anomaly, time);
-    if (time > 0 && heard->last > 0 && anomaly->clock > heard->last)
-        end_pause(&heard->silences, anomaly->clock - heard->last, anomaly->leap);
-    heard->last = anomaly->clock;
-    heard->silences.told = 0;
-    anomaly->earliest = fmin(anomaly->earliest, deadline_of(heard));
+    silence_heard(&anomaly->silence, heard_of(anomaly, slot), anomaly->options.slots, time, begins);
 }
 
 bool anomaly_may_be_silent(struct anomaly *anomaly) {
-    if (anomaly->clock <= anomaly->earliest)
-        return false;
-    anomaly->earliest = INFINITY;
-    return true;
+    return silence_may_be(&anomaly->silence);
 }
 
 bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot) {
-    struct heard *heard = heard_of(anomaly, slot);
-    if (heard->last >
-        anomaly->clock) { /* the data have begun again, earlier: it may not be there */
-        heard->last = anomaly->clock;
-        heard->silences.told = 1;
-        return false;
-    }
-    double deadline = deadline_of(heard);
-    if (anomaly->clock <= deadline) {
-        anomaly->earliest = fmin(anomaly->earliest, deadline);
-        return false;
-    }
-    heard->silences.told = 1;
-    if (anomaly->leap <= LEAP * (deadline - heard->last))
-        return true;
-    heard->last = anomaly->clock; /* the leap is no pause of its */
-    return false;
+    return silence_is(&anomaly->silence, heard_of(anomaly, slot));
 }
 
 /* ---- Checkpoints ---- */
@@ -454,10 +381,6 @@ struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot,
     };
 }
 
-static bool heard_valid(const struct heard *heard) {
-    return heard->last >= 0 && isfinite(heard->last) && habit_valid(&heard->silences);
-}
-
 static bool column_valid(const struct anomaly *anomaly, uint32_t slot, size_t k) {
     const struct column *column = column_of(anomaly, slot, k);
     return tail_valid(&column->wrong) && fabs(column->last) <= (double)FLT_MAX &&
@@ -465,17 +388,11 @@ static bool column_valid(const struct anomaly *anomaly, uint32_t slot, size_t k)
            novelty_valid(&column->novelty, floats_of(anomaly, slot, k), anomaly->options.memory);
 }
 
-/* The clock goes on from the stream that was heard last. */
-static void take_clock(struct anomaly *anomaly, const struct heard *heard) {
-    anomaly->clock = anomaly->newest = fmax(anomaly->clock, heard->last);
-    anomaly->earliest = 0;
-}
-
 bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {
     const struct stream *stream = stream_of(anomaly, slot);
-    bool valid = heard_valid(heard_of(anomaly, slot));
+    bool valid = silence_valid(heard_of(anomaly, slot));
     if (valid)
-        take_clock(anomaly, heard_of(anomaly, slot));
+        silence_go_on(&anomaly->silence, heard_of(anomaly, slot));
     if (!valid || stream->begun == 0)
         return valid;
     valid = stream->begun == 1 && habit_is_count(stream->steps) && alarm_valid(&stream->novelty) &&

@@ -71,8 +71,8 @@ enum anomaly_habit anomaly_habit(const struct anomaly *anomaly, size_t k);
 /* ---- Streams that stop, by the time of the data: kept apart from the rest of a slot ---- */
 
 /* A stream has sent something, at that Unix time (0 = unknown); or begins with it. Silence is
-   measured by a clock of all streams' times since it was heard, not by its own: streams may lag
-   behind each other. */
+   measured by a clock of all streams' times since it was heard, not by its own, which may
+   lag (silence.h). */
 void anomaly_heard(struct anomaly *anomaly, uint32_t slot, double time, bool begins);
 
 /* After it: whether one of the streams may be silent by now; if so, each of them is to be asked.
