@@ -3,6 +3,7 @@
 #include "feed.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 #include <time.h>
@@ -40,12 +41,25 @@ static int take_endpoint(void *values, const struct option_row *row, const char 
     return 0;
 }
 
+/* The other way to say a rate. */
+static int take_every(void *values, const struct option_row *row, const char *text,
+                      struct error *error) {
+    char *end;
+    double seconds = strtod(text, &end);
+    if (end == text || *end || !(seconds >= 1 / RATE_MAX && seconds <= OPTION_SECONDS_MAX))
+        return error_set(error, EX_USAGE, "--%s: found '%s', expected seconds", row->name, text);
+    ((struct call *)values)->settings.rate = 1 / seconds;
+    return 0;
+}
+
 static const struct option_row OPTIONS[] = {
     {"connect", 'c', "ENDPOINT", "the daemon's examples socket (default " WIRE_EXAMPLES ")",
      OPTION_TAKE(take_endpoint)},
     {"bind", 0, "ENDPOINT", "wait there for a daemon that connects", OPTION_TAKE(take_endpoint)},
     {"rate", 0, "N", "examples per second (default: no limit; host: 20)",
      OPTION_REAL(struct call, settings.rate, 0, RATE_MAX)},
+    {"every", 0, "SECONDS", "an example in so many seconds: --rate 1/SECONDS",
+     OPTION_TAKE(take_every)},
     {"repeat", 0, "N", "read everything N times, 0 = forever (default 1)",
      OPTION_COUNT(struct call, settings.repeat, 0, UINT64_MAX),
      OPTION_GIVEN(struct call, repeat_given)},

@@ -302,6 +302,10 @@ def test_host_itself(directory):
     assert ((x[:, :3] >= 0) & (x[:, :3] <= 1)).all() and (x[:, 1] <= x[:, 0] + 1e-6).all()
     times = [e.header.time for e in examples]
     assert times == sorted(times) and {e.key for e in examples} == {"host"}
+    before = time.monotonic()
+    assert len(good("host", "--count", 2, "--every", .3)) == 2
+    assert time.monotonic() - before >= .55
+    fails(USAGE, "--every: found '0', expected seconds", "host", "--every", 0)
 
 
 # --- synth ---------------------------------------------------------------------------------------
