@@ -51,7 +51,8 @@ void silence_heard(struct silence *silence, struct heard *heard, size_t slots, d
         advance(silence, slots, time);
     if (time > 0 && heard->last > 0 && silence->clock > heard->last)
         end_pause(&heard->silences, silence->clock - heard->last, silence->leap);
-    heard->last = silence->clock;
+    /* The clock may leap to where a stream begins: that is no pause of its. */
+    heard->last = begins && time > silence->clock ? 0 : silence->clock;
     heard->silences.told = 0;
     silence->earliest = fmin(silence->earliest, deadline_of(heard));
 }

@@ -22,7 +22,8 @@ struct silence {
 /* Of one stream, doubles alone, so that a checkpoint takes it as it is; zero when it was never
  * heard. */
 struct heard {
-    double last;           /* the clock then, whatever its own time stamps say; 0 = never */
+    double last;           /* the clock then, whatever its own time stamps say; 0 = never, or it has
+                              begun ahead of the clock */
     struct habit silences; /* seconds of that clock */
 };
 

@@ -264,6 +264,22 @@ static void silence_is_measured_by_the_others(void **state) {
     anomaly_close(&anomaly);
 }
 
+/* Recordings one after the other, each of a stream of its own, days apart: a stream that begins
+   days after the one before has no pause of days. */
+static void a_recording_that_ends_is_not_silent(void **state) {
+    (void)state;
+    struct anomaly *anomaly = opened(true);
+    double time = BEGIN;
+    for (uint32_t slot = 0; slot < SLOTS; slot++, time += (slot + 1) * 1e5)
+        for (unsigned n = 0; n < HABIT; n++, time += MINUTE) {
+            anomaly_heard(anomaly, slot, time, n == 0);
+            bool may_be = anomaly_may_be_silent(anomaly);
+            for (uint32_t other = 0; may_be && other <= slot; other++)
+                assert_false(anomaly_is_silent(anomaly, other));
+        }
+    anomaly_close(&anomaly);
+}
+
 /* Whoever speaks first after it does not accuse those that have not yet. */
 static void a_restart_is_no_silence(void **state) {
     (void)state;
@@ -419,6 +435,7 @@ int main(void) {
         cmocka_unit_test(a_column_that_is_missing_is_silent),
         cmocka_unit_test(a_stream_that_stops_is_silent),
         cmocka_unit_test(silence_is_measured_by_the_others),
+        cmocka_unit_test(a_recording_that_ends_is_not_silent),
         cmocka_unit_test(a_restart_is_no_silence),
         cmocka_unit_test(a_state_goes_on_elsewhere),
         cmocka_unit_test(what_is_normal_is_not_novel),
