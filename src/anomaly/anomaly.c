@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 #include "common/denormals.h"
 #include "common/error.h"
+#include "common/machine.h"
 #include "forecast/vectors.h"
 #include "habit.h"
 #include "kept.h"
@@ -62,17 +62,17 @@ static size_t stream_bytes(const struct anomaly *anomaly) {
 
 static int check_machine(const struct anomaly *anomaly, struct error *error) {
     const struct anomaly_options *options = &anomaly->options;
-    double machine = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    double machine = machine_memory("");
     double needed = (double)options->slots * (double)stream_bytes(anomaly);
     if (machine <= 0 || needed <= (options->half ? HALF : 1) * machine)
         return 0;
-    return error_set(error, EX_CONFIG,
-                     "anomaly.memory: %zu contexts take %.1f GB for %zu column%s of %zu streams, "
-                     "more than %sthis machine's %.1f GB: lower anomaly.memory or "
-                     "learning.max_streams, or set anomaly.enabled to false",
-                     options->memory, needed / GIGABYTE, options->columns,
-                     options->columns == 1 ? "" : "s", options->slots,
-                     options->half ? "half of " : "", machine / GIGABYTE);
+    return error_set(
+        error, EX_CONFIG,
+        "anomaly.memory: %zu contexts take %.1f GB for %zu column%s of %zu streams, "
+        "more than %sthis machine's %.1f GB (or its control group's): lower anomaly.memory or "
+        "learning.max_streams, or set anomaly.enabled to false",
+        options->memory, needed / GIGABYTE, options->columns, options->columns == 1 ? "" : "s",
+        options->slots, options->half ? "half of " : "", machine / GIGABYTE);
 }
 
 static bool allocate(struct anomaly *anomaly) {

@@ -5,13 +5,18 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include "common/clock.h"
 #include "common/format.h"
 #include "common/hash.h"
+#include "common/machine.h"
 #include "common/text.h"
 
 enum { TEXT_SIZE = 64 };
@@ -119,11 +124,57 @@ static void test_milliseconds(void **state) {
     assert_int_equal(clock_milliseconds(NAN), 0);
 }
 
+/* Write a file below `root`, and the directories on its way. */
+static void put(const char *root, const char *path, const char *text) {
+    char whole[PATH_MAX];
+    snprintf(whole, sizeof whole, "%s%s", root, path);
+    for (char *at = strchr(whole + strlen(root) + 1, '/'); at; at = strchr(at + 1, '/')) {
+        *at = '\0';
+        mkdir(whole, S_IRWXU);
+        *at = '/';
+    }
+    FILE *file = fopen(whole, "w");
+    assert_non_null(file);
+    fputs(text, file);
+    fclose(file);
+}
+
+static void test_machine(void **state) {
+    (void)state;
+    char root[] = "/tmp/test_common-XXXXXX", command[sizeof root + TEXT_SIZE];
+    assert_non_null(mkdtemp(root));
+    double all = machine_memory(root);
+    assert_true(all > 0);
+    /* Version 2: a group without a limit, in one that has one, in one with more. */
+    put(root, "/proc/self/cgroup", "0::/system.slice/runnel.slice/runneld.service\n");
+    put(root, "/sys/fs/cgroup/system.slice/runnel.slice/runneld.service/memory.max", "max\n");
+    put(root, "/sys/fs/cgroup/system.slice/runnel.slice/memory.max", "1048576\n");
+    put(root, "/sys/fs/cgroup/system.slice/memory.max", "4194304\n");
+    assert_true(machine_memory(root) == 1048576);
+    /* In a container, whose group is the uppermost that it sees; more than there is is no more. */
+    put(root, "/proc/self/cgroup", "0::/\n");
+    put(root, "/sys/fs/cgroup/memory.max", "2097152\n");
+    assert_true(machine_memory(root) == 2097152);
+    put(root, "/sys/fs/cgroup/memory.max", "9223372036854771712\n");
+    assert_true(machine_memory(root) == all);
+    /* Version 1, with the path of outside. */
+    put(root, "/proc/self/cgroup",
+        "12:cpu,cpuacct:/docker/a\n5:freezer,memory:/docker/a\n1:name=systemd:/memory\nodd\n");
+    put(root, "/sys/fs/cgroup/memory/memory.limit_in_bytes", "3145728\n");
+    put(root, "/sys/fs/cgroup/memory/docker/memory.limit_in_bytes", "9223372036854771712\n");
+    assert_true(machine_memory(root) == 3145728);
+    put(root, "/proc/self/cgroup", "5:memory_of_another:/\n");
+    assert_true(machine_memory(root) == all);
+    snprintf(command, sizeof command, "rm -r %s", root);
+    assert_int_equal(system(command), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_clean),  cmocka_unit_test(test_copy_cuts_whole_characters),
-        cmocka_unit_test(test_quote),  cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_format), cmocka_unit_test(test_milliseconds),
+        cmocka_unit_test(test_clean),   cmocka_unit_test(test_copy_cuts_whole_characters),
+        cmocka_unit_test(test_quote),   cmocka_unit_test(test_hash),
+        cmocka_unit_test(test_format),  cmocka_unit_test(test_milliseconds),
+        cmocka_unit_test(test_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,11 @@
+/* What of the machine this process may use. */
+#ifndef RUNNEL_MACHINE_H
+#define RUNNEL_MACHINE_H
+
+/* Bytes of memory: what the machine has, or less where a control group (a container, a service with
+   MemoryMax=) has a limit: memory.max of version 2, memory.limit_in_bytes of version 1, of the
+   group of the process and of those above it. Files are read below `root`, "" for those of the
+   system. 0 when nothing is known. */
+double machine_memory(const char *root);
+
+#endif
