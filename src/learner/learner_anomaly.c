@@ -20,8 +20,7 @@ int watch_open(struct learner *learner, const struct config *config, struct erro
         .slots = config->learning.max_streams,
         .columns = numbers ? learner->input_row : 0,
         .memory = config->anomaly.memory,
-        .symbols =
-            !numbers && architecture->output.target == TARGET_NEXT && learner->model->horizons == 1,
+        .symbols = !numbers && architecture->output.target == TARGET_NEXT,
         .has_errors = numbers && architecture->output.target == TARGET_NEXT &&
                       loss_kind(architecture->output.loss)->squares,
         .seed = config->seed,

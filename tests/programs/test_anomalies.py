@@ -582,6 +582,16 @@ def test_symbols_score_by_their_newest_losses(directory):
     assert alarm["score"] >= alarm["threshold"] == 1.5, alarm
 
 
+def test_symbols_of_several_horizons_score_by_the_nearest(directory):
+    model = SYMBOLS.replace("target: next", "target: next, ahead: [1, 3]")
+    rows = list(symbols(letters(), 1))
+    found, _ = played(directory, configuration(directory, "anomaly: {enabled: true}", model=model), rows,
+                      kills=(450,))
+    scores = [m["anomaly"]["score"] for m in found]
+    assert [s is None for s in scores] == [True] * (KNOWS + 1) + [False] * (len(rows) - KNOWS - 1)
+    assert max(scores[KNOWS + 1:STRANGE.start]) < 1.5 < max(scores[s] for s in STRANGE)
+
+
 def test_many_that_stop_at_once_are_counted(directory):
     """Each is an alarm, but only some are events of their own."""
     streams, rounds, number, told = 60, 105, 0, []
