@@ -50,7 +50,7 @@ uint64_t config_digest_of(const struct draft *draft) {
         const struct config_key *key = &config_keys[k];
         size_t count = config_key_layered(key) ? draft->config.architecture.layer_count : 1;
         for (size_t n = 0; n < count && key->flags & KEY_DIGEST; n++) {
-            char path[CONFIG_KEY_SIZE], text[CONFIG_TEXT_SIZE];
+            char path[CONFIG_KEY_SIZE], text[CONFIG_LIST_SIZE];
             if (key->flags & KEY_LATER && !config_key_counts(key, n, draft))
                 continue;
             config_key_path(key, n, path);

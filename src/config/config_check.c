@@ -29,7 +29,8 @@ bool config_key_counts(const struct config_key *key, size_t layer, const struct 
 static int check_presence(struct reading *reading, const struct config_key *key, size_t layer) {
     char path[CONFIG_KEY_SIZE], word[CONFIG_TEXT_SIZE], text[CONFIG_TEXT_SIZE];
     char worked_out[CONFIG_TEXT_SIZE];
-    bool given = reading->places[key - config_keys][layer].given;
+    bool given =
+        reading->places[key - config_keys][layer].given || config_columns_say(reading, key->path);
     bool counts = config_key_counts(key, layer, &reading->draft);
     const char *preset = given || !counts ? NULL : config_preset_value(reading, key);
     if (!given && counts && !preset && config_target_value(reading, key, worked_out))
@@ -57,6 +58,8 @@ static int check_presence(struct reading *reading, const struct config_key *key,
 /* In the table's order: what decides whether a key counts comes before the key. */
 static int check_keys(struct reading *reading) {
     config_preset_layers(reading);
+    if (config_begin_columns(reading) != 0)
+        return -1;
     size_t layers = reading->draft.config.architecture.layer_count;
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
@@ -77,6 +80,8 @@ static int check_output_size(struct reading *reading) {
     bool given = config_place(reading, path)->given;
     if (!given && kind->size)
         output->size = kind->size;
+    else if (output->column_count) /* config_check_columns */
+        return 0;
     else if (!given && (reading->draft.config.preset ||
                         reading->draft.config.architecture.input.scale == SCALE_FORECAST))
         output->size = reading->draft.config.architecture.input.size;
@@ -328,9 +333,10 @@ static int check_journal(struct reading *reading) {
 
 int config_check(struct reading *reading) {
     const struct output *output = &reading->draft.config.architecture.output;
-    if (check_keys(reading) != 0 || check_output_size(reading) != 0)
+    if (check_keys(reading) != 0 || config_check_columns(reading) != 0 ||
+        check_output_size(reading) != 0)
         return -1;
-    if (output->target == TARGET_NEXT && check_next(reading) != 0)
+    if (output->target == TARGET_NEXT && !output->column_count && check_next(reading) != 0)
         return -1;
     if (config_check_targets(reading) != 0 || config_check_forecast(reading) != 0 ||
         check_size(reading) != 0 || check_learning(reading) != 0)

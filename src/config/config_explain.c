@@ -78,6 +78,8 @@ static const char *type_name(enum value_type type) {
         [VALUE_AHEAD] = "whole number or list of them",
         [VALUE_EXPERTS] = "list of words",
         [VALUE_MEMBERS] = "list of mappings",
+        [VALUE_COLUMNS] = "list of mappings",
+        [VALUE_COLUMN_NAMES] = "list of words",
         [VALUE_KEEP] = "word or size",
         [VALUE_LABEL] = "text",
         [VALUE_NAME] = "text",

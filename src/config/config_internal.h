@@ -1,7 +1,8 @@
 /* What the parts of the configuration share: config_keys.c (the one table of keys), config_path.c
    (questions about paths), config_value.c (one value's text), config_value_print.c (out of the
    draft again), config_yaml.c (a text into a document of YAML), config_read.c (documents and
-   overrides), config_read_list.c (values that are lists), config_check.c (rules between keys),
+   overrides), config_read_list.c and config_read_columns.c (values that are lists),
+   config_columns.c (rules of columns), config_check.c (rules between keys),
    config_explain.c (what a key means). For config.c, the documents' generator and the tests;
    everybody else includes config.h. */
 #ifndef RUNNEL_CONFIG_INTERNAL_H
@@ -17,12 +18,19 @@ enum {
     CONFIG_SECTIONS_MAX = 16 + MODEL_LAYERS_MAX,
     CONFIG_KEY_SIZE = 128, /* of a key's path with its terminating zero */
     CONFIG_TEXT_SIZE = 256,
-    CONFIG_SUMMARY_SIZE = 1024, /* of the description of a key */
-    CONFIG_LINE_MAX = 100,      /* of a line of a document */
-    CONFIG_IPC_PATH_MAX = 107,  /* of struct sockaddr_un, less its terminating zero */
+    CONFIG_LIST_SIZE = 256 * COLUMNS_MAX, /* of a list of columns as one would write it */
+    CONFIG_SUMMARY_SIZE = 1024,           /* of the description of a key */
+    CONFIG_LINE_MAX = 100,                /* of a line of a document */
+    CONFIG_IPC_PATH_MAX = 107,            /* of struct sockaddr_un, less its terminating zero */
     CONFIG_CUDA_DEVICES_MAX = 256,
     CONFIG_TRUTHS = 2, /* false and true, before the `words` of VALUE_TRUTH */
 };
+
+/* Bounds of inputs, for the short forms and for columns. */
+#define INPUT_MAX 1e6
+#define MEMORY_MAX 1e9
+#define LIMIT_MAX 1e6
+#define LAYER_SIZE_MAX 65536
 
 #define CONFIG_RATE_WORD "auto"
 #define CONFIG_COUNT_MAX 9007199254740991.0 /* 2^53 - 1: exact as a JSON number too */
@@ -34,28 +42,32 @@ struct draft {
     char examples_connect[CONFIG_ENDPOINT_SIZE];
     char statistics_connect[CONFIG_ENDPOINT_SIZE];
     char control_connect[CONFIG_ENDPOINT_SIZE];
+    char output_columns[COLUMNS_MAX][COLUMN_NAME_SIZE]; /* "" after the last */
 };
 
 enum value_type {
-    VALUE_WORD,    /* one of `words`, stored as an enum by its place among them */
-    VALUE_CHOICE,  /* one of two `words`, stored as a bool: the second is true */
-    VALUE_BOOLEAN, /* true or false */
-    VALUE_SIZE,    /* whole number in a size_t */
-    VALUE_COUNT,   /* whole number in a uint64_t */
-    VALUE_REAL,    /* number in a double */
-    VALUE_FLOAT,   /* number in a float */
-    VALUE_RATE,    /* number or `auto`, RATE_AUTO, in a double */
-    VALUE_TRUTH,   /* false, true or one of `words`, stored as an enum in this order */
-    VALUE_AHEAD,   /* whole number or ascending list of them, in a struct ahead */
-    VALUE_EXPERTS, /* list of `words`, stored as a set of bits in an unsigned */
-    VALUE_MEMBERS, /* list of members, stored from config.members_given on: config_members.c */
-    VALUE_KEEP,    /* "checkpoint", "all" or a size as in 10G, in a uint64_t: see journal.h */
-    VALUE_NAME,    /* text of CONFIG_NAME_SIZE */
-    VALUE_LABEL,   /* likewise, of CONFIG_MEMBER_NAME_SIZE */
-    VALUE_DEVICE,  /* text of CONFIG_DEVICE_SIZE */
-    VALUE_PATH,    /* text of CONFIG_PATH_SIZE */
-    VALUE_BIND,    /* text of CONFIG_ENDPOINT_SIZE, to be bound */
-    VALUE_CONNECT, /* likewise, to be connected to */
+    VALUE_WORD,         /* one of `words`, stored as an enum by its place among them */
+    VALUE_CHOICE,       /* one of two `words`, stored as a bool: the second is true */
+    VALUE_BOOLEAN,      /* true or false */
+    VALUE_SIZE,         /* whole number in a size_t */
+    VALUE_COUNT,        /* whole number in a uint64_t */
+    VALUE_REAL,         /* number in a double */
+    VALUE_FLOAT,        /* number in a float */
+    VALUE_RATE,         /* number or `auto`, RATE_AUTO, in a double */
+    VALUE_TRUTH,        /* false, true or one of `words`, stored as an enum in this order */
+    VALUE_AHEAD,        /* whole number or ascending list of them, in a struct ahead */
+    VALUE_EXPERTS,      /* list of `words`, stored as a set of bits in an unsigned */
+    VALUE_MEMBERS,      /* list of members, stored from config.members_given on: config_members.c */
+    VALUE_COLUMNS,      /* list of columns, stored in a struct input: config_columns.c */
+    VALUE_COLUMN_NAMES, /* list of their names, stored in the draft, and in a struct output once
+                           they are known */
+    VALUE_KEEP,         /* "checkpoint", "all" or a size as in 10G, in a uint64_t: see journal.h */
+    VALUE_NAME,         /* text of CONFIG_NAME_SIZE */
+    VALUE_LABEL,        /* likewise, of CONFIG_MEMBER_NAME_SIZE */
+    VALUE_DEVICE,       /* text of CONFIG_DEVICE_SIZE */
+    VALUE_PATH,         /* text of CONFIG_PATH_SIZE */
+    VALUE_BIND,         /* text of CONFIG_ENDPOINT_SIZE, to be bound */
+    VALUE_CONNECT,      /* likewise, to be connected to */
 };
 
 enum {
@@ -242,6 +254,43 @@ bool config_target_value(const struct reading *reading, const struct config_key 
 
 /* Rules of targets, whatever is predicted. */
 int config_check_targets(struct reading *reading);
+
+/* ---- Columns ---- */
+
+/* What the configuration may say of one; the offset of a row is in struct column. Bit n of `given`:
+   it has said row n. */
+enum column_key {
+    COLUMN_NAME,
+    COLUMN_KIND,
+    COLUMN_SCALE,
+    COLUMN_MEMORY,
+    COLUMN_LIMIT,
+    COLUMN_MISSING,
+    COLUMN_MASK,
+    COLUMN_SIZE,
+    COLUMN_EMBEDDING,
+    COLUMN_PERIOD,
+    COLUMN_HARMONICS,
+    COLUMN_KEYS,
+};
+extern const struct config_key config_column_keys[COLUMN_KEYS];
+
+/* A value into a column, or out of it. */
+static inline struct draft *config_column_draft(const struct column *column) {
+    return (struct draft *)(void *)column;
+}
+
+/* As one would write it. */
+void config_print_columns(const struct input *input, char *text, size_t size);
+void config_print_column_names(const struct draft *draft, char *text, size_t size);
+
+/* Before the other keys are looked at: input.kind and input.size follow from columns. Whether the
+   key of that path does. */
+int config_begin_columns(struct reading *reading);
+bool config_columns_say(const struct reading *reading, const char *path);
+
+/* After that: what a column does not say it has from model.input; targets of `next`. */
+int config_check_columns(struct reading *reading);
 
 /* ---- Presets and members ---- */
 

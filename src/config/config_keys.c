@@ -21,12 +21,8 @@
 
 #define DAYS_MAX 36500
 #define COUNT_MAX CONFIG_COUNT_MAX
-#define INPUT_MAX 1e6
-#define MEMORY_MAX 1e9
-#define LIMIT_MAX 1e6
 #define CONTEXTS_MAX 1e9
 #define SCORE_MAX 100
-#define LAYER_SIZE_MAX 65536
 #define COMPONENTS_MAX 1024
 #define WINDOW_MAX 65536
 #define AHEAD_STEPS_MAX 4096
@@ -110,6 +106,14 @@ static struct config_key rows[] = {
      .meanings = "the example is rejected and counted|the stream's last value takes its place",
      .fallback = "reject", WHEN("model.input.kind", "real"), .flags = KEY_DIGEST,
      .what = "what becomes of a NaN input", .example = "hold"},
+    {"model.input.columns", VALUE_COLUMNS, AT(architecture.input.column_count), .fallback = "",
+     .left_out = "none: `kind` and `size` say what an input is",
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "what an input is made of, column by column, in place of `kind` and `size`",
+     .example = "[{name: load, kind: real}, {name: host, kind: symbol, size: 8}]",
+     .more = "Each has a `name` and a `kind`: `real` (the default) with `scale`, `memory`, `limit` and "
+             "`missing` as in `model.input`, which says those that are not given, and `mask: true`; "
+             "`symbol` with `size` and `embedding`; `cycle` with `period` and `harmonics`."},
 
     {LAYER_CELL, VALUE_WORD, IN_LAYER(cell),
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "the layer's kind", .example = "lstm"},
@@ -141,7 +145,7 @@ static struct config_key rows[] = {
     {"model.output.size", VALUE_SIZE, AT(architecture.output.size), RANGE(1, INPUT_MAX),
      .left_out = "3 with `loss: mixture`; else it is required",
      .flags = KEY_DIGEST, .what = "numbers in a target, or classes", .example = "8",
-     .more = "With `target: next` it is the input's size."},
+     .more = "With `target: next` it is the input's size; of columns it is known."},
     {"model.output.components", VALUE_SIZE, AT(architecture.output.components),
      RANGE(1, COMPONENTS_MAX), .when = OUTPUT_LOSS, .flags = KEY_REQUIRED | KEY_DIGEST,
      .what = "normal distributions in the mixture", .example = "20"},
@@ -153,6 +157,11 @@ static struct config_key rows[] = {
      .more = "With `next`, symbols need `loss: softmax`, real inputs one of the other losses, of "
              "which `bernoulli` and `mixture` need `scale: none`."},
 
+    {"model.output.columns", VALUE_COLUMN_NAMES, AT(architecture.output.column_count),
+     .fallback = "", .left_out = "all real columns; with `loss: softmax` the one symbol",
+     WHEN(OUTPUT_TARGET, "next"), .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "columns of `model.input.columns` that are targets", .example = "[load, temperature]",
+     .more = "Cycles may be named, and are then predicted as they came."},
     {"model.output.ahead", VALUE_AHEAD, AT(architecture.output.ahead), RANGE(1, AHEAD_STEPS_MAX),
      .fallback = "1", WHEN(OUTPUT_TARGET, "next"), .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
      .what = "how many steps ahead the target is", .unit = "steps", .example = "[1, 6, 24]",

@@ -125,7 +125,16 @@ static int take_members(struct walk *walk, const yaml_node_t *node, const struct
 
 int walk_list(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
               const char *path) {
-    return key->type == VALUE_EXPERTS   ? take_experts(walk, node, key, path)
-           : key->type == VALUE_MEMBERS ? take_members(walk, node, key)
-                                        : take_ahead(walk, node, key, path);
+    switch (key->type) {
+    case VALUE_EXPERTS:
+        return take_experts(walk, node, key, path);
+    case VALUE_MEMBERS:
+        return take_members(walk, node, key);
+    case VALUE_COLUMNS:
+        return walk_columns(walk, node, key);
+    case VALUE_COLUMN_NAMES:
+        return walk_column_names(walk, node, key);
+    default:
+        return take_ahead(walk, node, key, path);
+    }
 }

@@ -230,6 +230,10 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
         return store_expert(key, text, where);
     case VALUE_MEMBERS:
         return -1; /* no text: a list */
+    case VALUE_COLUMNS:
+    case VALUE_COLUMN_NAMES: /* likewise, but none */
+        *(size_t *)where = 0;
+        return *text ? -1 : 0;
     case VALUE_KEEP:
         return store_keep(key, text, where);
     case VALUE_NAME:
@@ -278,7 +282,8 @@ static size_t value_size(enum value_type type) {
         [VALUE_KEEP] = sizeof(uint64_t),        [VALUE_LABEL] = CONFIG_MEMBER_NAME_SIZE,
         [VALUE_NAME] = CONFIG_NAME_SIZE,        [VALUE_DEVICE] = CONFIG_DEVICE_SIZE,
         [VALUE_PATH] = CONFIG_PATH_SIZE,        [VALUE_BIND] = sizeof(struct socket_config),
-        [VALUE_CONNECT] = CONFIG_ENDPOINT_SIZE,
+        [VALUE_CONNECT] = CONFIG_ENDPOINT_SIZE, [VALUE_COLUMNS] = sizeof(size_t),
+        [VALUE_COLUMN_NAMES] = sizeof(size_t),
     };
     return sizes[type];
 }
@@ -292,6 +297,18 @@ static bool same_members(const struct config *a, const struct config *b) {
     return same;
 }
 
+/* Lists of columns, or of their names. */
+static bool same_lists(const struct config_key *key, const struct draft *a, const struct draft *b) {
+    char *left = malloc(2 * (size_t)CONFIG_LIST_SIZE), *right = left + CONFIG_LIST_SIZE;
+    if (!left)
+        return false;
+    config_value_print(key, 0, a, left, CONFIG_LIST_SIZE);
+    config_value_print(key, 0, b, right, CONFIG_LIST_SIZE);
+    bool same = strcmp(left, right) == 0;
+    free(left);
+    return same;
+}
+
 bool config_value_same(const struct config_key *key, size_t layer, const struct draft *a,
                        const struct draft *b) {
     const void *left = config_value_home(key, layer, a), *right = config_value_home(key, layer, b);
@@ -300,6 +317,8 @@ bool config_value_same(const struct config_key *key, size_t layer, const struct 
         return false;
     if (key->type == VALUE_MEMBERS)
         return same_members(&a->config, &b->config);
+    if (key->type == VALUE_COLUMNS || key->type == VALUE_COLUMN_NAMES)
+        return same_lists(key, a, b);
     return key->type >= VALUE_NAME ? !strcmp(left, right)
                                    : !memcmp(left, right, value_size(key->type));
 }

@@ -51,6 +51,14 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
                  "a list of at most %d, as in [{name: a}, {name: b, set: {KEY: VALUE}}]",
                  CONFIG_MEMBERS_MAX);
         break;
+    case VALUE_COLUMNS:
+        snprintf(text, size,
+                 "a list of 1 to %d, as in [{name: load}, {name: host, kind: symbol, size: 8}]",
+                 COLUMNS_MAX);
+        break;
+    case VALUE_COLUMN_NAMES:
+        snprintf(text, size, "a list of names of model.input.columns, each once");
+        break;
     case VALUE_LABEL:
         snprintf(text, size, "mlpoly, average, best, or the name of an expert or a member");
         break;
@@ -147,6 +155,12 @@ void config_value_print(const struct config_key *key, size_t layer, const struct
         break;
     case VALUE_MEMBERS:
         print_members(&draft->config, text, size);
+        break;
+    case VALUE_COLUMNS:
+        config_print_columns(&draft->config.architecture.input, text, size);
+        break;
+    case VALUE_COLUMN_NAMES:
+        config_print_column_names(draft, text, size);
         break;
     case VALUE_SIZE:
         snprintf(text, size, "%zu", *(const size_t *)where);

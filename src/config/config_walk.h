@@ -1,5 +1,5 @@
 /* A document of YAML that is walked along the table of keys: config_read.c, and config_read_list.c
-   for values that are lists. */
+   and config_read_columns.c for values that are lists. */
 #ifndef RUNNEL_CONFIG_WALK_H
 #define RUNNEL_CONFIG_WALK_H
 
@@ -42,6 +42,10 @@ static inline const char *walk_text(const yaml_node_t *node) {
 static inline bool walk_is_plain(const yaml_node_t *node) {
     return node->type == YAML_SCALAR_NODE && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 }
+
+/* Take model.input.columns, model.output.columns: config_read_columns.c. */
+int walk_columns(struct walk *walk, const yaml_node_t *node, const struct config_key *key);
+int walk_column_names(struct walk *walk, const yaml_node_t *node, const struct config_key *key);
 
 /* Take a list, the value of a key that has one, into the draft. */
 int walk_list(struct walk *walk, const yaml_node_t *node, const struct config_key *key,

@@ -179,6 +179,8 @@ static int open_parts(struct learner *learner, const struct config *config, size
     const struct input *input = &learner->model->architecture.input;
     const struct output *output = &learner->model->architecture.output;
     size_t slots = config->learning.max_streams;
+    if (input->column_count && input->kind != INPUT_SYMBOL && input->scale != SCALE_FORECAST)
+        return error_set(error, EX_CONFIG, "model.input.columns: not learned yet");
     snprintf(learner->initial, sizeof learner->initial, "%s", config->initial);
     learner->input_row = input->kind == INPUT_SYMBOL ? 1 : input->size;
     learner->target_row = learner->model->target_size;

@@ -126,19 +126,65 @@ static size_t forecast_features(const struct architecture *architecture) {
     return (OF_COLUMN + horizons * (1 + base)) * architecture->input.size;
 }
 
+/* One symbol. Returns the width of the encoded input, as those below. */
+static size_t add_symbol(struct model *model, const struct input *input) {
+    model->features = 1;
+    if (!input->embedding)
+        return input->size;
+    struct tensor *embedding = add(model, TENSOR_EMBEDDING, input->size, input->embedding);
+    if (input->column_count)
+        snprintf(embedding->name, sizeof embedding->name, "embedding.%s.weight",
+                 input->columns[0].name);
+    else
+        strcpy(embedding->name, "embedding.weight");
+    return input->embedding;
+}
+
+static void add_part(struct model *model, const struct column *column, size_t at) {
+    struct input_part part = {model->features, at, column_width(column), 0, MODEL_NO_TENSOR};
+    struct input_part *last = model->part_count ? &model->parts[model->part_count - 1] : NULL;
+    if (column->kind == COLUMN_SYMBOL)
+        part.size = column->size;
+    else if (last && !last->size) {
+        last->width += part.width;
+        return;
+    }
+    if (column->kind == COLUMN_SYMBOL && column->embedding) {
+        part.tensor = model->tensor_count;
+        struct tensor *embedding = add(model, TENSOR_EMBEDDING, column->size, column->embedding);
+        snprintf(embedding->name, sizeof embedding->name, "embedding.%s.weight", column->name);
+        model->embeddings++;
+    }
+    model->parts[model->part_count++] = part;
+}
+
+static size_t add_columns(struct model *model, const struct input *input) {
+    size_t width = 0;
+    for (size_t k = 0; k < input->column_count; k++) {
+        add_part(model, &input->columns[k], width);
+        width += column_width(&input->columns[k]);
+        model->features += column_features(&input->columns[k]);
+    }
+    if (model->part_count == 1) /* numbers alone */
+        model->part_count = 0;
+    return width;
+}
+
+static size_t add_input(struct model *model) {
+    const struct input *input = &model->architecture.input;
+    model->x_size = input->kind == INPUT_SYMBOL ? 1 : input->size;
+    if (input->kind == INPUT_SYMBOL)
+        return add_symbol(model, input);
+    if (input->scale == SCALE_FORECAST)
+        return model->features = forecast_features(&model->architecture);
+    return input->column_count ? add_columns(model, input) : (model->features = input->size);
+}
+
 void model_build(struct model *model, const struct architecture *architecture) {
     memset(model, 0, sizeof *model);
     model->architecture = *architecture;
-    const struct input *input = &architecture->input;
     const struct output *output = &architecture->output;
-
-    size_t width = input->scale == SCALE_FORECAST ? forecast_features(architecture) : input->size;
-    model->features = input->kind == INPUT_SYMBOL ? 1 : width;
-    if (input->kind == INPUT_SYMBOL && input->embedding) {
-        width = input->embedding;
-        struct tensor *embedding = add(model, TENSOR_EMBEDDING, input->size, width);
-        strcpy(embedding->name, "embedding.weight");
-    }
+    size_t width = add_input(model);
     for (size_t n = 0; n < architecture->layer_count; n++) {
         const struct layer *layer = &architecture->layers[n];
         model->input_width[n] = width;

@@ -11,14 +11,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "columns.h"
 #include "kernels/kinds.h"
 
 struct error;
 
 enum {
     MODEL_LAYERS_MAX = 16,
-    MODEL_TENSORS_MAX = 2 + (9 + 2 * PLACES) * MODEL_LAYERS_MAX + 3,
-    MODEL_TENSOR_NAME_SIZE = 48,
+    MODEL_TENSORS_MAX = COLUMNS_MAX + 2 + (9 + 2 * PLACES) * MODEL_LAYERS_MAX + 3,
+    MODEL_TENSOR_NAME_SIZE = 64,
 };
 
 enum input_kind { INPUT_REAL, INPUT_SYMBOL };
@@ -41,13 +42,15 @@ struct ahead {
 };
 
 struct input {
-    enum input_kind kind;
+    enum input_kind kind;   /* with columns: real, but of one symbol alone */
     size_t size;            /* real: numbers in x; symbol: size of the alphabet */
     size_t embedding;       /* symbol: width of the learned embedding, 0 = one-hot */
     enum input_scale scale; /* with `standard`: */
     uint64_t memory;        /* values that the scale remembers, 0 = all */
     double limit;           /* sd that a value is at most away, 0 = no limit */
-    bool hold;              /* missing: hold */
+    bool hold;              /* missing: hold; of columns: of one of them */
+    size_t column_count;    /* 0: no columns are listed */
+    struct column columns[COLUMNS_MAX];
 };
 
 struct layer {
@@ -74,6 +77,8 @@ struct output {
     enum input_scale scale; /* given and later: of targets, as of an input */
     uint64_t memory;
     double limit;
+    size_t column_count; /* next: the columns of x that are targets, in their order; 0: all of x */
+    uint16_t columns[COLUMNS_MAX];
 };
 
 struct architecture {
@@ -86,12 +91,24 @@ struct architecture {
 struct tensor {
     char name[MODEL_TENSOR_NAME_SIZE];
     enum tensor_role role;
-    size_t layer;   /* index of its layer; 0 for embedding and output */
+    size_t layer;   /* index of its layer; 0 for embeddings and output */
     size_t rows;    /* first dimension */
     size_t columns; /* second dimension of a matrix, 0 of a vector */
     size_t gates;   /* the rows are `gates` equal groups: G, 1 where there are none */
     size_t offset;  /* of its first number in the block of all parameters, row-major float32 */
 };
+
+/* A piece of the encoded input, what the first layer and the skip path see, where that is not the
+   engine's x as it stands: some columns are symbols, and not all. */
+struct input_part {
+    size_t from;   /* its first number in the engine's x */
+    size_t at;     /* its first number in the encoded input */
+    size_t width;  /* numbers there */
+    size_t size;   /* of a symbol its alphabet; 0: `width` numbers as they are */
+    size_t tensor; /* of a symbol that is embedded its tensor, else MODEL_NO_TENSOR */
+};
+
+#define MODEL_NO_TENSOR SIZE_MAX
 
 struct model {
     struct architecture architecture;
@@ -103,11 +120,16 @@ struct model {
     size_t input_width[MODEL_LAYERS_MAX];  /* I of each layer; symbol one-hot: V */
     size_t state_offset[MODEL_LAYERS_MAX]; /* of a layer's h in the state; an inner state follows */
     size_t state_size;                     /* S: numbers in one stream's state */
-    size_t ages;        /* of norms that go by age, the most steps; 0: there are none */
-    size_t age_offset;  /* with ages: of the steps since the stream began, at most ages, in the
-                           state; its last number */
-    size_t features;    /* numbers in an input of the network: I, with scale: forecast 3 I or 4 I;
-                           symbols 1 */
+    size_t ages;       /* of norms that go by age, the most steps; 0: there are none */
+    size_t age_offset; /* with ages: of the steps since the stream began, at most ages, in the
+                          state; its last number */
+    size_t x_size;     /* numbers in an x as it is sent: I; of a symbol 1; of columns one each */
+    size_t features;   /* numbers in the engine's x: I, with scale: forecast 3 I or 4 I; of a symbol
+                          1; of columns what they encode, with a symbol's id for its row */
+    struct input_part parts[COLUMNS_MAX]; /* in their order; numbers that follow each other are one
+                                             part */
+    size_t part_count;  /* 0: the encoded input is the engine's x, or that of one symbol */
+    size_t embeddings;  /* parts that are embedded */
     size_t solved;      /* of an output that is solved: inputs of its least squares, the last
                            layer's h, the skip path's x and 1; else 0 */
     size_t outputs;     /* K: activations of the last linear layer, those of one horizon after
@@ -120,6 +142,11 @@ struct model {
 /* Steps from a step to its target at a horizon. */
 static inline size_t output_ahead(const struct output *output, size_t horizon) {
     return output->ahead.count ? output->ahead.steps[horizon] : 1;
+}
+
+/* The number of x that is number k of a target of `next`. */
+static inline size_t output_column(const struct output *output, size_t k) {
+    return output->column_count ? output->columns[k] : k;
 }
 
 /* Positions of a slot's ring: the closed steps of a window and the open ones. */

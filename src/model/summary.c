@@ -29,12 +29,30 @@ append(char summary[MODEL_SUMMARY_SIZE], const char *format, ...) {
     va_end(arguments);
 }
 
+/* "4 columns (2 real, 1 symbol, 1 cycle)" */
+static void append_columns(char summary[MODEL_SUMMARY_SIZE], const struct input *input) {
+    const char *before = "";
+    append(summary, "%zu columns (", input->column_count);
+    for (enum column_kind kind = 0; column_kind_name(kind); kind++) {
+        size_t count = 0;
+        for (size_t k = 0; k < input->column_count; k++)
+            count += input->columns[k].kind == kind;
+        if (count)
+            append(summary, "%s%zu %s", before, count, column_kind_name(kind));
+        before = count ? ", " : before;
+    }
+    append(summary, ")");
+}
+
 void model_summary(const struct architecture *architecture, char summary[MODEL_SUMMARY_SIZE]) {
     const struct input *input = &architecture->input;
     const struct output *output = &architecture->output;
     summary[0] = 0;
-    append(summary, "%s %zu", input_kind_name(input->kind), input->size);
-    if (input->kind == INPUT_SYMBOL && input->embedding)
+    if (input->column_count)
+        append_columns(summary, input);
+    else
+        append(summary, "%s %zu", input_kind_name(input->kind), input->size);
+    if (input->kind == INPUT_SYMBOL && input->embedding && !input->column_count)
         append(summary, " embedded in %zu", input->embedding);
     if (input->scale != SCALE_NONE)
         append(summary, " (%s)", input_scale_name(input->scale));
@@ -47,6 +65,8 @@ void model_summary(const struct architecture *architecture, char summary[MODEL_S
         append(summary, "%s", norm_kind(layer->norm)->summary);
     }
     append(summary, " > %s %zu", loss_kind(output->loss)->name, output->size);
+    if (output->column_count && output->column_count < input->column_count)
+        append(summary, " of %zu columns", output->column_count);
     if (output->components)
         append(summary, " of %zu", output->components);
     if (output->scale != SCALE_NONE)

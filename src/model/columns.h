@@ -1,0 +1,55 @@
+/* Columns: what an x is made of where model.input.columns says so (docs/columns.md). An x as it is
+   sent has one number of 4 bytes a column; a network sees what the columns encode, one after the
+   other:
+
+     real     z, the value as scaled; with a mask also 1 where it was not observed, else 0
+     symbol   one-hot of its alphabet, or the row of its embedding
+     cycle    sin and cos of 2 pi k x / period for k = 1..harmonics
+
+   Plain data, from the configuration. */
+#ifndef RUNNEL_COLUMNS_H
+#define RUNNEL_COLUMNS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+    COLUMNS_MAX = 256,
+    COLUMN_NAME_SIZE = 33,
+    COLUMN_HARMONICS_MAX = 64,
+    COLUMNS_TEXT_SIZE = 160, /* of a list of columns for people */
+};
+
+enum column_kind { COLUMN_REAL, COLUMN_SYMBOL, COLUMN_CYCLE };
+
+struct column {
+    char name[COLUMN_NAME_SIZE];
+    enum column_kind kind;
+    /* real */
+    bool standard;   /* scale: standard, with */
+    uint64_t memory; /* values that the scale remembers, 0 = all */
+    double limit;    /* sd that a value is at most away, 0 = no limit */
+    bool hold;       /* missing: hold */
+    bool mask;
+    /* symbol */
+    size_t size, embedding; /* alphabet; width of the learned embedding, 0 = one-hot */
+    /* cycle */
+    double period;
+    size_t harmonics;
+
+    unsigned given; /* for the configuration alone: keys that were written */
+};
+
+/* What the configuration calls them; NULL after the last. */
+const char *column_kind_name(enum column_kind kind);
+
+/* Numbers of the encoded input that the column makes; of the engine's x, which has a symbol's id in
+   the place of its row. */
+size_t column_width(const struct column *column);
+size_t column_features(const struct column *column);
+
+/* "load float32, host uint32, hour float32", and how many more there are. Returns `text`. */
+const char *columns_text(const struct column *columns, size_t count, char text[COLUMNS_TEXT_SIZE]);
+
+#endif
