@@ -16,13 +16,9 @@
 /* A daemon takes no example with more steps. */
 enum { STEPS_MAX = 4096 };
 
-static const struct command_row *const SOURCES[] = {&source_text.command,
-                                                    &source_csv.command,
-                                                    &source_idx.command,
-                                                    &source_host.command,
-                                                    &source_synth.command,
-                                                    &source_json.command,
-                                                    NULL};
+static const struct command_row *const SOURCES[] = {
+    &source_text.command,  &source_csv.command,  &source_idx.command,   &source_host.command,
+    &source_synth.command, &source_json.command, &source_lines.command, NULL};
 
 struct call {
     struct feed_settings settings;
@@ -67,10 +63,11 @@ static const struct option_row OPTIONS[] = {
      OPTION_COUNT(struct call, settings.count, 1, UINT64_MAX)},
     {"stream", 0, "KEY", "name of the stream (default: the name of the source)",
      OPTION_TEXT(struct call, stream)},
-    {"steps", 0, "N", "put N steps into one example (text, csv, synth; default 1)",
+    {"steps", 0, "N", "put N steps into one example (text, lines, csv, synth; default 1)",
      OPTION_COUNT(struct call, settings.steps, 1, STEPS_MAX)},
     {"schema", 0, NULL,
-     "say first what examples have, so that a daemon of another model refuses it (csv, host)",
+     "say first what examples have, so that a daemon of another model refuses it (csv, host, "
+     "lines)",
      OPTION_FLAG(struct call, settings.schema)},
     {"no-learn", 0, NULL, "mark examples: predict and score, but do not learn",
      OPTION_CLEAR(struct call, settings.learn)},

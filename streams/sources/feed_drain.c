@@ -1,0 +1,397 @@
+#include "feed_drain.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+#include "common/text.h"
+#include "feed_template_file.h"
+#include "streams/feed.h"
+
+#define SIMILARITY 0.4 /* share of words that a line has in common with its template */
+
+enum { CHILDREN_MAX = 100, LIST_FIRST = 4 };
+
+static const char WILD[] = "<*>", NUMBER[] = "<N>";
+
+struct template {
+    char **words; /* (count,) owned, but for WILD itself */
+    size_t count;
+};
+
+/* Lines of so many words that begin with that word. */
+struct branch {
+    char *word; /* owned; NULL: all that have no branch of their own */
+    uint32_t *templates;
+    size_t count, capacity;
+};
+
+struct node {
+    struct branch *branches; /* (count,) */
+    size_t count, capacity;
+};
+
+struct drain {
+    struct template *templates; /* (count,) room for `shared` */
+    uint32_t count, shared;
+    struct node nodes[DRAIN_WORDS_MAX + 1]; /* by the count of words */
+    struct template_file *file;             /* or NULL */
+    bool full_said;
+    char line[DRAIN_LINE_MAX];      /* the newest one, as it may be printed; */
+    char masked[DRAIN_MASKED_SIZE]; /* and without its numbers */
+    char *words[DRAIN_WORDS_MAX];   /* its words */
+    char *text;                     /* of a template: see drain_text */
+};
+
+/* --- words ---------------------------------------------------------------------------------- */
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+static bool is_hexadecimal(char c) {
+    return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F');
+}
+
+/* Letters as far as numbers are concerned: bytes of UTF-8 are some, too. */
+static bool is_alphanumeric(char c) {
+    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+           (unsigned char)c >= 0x80;
+}
+
+/* Whether the run of letters and digits is one number as a whole, of base 10 or 16. */
+static bool is_number(const char *run, size_t size) {
+    enum { HEXADECIMAL_LEAST = 4 };
+    size_t digits = 0, hexadecimal = 0;
+    bool prefixed = size > 2 && run[0] == '0' && (run[1] == 'x' || run[1] == 'X');
+    for (size_t i = prefixed ? 2 : 0; i < size; i++) {
+        digits += is_digit(run[i]);
+        hexadecimal += is_hexadecimal(run[i]);
+    }
+    if (prefixed)
+        return hexadecimal == size - 2;
+    return size > 0 &&
+           (digits == size || (digits > 0 && hexadecimal == size && size >= HEXADECIMAL_LEAST));
+}
+
+static size_t run_size(const char *text) {
+    size_t size = 0;
+    while (is_alphanumeric(text[size]))
+        size++;
+    return size;
+}
+
+/* What follows a number and belongs to it: ".1.2" and ":22" of an address, "-11-22" of a date. */
+static const char *skip_rest(const char *text) {
+    while (*text && strchr(".,:-", *text)) {
+        size_t size = run_size(text + 1);
+        if (!is_number(text + 1, size))
+            break;
+        text += 1 + size;
+    }
+    return text;
+}
+
+/* Whether the newest byte is the sign of a number that follows. */
+static bool is_sign(const char *masked, const char *to) {
+    return to > masked && (to[-1] == '-' || to[-1] == '+') &&
+           (to - 1 == masked || !is_alphanumeric(to[-2]));
+}
+
+static char *put_number(char *to) {
+    memcpy(to, NUMBER, sizeof NUMBER - 1);
+    return to + sizeof NUMBER - 1;
+}
+
+/* A run of letters and digits that is no number as a whole: its digits. */
+static char *mask_digits(const char *run, size_t size, char *to) {
+    for (size_t i = 0; i < size; i++) {
+        if (!is_digit(run[i]))
+            *to++ = run[i];
+        else if (i == 0 || !is_digit(run[i - 1]))
+            to = put_number(to);
+    }
+    return to;
+}
+
+void drain_mask(const char *line, char masked[DRAIN_MASKED_SIZE]) {
+    const char *end = line + strnlen(line, DRAIN_LINE_MAX - 1);
+    char *to = masked;
+    for (size_t size; line < end; line += size) {
+        size = run_size(line);
+        if (line + size > end)
+            break;
+        if (size == 0) {
+            *to++ = *line;
+            size = 1;
+        } else if (is_number(line, size)) {
+            to = put_number(to - is_sign(masked, to));
+            size = (size_t)(skip_rest(line + size) - line);
+        } else {
+            to = mask_digits(line, size, to);
+            if (is_digit(line[size - 1]))
+                size = (size_t)(skip_rest(line + size) - line);
+        }
+    }
+    *to = '\0';
+}
+
+static size_t split(char *text, char *words[DRAIN_WORDS_MAX]) {
+    size_t count = 0;
+    char *rest;
+    for (char *word = strtok_r(text, " ", &rest); word && count < DRAIN_WORDS_MAX;
+         word = strtok_r(NULL, " ", &rest))
+        words[count++] = word;
+    return count;
+}
+
+static bool is_wild(const char *word) {
+    return strcmp(word, WILD) == 0;
+}
+
+/* --- the tree ------------------------------------------------------------------------------- */
+
+/* Room for one more element after `count`. */
+static bool grow(void **list, size_t count, size_t *capacity, size_t size) {
+    if (count < *capacity)
+        return true;
+    size_t more = *capacity ? 2 * *capacity : LIST_FIRST;
+    void *grown = realloc(*list, more * size);
+    if (!grown)
+        return false;
+    *list = grown;
+    *capacity = more;
+    return true;
+}
+
+/* The branch of that first word; else the shared one; else NULL. */
+static struct branch *find_branch(struct node *node, const char *word) {
+    struct branch *shared = NULL;
+    for (size_t i = 0; i < node->count; i++) {
+        struct branch *branch = &node->branches[i];
+        if (!branch->word)
+            shared = branch;
+        else if (strcmp(branch->word, word) == 0)
+            return branch;
+    }
+    return shared;
+}
+
+static struct branch *add_branch(struct node *node, const char *word) {
+    char *copy = word ? strdup(word) : NULL;
+    if ((word && !copy) ||
+        !grow((void **)&node->branches, node->count, &node->capacity, sizeof *node->branches)) {
+        free(copy);
+        return NULL;
+    }
+    struct branch *branch = &node->branches[node->count++];
+    *branch = (struct branch){.word = copy};
+    return branch;
+}
+
+/* The branch that a new template with that first word goes to: one of its own as long as the shared
+   one and they are no more than CHILDREN_MAX, unless the word is known to vary. */
+static struct branch *branch_for(struct node *node, const char *word) {
+    bool varies = is_wild(word);
+    struct branch *found = find_branch(node, word);
+    bool shared = found && !found->word;
+    if (found && (!shared || varies))
+        return found;
+    if (varies)
+        return add_branch(node, NULL);
+    for (size_t i = 0; i < node->count && !shared; i++)
+        shared = !node->branches[i].word;
+    if (node->count + !shared < CHILDREN_MAX)
+        return add_branch(node, word);
+    return shared ? found : add_branch(node, NULL);
+}
+
+static void free_template(struct template *template) {
+    for (size_t i = 0; i < template->count; i++)
+        if (template->words[i] != WILD)
+            free(template->words[i]);
+    free(template->words);
+    *template = (struct template){0};
+}
+
+static int copy_words(struct template *template, char *const *words, size_t count) {
+    template->words = calloc(count, sizeof *template->words);
+    for (; template->words && template->count < count; template->count++) {
+        char *word = words[template->count];
+        word = is_wild(word) ? (char *)WILD : strdup(word);
+        if (!word)
+            break;
+        template->words[template->count] = word;
+    }
+    if (template->words && template->count == count)
+        return 0;
+    free_template(template);
+    return -1;
+}
+
+static int add_template(struct drain *drain, char *const *words, size_t count,
+                        struct error *error) {
+    struct branch *branch = branch_for(&drain->nodes[count], words[0]);
+    struct template *template = &drain->templates[drain->count];
+    if (!branch ||
+        !grow((void **)&branch->templates, branch->count, &branch->capacity,
+              sizeof *branch->templates) ||
+        copy_words(template, words, count) < 0)
+        return error_no_memory(error);
+    branch->templates[branch->count++] = drain->count++;
+    return 0;
+}
+
+/* The template of the branch that has the most words where the line has them; of several the one
+   with the most <*>. `shared` of the drain when none has enough. */
+static uint32_t most_similar(const struct drain *drain, const struct branch *branch, size_t count) {
+    size_t most = 0, most_wild = 0;
+    uint32_t best = drain->shared;
+    for (size_t i = 0; branch && i < branch->count; i++) {
+        const struct template *template = &drain->templates[branch->templates[i]];
+        size_t same = 0, wild = 0;
+        for (size_t k = 0; k < count; k++) {
+            if (template->words[k] == WILD)
+                wild++;
+            else
+                same += strcmp(template->words[k], drain->words[k]) == 0;
+        }
+        bool better = best == drain->shared || same > most || (same == most && wild > most_wild);
+        if ((double)same < SIMILARITY * (double)count || !better)
+            continue;
+        most = same;
+        most_wild = wild;
+        best = branch->templates[i];
+    }
+    return best;
+}
+
+/* Put <*> where the line has another word; whether there was one. */
+static bool generalize(struct template *template, char *const *words) {
+    bool changed = false;
+    for (size_t k = 0; k < template->count; k++) {
+        if (template->words[k] == WILD || strcmp(template->words[k], words[k]) == 0)
+            continue;
+        free(template->words[k]);
+        template->words[k] = (char *)WILD;
+        changed = true;
+    }
+    return changed;
+}
+
+/* --- the file ------------------------------------------------------------------------------- */
+
+static int keep(struct drain *drain, uint32_t id, struct error *error) {
+    const char *text = drain_text(drain, id);
+    if (!text)
+        return error_no_memory(error);
+    return drain->file ? template_file_append(drain->file, id, text, error) : 0;
+}
+
+/* One line of the file: a new template, or one as it has become. */
+static int load(void *context, uint32_t id, char *text, struct error *error) {
+    struct drain *drain = context;
+    size_t count = split(text, drain->words);
+    if (id > drain->count || count == 0)
+        return error_set(error, EX_DATAERR, "found %s %lu, expected a template of 0 to %lu",
+                         count ? "template" : "an empty template", (unsigned long)id,
+                         (unsigned long)drain->count);
+    if (id >= drain->shared)
+        return error_set(error, EX_USAGE,
+                         "there are more than %lu templates; --templates must be greater",
+                         (unsigned long)drain->shared);
+    if (id == drain->count)
+        return add_template(drain, drain->words, count, error);
+    if (count != drain->templates[id].count)
+        return error_set(error, EX_DATAERR,
+                         "template %lu has %zu words here, and %zu in a line before",
+                         (unsigned long)id, count, drain->templates[id].count);
+    struct template changed = {0};
+    if (copy_words(&changed, drain->words, count) < 0)
+        return error_no_memory(error);
+    free_template(&drain->templates[id]);
+    drain->templates[id] = changed;
+    return 0;
+}
+
+int drain_open(struct drain **result, uint32_t capacity, const char *path, struct error *error) {
+    struct drain *drain = calloc(1, sizeof *drain);
+    *result = drain;
+    if (!drain)
+        return error_no_memory(error);
+    drain->shared = capacity - 1;
+    drain->templates = calloc(drain->shared, sizeof *drain->templates);
+    if (!drain->templates)
+        error_no_memory(error);
+    else if (!path || template_file_open(&drain->file, path, load, drain, error) == 0)
+        return 0;
+    drain_close(result);
+    return -1;
+}
+
+void drain_close(struct drain **pointer) {
+    struct drain *drain = *pointer;
+    if (!drain)
+        return;
+    for (uint32_t i = 0; i < drain->count; i++)
+        free_template(&drain->templates[i]);
+    for (size_t n = 0; n <= DRAIN_WORDS_MAX; n++) {
+        for (size_t i = 0; i < drain->nodes[n].count; i++) {
+            free(drain->nodes[n].branches[i].word);
+            free(drain->nodes[n].branches[i].templates);
+        }
+        free(drain->nodes[n].branches);
+    }
+    template_file_close(&drain->file);
+    free(drain->templates);
+    free(drain->text);
+    free(drain);
+    *pointer = NULL;
+}
+
+/* --- lines ---------------------------------------------------------------------------------- */
+
+uint32_t drain_count(const struct drain *drain) {
+    return drain->count;
+}
+
+const char *drain_text(struct drain *drain, uint32_t id) {
+    if (id >= drain->count)
+        return NULL;
+    const struct template *template = &drain->templates[id];
+    size_t size = 0;
+    for (size_t i = 0; i < template->count; i++)
+        size += strlen(template->words[i]) + 1;
+    free(drain->text);
+    char *to = drain->text = malloc(size);
+    for (size_t i = 0; to && i < template->count; i++) {
+        to = stpcpy(to, template->words[i]);
+        *to++ = i + 1 < template->count ? ' ' : '\0';
+    }
+    return drain->text;
+}
+
+int drain_id(struct drain *drain, const char *line, uint32_t *id, struct error *error) {
+    drain_mask(text_copy(drain->line, sizeof drain->line, line), drain->masked);
+    size_t count = split(drain->masked, drain->words);
+    *id = drain->shared;
+    if (count == 0)
+        return 0;
+    *id = most_similar(drain, find_branch(&drain->nodes[count], drain->words[0]), count);
+    if (*id != drain->shared)
+        return generalize(&drain->templates[*id], drain->words) ? keep(drain, *id, error) : 0;
+    if (drain->count < drain->shared) {
+        *id = drain->count;
+        if (add_template(drain, drain->words, count, error) < 0 || keep(drain, *id, error) < 0)
+            return -1;
+        feed_detail("template %lu: %s", (unsigned long)*id, drain->text);
+    } else if (!drain->full_said) {
+        drain->full_said = true;
+        feed_say("there are %lu templates; lines that fit none of them share the id %lu; see "
+                 "--templates",
+                 (unsigned long)drain->count, (unsigned long)drain->shared);
+    }
+    return 0;
+}

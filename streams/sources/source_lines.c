@@ -1,0 +1,139 @@
+/* The lines of a log as symbols: each line's id is that of its template (feed_drain.h), and its
+   time that which it begins with, or that of the line before. Lines without words count for
+   nothing. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "feed_drain.h"
+#include "feed_input.h"
+#include "feed_stamp.h"
+#include "streams/feed.h"
+
+enum { TEMPLATES_DEFAULT = 1000, TEMPLATES_MAX = 1 << 20 };
+
+struct lines {
+    struct source source;
+    struct input *input;
+    struct drain *drain;
+    uint64_t templates; /* ids are below it */
+    uint64_t left_out;  /* words after the time that are no part of the line */
+    const char *file;   /* of templates, or NULL */
+    double now, time;   /* Unix: of the start; of the newest line, 0 = none had one */
+    uint32_t id;        /* the step's x */
+};
+
+static struct source *create(void) {
+    struct lines *lines = calloc(1, sizeof *lines);
+    if (!lines)
+        return NULL;
+    lines->templates = TEMPLATES_DEFAULT;
+    return &lines->source;
+}
+
+static const struct option_row OPTIONS[] = {
+    {"templates", 0, "N",
+     "ids are below N, the model's input.size; the last one is shared by lines that fit none of "
+     "the "
+     "first N - 1 templates (default 1000)",
+     OPTION_COUNT(struct lines, templates, 2, TEMPLATES_MAX)},
+    {"templates-file", 0, "FILE", "keep templates there: another call gives the same ids",
+     OPTION_FILE(struct lines, file)},
+    {"leave-out", 0, "N", "leave out N words after the time; 1 of syslog, the machine's name",
+     OPTION_COUNT(struct lines, left_out, 0, DRAIN_WORDS_MAX)},
+    OPTIONS_END,
+};
+
+static int open_lines(struct source *source, char **operands, struct error *error) {
+    struct lines *lines = (struct lines *)source;
+    if (input_open(&lines->input, operands[0] ? operands[0] : "-", error) < 0)
+        return -1;
+    source->x = (struct shape){VALUE_CLASS, 1};
+    source->label = "lines";
+    source->once = input_is_pipe(lines->input);
+    lines->now = clock_unix();
+    return drain_open(&lines->drain, (uint32_t)lines->templates, lines->file, error);
+}
+
+/* What the template is made of: the line after its time and the words that are left out. */
+static const char *content(struct lines *lines, const char *line) {
+    static const char BLANKS[] = " \t\r";
+    double time;
+    const char *rest = stamp_read(line, lines->now, &time);
+    if (rest) {
+        line = rest;
+        lines->time = time;
+    }
+    for (uint64_t i = 0; i < lines->left_out; i++) {
+        line += strspn(line, BLANKS);
+        line += strcspn(line, BLANKS);
+    }
+    return line + strspn(line, BLANKS);
+}
+
+static int next(struct source *source, struct step *step, struct error *error) {
+    struct lines *lines = (struct lines *)source;
+    const char *text;
+    char *line;
+    size_t size;
+    do {
+        int status = input_line(lines->input, false, &line, &size, error);
+        if (status <= 0)
+            return status;
+        for (char *zero = line; (zero = memchr(zero, '\0', size - (size_t)(zero - line)));)
+            *zero = ' ';
+        line[size] = '\0';
+        text = content(lines, line);
+    } while (*text == '\0');
+    if (drain_id(lines->drain, text, &lines->id, error) < 0)
+        return -1;
+    step->x = &lines->id;
+    step->time = lines->time;
+    return 1;
+}
+
+static int rewind_lines(struct source *source, uint64_t pass, struct error *error) {
+    struct lines *lines = (struct lines *)source;
+    (void)pass;
+    lines->time = 0;
+    return input_rewind(lines->input, error);
+}
+
+static const char *column(const struct source *source, bool y, size_t k) {
+    (void)source;
+    (void)y;
+    (void)k;
+    return "template";
+}
+
+static double done(const struct source *source) {
+    const struct lines *lines = (const struct lines *)source;
+    return input_done(lines->input);
+}
+
+static void close_lines(struct source **source) {
+    struct lines *lines = (struct lines *)*source;
+    input_close(&lines->input);
+    drain_close(&lines->drain);
+    free(lines);
+    *source = NULL;
+}
+
+const struct source_type source_lines = {
+    .command = {"lines", "[FILE]",
+                "lines of a log as templates, from standard input unless a file "
+                "is named",
+                .complete = COMPLETE_FILE, .rows = OPTIONS},
+    .notes =
+        "Lines that differ only in numbers and names have the same template and the same id. A "
+        "time at the front (ISO 8601, syslog, Unix seconds) goes into the header. A log that "
+        "grows: tail -n 0 -F FILE | runnel-feed lines",
+    .bundles = true,
+    .create = create,
+    .open = open_lines,
+    .next = next,
+    .rewind = rewind_lines,
+    .column = column,
+    .done = done,
+    .close = close_lines,
+};

@@ -1,0 +1,190 @@
+#!/usr/bin/python3
+"""runnel-feed lines: templates of log lines against a second form of the algorithm, and what becomes
+of their ids when the feeder ends in any way and starts again."""
+import random
+import resource
+import signal
+import subprocess
+import time
+
+import cases
+from feeding import *  # noqa: F403  pylint: disable=wildcard-import
+
+U4 = {"x_type": "<u4"}
+SIMILARITY, CHILDREN = 0.4, 100
+
+
+class Drain:
+    """The algorithm of the paper with a tree of depth 4, for lines without numbers."""
+
+    def __init__(self):
+        self.tree, self.templates = {}, []
+
+    def branch(self, words, adding=False):
+        children = self.tree.setdefault(len(words), {})
+        if words[0] not in children and adding:
+            room = len(children) + ("<*>" not in children) < CHILDREN
+            children.setdefault(words[0] if room else "<*>", [])
+        return children.get(words[0], children.get("<*>", []))
+
+    def id(self, line):
+        words = line.split()
+        best = None
+        for number in self.branch(words):
+            template = self.templates[number]
+            same = sum(a == b for a, b in zip(template, words))
+            rank = (same, template.count("<*>"))
+            if same / len(words) >= SIMILARITY and (best is None or rank > best[0]):
+                best = (rank, number)
+        if best:
+            template = self.templates[best[1]]
+            self.templates[best[1]] = [a if a == b else "<*>" for a, b in zip(template, words)]
+            return best[1]
+        self.branch(words, adding=True).append(len(self.templates))
+        self.templates.append(words)
+        return len(self.templates) - 1
+
+
+def word(draw, many):
+    """One of so many words without digits, common ones first."""
+    number = min(int(draw.expovariate(1) * many / 5), many - 1)
+    return "".join("abcdefghijklmnopqrstuvwxyz"[number // 26 ** k % 26] for k in range(4))
+
+
+def log(count, seed=1, first=300):
+    """Lines of 1 to 8 words, which begin with one of more words than have branches."""
+    draw = random.Random(seed)
+    return [" ".join([word(draw, first)] + [word(draw, 40) for _ in range(draw.randrange(8))])
+            for _ in range(count)]
+
+
+def ids(lines, *arguments, status=OK):
+    fed = run("lines", "--print", *arguments, stdin="".join(f"{line}\n" for line in lines).encode())
+    assert fed.status == status, fed.err
+    return [int(line.split('"x": [')[1].split("]")[0]) for line in fed.out.splitlines()]
+
+
+def saved(path):
+    """The templates of a file: of several lines with one id the last counts."""
+    found = {}
+    for line in path.read_text().splitlines():
+        number, text = line.split(" ", 1)
+        assert int(number) <= len(found)
+        found[int(number)] = text
+    return [found[i] for i in range(len(found))]
+
+
+def test_templates_are_those_of_the_algorithm(directory):
+    lines, second = log(5000), Drain()
+    expected = [second.id(line) for line in lines]
+    assert len(second.tree[5]) == CHILDREN and "<*>" in second.tree[5]
+    path = directory / "templates"
+    assert ids(lines, "--templates", 100000, "--templates-file", path) == expected
+    assert saved(path) == [" ".join(words) for words in second.templates]
+
+
+def test_ids_survive_the_feeder(directory):
+    """Cut anywhere, by a kill too, and even in the middle of a line of the file: the same ids."""
+    lines, path = log(2000), directory / "templates"
+    whole = ids(lines, "--templates", 100000)
+    found = ids(lines[:700], "--templates", 100000, "--templates-file", path)
+    with open(path, "ab") as file:
+        file.write(b"17 half a li")
+    process = start("lines", "--print", "--templates", 100000, "--templates-file", path,
+                    stdin=subprocess.PIPE)
+    process.stdin.write("".join(f"{line}\n" for line in lines[700:900]).encode())
+    known = saved(path)[:-1] if not path.read_bytes().endswith(b"\n") else saved(path)
+    second = Drain()
+    for line in lines[:900]:
+        second.id(line)
+    end = time.monotonic() + LIMIT
+    while not path.read_bytes().endswith(b"\n") or len(known := saved(path)) < len(second.templates):
+        assert time.monotonic() < end, known
+        time.sleep(.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    found += whole[700:900]
+    found += ids(lines[900:], "--templates", 100000, "--templates-file", path)
+    assert found == whole
+
+
+def test_the_rest_shares_an_id(directory):
+    lines = [f"{w} {w} {w}" for w in ("one", "two", "three", "four", "five", "two", "one")]
+    path = directory / "templates"
+    assert ids(lines, "--templates", 4, "--templates-file", path) == [0, 1, 2, 3, 3, 1, 0]
+    fed = run("lines", "--print", "--templates", 4, stdin="\n".join(lines).encode())
+    assert fed.err.count("lines that fit none of them share the id 3; see --templates") == 1
+    assert ids(["four four four"], "--templates", 10, "--templates-file", path) == [3]
+    fed = run("lines", "--print", "--templates", 4, "--templates-file", path, stdin=b"x\n")
+    assert fed.status == USAGE and f"{path}:4: there are more than 3 templates" in fed.err
+
+
+def test_times_and_streams(directory):
+    data = (b"<13>Nov 22 21:12:41 box cron[17]: started\n\n   \n"
+            b"2016-07-01T12:34:56.5Z disk sda1 failed\n  at line 7\n\xff\0\x1b[1m caf\xe9\n")
+    path = directory / "log"
+    path.write_bytes(data)
+    for examples in (good("lines", path, "--leave-out", 1, **U4),
+                     good("lines", "--leave-out", 1, "--stream", "box", stdin=data, **U4)):
+        assert [int(e.x[0]) for e in examples] == [0, 1, 2, 3]
+        assert [e.header.time for e in examples][1:] == [1467376496.5] * 3
+        assert time.gmtime(examples[0].header.time)[1:6:2] != (1, 1, 1)
+    assert {e.key for e in examples} == {"box"}
+    shown = run("lines", path, "--leave-out", 1, "--print", "--verbose").err
+    for text in ("template 0: cron[<N>]: started", "template 1: sda<N> failed",
+                 "template 2: line <N>", "template 3: [<N>m caf"):
+        assert text in shown, shown
+    two = good("lines", path, "--steps", 2, "--repeat", 2, **U4)
+    assert [len(e.x) for e in two] == [2] * 4 and two[0].x.tobytes() == two[2].x.tobytes()
+
+
+def test_a_line_leaves_when_it_comes(directory):
+    with Receiver(directory) as receiver:
+        process = start("lines", "--connect", receiver.bind().endpoint, stdin=subprocess.PIPE)
+        for i, line in enumerate([b"a b\n", b"c\n", b"d e f\n"]):
+            process.stdin.write(line)
+            assert int(decode(receiver.take(), "<u4").x[0]) == i
+        process.communicate()
+        assert process.returncode == OK
+
+
+def test_files_of_templates_that_are_none(directory):
+    path = directory / "templates"
+    for text, said in [("x\n", ":1: found 'x', expected an id and a template"),
+                       ("0 a b\n2 c\n", ":2: found template 2, expected a template of 0 to 1"),
+                       ("0 a b\n0 c\n", ":2: template 0 has 1 words here, and 2"),
+                       ("0  \n", ":1: found an empty template"),
+                       ("-1 a\n", ":1: found '-1 a'"), ("99999999999 a\n", ":1: found")]:
+        path.write_text(text)
+        fed = run("lines", "--print", "--templates-file", path, stdin=b"x\n")
+        assert fed.status == BAD_DATA and f"{path}{said}" in fed.err, (text, fed)
+        assert path.read_text() == text
+    fed = run("lines", "--print", "--templates-file", directory / "no" / "x", stdin=b"x\n")
+    assert fed.status == 73 and "cannot be opened: No such file" in fed.err
+    fed = run("lines", "--print", "--templates-file", "/dev/zero", stdin=b"x\n")
+    assert fed.status == 73 and "/dev/zero: is no regular file" in fed.err
+    path.write_text("")
+    holder = start("lines", "--print", "--templates-file", path, stdin=subprocess.PIPE)
+    holder.stdin.write(b"x\n")
+    end = time.monotonic() + LIMIT
+    while not path.read_text():
+        assert time.monotonic() < end
+        time.sleep(.01)
+    fed = run("lines", "--print", "--templates-file", path, stdin=b"x\n")
+    assert fed.status == 75 and "another process uses it" in fed.err
+    holder.communicate()
+
+
+def test_a_full_disk(directory):
+    """An id that cannot be kept is not sent."""
+    path = directory / "templates"
+    limits = {"preexec_fn": lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (12, 12)),
+              "restore_signals": False, "stdin": subprocess.PIPE}
+    process = start("lines", "--print", "--templates-file", path, **limits)
+    out, err = process.communicate(b"x\ny z\nw w w\n", timeout=LIMIT)
+    assert process.returncode == 74 and f"{path}: cannot be written: " in err.decode(), err
+    assert out.count(b"\n") == 2
+    assert ids(["y z", "x", "w w w"], "--templates-file", path) == [1, 0, 2]
+
+
+cases.run(globals())
