@@ -113,6 +113,8 @@ static int parse(struct call *call, struct command_line *line, int count, char *
     }
     call->source->type = call->type;
     call->settings.rate = call->type->rate;
+    if (call->type->settled)
+        call->settings.common.to.kind = RUNNEL_ROUTER;
     line->commands = NULL;
     line->summary = line->command->summary;
     line->ending = call->type->notes;
@@ -137,8 +139,9 @@ static int check(const struct call *call, struct error *error) {
     if (s->schema && !type->column)
         return error_set(error, EX_USAGE, "--schema: not with %s, whose numbers have no names",
                          type->command.name);
-    if (type == &source_json && (s->numbered || !s->learn))
-        return error_set(error, EX_USAGE, "--numbered, --no-learn: json sends lines as they are");
+    if (type->ready && (s->numbered || !s->learn))
+        return error_set(error, EX_USAGE, "--numbered, --no-learn: %s sends %s as they are",
+                         type->command.name, type->settled ? "examples" : "lines");
     if (type->endless && call->repeat_given)
         return error_set(error, EX_USAGE, "--repeat: %s never ends; see --count",
                          type->command.name);

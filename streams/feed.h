@@ -28,6 +28,16 @@ enum { FEED_TICK_MS = 250 };
 extern void (*feed_meanwhile)(void *context);
 extern void *feed_meanwhile_context;
 
+/* Wait, in a source's `next`, until the descriptor is readable or, with `writable`, can be written
+   to, but not longer than so many seconds or a tick. Meanwhile what was sent is looked after, and
+   `settled` is called. 1: it is ready. 0: not, or not yet. -1: FEED_INTERRUPTED, or why nothing
+   more can be sent. A descriptor below 0 is none. */
+int feed_await(int descriptor, bool writable, double seconds, struct error *error);
+
+/* How feed_await waits once there is a daemon: as it, but for signals. */
+extern int (*feed_awaiter)(void *context, int descriptor, bool writable, double seconds,
+                           struct error *error);
+
 /* A stream and how many of its examples have been sent. */
 struct stream {
     char key[WIRE_KEY_MAX + 1];
@@ -50,6 +60,14 @@ struct shape {
     size_t count; /* 0: none, there is no y */
 };
 
+/* The numbers that somebody else gave an example: a broker, which may give it a second time. They
+   rise in the stream, with gaps; `sequence` is below 2^53. */
+struct feed_number {
+    uint64_t producer; /* whose numbers these are: not 0 */
+    uint32_t epoch;
+    uint64_t sequence;
+};
+
 /* One step, as a source yields it; the pointers are valid until the source's next call. */
 struct step {
     struct stream *stream; /* NULL: the stream of --stream */
@@ -59,8 +77,9 @@ struct step {
     bool end;              /* last step of its sequence */
     const char *json;      /* instead of x and y: a whole example as JSON */
     size_t json_size;
-    uint32_t epoch;  /* of JSON that is numbered; its sequence is the stream's */
-    bool own_number; /* it came with the number */
+    const struct feed_number *number; /* that it is sent with, which JSON has in it; NULL: ours */
+    uint32_t epoch;                   /* of JSON that is numbered; its sequence is the stream's */
+    bool own_number;                  /* it came with the number */
 };
 
 /* What all sources have; each one's own struct begins with it. */
@@ -75,6 +94,7 @@ struct source {
     bool producer_given; /* it is that of JSON with numbers of its own, too */
     bool once;           /* it cannot be read a second time; set by open */
     bool skip_bad;       /* --skip-bad was given */
+    bool strict;         /* an example that the daemon rejects is an error at once */
     uint64_t skipped;    /* bad rows skipped */
 };
 
@@ -84,6 +104,7 @@ struct source_type {
     double rate;                /* examples per second unless --rate says another; 0 = no limit */
     bool live;                  /* steps are samples of something that runs by itself */
     bool endless;               /* it has no passes that could be repeated */
+    bool ready;                 /* its examples are JSON, and sent as they are */
     bool bundles;               /* --steps may put several steps into one example */
 
     /* Allocate the source with its defaults; NULL when out of memory. */
@@ -99,6 +120,12 @@ struct source_type {
     /* Share of the pass that is done, 0..1; NAN when unknown. May be NULL. */
     double (*done)(const struct source *source);
     void (*close)(struct source **source);
+    /* Of a source that acknowledges what it yields to a broker; else NULL. The first `count` steps
+       that `next` has yielded are settled: safe at the daemon, or rejected by it for good. Called
+       in their order, from feed_await too, once more before `close`; must not wait. Such a source
+       connects in `next`, so that nothing is taken before a daemon is there, and --socket is
+       router unless it is given. */
+    void (*settled)(struct source *source, uint64_t count);
 };
 
 extern const struct source_type source_text, source_csv, source_idx, source_host, source_synth,

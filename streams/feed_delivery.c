@@ -1,6 +1,7 @@
 #include "feed_delivery.h"
 
 #include <math.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
@@ -36,12 +37,26 @@ static bool may_close(struct delivery *delivery, bool connected) {
     return feed_signals == delivery->signals && clock_seconds() < delivery->until;
 }
 
+/* Tell the source how many of its examples are settled. */
+static void settle(struct delivery *delivery) {
+    uint64_t count = delivery->progress.examples;
+    if (!delivery->settled)
+        return;
+    if (delivery->sender)
+        count = runnel_sender_settled(delivery->sender);
+    bool refused = delivery->strict && delivery->sender &&
+                   runnel_sender_counts(delivery->sender)->rejected > 0;
+    if (count > delivery->told && !refused)
+        delivery->settled(delivery->source, delivery->told = count);
+}
+
 /* The sender waits: say for whom. */
 static bool waiting(void *context, bool connected) {
     struct delivery *delivery = context;
     delivery->progress.waiting = connected ? NULL : delivery->to.endpoint;
     if (!connected && !delivery->started)
         progress_waiting(&delivery->progress);
+    settle(delivery);
     show(delivery);
     return delivery->closing ? may_close(delivery, connected) : feed_signals == 0;
 }
@@ -84,6 +99,17 @@ static int check_clash(const struct delivery *delivery, struct error *error) {
     return *delivery->clash.text
                ? error_set(error, delivery->clash.status, "%s", delivery->clash.text)
                : 0;
+}
+
+static int check_strict(const struct delivery *delivery, struct error *error) {
+    if (!delivery->strict || !delivery->sender)
+        return 0;
+    const struct runnel_counts *counts = runnel_sender_counts(delivery->sender);
+    return counts->rejected ? error_set(error, EX_DATAERR,
+                                        "the daemon rejects an example: %s; it is left to the "
+                                        "broker (--strict)",
+                                        counts->reason)
+                            : 0;
 }
 
 static void tell_duplicate(struct delivery *delivery, const struct runnel_report *report) {
@@ -141,6 +167,25 @@ static int fail(struct error *error, const struct runnel_error *why) {
     return error_set(error, why->status, "%s", why->text);
 }
 
+/* A source waits for its broker. */
+static int wait_with(void *context, int descriptor, bool writable, double seconds,
+                     struct error *error) {
+    struct delivery *delivery = context;
+    struct runnel_error why;
+    struct pollfd item = {.fd = descriptor, .events = (short)(POLLIN | (writable ? POLLOUT : 0))};
+    int ready = 0;
+    if (!delivery->sender || descriptor < 0) {
+        if (delivery->sender && runnel_sender_poll(delivery->sender, seconds, &why) < 0)
+            return fail(error, &why);
+        ready = delivery->sender ? 0 : poll(&item, 1, (int)clock_milliseconds(seconds)) > 0;
+    } else {
+        ready = runnel_sender_poll_with(delivery->sender, descriptor, writable, seconds, &why);
+        if (ready < 0)
+            return fail(error, &why);
+    }
+    return delivery_listen(delivery, error) < 0 ? -1 : ready;
+}
+
 /* A source waits for its input. What fails here fails again when the next example is sent. */
 static void meanwhile(void *context) {
     struct error ignored;
@@ -160,6 +205,7 @@ int delivery_open(struct delivery *delivery, double wait, struct error *error) {
         runnel_sender_identify(delivery->sender, to->producer);
     feed_meanwhile = meanwhile;
     feed_meanwhile_context = delivery;
+    feed_awaiter = wait_with;
     delivery->progress.waiting = NULL;
     delivery->started = true;
     progress_begin();
@@ -200,8 +246,9 @@ int delivery_listen(struct delivery *delivery, struct error *error) {
     struct runnel_error why;
     if (!delivery->print && runnel_sender_poll(delivery->sender, 0, &why) < 0)
         return fail(error, &why);
+    settle(delivery);
     show(delivery);
-    return check_clash(delivery, error);
+    return check_strict(delivery, error) < 0 ? -1 : check_clash(delivery, error);
 }
 
 int delivery_pause(struct delivery *delivery, double *due, struct error *error) {
@@ -263,6 +310,7 @@ static int close_sender(struct delivery *delivery, struct error *error) {
         linger = 0;
     }
     delivery->counts = *runnel_sender_counts(delivery->sender);
+    settle(delivery);
     if (runnel_sender_close(&delivery->sender, linger, &closed) == 0 && status == 0)
         return 0;
     return fail(error, status < 0 && why.status != RUNNEL_STOPPED ? &why : &closed);
@@ -272,7 +320,10 @@ int delivery_close(struct delivery *delivery, int status, uint64_t skipped, stru
     bool interrupted = status < 0 && error->status == FEED_INTERRUPTED;
     struct error late = {0};
     int closed = delivery->print ? print_finish(&late) : close_sender(delivery, &late);
+    if (delivery->print && closed == 0)
+        settle(delivery);
     feed_meanwhile = NULL;
+    feed_awaiter = NULL;
     progress_clear();
     if (interrupted && !delivery->started)
         return error_set(error, EX_UNAVAILABLE, "%s: nobody was connected, so nothing was sent",

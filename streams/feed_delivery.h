@@ -30,9 +30,13 @@ struct delivery {
     double linger;                       /* seconds to wait for delivery at the end; INFINITY */
     double (*done)(const void *context); /* share of everything, 0..1, or NAN */
     const void *context;
+    void (*settled)(void *source, uint64_t count); /* struct source_type's; or NULL */
+    void *source;
+    bool strict; /* struct source's */
 
     struct progress progress; /* what delivery_send has sent */
     struct runnel_sender *sender;
+    uint64_t told;               /* how many `settled` knows of */
     struct runnel_counts counts; /* of what has come back, after delivery_settle and _close */
     bool started;                /* somebody was there to send to */
     bool closing, outdated_said;

@@ -41,10 +41,23 @@ static double done(const void *context) {
     return fmax(counted, passed); /* whichever ends first; the other one when one is NAN */
 }
 
+/* The example's numbers are a broker's, who may have given it to another call. */
+static void adopt(struct feeder *feeder, const struct feed_number *number,
+                  struct runnel_example *example) {
+    struct delivery *delivery = &feeder->delivery;
+    example->flags |= RUNNEL_SPARSE;
+    example->epoch = number->epoch;
+    example->sequence = number->sequence;
+    delivery->to.fresh = false;
+    delivery->to.producer = number->producer;
+    if (delivery->sender)
+        runnel_sender_identify(delivery->sender, number->producer);
+}
+
 /* The example of `stream`, but for its header. */
 static int send_example(struct feeder *feeder, struct stream *stream,
-                        struct runnel_example *example, size_t steps, bool end, double time,
-                        struct error *error) {
+                        const struct feed_number *number, struct runnel_example *example,
+                        size_t steps, bool end, double time, struct error *error) {
     const struct feed_settings *settings = feeder->settings;
     bool numbered = settings->numbered || settings->common.to.kind == RUNNEL_ROUTER;
     example->key = stream->key;
@@ -55,7 +68,10 @@ static int send_example(struct feeder *feeder, struct stream *stream,
         (uint8_t)((end ? RUNNEL_END : 0) | (settings->learn ? 0 : RUNNEL_DO_NOT_LEARN));
     if (!example->json)
         example->epoch = (uint32_t)settings->common.epoch;
-    example->sequence = stream->sequence;
+    if (!number)
+        example->sequence = stream->sequence;
+    else
+        adopt(feeder, number, example);
     example->time = numbered && !(time > 0) ? clock_unix() : time;
     if (delivery_send(&feeder->delivery, example, steps, error) < 0)
         return -1;
@@ -74,7 +90,7 @@ static int flush(struct feeder *feeder, bool end, struct error *error) {
                                      .x_size = steps * source->x.count * VALUE_SIZE,
                                      .y_size = steps * source->y.count * VALUE_SIZE};
     feeder->steps = 0;
-    return send_example(feeder, feeder->stream, &example, steps, end, feeder->time, error);
+    return send_example(feeder, feeder->stream, NULL, &example, steps, end, feeder->time, error);
 }
 
 /* Whether --count has been reached. */
@@ -116,7 +132,7 @@ static int take(struct feeder *feeder, const struct step *step, struct error *er
                                      .epoch = step->epoch,
                                      .json = step->json,
                                      .json_size = step->json_size};
-    return send_example(feeder, stream, &example, 1, step->end, step->time, error);
+    return send_example(feeder, stream, step->number, &example, 1, step->end, step->time, error);
 }
 
 /* Before a step: its time, signals, the progress line. */
@@ -220,8 +236,8 @@ static void tell_epoch(const struct feeder *feeder, int status, bool interrupted
     size_t used = strlen(error->text);
     char identity[IDENTITY_SIZE];
     bool again = feeder->settings->common.to.kind == RUNNEL_ROUTER && !feeder->settings->print;
-    if (feeder->source->type->live)
-        return;
+    if (feeder->source->type->live || feeder->source->type->settled)
+        return; /* the broker has what is not acknowledged */
     print_identity(feeder, identity);
     if (status < 0 && error->status == EX_TEMPFAIL)
         snprintf(error->text + used, sizeof error->text - used,
@@ -229,6 +245,11 @@ static void tell_epoch(const struct feeder *feeder, int status, bool interrupted
     else if (status == 0 && interrupted && again && feeder->delivery.progress.examples > 0)
         feed_say("interrupted; the same call with %s has the rest learned, and nothing twice",
                  identity);
+}
+
+static void settled(void *context, uint64_t count) {
+    struct source *source = context;
+    source->type->settled(source, count);
 }
 
 int feed_run(struct source *source, const struct feed_settings *settings, struct error *error) {
@@ -239,7 +260,10 @@ int feed_run(struct source *source, const struct feed_settings *settings, struct
                                         .y = &source->y,
                                         .linger = settings->common.linger,
                                         .done = done,
-                                        .context = &feeder};
+                                        .context = &feeder,
+                                        .settled = source->type->settled ? settled : NULL,
+                                        .source = source,
+                                        .strict = source->strict};
     feeder.x = malloc(settings->steps * source->x.count * VALUE_SIZE + 1);
     feeder.y = malloc(settings->steps * source->y.count * VALUE_SIZE + 1);
     int status = feeder.x && feeder.y ? start(&feeder, error) : error_no_memory(error);

@@ -189,6 +189,8 @@ enum runnel_sending {
 enum runnel_flag {
     RUNNEL_END = 1,          /* last of its sequence: forget the stream's state afterwards */
     RUNNEL_DO_NOT_LEARN = 2, /* predict and score, but do not learn */
+    RUNNEL_SPARSE = 16,      /* the numbers were given by somebody else, and only rise: a gap before
+                                this one is not counted as missing, and none is too wide */
     RUNNEL_LABEL = 8, /* no example of its own: y are the targets of an earlier one, of a daemon
                          with target: later. x_size is 0, and it is `headed` */
 };
@@ -312,6 +314,15 @@ int runnel_send(struct runnel_sender *sender, const struct runnel_example *examp
    for a while, and now and then for those who do. Waits at most that many seconds (0: not at all)
    until there is something to do. */
 int runnel_sender_poll(struct runnel_sender *sender, double seconds, struct runnel_error *error);
+
+/* The same for those who wait for something else too: it also returns when the descriptor is
+   readable or, with `writable`, can be written to. 1: it is so. 0: not. */
+int runnel_sender_poll_with(struct runnel_sender *sender, int descriptor, bool writable,
+                            double seconds, struct runnel_error *error);
+
+/* How many examples are settled: each of the first so many that were sent has been answered,
+   however (struct runnel_counts). Of a push: how many were sent. */
+uint64_t runnel_sender_settled(const struct runnel_sender *sender);
 
 /* With a router: wait until everything is answered, at most that many seconds; EX_TEMPFAIL says how
    much is not. */

@@ -47,6 +47,17 @@ int send_attach(const struct peer *peer, void *socket, bool bind, struct error *
                      bind ? "bound" : "connected", zmq_strerror(reason));
 }
 
+int send_wait(zmq_pollitem_t *items, int count, struct send_other *other, double seconds) {
+    if (other)
+        items[count] =
+            (zmq_pollitem_t){.fd = other->descriptor,
+                             .events = (short)(ZMQ_POLLIN | (other->writable ? ZMQ_POLLOUT : 0))};
+    int ready = zmq_poll(items, count + (other != NULL), clock_milliseconds(seconds));
+    if (other)
+        other->ready = ready > 0 && items[count].revents;
+    return ready < 0 && errno != EINTR ? -1 : 0;
+}
+
 void frames_add(struct frames *frames, const void *bytes, size_t size) {
     frames->bytes[frames->count] = bytes;
     frames->sizes[frames->count++] = size;
@@ -138,9 +149,22 @@ bool runnel_sender_connected(const struct runnel_sender *s) {
 
 int runnel_sender_poll(struct runnel_sender *s, double seconds, struct runnel_error *error) {
     struct error why;
-    int status =
-        s->router ? router_poll(s->router, seconds, &why) : push_poll(s->push, seconds, &why);
+    int status = s->router ? router_poll(s->router, seconds, NULL, &why)
+                           : push_poll(s->push, seconds, NULL, &why);
     return status < 0 ? fail(error, &why) : 0;
+}
+
+int runnel_sender_poll_with(struct runnel_sender *s, int descriptor, bool writable, double seconds,
+                            struct runnel_error *error) {
+    struct send_other other = {.descriptor = descriptor, .writable = writable};
+    struct error why;
+    int status = s->router ? router_poll(s->router, seconds, &other, &why)
+                           : push_poll(s->push, seconds, &other, &why);
+    return status < 0 ? fail(error, &why) : other.ready;
+}
+
+uint64_t runnel_sender_settled(const struct runnel_sender *s) {
+    return s->router ? router_settled(s->router) : s->counts.sent;
 }
 
 int runnel_sender_wait(struct runnel_sender *s, double seconds, struct runnel_error *error) {

@@ -4,6 +4,8 @@
 
 #include <stdbool.h>
 
+#include <zmq.h>
+
 #include "common/wire.h"
 #include "runnel.h"
 
@@ -27,6 +29,17 @@ int send_tick(const struct send_hooks *hooks, bool connected, struct error *erro
 
 /* Connect or bind. EX_USAGE: it is no endpoint; EX_UNAVAILABLE. */
 int send_attach(const struct peer *peer, void *socket, bool bind, struct error *error);
+
+/* What is waited for beside the daemon: a descriptor that is readable or, with `writable`, can be
+   written to; after a wait `ready` says whether it is so. */
+struct send_other {
+    int descriptor;
+    bool writable, ready;
+};
+
+/* zmq_poll of so many items, which have room for one more, and of `other` unless that is NULL. -1
+   with errno; a signal is no error. */
+int send_wait(zmq_pollitem_t *items, int count, struct send_other *other, double seconds);
 
 /* The frames of one message. */
 enum { SEND_FRAMES = 5 };

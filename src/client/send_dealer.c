@@ -156,15 +156,17 @@ int dealer_renew(struct dealer *dealer, struct error *error) {
     return -1;
 }
 
-int dealer_wait(struct dealer *dealer, double seconds, bool room, struct error *error) {
-    zmq_pollitem_t items[MONITOR_ITEMS + 1] = {
-        [MONITOR_ITEMS] = {.socket = dealer->socket,
-                           .events = (short)(ZMQ_POLLIN | (room ? ZMQ_POLLOUT : 0))}};
+int dealer_wait(struct dealer *dealer, double seconds, bool room, struct send_other *other,
+                struct error *error) {
+    zmq_pollitem_t items[MONITOR_ITEMS + 2];
     monitor_items(dealer->monitor, items);
-    int count = MONITOR_ITEMS + (dealer->socket != NULL);
-    if (!dealer->socket)
+    int count = MONITOR_ITEMS;
+    if (dealer->socket)
+        items[count++] = (zmq_pollitem_t){.socket = dealer->socket,
+                                          .events = (short)(ZMQ_POLLIN | (room ? ZMQ_POLLOUT : 0))};
+    else
         seconds = fmin(seconds, BETWEEN_SECONDS);
-    if (zmq_poll(items, count, clock_milliseconds(seconds)) < 0 && errno != EINTR)
+    if (send_wait(items, count, other, seconds) < 0)
         return error_set(error, EX_IOERR, "%s: waiting failed: %s", dealer->peer->endpoint,
                          zmq_strerror(errno));
     return 0;

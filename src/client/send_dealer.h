@@ -10,6 +10,7 @@ struct dealer;
 struct error;
 struct peer;
 struct send_hooks;
+struct send_other;
 
 /* As push_open; it only connects. Peer and hooks must outlive it. */
 int dealer_open(struct dealer **dealer, const struct peer *peer, const struct send_hooks *hooks,
@@ -36,7 +37,8 @@ void dealer_useful(struct dealer *dealer);
 int dealer_renew(struct dealer *dealer, struct error *error);
 
 /* Wait so many seconds at most, or until there is an event or something to receive or, with `room`,
-   the queue has room. Errors: EX_IOERR. */
-int dealer_wait(struct dealer *dealer, double seconds, bool room, struct error *error);
+   the queue has room, or `other` (NULL: none) is ready. Errors: EX_IOERR. */
+int dealer_wait(struct dealer *dealer, double seconds, bool room, struct send_other *other,
+                struct error *error);
 
 #endif

@@ -157,12 +157,13 @@ static void hear(struct push *push) {
         }
 }
 
-/* Wait until the monitor or (`room`) the queue has something for us. */
-static int await(struct push *push, double seconds, bool room, struct error *error) {
-    zmq_pollitem_t items[MONITOR_ITEMS + 1] = {
+/* Wait until the monitor, (`room`) the queue or `other` has something for us. */
+static int await(struct push *push, double seconds, bool room, struct send_other *other,
+                 struct error *error) {
+    zmq_pollitem_t items[MONITOR_ITEMS + 2] = {
         [MONITOR_ITEMS] = {.socket = push->socket, .events = ZMQ_POLLOUT}};
     monitor_items(push->monitor, items);
-    if (zmq_poll(items, MONITOR_ITEMS + room, clock_milliseconds(seconds)) < 0 && errno != EINTR)
+    if (send_wait(items, MONITOR_ITEMS + room, other, seconds) < 0)
         return error_set(error, EX_IOERR, "%s: waiting failed: %s", push->peer->endpoint,
                          zmq_strerror(errno));
     hear(push);
@@ -175,13 +176,15 @@ static int check(const struct push *push, struct error *error) {
                          : 0;
 }
 
-int push_poll(struct push *push, double seconds, struct error *error) {
+int push_poll(struct push *push, double seconds, struct send_other *other, struct error *error) {
     hear(push);
-    return seconds > 0 && await(push, seconds, false, error) < 0 ? -1 : check(push, error);
+    return (seconds > 0 || other) && await(push, seconds, false, other, error) < 0
+               ? -1
+               : check(push, error);
 }
 
 static int tick(struct push *push, struct error *error) {
-    if (await(push, SEND_TICK_SECONDS, true, error) < 0)
+    if (await(push, SEND_TICK_SECONDS, true, NULL, error) < 0)
         return -1;
     int status = send_tick(push->hooks, push->peers > 0, error);
     return check(push, error) < 0 ? -1 : status;

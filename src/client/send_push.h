@@ -11,6 +11,7 @@ struct peer;
 struct push;
 struct runnel_example;
 struct send_hooks;
+struct send_other;
 
 /* Open the socket and connect or bind it; peer and hooks must outlive it. Errors: EX_USAGE for an
    endpoint that is none, EX_UNAVAILABLE for one that cannot be had. */
@@ -20,9 +21,9 @@ int push_open(struct push **push, const struct peer *peer, bool bind,
 /* Somebody is connected. */
 bool push_connected(const struct push *push);
 
-/* Look whether somebody comes or is gone, for at most so many seconds. EX_UNAVAILABLE when the
-   daemon has refused this client for good. */
-int push_poll(struct push *push, double seconds, struct error *error);
+/* Look whether somebody comes or is gone, for at most so many seconds, or until `other` (NULL:
+   none) is ready. EX_UNAVAILABLE when the daemon has refused this client for good. */
+int push_poll(struct push *push, double seconds, struct send_other *other, struct error *error);
 
 /* Queue the example, waiting while the queue is full; RUNNEL_STOPPED when a tick has cut that
    short: then the example has not been sent. */

@@ -314,10 +314,16 @@ static int turn(struct router *router, struct error *error) {
     return 0;
 }
 
-int router_poll(struct router *router, double seconds, struct error *error) {
-    if (seconds > 0 && dealer_wait(router->dealer, seconds, unsent(router), error) < 0)
+int router_poll(struct router *router, double seconds, struct send_other *other,
+                struct error *error) {
+    if ((seconds > 0 || other) &&
+        dealer_wait(router->dealer, seconds, unsent(router), other, error) < 0)
         return -1;
     return turn(router, error);
+}
+
+uint64_t router_settled(const struct router *router) {
+    return window_oldest(router->window);
 }
 
 bool router_connected(const struct router *router) {
@@ -325,7 +331,7 @@ bool router_connected(const struct router *router) {
 }
 
 static int tick(struct router *router, double seconds, struct error *error) {
-    if (router_poll(router, fmin(seconds, SEND_TICK_SECONDS), error) < 0)
+    if (router_poll(router, fmin(seconds, SEND_TICK_SECONDS), NULL, error) < 0)
         return -1;
     return send_tick(router->hooks, router_connected(router), error);
 }

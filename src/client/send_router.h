@@ -10,6 +10,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 struct error;
 struct peer;
@@ -17,6 +18,7 @@ struct router;
 struct runnel_counts;
 struct runnel_example;
 struct send_hooks;
+struct send_other;
 
 /* As push_open; it only connects. `window`: how many examples may wait for their answers, as
    window_open has it. `counts` is kept up to date. */
@@ -25,10 +27,15 @@ int router_open(struct router **router, const struct peer *peer, size_t window,
 
 bool router_connected(const struct router *router);
 
-/* Take in answers and send what can be sent, waiting for at most so many seconds. EX_UNAVAILABLE
+/* Take in answers and send what can be sent, waiting for at most so many seconds, or until `other`
+   (NULL: none) is ready. EX_UNAVAILABLE
    when the daemon has refused this client for good; EX_PROTOCOL when it rejects an example and does
    not say which. */
-int router_poll(struct router *router, double seconds, struct error *error);
+int router_poll(struct router *router, double seconds, struct send_other *other,
+                struct error *error);
+
+/* How many examples, from the first, are answered. */
+uint64_t router_settled(const struct router *router);
 
 /* Keep the example, as window_add has it, and send it when it can be sent. Waits while the window
    is full: RUNNEL_STOPPED when a tick cut that short; then the example is not sent. */

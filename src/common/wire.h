@@ -38,6 +38,7 @@ enum wire_flag {
     WIRE_DO_NOT_LEARN = 2, /* predict and score, but do not learn from its targets */
     WIRE_RESULT = 4,       /* router: send prediction and loss back with the acknowledgement */
     WIRE_LABEL = 8,        /* no example of its own: y of one that came before */
+    WIRE_SPARSE = 16,      /* its numbers only rise: a gap before this one says nothing */
 };
 
 /* Which example a label is for, of the same key and producer. The bytes: u32 epoch, u32 zero, u64
@@ -58,7 +59,7 @@ const char *wire_label_unpack(struct wire_label *label, const void *bytes, size_
 struct wire_header {
     uint8_t flags;     /* enum wire_flag, or-ed */
     uint32_t epoch;    /* grows when a producer starts again without its counter */
-    uint64_t sequence; /* grows by one per example of a key */
+    uint64_t sequence; /* grows by one per example of a key, unless WIRE_SPARSE */
     double time;       /* Unix time, or 0 */
     uint64_t producer; /* who numbers; 0 = none, as in version 1 */
 };

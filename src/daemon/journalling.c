@@ -245,6 +245,8 @@ int journalling_judge(struct daemon *daemon, const struct example *example, stru
     if (example->epoch < epoch || example->sequence <= newest) {
         if (daemon->acknowledge)
             judge_old(daemon, example, verdict);
+    } else if (example->sparse) {
+        return 0;
     } else if (most && example->sequence - newest > most) {
         judge_jump(daemon, example, newest, verdict);
     } else if (example->sequence > newest + 1) {

@@ -138,7 +138,7 @@ static struct journal_record record_of(const struct journal *journal,
         .kind = JOURNAL_EXAMPLE,
         .flags =
             (uint8_t)((example->end ? WIRE_END : 0) | (example->learn ? 0 : WIRE_DO_NOT_LEARN) |
-                      (example->label ? WIRE_LABEL : 0)),
+                      (example->label ? WIRE_LABEL : 0) | (example->sparse ? WIRE_SPARSE : 0)),
         .steps = example->steps,
         .key_size = example->key_size,
         .x_size = example->label ? 0 : example->steps * journal->input_bytes,

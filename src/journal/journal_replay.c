@@ -174,6 +174,7 @@ static struct journal_entry entry_of(const struct journal_record *r) {
         .y = r->y,
         .end = r->flags & WIRE_END,
         .label = r->flags & WIRE_LABEL,
+        .sparse = r->flags & WIRE_SPARSE,
         .label_epoch = r->label.epoch,
         .label_sequence = r->label.sequence,
         .learn = !(r->flags & WIRE_DO_NOT_LEARN),

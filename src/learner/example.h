@@ -22,6 +22,7 @@ struct example {
     bool numbered; /* it came with a header: the next three fields count */
     uint32_t epoch;
     uint64_t sequence;
+    bool sparse;       /* its numbers only rise: a gap before this one says nothing */
     uint64_t producer; /* whose numbers these are; 0 = not said */
     double time;       /* Unix time of the header, 0 = unknown */
     uint64_t received; /* CLOCK_MONOTONIC in ns when it was taken from the socket */

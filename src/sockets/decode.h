@@ -7,7 +7,7 @@
    question after its type. A message of one frame is JSON:
 
      {"stream": "a", "x": X, "y": Y, "end": false, "learn": true,
-      "epoch": 0, "sequence": 0, "time": 0}
+      "epoch": 0, "sequence": 0, "sparse": false, "time": 0}
 
    or, of a label, {"stream": "a", "label_of": 17, "y": Y, "label_epoch": 0} and the others but x.
 

@@ -56,7 +56,8 @@ static bool is_of(const char *key, const json_t *value) {
     uint64_t producer;
     if (strcmp(key, "stream") == 0)
         return json_is_string(value) && json_string_length(value) <= WIRE_KEY_MAX;
-    if (strcmp(key, "end") == 0 || strcmp(key, "learn") == 0)
+    if (strcmp(key, "end") == 0 || strcmp(key, "learn") == 0 ||
+        strcmp(key, "sparse") == 0)
         return json_is_boolean(value);
     if (strcmp(key, "producer") == 0)
         return json_is_string(value) && !wire_producer_parse(json_string_value(value), &producer);
@@ -77,6 +78,7 @@ static const char *expected(const char *key) {
                                            {"y", "numbers, or lists of them"},
                                            {"end", "true or false"},
                                            {"learn", "true or false"},
+                                           {"sparse", "true or false"},
                                            {"epoch", "a whole number from 0 to 2^32 - 1"},
                                            {"sequence", "a whole number from 0 to 2^53 - 1"},
                                            {"label_of", "a whole number from 0 to 2^53 - 1"},
@@ -234,6 +236,7 @@ const struct source_type source_json = {
     .notes = "A line is one example: {\"stream\": \"a\", \"x\": [1, 2], \"y\": [3], \"end\": true, "
              "\"learn\": false}; x alone is needed, null is a missing number. --stream names the "
              "stream of lines that name none.",
+    .ready = true,
     .create = create,
     .open = open_json,
     .next = next,

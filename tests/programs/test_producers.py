@@ -28,6 +28,7 @@ state: {{directory: {d}/state, checkpoint: {{examples: 0, seconds: 0}}, journal:
 """
 CONFLICT, SEQUENCE_JUMP = 10, 11
 FAR = 2**62
+SPARSE = 16
 JUMP = 1000
 
 
@@ -150,6 +151,31 @@ def test_another_producer_stops_nobody(directory):
 def test_no_limit(directory):
     with daemon(directory, examples=", max_jump: 0") as d:
         assert answers(d, message(b"a", (1, 1), 1), message(b"a", (1, 1), FAR)) == [ACCEPTED] * 2
+
+
+def test_sparse(directory):
+    """Numbers that only rise, as a broker's ids: no gap is counted, none is too wide, and what comes again
+    is a duplicate all the same, also of a replay's."""
+    sparse = [message(b"a", (1, n), n * n * FAR // 100, 7, flags=SPARSE) for n in range(10)]
+    line = {"stream": "a", "x": [2, 1], "producer": "8", "epoch": 1, "sparse": True}
+    with daemon(directory, examples=f", max_jump: {JUMP}") as d:
+        for wanted in (ACCEPTED, DUPLICATE):
+            assert answers(d, *sparse) == [wanted] * 10
+            assert answers(d, *([json.dumps({**line, "sequence": n}).encode()]
+                                for n in (1, 2**52))) == [wanted] * 2
+        status = d.ask("status")
+        assert (status["examples"], status["journal"]["missing"],
+                status["journal"]["sequence_jumps"], status["rejected"]) == (12, 0, 0, 0), status
+        assert d.end() == 0, d.text()
+    again = directory / "again"
+    again.mkdir()
+    with daemon(again, examples=f", max_jump: {JUMP}") as d:
+        done = subprocess.run([running.PROGRAM.with_name("runnel-replay"),
+                               directory / "state" / "journal.sqlite", "--socket", "router",
+                               "--connect", d.endpoint("examples")], capture_output=True,
+                              timeout=running.LIMIT, check=False, text=True)
+        assert done.returncode == 0 and "12 acknowledged (0 duplicates)" in done.stderr, done
+        assert answers(d, *sparse) == [DUPLICATE] * 10
 
 
 def test_pull(directory):
