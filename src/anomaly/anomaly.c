@@ -329,15 +329,26 @@ void anomaly_keep(struct anomaly *anomaly, uint32_t slot, const float *x,
                        floats_of(anomaly, slot, k));
 }
 
+bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, double at,
+                        struct anomaly_kept *found) {
+    const struct kept *kept = kept_of(anomaly, slot);
+    size_t there = kept_find(kept, at), newest = kept_find(kept, NAN);
+    size_t said = there < KEPT_ALARMS ? there : newest;
+    *found = (struct anomaly_kept){.score = NAN};
+    if (said < KEPT_ALARMS)
+        *found = (struct anomaly_kept){
+            .time = kept->alarms[said].time,
+            .score = kept->alarms[said].score,
+            .ago = (uint64_t)(stream_of(anomaly, slot)->steps - kept->alarms[said].steps),
+        };
+    return there < KEPT_ALARMS;
+}
+
 bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, double at,
                          struct anomaly_kept *found) {
     struct kept *kept = kept_of(anomaly, slot);
-    size_t marked = kept_find(kept, at), newest = kept_find(kept, NAN);
-    size_t said = marked < KEPT_ALARMS ? marked : newest;
-    *found = (struct anomaly_kept){0, NAN};
-    if (said < KEPT_ALARMS)
-        *found = (struct anomaly_kept){kept->alarms[said].time, kept->alarms[said].score};
-    if (marked == KEPT_ALARMS || kept->alarms[marked].normal == 1)
+    size_t marked = kept_find(kept, at);
+    if (!anomaly_find_alarm(anomaly, slot, at, found) || kept->alarms[marked].normal == 1)
         return marked < KEPT_ALARMS;
     for (size_t k = 0; k < anomaly->options.columns; k++)
         kept_enter(kept, marked, k, &column_of(anomaly, slot, k)->novelty,

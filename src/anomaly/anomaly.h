@@ -94,16 +94,20 @@ uint64_t anomaly_losses(const struct anomaly *anomaly, uint32_t slot);
 struct anomaly_kept {
     double time; /* of the data, Unix time; 0 = unknown */
     double score;
+    uint64_t ago; /* steps of the stream that came after it; set by anomaly_find_alarm */
 };
 
 /* The newest step, which anomaly_take had with that x, is one: it is kept (kept.h). */
 void anomaly_keep(struct anomaly *anomaly, uint32_t slot, const float *x,
                   const struct anomaly_kept *alarm);
 
-/* The alarm of that time, less than a second off (NaN: the newest), is normal: its contexts enter
-   the memory of each column now, and those of its steps to come as they come; nothing happens when
-   it is marked again. False when there is none; then `found` is the newest one, with score NaN when
-   none is kept. */
+/* The alarm of that time, less than a second off (NaN: the newest). False when there is none; then
+   `found` is the newest one, with score NaN when none is kept. */
+bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, double at,
+                        struct anomaly_kept *found);
+
+/* The same one is normal: its contexts enter the memory of each column now, and those of its steps
+   to come as they come; nothing happens when it is marked again. */
 bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, double at,
                          struct anomaly_kept *found);
 

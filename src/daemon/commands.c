@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sysexits.h>
 
+#include "abnormal.h"
 #include "announce.h"
 #include "checkpoints.h"
 #include "common/clock.h"
@@ -398,6 +399,7 @@ const struct control_command commands[] = {
     {"reset", reset},
     {"forget", forget},
     {"normal", feedback_normal},
+    {"abnormal", abnormal_command},
     {"rollback", rollback},
     {"shutdown", stop},
     {NULL, NULL},

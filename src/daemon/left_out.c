@@ -14,11 +14,15 @@ bool rollback_is(const char *command) {
     return command && !strncmp(command, ROLLBACK_BEGIN, sizeof ROLLBACK_BEGIN - 1);
 }
 
+static bool is_key(const json_t *value) {
+    return json_is_string(value) && json_string_length(value) <= WIRE_KEY_MAX;
+}
+
 static int choose_streams(struct rollback *rollback, const json_t *streams, struct error *error) {
     size_t i;
     json_t *stream;
     json_array_foreach(streams, i, stream) {
-        if (!json_is_string(stream) || json_string_length(stream) > WIRE_KEY_MAX)
+        if (!is_key(stream))
             return error_set(error, EX_USAGE,
                              "without is a list of streams' keys, texts of at most %d bytes",
                              WIRE_KEY_MAX);
@@ -32,16 +36,24 @@ static bool position_of(const json_t *value, uint64_t *position) {
     return json_is_integer(value) && json_integer_value(value) > 0;
 }
 
+static bool choose_span(struct rollback_span *to, const json_t *span) {
+    json_t *stream = json_array_get(span, 2);
+    if (json_array_size(span) != 2 + (stream != NULL) || (stream && !is_key(stream)) ||
+        !position_of(json_array_get(span, 0), &to->first) ||
+        !position_of(json_array_get(span, 1), &to->last) || to->last < to->first)
+        return false;
+    to->stream = json_incref(stream);
+    return true;
+}
+
 static int choose_spans(struct rollback *rollback, const json_t *spans, struct error *error) {
     size_t i;
     json_t *span;
     json_array_foreach(spans, i, span) {
-        struct rollback_span *to = &rollback->spans[rollback->span_count++];
-        if (json_array_size(span) != 2 || !position_of(json_array_get(span, 0), &to->first) ||
-            !position_of(json_array_get(span, 1), &to->last) || to->last < to->first)
+        if (!choose_span(&rollback->spans[rollback->span_count++], span))
             return error_set(error, EX_USAGE,
                              "spans is a list of [first, last], two positions in the journal, "
-                             "the first not after the last");
+                             "the first not after the last, or [first, last, stream]");
     }
     return 0;
 }
@@ -64,13 +76,20 @@ int rollback_choose(struct rollback *rollback, const json_t *command, struct err
 void rollback_release(struct rollback *rollback) {
     json_decref(rollback->streams);
     rollback->streams = NULL;
+    for (size_t i = 0; i < rollback->span_count; i++)
+        json_decref(rollback->spans[i].stream);
+    rollback->span_count = 0;
 }
 
 json_t *rollback_command(const struct rollback *rollback) {
     json_t *spans = json_array();
-    for (size_t i = 0; i < rollback->span_count; i++)
-        json_array_append_new(spans, json_pack("[I, I]", (json_int_t)rollback->spans[i].first,
-                                               (json_int_t)rollback->spans[i].last));
+    for (size_t i = 0; i < rollback->span_count; i++) {
+        const struct rollback_span *of = &rollback->spans[i];
+        json_t *span = json_pack("[I, I]", (json_int_t)of->first, (json_int_t)of->last);
+        if (of->stream)
+            json_array_append(span, of->stream);
+        json_array_append_new(spans, span);
+    }
     return json_pack("{s:s, s:I, s:I, s:O, s:o}", "command", "rollback", "to",
                      (json_int_t)rollback->after, "first", (json_int_t)rollback->first, "without",
                      rollback->streams, "spans", spans);
@@ -90,20 +109,29 @@ int rollback_read(struct rollback *rollback, const json_t *command, uint64_t pos
                      "the journal has a rollback that this program does not understand");
 }
 
+static bool is_of(const struct journal_entry *entry, const json_t *stream) {
+    return !entry->command && entry->example.key_size == json_string_length(stream) &&
+           !memcmp(entry->example.key, json_string_value(stream), entry->example.key_size);
+}
+
+static bool span_has(const struct rollback_span *span, const struct journal_entry *entry) {
+    if (entry->position < span->first || entry->position > span->last)
+        return false;
+    return !span->stream || (is_of(entry, span->stream) && !entry->example.label);
+}
+
 bool rollback_has(const struct rollback *rollback, const struct journal_entry *entry) {
     if (entry->position <= rollback->after || entry->position >= rollback->position)
         return false;
     if (rollback->span_count == 0 && json_array_size(rollback->streams) == 0)
         return true;
     for (size_t i = 0; i < rollback->span_count; i++)
-        if (entry->position >= rollback->spans[i].first &&
-            entry->position <= rollback->spans[i].last)
+        if (span_has(&rollback->spans[i], entry))
             return true;
     size_t i;
     json_t *stream;
     json_array_foreach(rollback->streams, i, stream) {
-        if (!entry->command && entry->example.key_size == json_string_length(stream) &&
-            !memcmp(entry->example.key, json_string_value(stream), entry->example.key_size))
+        if (is_of(entry, stream))
             return true;
     }
     return false;
@@ -124,6 +152,18 @@ int left_out_add(struct left_out *list, const struct rollback *rollback, struct 
     return 0;
 }
 
+int left_out_note(struct left_out *list, const struct journal_entry *entry, struct error *error) {
+    struct rollback rollback;
+    json_t *command = json_loads(entry->command, 0, NULL);
+    int result = rollback_read(&rollback, command, entry->position, error);
+    if (result == 0 && left_out_add(list, &rollback, error)) {
+        rollback_release(&rollback);
+        result = -1;
+    }
+    json_decref(command);
+    return result;
+}
+
 void left_out_free(struct left_out *list) {
     for (size_t i = 0; i < list->count; i++) {
         rollback_release(list->rollbacks[i]);
@@ -136,6 +176,13 @@ void left_out_free(struct left_out *list) {
 bool left_out_knows(const struct left_out *list, uint64_t position) {
     for (size_t i = 0; i < list->count; i++)
         if (list->rollbacks[i]->position == position)
+            return true;
+    return false;
+}
+
+bool left_out_has(const struct left_out *list, const struct journal_entry *entry) {
+    for (size_t i = 0; i < list->count; i++)
+        if (rollback_has(list->rollbacks[i], entry))
             return true;
     return false;
 }

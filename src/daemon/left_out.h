@@ -16,7 +16,9 @@ struct journal_entry;
 enum { ROLLBACK_CHOICES = 256 }; /* streams and spans, together */
 
 /* One rollback. Without a stream and without a span it leaves out all; else the examples of the
-   streams, and examples and commands of the spans. Rollbacks are never left out. */
+   streams, and examples and commands of the spans. A span may be of one stream: then only what that
+   stream sent in it, but for labels, which are for examples that may be outside; one for an example
+   that was left out changes nothing. Rollbacks are never left out. */
 struct rollback {
     uint64_t position; /* of its own entry, */
     uint64_t after;    /* what is not between this and that is none of its matter */
@@ -25,6 +27,7 @@ struct rollback {
     size_t span_count;
     struct rollback_span {
         uint64_t first, last;
+        json_t *stream; /* its key; NULL: all that is there */
     } spans[ROLLBACK_CHOICES];
 };
 
@@ -33,7 +36,7 @@ struct rollback {
 bool rollback_is(const char *command);
 
 /* Streams and spans from a command, the journal's or a client's: `without`, a list of keys, and
-   `spans`, a list of [first, last]; each may be missing. EX_USAGE. */
+   `spans`, a list of [first, last] and [first, last, key]; each may be missing. EX_USAGE. */
 int rollback_choose(struct rollback *rollback, const json_t *command, struct error *error);
 void rollback_release(struct rollback *rollback);
 
@@ -53,10 +56,16 @@ struct left_out {
 
 /* Takes over what the rollback holds. */
 int left_out_add(struct left_out *list, const struct rollback *rollback, struct error *error);
+
+/* Add the one that an entry of the journal is. */
+int left_out_note(struct left_out *list, const struct journal_entry *entry, struct error *error);
 void left_out_free(struct left_out *list);
 
 /* Whether the rollback that is the entry at a position is known. */
 bool left_out_knows(const struct left_out *list, uint64_t position);
+
+/* Whether one of them has the entry. */
+bool left_out_has(const struct left_out *list, const struct journal_entry *entry);
 
 /* Whether the state after the entry at a position has nothing that is left out later. */
 bool left_out_allows(const struct left_out *list, uint64_t position);

@@ -13,6 +13,7 @@
      left_out       entries of the journal that are not learned
      replay         what the journal has after a checkpoint is learned
      rollback       what was learned is taken back
+     abnormal       what a stream sent at an alarm is taken back
      feedback       what people say of alarms
      take           examples from their socket to the learner
      status         what `status` says

@@ -125,6 +125,15 @@ static int find_begin(const struct daemon *daemon, const struct goal *goal,
 
 enum { SIGNALS_EVERY = 1024 }; /* entries */
 
+int rollback_look_around(struct daemon *daemon, uint64_t *entries, struct error *error) {
+    notify_alive();
+    if (++*entries % SIGNALS_EVERY == 0)
+        run_take_signals(daemon);
+    if (run_is_stopping(daemon))
+        return error_set(error, EX_TEMPFAIL, "stopped before anything was taken back");
+    return 0;
+}
+
 struct scan {
     struct daemon *daemon;
     uint64_t entries;
@@ -134,29 +143,13 @@ struct scan {
     bool began; /* entries from here on are later than the goal */
 };
 
-static int scan_rollback(struct scan *scan, const struct journal_entry *entry,
-                         struct error *error) {
-    struct rollback rollback;
-    json_t *command = json_loads(entry->command, 0, NULL);
-    int result = rollback_read(&rollback, command, entry->position, error);
-    if (result == 0 && left_out_add(scan->list, &rollback, error)) {
-        rollback_release(&rollback);
-        result = -1;
-    }
-    json_decref(command);
-    return result;
-}
-
 static int scan_entry(void *context, struct journal_entry *entry, struct error *error) {
     struct scan *scan = context;
     struct rollback *rollback = scan->rollback;
-    notify_alive();
-    if (++scan->entries % SIGNALS_EVERY == 0)
-        run_take_signals(scan->daemon);
-    if (run_is_stopping(scan->daemon))
-        return error_set(error, EX_TEMPFAIL, "stopped before anything was taken back");
+    if (rollback_look_around(scan->daemon, &scan->entries, error))
+        return -1;
     if (rollback_is(entry->command))
-        return scan_rollback(scan, entry, error);
+        return left_out_note(scan->list, entry, error);
     if (!scan->began && scan->goal->has_time && entry->time <= scan->goal->time) {
         rollback->after = entry->position;
         return 0;
@@ -250,20 +243,27 @@ static int perform(struct daemon *daemon, struct left_out *list, bool only_ask,
     return 0;
 }
 
+/* What has been taken is answered before anything changes. */
+int rollback_prepare(struct daemon *daemon, struct error *error) {
+    if (!daemon->journal)
+        return error_set(error, EX_UNAVAILABLE,
+                         "without state.journal.enabled there is nothing to replay"),
+               1;
+    if (checkpoints_settle(daemon, error) || learner_flush(daemon->learner, error) ||
+        journalling_sync(daemon, error))
+        return run_break(daemon);
+    return 0;
+}
+
 int rollback_perform(struct daemon *daemon, const json_t *request, struct rollback_report *report,
                      struct error *error) {
     struct left_out list = {0};
     struct rollback rollback = {0};
     struct goal goal;
-    int result = 1;
-    if (!daemon->journal)
-        return error_set(error, EX_UNAVAILABLE,
-                         "without state.journal.enabled there is nothing to replay"),
-               1;
-    /* What has been taken is answered before anything changes. */
-    if (checkpoints_settle(daemon, error) || learner_flush(daemon->learner, error) ||
-        journalling_sync(daemon, error))
-        return run_break(daemon);
+    int result = rollback_prepare(daemon, error);
+    if (result)
+        return result;
+    result = 1;
     if (read_goal(request, &goal, error) || rollback_choose(&rollback, request, error) ||
         check_request(daemon, &goal, &rollback, error) ||
         scan(daemon, &goal, &rollback, &list, error) || left_out_add(&list, &rollback, error))

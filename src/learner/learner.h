@@ -245,8 +245,12 @@ double learner_threshold(const struct learner *learner);
 int learner_set_threshold(struct learner *learner, double threshold, struct error *error);
 int learner_configure_threshold(struct learner *learner, double threshold, struct error *error);
 
-/* Mark an alarm of novelty of the stream as normal: anomaly_mark_normal. Returns 1 with a sentence
-   (EX_USAGE) where there is none: nothing is changed; -1 when the device has failed. */
+/* An alarm of novelty of the stream that is kept: anomaly_find_alarm. Returns 1 with a sentence
+   (EX_USAGE) where there is none; -1 when the device has failed. */
+int learner_find_alarm(struct learner *learner, const char *key, size_t key_size, double at,
+                       struct anomaly_kept *found, struct error *error);
+
+/* Mark one as normal: anomaly_mark_normal. Returns likewise; at 1 nothing is changed. */
 int learner_mark_normal(struct learner *learner, const char *key, size_t key_size, double at,
                         struct anomaly_kept *found, struct error *error);
 

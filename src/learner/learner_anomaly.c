@@ -194,8 +194,9 @@ static void judge(struct learner *learner, const struct planned *example, const 
     if (!alarm_raised(alarm, &rule, score, told.stream_step))
         return;
     if (kind == ALARM_NOVELTY && !of_losses)
-        anomaly_keep(watch->anomaly, example->slot, x,
-                     &(struct anomaly_kept){example->time > 0 ? example->time : 0, score});
+        anomaly_keep(
+            watch->anomaly, example->slot, x,
+            &(struct anomaly_kept){.time = example->time > 0 ? example->time : 0, .score = score});
     if (!observer->alarmed)
         return;
     told.score = score;
@@ -305,25 +306,46 @@ static int no_alarm(const char *stream, double at, const struct anomaly_kept *ne
                      stream, at, (int)KEPT_ALARMS, newest->time);
 }
 
-int learner_mark_normal(struct learner *learner, const char *key, size_t key_size, double at,
-                        struct anomaly_kept *found, struct error *error) {
+/* The slot of a stream whose alarms are kept. 0, 1 with a sentence, or -1. */
+static int find_watched(struct learner *learner, const char *key, size_t key_size, uint32_t *slot,
+                        struct error *error) {
     char quoted[TEXT_QUOTE_SIZE];
-    text_quote(quoted, key, key_size);
     if (learner_flush(learner, error))
         return -1;
-    uint32_t slot = streams_find(learner->streams, key, key_size);
+    *slot = streams_find(learner->streams, key, key_size);
     if (!learner->watch.anomaly)
         error_set(error, EX_USAGE, "there are no alarms: anomaly.enabled: true looks for them");
     else if (!learner->watch.columns)
         error_set(error, EX_USAGE,
                   "alarms of symbols cannot be marked: there is no memory of them, and what comes "
                   "again the network learns; runnel-ctl set anomaly.threshold makes them rarer");
-    else if (slot == STREAMS_NONE)
-        error_set(error, EX_USAGE, "stream %s is not in memory; " WAY_OUT, quoted);
-    else if (anomaly_mark_normal(learner->watch.anomaly, slot, at, found))
-        return 0;
+    else if (*slot == STREAMS_NONE)
+        error_set(error, EX_USAGE, "stream %s is not in memory; " WAY_OUT,
+                  text_quote(quoted, key, key_size));
     else
-        no_alarm(quoted, at, found, error);
+        return 0;
+    return 1;
+}
+
+int learner_find_alarm(struct learner *learner, const char *key, size_t key_size, double at,
+                       struct anomaly_kept *found, struct error *error) {
+    char quoted[TEXT_QUOTE_SIZE];
+    uint32_t slot;
+    int result = find_watched(learner, key, key_size, &slot, error);
+    if (result || anomaly_find_alarm(learner->watch.anomaly, slot, at, found))
+        return result;
+    no_alarm(text_quote(quoted, key, key_size), at, found, error);
+    return 1;
+}
+
+int learner_mark_normal(struct learner *learner, const char *key, size_t key_size, double at,
+                        struct anomaly_kept *found, struct error *error) {
+    char quoted[TEXT_QUOTE_SIZE];
+    uint32_t slot;
+    int result = find_watched(learner, key, key_size, &slot, error);
+    if (result || anomaly_mark_normal(learner->watch.anomaly, slot, at, found))
+        return result;
+    no_alarm(text_quote(quoted, key, key_size), at, found, error);
     return 1;
 }
 

@@ -204,6 +204,34 @@ def test_normal(directory):
         assert (status, out) == (USAGE, b"") and "--help" in err, (arguments, err)
 
 
+def test_abnormal(directory):
+    reply = {"ok": True, "stream": "東京 1", "data_time": 1769860800, "score": 2.5, "from": 1769860800,
+             "to": 1769860810.5, "position": 131, "after": 0, "first": 121, "restored": 1120, "replayed": 80,
+             "left_out": 12, "commands_left_out": 0, "seconds": 0.5, "examples": 9}
+    noon = 1769860800
+    for arguments, wanted in [([], {}), (["--at", "2026-01-31 12:00"], {"at": noon}),
+                              (["--from", "@1769860800.5", "--to", "2026-01-31 12:01"],
+                               {"from": noon + 0.5, "to": noon + 60}),
+                              (["--at", f"@{noon}", "--span", "5"], {"at": noon, "count": 5})]:
+        (status, out, err), requests = ask(directory, [reply], "abnormal", "東京 1", *arguments)
+        assert (status, err) == (OK, ""), err
+        assert requests == [{"command": "status"}, {"command": "abnormal", "stream": "東京 1"} | wanted], requests
+        assert out.decode() == ("abnormal: stream '東京 1', 12 examples of data from 2026-01-31 12:00:00 to 2026-01-31 "
+                                "12:00:10; went back to what was learned up to entry 1,120, and learned 80 entries "
+                                "again in 0.5 s\n"), out
+    (_, out, _), requests = ask(directory, [reply | {"from": None, "to": None, "left_out": 1}], "abnormal", "s", "-n")
+    assert requests[1] == {"command": "abnormal", "stream": "s", "dry_run": True}, requests
+    assert out.decode() == ("it would be abnormal: stream 's', 1 example; the daemon would go back to what was learned "
+                            "up to entry 1,120; nothing has changed\n"), out
+    for arguments in [["abnormal"], ["abnormal", "s", "--at", "noon"], ["abnormal", "s", "--to", "4711"],
+                      ["abnormal", "s", "--from", "x"], ["abnormal", "s", "--span", "0"],
+                      ["abnormal", "s", "--at", "@1", "--from", "@1"],
+                      ["abnormal", "s", "--span", "1", "--to", "@1"], ["abnormal", "s", "--without", "s"],
+                      ["normal", "s", "--from", "@1"], ["rollback", "--to", "1", "--span", "3"]]:
+        status, out, err = ctl(*arguments)
+        assert (status, out) == (USAGE, b"") and "--help" in err, (arguments, err)
+
+
 def test_rollback(directory):
     reply = {"ok": True, "position": 131, "after": 0, "first": 121, "restored": 1120,
              "replayed": 80, "left_out": 50, "commands_left_out": 1, "seconds": 0.5, "examples": 9}
@@ -379,7 +407,7 @@ def test_help_and_version(directory):
     status, out, err = ctl("--help")
     assert status == OK and err == "" and b"tcp://127.0.0.1:5572" in out
     for command in ["status", "set", "checkpoint", "export", "pause", "resume", "reset",
-                    "forget", "normal", "rollback", "backup", "restore", "shutdown"]:
+                    "forget", "normal", "abnormal", "rollback", "backup", "restore", "shutdown"]:
         assert command.encode() in out
     status, out, _ = ctl("--version")
     assert status == OK and out.startswith(b"runnel-ctl ")

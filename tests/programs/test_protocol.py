@@ -210,7 +210,7 @@ def check_subscriber(daemon, sockets):
 
 def check_control(control, directory, heard):
     described(["status", "set", "checkpoint", "export", "pause", "resume", "reset", "forget",
-               "normal", "rollback", "shutdown"], "Control")
+               "normal", "abnormal", "rollback", "shutdown"], "Control")
     status = json.loads(run([*control, "--json", "status"]))
     fields = set(heard["status"]) | set(heard["loss"])
     assert set(status) == fields - {"sequence"} | {"ok"}, fields ^ set(status)

@@ -13,12 +13,12 @@
 #include "common/options.h"
 #include "common/text.h"
 #include "common/wire.h"
+#include "ctl_alarms.h"
 #include "ctl_backup.h"
 #include "ctl_file.h"
 #include "ctl_print.h"
 #include "ctl_request.h"
 #include "ctl_rollback.h"
-#include "ctl_time.h"
 #include "tools/shared/tool.h"
 
 /* Seconds. A rollback learns again what may have taken days. */
@@ -47,14 +47,6 @@ static const struct option_row state_rows[] = {
      "backup: a state directory in place of that of the daemon that answers; restore: the state "
      "directory to make",
      OPTION_DIRECTORY(struct options, state)},
-    OPTIONS_END,
-};
-
-static const struct option_row normal_rows[] = {
-    {"at", 0, "TIME",
-     "the alarm of that time of the data (default: the stream's newest): @SECONDS since 1970, or "
-     "2026-01-31T12:00[:00][Z|+09:00]",
-     OPTION_TEXT(struct options, at)},
     OPTIONS_END,
 };
 
@@ -147,36 +139,6 @@ static int print_forget(const struct options *o, char **arguments,
     char clean[TEXT_SIZE];
     printf("forgot stream '%s': its state, and the numbers of its examples\n",
            text_copy(clean, sizeof clean, arguments[0]));
-    return EX_OK;
-}
-
-static int check_normal(const struct options *o, char **arguments) {
-    double at;
-    (void)arguments;
-    if (o->at && !time_read(o->at, &at))
-        return complain_usage("--at: '%s' is no time such as 2026-01-31T12:00 or @1769860800",
-                              o->at);
-    return OPTIONS_GO_ON;
-}
-
-static json_t *build_normal(const struct options *o, const char *name, char **arguments) {
-    double at;
-    json_t *request = json_pack("{s:s, s:s}", "command", name, "stream", arguments[0]);
-    if (request && o->at && time_read(o->at, &at))
-        json_object_set_new(request, "at", json_real(at));
-    return request;
-}
-
-static int print_normal(const struct options *o, char **arguments,
-                        const struct runnel_reply *reply) {
-    (void)o;
-    char clean[TEXT_SIZE], when[FORMAT_SIZE];
-    double at = 0, score = 0;
-    member_number(reply->json, "score", &score);
-    bool timed = member_number(reply->json, "data_time", &at);
-    printf("normal from now on: stream '%s'%s%s, an alarm of score %.3g\n",
-           text_copy(clean, sizeof clean, arguments[0]), timed ? ", " : "",
-           timed ? format_date(when, at) : "", score);
     return EX_OK;
 }
 
@@ -294,9 +256,16 @@ static const struct command commands[] = {
     {{"normal", "STREAM",
       .summary = "mark an alarm of the stream (--at, or the newest) as normal: it is not novel any "
                  "more"},
-     .print = print_normal,
-     .build = build_normal,
-     .check = check_normal},
+     .print = normal_print,
+     .build = normal_build,
+     .check = alarms_check},
+    {{"abnormal", "STREAM",
+      .summary = "take back what the stream sent at an alarm (--at, or the newest), or from a time "
+                 "on: learn again without it"},
+     .print = abnormal_print,
+     .build = abnormal_build,
+     .check = alarms_check,
+     .timeout = ROLLBACK_TIMEOUT},
     {{"rollback", "",
       .summary = "take back what was learned: go back to a checkpoint, and learn "
                  "again what the journal has since, without what is left out"},
@@ -316,10 +285,14 @@ static const struct command commands[] = {
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static int run(const struct options *o, const struct command *command, char **arguments) {
-    if (rollback_is_asked(o) && command->build != rollback_build && command->act != restore)
+    bool abnormal = command->build == abnormal_build;
+    if ((o->without.count || o->spans.count || (!abnormal && rollback_is_asked(o))) &&
+        command->build != rollback_build && command->act != restore)
         return complain_usage("--to, --without, --without-span and --dry-run are of rollback");
-    if (o->at && command->build != build_normal)
-        return complain_usage("--at is of normal");
+    if (o->at && !abnormal && command->build != normal_build)
+        return complain_usage("--at is of normal and abnormal");
+    if ((o->from || o->span) && !abnormal)
+        return complain_usage("--from and --span are of abnormal");
     if (o->state && !command->act)
         return complain_usage("--state is of backup and restore");
     if (command->act)
@@ -365,7 +338,7 @@ int main(int argc, char **argv) {
         .commands_heading = "Commands",
         .commands = names,
         .groups = {{NULL, rows, &options},
-                   {"Of normal:", normal_rows, &options},
+                   {"Of normal and abnormal:", alarms_rows, &options},
                    {"Of rollback (and restore: what the daemon does first):", rollback_rows,
                     &options},
                    {"Of backup and restore:", state_rows, &options}},

@@ -15,8 +15,7 @@
 const struct option_row rollback_rows[] = {
     {"to", 0, "POSITION|TIME",
      "leave out what came after that entry of the journal, or after that time: @SECONDS since "
-     "1970, "
-     "or 2026-01-31T12:00[:00][Z|+09:00]",
+     "1970, or 2026-01-31T12:00[:00][Z|+09:00]; abnormal: up to that time of the data",
      OPTION_TEXT(struct options, to)},
     {"without", 0, "STREAM", "of that only what came of this stream; may be repeated",
      OPTION_LIST(struct options, without, OPTION_LIST_MAX), .unique = true},

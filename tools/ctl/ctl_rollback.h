@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "common/keys.h"
 #include "common/options.h"
@@ -14,10 +15,12 @@ struct options {
     struct key_options keys;
     double timeout;
     bool json, timeout_given;
-    const char *to; /* rollback */
+    const char *to; /* rollback, abnormal */
     struct option_list without, spans;
     bool dry_run;
-    const char *at;    /* normal */
+    const char *at;    /* normal, abnormal */
+    const char *from;  /* abnormal */
+    uint64_t span;     /* 0 = not given */
     const char *state; /* backup, restore */
 };
 

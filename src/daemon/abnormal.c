@@ -1,0 +1,356 @@
+#include "abnormal.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "announce.h"
+#include "common/error.h"
+#include "common/format.h"
+#include "common/log.h"
+#include "common/text.h"
+#include "common/wire.h"
+#include "left_out.h"
+#include "parts.h"
+#include "rollback.h"
+#include "run.h"
+
+enum { EXAMPLES = 32 }; /* unless somebody says otherwise: as many as `normal` remembers */
+
+#define HOW_FAR "(state.checkpoint.keep and state.journal.keep say how far back one can)"
+
+/* ---- What is asked ---- */
+
+struct wanted {
+    const json_t *stream;
+    const char *key;
+    size_t key_size;
+    double at;       /* of the alarm; NaN: the newest */
+    double from, to; /* of the data; NaN: from the alarm on; as many as: */
+    uint64_t count;  /* examples; UINT64_MAX with `to` */
+};
+
+static bool read_time(const json_t *request, const char *name, double *time) {
+    const json_t *value = json_object_get(request, name);
+    *time = json_is_number(value) ? json_number_value(value) : (double)NAN;
+    return !value || json_is_number(value);
+}
+
+static int read_request(const json_t *request, struct wanted *wanted, struct error *error) {
+    const json_t *count = json_object_get(request, "count");
+    *wanted = (struct wanted){.stream = json_object_get(request, "stream"), .count = EXAMPLES};
+    wanted->key = json_string_value(wanted->stream);
+    wanted->key_size = json_string_length(wanted->stream);
+    bool good =
+        wanted->key && wanted->key_size <= WIRE_KEY_MAX && read_time(request, "at", &wanted->at) &&
+        read_time(request, "from", &wanted->from) && read_time(request, "to", &wanted->to) &&
+        (!count || (json_is_integer(count) && json_integer_value(count) > 0));
+    if (!good || (!isnan(wanted->at) && !isnan(wanted->from)) || (count && !isnan(wanted->to)))
+        return error_set(error, EX_USAGE,
+                         "abnormal takes a stream of at most %d bytes; perhaps the time of its "
+                         "alarm, `at`, or of its first data, `from`; and perhaps how many "
+                         "examples, `count`, or the time of the last, `to`: {\"command\": "
+                         "\"abnormal\", \"stream\": \"host-3\", \"at\": 1769860800}",
+                         WIRE_KEY_MAX);
+    if (count)
+        wanted->count = (uint64_t)json_integer_value(count);
+    else if (!isnan(wanted->to))
+        wanted->count = UINT64_MAX;
+    return 0;
+}
+
+/* ---- What the journal has of the stream ---- */
+
+struct sent {
+    uint64_t position, steps;
+    double time; /* of the data, 0 = unknown */
+};
+
+struct search {
+    struct daemon *daemon;
+    const struct wanted *wanted;
+    uint64_t begin, entries;
+    struct left_out list; /* until now */
+    struct sent *examples;
+    size_t count, capacity;
+};
+
+static int note_example(struct search *search, const struct journal_entry *entry,
+                        struct error *error) {
+    enum { FEW = 1024 };
+    if (search->count == search->capacity) {
+        size_t capacity = search->capacity ? 2 * search->capacity : FEW;
+        struct sent *larger = realloc(search->examples, capacity * sizeof *larger);
+        if (!larger)
+            return error_no_memory(error);
+        search->examples = larger;
+        search->capacity = capacity;
+    }
+    search->examples[search->count++] =
+        (struct sent){.position = entry->position,
+                      .steps = entry->example.steps,
+                      .time = entry->example.numbered ? entry->example.time : 0};
+    return 0;
+}
+
+static int visit(void *context, struct journal_entry *entry, struct error *error) {
+    struct search *search = context;
+    const struct wanted *wanted = search->wanted;
+    if (rollback_look_around(search->daemon, &search->entries, error))
+        return -1;
+    if (rollback_is(entry->command))
+        return left_out_note(&search->list, entry, error);
+    if (entry->command || entry->example.label || entry->example.key_size != wanted->key_size ||
+        memcmp(entry->example.key, wanted->key, wanted->key_size) != 0)
+        return 0;
+    return note_example(search, entry, error);
+}
+
+/* What one of the rollbacks leaves out has not been learned. */
+static void drop_left_out(struct search *search) {
+    size_t count = 0;
+    for (size_t n = 0; n < search->count; n++) {
+        const struct journal_entry entry = {.position = search->examples[n].position,
+                                            .example.key = search->wanted->key,
+                                            .example.key_size = search->wanted->key_size};
+        if (!left_out_has(&search->list, &entry))
+            search->examples[count++] = search->examples[n];
+    }
+    search->count = count;
+}
+
+/* What was learned of the stream after the entry at `begin`. 1: the journal, which drops on a
+   thread of its own what no checkpoint needs, has meanwhile dropped some of that. */
+static int collect(struct search *search, uint64_t begin, struct error *error) {
+    left_out_free(&search->list);
+    search->count = 0;
+    search->begin = begin;
+    if (journal_replay(search->daemon->journal, begin, visit, search, error)) {
+        struct journal_figures journal;
+        journal_figures(search->daemon->journal, &journal);
+        return begin + 1 < journal.oldest ? 1 : -1;
+    }
+    drop_left_out(search);
+    return 0;
+}
+
+/* Where a rollback can begin, the newest first; returns how many. */
+static size_t list_begins(const struct daemon *daemon, uint64_t begins[CHECKPOINT_KEEP_MAX + 1]) {
+    struct checkpoint_kept kept[CHECKPOINT_KEEP_MAX + 1];
+    struct journal_figures journal;
+    journal_figures(daemon->journal, &journal);
+    size_t count = checkpoint_list(daemon->checkpoint, kept), usable = 0;
+    for (; usable < count && kept[usable].position + 1 >= journal.oldest; usable++)
+        begins[usable] = kept[usable].position;
+    return usable;
+}
+
+/* The example of the step that so many came after; SIZE_MAX: it came before all of these. */
+static size_t find_step(const struct search *search, uint64_t ago) {
+    for (size_t n = search->count; n-- > 0;) {
+        if (search->examples[n].steps > ago)
+            return n;
+        ago -= search->examples[n].steps;
+    }
+    return SIZE_MAX;
+}
+
+static int no_checkpoint(struct error *error) {
+    return error_set(error, EX_UNAVAILABLE, "there is no checkpoint to go back to");
+}
+
+/* Collects as little as has the alarm. */
+static int find_alarm(struct search *search, uint64_t ago, size_t *found, struct error *error) {
+    uint64_t begins[CHECKPOINT_KEEP_MAX + 1];
+    char quoted[TEXT_QUOTE_SIZE];
+    size_t count = list_begins(search->daemon, begins), n = 0;
+    int collected = 0;
+    *found = SIZE_MAX;
+    for (; n < count && *found == SIZE_MAX; n++) {
+        collected = collect(search, begins[n], error);
+        if (collected)
+            break;
+        *found = find_step(search, ago);
+    }
+    if (*found < SIZE_MAX || collected < 0)
+        return collected;
+    if (n == 0)
+        return no_checkpoint(error);
+    return error_set(error, EX_UNAVAILABLE,
+                     "the alarm of stream %s came before entry %" PRIu64
+                     " of the journal, and that is how far back the oldest checkpoint reaches: it "
+                     "cannot be taken back " HOW_FAR,
+                     text_quote(quoted, search->wanted->key, search->wanted->key_size),
+                     begins[n - 1] + 1);
+}
+
+/* Collects all that can be taken back: data may have come in any order. */
+static int find_time(struct search *search, struct error *error) {
+    uint64_t begins[CHECKPOINT_KEEP_MAX + 1];
+    size_t count = list_begins(search->daemon, begins);
+    int collected = 1;
+    while (count > 0 && collected > 0)
+        collected = collect(search, begins[--count], error);
+    return collected > 0 ? no_checkpoint(error) : collected;
+}
+
+/* ---- Which examples ---- */
+
+/* `to` is included, with its whole second, as people see it. */
+static bool is_wanted(const struct wanted *wanted, const struct sent *example) {
+    return (isnan(wanted->from) || (example->time > 0 && example->time >= wanted->from)) &&
+           (isnan(wanted->to) || (example->time > 0 && example->time < floor(wanted->to) + 1));
+}
+
+struct chosen {
+    uint64_t count;
+    double from, to; /* of the data, 0 = unknown */
+    json_t *spans;   /* as a rollback takes them */
+};
+
+static void choose(const struct search *search, size_t begin, struct chosen *chosen) {
+    const struct wanted *wanted = search->wanted;
+    json_t *span = NULL;
+    *chosen = (struct chosen){.spans = json_array()};
+    for (size_t n = begin; n < search->count && chosen->count < wanted->count; n++) {
+        const struct sent *example = &search->examples[n];
+        if (!is_wanted(wanted, example)) {
+            span = NULL;
+            continue;
+        }
+        if (span) {
+            json_array_set_new(span, 1, json_integer((json_int_t)example->position));
+        } else {
+            span = json_pack("[I, I, O]", (json_int_t)example->position,
+                             (json_int_t)example->position, wanted->stream);
+            json_array_append_new(chosen->spans, span);
+            chosen->from = chosen->count == 0 ? example->time : chosen->from;
+        }
+        chosen->to = example->time;
+        chosen->count++;
+    }
+}
+
+static int check_chosen(const struct search *search, const struct chosen *chosen,
+                        struct error *error) {
+    char quoted[TEXT_QUOTE_SIZE];
+    text_quote(quoted, search->wanted->key, search->wanted->key_size);
+    if (chosen->count == 0)
+        return error_set(error, EX_USAGE,
+                         "after entry %" PRIu64
+                         " the journal has no example of stream %s whose data have such a time; "
+                         "what came before cannot be taken back " HOW_FAR,
+                         search->begin, quoted);
+    if (json_array_size(chosen->spans) > ROLLBACK_CHOICES)
+        return error_set(error, EX_USAGE,
+                         "what stream %s sent in that time lies in %zu places of the journal, more "
+                         "than %d: name shorter times",
+                         quoted, json_array_size(chosen->spans), ROLLBACK_CHOICES);
+    return 0;
+}
+
+static int find(struct search *search, const struct anomaly_kept *alarm, struct chosen *chosen,
+                struct error *error) {
+    size_t begin = 0;
+    if (isnan(search->wanted->from) ? find_alarm(search, alarm->ago, &begin, error)
+                                    : find_time(search, error))
+        return -1;
+    choose(search, begin, chosen);
+    return check_chosen(search, chosen, error);
+}
+
+/* ---- Doing it ---- */
+
+static json_t *time_of(double time) {
+    return time > 0 ? json_real(time) : json_null();
+}
+
+static json_t *describe(const struct wanted *wanted, const struct anomaly_kept *alarm,
+                        const struct chosen *chosen, const struct rollback_report *report) {
+    json_t *details = rollback_details(report);
+    json_object_set(details, "stream", (json_t *)wanted->stream);
+    json_object_set_new(details, "data_time", time_of(alarm->time));
+    json_object_set_new(details, "score",
+                        isnan(alarm->score) ? json_null() : json_real(alarm->score));
+    json_object_set_new(details, "from", time_of(chosen->from));
+    json_object_set_new(details, "to", time_of(chosen->to));
+    json_object_set_new(details, "left_out", json_integer((json_int_t)chosen->count));
+    return details;
+}
+
+static void say(struct daemon *daemon, const struct wanted *wanted, const struct chosen *chosen,
+                const json_t *details) {
+    char text[ERROR_TEXT_SIZE], quoted[TEXT_QUOTE_SIZE], span[3 * FORMAT_SIZE] = "";
+    char from[FORMAT_SIZE], to[FORMAT_SIZE];
+    bool one = chosen->count == 1;
+    if (chosen->from > 0 && chosen->to > 0)
+        snprintf(span, sizeof span, ", %s to %s", format_date(from, chosen->from),
+                 format_date(to, chosen->to));
+    snprintf(text, sizeof text, "%" PRIu64 " example%s of stream %s%s %s abnormal: not learned",
+             chosen->count, text_s(chosen->count),
+             text_quote(quoted, wanted->key, wanted->key_size), span, one ? "is" : "are");
+    log_info("%s", text);
+    announce_event(daemon, "abnormal", json_deep_copy(details), "%s", text);
+}
+
+/* Returns as rollback_perform. */
+static int take_back(struct daemon *daemon, const json_t *request, const struct wanted *wanted,
+                     const struct anomaly_kept *alarm, json_t **details, struct error *error) {
+    struct search search = {.daemon = daemon, .wanted = wanted};
+    struct chosen chosen = {0};
+    struct rollback_report report;
+    int result = 1;
+    if (find(&search, alarm, &chosen, error) == 0) {
+        bool only_ask = json_is_true(json_object_get(request, "dry_run"));
+        json_t *rollback = json_pack("{s:O, s:b}", "spans", chosen.spans, "dry_run", (int)only_ask);
+        result = rollback_perform(daemon, rollback, &report, error);
+        json_decref(rollback);
+        if (result == 0)
+            *details = describe(wanted, alarm, &chosen, &report);
+        if (result == 0 && !only_ask)
+            say(daemon, wanted, &chosen, *details);
+    }
+    left_out_free(&search.list);
+    free(search.examples);
+    json_decref(chosen.spans);
+    return result;
+}
+
+/* Returns likewise. */
+static int find_kept(struct daemon *daemon, const struct wanted *wanted, struct anomaly_kept *alarm,
+                     struct error *error) {
+    struct error why;
+    int result =
+        learner_find_alarm(daemon->learner, wanted->key, wanted->key_size, wanted->at, alarm, &why);
+    if (result > 0)
+        error_set(error, why.status, "%s; or name a time without an alarm: from and to", why.text);
+    else if (result < 0)
+        *error = why;
+    return result < 0 ? run_break(daemon) : result;
+}
+
+int abnormal_command(void *context, const json_t *request, struct control_answer *answer,
+                     struct error *error) {
+    struct daemon *daemon = context;
+    struct anomaly_kept alarm = {.score = NAN};
+    struct wanted wanted;
+    json_t *details = NULL;
+    if (read_request(request, &wanted, error))
+        return -1;
+    int result = rollback_prepare(daemon, error);
+    if (result == 0 && isnan(wanted.from))
+        result = find_kept(daemon, &wanted, &alarm, error);
+    if (result == 0)
+        result = take_back(daemon, request, &wanted, &alarm, &details, error);
+    if (result < 0)
+        return run_fail(daemon, error);
+    if (result > 0)
+        return -1;
+    json_object_update_new(answer->fields, details);
+    json_object_set_new(answer->fields, "examples",
+                        json_integer((json_int_t)daemon_examples(daemon)));
+    return 0;
+}
