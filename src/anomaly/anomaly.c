@@ -45,6 +45,7 @@ struct anomaly {
     double **numbers; /* (slots,) of (numbers_size + alarms_size,) doubles and (columns, floats) */
     double *scores, *surprises; /* (columns,) */
     double score, surprise, joint;
+    bool learns;                /* from what comes now */
     float *distances;           /* (memory,) of all columns together; NULL with one */
     enum anomaly_habit *habits; /* (columns,) what the newest step has broken */
 
@@ -100,6 +101,7 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
     int status = -1;
     if (made) {
         made->options = *options;
+        made->learns = true;
         made->floats = novelty_floats(options->memory);
         made->numbers_size = NUMBERS(struct heard) + NUMBERS(struct stream) +
                              options->columns * NUMBERS(struct column) +
@@ -217,6 +219,10 @@ enum anomaly_habit anomaly_habit(const struct anomaly *anomaly, size_t k) {
     return anomaly->habits[k];
 }
 
+void anomaly_learn(struct anomaly *anomaly, bool learn) {
+    anomaly->learns = learn;
+}
+
 /* Of a step that all columns have taken. */
 static void take_joint(struct anomaly *anomaly, uint32_t slot, const float *x, unsigned minute) {
     struct stream *stream = stream_of(anomaly, slot);
@@ -233,7 +239,8 @@ static void take_joint(struct anomaly *anomaly, uint32_t slot, const float *x, u
     double score = tail_unlikeliness(&stream->joint, distance);
     if (tail_knows(&stream->joint))
         anomaly->joint = fmax(anomaly->joint, novelty_patient(score, first->count - 1));
-    tail_learn(&stream->joint, distance);
+    if (anomaly->learns)
+        tail_learn(&stream->joint, distance);
 }
 
 /* Of the alarms that are kept. After all that looks at the memory: it may change. */
@@ -257,9 +264,9 @@ double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, doub
         anomaly->habits[k] = habit_of(column, x[k]);
         if (isnan(x[k]))
             continue;
-        double score =
-            novelty_take_beside(&column->novelty, floats_of(anomaly, slot, k),
-                                anomaly->options.memory, (double)x[k], minute, anomaly->distances);
+        double score = novelty_take_beside(&column->novelty, floats_of(anomaly, slot, k),
+                                           anomaly->options.memory, (double)x[k], minute,
+                                           anomaly->learns, anomaly->distances);
         anomaly->scores[k] = fmax(anomaly->scores[k], score);
         most = fmax(most, score);
     }
@@ -272,13 +279,13 @@ double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, doub
 }
 
 /* Of an error after `seen` steps. */
-static double surprise_of(struct tail *tail, double error, double seen) {
+static double surprise_of(struct tail *tail, double error, double seen, bool learn) {
     double surprise = NAN;
     if (isnan(error))
         return NAN;
     if (tail_knows(tail))
         surprise = novelty_patient(tail_unlikeliness(tail, error), seen);
-    if (seen >= NOVELTY_DELAY)
+    if (learn && seen >= NOVELTY_DELAY)
         tail_learn(tail, error);
     return surprise;
 }
@@ -287,10 +294,10 @@ double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *error
     struct stream *stream = begun(anomaly, slot);
     double most = NAN;
     if (!anomaly->options.has_errors)
-        most = surprise_of(&stream->wrong, *errors, stream->steps);
+        most = surprise_of(&stream->wrong, *errors, stream->steps, anomaly->learns);
     for (size_t k = 0; anomaly->options.has_errors && k < anomaly->options.columns; k++) {
         struct tail *tail = &column_of(anomaly, slot, k)->wrong;
-        double surprise = surprise_of(tail, fabs(errors[k]), stream->steps);
+        double surprise = surprise_of(tail, fabs(errors[k]), stream->steps, anomaly->learns);
         anomaly->surprises[k] = fmax(anomaly->surprises[k], surprise);
         most = fmax(most, surprise);
     }
@@ -300,7 +307,7 @@ double anomaly_wrong(struct anomaly *anomaly, uint32_t slot, const double *error
 
 double anomaly_lost(struct anomaly *anomaly, uint32_t slot, double loss) {
     begun(anomaly, slot);
-    double score = recent_take(recent_of(anomaly, slot), loss);
+    double score = recent_take(recent_of(anomaly, slot), loss, anomaly->learns);
     anomaly->score = fmax(anomaly->score, score);
     return score;
 }
@@ -327,6 +334,12 @@ void anomaly_keep(struct anomaly *anomaly, uint32_t slot, const float *x,
         if (!isnan(x[k]))
             kept_first(kept_of(anomaly, slot), k, &column_of(anomaly, slot, k)->novelty,
                        floats_of(anomaly, slot, k));
+}
+
+void anomaly_end_step(struct anomaly *anomaly, uint32_t slot, const float *x) {
+    for (size_t k = 0; !anomaly->learns && k < anomaly->options.columns; k++)
+        if (!isnan(x[k]))
+            novelty_drop(&column_of(anomaly, slot, k)->novelty, floats_of(anomaly, slot, k));
 }
 
 bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, double at,

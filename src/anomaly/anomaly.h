@@ -60,6 +60,11 @@ struct anomaly_said {
 void anomaly_clear(struct anomaly *anomaly);
 struct anomaly_said anomaly_said(const struct anomaly *anomaly);
 
+/* Whether what comes from now on is learned from, as it is at first. Else it has scores and is part
+   of what recently was, but no tail learns and its own contexts do not enter the memory; habits
+   are of all that comes. */
+void anomaly_learn(struct anomaly *anomaly, bool learn);
+
 /* The stream's next step, x (columns,) with NaN where a value is missing, at that Unix time (0 =
    unknown). Returns its score; NaN: too little has been seen to say. */
 double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, double time);
@@ -100,6 +105,9 @@ struct anomaly_kept {
 /* The newest step, which anomaly_take had with that x, is one: it is kept (kept.h). */
 void anomaly_keep(struct anomaly *anomaly, uint32_t slot, const float *x,
                   const struct anomaly_kept *alarm);
+
+/* Nobody asks for that step any more. */
+void anomaly_end_step(struct anomaly *anomaly, uint32_t slot, const float *x);
 
 /* The alarm of that time, less than a second off (NaN: the newest). False when there is none; then
    `found` is the newest one, with score NaN when none is kept. */

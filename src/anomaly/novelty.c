@@ -137,6 +137,12 @@ static float *memory_of(float *floats) {
     return floats + (size_t)NOVELTY_DELAY * NOVELTY_CONTEXT;
 }
 
+/* One on its way that is not to arrive is zero, which none other is: its time of day is CLOCK_SIZE
+   long. */
+static bool is_dropped(const float *context) {
+    return context[CLOCK] == 0 && context[CLOCK + 1] == 0;
+}
+
 /* Which of the memory's contexts a new one replaces: xorshift64 (Marsaglia 2003). */
 static size_t choose(struct novelty *novelty, size_t memory) {
     uint64_t r = random_of(novelty);
@@ -238,21 +244,21 @@ double novelty_patient(double score, double t) {
 
 double novelty_take(struct novelty *novelty, float *floats, size_t memory, double x,
                     unsigned minute) {
-    return novelty_take_beside(novelty, floats, memory, x, minute, NULL);
+    return novelty_take_beside(novelty, floats, memory, x, minute, true, NULL);
 }
 
 double novelty_take_beside(struct novelty *novelty, float *floats, size_t memory, double x,
-                           unsigned minute, float *distances) {
+                           unsigned minute, bool learn, float *distances) {
     float context[NOVELTY_CONTEXT];
     float *delayed = delayed_of(novelty, floats), *contexts = memory_of(floats);
     double s = take_value(novelty, x), t = novelty->count;
     double spread = fill_context(novelty, minute, context);
-    bool learns = t >= NOVELTY_DELAY;
-    if (learns)
+    if (t >= NOVELTY_DELAY && !is_dropped(delayed))
         remember(novelty, contexts, memory, delayed);
     memcpy(delayed, context, sizeof context);
+    bool compares = t >= NOVELTY_DELAY && novelty->used > 0;
     struct nearest nearest = {0, 0};
-    if (learns)
+    if (compares)
         search(context, (float)(s * s), contexts, (size_t)novelty->used, distances, &nearest);
     double novel = s * sqrt((double)nearest.context), level = s * sqrt((double)nearest.level);
     double quiet = 1 / (spread + QUIET_LEAST * s + QUIET_FLOOR);
@@ -261,7 +267,7 @@ double novelty_take_beside(struct novelty *novelty, float *floats, size_t memory
                     QUIET_SHARE * tail_unlikeliness(&novelty->quiet, quiet) +
                     LEVEL_SHARE * tail_unlikeliness(&novelty->level, level)) /
                    SHARES;
-    if (learns) {
+    if (compares && learn) {
         tail_learn(&novelty->novel, novel);
         tail_learn(&novelty->quiet, quiet);
         tail_learn(&novelty->level, level);
@@ -288,6 +294,11 @@ double novelty_joint(const struct novelty *novelty, const float *floats, unsigne
 
 const float *novelty_newest(const struct novelty *novelty, const float *floats) {
     return floats + ((uint64_t)novelty->count - 1) % NOVELTY_DELAY * NOVELTY_CONTEXT;
+}
+
+void novelty_drop(const struct novelty *novelty, float *floats) {
+    size_t newest = ((uint64_t)novelty->count - 1) % NOVELTY_DELAY;
+    memset(floats + newest * NOVELTY_CONTEXT, 0, NOVELTY_CONTEXT * sizeof *floats);
 }
 
 void novelty_remember(struct novelty *novelty, float *floats, size_t memory, const float *context) {

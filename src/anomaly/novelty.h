@@ -19,6 +19,7 @@
 #ifndef RUNNEL_NOVELTY_H
 #define RUNNEL_NOVELTY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -57,9 +58,12 @@ double novelty_take(struct novelty *novelty, float *floats, size_t memory, doubl
                     unsigned minute);
 
 /* The same, and what the column adds to a distance of several: to `distances` (memory, rounded up
-   to VECTOR_LANES) the square of its blocks' distance in s from each context that it remembers. */
+   to VECTOR_LANES) the square of its blocks' distance in s from each context that it remembers.
+   Without `learn` the tails stay as they are; then novelty_drop, once nobody asks for its context
+   any more, keeps that from entering the memory. */
 double novelty_take_beside(struct novelty *novelty, float *floats, size_t memory, double x,
-                           unsigned minute, float *distances);
+                           unsigned minute, bool learn, float *distances);
+void novelty_drop(const struct novelty *novelty, float *floats);
 
 /* Of `columns` columns with a past in common, that have each taken their value of this step: the
    distance to the nearest context, blocks and time of day. INFINITY before there is any. */

@@ -21,7 +21,7 @@ static double mean_of(const struct recent *recent) {
     return sum / RECENT_SPAN;
 }
 
-double recent_take(struct recent *recent, double loss) {
+double recent_take(struct recent *recent, double loss, bool learn) {
     double score = NAN, t = recent->count;
     if (!isfinite(loss))
         return NAN;
@@ -30,7 +30,7 @@ double recent_take(struct recent *recent, double loss) {
     double mean = mean_of(recent);
     if (tail_knows(&recent->tail))
         score = novelty_patient(tail_unlikeliness(&recent->tail, mean), t);
-    if (t >= NOVELTY_DELAY)
+    if (learn && t >= NOVELTY_DELAY)
         tail_learn(&recent->tail, mean);
     return score;
 }

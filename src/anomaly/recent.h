@@ -21,7 +21,7 @@ void recent_begin(struct recent *recent);
 
 /* The score >= 0 with the next loss, in nats; losses that are not finite take no part. NaN: too
    little has been seen to say. */
-double recent_take(struct recent *recent, double loss);
+double recent_take(struct recent *recent, double loss, bool learn);
 
 /* Whether what was read from a checkpoint can have been written by this. */
 bool recent_valid(const struct recent *recent);

@@ -130,6 +130,7 @@ void watch_begin(struct learner *learner, struct planned *example) {
     struct watch *watch = &learner->watch;
     if (!watch->anomaly)
         return;
+    anomaly_learn(watch->anomaly, example->learn);
     if (!example->begun) {
         anomaly_clear(watch->anomaly);
         clear_errors(watch);
@@ -248,6 +249,7 @@ void watch_step(struct learner *learner, const struct planned *example, size_t s
     if (watch->alarms_of_surprise)
         judge(learner, example, x, watch->surprise, ALARM_SURPRISE);
     look_at_habits(learner, example, x);
+    anomaly_end_step(watch->anomaly, example->slot, x);
     clear_errors(watch);
 }
 

@@ -32,6 +32,7 @@ struct planned {
     bool finished; /* all of it has been planned */
     bool begun;    /* some of it has been given out */
     bool begins;   /* its stream does, with it */
+    bool learn;    /* as in struct example */
     uint32_t slot; /* of its stream; of a label without a stream nothing */
     uint64_t received;
     double time;                          /* of its header, 0 = unknown */

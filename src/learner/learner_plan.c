@@ -386,6 +386,7 @@ static struct planned *begin(struct learner *learner, const struct example *exam
     memcpy(planned->key, example->key, example->key_size);
     planned->key_size = example->key_size;
     planned->received = example->received;
+    planned->learn = example->learn;
     planned->time = example->numbered ? example->time : 0;
     planned->steps = example->label ? 0 : example->steps;
     planned->outputs = learner->want_outputs;

@@ -53,8 +53,8 @@ def stored(name):
     return int(lines[0].split()[1]), [(float(x), int(m), float(s), a == "1") for x, m, s, a in rows]
 
 
-def step(number, x, minute=0, stream=b"s"):
-    header = struct.pack("<BBHIQd", 1, 0, 0, 0, number, BEGIN + 60 * minute + 59)
+def step(number, x, minute=0, stream=b"s", flags=0):
+    header = struct.pack("<BBHIQd", 1, flags, 0, 0, number, BEGIN + 60 * minute + 59)
     return [stream, struct.pack(f"<{len(x)}f", *x), b"", header]
 
 
@@ -435,20 +435,21 @@ def test_alarms_are_events(directory):
         assert daemon.end() == 0
 
 
+DO_NOT_LEARN = 2
 PATTERN = (3.0, -2.0, 2.5, -1.5, 2.0, 0.5)
 FIRST, AGAIN, TOLD = 585, 705, 640 # the pattern begins twice, less than 150 steps apart; told in between
 
 
-def with_pattern():
-    """A daily wave with deterministic noise, and twice the same pattern on it."""
+def with_pattern(again=AGAIN, count=800, ignored=range(0)):
+    """A daily wave with deterministic noise, and twice the same pattern on it; some not to be learned from."""
     rows, state = [], 12345
-    for n in range(800):
+    for n in range(count):
         state = (1103515245 * state + 12345) % 2**31
         x = math.sin(2 * math.pi * n / 24) + 0.2 * (state / 2**31 - 0.5)
-        for begin in (FIRST, AGAIN):
+        for begin in (FIRST, again):
             if 0 <= n - begin < len(PATTERN):
                 x = math.sin(2 * math.pi * (n - begin) / 24) + PATTERN[n - begin]
-        rows.append(step(n + 1, [x], 7 * n))
+        rows.append(step(n + 1, [x], 7 * n, flags=DO_NOT_LEARN if n in ignored else 0))
     return rows
 
 
@@ -511,6 +512,31 @@ def test_normal_wants_an_alarm(directory):
         reply, = daemon.request("normal", stream="s")
         assert not reply["ok"] and "anomaly.enabled: true" in reply["error"], reply
         assert daemon.end() == 0
+
+
+def test_what_is_not_to_be_learned_does_not_become_usual(directory):
+    """It has scores like any other, also where nothing has been learned yet; but its like is as novel the next time,
+    where it would not be any more. The same to the bit after kills."""
+    again, count, ignored = FIRST + 240, FIRST + 260, range(FIRST, FIRST + 70)
+    config = "anomaly: {enabled: true, memory: 400}"
+    found = {}
+    for name, rows, kills in [("learned", with_pattern(again, count), ()),
+                              ("ignored", with_pattern(again, count, ignored), ()),
+                              ("torn", with_pattern(again, count, ignored), (FIRST + 3, FIRST + 60, FIRST + 160)),
+                              ("nothing", with_pattern(again, 250, range(250)), ())]:
+        place = directory / name
+        place.mkdir()
+        said, _ = played(place, configuration(place, config), rows, kills)
+        found[name] = [m["anomaly"] for m in said]
+    scores = {name: [one["score"] for one in said] for name, said in found.items()}
+    assert found["ignored"] == found["torn"]
+    # Scored by what was learned before: the first is as novel in both, and only the second is not.
+    assert scores["ignored"][:FIRST + 1] == scores["learned"][:FIRST + 1]
+    assert found["ignored"][FIRST:again] != found["learned"][FIRST:again]
+    for begin in FIRST, again:
+        assert max(scores["ignored"][begin:begin + len(PATTERN)]) > 1.5, scores["ignored"][begin:begin + 20]
+    assert max(scores["learned"][again:again + len(PATTERN)]) < 1, scores["learned"][again:again + 20]
+    assert all(one["score"] is None and one["surprise"] is None for one in found["nothing"])
 
 
 SYMBOLS = """

@@ -414,6 +414,36 @@ static void what_cannot_have_been_written_is_refused(void **state) {
     anomaly_close(&anomaly);
 }
 
+/* What is not learned from neither fills the memory nor calibrates; the steps are counted all the
+   same, and the rest of the past goes on. */
+static void what_is_not_learned_from_is_forgotten(void **state) {
+    (void)state;
+    enum { KNOWN = 20 };
+    struct anomaly *anomaly = opened(true);
+    const double errors[COLUMNS] = {0.5, 0.5};
+    unsigned n = 0;
+    anomaly_learn(anomaly, false);
+    for (; n < 2 * HABIT; n++) {
+        const float x[COLUMNS] = {noise(n), -noise(n)};
+        assert_true(isnan(anomaly_wrong(anomaly, SLOT, errors)));
+        assert_true(isnan(anomaly_take(anomaly, SLOT, x, BEGIN + MINUTE * n)));
+        anomaly_end_step(anomaly, SLOT, x);
+    }
+    assert_true(anomaly_written(anomaly, SLOT));
+    assert_true(isnan(anomaly_said(anomaly).joint));
+    anomaly_learn(anomaly, true);
+    for (unsigned end = n + NOVELTY_DELAY + KNOWN; n < end; n++) {
+        const float x[COLUMNS] = {noise(n), -noise(n)};
+        assert_true(isnan(anomaly_take(anomaly, SLOT, x, BEGIN + MINUTE * n)));
+        anomaly_end_step(anomaly, SLOT, x);
+    }
+    for (unsigned end = n + KNOWN; n < end; n++)
+        take(anomaly, noise(n), -noise(n));
+    assert_true(anomaly_said(anomaly).score >= 0 && anomaly_said(anomaly).joint >= 0);
+    assert_int_equal(anomaly_steps(anomaly, SLOT), n);
+    anomaly_close(&anomaly);
+}
+
 static void too_much_is_refused(void **state) {
     (void)state;
     const struct anomaly_options options = {
@@ -429,6 +459,7 @@ static void too_much_is_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_largest_column_is_the_streams),
+        cmocka_unit_test(what_is_not_learned_from_is_forgotten),
         cmocka_unit_test(columns_are_novel_together),
         cmocka_unit_test(large_errors_surprise),
         cmocka_unit_test(a_column_that_freezes_is_stuck),
