@@ -16,9 +16,17 @@
 /* A daemon takes no example with more steps. */
 enum { STEPS_MAX = 4096 };
 
-static const struct command_row *const SOURCES[] = {
-    &source_text.command,  &source_csv.command,  &source_idx.command,   &source_host.command,
-    &source_synth.command, &source_json.command, &source_lines.command, NULL};
+static const struct command_row *const SOURCES[] = {&source_text.command,
+                                                    &source_csv.command,
+                                                    &source_idx.command,
+                                                    &source_host.command,
+                                                    &source_synth.command,
+                                                    &source_json.command,
+                                                    &source_lines.command,
+#ifdef RUNNEL_CURL
+                                                    &source_prometheus.command,
+#endif
+                                                    NULL};
 
 struct call {
     struct feed_settings settings;
@@ -52,7 +60,7 @@ static const struct option_row OPTIONS[] = {
     {"connect", 'c', "ENDPOINT", "the daemon's examples socket (default " WIRE_EXAMPLES ")",
      OPTION_TAKE(take_endpoint)},
     {"bind", 0, "ENDPOINT", "wait there for a daemon that connects", OPTION_TAKE(take_endpoint)},
-    {"rate", 0, "N", "examples per second (default: no limit; host: 20)",
+    {"rate", 0, "N", "examples per second (default: no limit; host: 20, prometheus: 1/15)",
      OPTION_REAL(struct call, settings.rate, 0, RATE_MAX)},
     {"every", 0, "SECONDS", "an example in so many seconds: --rate 1/SECONDS",
      OPTION_TAKE(take_every)},

@@ -201,7 +201,7 @@ static int start(struct feeder *feeder, struct error *error) {
     if (settings->schema && send_schema(feeder, error) < 0)
         return -1;
     feeder->due = clock_seconds();
-    if (feeder->source->type->live && settings->rate > 0)
+    if (feeder->source->type->spans && settings->rate > 0)
         feeder->due += 1 / settings->rate; /* the first sample covers the time since open */
     return run_passes(feeder, error);
 }

@@ -275,6 +275,7 @@ const struct source_type source_host = {
              "second) context switches, network bytes in, network bytes out, disk bytes.",
     .rate = RATE_DEFAULT,
     .live = true,
+    .spans = true,
     .endless = true,
     .create = create,
     .open = open_host,

@@ -1,0 +1,199 @@
+#!/usr/bin/python3
+"""runnel-feed prometheus against a server of metrics that stops, comes back, refuses and answers
+nonsense, and against runnel-web."""
+import gzip
+import http.server
+import math
+import pathlib
+import signal
+import socket
+import subprocess
+import threading
+
+import cases
+from feeding import *  # noqa: F403  pylint: disable=wildcard-import
+
+NO_PERMISSION = 77
+
+if "unexpected argument" in run("prometheus").err:
+    print("needs runnel-feed prometheus, which is built where there is libcurl4-openssl-dev")
+    sys.exit(77)
+
+
+class Metrics:
+    """A server whose answers are `text` and `status`. The port stays ours while it is stopped."""
+
+    def __init__(self, text, status=200, wanted=None):
+        self.text, self.status, self.wanted, self.asked = text, status, wanted, []
+        self.holder = socket.socket()
+        self.holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        self.holder.bind(("127.0.0.1", 0))
+        self.port = self.holder.getsockname()[1]
+        self.server = None
+
+    def start(self):
+        metrics = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                metrics.asked.append(self.path)
+                admitted = metrics.wanted in (None, self.headers.get("Authorization"))
+                body = metrics.text.encode()
+                self.send_response(metrics.status if admitted else 401)
+                if "gzip" in self.headers.get("Accept-Encoding", ""):
+                    body = gzip.compress(body)
+                    self.send_header("Content-Encoding", "gzip")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        class Server(http.server.ThreadingHTTPServer):
+            daemon_threads = True
+
+            def server_bind(self):
+                self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+                super().server_bind()
+
+        self.server = Server(("127.0.0.1", self.port), Handler)
+        threading.Thread(target=self.server.serve_forever, args=(.01,), daemon=True).start()
+        return self
+
+    def stop(self):
+        if self.server:
+            self.server.shutdown()
+            self.server.server_close()
+        self.server = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        self.holder.close()
+
+
+def x_of(receiver, wanted):
+    """The first of the next examples whose x is as wanted."""
+    seen = []
+    while not seen or not wanted(seen[-1]):
+        frames = receiver.take()
+        assert frames, seen[-9:]
+        seen.append(list(decode(frames).x))
+    return seen[-1]
+
+
+def await_text(process, text):
+    """Read its sentences up to that one."""
+    said = []
+    while not said or text not in said[-1]:
+        said.append(process.stderr.readline().decode())
+        assert said[-1], said
+    return said
+
+
+def test_series_are_columns(directory):
+    text = 'load 0.5\nrequests_total{code="200"} 10\nrequests_total{code="500"} 4\nbig 1e300\n'
+    with Metrics(text) as metrics, Receiver(directory) as receiver:
+        metrics.start()
+        process = start("prometheus", f"127.0.0.1:{metrics.port}", "--every", .02, "--series", "load",
+                        "--rate-of", 'requests_total{code="500"}', "--series", "requests_total",
+                        "--series", "big", "--series", "none", "--connect", receiver.bind().endpoint)
+        example = decode(receiver.take())
+        assert near_nan(example.x, [.5, math.nan, 14, math.nan, math.nan]), example.x
+        assert example.key == "prometheus" and example.header.time > 1e9
+        x_of(receiver, lambda x: x[1] == 0)
+        metrics.text = text.replace("4", "5") + "none 1\n"
+        assert x_of(receiver, lambda x: x[1] > 0 or x[4] == 1)[2] == 15
+        metrics.text = text.replace("4", "2")  # the counter has begun again
+        assert x_of(receiver, lambda x: x[1] > 0 and x[2] == 12)[0] == .5
+        process.send_signal(signal.SIGINT)
+        said = process.communicate()[1].decode()
+        assert process.returncode == OK and set(metrics.asked) == {"/metrics"}
+        assert 1 <= said.count("there is no number of none; it is missing (NaN)") <= 2
+
+
+def near_nan(found, expected):
+    return np.array_equal(found, np.array(expected, "<f4"), equal_nan=True)
+
+
+def test_a_server_that_stops_and_comes_back(directory):
+    with Metrics("a 1\n") as metrics, Receiver(directory) as receiver:
+        process = start("prometheus", f"http://user:secret@127.0.0.1:{metrics.port}", "--every", .02,
+                        "--series", "a", "--connect", receiver.bind().endpoint)
+        name = f"http://127.0.0.1:{metrics.port}/metrics"
+        said = await_text(process, "trying again until it answers")
+        metrics.start()
+        assert x_of(receiver, lambda x: True) == [1]
+        said += await_text(process, f"{name}: back after ")
+        metrics.stop()
+        said += await_text(process, "trying again until it answers")
+        metrics.text = "a 2\n"
+        metrics.start()
+        assert x_of(receiver, lambda x: x != [1]) == [2]
+        said += await_text(process, f"{name}: back after ")
+        metrics.status = 503
+        said += await_text(process, f"{name}: the server answered 503; trying again")
+        process.send_signal(signal.SIGTERM)
+        said += process.communicate()[1].decode().splitlines()
+        assert process.returncode == OK, said
+        assert sum("trying again" in line for line in said) == 3
+        assert sum("back after" in line for line in said) == 2
+        assert not any("secret" in line for line in said), said
+
+
+def test_who_is_not_admitted(directory):
+    token = directory / "token"
+    token.write_text("abc\n")
+    with Metrics("a 1\n", wanted="Bearer abc").start() as metrics:
+        arguments = ["prometheus", f"127.0.0.1:{metrics.port}", "--series", "a", "--count", 1, "--print"]
+        fed = run(*arguments, "--token-file", token)
+        assert fed.status == OK and '"x": [1]' in fed.out
+        for wrong in [[], ["--token-file", write(directory / "wrong", "x")]]:
+            fed = run(*arguments, *wrong)
+            assert fed.status == NO_PERMISSION and "the server refuses user and password" in fed.err
+        assert run(*arguments, "--token-file", directory / "no").status == NO_INPUT
+        metrics.wanted = "Basic dXNlcjpzZWNyZXQ="
+        fed = run("prometheus", f"user:secret@127.0.0.1:{metrics.port}/m?a=b", *arguments[2:])
+        assert fed.status == OK and metrics.asked[-1] == "/m?a=b"
+
+
+def write(path, text):
+    path.write_text(text)
+    return path
+
+
+def test_how_it_is_called(directory):
+    for said, arguments in [("name the series", []), ("'a{', expected a name", ["--series", "a{"]),
+                            ("--rate-of: found ''", ["--rate-of", ""]),
+                            ("--timeout", ["--series", "a", "--timeout", 0]),
+                            ("--repeat", ["--series", "a", "--repeat", 2]),
+                            ("found 0, expected", ["--series", "a", "--rate", 0])]:
+        fed = run("prometheus", "http://127.0.0.1:1", "--print", *arguments)
+        assert fed.status == USAGE and said in fed.err, fed
+    fed = run("prometheus", "http://", "--print", "--series", "a")
+    assert fed.status == USAGE and "expected a URL" in fed.err
+
+
+def test_metrics_of_runnel_web(directory):
+    """What runnel-web tells of a daemon is fed to another one."""
+    if not pathlib.Path(PROGRAM).with_name("runnel-web").exists():
+        return
+    import web_testing
+    daemon = web_testing.Daemon(directory)
+    try:
+        with web_testing.Web(directory, daemon.endpoint) as page:
+            daemon.await_subscriber()
+            daemon.status()
+            daemon.learn(0.5, layers=1)
+            page.until("api/daemons", lambda answer: answer["daemons"][0]["loss"])
+            fed = run("prometheus", f"127.0.0.1:{page.port}", "--series", "runnel_loss_mean",
+                      "--series", 'runnel_examples_total{daemon="waves"}', "--count", 1, "--print")
+            assert fed.status == OK and '"x": [0.5, 10]' in fed.out, fed
+    finally:
+        daemon.close()
+
+
+cases.run(globals())
