@@ -14,6 +14,8 @@ void status_write(struct daemon *daemon, struct json_text *text) {
     char summary[MODEL_SUMMARY_SIZE];
     struct field_count counts[SECURITY_FAILURES], rejected_by[REJECT_REASONS];
     unsigned has = 0;
+    struct schema schema;
+    ingest_schema(daemon->ingest, &schema);
     model_summary(&config->architecture, summary);
     struct status_fields status = {
         .name = config->name,
@@ -33,6 +35,11 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         .sockets_examples = ingest_endpoint(daemon->ingest),
         .sockets_statistics = publish_endpoint(daemon->publish),
         .sockets_control = control_endpoint(daemon->control),
+        .schema_dtype = schema.dtype,
+        .schema_columns = schema.columns,
+        .schema_target_dtype = schema.target_dtype,
+        .schema_targets = schema.targets,
+        .schema_target = schema.target,
         .forgotten = learner_counters(daemon->learner).forgotten,
         .examples_per_second = observe_speed(daemon),
         .rejected = ingest_rejected(daemon->ingest, REJECT_NOT),

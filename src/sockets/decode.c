@@ -73,6 +73,19 @@ void decoder_close(struct decoder **decoder) {
     *decoder = NULL;
 }
 
+static const char *type_name(const struct shape *shape) {
+    return shape->whole ? "uint32" : "float32";
+}
+
+void decoder_schema(const struct decoder *decoder, struct schema *schema) {
+    const struct shape *x = &decoder->x, *y = &decoder->y;
+    *schema = (struct schema){.dtype = type_name(x),
+                              .columns = x->width,
+                              .target_dtype = y->refused ? NULL : type_name(y),
+                              .targets = y->refused ? 0 : y->width,
+                              .target = target_name(decoder->target)};
+}
+
 size_t decoder_step_bytes(const struct decoder *decoder) {
     return NUMBER_SIZE *
            (decoder->x.width + (decoder->target == TARGET_NEXT ? 0 : decoder->y.width));
@@ -168,10 +181,6 @@ static enum reject_reason take_key(struct example *example, const struct frame *
     example->key = frame->data;
     example->key_size = frame->size;
     return REJECT_NOT;
-}
-
-static const char *type_name(const struct shape *shape) {
-    return shape->whole ? "uint32" : "float32";
 }
 
 /* The type that a frame's numbers probably have when it has twice or half the bytes that fit: the

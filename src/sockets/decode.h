@@ -7,7 +7,7 @@
    question after its type. A message of one frame is JSON:
 
      {"stream": "a", "x": X, "y": Y, "end": false, "learn": true,
-      "epoch": 0, "sequence": 0, "sparse": false, "time": 0}
+      "epoch": 0, "sequence": 0, "sparse": false, "time": 0, "result": false}
 
    or, of a label, {"stream": "a", "label_of": 17, "y": Y, "label_epoch": 0} and the others but x.
 
@@ -49,6 +49,14 @@ void decoder_close(struct decoder **decoder);
  */
 enum reject_reason decode(struct decoder *decoder, const struct frame *frames, size_t count,
                           struct example *example, char why[REJECT_WHY_SIZE]);
+
+/* What the model takes, in the words of a schema; NULL and 0 where there is no y. */
+struct schema {
+    const char *dtype, *target_dtype; /* "float32", or "uint32" */
+    size_t columns, targets;          /* numbers in one step of x, and of y */
+    const char *target;               /* "given", "next" or "later" */
+};
+void decoder_schema(const struct decoder *decoder, struct schema *schema);
 
 /* Bytes of the largest frame that can be an example of this model, JSON included. */
 size_t decoder_frame_max(const struct decoder *decoder);

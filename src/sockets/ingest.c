@@ -21,6 +21,7 @@ enum {
     RECONNECT_MS_MAX = 5000,
     EXAMPLE_LARGE_FRAMES = 2, /* x and y: the others are small */
     PEERS_KNOWN = 256,
+    SCHEMA_SIZE = 192, /* of the model's own, in JSON */
 };
 
 static const uint64_t announcement_interval = 1000000000; /* ns */
@@ -193,8 +194,8 @@ static int receive(struct ingest *ingest, struct frame *frames) {
 
 /* Whether the answer says in words what was found: a size does not tell what is wrong with it. */
 static bool answers_in_words(enum reject_reason reason) {
-    return reason == REJECT_X_SIZE || reason == REJECT_Y_SIZE || reason == REJECT_SCHEMA ||
-           reason == REJECT_CONFLICT || reason == REJECT_SEQUENCE_JUMP ||
+    return reason == REJECT_NOT || reason == REJECT_X_SIZE || reason == REJECT_Y_SIZE ||
+           reason == REJECT_SCHEMA || reason == REJECT_CONFLICT || reason == REJECT_SEQUENCE_JUMP ||
            reason == REJECT_NOT_ALLOWED;
 }
 
@@ -218,6 +219,20 @@ static void answer(struct ingest *ingest, const struct example *example, enum re
         if (zmq_send(ingest->socket, frames[i].data, frames[i].size,
                      ZMQ_DONTWAIT | (i < last ? ZMQ_SNDMORE : 0)) < 0)
             return;
+}
+
+/* A schema that fits: the model's own goes back. */
+static void answer_schema(struct ingest *ingest, const struct example *example) {
+    struct schema schema;
+    char text[SCHEMA_SIZE];
+    decoder_schema(ingest->decoder, &schema);
+    const char *quote = schema.target_dtype ? "\"" : "";
+    snprintf(text, sizeof text,
+             "{\"dtype\":\"%s\",\"columns\":%zu,\"target_dtype\":%s%s%s,\"targets\":%zu,"
+             "\"target\":\"%s\"}",
+             schema.dtype, schema.columns, quote, quote[0] ? schema.target_dtype : "null", quote,
+             schema.targets, schema.target);
+    answer(ingest, example, REJECT_NOT, text);
 }
 
 static void count_rejection(struct ingest *ingest, enum reject_reason reason,
@@ -270,7 +285,7 @@ int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, st
         if (reason == REJECT_NOT && example->steps > 0)
             return 1;
         if (reason == REJECT_NOT)
-            answer(ingest, example, reason, "");
+            answer_schema(ingest, example);
         else
             ingest_reject(ingest, example, reason, why);
     }
@@ -279,6 +294,10 @@ int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, st
 
 void ingest_idle(struct ingest *ingest) {
     security_taken(ingest->security, SOCKET_EXAMPLES, -1, 0, 0);
+}
+
+void ingest_schema(const struct ingest *ingest, struct schema *schema) {
+    decoder_schema(ingest->decoder, schema);
 }
 
 const void *ingest_peer(const struct ingest *ingest, size_t *size) {

@@ -41,6 +41,9 @@ int ingest_renew(struct ingest *ingest, struct security *security,
 /* Who sent the example that ingest_take gave last: the identity of a ROUTER's client. */
 const void *ingest_peer(const struct ingest *ingest, size_t *size);
 
+/* What its examples are. */
+void ingest_schema(const struct ingest *ingest, struct schema *schema);
+
 /* The socket, for zmq_poll with ZMQ_POLLIN. */
 void *ingest_socket(const struct ingest *ingest);
 

@@ -230,8 +230,10 @@ def test_a_schema_is_checked_before_anything_is_learned(directory):
     with daemon(directory / "router", examples="socket: router") as one:
         dealer = one.socket(zmq.DEALER, "examples")
         dealer.send(schema(dtype="float32", columns=COLUMNS))
-        key, answer = one.next_message(dealer)
+        key, answer, own = one.next_message(dealer)
         assert key == b"" and struct.unpack("<BBHIQQ", answer) == (1, 0, 0, 0, 0, 0)
+        assert json.loads(own) == one.ask("status")["schema"] == {
+            "dtype": "float32", "columns": COLUMNS, "target_dtype": None, "targets": 0, "target": "next"}
         dealer.send(schema(columns=[f"c{k}" for k in range(COLUMNS + 1)]))
         key, answer, words = one.next_message(dealer)
         assert key == b"" and struct.unpack("<BBHIQQ", answer) == (1, 2, SCHEMA, 0, 0, 0)
