@@ -1,0 +1,23 @@
+"""Feed, watch and command runneld, a daemon that learns online from a live stream.
+
+    import runnel
+    with runnel.Client("tcp://127.0.0.1:5570") as client:
+        for x in stream:
+            client.learn(x)
+
+Client and AsyncClient feed, Watcher watches, Control asks and commands; read_recording reads what
+runnel-record wrote, run starts a daemon for a notebook, runnel.river has models as River has them.
+The manual is docs/python.md."""
+from .aio import AsyncClient
+from .client import Client, Pending, Prediction
+from .control import Control, Tensors, read_safetensors
+from .daemon import Daemon, run
+from .errors import CommandError, Refused, RunnelError, Unavailable
+from .recording import read_recording
+from .watcher import Joined, Message, Watcher
+from .wire import Number
+
+__version__ = "0.1.0"
+__all__ = ["AsyncClient", "Client", "CommandError", "Control", "Daemon", "Joined", "Message", "Number", "Pending",
+           "Prediction", "Refused", "RunnelError", "Tensors", "Unavailable", "Watcher", "read_recording",
+           "read_safetensors", "run"]

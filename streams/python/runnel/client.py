@@ -1,0 +1,364 @@
+"""Feed a daemon: `Client`."""
+from __future__ import annotations
+
+import json
+import math
+import time as clock
+from types import TracebackType
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Type
+
+import numpy as np
+import zmq
+from numpy.typing import NDArray
+
+from . import shapes, wire
+from .control import Control
+from .errors import Refused, RunnelError, Unavailable
+from .examples import Examples, Numbers
+from .peer import Path, Peer
+from .push import Push, milliseconds
+from .session import LOST, Answer, Counts, Frames, Session
+from .shapes import Shapes, Time
+from .wire import Number
+
+WINDOW = 10000  # examples that may wait for their answers
+TIMEOUT = 30.0  # seconds
+TICK = 0.25  # seconds that one poll waits at most
+BATCH = 256  # rows that learn_many sends between two looks at the answers
+LEAVE = 5.0  # seconds that the end of `with` waits after an exception
+
+
+class Prediction(NamedTuple):
+    """What the daemon said of an example.
+
+    values   float32 (outputs,), of several steps (steps, outputs): what the topic `prediction` has, in one
+             row; with loss gaussian means and then deviations. With `target: given` and `later` of its own y,
+             made before it was learned; with `next` of the stream's next x
+    loss     of the targets that this example brought, nats or squared error; None: it brought none
+    number   of the example
+    """
+
+    values: NDArray[np.float32]
+    loss: Optional[float]
+    number: Number
+
+
+def as_prediction(answer: Answer, number: Number, steps: int) -> Prediction:
+    """RunnelError: the example is safe, but what was said of it is not known."""
+    if answer.prediction is None:
+        raise RunnelError(f"example {number.sequence} of stream {number.stream!r} is safe, but its prediction was "
+                          "lost with a connection: the daemon says each one once")
+    values = answer.prediction
+    return Prediction(values.reshape(steps, -1) if steps > 1 else values, answer.loss, number)
+
+
+class Pending:
+    """An example whose answer has not been waited for yet."""
+
+    def __init__(self, client: "Client", number: Number, steps: int) -> None:
+        self.number, self.steps = number, steps
+        self.answer: Optional[Answer] = None
+        self._client = client
+
+    def _tell(self, answer: Answer) -> None:
+        self.answer = answer
+
+    def wait(self) -> Answer:
+        """Its answer. Refused: the daemon did not take it. Unavailable: no answer in the client's time."""
+        self._client._wait(lambda: self.answer is not None)
+        assert self.answer is not None
+        if self.answer.refused is not None:
+            raise self.answer.refused
+        return self.answer
+
+    def prediction(self) -> Prediction:
+        """The same where a prediction was asked for."""
+        return as_prediction(self.wait(), self.number, self.steps)
+
+
+class Client:
+    """Sends examples, each acknowledged by the daemon once it is safe on disk. What is not acknowledged is
+    kept and sent again on the next connection, and the daemon learns it once: nothing is lost while this
+    program lives, and nothing is learned twice. Belongs to one thread at a time.
+
+    endpoint     of the examples; the daemon's configuration says `examples: {socket: router}`
+    socket       "router", or "push" for a daemon with `socket: pull`: then nothing is acknowledged, and what is
+                 on its way when the daemon ends is lost
+    stream       of examples that name none
+    window       examples that may wait for their answers; when there are more, `learn` waits
+    timeout      seconds that a call waits for the daemon before it raises Unavailable; None: without end
+    server_key   the daemon's public key (a file or its 40 characters), where it has keys
+    key          the file with your own secret key
+    control      endpoint of the control socket, which a push asks once what the model takes; a router is asked itself
+    check        False: do not ask what the model takes; numbers are sent as float32 unless they are uint32
+    producer     whose numbers those of the examples are. A program that is started again to send the same
+                 examples in the same order keeps it, and nothing is learned twice; else a random one is drawn
+    epoch        grows when a producer starts its numbers again
+    on_refused   called with each Refused of an example that nobody waits for, instead of raising it
+
+    Refused is raised by the call that waits for that example, or else by the next call of any kind; what is
+    wrong with types and shapes raises TypeError or ValueError before it is sent.
+    """
+
+    def __init__(self, endpoint: str = wire.EXAMPLES, *, socket: str = "router", stream: str = "",
+                 window: int = WINDOW, timeout: Optional[float] = TIMEOUT, server_key: Optional[Path] = None,
+                 key: Optional[Path] = None, control: Optional[str] = None, check: bool = True,
+                 producer: Optional[int] = None, epoch: int = 0,
+                 on_refused: Optional[Callable[[Refused], None]] = None) -> None:
+        if socket not in ("router", "push"):
+            raise ValueError(f"socket is {socket!r}; it is 'router' or 'push'")
+        if window < 1:
+            raise ValueError(f"window is {window}; at least one example is on its way")
+        wire.key_bytes(stream)
+        self.stream, self.window, self.timeout = stream, window, timeout
+        self._on_refused = on_refused
+        self._shapes = Shapes()
+        self._examples = Examples(Numbers(producer, epoch), self._shapes)
+        self._check = check and (socket == "router" or control is not None)
+        peer = Peer(endpoint, server_key, key)
+        if check and control is not None:
+            with Control(control, server_key=server_key, key=key, timeout=timeout) as asked:
+                self._shapes.take(asked.status().get("schema", {}))
+        self._session = Session(peer) if socket == "router" else None
+        self._push = Push(peer) if socket == "push" else None
+        self._closed = False
+
+    # ---- sending ----
+
+    def learn(self, x: Any, y: Any = None, *, stream: Optional[str] = None, time: Time = None,
+              end: bool = False, learn: bool = True, wait: bool = False) -> Number:
+        """Send one example, and hand back its number. It is on its way then; `flush`, the end of `with`, or
+        `wait=True` say that it is safe.
+
+        x      one step: (columns,) numbers, or a number of one column; several: (steps, columns). Symbols are
+               ids, (steps,). A dict of columns by name, or a word, travels as JSON
+        y      its targets likewise; classes are ids (or names); None, NaN: not observed
+        time   at which it was made, Unix time or a datetime
+        end    it ends its sequence: the stream's state is forgotten after it
+        learn  False: its targets are predicted and scored, but not learned from; the state moves on all the same
+        """
+        pending = self.submit(x, y, stream=stream, time=time, end=end, learn=learn, wanted=wait)
+        if wait and self._session:
+            pending.wait()
+        return pending.number
+
+    def predict(self, x: Any, y: Any = None, *, stream: Optional[str] = None, time: Time = None,
+                end: bool = False, learn: bool = False) -> Prediction:
+        """Send an example, wait, and hand back what the daemon says of it. Unless `learn` is True nothing is
+        learned from the targets that it brings. It is an example all the same: a recurrent network's state
+        moves by it, so do not send x again to learn from it. To say y later: `label`, or give it here with
+        learn=True."""
+        return self.submit(x, y, stream=stream, time=time, end=end, learn=learn, result=True).prediction()
+
+    def label(self, of: Number, y: Any, *, learn: bool = True, end: bool = False, wait: bool = False) -> Number:
+        """Say the targets of an earlier example of this client (`target: later`): `of` is what learn() handed
+        back, or a prediction's number. One that changes nothing is accepted all the same, counted by the
+        daemon as `label` and announced."""
+        return self.submit_label(of, y, learn=learn, end=end, wanted=wait and self._session is not None,
+                                 wait=wait).number
+
+    def submit(self, x: Any, y: Any = None, *, stream: Optional[str] = None, time: Time = None, end: bool = False,
+               learn: bool = True, result: bool = False, wanted: bool = True) -> Pending:
+        """Send an example without waiting for its answer, which the object handed back has later; with
+        `result` it asks for prediction and loss."""
+        if result and not self._session:
+            raise ValueError("a pull socket says no predictions: use socket='router', or watch the topic prediction")
+        self._begin()
+        self._ask()
+        flags = (wire.END if end else 0) | (0 if learn else wire.DO_NOT_LEARN) | (wire.RESULT if result else 0)
+        number, ident, frames, steps = self._examples.example(x, y, self.stream if stream is None else stream,
+                                                              time, flags)
+        return self._post(ident, frames, Pending(self, number, steps), wanted or result)
+
+    def submit_label(self, of: Number, y: Any, *, learn: bool = True, end: bool = False, result: bool = False,
+                     wanted: bool = True, wait: bool = False) -> Pending:
+        """`label`, as `submit` is to `learn`; with `result` the answer has a loss."""
+        self._begin()
+        self._ask()
+        flags = (wire.END if end else 0) | (0 if learn else wire.DO_NOT_LEARN) | (wire.RESULT if result else 0)
+        number, ident, frames = self._examples.label(of, y, flags)
+        pending = self._post(ident, frames, Pending(self, number, 1), wanted or result)
+        if wait and self._session:
+            pending.wait()
+        return pending
+
+    def learn_many(self, xs: Any, ys: Any = None, *, stream: Optional[str] = None,
+                   times: Optional[Sequence[float]] = None, learn: bool = True) -> Optional[Number]:
+        """Send many examples of one step each, in their order: much faster than as many calls of `learn`.
+
+        xs      (examples, columns); of one column, or symbols, (examples,). Or a list of dicts
+        ys      (examples, targets) or (examples,) likewise; None: without targets
+        times   (examples,) Unix times
+        The number of the last one; None: there was none.
+        """
+        xs = xs if isinstance(xs, (np.ndarray, list, tuple)) else list(xs)
+        if len(xs) == 0:
+            return None
+        for name, values in (("ys", ys), ("times", times)):
+            if values is not None and len(values) != len(xs):
+                raise ValueError(f"there are {len(xs)} xs, but {len(values)} {name}")
+        if shapes.is_named(list(xs[:1])) or (ys is not None and shapes.is_named(list(ys[:1]))):
+            for i, x in enumerate(xs):
+                last = self.learn(x, None if ys is None else ys[i], stream=stream, learn=learn,
+                                  time=None if times is None else times[i])
+            return last
+        return self._learn_rows(xs, ys, self.stream if stream is None else stream, times, learn)
+
+    def _learn_rows(self, xs: Any, ys: Any, stream: str, times: Optional[Sequence[float]],
+                    learn: bool) -> Optional[Number]:
+        self._begin()
+        self._ask()
+        key, flags, number = wire.key_bytes(stream), 0 if learn else wire.DO_NOT_LEARN, None
+        when = None if times is None else [shapes.seconds(time) for time in times]
+        # All are checked before the first is sent.
+        x = np.concatenate([self._shapes.x_array(xs[i:i + wire.STEPS_MAX])
+                            for i in range(0, len(xs), wire.STEPS_MAX)])
+        y = None if ys is None else np.concatenate([self._shapes.y_array(ys[i:i + wire.STEPS_MAX], None)
+                                                    for i in range(0, len(ys), wire.STEPS_MAX)])
+        if len(x) != len(xs) or (y is not None and len(y) != len(xs)):
+            raise ValueError(f"{len(xs)} examples of one step each have {len(x)} steps"
+                             + (f" and {len(y)} targets" if y is not None else ""))
+        for i in range(0, len(x), BATCH):
+            number, rows = self._examples.rows(x[i:i + BATCH], None if y is None else y[i:i + BATCH], key, stream,
+                                               when[i:i + BATCH] if when else None, flags)
+            self._post_rows(key, rows)
+        return number
+
+    # ---- waiting ----
+
+    def flush(self, timeout: Optional[float] = None) -> None:
+        """Wait until everything is answered. Unavailable: for `timeout` seconds (the client's, where None is
+        given) nothing was; Refused: an example was not taken. A push has no answers: see `close`."""
+        if self._session:
+            self._wait(lambda: not self._waiting(), timeout)
+            self._raise_refused()
+
+    def close(self) -> None:
+        """Flush, and close the sockets. A push waits until all is sent."""
+        if self._closed:
+            return
+        try:
+            self.flush()
+        finally:
+            self._leave(self.timeout)
+
+    @property
+    def counts(self) -> Counts:
+        """What has become of the examples of a router."""
+        return self._session.counts if self._session else Counts()
+
+    @property
+    def producer(self) -> int:
+        """Whose numbers they are."""
+        return self._examples.numbers.producer
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 traceback: Optional[TracebackType]) -> None:
+        if kind is None:
+            self.close()
+            return
+        try:  # what was sent before the exception is good
+            if issubclass(kind, Exception) and not issubclass(kind, Unavailable):
+                self.flush(LEAVE)
+        except RunnelError:
+            pass
+        finally:
+            self._leave(0.0)
+
+    def _leave(self, linger: Optional[float]) -> None:
+        self._closed = True
+        if self._session:
+            self._session.close()
+        if self._push:
+            self._push.close(linger)
+
+    def _waiting(self) -> int:
+        return len(self._session.waiting) if self._session else 0
+
+    def _begin(self) -> None:
+        if self._closed:
+            raise RunnelError("this client is closed")
+        if self._session:
+            if self._session.unsent or not self._session.connected or len(self._session.waiting) % BATCH == 0:
+                self._session.turn()
+            self._raise_refused()
+
+    def _raise_refused(self) -> None:
+        if self._session and self._session.refused:
+            if self._on_refused is None:
+                self._session.raise_refused()
+            refused, self._session.refused = self._session.refused, []
+            for one in refused:
+                if self._on_refused:
+                    self._on_refused(one)
+
+    def _post(self, ident: bytes, frames: Frames, pending: Pending, wanted: bool) -> Pending:
+        session = self._session
+        if self._push:
+            self._push.send(frames, self.timeout)
+        if session:
+            if len(session.waiting) >= self.window:
+                self._wait(lambda: self._waiting() < self.window)
+            if wanted:
+                session.wanted[ident] = pending._tell
+            session.post(ident, frames)
+        return pending
+
+    def _post_rows(self, key: bytes, rows: List[Frames]) -> None:
+        session = self._session
+        if not session:
+            for frames in rows:
+                assert self._push
+                self._push.send(frames, self.timeout)
+            return
+        if len(session.waiting) + len(rows) > self.window:
+            self._wait(lambda: self._waiting() <= max(0, self.window - len(rows)))
+        session.post_rows(key, rows)
+        session.turn()
+        self._raise_refused()
+
+    def _wait(self, done: Callable[[], bool], timeout: Optional[float] = None) -> None:
+        """Until it is so. Unavailable: nothing came from the daemon for so many seconds."""
+        session = self._session
+        assert session
+        timeout = self.timeout if timeout is None else timeout
+        session.turn()
+        seen, since = session.answers, clock.monotonic()
+        while not done():
+            if session.answers != seen:
+                seen, since = session.answers, clock.monotonic()
+            left = math.inf if timeout is None else since + timeout - clock.monotonic()
+            if left <= 0:
+                assert timeout is not None
+                raise session.unavailable(timeout)
+            self._poll(min(left, TICK))
+            session.turn()
+
+    def _poll(self, seconds: float) -> None:
+        session = self._session
+        assert session
+        if session.socket is None or session.monitor is None:
+            clock.sleep(min(seconds, 0.02))
+            return
+        poller = zmq.Poller()
+        poller.register(session.socket, zmq.POLLIN | (zmq.POLLOUT if session.unsent else 0))
+        poller.register(session.monitor, zmq.POLLIN)
+        poller.poll(milliseconds(seconds))
+
+    # ---- what the model takes ----
+
+    def _ask(self) -> None:
+        if not self._check or not self._session or self._shapes.asked:
+            return
+        session, answers = self._session, [LOST]
+
+        def answered() -> bool:
+            if answers[-1] == LOST:
+                session.ask(answers.append)
+            return answers[-1] != LOST
+
+        self._wait(answered)
+        self._shapes.take(json.loads(answers[-1]))

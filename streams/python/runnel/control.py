@@ -1,0 +1,166 @@
+"""Ask and command a daemon: `Control`."""
+from __future__ import annotations
+
+import json
+import math
+import time
+from types import TracebackType
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Type
+
+import numpy as np
+import zmq
+from numpy.typing import NDArray
+
+from . import shapes, wire
+from .errors import CommandError, RunnelError, Unavailable
+from .peer import Path, Peer
+
+Reply = Dict[str, Any]
+TYPES = {"F32": "<f4", "F64": "<f8", "F16": "<f2", "I64": "<i8", "I32": "<i4", "U8": "u1", "U32": "<u4", "U64": "<u8"}
+
+
+class Tensors(Dict[str, NDArray[Any]]):
+    """Tensors by name, and `metadata`: texts by name (docs/protocol.md, exported parameters)."""
+
+    metadata: Dict[str, str]
+
+
+def read_safetensors(data: bytes) -> Tensors:
+    """A safetensors file. ValueError: it is none."""
+    try:
+        size = int.from_bytes(data[:8], "little")
+        header = json.loads(data[8:8 + size])
+        body = memoryview(data)[8 + size:]
+        found = Tensors()
+        found.metadata = header.pop("__metadata__", {})
+        for name, tensor in header.items():
+            begin, end = tensor["data_offsets"]
+            array = np.frombuffer(body[begin:end], TYPES[tensor["dtype"]])
+            found[name] = array.reshape(tensor["shape"]).copy()
+        return found
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"this is no safetensors file: {error}") from None
+
+
+class Control:
+    """The control socket of a daemon. Each command is a method that waits for the reply and hands it back, a
+    dict as docs/protocol.md has it. CommandError: the daemon refused, and why. Unavailable: no reply within
+    `timeout` seconds (None: without end); what was asked may have been done all the same."""
+
+    def __init__(self, endpoint: str = wire.CONTROL, *, server_key: Optional[Path] = None, key: Optional[Path] = None,
+                 timeout: Optional[float] = 30.0) -> None:
+        self._peer, self.timeout = Peer(endpoint, server_key, key), timeout
+        self._context: "zmq.Context[zmq.Socket[bytes]]" = zmq.Context()
+        self._socket: "Optional[zmq.Socket[bytes]]" = None
+
+    def _connected(self) -> "zmq.Socket[bytes]":
+        if self._socket is None:
+            self._socket = self._context.socket(zmq.REQ)
+            self._peer.prepare(self._socket)
+            self._peer.connect(self._socket)
+        return self._socket
+
+    def _forget(self) -> None:
+        """A REQ socket whose reply has not come takes no other request."""
+        if self._socket is not None:
+            self._socket.close(0)
+        self._socket = None
+
+    def request(self, command: str, **members: Any) -> Reply:
+        """Any command, its other members by name."""
+        return self._ask(command, members)[0]
+
+    def _ask(self, command: str, members: Mapping[str, Any]) -> Tuple[Reply, List[bytes]]:
+        text = shapes.json_bytes({"command": command, **{name: shapes.plain(value)
+                                                         for name, value in members.items()}})
+        socket = self._connected()
+        socket.send(text)
+        end = math.inf if self.timeout is None else time.monotonic() + self.timeout
+        try:
+            while not socket.poll(max(0, min(250, math.ceil(1000 * min(end - time.monotonic(), 1))))):
+                if time.monotonic() >= end:
+                    raise Unavailable(f"{self._peer.endpoint}: no reply to '{command}' within {self.timeout:g} s; is "
+                                      "runneld running, and is this its control.bind (with keys: server_key, key)?")
+        except BaseException:
+            self._forget()
+            raise
+        first, *rest = socket.recv_multipart()
+        try:
+            reply: Reply = json.loads(first)
+            good = bool(reply["ok"])
+        except (ValueError, KeyError, TypeError):
+            self._forget()
+            raise RunnelError(f"{self._peer.endpoint}: what answers is no daemon's control socket") from None
+        if not good:
+            raise CommandError(str(reply.get("error", "the daemon refused")))
+        return reply, rest
+
+    def status(self) -> Reply:
+        """All that the topics `status` and `loss` carry."""
+        return self.request("status")
+
+    def set(self, key: str, value: float) -> Reply:
+        """Change learning.optimizer.rate, learning.clip, anomaly.threshold or statistics.every."""
+        return self.request("set", key=key, value=value)
+
+    def checkpoint(self) -> Reply:
+        """Write one; it is on disk when this returns: path, examples, bytes, seconds."""
+        return self.request("checkpoint")
+
+    def export(self) -> Tensors:
+        """The parameters: float32 arrays by name, matrices (out, in), PyTorch's order of gates; `metadata` has
+        the digest, and mean and deviation of scalers."""
+        return read_safetensors(self.export_bytes())
+
+    def export_bytes(self) -> bytes:
+        """The same as the bytes of a safetensors file, as `model.initial` reads it."""
+        _, rest = self._ask("export", {})
+        if len(rest) != 1:
+            raise RunnelError(f"{self._peer.endpoint}: the reply to 'export' has no parameters")
+        return rest[0]
+
+    def pause(self) -> Reply:
+        """Take no examples until `resume`."""
+        return self.request("pause")
+
+    def resume(self) -> Reply:
+        """Take examples again."""
+        return self.request("resume")
+
+    def reset(self, member: Optional[str] = None) -> Reply:
+        """Begin anew: starting values, no streams, no counts; or one member alone."""
+        return self.request("reset") if member is None else self.request("reset", member=member)
+
+    def forget(self, stream: str) -> Reply:
+        """Forget a stream: its state, and the numbers of its producers."""
+        return self.request("forget", stream=stream)
+
+    def normal(self, stream: str, at: shapes.Time = None) -> Reply:
+        """What the stream's newest alarm of novelty (or that whose data are of time `at`) saw is normal."""
+        more = {} if at is None else {"at": shapes.seconds(at)}
+        return self.request("normal", stream=stream, **more)
+
+    def rollback(self, to: Optional[int] = None, *, to_time: shapes.Time = None,
+                 without: Optional[Sequence[str]] = None, spans: Optional[Sequence[Tuple[int, int]]] = None,
+                 dry_run: bool = False) -> Reply:
+        """Take back what was learned after `to` (a position in the journal) or `to_time`; with `without` or
+        `spans` only those streams and entries. `dry_run` only asks."""
+        members: Dict[str, Any] = {"to": to, "without": without, "spans": spans, "dry_run": dry_run or None,
+                                   "to_time": None if to_time is None else shapes.seconds(to_time)}
+        return self.request("rollback", **{name: value for name, value in members.items() if value is not None})
+
+    def shutdown(self) -> Reply:
+        """End the daemon: what waits is learned, and a checkpoint is written."""
+        return self.request("shutdown")
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._forget()
+        self._context.term()
+
+    def __enter__(self) -> "Control":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 traceback: Optional[TracebackType]) -> None:
+        self.close()

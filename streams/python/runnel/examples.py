@@ -1,0 +1,97 @@
+"""From the arguments of `learn`, `label` and `predict` to messages, the same for both clients."""
+from __future__ import annotations
+
+import secrets
+from typing import Dict, List, Optional, Sequence, Tuple
+
+from . import shapes, wire
+from .session import Frames
+from .shapes import Array, Shapes, Time
+from .wire import Number
+
+
+class Numbers:
+    """Whose numbers, and the newest of each stream: they count from 1."""
+
+    def __init__(self, producer: Optional[int], epoch: int) -> None:
+        if producer is not None and not 0 < producer < 1 << 64:
+            raise ValueError(f"producer is {producer}; it is a number of 64 bits and not 0")
+        if not 0 <= epoch < 1 << 32:
+            raise ValueError(f"epoch is {epoch}; it is a number of 32 bits")
+        self.producer = producer if producer is not None else secrets.randbits(64) or 1
+        self.epoch = epoch
+        self._newest: Dict[bytes, int] = {}
+
+    def number(self, key: bytes, count: int = 1) -> int:
+        """The first of the next so many."""
+        newest = self._newest.get(key, 0)
+        self._newest[key] = newest + count
+        return newest + 1
+
+
+class Examples:
+    """Makes messages, each with the next number of its stream."""
+
+    def __init__(self, numbers: Numbers, known: Shapes) -> None:
+        self.numbers, self.shapes = numbers, known
+
+    def example(self, x: object, y: object, stream: str, time: Time,
+                flags: int) -> "Tuple[Number, bytes, Frames, int]":
+        """Number, ident, frames and steps."""
+        key = wire.key_bytes(stream)
+        when = shapes.seconds(time)
+        if shapes.is_named(x) or shapes.is_named(y):
+            members: Dict[str, object] = {"stream": stream, "x": shapes.plain(x)}
+            if y is not None:
+                members["y"] = shapes.plain(y)
+            steps = len(x) if isinstance(x, (list, tuple)) and shapes.is_named(x) else 1
+            return (*self._json(key, stream, members, when, flags), steps)
+        x_bytes = self.shapes.x_array(x)
+        y_bytes = b"" if y is None else self.shapes.y_array(y, len(x_bytes)).tobytes()
+        number, header = self._header(key, stream, when, flags)
+        return number, key + header[4:16], (key, x_bytes.tobytes(), y_bytes, header), len(x_bytes)
+
+    def label(self, of: Number, y: object, flags: int) -> "Tuple[Number, bytes, Frames]":
+        """Likewise, of a label."""
+        if not isinstance(of, tuple) or len(of) != len(Number._fields):
+            raise TypeError(f"a label is of an example's Number, as learn() hands it back, not of {of!r:.60}")
+        of = Number(*of)
+        key = wire.key_bytes(of.stream)
+        if shapes.is_named(y):
+            return self._json(key, of.stream, {"stream": of.stream, "y": shapes.plain(y),
+                                               "label_of": of.sequence, "label_epoch": of.epoch}, 0.0, flags)
+        y_bytes = self.shapes.y_array(y, None).tobytes()
+        number, header = self._header(key, of.stream, 0.0, flags | wire.LABEL)
+        label = wire.LABEL_OF.pack(of.epoch, 0, of.sequence)
+        return number, key + header[4:16], (key, b"", y_bytes, header, label)
+
+    def rows(self, xs: Array, ys: Optional[Array], key: bytes, stream: str,
+             times: Optional[Sequence[float]], flags: int) -> "Tuple[Number, List[Frames]]":
+        """An example of one step for each row; xs (rows, columns), ys (rows, targets)."""
+        x_size, x_bytes = xs.itemsize * xs.shape[1], xs.tobytes()
+        y_size, y_bytes = (0, b"") if ys is None else (ys.itemsize * ys.shape[1], ys.tobytes())
+        pack, producer, epoch = wire.HEADER.pack, self.numbers.producer, self.numbers.epoch
+        first = self.numbers.number(key, len(xs))
+        frames: List[Frames] = [
+            (key, x_bytes[i * x_size:(i + 1) * x_size], y_bytes[i * y_size:(i + 1) * y_size],
+             pack(wire.VERSION, flags, 0, epoch, first + i, times[i] if times else 0.0, producer))
+            for i in range(len(xs))]
+        return Number(stream, first + len(xs) - 1, epoch), frames
+
+    def _header(self, key: bytes, stream: str, when: float, flags: int) -> "Tuple[Number, bytes]":
+        number = Number(stream, self.numbers.number(key), self.numbers.epoch)
+        return number, wire.HEADER.pack(wire.VERSION, flags, 0, number.epoch, number.sequence, when,
+                                        self.numbers.producer)
+
+    def _json(self, key: bytes, stream: str, members: "dict[str, object]", when: float,
+              flags: int) -> "Tuple[Number, bytes, Frames]":
+        epoch, producer = self.numbers.epoch, self.numbers.producer
+        named = {"end": (wire.END, True), "learn": (wire.DO_NOT_LEARN, False), "result": (wire.RESULT, True)}
+        members.update({name: value for name, (flag, value) in named.items() if flags & flag})
+        if when:
+            members["time"] = when
+        shapes.json_bytes(members)  # what cannot be sent takes no number
+        number = Number(stream, self.numbers.number(key), epoch)
+        members.update(producer=f"{producer:x}", epoch=epoch, sequence=number.sequence)
+        ident = key + wire.NUMBERS.pack(epoch, number.sequence)
+        return number, ident, (shapes.json_bytes(members),)

@@ -1,0 +1,50 @@
+"""A PUSH socket, for a daemon with `examples.socket: pull`: nobody tells what becomes of an example."""
+from __future__ import annotations
+
+import math
+import time
+from typing import Optional
+
+import zmq
+
+from .errors import Unavailable
+from .peer import Peer
+from .session import QUEUE, Frames
+
+
+def milliseconds(seconds: Optional[float]) -> Optional[int]:
+    """For a poll; None: without end."""
+    return None if seconds is None else max(0, math.ceil(1000 * seconds))
+
+
+class Push:
+    """Sends, and waits while nobody takes it."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self._context: "zmq.Context[zmq.Socket[bytes]]" = zmq.Context()
+        self.socket = self._context.socket(zmq.PUSH)
+        peer.prepare(self.socket)
+        self.socket.sndhwm, self.socket.immediate = QUEUE, 1
+        peer.connect(self.socket)
+
+    def send(self, frames: Frames, timeout: Optional[float]) -> None:
+        """Unavailable: nobody has taken it within so many seconds; it is not sent."""
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            try:
+                self.socket.send_multipart(frames, zmq.NOBLOCK)
+                return
+            except zmq.Again:
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise Unavailable(
+                        f"{self.peer.endpoint}: no daemon took an example within {timeout:g} s; is runneld "
+                        "running, is it paused, and is this its examples.bind with socket: pull?") from None
+                self.socket.poll(milliseconds(min(left, 1.0)), zmq.POLLOUT)
+
+    def close(self, linger: Optional[float]) -> None:
+        """Wait at most so many seconds until everything has been sent."""
+        wait = milliseconds(linger)
+        self.socket.close(-1 if wait is None else wait)
+        self._context.term()

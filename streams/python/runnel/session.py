@@ -1,0 +1,300 @@
+"""One conversation with a daemon's ROUTER socket: what was sent and is not answered yet, and the
+connection. It never waits; `Client` and `AsyncClient` do, each in its own way.
+
+What is not answered is kept in `waiting`, in its order, and sent again on the next connection, from the
+oldest on: the daemon learns each number of a producer once."""
+from __future__ import annotations
+
+import collections
+import functools
+import time
+from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple, cast
+
+import numpy as np
+import zmq
+from numpy.typing import NDArray
+from zmq.utils.monitor import parse_monitor_message
+
+from . import wire
+from .errors import Refused, RunnelError, Unavailable
+from .peer import Peer
+
+Frames = Tuple[bytes, ...]
+
+QUEUE = 1000  # messages in libzmq's own
+RETRY_FIRST, RETRY_MAX = 0.1, 2.0  # seconds from a connection's end to the next try
+NEVER_MS = 2147483647  # libzmq is not to connect again by itself: it would leave out what was lost
+SILENCE = 60.0  # seconds without an answer after which a connection may be dead without a sign of it
+FRUITLESS = 5  # connections without an answer after which it is the examples' fault
+NOWAIT, MORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK | zmq.SNDMORE)
+OVER = (zmq.EVENT_CLOSED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CONNECT_RETRIED |
+        zmq.EVENT_MONITOR_STOPPED)
+FAILED = (zmq.EVENT_HANDSHAKE_FAILED_AUTH | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL |
+          zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL)
+EVENTS = OVER | FAILED | zmq.EVENT_HANDSHAKE_SUCCEEDED
+LOST = b""  # instead of the answer to a schema: the connection has ended
+SCHEMA = bytes(wire.NUMBERS.size)  # the ident of the answer to a schema; examples begin with 1
+
+
+class Answer(NamedTuple):
+    """What has become of an example that somebody waits for."""
+
+    position: int  # in the journal
+    duplicate: bool  # the daemon had it before
+    prediction: Optional[NDArray[np.float32]]  # (numbers,), where it was asked for and came
+    loss: Optional[float]  # likewise, where something was scored
+    refused: Optional[Refused]
+
+
+class Counts:
+    """sent, acknowledged (safe on disk; of these `duplicates`, which the daemon had before), refused,
+    and connections that were lost with examples on their way."""
+
+    def __init__(self) -> None:
+        self.sent = self.acknowledged = self.duplicates = self.refused = self.reconnects = 0
+
+    def __repr__(self) -> str:
+        return f"Counts({', '.join(f'{name}={value}' for name, value in vars(self).items())})"
+
+
+class Session:
+    """See above. `turn` does all that can be done without waiting."""
+
+    def __init__(self, peer: Peer) -> None:
+        self.peer = peer
+        self.counts = Counts()
+        self.waiting: Dict[bytes, Frames] = {}  # key + epoch and sequence, as in header and answer
+        self.wanted: Dict[bytes, Callable[[Answer], None]] = {}  # who waits for the answer
+        self.refused: List[Refused] = []  # not raised yet
+        self.answers = 0  # of all kinds: what progress is seen by
+        self.connected = False
+        self.ending: Optional[Callable[[], None]] = None  # called before sockets are closed
+        self.why = ""  # nobody is there, as far as it is known
+        self._unsent: Deque[bytes] = collections.deque()
+        self._schema: Optional[Callable[[bytes], None]] = None
+        self._retry_at, self._retry, self._fruitless = 0.0, RETRY_FIRST, 0
+        self._heard = time.monotonic()
+        self._context: "zmq.Context[zmq.Socket[bytes]]" = zmq.Context()
+        self.socket: "Optional[zmq.Socket[bytes]]" = None
+        self.monitor: "Optional[zmq.Socket[bytes]]" = None
+        self._connect()
+
+    # ---- the connection ----
+
+    def _connect(self) -> None:
+        socket = self._context.socket(zmq.DEALER)
+        self.peer.prepare(socket)
+        socket.sndhwm, socket.rcvhwm = QUEUE, 0
+        socket.reconnect_ivl = NEVER_MS
+        socket.tcp_keepalive, socket.tcp_keepalive_idle = 1, 60
+        self.socket, self.monitor = socket, socket.get_monitor_socket(EVENTS)
+        # Past pyzmq's checks of arguments, which cost more than sending does.
+        self._send: Callable[..., Any] = functools.partial(super(zmq.Socket, socket).send)
+        self._receive: Callable[..., Any] = functools.partial(super(zmq.Socket, socket).recv)
+        self.peer.connect(socket)
+
+    def _end(self) -> None:
+        if self.ending is not None:
+            self.ending()
+        if self.socket is not None:
+            self.socket.disable_monitor()
+            self.socket.close(0)
+        if self.monitor is not None:
+            self.monitor.close(0)
+        self.socket = self.monitor = None
+        self.connected = False
+
+    def _drop(self) -> None:
+        """The connection is over; the next one begins with the oldest example."""
+        if self.connected and self.waiting:
+            self.counts.reconnects += 1
+            self._fruitless += 1
+        self._end()
+        self._unsent = collections.deque(self.waiting)
+        if self._schema is not None:
+            schema, self._schema = self._schema, None
+            schema(LOST)
+        self._retry_at = time.monotonic() + self._retry
+        self._retry = min(2 * self._retry, RETRY_MAX)
+
+    def close(self) -> None:
+        """What is not answered by now is not sent again."""
+        self._end()
+        self._context.term()
+
+    def _hear(self) -> bool:
+        """Take in what the monitor says; whether the connection is over."""
+        over = False
+        while self.monitor is not None and cast(int, self.monitor.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+            event = parse_monitor_message(self.monitor.recv_multipart())
+            kind, value = int(event["event"]), int(event["value"])
+            if kind == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self.connected, self.why = True, ""
+                self._heard = time.monotonic()
+            elif kind & FAILED:
+                self.why = self.peer.handshake_failed(kind, value, "examples socket of a daemon with "
+                                                      "examples.socket: router")
+                over = True
+            else:
+                over = True
+        return over
+
+    # ---- answers ----
+
+    def _read(self) -> None:
+        """Take in all answers that are there."""
+        receive, waiting, wanted = self._receive, self.waiting, self.wanted
+        plain, count = wire.PLAIN, 0
+        try:
+            while True:
+                key = receive(NOWAIT)
+                answer = receive(NOWAIT)
+                ident = key + answer[4:16]
+                if answer[:4] == plain and ident in waiting and ident not in wanted:
+                    del waiting[ident]
+                    count += 1
+                else:
+                    self._take(key, answer, self._rest())
+        except zmq.Again:
+            pass
+        if count:
+            self.counts.acknowledged += count
+            self._progress(count)
+
+    def _rest(self) -> List[bytes]:
+        assert self.socket is not None
+        frames = []
+        while self.socket.getsockopt(zmq.RCVMORE):
+            frames.append(self._receive(NOWAIT))
+        return frames
+
+    def _progress(self, count: int) -> None:
+        self.answers += count
+        self._heard, self._fruitless, self._retry = time.monotonic(), 0, RETRY_FIRST
+
+    def _take(self, key: bytes, answer: bytes, rest: List[bytes]) -> None:
+        if len(answer) != wire.ACKNOWLEDGEMENT.size or answer[0] != 1:
+            raise RunnelError(f"{self.peer.endpoint}: what is there is not the examples socket of a daemon "
+                              "(examples.bind of its configuration)")
+        a = wire.Acknowledgement(*wire.ACKNOWLEDGEMENT.unpack(answer))
+        reason = wire.reason_name(a.reason) if a.status == wire.REJECTED else ""
+        sentence = rest[0].decode("utf-8", "replace") if rest and a.status == wire.REJECTED else ""
+        self._progress(1)
+        ident = key + answer[4:16]
+        if ident == SCHEMA and self._schema is not None:
+            schema, self._schema = self._schema, None
+            schema(rest[0] if rest and a.status == wire.ACCEPTED else b"{}")
+            return
+        if self.waiting.pop(ident, None) is None:
+            if a.status == wire.REJECTED:
+                raise RunnelError(f"{self.peer.endpoint}: the daemon refuses an example ({reason}) and does "
+                                  f"not say which: {sentence or 'see its log'}")
+            return
+        if a.status == wire.DUPLICATE and a.reason == wire.OLD_EPOCH:
+            reason = "outdated"
+        refused = Refused(reason, sentence, key.decode("utf-8", "replace"), a.sequence) if reason else None
+        self._count(ident, a, rest, refused)
+
+    def _count(self, ident: bytes, a: wire.Acknowledgement, rest: List[bytes],
+               refused: Optional[Refused]) -> None:
+        if refused is not None:
+            self.counts.refused += 1
+        else:
+            self.counts.acknowledged += 1
+            self.counts.duplicates += a.status == wire.DUPLICATE
+        tell = self.wanted.pop(ident, None)
+        if tell is None:
+            if refused is not None:
+                self.refused.append(refused)
+            return
+        result = len(rest) == 2 and a.status == wire.ACCEPTED
+        tell(Answer(a.position, a.status == wire.DUPLICATE,
+                    np.frombuffer(rest[0], "<f4") if result else None,
+                    float(np.frombuffer(rest[1], "<f4")[0]) if result and rest[1] else None, refused))
+
+    # ---- sending ----
+
+    def _try(self, frames: Frames) -> bool:
+        """Send a message, if the queue takes it."""
+        send = self._send
+        try:
+            for frame in frames[:-1]:
+                send(frame, MORE)
+            send(frames[-1], NOWAIT)
+            return True
+        except zmq.Again:
+            return False
+
+    def post(self, ident: bytes, frames: Frames) -> None:
+        """Send an example now or as soon as can be, and keep it until it is answered."""
+        if not self.waiting:
+            self._heard = time.monotonic()
+        self.waiting[ident] = frames
+        self.counts.sent += 1
+        if self._unsent or not self.connected or not self._try(frames):
+            self._unsent.append(ident)
+
+    def post_rows(self, key: bytes, rows: List[Frames]) -> None:
+        """The same for many of one stream: frames (key, x, y, header)."""
+        for frames in rows:
+            self.post(key + frames[-1][4:16], frames)
+
+    def ask(self, tell: Callable[[bytes], None]) -> None:
+        """Ask for the model's own schema, unless that is under way; `tell` gets its JSON ("{}" of a
+        daemon that does not say it), or LOST."""
+        if self.connected and self._schema is None and self._try((b'{"schema":{}}',)):
+            self._schema = tell
+
+    def _pump(self) -> None:
+        unsent, waiting = self._unsent, self.waiting
+        while unsent and self.connected:
+            frames = waiting.get(unsent[0])
+            if frames is not None and not self._try(frames):
+                return
+            unsent.popleft()
+
+    def descriptors(self) -> List[int]:
+        """Readable, once, when there may be something to do. (libzmq's own: edges, no levels.)"""
+        return [cast(int, socket.getsockopt(zmq.FD)) for socket in (self.socket, self.monitor) if socket is not None]
+
+    @property
+    def unsent(self) -> bool:
+        """Whether there is something that the queue had no room for."""
+        return self.connected and bool(self._unsent)
+
+    def turn(self) -> None:
+        """Do all that can be done without waiting."""
+        over = self._hear()
+        if self.socket is not None:
+            self._read()
+        silent = self.connected and self.waiting and time.monotonic() - self._heard > SILENCE
+        if over or silent:
+            self._drop()
+        if self.socket is None and time.monotonic() >= self._retry_at:
+            self._connect()
+        self._pump()
+
+    # ---- what went wrong ----
+
+    def unavailable(self, waited: float) -> Unavailable:
+        """A sentence for who has waited so many seconds in vain."""
+        at = f"{self.peer.endpoint}: "
+        kept = f"; {len(self.waiting)} examples are kept and sent again by the next call" if self.waiting else ""
+        if self._fruitless >= FRUITLESS:
+            return Unavailable(f"{at}connections end again and again without an answer, as when examples are "
+                               f"larger than any that the daemon takes{kept}")
+        if self.why:
+            return Unavailable(f"{at}{self.why}{kept}")
+        if self.connected:
+            return Unavailable(f"{at}the daemon has not answered for {waited:g} s; is it paused, or replaying "
+                               f"its journal?{kept}")
+        return Unavailable(f"{at}no daemon was there within {waited:g} s; is runneld running, and is this its "
+                           f"examples.bind?{kept}")
+
+    def raise_refused(self) -> None:
+        """Raise the first refusal that was not raised yet, once."""
+        if self.refused:
+            first = self.refused[0]
+            first.more = len(self.refused) - 1
+            self.refused.clear()
+            raise first

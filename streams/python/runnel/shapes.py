@@ -1,0 +1,158 @@
+"""From what a program has (lists, arrays, dictionaries) to the bytes of x and y, and what the daemon's
+model takes, as far as it has said so. ValueError and TypeError say what is wrong before it is sent."""
+from __future__ import annotations
+
+import datetime
+import json
+import math
+from typing import Any, Mapping, Optional, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import wire
+
+FLOAT, WHOLE = np.dtype("<f4"), np.dtype("<u4")
+Array = NDArray[Any]
+Time = Union[float, datetime.datetime, None]
+
+
+def seconds(time: Time) -> float:
+    """Unix time; 0 = none."""
+    if time is None:
+        return 0.0
+    value = time.timestamp() if isinstance(time, datetime.datetime) else float(time)
+    if not math.isfinite(value):
+        raise ValueError(f"time is {value}; it is Unix time in seconds, or a datetime")
+    return value
+
+
+def is_named(value: object) -> bool:
+    """Whether x or y can travel as JSON only: columns by name, words, classes by name."""
+    if isinstance(value, (list, tuple)):
+        return any(is_named(one) for one in value)
+    return isinstance(value, (Mapping, str))
+
+
+def plain(value: object) -> object:
+    """As JSON has it: numpy's numbers and arrays become Python's, what is missing null."""
+    if isinstance(value, Mapping):
+        return {str(name): plain(one) for name, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return plain(value.tolist())
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    raise TypeError(f"a {type(value).__name__} cannot be sent; numbers, strings and None can")
+
+
+def json_bytes(message: Mapping[str, object]) -> bytes:
+    """One frame of JSON. ValueError: an infinite number."""
+    try:
+        return json.dumps(message, ensure_ascii=False, allow_nan=False,
+                          separators=(",", ":")).encode("utf-8")
+    except ValueError:
+        raise ValueError("a number is infinite; send None for what is missing") from None
+
+
+def _array(value: object, name: str) -> Array:
+    """Numbers of whatever type."""
+    try:
+        array = np.asarray(value)
+        if array.dtype == object:  # None among numbers is what is missing
+            array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is no list of numbers: {str(value)[:60]}") from None
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} has the type {array.dtype}; numbers are sent as float32 or uint32")
+    return array
+
+
+def _floats(array: Array, name: str) -> Array:
+    if array.dtype == FLOAT:
+        found = array
+    else:
+        with np.errstate(over="ignore"):
+            found = array.astype(FLOAT)
+    if not np.isfinite(found).all() and np.isinf(found).any():
+        first = array.reshape(-1)[int(np.isinf(found).reshape(-1).argmax())]
+        raise ValueError(f"{name} has {first}, which float32 cannot hold")
+    return found
+
+
+def _whole(array: Array, name: str, what: str) -> Array:
+    """Ids of symbols or classes; NaN, of a class, is none."""
+    if array.dtype == WHOLE:
+        return array
+    values = array.astype(np.float64)
+    known = ~np.isnan(values)
+    if name == "x" and not known.all():
+        raise ValueError(f"x has NaN, but {what} cannot be missing")
+    bad = known & ((values != np.floor(values)) | (values < 0) | (values >= wire.NO_CLASS))
+    if bad.any():
+        raise ValueError(f"{name} has {values[bad].flat[0]:g}; {what} is a whole number from 0")
+    return np.where(known, values, wire.NO_CLASS).astype(WHOLE)
+
+
+class Shapes:
+    """What the model takes. None is: not known yet.
+
+    x_type, y_type   FLOAT or WHOLE (ids of symbols, of classes)
+    columns          numbers in a step of x
+    targets          numbers in a target; 0: the target is the next x
+    target           "given", "next", "later", or "" = not known
+    asked            the daemon was asked, whatever it said
+    """
+
+    def __init__(self) -> None:
+        self.x_type: Optional[np.dtype[Any]] = None
+        self.y_type: Optional[np.dtype[Any]] = None
+        self.columns: Optional[int] = None
+        self.targets: Optional[int] = None
+        self.target = ""
+        self.asked = False
+
+    def take(self, schema: Mapping[str, Any]) -> None:
+        """What the daemon says: the answer to a schema, or `schema` of its status. An older daemon says
+        nothing, {}: then it checks, and refuses, each example itself."""
+        self.asked = True
+        if not schema:
+            return
+        self.x_type = WHOLE if schema.get("dtype") == "uint32" else FLOAT
+        self.columns = schema.get("columns")
+        self.y_type = WHOLE if schema.get("target_dtype") == "uint32" else FLOAT
+        self.targets, self.target = schema.get("targets"), str(schema.get("target", ""))
+
+    def x_array(self, x: object) -> Array:
+        """(steps, columns) float32, or (steps, 1) uint32."""
+        array = _array(x, "x")
+        return self._shaped(array, "x", self.x_type, self.columns, "a symbol")
+
+    def y_array(self, y: object, steps: Optional[int]) -> Array:
+        """(steps, targets) float32, or (steps, 1) uint32."""
+        if self.targets == 0:
+            raise ValueError("there is a y, but this model's target is the next x; send no y")
+        array = self._shaped(_array(y, "y"), "y", self.y_type, self.targets, "a class")
+        if steps is not None and len(array) != steps:
+            raise ValueError(f"x has {steps} steps, but y has targets for {len(array)}")
+        return array
+
+    def _shaped(self, array: Array, name: str, kind: Optional[np.dtype[Any]],
+                width: Optional[int], what: str) -> Array:
+        whole = kind == WHOLE or (kind is None and array.dtype == WHOLE)
+        found = _whole(array, name, what) if whole else _floats(array, name)
+        if whole and width is None:
+            width = 1
+        if width is None:
+            width = found.shape[-1] if found.ndim else 1
+        one_each = width == 1 and found.ndim <= 1
+        if found.ndim > 2 or (not one_each and (found.shape[-1] if found.ndim else 1) != width):
+            raise ValueError(f"{name} has the shape {array.shape}, but a step of this model has {width} "
+                             f"number{'s' if width != 1 else ''}: give ({width},), or (steps, {width})")
+        found = found.reshape(-1, width)
+        if not 1 <= len(found) <= wire.STEPS_MAX:
+            raise ValueError(f"{name} has {len(found)} steps; an example has 1 to {wire.STEPS_MAX}")
+        return found

@@ -1,0 +1,185 @@
+"""Watch a daemon learn: `Watcher`."""
+from __future__ import annotations
+
+import json
+import math
+import time
+from types import TracebackType
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Type, Union
+
+import zmq
+
+from . import wire
+from .errors import RunnelError, Unavailable
+from .peer import Path, Peer
+
+TOPICS = ("status", "loss", "state", "prediction", "event")
+QUEUE = 100000  # messages that wait here for a program that is slow
+TICK_MS = 250
+
+
+class Message(Dict[str, Any]):
+    """What a daemon published, as docs/protocol.md has it.
+
+    topic      "status", "loss", "state", "prediction" or "event"
+    missed     messages of this topic that were lost right before it
+    restarted  the daemon was started again since the message before
+    """
+
+    topic = ""
+    missed = 0
+    restarted = False
+
+
+class Joined(NamedTuple):
+    """A prediction beside its truth.
+
+    stream, example  of the example that made the prediction (its number counts from the start of learning)
+    time             at which that example was made, Unix time; None: it had none
+    prediction       as docs/protocol.md has it for the loss; None where it was not published then
+    target           the truth, numbers in original units, None where not observed; or the class
+    loss, baseline   nats or squared error, and what the simplest forecast had said
+    interval         (low, high) a column, 90%; None while too little is known
+    step, ahead      in an example of several steps, and with several horizons; else 0 and 1
+    """
+
+    stream: str
+    example: int
+    time: Optional[float]
+    prediction: Any
+    target: Any
+    loss: Optional[float]
+    baseline: Any
+    interval: Any
+    step: int
+    ahead: int
+
+
+class Watcher:
+    """Iterates what a daemon publishes. The daemon may come later, go, and come back.
+
+    endpoint     of the statistics
+    topics       of TOPICS; None: all. What nobody subscribes to is not built
+    timeout      seconds without a message after which it raises Unavailable; None: wait without end. A daemon
+                 sends `status` every 10 s
+    server_key   the daemon's public key (a file or its 40 characters), where it has keys
+    key          the file with your own secret key
+
+    `missed` counts the messages that were lost: this program was too slow, or the daemon too far away. What
+    it may miss at the beginning is not counted: it subscribes when the connection is made (`ready`).
+    """
+
+    def __init__(self, endpoint: str = wire.STATISTICS, topics: Optional[Sequence[str]] = None, *,
+                 timeout: Optional[float] = None, server_key: Optional[Path] = None,
+                 key: Optional[Path] = None) -> None:
+        topics = TOPICS if topics is None else [topics] if isinstance(topics, str) else list(topics)
+        for topic in topics:
+            if topic not in TOPICS:
+                raise ValueError(f"{topic!r} is no topic; there are {', '.join(TOPICS)}")
+        self.timeout, self.missed = timeout, 0
+        self._peer = Peer(endpoint, server_key, key)
+        self._wanted = set(topics)
+        self._newest: Dict[str, int] = {}
+        self._run = ""
+        self._kept: List[Message] = []
+        self._context: "zmq.Context[zmq.Socket[bytes]]" = zmq.Context()
+        self._socket = self._context.socket(zmq.SUB)
+        self._peer.prepare(self._socket)
+        self._socket.rcvhwm = QUEUE
+        self._socket.reconnect_ivl, self._socket.reconnect_ivl_max = 100, 2000
+        # `status` last: when it comes, the others are in force.
+        for topic in sorted(self._wanted - {"status"}):
+            self._socket.subscribe(topic.encode())
+        self._socket.subscribe(b"status")
+        self._peer.connect(self._socket)
+
+    def ready(self, timeout: Optional[float] = 30.0) -> "Watcher":
+        """Wait until the daemon knows the subscriptions: what it publishes after this is not missed."""
+        while True:
+            message = self._next(timeout)
+            if message.topic in self._wanted:
+                self._kept.append(message)
+            if message.topic == "status":
+                return self
+
+    def _next(self, timeout: Optional[float]) -> Message:
+        end = math.inf if timeout is None else time.monotonic() + timeout
+        while True:
+            left = end - time.monotonic()
+            if self._socket.poll(int(max(0, min(TICK_MS, 1000 * min(left, TICK_MS))))):
+                return self._read(self._socket.recv_multipart())
+            if left <= 0:
+                raise Unavailable(f"{self._peer.endpoint}: nothing came for {timeout:g} s; is runneld running, and is "
+                                  "this its statistics.bind (with keys: server_key, key)?")
+
+    def _read(self, frames: List[bytes]) -> Message:
+        try:
+            topic, body = frames
+            message = Message(json.loads(body))
+            message.topic = topic.decode()
+            sequence, run = int(message["sequence"]), str(message["run"])
+        except (ValueError, KeyError, TypeError):
+            raise RunnelError(f"{self._peer.endpoint}: what comes from there is no message of a daemon") from None
+        if run != self._run:
+            message.restarted = bool(self._run)
+            self._run, self._newest = run, {}
+        before = self._newest.get(message.topic)
+        if before is not None and sequence > before + 1 and message.topic in self._wanted:
+            message.missed = sequence - before - 1
+            self.missed += message.missed
+        self._newest[message.topic] = sequence
+        return message
+
+    def __iter__(self) -> Iterator[Message]:
+        while True:
+            yield self.next()
+
+    def next(self, timeout: Optional[float] = None) -> Message:
+        """The next message. Unavailable: none within `timeout` seconds (the watcher's, where None is given)."""
+        timeout = self.timeout if timeout is None else timeout
+        while True:
+            message = self._kept.pop(0) if self._kept else self._next(timeout)
+            if message.topic in self._wanted:
+                return message
+
+    def _of(self, topic: str) -> Iterator[Message]:
+        if topic not in self._wanted:
+            raise ValueError(f"this watcher does not watch {topic}; its topics are {', '.join(sorted(self._wanted))}")
+        return (message for message in self if message.topic == topic)
+
+    def losses(self) -> Iterator[Message]:
+        """Messages of `loss` alone; others are passed over."""
+        return self._of("loss")
+
+    def states(self) -> Iterator[Message]:
+        """Messages of `state` alone."""
+        return self._of("state")
+
+    def predictions(self) -> Iterator[Message]:
+        """Messages of `prediction` alone: the daemon has statistics.predictions: true."""
+        return self._of("prediction")
+
+    def events(self) -> Iterator[Message]:
+        """Messages of `event` alone."""
+        return self._of("event")
+
+    def join(self) -> Iterator[Joined]:
+        """Predictions beside their truths, each when its truth comes."""
+        for message in self.predictions():
+            scored = message.get("scored")
+            for one in scored if isinstance(scored, list) else [scored] if scored else []:
+                yield Joined(message["stream"], one["example"], one.get("data_time"), one.get("prediction"),
+                             one.get("target"), one.get("loss"), one.get("baseline"), one.get("interval"),
+                             one.get("step", 0), one.get("ahead", 1))
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._socket.close(0)
+        self._context.term()
+
+    def __enter__(self) -> "Watcher":
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], error: Optional[BaseException],
+                 traceback: Optional[TracebackType]) -> None:
+        self.close()

@@ -1,0 +1,427 @@
+#!/usr/bin/python3
+"""The Python package `runnel` (streams/python) against running daemons: nothing is lost and nothing learned twice, what
+is wrong is said before it is sent, and what a daemon publishes and answers arrives."""
+import asyncio
+import os
+import pathlib
+import signal
+import sqlite3
+import struct
+import subprocess
+import sys
+import time
+
+import cases
+import running
+import zmq
+
+try:
+    import numpy as np
+except ImportError:
+    print("needs python3-numpy")
+    sys.exit(77)
+
+SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
+BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(SOURCE / "streams/python"))
+os.environ["RUNNELD"] = str(BUILD / "runneld")
+
+import runnel  # noqa: E402  pylint: disable=wrong-import-position
+from runnel import wire  # noqa: E402  pylint: disable=wrong-import-position
+
+LIMIT = running.LIMIT
+NOBODY = 0.3  # seconds to wait for who never comes
+CONFIG = """
+name: python
+model:
+  input: {input}
+  layers: [{{cell: rnn, size: 4}}]
+  output: {output}
+learning: {{window: 4, stride: 4, optimizer: {{kind: adam, rate: 0.01}}}}
+examples: {{bind: "ipc://{d}/examples", socket: {socket}}}
+statistics: {{bind: "ipc://{d}/statistics", every: 10, predictions: true}}
+control: {{bind: "ipc://{d}/control"}}
+state: {{directory: "{d}/state", journal: {{keep: all}}}}
+"""
+REAL, NEXT = "{kind: real, size: 2}", "{loss: squared, size: 2, target: next}"
+ONE_LATER = "{loss: squared, size: 1, target: later}"
+
+
+def daemon(directory, x=REAL, y=NEXT, socket="router", more=""):
+    return running.Daemon(directory, CONFIG.format(d=directory, input=x, output=y, socket=socket) + more)
+
+
+def client(one, **options):
+    return runnel.Client(one.endpoint("examples"), timeout=LIMIT, **options)
+
+
+def raises(kind, call, *words):
+    """The exception of that kind that it raises, whose sentence has the words."""
+    try:
+        call()
+    except kind as error:
+        assert all(word in str(error) for word in words), str(error)
+        return error
+    raise AssertionError(f"no {kind.__name__}")
+
+
+def journal(directory):
+    """Its examples in the order of learning: (stream, first number of x)."""
+    file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
+    rows = file.execute("SELECT stream, x FROM entries WHERE kind = 1 ORDER BY position").fetchall()
+    file.close()
+    return [(row[0].decode(), struct.unpack("<f", row[1][:4])[0]) for row in rows]
+
+
+def test_examples_arrive_in_order(directory):
+    with daemon(directory) as one:
+        with client(one, stream="a") as c:
+            assert c.learn([0, 1]) == ("a", 1, 0)
+            assert c.learn(np.array([1, 1]), stream="b") == ("b", 1, 0)
+            assert c.learn((2.0, 1.0), time=12.5, wait=True).sequence == 2
+            assert c.learn([[3, 1], [4, 1]], end=True).sequence == 3  # two steps
+            assert c.learn_many(np.arange(10, 2010, dtype=float).reshape(-1, 2)).sequence == 1003
+            assert c.learn_many([]) is None
+            c.flush()
+            assert (c.counts.sent, c.counts.acknowledged, c.counts.refused) == (1004, 1004, 0)
+        assert journal(directory) == [("a", 0), ("b", 1), ("a", 2), ("a", 3)] + [("a", n) for n in range(10, 2010, 2)]
+        status = one.ask("status")
+        assert status["journal"]["missing"] == 0 and status["rejected"] == 0, status
+        assert raises(runnel.RunnelError, lambda: c.learn([1, 2]), "closed")
+
+
+def test_kills(directory):
+    """The daemon is killed again and again under a client, which sees nothing of it but the time."""
+    count = 30000
+    rows = np.stack([np.arange(count), np.zeros(count)], axis=1).astype("<f4")
+    with daemon(directory) as one:
+        with client(one, stream="s") as c:
+            c.learn_many(rows[:100])
+            for part in range(3):
+                c.learn_many(rows[100 + part * 9000:100 + part * 9000 + 9000])  # its end is on its way
+                one.process.kill()
+                one.process.wait()
+                one.start()
+            for x in rows[27100:]:
+                c.learn(x)
+            c.flush()
+            assert c.counts.acknowledged == count and c.counts.refused == 0, c.counts
+            assert c.counts.reconnects >= 1, c.counts
+    assert [x for _, x in journal(directory)] == list(range(count))
+
+
+def test_one_identity_started_again(directory):
+    """The same producer sends the same examples again: they are duplicates, and others a conflict."""
+    with daemon(directory) as one:
+        for _ in range(2):
+            with client(one, producer=77) as c:
+                c.learn_many([[n, 0] for n in range(50)])
+        assert c.counts.duplicates == 50 and len(journal(directory)) == 50
+        with client(one, producer=77) as c:
+            refused = raises(runnel.Refused, lambda: c.learn([9, 9], wait=True), "conflict", "stream ''")
+            assert refused.reason == "conflict" and refused.sequence == 1
+
+
+def test_asyncio(directory):
+    async def feed(one, c, name):
+        numbers = [await c.learn([n, 0], stream=name) for n in range(500)]
+        assert [number.sequence for number in numbers] == list(range(1, 501))
+        if name == "a":
+            await c.flush()
+            one.process.kill()
+            one.process.wait()
+            one.start()
+        said = await c.predict([500, 0], stream=name)
+        assert said.values.shape == (2,) and said.number == (name, 501, 0)
+
+    async def main(one):
+        async with runnel.AsyncClient(one.endpoint("examples"), timeout=LIMIT, window=100) as c:
+            await feed(one, c, "a")
+            await asyncio.gather(*(feed(one, c, name) for name in ("b", "c")))
+            try:
+                await c.learn([1, 2, 3])
+                raise AssertionError("three numbers")
+            except ValueError as error:
+                assert "(3,)" in str(error), error
+        assert c.counts.acknowledged == 3 * 501, c.counts
+        nobody = runnel.AsyncClient(f"ipc://{directory}/nobody", timeout=NOBODY)
+        try:
+            await nobody.learn([1, 2])
+            raise AssertionError("nobody is there")
+        except runnel.Unavailable as error:
+            assert "is runneld running" in str(error), error
+        await nobody._leave()
+
+    with daemon(directory) as one:
+        asyncio.run(main(one))
+    for name in "abc":
+        assert [x for stream, x in journal(directory) if stream == name] == list(range(501))
+
+
+def test_what_is_wrong_is_said(directory):
+    """Before it is sent: the daemon hears of none of these."""
+    with daemon(directory) as one, client(one) as c:
+        for x, kind, words in (([1, 2, 3], ValueError, "(3,)"), ([[[1, 2]]], ValueError, "(1, 1, 2)"),
+                               ([1e300, 1], ValueError, "1e+300, which float32 cannot hold"), (3.0, ValueError, "()"),
+                               (np.zeros((5000, 2)), ValueError, "1 to 4096"), (object(), TypeError, "no list of numbers"),
+                               ([1j, 2], TypeError, "complex"), (np.zeros((2, 3)), ValueError, "(2, 3)")):
+            raises(kind, lambda x=x: c.learn(x), words)
+        raises(ValueError, lambda: c.learn([1, 2], [1, 2]), "send no y")
+        raises(ValueError, lambda: c.learn([1, 2], stream="s" * 256), "255")
+        raises(ValueError, lambda: c.learn([1, 2], time=float("nan")), "Unix time")
+        raises(TypeError, lambda: c.label(5, [1]), "Number")
+        raises(ValueError, lambda: c.learn_many([[1, 2]], times=[1, 2]), "2 times")
+        assert one.ask("status")["rejected"] == 0
+    for bad in ({"endpoint": "nowhere"}, {"socket": "dealer"}, {"window": 0}, {"producer": 0}, {"epoch": -1},
+                {"key": directory / "k"}, {"server_key": directory / "none"}):
+        raises(ValueError, lambda bad=bad: runnel.Client(**bad))
+
+
+def test_refused(directory):
+    """What only the daemon can know comes back as Refused, with its words, and the rest is learned."""
+    with daemon(directory) as one:
+        with client(one) as c:
+            refused = raises(runnel.Refused, lambda: c.learn([float("nan"), 1], wait=True), "x_value", "example 1")
+            assert isinstance(refused, ValueError) and refused.reason == "x_value"
+            c.learn([float("nan"), 1])
+            c.learn([1, float("nan")])
+            refused = raises(runnel.Refused, c.flush, "1 more")
+            assert refused.sequence == 2 and refused.more == 1
+            c.flush()
+            c.learn([1, 1])
+        heard = []
+        with client(one, on_refused=heard.append, check=False) as c:
+            c.learn([1, 2, 3])
+            c.learn([1, 2])
+        assert [one.reason for one in heard] == ["x_size"] and "12 bytes" in heard[0].sentence, heard
+        assert one.ask("status")["examples"] == 2
+
+
+def test_symbols_and_classes(directory):
+    with daemon(directory, "{kind: symbol, size: 5}", "{loss: softmax, size: 3, target: given}") as one:
+        with client(one) as c:
+            c.learn(4, 2)
+            c.learn([0, 1, 2], [0, None, 2])
+            c.learn_many([1, 2, 3], [0, 1, 2])
+            said = c.predict(1, 1)
+            assert said.values.shape == (3,) and abs(said.values.sum() - 1) < 1e-5 and said.loss > 0
+            assert c.predict([1, 2]).values.shape == (2, 3)
+            raises(ValueError, lambda: c.learn(0.5), "a symbol is a whole number")
+            raises(ValueError, lambda: c.learn(-1), "-1")
+            raises(ValueError, lambda: c.learn([1, 2], [1]), "2 steps", "for 1")
+            assert raises(runnel.Refused, lambda: c.learn(5, wait=True)).reason == "x_value"
+            c.flush()
+        assert one.ask("status")["steps"] == 10
+
+
+def test_labels(directory):
+    with daemon(directory, y=ONE_LATER) as one:
+        with client(one, stream="s") as c:
+            numbers = [c.predict([n, 0]).number for n in range(20)]
+            for number in numbers:
+                c.label(number, [3.0])
+            loss = c.submit_label(c.learn([1, 1]), 3.0, result=True).wait().loss
+            assert loss is not None and loss >= 0
+            raises(ValueError, lambda: c.label(numbers[0], [[1.0, 2.0]]), "(1, 2)")
+            c.label(numbers[0], [3.0], wait=True)  # twice: counted, and accepted all the same
+            assert one.ask("status")["rejected_by"] == {"label": 1}
+        assert one.ask("status")["updates"] > 0
+
+
+def test_json(directory):
+    """What has names travels as JSON: acknowledged, sent again, and answered with a prediction, as the rest."""
+    with daemon(directory) as one:
+        with client(one, stream="s") as c:
+            named = raises(runnel.Refused, lambda: c.learn({"load": 1.0, "host": "web"}, wait=True))
+            assert (named.stream, named.sequence) == ("s", 1)
+            shapes = c._examples
+            number, ident, frames = shapes._json(b"s", "s", {"stream": "s", "x": [1.5, 2.5]}, 7.0, wire.RESULT)
+            pending = c._post(ident, frames, runnel.Pending(c, number, 1), True)
+            assert pending.prediction().values.shape == (2,)
+            raises(TypeError, lambda: c.learn({"load": object()}), "object")
+            raises(ValueError, lambda: c.learn({"load": float("inf")}), "infinite")
+            c.learn([1, 2])
+        assert journal(directory) == [("s", 1.5), ("s", 1.0)]
+
+
+def test_push(directory):
+    with daemon(directory, socket="pull") as one:
+        with client(one, socket="push", control=one.endpoint("control")) as c:
+            for n in range(100):
+                c.learn([n, 0], stream="p")
+            c.learn_many([[n, 0] for n in range(100, 600)], stream="p")
+            raises(ValueError, lambda: c.learn([1, 2, 3]), "(3,)")
+            raises(ValueError, lambda: c.predict([1, 2]), "router")
+        running.wait_learned(one, 600)
+        raises(runnel.Unavailable, lambda: runnel.Client(one.endpoint("examples"), timeout=NOBODY).learn([1, 2]),
+               one.endpoint("examples"))
+    nobody = runnel.Client(f"ipc://{directory}/nobody", socket="push", timeout=NOBODY)
+    raises(runnel.Unavailable, lambda: nobody.learn([1, 2]), "is runneld running")
+
+
+def test_a_daemon_that_is_away(directory):
+    """Unavailable loses nothing: the next call continues."""
+    nobody = runnel.Client(f"ipc://{directory}/examples", timeout=NOBODY)
+    raises(runnel.Unavailable, lambda: nobody.learn([1, 2]), "ipc://", "is runneld running", "examples.bind")
+    with daemon(directory) as one:
+        nobody.timeout = LIMIT
+        nobody.learn([1, 2], wait=True)
+        one.ask("pause")
+        nobody.learn([3, 4])
+        raises(runnel.Unavailable, lambda: nobody.flush(NOBODY), "paused", "1 examples are kept")
+        one.ask("resume")
+        nobody.close()
+    assert journal(directory) == [("", 1), ("", 3)]
+
+
+def test_keys(directory):
+    for name in "daemon", "feeder", "desk":
+        subprocess.run([BUILD / "runnel-keygen", directory / name], check=True, stdout=subprocess.DEVNULL)
+    security = (f'security: {{secret: {directory}/daemon.secret, allow: {{examples: {directory}/feeder.public, '
+                f'statistics: {directory}/desk.public, control: {directory}/desk.public}}}}\n')
+    feeder = {"server_key": directory / "daemon.public", "key": directory / "feeder.secret"}
+    desk = {"server_key": directory / "daemon.public", "key": str(directory / "desk.secret")}
+    one = daemon(directory, more=security)
+    try:
+        with runnel.Control(one.endpoint("control"), timeout=LIMIT, **desk) as control:
+            control.status()
+            with client(one, **feeder) as c:
+                c.learn([1, 2], wait=True)
+            with runnel.Watcher(one.endpoint("statistics"), ["status"], timeout=LIMIT, **desk) as watcher:
+                assert watcher.next()["name"] == "python"
+            for keys in {}, desk, {"server_key": directory / "feeder.public"}:
+                raises(runnel.Unavailable, lambda keys=keys: runnel.Client(one.endpoint("examples"), timeout=NOBODY,
+                                                                           **keys).learn([1, 2]))
+            assert control.status()["examples"] == 1
+        (directory / "feeder.secret").chmod(0o644)
+        raises(ValueError, lambda: client(one, **feeder), "chmod 600")
+        (directory / "feeder.public").write_text("# nothing\n")
+        raises(ValueError, lambda: client(one, server_key=directory / "feeder.public"), "no key in it")
+    finally:
+        one.__exit__(None)
+
+
+def test_control(directory):
+    with daemon(directory) as one, runnel.Control(one.endpoint("control"), timeout=LIMIT) as control:
+        with client(one, stream="s") as c:
+            c.learn_many(np.random.default_rng(1).random((100, 2)))
+        status = control.status()
+        assert status["name"] == "python" and status["schema"]["columns"] == 2
+        assert control.set("learning.optimizer.rate", 0.5)["value"] == 0.5
+        raises(runnel.CommandError, lambda: control.set("seed", 1), "seed")
+        raises(runnel.CommandError, lambda: control.request("sing"), "sing")
+        assert pathlib.Path(control.checkpoint()["path"]).exists()
+        tensors = control.export()
+        assert tensors["layers.0.weight_ih"].shape == (4, 2) and tensors["output.bias"].dtype == np.float32
+        assert tensors.metadata["digest"] == status["digest"]
+        assert runnel.read_safetensors(control.export_bytes()).keys() == tensors.keys()
+        raises(ValueError, lambda: runnel.read_safetensors(b"nothing"))
+        assert control.pause()["state"] == "paused" and control.resume()["state"] == "learning"
+        assert control.forget("s")["stream"] == "s"
+        raises(runnel.CommandError, lambda: control.forget("t"), "t")
+        raises(runnel.CommandError, lambda: control.normal("s"))
+        assert control.rollback(50, dry_run=True)["first"] == 51
+        assert control.reset()["examples"] == 0
+        assert control.shutdown()["state"] == "draining" and one.process.wait(LIMIT) == 0
+    with runnel.Control(f"ipc://{directory}/nobody", timeout=NOBODY) as nobody:
+        raises(runnel.Unavailable, nobody.status, "no reply to 'status'", "is runneld running")
+
+
+def test_watcher(directory):
+    """Losses, predictions beside their truths, events: all that a daemon published since `ready`."""
+    with daemon(directory) as one, client(one, stream="s") as c:
+        with runnel.Watcher(one.endpoint("statistics"), timeout=LIMIT).ready() as watcher:
+            c.learn_many([[n, 0] for n in range(41)], times=range(1, 42))
+            c.flush()
+            joined, losses, join = [], [], watcher.join()
+            while len(joined) < 40:
+                joined.append(next(join))
+            assert [one.example for one in joined] == list(range(1, 41))
+            assert [one.target[0] for one in joined] == list(range(1, 41))
+            assert [one.time for one in joined] == list(range(1, 41)) and joined[5].stream == "s"
+            assert all(len(one.prediction) == 2 and one.loss >= 0 for one in joined)
+            assert watcher.missed == 0
+        with runnel.Watcher(one.endpoint("statistics"), ["loss", "event"], timeout=LIMIT).ready() as watcher:
+            c.learn_many([[n, 0] for n in range(41, 81)])
+            for message in watcher.losses():
+                losses.append(message)
+                if message["examples"] == 80:
+                    break
+            assert {message.topic for message in losses} == {"loss"} and losses[-1]["loss"] > 0
+            one.ask("set", key="learning.clip", value=1)
+            assert any(message["kind"] == "set" for message in watcher.events())
+            raises(ValueError, watcher.predictions, "does not watch prediction")
+    raises(ValueError, lambda: runnel.Watcher(topics=["news"]), "'news' is no topic")
+    with runnel.Watcher(f"ipc://{directory}/nobody", timeout=NOBODY) as nobody:
+        raises(runnel.Unavailable, nobody.next, "nothing came for")
+
+
+def test_watcher_sees_gaps(directory):
+    """Numbers that are left out were lost; another run begins anew."""
+    context, endpoint = zmq.Context(), f"ipc://{directory}/statistics"
+    with context.socket(zmq.XPUB) as publisher:
+        publisher.bind(endpoint)
+        with runnel.Watcher(endpoint, ["loss"], timeout=LIMIT) as watcher:
+            while publisher.recv() != b"\x01status":
+                pass
+            for run, topic, sequence in (("a", b"status", 1), ("a", b"loss", 3), ("a", b"loss", 4), ("a", b"loss", 9),
+                                         ("a", b"status", 5), ("b", b"loss", 1), ("b", b"loss", 2)):
+                publisher.send_multipart([topic, b'{"run":"%s","sequence":%d}' % (run.encode(), sequence)])
+            got = [watcher.next() for _ in range(5)]
+            assert [message.missed for message in got] == [0, 0, 4, 0, 0]
+            assert [message.restarted for message in got] == [False, False, False, True, False]
+            assert watcher.missed == 4
+            publisher.send_multipart([b"loss", b"no JSON"])
+            raises(runnel.RunnelError, watcher.next, "no message of a daemon")
+    context.destroy(0)
+
+
+def mine(number):
+    """A configuration of its own for `run` and Daemon."""
+    return {"name": f"run-{number}", "model": {"input": {"kind": "real", "size": 2},
+                                               "layers": [{"cell": "gru", "size": 4}],
+                                               "output": {"loss": "squared", "size": 2, "target": "next"}}}
+
+
+def gone(pid):
+    end = time.monotonic() + LIMIT
+    while pathlib.Path(f"/proc/{pid}").exists() and "Z" not in pathlib.Path(f"/proc/{pid}/stat").read_text():
+        assert time.monotonic() < end, pid
+        time.sleep(0.02)
+
+
+def test_a_daemon_of_ones_own(directory):
+    with runnel.Daemon(mine(1)) as one:
+        pid, there = one.process.pid, one.directory
+        with one.client() as c:
+            c.learn([1, 2], wait=True)
+        with one.control() as control:
+            assert control.status()["examples"] == 1
+    assert not there.exists() and one.process.poll() == 0
+    gone(pid)
+    try:
+        with runnel.Daemon("name: text\nmodel: {layers: [{cell: gru, size: 4}], input: {kind: real, size: 1},\n"
+                           "  output: {loss: squared, size: 1, target: next}}\n", directory=directory / "kept") as one:
+            raise KeyError("of the program")
+    except KeyError:
+        pass
+    gone(one.process.pid)
+    assert (directory / "kept/state").exists()
+    error = raises(runnel.RunnelError, lambda: runnel.Daemon({"name": "x", "modle": {}}), "has not started")
+    assert "modle" in str(error), error
+    raises(runnel.Unavailable, lambda: runnel.Daemon(mine(1), runneld="/no/runneld"), "/no/runneld")
+
+
+def test_a_daemon_ends_with_a_program_that_is_killed(directory):
+    text = (f"import sys; sys.path.insert(0, {str(SOURCE / 'streams/python')!r}); import runnel\n"
+            f"one = runnel.Daemon({mine(2)!r}, directory={str(directory / 'kept')!r})\n"
+            "print(one.process.pid, flush=True); input()\n")
+    program = subprocess.Popen([sys.executable, "-B", "-c", text], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    pid = int(program.stdout.readline())
+    program.send_signal(signal.SIGKILL)
+    program.wait()
+    gone(pid)
+
+
+cases.run(globals())
