@@ -1,64 +1,24 @@
-#include "anomaly.h"
-
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
 
+#include "anomaly_internal.h"
 #include "common/denormals.h"
 #include "common/error.h"
 #include "common/machine.h"
-#include "forecast/vectors.h"
-#include "habit.h"
-#include "kept.h"
-#include "novelty.h"
-#include "recent.h"
-#include "silence.h"
 
 #define MINUTE 60.0
 #define DAY (MINUTE * NOVELTY_MINUTES)
 #define GIGABYTE 1e9
 #define HALF 0.5
 
-/* What is kept of a stream: doubles alone, then floats. First a struct heard: that is written while
-   what came before still waits for its scores. */
-struct stream {
-    double begun; /* 1: what follows is of a stream; 0: nothing has come yet */
-    double steps;
-    struct alarm novelty, surprise;
-    struct tail wrong; /* of errors of all columns together */
-    struct tail joint;
-    double apart; /* 1: a column was missing alone, and they have no past in common */
-};
-
-struct column {
-    struct novelty novelty;
-    struct tail wrong; /* of errors */
-    double last;       /* value */
-    struct habit repeated, missing;
-};
-
-struct anomaly {
-    struct anomaly_options options;
-    size_t numbers_size, alarms_size, floats; /* of a stream, and of a column */
-    double **numbers; /* (slots,) of (numbers_size + alarms_size,) doubles and (columns, floats) */
-    double *scores, *surprises; /* (columns,) */
-    double score, surprise, joint;
-    bool learns;                /* from what comes now */
-    float *distances;           /* (memory,) of all columns together; NULL with one */
-    enum anomaly_habit *habits; /* (columns,) what the newest step has broken */
-
-    struct silence silence;
-};
-
-#define NUMBERS(type) (sizeof(type) / sizeof(double))
-
 /* ---- Memory ---- */
 
 static size_t stream_bytes(const struct anomaly *anomaly) {
-    return (anomaly->numbers_size + anomaly->alarms_size) * sizeof(double) +
-           anomaly->options.columns * anomaly->floats * sizeof(float);
+    return (anomaly->numbers_size + anomaly->alarms_size + anomaly->held_size) * sizeof(double) +
+           memories_of(anomaly) * anomaly->floats * sizeof(float);
 }
 
 static int check_machine(const struct anomaly *anomaly, struct error *error) {
@@ -107,6 +67,7 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
                              options->columns * NUMBERS(struct column) +
                              (options->symbols ? NUMBERS(struct recent) : 0);
         made->alarms_size = kept_size(options->columns);
+        made->held_size = options->columns > 1 ? options->columns * NUMBERS(struct novelty) : 0;
         status = check_machine(made, error);
         if (status == 0 && allocate(made)) {
             anomaly_clear(made);
@@ -135,36 +96,24 @@ void anomaly_close(struct anomaly **anomaly) {
     *anomaly = NULL;
 }
 
-static struct heard *heard_of(const struct anomaly *anomaly, uint32_t slot) {
-    return (struct heard *)(void *)anomaly->numbers[slot];
-}
-
-static struct stream *stream_of(const struct anomaly *anomaly, uint32_t slot) {
-    return (struct stream *)(void *)(anomaly->numbers[slot] + NUMBERS(struct heard));
-}
-
-static struct column *column_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    return (struct column *)(void *)(stream_of(anomaly, slot) + 1) + k;
-}
-
-static struct kept *kept_of(const struct anomaly *anomaly, uint32_t slot) {
-    return (struct kept *)(void *)(anomaly->numbers[slot] + anomaly->numbers_size);
-}
-
-/* Only with symbols. */
-static struct recent *recent_of(const struct anomaly *anomaly, uint32_t slot) {
-    return (struct recent *)(void *)(stream_of(anomaly, slot) + 1);
-}
-
-static float *floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    double *after = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size;
-    return (float *)(void *)after + k * anomaly->floats;
+/* All but struct heard, as far as it has been used. */
+static void clear(struct anomaly *anomaly, uint32_t slot) {
+    struct anomaly_state state = anomaly_state(anomaly, slot);
+    for (size_t m = 0; m < state.memories; m++) {
+        const struct anomaly_contexts contexts = anomaly_contexts(anomaly, slot, m);
+        memset(contexts.floats, 0, contexts.count * ANOMALY_CONTEXT * sizeof(float));
+    }
+    if (state.holds)
+        memset(state.held, 0, state.held_size * sizeof(double));
+    memset(state.numbers + NUMBERS(struct heard), 0,
+           (state.numbers_size - NUMBERS(struct heard)) * sizeof(double));
+    memset(state.alarms, 0, state.alarms_size * sizeof(double));
 }
 
 void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
     struct stream *stream = stream_of(anomaly, slot);
     if (stream->begun != 0) /* else its pages are zero, and not yet used */
-        memset(stream, 0, stream_bytes(anomaly) - sizeof(struct heard));
+        clear(anomaly, slot);
     stream->begun = 1;
     tail_begin(&stream->wrong);
     tail_begin(&stream->joint);
@@ -223,26 +172,6 @@ void anomaly_learn(struct anomaly *anomaly, bool learn) {
     anomaly->learns = learn;
 }
 
-/* Of a step that all columns have taken. */
-static void take_joint(struct anomaly *anomaly, uint32_t slot, const float *x, unsigned minute) {
-    struct stream *stream = stream_of(anomaly, slot);
-    size_t columns = anomaly->options.columns, missing = 0;
-    const struct novelty *first = &column_of(anomaly, slot, 0)->novelty;
-    for (size_t k = 0; k < columns; k++)
-        missing += isnan(x[k]) != 0;
-    if (missing > 0 && missing < columns)
-        stream->apart = 1;
-    if (missing > 0 || stream->apart == 1 || first->used == 0)
-        return;
-    double distance =
-        novelty_joint(first, floats_of(anomaly, slot, 0), minute, anomaly->distances, columns);
-    double score = tail_unlikeliness(&stream->joint, distance);
-    if (tail_knows(&stream->joint))
-        anomaly->joint = fmax(anomaly->joint, novelty_patient(score, first->count - 1));
-    if (anomaly->learns)
-        tail_learn(&stream->joint, distance);
-}
-
 /* Of the alarms that are kept. After all that looks at the memory: it may change. */
 static void take_kept(struct anomaly *anomaly, uint32_t slot, const float *x) {
     for (size_t k = 0; k < anomaly->options.columns; k++)
@@ -258,7 +187,8 @@ double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, doub
     double most = NAN;
     denormals_to_zero();
     if (anomaly->distances)
-        memset(anomaly->distances, 0, vector_pad(anomaly->options.memory) * sizeof(float));
+        joint_prepare(anomaly, slot, x);
+    float *distances = stream->apart == TOGETHER ? anomaly->distances : NULL;
     for (size_t k = 0; k < anomaly->options.columns; k++) {
         struct column *column = column_of(anomaly, slot, k);
         anomaly->habits[k] = habit_of(column, x[k]);
@@ -266,12 +196,12 @@ double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, doub
             continue;
         double score = novelty_take_beside(&column->novelty, floats_of(anomaly, slot, k),
                                            anomaly->options.memory, (double)x[k], minute,
-                                           anomaly->learns, anomaly->distances);
+                                           anomaly->learns, distances);
         anomaly->scores[k] = fmax(anomaly->scores[k], score);
         most = fmax(most, score);
     }
     if (anomaly->distances)
-        take_joint(anomaly, slot, x, minute);
+        joint_take(anomaly, slot, x, minute);
     stream->steps++;
     take_kept(anomaly, slot, x);
     anomaly->score = fmax(anomaly->score, most);
@@ -340,6 +270,8 @@ void anomaly_end_step(struct anomaly *anomaly, uint32_t slot, const float *x) {
     for (size_t k = 0; !anomaly->learns && k < anomaly->options.columns; k++)
         if (!isnan(x[k]))
             novelty_drop(&column_of(anomaly, slot, k)->novelty, floats_of(anomaly, slot, k));
+    if (!anomaly->learns && anomaly->distances)
+        joint_drop(anomaly, slot, x);
 }
 
 bool anomaly_find_alarm(const struct anomaly *anomaly, uint32_t slot, double at,
@@ -382,48 +314,4 @@ bool anomaly_may_be_silent(struct anomaly *anomaly) {
 
 bool anomaly_is_silent(struct anomaly *anomaly, uint32_t slot) {
     return silence_is(&anomaly->silence, heard_of(anomaly, slot));
-}
-
-/* ---- Checkpoints ---- */
-
-struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot) {
-    return (struct anomaly_state){
-        .numbers = anomaly->numbers[slot],
-        .alarms = anomaly->numbers[slot] + anomaly->numbers_size,
-        .contexts = floats_of(anomaly, slot, 0),
-        .numbers_size = anomaly->numbers_size,
-        .alarms_size = anomaly->alarms_size,
-        .contexts_size = anomaly->options.columns * anomaly->floats,
-        .columns = anomaly->options.columns,
-    };
-}
-
-struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, size_t k) {
-    return (struct anomaly_contexts){
-        .floats = floats_of(anomaly, slot, k),
-        .count = novelty_contexts(&column_of(anomaly, slot, k)->novelty, anomaly->options.memory),
-    };
-}
-
-static bool column_valid(const struct anomaly *anomaly, uint32_t slot, size_t k) {
-    const struct column *column = column_of(anomaly, slot, k);
-    return tail_valid(&column->wrong) && fabs(column->last) <= (double)FLT_MAX &&
-           habit_valid(&column->repeated) && habit_valid(&column->missing) &&
-           novelty_valid(&column->novelty, floats_of(anomaly, slot, k), anomaly->options.memory);
-}
-
-bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {
-    const struct stream *stream = stream_of(anomaly, slot);
-    bool valid = silence_valid(heard_of(anomaly, slot));
-    if (valid)
-        silence_go_on(&anomaly->silence, heard_of(anomaly, slot));
-    if (!valid || stream->begun == 0)
-        return valid;
-    valid = stream->begun == 1 && habit_is_count(stream->steps) && alarm_valid(&stream->novelty) &&
-            alarm_valid(&stream->surprise) && tail_valid(&stream->wrong) &&
-            tail_valid(&stream->joint) && (stream->apart == 0 || stream->apart == 1) &&
-            kept_valid(kept_of(anomaly, slot), anomaly->options.columns);
-    for (size_t k = 0; valid && k < anomaly->options.columns; k++)
-        valid = column_valid(anomaly, slot, k);
-    return valid && (!anomaly->options.symbols || recent_valid(recent_of(anomaly, slot)));
 }

@@ -4,9 +4,8 @@
    - Novelty (novelty.h): the recent past of a column is like nothing in its memory. The score of a
      stream is that of its column with the largest.
    - Joint novelty, of several columns: their recent pasts together are like none before, though
-   each may be. The distance is over all columns' blocks, each in its own deviation. It needs
-   columns that have come together from the beginning: one that is missing alone ends it for the
-   stream.
+   each may be. The distance is over all columns' blocks, each in its own deviation. What is missing
+   of some columns is held for it; such a step has none.
    - Surprise: the error of the forecast is as large as hardly any of the stream's errors before,
      L - 0.4 log10(max(1, t / 1000)) >= 0 with L its tail (tail.h). The error is that of a column;
      where the loss is a density's, 1 / density of all columns together.
@@ -126,12 +125,15 @@ uint64_t anomaly_steps(const struct anomaly *anomaly, uint32_t slot);
 /* For checkpoints, of a slot. */
 struct anomaly_state {
     double *numbers, *alarms; /* the latter kept */
+    double *held;             /* only where it `holds`, which `numbers` say */
     float *contexts;
-    size_t numbers_size, alarms_size, contexts_size, columns;
+    size_t numbers_size, alarms_size, held_size, contexts_size;
+    size_t memories; /* of contexts */
+    bool holds;
 };
 struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot);
 
-/* Those of a column's contexts that are in use, as its numbers say: the others are zero. */
+/* Those of a memory's contexts that are in use, as its numbers say: the others are zero. */
 struct anomaly_contexts {
     float *floats; /* (count, ANOMALY_CONTEXT) */
     size_t count;

@@ -88,6 +88,7 @@ enum checkpoint_part {
     PART_LEVELS,
     PART_ERRORS,
     PART_WATCH,
+    PART_HOLDS,
     PART_CONTEXTS,
     PART_ALARMS,
     PART_RECORDS, /* of a member */

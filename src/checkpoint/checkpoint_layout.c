@@ -186,9 +186,8 @@ static void add_truths(struct checkpoint_layout *layout, struct learner *learner
 
 const char *checkpoint_watch(enum checkpoint_part part) {
     static const char *const names[PARTS] = {
-        [PART_THRESHOLDS] = "learner.thresholds",
-        [PART_WATCH] = "streams.anomaly",
-        [PART_CONTEXTS] = "streams.contexts",
+        [PART_THRESHOLDS] = "learner.thresholds", [PART_WATCH] = "streams.anomaly",
+        [PART_HOLDS] = "streams.anomaly_held",    [PART_CONTEXTS] = "streams.contexts",
         [PART_ALARMS] = "streams.alarms",
     };
     return names[part];
@@ -199,26 +198,40 @@ static void add_watched(struct checkpoint_layout *layout, enum checkpoint_part p
     add_later(layout, part, checkpoint_watch(part), type, rows, columns);
 }
 
-static uint64_t count_contexts(struct learner *learner) {
+/* Of all streams: contexts, and how many hold what is missing. */
+struct used {
+    uint64_t contexts, holds;
+};
+
+static struct used count_used(struct learner *learner) {
     const struct streams *streams = learner_streams_table(learner);
-    size_t columns = learner_anomaly(learner, 0).columns;
-    uint64_t count = 0;
+    size_t memories = learner_anomaly(learner, 0).memories;
+    struct used used = {0, 0};
     for (uint32_t slot = streams_oldest(streams); slot != STREAMS_NONE;
-         slot = streams_newer(streams, slot))
-        for (size_t k = 0; k < columns; k++)
-            count += learner_contexts(learner, slot, k).count;
-    return count;
+         slot = streams_newer(streams, slot)) {
+        used.holds += learner_anomaly(learner, slot).holds;
+        for (size_t m = 0; m < memories; m++)
+            used.contexts += learner_contexts(learner, slot, m).count;
+    }
+    return used;
+}
+
+/* Rows as many as have been used. */
+static void add_used(struct checkpoint_layout *layout, enum checkpoint_part part,
+                     enum safetensors_type type, uint64_t rows, uint64_t columns) {
+    add_watched(layout, part, type, rows, columns);
+    layout->of[layout->count - 1].varies = true;
 }
 
 /* How abnormal streams are. */
 static void add_watch(struct checkpoint_layout *layout, struct learner *learner, size_t streams) {
     const struct anomaly_state state = learner_anomaly(learner, 0);
+    const struct used used = count_used(learner);
     add_watched(layout, PART_WATCH, SAFETENSORS_F64, streams, state.numbers_size);
-    if (state.columns) {
-        add_watched(layout, PART_CONTEXTS, SAFETENSORS_F32, count_contexts(learner),
-                    ANOMALY_CONTEXT);
-        layout->of[layout->count - 1].varies = true;
-    }
+    if (state.held_size)
+        add_used(layout, PART_HOLDS, SAFETENSORS_F64, used.holds, state.held_size);
+    if (state.memories)
+        add_used(layout, PART_CONTEXTS, SAFETENSORS_F32, used.contexts, ANOMALY_CONTEXT);
     add_watched(layout, PART_ALARMS, SAFETENSORS_F64, streams, state.alarms_size);
 }
 

@@ -192,12 +192,12 @@ static int read_truths(const struct reading *reading, size_t row, uint32_t slot,
 }
 
 /* As many as the numbers of the stream's columns say, which have been read. */
-static int read_contexts(struct reading *reading, uint32_t slot, size_t columns,
+static int read_contexts(struct reading *reading, uint32_t slot, size_t memories,
                          struct error *error) {
     const struct checkpoint_layout *layout = &reading->layout;
     size_t size = ANOMALY_CONTEXT * sizeof(float);
-    for (size_t k = 0; k < columns; k++) {
-        const struct anomaly_contexts c = learner_contexts(reading->learner, slot, k);
+    for (size_t m = 0; m < memories; m++) {
+        const struct anomaly_contexts c = learner_contexts(reading->learner, slot, m);
         const size_t at = layout->parts[0][PART_CONTEXTS];
         if (layout->of[at].lacked || c.count == 0)
             continue;
@@ -211,11 +211,24 @@ static int read_contexts(struct reading *reading, uint32_t slot, size_t columns,
     return 0;
 }
 
+/* Of a stream whose numbers say that it holds what is missing. */
+static int read_held(struct reading *reading, uint32_t slot, struct error *error) {
+    const struct anomaly_state s = learner_anomaly(reading->learner, slot);
+    const struct checkpoint_layout *layout = &reading->layout;
+    const size_t at = layout->parts[0][PART_HOLDS];
+    if (!s.holds || layout->of[at].lacked)
+        return 0;
+    if (reading->holds == layout->entries[at].shape[0])
+        return reading_damaged(reading, "it has too little of what its anomalies hold", error);
+    return reading_row(reading, PART_HOLDS, reading->holds++, s.held, s.held_size * sizeof(double),
+                       error);
+}
+
 static int read_watch(struct reading *reading, size_t row, uint32_t slot, struct error *error) {
     const struct anomaly_state s = learner_anomaly(reading->learner, slot);
     if (reading_row(reading, PART_WATCH, row, s.numbers, s.numbers_size * sizeof(double), error) ||
         reading_row(reading, PART_ALARMS, row, s.alarms, s.alarms_size * sizeof(double), error) ||
-        read_contexts(reading, slot, s.columns, error))
+        read_held(reading, slot, error) || read_contexts(reading, slot, s.memories, error))
         return -1;
     if (!learner_anomaly_written(reading->learner, slot))
         return reading_damaged(reading, "what a stream's anomalies are judged by cannot be", error);
@@ -267,12 +280,15 @@ static int read_stream(struct reading *reading, size_t row, struct error *error)
 
 int reading_streams(struct reading *reading, struct error *error) {
     const struct checkpoint_layout *layout = &reading->layout;
-    const size_t contexts = layout->parts[0][PART_CONTEXTS];
+    const size_t contexts = layout->parts[0][PART_CONTEXTS], holds = layout->parts[0][PART_HOLDS];
     for (size_t row = 0; row < layout->streams; row++)
         if (read_stream(reading, row, error))
             return -1;
     if (contexts != SIZE_MAX && !layout->of[contexts].lacked &&
         layout->entries[contexts].shape[0] != reading->contexts)
         return reading_damaged(reading, "it has too many contexts of its anomalies", error);
+    if (holds != SIZE_MAX && !layout->of[holds].lacked &&
+        layout->entries[holds].shape[0] != reading->holds)
+        return reading_damaged(reading, "it has too much of what its anomalies hold", error);
     return 0;
 }

@@ -12,8 +12,8 @@ struct reading {
     struct learner *learner;
     struct safetensors *file;
     struct checkpoint_layout layout;
-    uint64_t contexts; /* of anomalies: so many have been read */
-    void *buffer;      /* (checkpoint_buffer_size) */
+    uint64_t contexts, holds; /* of anomalies: so many have been read */
+    void *buffer;             /* (checkpoint_buffer_size) */
 };
 
 /* "PATH is damaged: WHAT" (EX_IOERR). Returns -1. */

@@ -174,8 +174,12 @@ static int put_watch(struct writing *writing, enum checkpoint_part part, uint32_
         return safetensors_put(writing->writer, s.numbers, s.numbers_size * sizeof(double), error);
     if (part == PART_ALARMS)
         return safetensors_put(writing->writer, s.alarms, s.alarms_size * sizeof(double), error);
-    for (size_t k = 0; k < s.columns; k++) {
-        const struct anomaly_contexts c = learner_contexts(writing->learner, slot, k);
+    if (part == PART_HOLDS)
+        return s.holds
+                   ? safetensors_put(writing->writer, s.held, s.held_size * sizeof(double), error)
+                   : 0;
+    for (size_t m = 0; m < s.memories; m++) {
+        const struct anomaly_contexts c = learner_contexts(writing->learner, slot, m);
         if (safetensors_put(writing->writer, c.floats, c.count * ANOMALY_CONTEXT * sizeof(float),
                             error))
             return -1;
@@ -223,6 +227,7 @@ static int put_row(struct writing *writing, const struct checkpoint_entry *of, u
     case PART_ERRORS:
         return put_truth(writing, of->part, slot, error);
     case PART_WATCH:
+    case PART_HOLDS:
     case PART_CONTEXTS:
     case PART_ALARMS:
         return put_watch(writing, of->part, slot, error);

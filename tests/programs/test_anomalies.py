@@ -204,8 +204,9 @@ def test_checkpoints_hold_what_is_in_use(directory):
             if stops:
                 assert daemon.end() == 0
                 # On their way, at most 150, then the memory's, at most 100, in blocks of 8: of all values, then of
-                # those of the second column.
-                expected = (150 + 104) + 1 + 100 + (150 + 24) + (150 + 104) + 80 + 136
+                # those of the second column. As many again of both columns, held, where each has been seen.
+                held = 2 * (150 + 104) + 2 * 99 + 2 * (150 + 24)
+                expected = (150 + 104) + 1 + 100 + (150 + 24) + (150 + 104) + 80 + 136 + held
                 assert len(entry(place, "streams.contexts")) == expected * 36, expected
                 daemon.start()
                 assert daemon.ask("status")["examples"] == len(first)
@@ -213,6 +214,7 @@ def test_checkpoints_hold_what_is_in_use(directory):
             assert daemon.end() == 0
     assert [m["anomaly"] for m in found[True]] == [m["anomaly"] for m in found[False]]
     assert sum(m["anomaly"]["score"] is not None for m in found[True][len(first):]) > 500
+    assert sum(m["anomaly"]["joint"] is not None for m in found[True][len(first):]) > 500
 
 
 def entry(directory, name):

@@ -93,12 +93,48 @@ static void columns_are_novel_together(void **state) {
     anomaly_clear(anomaly);
     take(anomaly, 0, 0);
     assert_false(isnan(anomaly_said(anomaly).joint));
-    take(anomaly, 0, NAN);
     anomaly_clear(anomaly);
-    take(anomaly, 0, 0);
+    take(anomaly, 0, NAN); /* which has none; the next one has */
     assert_true(isnan(anomaly_said(anomaly).joint));
+    take(anomaly, 0, 0);
+    assert_false(isnan(anomaly_said(anomaly).joint));
     assert_true(anomaly_written(anomaly, SLOT));
     anomaly_close(&anomaly);
+}
+
+/* A column that is missing now and then, alone, hides nothing of what is usual in each column and
+   unusual together. One that comes only later is waited for. */
+static void what_is_missing_alone_is_held(void **state) {
+    (void)state;
+    enum { LATE = 300 };
+    for (unsigned late = 0; late <= LATE; late += LATE) {
+        struct anomaly *anomaly = opened_with(true, 400);
+        double usual = 0, most = 0;
+        for (unsigned n = 0; n < 1300; n++) {
+            anomaly_clear(anomaly);
+            float x = (float)sin(n * 0.1) + noise(n) / 10;
+            bool missing = n < late || n % 7 == 3;
+            take(anomaly, x, missing ? NAN : n < 1240 ? x : -x);
+            double joint = anomaly_said(anomaly).joint;
+            assert_true(isnan(joint) ? missing || n < late + HABIT : !missing);
+            if (n >= 1100 && n < 1240)
+                usual = fmax(usual, joint);
+            if (n >= 1240)
+                most = fmax(most, joint);
+        }
+        if (!(usual < 1 && most > 1.5))
+            fail_msg("%g, then %g", usual, most);
+        assert_true(anomaly_written(anomaly, SLOT));
+        struct anomaly_state now = anomaly_state(anomaly, SLOT);
+        now.held[0] = 0.5;
+        assert_false(anomaly_written(anomaly, SLOT));
+        anomaly_begin(anomaly, SLOT); /* of it nothing stays */
+        for (size_t i = 0; i < now.held_size; i++)
+            assert_true(now.held[i] == 0);
+        for (size_t i = 0; i < now.contexts_size; i++)
+            assert_true(now.contexts[i] == 0);
+        anomaly_close(&anomaly);
+    }
 }
 
 static void large_errors_surprise(void **state) {
@@ -322,7 +358,7 @@ static void what_is_normal_is_not_novel(void **state) {
     struct anomaly *normal = lively_with(1000), *other = lively_with(1000);
     struct anomaly *both[] = {normal, other};
     const float odd[COLUMNS] = {3, -4};
-    struct anomaly_kept found, alarm = {BEGIN, 2};
+    struct anomaly_kept found, alarm = {.time = BEGIN, .score = 2};
     assert_false(anomaly_mark_normal(normal, SLOT, NAN, &found));
     assert_true(isnan(found.score));
     for (int i = 0; i < 2; i++) {
@@ -461,6 +497,7 @@ int main(void) {
         cmocka_unit_test(the_largest_column_is_the_streams),
         cmocka_unit_test(what_is_not_learned_from_is_forgotten),
         cmocka_unit_test(columns_are_novel_together),
+        cmocka_unit_test(what_is_missing_alone_is_held),
         cmocka_unit_test(large_errors_surprise),
         cmocka_unit_test(a_column_that_freezes_is_stuck),
         cmocka_unit_test(a_column_that_is_missing_is_silent),

@@ -1,0 +1,61 @@
+/* For checkpoints: what is kept of a stream. */
+#include <float.h>
+#include <math.h>
+
+#include "anomaly_internal.h"
+
+struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot) {
+    return (struct anomaly_state){
+        .numbers = anomaly->numbers[slot],
+        .alarms = anomaly->numbers[slot] + anomaly->numbers_size,
+        .held = anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size,
+        .contexts = floats_of(anomaly, slot, 0),
+        .numbers_size = anomaly->numbers_size,
+        .alarms_size = anomaly->alarms_size,
+        .held_size = anomaly->held_size,
+        .holds = anomaly->held_size && stream_of(anomaly, slot)->apart == HELD,
+        .contexts_size = memories_of(anomaly) * anomaly->floats,
+        .memories = memories_of(anomaly),
+    };
+}
+
+struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot, size_t k) {
+    size_t columns = anomaly->options.columns;
+    const struct novelty *novelty =
+        k < columns ? &column_of(anomaly, slot, k)->novelty : held_of(anomaly, slot, k - columns);
+    return (struct anomaly_contexts){
+        .floats = floats_of(anomaly, slot, k),
+        .count = novelty_contexts(novelty, anomaly->options.memory),
+    };
+}
+
+static bool column_valid(const struct anomaly *anomaly, uint32_t slot, size_t k) {
+    const struct column *column = column_of(anomaly, slot, k);
+    return tail_valid(&column->wrong) && fabs(column->last) <= (double)FLT_MAX &&
+           habit_valid(&column->repeated) && habit_valid(&column->missing) &&
+           novelty_valid(&column->novelty, floats_of(anomaly, slot, k), anomaly->options.memory);
+}
+
+static bool held_valid(const struct anomaly *anomaly, uint32_t slot, size_t k) {
+    return anomaly->held_size && held_of(anomaly, slot, k)->count > 0 &&
+           novelty_valid(held_of(anomaly, slot, k), held_floats_of(anomaly, slot, k),
+                         anomaly->options.memory);
+}
+
+bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {
+    const struct stream *stream = stream_of(anomaly, slot);
+    bool valid = silence_valid(heard_of(anomaly, slot));
+    if (valid)
+        silence_go_on(&anomaly->silence, heard_of(anomaly, slot));
+    if (!valid || stream->begun == 0)
+        return valid;
+    valid = stream->begun == 1 && habit_is_count(stream->steps) && alarm_valid(&stream->novelty) &&
+            alarm_valid(&stream->surprise) && tail_valid(&stream->wrong) &&
+            tail_valid(&stream->joint) &&
+            (stream->apart == TOGETHER || stream->apart == APART || stream->apart == HELD) &&
+            kept_valid(kept_of(anomaly, slot), anomaly->options.columns);
+    for (size_t k = 0; valid && k < anomaly->options.columns; k++)
+        valid = column_valid(anomaly, slot, k) &&
+                (stream->apart != HELD || held_valid(anomaly, slot, k));
+    return valid && (!anomaly->options.symbols || recent_valid(recent_of(anomaly, slot)));
+}
