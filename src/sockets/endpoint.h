@@ -11,9 +11,11 @@ struct error;
 struct security;
 struct socket_config;
 
-/* What every socket of the daemon shares. Linger is what zmq_close may keep sending for. */
+/* What every socket of the daemon shares. Linger is what zmq_close may keep sending for: the answer
+   to a shutdown, and the last events, also where the machine is so busy that libzmq's thread waits.
+ */
 enum {
-    ENDPOINT_LINGER_MS = 200,
+    ENDPOINT_LINGER_MS = 2000,
     ENDPOINT_IO_THREADS = 2,       /* of the context: one for examples, one for the rest */
     ENDPOINT_HANDSHAKE_MS = 10000, /* for all of a handshake */
     /* libzmq 4.3.4 aborts when its own heartbeat is due to a peer that has left while what it sent
