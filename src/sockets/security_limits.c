@@ -95,17 +95,22 @@ static uint64_t measure_growth(struct security *security) {
     return before && security->resident > before ? security->resident - before : 0;
 }
 
+static void no_stranger(struct connection *c) {
+    if (c->stranger) {
+        TAILQ_REMOVE(&c->guarded->strangers, c, strangers);
+        c->guarded->stranger_count--;
+    }
+    c->stranger = false;
+}
+
 /* Returns how much has come since the call before. */
 static uint64_t measure(struct connection *c, uint64_t grown) {
     uint64_t before = c->received;
     c->counted = bytes_received(c->descriptor, &c->received);
     if (!c->counted)
         c->received = before + guess(c, grown);
-    if (c->stranger && (!c->counted || c->received >= HANDSHAKE_BYTES)) {
-        TAILQ_REMOVE(&c->guarded->strangers, c, strangers);
-        c->guarded->stranger_count--;
-        c->stranger = false;
-    }
+    if (!c->counted || c->received >= HANDSHAKE_BYTES)
+        no_stranger(c);
     return c->received > before ? c->received - before : 0;
 }
 
@@ -115,15 +120,23 @@ static bool too_many(const struct guarded *guarded) {
     return guarded->count > guarded->most || guarded->stranger_count > guarded->most_strangers;
 }
 
+/* It has a key, or something was taken that came over it. Over ipc epoll may have been silent about
+   all of that: see look_again. */
+static bool is_through(const struct security *security, const struct connection *c) {
+    uint64_t bytes;
+    return *c->key || c->subscriptions > 0 ||
+           ((size_t)c->descriptor < security->taken_size && security->taken[c->descriptor] > 0) ||
+           (bytes_received(c->descriptor, &bytes) && bytes >= HANDSHAKE_BYTES);
+}
+
 /* The one that has waited longest without a handshake, so that who makes one gets through; else the
-   newest. NULL: there are not too many, once those that have said enough are counted. */
-static struct connection *surplus(struct connection *newest) {
+   newest. NULL: there are not too many, once those that are through theirs are counted. */
+static struct connection *surplus(const struct security *security, struct connection *newest) {
     struct connection *c;
     while (too_many(newest->guarded) && (c = TAILQ_FIRST(&newest->guarded->strangers))) {
-        uint64_t bytes;
-        if (!bytes_received(c->descriptor, &bytes) || bytes < HANDSHAKE_BYTES)
+        if (!is_through(security, c))
             return c;
-        measure(c, 0);
+        no_stranger(c);
     }
     return too_many(newest->guarded) ? newest : NULL;
 }
@@ -136,7 +149,7 @@ void security_limit_new(struct security *security, struct connection *connection
         security->taken[connection->descriptor] = 0;
     epoll_ctl(security->activity, EPOLL_CTL_ADD, connection->descriptor, &event);
     struct connection *one;
-    while (!connection->made && !connection->ended && (one = surplus(connection))) {
+    while (!connection->made && !connection->ended && (one = surplus(security, connection))) {
         size_t count = guarded->count;
         security_end_for(security, one, SECURITY_CONNECTIONS);
         if (guarded->count == count)

@@ -116,6 +116,7 @@ class Guarded(Daemon):
             self.alive()
             assert time.monotonic() < ended
             act()
+            time.sleep(0.002)
 
     def hang_up(self):
         self.process.send_signal(running.signal.SIGHUP)
@@ -197,7 +198,8 @@ def test_programs_that_are_refused(directory):
         done = daemon.tool("runnel-ctl", "control", "status", key=daemon.yours.file)
         assert done.returncode == UNAVAILABLE and "does not let this key in" in done.stderr, done
         counted = daemon.ask("status")["security"]["refused_by"]
-        assert counted["unknown_key"] == 4 and counted["wrong_key"] >= 1, counted
+        # A tool that is busy may have tried again before it hears why.
+        assert counted["unknown_key"] >= 4 and counted["wrong_key"] >= 1, counted
 
 
 def test_watchers_with_a_wrong_key(directory):
@@ -210,13 +212,13 @@ def test_watchers_with_a_wrong_key(directory):
         with open(path, "w", encoding="utf-8") as said:
             watch = subprocess.Popen([str(word) for word in (BUILD / "runnel-watch", *wrong)],
                                      stdout=said, stderr=said)
-            began = time.monotonic()
             daemon.until(lambda: daemon.ask("status")["security"]["refused"] >= 4)
             daemon.until(lambda: reason in path.read_text(encoding="utf-8"))
-            time.sleep(max(0, began + 5 - time.monotonic()))
-            refused = daemon.ask("status")["security"]["refused"]
+            began, before = time.monotonic(), daemon.ask("status")["security"]["refused"]
+            time.sleep(5)
+            refused = daemon.ask("status")["security"]["refused"] - before
             seconds = time.monotonic() - began
-            assert refused <= 6 + seconds, (refused, seconds)
+            assert refused <= 3 + seconds, (refused, seconds)
             watch.terminate()
             watch.wait(LIMIT)
         text = path.read_text(encoding="utf-8")
@@ -259,7 +261,7 @@ def test_the_reason_comes_first(directory):
             _, err = feeder.communicate(timeout=LIMIT)
             assert feeder.returncode == UNAVAILABLE and "does not let this key in" in err, err
             assert "examples.socket" not in err, err
-            assert daemon.ask("status")["security"]["refused_by"]["unknown_key"] == 1
+            assert daemon.ask("status")["security"]["refused_by"]["unknown_key"] >= 1
 
 
 def test_a_daemon_without_keys_says_so(directory):
@@ -513,6 +515,23 @@ def test_idle_strangers_take_no_quota(directory):
                     sender.close()
                 daemon.until(lambda: status()["connections"]["examples"] <= most)
         assert "quota_connections" not in status()["security"]["refused_by"]
+
+
+def test_who_has_shown_a_key_is_no_stranger(directory):
+    """Of too many that begin no handshake the longest there is ended, and not who only says nothing."""
+    with Guarded(directory, control=("yours",)) as daemon:
+        control = daemon.socket(zmq.REQ, "control", daemon.yours)
+        monitor = control.get_monitor_socket(zmq.EVENT_DISCONNECTED)
+        for silent in 0, 60:
+            with contextlib.ExitStack() as strangers:
+                for _ in range(silent):
+                    strangers.enter_context(flooding.connect(daemon.endpoint("control")))
+                daemon.until(lambda: not silent or daemon.ask("status")["connections"]["ended_by"].get(
+                    "connections", 0) > 0)
+            control.send(b'{"command": "status"}')
+            assert json.loads(daemon.next_message(control)[0])["ok"]
+        assert not monitor.poll(0)
+        control.disable_monitor()
 
 
 def test_quota_of_bytes(directory):
@@ -791,7 +810,7 @@ def test_failures_are_announced(directory):
         wrong.close()
         stranger = daemon.socket(zmq.REQ, "control", daemon.yours)
         event = daemon.event(events, refused("unknown_key", "control", daemon.yours))
-        assert event["count"] == 1 and event["address"].startswith(f"process {os.getpid()} "), event
+        assert event["count"] >= 1 and event["address"].startswith(f"process {os.getpid()} "), event
         assert event["text"] in daemon.text(), daemon.text()
         stranger.close()
         security = daemon.ask("status")["security"]
