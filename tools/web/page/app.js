@@ -27,11 +27,15 @@ whenMoved(() => {
   }, FETCH_AFTER);
 });
 
-let written = 0;
-whenDrawn(() => {
-  if (performance.now() - written < WRITE_EVERY) return;
+// The last of them, too, when nothing comes after it.
+let written = 0, writeTimer = null;
+function write() {
+  writeTimer = null;
   written = performance.now();
   showNumbers();
+}
+whenDrawn(() => {
+  writeTimer ??= setTimeout(write, Math.max(0, written + WRITE_EVERY - performance.now()));
 });
 
 // The chart library takes its time to begin: it does so while the first answers are under way.

@@ -8,8 +8,8 @@ const CHAIN = 8;           // runs at most that are shown as one: a daemon's pre
 const NOT_FOUND = 404;
 
 // Where a run begins, and how far it reaches.
-const PLACES = ["first_examples", "first_steps", "first_time",
-  "newest_examples", "newest_steps", "newest_time"];
+const NEWEST = ["newest_examples", "newest_steps", "newest_time"];
+const PLACES = ["first_examples", "first_steps", "first_time", ...NEWEST];
 
 // The layers of a `state` message, of several networks one after the other.
 export function layersIn({ layers, members }) {
@@ -132,6 +132,8 @@ export class Store {
       run.recorded = run.first_time !== null; // its first loss: what came live may be ahead of it
       if (!run.recorded && typeof known.first_time === "number")
         for (const place of PLACES) run[place] = known[place];
+      else if (known.newest_time > run.newest_time) // likewise, and nothing more may come to correct it
+        for (const place of NEWEST) run[place] = known[place];
       this.runs.set(run.id, Object.assign(known, run));
     }
     for (const id of [...this.runs.keys()]) if (!seen.has(id)) this.runs.delete(id);
