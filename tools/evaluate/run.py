@@ -141,7 +141,9 @@ class Run:
         self.wait_until("the daemon's first status",
                         lambda: None if self.recorder.status else "start")
         command = [program("runnel-feed"), "json", "--quiet", "--connect", self.endpoint("examples")]
-        feeder = subprocess.Popen(command, stdin=subprocess.PIPE, text=True)
+        complaints = pathlib.Path(self.directory.name, "feeder")  # of no use after Ctrl-C
+        with open(complaints, "wb") as file:
+            feeder = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=file, text=True)
         ahead = max(1, min(AHEAD_MOST, AHEAD_BYTES // (BYTES_A_NUMBER * numbers)))
         try:
             for sent in range(0, len(lines), ahead):
@@ -151,13 +153,14 @@ class Run:
                 feeder.stdin.flush()
             feeder.stdin.close()
         except BrokenPipeError:
-            pass  # it has said why
+            pass  # it says why
         except BaseException:
             feeder.kill()
             raise
         finally:
             feeder.wait()
         if feeder.returncode != 0:
+            sys.stderr.write(complaints.read_text())
             sys.exit(feeder.returncode)
         self.wait_until(f"the end of {len(lines)} examples", lambda: self.missing(len(lines)))
         self.keep_pace(len(lines))
