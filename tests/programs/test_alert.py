@@ -47,6 +47,7 @@ class Publisher:
         self.context = zmq.Context()
         self.socket = self.context.socket(zmq.XPUB)
         self.socket.linger = 1000
+        self.socket.sndhwm = 0  # nothing is dropped, however slow the machine
         self.socket.bind(self.endpoint)
         self.examples, self.sequence = 0, dict.fromkeys(TOPICS, 0)
 
@@ -206,8 +207,9 @@ def test_conditions(directory):
                 "worse_than_baseline":
             assert alert.count(kind) == 1, (kind, alert.said)
         assert alert.count("page-hinkley") == alert.count("adwin") == alert.count("rising") == 0
-        assert all(one["daemon"] == "host" and one["endpoint"] == daemon.endpoint
-                   for one in alert.said)
+        # On a machine that is busy it may be silent before it has said its name.
+        assert all(one["endpoint"] == daemon.endpoint and (
+            one["daemon"] == "host" or one["kind"] == "silence") for one in alert.said)
     daemon.close()
 
 
@@ -560,7 +562,9 @@ def test_daemon(directory):
         other.send("status", **STATUS)
         # Until it hears the real one: a rejected example is an event.
         with daemon.socket(zmq.PUSH, "examples") as socket:
+            deadline = time.monotonic() + LIMIT
             while not alert.count("rejected"):
+                assert time.monotonic() < deadline, alert.text()
                 socket.send(b"no example")
                 time.sleep(0.2)
         subprocess.run([BUILD / "runnel-feed", "synth", "drift", "--noise", "0.1", "--change", "2500",

@@ -529,12 +529,19 @@ def test_signals_end_the_daemon_with_a_checkpoint(directory):
 
 def test_what_was_received_is_learned_before_stopping(directory):
     with Daemon(directory) as daemon:
+        def connections(count):
+            wait(f"{count} connections",
+                 lambda: daemon.ask("status")["connections"]["examples"] == count)
+
         daemon.feed(1, 1)
         daemon.learned(1)  # so the feeder is connected
         daemon.ask("pause")
-        daemon.feed(2, 1000)
-        for _ in range(100):  # the thread that answers these receives the examples in passing
-            daemon.ask("status")
+        with zmq.Context() as context, context.socket(zmq.PUSH) as socket:
+            socket.connect(daemon.ends["examples"])
+            for n in range(2, 1001):
+                socket.send_multipart(example(n))
+            connections(2)
+        connections(1)  # its end has come, and that comes after all that it has sent
         daemon.ask("resume")
         assert daemon.ask("shutdown")["state"] == "draining"
         assert daemon.process.wait(LIMIT) == 0

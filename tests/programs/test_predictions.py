@@ -25,7 +25,6 @@ TOP = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
 FORECAST = "preset: forecast\nmodel: {input: {size: 2}, layers: [{cell: gru, size: 8}]}"
 LEAST = 20  # errors before there is an interval
 HOUR, BEGIN = 3600.0, 1.6e9
-SECONDS_TO_SUBSCRIBE = 0.2
 
 
 def configuration(directory, model, predictions, every):
@@ -365,6 +364,7 @@ def intervals_hold_nine_in_ten():
     assert 0.85 < status["coverage"]["recent"] < 0.95
 
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # also under nohup, for the daemons
 for test in (stand_beside_the_next_x, stand_beside_a_given_target,
              other_losses_have_what_has_a_meaning, each_horizon_has_its_own,
              labels_bring_truths, examples_of_many_steps_have_lists,

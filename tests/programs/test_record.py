@@ -95,13 +95,13 @@ class Daemon:
         self.socket.bind(self.endpoint)
         self.sequences, self.examples = dict.fromkeys(ALL, 0), 0
 
-    def wait_for_subscriber(self):
-        missing = set(TOPICS)
-        while missing:
+    def wait_for_subscriber(self, count=1):
+        missing = collections.Counter(dict.fromkeys(TOPICS, count))
+        while +missing:
             assert self.socket.poll(LIMIT * 1000), f"nobody subscribed to {missing}"
             frame = self.socket.recv()
             if frame[:1] == b"\1":
-                missing.discard(frame[1:].decode())
+                missing[frame[1:].decode()] -= 1
         self.send("status", dict(STATUS, name=self.name))
 
     def send(self, topic, fields):
@@ -129,13 +129,13 @@ class Daemon:
 class Record:
     """A running runnel-record, in `directory`."""
 
-    def __init__(self, directory, daemons, *arguments, in_order=False, **options):
+    def __init__(self, directory, daemons, *arguments, in_order=False, subscribers=1, **options):
         self.directory = directory
         endpoints = [f"--connect={daemon.endpoint}" for daemon in daemons]
         self.process = subprocess.Popen([PROGRAM, *endpoints, *arguments], cwd=directory,
                                         stderr=subprocess.PIPE, text=True, **options)
         for daemon in daemons:
-            daemon.wait_for_subscriber()
+            daemon.wait_for_subscriber(subscribers)
             if in_order:  # else its run may come after that of the next
                 self.until(lambda: rows(self.directory, "SELECT count(*) FROM runs WHERE run = "
                                         f"'{daemon.run}'") == [(1,)], f"the run of {daemon.name}")
@@ -643,8 +643,7 @@ def test_two_names_of_one_daemon(directory):
     pathlib.Path(directory, "link").symlink_to(directory)
     other = f"ipc://{directory}/link/{daemon.name}"
     record = Record(directory, [daemon], f"--connect={other}", "--tensorboard=board", "-o",
-                    "runnel.db")
-    daemon.wait_for_subscriber()
+                    "runnel.db", subscribers=2)
     daemon.learn(0, 20)
     record.until_rows(20)
     record.end()

@@ -58,6 +58,7 @@ class Running(Daemon):
             self.alive()
             assert time.monotonic() < ended
             act()
+            time.sleep(0.002)
 
     def listen(self):
         """A subscriber whose subscription has arrived: an event says so."""

@@ -76,6 +76,7 @@ def wait_for(d, what):
     while not what():
         d.alive()
         assert time.monotonic() < end
+        time.sleep(0.002)
 
 
 def start(*arguments):

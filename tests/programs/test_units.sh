@@ -126,8 +126,8 @@ END
     {
         printf '1,2\n2,3\n3,4\n4,5\n' >"$directory/data.csv"
         "$builddir/runnel-feed" csv --connect "$examples" "$directory/data.csv" &&
-            "$builddir/runnel-ctl" --connect "$control" checkpoint &&
-            "$builddir/runnel-ctl" --connect "$control" shutdown
+            "$builddir/runnel-ctl" --timeout 60 --connect "$control" checkpoint &&
+            "$builddir/runnel-ctl" --timeout 60 --connect "$control" shutdown
     } >"$directory/used" 2>&1 || wrong "feeding and asking failed: $(cat "$directory/used" "$directory/log")"
     wait "$pid"
     pid=

@@ -331,11 +331,14 @@ def test_what_comes_next(directory):
     daemon = Daemon(directory)
     watch = Watch(daemon.endpoint, "-t", "prediction")
     daemon.wait_for("status", "prediction")
+    watch.process.send_signal(signal.SIGSTOP)  # so that they come together
+    os.waitid(os.P_PID, watch.process.pid, os.WSTOPPED)
     for n in range(3):
         for stream in "a", "b":
             daemon.send("prediction", {"stream": stream, "example": n, "prediction": [n + 0.5, None],
                                        "interval": [[n, n + 1], None], "loss": None})
     daemon.send("prediction", {"stream": "class", "example": 9, "prediction": [0.5, 0.5], "loss": None})
+    watch.process.send_signal(signal.SIGCONT)
     lines = [line for line in watch.until("^next +b") if line.startswith("next")]
     assert [line.split() for line in lines][-2:] == [
         ["next", stream, "0", "-", "2.5000", "2.0000", "3.0000", "-"] for stream in "ab"], lines

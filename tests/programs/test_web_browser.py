@@ -3,6 +3,7 @@
 zooms, lays runs over one another, looks by night and on a phone, what it says of a daemon that was
 killed, what a wild value does to it, and what moves. With --figures it measures instead how fast it is
 (docs/web-api.md)."""
+import contextlib
 import json
 import os
 import pathlib
@@ -354,12 +355,11 @@ def test_cards(directory):
             page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
                 "width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600})
             page.until("innerWidth", lambda seen: seen == width)
-            own = page.value("[...document.querySelectorAll('.daemon .own')].map((one) => "
-                             "[one.textContent, one.scrollWidth <= one.clientWidth])")
-            assert [text for text, _ in own] == [name[len(LONG):] for name in names] + ["temperature"], own
-            assert all(whole for _, whole in own), (width, own)
-            places = page.value("[...document.querySelectorAll('.daemon .place')].map((one) => one.textContent)")
-            assert places == [" 0", "", "", " 3"], places
+            page.until("[...document.querySelectorAll('.daemon .own')].map((one) => "
+                       "[one.textContent, one.scrollWidth <= one.clientWidth])",
+                       lambda own: own == [[name[len(LONG):], True] for name in names + names[:1]])
+            page.until("[...document.querySelectorAll('.daemon .place')].map((one) => one.textContent)",
+                       lambda places: places == [" 0", "", "", " 3"])
             # What a daemon is called, its network and when it began come one after the other.
             page.until("document.querySelector('#daemons').textContent",
                        lambda text: text.count(f"examples{daemons[0].examples:,}") == 4)
@@ -494,15 +494,15 @@ def test_forecasts(directory):
         choose(page, "column", 1)
         page.until(summary, lambda text: "held 54 of 60 (90%)" in text)
         assert page.value(f"{PANEL}.shown[0].misses.filter(Boolean).length") == 6
-        assert page.value(f"{PANEL}.plot.axis") == "time"
+        page.until(f"{PANEL}.plot.axis", lambda axis: axis == "time")
         assert page.value(f"{PANEL}.shown[0].data[1].x") == START + 3600
         after = START + 3600 * 59 + 60 # a minute after what said it, as usual
         assert page.value(f"{PANEL}.shown[3].data[1]") == {"x": after, "y": 113, "value": 113, "raw": 113}
         assert page.value(f"[{PANEL}.shown[3].low, {PANEL}.shown[3].high]") == [[None, 112], [None, 114]]
-        assert after < page.value(f"{PANEL}.plot.chart.scales.x.max") < after + 3600
+        page.until(f"{PANEL}.plot.chart.scales.x.max", lambda most: after < most < after + 3600)
         page.until(summary, lambda text: text.endswith("Next: forecast 113, 112 … 114."))
-        top = page.value(f"{PANEL}.plot.chart.scales.y.max")
-        assert 110 < top < 1000, top # in spite of the wild value
+        # In spite of the wild value.
+        page.until(f"{PANEL}.plot.chart.scales.y.max", lambda top: 110 < top < 1000)
         for color in "accent", "bad", "text":
             page.until_colored(rgb(page.value(f"runnel.colors().{color}")), "forecast")
         page.until(SKILL, lambda line: line == [[-0.5, -0.25], True]) # zero is in sight
@@ -516,7 +516,8 @@ def test_forecasts(directory):
         page.until(rows.format("#panel-columns"), lambda cells: cells == [
             ["0", "1.5", "1", "+25.0%"], ["1", "3", "2", "−50.0%"]])
         assert page.text("#panel-columns .bad") == "−50.0%"
-        assert page.value(rows.format("#panel-experts")) == [["last", "0.9", "25.0%"], ["ar12", "0.9", "75.0%"]]
+        page.until(rows.format("#panel-experts"), lambda cells: cells == [
+            ["last", "0.9", "25.0%"], ["ar12", "0.9", "75.0%"]])
         address = page.value("location.href")
         assert "stream=tank" in address
         page.driver.get("about:blank")
@@ -537,6 +538,18 @@ ABNORMAL = ("[...document.querySelectorAll('#anomalies button')].map((one) => "
 
 def click_anomaly(page, number):
     page.run(f"document.querySelectorAll('#anomalies button')[{number}].click()")
+
+
+def wait_for_anomalies(path, count):
+    """Until the recording has so many."""
+    deadline = time.monotonic() + LIMIT
+    while True:
+        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as file:
+            found, = file.execute("SELECT count(DISTINCT event) FROM anomalies").fetchone()
+        if found == count:
+            return
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)
 
 
 def test_anomalies(directory):
@@ -570,7 +583,7 @@ def test_anomalies(directory):
         shown = f"{PANEL}.shown[0].data.map((point) => point.x)"
         choose_soon(page, "column", 1)
         page.until(summary, lambda text: "held 199 of 200" in text)
-        assert page.value(marks) == [START + 60 * 280], page.value(marks)
+        page.until(marks, lambda places: places == [START + 60 * 280])
         page.until_colored(rgb(page.value("runnel.colors().warn")), "forecast")
         choose(page, "column", 0)
         page.until(marks, lambda places: places == [])
@@ -579,15 +592,15 @@ def test_anomalies(directory):
         page.until(marks, lambda places: places == [START + 60 * 40])
         page.until("document.querySelector('#panel-forecast .readout').textContent",
                    lambda text: "truth 9" in text and "forecast 1" in text)
-        assert page.value("document.querySelector('#forecast-column').value") == "1"
+        page.until("document.querySelector('#forecast-column').value", lambda column: column == "1")
         address = f"api/forecasts?{first}&stream=pump&column=1&points=10&around={at[40]}"
         assert web.get(address)["example"] == [at[i] for i in range(35, 45)], web.get(address)
         assert web.get(address.replace(f"={at[40]}", f"={at[1]}"))["example"] == [at[i] for i in range(6)]
         newest = "document.querySelector('#forecast-newest')"
-        assert not page.value(f"{newest}.hidden")
+        page.until(f"!{newest}.hidden")
         page.run(f"{newest}.click()")
         page.until(summary, lambda text: "held 199 of 200" in text)
-        assert page.value(f"{newest}.hidden")
+        page.until(f"{newest}.hidden")
         click_anomaly(page, 0)
         page.until(summary, lambda text: "held 20 of 20" in text or "held 19 of 19" in text)
         check_console(page, web)
@@ -610,6 +623,7 @@ def test_anomalies(directory):
                 "forecast": 5, "truth": 5.5}, found
             for path, expected in [("run=99", 200), ("run=0", 400), ("", 400), ("run=1&points=0", 400)]:
                 assert web.open(f"api/anomalies?{path}")[0] == expected, path
+            wait_for_anomalies(f"{directory}/runs.db", 4)
             recorder.terminate()
             assert recorder.wait(LIMIT) == 0
         with sqlite3.connect(f"{directory}/runs.db") as file: # the last one was for the list alone
@@ -645,7 +659,7 @@ def test_recorded_forecasts(directory):
             page.run("document.querySelector('#panel-forecast').scrollIntoView({block: 'center'})")
             choose_soon(page, "column", 1)
             page.until("document.querySelector('#forecast-summary').textContent", lambda text: "held 30 of 40" in text)
-            assert page.value(f"{PANEL}.plot.axis") == "time"
+            page.until(f"{PANEL}.plot.axis", lambda axis: axis == "time")
             for panel, expected in [("columns", [["0", "1.5", "1.25", "−50.0%"], ["1", "7", "6", "+25.0%"]]),
                                     ("experts", [["ar12", "0.5", "62.5%"]])]:
                 page.until(f"[...document.querySelectorAll('#panel-{panel} tbody tr')]"
