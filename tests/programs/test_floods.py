@@ -200,10 +200,10 @@ def test_what_nobody_wants_is_not_counted(directory):
             return message
 
         before = listen()
-        producer.wait(500)
+        producer.wait(2000)
         after = listen()
         missed = after["examples"] - before["examples"] - 10 * (after["sequence"] - before["sequence"])
-        assert missed >= 400, (before, after)
+        assert missed >= 1000, (before, after)  # some are counted until the daemon's thread hears of it
 
 
 def with_descriptors(directory, count):

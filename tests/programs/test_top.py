@@ -678,6 +678,7 @@ def test_the_wrong_daemon_is_not_touched(directory):
 def test_a_daemon_that_lets_nobody_in(directory):
     """The reason stands where the state would, and nothing is said of waiting for a daemon."""
     with Guarded(directory, statistics=(), control=()) as daemon:
+        daemon.ask("status")  # it listens
         stranger = Pair(directory, "stranger")
         connect = "-c", daemon.endpoint("statistics")
         for key, said in ([], "REFUSED|NOT ADMITTED"), (["--server-key", stranger.public_file], "NOT ADMITTED"):
