@@ -386,9 +386,16 @@ def mine(number):
 
 def gone(pid):
     end = time.monotonic() + LIMIT
-    while pathlib.Path(f"/proc/{pid}").exists() and "Z" not in pathlib.Path(f"/proc/{pid}/stat").read_text():
+    while lives(pid):
         assert time.monotonic() < end, pid
         time.sleep(0.02)
+
+
+def lives(pid):
+    try:
+        return "Z" not in pathlib.Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def test_a_daemon_of_ones_own(directory):
