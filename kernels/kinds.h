@@ -295,6 +295,7 @@ struct optimizer_kind {
     const char *what;                    /* it is */
     struct kind_key keys[KIND_KEYS_MAX]; /* up to the one without a name */
     bool rateless;                       /* there is no learning rate: `rate: auto` */
+    bool keeps_start;         /* the first of its moments is the parameter's starting value */
     size_t moments;           /* numbers that it keeps beside each parameter, at most MOMENTS_MAX */
     const char *moments_need; /* a key: they are kept only where it is above 0; NULL: always */
     double flops;             /* of one parameter's step, clipping included, at least */

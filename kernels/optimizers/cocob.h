@@ -27,6 +27,7 @@ KIND_CONSTANT struct optimizer_kind cocob_kind = {
                   "as they prove right.",
               .example = "100"}},
     .rateless = true,
+    .keeps_start = true,
     .moments = 5,
     .flops = 14,
 };

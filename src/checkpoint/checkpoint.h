@@ -9,6 +9,7 @@
                                 in the journal
      learner.rates              (4,) rate and clip in effect, rate and clip configured
                                 (rate -1: auto)
+     learner.words              one row per word of a vocabulary, by ids: see CHECKPOINT_WORD
      streams.*                  one row per stream, least recently used first: keys (size, bytes),
                                 windows, records (the engine's slots), held (missing: hold),
                                 experts and mixture (scale: forecast), or else baseline; said

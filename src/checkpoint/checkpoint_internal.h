@@ -35,6 +35,9 @@ enum {
     CHECKPOINT_WINDOW = 5,                       /* in a row of streams.windows */
     CHECKPOINT_OPEN = 6,                         /* of one step in a row of streams.open */
     CHECKPOINT_KEY = 1 + WIRE_KEY_MAX, /* bytes in a row of streams.keys: size, key, zeros */
+    CHECKPOINT_WORD = 16 + 1 + WIRE_WORD_MAX, /* in a row of learner.words: vocabulary and place in
+                                                 the order of use (uint32), how many had appeared
+                                                 (uint64), size, word, zeros */
     CHECKPOINT_CHECKSUM_SIZE = sizeof(int64_t),
     CHECKPOINT_ASIDE_SIZE = 64, /* of the name of one that is set aside */
 };
@@ -66,6 +69,7 @@ enum checkpoint_part {
     PART_RATES, /* of a member, and where there is none */
     PART_COVERAGE,
     PART_THRESHOLDS,
+    PART_WORDS,
     PART_KEYS,
     PART_WINDOWS, /* of a member */
     PART_HELD,

@@ -235,6 +235,13 @@ static void add_watch(struct checkpoint_layout *layout, struct learner *learner,
     add_watched(layout, PART_ALARMS, SAFETENSORS_F64, streams, state.alarms_size);
 }
 
+static uint64_t count_words(const struct learner *learner) {
+    uint64_t count = 0;
+    for (size_t n = 0; n < learner_lexicons(learner); n++)
+        count += learner_lexicon(learner, n).size;
+    return count;
+}
+
 static void add_all(struct checkpoint_layout *layout, struct learner *learner, size_t streams) {
     size_t members = learner_members(learner);
     for (size_t m = 0; m < members; m++)
@@ -248,6 +255,11 @@ static void add_all(struct checkpoint_layout *layout, struct learner *learner, s
         add_truth(layout, PART_COVERAGE, SAFETENSORS_F64, 1, CHECKPOINT_COVERAGE);
     if (learner_watches(learner))
         add_watched(layout, PART_THRESHOLDS, SAFETENSORS_F64, 1, CHECKPOINT_THRESHOLDS);
+    if (learner_lexicons(learner)) {
+        add_shared(layout, PART_WORDS, "learner.words", SAFETENSORS_U8, 2, count_words(learner),
+                   CHECKPOINT_WORD);
+        layout->of[layout->count - 1].varies = true;
+    }
     add_shared(layout, PART_KEYS, "streams.keys", SAFETENSORS_U8, 2, streams, CHECKPOINT_KEY);
     for (size_t m = 0; m < members; m++)
         add_part(layout, PART_WINDOWS, m, learner_member_name(learner, m), "streams.windows",
@@ -291,7 +303,7 @@ void checkpoint_layout_close(struct checkpoint_layout *layout) {
 /* Of an entry, or of a row of one with a row for each stream. */
 static size_t piece_size(const struct safetensors_entry *entry, enum checkpoint_part part) {
     static const size_t bytes = sizeof(double); /* of a number at most */
-    bool rows = part >= PART_KEYS && part <= PART_RECORDS && entry->rank == 2;
+    bool rows = part >= PART_WORDS && part <= PART_RECORDS && entry->rank == 2;
     size_t columns = entry->rank == 2 && entry->shape[1] ? entry->shape[1] : 1;
     return bytes * columns * (rows ? 1 : entry->shape[0]);
 }

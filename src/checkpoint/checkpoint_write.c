@@ -118,6 +118,36 @@ static int put_scaler(struct writing *writing, struct scaler *scaler, enum check
     return 0;
 }
 
+/* Of one vocabulary, by ids. */
+static int put_lexicon(struct writing *writing, uint32_t n, struct error *error) {
+    const struct learner_lexicon lexicon = learner_lexicon(writing->learner, n);
+    uint32_t *places = calloc(lexicon.size + 1, sizeof *places), place = 0;
+    int status = places ? 0 : error_no_memory(error);
+    for (uint32_t id = streams_oldest(lexicon.words); places && id != STREAMS_NONE;
+         id = streams_newer(lexicon.words, id))
+        places[id] = place++;
+    for (uint32_t id = 0; id < lexicon.size && status == 0; id++) {
+        unsigned char row[CHECKPOINT_WORD] = {0};
+        size_t size;
+        const char *word = streams_key(lexicon.words, id, &size);
+        memcpy(row, &n, sizeof n);
+        memcpy(row + 4, &places[id], sizeof *places);
+        memcpy(row + 8, &lexicon.appeared[id], sizeof *lexicon.appeared);
+        row[16] = (unsigned char)size;
+        memcpy(row + 17, word, size);
+        status = safetensors_put(writing->writer, row, sizeof row, error);
+    }
+    free(places);
+    return status;
+}
+
+static int put_words(struct writing *writing, struct error *error) {
+    for (uint32_t n = 0; n < learner_lexicons(writing->learner); n++)
+        if (put_lexicon(writing, n, error))
+            return -1;
+    return 0;
+}
+
 /* ---- What is put for one stream: one row of one part ---- */
 
 static int put_key(struct writing *writing, uint32_t slot, struct error *error) {
@@ -264,6 +294,8 @@ static int put_entry(struct writing *writing, const struct checkpoint_entry *of,
         return put_coverage(writing, error);
     case PART_THRESHOLDS:
         return put_thresholds(writing, error);
+    case PART_WORDS:
+        return put_words(writing, error);
     case PART_COUNTS:
     case PART_MEANS:
     case PART_SQUARES:

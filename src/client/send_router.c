@@ -68,7 +68,7 @@ static const char *reason_name(uint16_t reason) {
     static const char *const NAMES[] = {"unknown",     "frames",  "json",     "key",
                                         "x_size",      "x_value", "y_size",   "y_value",
                                         "y_given",     "header",  "conflict", "sequence_jump",
-                                        "not_allowed", "schema",  "label"};
+                                        "not_allowed", "schema",  "label",    "vocabulary"};
     return NAMES[reason < sizeof NAMES / sizeof NAMES[0] ? reason : 0];
 }
 

@@ -7,6 +7,8 @@
      y       (steps, size) float32, NaN = not observed; or (steps,) uint32, WIRE_NO_CLASS = none
      header  WIRE_HEADER_SIZE or, with a producer, WIRE_HEADER_SIZE_MAX bytes: struct wire_header
      label   with WIRE_LABEL, WIRE_LABEL_SIZE bytes: struct wire_label. x is empty
+     words   with WIRE_WORDS: of each cell of x and then of y that is WIRE_WORD, in their order, one
+             byte with the size of its word, and the word, UTF-8 of at most WIRE_WORD_MAX bytes
    or one frame of JSON: {"stream", "x", "y", "end", "learn"}. */
 #ifndef RUNNEL_WIRE_H
 #define RUNNEL_WIRE_H
@@ -29,9 +31,12 @@ enum {
     WIRE_HEADER_SIZE = 24,
     WIRE_HEADER_SIZE_MAX = 32, /* with a producer */
     WIRE_KEY_MAX = 255,
+    WIRE_WORD_MAX = 255,      /* bytes */
+    WIRE_WORDS_MAX = 1 << 20, /* bytes of all words of one example */
 };
 
-#define WIRE_NO_CLASS UINT32_MAX /* a softmax target that is not known */
+#define WIRE_NO_CLASS UINT32_MAX   /* a softmax target that is not known */
+#define WIRE_WORD (UINT32_MAX - 1) /* a symbol or class that is a word: see above */
 
 enum wire_flag {
     WIRE_END = 1,          /* last example of its sequence: forget the stream's state afterwards */
@@ -39,6 +44,7 @@ enum wire_flag {
     WIRE_RESULT = 4,       /* router: send prediction and loss back with the acknowledgement */
     WIRE_LABEL = 8,        /* no example of its own: y of one that came before */
     WIRE_SPARSE = 16,      /* its numbers only rise: a gap before this one says nothing */
+    WIRE_WORDS = 32,       /* the last frame has words */
 };
 
 /* Which example a label is for, of the same key and producer. The bytes: u32 epoch, u32 zero, u64

@@ -113,6 +113,7 @@ struct config {
     uint64_t statistics_every; /* examples between two `loss` messages */
     double statistics_seconds; /* at most, while anything is learned; 0 = not by time */
     enum predictions predictions;
+    uint64_t statistics_top; /* words that a prediction of classes tells */
 
     struct {
         char secret[CONFIG_PATH_SIZE];              /* file of the daemon's key; "" = no CURVE */

@@ -33,7 +33,9 @@ static int check_presence(struct reading *reading, const struct config_key *key,
         reading->places[key - config_keys][layer].given || config_columns_say(reading, key->path);
     bool counts = config_key_counts(key, layer, &reading->draft);
     const char *preset = given || !counts ? NULL : config_preset_value(reading, key);
-    if (!given && counts && !preset && config_target_value(reading, key, worked_out))
+    if (!given && counts && !preset &&
+        (config_target_value(reading, key, worked_out) ||
+         config_words_value(reading, key, worked_out)))
         preset = worked_out;
     config_key_path(key, layer, path);
     if (given && !counts) {
@@ -82,6 +84,8 @@ static int check_output_size(struct reading *reading) {
         output->size = kind->size;
     else if (output->column_count) /* config_check_columns */
         return 0;
+    else if (!given && config_words_classes(reading))
+        output->size = config_words_classes(reading);
     else if (!given && (reading->draft.config.preset ||
                         reading->draft.config.architecture.input.scale == SCALE_FORECAST))
         output->size = reading->draft.config.architecture.input.size;
@@ -334,7 +338,7 @@ static int check_journal(struct reading *reading) {
 int config_check(struct reading *reading) {
     const struct output *output = &reading->draft.config.architecture.output;
     if (check_keys(reading) != 0 || config_check_columns(reading) != 0 ||
-        check_output_size(reading) != 0)
+        check_output_size(reading) != 0 || config_check_words(reading) != 0)
         return -1;
     if (output->target == TARGET_NEXT && !output->column_count && check_next(reading) != 0)
         return -1;

@@ -292,6 +292,17 @@ bool config_columns_say(const struct reading *reading, const char *path);
 /* After that: what a column does not say it has from model.input; targets of `next`. */
 int config_check_columns(struct reading *reading);
 
+/* ---- Words (config_words.c) ---- */
+
+/* The size of the alphabet that a vocabulary or a hash brings, where it is not given; and so many
+   classes: 0 where nothing does. */
+bool config_words_value(const struct reading *reading, const struct config_key *key,
+                        char text[CONFIG_TEXT_SIZE]);
+size_t config_words_classes(const struct reading *reading);
+
+/* Rules of vocabularies. */
+int config_check_words(struct reading *reading);
+
 /* ---- Presets and members ---- */
 
 /* The layer of the preset, where none are given: from then on it can be named. */

@@ -21,6 +21,7 @@
 
 #define DAYS_MAX 36500
 #define COUNT_MAX CONFIG_COUNT_MAX
+#define VOCABULARY_MAX 1e5
 #define CONTEXTS_MAX 1e9
 #define SCORE_MAX 100
 #define COMPONENTS_MAX 1024
@@ -28,6 +29,7 @@
 #define AHEAD_STEPS_MAX 4096
 #define PATIENCE_MAX 65536
 #define STREAMS_MAX 1048576
+#define TOP_MAX 1000
 #define EVERY_MAX 1e9
 #define SECONDS_MAX 31536000.0 /* a year */
 #define RATE_MAX 100
@@ -73,6 +75,35 @@ static struct config_key rows[] = {
     {"model.input.size", VALUE_SIZE, AT(architecture.input.size), RANGE(1, INPUT_MAX),
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "numbers in an input, or size of the alphabet",
      .example = "8"},
+    {"model.input.vocabulary.capacity", VALUE_SIZE, AT(architecture.input.vocabulary.capacity),
+     RANGE(0, VOCABULARY_MAX), .fallback = "0", WHEN("model.input.kind", "symbol"),
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED, .unit = "words",
+     .what = "words that get a symbol each, in the order in which they come, 0 = none",
+     .example = "1000",
+     .more = "Then inputs are words, such as `\"web-3\"` in JSON, and `size` is not given: the "
+             "alphabet is these and one more symbol for what is not known. With `target: next` "
+             "the words are the classes, too."},
+    {"model.input.vocabulary.unknown", VALUE_CHOICE, AT(architecture.input.vocabulary.reject),
+     .words = "share|reject",
+     .meanings = "it is the symbol for what is not known|its example is rejected and counted as "
+                 "`vocabulary`",
+     .fallback = "share", WHEN("model.input.kind", "symbol"),
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "what becomes of a word beyond the capacity", .example = "share"},
+    {"model.input.vocabulary.forget", VALUE_CHOICE, AT(architecture.input.vocabulary.lru),
+     .words = "none|lru",
+     .meanings = "none is|a new one takes the symbol of the word that was used longest ago, and "
+                 "begins with starting values",
+     .fallback = "none", WHEN("model.input.kind", "symbol"),
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "which word is forgotten where all symbols are taken", .example = "none"},
+    {"model.input.hash", VALUE_SIZE, AT(architecture.input.hash), RANGE(0, INPUT_MAX),
+     .fallback = "0", WHEN("model.input.kind", "symbol"),
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "symbols that words are hashed to, 0 = none are", .unit = "symbols",
+     .example = "4096",
+     .more = "In place of `size` and `vocabulary`: nothing is remembered, and different words may "
+             "be one symbol."},
     {"model.input.embedding", VALUE_SIZE, AT(architecture.input.embedding),
      RANGE(0, LAYER_SIZE_MAX), .fallback = "0", WHEN("model.input.kind", "symbol"),
      .flags = KEY_DIGEST, .what = "width of the learned embedding, 0 = one-hot", .example = "16",
@@ -172,6 +203,28 @@ static struct config_key rows[] = {
      .what = "steps of a stream that wait for their labels", .unit = "steps", .example = "100",
      .more = "When one more comes, the oldest closes without a target. Each costs memory as a step "
              "of the window does."},
+    {"model.output.vocabulary.capacity", VALUE_SIZE, AT(architecture.output.vocabulary.capacity),
+     RANGE(0, VOCABULARY_MAX), .fallback = "0", WHEN(OUTPUT_LOSS, "softmax"),
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED, .unit = "words",
+     .what = "names that become classes, in the order in which they come, 0 = none",
+     .example = "100",
+     .more = "Then targets are names, such as `\"free\"` in JSON, and `size` is not given. A class "
+             "takes part in predictions once it has come; until then one more class stands for all "
+             "that has not. With `target: next` the input's vocabulary is meant."},
+    {"model.output.vocabulary.unknown", VALUE_CHOICE, AT(architecture.output.vocabulary.reject),
+     .words = "share|reject",
+     .meanings = "it is the class for what is not known|its example is rejected and counted as "
+                 "`vocabulary`",
+     .fallback = "share", WHEN(OUTPUT_LOSS, "softmax"),
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "what becomes of a name beyond the capacity", .example = "share"},
+    {"model.output.vocabulary.forget", VALUE_CHOICE, AT(architecture.output.vocabulary.lru),
+     .words = "none|lru",
+     .meanings = "none is|a new one takes the class of the name that was used longest ago, and "
+                 "begins with starting values",
+     .fallback = "none", WHEN(OUTPUT_LOSS, "softmax"),
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "which name is forgotten where all classes are taken", .example = "none"},
     {OUTPUT_SCALE, VALUE_WORD, AT(architecture.output.scale), .words = "none|standard",
      .meanings = "numbers as they come|each number as (y - mean) / standard deviation, both "
                  "running over all targets so far",
@@ -327,6 +380,9 @@ static struct config_key rows[] = {
      .meanings = "with what each expert and member says, and their weights", .fallback = "false",
      .flags = KEY_RELOAD, .what = "publish every prediction", .example = "false",
      .more = "They have a topic of their own, `prediction`."},
+    {"statistics.top", VALUE_COUNT, AT(statistics_top), RANGE(1, TOP_MAX), .fallback = "5",
+     .flags = KEY_RELOAD, .what = "most probable words in a prediction of classes that are words",
+     .unit = "words", .example = "5"},
     {"control.bind", VALUE_BIND, AT(control.endpoint), .fallback = WIRE_CONTROL,
      .what = "where controllers connect", .example = WIRE_CONTROL,
      .more = "`runnel-ctl` is one."},

@@ -130,15 +130,35 @@ static char *list_text(const double *numbers, size_t size) {
     return text;
 }
 
-enum { EXPORT_SCALERS = 2, EXPORT_TEXTS = 2 + 2 * EXPORT_SCALERS };
+enum { EXPORT_SCALERS = 2, EXPORT_TEXTS = 3 + 2 * EXPORT_SCALERS };
 
 /* What the file says about its parameters, in the __metadata__ of safetensors. Nothing but what
    they follow from: two daemons that have learned the same export the same bytes. */
 struct export_texts {
     char *numbers[2 * EXPORT_SCALERS]; /* of scalers; NULL with scale: none */
+    char *words;                       /* of vocabularies; NULL without */
     struct safetensors_text lines[EXPORT_TEXTS];
     size_t count;
 };
+
+/* {"input": ["web-3", ..], ..}: of each vocabulary the words in the order of their ids. NULL: out of
+   memory. */
+static char *words_text(const struct learner *learner) {
+    json_t *all = json_object();
+    for (size_t n = 0; n < learner_lexicons(learner); n++) {
+        const struct learner_lexicon lexicon = learner_lexicon(learner, n);
+        json_t *words = json_array();
+        for (uint32_t id = 0; id < lexicon.size; id++) {
+            size_t size;
+            const char *word = learner_word(learner, n, id, &size);
+            json_array_append_new(words, json_stringn(word, size));
+        }
+        json_object_set_new(all, lexicon.name, words);
+    }
+    char *text = json_dumps(all, JSON_COMPACT);
+    json_decref(all);
+    return text;
+}
 
 static int write_texts(struct export_texts *texts, const struct daemon *daemon,
                        struct error *error) {
@@ -159,6 +179,12 @@ static int write_texts(struct export_texts *texts, const struct daemon *daemon,
         texts->lines[texts->count++] =
             (struct safetensors_text){names[n / 2][n % 2], texts->numbers[n]};
     }
+    if (!learner_lexicons(daemon->learner))
+        return 0;
+    texts->words = words_text(daemon->learner);
+    if (!texts->words)
+        return error_set(error, EX_OSERR, "out of memory for the vocabulary; try again later");
+    texts->lines[texts->count++] = (struct safetensors_text){"vocabulary", texts->words};
     return 0;
 }
 
@@ -243,6 +269,7 @@ done:
     }
     for (size_t n = 0; n < 2 * EXPORT_SCALERS; n++)
         free(texts.numbers[n]);
+    free(texts.words);
     export_close(&export);
     return result;
 }

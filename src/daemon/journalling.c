@@ -74,6 +74,7 @@ static int open_journal(struct daemon *daemon, struct error *error) {
         .keep = config->journal.keep,
         .input_bytes = inputs * sizeof(float),
         .target_bytes = daemon->model.target_size * sizeof(float),
+        .words_bytes = learner_lexicons(daemon->learner) ? WIRE_WORDS_MAX : 0,
         .steps_max = EXAMPLE_STEPS_MAX,
         .name = config->name,
         .digest = config->digest,

@@ -113,9 +113,9 @@ static void publish_prediction(struct daemon *daemon, const struct learned *lear
         publish_begin(daemon->publish, TOPIC_PREDICTION, learned->examples, learned->steps);
     if (!message)
         return;
-    const struct learner *all =
-        daemon->config->predictions == PREDICTIONS_ALL ? daemon->learner : NULL;
-    report_prediction(message, &daemon->model, all, learned);
+    report_prediction(message, &daemon->model, daemon->learner,
+                      daemon->config->predictions == PREDICTIONS_ALL,
+                      daemon->config->statistics_top, learned);
     publish_send(daemon->publish, TOPIC_PREDICTION);
 }
 

@@ -7,6 +7,7 @@
 #include "common/json_text.h"
 #include "learner/learner.h"
 #include "learner/prediction.h"
+#include "learner/streams.h"
 #include "learner/truth.h"
 #include "metrics.h"
 #include "sockets/ingest.h"
@@ -98,11 +99,74 @@ static void put_list(struct json_text *text, const char *key, const double *numb
     json_text_close_list(text);
 }
 
+/* ---- Predictions ---- */
+
+/* What predictions are said with. */
+struct teller {
+    const struct model *model;
+    const struct learner *learner;
+    size_t lexicon; /* of classes that are words, else SIZE_MAX */
+    size_t top;     /* of those, so many are told */
+};
+
+static void put_word(struct json_text *text, const char *key, const struct teller *teller,
+                     uint32_t id) {
+    size_t size;
+    const char *word = learner_word(teller->learner, teller->lexicon, id, &size);
+    if (word)
+        json_text_string(text, key, word, size);
+    else
+        json_text_null(text, key);
+}
+
+/* Below it nothing is told: the least of float32, in which classes that have not come have 0. */
+#define NO_SHARE 1e-45
+
+/* The most probable of those that are less so than the last one, the first of equals; SIZE_MAX:
+   there is none. What has no word yet is left out, but for the last class. */
+static size_t next_class(const double *numbers, const struct learner_lexicon *lexicon,
+                         size_t last) {
+    size_t best = SIZE_MAX;
+    for (size_t n = 0; n <= lexicon->size; n++) {
+        size_t k = n < lexicon->size ? n : lexicon->capacity;
+        bool left = last == SIZE_MAX || numbers[k] < numbers[last] ||
+                    (numbers[k] == numbers[last] && k > last);
+        if (left && numbers[k] >= NO_SHARE && (best == SIZE_MAX || numbers[k] > numbers[best]))
+            best = k;
+    }
+    return best;
+}
+
+/* The most probable words, and how probable they are. */
+static void put_words(struct json_text *text, const char *key, const struct teller *teller,
+                      const double *numbers) {
+    const struct learner_lexicon classes = learner_lexicon(teller->learner, teller->lexicon);
+    size_t last = SIZE_MAX;
+    json_text_open_object(text, key);
+    json_text_open_list(text, "words");
+    for (size_t n = 0; n < teller->top && (last = next_class(numbers, &classes, last)) != SIZE_MAX;
+         n++)
+        put_word(text, NULL, teller, (uint32_t)last);
+    json_text_close_list(text);
+    last = SIZE_MAX;
+    json_text_open_list(text, "probabilities");
+    for (size_t n = 0; n < teller->top && (last = next_class(numbers, &classes, last)) != SIZE_MAX;
+         n++)
+        json_text_number(text, NULL, numbers[last]);
+    json_text_close_list(text);
+    json_text_close_object(text);
+}
+
 /* A list, or an object of the loss's parts. */
-static void put_horizon(struct json_text *text, const char *key, const struct model *model,
+static void put_horizon(struct json_text *text, const char *key, const struct teller *teller,
                         const double *numbers) {
+    const struct model *model = teller->model;
     const struct output *output = &model->architecture.output;
     const struct loss_part *part = loss_kind(output->loss)->parts;
+    if (teller->lexicon != SIZE_MAX) {
+        put_words(text, key, teller, numbers);
+        return;
+    }
     if (!part->name) {
         put_list(text, key, numbers, model->outputs / model->horizons);
         return;
@@ -120,28 +184,30 @@ static void put_horizon(struct json_text *text, const char *key, const struct mo
 }
 
 /* What is said at a step, of several horizons a list of that. */
-static void put_prediction(struct json_text *text, const char *key, const struct model *model,
+static void put_prediction(struct json_text *text, const char *key, const struct teller *teller,
                            const double *numbers) {
+    const struct model *model = teller->model;
     bool many = model->horizons > 1;
     if (many)
         json_text_open_list(text, key);
     for (size_t h = 0; h < model->horizons; h++)
-        put_horizon(text, many ? NULL : key, model,
+        put_horizon(text, many ? NULL : key, teller,
                     numbers + h * (model->outputs / model->horizons));
     if (many)
         json_text_close_list(text);
 }
 
 /* One step's prediction, or a list of them. */
-static void put_predictions(struct json_text *text, const char *key, const struct model *model,
+static void put_predictions(struct json_text *text, const char *key, const struct teller *teller,
                             const struct learned *learned) {
+    const struct model *model = teller->model;
     double *numbers = malloc(model->outputs * sizeof *numbers);
     bool many = learned->output_steps > 1;
     if (many)
         json_text_open_list(text, key);
     for (size_t t = 0; numbers && t < learned->output_steps; t++) {
         prediction_of(model, learned, t, numbers);
-        put_prediction(text, many ? NULL : key, model, numbers);
+        put_prediction(text, many ? NULL : key, teller, numbers);
     }
     if (many)
         json_text_close_list(text);
@@ -230,8 +296,11 @@ static void put_interval(struct json_text *text, const struct learned *learned) 
         json_text_close_list(text);
 }
 
-static void put_target(struct json_text *text, const struct model *model, const double *target) {
-    if (loss_kind(model->architecture.output.loss)->class_id)
+static void put_target(struct json_text *text, const struct teller *teller, const double *target) {
+    const struct model *model = teller->model;
+    if (teller->lexicon != SIZE_MAX)
+        put_word(text, "target", teller, (uint32_t)*target);
+    else if (loss_kind(model->architecture.output.loss)->class_id)
         json_text_count(text, "target", (uint64_t)*target);
     else
         put_list(text, "target", target, model->target_size);
@@ -246,8 +315,9 @@ static void put_said_by_experts(struct json_text *text, const struct learner *le
 }
 
 /* A truth beside what was said of it. */
-static void put_told(struct json_text *text, const char *key, const struct model *model,
+static void put_told(struct json_text *text, const char *key, const struct teller *teller,
                      const struct learner *all, const struct truth_told *told) {
+    const struct model *model = teller->model;
     json_text_open_object(text, key);
     json_text_count(text, "example", told->said.example);
     if (!key)
@@ -255,30 +325,30 @@ static void put_told(struct json_text *text, const char *key, const struct model
     if (model->horizons > 1)
         json_text_count(text, "ahead", output_ahead(&model->architecture.output, told->horizon));
     json_text_number(text, "data_time", told->said.time > 0 ? told->said.time : NAN);
-    put_horizon(text, "prediction", model, told->prediction);
+    put_horizon(text, "prediction", teller, told->prediction);
     if (told->bounds)
         put_bounds(text, "interval", told->bounds, model->target_size);
     if (all && told->experts)
         put_said_by_experts(text, all, told->experts, model->target_size);
-    put_target(text, model, told->target);
+    put_target(text, teller, told->target);
     if (loss_kind(model->architecture.output.loss)->baseline)
-        put_horizon(text, "baseline", model, told->baseline);
+        put_horizon(text, "baseline", teller, told->baseline);
     json_text_number(text, "loss", told->loss);
     json_text_close_object(text);
 }
 
 /* One, or of an example with several steps a list. */
-static void put_scored(struct json_text *text, const struct model *model, const struct learner *all,
-                       const struct learned *learned) {
+static void put_scored(struct json_text *text, const struct teller *teller,
+                       const struct learner *all, const struct learned *learned) {
     size_t count = truth_count(learned->truth) - learned->told_scores;
-    bool many = learned->output_steps > 1 || model->horizons > 1 || count > 1;
+    bool many = learned->output_steps > 1 || teller->model->horizons > 1 || count > 1;
     if (!count)
         return;
     if (many)
         json_text_open_list(text, "scored");
     for (size_t n = 0; n < count; n++) {
         const struct truth_told told = truth_told(learned->truth, learned->told_scores + n);
-        put_told(text, many ? NULL : "scored", model, all, &told);
+        put_told(text, many ? NULL : "scored", teller, all, &told);
     }
     if (many)
         json_text_close_list(text);
@@ -307,12 +377,55 @@ static void put_anomaly(struct json_text *text, const struct anomaly_said *said,
     json_text_close_object(text);
 }
 
-void report_prediction(struct json_text *text, const struct model *model, const struct learner *all,
+enum { NEWEST = 5 }; /* words of a vocabulary that are told */
+
+/* The words that came last, the newest first. */
+static void put_newest(struct json_text *text, const struct learner *learner, size_t n) {
+    const struct learner_lexicon lexicon = learner_lexicon(learner, n);
+    uint64_t before = UINT64_MAX;
+    json_text_open_list(text, "newest");
+    for (size_t told = 0; told < NEWEST; told++) {
+        uint32_t newest = STREAMS_NONE;
+        for (uint32_t id = 0; id < lexicon.size; id++)
+            if (lexicon.appeared[id] < before &&
+                (newest == STREAMS_NONE || lexicon.appeared[id] > lexicon.appeared[newest]))
+                newest = id;
+        if (newest == STREAMS_NONE)
+            break;
+        before = lexicon.appeared[newest];
+        size_t size;
+        const char *word = learner_word(learner, n, newest, &size);
+        json_text_string(text, NULL, word, size);
+    }
+    json_text_close_list(text);
+}
+
+void report_words(struct json_text *text, const struct learner *learner) {
+    size_t count = learner_lexicons(learner);
+    if (!count)
+        return;
+    json_text_open_object(text, "vocabulary");
+    for (size_t n = 0; n < count; n++) {
+        const struct learner_lexicon lexicon = learner_lexicon(learner, n);
+        json_text_open_object(text, lexicon.name);
+        json_text_count(text, "size", lexicon.size);
+        json_text_count(text, "capacity", lexicon.capacity);
+        put_newest(text, learner, n);
+        json_text_close_object(text);
+    }
+    json_text_close_object(text);
+}
+
+void report_prediction(struct json_text *text, const struct model *model,
+                       const struct learner *learner, bool experts, size_t top,
                        const struct learned *learned) {
+    const struct learner *all = experts ? learner : NULL;
+    const struct teller teller = {model, learner,
+                                  learner ? learner_lexicon_of_classes(learner) : SIZE_MAX, top};
     json_text_string(text, "stream", learned->key, learned->key_size);
     json_text_count(text, "example", learned->examples);
     json_text_number(text, "data_time", learned->time > 0 ? learned->time : NAN);
-    put_predictions(text, "prediction", model, learned);
+    put_predictions(text, "prediction", &teller, learned);
     if (learned->truth)
         put_interval(text, learned);
     if (all && learned->forecasts)
@@ -321,5 +434,5 @@ void report_prediction(struct json_text *text, const struct model *model, const 
         put_anomaly(text, learned->anomaly, anomaly_columns(model));
     json_text_number(text, "loss", learned->scored ? learned->loss : NAN);
     if (learned->truth)
-        put_scored(text, model, all, learned);
+        put_scored(text, &teller, all, learned);
 }

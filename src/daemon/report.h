@@ -43,9 +43,17 @@ void report_state(struct json_text *text, const struct learner *learner,
 
    Then `interval` and `scored`, from what was told (truth.h), and `data_time`.
 
-   With `all` (else NULL), and scale: forecast, also `experts`, what each of them and each member
+   Where classes are words, a prediction is {"words": [..], "probabilities": [..]}, the `top` most
+   probable, null for what is not known, and a target is a word.
+
+   With `experts`, and scale: forecast, also `experts`, what each of them and each member
    says, likewise, and `weights`, of each column at the last step. */
-void report_prediction(struct json_text *text, const struct model *model, const struct learner *all,
+void report_prediction(struct json_text *text, const struct model *model,
+                       const struct learner *learner, bool experts, size_t top,
                        const struct learned *learned);
+
+/* Topic `status`: `vocabulary`, of each by name {"size", "capacity", "newest": [..]}; nothing where
+   there is none. */
+void report_words(struct json_text *text, const struct learner *learner);
 
 #endif

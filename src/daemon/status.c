@@ -55,4 +55,5 @@ void status_write(struct daemon *daemon, struct json_text *text) {
     if (security_has_keys(daemon->security))
         has |= FIELD_HAS(NEED_KEYS);
     fields_write(text, FIELDS_OF_STATUS, &status, has);
+    report_words(text, daemon->learner);
 }

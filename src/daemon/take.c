@@ -1,10 +1,12 @@
 #include "take.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "checkpoints.h"
 #include "common/clock.h"
 #include "common/error.h"
+#include "common/text.h"
 #include "journalling.h"
 #include "learner/example.h"
 #include "learning.h"
@@ -38,6 +40,22 @@ static int answer(struct daemon *daemon, const struct example *example, enum wir
     return acknowledge_add(daemon->acknowledge, &entry, error);
 }
 
+/* A word beyond a vocabulary that takes no more. */
+static bool is_refused(struct daemon *daemon, const struct example *example) {
+    char why[REJECT_WHY_SIZE], quoted[TEXT_QUOTE_SIZE];
+    const char *word;
+    size_t size;
+    const char *of = learner_word_refused(daemon->learner, example, &word, &size);
+    if (!of)
+        return false;
+    if (word)
+        text_quote(quoted, word, size);
+    snprintf(why, sizeof why, "%s is not in the vocabulary of model.%s, which is full",
+             word ? quoted : "a number", of);
+    ingest_reject(daemon->ingest, example, REJECT_VOCABULARY, why);
+    return true;
+}
+
 static int take_example(struct daemon *daemon, struct example *example, struct error *error) {
     uint64_t position;
     struct verdict verdict;
@@ -49,6 +67,8 @@ static int take_example(struct daemon *daemon, struct example *example, struct e
         ingest_reject(daemon->ingest, example, verdict.reason, verdict.text);
         return 0;
     }
+    if (is_refused(daemon, example))
+        return 0;
     if (verdict.number_ignored)
         example->numbered = false;
     if (journalling_append(daemon, example, &position, error) ||

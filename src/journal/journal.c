@@ -21,9 +21,10 @@
 
 static size_t largest_example(const struct journal_options *options) {
     size_t step = options->input_bytes + options->target_bytes;
-    if (options->steps_max > (JOURNAL_EXAMPLE_BYTES - WIRE_KEY_MAX) / step)
+    size_t others = WIRE_KEY_MAX + options->words_bytes;
+    if (options->steps_max > (JOURNAL_EXAMPLE_BYTES - others) / step)
         return JOURNAL_EXAMPLE_BYTES;
-    return WIRE_KEY_MAX + options->steps_max * step;
+    return others + options->steps_max * step;
 }
 
 static int allocate(struct journal *journal, const struct journal_options *options,

@@ -121,7 +121,7 @@ static uint64_t append(struct journal *journal, struct journal_record *record) {
     record->position = ++journal->appended;
     record->appended = clock_ns();
     record->time = time_of(journal, record->appended);
-    record->size = journal_queue_size(record->key_size + record->x_size + record->y_size);
+    record->size = journal_queue_size(journal_record_bytes(record));
     pthread_mutex_lock(&journal->mutex);
     struct journal_record *place = wait_for_place(journal, record->size);
     if (place) {
@@ -138,7 +138,8 @@ static struct journal_record record_of(const struct journal *journal,
         .kind = JOURNAL_EXAMPLE,
         .flags =
             (uint8_t)((example->end ? WIRE_END : 0) | (example->learn ? 0 : WIRE_DO_NOT_LEARN) |
-                      (example->label ? WIRE_LABEL : 0) | (example->sparse ? WIRE_SPARSE : 0)),
+                      (example->label ? WIRE_LABEL : 0) | (example->sparse ? WIRE_SPARSE : 0) |
+                      (example->words_size ? WIRE_WORDS : 0)),
         .steps = example->steps,
         .key_size = example->key_size,
         .x_size = example->label ? 0 : example->steps * journal->input_bytes,
@@ -146,6 +147,8 @@ static struct journal_record record_of(const struct journal *journal,
         .key = example->key_size ? example->key : "",
         .x = example->x,
         .y = example->y,
+        .words = example->words,
+        .words_size = example->words_size,
         .label = {example->label_epoch, example->label_sequence},
     };
     /* 0 is unknown, and NaN no time. */
@@ -182,7 +185,7 @@ static void note(struct journal *journal, const struct journal_record *record) {
 uint64_t journal_append_example(struct journal *journal, const struct example *example) {
     struct journal_record record = record_of(journal, example);
     if (record.key_size > WIRE_KEY_MAX ||
-        record.key_size + record.x_size + record.y_size > journal->largest)
+        journal_record_bytes(&record) > journal->largest)
         return 0;
     uint64_t position = append(journal, &record);
     if (record.numbered)

@@ -6,8 +6,24 @@
 
 #include "common/wire.h"
 
-enum { FIELDS = 14, COMMAND_FIELDS = 5, MICROSECONDS = 1000000 };
-enum { TIME, KIND, AT, KEY, X, Y, STEPS, FLAGS, EPOCH, SEQUENCE, STAMP, PRODUCER, OF_EPOCH, OF };
+enum { FIELDS = 15, COMMAND_FIELDS = 5, MICROSECONDS = 1000000 };
+enum {
+    TIME,
+    KIND,
+    AT,
+    KEY,
+    X,
+    Y,
+    STEPS,
+    FLAGS,
+    EPOCH,
+    SEQUENCE,
+    STAMP,
+    PRODUCER,
+    OF_EPOCH,
+    OF,
+    WORDS
+};
 
 uint32_t journal_checksum(uint32_t checksum, const void *bytes, size_t size) {
     return size ? (uint32_t)libdeflate_crc32(checksum, bytes, size) : checksum;
@@ -65,11 +81,13 @@ static char *put_example(char *end, const struct journal_record *record) {
     else
         end = put_null(put_null(end));
     end = record->stamp != 0 ? put_signed(end, bits(record->stamp)) : put_null(end);
-    if (record->producer || record->flags & WIRE_LABEL)
+    if (record->producer || record->flags & (WIRE_LABEL | WIRE_WORDS))
         end = put_signed(end, (int64_t)record->producer);
     if (record->flags & WIRE_LABEL)
         end = put_signed(put_next(end, record->label.epoch), (int64_t)record->label.sequence);
-    return end;
+    else if (record->flags & WIRE_WORDS)
+        end = put_null(put_null(end));
+    return record->flags & WIRE_WORDS ? put_next(end, record->words_size) : end;
 }
 
 /* A time before 1970 is none that a daemon has seen. */
@@ -95,7 +113,7 @@ void journal_packer_begin(struct journal_packer *packer) {
 
 bool journal_packer_add(struct journal_packer *packer, const struct journal_record *record) {
     struct journal_block *block = &packer->block;
-    size_t size = record->key_size + record->x_size + record->y_size;
+    size_t size = journal_record_bytes(record);
     char *begin = packer->about + block->about_size, *end = begin;
     size_t used = block->about_size + block->data_size;
     if (block->count &&
@@ -112,6 +130,8 @@ bool journal_packer_add(struct journal_packer *packer, const struct journal_reco
         memcpy(bytes + record->key_size, record->x, record->x_size);
         if (record->y)
             memcpy(bytes + record->key_size + record->x_size, record->y, record->y_size);
+        if (record->words_size)
+            memcpy(bytes + size - record->words_size, record->words, record->words_size);
     } else {
         block->data = record->key;
     }
@@ -175,7 +195,7 @@ static bool take_fields(struct journal_unpacker *unpacker, struct field fields[F
     for (int n = 0; n < FIELDS; n++) {
         if (n == COMMAND_FIELDS && fields[KIND].number == JOURNAL_COMMAND)
             break;
-        if ((n == PRODUCER || n == OF_EPOCH) && take(unpacker, "]", 1))
+        if ((n == PRODUCER || n == OF_EPOCH || n == WORDS) && take(unpacker, "]", 1))
             return true;
         if ((n > 0 && !take(unpacker, ",", 1)) || !take_field(unpacker, &fields[n]))
             return false;
@@ -208,7 +228,8 @@ static bool read_example(const struct field fields[FIELDS], struct journal_recor
         (fields[PRODUCER].number && !record->numbered && !label))
         return false;
     if (fields[OF].given != label || (label && record->x_size > 0) || fields[OF_EPOCH].number < 0 ||
-        fields[OF_EPOCH].number > UINT32_MAX)
+        fields[OF_EPOCH].number > UINT32_MAX ||
+        fields[WORDS].given != ((fields[FLAGS].number & WIRE_WORDS) != 0))
         return false;
     record->label =
         (struct wire_label){(uint32_t)fields[OF_EPOCH].number, (uint64_t)fields[OF].number};
@@ -230,11 +251,13 @@ static bool read_entry(struct journal_unpacker *unpacker, const struct field fie
         .key_size = (size_t)fields[KEY].number,
         .x_size = (size_t)fields[X].number,
         .y_size = (size_t)fields[Y].number,
+        .words_size = (size_t)fields[WORDS].number,
     };
     if (!are_given(fields, TIME, X) || fields[AT].number < 0 ||
         (uint64_t)fields[AT].number != unpacker->used ||
         !(record->key = cut(unpacker, &fields[KEY])) || !(record->x = cut(unpacker, &fields[X])) ||
-        (fields[Y].given && !(record->y = cut(unpacker, &fields[Y]))))
+        (fields[Y].given && !(record->y = cut(unpacker, &fields[Y]))) ||
+        (fields[WORDS].given && !(record->words = cut(unpacker, &fields[WORDS]))))
         return false;
     if (fields[KIND].number == JOURNAL_COMMAND)
         return record->x_size > 0 && !((const char *)record->x)[record->x_size - 1];

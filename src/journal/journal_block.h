@@ -4,15 +4,16 @@
 
    What is known of the entries is a text, JSON that any program can read:
 
-       [[time,kind,at,key,x,y,steps,flags,epoch,sequence,stamp,producer,of_epoch,of],...]
+       [[time,kind,at,key,x,y,steps,flags,epoch,sequence,stamp,producer,of_epoch,of,words],...]
 
    one list for each entry: `time` in microseconds since 1970; kind: enum journal_kind; `at`: where
    the entry's bytes begin in the block's, and how many of them are its stream's key, its x, and its
    y (null: it has none); steps; flags; epoch and sequence (null: it has none; a sequence as int64);
    the bits of the producer's time as int64 (null: unknown); the producer as int64, which is left
    out when it is 0 and nothing follows; of a label, whose x has 0 bytes, the epoch and sequence of
-   its example. The bytes of an entry are key, x and y. A command has only the first five: its
-   x is its text and a zero. */
+   its example (null: it is none); of an example with words how many bytes these have. The bytes of
+   an entry are key, x, y and words (wire.h). A command has only the first five: its x is its text
+   and a zero. */
 #ifndef RUNNEL_JOURNAL_BLOCK_H
 #define RUNNEL_JOURNAL_BLOCK_H
 
@@ -47,12 +48,18 @@ struct journal_record {
     bool numbered;
     struct wire_label label; /* with WIRE_LABEL */
     size_t steps;
-    size_t key_size, x_size, y_size;
-    const char *key; /* in the queue, this and the two below follow the record */
-    const void *x;   /* of a command: its text and a zero */
-    const void *y;   /* NULL = none */
-    size_t size;     /* with all that follows it */
+    size_t key_size, x_size, y_size, words_size;
+    const char *key;   /* in the queue, this and the three below follow the record */
+    const void *x;     /* of a command: its text and a zero */
+    const void *y;     /* NULL = none */
+    const void *words; /* with WIRE_WORDS */
+    size_t size;       /* with all that follows it */
 };
+
+/* Bytes that follow it. */
+static inline size_t journal_record_bytes(const struct journal_record *record) {
+    return record->key_size + record->x_size + record->y_size + record->words_size;
+}
 
 /* The table: a column for each field below but the sizes, and the checksum. */
 #define JOURNAL_BLOCK_COLUMNS "last, count, about, data, crc"

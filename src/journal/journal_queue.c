@@ -50,6 +50,8 @@ void journal_queue_write(struct journal_record *place, const struct journal_reco
     place->x = memcpy(x, record->x, record->x_size);
     if (record->y)
         place->y = memcpy(y, record->y, record->y_size);
+    if (record->words_size)
+        place->words = memcpy(y + record->y_size, record->words, record->words_size);
 }
 
 void journal_queue_put(struct journal_queue *queue, const struct journal_record *record) {

@@ -47,6 +47,8 @@ static uint32_t checksum_of(const struct journal_recent *recent, const struct jo
     uint64_t hash = hash_keyed(hash_mix(~recent->seed ^ form, HASH_ODD), r->x, r->x_size);
     if (r->y)
         hash = hash_keyed(hash, r->y, r->y_size);
+    if (r->words_size)
+        hash = hash_keyed(hash, r->words, r->words_size);
     if (r->flags & WIRE_LABEL)
         hash = hash_keyed(hash_mix(hash ^ r->label.epoch, HASH_ODD), &r->label.sequence,
                           sizeof r->label.sequence);

@@ -49,7 +49,7 @@ bool journal_read_block(sqlite3_stmt *row, struct journal_block *block) {
 /* Whether the example is one of this daemon's. */
 static bool fits(const struct journal *journal, const struct journal_record *r) {
     size_t inputs = r->flags & WIRE_LABEL ? 0 : r->steps;
-    return r->key_size + r->x_size + r->y_size <= journal->largest &&
+    return journal_record_bytes(r) <= journal->largest &&
            (r->kind == JOURNAL_COMMAND ||
             (r->x_size == inputs * journal->input_bytes &&
              (!r->y || r->y_size == r->steps * journal->target_bytes)));
@@ -97,7 +97,7 @@ static int hand_over_block(struct reader *reader, const struct journal_block *bl
             return damaged_block(reader, block, error);
         if (record.position <= reader->after)
             continue;
-        record.size = journal_queue_size(record.key_size + record.x_size + record.y_size);
+        record.size = journal_queue_size(journal_record_bytes(&record));
         if (!hand_over(reader, &record))
             return 0;
         reader->after = record.position;
@@ -183,6 +183,8 @@ static struct journal_entry entry_of(const struct journal_record *r) {
         .sequence = r->sequence,
         .producer = r->producer,
         .time = r->stamp,
+        .words = r->words,
+        .words_size = r->words_size,
     };
     return entry;
 }

@@ -13,6 +13,7 @@
 struct baseline {
     enum loss_baseline kind;
     bool next;
+    size_t classes;       /* that take part: the last, and the first classes - 1 */
     size_t numbers, size; /* doubles of a state */
     double *states;       /* (slots, size) */
 };
@@ -41,7 +42,7 @@ int baseline_open(struct baseline **baseline, enum loss_baseline kind, bool next
     if (new) {
         new->kind = kind;
         new->next = next;
-        new->numbers = numbers;
+        new->numbers = new->classes = numbers;
         new->size = state_size(kind, numbers);
         new->states = calloc(slots, new->size * sizeof *new->states);
     }
@@ -137,7 +138,19 @@ static double rate_of(double sum, double count) {
 
 /* Of a class that has come `count` times in a state's targets. */
 static double share_of(const struct baseline *b, const double *state, size_t id) {
-    return (state[id] + 1) / (state[b->numbers] + (double)b->numbers);
+    if (id + 1 >= b->classes && id + 1 < b->numbers)
+        return 0;
+    return (state[id] + 1) / (state[b->numbers] + (double)b->classes);
+}
+
+void baseline_set_classes(struct baseline *b, size_t known) {
+    b->classes = known + 1;
+}
+
+void baseline_forget_class(struct baseline *b, uint32_t slot, size_t id) {
+    double *state = baseline_state(b, slot);
+    state[b->numbers] -= state[id];
+    state[id] = 0;
 }
 
 void baseline_probabilities(const struct baseline *b, uint32_t slot, double *numbers) {

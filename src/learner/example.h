@@ -16,6 +16,9 @@ struct example {
     uint64_t label_sequence;
     const void *x; /* (T, I) float32, or (T,) uint32 symbols; may be unaligned. NaN only if held */
     const void *y; /* (T, size) float32, or (T,) uint32 classes; may be unaligned; NULL = none */
+    const char *words; /* (words_size,) those of cells of x, then y, that are WIRE_WORD, as wire.h
+                          has them; words_size 0: there are none */
+    size_t words_size;
     bool end;      /* the sequence ends with this example */
     bool learn;    /* the targets that it brings are learned from */
     bool result;   /* a ROUTER's client wants prediction and loss back */

@@ -41,6 +41,7 @@ static void release(struct learner *learner) {
     targets_close(learner);
     learner_baseline_close(learner);
     watch_close(learner);
+    words_close(learner);
     free(learner->held);
     free(learner->long_outputs);
     beside_close(learner);
@@ -182,6 +183,8 @@ static int open_parts(struct learner *learner, const struct config *config, size
     if (input->column_count && input->kind != INPUT_SYMBOL && input->scale != SCALE_FORECAST)
         return error_set(error, EX_CONFIG, "model.input.columns: not learned yet");
     snprintf(learner->initial, sizeof learner->initial, "%s", config->initial);
+    learner->decays = config->learning.optimizer.weight_decay > 0;
+    learner->keeps_start = optimizer_kind(config->learning.optimizer.kind)->keeps_start;
     learner->input_row = input->kind == INPUT_SYMBOL ? 1 : input->size;
     learner->target_row = learner->model->target_size;
     learner->places = model_places(learner->model, config->learning.window);
@@ -193,7 +196,8 @@ static int open_parts(struct learner *learner, const struct config *config, size
         (output->scale == SCALE_STANDARD && scaler_open(&learner->output_scaler, output->size,
                                                         output->memory, output->limit, error)) ||
         (input->scale == SCALE_FORECAST && forecast_open(learner, config, error)) ||
-        learner_baseline_open(learner, slots, error) || watch_open(learner, config, error))
+        learner_baseline_open(learner, slots, error) || watch_open(learner, config, error) ||
+        words_open(learner, error))
         return -1;
     if (!learner_plan_open(learner, plan_steps) || !allocate_streams(learner, slots))
         return error_set(error, EX_UNAVAILABLE, "out of memory for the learner");
@@ -225,6 +229,8 @@ int learner_start(struct learner *learner, struct error *error) {
     int status = 0;
     for (size_t m = 0; m < learner->member_count && status == 0; m++) {
         float *values = starting_values(learner, &learner->members[m], error);
+        if (values && learner->words)
+            rows_hide(learner, learner->members[m].model, values);
         status = values ? write_values(learner, m, values, error) : -1;
         free(values);
     }
@@ -296,6 +302,9 @@ void learner_want_outputs(struct learner *learner, bool wanted) {
 static int begin_again(struct learner *learner, float *const *values, struct error *error) {
     if (learner_flush(learner, error) || learner_forget_all(learner, error))
         return -1;
+    words_reset(learner);
+    for (size_t m = 0; learner->words && m < learner->member_count; m++)
+        rows_hide(learner, learner->members[m].model, values[m]);
     for (size_t m = 0; m < learner->member_count; m++)
         if (write_values(learner, m, values[m], error) || write_zeros(learner, m, values[m], error))
             return -1;
@@ -334,6 +343,8 @@ int learner_reset(struct learner *learner, struct error *error) {
 
 static int begin_member(struct learner *learner, size_t member, float *values,
                         struct error *error) {
+    if (learner->words)
+        rows_hide(learner, learner->members[member].model, values);
     if (learner_flush(learner, error) || learner_forget_member(learner, member, error) ||
         write_values(learner, member, values, error) || write_zeros(learner, member, values, error))
         return -1;

@@ -254,6 +254,27 @@ int learner_find_alarm(struct learner *learner, const char *key, size_t key_size
 int learner_mark_normal(struct learner *learner, const char *key, size_t key_size, double at,
                         struct anomaly_kept *found, struct error *error);
 
+/* Vocabularies: of inputs, of classes, or one of both. */
+struct learner_lexicon {
+    const char *name;      /* "input", "output" */
+    size_t size, capacity; /* words that there are, and can be */
+    bool classes;          /* they are classes */
+    const struct streams
+        *words;               /* slots are ids, 0 .. size - 1; by order of use with forget: lru */
+    const uint64_t *appeared; /* (size,) by id: greater is newer */
+};
+size_t learner_lexicons(const struct learner *learner);
+struct learner_lexicon learner_lexicon(const struct learner *learner, size_t n);
+size_t learner_lexicon_of_classes(const struct learner *learner); /* SIZE_MAX: there is none */
+
+/* The word of an id, not terminated; NULL: it has none, or stands for what is not known. */
+const char *learner_word(const struct learner *learner, size_t lexicon, uint32_t id, size_t *size);
+
+/* What would be rejected since it has a word beyond a vocabulary with unknown: reject: the
+   vocabulary's name, and the word, NULL of a number that has none. Else NULL. */
+const char *learner_word_refused(const struct learner *learner, const struct example *example,
+                                 const char **word, size_t *size);
+
 /* How often the intervals of predictions have held the truth. */
 struct truth_coverage learner_coverage(const struct learner *learner);
 

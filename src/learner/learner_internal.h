@@ -121,6 +121,41 @@ struct watch {
     double configured_threshold;
 };
 
+/* A vocabulary: words and their ids. */
+struct lexicon {
+    char name[CONFIG_NAME_SIZE]; /* "input", "output" */
+    struct vocabulary of;
+    bool x, y;             /* whose ids are symbols of x, classes of targets */
+    struct streams *words; /* a word's slot is its id */
+    uint64_t *appeared;    /* (capacity,) how many had appeared with the word */
+    uint64_t *used;        /* (capacity,) the example that used it last, since the start */
+    uint64_t count;        /* that have appeared */
+};
+
+/* An id that has come with the example that is taken. */
+struct fresh {
+    size_t lexicon;
+    uint32_t id;
+};
+
+struct resolved {
+    union value *values;
+    size_t capacity;
+};
+
+/* Words that become symbols and classes: learner_words.c, and what belongs to them of the network:
+   learner_rows.c. */
+struct words {
+    struct lexicon *of;
+    size_t count;
+    struct resolved x, y; /* of the example that is taken, with ids alone */
+    struct fresh *fresh;
+    size_t fresh_count, fresh_capacity;
+    float *buffer; /* (of the largest tensor that is by ids,) */
+    size_t buffer_size;
+    float *start[CONFIG_MEMBERS_MAX][MODEL_TENSORS_MAX]; /* their starting values, once asked for */
+};
+
 struct learner {
     const struct model *model; /* of the configuration as it stands */
     const struct engine_ops *ops;
@@ -150,6 +185,8 @@ struct learner {
     struct baseline *baseline; /* NULL: the loss has none, or scale: forecast */
     struct judged judged;
     struct learner_errors errors;
+
+    struct words *words; /* NULL: symbols and classes are numbers */
 
     /* scale: forecast; else NULL. */
     struct forecaster *forecaster;
@@ -191,6 +228,7 @@ struct learner {
 
     struct watch watch;
 
+    bool decays, keeps_start; /* of an optimizer: weight_decay, kept starting values (kinds.h) */
     bool want_outputs;
     bool measure; /* a label was to be measured: the next example with steps is */
     struct layer_statistics *long_measure; /* (layers,) of an example that spans plans */
@@ -259,6 +297,41 @@ int targets_label(struct learner *learner, const struct example *example, struct
 /* The sequence ends: open steps have no targets any more. */
 int targets_end(struct learner *learner, uint32_t slot, struct planned **planned,
                 struct error *error);
+
+/* ---- Words (learner_words.c) ---- */
+
+int words_open(struct learner *learner, struct error *error);
+void words_close(struct learner *learner);
+
+/* Forget all. */
+void words_reset(struct learner *learner);
+
+/* Before an example is planned: put ids in the place of its words; x and y then lie here. After it:
+   classes that came with it take part from now on. The plan may be played. */
+int words_take(struct learner *learner, struct example *example, struct error *error);
+int words_taken(struct learner *learner, struct error *error);
+
+/* The class that a symbol of the example that is taken is as a target. */
+uint32_t words_target(const struct learner *learner, uint32_t id);
+
+/* The vocabulary of classes; NULL: there is none. */
+struct lexicon *words_of_classes(const struct learner *learner);
+uint32_t words_unknown(const struct lexicon *lexicon);
+
+/* The baseline says the frequencies of classes that have come. */
+void words_count_classes(struct learner *learner);
+
+/* ---- Rows of words (learner_rows.c) ---- */
+
+/* A word gets an id, which another had before it or not (`again`): what is learned of its symbol
+   and class begins. Its class takes no part in predictions until it is shown. */
+int rows_begin(struct learner *learner, const struct lexicon *lexicon, uint32_t id, bool again,
+               struct error *error);
+int rows_show(struct learner *learner, uint32_t id, struct error *error);
+
+/* Of starting values (parameters,) of a member: classes that have not come take no part. */
+void rows_hide(const struct learner *learner, const struct model *model, float *values);
+void rows_close(struct words *words);
 
 /* ---- scale: forecast (learner_forecast.c) ---- */
 

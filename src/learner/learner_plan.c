@@ -427,9 +427,9 @@ static int take_label(struct learner *learner, const struct example *label,
     return label->end && slot != STREAMS_NONE ? end_sequence(learner, slot, planned, error) : 0;
 }
 
-int learner_take(struct learner *learner, const struct example *example, struct error *error) {
+static int plan_example(struct learner *learner, const struct example *example,
+                        struct error *error) {
     bool full = !has_room(learner) || learner->example_count == learner->plan_steps;
-    learner->taken++;
     if (learner->range && !example->label)
         look_at_range(learner, example);
     if (full && learner_play(learner, error))
@@ -441,4 +441,18 @@ int learner_take(struct learner *learner, const struct example *example, struct 
     planned->streams = streams_count(learner->streams);
     planned->finished = true;
     return 0;
+}
+
+/* Once ids are in the place of words, it is an example as any other. */
+static int take_words(struct learner *learner, struct example example, struct error *error) {
+    return words_take(learner, &example, error) || plan_example(learner, &example, error) ||
+                   words_taken(learner, error)
+               ? -1
+               : 0;
+}
+
+int learner_take(struct learner *learner, const struct example *example, struct error *error) {
+    learner->taken++;
+    return learner->words ? take_words(learner, *example, error)
+                          : plan_example(learner, example, error);
 }

@@ -115,6 +115,13 @@ struct learner_rates learner_rates(const struct learner *learner, size_t member)
 void learner_write_rates(struct learner *learner, size_t member, const struct learner_rates *rates);
 void learner_write_counters(struct learner *learner, const struct learner_counters *counters);
 
+/* Put a vocabulary back: its words in the order of their ids, then in that in which they were used.
+   -1: they cannot be its. Then say that all are there. */
+int learner_add_word(struct learner *learner, size_t lexicon, const char *word, size_t size,
+                     uint64_t appeared);
+int learner_use_word(struct learner *learner, size_t lexicon, uint32_t id);
+void learner_words_written(struct learner *learner);
+
 /* For writing; NULL with scale: none. Of inputs, and of targets that are not the next input. */
 struct scaler *learner_scaler_state(struct learner *learner);
 struct scaler *learner_output_scaler(struct learner *learner);

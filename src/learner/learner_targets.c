@@ -222,6 +222,8 @@ static void score(struct learner *learner, uint32_t slot, size_t age, size_t hor
 static void fill_next(const struct learner *learner, const void *x, const union value *input,
                       union value *target) {
     memcpy(target, input, learner->input_row * sizeof *target);
+    if (learner->words && loss_kind(learner->model->architecture.output.loss)->class_id)
+        target->id = words_target(learner, target->id);
     if (learner->model->architecture.input.kind == INPUT_SYMBOL)
         return;
     for (size_t k = 0; k < learner->input_row; k++) {
@@ -277,6 +279,8 @@ static void score_sent(struct learner *learner, uint32_t slot, size_t age, const
     union value *target = plan->targets + plan->rows * size;
     float *last = learner_last(learner, slot);
     memcpy(target, y, size * sizeof *target);
+    if (learner->words && loss_kind(output_of(learner)->loss)->class_id)
+        target->id = words_target(learner, target->id);
     for (size_t k = 0; learner->output_scaler && k < size; k++)
         if (!isnan(target[k].real))
             target[k].real = scaler_scale(learner->output_scaler, k, target[k].real);

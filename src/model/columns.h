@@ -21,6 +21,14 @@ enum {
     COLUMNS_TEXT_SIZE = 160, /* of a list of columns for people */
 };
 
+/* Words that get ids in the order in which they come (learner_words.c): 0 .. capacity - 1, and the
+   id `capacity` stands for every other word. */
+struct vocabulary {
+    size_t capacity; /* 0: there is none, and symbols are numbers */
+    bool reject;     /* unknown: reject: an example with a word more is refused */
+    bool lru;        /* forget: lru: a word more takes the id that was used longest ago */
+};
+
 enum column_kind { COLUMN_REAL, COLUMN_SYMBOL, COLUMN_CYCLE };
 
 struct column {
@@ -34,6 +42,8 @@ struct column {
     bool mask;
     /* symbol */
     size_t size, embedding; /* alphabet; width of the learned embedding, 0 = one-hot */
+    struct vocabulary vocabulary;
+    size_t hash; /* words are hashed (common/word_hash.h) to so many ids; 0 = not */
     /* cycle */
     double period;
     size_t harmonics;

@@ -42,14 +42,16 @@ struct ahead {
 };
 
 struct input {
-    enum input_kind kind;   /* with columns: real, but of one symbol alone */
-    size_t size;            /* real: numbers in x; symbol: size of the alphabet */
-    size_t embedding;       /* symbol: width of the learned embedding, 0 = one-hot */
-    enum input_scale scale; /* with `standard`: */
-    uint64_t memory;        /* values that the scale remembers, 0 = all */
-    double limit;           /* sd that a value is at most away, 0 = no limit */
-    bool hold;              /* missing: hold; of columns: of one of them */
-    size_t column_count;    /* 0: no columns are listed */
+    enum input_kind kind;         /* with columns: real, but of one symbol alone */
+    size_t size;                  /* real: numbers in x; symbol: size of the alphabet */
+    size_t embedding;             /* symbol: width of the learned embedding, 0 = one-hot */
+    enum input_scale scale;       /* with `standard`: */
+    uint64_t memory;              /* values that the scale remembers, 0 = all */
+    double limit;                 /* sd that a value is at most away, 0 = no limit */
+    bool hold;                    /* missing: hold; of columns: of one of them */
+    struct vocabulary vocabulary; /* symbol */
+    size_t hash;         /* symbol: words are hashed (common/word_hash.h) to so many ids, 0 = not */
+    size_t column_count; /* 0: no columns are listed */
     struct column columns[COLUMNS_MAX];
 };
 
@@ -79,6 +81,7 @@ struct output {
     double limit;
     size_t column_count; /* next: the columns of x that are targets, in their order; 0: all of x */
     uint16_t columns[COLUMNS_MAX];
+    struct vocabulary vocabulary; /* of classes; with `next` it is the input's */
 };
 
 struct architecture {

@@ -7,6 +7,7 @@
 #include <sysexits.h>
 
 #include "common/error.h"
+#include "common/unaligned.h"
 #include "common/wire.h"
 #include "decode_json.h"
 #include "model/model.h"
@@ -14,7 +15,8 @@
 enum {
     JSON_NUMBER_SIZE = 32,  /* more than anyone writes for one float64, with comma and brackets */
     FRAME_SPARE = 64 << 10, /* for the rest of a JSON example, however its members are spaced */
-    SCAN_BLOCK = 8,         /* numbers checked at once */
+    JSON_WORDS = 6 * WIRE_WORDS_MAX, /* all of them, each byte written as \u0000 */
+    SCAN_BLOCK = 8,                  /* numbers checked at once */
 };
 
 /* Which numbers of x or y are good. */
@@ -24,13 +26,15 @@ struct range {
     uint32_t size;     /* of the alphabet, or classes */
     float low, high;   /* -FLT_MAX and FLT_MAX: all that are finite */
     bool null_allowed; /* also NaN, or WIRE_NO_CLASS */
+    bool words;        /* also WIRE_WORD */
 };
 
 enum { HEADER_FRAME = EXAMPLE_FRAMES_MAX - 1, LABEL_FRAME = LABEL_FRAMES - 1 };
 
 struct decoder {
     enum target target;
-    bool many; /* several steps need no header */
+    bool many;  /* several steps need no header */
+    bool words; /* symbols or classes may be words */
     struct shape x, y;
     struct range x_range, y_range;
     struct json_example json;
@@ -48,20 +52,39 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
     bool symbol = input->kind == INPUT_SYMBOL, class = loss->class_id;
     d->target = output->target;
     d->many = many;
-    d->x = (struct shape){"x",           symbol,        symbol ? 1 : input->size, !symbol, false,
-                          REJECT_X_SIZE, REJECT_X_VALUE};
     bool next = d->target == TARGET_NEXT;
-    d->y =
-        (struct shape){"y", class, model->target_size, true, next, REJECT_Y_SIZE, REJECT_Y_VALUE};
+    d->x = (struct shape){.name = "x",
+                          .whole = symbol,
+                          .width = symbol ? 1 : input->size,
+                          .null_allowed = !symbol,
+                          .words = input->vocabulary.capacity || input->hash,
+                          .hash = input->hash,
+                          .wrong_size = REJECT_X_SIZE,
+                          .wrong_value = REJECT_X_VALUE};
+    d->y = (struct shape){.name = "y",
+                          .whole = class,
+                          .width = model->target_size,
+                          .null_allowed = true,
+                          .words = output->vocabulary.capacity > 0,
+                          .refused = next,
+                          .wrong_size = REJECT_Y_SIZE,
+                          .wrong_value = REJECT_Y_VALUE};
+    d->words = input->vocabulary.capacity || output->vocabulary.capacity;
     bool unit = loss->unit_range, next_unit = unit && next;
     d->x_range = (struct range){symbol,
                                 loss->name,
                                 (uint32_t)input->size,
                                 next_unit ? 0 : -FLT_MAX,
                                 next_unit ? 1 : FLT_MAX,
-                                !symbol && input->hold};
-    d->y_range = (struct range){
-        class, loss->name, (uint32_t)output->size, unit ? 0 : -FLT_MAX, unit ? 1 : FLT_MAX, true};
+                                !symbol && input->hold,
+                                input->vocabulary.capacity > 0};
+    d->y_range = (struct range){class,
+                                loss->name,
+                                (uint32_t)output->size,
+                                unit ? 0 : -FLT_MAX,
+                                unit ? 1 : FLT_MAX,
+                                true,
+                                output->vocabulary.capacity > 0};
     return 0;
 }
 
@@ -93,11 +116,12 @@ size_t decoder_step_bytes(const struct decoder *decoder) {
 
 size_t decoder_frame_max(const struct decoder *decoder) {
     return EXAMPLE_STEPS_MAX * (decoder->x.width + decoder->y.width) * JSON_NUMBER_SIZE +
-           FRAME_SPARE;
+           FRAME_SPARE + (decoder->words || decoder->x.words ? JSON_WORDS : 0);
 }
 
 static bool whole_ok(uint32_t value, const struct range *range) {
-    return value < range->size || (range->null_allowed && value == WIRE_NO_CLASS);
+    return value < range->size || (range->null_allowed && value == WIRE_NO_CLASS) ||
+           (range->words && value == WIRE_WORD);
 }
 
 static bool real_ok(float value, const struct range *range) {
@@ -327,14 +351,57 @@ static enum reject_reason take_label(const struct decoder *decoder, struct examp
     return REJECT_NOT;
 }
 
+/* ---- Words ---- */
+
+static const struct frame no_words = {"", 0};
+
+/* Whether the header says that the last frame has words. */
+static bool has_words(const struct frame *frames, size_t count) {
+    const unsigned char *header = count > HEADER_FRAME ? frames[HEADER_FRAME].data : NULL;
+    return header && frames[HEADER_FRAME].size > 1 && header[1] & WIRE_WORDS;
+}
+
+/* Cells that are words. */
+static size_t count_cells(const struct shape *shape, const void *numbers, size_t steps) {
+    size_t count = 0;
+    for (size_t i = 0; shape->words && numbers && i < steps * shape->width; i++)
+        count += unaligned_id(numbers, i) == WIRE_WORD;
+    return count;
+}
+
+/* As many words as cells that are words. */
+static enum reject_reason take_words(const struct decoder *decoder, struct example *example,
+                                     const struct frame *frame, char *why) {
+    size_t cells = count_cells(&decoder->y, example->y, example->steps), count = 0;
+    const unsigned char *byte = frame->data, *end = byte + frame->size;
+    cells += example->label ? 0 : count_cells(&decoder->x, example->x, example->steps);
+    if (frame->size > WIRE_WORDS_MAX)
+        return reject(REJECT_FRAMES, why, "its words have %zu bytes, expected at most %d",
+                      frame->size, WIRE_WORDS_MAX);
+    for (; byte < end; byte += 1 + *byte, count++)
+        if (*byte >= end - byte || !wire_is_utf8(byte + 1, *byte))
+            return reject(REJECT_FRAMES, why, "word %zu of its words is cut off, or not UTF-8",
+                          count);
+    if (count != cells)
+        return reject(REJECT_FRAMES, why, "it has %zu words for %zu symbols that are words", count,
+                      cells);
+    example->words = frame->data;
+    example->words_size = frame->size;
+    return REJECT_NOT;
+}
+
 /* `binary`: as they came, not rewritten from JSON. */
 static enum reject_reason check(struct decoder *decoder, const struct frame *frames, size_t count,
                                 bool binary, struct example *example, char *why) {
     bool several = count >= EXAMPLE_FRAMES_MAX || decoder->many, label = is_label(frames, count);
+    bool words = decoder->words && has_words(frames, count);
+    size_t most = EXAMPLE_FRAMES_MAX + label + words;
     enum reject_reason reason = take_key(example, &frames[0], why);
-    if (reason == REJECT_NOT && count == LABEL_FRAMES && !label)
-        reason =
-            reject(REJECT_FRAMES, why, "it has %zu frames, but only a label has a fifth", count);
+    if (reason == REJECT_NOT && (count > most || (words && count < most)))
+        reason = reject(REJECT_FRAMES, why,
+                        words ? "it has %zu frames, and by its header not as many"
+                              : "it has %zu frames, but only a label has a fifth",
+                        count);
     if (reason == REJECT_NOT && label)
         reason = take_label(decoder, example, frames, count, why);
     else if (reason == REJECT_NOT)
@@ -343,6 +410,8 @@ static enum reject_reason check(struct decoder *decoder, const struct frame *fra
         reason = take_y(decoder, example, &frames[2], binary, why);
     if (reason == REJECT_NOT && count > 3)
         reason = take_header(example, &frames[3], why);
+    if (reason == REJECT_NOT && decoder->words)
+        reason = take_words(decoder, example, words ? &frames[most - 1] : &no_words, why);
     return reason;
 }
 
@@ -358,8 +427,7 @@ static enum reject_reason check_json(struct decoder *decoder, const struct frame
     }
     if (json->schema)
         return REJECT_NOT;
-    reason = check(decoder, json->frames, json->label ? LABEL_FRAMES : EXAMPLE_FRAMES_MAX, false,
-                   example, why);
+    reason = check(decoder, json->frames, json->count, false, example, why);
     example->numbered = example->numbered && json->numbered;
     return reason;
 }
@@ -370,7 +438,7 @@ enum reject_reason decode(struct decoder *decoder, const struct frame *frames, s
     enum reject_reason reason;
     if (count == 1)
         reason = check_json(decoder, &frames[0], example, why);
-    else if (count >= 2 && count <= LABEL_FRAMES)
+    else if (count >= 2 && count <= (size_t)LABEL_FRAMES + decoder->words)
         reason = check(decoder, frames, count, true, example, why);
     else
         reason = reject(REJECT_FRAMES, why,
@@ -380,7 +448,7 @@ enum reject_reason decode(struct decoder *decoder, const struct frame *frames, s
         return reason;
     const struct frame *last = count == 1 ? decoder->json.frames : frames;
     struct wire_header header = {0};
-    if (count == 1 || count == EXAMPLE_FRAMES_MAX || count == LABEL_FRAMES)
+    if (count == 1 || (count >= EXAMPLE_FRAMES_MAX && count <= MESSAGE_FRAMES_MAX))
         wire_header_unpack(&header, last[HEADER_FRAME].data, last[HEADER_FRAME].size);
     *example = (struct example){.key = example->key,
                                 .key_size = example->key_size,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/text.h"
+#include "common/word_hash.h"
 #include "decode_schema.h"
 
 /* 2^53 - 1: up to here JSON's whole numbers are exact (RFC 8259, section 6). 2^53 itself may have
@@ -15,7 +16,9 @@ static const double whole_max = 9007199254740991.0;
 void json_example_free(struct json_example *example) {
     free(example->x.bytes);
     free(example->y.bytes);
-    example->x = example->y = (struct numbers){0};
+    free(example->x_words.bytes);
+    free(example->y_words.bytes);
+    example->x = example->y = example->x_words = example->y_words = (struct numbers){0};
 }
 
 static const char *kind(const json_t *value) {
@@ -33,7 +36,8 @@ static int reserve(struct numbers *numbers, size_t size) {
     unsigned char *bytes = realloc(numbers->bytes, size);
     if (!bytes)
         return -1;
-    *numbers = (struct numbers){bytes, size};
+    numbers->bytes = bytes;
+    numbers->capacity = size;
     return 0;
 }
 
@@ -41,9 +45,46 @@ static bool whole_between(double value, double low, double high) {
     return value >= low && value <= high && value == floor(value);
 }
 
+/* Append a word as it travels. */
+static enum reject_reason add_word(struct numbers *words, const char *word, size_t size,
+                                   char *why) {
+    enum { AT_FIRST = 4096 };
+    size_t needed = words->size + 1 + size;
+    if (needed > WIRE_WORDS_MAX)
+        return reject(REJECT_JSON, why, "its words have more than %d bytes", WIRE_WORDS_MAX);
+    if (needed > words->capacity &&
+        reserve(words, needed > AT_FIRST / 2 ? 2 * needed : (size_t)AT_FIRST))
+        return reject(REJECT_JSON, why, "out of memory for its words");
+    words->bytes[words->size] = (unsigned char)size;
+    memcpy(words->bytes + words->size + 1, word, size);
+    words->size = needed;
+    return REJECT_NOT;
+}
+
+/* Write a word: what stands in its place, and itself. */
+static enum reject_reason put_word(const struct shape *shape, const json_t *value,
+                                   unsigned char *number, struct numbers *words, char *why) {
+    const char *word = json_string_value(value);
+    size_t size = json_string_length(value);
+    uint32_t id = WIRE_WORD;
+    if (!word)
+        return reject(shape->wrong_value, why, "%s has %s, expected a word in quotes", shape->name,
+                      kind(value));
+    if (size > WIRE_WORD_MAX || !wire_is_utf8(word, size))
+        return reject(shape->wrong_value, why,
+                      "%s has a word of %zu bytes, expected at most %d of UTF-8 without NUL",
+                      shape->name, size, WIRE_WORD_MAX);
+    if (shape->hash)
+        id = word_hash(word, size, shape->hash);
+    memcpy(number, &id, NUMBER_SIZE);
+    return shape->hash ? REJECT_NOT : add_word(words, word, size, why);
+}
+
 /* Write one number as in a binary frame. */
 static enum reject_reason put_number(const struct shape *shape, const json_t *value,
-                                     unsigned char *number, char *why) {
+                                     unsigned char *number, struct numbers *words, char *why) {
+    if (shape->words && !json_is_null(value))
+        return put_word(shape, value, number, words, why);
     if (!json_is_number(value) && !json_is_null(value))
         return reject(REJECT_JSON, why, "%s has %s, expected a number", shape->name, kind(value));
     if (json_is_null(value) && !shape->null_allowed)
@@ -64,11 +105,11 @@ static enum reject_reason put_number(const struct shape *shape, const json_t *va
 }
 
 static enum reject_reason put_list(const struct shape *shape, const json_t *list,
-                                   unsigned char *numbers, char *why) {
+                                   unsigned char *numbers, struct numbers *words, char *why) {
     size_t i;
     json_t *value;
     json_array_foreach(list, i, value) {
-        enum reject_reason reason = put_number(shape, value, numbers + i * NUMBER_SIZE, why);
+        enum reject_reason reason = put_number(shape, value, numbers + i * NUMBER_SIZE, words, why);
         if (reason != REJECT_NOT)
             return reason;
     }
@@ -76,7 +117,7 @@ static enum reject_reason put_list(const struct shape *shape, const json_t *list
 }
 
 static enum reject_reason put_steps(const struct shape *shape, const json_t *steps,
-                                    unsigned char *numbers, char *why) {
+                                    unsigned char *numbers, struct numbers *words, char *why) {
     size_t i;
     json_t *step;
     json_array_foreach(steps, i, step) {
@@ -87,7 +128,7 @@ static enum reject_reason put_steps(const struct shape *shape, const json_t *ste
             return reject(shape->wrong_size, why, "%s has %zu numbers at step %zu, expected %zu",
                           shape->name, json_array_size(step), i, shape->width);
         enum reject_reason reason =
-            put_list(shape, step, numbers + i * shape->width * NUMBER_SIZE, why);
+            put_list(shape, step, numbers + i * shape->width * NUMBER_SIZE, words, why);
         if (reason != REJECT_NOT)
             return reason;
     }
@@ -96,7 +137,8 @@ static enum reject_reason put_steps(const struct shape *shape, const json_t *ste
 
 /* Write x or y into `numbers` and its frame: a number, a list, or a list of lists. */
 static enum reject_reason put_value(const struct shape *shape, const json_t *value,
-                                    struct numbers *numbers, struct frame *frame, char *why) {
+                                    struct numbers *numbers, struct numbers *words,
+                                    struct frame *frame, char *why) {
     bool list = json_is_array(value);
     size_t count = list ? json_array_size(value) : 1;
     bool nested = list && count > 0 && json_is_array(json_array_get(value, 0));
@@ -116,9 +158,9 @@ static enum reject_reason put_value(const struct shape *shape, const json_t *val
         return reject(REJECT_JSON, why, "out of memory for its %zu numbers", steps * width);
     *frame = (struct frame){numbers->bytes, count > 0 ? steps * width * NUMBER_SIZE : 0};
     if (nested)
-        return put_steps(shape, value, numbers->bytes, why);
-    return list ? put_list(shape, value, numbers->bytes, why)
-                : put_number(shape, value, numbers->bytes, why);
+        return put_steps(shape, value, numbers->bytes, words, why);
+    return list ? put_list(shape, value, numbers->bytes, words, why)
+                : put_number(shape, value, numbers->bytes, words, why);
 }
 
 static enum reject_reason put_key(struct json_example *example, const json_t *value, char *why) {
@@ -172,10 +214,11 @@ static enum reject_reason put_member(struct json_example *example, struct wire_h
     if (!strcmp(name, "stream"))
         return put_key(example, value, why);
     if (!strcmp(name, "x"))
-        return put_value(x, value, &example->x, &example->frames[1], why);
+        return put_value(x, value, &example->x, &example->x_words, &example->frames[1], why);
     if (!strcmp(name, "y"))
-        return json_is_null(value) ? REJECT_NOT
-                                   : put_value(y, value, &example->y, &example->frames[2], why);
+        return json_is_null(value)
+                   ? REJECT_NOT
+                   : put_value(y, value, &example->y, &example->y_words, &example->frames[2], why);
     if (!strcmp(name, "end"))
         return put_flag(header, name, value, WIRE_END, true, why);
     if (!strcmp(name, "learn"))
@@ -227,6 +270,24 @@ static enum reject_reason check_members(struct json_example *example, const json
     return x || of ? REJECT_NOT : reject(REJECT_JSON, why, "it has no \"x\"");
 }
 
+/* The frame of words: those of x, then of y. */
+static enum reject_reason put_words(struct json_example *example, struct wire_header *header,
+                                    char *why) {
+    struct numbers *words = &example->x_words;
+    const struct numbers *y = &example->y_words;
+    size_t size = words->size + y->size;
+    if (size == 0)
+        return REJECT_NOT;
+    if (size > WIRE_WORDS_MAX || reserve(words, size))
+        return reject(REJECT_JSON, why, "its words have %zu bytes, expected at most %d", size,
+                      WIRE_WORDS_MAX);
+    if (y->size)
+        memcpy(words->bytes + words->size, y->bytes, y->size);
+    header->flags |= WIRE_WORDS;
+    example->frames[example->count++] = (struct frame){words->bytes, size};
+    return REJECT_NOT;
+}
+
 static enum reject_reason put_members(struct json_example *example, const struct shape *x,
                                       const struct shape *y, json_t *root, char *why) {
     if (!json_is_object(root))
@@ -252,11 +313,14 @@ static enum reject_reason put_members(struct json_example *example, const struct
     }
     if (reason == REJECT_NOT)
         reason = check_members(example, root, why);
+    example->count = EXAMPLE_FRAMES_MAX;
     if (example->label) {
         header.flags |= WIRE_LABEL;
         wire_label_pack(&of, example->of);
-        example->frames[LABEL_FRAMES - 1] = (struct frame){example->of, sizeof example->of};
+        example->frames[example->count++] = (struct frame){example->of, sizeof example->of};
     }
+    if (reason == REJECT_NOT)
+        reason = put_words(example, &header, why);
     size_t size = wire_header_pack(&header, example->header);
     example->frames[3] = (struct frame){example->header, size};
     return reason;
@@ -265,8 +329,9 @@ static enum reject_reason put_members(struct json_example *example, const struct
 enum reject_reason decode_json(struct json_example *example, const struct shape *x,
                                const struct shape *y, const void *text, size_t size,
                                char why[REJECT_WHY_SIZE]) {
-    for (size_t i = 0; i < LABEL_FRAMES; i++)
+    for (size_t i = 0; i < MESSAGE_FRAMES_MAX; i++)
         example->frames[i] = (struct frame){"", 0};
+    example->x_words.size = example->y_words.size = 0;
     example->numbered = example->schema = example->label = false;
     char quoted[TEXT_QUOTE_SIZE];
     json_error_t error;

@@ -16,22 +16,27 @@ struct shape {
     bool whole;        /* uint32 symbols or classes instead of float32 */
     size_t width;      /* numbers a step */
     bool null_allowed; /* a null is a number: NaN or WIRE_NO_CLASS */
+    bool words;        /* a symbol or class is a word: WIRE_WORD stands in its place, */
+    size_t hash;       /* or with this the id that it is hashed to */
     bool refused;      /* y: the target is the next x */
     enum reject_reason wrong_size, wrong_value;
 };
 
-/* Numbers of one frame, grown as messages need it. */
+/* Numbers or words of one frame, grown as messages need it. */
 struct numbers {
     unsigned char *bytes; /* malloc'ed */
     size_t capacity;      /* in bytes */
+    size_t size;          /* of words: of those that are there */
 };
 
 struct json_example {
     char key[WIRE_KEY_MAX + 1];
     struct numbers x, y;
+    struct numbers x_words, y_words; /* as on the wire; the first becomes both */
     unsigned char header[WIRE_HEADER_SIZE_MAX], of[WIRE_LABEL_SIZE];
-    struct frame frames[LABEL_FRAMES];
-    bool label;    /* it is a label: of five frames */
+    struct frame frames[MESSAGE_FRAMES_MAX];
+    size_t count;  /* of frames */
+    bool label;    /* it is a label: the fifth says of what */
     bool numbered; /* it has a "sequence" */
     bool schema;   /* it is a schema that fits, and no example: there are no frames */
 };

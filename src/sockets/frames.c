@@ -5,9 +5,9 @@
 
 const char *reject_name(enum reject_reason reason) {
     static const char *const names[REJECT_REASONS] = {
-        "none",     "frames",        "json",        "key",     "x_size",
-        "x_value",  "y_size",        "y_value",     "y_given", "header",
-        "conflict", "sequence_jump", "not_allowed", "schema",  "label",
+        "none",        "frames",  "json",    "key",        "x_size",   "x_value",
+        "y_size",      "y_value", "y_given", "header",     "conflict", "sequence_jump",
+        "not_allowed", "schema",  "label",   "vocabulary",
     };
     return names[reason];
 }

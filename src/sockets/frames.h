@@ -8,6 +8,7 @@ enum {
     EXAMPLE_STEPS_MAX = 4096, /* most steps in one example */
     EXAMPLE_FRAMES_MAX = 4,   /* key, x, y and header */
     LABEL_FRAMES = 5,         /* likewise, and which example it is for */
+    MESSAGE_FRAMES_MAX = 6,   /* likewise, and words */
     REJECT_WHY_SIZE = 256,
 };
 
@@ -28,6 +29,7 @@ enum reject_reason {
     REJECT_NOT_ALLOWED,   /* this client may not send this stream */
     REJECT_SCHEMA,        /* not as its client said at first that examples would be */
     REJECT_LABEL,         /* a label that changes nothing: it counts as an example all the same */
+    REJECT_VOCABULARY,    /* a word or class beyond the capacity, which is to be rejected */
     REJECT_REASONS,
 };
 

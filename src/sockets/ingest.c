@@ -52,14 +52,14 @@ struct ingest {
     bool names_connections; /* a peer's name is that of one connection */
     zmq_msg_t peer;         /* router: the identity of who sent the newest message */
     struct known_peer peers[PEERS_KNOWN];
-    zmq_msg_t messages[LABEL_FRAMES];
+    zmq_msg_t messages[MESSAGE_FRAMES_MAX];
     zmq_msg_t surplus;
     struct rejections rejections[REJECT_REASONS];
 };
 
 static int open_socket(struct ingest *ingest, void *zmq_context, struct security *security,
                        const struct config *config, struct error *error) {
-    size_t waiting = decoder_step_bytes(ingest->decoder) + LABEL_FRAMES * sizeof(zmq_msg_t);
+    size_t waiting = decoder_step_bytes(ingest->decoder) + MESSAGE_FRAMES_MAX * sizeof(zmq_msg_t);
     size_t queue = INGEST_QUEUE_BYTES / waiting;
     queue = queue < INGEST_QUEUE_MIN ? INGEST_QUEUE_MIN : queue;
     queue = queue > INGEST_QUEUE_MAX ? INGEST_QUEUE_MAX : queue;
@@ -93,7 +93,7 @@ int ingest_open(struct ingest **ingest, void *zmq_context, struct security *secu
     i->security = security;
     i->router = config->examples_socket == EXAMPLES_ROUTER;
     i->names_connections = i->router && !config->examples.connect;
-    for (size_t n = 0; n < LABEL_FRAMES; n++)
+    for (size_t n = 0; n < MESSAGE_FRAMES_MAX; n++)
         zmq_msg_init(&i->messages[n]);
     zmq_msg_init(&i->peer);
     zmq_msg_init(&i->surplus);
@@ -115,7 +115,7 @@ void ingest_close(struct ingest **ingest) {
     struct ingest *i = *ingest;
     if (!i)
         return;
-    for (size_t n = 0; n < LABEL_FRAMES; n++)
+    for (size_t n = 0; n < MESSAGE_FRAMES_MAX; n++)
         zmq_msg_close(&i->messages[n]);
     zmq_msg_close(&i->peer);
     zmq_msg_close(&i->surplus);
@@ -141,7 +141,7 @@ static int receive_frame(struct ingest *ingest, zmq_msg_t *message, bool first) 
     return 0;
 }
 
-/* Receive all frames of one message, keeping the first LABEL_FRAMES of them. Returns how many
+/* Receive all frames of one message, keeping the first MESSAGE_FRAMES_MAX of them. Returns how many
    there were, 0 when no message waits, -1 when the socket has failed. */
 static int receive_frames(struct ingest *ingest, struct frame *frames, size_t *bytes) {
     int count = 0;
@@ -153,11 +153,11 @@ static int receive_frames(struct ingest *ingest, struct frame *frames, size_t *b
             return 0;
     }
     do {
-        message = count < LABEL_FRAMES ? &ingest->messages[count] : &ingest->surplus;
+        message = count < MESSAGE_FRAMES_MAX ? &ingest->messages[count] : &ingest->surplus;
         if (receive_frame(ingest, message, count == 0 && !ingest->router))
             return count == 0 && (errno == EAGAIN || errno == EINTR) ? 0 : -1;
         size_t size = zmq_msg_size(message);
-        if (count < LABEL_FRAMES)
+        if (count < MESSAGE_FRAMES_MAX)
             frames[count] = (struct frame){zmq_msg_data(message), size};
         *bytes += size;
         count++;
@@ -196,7 +196,7 @@ static int receive(struct ingest *ingest, struct frame *frames) {
 static bool answers_in_words(enum reject_reason reason) {
     return reason == REJECT_NOT || reason == REJECT_X_SIZE || reason == REJECT_Y_SIZE ||
            reason == REJECT_SCHEMA || reason == REJECT_CONFLICT || reason == REJECT_SEQUENCE_JUMP ||
-           reason == REJECT_NOT_ALLOWED;
+           reason == REJECT_NOT_ALLOWED || reason == REJECT_VOCABULARY;
 }
 
 /* A ROUTER's client gets the answer to what is no example at once: nothing has to reach the disk
@@ -271,7 +271,7 @@ static enum reject_reason check(struct ingest *ingest, const struct frame *frame
 
 int ingest_take(struct ingest *ingest, uint64_t now, struct example *example, struct error *error) {
     for (size_t others = 0; others < OTHERS_PER_TAKE; others++) {
-        struct frame frames[LABEL_FRAMES];
+        struct frame frames[MESSAGE_FRAMES_MAX];
         int count = receive(ingest, frames);
         if (count < 0)
             return error_set(error, EX_UNAVAILABLE, "examples: cannot receive from %s: %s",

@@ -45,7 +45,7 @@ static json_t *predict_scaled(const struct architecture *architecture, const flo
                                     .target_deviation = next ? scale->deviation : NULL};
     struct json_text text = {0};
     json_text_begin(&text);
-    report_prediction(&text, &model, NULL, &learned);
+    report_prediction(&text, &model, NULL, false, 5, &learned);
     json_t *object = written(&text);
     json_t *prediction = json_incref(json_object_get(object, "prediction"));
     json_decref(object);

@@ -1,0 +1,369 @@
+/* Words that become symbols and classes: which id a word has is a function of the examples and
+   their order alone, so ids are given while an example is taken, and never before.
+
+   A vocabulary gives ids in the order of appearance until its capacity is reached. Then a word more
+   is the unknown, whose id is the capacity (or its example is rejected before it is taken, or with
+   forget: lru it gets the id that was used longest ago, unless this very example uses that too).
+
+   A class takes part in predictions from the example after that in which it came: until then its
+   output's bias is so low that its probability is 0, and it is learned not to be anything. What it
+   is in its first example is scored and learned as the unknown, which so learns how often something
+   new comes. Whatever gets an id, or one that another had, begins with starting values: see
+   learner_rows.c. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/unaligned.h"
+#include "example.h"
+#include "learner_internal.h"
+
+enum { LEXICONS_MAX = 2, FRESH_FIRST = 16 };
+
+/* ---- Memory ---- */
+
+static int add_lexicon(struct learner *learner, const char *name, const struct vocabulary *of,
+                       bool x, bool y, struct error *error) {
+    struct words *words = learner->words;
+    struct lexicon *lexicon = &words->of[words->count++];
+    snprintf(lexicon->name, sizeof lexicon->name, "%s", name);
+    lexicon->of = *of;
+    lexicon->x = x;
+    lexicon->y = y;
+    lexicon->appeared = calloc(of->capacity, sizeof *lexicon->appeared);
+    lexicon->used = calloc(of->capacity, sizeof *lexicon->used);
+    if (streams_open(&lexicon->words, of->capacity, error))
+        return -1;
+    return lexicon->appeared && lexicon->used ? 0 : error_no_memory(error);
+}
+
+int words_open(struct learner *learner, struct error *error) {
+    const struct input *input = &learner->model->architecture.input;
+    const struct output *output = &learner->model->architecture.output;
+    bool next = output->target == TARGET_NEXT && loss_kind(output->loss)->class_id;
+    if (!input->vocabulary.capacity && !output->vocabulary.capacity)
+        return 0;
+    learner->words = calloc(1, sizeof *learner->words);
+    if (learner->words)
+        learner->words->of = calloc(LEXICONS_MAX, sizeof *learner->words->of);
+    if (!learner->words || !learner->words->of)
+        return error_no_memory(error);
+    if (input->vocabulary.capacity &&
+        add_lexicon(learner, "input", &input->vocabulary, true, next, error))
+        return -1;
+    if (output->vocabulary.capacity &&
+        add_lexicon(learner, "output", &output->vocabulary, false, true, error))
+        return -1;
+    words_count_classes(learner);
+    return 0;
+}
+
+void words_close(struct learner *learner) {
+    struct words *words = learner->words;
+    learner->words = NULL;
+    if (!words)
+        return;
+    for (size_t n = 0; words->of && n < words->count; n++) {
+        streams_close(&words->of[n].words);
+        free(words->of[n].appeared);
+        free(words->of[n].used);
+    }
+    free(words->of);
+    free(words->x.values);
+    free(words->y.values);
+    free(words->fresh);
+    rows_close(words);
+    free(words);
+}
+
+void words_reset(struct learner *learner) {
+    struct words *words = learner->words;
+    for (size_t n = 0; words && n < words->count; n++) {
+        /* From the last id on, so that they are given from the first on again. */
+        for (size_t id = streams_count(words->of[n].words); id-- > 0;)
+            streams_remove(words->of[n].words, (uint32_t)id);
+        words->of[n].count = 0;
+    }
+    words_count_classes(learner);
+}
+
+static int reserve(struct resolved *resolved, size_t count, struct error *error) {
+    if (count <= resolved->capacity)
+        return 0;
+    union value *grown = realloc(resolved->values, count * sizeof *grown);
+    if (!grown)
+        return error_no_memory(error);
+    *resolved = (struct resolved){grown, count};
+    return 0;
+}
+
+/* ---- Ids ---- */
+
+struct lexicon *words_of_classes(const struct learner *learner) {
+    const struct words *words = learner->words;
+    for (size_t n = 0; words && n < words->count; n++)
+        if (words->of[n].y)
+            return &words->of[n];
+    return NULL;
+}
+
+void words_count_classes(struct learner *learner) {
+    const struct lexicon *classes = words_of_classes(learner);
+    if (classes && learner->baseline)
+        baseline_set_classes(learner->baseline, streams_count(classes->words));
+}
+
+uint32_t words_unknown(const struct lexicon *lexicon) {
+    return (uint32_t)lexicon->of.capacity;
+}
+
+/* The id has come with this example: nothing says it before the next one. */
+static int note_fresh(struct words *words, const struct lexicon *lexicon, uint32_t id,
+                      struct error *error) {
+    if (words->fresh_count == words->fresh_capacity) {
+        size_t capacity = words->fresh_capacity ? 2 * words->fresh_capacity : FRESH_FIRST;
+        struct fresh *grown = realloc(words->fresh, capacity * sizeof *grown);
+        if (!grown)
+            return error_no_memory(error);
+        words->fresh = grown;
+        words->fresh_capacity = capacity;
+    }
+    words->fresh[words->fresh_count++] = (struct fresh){(size_t)(lexicon - words->of), id};
+    return 0;
+}
+
+/* Give a new word an id; the unknown's where there is none. */
+static int assign(struct learner *learner, struct lexicon *lexicon, const char *word, size_t size,
+                  uint32_t *id, struct error *error) {
+    struct words *words = learner->words;
+    struct streams *table = lexicon->words;
+    bool again = streams_count(table) == lexicon->of.capacity;
+    uint32_t oldest = streams_oldest(table);
+    *id = words_unknown(lexicon);
+    if (again && (!lexicon->of.lru || lexicon->used[oldest] == learner->taken))
+        return 0;
+    if (again)
+        streams_remove(table, oldest);
+    *id = streams_add(table, word, size);
+    lexicon->appeared[*id] = ++lexicon->count;
+    if (note_fresh(words, lexicon, *id, error))
+        return -1;
+    return rows_begin(learner, lexicon, *id, again, error);
+}
+
+static int find_word(struct learner *learner, struct lexicon *lexicon, const char *word,
+                     size_t size, uint32_t *id, struct error *error) {
+    *id = streams_find(lexicon->words, word, size);
+    if (*id == STREAMS_NONE && assign(learner, lexicon, word, size, id, error))
+        return -1;
+    return 0;
+}
+
+/* A number that came as such: that of a word, or nothing that is known. */
+static uint32_t find_number(const struct lexicon *lexicon, uint32_t id) {
+    bool known = id < streams_count(lexicon->words) || id == WIRE_NO_CLASS;
+    return known ? id : words_unknown(lexicon);
+}
+
+static void touch(const struct learner *learner, struct lexicon *lexicon, uint32_t id) {
+    if (id >= lexicon->of.capacity)
+        return;
+    lexicon->used[id] = learner->taken;
+    if (lexicon->of.lru)
+        streams_touch(lexicon->words, id);
+}
+
+/* The next cell, whose word, if it is one, is next of the example's. */
+static int resolve(struct learner *learner, struct lexicon *lexicon, uint32_t cell,
+                   const unsigned char **word, uint32_t *id, struct error *error) {
+    if (cell == WIRE_WORD) {
+        if (find_word(learner, lexicon, (const char *)*word + 1, **word, id, error))
+            return -1;
+        *word += 1 + **word;
+    } else {
+        *id = find_number(lexicon, cell);
+    }
+    touch(learner, lexicon, *id);
+    return 0;
+}
+
+static bool is_fresh(const struct words *words, const struct lexicon *lexicon, uint32_t id) {
+    for (size_t n = 0; n < words->fresh_count; n++)
+        if (words->fresh[n].id == id && &words->of[words->fresh[n].lexicon] == lexicon)
+            return true;
+    return false;
+}
+
+uint32_t words_target(const struct learner *learner, uint32_t id) {
+    const struct lexicon *lexicon = words_of_classes(learner);
+    return lexicon && is_fresh(learner->words, lexicon, id) ? words_unknown(lexicon) : id;
+}
+
+/* ---- Examples ---- */
+
+static struct lexicon *lexicon_of_x(const struct words *words) {
+    return words->of[0].x ? &words->of[0] : NULL;
+}
+
+/* The classes that are sent; NULL: they are the next x, or numbers. */
+static struct lexicon *lexicon_of_y(const struct words *words) {
+    struct lexicon *last = &words->of[words->count - 1];
+    return last->y && !last->x ? last : NULL;
+}
+
+static int resolve_all(struct learner *learner, struct lexicon *lexicon, struct resolved *into,
+                       const void *cells, size_t count, const unsigned char **word,
+                       struct error *error) {
+    if (reserve(into, count, error))
+        return -1;
+    for (size_t i = 0; i < count; i++)
+        if (resolve(learner, lexicon, unaligned_id(cells, i), word, &into->values[i].id, error))
+            return -1;
+    return 0;
+}
+
+int words_take(struct learner *learner, struct example *example, struct error *error) {
+    struct words *words = learner->words;
+    const unsigned char *word = (const unsigned char *)example->words;
+    struct lexicon *x = lexicon_of_x(words), *y = lexicon_of_y(words);
+    words->fresh_count = 0;
+    if (x && !example->label) {
+        if (resolve_all(learner, x, &words->x, example->x, example->steps, &word, error))
+            return -1;
+        example->x = words->x.values;
+    }
+    if (y && example->y) {
+        if (resolve_all(learner, y, &words->y, example->y, example->steps, &word, error))
+            return -1;
+        example->y = words->y.values;
+    }
+    return 0;
+}
+
+int words_taken(struct learner *learner, struct error *error) {
+    struct words *words = learner->words;
+    bool classes = false;
+    for (size_t n = 0; n < words->fresh_count; n++) {
+        const struct lexicon *lexicon = &words->of[words->fresh[n].lexicon];
+        classes |= lexicon->y;
+        if (lexicon->y && rows_show(learner, words->fresh[n].id, error))
+            return -1;
+    }
+    words->fresh_count = 0;
+    if (classes)
+        words_count_classes(learner);
+    return 0;
+}
+
+/* ---- What is rejected ---- */
+
+/* Whether the word is one of those before it, from `first` on. */
+static bool came_before(const unsigned char *first, const unsigned char *word) {
+    for (; first < word; first += 1 + *first)
+        if (*first == *word && memcmp(first + 1, word + 1, *word) == 0)
+            return true;
+    return false;
+}
+
+/* Words of so many cells: whether there is room for them. `word` is moved behind them. */
+static bool fit(const struct lexicon *lexicon, const void *cells, size_t count,
+                const unsigned char **word, const unsigned char **wrong) {
+    size_t room = lexicon->of.capacity - streams_count(lexicon->words);
+    const unsigned char *first = *word;
+    bool strict = lexicon->of.reject && !lexicon->of.lru;
+    for (size_t i = 0; i < count; i++) {
+        uint32_t cell = unaligned_id(cells, i);
+        const unsigned char *here = *word;
+        if (cell != WIRE_WORD) {
+            if (strict && find_number(lexicon, cell) == words_unknown(lexicon)) {
+                *wrong = NULL;
+                return false;
+            }
+            continue;
+        }
+        *word += 1 + *here;
+        *wrong = here;
+        if (!strict || streams_find(lexicon->words, (const char *)here + 1, *here) != STREAMS_NONE)
+            continue;
+        if (room == 0 && !came_before(first, here))
+            return false;
+        room -= room && !came_before(first, here);
+    }
+    return true;
+}
+
+const char *learner_word_refused(const struct learner *learner, const struct example *example,
+                                 const char **word, size_t *size) {
+    const struct words *words = learner->words;
+    const unsigned char *next = (const unsigned char *)example->words, *wrong = NULL;
+    if (!words)
+        return NULL;
+    const struct lexicon *x = lexicon_of_x(words), *y = lexicon_of_y(words), *of = NULL;
+    if (x && !example->label && !fit(x, example->x, example->steps, &next, &wrong))
+        of = x;
+    else if (y && example->y && !fit(y, example->y, example->steps, &next, &wrong))
+        of = y;
+    if (!of)
+        return NULL;
+    *word = wrong ? (const char *)wrong + 1 : NULL;
+    *size = wrong ? *wrong : 0;
+    return of->name;
+}
+
+/* ---- What there is to know ---- */
+
+size_t learner_lexicons(const struct learner *learner) {
+    return learner->words ? learner->words->count : 0;
+}
+
+struct learner_lexicon learner_lexicon(const struct learner *learner, size_t n) {
+    const struct lexicon *lexicon = &learner->words->of[n];
+    return (struct learner_lexicon){
+        .name = lexicon->name,
+        .size = streams_count(lexicon->words),
+        .capacity = lexicon->of.capacity,
+        .classes = lexicon->y,
+        .words = lexicon->words,
+        .appeared = lexicon->appeared,
+    };
+}
+
+size_t learner_lexicon_of_classes(const struct learner *learner) {
+    const struct lexicon *lexicon = words_of_classes(learner);
+    return lexicon ? (size_t)(lexicon - learner->words->of) : SIZE_MAX;
+}
+
+const char *learner_word(const struct learner *learner, size_t n, uint32_t id, size_t *size) {
+    const struct lexicon *lexicon = &learner->words->of[n];
+    bool known = id < streams_count(lexicon->words);
+    return known ? streams_key(lexicon->words, id, size) : NULL;
+}
+
+/* ---- Checkpoints ---- */
+
+int learner_add_word(struct learner *learner, size_t n, const char *word, size_t size,
+                     uint64_t appeared) {
+    struct words *words = learner->words;
+    struct lexicon *lexicon = words && n < words->count ? &words->of[n] : NULL;
+    if (!lexicon || streams_count(lexicon->words) == lexicon->of.capacity || size > WIRE_WORD_MAX ||
+        streams_find(lexicon->words, word, size) != STREAMS_NONE)
+        return -1;
+    uint32_t id = streams_add(lexicon->words, word, size);
+    lexicon->appeared[id] = appeared;
+    if (appeared > lexicon->count)
+        lexicon->count = appeared;
+    return 0;
+}
+
+int learner_use_word(struct learner *learner, size_t n, uint32_t id) {
+    struct words *words = learner->words;
+    if (!words || n >= words->count || id >= streams_count(words->of[n].words))
+        return -1;
+    streams_touch(words->of[n].words, id);
+    return 0;
+}
+
+void learner_words_written(struct learner *learner) {
+    words_count_classes(learner);
+}

@@ -1,0 +1,305 @@
+#!/usr/bin/env python3
+"""Words that become symbols and classes (docs/words.md): vocabularies that share, reject or forget,
+hashed words, classes that appear late; through duplicates, kills, checkpoints and resets."""
+import json
+import random
+import signal
+import struct
+import tempfile
+
+import cases
+import running
+import zmq
+from running import Daemon, wait_learned
+
+NEXT = "loss: softmax, target: next"
+WORDS, WORD = 32, 0xFFFFFFFE
+ACCEPTED, DUPLICATE, REJECTED = 0, 1, 2
+VOCABULARY = 16  # the reason
+
+
+def configuration(directory, inputs, output=NEXT, socket="pull", predictions="false",
+                  optimizer="rate: 0.01", others=""):
+    return f"""
+name: words
+device: cpu
+model: {{input: {{{inputs}}}, layers: [{{cell: gru, size: 6}}], output: {{{output}}}}}
+learning: {{window: 4, stride: 2, clip: 1, max_streams: 4, optimizer: {{{optimizer}}}}}
+examples: {{bind: "ipc://{directory}/examples", socket: {socket}}}
+statistics: {{bind: "ipc://{directory}/statistics", every: 1, predictions: {predictions}, top: 3}}
+control: {{bind: "ipc://{directory}/control"}}
+state: {{directory: {directory}/state, checkpoint: {{examples: 50, seconds: 0}},
+        journal: {{keep: all}}}}
+{others}"""
+
+
+def vocabulary(capacity, **keys):
+    said = "".join(f", {key}: {value}" for key, value in keys.items())
+    return f"vocabulary: {{capacity: {capacity}{said}}}"
+
+
+def as_json(**members):
+    return [json.dumps(members).encode()]
+
+
+def learn(daemon, messages, rejected=0):
+    """Push them after what was learned before; the status then. The last is not rejected."""
+    before = daemon.ask("status")["examples"]
+    with daemon.socket(zmq.PUSH, "examples") as socket:
+        for message in messages:
+            socket.send_multipart(message)
+        return wait_learned(daemon, before + len(messages) - rejected)
+
+
+def exported(daemon):
+    """Tensors and texts of what it exports."""
+    blob = daemon.export()
+    size = int.from_bytes(blob[:8], "little")
+    header = json.loads(blob[8:8 + size])
+    texts = header.pop("__metadata__")
+    tensors = {}
+    for name, entry in header.items():
+        begin, end = entry["data_offsets"]
+        numbers = struct.unpack(f"<{(end - begin) // 4}f", blob[8 + size + begin:8 + size + end])
+        width = entry["shape"][1] if len(entry["shape"]) > 1 else 1
+        tensors[name] = [numbers[i:i + width] for i in range(0, len(numbers), width)]
+    return tensors, json.loads(texts["vocabulary"])
+
+
+def chatter(count, names, seed=1):
+    """Words by the streams a and b, of a vocabulary that grows while they come."""
+    rng = random.Random(seed)
+    return [as_json(stream=rng.choice("ab"), x=rng.choice(names[:2 + i * len(names) // count]))
+            for i in range(count)]
+
+
+NAMES = [f"web-{n}" for n in range(8)] + ["ä ö", 'q"', ""]
+
+
+def test_ids_come_in_the_order_of_appearance():
+    """Status and export say which words there are; examples after the last one are unknown."""
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, "kind: symbol, embedding: 3, " +
+                                            vocabulary(3))) as daemon:
+        status = learn(daemon, [as_json(x=w) for w in ("b", "a", "b", "c", "d", "a", "e")])
+        assert status["vocabulary"] == {
+            "input": {"size": 3, "capacity": 3, "newest": ["c", "a", "b"]}}, status["vocabulary"]
+        tensors, words = exported(daemon)
+        assert words == {"input": ["b", "a", "c"]}
+        assert len(tensors["embedding.weight"]) == len(tensors["output.weight"]) == 4
+        daemon.end()
+
+
+def sweep(directory, inputs, output, messages, optimizer="rate: 0.01"):
+    """What was exported after all messages: of one run; of one that was killed and started again;
+    of another that ended and resumed from a checkpoint; and after a reset, and all of them again."""
+    found = []
+    text = configuration(directory, inputs, output, optimizer=optimizer)
+    with Daemon(directory, text) as daemon:
+        learn(daemon, messages)
+        found.append(daemon.export())
+        daemon.end(signal.SIGKILL)
+        daemon.start()
+        found.append(daemon.export())
+        daemon.end()
+        daemon.start()
+        found.append(daemon.export())
+        daemon.ask("reset")
+        learn(daemon, messages)
+        found.append(daemon.export())
+        daemon.ask("checkpoint")
+        daemon.end(signal.SIGKILL)
+        daemon.start()
+        found.append(daemon.export())
+        daemon.end()
+    return found
+
+
+def test_the_same_examples_give_the_same_words_and_bits():
+    """Through a kill, a checkpoint and a reset; for each way to treat words, with optimizers that
+    keep nothing, moments, and starting values."""
+    ways = [("kind: symbol, embedding: 3, " + vocabulary(20), NEXT, "rate: 0.01"),
+            ("kind: symbol, " + vocabulary(4), NEXT + ", skip: true, ahead: [1, 3]",
+             "rate: 0.01, kind: adamw, weight_decay: 0.1"),
+            ("kind: symbol, embedding: 3, " + vocabulary(4, forget="lru"), NEXT, "kind: cocob"),
+            ("kind: symbol, " + vocabulary(5, forget="lru"), NEXT, "rate: 0.01, kind: sgd"),
+            ("kind: symbol, hash: 64, embedding: 3",
+             "loss: softmax, " + vocabulary(3, forget="lru"), "rate: 0.01")]
+    for inputs, output, optimizer in ways:
+        messages = chatter(200, NAMES)
+        if "next" not in output:
+            rng = random.Random(2)
+            messages = [as_json(**json.loads(m[0]), y=rng.choice(NAMES[:5])) for m in messages]
+        with tempfile.TemporaryDirectory() as directory:
+            found = sweep(directory, inputs, output, messages, optimizer)
+            assert len(set(found)) == 1, (inputs, [found[0] == f for f in found])
+
+
+def test_a_class_that_appears_late_is_predicted():
+    """Until it appears it takes part in no prediction; then it begins with starting values and is
+    soon predicted, by name. Skill is measured against the frequencies of classes that have come."""
+    output = "loss: softmax, " + vocabulary(50)
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, "kind: real, size: 2", output,
+                                            predictions="true",
+                                            optimizer="rate: 0.03")) as daemon:
+        heard = running.subscribe(daemon)
+        rng = random.Random(3)
+        kinds = {"free": [1, 0], "busy": [0, 1], "down": [-1, -1]}
+
+        def some(count, names):
+            for name in (rng.choice(names) for _ in range(count)):
+                yield as_json(x=[v + rng.gauss(0, 0.1) for v in kinds[name]], y=name)
+
+        before = exported(daemon)[0]
+        learn(daemon, list(some(400, ["free", "busy"])))
+        said = running.predictions(daemon, heard, 400)
+        assert said[0]["prediction"] == {"words": [None], "probabilities": [1]}, said[0]
+        assert said[0]["scored"]["target"] == "free" or said[0]["scored"]["target"] == "busy"
+        assert all(set(s["prediction"]["words"]) <= {"free", "busy", None} for s in said)
+        last = said[-1]["scored"]
+        assert last["prediction"]["words"][0] == last["target"], last
+        assert sum(last["baseline"]["probabilities"]) > 0.999, last["baseline"]
+        rows = exported(daemon)[0]
+        assert rows["output.weight"][2] == before["output.weight"][2]  # not touched by learning
+        learn(daemon, list(some(1, ["down"])))
+        status = learn(daemon, list(some(300, list(kinds))))
+        said = running.predictions(daemon, heard, 301)
+        first = said[0]["scored"]
+        assert first["target"] == "down" and "down" not in first["prediction"]["words"], first
+        assert first["loss"] < 20, first  # scored as what is not known
+        assert "down" in said[1]["prediction"]["words"], said[1]  # at once
+        right = [s["scored"]["prediction"]["words"][0] == s["scored"]["target"] for s in said[-100:]]
+        assert sum(right) > 90, sum(right)
+        assert status["skill"] > 0, status["skill"]
+        daemon.end()
+
+
+def test_a_word_takes_the_id_that_was_used_longest_ago():
+    """With forget: lru; its rows begin with starting values."""
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, "kind: symbol, embedding: 3, " +
+                                            vocabulary(3, forget="lru"))) as daemon:
+        start = exported(daemon)[0]["embedding.weight"]
+        learn(daemon, [as_json(x=w) for w in ["a", "b", "c"] * 20 + ["a", "c"] * 4])
+        assert all(row != start[i] for i, row in
+                   enumerate(exported(daemon)[0]["embedding.weight"][:3]))
+        learn(daemon, [as_json(x="d")])
+        tensors, words = exported(daemon)
+        assert words == {"input": ["a", "d", "c"]}, words
+        assert tensors["embedding.weight"][1] == start[1]
+        assert all(tensors["embedding.weight"][i] != start[i] for i in (0, 2))
+        status = learn(daemon, [as_json(x="c"), as_json(x="e")])
+        assert exported(daemon)[1] == {"input": ["e", "d", "c"]}
+        assert status["vocabulary"]["input"]["newest"] == ["e", "d", "c"], status["vocabulary"]
+        daemon.end()
+
+
+def test_words_beyond_the_capacity_are_rejected():
+    """With unknown: reject: the whole example, counted by reason and named; what it had that was new
+    stays new."""
+    output = "loss: softmax, " + vocabulary(2, unknown="reject")
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, "kind: symbol, " +
+                                            vocabulary(2, unknown="reject"), output)) as daemon:
+        heard = running.subscribe(daemon, (b"event",))
+        learn(daemon, [as_json(x="a", y="free"), as_json(x="b", y="free")])
+        status = learn(daemon, [as_json(x="c", y="busy"),
+                                as_json(x=["a", "b"], y=["busy", "free"])], 1)
+        assert status["rejected_by"] == {"vocabulary": 1}, status["rejected_by"]
+        assert status["vocabulary"]["output"]["newest"] == ["busy", "free"]
+        status = learn(daemon, [as_json(x="a", y="down"), as_json(x="a")], 1)
+        assert status["rejected_by"] == {"vocabulary": 2}, status["rejected_by"]
+        text = ""
+        while "'c' is not in the vocabulary of model.input, which is full" not in text:
+            topic, body = daemon.next_message(heard)
+            text = json.loads(body).get("text", "") if topic == b"event" else text
+        daemon.end()
+
+
+def header(number, flags=0):
+    return struct.pack("<BBHIQd", 1, flags, 0, 0, number, 0)
+
+
+def packed(*words):
+    return b"".join(bytes([len(w.encode())]) + w.encode() for w in words)
+
+
+def binary(number, cells, words=(), flags=None):
+    flags = (WORDS if words else 0) if flags is None else flags
+    frames = [b"s", struct.pack(f"<{len(cells)}I", *cells), b"", header(number, flags)]
+    return frames + ([packed(*words)] if words else [])
+
+
+def answers(daemon, socket, messages):
+    found = []
+    for message in messages:
+        socket.send_multipart(message)
+        frames = daemon.next_message(socket)
+        found.append(struct.unpack("<BBHIQQ", frames[1])[1:3])
+    return found
+
+
+def test_duplicates_and_what_is_refused_give_no_ids():
+    """Ids are given where the order is fixed. Binary messages may have words, too."""
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, "kind: symbol, " + vocabulary(3),
+                                            socket="router")) as daemon:
+        with daemon.socket(zmq.DEALER, "examples") as socket:
+            found = answers(daemon, socket, [
+                binary(1, [WORD], ["a"]), binary(1, [WORD], ["a"]), binary(1, [WORD], ["z"]),
+                binary(2, [WORD, 0, WORD], ["b", "a"]),
+                as_json(stream="s", x="c", sequence=3), as_json(stream="s", x="c", sequence=3)])
+            assert [f[0] for f in found] == [ACCEPTED, DUPLICATE, REJECTED, ACCEPTED, ACCEPTED,
+                                             DUPLICATE], found
+            bad = [binary(4, [WORD]), binary(4, [1], ["a"]), binary(4, [WORD], ["a", "b"]),
+                   binary(4, [WORD], ["a"])[:4], binary(4, [4]), binary(4, [0])[:4] + [b"\1a"],
+                   binary(4, [WORD], ["a"])[:4] + [b"\5a"], binary(4, [WORD], ["a"])[:4] + [b"\1\xff"],
+                   as_json(stream="s", x=1, sequence=4), as_json(stream="s", x="a" * 256, sequence=4),
+                   as_json(stream="s", x=["a", None], sequence=4),
+                   as_json(stream="s", x={"a": 1}, sequence=4)]
+            found = answers(daemon, socket, bad)
+            assert {f[0] for f in found} == {REJECTED}, found
+            assert answers(daemon, socket, [binary(4, [3]), binary(5, [2])]) == [(0, 0)] * 2
+        assert exported(daemon)[1] == {"input": ["a", "b", "c"]}
+        daemon.end()
+
+
+def test_labels_name_classes():
+    """A label that comes later brings a class by name, and an example of a daemon of before none."""
+    output = "loss: softmax, target: later, patience: 5, " + vocabulary(9)
+    with tempfile.TemporaryDirectory() as directory:
+        found = []
+        with Daemon(directory, configuration(directory, "kind: real, size: 1", output)) as daemon:
+            messages = []
+            for n in range(40):
+                messages += [as_json(stream="s", x=[n % 2], sequence=2 * n),
+                             as_json(stream="s", label_of=2 * n, y="odd" if n % 2 else "even",
+                                     sequence=2 * n + 1)]
+            status = learn(daemon, messages)
+            assert status["vocabulary"]["output"]["newest"] == ["odd", "even"]
+            assert status["metric"]["accuracy"] > 0.9, status["metric"]
+            for end in (signal.SIGKILL, signal.SIGTERM):
+                found.append(daemon.export())
+                daemon.end(end)
+                daemon.start()
+            found.append(daemon.export())
+            daemon.end()
+        assert len(set(found)) == 1
+
+
+def test_a_checkpoint_of_another_vocabulary_is_refused():
+    with tempfile.TemporaryDirectory() as directory:
+        for capacity in (5, 6):
+            text = configuration(directory, "kind: symbol, " + vocabulary(capacity))
+            with Daemon(directory, text) as daemon:
+                if capacity == 5:
+                    learn(daemon, chatter(60, NAMES))
+                    daemon.end()
+                else:
+                    assert daemon.process.wait(running.LIMIT) == 78
+                    assert "is of another configuration" in daemon.text()
+
+
+if __name__ == "__main__":
+    cases.run(globals())
