@@ -47,6 +47,7 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
         names[n] = learner_forecast_name(learner, n);
     loss.experts.names = names;
     unsigned experts = learner_forecasts(learner) ? FIELD_HAS(NEED_EXPERTS) : 0;
+    loss.anomaly_threshold = learner_limit(learner);
     unsigned anomaly = learner_watches(learner) ? FIELD_HAS(NEED_ANOMALY) : 0;
     fields_write(text, FIELDS_OF_LOSS, &loss,
                  loss_has(model->architecture.output.loss) | experts | anomaly);

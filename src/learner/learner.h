@@ -242,6 +242,8 @@ bool learner_watches(const struct learner *learner);
 const char *learner_watches_not(const struct learner *learner); /* a sentence: why, though the
                                                                    preset says so; else "" */
 double learner_threshold(const struct learner *learner);
+double learner_limit(const struct learner *learner); /* what a score of novelty must reach, without
+                                                         fatigue: of several columns more */
 int learner_set_threshold(struct learner *learner, double threshold, struct error *error);
 int learner_configure_threshold(struct learner *learner, double threshold, struct error *error);
 

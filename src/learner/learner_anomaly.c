@@ -274,6 +274,10 @@ double learner_threshold(const struct learner *learner) {
     return learner->watch.rule.threshold;
 }
 
+double learner_limit(const struct learner *learner) {
+    return learner->watch.rule.threshold + of_columns(&learner->watch, ALARM_NOVELTY);
+}
+
 int learner_set_threshold(struct learner *learner, double threshold, struct error *error) {
     if (learner_flush(learner, error))
         return -1;

@@ -7,6 +7,7 @@ import os
 import pathlib
 import re
 import runpy
+import sqlite3
 import subprocess
 import sys
 import xml.etree.ElementTree as xml
@@ -240,6 +241,27 @@ def test_predictions(directory):
                             (["-y", "prediction", "--stream=c"], "'a,b'"),
                             (["-y", "prediction", "--ahead=6"], "but 1")]:
         assert text in plot(directory, *arguments, status=USAGE), arguments
+
+
+def test_scores(directory):
+    """Below its truths, with what is an alarm; a recording of before has none."""
+    daemon = Daemon(directory)
+    recorder = Record(directory, [daemon], "-o", "runnel.db")
+    for n in range(1, 62):
+        daemon.predict(n, score=n / 30)
+    daemon.send("loss", recording.loss_fields(0) | {"anomaly": {"score": 2.0, "threshold": 1.75, "alarms": 1}})
+    recorder.until(lambda: recording.rows(directory, "SELECT anomaly_threshold FROM loss") == [(1.75,)], "the loss")
+    recorder.end()
+    daemon.close()
+    plot(directory, "-y", "prediction", "-o", "scores.svg")
+    drawing = Drawing(directory, "scores.svg")
+    drawing.has("anomaly score of the stream", "alarm: 1.75", "time of the data (UTC)")
+    same_line(drawing.curves("#a65b00")[0], range(2, 62), [n / 30 for n in range(2, 62)])
+    with contextlib.closing(sqlite3.connect(f"{directory}/runnel.db")) as file:
+        file.execute("ALTER TABLE predictions DROP COLUMN score")
+        file.execute("ALTER TABLE loss DROP COLUMN anomaly_threshold")
+    plot(directory, "-y", "prediction", "-o", "older.svg")
+    assert not Drawing(directory, "older.svg").curves("#a65b00")
 
 
 def test_what_cannot_be_drawn(directory):

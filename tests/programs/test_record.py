@@ -3,6 +3,7 @@
 csv, a reader of TensorBoard's event files that is written here, and TensorBoard itself where there
 is one: importable here, or by the Python that $TENSORBOARD_PYTHON names."""
 import collections
+import contextlib
 import csv
 import fcntl
 import json
@@ -69,10 +70,12 @@ def bounds(n):
     return [level(n) - 2, level(n) - (1 if n % 5 else 0.5)]
 
 
-def prediction_fields(n, timed=True):
+def prediction_fields(n, timed=True, score=None):
     time = HOUR * n if timed else None
     fields = {"stream": "a,b", "example": n, "data_time": time, "prediction": [n, None],
               "interval": [[n - 1, n + 1], None], "loss": None}
+    if score is not None:
+        fields["anomaly"] = {"score": score, "surprise": None, "columns": []}
     if n > 1:
         fields["scored"] = {
             "example": n - 1, "data_time": None, "prediction": [level(n) - 1.25, 40],
@@ -116,11 +119,11 @@ class Daemon:
             self.send("loss", loss_fields(i))
             self.send("state", state_fields(i))
 
-    def predict(self, n, timed=True):
+    def predict(self, n, timed=True, score=None):
         """Example n brings the truth of what example n - 1 had said, of two columns; every fifth
         truth of the first lies outside of its interval."""
         self.examples = 100 + n
-        self.send("prediction", prediction_fields(n, timed))
+        self.send("prediction", prediction_fields(n, timed, score))
 
     def close(self):
         self.context.destroy()
@@ -449,6 +452,24 @@ def test_anomalies(directory):
     (count,), = rows(directory, "SELECT count(DISTINCT event) FROM anomalies")
     assert count <= 102, count
     assert rows(directory, "SELECT count(*) FROM anomalies WHERE event NOT IN (SELECT id FROM events)") == [(0,)]
+
+
+def test_scores_of_predictions(directory):
+    """How abnormal what came was; in a recording of before there is the column once it is continued."""
+    scores = "SELECT examples, score FROM predictions ORDER BY id"
+    for begin, dropped in (1, True), (11, False):
+        daemon = Daemon(directory)
+        record = Record(directory, [daemon], "-o", "runnel.db")
+        for n in range(begin, begin + 10):
+            daemon.predict(n, score=n / 4 if n > 5 else None)
+        record.until(lambda: rows(directory, "SELECT max(examples) FROM predictions") == [(begin + 109,)], "all")
+        record.end()
+        daemon.close()
+        wanted = [(100 + n, n / 4 if n > 5 and (dropped or n > 10) else None) for n in range(2, begin + 10)]
+        assert rows(directory, scores) == wanted, rows(directory, scores)
+        if dropped:
+            with contextlib.closing(sqlite3.connect(f"{directory}/runnel.db")) as file:
+                file.execute("ALTER TABLE predictions DROP COLUMN score")
 
 
 def test_few_predictions_are_kept(directory):

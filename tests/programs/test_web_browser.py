@@ -565,7 +565,8 @@ def test_anomalies(directory):
         daemon.status(predictions=True)
         daemon.learn(0.5)
         for i in range(300):
-            daemon.predict([5.0, 1.0], [5.5, 9.0 if i in (40, 280) else 1.5], stream="pump", data_time=START + 60 * i)
+            daemon.predict([5.0, 1.0], [5.5, 9.0 if i in (40, 280) else 1.5], stream="pump", data_time=START + 60 * i,
+                           score=None if i < 160 else 2.5 if i == 280 else 0.25)
             at[i] = daemon.examples
             if i in (40, 280):
                 daemon.anomaly(daemon.examples, "pump", START + 60 * i, [(1, 3.25 + i / 100, 1.0, 9.0)])
@@ -580,11 +581,18 @@ def test_anomalies(directory):
             ["tank", "stuck 2"], ["pump", "novelty 6.05, column 1: 9 instead of 1"],
             ["pump", "novelty 3.65, column 1: 9 instead of 1"]])
         marks = f"{PANEL}.plot.chart.events.map((event) => event.x)"
+        score, commands = "document.querySelector('#panel-forecast .plot.low')", (
+            "[...document.querySelectorAll('#verdict code')].map((one) => one.textContent)")
         shown = f"{PANEL}.shown[0].data.map((point) => point.x)"
         choose_soon(page, "column", 1)
         page.until(summary, lambda text: "held 199 of 200" in text)
         page.until(marks, lambda places: places == [START + 60 * 280])
         page.until_colored(rgb(page.value("runnel.colors().warn")), "forecast")
+        # Below it the score of the stream, and what is an alarm.
+        page.until(f"{score}.querySelector('canvas')?.ariaLabel", lambda text:
+                   text == "Anomaly score: at most 2.5, alarm at 1.5")
+        web.until(f"api/forecasts?{first}&stream=pump&column=1&points=200", lambda answer:
+                  answer["score"] == [None] * 60 + [0.25] * 120 + [2.5] + [0.25] * 19)
         choose(page, "column", 0)
         page.until(marks, lambda places: places == [])
         click_anomaly(page, 2)
@@ -593,6 +601,9 @@ def test_anomalies(directory):
         page.until("document.querySelector('#panel-forecast .readout').textContent",
                    lambda text: "truth 9" in text and "forecast 1" in text)
         page.until("document.querySelector('#forecast-column').value", lambda column: column == "1")
+        page.until(f"{score}.hidden") # there is none in these steps
+        page.until(commands, lambda texts: texts == [f"runnel-ctl {word} --at @{START + 60 * 40:.0f} pump"
+                                                     for word in ("normal", "abnormal")])
         address = f"api/forecasts?{first}&stream=pump&column=1&points=10&around={at[40]}"
         assert web.get(address)["example"] == [at[i] for i in range(35, 45)], web.get(address)
         assert web.get(address.replace(f"={at[40]}", f"={at[1]}"))["example"] == [at[i] for i in range(6)]
@@ -601,8 +612,10 @@ def test_anomalies(directory):
         page.run(f"{newest}.click()")
         page.until(summary, lambda text: "held 199 of 200" in text)
         page.until(f"{newest}.hidden")
+        page.until("document.querySelector('#verdict').hidden")
         click_anomaly(page, 0)
         page.until(summary, lambda text: "held 20 of 20" in text or "held 19 of 19" in text)
+        page.until("document.querySelector('#verdict').hidden") # it cannot be named
         check_console(page, web)
 
     try:

@@ -92,12 +92,14 @@ class Daemon:
         more = {"members": {name: {"layers": [layer] * layers} for name in members}} if members else {}
         self.send("state", {"layers": [layer] * layers, **more})
 
-    def predict(self, prediction, target=None, stream="a", data_time=None, band=1.0, baseline=None, **scored):
+    def predict(self, prediction, target=None, stream="a", data_time=None, band=1.0, baseline=None, score=None, **scored):
         """The next example of a stream, whose columns the prediction before it was to be `prediction`; targets
-        may be None. `scored`: more members of it."""
+        may be None. `score`: how abnormal it is; `scored`: more members of what it scored."""
         self.examples += 1
         body = {"stream": stream, "example": self.examples, "data_time": data_time, "prediction": prediction,
                 "interval": [[p - band, p + band] for p in prediction], "loss": 0.5}
+        if score is not None:
+            body["anomaly"] = {"score": score, "surprise": None, "columns": []}
         if target:
             body["scored"] = {
                 "example": self.examples - 1, "data_time": data_time and data_time - 60, "prediction": prediction,

@@ -211,6 +211,7 @@ struct history_prediction {
     double target, prediction;
     double low, high; /* NaN = there was no interval */
     double baseline;  /* NaN = there is none */
+    double score;     /* how abnormal it was; NaN = not known */
 };
 int history_predictions(struct history *history, int64_t run, const struct history_predicted *of,
                         double around, size_t most, struct history_prediction **rows,

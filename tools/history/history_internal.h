@@ -84,6 +84,7 @@ struct history {
     int64_t version; /* of the file's data, of a reader; 0 = not asked for yet */
     bool lacks[KINDS][HISTORY_COLUMNS_MAX]; /* columns that the file does not have: see below */
     bool lacks_members;                     /* of layers, likewise */
+    bool lacks_scores;                      /* of predictions */
     struct history_statements statements[KINDS];
     sqlite3_stmt *add_prediction; /* prepared when first needed */
     struct history_feed *feeds;

@@ -14,11 +14,14 @@ enum { KEYS = 5 /* bound before the numbers */ };
 
 /* Its columns after id, run, stream, column and ahead. */
 #define NUMBERS "examples, steps, time, data_time, target, prediction, low, high, baseline"
+#define ALL NUMBERS ", score"
+#define WITHOUT_SCORES NUMBERS ", NULL"
 
 static const char TABLE[] =
     "CREATE TABLE IF NOT EXISTS predictions (id INTEGER PRIMARY KEY, run INTEGER NOT NULL,"
     " stream TEXT, column INTEGER, ahead INTEGER, examples REAL, steps REAL, time REAL,"
-    " data_time REAL, target REAL, prediction REAL, low REAL, high REAL, baseline REAL);"
+    " data_time REAL, target REAL, prediction REAL, low REAL, high REAL, baseline REAL,"
+    " score REAL);"
     "CREATE INDEX IF NOT EXISTS predictions_of_stream ON predictions (run, stream, column, ahead);";
 
 int history_predictions_create(struct history *h) {
@@ -37,8 +40,8 @@ struct inserting {
 static void insert(void *context, const struct truth_row *row) {
     struct inserting *inserting = context;
     struct history *h = inserting->history;
-    const double numbers[] = {row->data_time, row->target, row->prediction,
-                              row->low,       row->high,   row->baseline};
+    const double numbers[] = {row->data_time, row->target,   row->prediction, row->low,
+                              row->high,      row->baseline, row->score};
     char stream[HISTORY_STREAM_SIZE];
     sqlite3_stmt *statement = h->add_prediction;
     if (inserting->status)
@@ -61,8 +64,8 @@ int history_predictions_take(struct history *h, int64_t run, const double positi
     struct inserting inserting = {h, run, position, 0};
     if (!h->add_prediction)
         h->add_prediction =
-            history_prepare(h, "INSERT INTO predictions (run, stream, column, ahead, " NUMBERS ")"
-                               " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
+            history_prepare(h, "INSERT INTO predictions (run, stream, column, ahead, " ALL ")"
+                               " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)");
     if (!h->add_prediction)
         return -1;
     truth_rows(body, insert, &inserting);
@@ -116,13 +119,21 @@ int history_predicted(struct history *h, int64_t run, struct history_predicted *
 
 static void read_row(sqlite3_stmt *select, void *one) {
     struct history_prediction *row = one;
-    double *const numbers[] = {&row->data_time, &row->target, &row->prediction,
-                               &row->low,       &row->high,   &row->baseline};
+    double *const numbers[] = {&row->data_time, &row->target,   &row->prediction, &row->low,
+                               &row->high,      &row->baseline, &row->score};
     for (int axis = 0; axis < HISTORY_AXES; axis++)
         row->position[axis] = history_column_number(select, axis);
     for (int n = 0; n < (int)(sizeof numbers / sizeof *numbers); n++)
         *numbers[n] = history_column_number(select, HISTORY_AXES + n);
 }
+
+#define SELECTION(columns)                                                                         \
+    "WITH found AS (SELECT * FROM predictions WHERE run = ?1 AND stream = ?2 AND column = ?3"      \
+    " AND ahead = ?4) SELECT " columns " FROM"                                                     \
+    " (SELECT * FROM (SELECT * FROM found WHERE examples < ?6 ORDER BY id DESC LIMIT ?5)"          \
+    " UNION ALL"                                                                                   \
+    " SELECT * FROM (SELECT * FROM found WHERE examples >= ?6 ORDER BY id LIMIT ?7))"              \
+    " ORDER BY id"
 
 int history_predictions(struct history *h, int64_t run, const struct history_predicted *of,
                         double around, size_t most, struct history_prediction **rows,
@@ -134,13 +145,8 @@ int history_predictions(struct history *h, int64_t run, const struct history_pre
         return -1;
     if (!there)
         return 0;
-    sqlite3_stmt *select = history_prepare(
-        h, "WITH found AS (SELECT * FROM predictions WHERE run = ?1 AND stream = ?2 AND column = ?3"
-           " AND ahead = ?4) SELECT " NUMBERS " FROM"
-           " (SELECT * FROM (SELECT * FROM found WHERE examples < ?6 ORDER BY id DESC LIMIT ?5)"
-           " UNION ALL"
-           " SELECT * FROM (SELECT * FROM found WHERE examples >= ?6 ORDER BY id LIMIT ?7))"
-           " ORDER BY id");
+    sqlite3_stmt *select =
+        history_prepare(h, h->lacks_scores ? SELECTION(WITHOUT_SCORES) : SELECTION(ALL));
     if (!select)
         return -1;
     sqlite3_bind_int64(select, 1, run);

@@ -224,6 +224,8 @@ static int find_lacking(struct history *h) {
     sqlite3_stmt *select = history_prepare(h, "SELECT count(*) FROM pragma_table_info(?1)"
                                               " WHERE name = ?2");
     int status = select ? look_for(h, select, "layers", "member", &h->lacks_members) : -1;
+    if (!status)
+        status = look_for(h, select, "predictions", "score", &h->lacks_scores);
     for (int kind = 0; kind < KINDS; kind++)
         for (int column = 0; !status && column < history_tables[kind].count; column++)
             status = look_for(h, select, history_tables[kind].name,
@@ -236,6 +238,9 @@ static int add_lacking(struct history *h) {
     if (h->lacks_members && history_run_sql(h, "ALTER TABLE layers ADD COLUMN member TEXT"))
         return -1;
     h->lacks_members = false;
+    if (h->lacks_scores && history_run_sql(h, "ALTER TABLE predictions ADD COLUMN score REAL"))
+        return -1;
+    h->lacks_scores = false;
     for (int kind = 0; kind < KINDS; kind++)
         for (int column = 0; column < history_tables[kind].count; column++)
             if (h->lacks[kind][column] &&

@@ -93,6 +93,7 @@ static size_t take_rows(const struct taking *taking, const json_t *body) {
         row.said_time = member(one, "data_time", NAN);
         row.step = member(one, "step", 0);
         row.ahead = member(one, "ahead", 1);
+        row.score = predicts ? member(json_object_get(body, "anomaly"), "score", NAN) : NAN;
         without += !take_scored(taking, one, row);
     }
     return without;

@@ -25,6 +25,7 @@ struct truth_row {
     double prediction;     /* of classes: the most probable one */
     double low, high;      /* of the interval; NaN = there was none */
     double baseline;       /* what the baseline had said; NaN = there is none */
+    double score;          /* how abnormal what came was, the stream's; NaN = nothing says it */
     const json_t *experts; /* what each had said, lists by name; NULL without */
 };
 

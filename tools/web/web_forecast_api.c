@@ -143,6 +143,7 @@ static void write_steps(FILE *stream, const struct query *query,
     write_values(stream, "low", series, span, query->column, FORECAST_LOW);
     write_values(stream, "high", series, span, query->column, FORECAST_HIGH);
     write_values(stream, "baseline", series, span, query->column, FORECAST_BASELINE);
+    write_places(stream, "score", series, span, FORECAST_SCORE);
     write_next(stream, series, span, query->column);
     fputc('}', stream);
 }
@@ -213,6 +214,7 @@ static const struct {
     {"low", offsetof(struct history_prediction, low), DIGITS},
     {"high", offsetof(struct history_prediction, high), DIGITS},
     {"baseline", offsetof(struct history_prediction, baseline), DIGITS},
+    {"score", offsetof(struct history_prediction, score), DIGITS},
 };
 
 static void write_rows(FILE *stream, const struct history_prediction *rows, size_t count) {

@@ -169,6 +169,7 @@ static double *begin_step(struct forecasts *forecasts, const struct truth_row *t
     row[FORECAST_TIME] = truth->steps > 1 ? NAN : truth->data_time;
     row[FORECAST_SAID] = truth->example;
     row[FORECAST_SAID_TIME] = truth->said_time;
+    row[FORECAST_SCORE] = truth->score;
     if (series->open && truth->example >= open_row(series)[FORECAST_SAID])
         series->open = false; /* this is what came of it */
     return row;

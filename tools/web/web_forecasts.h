@@ -47,6 +47,7 @@ enum forecast_place {
     FORECAST_TIME,     /* its data time */
     FORECAST_SAID,     /* number of the example that said it */
     FORECAST_SAID_TIME,
+    FORECAST_SCORE, /* how abnormal what came was */
     FORECAST_PLACES,
 };
 

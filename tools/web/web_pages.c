@@ -28,6 +28,8 @@ EMBED(index, "index.html")
 EMBED(style, "style.css")
 EMBED(icon, "icon.svg")
 EMBED(anomalies, "anomalies.js")
+EMBED(score, "score.js")
+EMBED(verdict, "verdict.js")
 EMBED(app, "app.js")
 EMBED(charts, "charts.js")
 EMBED(controls, "controls.js")
@@ -59,6 +61,8 @@ static const struct page {
     PAGE("/icon.svg", SVG, icon),
     PAGE("/favicon.ico", SVG, icon),
     MODULE(anomalies),
+    MODULE(score),
+    MODULE(verdict),
     MODULE(app),
     MODULE(charts),
     MODULE(controls),

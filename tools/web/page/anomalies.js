@@ -5,6 +5,7 @@ import { $, make } from "./dom.js";
 import { eventColor } from "./draw.js";
 import { clock, grouped, number } from "./format.js";
 import { store } from "./state.js";
+import { showVerdict } from "./verdict.js";
 
 const LISTED = 200;       // events
 const FETCH_AFTER = 300;  // ms, in which more may come
@@ -76,6 +77,8 @@ function showList() {
   }
   $("anomalies").replaceChildren(...first.reverse().slice(0, LISTED).map(entry));
   $("no-anomalies").hidden = first.length > 0;
+  const chosen = first.find(({ event }) => event === picked) ?? null; // the newest first
+  showVerdict(chosen, run, chosen === first.find(({ stream, reason }) => stream === chosen?.stream && reason === "novelty"));
 }
 
 // Nothing of the list is shown any more.

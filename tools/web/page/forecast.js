@@ -5,18 +5,20 @@ import { abnormal, abnormalAt, makeAnomalies, unpick, wantAnomalies } from "./an
 import { $, make } from "./dom.js";
 import { Plot, theme } from "./draw.js";
 import { number, percent, position, skill } from "./format.js";
+import { limitOf, Score } from "./score.js";
 import { daemons, loading, name, recording, store, view } from "./state.js";
 
 const FETCH_EVERY = 300;  // ms between two answers that somebody could read
 const LIST_EVERY = 3000;  // ms between two lists of streams
 const MARGIN = 0.01;      // of the chart's width, to the right of the forecast of the next value
-const SHOWN = ["target", "prediction", "low", "high", "baseline"];
+const SHOWN = ["target", "prediction", "low", "high", "baseline", "score"];
 
 // What is chosen: `daemon` is its number, of a recording the id of a run (null: the newest); `stream`
 // null is the first that there is; `around`: the steps around this example, null: the newest.
 export const chosen = { daemon: null, stream: null, ahead: 0, column: 0, points: 200, around: null, byHand: false };
 let known = null; // the newest answer that lists streams
 let steps = null; // the newest answer with steps of what is chosen
+const score = new Score();
 let panel = null, redraw = () => {}, keep = () => {};
 
 // ---- The panel ----
@@ -33,7 +35,7 @@ export function makeForecast(soon, keepChoice) {
   const readout = make("span", { className: "readout" });
   const element = make("article", { className: "panel wide", id: "panel-forecast" },
     make("h3", {}, make("span", { textContent: "Truth and forecast" }), readout), legend(),
-    make("div", { className: "plot" }), make("p", { id: "forecast-summary" }));
+    make("div", { className: "plot" }), score.legend, score.element, make("p", { id: "forecast-summary" }));
   panel = { spec: { id: "forecast" }, element, readout, shown: [], inSight: false, waits: true, drawn: 0, paint };
   element.panel = panel;
   $("forecasts").prepend(element);
@@ -73,8 +75,10 @@ function chooseAgain() {
 function openPlot() {
   const element = panel.element.querySelector(".plot");
   panel.plot = new Plot(element);
-  element.addEventListener("pointermove", (event) => point(event.clientX - element.getBoundingClientRect().left));
-  element.addEventListener("pointerleave", () => point(null));
+  for (const place of [element, score.element]) {
+    place.addEventListener("pointermove", (event) => point(event.clientX - place.getBoundingClientRect().left));
+    place.addEventListener("pointerleave", () => point(null));
+  }
 }
 
 // The numbers under the pointer; without it those around which the steps are shown.
@@ -88,15 +92,17 @@ function point(pixel) {
   const next = panel.shown[3] && pixel !== null ? nextAt() : null;
   if (next !== null && Math.abs(next - x) < Math.abs(data[i].x - x)) {
     plot.showCursor(next);
+    score.showCursor(next);
     readout.replaceChildren(...[position(plot.axis, next, Infinity), "next", ...nextWords()]
       .map((text) => make("span", { textContent: text })));
     return;
   }
   plot.showCursor(i < 0 ? null : data[i].x);
+  score.showCursor(i < 0 ? null : data[i].x);
   readout.replaceChildren(...(i < 0 ? [] : [
     position(plot.axis, data[i].x, Infinity), `truth ${number(steps.target[i])}`,
     `forecast ${number(steps.prediction[i])}`, `${number(steps.low[i])} … ${number(steps.high[i])}`,
-    `baseline ${number(steps.baseline[i])}`].map((text) => make("span", { textContent: text }))));
+    `baseline ${number(steps.baseline[i])}`, ...score.words(i)].map((text) => make("span", { textContent: text }))));
 }
 
 // ---- What is drawn ----
@@ -138,23 +144,30 @@ function nextLine(positions) {
 
 const timed = () => steps.data_time.every((time) => time !== null);
 
-const painted = { steps: null, theme: 0, empty: null, abnormal: 0 }; // it is drawn again when one of them is another
+// It is drawn again when one of them is another.
+const painted = { steps: null, theme: 0, empty: null, abnormal: 0, limit: null };
+
+// From which score on there is an alarm.
+const limit = () => (recording() ? null : daemons[chosen.daemon]?.loss?.anomaly?.threshold) ??
+  limitOf(chosen.stream, run());
 
 function paint() {
   if (!panel.plot) openPlot();
   const empty = whyEmpty();
   if (!steps) forecastSoon();
   if (painted.steps === steps && painted.theme === theme.version && painted.empty === empty &&
-    painted.abnormal === abnormal.version) return;
-  Object.assign(painted, { steps, theme: theme.version, empty, abnormal: abnormal.version });
+    painted.abnormal === abnormal.version && painted.limit === limit()) return;
+  Object.assign(painted, { steps, theme: theme.version, empty, abnormal: abnormal.version, limit: limit() });
   const positions = empty ? [] : timed() ? steps.data_time : steps.example;
   panel.shown = empty ? [] : lines(positions);
   const from = positions[0], last = positions[positions.length - 1], next = panel.shown[3]?.data[1].x ?? -Infinity;
   const to = next > last ? next + MARGIN * (next - from) : last;
   const events = empty ? [] : abnormalAt(chosen.stream, chosen.column, steps.example)
     .map((i) => ({ kind: "anomaly", x: positions[i] }));
-  panel.plot.draw({ lines: panel.shown, axis: !empty && timed() ? "time" : "examples", log: false, events, robust: true,
-    bounds: [from, to > from ? to : from + 1], range: null, empty });
+  const of = { axis: !empty && timed() ? "time" : "examples", log: false, events,
+    bounds: [from, to > from ? to : from + 1], empty };
+  panel.plot.draw({ ...of, lines: panel.shown, robust: true, range: null });
+  score.draw(steps, positions, limit(), of);
   if (chosen.around !== null) point(null);
   const summary = empty ? "" : [summarize(), ...(panel.shown[3] ? [`Next: ${nextWords().join(", ")}.`] : [])].join(" ");
   if ($("forecast-summary").textContent !== summary) $("forecast-summary").textContent = summary;
