@@ -67,6 +67,14 @@ done
 grep -q "^$soname librunnel${soname##*.} " "debian/librunnel${soname##*.}.symbols" ||
     wrong "debian has no symbols of $soname"
 
+# The Python package, and what it imports.
+grep -qx 'streams/python/runnel usr/lib/python3/dist-packages' debian/python3-runnel.install ||
+    wrong 'debian does not install streams/python/runnel'
+needed=$(sed -n 's/^dependencies = \[\(.*\)\]$/\1/p' streams/python/pyproject.toml)
+[ "$needed" = '"numpy>=1.21", "pyzmq>=22"' ] || wrong "debian/control knows other dependencies than $needed"
+sed -n '/^Package: python3-runnel$/,/^$/p' debian/control | grep -q 'python3-numpy, python3-zmq' ||
+    wrong 'python3-runnel does not depend on python3-numpy and python3-zmq'
+
 # shellcheck disable=SC2044 # names without blanks
 for file in $(find debian -type f); do
     [ "$(git ls-files -- "$file" 2>/dev/null)" = "$file" ] || [ ! -e .git ] || continue

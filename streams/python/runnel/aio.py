@@ -141,8 +141,8 @@ class AsyncClient:
 
     async def _leave(self) -> None:
         self._closed = True
+        self._readable.set()
         if self._task:
-            self._task.cancel()
             await asyncio.wait([self._task])
         self._session.close()
 
@@ -175,15 +175,15 @@ class AsyncClient:
 
     async def _run(self) -> None:
         """Read, connect and send again, until it is cancelled."""
-        session = self._session
+        session, loop = self._session, asyncio.get_running_loop()
         try:
-            while True:
+            while not self._closed:
                 self._watch()
                 idle = session.connected and not session.waiting
-                try:
-                    await asyncio.wait_for(self._readable.wait(), TICK if idle else PAUSE)
-                except asyncio.TimeoutError:
-                    pass
+                # Not wait_for: before Python 3.12 it may lose a cancellation.
+                tick = loop.call_later(TICK if idle else PAUSE, self._readable.set)
+                await self._readable.wait()
+                tick.cancel()
                 self._readable.clear()
                 session.turn()
                 self._turned.set()
@@ -200,16 +200,15 @@ class AsyncClient:
         while not done():
             if self._failed is not None:
                 raise self._failed
+            if self._closed:
+                raise RunnelError("this client was closed meanwhile")
             if session.answers != seen:
                 seen, since = session.answers, clock.monotonic()
             left = math.inf if timeout is None else since + timeout - clock.monotonic()
             if left <= 0:
                 assert timeout is not None
                 raise session.unavailable(timeout)
-            try:
-                await asyncio.wait_for(self._turned.wait(), min(left, TICK))
-            except asyncio.TimeoutError:
-                pass
+            await self._turned.wait()  # by the task, at least every TICK
 
     async def _ask(self) -> None:
         if self._asking is None:

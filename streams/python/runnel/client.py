@@ -25,6 +25,7 @@ WINDOW = 10000  # examples that may wait for their answers
 TIMEOUT = 30.0  # seconds
 TICK = 0.25  # seconds that one poll waits at most
 BATCH = 256  # rows that learn_many sends between two looks at the answers
+LOOK = 0.02  # seconds after which `learn` looks at answers and connection again
 LEAVE = 5.0  # seconds that the end of `with` waits after an exception
 
 
@@ -121,7 +122,7 @@ class Client:
                 self._shapes.take(asked.status().get("schema", {}))
         self._session = Session(peer) if socket == "router" else None
         self._push = Push(peer) if socket == "push" else None
-        self._closed = False
+        self._closed, self._looked = False, 0.0
 
     # ---- sending ----
 
@@ -282,7 +283,9 @@ class Client:
         if self._closed:
             raise RunnelError("this client is closed")
         if self._session:
-            if self._session.unsent or not self._session.connected or len(self._session.waiting) % BATCH == 0:
+            now = clock.monotonic()
+            if now - self._looked > LOOK or len(self._session.waiting) % BATCH == 0:
+                self._looked = now
                 self._session.turn()
             self._raise_refused()
 

@@ -46,10 +46,10 @@ class Examples:
                 members["y"] = shapes.plain(y)
             steps = len(x) if isinstance(x, (list, tuple)) and shapes.is_named(x) else 1
             return (*self._json(key, stream, members, when, flags), steps)
-        x_bytes = self.shapes.x_array(x)
-        y_bytes = b"" if y is None else self.shapes.y_array(y, len(x_bytes)).tobytes()
+        x_bytes, steps = self.shapes.x_bytes(x)
+        y_bytes = b"" if y is None else self.shapes.y_array(y, steps).tobytes()
         number, header = self._header(key, stream, when, flags)
-        return number, key + header[4:16], (key, x_bytes.tobytes(), y_bytes, header), len(x_bytes)
+        return number, key + header[4:16], (key, x_bytes, y_bytes, header), steps
 
     def label(self, of: Number, y: object, flags: int) -> "Tuple[Number, bytes, Frames]":
         """Likewise, of a label."""

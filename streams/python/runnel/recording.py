@@ -41,7 +41,7 @@ def read_recording(path: Union[str, "os.PathLike[str]"], table: str = "losses") 
         raise ValueError(f"{table!r} is no table of a recording; there are {', '.join(TABLES)}")
     file = pathlib.Path(path)
     if not file.exists():
-        raise FileNotFoundError(f"{path}: there is no such recording; runnel-record {path} makes one")
+        raise FileNotFoundError(f"{path}: there is no such recording; runnel-record --output {path} makes one")
     name = TABLES[table]
     with contextlib.closing(sqlite3.connect(f"{file.resolve().as_uri()}?mode=ro", uri=True)) as database:
         try:

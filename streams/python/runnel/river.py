@@ -2,21 +2,27 @@
 `progressive_val_score` and metrics run on a daemon unchanged.
 
 River asks for a prediction first and says the truth afterwards: the daemon's `target: later`. predict_one(x) sends x as
-an example and waits for what the daemon says of it; learn_one(x, y) sends the label of that example. An x that was not
-predicted before is sent first, without waiting. So each x is one step of the stream, however it is used: the state of a
-recurrent network moves by a prediction, too, and an x that is predicted and never learned stays open until `patience`
-others are. Predictions that are asked for beside the stream (a grid for a plot) belong into a model of their own.
+an example and waits for what the daemon says of it; learn_one(x, y) sends the label of that example. Where nothing that was
+predicted waits for its truth, learn_one sends x first, without waiting. So each x is one step of the stream, however it is
+used: the state of a recurrent network moves by a prediction, too, and an x that is predicted and never learned stays open
+until `patience` others are. Predictions that are asked for beside the stream (a grid for a plot) belong into a model of
+their own.
+
+Which example a truth is of is found by its x. A pipeline's scaler may have changed x meanwhile: then it is of the oldest
+prediction that waits for its truth, as River's evaluation has it (match="order"), or, with match="exact", of a new example.
 """
 from __future__ import annotations
 
 import collections
+import math
 from typing import Any, Deque, Dict, Hashable, List, Mapping, Optional
 
 import numpy as np
 
 from . import shapes
-from .client import Client, Prediction
+from .client import TIMEOUT, Client, Prediction
 from .daemon import Config, Daemon
+from .peer import Path
 from .wire import Number
 
 try:
@@ -42,7 +48,9 @@ class _Stream:
     """What both models share: the daemon, the names of the features, and what was predicted."""
 
     def __init__(self, config: Optional[Config], endpoint: Optional[str], output: Mapping[str, Any], patience: int,
-                 stream: str, runneld: Optional[str], options: Mapping[str, Any]) -> None:
+                 stream: str, runneld: Optional[str], options: Mapping[str, Any], match: str) -> None:
+        if match not in ("order", "exact"):
+            raise ValueError(f"match is {match!r}; it is 'order' or 'exact'")
         if config is not None and endpoint is not None:
             raise ValueError("give config, for a daemon of its own, or endpoint, of one that runs; not both")
         self.config, self.endpoint, self.output, self.patience = config, endpoint, output, patience
@@ -51,6 +59,7 @@ class _Stream:
         self.named = False
         self.daemon: Optional[Daemon] = None
         self.client: Optional[Client] = None
+        self.exact = match == "exact"
         self.open: Dict[bytes, Deque[Number]] = {}  # what was predicted and has no truth yet, by its x
         self.order: Deque[bytes] = collections.deque()
 
@@ -111,7 +120,10 @@ class _Stream:
     def learn(self, x: Mapping[Any, Any], y: Any) -> None:
         client = self.begin(x)
         features = self.features(x)
-        number = self.take(self.key(features))
+        key = self.key(features)
+        if key not in self.open and self.order and not self.exact:
+            key = self.order[0]
+        number = self.take(key)
         client.label(number if number is not None else client.learn(features), y)
 
     def close(self) -> None:
@@ -146,19 +158,25 @@ class Regressor(_Model, base.Regressor):  # type: ignore[misc]
                features of the first example
     endpoint   of the examples of a daemon that runs
     patience   of predicted examples without a truth; a configuration's own model.output.patience is to be as large
+    match      "order" or "exact": what becomes of a truth whose x was not predicted so, see above
     stream     its key
     runneld    the program
-    options    of the Client: server_key, key, timeout
+    server_key, key, timeout   as of Client
     """
 
     def __init__(self, config: Optional[Config] = None, *, endpoint: Optional[str] = None, patience: int = PATIENCE,
-                 stream: str = "river", runneld: Optional[str] = None, **options: Any) -> None:
+                 match: str = "order", stream: str = "river", runneld: Optional[str] = None, server_key: Optional[Path] = None,
+                 key: Optional[Path] = None, timeout: Optional[float] = TIMEOUT) -> None:
+        # River shows and clones a model by attributes that are called as its arguments are.
+        self.config, self.endpoint, self.patience, self.stream, self.runneld = config, endpoint, patience, stream, runneld
+        self.server_key, self.key, self.timeout, self.match = server_key, key, timeout, match
         self._stream = _Stream(config, endpoint, {"loss": "squared", "size": 1, "scale": "standard"}, patience, stream,
-                               runneld, options)
+                               runneld, {"server_key": server_key, "key": key, "timeout": timeout}, match)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
-        """What the daemon says of y."""
-        return float(self._stream.predict(x).values[0])
+        """What the daemon says of y; 0 while it has seen none."""
+        value = float(self._stream.predict(x).values[0])
+        return value if math.isfinite(value) else 0.0
 
     def learn_one(self, x: Mapping[Any, Any], y: float) -> None:
         """Say the truth of the example that was predicted with this x, or of a new one."""
@@ -173,10 +191,15 @@ class Classifier(_Model, base.Classifier):  # type: ignore[misc]
     """
 
     def __init__(self, config: Optional[Config] = None, *, endpoint: Optional[str] = None, classes: int = CLASSES,
-                 patience: int = PATIENCE, stream: str = "river", runneld: Optional[str] = None, **options: Any) -> None:
+                 patience: int = PATIENCE, match: str = "order", stream: str = "river", runneld: Optional[str] = None,
+                 server_key: Optional[Path] = None, key: Optional[Path] = None,
+                 timeout: Optional[float] = TIMEOUT) -> None:
+        self.config, self.endpoint, self.patience, self.stream, self.runneld = config, endpoint, patience, stream, runneld
+        self.server_key, self.key, self.timeout, self.match = server_key, key, timeout, match
         self.classes = classes
         self._ids: Dict[Hashable, int] = {}
-        self._stream = _Stream(config, endpoint, {"loss": "softmax", "size": classes}, patience, stream, runneld, options)
+        self._stream = _Stream(config, endpoint, {"loss": "softmax", "size": classes}, patience, stream, runneld,
+                               {"server_key": server_key, "key": key, "timeout": timeout}, match)
 
     @property
     def _multiclass(self) -> bool:
@@ -200,6 +223,6 @@ class Classifier(_Model, base.Classifier):  # type: ignore[misc]
         number = self._ids.setdefault(y, len(self._ids))
         if number >= self.classes:
             del self._ids[y]
-            raise ValueError(f"class {y!r} would be the {self.classes + 1}th; give classes= and a configuration of that "
-                             "model.output.size")
+            raise ValueError(f"class {y!r} is one more than the {self.classes} that this network can tell apart; give "
+                             "classes=, and with a configuration its model.output.size")
         self._stream.learn(x, number)

@@ -126,6 +126,13 @@ class Shapes:
         self.y_type = WHOLE if schema.get("target_dtype") == "uint32" else FLOAT
         self.targets, self.target = schema.get("targets"), str(schema.get("target", ""))
 
+    def x_bytes(self, x: object) -> "tuple[bytes, int]":
+        """The bytes of x, and its steps."""
+        if type(x) is np.ndarray and x.dtype is FLOAT and x.shape == (self.columns,) and self.columns != 1:
+            return x.tobytes(), 1  # the usual case, fast: what is infinite in it the daemon refuses
+        array = self.x_array(x)
+        return array.tobytes(), len(array)
+
     def x_array(self, x: object) -> Array:
         """(steps, columns) float32, or (steps, 1) uint32."""
         array = _array(x, "x")

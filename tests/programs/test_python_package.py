@@ -1,0 +1,324 @@
+#!/usr/bin/python3
+"""The Python package as users have it: the programs of docs/python.md and of README.md run, it is typed, pip installs it,
+and a notebook, a recording and River get what they ask for."""
+import importlib.util
+import math
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import cases
+import running
+
+SOURCE = pathlib.Path(os.environ.get("srcdir", ".")).resolve()
+BUILD = pathlib.Path(os.environ.get("builddir", ".")).resolve()
+PACKAGE = SOURCE / "streams/python"
+PAGE = (SOURCE / "docs/python.md").read_text(encoding="utf-8")
+README = (SOURCE / "README.md").read_text(encoding="utf-8")
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(PACKAGE))
+os.environ.update(RUNNELD=str(BUILD / "runneld"), PYTHONPATH=str(PACKAGE), PYTHONDONTWRITEBYTECODE="1")
+
+LIMIT = 120  # seconds: no result depends on it, it ends a test that hangs
+SOCKETS = {5570: "examples", 5571: "statistics", 5572: "control"}
+README_LINES = 5
+RIVERS = (os.environ.get("RUNNEL_RIVER_PYTHON"), str(BUILD.parent / "river/bin/python"), sys.executable)
+OUTPUTS = {"waves": "{loss: squared, size: 2, target: next}",
+           "labels": "{loss: softmax, size: 2, target: later}"}
+CONFIG = """
+name: {name}
+model:
+  input: {{kind: real, size: 2}}
+  layers: [{{cell: gru, size: 8, norm: layer}}]
+  output: {output}
+learning: {{window: 8, stride: 4, optimizer: {{kind: adam, rate: 0.003}}}}
+examples: {{bind: "ipc://{d}/examples", socket: {socket}}}
+statistics: {{bind: "ipc://{d}/statistics", predictions: true}}
+control: {{bind: "ipc://{d}/control"}}
+state: {{directory: "{d}/state"}}
+"""
+
+
+def daemon(directory, name="waves", socket="router"):
+    directory.mkdir(exist_ok=True)
+    return running.Daemon(directory, CONFIG.format(d=directory, name=name, output=OUTPUTS[name], socket=socket))
+
+
+def elsewhere(text, directory):
+    """The same program on sockets of this test's own."""
+    return re.sub(r"tcp://127\.0\.0\.1:(557[012])",
+                  lambda found: f"ipc://{directory}/{SOCKETS[int(found[1])]}", text)
+
+
+def programs(text, *words):
+    """Its Python programs, one that has all of the words where some are given."""
+    found = [block for block in re.findall(r"^```python\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+             if all(word in block for word in words)]
+    assert not words or len(found) == 1, (words, len(found))
+    return found[0] if words else found
+
+
+def start(text, directory, output, python=sys.executable):
+    with open(directory / output, "wb") as file:
+        return subprocess.Popen([python, "-u", "-c", elsewhere(text, directory)], stdout=file,
+                                stderr=subprocess.STDOUT, cwd=directory)
+
+
+def result(text, directory, python=sys.executable):
+    """What it prints."""
+    process = start(text, directory, "printed", python)
+    status = process.wait(LIMIT)
+    printed = (directory / "printed").read_text(encoding="utf-8")
+    assert status == 0 and "tcp://" not in elsewhere(text, directory), printed
+    return printed
+
+
+def feed_until(feeder, directory, path, pattern):
+    """Run the feeder again until a program that watches has printed that."""
+    end = time.monotonic() + LIMIT
+    while not re.search(pattern, path.read_text(encoding="utf-8"), re.MULTILINE):
+        assert time.monotonic() < end, path.read_text(encoding="utf-8")
+        result(feeder, directory)
+
+
+def test_the_page_feeds_and_asks(directory):
+    with daemon(directory) as one:
+        result(programs(PAGE, "client.learn([math.sin"), directory)
+        assert one.ask("status")["examples"] == 2000
+        printed = result(programs(PAGE, "said.values, said.loss"), directory)
+        assert re.search(r"^\[ *\S+ +\S+\] \d", printed), printed
+        printed = result(programs(PAGE, "print(error)"), directory)
+        assert printed == "x has the shape (3,), but a step of this model has 2 numbers: give (2,), or (steps, 2)\n"
+        printed = result(programs(PAGE, "asyncio.run"), directory)
+        assert printed.startswith("["), printed
+        printed = result(programs(PAGE, "control.export()"), directory)
+        assert printed.startswith("2203\n") and "'output.weight': (2, 8)" in printed, printed
+        assert one.ask("status")["rejected"] == 0
+    with daemon(directory / "labels", "labels") as one:
+        result(programs(PAGE, "client.label("), directory / "labels")
+        assert one.ask("status")["examples"] == 2 and one.ask("status")["rejected"] == 0
+
+
+def test_the_page_watches(directory):
+    feeder = programs(PAGE, "client.learn([math.sin")
+    with daemon(directory) as one:
+        losses = start(programs(PAGE, "message.missed"), directory, "losses")
+        joined = start(programs(PAGE, "watcher.join()"), directory, "joined")
+        feed_until(feeder, directory, directory / "losses", r"^\d+00 \d\S* 0$")
+        feed_until(feeder, directory, directory / "joined",
+                   r"^wave \d+ \[\S+ \S+\] \[\S+ \S+\] \[\[\S+ \S+\], \[\S+ \S+\]\] \d\S*$")
+        joined.kill()
+        assert one.end() == 0 and losses.wait(LIMIT) == 0, (directory / "losses").read_text(encoding="utf-8")
+
+
+def test_the_readme(directory):
+    feeder = programs(README, "runnel.Client")
+    assert len(feeder.strip().splitlines()) <= README_LINES
+    with daemon(directory, socket="pull") as one:
+        result(feeder, directory)
+        running.wait_learned(one, int(re.search(r"range\((\d+)\)", feeder)[1]))
+        assert one.ask("status")["rejected"] == 0
+
+
+def test_every_program_is_run(_):
+    """Those of the page that are whole; what begins with neither is a piece of one."""
+    whole = [text for text in programs(PAGE) if "import runnel" in text or "from runnel" in text]
+    assert len(whole) == 11 and len(programs(PAGE)) == 12, (len(whole), len(programs(PAGE)))
+
+
+def without_pandas():
+    if importlib.util.find_spec("pandas"):
+        return False
+    print("left out: needs python3-pandas")
+    return True
+
+
+def test_a_notebook(directory):
+    if without_pandas():
+        return
+    printed = result(programs(PAGE, "runnel.run("), directory)
+    first, last = (float(line.split()[1]) for line in printed.strip().splitlines()[-3:-1])
+    assert "2999" in printed and last < first, printed
+
+    import runnel
+    config = {"name": "given", "model": {"input": {"kind": "real", "size": 1},
+                                         "layers": [{"cell": "rnn", "size": 4}],
+                                         "output": {"loss": "softmax", "size": 2, "target": "given"}}}
+    frame = runnel.run(config, [([0.0], 0), ([1.0], 1)] * 10 + [{"x": [1.0], "y": 1, "stream": "b", "time": 5.0}])
+    assert list(frame.columns) == ["stream", "time", "prediction_0", "prediction_1", "loss"], frame
+    assert len(frame) == 21 and frame["loss"].notna().all() and frame["stream"].iloc[-1] == "b"
+    assert (frame["prediction_0"] + frame["prediction_1"] - 1).abs().max() < 1e-5
+    assert abs(frame["loss"].iloc[-1] + math.log(frame["prediction_1"].iloc[-1])) < 1e-5  # of its own y
+    config["model"]["output"]["target"] = "later"
+    assert runnel.run(config, [([0.0], 0), ([1.0], 1)] * 5)["loss"].notna().all()
+
+    def broken():
+        yield [0.0]
+        raise KeyError("the program's own")
+
+    before = {path.name for path in pathlib.Path("/proc").glob("[0-9]*") if child(path)}
+    for items, kind in ((broken(), KeyError), ([[math.inf]], ValueError), ([(1, 2, 3)], ValueError)):
+        try:
+            runnel.run(config, items)
+            raise AssertionError("no exception")
+        except kind:
+            pass
+    assert {path.name for path in pathlib.Path("/proc").glob("[0-9]*") if child(path)} <= before
+
+
+def child(path):
+    """Whether that is a process of this one's, and no zombie."""
+    try:
+        words = (path / "stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
+        return int(words[1]) == os.getpid() and words[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_a_recording(directory):
+    if without_pandas():
+        return
+    import runnel
+    with daemon(directory) as one:
+        recorder = subprocess.Popen([BUILD / "runnel-record", "--connect", one.endpoint("statistics"),
+                                     "--output", directory / "waves.db"], stderr=subprocess.DEVNULL)
+        end = time.monotonic() + LIMIT
+        losses, feeder = [], programs(PAGE, "client.learn([math.sin")
+        while len(losses) < 2 or not len(runnel.read_recording(directory / "waves.db", "predictions")):
+            assert time.monotonic() < end and recorder.poll() is None
+            result(feeder, directory)
+            try:
+                losses = runnel.read_recording(directory / "waves.db")
+            except (FileNotFoundError, ValueError):  # it, or its tables, are not there yet
+                pass
+        assert "examples" in result(programs(PAGE, "read_recording"), directory)
+        recorder.terminate()
+        recorder.wait(LIMIT)
+    assert set(losses["daemon"]) == {"waves"} and losses["mean"].notna().any()
+    assert abs(losses["date"].iloc[-1].timestamp() - time.time()) < 3600
+    states = runnel.read_recording(directory / "waves.db", "states")
+    assert set(states["layer"]) == {0} and len(states["histogram"].iloc[-1]) == 20
+    for table in "columns", "experts", "anomalies", "events", "runs", "layers":
+        assert runnel.read_recording(directory / "waves.db", table) is not None
+    (directory / "text").write_text("no file of SQLite\n" * 100)
+    for path, table, kind in (("none", "losses", FileNotFoundError), ("text", "losses", ValueError),
+                              ("waves.db", "tables", ValueError)):
+        try:
+            runnel.read_recording(directory / path, table)
+            raise AssertionError(path)
+        except kind:
+            pass
+
+
+def test_types(directory):
+    if not shutil.which("mypy"):
+        print("left out: needs mypy")
+        return
+    text = (PACKAGE / "pyproject.toml").read_text(encoding="utf-8")
+    assert "strict = true" in text and (PACKAGE / "runnel/py.typed").exists()
+    done = subprocess.run(["mypy", "--strict", "--cache-dir", directory / "cache", "--python-executable", sys.executable,
+                           "--config-file", PACKAGE / "pyproject.toml", "-p", "runnel"], cwd=PACKAGE, capture_output=True,
+                          text=True, timeout=LIMIT, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_pip(directory):
+    """Installed from a copy of the tree: all modules, and the version of the project."""
+    import runnel
+    version = re.search(r"^AC_INIT\(\[runnel\], \[(.*)\]\)$", (SOURCE / "configure.ac").read_text(), re.MULTILINE)[1]
+    project = (PACKAGE / "pyproject.toml").read_text(encoding="utf-8")
+    assert f'\nversion = "{version}"\n' in project and runnel.__version__ == version
+    listed = set(re.findall(r"streams/python/runnel/(\S+)", (SOURCE / "Makefile.am").read_text(encoding="utf-8")))
+    modules = {path.name for path in (PACKAGE / "runnel").iterdir() if path.is_file()}
+    assert listed == modules, listed ^ modules
+    if not all(importlib.util.find_spec(name) for name in ("pip", "setuptools", "wheel")):
+        print("left out: needs python3-pip, python3-setuptools and python3-wheel")
+        return
+    shutil.copytree(PACKAGE, directory / "copy", copy_function=shutil.copyfile)
+    for path in (directory / "copy", directory / "copy/runnel"):
+        path.chmod(0o755)  # the sources may not be writable
+    done = subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps",
+                           "--no-build-isolation", "--target", directory / "site", directory / "copy"],
+                          capture_output=True, text=True, timeout=LIMIT, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {path.name for path in (directory / "site/runnel").iterdir() if path.is_file()} == modules
+    assert list((directory / "site").glob(f"runnel-{version}.dist-info"))
+
+
+def python_of_river():
+    """A Python that has River and pyzmq; None: there is none here."""
+    for python in filter(None, RIVERS):
+        if pathlib.Path(python).exists() and not subprocess.run(
+                [python, "-c", "import river, zmq, numpy"], capture_output=True, check=False).returncode:
+            return python
+    print("left out: no Python with river and pyzmq (RUNNEL_RIVER_PYTHON, or BUILD/river: tools/check makes one)")
+    return None
+
+
+RIVER = """
+from river import base, datasets, evaluate, linear_model, metrics, preprocessing
+from runnel.river import Classifier, Regressor
+import runnel
+
+def score(model, data, metric, **options):
+    return evaluate.progressive_val_score(data, model, metric, **options).get()
+
+# The truth is that of the x before: what a recurrent network can know, and a linear model cannot.
+def shifted():
+    before = 0
+    for i in range(600):
+        now = (i * 7919 % 13) % 2
+        yield {"now": now}, before
+        before = now
+
+with Regressor() as model:
+    assert isinstance(model, base.Regressor) and "Regressor" in repr(model)
+    mine = score(model, shifted(), metrics.MSE())
+    counts = model._stream.client.counts
+    assert counts.sent == 1200 and counts.refused == 0, counts    # an example and a label each
+    model.predict_one({"now": 1})
+    try:
+        model.predict_one({"then": 1})
+        raise SystemExit("another feature")
+    except ValueError as error:
+        assert "'then'" in str(error), error
+linear = score(preprocessing.StandardScaler() | linear_model.LinearRegression(), shifted(), metrics.MSE())
+assert mine < 0.7 * linear, (mine, linear)
+
+with Classifier() as model:
+    pipeline = preprocessing.StandardScaler() | model     # which changes x between prediction and truth
+    accuracy = score(pipeline, datasets.Phishing().take(600), metrics.Accuracy())
+    assert accuracy > 0.7, accuracy
+    assert model._stream.client.counts.sent == 1200
+
+with Classifier(classes=2) as model:
+    delayed = score(model, ((x, str(y)) for x, y in datasets.Phishing().take(400)), metrics.Accuracy(), moment=None, delay=5)
+    assert delayed > 0.6, delayed
+    try:
+        model.learn_one({name: 0 for name in model._stream.names}, "third")
+        raise SystemExit("a third class")
+    except ValueError as error:
+        assert "'third'" in str(error) and "classes=" in str(error), error
+with Classifier(classes=2, match="exact") as model:
+    for x, y in datasets.Phishing().take(5):
+        model.learn_one(x, y)
+    found = model.predict_proba_one(x)
+    assert set(found) == {True, False} and abs(sum(found.values()) - 1) < 1e-9, found
+"""
+
+
+def test_river(directory):
+    python = python_of_river()
+    if not python:
+        return
+    result(RIVER, directory, python)
+    score = programs(PAGE, "TrumpApproval")
+    printed = result(score, directory, python)
+    assert 0 < float(re.match(r"MAE: (\d+\.\d+)", printed)[1]) < 1.3, printed
+
+
+cases.run(globals())
