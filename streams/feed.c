@@ -23,6 +23,7 @@ static const struct command_row *const SOURCES[] = {&source_text.command,
                                                     &source_synth.command,
                                                     &source_json.command,
                                                     &source_lines.command,
+                                                    &source_redis.command,
 #ifdef RUNNEL_CURL
                                                     &source_prometheus.command,
 #endif
@@ -114,6 +115,10 @@ static int parse(struct call *call, struct command_line *line, int count, char *
     if (!line->command)
         return EX_USAGE;
     call->type = (const struct source_type *)line->command;
+    if (call->type->missing) {
+        fprintf(stderr, "%s: %s\n", line->name, call->type->missing);
+        return EX_UNAVAILABLE;
+    }
     call->source = call->type->create();
     if (!call->source) {
         fprintf(stderr, "%s: out of memory\n", line->name);

@@ -100,6 +100,7 @@ struct source {
 
 struct source_type {
     struct command_row command; /* "csv", its operands and options, which fill its own struct */
+    const char *missing;        /* why this build has it in name only; or NULL */
     const char *notes;          /* for --help, below its options; or NULL */
     double rate;                /* examples per second unless --rate says another; 0 = no limit */
     bool live;                  /* steps are samples of something that runs by itself, */
@@ -130,7 +131,7 @@ struct source_type {
 };
 
 extern const struct source_type source_text, source_csv, source_idx, source_host, source_synth,
-    source_json, source_lines, source_prometheus;
+    source_json, source_lines, source_prometheus, source_redis;
 
 /* One sentence for people, on stderr, which does not tear the progress line apart: `say` unless
    --quiet, `detail` with --verbose only. */

@@ -64,8 +64,9 @@ wrong 'not in its room' "$({
     room src/daemon 'common/*' 'model/*' 'config/*' 'learner/*' 'checkpoint/*' 'journal/*' 'sockets/*'
     room src/bench 'common/*' 'anomaly/*' 'model/*' 'config/*' 'learner/*' 'cpu/*'
     room src/client 'common/*'
-    room streams 'common/*' runnel.h 'streams/*' 'journal/journal_block.h'
-    room tools 'common/*' runnel.h 'tools/shared/*' 'tools/history/*'
+    room src/brokers 'common/*'
+    room streams 'common/*' 'brokers/*' runnel.h 'streams/*' 'journal/journal_block.h'
+    room tools 'common/*' 'brokers/*' runnel.h 'tools/shared/*' 'tools/history/*'
 })"
 
 # Calls likewise: what a room's library leaves undefined, no library of a room above it defines.

@@ -1,0 +1,85 @@
+#include "redis_link.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+#include "url.h"
+
+enum { PORT = 6379, CONNECT_SECONDS = 3, ANSWER_SECONDS = 10 };
+
+static bool begins(const char *text, const char *word) {
+    return strncmp(text, word, strlen(word)) == 0;
+}
+
+int redis_judge(const struct url *url, const char *text, struct error *error) {
+    static const char *const FORBIDDEN[] = {"NOAUTH",
+                                            "WRONGPASS",
+                                            "NOPERM",
+                                            "DENIED",
+                                            "ERR invalid password",
+                                            "ERR AUTH",
+                                            "ERR Client sent AUTH",
+                                            "ERR invalid username-password"};
+    static const char *const FOR_NOW[] = {"LOADING",     "MASTERDOWN", "READONLY",
+                                          "CLUSTERDOWN", "BUSY ",      "OOM",
+                                          "MISCONF",     "TRYAGAIN",   "NOREPLICAS",
+                                          "NOGROUP",     "UNBLOCKED",  "ERR max number of clients"};
+    for (size_t n = 0; n < sizeof FORBIDDEN / sizeof *FORBIDDEN; n++)
+        if (begins(text, FORBIDDEN[n]))
+            return error_set(error, EX_NOPERM,
+                             "%s does not let this client in: %s; see --user and --password-file",
+                             url->name, text);
+    for (size_t n = 0; n < sizeof FOR_NOW / sizeof *FOR_NOW; n++)
+        if (begins(text, FOR_NOW[n]))
+            return error_set(error, EX_TEMPFAIL, "it says %s", text);
+    return error_set(error, EX_UNAVAILABLE, "%s refuses: %s", url->name, text);
+}
+
+int redis_lost(const redisContext *context, struct error *error) {
+    return error_set(error, EX_TEMPFAIL, "%s",
+                     context->err == REDIS_ERR_EOF ? "the connection has ended" : context->errstr);
+}
+
+/* The reply to a command of words; it must be none of an error. */
+static int ask(redisContext *context, const struct url *url, int count, const char **words,
+               struct error *error) {
+    redisReply *reply = redisCommandArgv(context, count, words, NULL);
+    if (!reply)
+        return redis_lost(context, error);
+    int status = reply->type == REDIS_REPLY_ERROR ? redis_judge(url, reply->str, error) : 0;
+    freeReplyObject(reply);
+    return status;
+}
+
+static int log_in(redisContext *context, const struct url *url, struct error *error) {
+    const char *with_user[] = {"AUTH", url->user, url->password};
+    const char *without[] = {"AUTH", url->password};
+    const char *choose[] = {"SELECT", url->path + 1};
+    if (*url->user && ask(context, url, 3, with_user, error) < 0)
+        return -1;
+    if (!*url->user && *url->password && ask(context, url, 2, without, error) < 0)
+        return -1;
+    bool database = *url->host && strlen(url->path) > 1;
+    return database ? ask(context, url, 2, choose, error) : 0;
+}
+
+redisContext *redis_connect(const struct url *url, struct error *error) {
+    struct timeval connect = {.tv_sec = CONNECT_SECONDS}, answer = {.tv_sec = ANSWER_SECONDS};
+    redisContext *context =
+        *url->host ? redisConnectWithTimeout(url->host, url->port ? url->port : PORT, connect)
+                   : redisConnectUnixWithTimeout(url->path, connect);
+    if (!context)
+        return error_no_memory(error), NULL;
+    bool good = !context->err && redisSetTimeout(context, answer) == REDIS_OK &&
+                (!*url->host || redisEnableKeepAlive(context) == REDIS_OK);
+    if (!good)
+        redis_lost(context, error);
+    else if (log_in(context, url, error) == 0)
+        return context;
+    redisFree(context);
+    return NULL;
+}

@@ -1,0 +1,25 @@
+/* Connections to Redis, or what speaks its protocol: Valkey, KeyDB. */
+#ifndef RUNNEL_REDIS_LINK_H
+#define RUNNEL_REDIS_LINK_H
+
+#include <hiredis.h>
+
+struct error;
+struct url;
+
+#define REDIS_URL "redis://127.0.0.1:6379"
+#define REDIS_URL_SCHEMES "redis unix"
+#define REDIS_URL_FORM "redis://HOST[:PORT][/DATABASE] or unix:///PATH"
+
+/* Connect, log in, and choose the database: blocking, a few seconds at most. NULL: EX_TEMPFAIL, it
+   is not there or not ready, and the text is a clause that says why; EX_NOPERM or EX_UNAVAILABLE
+   with a sentence: it makes no sense to try again. */
+redisContext *redis_connect(const struct url *url, struct error *error);
+
+/* What the server's error says, as above. Returns -1. */
+int redis_judge(const struct url *url, const char *text, struct error *error);
+
+/* The context is done for: EX_TEMPFAIL with hiredis's reason. Returns -1. */
+int redis_lost(const redisContext *context, struct error *error);
+
+#endif

@@ -1,0 +1,123 @@
+#include "url.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+
+enum { PORT_MAX = 65535, HEXADECIMAL = 16 };
+
+/* Copy the bytes, with %41 as A where they are `quoted`. -1: too long, or a bad %. */
+static int take(char part[URL_PART_MAX], const char *text, size_t size, bool quoted) {
+    size_t used = 0;
+    for (size_t n = 0; n < size; n++) {
+        char digits[3] = "", *end = digits;
+        char byte = text[n];
+        if (quoted && byte == '%') {
+            if (n + 2 >= size)
+                return -1;
+            memcpy(digits, text + n + 1, 2);
+            byte = (char)strtol(digits, &end, HEXADECIMAL);
+            n += 2;
+        }
+        if (*end || (quoted && byte == '\0') || used + 1 >= URL_PART_MAX)
+            return -1;
+        part[used++] = byte;
+    }
+    part[used] = '\0';
+    return 0;
+}
+
+static bool is_one_of(const char *word, const char *words) {
+    size_t size = strlen(word);
+    for (const char *at = words; (at = strstr(at, word)); at += size)
+        if ((at == words || at[-1] == ' ') && (at[size] == ' ' || at[size] == '\0'))
+            return size > 0;
+    return false;
+}
+
+/* "host:port", "[::1]:port". */
+static int take_host(struct url *url, const char *text, size_t size) {
+    const char *end = text + size, *close = NULL, *colon = NULL;
+    if (size > 0 && *text == '[' && !(close = memchr(text, ']', size)))
+        return -1;
+    for (const char *at = close ? close : text; at < end && !colon; at++)
+        if (*at == ':')
+            colon = at;
+    if (close && (colon ? colon : end) != close + 1)
+        return -1;
+    const char *first = close ? text + 1 : text;
+    const char *last = close ? close : colon ? colon : end;
+    if (take(url->host, first, (size_t)(last - first), false))
+        return -1;
+    if (!colon)
+        return 0;
+    char digits[URL_PART_MAX], *rest;
+    if (take(digits, colon + 1, (size_t)(end - colon - 1), false))
+        return -1;
+    long port = strtol(digits, &rest, 10);
+    url->port = (int)port;
+    return *digits < '0' || *digits > '9' || *rest || port < 1 || port > PORT_MAX ? -1 : 0;
+}
+
+/* What follows "SCHEME://". */
+static int take_rest(struct url *url, const char *text) {
+    size_t host = strcspn(text, "/");
+    const char *at = NULL;
+    for (size_t n = 0; n < host; n++)
+        if (text[n] == '@')
+            at = text + n;
+    if (at) {
+        const char *colon = memchr(text, ':', (size_t)(at - text));
+        const char *user = colon ? colon : at;
+        if (take(url->user, text, (size_t)(user - text), true) ||
+            (colon && take(url->password, colon + 1, (size_t)(at - colon - 1), true)))
+            return -1;
+        host -= (size_t)(at + 1 - text);
+        text = at + 1;
+    }
+    return take_host(url, text, host) || take(url->path, text + host, strlen(text + host), false)
+               ? -1
+               : 0;
+}
+
+int url_parse(struct url *url, const char *option, const char *text, const char *schemes,
+              const char *form, struct error *error) {
+    const char *colon = strstr(text, "://");
+    *url = (struct url){.port = 0};
+    if (!colon || take(url->scheme, text, (size_t)(colon - text), false) ||
+        !is_one_of(url->scheme, schemes) || take_rest(url, colon + 3) ||
+        (!*url->host && !*url->path))
+        return error_set(error, EX_USAGE, "%s: found '%s', expected %s", option, text, form);
+    bool six = strchr(url->host, ':');
+    int used = snprintf(url->name, sizeof url->name, "%s://%s%s%s", url->scheme, six ? "[" : "",
+                        url->host, six ? "]" : "");
+    if (url->port && used > 0 && (size_t)used < sizeof url->name)
+        used += snprintf(url->name + used, sizeof url->name - (size_t)used, ":%d", url->port);
+    if (used > 0 && (size_t)used < sizeof url->name)
+        snprintf(url->name + used, sizeof url->name - (size_t)used, "%s", url->path);
+    return 0;
+}
+
+int url_login(struct url *url, const char *user, const char *file, struct error *error) {
+    if (user && take(url->user, user, strlen(user), false))
+        return error_set(error, EX_USAGE, "--user: the name is longer than %d bytes",
+                         URL_PART_MAX - 1);
+    if (!file)
+        return 0;
+    FILE *stream = fopen(file, "re");
+    if (!stream)
+        return error_set(error, EX_NOINPUT, "%s: cannot be opened: %s", file, strerror(errno));
+    char *line = fgets(url->password, sizeof url->password, stream);
+    fclose(stream);
+    if (!line || strlen(line) + 1 == sizeof url->password)
+        return error_set(error, EX_USAGE,
+                         "--password-file: the first line of %s is no password of 1 to %d bytes",
+                         file, URL_PART_MAX - 2);
+    url->password[strcspn(url->password, "\r\n")] = '\0';
+    return 0;
+}

@@ -1,0 +1,15 @@
+/* The sources that this build leaves out, since their libraries were not there: only their names,
+   and what is missing. */
+#include "build-config.h"
+#include "streams/feed.h"
+
+#define WITHOUT(what, sentence, library)                                                           \
+    {                                                                                              \
+        .command = {what, "...", sentence " (not in this build)"},                                 \
+        .missing = "this runnel-feed was built without " library ", which it needs for " what      \
+    }
+
+#ifndef RUNNEL_REDIS
+const struct source_type source_redis =
+    WITHOUT("redis", "streams of Redis, through a consumer group", "hiredis (libhiredis-dev)");
+#endif

@@ -1,0 +1,170 @@
+"""Message brokers for tests: real servers of the test's own, on a socket in its directory or on a port
+of the loopback that the system chose, with what they keep on disk. They end with the test, whatever
+becomes of it."""
+import ctypes
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import running
+
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent():
+    """Between fork and exec: the server ends when this process does."""
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def program(name):
+    found = shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin")
+    if not found:
+        print(f"needs {name}")
+        sys.exit(77)
+    return found
+
+
+def need(name):
+    """End the test as skipped unless the programs know this broker."""
+    if f"#define RUNNEL_{name.upper()} 1" not in running.BUILD_CONFIG.read_text(encoding="utf-8"):
+        print(f"this build knows no {name}")
+        sys.exit(77)
+
+
+def until(condition, process=None):
+    """Wait for it; its value."""
+    end = time.monotonic() + running.LIMIT
+    while not (value := condition()):
+        assert time.monotonic() < end, "it did not come"
+        assert process is None or process.poll() is None, f"exit {process.returncode}"
+        time.sleep(0.01)
+    return value
+
+
+def free_port():
+    """A port that was free; another may take it: a server that then ends is started on the next."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+class Server:
+    """A broker's process, with a log in the directory. With a port it listens there on the loopback."""
+    TRIES = 20
+
+    def __init__(self, directory, port=False):
+        self.directory = pathlib.Path(directory)
+        self.process = None
+        self.port = 0
+        for _ in range(self.TRIES if port else 0):
+            self.port = free_port()
+            try:
+                self.start()
+                return
+            except AssertionError:
+                if self.process.poll() is None:
+                    raise
+        self.start()
+
+    def command(self):
+        raise NotImplementedError
+
+    def answers(self):
+        raise NotImplementedError
+
+    def start(self):
+        with open(self.directory / "broker.log", "ab") as log:
+            self.process = subprocess.Popen(self.command(), stdout=log, stderr=log,
+                                            stdin=subprocess.DEVNULL, cwd=self.directory,
+                                            preexec_fn=die_with_parent)
+        until(self.answers, self.process)
+
+    def end(self, number=signal.SIGTERM):
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        return self.process.wait(running.LIMIT)
+
+    def kill(self):
+        self.end(signal.SIGKILL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        self.kill()
+        if kind:
+            print((self.directory / "broker.log").read_text(errors="replace")[-4000:])
+
+
+class Redis(Server):
+    """redis-server that has on disk what it has answered: each write is synced."""
+
+    def __init__(self, directory, *words, port=False):
+        self.words = words
+        super().__init__(directory, port)
+
+    @property
+    def path(self):
+        return str(self.directory / "redis.socket")
+
+    @property
+    def url(self):
+        return f"unix://{self.path}"
+
+    def command(self):
+        return [program("redis-server"), "--port", str(self.port), "--bind", "127.0.0.1",
+                "--unixsocket", self.path, "--dir", str(self.directory), "--appendonly", "yes",
+                "--appendfsync", "always", "--save", "", *self.words]
+
+    def answers(self):
+        try:
+            return self.ask("PING") in ("PONG", None)
+        except OSError:
+            return False
+        except RuntimeError as why:
+            return "NOAUTH" in str(why)
+
+    def ask(self, *words):
+        return self.pipeline([words])[0]
+
+    def pipeline(self, commands):
+        """The replies to commands that are sent at once."""
+        with socket.socket(socket.AF_UNIX) as link:
+            link.settimeout(running.LIMIT)
+            link.connect(self.path)
+            file = link.makefile("rwb")
+            for words in commands:
+                file.write(b"*%d\r\n" % len(words))
+                for word in words:
+                    word = word if isinstance(word, bytes) else str(word).encode()
+                    file.write(b"$%d\r\n%s\r\n" % (len(word), word))
+            file.flush()
+            return [self.reply(file) for _ in commands]
+
+    def reply(self, file):
+        line = file.readline()
+        if not line.endswith(b"\r\n"):
+            raise OSError("no answer")
+        kind, rest = line[:1], line[1:-2]
+        if kind == b"-":
+            raise RuntimeError(rest.decode())
+        if kind == b"+":
+            return rest.decode()
+        count = int(rest)
+        if kind == b":":
+            return count
+        if count < 0:
+            return None
+        if kind == b"$":
+            return file.read(count + 2)[:-2].decode()
+        return [self.reply(file) for _ in range(count)]
+
+    def waiting(self, stream, group="runnel"):
+        """How many entries were given and not acknowledged."""
+        return self.ask("XPENDING", stream, group)[0]

@@ -1,0 +1,229 @@
+#!/usr/bin/python3
+"""runnel-feed redis: each entry is learned once, whoever is killed; what is no example stops nobody."""
+import json
+import signal
+import sqlite3
+import struct
+
+import brokers
+import cases
+import running
+from feeding import BAD_DATA, LIMIT, OK, start
+
+brokers.need("redis")
+NO_PERMISSION = 77
+CONFIG = """
+name: redis
+device: cpu
+model:
+  input: {{kind: real, size: 2}}
+  layers: [{{cell: dense, size: 2, activation: tanh}}]
+  output: {{loss: squared, size: 2, target: next}}
+examples: {{bind: "ipc://{d}/examples", socket: {socket}}}
+statistics: {{bind: "ipc://{d}/statistics"}}
+control: {{bind: "ipc://{d}/control"}}
+state: {{directory: {d}/state, journal: {{keep: all}}}}
+"""
+
+
+def daemon(directory, socket="router"):
+    return running.Daemon(directory, CONFIG.format(d=directory, socket=socket))
+
+
+def feeder(directory, *words, url=None):
+    return start("redis", *words, "--url", url or f"unix://{directory}/redis.socket",
+                 "--connect", f"ipc://{directory}/examples")
+
+
+def finish(process, number=signal.SIGTERM):
+    process.send_signal(number)
+    _, err = process.communicate(timeout=LIMIT)
+    return process.returncode, err.decode()
+
+
+def journal(directory):
+    """Its examples in their order: (stream, x)."""
+    file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
+    rows = file.execute("SELECT stream, x FROM entries WHERE kind = 1 ORDER BY position").fetchall()
+    file.close()
+    return [(stream.decode(), struct.unpack(f"<{len(x) // 4}f", x)) for stream, x in rows]
+
+
+def fill(redis, stream, numbers):
+    redis.pipeline([("XADD", stream, "*", "payload", f"{n} {-n}") for n in numbers])
+
+
+def parameters(directory, count, name="plain"):
+    """What a daemon has learned that nobody disturbed."""
+    plain = directory / name
+    plain.mkdir()
+    with daemon(plain) as d:
+        feed = start("json", "-", "--connect", f"ipc://{plain}/examples", "--socket", "router",
+                     stdin=-1)
+        feed.communicate("".join(json.dumps({"stream": "s", "x": [n, -n]}) + "\n"
+                                 for n in range(count)).encode(), timeout=LIMIT)
+        assert feed.returncode == OK
+        running.wait_learned(d, count)
+        return d.export()
+
+
+def test_kills(directory):
+    """Redis, the daemon and the feeder are killed while it runs: every entry is learned once, and
+    acknowledged once it is safe."""
+    count = 6000
+    with brokers.Redis(directory) as redis, daemon(directory) as d:
+        fill(redis, "s", range(count // 2))
+        feed = feeder(directory, "s", "--batch", 100)
+        try:
+            for part in (1, 2, 3):
+                running.wait_learned(d, part * count // 8)
+                redis.kill()
+                redis.start()
+                running.wait_learned(d, part * count // 8 + 100)
+                d.end(signal.SIGKILL)
+                d.start()
+                running.wait_learned(d, part * count // 8 + 200)
+                feed.kill()
+                feed.communicate()
+                feed = feeder(directory, "s", "--batch", 100)
+            fill(redis, "s", range(count // 2, count))
+            running.wait_learned(d, count)
+            brokers.until(lambda: redis.waiting("s") == 0, feed)
+            status, err = finish(feed)
+        finally:
+            feed.kill()
+            feed.communicate()
+        assert status == OK, (status, err)
+        end = d.ask("status")
+        assert end["journal"]["missing"] == 0 and end["rejected"] == 0, end
+        learned, blob = journal(directory), d.export()
+    assert learned == [("s", (n, -n)) for n in range(count)]
+    assert blob == parameters(directory, count)
+
+
+def test_daemon_away(directory):
+    """Nothing is acknowledged to Redis that the daemon does not have."""
+    with brokers.Redis(directory) as redis:
+        with daemon(directory) as d:
+            feed = feeder(directory, "s")
+            fill(redis, "s", range(10))
+            brokers.until(lambda: redis.ask("XLEN", "s") and d.ask("status")["examples"] == 10, feed)
+            brokers.until(lambda: redis.waiting("s") == 0, feed)
+            d.end(signal.SIGKILL)
+            fill(redis, "s", range(10, 20))
+            brokers.until(lambda: redis.waiting("s") == 10, feed)
+            status, err = finish(feed)
+            assert status == 75 and "not acknowledged" in err and "--epoch" not in err, (status, err)
+            assert redis.waiting("s") == 10
+            d.start()
+            feed = feeder(directory, "s")
+            running.wait_learned(d, 20)
+            brokers.until(lambda: redis.waiting("s") == 0, feed)
+            assert finish(feed)[0] == OK
+    assert [x[0] for _, x in journal(directory)] == list(range(20))
+
+
+def test_away(directory):
+    """A server that is not there is said once, and that it is back."""
+    with daemon(directory) as d, brokers.Redis(directory) as redis:
+        redis.end()
+        feed = feeder(directory, "s")
+        line = feed.stderr.readline().decode()
+        assert "redis.socket" in line and "trying again" in line, line
+        redis.start()
+        fill(redis, "s", range(3))
+        running.wait_learned(d, 3)
+        status, err = finish(feed)
+        assert status == OK and err.count("back after") == 1 and "trying again" not in err, err
+
+
+def test_permission(directory):
+    """Wrong credentials end it with a sentence, over TCP too; the right ones come from a file."""
+    secret, wrong = directory / "secret", directory / "wrong"
+    secret.write_text("open sesame\n", encoding="ascii")
+    wrong.write_text("open barley\n", encoding="ascii")
+    words = ("--requirepass", "open sesame")
+    with daemon(directory) as d, brokers.Redis(directory, *words, port=True) as redis:
+        for url in (redis.url, f"redis://127.0.0.1:{redis.port}"):
+            for more in ((), ("--password-file", wrong), ("--user", "x", "--password-file", secret)):
+                feed = feeder(directory, "s", *more, url=url)
+                _, err = feed.communicate(timeout=LIMIT)
+                assert feed.returncode == NO_PERMISSION, (feed.returncode, err)
+                assert b"does not let this client in" in err and b"--password-file" in err, err
+        redis.pipeline([("AUTH", "open sesame"), ("XADD", "s", "*", "x", "[1, 2]")])
+        feed = feeder(directory, "s", "--password-file", secret,
+                      url=f"redis://127.0.0.1:{redis.port}")
+        running.wait_learned(d, 1)
+        assert finish(feed)[0] == OK
+
+
+def test_payloads(directory):
+    """What an entry may hold, and what it may not."""
+    good = [(("p", "1.5 -2"), (1.5, -2)), (("p", "1.5,-2e1"), (1.5, -20)), (("p", "[1, 2]"), (1, 2)),
+            (("p", ' {"x": [3, 4], "stream": "other"}'), (3, 4)),
+            (("x", "[5, 6]", "learn", "false"), (5, 6)),
+            (("x", "[7, 8]", "sequence", "1", "epoch", "9"), (7, 8))]
+    bad = [("p", "free"), ("p", ""), ("p", "[1, 2"), ("p", "null"), ("p", "1 2 inf"), ("p", "1 2x"),
+           ("p", '{"x": [1, 2], "stream": 7}'), ("p", b"\xff\xfe")]
+    with daemon(directory) as d, brokers.Redis(directory) as redis:
+        feed = feeder(directory, "s")
+        redis.pipeline([("XADD", "s", "*", *words) for words in bad[:4]])
+        redis.pipeline([("XADD", "s", "*", *words) for words, _ in good])
+        redis.pipeline([("XADD", "s", "*", *words) for words in bad[4:]])
+        redis.ask("XADD", "s", "*", "p", "1 2 3")  # the daemon rejects it
+        running.wait_learned(d, len(good))
+        brokers.until(lambda: redis.ask("XINFO", "GROUPS", "s")[0][7] ==
+                      redis.ask("XINFO", "STREAM", "s")[7] and redis.waiting("s") == 0, feed)
+        status, err = finish(feed)
+        assert status == BAD_DATA and "rejected 1 example; the first one: x_size" in err, err
+        assert err.count("is no example") == 1 and f"{len(bad)} bad lines were skipped" in err, err
+        assert "of s is no example: it is neither numbers nor JSON" in err, err
+    assert [x for _, x in journal(directory)] == [x for _, x in good]
+    assert [key for key, _ in journal(directory)].count("other") == 1
+
+
+def test_strict(directory):
+    """--strict ends with the first bad one, which stays with the broker."""
+    for bad, why in (("free", "is no example"), ("1 2 3", "rejects an example: x_size")):
+        home = directory / bad[0]
+        home.mkdir()
+        with daemon(home) as d, brokers.Redis(home) as redis:
+            fill(redis, "s", range(5))
+            feed = feeder(home, "s", "--strict")
+            running.wait_learned(d, 5)
+            brokers.until(lambda: redis.ask("XINFO", "GROUPS", "s") and redis.waiting("s") == 0, feed)
+            redis.ask("XADD", "s", "*", "p", bad)
+            fill(redis, "s", range(5, 8))
+            _, err = feed.communicate(timeout=LIMIT)
+            assert feed.returncode == BAD_DATA and why in err.decode(), err
+            assert redis.waiting("s") > 0
+
+
+def test_consumers(directory):
+    """Two feeders share a group; what one leaves behind another takes over, and nothing is learned
+    twice, nor is a feeder under a name that is taken."""
+    with daemon(directory) as d, brokers.Redis(directory) as redis:
+        fill(redis, "s", range(20))
+        fill(redis, "t", range(20, 30))
+        redis.ask("XGROUP", "CREATE", "s", "runnel", "0")
+        # A consumer that was given five entries and has gone before it sent them.
+        redis.ask("XREADGROUP", "GROUP", "runnel", "gone", "COUNT", "5", "STREAMS", "s", ">")
+        feed = feeder(directory, "s", "t", "--take-over", 0)
+        running.wait_learned(d, 30)
+        brokers.until(lambda: redis.waiting("s") == redis.waiting("t") == 0, feed)
+        twin = feeder(directory, "s", "t")
+        line = twin.stderr.readline().decode()
+        assert "another feeder reads as consumer runnel-feed" in line, line
+        other = feeder(directory, "s", "t", "--consumer", "other")
+        fill(redis, "s", range(30, 50))
+        running.wait_learned(d, 50)
+        for process in (twin, feed, other):
+            finish(process)
+        assert d.ask("status")["examples"] == 50
+    found = journal(directory)
+    assert sorted(x[0] for _, x in found) == list(range(50))
+    assert [x[0] for key, x in found if key == "t"] == list(range(20, 30))
+
+
+if __name__ == "__main__":
+    cases.run(globals())
