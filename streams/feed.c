@@ -23,6 +23,7 @@ static const struct command_row *const SOURCES[] = {&source_text.command,
                                                     &source_synth.command,
                                                     &source_json.command,
                                                     &source_lines.command,
+                                                    &source_mqtt.command,
                                                     &source_redis.command,
 #ifdef RUNNEL_CURL
                                                     &source_prometheus.command,

@@ -9,6 +9,11 @@
         .missing = "this runnel-feed was built without " library ", which it needs for " what      \
     }
 
+#ifndef RUNNEL_MQTT
+const struct source_type source_mqtt =
+    WITHOUT("mqtt", "topics of MQTT, with + and #", "libmosquitto (libmosquitto-dev)");
+#endif
+
 #ifndef RUNNEL_REDIS
 const struct source_type source_redis =
     WITHOUT("redis", "streams of Redis, through a consumer group", "hiredis (libhiredis-dev)");

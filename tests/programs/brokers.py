@@ -7,6 +7,8 @@ import pathlib
 import shutil
 import signal
 import socket
+import sqlite3
+import struct
 import subprocess
 import sys
 import time
@@ -168,3 +170,79 @@ class Redis(Server):
     def waiting(self, stream, group="runnel"):
         """How many entries were given and not acknowledged."""
         return self.ask("XPENDING", stream, group)[0]
+
+
+class Mosquitto(Server):
+    """mosquitto on a socket in the directory (and a port): what it has is on disk when it ends by
+    itself, and after save(); it has no log of changes, so that a kill may lose what came since."""
+
+    def __init__(self, directory, *lines, port=False):
+        self.lines = lines
+        super().__init__(directory, port)
+
+    @property
+    def path(self):
+        return str(self.directory / "mqtt.socket")
+
+    @property
+    def url(self):
+        return f"unix://{self.path}"
+
+    def command(self):
+        port = f"listener {self.port} 127.0.0.1\n" if self.port else ""
+        config = self.directory / "mosquitto.conf"
+        config.write_text(
+            f"user root\nlistener 0 {self.path}\n{port}persistence true\n"
+            f"persistence_location {self.directory}/\nallow_anonymous true\n"
+            "max_queued_messages 0\n" + "".join(f"{line}\n" for line in self.lines))
+        pathlib.Path(self.path).unlink(missing_ok=True)
+        return [program("mosquitto"), "-c", str(config)]
+
+    def answers(self):
+        with socket.socket(socket.AF_UNIX) as link:
+            try:
+                link.connect(self.path)
+            except OSError:
+                return False
+        return True
+
+    def publish(self, topic, payloads, *words):
+        """With QoS 1: the broker has all of them when this returns."""
+        if payloads:
+            subprocess.run([program("mosquitto_pub"), "--unix", self.path, "-q", "1", "-t", topic,
+                            "-l", *words], input="".join(f"{p}\n" for p in payloads).encode(),
+                           check=True, timeout=running.LIMIT)
+
+
+# --- what is fed ---
+
+CONFIG = """
+name: brokers
+device: cpu
+model:
+  input: {{kind: real, size: 2}}
+  layers: [{{cell: dense, size: 2, activation: tanh}}]
+  output: {{loss: squared, size: 2, target: next}}
+examples: {{bind: "ipc://{d}/examples", socket: {kind}}}
+statistics: {{bind: "ipc://{d}/statistics"}}
+control: {{bind: "ipc://{d}/control"}}
+state: {{directory: {d}/state, journal: {{keep: all}}}}
+"""
+
+
+def daemon(directory, kind="router"):
+    return running.Daemon(directory, CONFIG.format(d=directory, kind=kind))
+
+
+def finish(process, number=signal.SIGTERM):
+    process.send_signal(number)
+    _, err = process.communicate(timeout=running.LIMIT)
+    return process.returncode, err.decode()
+
+
+def journal(directory):
+    """Its examples in their order: (stream, x)."""
+    file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
+    rows = file.execute("SELECT stream, x FROM entries WHERE kind = 1 ORDER BY position").fetchall()
+    file.close()
+    return [(stream.decode(), struct.unpack(f"<{len(x) // 4}f", x)) for stream, x in rows]

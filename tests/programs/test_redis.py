@@ -2,51 +2,20 @@
 """runnel-feed redis: each entry is learned once, whoever is killed; what is no example stops nobody."""
 import json
 import signal
-import sqlite3
-import struct
 
 import brokers
 import cases
 import running
+from brokers import daemon, finish, journal
 from feeding import BAD_DATA, LIMIT, OK, start
 
 brokers.need("redis")
 NO_PERMISSION = 77
-CONFIG = """
-name: redis
-device: cpu
-model:
-  input: {{kind: real, size: 2}}
-  layers: [{{cell: dense, size: 2, activation: tanh}}]
-  output: {{loss: squared, size: 2, target: next}}
-examples: {{bind: "ipc://{d}/examples", socket: {socket}}}
-statistics: {{bind: "ipc://{d}/statistics"}}
-control: {{bind: "ipc://{d}/control"}}
-state: {{directory: {d}/state, journal: {{keep: all}}}}
-"""
-
-
-def daemon(directory, socket="router"):
-    return running.Daemon(directory, CONFIG.format(d=directory, socket=socket))
 
 
 def feeder(directory, *words, url=None):
     return start("redis", *words, "--url", url or f"unix://{directory}/redis.socket",
                  "--connect", f"ipc://{directory}/examples")
-
-
-def finish(process, number=signal.SIGTERM):
-    process.send_signal(number)
-    _, err = process.communicate(timeout=LIMIT)
-    return process.returncode, err.decode()
-
-
-def journal(directory):
-    """Its examples in their order: (stream, x)."""
-    file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
-    rows = file.execute("SELECT stream, x FROM entries WHERE kind = 1 ORDER BY position").fetchall()
-    file.close()
-    return [(stream.decode(), struct.unpack(f"<{len(x) // 4}f", x)) for stream, x in rows]
 
 
 def fill(redis, stream, numbers):
@@ -70,7 +39,7 @@ def parameters(directory, count, name="plain"):
 def test_kills(directory):
     """Redis, the daemon and the feeder are killed while it runs: every entry is learned once, and
     acknowledged once it is safe."""
-    count = 6000
+    count = 2400
     with brokers.Redis(directory) as redis, daemon(directory) as d:
         fill(redis, "s", range(count // 2))
         feed = feeder(directory, "s", "--batch", 100)

@@ -1,0 +1,192 @@
+#!/usr/bin/python3
+"""runnel-feed mqtt: every message is learned at least once, whoever is stopped, and once while the feeder
+lives; numbers that the messages bring have it learned once."""
+import collections
+import json
+import signal
+import subprocess
+
+import brokers
+import cases
+import running
+from brokers import daemon, finish, journal
+from feeding import BAD_DATA, LIMIT, OK, start
+
+brokers.need("mqtt")
+NO_PERMISSION = 77
+
+
+def feeder(directory, *words, url=None):
+    return start("mqtt", *words, "--url", url or f"unix://{directory}/mqtt.socket",
+                 "--connect", f"ipc://{directory}/examples", "-v")
+
+
+def lines(numbers):
+    return [f"{n} {-n}" for n in numbers]
+
+
+def subscribe(directory, *topics):
+    """A feeder's session begins when it is first there: what comes before is nobody's."""
+    with daemon(directory) as d:
+        feed = feeder(directory, *topics)
+        broker = feed.args[feed.args.index("--url") + 1].removeprefix("unix://")
+        brokers.until(lambda: subprocess.run(
+            [brokers.program("mosquitto_pub"), "--unix", broker, "-q", "1", "-t",
+             topics[0].replace("+", "first").replace("#", "first"), "-m", "0 0"],
+            check=True) and d.ask("status")["examples"] > 0, feed)
+        examples = d.ask("status")["examples"]
+        assert finish(feed)[0] == OK
+    return examples
+
+
+def learned_numbers(directory):
+    return collections.Counter(x[0] for _, x in journal(directory))
+
+
+def test_daemon_killed(directory):
+    """The daemon is killed while feeder and broker run: every message is learned once."""
+    count = 2400
+    with brokers.Mosquitto(directory) as broker:
+        first = subscribe(directory, "s")
+        broker.publish("s", lines(range(count)))
+        with daemon(directory) as d:
+            feed = feeder(directory, "s")
+            for part in (1, 2, 3):
+                running.wait_learned(d, first + part * count // 4)
+                d.end(signal.SIGKILL)
+                d.start()
+            running.wait_learned(d, first + count)
+            status, err = finish(feed)
+            assert status == OK and "twice" not in err, (status, err)
+    assert [x[0] for _, x in journal(directory)[first:]] == list(range(count))
+
+
+def test_stops(directory):
+    """The broker is stopped, the feeder is killed: nothing is lost."""
+    count = 2400
+    with brokers.Mosquitto(directory) as broker:
+        first = subscribe(directory, "s")
+        broker.publish("s", lines(range(count)))
+        with daemon(directory) as d:
+            feed = feeder(directory, "s")
+            for part in (1, 2):
+                running.wait_learned(d, first + part * count // 8)
+                broker.end()
+                broker.start()
+                running.wait_learned(d, first + part * count // 8 + 50)
+                feed.kill()
+                feed.communicate()
+                feed = feeder(directory, "s")
+            brokers.until(lambda: len(learned_numbers(directory)) == count, feed)
+            status, err = finish(feed)
+            assert status in (OK, -signal.SIGTERM), (status, err)
+    assert set(learned_numbers(directory)) == set(range(count))
+
+
+def test_numbered(directory):
+    """Messages that bring their own numbers are learned once, even where a feeder is killed."""
+    count = 600
+    def numbered(n):
+        return json.dumps({"x": [n, -n], "producer": "77", "epoch": 1, "sequence": n})
+
+    with brokers.Mosquitto(directory) as broker:
+        first = subscribe(directory, "s")
+        broker.publish("s", [numbered(n) for n in range(count)])
+        with daemon(directory) as d:
+            for part in (1, 2, 3):
+                feed = feeder(directory, "s")
+                running.wait_learned(d, first + part * count // 4)
+                feed.kill()
+                feed.communicate()
+            feed = feeder(directory, "s")
+            broker.publish("s", [numbered(count)])
+            running.wait_learned(d, first + count + 1)
+            status, err = finish(feed)
+            assert status == OK, (status, err)
+            assert [x[0] for _, x in journal(directory)[first:]] == list(range(count + 1))
+
+
+def test_topics(directory):
+    """A topic is a stream; what topics retain is left out unless it is asked for; what is no example is
+    counted."""
+    with brokers.Mosquitto(directory) as broker:
+        broker.publish("plant/old", ["7 7"], "-r")
+        first = subscribe(directory, "plant/+", "other")
+        broker.publish("plant/a", ["1,2", "[3, 4]", "free"])
+        broker.publish("other", ['{"x": [5, 6], "stream": "named"}'])
+        with daemon(directory) as d:
+            feed = feeder(directory, "plant/+", "other")
+            running.wait_learned(d, first + 3)
+            status, err = finish(feed)
+            assert status == OK and "of plant/a is no example" in err, (status, err)
+            assert "1 bad line was skipped" in err, err
+            assert sorted(journal(directory)[first:]) == [
+                ("named", (5, 6)), ("plant/a", (1, 2)), ("plant/a", (3, 4))]
+            feed = feeder(directory, "plant/+", "--retained", "--client-id", "another")
+            running.wait_learned(d, first + 4)
+            assert finish(feed)[0] == OK
+            assert journal(directory)[-1] == ("plant/old", (7, 7))
+
+
+def test_daemon_away(directory):
+    """Nothing is acknowledged that the daemon does not have."""
+    with brokers.Mosquitto(directory) as broker:
+        first = subscribe(directory, "s")
+        with daemon(directory) as d:
+            feed = feeder(directory, "s")
+            broker.publish("s", lines(range(1, 5)))
+            running.wait_learned(d, first + 4)
+            d.end(signal.SIGKILL)
+            broker.publish("s", lines(range(5, 15)))
+            status, err = finish(feed)
+            assert status in (OK, 75), (status, err)
+            d.start()
+            feed = feeder(directory, "s")
+            broker.publish("s", lines([15]))
+            brokers.until(lambda: set(learned_numbers(directory)) == set(range(16)), feed)
+            assert finish(feed)[0] == OK
+
+
+def test_strict(directory):
+    with brokers.Mosquitto(directory) as broker:
+        first = subscribe(directory, "s")
+        broker.publish("s", ["1 1", "free", "2 2"])
+        with daemon(directory) as d:
+            feed = feeder(directory, "s", "--strict")
+            _, err = feed.communicate(timeout=LIMIT)
+            assert feed.returncode == BAD_DATA and b"is no example" in err, err
+            feed = feeder(directory, "s")
+            running.wait_learned(d, first + 3)
+            status, err = finish(feed)
+            assert status == OK and "is no example" in err, (status, err)
+
+
+def test_permission(directory):
+    """Wrong credentials end it with a sentence; a broker that is not there is said once."""
+    secret, wrong = directory / "secret", directory / "wrong"
+    secret.write_text("open sesame\n", encoding="ascii")
+    wrong.write_text("open barley\n", encoding="ascii")
+    subprocess.run([brokers.program("mosquitto_passwd"), "-b", "-c", directory / "users", "ali",
+                    "open sesame"], check=True)
+    words = ("allow_anonymous false", f"password_file {directory}/users")
+    with daemon(directory) as d, brokers.Mosquitto(directory, *words, port=True) as broker:
+        for url in (broker.url, f"mqtt://127.0.0.1:{broker.port}"):
+            for more in ((), ("--user", "ali", "--password-file", wrong)):
+                feed = feeder(directory, "s", *more, url=url)
+                _, err = feed.communicate(timeout=LIMIT)
+                assert feed.returncode == NO_PERMISSION, (feed.returncode, err)
+                assert b"does not let this client in" in err and b"--password-file" in err, err
+        broker.end()
+        feed = feeder(directory, "s", "--user", "ali", "--password-file", secret,
+                      url=f"mqtt://127.0.0.1:{broker.port}")
+        line = feed.stderr.readline().decode()
+        assert f"127.0.0.1:{broker.port}" in line and "trying again" in line, line
+        broker.start()
+        brokers.until(lambda: broker.publish("s", ["1 1"], "-u", "ali", "-P", "open sesame") or
+                      d.ask("status")["examples"] > 0, feed)
+        status, err = finish(feed)
+        assert status == OK and "back after" in err, (status, err)
+
+
+if __name__ == "__main__":
+    cases.run(globals())
