@@ -192,13 +192,6 @@ static int receive(struct ingest *ingest, struct frame *frames) {
     return count;
 }
 
-/* Whether the answer says in words what was found: a size does not tell what is wrong with it. */
-static bool answers_in_words(enum reject_reason reason) {
-    return reason == REJECT_NOT || reason == REJECT_X_SIZE || reason == REJECT_Y_SIZE ||
-           reason == REJECT_SCHEMA || reason == REJECT_CONFLICT || reason == REJECT_SEQUENCE_JUMP ||
-           reason == REJECT_NOT_ALLOWED || reason == REJECT_VOCABULARY;
-}
-
 /* A ROUTER's client gets the answer to what is no example at once: nothing has to reach the disk
    first. What its header says is sent back, if it can be read. */
 static void answer(struct ingest *ingest, const struct example *example, enum reject_reason reason,
@@ -214,10 +207,10 @@ static void answer(struct ingest *ingest, const struct example *example, enum re
     wire_acknowledgement_pack(&acknowledgement, bytes);
     const struct frame frames[] = {
         {peer, size}, {example->key, example->key_size}, {bytes, sizeof bytes}, {why, strlen(why)}};
-    int last = answers_in_words(reason) ? 3 : 2;
-    for (int i = 0; ingest->router && i <= last; i++)
+    const int count = sizeof frames / sizeof *frames;
+    for (int i = 0; ingest->router && i < count; i++)
         if (zmq_send(ingest->socket, frames[i].data, frames[i].size,
-                     ZMQ_DONTWAIT | (i < last ? ZMQ_SNDMORE : 0)) < 0)
+                     ZMQ_DONTWAIT | (i < count - 1 ? ZMQ_SNDMORE : 0)) < 0)
             return;
 }
 

@@ -2,8 +2,10 @@
 """The Python package `runnel` (streams/python) against running daemons: nothing is lost and nothing learned twice, what
 is wrong is said before it is sent, and what a daemon publishes and answers arrives."""
 import asyncio
+import json
 import os
 import pathlib
+import re
 import signal
 import sqlite3
 import struct
@@ -28,7 +30,7 @@ sys.path.insert(0, str(SOURCE / "streams/python"))
 os.environ["RUNNELD"] = str(BUILD / "runneld")
 
 import runnel  # noqa: E402  pylint: disable=wrong-import-position
-from runnel import wire  # noqa: E402  pylint: disable=wrong-import-position
+from runnel import errors, wire  # noqa: E402  pylint: disable=wrong-import-position
 
 LIMIT = running.LIMIT
 NOBODY = 0.3  # seconds to wait for who never comes
@@ -233,7 +235,7 @@ def test_json(directory):
     """What has names travels as JSON: acknowledged, sent again, and answered with a prediction, as the rest."""
     with daemon(directory) as one:
         with client(one, stream="s") as c:
-            named = raises(runnel.Refused, lambda: c.learn({"load": 1.0, "host": "web"}, wait=True))
+            named = raises(runnel.Refused, lambda: c.learn({"load": 1.0, "host": "web"}, wait=True), "an object")
             assert (named.stream, named.sequence) == ("s", 1)
             shapes = c._examples
             number, ident, frames = shapes._json(b"s", "s", {"stream": "s", "x": [1.5, 2.5]}, 7.0, wire.RESULT)
@@ -243,6 +245,33 @@ def test_json(directory):
             raises(ValueError, lambda: c.learn({"load": float("inf")}), "infinite")
             c.learn([1, 2])
         assert journal(directory) == [("s", 1.5), ("s", 1.0)]
+
+
+def test_words(directory):
+    """Words over a router, through a kill of the daemon; one too many is refused by its name."""
+    with daemon(directory, "{kind: symbol, vocabulary: {capacity: 2, unknown: reject}}",
+                "{loss: softmax, target: given, vocabulary: {capacity: 2}}") as one:
+        with client(one) as c:
+            c.learn_many(["web"] * 50, ["free"] * 50)
+            one.process.kill()
+            one.process.wait()
+            one.start()
+            c.learn(["web", "db"], ["free", "busy"], wait=True)
+            said = c.predict("web", "free")
+            assert said.values.shape == (3,) and said.values[0] == max(said.values) and said.loss < 1
+            refused = raises(runnel.Refused, lambda: c.learn("mail", "free", wait=True), "mail")
+            assert refused.reason == "vocabulary", refused
+            refused = raises(runnel.Refused, lambda: c.learn({"host": "web"}, "free", wait=True), "x ")
+        assert one.ask("status")["examples"] == 52
+        with runnel.Control(one.endpoint("control"), timeout=LIMIT) as control:
+            assert json.loads(control.export().metadata["vocabulary"]) == {"input": ["web", "db"], "output": ["free", "busy"]}
+
+
+def test_reasons_are_those_of_the_daemon(_):
+    """By their numbers, which travel; each has a meaning in words."""
+    text = (SOURCE / "src/sockets/frames.c").read_text(encoding="utf-8")
+    names = re.findall(r'"(\w+)"', re.search(r"names\[REJECT_REASONS\] = \{(.*?)\}", text, re.DOTALL)[1])
+    assert list(wire.REASONS[1:]) == names[1:] and set(names[1:]) <= set(errors.REASONS), names
 
 
 def test_push(directory):
@@ -321,6 +350,7 @@ def test_control(directory):
         assert control.forget("s")["stream"] == "s"
         raises(runnel.CommandError, lambda: control.forget("t"), "t")
         raises(runnel.CommandError, lambda: control.normal("s"))
+        raises(runnel.CommandError, lambda: control.abnormal("s", begin=1, count=2, dry_run=True))
         assert control.rollback(50, dry_run=True)["first"] == 51
         assert control.reset()["examples"] == 0
         assert control.shutdown()["state"] == "draining" and one.process.wait(LIMIT) == 0

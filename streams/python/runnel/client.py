@@ -192,13 +192,15 @@ class Client:
         times   (examples,) Unix times
         The number of the last one; None: there was none.
         """
+        self._begin()
+        self._ask()
         xs = xs if isinstance(xs, (np.ndarray, list, tuple)) else list(xs)
         if len(xs) == 0:
             return None
         for name, values in (("ys", ys), ("times", times)):
             if values is not None and len(values) != len(xs):
                 raise ValueError(f"there are {len(xs)} xs, but {len(values)} {name}")
-        if shapes.is_named(list(xs[:1])) or (ys is not None and shapes.is_named(list(ys[:1]))):
+        if self._shapes.mixed or shapes.is_named(list(xs[:1])) or (ys is not None and shapes.is_named(list(ys[:1]))):
             for i, x in enumerate(xs):
                 last = self.learn(x, None if ys is None else ys[i], stream=stream, learn=learn,
                                   time=None if times is None else times[i])
@@ -207,8 +209,6 @@ class Client:
 
     def _learn_rows(self, xs: Any, ys: Any, stream: str, times: Optional[Sequence[float]],
                     learn: bool) -> Optional[Number]:
-        self._begin()
-        self._ask()
         key, flags, number = wire.key_bytes(stream), 0 if learn else wire.DO_NOT_LEARN, None
         when = None if times is None else [shapes.seconds(time) for time in times]
         # All are checked before the first is sent.

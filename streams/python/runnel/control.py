@@ -140,6 +140,16 @@ class Control:
         more = {} if at is None else {"at": shapes.seconds(at)}
         return self.request("normal", stream=stream, **more)
 
+    def abnormal(self, stream: str, at: shapes.Time = None, *, begin: shapes.Time = None, count: Optional[int] = None,
+                 end: shapes.Time = None, dry_run: bool = False) -> Reply:
+        """Take back what a stream sent at its newest alarm (or that whose data are of time `at`, or from the time `begin`
+        on): `count` examples of it, or those until the time `end`. `dry_run` only asks."""
+        times = {"at": at, "from": begin, "to": end}
+        members: Dict[str, Any] = {name: shapes.seconds(value) for name, value in times.items() if value is not None}
+        members.update({} if count is None else {"count": count})
+        members.update({"dry_run": True} if dry_run else {})
+        return self.request("abnormal", stream=stream, **members)
+
     def rollback(self, to: Optional[int] = None, *, to_time: shapes.Time = None,
                  without: Optional[Sequence[str]] = None, spans: Optional[Sequence[Tuple[int, int]]] = None,
                  dry_run: bool = False) -> Reply:

@@ -55,5 +55,6 @@ REASONS = {
     "not_allowed": "this key may not send this stream (security.allow.examples)",
     "schema": "it does not fit the model",
     "label": "the label changes nothing: its example is unknown, closed or labelled already",
+    "vocabulary": "a word is one more than its vocabulary may have, with unknown: reject",
     "outdated": "its stream has a greater epoch there: the daemon cannot know whether it came before",
 }

@@ -40,7 +40,7 @@ class Examples:
         """Number, ident, frames and steps."""
         key = wire.key_bytes(stream)
         when = shapes.seconds(time)
-        if shapes.is_named(x) or shapes.is_named(y):
+        if self.shapes.mixed or shapes.is_named(x) or shapes.is_named(y):
             members: Dict[str, object] = {"stream": stream, "x": shapes.plain(x)}
             if y is not None:
                 members["y"] = shapes.plain(y)

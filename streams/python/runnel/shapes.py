@@ -103,6 +103,7 @@ class Shapes:
     x_type, y_type   FLOAT or WHOLE (ids of symbols, of classes)
     columns          numbers in a step of x
     targets          numbers in a target; 0: the target is the next x
+    mixed            some columns are numbers, others symbols: x travels as JSON
     target           "given", "next", "later", or "" = not known
     asked            the daemon was asked, whatever it said
     """
@@ -113,6 +114,7 @@ class Shapes:
         self.columns: Optional[int] = None
         self.targets: Optional[int] = None
         self.target = ""
+        self.mixed = False
         self.asked = False
 
     def take(self, schema: Mapping[str, Any]) -> None:
@@ -121,6 +123,7 @@ class Shapes:
         self.asked = True
         if not schema:
             return
+        self.mixed = schema.get("dtype") not in ("float32", "uint32")
         self.x_type = WHOLE if schema.get("dtype") == "uint32" else FLOAT
         self.columns = schema.get("columns")
         self.y_type = WHOLE if schema.get("target_dtype") == "uint32" else FLOAT

@@ -25,7 +25,8 @@ PLAIN = b"\x01\x00\x00\x00"  # how an answer begins that only says: accepted
 
 # Of rejections, by their numbers; the table of docs/protocol.md from 1 on.
 REASONS = ("unknown", "frames", "json", "key", "x_size", "x_value", "y_size", "y_value", "y_given",
-           "header", "conflict", "sequence_jump", "not_allowed", "schema", "label")
+           "header", "conflict", "sequence_jump", "not_allowed", "schema", "label",
+           "vocabulary")
 
 
 class Number(NamedTuple):
