@@ -39,6 +39,7 @@ struct router {
     uint32_t epoch; /* the greatest that was sent */
     char *schema;   /* that connections begin with, or NULL; of this one: */
     bool schema_sent, schema_answered;
+    struct error unfit; /* what the daemon has against it: whatever follows fails, too */
 };
 
 int router_open(struct router **result, const struct peer *peer, size_t window,
@@ -115,13 +116,14 @@ static bool is_of_schema(struct router *router, size_t key_size,
 }
 
 /* An older daemon rejects it as JSON, and takes examples all the same. */
-static int take_schema_answer(const struct router *router,
-                              const struct wire_acknowledgement *answer, const char *sentence,
-                              struct error *error) {
+static int take_schema_answer(struct router *router, const struct wire_acknowledgement *answer,
+                              const char *sentence, struct error *error) {
     if (answer->status != WIRE_REJECTED || !*sentence)
         return 0;
-    return error_set(error, EX_DATAERR, "%s: the daemon does not take these examples: %s",
-                     router->peer->endpoint, sentence);
+    error_set(&router->unfit, EX_DATAERR, "%s: the daemon does not take these examples: %s",
+              router->peer->endpoint, sentence);
+    *error = router->unfit;
+    return -1;
 }
 
 static int take_answer(struct router *router, const char *key, size_t key_size,
@@ -300,6 +302,10 @@ static bool is_silent(const struct router *router) {
 
 /* Do all that can be done without waiting. */
 static int turn(struct router *router, struct error *error) {
+    if (*router->unfit.text) {
+        *error = router->unfit;
+        return -1;
+    }
     bool over = dealer_hear(router->dealer);
     if (receive(router, error) < 0)
         return -1;
@@ -357,6 +363,7 @@ int router_schema(struct router *router, const char *text, struct error *error) 
     free(router->schema);
     router->schema = copy;
     router->schema_sent = router->schema_answered = false;
+    router->unfit = (struct error){0};
     return turn(router, error);
 }
 

@@ -1,9 +1,11 @@
 #!/usr/bin/python3
 """runnel-feed --socket router: everything is learned exactly once, whatever happens to either side."""
+import contextlib
 import json
 import signal
 import sqlite3
 import struct
+import time
 
 import cases
 from feeding import *  # noqa: F403  pylint: disable=wildcard-import
@@ -274,6 +276,25 @@ def test_silent_input(directory):
         process.stdin = None
         status, err = finish(process)
         assert status == OK and "1 acknowledged" in err, (status, err)
+
+
+def test_a_schema_that_does_not_fit(directory):
+    """It is told whenever its answer comes: also while the feeder waits for its input."""
+    words = b"x has two columns, but this model takes one"
+    with Router(directory) as router:
+        process = start("csv", "-", "--schema", *to(directory), stdin=subprocess.PIPE)
+        process.stdin.write(b"a,b\n1,2\n")
+        assert router.socket.poll(1000 * LIMIT)
+        peer, text = router.socket.recv_multipart()
+        assert b"schema" in text, text
+        router.socket.send_multipart([peer, b"", struct.pack("<BBHIQQ", 1, 2, 13, 0, 0, 0), words])
+        time.sleep(1)  # in which it hears that
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.write(b"3,4\n")
+        process.stdin.close()
+        process.stdin = None
+        status, err = finish(process)
+        assert status == BAD_DATA and words.decode() in err, (status, err)
 
 
 def test_signals(directory):
