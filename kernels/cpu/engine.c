@@ -153,12 +153,20 @@ static size_t run_length(const struct engine *e, const struct plan *plan, size_t
     return count;
 }
 
+static void bound(float *numbers, size_t count) {
+    for (size_t k = 0; k < count; k++)
+        numbers[k] = formula_bounded(numbers[k]);
+}
+
 /* Keep a step's x in its slot. */
 static union value *keep_input(const struct engine *e, float *kept, const union value *x) {
+    const struct model *model = e->model;
     memcpy(kept, x, e->layout.input_size * sizeof *x);
-    if (e->model->architecture.input.kind == INPUT_REAL)
-        for (size_t k = 0; k < e->layout.input_size; k++)
-            kept[k] = formula_bounded(kept[k]);
+    if (model->architecture.input.kind == INPUT_REAL && !model->part_count)
+        bound(kept, e->layout.input_size);
+    for (size_t n = 0; n < model->part_count; n++)
+        if (!model->parts[n].size)
+            bound(kept + model->parts[n].from, model->parts[n].width);
     return (union value *)kept;
 }
 

@@ -53,10 +53,18 @@ static bool is_running(const struct tensor *tensor) {
     return tensor->role >= TENSOR_MEAN_IH && tensor->role <= TENSOR_VAR_INNER;
 }
 
+static size_t *embedding_offset(struct network *n, const struct tensor *tensor) {
+    const struct model *model = n->model;
+    for (size_t k = 0; k < model->part_count; k++)
+        if (model->parts[k].tensor == (size_t)(tensor - model->tensors))
+            return &n->embeddings[k];
+    return &n->embedding;
+}
+
 static size_t *block_offset(struct network *n, const struct tensor *tensor) {
     switch (tensor->role) {
     case TENSOR_EMBEDDING:
-        return &n->embedding;
+        return embedding_offset(n, tensor);
     case TENSOR_OUTPUT_WEIGHT:
         return &n->output_weight;
     case TENSOR_OUTPUT_SKIP:
@@ -225,8 +233,10 @@ static size_t most(size_t a, size_t b) {
 }
 
 static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
-    const struct input *input = &n->model->architecture.input;
-    size_t rows = n->padded, padded = matrix_pad(input->embedding);
+    const struct model *model = n->model;
+    bool parts = model->part_count > 0;
+    size_t width = parts ? model->input_width[0] : model->architecture.input.embedding;
+    size_t rows = n->padded, padded = matrix_pad(width);
     for (size_t k = 0; k < n->layer_count; k++) {
         hand_out_layer(arena, &n->layers[k], n->ring);
         rows = most(rows, n->layers[k].rows);
@@ -239,6 +249,7 @@ static void hand_out(struct arena *arena, struct network *n, size_t blocks) {
     n->output = floats(arena, n->ring * n->padded);
     n->skipped = floats(arena, n->model->architecture.output.skip ? n->ring * n->padded : 0);
     n->ages = floats(arena, n->ring);
+    n->encoded = floats(arena, parts ? n->ring * width : 0);
     n->d_output = floats(arena, n->window * n->padded);
     n->d_ih = floats(arena, n->window * rows);
     n->d_hh = floats(arena, n->window * rows);

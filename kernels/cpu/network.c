@@ -15,6 +15,8 @@ static const float *layer_input(const struct network *n, const struct network_st
         const struct network_layer *below = &n->layers[k - 1];
         return below->hidden + network_position(n, steps->first, t) * below->padded;
     }
+    if (n->model->part_count)
+        return n->encoded + network_position(n, steps->first, t) * n->model->input_width[0];
     if (input->kind == INPUT_REAL)
         return &steps->inputs[t]->real;
     return input->embedding ? n->parameters + n->embedding + steps->inputs[t]->id * input->embedding
@@ -24,6 +26,43 @@ static const float *layer_input(const struct network *n, const struct network_st
 static bool is_one_hot(const struct network *n, size_t k) {
     const struct input *input = &n->model->architecture.input;
     return k == 0 && input->kind == INPUT_SYMBOL && !input->embedding;
+}
+
+/* What a symbol's row counts as. */
+static float symbol_sign(union value symbol) {
+    return symbol.id & SYMBOL_MINUS ? -1.0f : 1.0f;
+}
+
+static size_t symbol_id(union value symbol) {
+    return symbol.id & ~SYMBOL_MINUS;
+}
+
+/* A part of a step's input: numbers as they are, a row of an embedding, or one-hot. */
+static void encode_part(const struct network *n, size_t k, const union value *x, float *encoded) {
+    const struct input_part *part = &n->model->parts[k];
+    float *restrict out = encoded + part->at;
+    const union value symbol = x[part->from];
+    if (!part->size) {
+        memcpy(out, x + part->from, part->width * sizeof *out);
+    } else if (part->tensor == MODEL_NO_TENSOR) {
+        memset(out, 0, part->width * sizeof *out);
+        out[symbol_id(symbol)] = symbol_sign(symbol);
+    } else {
+        const float *row = n->parameters + n->embeddings[k] + symbol_id(symbol) * part->width;
+        float sign = symbol_sign(symbol);
+        for (size_t i = 0; i < part->width; i++)
+            out[i] = sign * row[i];
+    }
+}
+
+/* What the first layer and the skip path see of an input of parts. */
+static void encode(const struct network *n, const struct network_steps *steps) {
+    for (size_t t = 0; t < steps->count; t++) {
+        float *encoded =
+            n->encoded + network_position(n, steps->first, t) * n->model->input_width[0];
+        for (size_t k = 0; k < n->model->part_count; k++)
+            encode_part(n, k, steps->inputs[t], encoded);
+    }
 }
 
 /* summed_ih = W_ih x + b_ih for all steps of the run. */
@@ -104,6 +143,7 @@ static void network_project_output(struct network *n, const struct network_steps
 static void network_forward(struct network *n, const struct network_steps *steps,
                             size_t outputs_from) {
     keep_ages(n, steps);
+    encode(n, steps);
     for (size_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
         project_inputs(n, steps, k);
@@ -273,21 +313,42 @@ static void add_skip_gradient(struct network *n, size_t count, size_t padded, fl
             d[t * padded + i] += skipped[t * padded + i];
 }
 
-/* Each step's input gradient, of its first layer and of its skip path, goes to its symbol's row of
-   the embedding. `from`: the first step whose output has a gradient. */
-static double embedding_backward(struct network *n, const struct network_steps *steps,
-                                 size_t from) {
-    const struct input *input = &n->model->architecture.input;
-    size_t width = input->embedding, padded = matrix_pad(width);
-    float *gradient = n->gradient + n->embedding;
-    input_backward(n, 0, steps->count, padded);
-    if (n->model->architecture.output.skip)
-        add_skip_gradient(n, steps->count - from, padded, n->d_hidden[0] + from * padded);
-    memset(gradient, 0, matrix_pad(input->size * width) * sizeof(float));
-    for (size_t t = 0; t < steps->count; t++)
+/* Each step's input gradient d, of its first layer and of its skip path, goes to its symbol's row
+   of a table (size, width): that part of d (count, padded) begins at its first number. Returns the
+   gradient's squares. */
+static double add_to_rows(const struct network_steps *steps, size_t from, size_t size, size_t width,
+                          const float *d, size_t padded, float *gradient) {
+    memset(gradient, 0, matrix_pad(size * width) * sizeof(float));
+    for (size_t t = 0; t < steps->count; t++) {
+        const union value symbol = steps->inputs[t][from];
+        float *row = gradient + symbol_id(symbol) * width, sign = symbol_sign(symbol);
         for (size_t i = 0; i < width; i++)
-            gradient[steps->inputs[t]->id * width + i] += n->d_hidden[0][t * padded + i];
-    return sum_of_squares(gradient, matrix_pad(input->size * width));
+            row[i] += sign * d[t * padded + i];
+    }
+    return sum_of_squares(gradient, matrix_pad(size * width));
+}
+
+/* `from`: the first step whose output has a gradient. */
+static double embeddings_backward(struct network *n, const struct network_steps *steps,
+                                  size_t from) {
+    const struct model *model = n->model;
+    const struct input *input = &model->architecture.input;
+    size_t padded = matrix_pad(model->input_width[0]);
+    double squares = 0;
+    input_backward(n, 0, steps->count, padded);
+    if (model->architecture.output.skip)
+        add_skip_gradient(n, steps->count - from, padded, n->d_hidden[0] + from * padded);
+    if (input->kind == INPUT_SYMBOL)
+        return add_to_rows(steps, 0, input->size, input->embedding, n->d_hidden[0], padded,
+                           n->gradient + n->embedding);
+    for (size_t k = 0; k < model->part_count; k++) {
+        const struct input_part *part = &model->parts[k];
+        if (part->tensor != MODEL_NO_TENSOR)
+            squares +=
+                add_to_rows(steps, part->from, part->size, part->width, n->d_hidden[0] + part->at,
+                            padded, n->gradient + n->embeddings[k]);
+    }
+    return squares;
 }
 
 static struct network_gradient network_backward(struct network *n,
@@ -301,8 +362,8 @@ static struct network_gradient network_backward(struct network *n,
         if (k > 0)
             input_backward(n, k, steps->count, n->layers[k - 1].padded);
     }
-    if (n->model->architecture.input.embedding)
-        g.squares += embedding_backward(n, steps, targets->from);
+    if (n->model->architecture.input.embedding || n->model->embeddings)
+        g.squares += embeddings_backward(n, steps, targets->from);
     g.squares += sum_of_squares(n->gradient + n->vectors, n->trained - n->vectors);
     return g;
 }

@@ -63,6 +63,10 @@ static int cuda_open(struct engine **engine, const struct model *model,
                      const struct engine_options *options, const char *device,
                      struct error *error) {
     *engine = NULL;
+    if (model->part_count)
+        return error_set(error, EX_UNAVAILABLE,
+                         "the CUDA engine takes no symbols beside other columns%s",
+                         cuda_way_out(device));
     struct engine *e = (struct engine *)calloc(1, sizeof *e);
     if (!e)
         return error_set(error, EX_UNAVAILABLE, "out of memory for the CUDA engine");

@@ -284,6 +284,60 @@ static void skip_path(void **state) {
     }
 }
 
+/* Numbers, masks, sines and symbols side by side: symbols first, last and beside each other, as
+   rows of several tables and one-hot, as minus that too; in windows where a symbol comes twice. */
+static const struct input MIXED = {
+    .size = 7,
+    .column_count = 7,
+    .columns = {{.name = "host", .kind = COLUMN_SYMBOL, .size = 3, .embedding = 4},
+                {.name = "load", .mask = true},
+                {.name = "hour", .kind = COLUMN_CYCLE, .period = 24, .harmonics = 2},
+                {.name = "state", .kind = COLUMN_SYMBOL, .size = 5},
+                {.name = "user", .kind = COLUMN_SYMBOL, .size = 2, .embedding = 9},
+                {.name = "heat"},
+                {.name = "shift", .kind = COLUMN_SYMBOL, .size = 3}},
+};
+
+static void columns(void **state) {
+    (void)state;
+    if (!under_test_is_cpu())
+        return; /* it refuses them */
+    for (enum cell cell = 0; cell < CELLS; cell++)
+        for (enum norm norm = 0; norm < NORMS; norm++)
+            for (int skip = 0; skip < 2; skip++) {
+                struct architecture architecture = {
+                    .input = MIXED,
+                    .layers = {{.cell = cell, .size = 7, .norm = norm},
+                               {.cell = CELL_gru, .size = 5}},
+                    .layer_count = 1 + (size_t)skip,
+                    .output = {.loss = LOSS_squared, .size = 2, .skip = skip},
+                };
+                char name[64];
+                snprintf(name, sizeof name, "%s, norm %s, columns%s", cell_kind(cell)->kind.name,
+                         norm_kind(norm)->kind.name, skip ? " with a skip path" : "");
+                check_gradient(&architecture, name);
+            }
+    const struct architecture one_hot = {
+        .input = {.size = 2,
+                  .column_count = 2,
+                  .columns = {{.name = "a"}, {.name = "b", .kind = COLUMN_SYMBOL, .size = 40}}},
+        .layers = {{.cell = CELL_lstm, .size = 9, .norm = NORM_layer}},
+        .layer_count = 1,
+        .output = {.loss = LOSS_softmax, .size = 4, .skip = true},
+    };
+    check_gradient(&one_hot, "a wide alphabet beside a number");
+    const struct architecture embedded = {
+        .input = {.size = 2,
+                  .column_count = 2,
+                  .columns = {{.name = "a", .kind = COLUMN_SYMBOL, .size = 7, .embedding = 33},
+                              {.name = "b", .kind = COLUMN_SYMBOL, .size = 4, .embedding = 1}}},
+        .layers = {{.cell = CELL_gru, .size = 9, .norm = NORM_layer}},
+        .layer_count = 1,
+        .output = {.loss = LOSS_softmax, .size = 4},
+    };
+    check_gradient(&embedded, "two tables alone");
+}
+
 /* Wide enough for the vector loops, and no multiple of any vector. */
 static void wide_layers(void **state) {
     (void)state;
@@ -318,6 +372,7 @@ int main(void) {
         cmocka_unit_test(layers_mixed),
         cmocka_unit_test(symbols),
         cmocka_unit_test(skip_path),
+        cmocka_unit_test(columns),
         cmocka_unit_test(wide_layers),
         cmocka_unit_test(layers_of_one_unit),
     };

@@ -75,7 +75,7 @@ void fixture_open(struct fixture **fixture, const struct architecture *architect
     model_build(&new->model, &complete);
     new->options =
         (struct engine_options){.optimizer = *optimizer, .window = window, .slots = slots};
-    new->inputs = architecture->input.kind == INPUT_SYMBOL ? 1 : architecture->input.size;
+    new->inputs = new->model.features;
     new->random = seed;
     new->plan.operations = new->operations;
     new->plan.inputs = new->x;
@@ -109,11 +109,22 @@ static uint32_t random_id(struct fixture *fixture, size_t size) {
 }
 
 void fixture_random_input(struct fixture *fixture, union value *x) {
-    const struct input *input = &fixture->model.architecture.input;
+    const struct model *model = &fixture->model;
+    const struct input *input = &model->architecture.input;
+    for (size_t n = 0; n < model->part_count; n++) {
+        const struct input_part *part = &model->parts[n];
+        for (size_t k = 0; !part->size && k < part->width; k++)
+            x[part->from + k].real = (float)(2.0 * fixture_random(fixture));
+        if (part->size)
+            x[part->from].id =
+                random_id(fixture, part->size) | (random_id(fixture, 4) ? 0 : SYMBOL_MINUS);
+    }
+    if (model->part_count)
+        return;
     if (input->kind == INPUT_SYMBOL)
         x->id = random_id(fixture, input->size);
     else
-        for (size_t k = 0; k < input->size; k++)
+        for (size_t k = 0; k < model->features; k++)
             x[k].real = (float)(2.0 * fixture_random(fixture));
 }
 

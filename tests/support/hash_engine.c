@@ -128,8 +128,7 @@ static int hash_open(struct engine **engine, const struct model *model,
     new->window = options->window;
     new->ring = model_ring(model, options->window);
     new->slot_count = options->slots;
-    new->inputs =
-        model->architecture.input.kind == INPUT_SYMBOL ? 1 : model->architecture.input.size;
+    new->inputs = model->features;
     new->slots = calloc(options->slots, sizeof *new->slots);
     assert_non_null(new->slots);
     *engine = opened_last = new;

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -200,10 +201,36 @@ static void gru(const struct place *at, const struct layer *layer, size_t inputs
     }
 }
 
+/* Column by column, from what columns say: numbers, a symbol's row, or 1 at its place; minus that.
+ */
+static void encode_columns(const struct place *at, const struct input *input, const union value *x,
+                           double *encoded) {
+    for (size_t n = 0; n < input->column_count; n++) {
+        const struct column *column = &input->columns[n];
+        size_t numbers =
+            column->kind == COLUMN_REAL ? 1 + (size_t)column->mask : 2 * column->harmonics;
+        if (column->kind != COLUMN_SYMBOL) {
+            for (size_t k = 0; k < numbers; k++)
+                *encoded++ = (double)(x++)->real;
+            continue;
+        }
+        char name[MODEL_TENSOR_NAME_SIZE];
+        snprintf(name, sizeof name, "embedding.%s.weight", column->name);
+        const struct tensor *table = model_named(at->model, name);
+        uint32_t id = x->id & ~SYMBOL_MINUS;
+        double sign = (x++)->id & SYMBOL_MINUS ? -1.0 : 1.0;
+        for (size_t k = 0; k < (column->embedding ? column->embedding : column->size); k++)
+            *encoded++ = sign * (table ? at->parameters[table->offset + id * table->columns + k]
+                                       : (double)(k == id));
+    }
+}
+
 /* What the first layer sees of x. */
 static void encode(const struct place *at, const union value *x, double *encoded) {
     const struct input *input = &at->model->architecture.input;
-    if (input->kind == INPUT_REAL) {
+    if (input->column_count) {
+        encode_columns(at, input, x, encoded);
+    } else if (input->kind == INPUT_REAL) {
         for (size_t k = 0; k < input->size; k++)
             encoded[k] = (double)x[k].real;
     } else if (input->embedding) {
@@ -363,8 +390,7 @@ double oracle_mean_loss(const struct model *model, const double *parameters,
                         const struct oracle_window *window) {
     enum { STATE_MAX = 2 * W * MODEL_LAYERS_MAX };
     double state[STATE_MAX], output[ORACLE_OUTPUTS_MAX], sum = 0.0;
-    size_t inputs =
-        model->architecture.input.kind == INPUT_SYMBOL ? 1 : model->architecture.input.size;
+    size_t inputs = model->features;
     size_t terms = 0;
     assert(model->state_size <= STATE_MAX && model->outputs <= ORACLE_OUTPUTS_MAX);
     memcpy(state, window->state, model->state_size * sizeof *state);
@@ -396,8 +422,7 @@ void oracle_absorb(const struct model *model, double *parameters,
                    const struct oracle_window *window) {
     enum { STATE_MAX = 2 * W * MODEL_LAYERS_MAX };
     double state[STATE_MAX], output[ORACLE_OUTPUTS_MAX];
-    size_t inputs =
-        model->architecture.input.kind == INPUT_SYMBOL ? 1 : model->architecture.input.size;
+    size_t inputs = model->features;
     double *numbers = calloc(3 * model->parameters, sizeof *numbers);
     struct seen s = {numbers, numbers + model->parameters, numbers + 2 * model->parameters};
     memcpy(state, window->state, model->state_size * sizeof *state);
