@@ -148,7 +148,8 @@ static void add_scales(struct checkpoint_layout *layout, struct learner *learner
         add_shared(layout, PART_HELD, "streams.held", SAFETENSORS_F32, 2, streams, input->size);
     add_open(layout, learner, streams);
     if (learner_scaler(learner))
-        add_scaler(layout, PART_COUNTS, "scaler", input->size, input->limit > 0);
+        add_scaler(layout, PART_COUNTS, "scaler", input->size,
+                   scaler_first(learner_scaler_state(learner), 0) != NULL);
     if (learner_output_scaler(learner))
         add_scaler(layout, PART_TARGET_COUNTS, "targets", output->size, output->limit > 0);
     if (!forecast.experts)

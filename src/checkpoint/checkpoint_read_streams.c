@@ -13,14 +13,26 @@ static bool symbol_fits(const float *bits, size_t size) {
     return id < size;
 }
 
+/* Of the engine's x (features,). A symbol of columns may count as minus its row. */
+static bool input_fits(const struct model *model, const float *x) {
+    const struct input *input = &model->architecture.input;
+    for (size_t n = 0; n < model->part_count; n++) {
+        const struct input_part *part = &model->parts[n];
+        uint32_t id;
+        memcpy(&id, x + part->from, sizeof id);
+        if (part->size && (id & ~SYMBOL_MINUS) >= part->size)
+            return false;
+    }
+    return input->kind != INPUT_SYMBOL || symbol_fits(x, input->size);
+}
+
 /* Whether an engine can resume from a record: symbols of the alphabet, classes of the output, and
    as many targets among the closed steps as the window says. Other numbers may be anything. */
 static bool record_valid(const struct reading *reading, size_t member, const float *record,
                          const struct learner_window *window) {
     const struct model *model = learner_member_model(reading->learner, member);
-    const struct input *input = &model->architecture.input;
     const struct output *output = &model->architecture.output;
-    bool symbols = input->kind == INPUT_SYMBOL, classes = loss_kind(output->loss)->class_id;
+    bool classes = loss_kind(output->loss)->class_id;
     size_t width = model->features, ring = learner_ring(reading->learner, member);
     size_t solved = model->solved ? model->solved - 1 : 0, size = model->target_size;
     size_t places = model->open == 1 ? 1 : ring, terms = 0;
@@ -31,7 +43,7 @@ static bool record_valid(const struct reading *reading, size_t member, const flo
         const float *y = x + width, *kept = y + model->horizons * size;
         size_t age = (window->next + ring - p) % ring; /* steps before the next one */
         bool closed = age > window->open && age <= window->open + window->closed;
-        if (symbols && !symbol_fits(x, input->size))
+        if (!input_fits(model, x))
             return false;
         for (size_t h = 0; h < model->horizons; h++) {
             if ((kept[h] != 0 && kept[h] != 1) ||

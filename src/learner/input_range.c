@@ -14,6 +14,7 @@ struct input_range {
     float *largest; /* (columns,) */
     float *usual;   /* (columns,) a number up to this size changes nothing: largest, or -1 */
     uint8_t *seen;  /* (columns,) numbers, at most INPUT_RANGE_FIRST */
+    bool *ignored;  /* (columns,) */
 };
 
 int input_range_open(struct input_range **range, size_t columns, struct error *error) {
@@ -24,8 +25,9 @@ int input_range_open(struct input_range **range, size_t columns, struct error *e
         new->largest = calloc(columns, sizeof *new->largest);
         new->usual = calloc(columns, sizeof *new->usual);
         new->seen = calloc(columns, sizeof *new->seen);
+        new->ignored = calloc(columns, sizeof *new->ignored);
     }
-    if (new &&new->largest &&new->usual &&new->seen) {
+    if (new &&new->largest &&new->usual &&new->seen &&new->ignored) {
         input_range_reset(new);
         return 0;
     }
@@ -41,6 +43,7 @@ void input_range_close(struct input_range **range) {
     free(old->largest);
     free(old->usual);
     free(old->seen);
+    free(old->ignored);
     free(old);
 }
 
@@ -48,7 +51,12 @@ void input_range_reset(struct input_range *range) {
     memset(range->largest, 0, range->columns * sizeof *range->largest);
     memset(range->seen, 0, range->columns * sizeof *range->seen);
     for (size_t k = 0; k < range->columns; k++)
-        range->usual[k] = -1;
+        range->usual[k] = range->ignored[k] ? INFINITY : -1;
+}
+
+void input_range_ignore(struct input_range *range, size_t column) {
+    range->ignored[column] = true;
+    range->usual[column] = INFINITY;
 }
 
 /* Most steps are so, and this is all that they cost. */
@@ -87,7 +95,8 @@ static void take_step(struct input_range *range, const char *x, struct out_of_sc
     for (size_t k = 0; k < range->columns; k++) {
         float value;
         memcpy(&value, x + k * sizeof value, sizeof value);
-        take_number(range, k, value, found);
+        if (!range->ignored[k])
+            take_number(range, k, value, found);
     }
 }
 

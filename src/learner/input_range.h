@@ -28,6 +28,9 @@ int input_range_open(struct input_range **range, size_t columns, struct error *e
 void input_range_close(struct input_range **range);
 void input_range_reset(struct input_range *range);
 
+/* Whatever comes of a column is in its range: it is no number, or one of a cycle. */
+void input_range_ignore(struct input_range *range, size_t column);
+
 /* Take the steps (steps, columns) float32 of an example, which may be unaligned; NaN is skipped. */
 struct out_of_scale input_range_take(struct input_range *range, const void *x, size_t steps);
 

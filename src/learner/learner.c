@@ -37,6 +37,7 @@ static void release(struct learner *learner) {
     streams_close(&learner->streams);
     scaler_close(&learner->scaler);
     input_range_close(&learner->range);
+    learner_columns_close(learner);
     forecast_close(learner);
     targets_close(learner);
     learner_baseline_close(learner);
@@ -180,18 +181,21 @@ static int open_parts(struct learner *learner, const struct config *config, size
     const struct input *input = &learner->model->architecture.input;
     const struct output *output = &learner->model->architecture.output;
     size_t slots = config->learning.max_streams;
-    if (input->column_count && input->kind != INPUT_SYMBOL && input->scale != SCALE_FORECAST)
-        return error_set(error, EX_CONFIG, "model.input.columns: not learned yet");
     snprintf(learner->initial, sizeof learner->initial, "%s", config->initial);
     learner->decays = config->learning.optimizer.weight_decay > 0;
     learner->keeps_start = optimizer_kind(config->learning.optimizer.kind)->keeps_start;
-    learner->input_row = input->kind == INPUT_SYMBOL ? 1 : input->size;
+    bool columns =
+        input->column_count && input->kind == INPUT_REAL && input->scale != SCALE_FORECAST;
+    learner->input_row = learner->model->x_size;
     learner->target_row = learner->model->target_size;
+    learner->scale_row =
+        columns && output->target == TARGET_NEXT ? learner->target_row : learner->input_row;
     learner->places = model_places(learner->model, config->learning.window);
     if (describe_members(learner, config, error) || streams_open(&learner->streams, slots, error) ||
         (input->kind == INPUT_REAL &&
          input_range_open(&learner->range, learner->input_row, error)) ||
-        (input->scale == SCALE_STANDARD &&
+        (columns && learner_columns_open(learner, error)) ||
+        (input->scale == SCALE_STANDARD && !columns &&
          scaler_open(&learner->scaler, learner->input_row, input->memory, input->limit, error)) ||
         (output->scale == SCALE_STANDARD && scaler_open(&learner->output_scaler, output->size,
                                                         output->memory, output->limit, error)) ||

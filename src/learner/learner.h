@@ -69,7 +69,7 @@ struct learned {
     double update_ratio;  /* likewise */
     const double *mean;   /* (I,) the scaler's mean as this example was scaled, NaN where nothing */
     const double *deviation; /* (I,) had been observed yet. x = mean + deviation * z. Both NULL with
-                                scale: none */
+                                scale: none; of columns that are targets, those alone */
     /* scale: forecast: what was said at its steps, in original units, or NULL when not asked for: a
        row a step, of what is combined (horizons, I), of what each expert and member says
        (horizons, N, I), and of their weights (horizons, N, I). NaN of a column that was never seen.
@@ -115,8 +115,9 @@ struct learner_alarm {
     double threshold;     /* what that had to reach, without fatigue; NaN likewise */
     size_t column;        /* the one that it is about: of the largest score, or stuck or silent;
                              SIZE_MAX: the stream as a whole */
-    size_t columns;       /* (I,); 0 for symbols, and with a whole stream that is silent, where the
-                             rest is not there: */
+    size_t columns;     /* those of x that are real; 0 for symbols, and with a whole stream that is
+                           silent, where the rest is not there: */
+    const uint16_t *at; /* (columns,) where each is in x; NULL: they are all of x */
     struct anomaly_said said; /* of the example so far: `scores` and `surprises` by column */
     const float *x;           /* (columns,) what came, NaN = missing; NULL of a label */
     const double *forecast;   /* (columns,) what had been said of it, NaN = nothing; NULL unless the

@@ -10,15 +10,42 @@
 #include "anomaly/kept.h"
 #include "common/error.h"
 #include "common/text.h"
+#include "common/unaligned.h"
 #include "learner_internal.h"
+
+/* Those that are real, and which of them targets are. */
+static int choose_columns(struct learner *learner, struct error *error) {
+    const struct input *input = &learner->model->architecture.input;
+    const struct output *output = &learner->model->architecture.output;
+    struct watch *watch = &learner->watch;
+    watch->at = calloc(input->column_count, sizeof *watch->at);
+    watch->of_target = calloc(learner->target_row, sizeof *watch->of_target);
+    if (!watch->at || !watch->of_target)
+        return error_no_memory(error);
+    for (size_t k = 0; k < learner->target_row; k++)
+        watch->of_target[k] = SIZE_MAX;
+    for (size_t column = 0; column < input->column_count; column++) {
+        if (input->columns[column].kind != COLUMN_REAL)
+            continue;
+        for (size_t k = 0; k < output->column_count; k++)
+            if (output->columns[k] == column)
+                watch->of_target[k] = watch->columns;
+        watch->at[watch->columns++] = (uint16_t)column;
+    }
+    return 0;
+}
 
 int watch_open(struct learner *learner, const struct config *config, struct error *error) {
     const struct architecture *architecture = &learner->model->architecture;
     bool numbers = architecture->input.kind == INPUT_REAL;
     struct watch *watch = &learner->watch;
+    if (config->anomaly.enabled && learner->columns.wanted && choose_columns(learner, error))
+        return -1;
     const struct anomaly_options options = {
         .slots = config->learning.max_streams,
-        .columns = numbers ? learner->input_row : 0,
+        .columns = !numbers    ? 0
+                   : watch->at ? watch->columns
+                               : learner->input_row,
         .memory = config->anomaly.memory,
         .symbols = !numbers && architecture->output.target == TARGET_NEXT,
         .has_errors = numbers && architecture->output.target == TARGET_NEXT &&
@@ -48,6 +75,8 @@ int watch_open(struct learner *learner, const struct config *config, struct erro
 
 void watch_close(struct learner *learner) {
     anomaly_close(&learner->watch.anomaly);
+    free(learner->watch.at);
+    free(learner->watch.of_target);
     free(learner->watch.errors);
     free(learner->watch.forecast);
     free(learner->watch.x);
@@ -74,7 +103,11 @@ void plan_watch(struct learner *learner, const void *x) {
     struct watch *watch = &learner->watch;
     if (!watch->anomaly)
         return;
-    memcpy(watch->x + learner->steps * watch->columns, x, watch->columns * sizeof *watch->x);
+    float *kept = watch->x + learner->steps * watch->columns;
+    if (!watch->at)
+        memcpy(kept, x, watch->columns * sizeof *kept);
+    for (size_t k = 0; watch->at && k < watch->columns; k++)
+        kept[k] = unaligned_float(x, watch->at[k]);
     watch->scores[learner->steps] = 0;
 }
 
@@ -168,6 +201,7 @@ static struct learner_alarm describe(struct learner *learner, const struct plann
         .threshold = NAN,
         .column = SIZE_MAX,
         .columns = watch->columns,
+        .at = watch->at,
         .said = anomaly_said(watch->anomaly),
         .x = x,
         .forecast = watch->has_errors ? watch->forecast : NULL,

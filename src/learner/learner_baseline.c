@@ -96,7 +96,7 @@ static struct forecast of_mean(struct learner *learner, uint32_t state, const do
         double mean = baseline_value(learner->baseline, state, k);
         bool known = !isnan(mean) && !isnan(scale[k]);
         original[k] = known ? mean : scale[k];
-        scaled[k] = known ? (double)scaler_scale_with(learner->output_scaler, scale[k],
+        scaled[k] = known ? (double)scaler_scale_with(learner->output_scaler, k, scale[k],
                                                       scale[size + k], (float)mean)
                           : 0;
     }
@@ -164,7 +164,7 @@ void learner_baseline_score(struct learner *learner, uint32_t slot, size_t place
 void learner_baseline_step(struct learner *learner, uint32_t slot, const void *x,
                            const union value *input) {
     if (learner->baseline && has_numbers(learner) && is_next(learner) && learner->model->open == 1)
-        baseline_see_last(learner->baseline, slot, x, input, learner->input_row);
+        baseline_see_last(learner->baseline, slot, x, input, learner->target_row);
 }
 
 /* ---- After the plan has been played ---- */

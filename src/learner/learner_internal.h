@@ -1,6 +1,7 @@
 /* The learner's insides, for learner*.c alone: learner.c opens and closes, learner_plan.c sizes
    plans and fills them by the online protocol, learner_targets.c is what it knows of targets and of
-   steps that wait for them, learner_forecast.c is what scale: forecast adds to both,
+   steps that wait for them, learner_columns.c makes the engine's x of
+   columns, learner_forecast.c is what scale: forecast adds to both,
    learner_baseline.c says what the simplest forecast would have lost, learner_anomaly.c how
    abnormal what came is, learner_play.c plays plans and calls the observer, learner_state.c serves
    checkpoints. */
@@ -103,21 +104,33 @@ struct judged {
     double *forecast; /* (2, target_size) of the next score */
 };
 
+/* From an x of columns to the engine's x: learner_columns.c. Of the step that is planned: */
+struct learner_columns {
+    bool wanted;         /* columns are listed, and are not one symbol alone or all forecast */
+    bool next;           /* some are targets: */
+    union value *scaled; /* (I,) a column's value as scaled, a symbol's id */
+    union value *came;   /* (target_row,) targets as they came, */
+    union value *seen;   /* (target_row,) and as scaled, what is missing filled in */
+};
+
 /* How abnormal examples are: learner_anomaly.c. */
 struct watch {
     struct anomaly *anomaly;   /* NULL: nobody looks, */
     char off[ERROR_TEXT_SIZE]; /* though the preset says so: why; else "" */
     struct alarm_rule rule;
     bool alarms_of_surprise;
-    size_t columns;   /* 0 with symbols */
-    bool symbols;     /* each is forecast, and has one loss */
-    bool has_errors;  /* of each column: what comes is forecast, as numbers */
-    float *x;         /* (plan_steps, columns) as it came */
-    size_t *scores;   /* (plan_steps,) that each step brought; 0 with scale: forecast */
-    double *errors;   /* (columns,) of the newest score, prediction less truth; or one number */
-    double *forecast; /* (columns,) of the step that is looked at */
-    double surprise;  /* largest of the scores before it */
-    bool listens;     /* to the score that is given: of the nearest horizon */
+    size_t columns;    /* that are real; 0 with symbols */
+    uint16_t *at;      /* (columns,) where each is in x; NULL: they are all of x */
+    size_t *of_target; /* (target_row,) the column that number k of a target is, SIZE_MAX: none;
+                          NULL as above */
+    bool symbols;      /* each is forecast, and has one loss */
+    bool has_errors;   /* of each column: what comes is forecast, as numbers */
+    float *x;          /* (plan_steps, columns) as it came */
+    size_t *scores;    /* (plan_steps,) that each step brought; 0 with scale: forecast */
+    double *errors;    /* (columns,) of the newest score, prediction less truth; or one number */
+    double *forecast;  /* (columns,) of the step that is looked at */
+    double surprise;   /* largest of the scores before it */
+    bool listens;      /* to the score that is given: of the nearest horizon */
     double configured_threshold;
 };
 
@@ -208,7 +221,9 @@ struct learner {
     size_t input_row;         /* numbers in an x */
     struct planned *examples; /* (plan_steps,) */
     size_t example_count;
-    double *means, *deviations; /* (plan_steps, I) the scaler as each example was scaled, or NULL */
+    size_t scale_row;           /* I; of columns that are targets, those: */
+    double *means, *deviations; /* (plan_steps, scale_row) the scaler as each example was scaled, or
+                                   NULL */
     double
         *score_scales; /* (scores, 2, target_row) per score what makes its error out of the output
                           a, offset + deviation a: the prediction for a = 0 less the target (NaN:
@@ -226,6 +241,7 @@ struct learner {
     double *again;  /* (outputs,) */
     bool *begins;   /* (max_streams,) nothing has been said of the stream in that slot */
 
+    struct learner_columns columns;
     struct watch watch;
 
     bool decays, keeps_start; /* of an optimizer: weight_decay, kept starting values (kinds.h) */
@@ -262,6 +278,14 @@ struct operation *plan_append(struct member *member, enum operation_kind kind, u
 void plan_score(struct member *member, uint32_t slot, size_t age, size_t horizon, bool learn);
 void plan_step(struct member *member, uint32_t slot);
 void plan_close(struct member *member, uint32_t slot, size_t terms, size_t *updates);
+
+/* ---- Columns (learner_columns.c) ---- */
+
+int learner_columns_open(struct learner *learner, struct error *error);
+void learner_columns_close(struct learner *learner);
+
+/* The x (I,) of a step, float32 and uint32, maybe unaligned, becomes the engine's x (features,). */
+void learner_encode(struct learner *learner, uint32_t slot, const void *x, union value *input);
 
 /* ---- Targets of the one network (learner_targets.c) ---- */
 
@@ -449,8 +473,12 @@ static inline void watch_listen(struct learner *learner, size_t horizon) {
 
 /* An observed number of a target, likewise: prediction less what came, in original units. */
 static inline void watch_number(struct learner *learner, size_t k, double error) {
-    if (learner->watch.has_errors && learner->watch.listens)
-        learner->watch.errors[k] = error;
+    const struct watch *watch = &learner->watch;
+    if (!watch->has_errors || !watch->listens)
+        return;
+    size_t column = watch->of_target ? watch->of_target[k] : k;
+    if (column != SIZE_MAX)
+        watch->errors[column] = error;
 }
 
 /* The plan's memory: for at most so many steps. False when out of memory; close it all the same. */

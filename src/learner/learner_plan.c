@@ -26,7 +26,7 @@ static size_t smaller(size_t a, size_t b) {
 
 static bool open_scales(struct learner *learner) {
     const struct architecture *architecture = &learner->model->architecture;
-    size_t steps = learner->plan_steps, size = learner->input_row;
+    size_t steps = learner->plan_steps, size = learner->scale_row;
     if (architecture->input.scale != SCALE_STANDARD)
         return true;
     learner->means = calloc(steps, size * sizeof *learner->means);
@@ -228,13 +228,15 @@ static void read_real(struct learner *learner, uint32_t slot, const void *x, uni
 static void read_input(struct learner *learner, uint32_t slot, const void *x, union value *input) {
     if (learner->model->architecture.input.kind == INPUT_SYMBOL)
         memcpy(input, x, sizeof *input);
+    else if (learner->columns.wanted)
+        learner_encode(learner, slot, x, input);
     else
         read_real(learner, slot, x, input);
 }
 
 static union value *next_input_row(const struct learner *learner) {
     const struct plan *plan = &learner->members[0].plan;
-    return plan->inputs + plan->steps * learner->input_row;
+    return plan->inputs + plan->steps * learner->model->features;
 }
 
 /* ---- One step ---- */
@@ -245,6 +247,10 @@ static void take_plain(struct learner *learner, uint32_t slot, const struct exam
     const void *x = unaligned_at(example->x, t * learner->input_row);
     union value *input = next_input_row(learner);
     read_input(learner, slot, x, input);
+    if (learner->columns.next) { /* what of it is a target */
+        x = learner->columns.came;
+        input = learner->columns.seen;
+    }
     targets_next(learner, slot, example, x, input, planned);
     plan_step(&learner->members[0], slot);
     learner_baseline_step(learner, slot, x, input);
@@ -365,17 +371,19 @@ static uint32_t find_stream(struct learner *learner, const struct example *examp
     return slot;
 }
 
+/* Of columns that are targets, in their order. */
 static void keep_scale(struct learner *learner, const struct example *example, size_t row) {
-    size_t size = learner->input_row;
+    const struct scaler *scaler = learner->scaler;
+    const struct output *output = &learner->model->architecture.output;
+    size_t size = learner->scale_row;
     for (size_t t = 0; t < example->steps && !example->label; t++)
-        scaler_add(learner->scaler, unaligned_at(example->x, t * size));
-    double *means = learner->means + row * size;
-    memcpy(means, scaler_means(learner->scaler), size * sizeof *means);
-    for (size_t k = 0; k < size; k++)
-        if (scaler_read(learner->scaler, k).count == 0)
-            means[k] = NAN;
-    memcpy(learner->deviations + row * size, scaler_deviations(learner->scaler),
-           size * sizeof(double));
+        scaler_add(learner->scaler, unaligned_at(example->x, t * learner->input_row));
+    double *means = learner->means + row * size, *deviations = learner->deviations + row * size;
+    for (size_t k = 0; k < size; k++) {
+        size_t column = learner->columns.next ? output_column(output, k) : k;
+        means[k] = scaler_knows(scaler, column) ? scaler_means(scaler)[column] : NAN;
+        deviations[k] = scaler_deviations(scaler)[column];
+    }
 }
 
 static struct planned *begin(struct learner *learner, const struct example *example) {

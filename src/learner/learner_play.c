@@ -157,7 +157,7 @@ static void observe(struct learner *learner, const struct planned *example, size
     counters->steps += example->steps;
     counters->updates += example->updates;
     counters->skipped += example->skipped;
-    size_t scale = row * learner->input_row;
+    size_t scale = row * learner->scale_row;
     const struct anomaly_said anomaly = watch_said(learner);
     const struct learned learned = {
         .key = example->key,
@@ -313,7 +313,7 @@ static int clear_told(struct learner *learner, const struct planned *unfinished,
 
 /* Begin an empty plan; an unfinished example becomes its first. */
 static int begin_plan(struct learner *learner, struct error *error) {
-    size_t last = learner->example_count - 1, size = learner->input_row;
+    size_t last = learner->example_count - 1, size = learner->scale_row;
     bool unfinished = learner->example_count && !learner->examples[last].finished;
     if (clear_told(learner, unfinished ? &learner->examples[last] : NULL, error))
         return -1;

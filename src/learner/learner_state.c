@@ -177,7 +177,8 @@ static const double deviations_seen = 10;
 void learner_scaler_written(struct learner *learner) {
     const struct scaler *scaler = learner->scaler;
     for (size_t k = 0; scaler && k < scaler_size(scaler); k++)
-        input_range_known(learner->range, k, scaler_read(scaler, k).count,
-                          fabs(scaler_means(scaler)[k]) +
-                              deviations_seen * scaler_deviations(scaler)[k]);
+        if (scaler_read(scaler, k).count)
+            input_range_known(learner->range, k, scaler_read(scaler, k).count,
+                              fabs(scaler_means(scaler)[k]) +
+                                  deviations_seen * scaler_deviations(scaler)[k]);
 }

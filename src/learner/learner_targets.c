@@ -114,7 +114,7 @@ static void fill_base(const struct learner *learner, uint32_t slot, size_t row,
         else if (isnan(last[k]))
             base[k] = 0;
         else
-            base[k] = scaler ? scaler_scale_with(scaler, targets_scale(learner, row, false)[k],
+            base[k] = scaler ? scaler_scale_with(scaler, k, targets_scale(learner, row, false)[k],
                                                  targets_scale(learner, row, true)[k], last[k])
                              : last[k];
     }
@@ -218,15 +218,15 @@ static void score(struct learner *learner, uint32_t slot, size_t age, size_t hor
 
 /* ---- target: next ---- */
 
-/* The x as a target: what was not observed is no target, held or not. */
+/* What of the x is a target: what was not observed is no target, held or not. */
 static void fill_next(const struct learner *learner, const void *x, const union value *input,
                       union value *target) {
-    memcpy(target, input, learner->input_row * sizeof *target);
-    if (learner->words && loss_kind(learner->model->architecture.output.loss)->class_id)
+    memcpy(target, input, learner->target_row * sizeof *target);
+    if (learner->words && loss_kind(output_of(learner)->loss)->class_id)
         target->id = words_target(learner, target->id);
-    if (learner->model->architecture.input.kind == INPUT_SYMBOL)
+    if (loss_kind(output_of(learner)->loss)->class_id)
         return;
-    for (size_t k = 0; k < learner->input_row; k++) {
+    for (size_t k = 0; k < learner->target_row; k++) {
         float value = unaligned_float(x, k);
         if (isnan(value))
             target[k].real = value;
@@ -261,7 +261,7 @@ void targets_example(struct learner *learner, const struct example *example, siz
     double *means = learner->output_means + row * size;
     memcpy(means, scaler_means(scaler), size * sizeof *means);
     for (size_t k = 0; k < size; k++)
-        if (scaler_read(scaler, k).count == 0)
+        if (!scaler_knows(scaler, k))
             means[k] = NAN;
     memcpy(learner->output_deviations + row * size, scaler_deviations(scaler),
            size * sizeof(double));

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -13,10 +14,16 @@
 /* The least sd for the limit: a number that was constant may begin to change. */
 static const double least_relative = 1e-9, least_absolute = 1e-12;
 
+/* How one number is scaled. */
+struct rule {
+    bool plain;      /* not at all */
+    uint64_t memory; /* in values, 0 = all */
+    double limit;    /* in sd, 0 = none */
+};
+
 struct scaler {
     size_t size;
-    uint64_t memory;    /* in values, 0 = all */
-    double limit;       /* in sd, 0 = none */
+    struct rule *rules; /* (size,) */
     float *first;       /* (size, SCALER_FIRST) the first values, or NULL */
     uint64_t *counts;   /* (size,) */
     double *means;      /* (size,) */
@@ -30,8 +37,7 @@ int scaler_open(struct scaler **scaler, size_t size, uint64_t memory, double lim
     *scaler = new;
     if (new) {
         new->size = size;
-        new->memory = memory;
-        new->limit = limit;
+        new->rules = calloc(size, sizeof *new->rules);
         new->first = limit > 0 ? calloc(size, SCALER_FIRST * sizeof *new->first) : NULL;
         new->counts = calloc(size, sizeof *new->counts);
         new->means = calloc(size, sizeof *new->means);
@@ -39,8 +45,11 @@ int scaler_open(struct scaler **scaler, size_t size, uint64_t memory, double lim
         new->deviations = calloc(size, sizeof *new->deviations);
     }
     if (new && (limit == 0 || new->first) &&
-        new->counts &&new->means &&new->squares &&new->deviations)
+        new->rules &&new->counts &&new->means &&new->squares &&new->deviations) {
+        for (size_t k = 0; k < size; k++)
+            new->rules[k] = (struct rule){false, memory, limit};
         return 0;
+    }
     scaler_close(scaler);
     return error_set(error, EX_UNAVAILABLE, "out of memory for scaling %zu inputs", size);
 }
@@ -50,6 +59,7 @@ void scaler_close(struct scaler **scaler) {
     *scaler = NULL;
     if (!old)
         return;
+    free(old->rules);
     free(old->first);
     free(old->counts);
     free(old->means);
@@ -66,18 +76,30 @@ void scaler_reset(struct scaler *scaler) {
 }
 
 /* Values that the statistics of `count` values weigh as much as. */
-static uint64_t weight(const struct scaler *scaler, uint64_t count) {
-    return scaler->memory > 0 && count > scaler->memory ? scaler->memory : count;
+static uint64_t weight(const struct rule *rule, uint64_t count) {
+    return rule->memory > 0 && count > rule->memory ? rule->memory : count;
 }
 
-static double deviation(const struct scaler *scaler, uint64_t count, double squares) {
-    return count ? sqrt(squares / (double)weight(scaler, count)) : 0;
+static double deviation(const struct rule *rule, uint64_t count, double squares) {
+    if (rule->plain)
+        return 1;
+    return count ? sqrt(squares / (double)weight(rule, count)) : 0;
+}
+
+void scaler_set(struct scaler *scaler, size_t k, bool standard, uint64_t memory, double limit) {
+    assert(limit == 0 || scaler->first);
+    scaler->rules[k] = (struct rule){!standard, memory, limit};
+    scaler_write(scaler, k, &(struct scaler_number){0});
+}
+
+bool scaler_knows(const struct scaler *scaler, size_t k) {
+    return scaler->rules[k].plain || scaler->counts[k] > 0;
 }
 
 /* The value, at most `limit` sd away from the mean. */
 static double limited(const struct scaler *scaler, size_t k, double value) {
     double mean = scaler->means[k], sd = scaler->deviations[k];
-    double far = scaler->limit * fmax(sd, least_relative * fabs(mean) + least_absolute);
+    double far = scaler->rules[k].limit * fmax(sd, least_relative * fabs(mean) + least_absolute);
     return fabs(value - mean) <= far ? value : mean + copysign(far, value - mean);
 }
 
@@ -101,26 +123,27 @@ static void drop_wild(struct scaler *scaler, size_t k) {
                 welford(first[n], (double)++number.count, &number.mean, number.squares);
     if (!isfinite(far))
         return;
-    number.squares *= (double)weight(scaler, SCALER_FIRST) / (double)number.count;
+    number.squares *= (double)weight(&scaler->rules[k], SCALER_FIRST) / (double)number.count;
     number.count = SCALER_FIRST;
     scaler_write(scaler, k, &number);
 }
 
 static void add_value(struct scaler *scaler, size_t k, float x) {
+    const struct rule *rule = &scaler->rules[k];
     uint64_t count = ++scaler->counts[k];
     double value = x;
-    if (scaler->limit > 0 && count > SCALER_FIRST)
+    if (rule->limit > 0 && count > SCALER_FIRST)
         value = limited(scaler, k, x);
-    if (count == weight(scaler, count)) {
+    if (count == weight(rule, count)) {
         scaler->squares[k] = welford(value, (double)count, &scaler->means[k], scaler->squares[k]);
     } else {
         /* variance = (1 - 1/N) (variance + d^2 / N), and squares are N times that */
-        double rate = 1 / (double)scaler->memory, difference = value - scaler->means[k];
+        double rate = 1 / (double)rule->memory, difference = value - scaler->means[k];
         scaler->means[k] += rate * difference;
         scaler->squares[k] = (1 - rate) * (scaler->squares[k] + difference * difference);
     }
-    scaler->deviations[k] = deviation(scaler, count, scaler->squares[k]);
-    if (!scaler->first || count > SCALER_FIRST)
+    scaler->deviations[k] = deviation(rule, count, scaler->squares[k]);
+    if (rule->limit == 0 || count > SCALER_FIRST)
         return;
     scaler_first(scaler, k)[count - 1] = x;
     if (count == SCALER_FIRST)
@@ -131,20 +154,21 @@ void scaler_add(struct scaler *scaler, const void *x) {
     for (size_t k = 0; k < scaler->size; k++) {
         float value;
         memcpy(&value, (const char *)x + k * sizeof value, sizeof value);
-        if (!isnan(value))
+        if (!isnan(value) && !scaler->rules[k].plain)
             add_value(scaler, k, value);
     }
 }
 
-float scaler_scale_with(const struct scaler *scaler, double mean, double sd, float x) {
+float scaler_scale_with(const struct scaler *scaler, size_t k, double mean, double sd, float x) {
+    double limit = scaler->rules[k].limit;
     double z = sd > 0 ? (x - mean) / sd : 0;
-    if (scaler->limit > 0 && fabs(z) > scaler->limit)
-        z = copysign(scaler->limit, z);
+    if (limit > 0 && fabs(z) > limit)
+        z = copysign(limit, z);
     return finite_float(z);
 }
 
 float scaler_scale(const struct scaler *scaler, size_t k, float x) {
-    return scaler_scale_with(scaler, scaler->means[k], scaler->deviations[k], x);
+    return scaler_scale_with(scaler, k, scaler->means[k], scaler->deviations[k], x);
 }
 
 size_t scaler_size(const struct scaler *scaler) {
@@ -167,9 +191,9 @@ struct scaler_number scaler_read(const struct scaler *scaler, size_t k) {
 void scaler_write(struct scaler *scaler, size_t k, const struct scaler_number *number) {
     assert(k < scaler->size);
     scaler->counts[k] = number->count;
-    scaler->means[k] = number->mean;
+    scaler->means[k] = scaler->rules[k].plain ? 0 : number->mean;
     scaler->squares[k] = number->squares;
-    scaler->deviations[k] = deviation(scaler, number->count, number->squares);
+    scaler->deviations[k] = deviation(&scaler->rules[k], number->count, number->squares);
 }
 
 float *scaler_first(const struct scaler *scaler, size_t k) {

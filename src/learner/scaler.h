@@ -12,6 +12,7 @@
 #ifndef RUNNEL_SCALER_H
 #define RUNNEL_SCALER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +38,13 @@ int scaler_open(struct scaler **scaler, size_t size, uint64_t memory, double lim
 void scaler_close(struct scaler **scaler);
 void scaler_reset(struct scaler *scaler);
 
+/* Number `k` has seen nothing, and has a memory and a limit of its own: a limit above 0 only where
+   scaler_open had one. Not `standard`: it is not scaled at all, mean 0 and sd 1 throughout. */
+void scaler_set(struct scaler *scaler, size_t k, bool standard, uint64_t memory, double limit);
+
+/* Whether number `k` has a mean: it has been seen, or is not scaled. */
+bool scaler_knows(const struct scaler *scaler, size_t k);
+
 /* Take one step's x (size,) into the statistics; NaN is skipped. May be unaligned. */
 void scaler_add(struct scaler *scaler, const void *x);
 
@@ -44,7 +52,7 @@ void scaler_add(struct scaler *scaler, const void *x);
    scaler had before. Finite for any finite x: with a short memory the deviation of what is constant
    goes towards 0, and a held value, or that of another stream, is any number of it away. */
 float scaler_scale(const struct scaler *scaler, size_t k, float x);
-float scaler_scale_with(const struct scaler *scaler, double mean, double sd, float x);
+float scaler_scale_with(const struct scaler *scaler, size_t k, double mean, double sd, float x);
 
 size_t scaler_size(const struct scaler *scaler);
 const double *scaler_means(const struct scaler *scaler);      /* (size,), 0 before any value */

@@ -8,6 +8,13 @@ const char *column_kind_name(enum column_kind kind) {
     return kind < sizeof names / sizeof *names ? names[kind] : NULL;
 }
 
+size_t columns_of_kind(const struct column *columns, size_t count, enum column_kind kind) {
+    size_t of = 0;
+    for (size_t k = 0; k < count; k++)
+        of += columns[k].kind == kind;
+    return of;
+}
+
 size_t column_width(const struct column *column) {
     enum { SIN_AND_COS = 2 };
     switch (column->kind) {

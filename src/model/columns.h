@@ -29,6 +29,9 @@ struct vocabulary {
     bool lru;        /* forget: lru: a word more takes the id that was used longest ago */
 };
 
+/* In a symbol's cell: its row counts as minus that. The id is what the other bits say. */
+#define SYMBOL_MINUS (UINT32_C(1) << 31)
+
 enum column_kind { COLUMN_REAL, COLUMN_SYMBOL, COLUMN_CYCLE };
 
 struct column {
@@ -53,6 +56,9 @@ struct column {
 
 /* What the configuration calls them; NULL after the last. */
 const char *column_kind_name(enum column_kind kind);
+
+/* How many of them are of that kind. */
+size_t columns_of_kind(const struct column *columns, size_t count, enum column_kind kind);
 
 /* Numbers of the encoded input that the column makes; of the engine's x, which has a symbol's id in
    the place of its row. */

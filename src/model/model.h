@@ -207,6 +207,15 @@ const char *input_kind_name(enum input_kind kind);
 const char *input_scale_name(enum input_scale scale);
 const char *target_name(enum target target);
 
+/* What number k of x is called: "load", or without columns "x[3]". Returns `name`. */
+const char *input_label(const struct input *input, size_t k, char name[COLUMN_NAME_SIZE]);
+
+/* The names of an input's columns, or of those that are targets of `next`, "load, host"; "" without
+   columns. Returns `text`. */
+enum { MODEL_NAMES_SIZE = COLUMNS_MAX * (COLUMN_NAME_SIZE + 1) };
+const char *model_column_names(const struct architecture *architecture, bool targets,
+                               char text[MODEL_NAMES_SIZE]);
+
 enum { MODEL_SUMMARY_SIZE = 1024 };
 
 /* "real 8 (standard) > lstm 128 norm > squared 8, next" */

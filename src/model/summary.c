@@ -20,6 +20,30 @@ const char *target_name(enum target target) {
     return target < sizeof names / sizeof *names ? names[target] : NULL;
 }
 
+const char *input_label(const struct input *input, size_t k, char name[COLUMN_NAME_SIZE]) {
+    if (k < input->column_count)
+        snprintf(name, COLUMN_NAME_SIZE, "%s", input->columns[k].name);
+    else
+        snprintf(name, COLUMN_NAME_SIZE, "x[%zu]", k);
+    return name;
+}
+
+const char *model_column_names(const struct architecture *architecture, bool targets,
+                               char text[MODEL_NAMES_SIZE]) {
+    const struct input *input = &architecture->input;
+    const struct output *output = &architecture->output;
+    bool some = targets && output->column_count;
+    size_t count = some ? output->column_count : input->column_count;
+    if (targets && output->target != TARGET_NEXT)
+        count = 0;
+    *text = 0;
+    for (size_t k = 0; k < count; k++) {
+        strcat(text, k ? ", " : "");
+        strcat(text, input->columns[some ? output->columns[k] : k].name);
+    }
+    return text;
+}
+
 static void __attribute__((format(printf, 2, 3)))
 append(char summary[MODEL_SUMMARY_SIZE], const char *format, ...) {
     size_t used = strlen(summary);
@@ -34,9 +58,7 @@ static void append_columns(char summary[MODEL_SUMMARY_SIZE], const struct input 
     const char *before = "";
     append(summary, "%zu columns (", input->column_count);
     for (enum column_kind kind = 0; column_kind_name(kind); kind++) {
-        size_t count = 0;
-        for (size_t k = 0; k < input->column_count; k++)
-            count += input->columns[k].kind == kind;
+        size_t count = columns_of_kind(input->columns, input->column_count, kind);
         if (count)
             append(summary, "%s%zu %s", before, count, column_kind_name(kind));
         before = count ? ", " : before;

@@ -2,6 +2,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -17,6 +18,7 @@ enum {
     FRAME_SPARE = 64 << 10, /* for the rest of a JSON example, however its members are spaced */
     JSON_WORDS = 6 * WIRE_WORDS_MAX, /* all of them, each byte written as \u0000 */
     SCAN_BLOCK = 8,                  /* numbers checked at once */
+    NUMBER_NAME_SIZE = COLUMN_NAME_SIZE + sizeof "x's column ",
 };
 
 /* Which numbers of x or y are good. */
@@ -37,8 +39,52 @@ struct decoder {
     bool words; /* symbols or classes may be words */
     struct shape x, y;
     struct range x_range, y_range;
+    struct range *column_ranges; /* (x.width,); NULL: x_range is that of all numbers of x */
     struct json_example json;
 };
+
+/* Of a column that is number k of x. */
+static struct range column_range(const struct column *column, bool unit, const char *loss) {
+    bool symbol = column->kind == COLUMN_SYMBOL;
+    return (struct range){.whole = symbol,
+                          .loss = loss,
+                          .size = (uint32_t)column->size,
+                          .low = unit ? 0 : -FLT_MAX,
+                          .high = unit ? 1 : FLT_MAX,
+                          .null_allowed = !symbol && column->hold};
+}
+
+/* Columns of one range are checked as inputs without columns are. */
+static bool same_range(const struct range *a, const struct range *b) {
+    return !a->whole && !b->whole && a->low == b->low && a->high == b->high &&
+           a->null_allowed == b->null_allowed;
+}
+
+static int open_columns(struct decoder *d, const struct architecture *architecture) {
+    const struct input *input = &architecture->input;
+    const struct output *output = &architecture->output;
+    const struct loss_kind *loss = loss_kind(output->loss);
+    bool unit = loss->unit_range && d->target == TARGET_NEXT, same = true;
+    d->x.columns = input->columns;
+    if (input->kind == INPUT_SYMBOL)
+        return 0;
+    d->column_ranges = calloc(input->column_count, sizeof *d->column_ranges);
+    if (!d->column_ranges)
+        return -1;
+    for (size_t k = 0; k < input->column_count; k++)
+        d->column_ranges[k] = column_range(&input->columns[k], false, loss->name);
+    for (size_t k = 0; unit && k < output->column_count; k++)
+        d->column_ranges[output->columns[k]] =
+            column_range(&input->columns[output->columns[k]], true, loss->name);
+    for (size_t k = 0; k < input->column_count; k++)
+        same &= same_range(&d->column_ranges[k], &d->column_ranges[0]);
+    if (same) {
+        d->x_range = d->column_ranges[0];
+        free(d->column_ranges);
+        d->column_ranges = NULL;
+    }
+    return 0;
+}
 
 int decoder_open(struct decoder **decoder, const struct model *model, bool many,
                  struct error *error) {
@@ -55,7 +101,7 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
     bool next = d->target == TARGET_NEXT;
     d->x = (struct shape){.name = "x",
                           .whole = symbol,
-                          .width = symbol ? 1 : input->size,
+                          .width = model->x_size,
                           .null_allowed = !symbol,
                           .words = input->vocabulary.capacity || input->hash,
                           .hash = input->hash,
@@ -85,24 +131,36 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
                                 unit ? 1 : FLT_MAX,
                                 true,
                                 output->vocabulary.capacity > 0};
-    return 0;
+    if (!input->column_count || open_columns(d, &model->architecture) == 0)
+        return 0;
+    decoder_close(decoder);
+    return error_set(error, EX_OSERR, "out of memory for decoding examples");
 }
 
 void decoder_close(struct decoder **decoder) {
     if (!*decoder)
         return;
     json_example_free(&(*decoder)->json);
+    free((*decoder)->column_ranges);
     free(*decoder);
     *decoder = NULL;
 }
 
+/* Of columns: some are symbols, which are whole. */
+static bool is_mixed(const struct shape *shape) {
+    return shape->columns && !shape->whole &&
+           columns_of_kind(shape->columns, shape->width, COLUMN_SYMBOL);
+}
+
 static const char *type_name(const struct shape *shape) {
+    if (is_mixed(shape))
+        return "numbers of 4 bytes";
     return shape->whole ? "uint32" : "float32";
 }
 
 void decoder_schema(const struct decoder *decoder, struct schema *schema) {
     const struct shape *x = &decoder->x, *y = &decoder->y;
-    *schema = (struct schema){.dtype = type_name(x),
+    *schema = (struct schema){.dtype = is_mixed(x) ? "mixed" : type_name(x),
                               .columns = x->width,
                               .target_dtype = y->refused ? NULL : type_name(y),
                               .targets = y->refused ? 0 : y->width,
@@ -166,34 +224,61 @@ static bool wholes_ok(const unsigned char *numbers, size_t count, const struct r
     return good;
 }
 
-/* The sentence about the first bad number of a frame that has one. */
+/* Each column has a range of its own. */
+static bool rows_ok(const unsigned char *numbers, size_t count, const struct range *ranges,
+                    size_t width) {
+    bool good = true;
+    for (size_t i = 0, k = 0; i < count; i++, numbers += NUMBER_SIZE) {
+        good &= number_ok(numbers, &ranges[k]);
+        k = k + 1 < width ? k + 1 : 0;
+    }
+    return good;
+}
+
+/* "x", or its column. */
+static void name_number(const struct shape *shape, size_t k, char name[NUMBER_NAME_SIZE]) {
+    if (shape->columns)
+        snprintf(name, NUMBER_NAME_SIZE, "x's column %s", shape->columns[k].name);
+    else
+        snprintf(name, NUMBER_NAME_SIZE, "%s", shape->name);
+}
+
+/* The sentence about the first bad number of a frame that has one. `ranges`: one for each number of
+   a step, or NULL: `range` is that of all. */
 static enum reject_reason reject_number(const struct shape *shape, const struct range *range,
-                                        const unsigned char *numbers, char *why) {
+                                        const struct range *ranges, const unsigned char *numbers,
+                                        char *why) {
+    char name[NUMBER_NAME_SIZE];
     size_t i = 0;
-    while (number_ok(numbers + i * NUMBER_SIZE, range))
+    while (number_ok(numbers + i * NUMBER_SIZE, ranges ? &ranges[i % shape->width] : range))
         i++;
+    range = ranges ? &ranges[i % shape->width] : range;
+    name_number(shape, i % shape->width, name);
     uint32_t whole;
     float real;
     memcpy(&whole, numbers + i * NUMBER_SIZE, sizeof whole);
     memcpy(&real, numbers + i * NUMBER_SIZE, sizeof real);
     size_t step = i / shape->width;
     if (range->whole)
-        return reject(shape->wrong_value, why, "%s is %u at step %zu, expected 0..%u", shape->name,
-                      whole, step, range->size - 1);
+        return reject(shape->wrong_value, why, "%s is %u at step %zu, expected 0..%u", name, whole,
+                      step, range->size - 1);
     if (isnan(real))
         return reject(shape->wrong_value, why,
-                      "%s has a NaN at step %zu, but the model's input is not 'missing: hold'",
-                      shape->name, step);
+                      "%s has a NaN at step %zu, but %s is not 'missing: hold'", name, step,
+                      shape->columns ? "that column" : "the model's input");
     if (isinf(real))
-        return reject(shape->wrong_value, why, "%s is infinite at step %zu", shape->name, step);
-    return reject(shape->wrong_value, why, "%s is %g at step %zu, expected 0..1 (%s)", shape->name,
+        return reject(shape->wrong_value, why, "%s is infinite at step %zu", name, step);
+    return reject(shape->wrong_value, why, "%s is %g at step %zu, expected 0..1 (%s)", name,
                   (double)real, step, range->loss);
 }
 
 static enum reject_reason check_numbers(const struct shape *shape, const struct range *range,
-                                        const void *numbers, size_t count, char *why) {
-    bool good = range->whole ? wholes_ok(numbers, count, range) : reals_ok(numbers, count, range);
-    return good ? REJECT_NOT : reject_number(shape, range, numbers, why);
+                                        const struct range *ranges, const void *numbers,
+                                        size_t count, char *why) {
+    bool good = ranges         ? rows_ok(numbers, count, ranges, shape->width)
+                : range->whole ? wholes_ok(numbers, count, range)
+                               : reals_ok(numbers, count, range);
+    return good ? REJECT_NOT : reject_number(shape, range, ranges, numbers, why);
 }
 
 static enum reject_reason take_key(struct example *example, const struct frame *frame, char *why) {
@@ -238,9 +323,15 @@ static enum reject_reason take_x(const struct decoder *decoder, struct example *
     const struct shape *shape = &decoder->x;
     size_t step = shape->width * NUMBER_SIZE, steps = frame->size / step;
     const char *likely = likely_type(shape, frame->size, step);
+    char columns[COLUMNS_TEXT_SIZE];
     if (steps == 0 && likely)
         return reject(REJECT_X_SIZE, why, "x has %zu bytes: %s? %zu %s are expected (%zu bytes)",
                       frame->size, likely, shape->width, type_name(shape), step);
+    if ((steps == 0 || frame->size % step != 0) && shape->columns)
+        return reject(REJECT_X_SIZE, why,
+                      "x has %zu bytes (%zu numbers), expected a multiple of %zu, %zu columns: %s",
+                      frame->size, frame->size / NUMBER_SIZE, step, shape->width,
+                      columns_text(shape->columns, shape->width, columns));
     if (steps == 0 || frame->size % step != 0)
         return reject(REJECT_X_SIZE, why,
                       "x has %zu bytes (%zu numbers), expected a multiple of %zu (%zu %s a step)",
@@ -252,7 +343,8 @@ static enum reject_reason take_x(const struct decoder *decoder, struct example *
                       EXAMPLE_STEPS_MAX);
     example->x = frame->data;
     example->steps = steps;
-    return check_numbers(shape, &decoder->x_range, frame->data, steps * shape->width, why);
+    return check_numbers(shape, &decoder->x_range, decoder->column_ranges, frame->data,
+                         steps * shape->width, why);
 }
 
 /* The sentence about a y that does not fit x. One target for two steps: x is twice as long, rather
@@ -290,7 +382,8 @@ static enum reject_reason take_y(const struct decoder *decoder, struct example *
     if (frame->size != size)
         return reject_y(decoder, example, frame->size, size, binary, why);
     example->y = frame->data;
-    return check_numbers(shape, &decoder->y_range, frame->data, example->steps * shape->width, why);
+    return check_numbers(shape, &decoder->y_range, NULL, frame->data, example->steps * shape->width,
+                         why);
 }
 
 static enum reject_reason take_header(struct example *example, const struct frame *frame,

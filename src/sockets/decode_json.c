@@ -80,17 +80,18 @@ static enum reject_reason put_word(const struct shape *shape, const json_t *valu
     return shape->hash ? REJECT_NOT : add_word(words, word, size, why);
 }
 
-/* Write one number as in a binary frame. */
-static enum reject_reason put_number(const struct shape *shape, const json_t *value,
+/* Write number k of a step as in a binary frame. */
+static enum reject_reason put_number(const struct shape *shape, size_t k, const json_t *value,
                                      unsigned char *number, struct numbers *words, char *why) {
+    bool is_whole = shape_whole(shape, k);
     if (shape->words && !json_is_null(value))
         return put_word(shape, value, number, words, why);
     if (!json_is_number(value) && !json_is_null(value))
         return reject(REJECT_JSON, why, "%s has %s, expected a number", shape->name, kind(value));
-    if (json_is_null(value) && !shape->null_allowed)
+    if (json_is_null(value) && (!shape->null_allowed || (shape->columns && is_whole)))
         return reject(shape->wrong_value, why, "%s has null, but a symbol can not be missing",
                       shape->name);
-    if (shape->whole) {
+    if (is_whole) {
         double real = json_number_value(value);
         if (!json_is_null(value) && !whole_between(real, 0, UINT32_MAX))
             return reject(shape->wrong_value, why, "%s has %g, expected whole numbers from 0",
@@ -109,7 +110,8 @@ static enum reject_reason put_list(const struct shape *shape, const json_t *list
     size_t i;
     json_t *value;
     json_array_foreach(list, i, value) {
-        enum reject_reason reason = put_number(shape, value, numbers + i * NUMBER_SIZE, words, why);
+        enum reject_reason reason =
+            put_number(shape, i % shape->width, value, numbers + i * NUMBER_SIZE, words, why);
         if (reason != REJECT_NOT)
             return reason;
     }
@@ -160,7 +162,7 @@ static enum reject_reason put_value(const struct shape *shape, const json_t *val
     if (nested)
         return put_steps(shape, value, numbers->bytes, words, why);
     return list ? put_list(shape, value, numbers->bytes, words, why)
-                : put_number(shape, value, numbers->bytes, words, why);
+                : put_number(shape, 0, value, numbers->bytes, words, why);
 }
 
 static enum reject_reason put_key(struct json_example *example, const json_t *value, char *why) {

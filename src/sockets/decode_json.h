@@ -7,19 +7,21 @@
 
 #include "common/wire.h"
 #include "frames.h"
+#include "model/columns.h"
 
 enum { NUMBER_SIZE = 4 }; /* bytes: float32 and uint32 alike */
 
 /* How one of x and y is written. */
 struct shape {
     const char *name;  /* "x" or "y" */
-    bool whole;        /* uint32 symbols or classes instead of float32 */
+    bool whole;        /* uint32 symbols or classes instead of float32; with columns each says */
     size_t width;      /* numbers a step */
     bool null_allowed; /* a null is a number: NaN or WIRE_NO_CLASS */
     bool words;        /* a symbol or class is a word: WIRE_WORD stands in its place, */
     size_t hash;       /* or with this the id that it is hashed to */
     bool refused;      /* y: the target is the next x */
     enum reject_reason wrong_size, wrong_value;
+    const struct column *columns; /* (width,) of x, where they are listed; else NULL: then it is */
 };
 
 /* Numbers or words of one frame, grown as messages need it. */
@@ -28,6 +30,11 @@ struct numbers {
     size_t capacity;      /* in bytes */
     size_t size;          /* of words: of those that are there */
 };
+
+/* Of number k of a row. */
+static inline bool shape_whole(const struct shape *shape, size_t k) {
+    return shape->columns ? shape->columns[k].kind == COLUMN_SYMBOL : shape->whole;
+}
 
 struct json_example {
     char key[WIRE_KEY_MAX + 1];
