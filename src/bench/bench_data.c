@@ -53,11 +53,42 @@ static void fill_ids(struct bench_data *data, union value *rows, size_t alphabet
         rows[step].id = id = walk(id, alphabet, state);
 }
 
+/* Columns: of a cycle its times, of a symbol ids; numbers are there. */
+static void fill_columns(struct bench_data *data, const struct input *input, uint64_t *state) {
+    for (size_t k = 0; k < input->column_count; k++) {
+        const struct column *column = &input->columns[k];
+        uint32_t id = 0;
+        for (size_t step = 0; step < data->count; step++) {
+            union value *value = &data->x[step * data->inputs + k];
+            if (column->kind == COLUMN_SYMBOL)
+                value->id = id = walk(id, column->size, state);
+            else if (column->kind == COLUMN_CYCLE)
+                value->real = (float)fmod((double)step, column->period);
+        }
+    }
+}
+
+/* What an engine's x of columns may be: numbers, and symbols of each alphabet. */
+static int fill_rows(struct bench_data *data, const struct model *model, uint64_t *state) {
+    data->features = model->features;
+    data->rows = calloc(data->count, model->features * sizeof *data->rows);
+    if (!data->rows)
+        return -1;
+    fill_reals(data, data->rows, model->features, false, model->architecture.output.loss, state);
+    for (size_t n = 0; n < model->part_count; n++) {
+        const struct input_part *part = &model->parts[n];
+        uint32_t id = 0;
+        for (size_t step = 0; part->size && step < data->count; step++)
+            data->rows[step * model->features + part->from].id = id = walk(id, part->size, state);
+    }
+    return 0;
+}
+
 int bench_data_open(struct bench_data *data, const struct model *model, uint64_t seed) {
     const struct input *input = &model->architecture.input;
     const struct output *output = &model->architecture.output;
     bool next = output->target == TARGET_NEXT, class_id = loss_kind(output->loss)->class_id;
-    data->inputs = input->kind == INPUT_REAL ? input->size : 1;
+    data->inputs = model->x_size;
     data->targets = class_id ? 1 : output->size;
     size_t fitting = DATA_BYTES / (sizeof(union value) * (data->inputs + data->targets));
     data->count = fitting > DATA_EXAMPLES ? DATA_EXAMPLES : fitting;
@@ -66,16 +97,20 @@ int bench_data_open(struct bench_data *data, const struct model *model, uint64_t
     size_t numbers = data->count * data->inputs, more = model->features + model->outputs;
     data->x = calloc(numbers + more, sizeof *data->x);
     data->y = calloc(data->count, data->targets * sizeof *data->y);
-    if (!data->x || !data->y) {
+    data->rows = NULL;
+    bool columns = input->column_count && input->kind == INPUT_REAL;
+    if (!data->x || !data->y || (columns && fill_rows(data, model, &seed))) {
         bench_data_close(data);
         return -1;
     }
     if (input->kind == INPUT_REAL)
-        fill_reals(data, data->x, data->inputs, next, output->loss, &seed);
+        fill_reals(data, data->x, data->inputs, next && !class_id, output->loss, &seed);
     else
         fill_ids(data, data->x, input->size, &seed);
+    if (columns)
+        fill_columns(data, input, &seed);
     for (size_t n = 0; n < more; n++)
-        data->x[numbers + n] = data->x[n];
+        data->x[numbers + n] = data->x[n % numbers];
     if (class_id)
         fill_ids(data, data->y, output->size, &seed);
     else
@@ -86,7 +121,8 @@ int bench_data_open(struct bench_data *data, const struct model *model, uint64_t
 void bench_data_close(struct bench_data *data) {
     free(data->x);
     free(data->y);
-    data->x = data->y = NULL;
+    free(data->rows);
+    data->x = data->y = data->rows = NULL;
 }
 
 struct example bench_data_example(const struct bench_data *data,

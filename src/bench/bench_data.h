@@ -16,6 +16,9 @@ struct bench_data {
     union value *x; /* (count, inputs), and its beginning again: whoever takes more numbers at
                        a row, as a network with scale: forecast does, finds the next rows */
     union value *y; /* (count, targets) */
+    union value
+        *rows; /* (count, features) of columns: what an engine's x may be; else NULL: x is */
+    size_t features;
 };
 
 /* -1 when out of memory. */

@@ -93,10 +93,11 @@ void bench_split_close(struct bench_split **split) {
 /* The next window of the data. With `target: next` an x is also the target of the step before. */
 static void choose_window(struct bench_split *split) {
     const struct bench_data *data = split->data;
-    bool next = split->network.model->architecture.output.target == TARGET_NEXT;
+    bool next = split->network.model->architecture.output.target == TARGET_NEXT && !data->rows;
     for (size_t t = 0; t < split->window; t++) {
         size_t row = split->next, following = (row + 1) % data->count;
-        split->inputs[t] = data->x + row * data->inputs;
+        split->inputs[t] =
+            data->rows ? data->rows + row * data->features : data->x + row * data->inputs;
         split->targets[t] =
             next ? data->x + following * data->inputs : data->y + row * data->targets;
         split->next = following;

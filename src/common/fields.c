@@ -275,6 +275,7 @@ const char *field_need_text(enum field_need need) {
         [NEED_CHECKPOINT] = "",
         [NEED_JOURNAL] = "a journal",
         [NEED_KEYS] = "keys",
+        [NEED_COLUMNS] = "`model.input.columns`",
     };
     return texts[need];
 }

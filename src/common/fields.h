@@ -96,6 +96,7 @@ enum field_need {
     NEED_CHECKPOINT,
     NEED_JOURNAL,
     NEED_KEYS,
+    NEED_COLUMNS, /* inputs whose columns have names */
     FIELD_NEEDS,
 };
 #define FIELD_HAS(need) (1u << (need)) /* in a set of them */

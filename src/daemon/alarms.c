@@ -63,39 +63,58 @@ static size_t choose(const struct learner_alarm *alarm, size_t chosen[COLUMNS_MO
     return count;
 }
 
-static json_t *columns_of(const struct learner_alarm *alarm, const size_t *chosen, size_t count) {
+/* The number in x of a column that is looked at. */
+static size_t place_of(const struct learner_alarm *alarm, size_t column) {
+    return alarm->at ? alarm->at[column] : column;
+}
+
+static const struct input *input_of(const struct daemon *daemon) {
+    return &daemon->model.architecture.input;
+}
+
+static json_t *columns_of(const struct input *input, const struct learner_alarm *alarm,
+                          const size_t *chosen, size_t count) {
     json_t *columns = json_array();
     for (size_t i = 0; i < count; i++) {
-        size_t k = chosen[i];
-        json_array_append_new(columns, json_pack("{s:I, s:o, s:o, s:o}", "column", (json_int_t)k,
-                                                 "score", number(score_of(alarm, k)), "forecast",
-                                                 number(forecast_of(alarm, k)), "truth",
-                                                 number(truth_of(alarm, k))));
+        size_t k = chosen[i], place = place_of(alarm, k);
+        json_t *column =
+            json_pack("{s:I, s:o, s:o, s:o}", "column", (json_int_t)place, "score",
+                      number(score_of(alarm, k)), "forecast", number(forecast_of(alarm, k)),
+                      "truth", number(truth_of(alarm, k)));
+        if (input->column_count)
+            json_object_set_new(column, "name", json_string(input->columns[place].name));
+        json_array_append_new(columns, column);
     }
     return columns;
 }
 
 /* What it has not the habit of, as the end of a sentence. */
-static void explain_habit(char text[WHY_SIZE], const struct learner_alarm *alarm) {
-    if (alarm->column >= alarm->columns)
+static void explain_habit(char text[WHY_SIZE], const struct input *input,
+                          const struct learner_alarm *alarm) {
+    char name[COLUMN_NAME_SIZE];
+    if (alarm->column >= alarm->columns) {
         snprintf(text, WHY_SIZE, "nothing has come of it for longer than usual");
-    else if (alarm->kind == ALARM_SILENT)
-        snprintf(text, WHY_SIZE, "x[%zu] has been missing for longer than usual", alarm->column);
+        return;
+    }
+    input_label(input, place_of(alarm, alarm->column), name);
+    if (alarm->kind == ALARM_SILENT)
+        snprintf(text, WHY_SIZE, "%s has been missing for longer than usual", name);
     else
-        snprintf(text, WHY_SIZE, "x[%zu] has been %g for longer than usual", alarm->column,
+        snprintf(text, WHY_SIZE, "%s has been %g for longer than usual", name,
                  truth_of(alarm, alarm->column));
 }
 
 /* "novelty 2.43, with a threshold of 1.5; x[3] is 25, and 10.5 was forecast", of the most abnormal
    column. */
-static void explain_score(char text[WHY_SIZE], const struct learner_alarm *alarm,
-                          const size_t *chosen, size_t count) {
+static void explain_score(char text[WHY_SIZE], const struct input *input,
+                          const struct learner_alarm *alarm, const size_t *chosen, size_t count) {
+    char name[COLUMN_NAME_SIZE];
     int used = snprintf(text, WHY_SIZE, "%s %.3g, with a threshold of %.3g",
                         learner_alarm_name(alarm->kind), alarm->score, alarm->threshold);
     if (count == 0 || isnan(truth_of(alarm, *chosen)))
         return;
-    used += snprintf(text + used, WHY_SIZE - (size_t)used, "; x[%zu] is %g", *chosen,
-                     truth_of(alarm, *chosen));
+    used += snprintf(text + used, WHY_SIZE - (size_t)used, "; %s is %g",
+                     input_label(input, place_of(alarm, *chosen), name), truth_of(alarm, *chosen));
     if (isfinite(forecast_of(alarm, *chosen)))
         snprintf(text + used, WHY_SIZE - (size_t)used, ", and %g was forecast",
                  forecast_of(alarm, *chosen));
@@ -117,12 +136,12 @@ void alarms_announce(struct daemon *daemon, const struct learner_alarm *alarm) {
         "stream", json_of_text(alarm->key, alarm->key_size), "example", (json_int_t)alarm->example,
         "data_time", alarm->time > 0 ? json_real(alarm->time) : json_null(), "reason",
         learner_alarm_name(alarm->kind), "score", number(alarm->score), "threshold",
-        number(alarm->threshold), "columns", columns_of(alarm, chosen, count));
+        number(alarm->threshold), "columns", columns_of(input_of(daemon), alarm, chosen, count));
     text_quote(stream, alarm->key, alarm->key_size);
     if (is_habit(alarm))
-        explain_habit(why, alarm);
+        explain_habit(why, input_of(daemon), alarm);
     else
-        explain_score(why, alarm, chosen, count);
+        explain_score(why, input_of(daemon), alarm, chosen, count);
     announce_event(daemon, "anomaly", details, "stream %s is %s: %s", stream,
                    is_habit(alarm) ? learner_alarm_name(alarm->kind) : "abnormal", why);
 }

@@ -185,12 +185,12 @@ static void write_notice(char text[NOTICE_SIZE], enum announce_kind kind,
 
 static void announce_scale(struct daemon *daemon, const struct out_of_scale *found,
                            const char *text, json_t *details) {
-    char detail[NOTICE_SIZE];
-    snprintf(
-        detail, sizeof detail,
-        "x[%zu] is %g, more than %d times as large as any before (%g); has its type or its unit "
-        "changed?",
-        found->column, found->value, INPUT_RANGE_FACTOR, found->largest);
+    char detail[NOTICE_SIZE], name[COLUMN_NAME_SIZE];
+    snprintf(detail, sizeof detail,
+             "%s is %g, more than %d times as large as any before (%g); has its type or its unit "
+             "changed?",
+             input_label(&daemon->model.architecture.input, found->column, name), found->value,
+             INPUT_RANGE_FACTOR, found->largest);
     log_warning("%s: %s", text, detail);
     json_object_update_new(details,
                            json_pack("{s:I, s:f, s:f}", "column", (json_int_t)found->column,

@@ -357,6 +357,8 @@ static void put_scored(struct json_text *text, const struct teller *teller,
 
 static size_t anomaly_columns(const struct model *model) {
     const struct input *input = &model->architecture.input;
+    if (input->column_count)
+        return columns_of_kind(input->columns, input->column_count, COLUMN_REAL);
     return input->kind == INPUT_REAL ? input->size : 0;
 }
 

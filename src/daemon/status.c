@@ -11,7 +11,7 @@
 
 void status_write(struct daemon *daemon, struct json_text *text) {
     const struct config *config = daemon->config;
-    char summary[MODEL_SUMMARY_SIZE];
+    char summary[MODEL_SUMMARY_SIZE], names[2][MODEL_NAMES_SIZE];
     struct field_count counts[SECURITY_FAILURES], rejected_by[REJECT_REASONS];
     unsigned has = 0;
     struct schema schema;
@@ -22,6 +22,8 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         .state = run_state(daemon),
         .device = learner_device(daemon->learner),
         .model = summary,
+        .column_names = model_column_names(&config->architecture, false, names[0]),
+        .target_names = model_column_names(&config->architecture, true, names[1]),
         .parameters = learner_parameters(daemon->learner),
         .digest = config->digest,
         .version = PACKAGE_VERSION,
@@ -47,6 +49,8 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         .input_scale = observe_out_of_scale(daemon),
         .dropped = publish_dropped(daemon->publish),
     };
+    if (config->architecture.input.column_count)
+        has |= FIELD_HAS(NEED_COLUMNS);
     if (checkpoints_report(daemon, &status))
         has |= FIELD_HAS(NEED_CHECKPOINT);
     if (journalling_report(daemon, &status))
