@@ -63,6 +63,10 @@ static int log_in(redisContext *context, const struct url *url, struct error *er
         return -1;
     if (!*url->user && *url->password && ask(context, url, 2, without, error) < 0)
         return -1;
+    const char *known[] = {"PING"};
+    bool anonymous = !*url->user && !*url->password; /* whether it wants to know is found out */
+    if (anonymous && ask(context, url, 1, known, error) < 0)
+        return -1;
     bool database = *url->host && strlen(url->path) > 1;
     return database ? ask(context, url, 2, choose, error) : 0;
 }

@@ -1,0 +1,174 @@
+#!/usr/bin/python3
+"""runnel-relay: what a daemon predicts comes to a broker, with its truth, at least once, also when the
+broker is away for a while."""
+import json
+import pathlib
+import signal
+import struct
+import subprocess
+import sys
+
+import brokers
+import cases
+import running
+import zmq
+
+RELAY = running.PROGRAM.with_name("runnel-relay")
+OK, USAGE, TRY_AGAIN, NO_PERMISSION = 0, 64, 75, 77
+CONFIG = brokers.CONFIG.replace('statistics"}}', 'statistics", predictions: true}}')
+
+
+def daemon(directory, kind="pull"):
+    return running.Daemon(directory, CONFIG.format(d=directory, kind=kind))
+
+
+def relay(directory, *words):
+    return subprocess.Popen([RELAY, "--connect", f"ipc://{directory}/statistics", *map(str, words)],
+                            stderr=subprocess.PIPE, bufsize=0)
+
+
+def finish(process, number=signal.SIGTERM):
+    process.send_signal(number)
+    _, err = process.communicate(timeout=running.LIMIT)
+    return process.returncode, err.decode()
+
+
+def send(socket, key, n):
+    header = struct.pack("<BBHIQd", 1, 0, 0, 1, n, 1000.5 + n)
+    socket.send_multipart([key, struct.pack("<2f", n, -n), b"", header])
+
+
+class Stream:
+    """What has come to Redis."""
+
+    def __init__(self, broker):
+        self.broker = broker
+
+    def words(self):
+        return ["--redis", self.broker.url]
+
+    def messages(self):
+        entries = self.broker.ask("XRANGE", "runnel:prediction", "-", "+")
+        assert all(fields[0] == "message" for _, fields in entries)
+        return [json.loads(fields[1]) for _, fields in entries]
+
+
+class Topics:
+    """What has come to a subscriber of MQTT, whose session the broker keeps."""
+
+    def __init__(self, broker):
+        self.broker = broker
+        self.path = pathlib.Path(broker.directory, "heard")
+        with open(self.path, "wb") as heard:
+            self.process = subprocess.Popen(
+                [brokers.program("mosquitto_sub"), "--unix", broker.path, "-q", "1", "-c", "-i",
+                 "test", "-t", "runnel/brokers/prediction", "-t", "retained"], stdout=heard)
+        broker.publish("retained", ["{}"], "-r")
+        brokers.until(lambda: self.lines() > 0, self.process)
+
+    def words(self):
+        return ["--mqtt", self.broker.url]
+
+    def lines(self):
+        return self.path.read_bytes().count(b"\n")
+
+    def messages(self):
+        text = self.path.read_text(encoding="utf-8")
+        found = [json.loads(line) for line in text[:text.rfind("\n") + 1].splitlines()]
+        return [message for message in found if message]
+
+
+BROKERS = [(name, server, reader) for name, server, reader in
+           (("mqtt", brokers.Mosquitto, Topics), ("redis", brokers.Redis, Stream)) if brokers.knows(name)]
+if not BROKERS:
+    print("this build knows no broker")
+    sys.exit(77)
+
+
+def warm_up(d, socket, reader, process):
+    """Until the first prediction has come: then the relay is subscribed, and connected."""
+    count = 0
+    while not any(message["stream"] == "warm" for message in reader.messages()):
+        send(socket, b"warm", count)
+        count += 1
+        d.alive()
+        assert process.poll() is None and count < 10000
+        socket.getsockopt(zmq.EVENTS)
+        running.wait_learned(d, count)
+    return count
+
+
+def test_predictions(directory):
+    """Each prediction comes, with the time of its example and its truth, in spite of a broker that is
+    stopped and started again."""
+    count = 300
+    for name, server, reader_of in BROKERS:
+        home = directory / name
+        home.mkdir()
+        with server(home) as broker, daemon(home) as d, d.socket(zmq.PUSH, "examples") as socket:
+            reader = reader_of(broker)
+            process = relay(home, *reader.words())
+            before = warm_up(d, socket, reader, process)
+            for part in (0, 1, 2):
+                if part == 1:
+                    broker.end()
+                for n in range(part * count // 3, (part + 1) * count // 3):
+                    send(socket, b"s", n)
+                running.wait_learned(d, before + (part + 1) * count // 3)
+                if part == 1:
+                    line = process.stderr.readline().decode()
+                    assert "trying again until it answers" in line, line
+                    broker.start()
+
+            def of_stream():
+                found = {}
+                for message in reader.messages():
+                    if message["stream"] == "s":
+                        assert found.setdefault(message["example"], message) == message
+                return found
+            brokers.until(lambda: len(of_stream()) == count, process)
+            found = of_stream()
+            for n, number in enumerate(sorted(found)):
+                message = found[number]
+                assert message["data_time"] == 1000.5 + n and len(message["prediction"]) == 2
+                if n:
+                    assert message["scored"]["target"] == [n, -n], message
+            status, err = finish(process)
+            assert status == OK and "back after" in err, (name, status, err)
+            assert "0 were dropped, 0 are left" in err, err
+
+
+def test_buffer(directory):
+    """While the broker is away, the newest are kept, and what is dropped is said."""
+    _, server, reader_of = BROKERS[-1]
+    with server(directory) as broker, daemon(directory) as d:
+        with d.socket(zmq.PUSH, "examples") as socket:
+            reader = reader_of(broker)
+            process = relay(directory, *reader.words(), "--buffer", 10)
+            before = warm_up(d, socket, reader, process)
+            broker.end()
+            for n in range(600):
+                send(socket, b"s", n)
+            running.wait_learned(d, before + 600)
+            said = process.stderr.readline() + process.stderr.readline()
+            assert b"the oldest are dropped" in said and b"trying again" in said, said
+            broker.start()
+            brokers.until(lambda: any(message["stream"] == "s" and message["data_time"] == 1599.5
+                                      for message in reader.messages()), process)
+            status, err = finish(process)
+            assert status == TRY_AGAIN and "back after" in err and "0 are left" in err, (status, err)
+
+
+def test_refused(directory):
+    """Wrong credentials end it with a sentence; one broker must be named."""
+    assert subprocess.run([RELAY], capture_output=True, check=False).returncode == USAGE
+    if not brokers.knows("redis"):
+        return
+    with brokers.Redis(directory, "--requirepass", "secret") as broker, daemon(directory):
+        process = relay(directory, "--redis", broker.url)
+        _, err = process.communicate(timeout=running.LIMIT)
+        assert process.returncode == NO_PERMISSION and b"does not let this client in" in err, err
+
+
+if __name__ == "__main__":
+    cases.run(globals())

@@ -1,0 +1,245 @@
+#include "relay_queue.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <sysexits.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/complain.h"
+
+enum { BATCH = 200 };
+
+/* Seconds between two tries. */
+#define PAUSE_FIRST 0.25
+#define PAUSE_MAX 30.0
+#define TEND_SECONDS 1.0
+
+struct queue {
+    const struct sink_type *type;
+    struct sink *sink;
+    const char *broker;
+    pthread_t thread;
+    bool started;
+    int event; /* eventfd: refused */
+
+    pthread_mutex_t mutex; /* of all that follows */
+    pthread_cond_t changed;
+    struct sink_message *ring; /* (room,) `count` of them from `oldest` on */
+    size_t room, oldest, count;
+    struct queue_counts counts;
+    bool closing;
+    double until; /* then also what is not written is given up: clock_seconds */
+    bool refused;
+    struct error error; /* why */
+
+    /* The thread's own: */
+    struct sink_message batch[BATCH];
+    size_t batch_count;
+    bool connected;
+    double lost_at, pause; /* lost_at 0: the broker is there */
+};
+
+static void clear(struct sink_message *message) {
+    free(message->topic);
+    free(message->text);
+    *message = (struct sink_message){0};
+}
+
+/* ---- the thread ---- */
+
+/* Wait on the condition, with the mutex; not longer than so many seconds. */
+static void wait_changed(struct queue *queue, double seconds) {
+    double until = clock_seconds() + seconds;
+    struct timespec limit = {.tv_sec = (time_t)until};
+    limit.tv_nsec = (long)((until - (double)limit.tv_sec) * (double)NS_PER_SECOND);
+    pthread_cond_timedwait(&queue->changed, &queue->mutex, &limit);
+}
+
+/* Take the next batch off the ring. False: the end. */
+static bool take_batch(struct queue *queue) {
+    pthread_mutex_lock(&queue->mutex);
+    if (queue->batch_count == 0 && queue->count == 0 && !queue->closing)
+        wait_changed(queue, TEND_SECONDS);
+    while (queue->batch_count < BATCH && queue->count > 0) {
+        queue->batch[queue->batch_count++] = queue->ring[queue->oldest];
+        queue->oldest = (queue->oldest + 1) % queue->room;
+        queue->count--;
+    }
+    bool over = queue->closing && (queue->batch_count == 0 || clock_seconds() >= queue->until);
+    pthread_mutex_unlock(&queue->mutex);
+    return !over;
+}
+
+static void finish_batch(struct queue *queue) {
+    for (size_t n = 0; n < queue->batch_count; n++)
+        clear(&queue->batch[n]);
+    pthread_mutex_lock(&queue->mutex);
+    queue->counts.written += queue->batch_count;
+    pthread_mutex_unlock(&queue->mutex);
+    queue->batch_count = 0;
+}
+
+static void say_back(struct queue *queue) {
+    if (queue->lost_at > 0)
+        complain(EX_OK, "%s: back after %.1f s", queue->broker, clock_seconds() - queue->lost_at);
+    queue->lost_at = queue->pause = 0;
+}
+
+/* Connect where that is due, and write. */
+static int work(struct queue *queue, struct error *error) {
+    if (!queue->connected && queue->type->connect(queue->sink, error) < 0)
+        return -1;
+    queue->connected = true;
+    if (queue->batch_count == 0)
+        return queue->type->tend ? queue->type->tend(queue->sink, error) : 0;
+    if (queue->type->write(queue->sink, queue->batch, queue->batch_count, error) < 0)
+        return -1;
+    say_back(queue);
+    finish_batch(queue);
+    return 0;
+}
+
+/* The broker is away: said once, and tried again later; at once where it was there. */
+static void pause_work(struct queue *queue, const char *why) {
+    bool worked = queue->connected;
+    queue->type->disconnect(queue->sink);
+    queue->connected = false;
+    if (worked && queue->lost_at == 0 && queue->pause == 0) {
+        queue->pause = PAUSE_FIRST;
+        return;
+    }
+    if (queue->lost_at == 0) {
+        complain(EX_OK, "%s: %s; trying again until it answers", queue->broker, why);
+        queue->lost_at = clock_seconds();
+    }
+    queue->pause = queue->pause > 0 ? fmin(2 * queue->pause, PAUSE_MAX) : PAUSE_FIRST;
+    double until = clock_seconds() + queue->pause, left;
+    pthread_mutex_lock(&queue->mutex);
+    while ((left = until - clock_seconds()) > 0 &&
+           !(queue->closing && clock_seconds() >= queue->until))
+        wait_changed(queue, left);
+    pthread_mutex_unlock(&queue->mutex);
+}
+
+static void refuse(struct queue *queue, const struct error *error) {
+    const uint64_t one = 1;
+    pthread_mutex_lock(&queue->mutex);
+    queue->refused = true;
+    queue->error = *error;
+    pthread_mutex_unlock(&queue->mutex);
+    if (write(queue->event, &one, sizeof one) < 0)
+        return; /* it is readable already */
+}
+
+static void *run(void *context) {
+    struct queue *queue = context;
+    struct error error;
+    while (take_batch(queue)) {
+        if (work(queue, &error) == 0)
+            continue;
+        if (error.status != EX_TEMPFAIL) {
+            refuse(queue, &error);
+            break;
+        }
+        pause_work(queue, error.text);
+    }
+    queue->type->disconnect(queue->sink);
+    return NULL;
+}
+
+/* ---- the queue ---- */
+
+static int start(struct queue *queue, struct error *error) {
+    sigset_t all, before;
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(&queue->changed, &attributes);
+    pthread_condattr_destroy(&attributes);
+    pthread_mutex_init(&queue->mutex, NULL);
+    sigfillset(&all); /* signals are the main thread's */
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    queue->started = pthread_create(&queue->thread, NULL, run, queue) == 0;
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return queue->started ? 0 : error_set(error, EX_OSERR, "no thread can be started");
+}
+
+int queue_open(struct queue **result, const struct sink_type *type, struct sink *sink,
+               const char *broker, size_t room, struct error *error) {
+    struct queue *queue = *result = calloc(1, sizeof *queue);
+    if (!queue)
+        return error_no_memory(error);
+    queue->type = type;
+    queue->sink = sink;
+    queue->broker = broker;
+    queue->room = room;
+    queue->ring = calloc(room, sizeof *queue->ring);
+    queue->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (!queue->ring || queue->event < 0)
+        return error_no_memory(error);
+    return start(queue, error);
+}
+
+void queue_add(struct queue *queue, const struct sink_message *message) {
+    struct sink_message oldest = {0};
+    pthread_mutex_lock(&queue->mutex);
+    if (queue->count == queue->room) {
+        oldest = queue->ring[queue->oldest];
+        queue->oldest = (queue->oldest + 1) % queue->room;
+        queue->count--;
+    }
+    queue->ring[(queue->oldest + queue->count++) % queue->room] = *message;
+    bool first = oldest.text && queue->counts.dropped == 0;
+    queue->counts.dropped += oldest.text != NULL;
+    pthread_cond_signal(&queue->changed);
+    pthread_mutex_unlock(&queue->mutex);
+    clear(&oldest);
+    if (first)
+        complain(EX_OK,
+                 "%s: %zu messages wait, which is all that --buffer lets: the oldest are "
+                 "dropped from now on",
+                 queue->broker, queue->room);
+}
+
+int queue_descriptor(const struct queue *queue) {
+    return queue->event;
+}
+
+int queue_close(struct queue **pointer, double seconds, struct queue_counts *counts,
+                struct error *error) {
+    struct queue *queue = *pointer;
+    *counts = (struct queue_counts){0};
+    if (!queue)
+        return 0;
+    if (queue->started) {
+        pthread_mutex_lock(&queue->mutex);
+        queue->closing = true;
+        queue->until = clock_seconds() + seconds;
+        pthread_cond_signal(&queue->changed);
+        pthread_mutex_unlock(&queue->mutex);
+        pthread_join(queue->thread, NULL);
+        pthread_cond_destroy(&queue->changed);
+        pthread_mutex_destroy(&queue->mutex);
+    }
+    *counts = queue->counts;
+    counts->left = queue->count + queue->batch_count;
+    for (; queue->count > 0; queue->count--, queue->oldest = (queue->oldest + 1) % queue->room)
+        clear(&queue->ring[queue->oldest]);
+    while (queue->batch_count > 0)
+        clear(&queue->batch[--queue->batch_count]);
+    int status =
+        queue->refused ? error_set(error, queue->error.status, "%s", queue->error.text) : 0;
+    if (queue->event >= 0)
+        close(queue->event);
+    free(queue->ring);
+    free(queue);
+    *pointer = NULL;
+    return status;
+}

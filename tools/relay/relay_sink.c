@@ -1,0 +1,12 @@
+#include "build-config.h"
+
+#include "relay_sink.h"
+
+const struct sink_type *const sink_types[] = {
+#ifdef RUNNEL_MQTT
+    &sink_mqtt,
+#endif
+#ifdef RUNNEL_REDIS
+    &sink_redis,
+#endif
+    NULL};

@@ -1,0 +1,52 @@
+/* A broker that messages are written to. A kind of broker is one struct sink_type in a file of its
+   own, sink_NAME.c. Its functions are called by one thread, the queue's (relay_queue.h), and may
+   wait for some seconds. */
+#ifndef RUNNEL_RELAY_SINK_H
+#define RUNNEL_RELAY_SINK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "brokers/url.h"
+
+struct error;
+struct sink;
+
+/* A message of a daemon, and where it goes. */
+struct sink_message {
+    char *topic; /* of the broker: a topic, or the key of a stream */
+    char *text;  /* JSON, (size,) */
+    size_t size;
+};
+
+struct sink_options {
+    struct url url;
+    const char *authorities; /* a file; NULL: the system's */
+    uint64_t keep;           /* messages that the broker keeps of a topic, where it can; 0 = all */
+};
+
+struct sink_type {
+    const char *name;    /* "mqtt": also the option */
+    const char *schemes; /* of its addresses, between blanks */
+    const char *form;    /* what its addresses look like */
+    const char *topic;   /* where messages go unless --topic says another */
+
+    int (*open)(struct sink **sink, const struct sink_options *options, struct error *error);
+    /* Connect. EX_TEMPFAIL: not now, with a clause that says why; else there is no use in trying
+       again. */
+    int (*connect)(struct sink *sink, struct error *error);
+    /* Write the messages in their order: 0 when the broker has confirmed all of them. EX_TEMPFAIL:
+       the connection is over, and all of them will be written again. */
+    int (*write)(struct sink *sink, const struct sink_message *messages, size_t count,
+                 struct error *error);
+    /* Nothing has been written for a second: keep the connection. As write. May be NULL. */
+    int (*tend)(struct sink *sink, struct error *error);
+    void (*disconnect)(struct sink *sink);
+    void (*close)(struct sink **sink);
+};
+
+/* Those that this build knows, ended by NULL. */
+extern const struct sink_type *const sink_types[];
+extern const struct sink_type sink_mqtt, sink_redis;
+
+#endif
