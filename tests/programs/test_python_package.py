@@ -118,6 +118,12 @@ def test_the_page_watches(directory):
         feed_until(feeder, directory, directory / "joined",
                    r"^wave \d+ \[\S+ \S+\] \[\S+ \S+\] \[\[\S+ \S+\], \[\S+ \S+\]\] \d\S*$")
         joined.kill()
+        # A daemon that ends waits for no slow subscriber.
+        running.wait_learned(one, newest := one.ask("status")["examples"])
+        end = time.monotonic() + LIMIT
+        while not re.search(f"^{newest - newest % 100} ", (directory / "losses").read_text(encoding="utf-8"), re.MULTILINE):
+            assert time.monotonic() < end, newest
+            time.sleep(0.02)
         assert one.end() == 0 and losses.wait(LIMIT) == 0, (directory / "losses").read_text(encoding="utf-8")
 
 
@@ -203,6 +209,7 @@ def test_a_recording(directory):
         assert "examples" in result(programs(PAGE, "read_recording"), directory)
         recorder.terminate()
         recorder.wait(LIMIT)
+        losses = runnel.read_recording(directory / "waves.db")
     assert set(losses["daemon"]) == {"waves"} and losses["mean"].notna().any()
     assert abs(losses["date"].iloc[-1].timestamp() - time.time()) < 3600
     states = runnel.read_recording(directory / "waves.db", "states")
@@ -293,16 +300,19 @@ with Regressor() as model:
         assert "'then'" in str(error), error
 linear = score(preprocessing.StandardScaler() | linear_model.LinearRegression(), shifted(), metrics.MSE())
 assert mine < 0.7 * linear, (mine, linear)
+print(mine, linear)
 
 with Classifier() as model:
     pipeline = preprocessing.StandardScaler() | model     # which changes x between prediction and truth
     accuracy = score(pipeline, datasets.Phishing().take(600), metrics.Accuracy())
     assert accuracy > 0.7, accuracy
+    print(accuracy)
     assert model._stream.client.counts.sent == 1200
 
 with Classifier(classes=2) as model:
     delayed = score(model, ((x, str(y)) for x, y in datasets.Phishing().take(400)), metrics.Accuracy(), moment=None, delay=5)
     assert delayed > 0.6, delayed
+    print(delayed)
     try:
         model.learn_one({name: 0 for name in model._stream.names}, "third")
         raise SystemExit("a third class")
@@ -320,7 +330,7 @@ def test_river(directory):
     python = python_of_river()
     if not python:
         return
-    result(RIVER, directory, python)
+    print(result(RIVER, directory, python), end="")
     score = programs(PAGE, "TrumpApproval")
     printed = result(score, directory, python)
     assert 0 < float(re.match(r"MAE: (\d+\.\d+)", printed)[1]) < 1.3, printed
