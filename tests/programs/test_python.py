@@ -303,6 +303,20 @@ def test_a_daemon_that_is_away(directory):
     assert journal(directory) == [("", 1), ("", 3)]
 
 
+def test_a_program_that_does_not_close(directory):
+    """Its end waits, and says what is not safe."""
+    text = (f"import sys; sys.path.insert(0, {str(SOURCE / 'streams/python')!r}); import runnel\n"
+            f"client = runnel.Client('ipc://{directory}/examples', timeout={LIMIT})\n"
+            "client.learn_many([[n, 0] for n in range(3000)])\n")
+    with daemon(directory) as one:
+        subprocess.run([sys.executable, "-B", "-c", text], check=True, timeout=2 * LIMIT)
+        assert running.wait_learned(one, 3000)["examples"] == 3000
+        text += f"import os; os.kill({one.process.pid}, 9); client.timeout = {NOBODY}; client.learn([1, 2])\n"
+        done = subprocess.run([sys.executable, "-B", "-c", text], check=True, timeout=2 * LIMIT, capture_output=True,
+                              text=True)
+        assert done.stderr.startswith("runnel: ipc://") and "examples are kept" in done.stderr, done.stderr
+
+
 def test_keys(directory):
     for name in "daemon", "feeder", "desk":
         subprocess.run([BUILD / "runnel-keygen", directory / name], check=True, stdout=subprocess.DEVNULL)

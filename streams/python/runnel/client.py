@@ -1,9 +1,12 @@
 """Feed a daemon: `Client`."""
 from __future__ import annotations
 
+import atexit
 import json
 import math
+import sys
 import time as clock
+import weakref
 from types import TracebackType
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Type
 
@@ -26,7 +29,20 @@ TIMEOUT = 30.0  # seconds
 TICK = 0.25  # seconds that one poll waits at most
 BATCH = 256  # rows that learn_many sends between two looks at the answers
 LOOK = 0.02  # seconds after which `learn` looks at answers and connection again
-LEAVE = 5.0  # seconds that the end of `with` waits after an exception
+LEAVE = 5.0  # seconds that the end of `with` waits after an exception, and that of a program
+
+
+_open: "weakref.WeakSet[Client]" = weakref.WeakSet()  # clients that the end of the program closes
+
+
+@atexit.register
+def _close_all() -> None:
+    for client in list(_open):
+        try:
+            client.timeout = LEAVE if client.timeout is None else min(client.timeout, LEAVE)
+            client.close()
+        except RunnelError as error:
+            print(f"runnel: {error}", file=sys.stderr)
 
 
 class Prediction(NamedTuple):
@@ -123,6 +139,7 @@ class Client:
         self._session = Session(peer) if socket == "router" else None
         self._push = Push(peer) if socket == "push" else None
         self._closed, self._looked = False, 0.0
+        _open.add(self)
 
     # ---- sending ----
 
@@ -271,6 +288,7 @@ class Client:
 
     def _leave(self, linger: Optional[float]) -> None:
         self._closed = True
+        _open.discard(self)
         if self._session:
             self._session.close()
         if self._push:

@@ -2,16 +2,19 @@
 model takes, as far as it has said so. ValueError and TypeError say what is wrong before it is sent."""
 from __future__ import annotations
 
+import collections.abc
 import datetime
 import json
 import math
-from typing import Any, Mapping, Optional, Union
+import struct
+from typing import Any, Callable, Mapping, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
 
 from . import wire
 
+PLAIN = {float, int, np.ndarray, np.float32, np.float64}
 FLOAT, WHOLE = np.dtype("<f4"), np.dtype("<u4")
 Array = NDArray[Any]
 Time = Union[float, datetime.datetime, None]
@@ -29,14 +32,19 @@ def seconds(time: Time) -> float:
 
 def is_named(value: object) -> bool:
     """Whether x or y can travel as JSON only: columns by name, words, classes by name."""
+    if value is None or type(value) in PLAIN:
+        return False
     if isinstance(value, (list, tuple)):
-        return any(is_named(one) for one in value)
-    return isinstance(value, (Mapping, str))
+        for one in value:
+            if type(one) not in PLAIN and is_named(one):
+                return True
+        return False
+    return isinstance(value, (str, collections.abc.Mapping))
 
 
 def plain(value: object) -> object:
     """As JSON has it: numpy's numbers and arrays become Python's, what is missing null."""
-    if isinstance(value, Mapping):
+    if isinstance(value, collections.abc.Mapping):
         return {str(name): plain(one) for name, one in value.items()}
     if isinstance(value, (list, tuple)):
         return [plain(one) for one in value]
@@ -115,6 +123,7 @@ class Shapes:
         self.targets: Optional[int] = None
         self.target = ""
         self.mixed = False
+        self._pack: Optional[Callable[..., bytes]] = None
         self.asked = False
 
     def take(self, schema: Mapping[str, Any]) -> None:
@@ -126,13 +135,22 @@ class Shapes:
         self.mixed = schema.get("dtype") not in ("float32", "uint32")
         self.x_type = WHOLE if schema.get("dtype") == "uint32" else FLOAT
         self.columns = schema.get("columns")
+        if self.columns and self.x_type == FLOAT:
+            self._pack = struct.Struct(f"<{self.columns}f").pack
         self.y_type = WHOLE if schema.get("target_dtype") == "uint32" else FLOAT
         self.targets, self.target = schema.get("targets"), str(schema.get("target", ""))
 
     def x_bytes(self, x: object) -> "tuple[bytes, int]":
         """The bytes of x, and its steps."""
-        if type(x) is np.ndarray and x.dtype is FLOAT and x.shape == (self.columns,) and self.columns != 1:
-            return x.tobytes(), 1  # the usual case, fast: what is infinite in it the daemon refuses
+        # The usual cases, fast. What is infinite in an array the daemon refuses.
+        if type(x) is np.ndarray and x.dtype is FLOAT and x.shape == (self.columns,):
+            return x.tobytes(), 1
+        if self._pack is not None and type(x) in (list, tuple):
+            try:
+                if math.inf not in x and -math.inf not in x:  # type: ignore[operator]
+                    return self._pack(*x), 1  # type: ignore[misc]
+            except (struct.error, OverflowError, TypeError, ValueError):
+                pass  # no step of floats: what follows says why, or knows better
         array = self.x_array(x)
         return array.tobytes(), len(array)
 
