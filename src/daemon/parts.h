@@ -10,13 +10,14 @@
      checkpoints    when one is written
      settings       the configuration in force, and all that changes it
      learning       the learner, and another in its place
+     feedback       an alarm was none
      left_out       entries of the journal that are not learned
      replay         what the journal has after a checkpoint is learned
      rollback       what was learned is taken back
      abnormal       what a stream sent at an alarm is taken back
-     feedback       what people say of alarms
      take           examples from their socket to the learner
      status         what `status` says
+     export         what was learned, for clients
      commands       what the control socket asks for
      daemon         opens, loops, closes */
 #ifndef RUNNEL_PARTS_H

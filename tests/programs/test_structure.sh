@@ -88,7 +88,7 @@ done | awk -v order="$rooms" '
 # The daemon's room: parts that stand one above the other (src/daemon/parts.h), each of which uses
 # only those before it. What a part has is declared in its own .c: no other can write it. What all
 # share is written by the file that opens it.
-parts='announce run observe journalling checkpoints settings learning left_out replay rollback take status commands daemon'
+parts='announce run observe journalling checkpoints settings learning feedback left_out replay rollback abnormal take status export commands daemon'
 below=
 for part in $parts; do
     wrong 'uses a part above it' "$(included "src/daemon/$part.c" | while read -r file header; do
