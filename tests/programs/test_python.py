@@ -266,6 +266,19 @@ def test_words(directory):
             assert json.loads(control.export().metadata["vocabulary"]) == {"input": ["web", "db"], "output": ["free", "busy"]}
 
 
+def test_mixed_columns(directory):
+    """Numbers beside symbols travel as JSON, by their places."""
+    columns = "{columns: [{name: load, kind: real}, {name: host, kind: symbol, size: 5}]}"
+    with daemon(directory, columns, "{loss: squared, size: 1, target: given}") as one:
+        with client(one) as c:
+            assert c.learn([0.5, 3], [1.0], wait=True).sequence == 1
+            assert c.predict(np.array([0.5, 3]), 1.0).values.shape == (1,)
+            assert c.predict([[0.5, 3], [0.25, 1]], [[1.0], [2.0]]).values.shape == (2, 1)
+            c.learn_many([[0.1, 0], [0.2, 4]], [1.0, 2.0])
+            assert raises(runnel.Refused, lambda: c.learn([0.5, 5], 1.0, wait=True)).reason == "x_value"
+        assert one.ask("status")["steps"] == 6
+
+
 def test_reasons_are_those_of_the_daemon(_):
     """By their numbers, which travel; each has a meaning in words."""
     text = (SOURCE / "src/sockets/frames.c").read_text(encoding="utf-8")

@@ -1,8 +1,11 @@
 """From the arguments of `learn`, `label` and `predict` to messages, the same for both clients."""
 from __future__ import annotations
 
+import collections.abc
 import secrets
 from typing import Dict, List, Optional, Sequence, Tuple
+
+import numpy as np
 
 from . import shapes, wire
 from .session import Frames
@@ -44,12 +47,18 @@ class Examples:
             members: Dict[str, object] = {"stream": stream, "x": shapes.plain(x)}
             if y is not None:
                 members["y"] = shapes.plain(y)
-            steps = len(x) if isinstance(x, (list, tuple)) and shapes.is_named(x) else 1
-            return (*self._json(key, stream, members, when, flags), steps)
+            return (*self._json(key, stream, members, when, flags), self._steps(x))
         x_bytes, steps = self.shapes.x_bytes(x)
         y_bytes = b"" if y is None else self.shapes.y_array(y, steps).tobytes()
         number, header = self._header(key, stream, when, flags)
         return number, key + header[4:16], (key, x_bytes, y_bytes, header), steps
+
+    def _steps(self, x: object) -> int:
+        """Of an x that travels as JSON: a list of lists, of dicts, or of words where a step is one."""
+        if not isinstance(x, (list, tuple, np.ndarray)) or len(x) == 0:
+            return 1
+        nested = isinstance(x[0], (list, tuple, np.ndarray, collections.abc.Mapping))
+        return len(x) if nested or (not self.shapes.mixed and shapes.is_named(x)) else 1
 
     def label(self, of: Number, y: object, flags: int) -> "Tuple[Number, bytes, Frames]":
         """Likewise, of a label."""
