@@ -16,7 +16,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
 
 # --- decode: a model, the number of frames, and each frame after its size, the last without ----------
-REAL, SENSOR, HOLD, CHARACTERS, TAGS, BERNOULLI, BERNOULLI_NEXT, STROKES = range(8)
+REAL, SENSOR, HOLD, CHARACTERS, TAGS, BERNOULLI, BERNOULLI_NEXT, STROKES, COLUMNS = range(9)
 NO_CLASS = 0xFFFFFFFF
 
 
@@ -54,6 +54,9 @@ DECODE = {
     "good-bernoulli": message(BERNOULLI, b"a", reals(7, -7), reals(-0.0, 1)),
     "good-bernoulli-next": message(BERNOULLI_NEXT, b"a", reals(NAN, 0.5)),
     "good-strokes": message(STROKES, b"a", X, reals(-4, 5, 7.5)),
+    "good-columns": message(COLUMNS, b"a", struct.pack("<fIffIf", 1, 4, 13, NAN, 0, -2)),
+    "column-beyond": message(COLUMNS, b"a", struct.pack("<fIf", 1, 5, 13)),
+    "column-missing": message(COLUMNS, b"a", struct.pack("<fIf", 1, 3, NAN)),
     "bernoulli-beyond": message(BERNOULLI, b"a", reals(7, -7), reals(0, 1.5)),
     "character-beyond": message(CHARACTERS, b"a", symbols(0, 5)),
     "five-frames": message(REAL, b"a", X, b"", header(flags=1), b""),
@@ -97,6 +100,8 @@ JSON = {
     "good-tags": text(TAGS, '{"x": [3, 1], "y": [null, 0]}'),
     "good-bernoulli": text(BERNOULLI, '{"x": [1, 2], "y": [0, 1]}'),
     "good-strokes": text(STROKES, '{"x": [1, 2, 3], "y": [4, 5, 6]}'),
+    "good-columns": text(COLUMNS, '{"x": [[1, 4, 13], [null, 0, -2.5]]}'),
+    "column-not-whole": text(COLUMNS, '{"x": [1, 1.5, 2]}'),
     "bernoulli-beyond": text(BERNOULLI_NEXT, '{"x":[5,2]}'),
     "key-too-long": keyed(256),
     "needless-target": text(HOLD, '{"x": [7, 8],"y": [1, null]}'),
@@ -153,6 +158,11 @@ SECURITY = ("security: {secret: key, allow: {examples: ~/e, statistics: /s}, ins
 CONFIG = {
     "good-base": file(),
     "good-anchor": ANCHORS % 5,
+    "good-columns": file(inputs="scale: standard, columns: [{name: a, missing: hold, mask: true}, "
+                                "{name: b, kind: symbol, size: 5, embedding: 2}, {name: c, kind: "
+                                "cycle, period: 24, harmonics: 2}, {name: d, scale: none}]",
+                         output="loss: squared, target: next, columns: [d, a]"),
+    "column-twice": file(inputs="columns: [{name: a}, {name: a}]"),
     "good-temperature-pasted": file(inputs="kind: real, size: 1, scale: standard, missing: hold",
                                     layers="{cell: dense, size: 128, norm: none, activation: tanh}, "
                                            "{cell: gru, size: 128, norm: layer}",

@@ -14,6 +14,9 @@
     { (const float[]){__VA_ARGS__}, sizeof((const float[]){__VA_ARGS__}) }
 #define WHOLES(...)                                                                                \
     { (const uint32_t[]){__VA_ARGS__}, sizeof((const uint32_t[]){__VA_ARGS__}) }
+#define ONE_BITS 0x3F800000 /* of a float32 in a row of columns */
+#define NAN_BITS 0x7FC00000
+#define INFINITE_BITS 0x7F800000
 #define TEXT(literal)                                                                              \
     { literal, sizeof literal - 1 }
 #define NONE                                                                                       \
@@ -93,6 +96,8 @@ static const struct good {
     {{MODEL_BERNOULLI, {TEXT("a"), REALS(7, -7), REALS(-0.0F, NAN)}, 3}, 1, .y = true},
     {{MODEL_BERNOULLI_NEXT, {TEXT("a"), REALS(1, 0.5F)}, 2}, 1, .y = false},
     {{MODEL_BERNOULLI_NEXT, {TEXT("a"), REALS(NAN, 0)}, 2}, 1, .y = false},
+    {{MODEL_COLUMNS, {TEXT("a"), WHOLES(ONE_BITS, 4, ONE_BITS)}, 2}, 1, .y = false},
+    {{MODEL_COLUMNS, {TEXT("a"), WHOLES(NAN_BITS, 0, 0, ONE_BITS, 3, ONE_BITS)}, 2}, 2, .y = false},
     {{MODEL_STROKES, {TEXT("a"), REALS(1, 2, 3), REALS(-4, 5, 7.5F)}, 3}, 1, .y = true},
     {{MODEL_STROKES, {TEXT("a"), REALS(1, 2, 3), REALS(NAN, 5, 1)}, 3}, 1, .y = true},
 };
@@ -128,6 +133,19 @@ static const struct bad {
      REJECT_X_VALUE,
      "5 at step 1, expected 0..4"},
     {{MODEL_CHARACTERS, {TEXT("a"), WHOLES(WIRE_NO_CLASS)}, 2}, REJECT_X_VALUE, "expected 0..4"},
+    {{MODEL_COLUMNS, {TEXT("a"), REALS(1, 2)}, 2},
+     REJECT_X_SIZE,
+     "8 bytes (2 numbers), expected a multiple of 12, 3 columns: load float32, host uint32, hour "
+     "float32"},
+    {{MODEL_COLUMNS, {TEXT("a"), WHOLES(0, 5, 0)}, 2},
+     REJECT_X_VALUE,
+     "x's column host is 5 at step 0, expected 0..4"},
+    {{MODEL_COLUMNS, {TEXT("a"), WHOLES(0, 0, 0, 0, 0, NAN_BITS)}, 2},
+     REJECT_X_VALUE,
+     "x's column hour has a NaN at step 1, but that column is not 'missing: hold'"},
+    {{MODEL_COLUMNS, {TEXT("a"), WHOLES(INFINITE_BITS, 0, 0)}, 2},
+     REJECT_X_VALUE,
+     "x's column load is infinite at step 0"},
     {{MODEL_BERNOULLI_NEXT, {TEXT("a"), REALS(1, 1.5F)}, 2}, REJECT_X_VALUE, "1.5 at step 0"},
     {{MODEL_BERNOULLI_NEXT, {TEXT("a"), REALS(-1e-30F, NAN)}, 2}, REJECT_X_VALUE, "expected 0..1"},
     {{MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), REALS(1)}, 3},
@@ -178,6 +196,9 @@ static const struct {
      "\"a\"}",
      {MODEL_REAL, {TEXT("a"), REALS(1, 2, 3), NONE, {end_header, 24}}, 4},
      true},
+    {"{\"x\": [[1, 4, 1], [1, 0, 1]]}",
+     {MODEL_COLUMNS, {NONE, WHOLES(ONE_BITS, 4, ONE_BITS, ONE_BITS, 0, ONE_BITS)}, 2},
+     false},
     {"{\"x\": 7}", {MODEL_SENSOR, {NONE, REALS(7)}, 2}, false},
     {"{\"x\": [7], \"y\": 8}", {MODEL_SENSOR, {NONE, REALS(7), REALS(8)}, 3}, false},
     {"{\"x\": [7, 8], \"y\": [1, null]}",

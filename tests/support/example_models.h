@@ -15,6 +15,7 @@ enum example_model {
     MODEL_BERNOULLI,      /* 2 numbers -> 2 in [0, 1], given */
     MODEL_BERNOULLI_NEXT, /* 2 numbers in [0, 1], missing: hold, next */
     MODEL_STROKES,        /* 3 numbers -> mixture, given */
+    MODEL_COLUMNS, /* a number that may be missing, one of 5 symbols, a cycle; squared, next */
     EXAMPLE_MODELS,
 };
 
@@ -34,6 +35,15 @@ static inline void example_model(struct model *model, enum example_model which) 
         [MODEL_BERNOULLI_NEXT] = {{.kind = INPUT_REAL, .size = 2, .hold = true},
                                   {LOSS_bernoulli, 2, 0, TARGET_NEXT}},
         [MODEL_STROKES] = {{.kind = INPUT_REAL, .size = 3}, {LOSS_mixture, 3, 4, TARGET_GIVEN}},
+        [MODEL_COLUMNS] =
+            {{.kind = INPUT_REAL,
+              .size = 3,
+              .hold = true,
+              .column_count = 3,
+              .columns = {{.name = "load", .hold = true},
+                          {.name = "host", .kind = COLUMN_SYMBOL, .size = 5},
+                          {.name = "hour", .kind = COLUMN_CYCLE, .period = 24, .harmonics = 1}}},
+             {LOSS_squared, 1, 0, TARGET_NEXT, .column_count = 1}},
     };
     struct architecture architecture = {
         .input = models[which].input,

@@ -11,14 +11,18 @@
 #include "model/model.h"
 #include "sockets/decode.h"
 
-/* Whether a number of x (y: of a target) may stand there, by its bits. */
-static inline bool rule_of_number(const struct model *model, bool y, uint32_t bits) {
+/* Whether number k of x (y: of a target) may stand there, by its bits. */
+static inline bool rule_of_number(const struct model *model, bool y, size_t k, uint32_t bits) {
     const struct architecture *a = &model->architecture;
+    const struct column *column =
+        a->input.column_count && !y ? &a->input.columns[k % a->input.column_count] : NULL;
+    if (column && column->kind == COLUMN_SYMBOL)
+        return bits < column->size;
     if (y ? a->output.loss == LOSS_softmax : a->input.kind == INPUT_SYMBOL)
         return bits < (y ? a->output.size : a->input.size) || (y && bits == WIRE_NO_CLASS);
     bool infinite = (bits & 0x7FFFFFFF) == 0x7F800000, nan = (bits & 0x7FFFFFFF) > 0x7F800000;
     if (nan)
-        return y || a->input.hold;
+        return y || (column ? column->hold : a->input.hold);
     float value;
     memcpy(&value, &bits, sizeof value);
     bool unit = a->output.loss == LOSS_bernoulli && (y || a->output.target == TARGET_NEXT);
@@ -30,7 +34,7 @@ static inline bool rule_of_numbers(const struct model *model, bool y, const void
     for (size_t n = 0; n < count; n++) {
         uint32_t bits;
         memcpy(&bits, (const char *)numbers + sizeof bits * n, sizeof bits);
-        if (!rule_of_number(model, y, bits))
+        if (!rule_of_number(model, y, n, bits))
             return false;
     }
     return true;
