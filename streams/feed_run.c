@@ -120,7 +120,7 @@ static int bundle(struct feeder *feeder, const struct step *step, struct stream 
 
 static int take(struct feeder *feeder, const struct step *step, struct error *error) {
     struct stream *stream = step->stream ? step->stream : feeder->settings->stream;
-    if (feeder->settings->steps > 1)
+    if (feeder->settings->steps > 1 && !step->json)
         return bundle(feeder, step, stream, error);
     const struct source *source = feeder->source;
     if (step->own_number) /* which may have been sent before */

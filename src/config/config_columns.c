@@ -55,10 +55,12 @@ void config_print_column_names(const struct draft *draft, char *text, size_t siz
 /* ---- Before other keys ---- */
 
 bool config_columns_say(const struct reading *reading, const char *path) {
+    static const char vocabulary[] = "model.input.vocabulary.";
     bool symbol = reading->draft.config.architecture.input.kind == INPUT_SYMBOL;
     return given(reading, columns_path) &&
            (!strcmp(path, "model.input.kind") || !strcmp(path, "model.input.size") ||
-            (symbol && !strcmp(path, "model.input.embedding")));
+            (symbol && (!strcmp(path, "model.input.embedding") ||
+                        !strncmp(path, vocabulary, sizeof vocabulary - 1))));
 }
 
 /* One symbol alone is what its short form is. */
@@ -74,10 +76,11 @@ int config_begin_columns(struct reading *reading) {
                                "found beside model.input.columns, which says what an input is; "
                                "leave it out");
     const struct column *first = &input->columns[0];
-    bool symbol = input->column_count == 1 && first->kind == COLUMN_SYMBOL;
+    bool symbol = input->column_count == 1 && first->kind == COLUMN_SYMBOL && !first->hash;
     input->kind = symbol ? INPUT_SYMBOL : INPUT_REAL;
     input->size = symbol ? first->size : input->column_count;
     input->embedding = symbol ? first->embedding : 0;
+    input->vocabulary = symbol ? first->vocabulary : (struct vocabulary){0};
     return 0;
 }
 

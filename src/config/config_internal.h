@@ -27,6 +27,7 @@ enum {
 };
 
 /* Bounds of inputs, for the short forms and for columns. */
+#define VOCABULARY_MAX 1e5
 #define INPUT_MAX 1e6
 #define MEMORY_MAX 1e9
 #define LIMIT_MAX 1e6
@@ -269,6 +270,10 @@ enum column_key {
     COLUMN_MASK,
     COLUMN_SIZE,
     COLUMN_EMBEDDING,
+    COLUMN_CAPACITY,
+    COLUMN_UNKNOWN,
+    COLUMN_FORGET,
+    COLUMN_HASH,
     COLUMN_PERIOD,
     COLUMN_HARMONICS,
     COLUMN_KEYS,

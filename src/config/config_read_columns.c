@@ -30,6 +30,14 @@ const struct config_key config_column_keys[COLUMN_KEYS] = {
                      .what = "size of the alphabet"},
     [COLUMN_EMBEDDING] = {"embedding", VALUE_SIZE, OF(embedding), RANGE(0, LAYER_SIZE_MAX), .fallback = "0",
                           OF_SYMBOL, .what = "width of the learned embedding, 0 = one-hot"},
+    [COLUMN_CAPACITY] = {"vocabulary.capacity", VALUE_SIZE, OF(vocabulary.capacity), RANGE(1, VOCABULARY_MAX),
+                         .fallback = "0", OF_SYMBOL, .what = "words that get an id each"},
+    [COLUMN_UNKNOWN] = {"vocabulary.unknown", VALUE_CHOICE, OF(vocabulary.reject), .words = "share|reject",
+                        .fallback = "share", OF_SYMBOL, .what = "what becomes of a word beyond the capacity"},
+    [COLUMN_FORGET] = {"vocabulary.forget", VALUE_CHOICE, OF(vocabulary.lru), .words = "none|lru",
+                       .fallback = "none", OF_SYMBOL, .what = "which word is forgotten"},
+    [COLUMN_HASH] = {"hash", VALUE_SIZE, OF(hash), RANGE(1, INPUT_MAX), .fallback = "0", OF_SYMBOL,
+                     .what = "symbols that words are hashed to"},
     [COLUMN_PERIOD] = {"period", VALUE_REAL, OF(period), RANGE(1e-9, 1e12), .fallback = "0", OF_CYCLE,
                        .what = "after which the values begin again"},
     [COLUMN_HARMONICS] = {"harmonics", VALUE_SIZE, OF(harmonics), RANGE(1, COLUMN_HARMONICS_MAX),
@@ -59,9 +67,22 @@ static int fail_unknown(struct walk *walk, const yaml_node_t *name, const char *
                      near ? "\"?)" : "", list);
 }
 
-/* One pair of a column's mapping. */
 static int take_pair(struct walk *walk, const yaml_node_t *mapping, const yaml_node_pair_t *pair,
-                     const char *path, struct column *column) {
+                     const char *path, const char *section, struct column *column);
+
+/* The mapping of a column's vocabulary. */
+static int take_vocabulary(struct walk *walk, const yaml_node_t *node, const char *path,
+                           struct column *column) {
+    const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+    for (; pair < node->data.mapping.pairs.top; pair++)
+        if (take_pair(walk, node, pair, path, "vocabulary.", column) != 0)
+            return -1;
+    return 0;
+}
+
+/* One pair of a column's mapping, or of one in it: the keys there begin with `section`. */
+static int take_pair(struct walk *walk, const yaml_node_t *mapping, const yaml_node_pair_t *pair,
+                     const char *path, const char *section, struct column *column) {
     const yaml_node_t *name = yaml_document_get_node(&walk->document, pair->key);
     const yaml_node_t *value = yaml_document_get_node(&walk->document, pair->value);
     char at[CONFIG_KEY_SIZE + COLUMN_NAME_SIZE];
@@ -69,8 +90,11 @@ static int take_pair(struct walk *walk, const yaml_node_t *mapping, const yaml_n
         return walk_fail(walk, name->start_mark, path,
                          "found a list or a mapping where a key is "
                          "allowed");
-    char found[CONFIG_TEXT_SIZE];
-    enum column_key k = key_named(walk_text(name));
+    char found[CONFIG_TEXT_SIZE], whole[CONFIG_TEXT_SIZE];
+    if (!*section && !strcmp(walk_text(name), "vocabulary") && value->type == YAML_MAPPING_NODE)
+        return take_vocabulary(walk, value, path, column);
+    snprintf(whole, sizeof whole, "%s%.*s", section, WALK_SHOWN_MAX, walk_text(name));
+    enum column_key k = key_named(whole);
     if (k == COLUMN_KEYS)
         return fail_unknown(walk, name, path);
     const yaml_node_t *first = walk_earlier(walk, mapping, pair, walk_text(name));
@@ -91,6 +115,10 @@ static int take_pair(struct walk *walk, const yaml_node_t *mapping, const yaml_n
     return 0;
 }
 
+static bool has_words(const struct column *column) {
+    return column->given & (1U << COLUMN_CAPACITY | 1U << COLUMN_HASH);
+}
+
 /* What its kind needs is there, and nothing that another one needs. */
 static int check_kind(struct walk *walk, const yaml_node_t *node, const char *path,
                       const struct column *column) {
@@ -108,13 +136,34 @@ static int check_kind(struct walk *walk, const yaml_node_t *node, const char *pa
     char expected[CONFIG_TEXT_SIZE];
     if (!(column->given >> COLUMN_NAME & 1))
         return walk_fail(walk, node->start_mark, path, "found a column without a name");
-    if (column->given >> needed & 1)
+    if (column->given >> needed & 1 || (needed == COLUMN_SIZE && has_words(column)))
         return 0;
     config_value_expected(&config_column_keys[needed], expected, sizeof expected);
     return walk_fail(walk, node->start_mark, path,
                      "found the column %s without %s; kind: %s needs it: %s (%s)", column->name,
                      config_column_keys[needed].path, kind, expected,
                      config_column_keys[needed].what);
+}
+
+/* The alphabet that words bring. One of the ways to say it is given. */
+static int take_words(struct walk *walk, const yaml_node_t *node, const char *path,
+                      struct column *column) {
+    static const enum column_key ways[] = {COLUMN_SIZE, COLUMN_CAPACITY, COLUMN_HASH};
+    const char *first = NULL;
+    for (size_t n = 0; n < sizeof ways / sizeof *ways; n++) {
+        if (!(column->given >> ways[n] & 1))
+            continue;
+        if (first)
+            return walk_fail(walk, node->start_mark, path,
+                             "found %s of the column %s beside %s; allowed is one of them",
+                             config_column_keys[ways[n]].path, column->name, first);
+        first = config_column_keys[ways[n]].path;
+    }
+    if (column->hash)
+        column->size = column->hash;
+    else if (column->vocabulary.capacity)
+        column->size = column->vocabulary.capacity + 1;
+    return 0;
 }
 
 static int take_column(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
@@ -124,9 +173,9 @@ static int take_column(struct walk *walk, const yaml_node_t *node, const struct 
         return walk_fail_value(walk, node, key, path);
     const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
     for (; pair < node->data.mapping.pairs.top; pair++)
-        if (take_pair(walk, node, pair, path, column) != 0)
+        if (take_pair(walk, node, pair, path, "", column) != 0)
             return -1;
-    return check_kind(walk, node, path, column);
+    return check_kind(walk, node, path, column) || take_words(walk, node, path, column) ? -1 : 0;
 }
 
 int walk_columns(struct walk *walk, const yaml_node_t *node, const struct config_key *key) {

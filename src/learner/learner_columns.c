@@ -104,6 +104,10 @@ static void gather_targets(struct learner *learner, const void *x) {
         size_t column = output->columns[k];
         columns->came[k] = unaligned_value(x, column);
         columns->seen[k] = columns->scaled[column];
+        if (input_of(learner)->columns[column].hash) {
+            columns->came[k].id &= ~SYMBOL_MINUS;
+            columns->seen[k].id &= ~SYMBOL_MINUS;
+        }
     }
 }
 

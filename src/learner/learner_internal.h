@@ -134,11 +134,14 @@ struct watch {
     double configured_threshold;
 };
 
+#define NO_COLUMN SIZE_MAX
+
 /* A vocabulary: words and their ids. */
 struct lexicon {
     char name[CONFIG_NAME_SIZE]; /* "input", "output" */
     struct vocabulary of;
     bool x, y;             /* whose ids are symbols of x, classes of targets */
+    size_t column;         /* of x; NO_COLUMN: of none */
     struct streams *words; /* a word's slot is its id */
     uint64_t *appeared;    /* (capacity,) how many had appeared with the word */
     uint64_t *used;        /* (capacity,) the example that used it last, since the start */
@@ -161,6 +164,7 @@ struct resolved {
 struct words {
     struct lexicon *of;
     size_t count;
+    struct lexicon **of_column; /* (input_row,) NULL: it has none */
     struct resolved x, y; /* of the example that is taken, with ids alone */
     struct fresh *fresh;
     size_t fresh_count, fresh_capacity;

@@ -5,6 +5,7 @@
 
    A symbol that no example has had, and a class whose probability is 0, have gradients of 0: their
    rows stay what they are without being written, but for weight decay. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
@@ -97,11 +98,21 @@ static int begin_part(struct learner *learner, size_t m, const struct part *part
 
 /* ---- What belongs to an id ---- */
 
-static bool is_by_symbols(const struct model *model, const struct tensor *tensor, bool *column) {
-    bool embedded = model->architecture.input.embedding > 0;
-    *column = !embedded;
-    if (embedded)
-        return tensor->role == TENSOR_EMBEDDING;
+/* Whether the tensor has a row, or a column, of each symbol of that column of x; and the first. */
+static bool is_by_symbols(const struct model *model, const struct tensor *tensor, size_t column,
+                          bool *columns, size_t *first) {
+    const struct input *input = &model->architecture.input;
+    const struct column *of = input->column_count ? &input->columns[column] : NULL;
+    char name[MODEL_TENSOR_NAME_SIZE] = "embedding.weight";
+    size_t embedding = of ? of->embedding : input->embedding;
+    *first = 0;
+    for (size_t k = 0; of && !embedding && k < column; k++)
+        *first += column_width(&input->columns[k]);
+    *columns = !embedding;
+    if (of)
+        snprintf(name, sizeof name, "embedding.%s.weight", of->name);
+    if (embedding)
+        return tensor->role == TENSOR_EMBEDDING && strcmp(tensor->name, name) == 0;
     return (tensor->role == TENSOR_WEIGHT_IH && tensor->layer == 0) ||
            tensor->role == TENSOR_OUTPUT_SKIP;
 }
@@ -111,12 +122,16 @@ static bool is_by_classes(const struct tensor *tensor) {
            tensor->role == TENSOR_OUTPUT_BIAS;
 }
 
-static int begin_symbol(struct learner *learner, size_t m, uint32_t id, struct error *error) {
+static int begin_symbol(struct learner *learner, size_t m, size_t column, uint32_t id,
+                        struct error *error) {
     const struct model *model = learner->members[m].model;
     for (size_t n = 0; n < model->tensor_count; n++) {
-        struct part part = {.tensor = n, .at = id};
-        if (is_by_symbols(model, &model->tensors[n], &part.column) &&
-            begin_part(learner, m, &part, error))
+        struct part part = {.tensor = n};
+        size_t first;
+        if (!is_by_symbols(model, &model->tensors[n], column, &part.column, &first))
+            continue;
+        part.at = first + id;
+        if (begin_part(learner, m, &part, error))
             return -1;
     }
     return 0;
@@ -203,7 +218,7 @@ int rows_begin(struct learner *learner, const struct lexicon *lexicon, uint32_t 
     if (pause(learner, error))
         return -1;
     for (size_t m = 0; m < learner->member_count; m++)
-        if ((symbols && begin_symbol(learner, m, id, error)) ||
+        if ((symbols && begin_symbol(learner, m, lexicon->column, id, error)) ||
             (lexicon->y && again && hide_again(learner, m, id, error)))
             return -1;
     if (lexicon->y && again)

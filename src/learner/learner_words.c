@@ -19,18 +19,22 @@
 #include "example.h"
 #include "learner_internal.h"
 
-enum { LEXICONS_MAX = 2, FRESH_FIRST = 16 };
+enum { FRESH_FIRST = 16 };
 
 /* ---- Memory ---- */
 
 static int add_lexicon(struct learner *learner, const char *name, const struct vocabulary *of,
-                       bool x, bool y, struct error *error) {
+                       size_t column, bool y, struct error *error) {
     struct words *words = learner->words;
     struct lexicon *lexicon = &words->of[words->count++];
+    bool x = column != NO_COLUMN;
     snprintf(lexicon->name, sizeof lexicon->name, "%s", name);
     lexicon->of = *of;
     lexicon->x = x;
     lexicon->y = y;
+    lexicon->column = column;
+    if (x)
+        words->of_column[column] = lexicon;
     lexicon->appeared = calloc(of->capacity, sizeof *lexicon->appeared);
     lexicon->used = calloc(of->capacity, sizeof *lexicon->used);
     if (streams_open(&lexicon->words, of->capacity, error))
@@ -38,22 +42,47 @@ static int add_lexicon(struct learner *learner, const char *name, const struct v
     return lexicon->appeared && lexicon->used ? 0 : error_no_memory(error);
 }
 
-int words_open(struct learner *learner, struct error *error) {
+/* Vocabularies of the columns; of a symbol without a column's name its own. */
+static int add_inputs(struct learner *learner, struct error *error) {
     const struct input *input = &learner->model->architecture.input;
     const struct output *output = &learner->model->architecture.output;
     bool next = output->target == TARGET_NEXT && loss_kind(output->loss)->class_id;
-    if (!input->vocabulary.capacity && !output->vocabulary.capacity)
+    if (!input->column_count)
+        return input->vocabulary.capacity
+                   ? add_lexicon(learner, "input", &input->vocabulary, 0, next, error)
+                   : 0;
+    for (size_t k = 0; k < input->column_count; k++) {
+        const struct column *column = &input->columns[k];
+        bool y = next && (input->kind == INPUT_SYMBOL || output->columns[0] == k);
+        if (column->vocabulary.capacity &&
+            add_lexicon(learner, column->name, &column->vocabulary, k, y, error))
+            return -1;
+    }
+    return 0;
+}
+
+static bool are_wanted(const struct architecture *architecture) {
+    const struct input *input = &architecture->input;
+    bool wanted = input->vocabulary.capacity || architecture->output.vocabulary.capacity;
+    for (size_t k = 0; k < input->column_count; k++)
+        wanted |= input->columns[k].vocabulary.capacity > 0;
+    return wanted;
+}
+
+int words_open(struct learner *learner, struct error *error) {
+    const struct output *output = &learner->model->architecture.output;
+    if (!are_wanted(&learner->model->architecture))
         return 0;
-    learner->words = calloc(1, sizeof *learner->words);
-    if (learner->words)
-        learner->words->of = calloc(LEXICONS_MAX, sizeof *learner->words->of);
-    if (!learner->words || !learner->words->of)
+    struct words *words = learner->words = calloc(1, sizeof *words);
+    if (words) {
+        words->of = calloc(learner->input_row + 1, sizeof *words->of);
+        words->of_column = calloc(learner->input_row, sizeof *words->of_column);
+    }
+    if (!words || !words->of || !words->of_column)
         return error_no_memory(error);
-    if (input->vocabulary.capacity &&
-        add_lexicon(learner, "input", &input->vocabulary, true, next, error))
-        return -1;
-    if (output->vocabulary.capacity &&
-        add_lexicon(learner, "output", &output->vocabulary, false, true, error))
+    if (add_inputs(learner, error) ||
+        (output->vocabulary.capacity &&
+         add_lexicon(learner, "output", &output->vocabulary, NO_COLUMN, true, error)))
         return -1;
     words_count_classes(learner);
     return 0;
@@ -70,6 +99,7 @@ void words_close(struct learner *learner) {
         free(words->of[n].used);
     }
     free(words->of);
+    free(words->of_column);
     free(words->x.values);
     free(words->y.values);
     free(words->fresh);
@@ -202,8 +232,8 @@ uint32_t words_target(const struct learner *learner, uint32_t id) {
 
 /* ---- Examples ---- */
 
-static struct lexicon *lexicon_of_x(const struct words *words) {
-    return words->of[0].x ? &words->of[0] : NULL;
+static bool has_x(const struct words *words) {
+    return words->of[0].x;
 }
 
 /* The classes that are sent; NULL: they are the next x, or numbers. */
@@ -212,29 +242,34 @@ static struct lexicon *lexicon_of_y(const struct words *words) {
     return last->y && !last->x ? last : NULL;
 }
 
-static int resolve_all(struct learner *learner, struct lexicon *lexicon, struct resolved *into,
-                       const void *cells, size_t count, const unsigned char **word,
-                       struct error *error) {
-    if (reserve(into, count, error))
+/* Rows of cells, each of which has a vocabulary or is a number. */
+static int resolve_all(struct learner *learner, struct lexicon *const *lexicons, size_t width,
+                       struct resolved *into, const void *cells, size_t steps,
+                       const unsigned char **word, struct error *error) {
+    if (reserve(into, steps * width, error))
         return -1;
-    for (size_t i = 0; i < count; i++)
-        if (resolve(learner, lexicon, unaligned_id(cells, i), word, &into->values[i].id, error))
+    for (size_t i = 0, k = 0; i < steps * width; i++, k = k + 1 < width ? k + 1 : 0) {
+        uint32_t cell = unaligned_id(cells, i);
+        into->values[i].id = cell;
+        if (lexicons[k] && resolve(learner, lexicons[k], cell, word, &into->values[i].id, error))
             return -1;
+    }
     return 0;
 }
 
 int words_take(struct learner *learner, struct example *example, struct error *error) {
     struct words *words = learner->words;
     const unsigned char *word = (const unsigned char *)example->words;
-    struct lexicon *x = lexicon_of_x(words), *y = lexicon_of_y(words);
+    struct lexicon *y = lexicon_of_y(words);
     words->fresh_count = 0;
-    if (x && !example->label) {
-        if (resolve_all(learner, x, &words->x, example->x, example->steps, &word, error))
+    if (has_x(words) && !example->label) {
+        if (resolve_all(learner, words->of_column, learner->input_row, &words->x, example->x,
+                        example->steps, &word, error))
             return -1;
         example->x = words->x.values;
     }
     if (y && example->y) {
-        if (resolve_all(learner, y, &words->y, example->y, example->steps, &word, error))
+        if (resolve_all(learner, &y, 1, &words->y, example->y, example->steps, &word, error))
             return -1;
         example->y = words->y.values;
     }
@@ -258,52 +293,81 @@ int words_taken(struct learner *learner, struct error *error) {
 
 /* ---- What is rejected ---- */
 
-/* Whether the word is one of those before it, from `first` on. */
-static bool came_before(const unsigned char *first, const unsigned char *word) {
-    for (; first < word; first += 1 + *first)
-        if (*first == *word && memcmp(first + 1, word + 1, *word) == 0)
+/* Rows of cells, some of which have words, in their order. */
+struct place {
+    const struct lexicon *const *lexicons; /* (width,) */
+    const void *numbers;
+    size_t width;
+};
+
+/* Whether a cell before this one has the same word of the same vocabulary. */
+static bool came_before(const struct place *row, size_t cell, const unsigned char *first,
+                        const unsigned char *word) {
+    size_t k = cell % row->width;
+    for (size_t i = 0; i < cell; i++) {
+        bool is_word = row->lexicons[i % row->width] && unaligned_id(row->numbers, i) == WIRE_WORD;
+        if (is_word && i % row->width == k && *first == *word &&
+            memcmp(first + 1, word + 1, *word) == 0)
             return true;
+        first += is_word ? 1 + *first : 0;
+    }
     return false;
 }
 
-/* Words of so many cells: whether there is room for them. `word` is moved behind them. */
-static bool fit(const struct lexicon *lexicon, const void *cells, size_t count,
-                const unsigned char **word, const unsigned char **wrong) {
-    size_t room = lexicon->of.capacity - streams_count(lexicon->words);
-    const unsigned char *first = *word;
-    bool strict = lexicon->of.reject && !lexicon->of.lru;
-    for (size_t i = 0; i < count; i++) {
-        uint32_t cell = unaligned_id(cells, i);
-        const unsigned char *here = *word;
-        if (cell != WIRE_WORD) {
-            if (strict && find_number(lexicon, cell) == words_unknown(lexicon)) {
-                *wrong = NULL;
-                return false;
-            }
-            continue;
-        }
-        *word += 1 + *here;
-        *wrong = here;
-        if (!strict || streams_find(lexicon->words, (const char *)here + 1, *here) != STREAMS_NONE)
-            continue;
-        if (room == 0 && !came_before(first, here))
-            return false;
-        room -= room && !came_before(first, here);
+/* Whether the vocabulary has no place for the word at `cell`, whatever those before it took. */
+static bool is_beyond(const struct place *row, size_t cell, const unsigned char *first,
+                      const unsigned char *word) {
+    const struct lexicon *lexicon = row->lexicons[cell % row->width];
+    size_t taken = streams_count(lexicon->words);
+    if (streams_find(lexicon->words, (const char *)word + 1, *word) != STREAMS_NONE ||
+        came_before(row, cell, first, word))
+        return false;
+    const unsigned char *before = first;
+    for (size_t i = 0; i < cell && taken < lexicon->of.capacity; i++) {
+        bool is_word = row->lexicons[i % row->width] && unaligned_id(row->numbers, i) == WIRE_WORD;
+        taken += is_word && i % row->width == cell % row->width &&
+                 streams_find(lexicon->words, (const char *)before + 1, *before) == STREAMS_NONE &&
+                 !came_before(row, i, first, before);
+        before += is_word ? 1 + *before : 0;
     }
-    return true;
+    return taken >= lexicon->of.capacity;
+}
+
+/* The vocabulary that has no place for one of so many cells, or NULL; its word at `wrong`, NULL: a
+   number. `word` is moved behind them. */
+static const struct lexicon *find_beyond(const struct place *row, size_t count,
+                                         const unsigned char **word, const unsigned char **wrong) {
+    const unsigned char *first = *word;
+    for (size_t i = 0; i < count; i++) {
+        const struct lexicon *lexicon = row->lexicons[i % row->width];
+        uint32_t cell = lexicon ? unaligned_id(row->numbers, i) : 0;
+        bool strict = lexicon && lexicon->of.reject && !lexicon->of.lru;
+        *wrong = cell == WIRE_WORD ? *word : NULL;
+        if (strict && cell == WIRE_WORD && is_beyond(row, i, first, *word))
+            return lexicon;
+        if (strict && cell != WIRE_WORD && find_number(lexicon, cell) == words_unknown(lexicon))
+            return lexicon;
+        if (lexicon && cell == WIRE_WORD)
+            *word += 1 + **word;
+    }
+    return NULL;
 }
 
 const char *learner_word_refused(const struct learner *learner, const struct example *example,
                                  const char **word, size_t *size) {
     const struct words *words = learner->words;
     const unsigned char *next = (const unsigned char *)example->words, *wrong = NULL;
+    const struct lexicon *of = NULL;
     if (!words)
         return NULL;
-    const struct lexicon *x = lexicon_of_x(words), *y = lexicon_of_y(words), *of = NULL;
-    if (x && !example->label && !fit(x, example->x, example->steps, &next, &wrong))
-        of = x;
-    else if (y && example->y && !fit(y, example->y, example->steps, &next, &wrong))
-        of = y;
+    const struct lexicon *y = lexicon_of_y(words);
+    const struct place x_row = {(const struct lexicon *const *)words->of_column, example->x,
+                                learner->input_row};
+    const struct place y_row = {&y, example->y, 1};
+    if (has_x(words) && !example->label)
+        of = find_beyond(&x_row, example->steps * learner->input_row, &next, &wrong);
+    if (!of && y && example->y)
+        of = find_beyond(&y_row, example->steps, &next, &wrong);
     if (!of)
         return NULL;
     *word = wrong ? (const char *)wrong + 1 : NULL;

@@ -14,11 +14,11 @@
 #include "model/model.h"
 
 enum {
-    JSON_NUMBER_SIZE = 32,  /* more than anyone writes for one float64, with comma and brackets */
+    JSON_NUMBER_SIZE = 32, /* more than anyone writes for one float64, with comma and brackets */
+    JSON_NAME_SIZE = COLUMN_NAME_SIZE + 8, /* likewise of a column's name */
     FRAME_SPARE = 64 << 10, /* for the rest of a JSON example, however its members are spaced */
     JSON_WORDS = 6 * WIRE_WORDS_MAX, /* all of them, each byte written as \u0000 */
     SCAN_BLOCK = 8,                  /* numbers checked at once */
-    NUMBER_NAME_SIZE = COLUMN_NAME_SIZE + sizeof "x's column ",
 };
 
 /* Which numbers of x or y are good. */
@@ -29,6 +29,7 @@ struct range {
     float low, high;   /* -FLT_MAX and FLT_MAX: all that are finite */
     bool null_allowed; /* also NaN, or WIRE_NO_CLASS */
     bool words;        /* also WIRE_WORD */
+    bool minus;        /* also with SYMBOL_MINUS */
 };
 
 enum { HEADER_FRAME = EXAMPLE_FRAMES_MAX - 1, LABEL_FRAME = LABEL_FRAMES - 1 };
@@ -51,7 +52,9 @@ static struct range column_range(const struct column *column, bool unit, const c
                           .size = (uint32_t)column->size,
                           .low = unit ? 0 : -FLT_MAX,
                           .high = unit ? 1 : FLT_MAX,
-                          .null_allowed = !symbol && column->hold};
+                          .null_allowed = !symbol && column->hold,
+                          .words = column->vocabulary.capacity > 0,
+                          .minus = column->hash > 0};
 }
 
 /* Columns of one range are checked as inputs without columns are. */
@@ -66,6 +69,8 @@ static int open_columns(struct decoder *d, const struct architecture *architectu
     const struct loss_kind *loss = loss_kind(output->loss);
     bool unit = loss->unit_range && d->target == TARGET_NEXT, same = true;
     d->x.columns = input->columns;
+    for (size_t k = 0; k < input->column_count; k++)
+        d->words |= input->columns[k].vocabulary.capacity > 0;
     if (input->kind == INPUT_SYMBOL)
         return 0;
     d->column_ranges = calloc(input->column_count, sizeof *d->column_ranges);
@@ -123,14 +128,16 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
                                 next_unit ? 0 : -FLT_MAX,
                                 next_unit ? 1 : FLT_MAX,
                                 !symbol && input->hold,
-                                input->vocabulary.capacity > 0};
+                                input->vocabulary.capacity > 0,
+                                false};
     d->y_range = (struct range){class,
                                 loss->name,
                                 (uint32_t)output->size,
                                 unit ? 0 : -FLT_MAX,
                                 unit ? 1 : FLT_MAX,
                                 true,
-                                output->vocabulary.capacity > 0};
+                                output->vocabulary.capacity > 0,
+                                false};
     if (!input->column_count || open_columns(d, &model->architecture) == 0)
         return 0;
     decoder_close(decoder);
@@ -146,21 +153,31 @@ void decoder_close(struct decoder **decoder) {
     *decoder = NULL;
 }
 
-/* Of columns: some are symbols, which are whole. */
-static bool is_mixed(const struct shape *shape) {
-    return shape->columns && !shape->whole &&
-           columns_of_kind(shape->columns, shape->width, COLUMN_SYMBOL);
-}
-
 static const char *type_name(const struct shape *shape) {
-    if (is_mixed(shape))
+    if (shape_mixed(shape))
         return "numbers of 4 bytes";
     return shape->whole ? "uint32" : "float32";
 }
 
+const char *decoder_names(const struct decoder *decoder, char text[SCHEMA_NAMES_SIZE]) {
+    const struct shape *x = &decoder->x;
+    size_t used = 0;
+    *text = 0;
+    for (int kinds = 0; x->columns && kinds < 2; kinds++) {
+        used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, ",\"%s\":[",
+                                 kinds ? "kinds" : "names");
+        for (size_t k = 0; k < x->width; k++)
+            used +=
+                (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, "%s\"%s\"", k ? "," : "",
+                                 kinds ? column_kind_name(x->columns[k].kind) : x->columns[k].name);
+        used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, "]");
+    }
+    return text;
+}
+
 void decoder_schema(const struct decoder *decoder, struct schema *schema) {
     const struct shape *x = &decoder->x, *y = &decoder->y;
-    *schema = (struct schema){.dtype = is_mixed(x) ? "mixed" : type_name(x),
+    *schema = (struct schema){.dtype = shape_mixed(x) ? "mixed" : type_name(x),
                               .columns = x->width,
                               .target_dtype = y->refused ? NULL : type_name(y),
                               .targets = y->refused ? 0 : y->width,
@@ -173,13 +190,16 @@ size_t decoder_step_bytes(const struct decoder *decoder) {
 }
 
 size_t decoder_frame_max(const struct decoder *decoder) {
-    return EXAMPLE_STEPS_MAX * (decoder->x.width + decoder->y.width) * JSON_NUMBER_SIZE +
+    size_t name = decoder->x.columns ? JSON_NAME_SIZE : 0;
+    return EXAMPLE_STEPS_MAX * (decoder->x.width * (name + JSON_NUMBER_SIZE) +
+                                decoder->y.width * JSON_NUMBER_SIZE) +
            FRAME_SPARE + (decoder->words || decoder->x.words ? JSON_WORDS : 0);
 }
 
 static bool whole_ok(uint32_t value, const struct range *range) {
     return value < range->size || (range->null_allowed && value == WIRE_NO_CLASS) ||
-           (range->words && value == WIRE_WORD);
+           (range->words && value == WIRE_WORD) ||
+           (range->minus && (value & ~SYMBOL_MINUS) < range->size);
 }
 
 static bool real_ok(float value, const struct range *range) {
@@ -235,14 +255,6 @@ static bool rows_ok(const unsigned char *numbers, size_t count, const struct ran
     return good;
 }
 
-/* "x", or its column. */
-static void name_number(const struct shape *shape, size_t k, char name[NUMBER_NAME_SIZE]) {
-    if (shape->columns)
-        snprintf(name, NUMBER_NAME_SIZE, "x's column %s", shape->columns[k].name);
-    else
-        snprintf(name, NUMBER_NAME_SIZE, "%s", shape->name);
-}
-
 /* The sentence about the first bad number of a frame that has one. `ranges`: one for each number of
    a step, or NULL: `range` is that of all. */
 static enum reject_reason reject_number(const struct shape *shape, const struct range *range,
@@ -253,7 +265,7 @@ static enum reject_reason reject_number(const struct shape *shape, const struct 
     while (number_ok(numbers + i * NUMBER_SIZE, ranges ? &ranges[i % shape->width] : range))
         i++;
     range = ranges ? &ranges[i % shape->width] : range;
-    name_number(shape, i % shape->width, name);
+    shape_name(shape, i % shape->width, name);
     uint32_t whole;
     float real;
     memcpy(&whole, numbers + i * NUMBER_SIZE, sizeof whole);
@@ -457,8 +469,9 @@ static bool has_words(const struct frame *frames, size_t count) {
 /* Cells that are words. */
 static size_t count_cells(const struct shape *shape, const void *numbers, size_t steps) {
     size_t count = 0;
-    for (size_t i = 0; shape->words && numbers && i < steps * shape->width; i++)
-        count += unaligned_id(numbers, i) == WIRE_WORD;
+    for (size_t k = 0; numbers && k < shape->width; k++)
+        for (size_t t = 0; shape_words(shape, k) && t < steps; t++)
+            count += unaligned_id(numbers, t * shape->width + k) == WIRE_WORD;
     return count;
 }
 

@@ -27,6 +27,7 @@
 
 #include "frames.h"
 #include "learner/example.h"
+#include "model/columns.h"
 
 struct decoder;
 struct error;
@@ -56,6 +57,9 @@ struct schema {
     size_t columns, targets;          /* numbers in one step of x, and of y */
     const char *target;               /* "given", "next" or "later" */
 };
+/* Of columns: ,"names":["load",..],"kinds":["real",..]; else "". Returns `text`. */
+enum { SCHEMA_NAMES_SIZE = COLUMNS_MAX * (COLUMN_NAME_SIZE + 16) };
+const char *decoder_names(const struct decoder *decoder, char text[SCHEMA_NAMES_SIZE]);
 void decoder_schema(const struct decoder *decoder, struct schema *schema);
 
 /* Bytes of the largest frame that can be an example of this model, JSON included. */

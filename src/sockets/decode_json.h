@@ -9,7 +9,10 @@
 #include "frames.h"
 #include "model/columns.h"
 
-enum { NUMBER_SIZE = 4 }; /* bytes: float32 and uint32 alike */
+enum {
+    NUMBER_SIZE = 4, /* bytes: float32 and uint32 alike */
+    NUMBER_NAME_SIZE = COLUMN_NAME_SIZE + sizeof "x's column ",
+};
 
 /* How one of x and y is written. */
 struct shape {
@@ -35,6 +38,24 @@ struct numbers {
 static inline bool shape_whole(const struct shape *shape, size_t k) {
     return shape->columns ? shape->columns[k].kind == COLUMN_SYMBOL : shape->whole;
 }
+
+/* Of columns: some are symbols, which are whole. */
+static inline bool shape_mixed(const struct shape *shape) {
+    return shape->columns && !shape->whole &&
+           columns_of_kind(shape->columns, shape->width, COLUMN_SYMBOL);
+}
+
+/* Whether it is a word: the size of the hash, 0 = words get ids later. */
+static inline bool shape_words(const struct shape *shape, size_t k) {
+    const struct column *column = shape->columns ? &shape->columns[k] : NULL;
+    return column ? column->vocabulary.capacity || column->hash : shape->words;
+}
+static inline size_t shape_hash(const struct shape *shape, size_t k) {
+    return shape->columns ? shape->columns[k].hash : shape->hash;
+}
+
+/* What number k of a row is called: "x", or with columns "x's column load". */
+void shape_name(const struct shape *shape, size_t k, char name[NUMBER_NAME_SIZE]);
 
 struct json_example {
     char key[WIRE_KEY_MAX + 1];

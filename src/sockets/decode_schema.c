@@ -12,6 +12,8 @@ struct part {
 };
 
 static const char *type_of(const struct shape *shape) {
+    if (shape_mixed(shape))
+        return "mixed";
     return shape->whole ? "uint32" : "float32";
 }
 
@@ -51,6 +53,36 @@ static int count_columns(const json_t *columns, size_t *count) {
     return 0;
 }
 
+/* A column where it stands: its name, and its kind where that is said. */
+static enum reject_reason check_column(const json_t *column, size_t n, const struct column *own,
+                                       char *why) {
+    const char *name = column_name(column), *wanted = column_kind_name(own->kind);
+    const json_t *kind = json_is_object(column) ? json_object_get(column, "kind") : NULL;
+    char quoted[TEXT_QUOTE_SIZE];
+    if (strcmp(name, own->name) != 0)
+        return reject(REJECT_SCHEMA, why,
+                      "column %zu of the schema is %s, but this model's is '%s'", n,
+                      text_quote(quoted, name, strlen(name)), own->name);
+    if (!kind)
+        return REJECT_NOT;
+    if (!json_is_string(kind))
+        return reject(REJECT_JSON, why, "the \"kind\" of the schema's column '%s' is no string",
+                      own->name);
+    if (strcmp(json_string_value(kind), wanted) == 0)
+        return REJECT_NOT;
+    return reject(REJECT_SCHEMA, why,
+                  "the schema's column '%s' is of the kind %s, but this model's is %s", own->name,
+                  text_quote(quoted, json_string_value(kind), json_string_length(kind)), wanted);
+}
+
+/* Their names and kinds, where the model's have names, too. */
+static enum reject_reason check_names(const json_t *columns, const struct shape *shape, char *why) {
+    enum reject_reason reason = REJECT_NOT;
+    for (size_t n = 0; shape->columns && n < json_array_size(columns) && reason == REJECT_NOT; n++)
+        reason = check_column(json_array_get(columns, n), n, &shape->columns[n], why);
+    return reason;
+}
+
 static enum reject_reason check_columns(const json_t *schema, const struct part *part, char *why) {
     const json_t *columns = json_object_get(schema, part->columns);
     size_t count, expected = part->shape ? part->shape->width : 0;
@@ -61,7 +93,7 @@ static enum reject_reason check_columns(const json_t *schema, const struct part 
         return reject(REJECT_JSON, why, "the schema's \"%s\" is no list of names and no count",
                       part->columns);
     if (count == expected)
-        return REJECT_NOT;
+        return part->shape ? check_names(columns, part->shape, why) : REJECT_NOT;
     if (!part->shape)
         return reject(REJECT_SCHEMA, why,
                       "the schema has %zu %s, but this model's target is the next x; send no y",

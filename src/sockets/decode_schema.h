@@ -4,9 +4,10 @@
      {"schema": {"dtype": "float32", "columns": ["load", "oil"], "targets": 1}}
 
    `dtype` is that of x: float32, or uint32 for symbols; `columns` are those of one step of x, their
-   names or how many; `targets` likewise those of y, 0 where the target is the next x;
-   `target_dtype` is that of y. Each may be left out: then nothing is said of it. A column may also
-   be an object with its "name". Other members of it, and of the schema, are for later versions. */
+   names, which are the model's in its order where that has names, or how many; `targets` likewise
+   those of y, 0 where the target is the next x; `target_dtype` is that of y. Each may be left out:
+   then nothing is said of it. A column may also be an object with its "name" and "kind": real,
+   symbol or cycle. Other members of it, and of the schema, are for later versions. */
 #ifndef RUNNEL_DECODE_SCHEMA_H
 #define RUNNEL_DECODE_SCHEMA_H
 

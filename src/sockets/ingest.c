@@ -217,14 +217,14 @@ static void answer(struct ingest *ingest, const struct example *example, enum re
 /* A schema that fits: the model's own goes back. */
 static void answer_schema(struct ingest *ingest, const struct example *example) {
     struct schema schema;
-    char text[SCHEMA_SIZE];
+    char text[SCHEMA_SIZE + SCHEMA_NAMES_SIZE], names[SCHEMA_NAMES_SIZE];
     decoder_schema(ingest->decoder, &schema);
     const char *quote = schema.target_dtype ? "\"" : "";
     snprintf(text, sizeof text,
              "{\"dtype\":\"%s\",\"columns\":%zu,\"target_dtype\":%s%s%s,\"targets\":%zu,"
-             "\"target\":\"%s\"}",
+             "\"target\":\"%s\"%s}",
              schema.dtype, schema.columns, quote, quote[0] ? schema.target_dtype : "null", quote,
-             schema.targets, schema.target);
+             schema.targets, schema.target, decoder_names(ingest->decoder, names));
     answer(ingest, example, REJECT_NOT, text);
 }
 

@@ -8,6 +8,7 @@
 
 #include "feed_columns.h"
 #include "feed_input.h"
+#include "feed_named.h"
 #include "feed_rows.h"
 #include "streams/feed.h"
 #include "streams/feed_streams.h"
@@ -21,6 +22,10 @@ struct csv {
     const char *symbol_name, *class_name, *sequence_name, *key_name, *time_name;
     char delimiter;
     bool header, end;
+
+    bool names;            /* rows are sent as JSON, with names of columns: source_named.c */
+    const char *word_list; /* as given, or NULL */
+    struct named *named;   /* NULL without */
 
     struct rows *rows;
     struct row row;
@@ -73,6 +78,11 @@ static const struct option_row OPTIONS[] = {
      OPTION_TEXT(struct csv, time_name)},
     {"multiply", 0, "C=F,...", "multiply columns with constants: dx=0.01,dy=0.01",
      OPTION_TEXT(struct csv, multiply_list)},
+    {"names", 0, NULL,
+     "x is an object of the columns by name, as JSON: cells that are no numbers are words",
+     OPTION_FLAG(struct csv, names)},
+    {"words", 0, "LIST", "with --names: columns that are words though they may look like numbers",
+     OPTION_TEXT(struct csv, word_list)},
     {"delimiter", 0, "C", "between fields: a character or tab (default ,)",
      OPTION_TAKE(take_delimiter)},
     {"no-header", 0, NULL, "the first line is a row like others; columns have numbers only",
@@ -135,6 +145,38 @@ static int select_columns(struct csv *csv, struct error *error) {
     return 0;
 }
 
+/* What --names cannot be with: JSON is sent row by row. */
+static int check_names(const struct csv *csv, struct error *error) {
+    const struct {
+        bool given;
+        const char *option;
+    } others[] = {{csv->symbol_name, "--symbol"},     {csv->targets_list, "--targets"},
+                  {csv->sequence_name, "--sequence"}, {csv->end, "--end"},
+                  {csv->multiply_list, "--multiply"}, {!csv->header, "--no-header"}};
+    if (csv->word_list && !csv->names)
+        return error_set(error, EX_USAGE, "--words: only with --names");
+    for (size_t n = 0; csv->names && n < sizeof others / sizeof *others; n++)
+        if (others[n].given)
+            return error_set(error, EX_USAGE, "--names and %s exclude each other",
+                             others[n].option);
+    return 0;
+}
+
+static int open_names(struct csv *csv, struct error *error) {
+    struct selection words = {0};
+    if (check_names(csv, error) < 0)
+        return -1;
+    if (!csv->names)
+        return 0;
+    if (csv->word_list &&
+        columns_select(&csv->columns, "--words", csv->word_list, &words, error) < 0)
+        return -1;
+    size_t y = csv->y.count ? csv->y.indices[0] : NONE;
+    int status = named_open(&csv->named, &csv->source, &csv->columns, &csv->x, y, &words, error);
+    free(words.indices);
+    return status;
+}
+
 /* --- rows ----------------------------------------------------------------------------------- */
 
 static const char *file_name(const struct csv *csv) {
@@ -165,7 +207,7 @@ static int open_csv(struct source *source, char **operands, struct error *error)
         read_first(csv, error) < 0 ||
         columns_open(&csv->columns, file_name(csv), csv->row.fields, csv->row.count, csv->header,
                      error) < 0 ||
-        select_columns(csv, error) < 0)
+        select_columns(csv, error) < 0 || open_names(csv, error) < 0)
         return -1;
     if (csv->key_name && source->forced)
         return error_set(error, EX_USAGE, "--stream-column and --stream exclude each other");
@@ -188,7 +230,7 @@ static bool read_values(struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]
     struct values *values = &csv->values;
     union value *number = values->numbers;
     values->time = 0;
-    for (size_t i = 0; i < csv->x.count; i++, number++) {
+    for (size_t i = 0; !csv->names && i < csv->x.count; i++, number++) {
         *column = csv->x.indices[i];
         if (!read_cell(csv, *column, csv->source.x.kind, number, why))
             return false;
@@ -197,7 +239,7 @@ static bool read_values(struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]
             return false;
         }
     }
-    for (size_t i = 0; i < csv->y.count; i++, number++) {
+    for (size_t i = 0; !csv->names && i < csv->y.count; i++, number++) {
         *column = csv->y.indices[i];
         if (!read_cell(csv, *column, csv->source.y.kind, number, why))
             return false;
@@ -301,8 +343,22 @@ static int fail_late(struct csv *csv, struct step *step, struct error *error) {
     return drain(csv, step, error);
 }
 
+/* The next row as JSON. */
+static int next_named(struct csv *csv, struct step *step, struct error *error) {
+    int status;
+    while ((status = read_row(csv, error)) > 0) {
+        const char *key = csv->key == NONE ? csv->source.label : csv->row.fields[csv->key];
+        status = named_step(csv->named, &csv->row, key, csv->values.time, step, error);
+        if (status)
+            return status;
+    }
+    return status;
+}
+
 static int next(struct source *source, struct step *step, struct error *error) {
     struct csv *csv = (struct csv *)source;
+    if (csv->named)
+        return next_named(csv, step, error);
     struct held_stream *stream = NULL;
     bool holding = csv->end || csv->sequence != NONE;
     for (;;) {
@@ -341,6 +397,7 @@ static double done(const struct source *source) {
 
 static void close_csv(struct source **source) {
     struct csv *csv = (struct csv *)*source;
+    named_close(&csv->named);
     streams_close(&csv->streams);
     free(csv->values.numbers);
     free(csv->x.indices);
@@ -358,7 +415,9 @@ static const char *column(const struct source *source, bool y, size_t k) {
 
 const struct source_type source_csv = {
     .command = {"csv", "FILE", "the rows of a table", .complete = COMPLETE_FILE, .rows = OPTIONS},
-    .notes = "An empty cell, nan and NA are missing numbers.",
+    .notes =
+        "An empty cell, nan and NA are missing numbers. With --names they are left out, --class "
+        "names the column of y, a word or a number, and each row is an example.",
     .bundles = true,
     .create = create,
     .open = open_csv,

@@ -5,6 +5,7 @@ import json
 import random
 import signal
 import struct
+import subprocess
 import tempfile
 
 import cases
@@ -123,11 +124,19 @@ def test_the_same_examples_give_the_same_words_and_bits():
              "rate: 0.01, kind: adamw, weight_decay: 0.1"),
             ("kind: symbol, embedding: 3, " + vocabulary(4, forget="lru"), NEXT, "kind: cocob"),
             ("kind: symbol, " + vocabulary(5, forget="lru"), NEXT, "rate: 0.01, kind: sgd"),
+            ("columns: [{name: n}, {name: w, kind: symbol, embedding: 2, vocabulary: {capacity: 3, "
+             "forget: lru}}, {name: v, kind: symbol, vocabulary: {capacity: 4}}]",
+             NEXT + ", columns: [w]", "rate: 0.01, kind: adamw, weight_decay: 0.1"),
             ("kind: symbol, hash: 64, embedding: 3",
              "loss: softmax, " + vocabulary(3, forget="lru"), "rate: 0.01")]
     for inputs, output, optimizer in ways:
         messages = chatter(200, NAMES)
-        if "next" not in output:
+        if "columns" in inputs:
+            rng = random.Random(4)
+            messages = [as_json(stream=rng.choice("ab"), x={
+                "n": rng.random(), "w": rng.choice(NAMES[:6]), "v": rng.choice(NAMES)})
+                for _ in range(200)]
+        elif "next" not in output:
             rng = random.Random(2)
             messages = [as_json(**json.loads(m[0]), y=rng.choice(NAMES[:5])) for m in messages]
         with tempfile.TemporaryDirectory() as directory:
@@ -192,6 +201,29 @@ def test_a_word_takes_the_id_that_was_used_longest_ago():
         status = learn(daemon, [as_json(x="c"), as_json(x="e")])
         assert exported(daemon)[1] == {"input": ["e", "d", "c"]}
         assert status["vocabulary"]["input"]["newest"] == ["e", "d", "c"], status["vocabulary"]
+        daemon.end()
+
+
+def test_a_column_of_words_forgets_its_own_rows():
+    """Beside other columns, one-hot: the column of the first layer that is the word's, and no other."""
+    columns = "columns: [{name: n}, {name: w, kind: symbol, " + vocabulary(3, forget="lru") + "}]"
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, columns, "loss: squared, size: 1")) as daemon:
+
+        def some(words):
+            return [as_json(x={"n": i % 5, "w": w}, y=[i % 3]) for i, w in enumerate(words)]
+
+        start = exported(daemon)[0]["layers.0.weight_ih"]
+        learn(daemon, some(["a", "b", "c"] * 20 + ["a", "c"] * 4))
+        learned = exported(daemon)[0]["layers.0.weight_ih"]
+        assert all(learned[0][k] != start[0][k] for k in range(4))
+        learn(daemon, [as_json(x={"n": 1, "w": "d"})])  # without a target: no update
+        tensors, words = exported(daemon)
+        after = tensors["layers.0.weight_ih"]
+        assert words == {"w": ["a", "d", "c"]}, words
+        for g, row in enumerate(after):
+            assert row[2] == start[g][2] and row[4] == start[g][4], g  # of d; of what is unknown
+            assert [row[k] for k in (0, 1, 3)] == [learned[g][k] for k in (0, 1, 3)], g
         daemon.end()
 
 
@@ -299,6 +331,168 @@ def test_a_checkpoint_of_another_vocabulary_is_refused():
                 else:
                     assert daemon.process.wait(running.LIMIT) == 78
                     assert "is of another configuration" in daemon.text()
+
+
+# ---- Columns by name ----
+
+MIXED = """columns: [{name: load, missing: hold}, {name: host, kind: symbol, embedding: 2,
+  vocabulary: {capacity: 3}}, {name: zone, kind: symbol, hash: 16}, {name: rack, kind: symbol,
+  size: 3}, {name: hour, kind: cycle, period: 24}]"""
+SQUARED = "loss: squared, target: given, size: 1"
+
+
+def row(load, host, zone, rack=0, hour=1.5):
+    return {"load": load, "host": host, "zone": zone, "rack": rack, "hour": hour}
+
+
+def hashed(word, size):
+    """As docs/words.md says it: of a column, minus is the topmost bit."""
+    value = 0xCBF29CE484222325
+    for byte in word.encode():
+        value = (value ^ byte) * 0x100000001B3 % 2**64
+    return value % size | value >> 63 << 31
+
+
+def test_names_numbers_and_words_say_the_same():
+    """An x of names in any order, of several steps, by place, or in binary: the same bits; what is
+    left out is missing."""
+    rng = random.Random(5)
+    rows = [row(rng.choice([rng.random(), None]), rng.choice(["a", "b", "c", "d"]),
+                rng.choice(["north", "south", "ost"]), rng.randrange(3), rng.random() * 24)
+            for _ in range(120)]
+    for some in rows:
+        some["hour"] = struct.unpack("<f", struct.pack("<f", some["hour"]))[0]
+        if some["load"] is not None:
+            some["load"] = struct.unpack("<f", struct.pack("<f", some["load"]))[0]
+
+    def shuffled(some):
+        members = [m for m in some.items() if m[1] is not None]
+        rng.shuffle(members)
+        return dict(members)
+
+    def packed_row(some):
+        load = float("nan") if some["load"] is None else some["load"]
+        return struct.pack("<fIIIf", load, WORD, hashed(some["zone"], 16), some["rack"],
+                           some["hour"])
+
+    def targets(count):
+        return [[i % 3] for i in range(count)]
+
+    ways = {
+        "names": [as_json(x=some, y=[i % 3]) for i, some in enumerate(rows)],
+        "shuffled": [as_json(x=shuffled(some), y=[i % 3]) for i, some in enumerate(rows)],
+        "place": [as_json(x=list(some.values()), y=[i % 3]) for i, some in enumerate(rows)],
+        "binary": [[b"", packed_row(some), struct.pack("<f", i % 3), header(0, WORDS),
+                    packed(some["host"])] for i, some in enumerate(rows)],
+    }
+    found = {}
+    for way, messages in ways.items():
+        with tempfile.TemporaryDirectory() as directory, \
+                Daemon(directory, configuration(directory, MIXED, SQUARED)) as daemon:
+            status = learn(daemon, messages)
+            assert status["rejected"] == 0, status["rejected_by"]
+            assert status["vocabulary"]["host"]["size"] == 3, status["vocabulary"]
+            found[way] = daemon.export()
+            daemon.end(signal.SIGKILL)
+            daemon.start()
+            assert daemon.export() == found[way], way
+            daemon.end()
+    assert len(set(found.values())) == 1, [w for w in found if found[w] != found["names"]]
+    steps = {}
+    for way, x in (("names", [shuffled(some) for some in rows]),
+                   ("place", [list(some.values()) for some in rows])):
+        with tempfile.TemporaryDirectory() as directory, \
+                Daemon(directory, configuration(directory, MIXED, SQUARED)) as daemon:
+            learn(daemon, [as_json(x=x, y=targets(len(x)))])
+            steps[way] = daemon.export()
+            daemon.end()
+    assert steps["names"] == steps["place"]
+
+
+def test_what_a_row_lacks_is_named():
+    """An unknown column, one that is missing, a text for a number and a number for a text: the whole
+    example is rejected, and the reason names the column."""
+    good = row(0.5, "a", "north")
+    bad = [({**good, "lod": 1}, "json", "'lod'"), ({**good, "load": "high"}, "x_value", "load"),
+           ({**good, "host": 7}, "x_value", "host"), ({**good, "zone": None}, "x_value", "zone"),
+           ({**good, "rack": "left"}, "x_value", "rack"), ({**good, "rack": 3}, "x_value", "rack"),
+           ({n: v for n, v in good.items() if n != "hour"}, "x_value", "hour"),
+           ({n: v for n, v in good.items() if n != "host"}, "x_value", "host"),
+           ([good, {**good, "hour": []}], "x_value", "hour"), ([good, 1], "json", "a number"),
+           ([0.5, 7, "north", 0, 1.5], "x_value", "host")]
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, MIXED, SQUARED, socket="router")) as daemon:
+        with daemon.socket(zmq.DEALER, "examples") as socket:
+            heard = running.subscribe(daemon, (b"event",))
+            for number, (x, reason, name) in enumerate(bad):
+                socket.send_multipart(as_json(x=x, sequence=number))
+                frames = daemon.next_message(socket)
+                assert frames[1][1] == REJECTED, (x, frames)
+            socket.send_multipart(as_json(x=good, sequence=99))
+            assert daemon.next_message(socket)[1][1] == ACCEPTED
+            status = wait_learned(daemon, 1)
+            reasons = [reason for _, reason, _ in bad]
+            assert status["rejected_by"] == {r: reasons.count(r) for r in reasons}, status
+        daemon.end()
+        text = ""
+        while "stopping" not in text:
+            topic, body = daemon.next_message(heard)
+            event = json.loads(body)
+            text = event.get("kind", "")
+    for x, reason, name in bad:  # one at a time, in a daemon of its own: each is announced
+        with tempfile.TemporaryDirectory() as directory, \
+                Daemon(directory, configuration(directory, MIXED, SQUARED)) as daemon:
+            learn(daemon, [as_json(x=x), as_json(x=good)], 1)
+            daemon.end()
+            assert f"({reason})" in daemon.text() and name in daemon.text(), (x, daemon.text())
+
+
+def test_a_schema_names_columns_and_kinds():
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, MIXED, SQUARED, socket="router")) as daemon:
+        with daemon.socket(zmq.DEALER, "examples") as socket:
+            names = ["load", "host", "zone", "rack", "hour"]
+            kinds = [{"name": n, "kind": k} for n, k in
+                     zip(names, ["real", "symbol", "symbol", "symbol", "cycle"])]
+            said = [({"columns": names, "dtype": "mixed", "targets": 1}, None),
+                    ({"columns": kinds}, None), ({"columns": 5}, None),
+                    ({"columns": ["load", "zone", "host", "rack", "hour"]}, b"'host'"),
+                    ({"columns": kinds[:4] + [{"name": "hour", "kind": "real"}]}, b"'hour'"),
+                    ({"columns": names[:4]}, b"takes 5"), ({"dtype": "float32"}, b"float32")]
+            for schema, wrong in said:
+                socket.send_multipart(as_json(schema=schema))
+                frames = daemon.next_message(socket)
+                assert frames[1][1] == (REJECTED if wrong else ACCEPTED), (schema, frames)
+                assert not wrong or wrong in frames[2], (schema, frames)
+        daemon.end()
+
+
+def test_a_table_of_words_is_learned_with_one_command():
+    """runnel-feed csv --names: three columns of words, five of numbers, and a class by name."""
+    columns = ", ".join(f"{{name: n{k}}}" for k in range(5)) + ", " + ", ".join(
+        f"{{name: w{k}, kind: symbol, {vocabulary(20)}, embedding: 3}}" for k in range(3))
+    output = "loss: softmax, " + vocabulary(5)
+    rng = random.Random(7)
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, f"scale: standard, columns: [{columns}]",
+                                            output, "router", optimizer="rate: 0.02")) as daemon:
+        table = daemon.directory / "table.csv"
+        with open(table, "w", encoding="utf-8") as file:
+            print("w0,n0,n1,w1,n2,n3,n4,w2,class", file=file)
+            for _ in range(1200):
+                n, w = [rng.random() for _ in range(5)], [rng.choice("ab7") for _ in range(3)]
+                kind = "busy" if (n[0] > 0.5) != (w[0] == "7") else "free"
+                print(w[0], n[0], n[1], w[1], n[2], n[3], n[4], w[2], kind, sep=",", file=file)
+        feed = running.PROGRAM.with_name("runnel-feed")
+        subprocess.run([feed, "csv", table, "--names", "--words", "w0,w1,w2", "--class", "class",
+                        "--socket", "router", "--connect", daemon.endpoint("examples"), "--quiet"],
+                       check=True, timeout=running.LIMIT)
+        status = wait_learned(daemon, 1200)
+        assert status["rejected"] == 0, status["rejected_by"]
+        assert sorted(status["vocabulary"]["output"]["newest"]) == ["busy", "free"]
+        assert sorted(status["vocabulary"]["w0"]["newest"]) == ["7", "a", "b"]
+        assert status["skill"] > 0.1, status["skill"]
+        daemon.end()
 
 
 if __name__ == "__main__":
