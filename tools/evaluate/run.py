@@ -2,11 +2,13 @@
 #
 # A daemon of its own that learns a stream, and what it publishes. The build puts this file into
 # runnel-evaluate.
+import contextlib
 import json
 import math
 import os
 import pathlib
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -28,6 +30,21 @@ def program(name):
         give_up(f"there is no {name}, neither beside this program nor in PATH; on Debian: "
                 "apt-get install runnel runnel-tools")
     return found
+
+
+@contextlib.contextmanager
+def undisturbed():
+    """A signal ends this program only when what is started meanwhile is known, and so is ended, too."""
+    came = []
+    before = {number: signal.signal(number, lambda number, _: came.append(number))
+              for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for number in came[:1]:
+            signal.raise_signal(number)
 
 
 class Prediction:
@@ -90,28 +107,40 @@ class Run:
     def __init__(self, command, every, predictions, ahead=1):
         self.predictions = predictions  # false, true or all, as the configuration has it
         self.directory = tempfile.TemporaryDirectory(prefix="evaluate.")
+        self.daemon = self.recorder = None
         sockets = (f"{name}.bind={self.endpoint(name)}"
                    for name in ("examples", "statistics", "control"))
         sets = (*sockets, "examples.socket=pull", f"statistics.every={every}",
                 "statistics.seconds=0", f"statistics.predictions={predictions}",
                 f"state.directory={self.directory.name}/state")
+        self.command = [*command, *(word for one in sets for word in ("--set", one))]
         self.log = pathlib.Path(self.directory.name, "log")
+        self.ahead = ahead
+
+    def start(self):
         with open(self.log, "wb") as file:
-            self.daemon = subprocess.Popen(
-                [*command, *(word for one in sets for word in ("--set", one))], stderr=file)
-        topics = ["status", "loss", "event"] + ["prediction"] * (predictions != "false")
-        self.recorder = Recorder(self.endpoint("statistics"), topics, ahead)
+            self.daemon = subprocess.Popen(self.command, stderr=file)
+        topics = ["status", "loss", "event"] + ["prediction"] * (self.predictions != "false")
+        self.recorder = Recorder(self.endpoint("statistics"), topics, self.ahead)
 
     def endpoint(self, name):
         return f"ipc://{self.directory.name}/{name}"
 
     def __enter__(self):
+        try:
+            with undisturbed():
+                self.start()
+        except BaseException:
+            self.__exit__()
+            raise
         return self
 
     def __exit__(self, *_):
-        self.daemon.terminate()
-        self.daemon.wait()
-        self.recorder.close()
+        if self.daemon:
+            self.daemon.terminate()
+            self.daemon.wait()
+        if self.recorder:
+            self.recorder.close()
         self.directory.cleanup()
 
     def wait_until(self, what, progress):
@@ -142,10 +171,11 @@ class Run:
                         lambda: None if self.recorder.status else "start")
         command = [program("runnel-feed"), "json", "--quiet", "--connect", self.endpoint("examples")]
         complaints = pathlib.Path(self.directory.name, "feeder")  # of no use after Ctrl-C
-        with open(complaints, "wb") as file:
-            feeder = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=file, text=True)
+        feeder = None
         ahead = max(1, min(AHEAD_MOST, AHEAD_BYTES // (BYTES_A_NUMBER * numbers)))
         try:
+            with open(complaints, "wb") as file, undisturbed():
+                feeder = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=file, text=True)
             for sent in range(0, len(lines), ahead):
                 self.keep_pace(sent - ahead)
                 told(max(0, sent - ahead))
@@ -155,10 +185,12 @@ class Run:
         except BrokenPipeError:
             pass  # it says why
         except BaseException:
-            feeder.kill()
+            if feeder:
+                feeder.kill()
             raise
         finally:
-            feeder.wait()
+            if feeder:
+                feeder.wait()
         if feeder.returncode != 0:
             sys.stderr.write(complaints.read_text())
             sys.exit(feeder.returncode)
