@@ -25,9 +25,8 @@ static const struct command_row *const SOURCES[] = {&source_text.command,
                                                     &source_lines.command,
                                                     &source_mqtt.command,
                                                     &source_redis.command,
-#ifdef RUNNEL_CURL
+                                                    &source_kafka.command,
                                                     &source_prometheus.command,
-#endif
                                                     NULL};
 
 struct call {

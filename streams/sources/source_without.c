@@ -18,3 +18,13 @@ const struct source_type source_mqtt =
 const struct source_type source_redis =
     WITHOUT("redis", "streams of Redis, through a consumer group", "hiredis (libhiredis-dev)");
 #endif
+
+#ifndef RUNNEL_KAFKA
+const struct source_type source_kafka =
+    WITHOUT("kafka", "topics of Kafka, through a consumer group", "librdkafka (librdkafka-dev)");
+#endif
+
+#ifndef RUNNEL_CURL
+const struct source_type source_prometheus = WITHOUT(
+    "prometheus", "metrics that a server offers to Prometheus", "libcurl (libcurl4-openssl-dev)");
+#endif

@@ -1,0 +1,100 @@
+#include "kafka_link.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "common/error.h"
+
+enum { WHY_SIZE = 512, NAME_SIZE = 128, SECRET_SIZE = 1024 };
+
+int kafka_set(rd_kafka_conf_t *conf, const char *name, const char *value, struct error *error) {
+    char why[WHY_SIZE];
+    return rd_kafka_conf_set(conf, name, value, why, sizeof why) == RD_KAFKA_CONF_OK
+               ? 0
+               : error_set(error, EX_USAGE, "librdkafka's setting %s: %s", name, why);
+}
+
+/* What it has to tell is told by its errors. */
+static void on_log(const rd_kafka_t *client, int level, const char *facility, const char *text) {
+    (void)client, (void)level, (void)facility, (void)text;
+}
+
+static int set_login(rd_kafka_conf_t *conf, const struct kafka_options *options,
+                     struct error *error) {
+    char secret[SECRET_SIZE] = "";
+    FILE *file = options->password_file ? fopen(options->password_file, "r") : NULL;
+    if (options->password_file && (!file || !fgets(secret, sizeof secret, file))) {
+        if (file)
+            fclose(file);
+        return error_set(error, EX_NOINPUT, "--password-file: %s cannot be read, or is empty",
+                         options->password_file);
+    }
+    if (file)
+        fclose(file);
+    secret[strcspn(secret, "\r\n")] = '\0';
+    return kafka_set(conf, "security.protocol", "sasl_ssl", error) < 0 ||
+                   kafka_set(conf, "sasl.mechanisms", "PLAIN", error) < 0 ||
+                   kafka_set(conf, "sasl.username", options->user, error) < 0 ||
+                   kafka_set(conf, "sasl.password", secret, error) < 0
+               ? -1
+               : 0;
+}
+
+/* "NAME=VALUE" */
+static int set_pair(rd_kafka_conf_t *conf, const char *pair, struct error *error) {
+    char name[NAME_SIZE];
+    const char *equals = strchr(pair, '=');
+    if (!equals || equals == pair || equals - pair >= NAME_SIZE)
+        return error_set(error, EX_USAGE, "--setting: found '%s', expected NAME=VALUE", pair);
+    memcpy(name, pair, (size_t)(equals - pair));
+    name[equals - pair] = '\0';
+    return kafka_set(conf, name, equals + 1, error);
+}
+
+int kafka_configure(rd_kafka_conf_t *conf, const struct kafka_options *options,
+                    struct error *error) {
+    rd_kafka_conf_set_log_cb(conf, on_log);
+    if (kafka_set(conf, "bootstrap.servers", options->servers, error) < 0 ||
+        kafka_set(conf, "client.id", "runnel", error) < 0 ||
+        (options->user && set_login(conf, options, error) < 0))
+        return -1;
+    for (size_t i = 0; i < options->settings.count; i++)
+        if (set_pair(conf, options->settings.values[i], error) < 0)
+            return -1;
+    return 0;
+}
+
+int kafka_client(rd_kafka_t **client, rd_kafka_type_t type, rd_kafka_conf_t *conf,
+                 struct error *error) {
+    char why[WHY_SIZE];
+    *client = rd_kafka_new(type, conf, why, sizeof why);
+    if (*client)
+        return 0;
+    rd_kafka_conf_destroy(conf);
+    return error_set(error, EX_USAGE, "librdkafka does not take these settings: %s", why);
+}
+
+bool kafka_refuses(rd_kafka_resp_err_t code) {
+    return code == RD_KAFKA_RESP_ERR__AUTHENTICATION ||
+           code == RD_KAFKA_RESP_ERR_SASL_AUTHENTICATION_FAILED ||
+           code == RD_KAFKA_RESP_ERR_UNSUPPORTED_SASL_MECHANISM ||
+           code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
+           code == RD_KAFKA_RESP_ERR_GROUP_AUTHORIZATION_FAILED ||
+           code == RD_KAFKA_RESP_ERR_CLUSTER_AUTHORIZATION_FAILED;
+}
+
+int kafka_say_refused(struct error *error, const char *servers, const char *why) {
+    return error_set(error, EX_NOPERM,
+                     "%s: Kafka does not admit this user: %s; see --user, --password-file and "
+                     "--setting",
+                     servers, why);
+}
+
+bool kafka_answers(rd_kafka_t *client, int milliseconds) {
+    const struct rd_kafka_metadata *metadata;
+    if (rd_kafka_metadata(client, 0, NULL, &metadata, milliseconds) != RD_KAFKA_RESP_ERR_NO_ERROR)
+        return false;
+    rd_kafka_metadata_destroy(metadata);
+    return true;
+}

@@ -1,0 +1,354 @@
+/* Topics of Kafka through a consumer group: a message is an example, and its offset is committed
+   once the daemon has it on disk. The offset is the example's number, topic and partition are its
+   producer: what Kafka gives a second time, to this feeder or another one of the group, the daemon
+   answers as a duplicate. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sysexits.h>
+#include <unistd.h>
+
+#include <librdkafka/rdkafka.h>
+
+#include "brokers/kafka_link.h"
+#include "common/clock.h"
+#include "streams/feed.h"
+#include "streams/feed_retry.h"
+#include "streams/sources/broker.h"
+#include "streams/sources/payload.h"
+
+#define COMMIT_SECONDS 1.0 /* between two commits, */
+#define PROBE_SECONDS 1.0  /* and between two questions whether a server is back */
+#define CLOSE_SECONDS 2.0  /* for the last commit, and for leaving the group */
+
+enum { ID_SIZE = 320, NUMBER_SIZE = 16, POLL_MS = 20, PROBE_MS = 200 };
+
+/* A partition that messages have come from. */
+struct part {
+    char *topic;
+    int32_t partition;
+    uint64_t producer;
+    int64_t next;  /* offset to commit: behind the newest that is settled */
+    bool advanced; /* since the newest commit */
+};
+
+struct kafka {
+    struct source source;
+    struct kafka_options options;
+    const char *group, *from;
+    bool by_key;
+
+    rd_kafka_t *client;
+    rd_kafka_topic_partition_list_t *topics;
+    int event; /* readable when there is something for the client */
+    struct retry retry;
+    double committed, probed; /* when: clock_seconds */
+    struct part **parts;      /* (count,) */
+    size_t count;
+    struct pending *pending; /* `what` is the part, `first` the offset */
+    struct payload *payload;
+    struct feed_number number;
+    rd_kafka_message_t *message; /* the newest one, or NULL */
+    char id[ID_SIZE];            /* its name */
+    bool unknown_said;           /* that a topic is not there */
+    struct error fatal;          /* text "": none */
+};
+
+static struct source *create(void) {
+    struct kafka *kafka = calloc(1, sizeof *kafka);
+    if (!kafka)
+        return NULL;
+    kafka->options.servers = KAFKA_SERVERS;
+    kafka->group = "runnel";
+    kafka->from = "earliest";
+    kafka->event = -1;
+    return &kafka->source;
+}
+
+static const struct option_row OPTIONS[] = {
+    KAFKA_OPTIONS(struct kafka, options),
+    {"group", 0, "NAME", "the consumer group (default runnel)", OPTION_TEXT(struct kafka, group)},
+    {"from", 0, "WHERE",
+     "where a group begins that has committed nothing: earliest (default) or latest",
+     OPTION_TEXT(struct kafka, from)},
+    {"by-key", 0, NULL, "a message's key names its stream (default: its topic)",
+     OPTION_FLAG(struct kafka, by_key)},
+    PAYLOAD_OPTIONS(struct kafka),
+    OPTIONS_END,
+};
+
+/* ---- the client ---- */
+
+/* From within rd_kafka_consumer_poll. */
+static void on_error(rd_kafka_t *client, int code, const char *reason, void *context) {
+    struct kafka *kafka = context;
+    (void)client;
+    if (kafka_refuses((rd_kafka_resp_err_t)code))
+        kafka_say_refused(&kafka->fatal, kafka->options.servers, reason);
+    else if (code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN || code == RD_KAFKA_RESP_ERR__RESOLVE)
+        retry_failed(&kafka->retry, "no server answers");
+    else if (code != RD_KAFKA_RESP_ERR__TRANSPORT)
+        feed_detail("%s: %s", kafka->options.servers, reason);
+}
+
+static int open_kafka(struct source *source, char **operands, struct error *error) {
+    struct kafka *kafka = (struct kafka *)source;
+    static const char *const SETTINGS[][2] = {
+        {"enable.auto.commit", "false"},
+        {"enable.auto.offset.store", "false"},
+        {"max.poll.interval.ms", "86400000"}, /* a daemon may be away for long */
+        {"session.timeout.ms", "10000"},
+    };
+    rd_kafka_conf_t *settings = rd_kafka_conf_new();
+    kafka->retry.server = kafka->options.servers;
+    kafka->topics = rd_kafka_topic_partition_list_new(1);
+    for (char **topic = operands; *topic; topic++)
+        rd_kafka_topic_partition_list_add(kafka->topics, *topic, RD_KAFKA_PARTITION_UA);
+    source->x = (struct shape){VALUE_REAL, 0};
+    source->label = "kafka";
+    source->once = true;
+    int status = 0;
+    for (size_t i = 0; i < sizeof SETTINGS / sizeof SETTINGS[0] && status == 0; i++)
+        status = kafka_set(settings, SETTINGS[i][0], SETTINGS[i][1], error);
+    if (status < 0 || kafka_set(settings, "group.id", kafka->group, error) < 0 ||
+        kafka_set(settings, "auto.offset.reset", kafka->from, error) < 0 ||
+        kafka_configure(settings, &kafka->options, error) < 0 ||
+        pending_open(&kafka->pending, error) < 0 ||
+        payload_open(&kafka->payload, source, error) < 0) {
+        rd_kafka_conf_destroy(settings);
+        return -1;
+    }
+    rd_kafka_conf_set_error_cb(settings, on_error);
+    rd_kafka_conf_set_opaque(settings, kafka);
+    return kafka_client(&kafka->client, RD_KAFKA_CONSUMER, settings, error);
+}
+
+/* Ask for messages; a daemon is there. */
+static int subscribe(struct kafka *kafka, struct error *error) {
+    static const uint64_t one = 1;
+    kafka->event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (kafka->event < 0)
+        return error_set(error, EX_OSERR, "there is no eventfd for Kafka");
+    rd_kafka_poll_set_consumer(kafka->client);
+    rd_kafka_queue_t *queue = rd_kafka_queue_get_consumer(kafka->client);
+    rd_kafka_queue_io_event_enable(queue, kafka->event, &one, sizeof one);
+    rd_kafka_queue_destroy(queue);
+    rd_kafka_resp_err_t code = rd_kafka_subscribe(kafka->client, kafka->topics);
+    return code ? error_set(error, EX_UNAVAILABLE, "%s: cannot subscribe: %s",
+                            kafka->options.servers, rd_kafka_err2str(code))
+                : 0;
+}
+
+/* ---- offsets ---- */
+
+static struct part *find_part(struct kafka *kafka, const char *topic, int32_t partition) {
+    for (size_t i = kafka->count; i > 0; i--)
+        if (kafka->parts[i - 1]->partition == partition &&
+            strcmp(kafka->parts[i - 1]->topic, topic) == 0)
+            return kafka->parts[i - 1];
+    struct part **grown = realloc(kafka->parts, (kafka->count + 1) * sizeof(struct part *));
+    if (!grown)
+        return NULL;
+    kafka->parts = grown;
+    struct part *part = calloc(1, sizeof *part);
+    if (!part || !(part->topic = strdup(topic))) {
+        free(part);
+        return NULL;
+    }
+    char number[NUMBER_SIZE];
+    snprintf(number, sizeof number, "%ld", (long)partition);
+    part->partition = partition;
+    part->producer = broker_producer("kafka", topic, number, NULL);
+    return kafka->parts[kafka->count++] = part;
+}
+
+/* What is settled, as offsets to commit; NULL: nothing is. */
+static rd_kafka_topic_partition_list_t *take_offsets(struct kafka *kafka) {
+    struct pending_id id;
+    size_t advanced = 0;
+    while (pending_take(kafka->pending, &id)) {
+        struct part *part = id.what;
+        part->next = (int64_t)id.first + 1;
+        part->advanced = true;
+    }
+    for (size_t i = 0; i < kafka->count; i++)
+        advanced += kafka->parts[i]->advanced;
+    if (advanced == 0)
+        return NULL;
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new((int)advanced);
+    for (size_t i = 0; i < kafka->count; i++) {
+        struct part *part = kafka->parts[i];
+        if (part->advanced)
+            rd_kafka_topic_partition_list_add(list, part->topic, part->partition)->offset =
+                part->next;
+        part->advanced = false;
+    }
+    return list;
+}
+
+/* A commit that fails is made up for by the next one, or by duplicates. */
+static void commit(struct kafka *kafka) {
+    double now = clock_seconds();
+    if (now < kafka->committed + COMMIT_SECONDS)
+        return;
+    rd_kafka_topic_partition_list_t *list = take_offsets(kafka);
+    if (!list)
+        return;
+    rd_kafka_commit(kafka->client, list, 1);
+    rd_kafka_topic_partition_list_destroy(list);
+    kafka->committed = now;
+}
+
+/* The last commit; false: it is not known to have arrived. */
+static bool commit_all(struct kafka *kafka) {
+    rd_kafka_topic_partition_list_t *list = take_offsets(kafka);
+    if (!list)
+        return true;
+    rd_kafka_queue_t *answers = rd_kafka_queue_new(kafka->client);
+    bool good = false;
+    if (!rd_kafka_commit_queue(kafka->client, list, answers, NULL, NULL)) {
+        rd_kafka_event_t *event = rd_kafka_queue_poll(answers, (int)(CLOSE_SECONDS * 1e3));
+        good = event && !rd_kafka_event_error(event);
+        rd_kafka_event_destroy(event);
+    }
+    rd_kafka_queue_destroy(answers);
+    rd_kafka_topic_partition_list_destroy(list);
+    return good;
+}
+
+/* ---- messages ---- */
+
+/* 1: the message is an example. 0: it is none. -1. */
+static int take(struct kafka *kafka, struct step *step, struct error *error) {
+    const rd_kafka_message_t *m = kafka->message;
+    const char *topic = rd_kafka_topic_name(m->rkt);
+    struct part *part = find_part(kafka, topic, m->partition);
+    if (!part)
+        return error_no_memory(error);
+    retry_back(&kafka->retry);
+    rd_kafka_timestamp_type_t type;
+    int64_t time = rd_kafka_message_timestamp(m, &type);
+    bool keyed = kafka->by_key && m->key_len > 0;
+    struct message message = {.id = kafka->id,
+                              .key = keyed ? m->key : topic,
+                              .key_size = keyed ? m->key_len : strlen(topic),
+                              .bytes = m->payload ? m->payload : "",
+                              .size = m->len,
+                              .time = time > 0 ? (double)time / 1e3 : 0,
+                              .number = &kafka->number};
+    snprintf(kafka->id, sizeof kafka->id, "offset %lld of %s[%ld]", (long long)m->offset, topic,
+             (long)m->partition);
+    kafka->number = (struct feed_number){part->producer, 0, (uint64_t)m->offset};
+    int taken = payload_step(kafka->payload, &message, step, error);
+    const struct pending_id id = {part, (uint64_t)m->offset, 0};
+    return taken < 0 || pending_add(kafka->pending, &id, taken, error) < 0 ? -1 : taken;
+}
+
+/* A message that is an error. */
+static int judge(struct kafka *kafka, const rd_kafka_message_t *m, struct error *error) {
+    if (kafka_refuses(m->err))
+        return kafka_say_refused(error, kafka->options.servers, rd_kafka_message_errstr(m));
+    bool unknown = m->err == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART ||
+                   m->err == RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC;
+    if (unknown && !kafka->unknown_said)
+        feed_say("%s: %s; waiting for it", kafka->options.servers, rd_kafka_message_errstr(m));
+    kafka->unknown_said |= unknown;
+    if (!unknown && m->err != RD_KAFKA_RESP_ERR__PARTITION_EOF)
+        feed_detail("%s: %s", kafka->options.servers, rd_kafka_message_errstr(m));
+    return 0;
+}
+
+/* Wait for messages, and meanwhile for the daemon's answers. */
+static int rest(struct kafka *kafka, struct error *error) {
+    uint64_t count;
+    int status = feed_await(kafka->event, false, COMMIT_SECONDS, error);
+    if (status > 0 && read(kafka->event, &count, sizeof count) < 0)
+        status = 0; /* somebody else was faster */
+    if (status < 0)
+        return -1;
+    if (kafka->retry.since > 0 && clock_seconds() > kafka->probed + PROBE_SECONDS) {
+        if (kafka_answers(kafka->client, PROBE_MS))
+            retry_back(&kafka->retry);
+        kafka->probed = clock_seconds();
+    }
+    return 0;
+}
+
+static int next(struct source *source, struct step *step, struct error *error) {
+    struct kafka *kafka = (struct kafka *)source;
+    if (kafka->event < 0 && subscribe(kafka, error) < 0)
+        return -1;
+    for (;;) {
+        commit(kafka);
+        if (kafka->message)
+            rd_kafka_message_destroy(kafka->message);
+        kafka->message = rd_kafka_consumer_poll(kafka->client, 0);
+        if (*kafka->fatal.text) {
+            *error = kafka->fatal;
+            return -1;
+        }
+        int status = !kafka->message       ? rest(kafka, error)
+                     : kafka->message->err ? judge(kafka, kafka->message, error)
+                                           : take(kafka, step, error);
+        if (status)
+            return status;
+    }
+}
+
+static void settled(struct source *source, uint64_t count) {
+    struct kafka *kafka = (struct kafka *)source;
+    pending_settle(kafka->pending, count);
+}
+
+/* Commit, leave the group, and close: in a few seconds, also when no server answers. */
+static void close_client(struct kafka *kafka) {
+    size_t settled_count = kafka->pending ? pending_settled(kafka->pending) : 0;
+    if (kafka->message)
+        rd_kafka_message_destroy(kafka->message);
+    if (kafka->event >= 0 && kafka->pending && !commit_all(kafka))
+        feed_say("%s: the last commit was not confirmed; Kafka may give messages again that the "
+                 "daemon has (%zu), and it answers them as duplicates",
+                 kafka->options.servers, settled_count);
+    bool closed = true;
+    if (kafka->event >= 0) {
+        rd_kafka_queue_t *events = rd_kafka_queue_new(kafka->client);
+        double until = clock_seconds() + CLOSE_SECONDS;
+        rd_kafka_error_destroy(rd_kafka_consumer_close_queue(kafka->client, events));
+        while (!(closed = rd_kafka_consumer_closed(kafka->client)) && clock_seconds() < until)
+            rd_kafka_event_destroy(rd_kafka_queue_poll(events, POLL_MS));
+        rd_kafka_queue_destroy(events);
+    }
+    rd_kafka_destroy_flags(kafka->client, closed ? 0 : RD_KAFKA_DESTROY_F_NO_CONSUMER_CLOSE);
+}
+
+static void close_kafka(struct source **source) {
+    struct kafka *kafka = (struct kafka *)*source;
+    if (kafka->client)
+        close_client(kafka);
+    if (kafka->topics)
+        rd_kafka_topic_partition_list_destroy(kafka->topics);
+    if (kafka->event >= 0)
+        close(kafka->event);
+    for (size_t i = 0; i < kafka->count; i++) {
+        free(kafka->parts[i]->topic);
+        free(kafka->parts[i]);
+    }
+    pending_close(&kafka->pending);
+    payload_close(&kafka->payload);
+    free(kafka->parts);
+    free(kafka);
+    *source = NULL;
+}
+
+const struct source_type source_kafka = {
+    .command = {"kafka", "TOPIC...", "topics of Kafka, through a consumer group", .rows = OPTIONS},
+    .notes = PAYLOAD_NOTES "Its stream is named as its topic, or with --by-key as its key.",
+    .endless = true,
+    .ready = true,
+    .create = create,
+    .open = open_kafka,
+    .next = next,
+    .settled = settled,
+    .close = close_kafka,
+};

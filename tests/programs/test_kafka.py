@@ -1,0 +1,147 @@
+#!/usr/bin/python3
+"""runnel-feed kafka: each message is learned once, though cluster, daemon and feeder go away; what is no
+example stops nobody."""
+import json
+import signal
+import sqlite3
+import struct
+
+import brokers
+import cases
+import running
+from feeding import BAD_DATA, LIMIT, OK, USAGE, run, start
+
+brokers.need("kafka")
+import kafka  # noqa: E402  pylint: disable=wrong-import-position
+
+NO_PERMISSION = 77
+JOIN_GROUP, GROUP_REFUSED = 11, 30  # numbers of Kafka's protocol
+CONFIG = """
+name: kafka
+device: cpu
+model:
+  input: {{kind: real, size: 2}}
+  layers: [{{cell: dense, size: 2, activation: tanh}}]
+  output: {{loss: squared, size: 2, target: next}}
+examples: {{bind: "ipc://{d}/examples", socket: router}}
+statistics: {{bind: "ipc://{d}/statistics"}}
+control: {{bind: "ipc://{d}/control"}}
+state: {{directory: {d}/state, journal: {{keep: all}}}}
+"""
+
+
+def daemon(directory):
+    return running.Daemon(directory, CONFIG.format(d=directory))
+
+
+def feeder(directory, cluster, *words):
+    return start("kafka", *words, "--servers", cluster.servers, *kafka.QUICK,
+                 "--connect", f"ipc://{directory}/examples")
+
+
+def finish(process, number=signal.SIGTERM):
+    process.send_signal(number)
+    _, err = process.communicate(timeout=LIMIT)
+    return process.returncode, err.decode()
+
+
+def await_text(process, text):
+    """What it says up to that sentence."""
+    said = ""
+    while text not in said:
+        line = process.stderr.readline().decode()
+        assert line, said
+        said += line
+    return said
+
+
+def journal(directory):
+    """Its examples in their order: (stream, x)."""
+    file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
+    rows = file.execute("SELECT stream, x FROM entries WHERE kind = 1 ORDER BY position").fetchall()
+    file.close()
+    return [(stream.decode(), struct.unpack(f"<{len(x) // 4}f", x)) for stream, x in rows]
+
+
+def test_cluster_daemon_and_feeder_go_away(directory):
+    """Every message is learned once and in the order of its partition: though the cluster is away at the
+    start, then it and the daemon, and the feeder is killed."""
+    part = 1000
+    with kafka.Kafka() as cluster, daemon(directory) as d:
+        back = f"{cluster.servers}: back after "
+        cluster.ask("topic s 2")
+        cluster.ask(f"fill s 0 0 {2 * part}")
+        cluster.ask("down")
+        feed = feeder(directory, cluster, "s")
+        said = await_text(feed, "no server answers; trying again")
+        cluster.ask("up")
+        said += await_text(feed, back)
+        running.wait_learned(d, part)
+        cluster.ask("down")
+        d.process.kill()
+        d.process.wait()
+        said += await_text(feed, "no server answers; trying again")
+        d.start()
+        cluster.ask("up")
+        said += await_text(feed, back)
+        cluster.ask(f"fill s 1 {2 * part} {3 * part}")
+        running.wait_learned(d, 5 * part // 2)
+        feed.kill()
+        said += feed.communicate()[1].decode()
+        assert said.count("trying again") == 2 and said.count(back) == 2, said
+        cluster.ask(f"fill s 0 {3 * part} {4 * part}")
+        feed = feeder(directory, cluster, "s")
+        running.wait_learned(d, 4 * part)
+        status, err = finish(feed)
+        assert status == OK and "0 rejected" in err, err
+        cluster.ask(f"fill s 0 {4 * part} {4 * part + 1}")
+        feed = feeder(directory, cluster, "s", "--count", 1)  # from where the group is
+        _, err = feed.communicate(timeout=LIMIT)
+        assert feed.returncode == OK and b"1 acknowledged (0 duplicates)" in err, err
+        assert running.wait_learned(d, 4 * part + 1)["examples"] == 4 * part + 1
+        assert d.end() == OK
+    numbers = [int(x[0]) for _, x in journal(directory)]
+    assert sorted(numbers) == list(range(4 * part + 1))
+    second = range(2 * part, 3 * part)
+    assert [n for n in numbers if n in second] == list(second)
+    assert [n for n in numbers if n not in second] == [n for n in range(4 * part + 1)
+                                                       if n not in second]
+
+
+def test_what_is_in_messages(directory):
+    """Numbers, lists and lines of JSON; keys name streams; what is none is counted and passed over."""
+    with kafka.Kafka() as cluster, daemon(directory) as d:
+        cluster.ask("topic s 1")
+        for key, value in [("a", "1 2"), ("b", "[3, 4]"), ("a", "nonsense"), ("b", "[3, 4, 5]"),
+                           ("a", json.dumps({"x": [5, 6], "stream": "c"})), ("größe", "7,8")]:
+            cluster.ask(f"put s 0 {key} {value}")
+        strict = feeder(directory, cluster, "s", "--by-key", "--group", "strict", "--strict")
+        feed = feeder(directory, cluster, "s", "--by-key")
+        running.wait_learned(d, 4)
+        status, err = finish(feed)
+        assert status == BAD_DATA and "x_size" in err and "offset 2 of s[0]" in err, err
+        _, err = strict.communicate(timeout=LIMIT)
+        assert strict.returncode == BAD_DATA and b"offset 2 of s[0]" in err, err
+        assert d.end() == OK
+    assert journal(directory)[:4] == [("a", (1, 2)), ("b", (3, 4)), ("c", (5, 6)), ("größe", (7, 8))]
+
+
+def test_who_is_not_admitted():
+    with kafka.Kafka() as cluster:
+        cluster.ask("topic s 1")
+        cluster.ask(f"refuse {JOIN_GROUP} {GROUP_REFUSED}")
+        fed = run("kafka", "s", "--servers", cluster.servers, "--print", *kafka.QUICK)
+        assert fed.status == NO_PERMISSION and "does not admit this user" in fed.err, fed
+
+
+def test_how_it_is_called(directory):
+    for said, words in [("--setting: found 'x', expected NAME=VALUE", ["--setting", "x"]),
+                        ("setting no.such", ["--setting", "no.such=1"]),
+                        ("auto.offset.reset", ["--from", "somewhere"]), ("--repeat", ["--repeat", 2])]:
+        fed = run("kafka", "s", "--print", *words)
+        assert fed.status == USAGE and said in fed.err, fed
+    fed = run("kafka", "s", "--print", "--user", "u", "--password-file", directory / "none")
+    assert fed.status == 66 and "none cannot be read" in fed.err, fed
+
+
+cases.run(globals())

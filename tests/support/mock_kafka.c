@@ -1,0 +1,124 @@
+/* A cluster of Kafka for tests: librdkafka's own mock, in a process of its own. It prints the
+   servers, then answers each line of standard input with one line, and ends with it.
+
+       topic NAME PARTITIONS      make it
+       fill NAME PARTITION A B    messages "n -n" for n = A .. B - 1, each once it is safe
+       put NAME PARTITION KEY VALUE...
+       dump NAME COUNT            so many messages of all its partitions, "KEY VALUE", one a line
+       down | up                  no server can be reached | can be again
+       refuse API CODE            requests of that kind get this error from now on */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <librdkafka/rdkafka.h>
+#include <librdkafka/rdkafka_mock.h>
+
+enum { LINE_SIZE = 4096, NAME_SIZE = 256, WAIT_MS = 60000, REFUSALS = 64 };
+
+static rd_kafka_t *client;
+static rd_kafka_mock_cluster_t *cluster;
+static int failed;
+
+static void on_delivery(rd_kafka_t *rk, const rd_kafka_message_t *message, void *opaque) {
+    (void)rk, (void)opaque;
+    failed += message->err != 0;
+}
+
+static void produce(const char *topic, int partition, const char *key, const char *value) {
+    while (rd_kafka_producev(client, RD_KAFKA_V_TOPIC(topic), RD_KAFKA_V_PARTITION(partition),
+                             RD_KAFKA_V_KEY(key, key ? strlen(key) : 0),
+                             RD_KAFKA_V_VALUE((void *)(size_t)value, strlen(value)),
+                             RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+                             RD_KAFKA_V_END) == RD_KAFKA_RESP_ERR__QUEUE_FULL)
+        rd_kafka_poll(client, 100);
+}
+
+static void flush(void) {
+    failed += rd_kafka_flush(client, WAIT_MS) != 0;
+    puts(failed ? "failed" : "ok");
+}
+
+static void dump(const char *topic, int count) {
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    char why[LINE_SIZE], group[LINE_SIZE];
+    snprintf(group, sizeof group, "dump-%d-%p", rand(), (void *)conf);
+    rd_kafka_conf_set(conf, "bootstrap.servers", rd_kafka_mock_cluster_bootstraps(cluster), why,
+                      sizeof why);
+    rd_kafka_conf_set(conf, "group.id", group, why, sizeof why);
+    rd_kafka_conf_set(conf, "auto.offset.reset", "earliest", why, sizeof why);
+    rd_kafka_t *reader = rd_kafka_new(RD_KAFKA_CONSUMER, conf, why, sizeof why);
+    rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(topics, topic, RD_KAFKA_PARTITION_UA);
+    rd_kafka_poll_set_consumer(reader);
+    rd_kafka_subscribe(reader, topics);
+    rd_kafka_topic_partition_list_destroy(topics);
+    while (count > 0) {
+        rd_kafka_message_t *message = rd_kafka_consumer_poll(reader, WAIT_MS);
+        if (message && !message->err) {
+            printf("%.*s %.*s\n", (int)message->key_len, (const char *)message->key,
+                   (int)message->len, (const char *)message->payload);
+            count--;
+        }
+        if (message)
+            rd_kafka_message_destroy(message);
+        else
+            break;
+    }
+    rd_kafka_consumer_close(reader);
+    rd_kafka_destroy(reader);
+    puts(count ? "failed" : "ok");
+}
+
+static void obey(char *line) {
+    char name[NAME_SIZE], key[NAME_SIZE], value[NAME_SIZE];
+    int a, b, c, at = 0;
+    if (sscanf(line, "topic %255s %d", name, &a) == 2) {
+        puts(rd_kafka_mock_topic_create(cluster, name, a, 1) ? "failed" : "ok");
+    } else if (sscanf(line, "fill %255s %d %d %d", name, &a, &b, &c) == 4) {
+        for (int n = b; n < c; n++) {
+            snprintf(value, sizeof value, "%d %d", n, -n);
+            produce(name, a, NULL, value);
+        }
+        flush();
+    } else if (sscanf(line, "put %255s %d %255s %n", name, &a, key, &at) == 3 && at) {
+        produce(name, a, key, line + at);
+        flush();
+    } else if (sscanf(line, "dump %255s %d", name, &a) == 2) {
+        dump(name, a);
+    } else if (sscanf(line, "refuse %d %d", &a, &b) == 2) {
+        rd_kafka_resp_err_t codes[REFUSALS];
+        for (int i = 0; i < REFUSALS; i++)
+            codes[i] = b;
+        rd_kafka_mock_push_request_errors_array(cluster, (int16_t)a, REFUSALS, codes);
+        puts("ok");
+    } else if (strcmp(line, "down") == 0) {
+        puts(rd_kafka_mock_broker_set_down(cluster, -1) ? "failed" : "ok");
+    } else if (strcmp(line, "up") == 0) {
+        puts(rd_kafka_mock_broker_set_up(cluster, -1) ? "failed" : "ok");
+    } else {
+        puts("unknown");
+    }
+}
+
+int main(void) {
+    char why[LINE_SIZE], line[LINE_SIZE];
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    rd_kafka_conf_set(conf, "test.mock.num.brokers", "1", why, sizeof why);
+    rd_kafka_conf_set(conf, "linger.ms", "5", why, sizeof why);
+    rd_kafka_conf_set_dr_msg_cb(conf, on_delivery);
+    client = rd_kafka_new(RD_KAFKA_PRODUCER, conf, why, sizeof why);
+    cluster = client ? rd_kafka_handle_mock_cluster(client) : NULL;
+    if (!cluster) {
+        fprintf(stderr, "%s\n", why);
+        return 1;
+    }
+    puts(rd_kafka_mock_cluster_bootstraps(cluster));
+    while (fgets(line, sizeof line, stdin)) {
+        line[strcspn(line, "\n")] = '\0';
+        obey(line);
+    }
+    rd_kafka_destroy(client);
+    return 0;
+}
