@@ -26,6 +26,7 @@ static const struct command_row *const SOURCES[] = {&source_text.command,
                                                     &source_mqtt.command,
                                                     &source_redis.command,
                                                     &source_kafka.command,
+                                                    &source_nats.command,
                                                     &source_prometheus.command,
                                                     NULL};
 

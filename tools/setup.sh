@@ -42,7 +42,7 @@ install_packages() {
 BUILD_PACKAGES='gcc libc6-dev make autoconf automake pkg-config libzmq3-dev libyaml-dev
     libjansson-dev zlib1g-dev libdeflate-dev libsqlite3-dev
     libncurses-dev libmicrohttpd-dev libjs-chart.js libcurl4-openssl-dev
-    libmosquitto-dev libhiredis-dev librdkafka-dev'
+    libmosquitto-dev libhiredis-dev librdkafka-dev libnats-dev'
 
 # Choose $build, the directory of all builds: build/ in the checkout, or $RUNNEL_BUILD; when the
 # checkout cannot be written, one below the temporary directory, and $source becomes a copy there.

@@ -28,3 +28,8 @@ const struct source_type source_kafka =
 const struct source_type source_prometheus = WITHOUT(
     "prometheus", "metrics that a server offers to Prometheus", "libcurl (libcurl4-openssl-dev)");
 #endif
+
+#ifndef RUNNEL_NATS
+const struct source_type source_nats =
+    WITHOUT("nats", "a stream of NATS JetStream", "libnats (libnats-dev)");
+#endif

@@ -1,0 +1,58 @@
+#include "nats_link.h"
+
+#include <sysexits.h>
+#include <unistd.h>
+
+#include "common/error.h"
+
+enum { CONNECT_MS = 3000, PING_MS = 10000 };
+
+int nats_check(struct nats_options *options, struct error *error) {
+    if (url_parse(&options->address, "--url", options->url, NATS_URL_SCHEMES, NATS_URL_FORM,
+                  error) < 0 ||
+        url_login(&options->address, options->user, options->password_file, error) < 0)
+        return -1;
+    if (options->credentials && access(options->credentials, R_OK) < 0)
+        return error_set(error, EX_NOINPUT, "--credentials: %s cannot be read",
+                         options->credentials);
+    return 0;
+}
+
+int nats_judge(const struct nats_options *options, natsStatus status, jsErrCode code,
+               struct error *error) {
+    natsStatus newest;
+    const char *why = nats_GetLastError(&newest);
+    if (status == NATS_CONNECTION_AUTH_FAILED || status == NATS_NOT_PERMITTED)
+        return error_set(error, EX_NOPERM,
+                         "%s: NATS does not admit this user: %s; see --user, --password-file and "
+                         "--credentials",
+                         options->address.name, why ? why : natsStatus_GetText(status));
+    if (code == JSStreamNotFoundErr)
+        return error_set(error, EX_TEMPFAIL, "there is no such stream of JetStream yet");
+    return error_set(error, EX_TEMPFAIL, "%s", why && *why ? why : natsStatus_GetText(status));
+}
+
+int nats_connect(natsConnection **connection, const struct nats_options *options,
+                 struct error *error) {
+    const struct url *url = &options->address;
+    natsOptions *settings = NULL;
+    natsStatus status = natsOptions_Create(&settings);
+    if (status == NATS_OK)
+        status = natsOptions_SetURL(settings, url->name);
+    if (status == NATS_OK)
+        status = natsOptions_SetName(settings, "runnel");
+    if (status == NATS_OK && *url->user)
+        status = natsOptions_SetUserInfo(settings, url->user, url->password);
+    if (status == NATS_OK && options->credentials)
+        status = natsOptions_SetUserCredentialsFromFiles(settings, options->credentials, NULL);
+    if (status == NATS_OK)
+        status = natsOptions_SetAllowReconnect(settings, false);
+    if (status == NATS_OK)
+        status = natsOptions_SetTimeout(settings, CONNECT_MS);
+    if (status == NATS_OK)
+        status = natsOptions_SetPingInterval(settings, PING_MS);
+    if (status == NATS_OK)
+        status = natsConnection_Connect(connection, settings);
+    natsOptions_Destroy(settings);
+    return status == NATS_OK ? 0 : nats_judge(options, status, 0, error);
+}

@@ -1,0 +1,356 @@
+/* A stream of NATS JetStream: a message is an example, and is acknowledged once the daemon has it
+   on disk. Its place in the stream is the example's number, so that what comes a second time is a
+   duplicate.
+
+   Numbers must rise. But a consumer gives a message that was not acknowledged again after newer
+   ones. So with each connection the consumer is made anew: it begins after what it has
+   acknowledged, which is all that it is there to remember, and gives everything in order. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "brokers/nats_link.h"
+#include "common/clock.h"
+#include "streams/feed.h"
+#include "streams/feed_retry.h"
+#include "streams/sources/broker.h"
+#include "streams/sources/payload.h"
+
+#define HEARTBEAT_SECONDS 5   /* of the server, when it has no message */
+#define SILENCE_SECONDS 20.0  /* then the consumer is gone, or the connection dead */
+#define ACK_WAIT_SECONDS 3600 /* nothing is given again before: see above */
+
+enum {
+    ID_SIZE = 320,
+    IDLE_MS = FEED_TICK_MS, /* waiting for messages, */
+    BUSY_MS = 5,            /* and for answers, too */
+    FLUSH_MS = 2000,
+    UNACKNOWLEDGED_MAX = 10000,
+};
+
+/* What came over this connection and is not acknowledged, in order. */
+struct delivered {
+    struct delivered *next;
+    natsMsg *message;
+    uint64_t sequence;
+};
+
+struct nats {
+    struct source source;
+    struct nats_options options;
+    const char *consumer, *filter;
+    uint64_t from;
+    const char *stream;
+
+    struct retry retry;
+    natsConnection *connection; /* NULL: there is none */
+    jsCtx *jetstream;
+    natsSubscription *subscription;
+    double heard;                     /* clock_seconds of the newest message */
+    uint64_t seen;                    /* number of the newest one that was taken, 0 = none */
+    uint64_t settled_to;              /* number up to which all are settled, 0 = none yet */
+    struct delivered *first, **after; /* list, and where the next one goes */
+    struct pending *pending;          /* `first` is the number */
+    struct payload *payload;
+    struct feed_number number;
+    char id[ID_SIZE];
+};
+
+static struct source *create(void) {
+    struct nats *nats = calloc(1, sizeof *nats);
+    if (!nats)
+        return NULL;
+    nats->options.url = NATS_URL;
+    nats->consumer = "runnel";
+    nats->after = &nats->first;
+    return &nats->source;
+}
+
+static const struct option_row OPTIONS[] = {
+    NATS_OPTIONS(struct nats, options),
+    {"consumer", 0, "NAME",
+     "the durable consumer that remembers what is acknowledged; each feeder needs one of its own "
+     "(default runnel)",
+     OPTION_TEXT(struct nats, consumer)},
+    {"filter", 0, "SUBJECT", "only messages of this subject, as sensors.> (default: all)",
+     OPTION_TEXT(struct nats, filter)},
+    {"from", 0, "NUMBER", "where a consumer begins that is new: this message (default: the first)",
+     OPTION_COUNT(struct nats, from, 0, UINT64_MAX)},
+    PAYLOAD_OPTIONS(struct nats),
+    OPTIONS_END,
+};
+
+static int open_nats(struct source *source, char **operands, struct error *error) {
+    struct nats *nats = (struct nats *)source;
+    nats->stream = operands[0];
+    source->x = (struct shape){VALUE_REAL, 0};
+    source->label = "nats";
+    source->once = true;
+    if (nats_check(&nats->options, error) < 0 || pending_open(&nats->pending, error) < 0)
+        return -1;
+    nats->retry.server = nats->options.address.name;
+    return payload_open(&nats->payload, source, error);
+}
+
+/* ---- the connection ---- */
+
+static void forget_delivered(struct nats *nats) {
+    while (nats->first) {
+        struct delivered *delivered = nats->first;
+        nats->first = delivered->next;
+        natsMsg_Destroy(delivered->message);
+        free(delivered);
+    }
+    nats->after = &nats->first;
+}
+
+static void disconnect(struct nats *nats) {
+    forget_delivered(nats);
+    natsSubscription_Destroy(nats->subscription);
+    jsCtx_Destroy(nats->jetstream);
+    natsConnection_Destroy(nats->connection);
+    nats->subscription = NULL;
+    nats->jetstream = NULL;
+    nats->connection = NULL;
+}
+
+static int judge(struct nats *nats, natsStatus status, jsErrCode code, struct error *error) {
+    return nats_judge(&nats->options, status, code, error);
+}
+
+/* Whose numbers these are: the stream's, as it was made then. */
+static int identify(struct nats *nats, struct error *error) {
+    jsStreamInfo *info = NULL;
+    jsErrCode code = 0;
+    natsStatus status = js_GetStreamInfo(&info, nats->jetstream, nats->stream, NULL, &code);
+    if (status != NATS_OK)
+        return judge(nats, status, code, error);
+    nats->number.producer =
+        broker_producer("nats", nats->stream, nats->filter ? nats->filter : "", NULL);
+    nats->number.epoch = (uint32_t)((uint64_t)info->Created / NS_PER_SECOND);
+    jsStreamInfo_Destroy(info);
+    return 0;
+}
+
+/* The message that the consumer shall begin with, after what is acknowledged: it is gone then. */
+static int end_consumer(struct nats *nats, uint64_t *begin, struct error *error) {
+    jsConsumerInfo *info = NULL;
+    jsErrCode code = 0;
+    natsStatus status =
+        js_GetConsumerInfo(&info, nats->jetstream, nats->stream, nats->consumer, NULL, &code);
+    *begin = nats->from > 0 ? nats->from : 1;
+    if (status == NATS_OK) {
+        bool used = info->PushBound;
+        *begin = info->AckFloor.Stream + 1;
+        jsConsumerInfo_Destroy(info);
+        if (used)
+            return error_set(error, EX_TEMPFAIL, "another feeder uses the consumer %s",
+                             nats->consumer);
+        status = js_DeleteConsumer(nats->jetstream, nats->stream, nats->consumer, NULL, &code);
+    }
+    if (status != NATS_OK && code != JSConsumerNotFoundErr)
+        return judge(nats, status, code, error);
+    if (nats->settled_to >= *begin) /* acknowledged, but that was lost with the connection */
+        *begin = nats->settled_to + 1;
+    return 0;
+}
+
+static int begin_consumer(struct nats *nats, const char *inbox, uint64_t begin,
+                          struct error *error) {
+    jsConsumerConfig config;
+    jsErrCode code = 0;
+    jsConsumerConfig_Init(&config);
+    config.Durable = nats->consumer;
+    config.DeliverSubject = inbox;
+    config.DeliverPolicy = js_DeliverByStartSequence;
+    config.OptStartSeq = begin;
+    config.AckPolicy = js_AckAll;
+    config.AckWait = ACK_WAIT_SECONDS * (int64_t)NS_PER_SECOND;
+    config.MaxAckPending = UNACKNOWLEDGED_MAX;
+    config.FilterSubject = nats->filter;
+    config.Heartbeat = HEARTBEAT_SECONDS * (int64_t)NS_PER_SECOND;
+    natsStatus status = js_AddConsumer(NULL, nats->jetstream, nats->stream, &config, NULL, &code);
+    return status == NATS_OK ? 0 : judge(nats, status, code, error);
+}
+
+static int subscribe(struct nats *nats, struct error *error) {
+    natsInbox *inbox = NULL;
+    uint64_t begin;
+    natsStatus status = natsConnection_JetStream(&nats->jetstream, nats->connection, NULL);
+    if (status == NATS_OK)
+        status = natsInbox_Create(&inbox);
+    if (status == NATS_OK)
+        status = natsConnection_SubscribeSync(&nats->subscription, nats->connection, inbox);
+    if (status == NATS_OK) /* the consumer gives no more than are acknowledged */
+        status = natsSubscription_SetPendingLimits(nats->subscription, -1, -1);
+    int done = status == NATS_OK ? 0 : judge(nats, status, 0, error);
+    if (done == 0 && (identify(nats, error) < 0 || end_consumer(nats, &begin, error) < 0 ||
+                      begin_consumer(nats, inbox, begin, error) < 0))
+        done = -1;
+    natsInbox_Destroy(inbox);
+    nats->heard = clock_seconds();
+    return done;
+}
+
+/* Until there is a connection, and the consumer. */
+static int connect_again(struct nats *nats, struct error *error) {
+    for (;;) {
+        if (nats_connect(&nats->connection, &nats->options, error) == 0 &&
+            subscribe(nats, error) == 0)
+            break;
+        disconnect(nats);
+        char why[ERROR_TEXT_SIZE];
+        snprintf(why, sizeof why, "%s", error->text);
+        if (error->status != EX_TEMPFAIL || retry_wait(&nats->retry, why, error) < 0)
+            return -1;
+    }
+    retry_back(&nats->retry);
+    return 0;
+}
+
+/* The connection is of no use any more. */
+static void lose(struct nats *nats, const char *why) {
+    disconnect(nats);
+    retry_failed(&nats->retry, why);
+}
+
+/* ---- acknowledging ---- */
+
+/* Acknowledge all up to what is settled. */
+static natsStatus acknowledge(struct nats *nats) {
+    struct pending_id id;
+    struct delivered *newest = NULL;
+    natsStatus status = NATS_OK;
+    while (pending_take(nats->pending, &id))
+        nats->settled_to = id.first;
+    while (nats->first && nats->first->sequence <= nats->settled_to) {
+        if (newest)
+            natsMsg_Destroy(newest->message);
+        free(newest);
+        newest = nats->first;
+        nats->first = newest->next;
+    }
+    if (!newest)
+        return NATS_OK;
+    if (!nats->first)
+        nats->after = &nats->first;
+    status =
+        natsConnection_PublishString(nats->connection, natsMsg_GetReply(newest->message), "+ACK");
+    natsMsg_Destroy(newest->message);
+    free(newest);
+    return status;
+}
+
+static void settled(struct source *source, uint64_t count) {
+    struct nats *nats = (struct nats *)source;
+    pending_settle(nats->pending, count);
+}
+
+/* ---- messages ---- */
+
+/* Keep the message until it can be acknowledged; it is the list's. */
+static int keep(struct nats *nats, natsMsg *message, uint64_t sequence, struct error *error) {
+    struct delivered *delivered = calloc(1, sizeof *delivered);
+    if (!delivered) {
+        natsMsg_Destroy(message);
+        return error_no_memory(error);
+    }
+    *delivered = (struct delivered){.message = message, .sequence = sequence};
+    *nats->after = delivered;
+    nats->after = &delivered->next;
+    return 0;
+}
+
+/* 1: the message is an example. 0: it is none, or came before. -1. */
+static int take(struct nats *nats, natsMsg *message, const jsMsgMetaData *data, struct step *step,
+                struct error *error) {
+    uint64_t sequence = data->Sequence.Stream;
+    if (keep(nats, message, sequence, error) < 0)
+        return -1;
+    if (sequence <= nats->seen)
+        return 0;
+    nats->seen = sequence;
+    nats->number.sequence = sequence;
+    const char *subject = natsMsg_GetSubject(message);
+    struct message content = {.id = nats->id,
+                              .key = subject,
+                              .key_size = strlen(subject),
+                              .bytes = natsMsg_GetData(message),
+                              .size = (size_t)natsMsg_GetDataLength(message),
+                              .time = (double)data->Timestamp / (double)NS_PER_SECOND,
+                              .number = &nats->number};
+    if (!content.bytes)
+        content.bytes = "";
+    snprintf(nats->id, sizeof nats->id, "message %llu of %s", (unsigned long long)sequence,
+             nats->stream);
+    int taken = payload_step(nats->payload, &content, step, error);
+    const struct pending_id id = {NULL, sequence, 0};
+    return taken < 0 || pending_add(nats->pending, &id, taken, error) < 0 ? -1 : taken;
+}
+
+/* A message of the consumer; heartbeats, and what others send to the inbox, have no data of it. */
+static int receive(struct nats *nats, natsMsg *message, struct step *step, struct error *error) {
+    jsMsgMetaData *data = NULL;
+    nats->heard = clock_seconds();
+    if (natsMsg_GetMetaData(&data, message) != NATS_OK) {
+        natsMsg_Destroy(message);
+        return 0;
+    }
+    int taken = take(nats, message, data, step, error);
+    jsMsgMetaData_Destroy(data);
+    return taken;
+}
+
+static int next(struct source *source, struct step *step, struct error *error) {
+    struct nats *nats = (struct nats *)source;
+    for (;;) {
+        natsMsg *message = NULL;
+        if (feed_await(-1, false, 0, error) < 0 ||
+            (!nats->connection && connect_again(nats, error) < 0))
+            return -1;
+        natsStatus status = acknowledge(nats);
+        if (status == NATS_OK)
+            status = natsSubscription_NextMsg(&message, nats->subscription,
+                                              pending_count(nats->pending) ? BUSY_MS : IDLE_MS);
+        if (status == NATS_OK) {
+            int taken = receive(nats, message, step, error);
+            if (taken)
+                return taken;
+        } else if (status != NATS_TIMEOUT) {
+            lose(nats, natsStatus_GetText(status));
+        } else if (clock_seconds() > nats->heard + SILENCE_SECONDS) {
+            lose(nats, "it has been silent for too long");
+        }
+    }
+}
+
+static void close_nats(struct source **source) {
+    struct nats *nats = (struct nats *)*source;
+    size_t left = nats->pending ? pending_settled(nats->pending) : 0;
+    bool good = left == 0 || (nats->connection && acknowledge(nats) == NATS_OK);
+    if (nats->connection && natsConnection_FlushTimeout(nats->connection, FLUSH_MS) != NATS_OK)
+        good = left == 0;
+    if (!good)
+        feed_say("%s: cannot acknowledge %zu messages that the daemon has: NATS will give them "
+                 "again, and it answers them as duplicates",
+                 nats->options.address.name, left);
+    disconnect(nats);
+    nats_Close();
+    pending_close(&nats->pending);
+    payload_close(&nats->payload);
+    free(nats);
+    *source = NULL;
+}
+
+const struct source_type source_nats = {
+    .command = {"nats", "STREAM", "a stream of NATS JetStream", .rows = OPTIONS},
+    .notes = PAYLOAD_NOTES "Its stream is named as its subject.",
+    .endless = true,
+    .ready = true,
+    .create = create,
+    .open = open_nats,
+    .next = next,
+    .settled = settled,
+    .close = close_nats,
+};

@@ -1,0 +1,81 @@
+"""A server of NATS with JetStream for tests, on a port of the loopback that stays its own, with what it
+keeps on disk."""
+import json
+import re
+import socket
+
+import brokers
+import running
+
+
+class Nats(brokers.Server):
+    def __init__(self, directory, more=""):
+        self.more = more  # of its configuration
+        self.holder = socket.socket()  # bound, but never listening: nobody else gets the port
+        self.holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.holder.bind(("127.0.0.1", 0))
+        self.listens = self.holder.getsockname()[1]
+        self.login = {}
+        super().__init__(directory)
+
+    @property
+    def url(self):
+        return f"nats://127.0.0.1:{self.listens}"
+
+    def command(self):
+        path = self.directory / "nats.conf"
+        path.write_text(f'listen: "127.0.0.1:{self.listens}"\n'
+                        f'jetstream {{ store_dir: "{self.directory}/jetstream" }}\n{self.more}\n')
+        return [brokers.program("nats-server"), "--config", str(path)]
+
+    def answers(self):
+        try:
+            return b"INFO" in self.talk(b"PING\r\n", lambda text: b"PONG" in text or b"-ERR" in text)
+        except OSError:
+            return False
+
+    def talk(self, text, done):
+        """What the server says to it, until that is enough."""
+        with socket.create_connection(("127.0.0.1", self.listens), running.LIMIT) as link:
+            options = json.dumps({"verbose": False, "pedantic": False, **self.login})
+            link.sendall(b"CONNECT " + options.encode() + b"\r\n" + text)
+            said = b""
+            while not done(said):
+                more = link.recv(1 << 20)
+                if not more:
+                    raise OSError(said)
+                said += more
+        return said
+
+    def ask(self, subject, request=None, missing=False):
+        """The reply of JetStream's API; `missing`: None where there is no such thing."""
+        body = json.dumps(request).encode() if request else b""
+        said = self.talk(b"SUB reply 1\r\nPUB %s reply %d\r\n%s\r\n" %
+                         (f"$JS.API.{subject}".encode(), len(body), body),
+                         lambda text: re.search(rb"MSG reply 1 .*\r\n.*\r\n", text))
+        reply = json.loads(re.search(rb"MSG reply 1 .*\r\n(.*)\r\n", said)[1])
+        if missing and reply.get("error", {}).get("code") == 404:
+            return None
+        assert "error" not in reply, reply
+        return reply
+
+    def stream(self, name, *subjects):
+        self.ask(f"STREAM.CREATE.{name}", {"name": name, "subjects": subjects, "storage": "file"})
+
+    def publish(self, pairs):
+        """(subject, payload) in order; returns once all are in the stream."""
+        pairs = list(pairs)
+        for start in range(0, len(pairs), 1000):  # as much as a socket takes
+            part = pairs[start:start + 1000]
+            text = b"".join(b"PUB %s reply %d\r\n%s\r\n" % (subject.encode(), len(body), body)
+                            for subject, body in part)
+            self.talk(b"SUB reply 1\r\n" + text, lambda said, n=len(part): said.count(b'"seq"') >= n)
+
+    def acknowledged(self, stream, name="runnel"):
+        """The number up to which the consumer has acknowledged all; a feeder may be making it anew."""
+        found = self.ask(f"CONSUMER.INFO.{stream}.{name}", missing=True)
+        return found["ack_floor"]["stream_seq"] if found else 0
+
+    def __exit__(self, *words):
+        super().__exit__(*words)
+        self.holder.close()

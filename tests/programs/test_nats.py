@@ -1,0 +1,206 @@
+#!/usr/bin/python3
+"""runnel-feed nats: each message is learned once and in order, whoever is killed; what is no example stops
+nobody."""
+import signal
+import sqlite3
+import struct
+
+import brokers
+import cases
+import running
+from feeding import BAD_DATA, LIMIT, OK, USAGE, run, start
+
+brokers.need("nats")
+import nats  # noqa: E402  pylint: disable=wrong-import-position
+
+NO_PERMISSION = 77
+CONFIG = """
+name: nats
+device: cpu
+model:
+  input: {{kind: real, size: 2}}
+  layers: [{{cell: dense, size: 2, activation: tanh}}]
+  output: {{loss: squared, size: 2, target: next}}
+examples: {{bind: "ipc://{d}/examples", socket: router}}
+statistics: {{bind: "ipc://{d}/statistics"}}
+control: {{bind: "ipc://{d}/control"}}
+state: {{directory: {d}/state, journal: {{keep: all}}}}
+"""
+
+
+def daemon(directory):
+    return running.Daemon(directory, CONFIG.format(d=directory))
+
+
+def feeder(directory, server, *words):
+    return start("nats", *words, "--url", server.url, "--connect", f"ipc://{directory}/examples")
+
+
+def finish(process, number=signal.SIGTERM):
+    process.send_signal(number)
+    _, err = process.communicate(timeout=LIMIT)
+    return process.returncode, err.decode()
+
+
+def await_text(process, text):
+    """What it says up to that sentence."""
+    said = ""
+    while text not in said:
+        line = process.stderr.readline().decode()
+        assert line, said
+        said += line
+    return said
+
+
+def journal(directory):
+    """Its examples in their order: (stream, x)."""
+    file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
+    rows = file.execute("SELECT stream, x FROM entries WHERE kind = 1 ORDER BY position").fetchall()
+    file.close()
+    return [(stream.decode(), struct.unpack(f"<{len(x) // 4}f", x)) for stream, x in rows]
+
+
+def numbers(first, last):
+    return [("s.a", b"%d %d" % (n, -n)) for n in range(first, last)]
+
+
+def test_server_daemon_and_feeder_go_away(directory):
+    """Nothing is lost, learned twice or out of order; each absence of the server is said once, and
+    that it is back."""
+    part = 1500
+    with nats.Nats(directory) as server, daemon(directory) as d:
+        back = f"{server.url}: back after "
+        server.stream("S", "s.>")
+        server.publish(numbers(0, 2 * part))
+        server.kill()
+        feed = feeder(directory, server, "S")
+        said = await_text(feed, "; trying again until it answers")
+        server.start()
+        said += await_text(feed, back)
+        running.wait_learned(d, part)
+        server.kill()
+        d.process.kill()
+        d.process.wait()
+        said += await_text(feed, "; trying again until it answers")
+        d.start()
+        server.start()
+        said += await_text(feed, back)
+        server.publish(numbers(2 * part, 4 * part))
+        running.wait_learned(d, 3 * part)
+        feed.kill()
+        said += feed.communicate()[1].decode()
+        assert said.count("trying again until") == 2 and said.count(back) == 2, said
+        feed = feeder(directory, server, "S")
+        running.wait_learned(d, 4 * part)
+        brokers.until(lambda: server.acknowledged("S") == 4 * part)  # acknowledged while it runs
+        server.publish(numbers(4 * part, 4 * part + 1))
+        running.wait_learned(d, 4 * part + 1)
+        status, err = finish(feed)
+        assert status == OK and "0 rejected" in err, err
+        assert server.acknowledged("S") == 4 * part + 1  # and at the end
+        assert d.ask("status")["examples"] == 4 * part + 1 and d.end() == OK
+    assert [int(x[0]) for _, x in journal(directory)] == list(range(4 * part + 1))
+
+
+def test_nothing_is_acknowledged_before_it_is_safe(directory):
+    """A daemon that is away for as long as the feeder: the next feeder gets what it did not have."""
+    with nats.Nats(directory) as server, daemon(directory) as d:
+        server.stream("S", "s.>")
+        server.publish(numbers(0, 300))
+        feed = feeder(directory, server, "S", "--rate", 200)
+        running.wait_learned(d, 50)
+        d.process.kill()
+        d.process.wait()
+        had = len(journal(directory))
+        assert finish(feed)[0] == 75  # not everything was acknowledged
+        assert server.acknowledged("S") <= had < 300
+        d.start()
+        feed = feeder(directory, server, "S")
+        running.wait_learned(d, 300)
+        assert finish(feed)[0] == OK and d.end() == OK
+    assert [int(x[0]) for _, x in journal(directory)] == list(range(300))
+
+
+def test_a_stream_that_is_made_again(directory):
+    """Its numbers begin again, and are new ones; one that is not there yet is waited for."""
+    with nats.Nats(directory) as server, daemon(directory) as d:
+        feed = feeder(directory, server, "S")
+        await_text(feed, "there is no such stream of JetStream yet; trying again")
+        server.stream("S", "s.>")
+        server.publish(numbers(0, 3))
+        running.wait_learned(d, 3)
+        assert finish(feed)[0] == OK
+        made = server.ask("STREAM.INFO.S")["created"][:19]
+        while server.ask("STREAM.INFO.S")["created"][:19] == made:  # another second
+            server.ask("STREAM.DELETE.S")
+            server.stream("S", "s.>")
+        server.publish(numbers(3, 5))
+        feed = feeder(directory, server, "S", "--count", 2)
+        _, err = feed.communicate(timeout=LIMIT)
+        assert feed.returncode == OK and b"2 acknowledged (0 duplicates)" in err, err
+        assert d.end() == OK
+    assert [int(x[0]) for _, x in journal(directory)] == list(range(5))
+
+
+def test_what_is_in_messages(directory):
+    """Numbers, lists and lines of JSON; subjects name streams; what is none is counted and passed
+    over, and with --strict left to the broker."""
+    with nats.Nats(directory) as server, daemon(directory) as d:
+        server.stream("S", "s.>")
+        server.publish([("s.a", b"1 2"), ("s.b", b"[3, 4]"), ("s.a", b"nonsense"), ("s.b", b"[3, 4, 5]"),
+                        ("s.a", b'{"x": [5, 6], "stream": "c"}'), ("s.d", b"7,8"), ("s.a", b"")])
+        feed = feeder(directory, server, "S")
+        running.wait_learned(d, 4)
+        brokers.until(lambda: server.acknowledged("S") == 7)
+        status, err = finish(feed)
+        assert status == BAD_DATA and "x_size" in err and "message 3 of S" in err, err
+        feed = feeder(directory, server, "S", "--consumer", "second", "--strict")
+        _, err = feed.communicate(timeout=LIMIT)
+        assert feed.returncode == BAD_DATA and b"message 3 of S" in err, err
+        feed = feeder(directory, server, "S", "--consumer", "third", "--filter", "s.d", "--stream", "e",
+                      "--count", 1)
+        assert feed.wait(LIMIT) == OK
+        feed = feeder(directory, server, "S", "--consumer", "fourth", "--from", 5, "--count", 1)
+        assert feed.wait(LIMIT) == OK
+        assert d.end() == OK
+    assert journal(directory) == [("s.a", (1, 2)), ("s.b", (3, 4)), ("c", (5, 6)), ("s.d", (7, 8)),
+                                  ("e", (7, 8))]
+
+
+def test_two_feeders_need_two_consumers(directory):
+    with nats.Nats(directory) as server, daemon(directory) as d:
+        server.stream("S", "s.>")
+        server.publish(numbers(0, 1))
+        first = feeder(directory, server, "S")
+        running.wait_learned(d, 1)
+        second = feeder(directory, server, "S")
+        await_text(second, "another feeder uses the consumer runnel; trying again")
+        first.kill()
+        server.publish(numbers(1, 2))
+        running.wait_learned(d, 2)
+        assert finish(second)[0] == OK
+
+
+def test_who_is_not_admitted(directory):
+    password = directory / "password"
+    password.write_text("right\n")
+    with nats.Nats(directory, "authorization { user: u, password: right }") as server:
+        server.login = {"user": "u", "pass": "right"}
+        server.stream("S", "s.>")
+        server.publish(numbers(7, 8))
+        for words in [[], ["--user", "x", "--password-file", password]]:
+            fed = run("nats", "S", "--print", "--url", server.url, *words)
+            assert fed.status == NO_PERMISSION and "does not admit this user" in fed.err, fed
+        fed = run("nats", "S", "--print", "--url", server.url, "--count", 1, "--user", "u",
+                  "--password-file", password)
+        assert fed.status == OK and '"x":[7,-7]' in fed.out.replace(" ", ""), fed
+
+
+def test_how_it_is_called(directory):
+    for status, said, words in [(USAGE, "--url", ["--url", "http://x"]), (USAGE, "--repeat", ["--repeat", 2]),
+                                (66, "cannot be read", ["--credentials", directory / "none"])]:
+        fed = run("nats", "S", "--print", *words)
+        assert fed.status == status and said in fed.err, fed
+
+
+cases.run(globals())
