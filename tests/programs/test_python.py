@@ -267,16 +267,19 @@ def test_words(directory):
 
 
 def test_mixed_columns(directory):
-    """Numbers beside symbols travel as JSON, by their places."""
-    columns = "{columns: [{name: load, kind: real}, {name: host, kind: symbol, size: 5}]}"
+    """Numbers beside symbols travel as JSON, by their places or by their names."""
+    columns = "{columns: [{name: load, kind: real}, {name: host, kind: symbol, vocabulary: {capacity: 4}}]}"
     with daemon(directory, columns, "{loss: squared, size: 1, target: given}") as one:
         with client(one) as c:
-            assert c.learn([0.5, 3], [1.0], wait=True).sequence == 1
-            assert c.predict(np.array([0.5, 3]), 1.0).values.shape == (1,)
-            assert c.predict([[0.5, 3], [0.25, 1]], [[1.0], [2.0]]).values.shape == (2, 1)
-            c.learn_many([[0.1, 0], [0.2, 4]], [1.0, 2.0])
-            assert raises(runnel.Refused, lambda: c.learn([0.5, 5], 1.0, wait=True)).reason == "x_value"
-        assert one.ask("status")["steps"] == 6
+            assert c.learn([0.5, "web"], [1.0], wait=True).sequence == 1
+            assert c.predict({"host": "db", "load": np.float32(0.5)}, 1.0).values.shape == (1,)
+            assert c.predict([[0.5, "db"], [0.25, "web"]], [[1.0], [2.0]]).values.shape == (2, 1)
+            assert c.predict([{"load": 1, "host": "web"}] * 3, [1.0, 2.0, 3.0]).values.shape == (3, 1)
+            c.learn_many([{"load": 0.1, "host": "web"}, {"load": 0.2, "host": "mail"}], [1.0, 2.0])
+            for x, words in (({"laod": 1, "host": "web"}, "'laod'"), ({"load": 1}, "host"),
+                             ({"load": "high", "host": "web"}, "load")):
+                raises(runnel.Refused, lambda x=x: c.learn(x, 1.0, wait=True), words)
+        assert one.ask("status")["steps"] == 9
 
 
 def test_reasons_are_those_of_the_daemon(_):

@@ -29,8 +29,11 @@ README_LINES = 5
 RIVERS = (os.environ.get("RUNNEL_RIVER_PYTHON"), str(BUILD.parent / "river/bin/python"), sys.executable)
 OUTPUTS = {"waves": "{loss: squared, size: 2, target: next}",
            "labels": "{loss: softmax, size: 2, target: later}",
-           "words": "{loss: softmax, target: given, vocabulary: {capacity: 3}}"}
-INPUTS = {"words": "{kind: symbol, vocabulary: {capacity: 5}}"}
+           "words": "{loss: softmax, target: given, vocabulary: {capacity: 3}}",
+           "racks": "{loss: squared, size: 1, target: given}"}
+INPUTS = {"words": "{kind: symbol, vocabulary: {capacity: 5}}",
+          "racks": "{columns: [{name: load, kind: real}, {name: host, kind: symbol, vocabulary: {capacity: 100}, "
+                   "embedding: 4}]}"}
 CONFIG = """
 name: {name}
 model:
@@ -104,6 +107,9 @@ def test_the_page_feeds_and_asks(directory):
     with daemon(directory / "labels", "labels") as one:
         result(programs(PAGE, "client.label("), directory / "labels")
         assert one.ask("status")["examples"] == 2 and one.ask("status")["rejected"] == 0
+    with daemon(directory / "racks", "racks") as one:
+        result(programs(PAGE, '"host": "web-3"}, 21.5'), directory / "racks")
+        assert one.ask("status")["examples"] == 2 and one.ask("status")["rejected"] == 0
     with daemon(directory / "words", "words") as one:
         printed = result(programs(PAGE, 'client.learn("web-3"'), directory / "words")
         assert abs(sum(map(float, printed.strip("[] \n").split())) - 1) < 1e-3 and one.ask("status")["steps"] == 4, printed
@@ -138,7 +144,7 @@ def test_the_readme(directory):
 
 def test_every_program_is_run(_):
     """So many are named above and below."""
-    assert len(programs(PAGE)) == 12 and all("runnel" in text for text in programs(PAGE))
+    assert len(programs(PAGE)) == 13 and all("runnel" in text for text in programs(PAGE))
 
 
 def without_pandas():
