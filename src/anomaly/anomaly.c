@@ -16,15 +16,16 @@
 
 /* ---- Memory ---- */
 
-static size_t stream_bytes(const struct anomaly *anomaly) {
+static size_t bytes_of(const struct anomaly *anomaly, size_t floats) {
     return (anomaly->numbers_size + anomaly->alarms_size + anomaly->held_size) * sizeof(double) +
-           memories_of(anomaly) * anomaly->floats * sizeof(float);
+           memories_of(anomaly) * floats * sizeof(float);
 }
 
 static int check_machine(const struct anomaly *anomaly, struct error *error) {
     const struct anomaly_options *options = &anomaly->options;
     double machine = machine_memory("");
-    double needed = (double)options->slots * (double)stream_bytes(anomaly);
+    double needed = (double)options->slots * (double)bytes_of(anomaly, anomaly->floats) +
+                    (double)options->groups * (double)bytes_of(anomaly, anomaly->shared_floats);
     if (machine <= 0 || needed <= (options->half ? HALF : 1) * machine)
         return 0;
     return error_set(
@@ -38,7 +39,9 @@ static int check_machine(const struct anomaly *anomaly, struct error *error) {
 
 static bool allocate(struct anomaly *anomaly) {
     size_t columns = anomaly->options.columns;
-    anomaly->numbers = calloc(anomaly->options.slots, sizeof *anomaly->numbers);
+    size_t slots = anomaly->options.slots, places = slots + anomaly->options.groups;
+    anomaly->numbers = calloc(places, sizeof *anomaly->numbers);
+    anomaly->groups = malloc(slots * sizeof *anomaly->groups);
     columns += columns == 0; /* none is not out of memory */
     anomaly->scores = calloc(columns, sizeof *anomaly->scores);
     anomaly->surprises = calloc(columns, sizeof *anomaly->surprises);
@@ -47,11 +50,15 @@ static bool allocate(struct anomaly *anomaly) {
         anomaly->distances = calloc(anomaly->floats, sizeof *anomaly->distances);
     if (columns > 1 && !anomaly->distances)
         return false;
-    if (!anomaly->numbers || !anomaly->scores || !anomaly->surprises || !anomaly->habits)
+    if (!anomaly->numbers || !anomaly->groups || !anomaly->scores || !anomaly->surprises ||
+        !anomaly->habits)
         return false;
-    for (size_t slot = 0; slot < anomaly->options.slots; slot++)
-        if (!(anomaly->numbers[slot] = calloc(1, stream_bytes(anomaly))))
+    for (size_t n = 0; n < places; n++)
+        if (!(anomaly->numbers[n] = calloc(
+                  1, bytes_of(anomaly, n < slots ? anomaly->floats : anomaly->shared_floats))))
             return false;
+    for (size_t slot = 0; slot < slots; slot++)
+        anomaly->groups[slot] = ANOMALY_ALONE;
     return true;
 }
 
@@ -62,15 +69,20 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
     if (made) {
         made->options = *options;
         made->learns = true;
-        made->floats = novelty_floats(options->memory);
+        made->own_memory = options->all_share ? 0 : options->memory;
+        made->floats = novelty_floats(made->own_memory);
+        made->shared_floats = novelty_floats(options->memory);
         made->numbers_size = NUMBERS(struct heard) + NUMBERS(struct stream) +
                              options->columns * NUMBERS(struct column) +
                              (options->symbols ? NUMBERS(struct recent) : 0);
         made->alarms_size = kept_size(options->columns);
-        made->held_size = options->columns > 1 ? options->columns * NUMBERS(struct novelty) : 0;
+        made->held_size = options->columns > 1 && !options->all_share
+                              ? options->columns * NUMBERS(struct novelty)
+                              : 0;
         status = check_machine(made, error);
         if (status == 0 && allocate(made)) {
             anomaly_clear(made);
+            anomaly_reset(made);
             return 0;
         }
     }
@@ -84,9 +96,11 @@ int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options
 
 void anomaly_close(struct anomaly **anomaly) {
     if (*anomaly) {
-        for (size_t slot = 0; (*anomaly)->numbers && slot < (*anomaly)->options.slots; slot++)
-            free((*anomaly)->numbers[slot]);
+        size_t places = (*anomaly)->options.slots + (*anomaly)->options.groups;
+        for (size_t n = 0; (*anomaly)->numbers && n < places; n++)
+            free((*anomaly)->numbers[n]);
         free((*anomaly)->numbers);
+        free((*anomaly)->groups);
         free((*anomaly)->scores);
         free((*anomaly)->surprises);
         free((*anomaly)->habits);
@@ -112,6 +126,7 @@ static void clear(struct anomaly *anomaly, uint32_t slot) {
 
 void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
     struct stream *stream = stream_of(anomaly, slot);
+    uint32_t shared = shared_slot(anomaly, slot);
     if (stream->begun != 0) /* else its pages are zero, and not yet used */
         clear(anomaly, slot);
     stream->begun = 1;
@@ -120,10 +135,29 @@ void anomaly_begin(struct anomaly *anomaly, uint32_t slot) {
     for (size_t k = 0; k < anomaly->options.columns; k++) {
         struct column *column = column_of(anomaly, slot, k);
         novelty_begin(&column->novelty, anomaly->options.seed);
+        if (shared != ANOMALY_ALONE)
+            novelty_join(&column->novelty, &column_of(anomaly, shared, k)->novelty);
         tail_begin(&column->wrong);
     }
     if (anomaly->options.symbols)
         recent_begin(recent_of(anomaly, slot));
+}
+
+void anomaly_join(struct anomaly *anomaly, uint32_t slot, uint32_t group) {
+    anomaly->groups[slot] = group;
+}
+
+void anomaly_reset(struct anomaly *anomaly) {
+    for (size_t n = 0; n < anomaly->options.groups; n++)
+        anomaly_begin(anomaly, (uint32_t)(anomaly->options.slots + n));
+    anomaly->silence = (struct silence){0};
+}
+
+/* Where a column remembers. */
+static struct novelty_memory memory_in(const struct anomaly *anomaly, uint32_t slot, size_t k) {
+    uint32_t shared = shared_slot(anomaly, slot), at = shared == ANOMALY_ALONE ? slot : shared;
+    return (struct novelty_memory){&column_of(anomaly, at, k)->novelty, floats_of(anomaly, at, k),
+                                   anomaly->options.memory};
 }
 
 static struct stream *begun(struct anomaly *anomaly, uint32_t slot) {
@@ -174,33 +208,45 @@ void anomaly_learn(struct anomaly *anomaly, bool learn) {
 
 /* Of the alarms that are kept. After all that looks at the memory: it may change. */
 static void take_kept(struct anomaly *anomaly, uint32_t slot, const float *x) {
-    for (size_t k = 0; k < anomaly->options.columns; k++)
+    for (size_t k = 0; k < anomaly->options.columns; k++) {
+        const struct novelty_memory memory = memory_in(anomaly, slot, k);
         if (!isnan(x[k]))
             kept_take(kept_of(anomaly, slot), k, stream_of(anomaly, slot)->steps,
-                      &column_of(anomaly, slot, k)->novelty, floats_of(anomaly, slot, k),
-                      anomaly->options.memory);
+                      &column_of(anomaly, slot, k)->novelty, floats_of(anomaly, slot, k), &memory);
+    }
+}
+
+/* The score of column k's next value, beside the others of `distances`, or with others that share
+   its memory. */
+static double take_value(struct anomaly *anomaly, uint32_t slot, size_t k, float x, unsigned minute,
+                         float *distances) {
+    struct novelty *novelty = &column_of(anomaly, slot, k)->novelty;
+    float *floats = floats_of(anomaly, slot, k);
+    const struct novelty_memory memory = memory_in(anomaly, slot, k);
+    if (memory.novelty == novelty)
+        return novelty_take_beside(novelty, floats, memory.size, (double)x, minute, anomaly->learns,
+                                   distances);
+    return novelty_take_shared(novelty, floats, &memory, (double)x, minute, anomaly->learns);
 }
 
 double anomaly_take(struct anomaly *anomaly, uint32_t slot, const float *x, double time) {
     struct stream *stream = begun(anomaly, slot);
     unsigned minute = minute_of(time);
+    bool joint = anomaly->distances && shared_slot(anomaly, slot) == ANOMALY_ALONE;
     double most = NAN;
     denormals_to_zero();
-    if (anomaly->distances)
+    if (joint)
         joint_prepare(anomaly, slot, x);
-    float *distances = stream->apart == TOGETHER ? anomaly->distances : NULL;
+    float *distances = joint && stream->apart == TOGETHER ? anomaly->distances : NULL;
     for (size_t k = 0; k < anomaly->options.columns; k++) {
-        struct column *column = column_of(anomaly, slot, k);
-        anomaly->habits[k] = habit_of(column, x[k]);
+        anomaly->habits[k] = habit_of(column_of(anomaly, slot, k), x[k]);
         if (isnan(x[k]))
             continue;
-        double score = novelty_take_beside(&column->novelty, floats_of(anomaly, slot, k),
-                                           anomaly->options.memory, (double)x[k], minute,
-                                           anomaly->learns, distances);
+        double score = take_value(anomaly, slot, k, x[k], minute, distances);
         anomaly->scores[k] = fmax(anomaly->scores[k], score);
         most = fmax(most, score);
     }
-    if (anomaly->distances)
+    if (joint)
         joint_take(anomaly, slot, x, minute);
     stream->steps++;
     take_kept(anomaly, slot, x);
@@ -295,9 +341,10 @@ bool anomaly_mark_normal(struct anomaly *anomaly, uint32_t slot, double at,
     size_t marked = kept_find(kept, at);
     if (!anomaly_find_alarm(anomaly, slot, at, found) || kept->alarms[marked].normal == 1)
         return marked < KEPT_ALARMS;
-    for (size_t k = 0; k < anomaly->options.columns; k++)
-        kept_enter(kept, marked, k, &column_of(anomaly, slot, k)->novelty,
-                   floats_of(anomaly, slot, k), anomaly->options.memory);
+    for (size_t k = 0; k < anomaly->options.columns; k++) {
+        const struct novelty_memory memory = memory_in(anomaly, slot, k);
+        kept_enter(kept, marked, k, &memory);
+    }
     kept->alarms[marked].normal = 1;
     return true;
 }

@@ -18,8 +18,10 @@
    A missing value (NaN) takes no part: neither the column's past nor its memory know of it.
 
    Each stream has memory of its own, in `slots` places, allocated when it opens: pages of it are
-   used as streams and their memories grow. Nothing depends on anything but the stream's values,
-   their times and errors, in their order. */
+   used as streams and their memories grow. Or it is of a group, whose streams remember together
+   (novelty.h); they have no joint novelty. A group's memory is in a place after those of streams,
+   `slots` + its number, and stays when streams begin and end there. Nothing depends on anything but
+   the stream's values, their times and errors, in their order. */
 #ifndef RUNNEL_ANOMALY_H
 #define RUNNEL_ANOMALY_H
 
@@ -36,6 +38,8 @@ struct error;
 struct anomaly_options {
     size_t slots, columns;
     size_t memory;   /* contexts of a column, >= 1 */
+    size_t groups;   /* that share theirs */
+    bool all_share;  /* no stream is without a group */
     bool symbols;    /* each has a loss: no columns */
     bool has_errors; /* a forecast has one for each column; else one number for all of them */
     uint64_t seed;   /* of what memories forget */
@@ -47,6 +51,13 @@ struct anomaly_options {
 int anomaly_open(struct anomaly **anomaly, const struct anomaly_options *options,
                  struct error *error);
 void anomaly_close(struct anomaly **anomaly);
+
+/* What is in the slot, or begins there next, is a stream of that group, ANOMALY_ALONE of none. */
+#define ANOMALY_ALONE UINT32_MAX
+void anomaly_join(struct anomaly *anomaly, uint32_t slot, uint32_t group);
+
+/* Nothing of groups is known any more, and of when any stream was heard. */
+void anomaly_reset(struct anomaly *anomaly);
 
 /* A stream begins in the slot. */
 void anomaly_begin(struct anomaly *anomaly, uint32_t slot);

@@ -35,9 +35,12 @@ struct column {
 
 struct anomaly {
     struct anomaly_options options;
-    size_t numbers_size, alarms_size, held_size, floats; /* of a stream, and of a column */
-    /* (slots,) of (numbers_size + alarms_size + held_size,) doubles and (columns, floats); with
-       several columns as many floats again */
+    size_t numbers_size, alarms_size, held_size; /* of a stream, */
+    size_t own_memory, floats, shared_floats;    /* and of a column: contexts, floats, and those
+                                                    of a group's */
+    uint32_t *groups;                            /* (slots,) of each stream */
+    /* (slots + groups,) of (numbers_size + alarms_size + held_size,) doubles and (columns, floats);
+       with several columns as many floats again */
     double **numbers;
     double *scores, *surprises; /* (columns,) */
     double score, surprise, joint;
@@ -79,7 +82,8 @@ static inline struct recent *recent_of(const struct anomaly *anomaly, uint32_t s
 static inline float *floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
     double *after =
         anomaly->numbers[slot] + anomaly->numbers_size + anomaly->alarms_size + anomaly->held_size;
-    return (float *)(void *)after + k * anomaly->floats;
+    size_t floats = slot < anomaly->options.slots ? anomaly->floats : anomaly->shared_floats;
+    return (float *)(void *)after + k * floats;
 }
 
 /* Only with several columns: each once more, with missing values held. */
@@ -90,6 +94,12 @@ static inline struct novelty *held_of(const struct anomaly *anomaly, uint32_t sl
 
 static inline float *held_floats_of(const struct anomaly *anomaly, uint32_t slot, size_t k) {
     return floats_of(anomaly, slot, anomaly->options.columns + k);
+}
+
+/* Where a stream's columns remember together with others'; ANOMALY_ALONE: nowhere. */
+static inline uint32_t shared_slot(const struct anomaly *anomaly, uint32_t slot) {
+    uint32_t group = slot < anomaly->options.slots ? anomaly->groups[slot] : ANOMALY_ALONE;
+    return group == ANOMALY_ALONE ? ANOMALY_ALONE : (uint32_t)anomaly->options.slots + group;
 }
 
 /* ---- joint.c, of several columns ---- */

@@ -4,6 +4,11 @@
 
 #include "anomaly_internal.h"
 
+/* Contexts of a column, in that place. */
+static size_t memory_size(const struct anomaly *anomaly, uint32_t slot) {
+    return slot < anomaly->options.slots ? anomaly->own_memory : anomaly->options.memory;
+}
+
 struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot) {
     return (struct anomaly_state){
         .numbers = anomaly->numbers[slot],
@@ -14,7 +19,8 @@ struct anomaly_state anomaly_state(struct anomaly *anomaly, uint32_t slot) {
         .alarms_size = anomaly->alarms_size,
         .held_size = anomaly->held_size,
         .holds = anomaly->held_size && stream_of(anomaly, slot)->apart == HELD,
-        .contexts_size = memories_of(anomaly) * anomaly->floats,
+        .contexts_size = memories_of(anomaly) *
+                         (slot < anomaly->options.slots ? anomaly->floats : anomaly->shared_floats),
         .memories = memories_of(anomaly),
     };
 }
@@ -25,7 +31,7 @@ struct anomaly_contexts anomaly_contexts(struct anomaly *anomaly, uint32_t slot,
         k < columns ? &column_of(anomaly, slot, k)->novelty : held_of(anomaly, slot, k - columns);
     return (struct anomaly_contexts){
         .floats = floats_of(anomaly, slot, k),
-        .count = novelty_contexts(novelty, anomaly->options.memory),
+        .count = novelty_contexts(novelty, memory_size(anomaly, slot)),
     };
 }
 
@@ -33,13 +39,13 @@ static bool column_valid(const struct anomaly *anomaly, uint32_t slot, size_t k)
     const struct column *column = column_of(anomaly, slot, k);
     return tail_valid(&column->wrong) && fabs(column->last) <= (double)FLT_MAX &&
            habit_valid(&column->repeated) && habit_valid(&column->missing) &&
-           novelty_valid(&column->novelty, floats_of(anomaly, slot, k), anomaly->options.memory);
+           novelty_valid(&column->novelty, floats_of(anomaly, slot, k), memory_size(anomaly, slot));
 }
 
 static bool held_valid(const struct anomaly *anomaly, uint32_t slot, size_t k) {
     return anomaly->held_size && held_of(anomaly, slot, k)->count > 0 &&
            novelty_valid(held_of(anomaly, slot, k), held_floats_of(anomaly, slot, k),
-                         anomaly->options.memory);
+                         memory_size(anomaly, slot));
 }
 
 bool anomaly_written(struct anomaly *anomaly, uint32_t slot) {

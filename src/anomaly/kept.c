@@ -33,11 +33,11 @@ void kept_add(struct kept *kept, size_t columns, const struct kept_alarm *alarm)
         memset(contexts_of(kept, k, at), 0, sizeof(struct kept_contexts));
 }
 
-static void remember(const double *context, struct novelty *novelty, float *floats, size_t memory) {
+static void remember(const double *context, const struct novelty_memory *memory) {
     float numbers[NOVELTY_CONTEXT];
     for (size_t n = 0; n < NOVELTY_CONTEXT; n++)
         numbers[n] = (float)context[n];
-    novelty_remember(novelty, floats, memory, numbers);
+    novelty_remember(memory, numbers);
 }
 
 static double *append(struct kept *kept, size_t k, size_t alarm, const struct novelty *novelty,
@@ -54,15 +54,15 @@ void kept_first(struct kept *kept, size_t k, const struct novelty *novelty, cons
     append(kept, k, newest_of(kept), novelty, floats);
 }
 
-void kept_take(struct kept *kept, size_t k, double steps, struct novelty *novelty, float *floats,
-               size_t memory) {
+void kept_take(struct kept *kept, size_t k, double steps, const struct novelty *novelty,
+               const float *floats, const struct novelty_memory *memory) {
     for (size_t a = 0; a < KEPT_ALARMS; a++) {
         const struct kept_alarm *alarm = &kept->alarms[a];
         if (alarm->steps == 0 || steps - alarm->steps >= KEPT_STEPS)
             continue;
         const double *context = append(kept, k, a, novelty, floats);
         if (alarm->normal == 1)
-            remember(context, novelty, floats, memory);
+            remember(context, memory);
     }
 }
 
@@ -82,11 +82,11 @@ size_t kept_find(const struct kept *kept, double at) {
     return found;
 }
 
-void kept_enter(const struct kept *kept, size_t alarm, size_t k, struct novelty *novelty,
-                float *floats, size_t memory) {
+void kept_enter(const struct kept *kept, size_t alarm, size_t k,
+                const struct novelty_memory *memory) {
     const struct kept_contexts *of = contexts_in(kept, k, alarm);
     for (size_t n = 0; n < (size_t)of->count; n++)
-        remember(of->contexts[n], novelty, floats, memory);
+        remember(of->contexts[n], memory);
 }
 
 /* ---- Checkpoints ---- */

@@ -38,15 +38,15 @@ void kept_first(struct kept *kept, size_t k, const struct novelty *novelty, cons
 
 /* Column k has taken its value of the stream's newest step: its context is one of those after an
    alarm, and enters the memory at once where that has been marked. */
-void kept_take(struct kept *kept, size_t k, double steps, struct novelty *novelty, float *floats,
-               size_t memory);
+void kept_take(struct kept *kept, size_t k, double steps, const struct novelty *novelty,
+               const float *floats, const struct novelty_memory *memory);
 
 /* The alarm less than a second from that time, the nearest; NaN: the newest. KEPT_ALARMS: none. */
 size_t kept_find(const struct kept *kept, double at);
 
 /* Column k's contexts of the alarm enter its memory. */
-void kept_enter(const struct kept *kept, size_t alarm, size_t k, struct novelty *novelty,
-                float *floats, size_t memory);
+void kept_enter(const struct kept *kept, size_t alarm, size_t k,
+                const struct novelty_memory *memory);
 
 /* Whether what was read from a checkpoint can have been written by this. */
 bool kept_valid(const struct kept *kept, size_t columns);

@@ -12,6 +12,8 @@ enum {
     CLOCK = BLOCKS,
     LEVEL = CLOCK + 2,
     RECENT = 30,
+    PAST = NOVELTY_RING - 1, /* all values of a context */
+    SHARED_FROM = 20,        /* values until a column is compared with a shared memory */
     BLOCK_FLOATS = NOVELTY_CONTEXT * VECTOR_LANES, /* the memory is blocks of VECTOR_LANES contexts,
                                                       number by number */
 };
@@ -111,18 +113,24 @@ static float number(double value) {
     return (float)fmin(fmax(value, -(double)FLT_MAX), (double)FLT_MAX);
 }
 
-/* Returns the deviation of the last RECENT values. */
-static double fill_context(const struct novelty *novelty, unsigned minute, float *context) {
+/* Relative to the first value; with a `unit` > 0 to the mean of all that it is made of, and in that
+   unit. Returns the deviation of the last RECENT values. */
+static double fill_context(const struct novelty *novelty, unsigned minute, double unit,
+                           float *context) {
     double seen = novelty->count + 1, angle = 2 * M_PI * minute / NOVELTY_MINUTES;
     size_t recent = seen < RECENT ? (size_t)seen : RECENT;
-    double past[NOVELTY_RING];
+    double past[NOVELTY_RING], middle = 0;
     unroll(novelty, past);
+    if (unit > 0)
+        middle = mean_of(past, seen < PAST ? (size_t)seen : PAST);
+    else
+        unit = 1;
     double mean = mean_of(past, recent);
     for (size_t j = 0; j < BLOCKS; j++)
-        context[j] = number(mean_of(past + ((size_t)1 << j) - 1, (size_t)1 << j));
+        context[j] = number((mean_of(past + ((size_t)1 << j) - 1, (size_t)1 << j) - middle) / unit);
     context[CLOCK] = (float)(CLOCK_SIZE * sin(angle));
     context[CLOCK + 1] = (float)(CLOCK_SIZE * cos(angle));
-    context[LEVEL] = number(mean);
+    context[LEVEL] = number((mean - middle) / unit);
     return deviation_of(past, recent, mean);
 }
 
@@ -242,6 +250,25 @@ double novelty_patient(double score, double t) {
     return fmax(score - PATIENCE * log10(fmax(t / PATIENCE_FROM, 1)), 0);
 }
 
+struct features {
+    double novel, quiet, level;
+};
+
+/* NaN while too little is known of them; then the tails learn. */
+static double judge(struct novelty *novelty, const struct features *features, bool learn) {
+    bool knows = tail_knows(&novelty->novel);
+    double score = (tail_unlikeliness(&novelty->novel, features->novel) +
+                    QUIET_SHARE * tail_unlikeliness(&novelty->quiet, features->quiet) +
+                    LEVEL_SHARE * tail_unlikeliness(&novelty->level, features->level)) /
+                   SHARES;
+    if (learn) {
+        tail_learn(&novelty->novel, features->novel);
+        tail_learn(&novelty->quiet, features->quiet);
+        tail_learn(&novelty->level, features->level);
+    }
+    return knows ? score : NAN;
+}
+
 double novelty_take(struct novelty *novelty, float *floats, size_t memory, double x,
                     unsigned minute) {
     return novelty_take_beside(novelty, floats, memory, x, minute, true, NULL);
@@ -252,7 +279,7 @@ double novelty_take_beside(struct novelty *novelty, float *floats, size_t memory
     float context[NOVELTY_CONTEXT];
     float *delayed = delayed_of(novelty, floats), *contexts = memory_of(floats);
     double s = take_value(novelty, x), t = novelty->count;
-    double spread = fill_context(novelty, minute, context);
+    double spread = fill_context(novelty, minute, 0, context);
     if (t >= NOVELTY_DELAY && !is_dropped(delayed))
         remember(novelty, contexts, memory, delayed);
     memcpy(delayed, context, sizeof context);
@@ -262,18 +289,51 @@ double novelty_take_beside(struct novelty *novelty, float *floats, size_t memory
         search(context, (float)(s * s), contexts, (size_t)novelty->used, distances, &nearest);
     double novel = s * sqrt((double)nearest.context), level = s * sqrt((double)nearest.level);
     double quiet = 1 / (spread + QUIET_LEAST * s + QUIET_FLOOR);
-    bool knows = tail_knows(&novelty->novel);
-    double score = (tail_unlikeliness(&novelty->novel, novel) +
-                    QUIET_SHARE * tail_unlikeliness(&novelty->quiet, quiet) +
-                    LEVEL_SHARE * tail_unlikeliness(&novelty->level, level)) /
-                   SHARES;
-    if (compares && learn) {
-        tail_learn(&novelty->novel, novel);
-        tail_learn(&novelty->quiet, quiet);
-        tail_learn(&novelty->level, level);
-    }
+    double score = judge(novelty, &(struct features){novel, quiet, level}, compares && learn);
     novelty->count++;
-    return knows ? novelty_patient(score, t) : NAN;
+    return isnan(score) ? NAN : novelty_patient(score, t);
+}
+
+/* A context that a column offers enters the memory; one in as many as others offer meanwhile, once
+   it is full. */
+static void offer(struct novelty *novelty, const struct novelty_memory *memory,
+                  const float *context) {
+    struct novelty *shared = memory->novelty;
+    double since = ++shared->first - (double)random_of(novelty);
+    bool counts = choose(shared, (size_t)fmax(since, 1)) == 0;
+    keep_random(novelty, (uint64_t)shared->first);
+    shared->count += counts;
+    if (counts || shared->used < (double)memory->size)
+        novelty_remember(memory, context);
+}
+
+void novelty_join(struct novelty *novelty, const struct novelty *shared) {
+    keep_random(novelty, (uint64_t)fmax(shared->first, 1));
+}
+
+double novelty_take_shared(struct novelty *novelty, float *floats,
+                           const struct novelty_memory *memory, double x, unsigned minute,
+                           bool learn) {
+    struct novelty *shared = memory->novelty;
+    float context[NOVELTY_CONTEXT];
+    float *delayed = delayed_of(novelty, floats);
+    double s = take_value(novelty, x), t = novelty->count;
+    double spread = fill_context(novelty, minute, s, context);
+    if (t >= NOVELTY_DELAY && !is_dropped(delayed))
+        offer(novelty, memory, delayed);
+    memcpy(delayed, context, sizeof context);
+    bool compares = t >= SHARED_FROM && shared->used > 0;
+    struct nearest nearest = {0, 0};
+    if (compares)
+        search(context, 1, memory_of(memory->floats), (size_t)shared->used, NULL, &nearest);
+    const struct features features = {
+        .novel = sqrt((double)nearest.context),
+        .quiet = s / (spread + QUIET_LEAST * s + QUIET_FLOOR),
+        .level = sqrt((double)nearest.level),
+    };
+    double score = judge(novelty, &features, compares && learn);
+    novelty->count++;
+    return isnan(score) ? NAN : novelty_patient(score, fmax(t, shared->count));
 }
 
 double novelty_joint(const struct novelty *novelty, const float *floats, unsigned minute,
@@ -301,8 +361,8 @@ void novelty_drop(const struct novelty *novelty, float *floats) {
     memset(floats + newest * NOVELTY_CONTEXT, 0, NOVELTY_CONTEXT * sizeof *floats);
 }
 
-void novelty_remember(struct novelty *novelty, float *floats, size_t memory, const float *context) {
-    remember(novelty, memory_of(floats), memory, context);
+void novelty_remember(const struct novelty_memory *memory, const float *context) {
+    remember(memory->novelty, memory_of(memory->floats), memory->size, context);
 }
 
 /* ---- Checkpoints ---- */
@@ -317,9 +377,10 @@ bool novelty_valid(const struct novelty *novelty, const float *floats, size_t me
                  is_count(novelty->random[0], UINT32_MAX) &&
                  is_count(novelty->random[1], UINT32_MAX) && random_of(novelty) &&
                  fabs(novelty->first) <= (double)FLT_MAX && fabs(novelty->mean) <= most &&
-                 (novelty->used == 0 || novelty->count > 0) && isfinite(novelty->squares) &&
-                 novelty->squares >= 0 && tail_valid(&novelty->novel) &&
-                 tail_valid(&novelty->quiet) && tail_valid(&novelty->level);
+                 (novelty->used == 0 || novelty->count > 0 || novelty->first > 0) &&
+                 isfinite(novelty->squares) && novelty->squares >= 0 &&
+                 tail_valid(&novelty->novel) && tail_valid(&novelty->quiet) &&
+                 tail_valid(&novelty->level);
     for (size_t n = 0; valid && n < NOVELTY_RING; n++)
         valid = fabs(novelty->ring[n]) <= most;
     for (size_t n = 0; valid && n < novelty_floats(memory); n++)

@@ -14,6 +14,13 @@
    - Score = max(0, (L(N) + 0.2 L(Q) + 0.15 L(T)) / 1.15 - 0.4 log10(max(1, t / 1000))), L being
      their tails, which learn from step NOVELTY_DELAY on.
 
+   A memory may be shared by the columns of several streams (novelty_take_shared). What is compared
+   then is in each column's own terms, so that streams of other levels and scales are alike: means
+   less that of the last 63, and in units of s. Each column keeps its calibration, and its own
+   contexts on their way. A context enters with the probability 1 / n when the memory is full, n
+   being how many others were offered since the column's last one: the memory of n streams reaches
+   as far back as that of one. `t` is at least the number of those that entered so.
+
    The search takes the least of float distances, each computed in one order: it gives the same bits
    whatever the instruction set. The rest is double. */
 #ifndef RUNNEL_NOVELTY_H
@@ -34,9 +41,11 @@ enum {
 
 /* What is kept of one column, doubles alone, beside novelty_floats() floats. */
 struct novelty {
-    double count; /* t: values so far */
-    double first, mean, squares;
-    double random[2];          /* the generator's state: high and low 32 bits */
+    double count; /* t: values so far; of a shared memory: see above */
+    double first; /* of a shared memory: how many contexts it was offered */
+    double mean, squares;
+    double random[2];          /* the generator's state: high and low 32 bits; with a shared memory
+                                  the number of its contexts when the column last offered one */
     double used;               /* contexts in memory */
     double ring[NOVELTY_RING]; /* value t is at t % NOVELTY_RING, less the first */
     struct tail novel, quiet, level;
@@ -65,6 +74,22 @@ double novelty_take_beside(struct novelty *novelty, float *floats, size_t memory
                            unsigned minute, bool learn, float *distances);
 void novelty_drop(const struct novelty *novelty, float *floats);
 
+/* Where a column remembers: there, or where it shares. */
+struct novelty_memory {
+    struct novelty *novelty;
+    float *floats;
+    size_t size;
+};
+
+/* The same of a column that remembers with others, where novelty_begin was, too: of its own floats
+   there need to be novelty_floats(0). */
+double novelty_take_shared(struct novelty *novelty, float *floats,
+                           const struct novelty_memory *memory, double x, unsigned minute,
+                           bool learn);
+
+/* It joins those that remember there; after novelty_begin. */
+void novelty_join(struct novelty *novelty, const struct novelty *shared);
+
 /* Of `columns` columns with a past in common, that have each taken their value of this step: the
    distance to the nearest context, blocks and time of day. INFINITY before there is any. */
 double novelty_joint(const struct novelty *novelty, const float *floats, unsigned minute,
@@ -74,7 +99,7 @@ double novelty_joint(const struct novelty *novelty, const float *floats, unsigne
 const float *novelty_newest(const struct novelty *novelty, const float *floats);
 
 /* A context enters the memory at once. */
-void novelty_remember(struct novelty *novelty, float *floats, size_t memory, const float *context);
+void novelty_remember(const struct novelty_memory *memory, const float *context);
 
 /* A score less what it sinks by at value t: there are more to be surprised by. >= 0. */
 double novelty_patient(double score, double t);

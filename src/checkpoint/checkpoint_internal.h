@@ -23,6 +23,7 @@
 #define CHECKPOINT_BACK "checkpoint.back.tmp" /* the first, on its way to be the newest */
 #define CHECKPOINT_FORMAT "runnel-checkpoint-4"
 #define CHECKPOINT_MEMORY "anomaly_memory" /* metadata: contexts that its memories hold */
+#define CHECKPOINT_SHARE "anomaly_share"   /* metadata: a hash of what streams share them by */
 #define CHECKPOINT_FORMAT_BEFORE "runnel-checkpoint-3" /* the same without its later entries */
 
 enum {
@@ -93,6 +94,7 @@ enum checkpoint_part {
     PART_ERRORS,
     PART_WATCH,
     PART_HOLDS,
+    PART_SHARED,
     PART_CONTEXTS,
     PART_ALARMS,
     PART_RECORDS, /* of a member */
@@ -130,6 +132,10 @@ const char *checkpoint_truth(enum checkpoint_part part);
 
 /* Of one that is there only where somebody looks for anomalies. */
 const char *checkpoint_watch(enum checkpoint_part part);
+
+/* A hash of anomaly.share, as text. */
+enum { CHECKPOINT_SHARE_SIZE = 17 };
+void checkpoint_share(const struct config *config, char text[CHECKPOINT_SHARE_SIZE]);
 
 /* The block of the engine whose tensors are the layout's block 0, 1, 2. */
 enum engine_block checkpoint_block(size_t block);

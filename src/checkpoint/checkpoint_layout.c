@@ -6,6 +6,7 @@
 #include <sysexits.h>
 
 #include "checkpoint_internal.h"
+#include "common/hash.h"
 #include "learner/scaler.h"
 #include "learner/streams.h"
 #include "learner/truth.h"
@@ -188,8 +189,8 @@ static void add_truths(struct checkpoint_layout *layout, struct learner *learner
 const char *checkpoint_watch(enum checkpoint_part part) {
     static const char *const names[PARTS] = {
         [PART_THRESHOLDS] = "learner.thresholds", [PART_WATCH] = "streams.anomaly",
-        [PART_HOLDS] = "streams.anomaly_held",    [PART_CONTEXTS] = "streams.contexts",
-        [PART_ALARMS] = "streams.alarms",
+        [PART_HOLDS] = "streams.anomaly_held",    [PART_SHARED] = "shared.anomaly",
+        [PART_CONTEXTS] = "streams.contexts",     [PART_ALARMS] = "streams.alarms",
     };
     return names[part];
 }
@@ -208,6 +209,9 @@ static struct used count_used(struct learner *learner) {
     const struct streams *streams = learner_streams_table(learner);
     size_t memories = learner_anomaly(learner, 0).memories;
     struct used used = {0, 0};
+    for (size_t n = 0; n < learner_shared(learner); n++)
+        for (size_t m = 0; m < memories; m++)
+            used.contexts += learner_contexts(learner, learner_shared_slot(learner, n), m).count;
     for (uint32_t slot = streams_oldest(streams); slot != STREAMS_NONE;
          slot = streams_newer(streams, slot)) {
         used.holds += learner_anomaly(learner, slot).holds;
@@ -229,6 +233,9 @@ static void add_watch(struct checkpoint_layout *layout, struct learner *learner,
     const struct anomaly_state state = learner_anomaly(learner, 0);
     const struct used used = count_used(learner);
     add_watched(layout, PART_WATCH, SAFETENSORS_F64, streams, state.numbers_size);
+    if (learner_shared(learner))
+        add_watched(layout, PART_SHARED, SAFETENSORS_F64, learner_shared(learner),
+                    state.numbers_size);
     if (state.held_size)
         add_used(layout, PART_HOLDS, SAFETENSORS_F64, used.holds, state.held_size);
     if (state.memories)
@@ -316,6 +323,12 @@ size_t checkpoint_buffer_size(const struct checkpoint_layout *layout) {
         most = size > most ? size : most;
     }
     return most;
+}
+
+void checkpoint_share(const struct config *config, char text[CHECKPOINT_SHARE_SIZE]) {
+    const struct share_config *share = &config->anomaly.share;
+    snprintf(text, CHECKPOINT_SHARE_SIZE, "%016" PRIx64,
+             hash_bytes(HASH_BEGIN, share->prefixes, share->count * sizeof *share->prefixes));
 }
 
 /* ---- For people ---- */

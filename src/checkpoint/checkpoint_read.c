@@ -152,7 +152,8 @@ static bool has_named(const struct reading *reading, const char *name) {
 /* What it has of predictions, or of anomalies, that are not kept now. */
 static size_t count_needless(const struct reading *reading) {
     bool truths = !learner_truth(reading->learner), watch = !learner_watches(reading->learner);
-    size_t count = 0;
+    size_t count = !watch && !learner_shared(reading->learner) &&
+                   has_named(reading, checkpoint_watch(PART_SHARED));
     for (enum checkpoint_part part = 0; part < PARTS; part++)
         count += (truths && has_named(reading, checkpoint_truth(part))) ||
                  (watch && has_named(reading, checkpoint_watch(part)));
@@ -171,13 +172,22 @@ static size_t mark_lacked(struct reading *reading) {
     return count;
 }
 
-/* Memories of another size are of no use: they begin anew, and all that belongs to them. */
+static bool shares_alike(const struct reading *reading) {
+    const char *found = safetensors_metadata(reading->file, CHECKPOINT_SHARE);
+    char share[CHECKPOINT_SHARE_SIZE];
+    checkpoint_share(reading->config, share);
+    return learner_shared(reading->learner) ? found && !strcmp(found, share) : !found;
+}
+
+/* Memories of another size, or of other streams, are of no use: they begin anew, and all that
+ * belongs to them. */
 static void mark_resized(struct reading *reading) {
     static const enum checkpoint_part parts[] = {PART_WATCH, PART_CONTEXTS};
     struct checkpoint_layout *layout = &reading->layout;
     const char *memory = safetensors_metadata(reading->file, CHECKPOINT_MEMORY);
     bool fit = !reading_has(reading, PART_CONTEXTS) ||
-               (memory && strtoull(memory, NULL, 10) == reading->config->anomaly.memory);
+               (memory && strtoull(memory, NULL, 10) == reading->config->anomaly.memory &&
+                shares_alike(reading));
     for (size_t n = 0; n < 2; n++) {
         size_t at = layout->parts[0][parts[n]];
         if (at == SIZE_MAX)

@@ -290,12 +290,28 @@ static int read_stream(struct reading *reading, size_t row, struct error *error)
     return read_forecast(reading, row, slot, error);
 }
 
+static int read_shared(struct reading *reading, struct error *error) {
+    for (size_t n = 0; n < learner_shared(reading->learner); n++) {
+        const uint32_t slot = learner_shared_slot(reading->learner, n);
+        const struct anomaly_state s = learner_anomaly(reading->learner, slot);
+        if (reading_row(reading, PART_SHARED, n, s.numbers, s.numbers_size * sizeof(double),
+                        error) ||
+            read_contexts(reading, slot, s.memories, error))
+            return -1;
+        if (!learner_anomaly_written(reading->learner, slot))
+            return reading_damaged(reading, "what streams share cannot be", error);
+    }
+    return 0;
+}
+
 int reading_streams(struct reading *reading, struct error *error) {
     const struct checkpoint_layout *layout = &reading->layout;
     const size_t contexts = layout->parts[0][PART_CONTEXTS], holds = layout->parts[0][PART_HOLDS];
     for (size_t row = 0; row < layout->streams; row++)
         if (read_stream(reading, row, error))
             return -1;
+    if (read_shared(reading, error))
+        return -1;
     if (contexts != SIZE_MAX && !layout->of[contexts].lacked &&
         layout->entries[contexts].shape[0] != reading->contexts)
         return reading_damaged(reading, "it has too many contexts of its anomalies", error);

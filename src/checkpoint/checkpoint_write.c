@@ -266,6 +266,14 @@ static int put_row(struct writing *writing, const struct checkpoint_entry *of, u
     }
 }
 
+/* What streams share has a row of its own, and contexts after those of the streams. */
+static int put_shared(struct writing *writing, enum checkpoint_part part, struct error *error) {
+    for (size_t n = 0; n < learner_shared(writing->learner); n++)
+        if (put_watch(writing, part, learner_shared_slot(writing->learner, n), error))
+            return -1;
+    return 0;
+}
+
 static int put_rows(struct writing *writing, const struct checkpoint_entry *of,
                     struct error *error) {
     const struct streams *streams = learner_streams_table(writing->learner);
@@ -273,7 +281,7 @@ static int put_rows(struct writing *writing, const struct checkpoint_entry *of,
          slot = streams_newer(streams, slot))
         if (put_row(writing, of, slot, error))
             return -1;
-    return 0;
+    return of->part == PART_CONTEXTS ? put_shared(writing, PART_CONTEXTS, error) : 0;
 }
 
 static int put_entry(struct writing *writing, const struct checkpoint_entry *of,
@@ -307,6 +315,8 @@ static int put_entry(struct writing *writing, const struct checkpoint_entry *of,
     case PART_TARGET_FIRST:
         return put_scaler(writing, learner_output_scaler(writing->learner),
                           PART_COUNTS + (of->part - PART_TARGET_COUNTS), error);
+    case PART_SHARED:
+        return put_shared(writing, PART_WATCH, error);
     case PART_CHECKSUM:
         return safetensors_put(writing->writer, no_checksum, sizeof no_checksum, error);
     default:
@@ -328,20 +338,23 @@ static int start(struct writing *writing, struct checkpoint_layout *layout,
                  struct error *error) {
     enum { NUMBER_SIZE = 40 };
     char description[CHECKPOINT_DESCRIPTION_SIZE], examples[NUMBER_SIZE], when[NUMBER_SIZE],
-        memory[NUMBER_SIZE];
+        memory[NUMBER_SIZE], share[CHECKPOINT_SHARE_SIZE];
     checkpoint_describe(config, description);
     snprintf(examples, sizeof examples, "%" PRIu64, learner_counters(writing->learner).examples);
     snprintf(when, sizeof when, "%.6f", time);
     snprintf(memory, sizeof memory, "%zu", config->anomaly.memory);
+    checkpoint_share(config, share);
     const struct safetensors_text metadata[] = {
         {"format", CHECKPOINT_FORMAT}, {"version", PACKAGE_VERSION},
         {"name", config->name},        {"digest", config->digest},
         {"description", description},  {"device", learner_device(writing->learner)},
         {"examples", examples},        {"time", when},
-        {CHECKPOINT_MEMORY, memory},
+        {CHECKPOINT_MEMORY, memory},   {CHECKPOINT_SHARE, share}, /* only where there are some */
     };
+    bool shares = learner_shared(writing->learner) > 0;
     return safetensors_start(&writing->writer, layout->entries, layout->count, metadata,
-                             sizeof metadata / sizeof *metadata, summed_sink, summed, error);
+                             sizeof metadata / sizeof *metadata - !shares, summed_sink, summed,
+                             error);
 }
 
 static int write_entries(struct writing *writing, struct checkpoint_layout *layout,

@@ -24,6 +24,8 @@ enum {
     CONFIG_MEMBER_NAME_SIZE = 33,
     CONFIG_SETS_MAX = 12, /* of a member, each a text "KEY=VALUE" of */
     CONFIG_SET_SIZE = 192,
+    CONFIG_SHARES_MAX = 32,
+    CONFIG_SHARE_SIZE = 64,
 };
 
 /* The three sockets, as indices. */
@@ -79,6 +81,12 @@ struct member_config {
     struct learning learning;
 };
 
+/* Streams whose keys begin alike share what they remember. */
+struct share_config {
+    size_t count;
+    char prefixes[CONFIG_SHARES_MAX][CONFIG_SHARE_SIZE]; /* the bytes after each are zero */
+};
+
 struct config {
     char name[CONFIG_NAME_SIZE];
     unsigned preset;
@@ -104,6 +112,7 @@ struct config {
         size_t memory;  /* contexts of a column */
         struct alarm_rule rule;
         bool surprise; /* alarms of it, too */
+        struct share_config share;
     } anomaly;
 
     struct socket_config examples, statistics, control;

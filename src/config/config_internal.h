@@ -14,7 +14,7 @@
 #include "config.h"
 
 enum {
-    CONFIG_KEYS_MAX = 96,
+    CONFIG_KEYS_MAX = 128,
     CONFIG_SECTIONS_MAX = 16 + MODEL_LAYERS_MAX,
     CONFIG_KEY_SIZE = 128, /* of a key's path with its terminating zero */
     CONFIG_TEXT_SIZE = 256,
@@ -62,6 +62,7 @@ enum value_type {
     VALUE_COLUMNS,      /* list of columns, stored in a struct input: config_columns.c */
     VALUE_COLUMN_NAMES, /* list of their names, stored in the draft, and in a struct output once
                            they are known */
+    VALUE_PREFIXES,     /* text or list of texts, in a struct share_config */
     VALUE_KEEP,         /* "checkpoint", "all" or a size as in 10G, in a uint64_t: see journal.h */
     VALUE_NAME,         /* text of CONFIG_NAME_SIZE */
     VALUE_LABEL,        /* likewise, of CONFIG_MEMBER_NAME_SIZE */

@@ -338,6 +338,12 @@ static struct config_key rows[] = {
     {"anomaly.surprise", VALUE_BOOLEAN, AT(anomaly.surprise), .fallback = "false",
      WHEN(ANOMALY, "true"), .what = "alarms of forecasts that were far off, too",
      .example = "true"},
+    {"anomaly.share", VALUE_PREFIXES, AT(anomaly.share), .left_out = "[], each stream has its own",
+     WHEN(ANOMALY, "true"), .what = "beginnings of keys whose streams share one memory",
+     .example = "[web-, db-]",
+     .more = "All streams whose key begins with one of them, the longest that fits, remember in "
+             "common what any of them was like, each in its own scale. `[\"\"]`: all streams. A "
+             "checkpoint with another `anomaly.share` is taken: memories then begin anew."},
 
     {"examples.bind", VALUE_BIND, AT(examples.endpoint), .fallback = WIRE_EXAMPLES,
      .what = "where feeders connect", .example = WIRE_EXAMPLES},

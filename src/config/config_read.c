@@ -77,7 +77,7 @@ int walk_fail(const struct walk *walk, yaml_mark_t mark, const char *path, const
 }
 
 /* What YAML calls null: nothing at all, "~" or "null". */
-static bool is_null(const yaml_node_t *node) {
+bool walk_is_null(const yaml_node_t *node) {
     return walk_is_plain(node) && config_words_contain("|~|null|Null|NULL", walk_text(node), NULL);
 }
 
@@ -86,7 +86,7 @@ const char *walk_shown(const yaml_node_t *node, char text[CONFIG_TEXT_SIZE]) {
         return "a mapping";
     if (node->type == YAML_SEQUENCE_NODE)
         return "a list";
-    if (is_null(node))
+    if (walk_is_null(node))
         return "nothing";
     size_t length = strlen(walk_text(node));
     int cut = (int)(length > WALK_SHOWN_MAX ? WALK_SHOWN_MAX : length);
@@ -132,13 +132,14 @@ static int take_value(struct walk *walk, const yaml_node_t *node, const char *pa
     config_path_kind(path, &key, &layer);
     bool list = node->type == YAML_SEQUENCE_NODE;
     if (key->type == VALUE_EXPERTS || key->type == VALUE_MEMBERS || key->type == VALUE_COLUMNS ||
-        key->type == VALUE_COLUMN_NAMES || (key->type == VALUE_AHEAD && list)) {
+        key->type == VALUE_COLUMN_NAMES || key->type == VALUE_PREFIXES ||
+        (key->type == VALUE_AHEAD && list)) {
         if (walk_list(walk, node, key, path))
             return -1;
         walk->reading->places[key - config_keys][0] = place_of(walk, node->start_mark);
         return 0;
     }
-    bool text = node->type == YAML_SCALAR_NODE && !is_null(node) &&
+    bool text = node->type == YAML_SCALAR_NODE && !walk_is_null(node) &&
                 strlen(walk_text(node)) == node->data.scalar.length;
     if (!text || config_value_store(key, layer, walk_text(node), !walk_is_plain(node),
                                     &walk->reading->draft) != 0)
@@ -180,7 +181,7 @@ static bool join(char path[CONFIG_KEY_SIZE], const char *parent, const char *nam
 }
 
 static int take_mapping(struct walk *walk, const yaml_node_t *node, const char *path) {
-    if (is_null(node)) { /* a heading whose keys are all commented out */
+    if (walk_is_null(node)) { /* a heading whose keys are all commented out */
         take_section(walk, node, path);
         return 0;
     }
@@ -352,7 +353,7 @@ int config_read_override(struct reading *reading, const char *override) {
     const yaml_node_t *root = yaml_document_get_root_node(&walk.document);
     int status = 0;
     forget(reading, path);
-    if (!is_null(root))
+    if (!walk_is_null(root))
         status = take(&walk, root, path);
     yaml_document_delete(&walk.document);
     return status;

@@ -37,6 +37,29 @@ static int take_ahead(struct walk *walk, const yaml_node_t *node, const struct c
     return 0;
 }
 
+/* A text. */
+static int take_prefix(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+                       const char *path) {
+    if (node->type == YAML_SCALAR_NODE && !walk_is_null(node) &&
+        strlen(walk_text(node)) == node->data.scalar.length &&
+        config_value_store(key, 0, walk_text(node), false, &walk->reading->draft) == 0)
+        return 0;
+    return walk_fail_value(walk, node, key, path);
+}
+
+/* One, or a list of them, none of them twice. */
+static int take_prefixes(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+                         const char *path) {
+    config_value_default(key, 0, &walk->reading->draft);
+    if (node->type != YAML_SEQUENCE_NODE)
+        return take_prefix(walk, node, key, path);
+    const yaml_node_item_t *item = node->data.sequence.items.start;
+    for (; item < node->data.sequence.items.top; item++)
+        if (take_prefix(walk, yaml_document_get_node(&walk->document, *item), key, path))
+            return -1;
+    return 0;
+}
+
 static const yaml_node_t *value_of(struct walk *walk, const yaml_node_t *mapping,
                                    const char *name) {
     const yaml_node_pair_t *end = mapping->data.mapping.pairs.top;
@@ -134,6 +157,8 @@ int walk_list(struct walk *walk, const yaml_node_t *node, const struct config_ke
         return walk_columns(walk, node, key);
     case VALUE_COLUMN_NAMES:
         return walk_column_names(walk, node, key);
+    case VALUE_PREFIXES:
+        return take_prefixes(walk, node, key, path);
     default:
         return take_ahead(walk, node, key, path);
     }

@@ -189,6 +189,17 @@ static int store_keep(const struct config_key *key, const char *text, uint64_t *
     return 0;
 }
 
+/* One more; an empty one is that of every key. */
+static int store_prefix(const char *text, struct share_config *share) {
+    if (share->count == CONFIG_SHARES_MAX || strlen(text) >= CONFIG_SHARE_SIZE)
+        return -1;
+    for (size_t n = 0; n < share->count; n++)
+        if (!strcmp(share->prefixes[n], text))
+            return -1;
+    strcpy(share->prefixes[share->count++], text);
+    return 0;
+}
+
 int config_value_add(const struct config_key *key, const char *text, bool first,
                      struct draft *draft) {
     struct ahead *ahead = config_value_home(key, 0, draft);
@@ -234,6 +245,8 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
     case VALUE_COLUMN_NAMES: /* likewise, but none */
         *(size_t *)where = 0;
         return *text ? -1 : 0;
+    case VALUE_PREFIXES:
+        return store_prefix(text, where);
     case VALUE_KEEP:
         return store_keep(key, text, where);
     case VALUE_NAME:
@@ -262,6 +275,8 @@ void config_value_default(const struct config_key *key, size_t layer, struct dra
         *(unsigned *)where = (1u << config_words_count(key->words)) - 1;
     else if (key->type == VALUE_MEMBERS)
         *(bool *)where = false;
+    else if (key->type == VALUE_PREFIXES)
+        memset(where, 0, sizeof(struct share_config));
     else if (key->type >= VALUE_NAME)
         *(char *)where = 0;
 }
@@ -283,7 +298,7 @@ static size_t value_size(enum value_type type) {
         [VALUE_NAME] = CONFIG_NAME_SIZE,        [VALUE_DEVICE] = CONFIG_DEVICE_SIZE,
         [VALUE_PATH] = CONFIG_PATH_SIZE,        [VALUE_BIND] = sizeof(struct socket_config),
         [VALUE_CONNECT] = CONFIG_ENDPOINT_SIZE, [VALUE_COLUMNS] = sizeof(size_t),
-        [VALUE_COLUMN_NAMES] = sizeof(size_t),
+        [VALUE_COLUMN_NAMES] = sizeof(size_t),  [VALUE_PREFIXES] = sizeof(struct share_config),
     };
     return sizes[type];
 }

@@ -59,6 +59,10 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
     case VALUE_COLUMN_NAMES:
         snprintf(text, size, "a list of names of model.input.columns, each once");
         break;
+    case VALUE_PREFIXES:
+        snprintf(text, size, "a list of at most %d texts of at most %d bytes, each once",
+                 CONFIG_SHARES_MAX, CONFIG_SHARE_SIZE - 1);
+        break;
     case VALUE_LABEL:
         snprintf(text, size, "mlpoly, average, best, or the name of an expert or a member");
         break;
@@ -123,6 +127,15 @@ static void print_members(const struct config *config, char *text, size_t size) 
         snprintf(text, size, "[]");
 }
 
+static void print_prefixes(const struct share_config *share, char *text, size_t size) {
+    size_t used = (size_t)snprintf(text, size, "[");
+    for (size_t n = 0; n < share->count && used < size; n++)
+        used += (size_t)snprintf(text + used, size - used, "%s\"%s\"", n ? ", " : "",
+                                 share->prefixes[n]);
+    if (used < size)
+        snprintf(text + used, size - used, "]");
+}
+
 void config_value_print(const struct config_key *key, size_t layer, const struct draft *draft,
                         char *text, size_t size) {
     const void *where = config_value_home(key, layer, draft);
@@ -161,6 +174,9 @@ void config_value_print(const struct config_key *key, size_t layer, const struct
         break;
     case VALUE_COLUMN_NAMES:
         config_print_column_names(draft, text, size);
+        break;
+    case VALUE_PREFIXES:
+        print_prefixes(where, text, size);
         break;
     case VALUE_SIZE:
         snprintf(text, size, "%zu", *(const size_t *)where);

@@ -39,6 +39,9 @@ static inline const char *walk_text(const yaml_node_t *node) {
     return (const char *)node->data.scalar.value;
 }
 
+/* Nothing, or a word for it. */
+bool walk_is_null(const yaml_node_t *node);
+
 static inline bool walk_is_plain(const yaml_node_t *node) {
     return node->type == YAML_SCALAR_NODE && node->data.scalar.style == YAML_PLAIN_SCALAR_STYLE;
 }

@@ -319,6 +319,8 @@ static int begin_again(struct learner *learner, float *const *values, struct err
     if (learner->range)
         input_range_reset(learner->range);
     learner->watch.rule.threshold = learner->watch.configured_threshold;
+    if (learner->watch.anomaly)
+        anomaly_reset(learner->watch.anomaly);
     for (size_t m = 0; m < learner->member_count || m == 0; m++) {
         struct learner_rates *rates = &learner->members[m].rates;
         rates->rate = rates->configured_rate;

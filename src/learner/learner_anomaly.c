@@ -35,6 +35,13 @@ static int choose_columns(struct learner *learner, struct error *error) {
     return 0;
 }
 
+static bool all_share(const struct share_config *share) {
+    for (size_t n = 0; n < share->count; n++)
+        if (!*share->prefixes[n])
+            return true;
+    return false;
+}
+
 int watch_open(struct learner *learner, const struct config *config, struct error *error) {
     const struct architecture *architecture = &learner->model->architecture;
     bool numbers = architecture->input.kind == INPUT_REAL;
@@ -47,6 +54,8 @@ int watch_open(struct learner *learner, const struct config *config, struct erro
                    : watch->at ? watch->columns
                                : learner->input_row,
         .memory = config->anomaly.memory,
+        .groups = numbers ? config->anomaly.share.count : 0,
+        .all_share = numbers && all_share(&config->anomaly.share),
         .symbols = !numbers && architecture->output.target == TARGET_NEXT,
         .has_errors = numbers && architecture->output.target == TARGET_NEXT &&
                       loss_kind(architecture->output.loss)->squares,
@@ -58,6 +67,8 @@ int watch_open(struct learner *learner, const struct config *config, struct erro
     watch->rule = config->anomaly.rule;
     watch->configured_threshold = watch->rule.threshold;
     watch->alarms_of_surprise = config->anomaly.surprise;
+    if (options.groups)
+        watch->share = config->anomaly.share;
     watch->columns = options.columns;
     watch->symbols = options.symbols;
     watch->has_errors = options.has_errors;
@@ -158,6 +169,21 @@ struct anomaly_said watch_said(const struct learner *learner) {
     return learner->watch.anomaly ? anomaly_said(learner->watch.anomaly) : (struct anomaly_said){0};
 }
 
+/* That of the longest prefix of the key. */
+static void join(struct watch *watch, uint32_t slot, const char *key, size_t key_size) {
+    const struct share_config *share = &watch->share;
+    uint32_t group = ANOMALY_ALONE;
+    size_t longest = 0;
+    for (uint32_t n = 0; n < share->count; n++) {
+        size_t size = strlen(share->prefixes[n]);
+        if (size < longest || size > key_size || memcmp(share->prefixes[n], key, size) != 0)
+            continue;
+        group = n;
+        longest = size;
+    }
+    anomaly_join(watch->anomaly, slot, group);
+}
+
 /* One that goes on from another plan has begun. */
 void watch_begin(struct learner *learner, struct planned *example) {
     struct watch *watch = &learner->watch;
@@ -165,6 +191,7 @@ void watch_begin(struct learner *learner, struct planned *example) {
         return;
     anomaly_learn(watch->anomaly, example->learn);
     if (!example->begun) {
+        join(watch, example->slot, example->key, example->key_size);
         anomaly_clear(watch->anomaly);
         clear_errors(watch);
     }
@@ -399,7 +426,20 @@ struct anomaly_contexts learner_contexts(struct learner *learner, uint32_t slot,
     return anomaly_contexts(learner->watch.anomaly, slot, k);
 }
 
+size_t learner_shared(const struct learner *learner) {
+    return learner->watch.share.count;
+}
+
+uint32_t learner_shared_slot(const struct learner *learner, size_t n) {
+    return (uint32_t)(streams_capacity(learner->streams) + n);
+}
+
 bool learner_anomaly_written(struct learner *learner, uint32_t slot) {
+    size_t size;
+    if (slot < streams_capacity(learner->streams)) {
+        const char *key = streams_key(learner->streams, slot, &size);
+        join(&learner->watch, slot, key, size);
+    }
     return anomaly_written(learner->watch.anomaly, slot);
 }
 

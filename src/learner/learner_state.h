@@ -91,6 +91,10 @@ struct anomaly_state learner_anomaly(struct learner *learner, uint32_t slot);
 struct anomaly_contexts learner_contexts(struct learner *learner, uint32_t slot, size_t k);
 bool learner_anomaly_written(struct learner *learner, uint32_t slot);
 
+/* How many memories are shared by streams: each is kept in a slot after those of streams. */
+size_t learner_shared(const struct learner *learner);
+uint32_t learner_shared_slot(const struct learner *learner, size_t n);
+
 /* The threshold of alarms in effect, and that of the configuration. */
 struct learner_thresholds {
     double threshold, configured;

@@ -646,6 +646,72 @@ def test_many_that_stop_at_once_are_counted(directory):
     assert last["text"].startswith(f"{last['count']} more alarms: silent, the last one stream 's"), last
 
 
+SHARES = "anomaly: {enabled: true, memory: 100, share: [w, web-]}"
+
+
+def fleet(counts, begin=0):
+    """Steps of streams of one shape, each with another level and scale: key and how many."""
+    draw = random.Random(begin + 1)
+    for n in range(max(counts.values())):
+        for place, (key, count) in enumerate(counts.items()):
+            x = math.sin((begin + n) / 7) + draw.random() / 5
+            if n < count:
+                yield step(begin + n + 1, [100 * place + 3 ** place * x], n % 1440, key.encode())
+
+
+def few(directory, mode):
+    return configuration(directory, mode).replace("stride: 4, ", "stride: 4, max_streams: 4, ")
+
+
+def first_scores(messages):
+    """By stream: the number of its first value that had a score."""
+    seen, found = {}, {}
+    for message in messages:
+        key = message["stream"]
+        seen[key] = seen.get(key, 0) + 1
+        if message["anomaly"]["score"] is not None:
+            found.setdefault(key, seen[key])
+    return found
+
+
+def test_streams_share_what_they_remember(directory):
+    """By the longest prefix, also when streams are forgotten for want of room; the same to the bit after kills."""
+    rows = [*fleet({"web-1": 300, "web-2": 300, "w-1": 50, "db-1": 180}),
+            *fleet({"web-3": 60, "w-2": 180, "x": 180}, 300)]
+    whole, torn = directory / "whole", directory / "torn"
+    for place in (whole, torn):
+        place.mkdir()
+    once, _ = played(whole, few(whole, SHARES), rows)
+    again, _ = played(torn, few(torn, SHARES), rows, kills=(330, 650, 840, 1100))
+    assert [m["anomaly"] for m in once] == [m["anomaly"] for m in again]
+    assert first_scores(once) == {"web-1": 172, "web-2": 172, "db-1": 172, "web-3": 42, "w-2": 172, "x": 172}, first_scores(once)
+    # With others it begins anew, as without; and is as small as it was.
+    for mode, known in ("anomaly: {enabled: true, memory: 100, share: w}", False), ("", None), (SHARES, False), \
+                       (SHARES, True), ("anomaly: {enabled: true, memory: 100}", False):
+        with Daemon(whole, few(whole, mode)) as daemon:
+            assert daemon.ask("status")["examples"] >= len(rows), mode
+            said = fed(daemon, [*fleet({"web-3": 180}, 600)])
+            assert daemon.end() == 0
+        if known is None:
+            assert all("anomaly" not in m for m in said), mode
+        else:
+            assert first_scores(said) == ({"web-3": 1} if known else {"web-3": 172}), (mode, first_scores(said))
+
+
+def test_what_is_shared_stays_until_a_reset(directory):
+    with Daemon(directory, configuration(directory, SHARES)) as daemon:
+        daemon.ask("status")
+        fed(daemon, [*fleet({"web-1": 300, "web-2": 300})])
+        for key in ("web-1", "web-2"):
+            assert daemon.ask("forget", stream=key)["ok"]
+        assert first_scores(fed(daemon, [*fleet({"web-3": 60}, 300)])) == {"web-3": 42}
+        kill(daemon, 660)
+        assert first_scores(fed(daemon, [*fleet({"web-4": 60}, 360)])) == {"web-4": 42}
+        assert daemon.ask("reset")["ok"]
+        assert first_scores(fed(daemon, [*fleet({"web-5": 180}, 600)])) == {"web-5": 172}
+        assert daemon.end() == 0
+
+
 def test_too_large_a_memory_is_refused(directory):
     with Daemon(directory, configuration(directory, "anomaly: {enabled: true, memory: 900000000}")) \
             as daemon:

@@ -391,6 +391,73 @@ static void what_is_normal_is_not_novel(void **state) {
     anomaly_close(&other);
 }
 
+/* The step of a stream of another level and scale. */
+static double take_of(struct anomaly *anomaly, uint32_t slot, unsigned n, float odd) {
+    float x = (float)sin(n * 0.1) + noise(n * 7 + slot) / 10 + odd;
+    const float both[COLUMNS] = {(float)slot * 100 + x * (float)(1 + 50 * slot), -x};
+    return anomaly_take(anomaly, slot, both, 0);
+}
+
+static struct anomaly *shared(void) {
+    const struct anomaly_options options = {.slots = SLOTS,
+                                            .columns = COLUMNS,
+                                            .memory = 500,
+                                            .groups = 1,
+                                            .all_share = true,
+                                            .has_errors = true,
+                                            .seed = 1};
+    struct anomaly *anomaly;
+    struct error error;
+    assert_int_equal(anomaly_open(&anomaly, &options, &error), 0);
+    for (uint32_t slot = 0; slot < SLOTS; slot++)
+        anomaly_join(anomaly, slot, 0);
+    for (unsigned n = 0; n < 2000; n++)
+        for (uint32_t slot = 0; slot < SLOT; slot++)
+            take_of(anomaly, slot, n, 0);
+    return anomaly;
+}
+
+/* Streams of a group remember what any of them was like: a new one has scores at once, and nothing
+   is novel in it. After a reset nothing is known. */
+static void streams_share_what_they_remember(void **state) {
+    (void)state;
+    enum { FIRST = 41, WHOLE = 171 };
+    struct anomaly *anomaly = shared();
+    for (unsigned begun = 0; begun < 2; begun++) {
+        for (unsigned n = 0; n < 300; n++) {
+            double score = take_of(anomaly, SLOT, n, 0);
+            assert_true(isnan(score) == (n < (begun ? WHOLE : FIRST)));
+            assert_true(begun || !(score > 1.5));
+            assert_true(isnan(anomaly_said(anomaly).joint));
+        }
+        assert_true(anomaly_written(anomaly, SLOT) && anomaly_written(anomaly, SLOTS));
+        anomaly_begin(anomaly, SLOT);
+        anomaly_reset(anomaly);
+    }
+    anomaly_close(&anomaly);
+}
+
+/* What is normal in one stream of a group is so in all of them. */
+static void what_is_normal_in_one_is_normal_in_all(void **state) {
+    (void)state;
+    double scores[2];
+    for (int normal = 0; normal < 2; normal++) {
+        struct anomaly *anomaly = shared();
+        struct anomaly_kept found, alarm = {.score = 2};
+        for (unsigned n = 0; n < 400; n++)
+            for (uint32_t slot = SLOT; slot <= SLOT + 1; slot++)
+                take_of(anomaly, slot, n, 0);
+        take_of(anomaly, SLOT, 400, 9);
+        anomaly_keep(anomaly, SLOT, (const float[COLUMNS]){0}, &alarm);
+        if (normal)
+            assert_true(anomaly_mark_normal(anomaly, SLOT, NAN, &found));
+        scores[normal] = take_of(anomaly, SLOT + 1, 400, 9);
+        anomaly_close(&anomaly);
+    }
+    if (!(scores[0] > 1.5 && scores[1] < 1))
+        fail_msg("%g, then %g", scores[0], scores[1]);
+}
+
 /* One loss is as large as any, and means little; many in a row are an alarm. */
 static void losses_of_symbols_count_together(void **state) {
     (void)state;
@@ -507,6 +574,8 @@ int main(void) {
         cmocka_unit_test(a_restart_is_no_silence),
         cmocka_unit_test(a_state_goes_on_elsewhere),
         cmocka_unit_test(what_is_normal_is_not_novel),
+        cmocka_unit_test(streams_share_what_they_remember),
+        cmocka_unit_test(what_is_normal_in_one_is_normal_in_all),
         cmocka_unit_test(losses_of_symbols_count_together),
         cmocka_unit_test(what_cannot_have_been_written_is_refused),
         cmocka_unit_test(too_much_is_refused),

@@ -61,6 +61,27 @@ static void test_anomalies_are_not_in_the_digest(void **state) {
                 "true");
 }
 
+static void test_prefixes_of_keys_that_share(void **state) {
+    (void)state;
+    struct config c = good(WHOLE "anomaly: {share: [web-, '']}\n", NULL);
+    assert_int_equal(c.anomaly.share.count, 2);
+    assert_string_equal(c.anomaly.share.prefixes[0], "web-");
+    assert_string_equal(c.anomaly.share.prefixes[1], "");
+    assert_string_equal(c.digest, good(WHOLE, NULL).digest);
+    c = good(WHOLE "anomaly: {share: [web-, '']}\n", "anomaly.share=db-"); /* in place of those */
+    assert_int_equal(c.anomaly.share.count, 1);
+    assert_string_equal(c.anomaly.share.prefixes[0], "db-");
+    assert_int_equal(good(WHOLE, "anomaly.share=[]").anomaly.share.count, 0);
+    static const char *const wrong[] = {
+        "[a, ~]", "{a: 1}", "[a, b, a]", "[\"a\\0b\"]",
+        "[0123456789012345678901234567890123456789012345678901234567890123]"};
+    for (size_t n = 0; n < sizeof wrong / sizeof *wrong; n++) {
+        char override[CONFIG_TEXT_SIZE];
+        snprintf(override, sizeof override, "anomaly.share=%s", wrong[n]);
+        check_error(WHOLE, override, "anomaly.share: found");
+    }
+}
+
 static void test_preset_gives_way(void **state) {
     (void)state;
     struct config c =
@@ -262,6 +283,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_preset_is_whole),
         cmocka_unit_test(test_anomalies_are_not_in_the_digest),
+        cmocka_unit_test(test_prefixes_of_keys_that_share),
         cmocka_unit_test(test_preset_gives_way),
         cmocka_unit_test(test_looks_ahead),
         cmocka_unit_test(test_members_set),
