@@ -88,7 +88,7 @@ def test_cluster_daemon_and_feeder_go_away(directory):
         running.wait_learned(d, 5 * part // 2)
         feed.kill()
         said += feed.communicate()[1].decode()
-        assert said.count("trying again") == 2 and said.count(back) == 2, said
+        assert said.count("trying again") >= 2 and said.count(back) >= 2, said
         cluster.ask(f"fill s 0 {3 * part} {4 * part}")
         feed = feeder(directory, cluster, "s")
         running.wait_learned(d, 4 * part)
