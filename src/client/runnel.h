@@ -191,6 +191,7 @@ enum runnel_flag {
     RUNNEL_DO_NOT_LEARN = 2, /* predict and score, but do not learn */
     RUNNEL_SPARSE = 16,      /* the numbers were given by somebody else, and only rise: a gap before
                                 this one is not counted as missing, and none is too wide */
+    RUNNEL_WORDS = 32,       /* some symbols or classes are words; it is `headed` */
     RUNNEL_LABEL = 8, /* no example of its own: y are the targets of an earlier one, of a daemon
                          with target: later. x_size is 0, and it is `headed` */
 };
@@ -212,6 +213,8 @@ struct runnel_example {
     uint32_t
         label_epoch; /* with RUNNEL_LABEL, and else not read: the numbers of the example that */
     uint64_t label_sequence; /* it is for, of the same key and producer */
+    const void *words; /* with RUNNEL_WORDS, and else not read: of each number of x and y that */
+    size_t words_size; /* is 0xFFFFFFFE a byte with the size of its word, and the word */
 };
 
 /* What a sender reports. */

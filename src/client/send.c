@@ -81,11 +81,13 @@ void frames_make(struct frames *frames, const struct runnel_example *e, bool hea
         frames_add(frames, e->y, e->y ? e->y_size : 0);
     if (headed)
         frames_add(frames, header, wire_header_pack(&fields, header));
-    if (!headed || !(e->flags & WIRE_LABEL))
-        return;
-    const struct wire_label label = {e->label_epoch, e->label_sequence};
-    wire_label_pack(&label, header + WIRE_HEADER_SIZE_MAX);
-    frames_add(frames, header + WIRE_HEADER_SIZE_MAX, WIRE_LABEL_SIZE);
+    if (headed && e->flags & WIRE_LABEL) {
+        const struct wire_label label = {e->label_epoch, e->label_sequence};
+        wire_label_pack(&label, header + WIRE_HEADER_SIZE_MAX);
+        frames_add(frames, header + WIRE_HEADER_SIZE_MAX, WIRE_LABEL_SIZE);
+    }
+    if (headed && e->flags & WIRE_WORDS)
+        frames_add(frames, e->words, e->words_size);
 }
 
 int frames_send(const struct frames *frames, void *socket) {

@@ -226,6 +226,8 @@ int replay_journal_read(struct replay_journal *journal, uint64_t position,
                                          .time = record.stamp,
                                          .producer = record.producer};
     entry->label = record.label;
+    entry->words = record.words;
+    entry->words_size = record.words_size;
     entry->steps = record.steps;
     entry->x = record.x;
     entry->x_size = record.x_size;

@@ -20,8 +20,10 @@ struct replay_entry {
     struct stream stream;      /* named */
     bool numbered;             /* the header has epoch and sequence, */
     struct wire_header header; /* and flags and the producer's time */
-    struct wire_label label;   /* of what example it is a label, where its flags say so */
-    const void *x, *y;         /* y NULL = none */
+    const void *words;         /* where its flags say so */
+    size_t words_size;
+    struct wire_label label; /* of what example it is a label, where its flags say so */
+    const void *x, *y;       /* y NULL = none */
     size_t x_size, y_size, steps;
 };
 

@@ -148,6 +148,8 @@ static int send_example(struct replay *replay, struct replay_entry *entry, struc
         .time = header->time,
         .label_epoch = entry->label.epoch,
         .label_sequence = entry->label.sequence,
+        .words = entry->words,
+        .words_size = entry->words_size,
     };
     runnel_sender_identify(replay->delivery.sender, header->producer);
     if (delivery_send(&replay->delivery, &example, entry->steps, error) < 0)

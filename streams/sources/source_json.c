@@ -39,10 +39,23 @@ static int open_json(struct source *source, char **operands, struct error *error
     return 0;
 }
 
-/* Numbers and nulls, in lists down to `depth`. */
-static bool is_numeric(const json_t *value, int depth) {
-    if (json_is_number(value) || json_is_null(value))
+static bool is_value(const json_t *value) {
+    return json_is_number(value) || json_is_null(value) || json_is_string(value);
+}
+
+/* Numbers, words and nulls, or columns by name, in lists down to `depth`. */
+static bool is_numeric(json_t *value, int depth) {
+    const char *name;
+    json_t *member;
+    if (is_value(value))
         return true;
+    if (json_is_object(value)) {
+        json_object_foreach(value, name, member) {
+            if (!is_value(member))
+                return false;
+        }
+        return true;
+    }
     if (!json_is_array(value) || depth == 0)
         return false;
     for (size_t i = 0; i < json_array_size(value); i++)
@@ -51,13 +64,12 @@ static bool is_numeric(const json_t *value, int depth) {
     return true;
 }
 
-static bool is_of(const char *key, const json_t *value) {
+static bool is_of(const char *key, json_t *value) {
     enum { DEPTH = 2 }; /* [[..], ..]: steps of numbers */
     uint64_t producer;
     if (strcmp(key, "stream") == 0)
         return json_is_string(value) && json_string_length(value) <= WIRE_KEY_MAX;
-    if (strcmp(key, "end") == 0 || strcmp(key, "learn") == 0 ||
-        strcmp(key, "sparse") == 0)
+    if (strcmp(key, "end") == 0 || strcmp(key, "learn") == 0 || strcmp(key, "sparse") == 0)
         return json_is_boolean(value);
     if (strcmp(key, "producer") == 0)
         return json_is_string(value) && !wire_producer_parse(json_string_value(value), &producer);
@@ -73,18 +85,19 @@ static bool is_of(const char *key, const json_t *value) {
 }
 
 static const char *expected(const char *key) {
-    static const char *const KNOWN[][2] = {{"stream", "a text of at most 255 bytes"},
-                                           {"x", "numbers, or lists of them"},
-                                           {"y", "numbers, or lists of them"},
-                                           {"end", "true or false"},
-                                           {"learn", "true or false"},
-                                           {"sparse", "true or false"},
-                                           {"epoch", "a whole number from 0 to 2^32 - 1"},
-                                           {"sequence", "a whole number from 0 to 2^53 - 1"},
-                                           {"label_of", "a whole number from 0 to 2^53 - 1"},
-                                           {"label_epoch", "a whole number from 0 to 2^32 - 1"},
-                                           {"producer", "1 to 16 hexadecimal digits, as a text"},
-                                           {"time", "a number"}};
+    static const char *const KNOWN[][2] = {
+        {"stream", "a text of at most 255 bytes"},
+        {"x", "numbers, words, columns by name, or lists of them"},
+        {"y", "numbers, words, or lists of them"},
+        {"end", "true or false"},
+        {"learn", "true or false"},
+        {"sparse", "true or false"},
+        {"epoch", "a whole number from 0 to 2^32 - 1"},
+        {"sequence", "a whole number from 0 to 2^53 - 1"},
+        {"label_of", "a whole number from 0 to 2^53 - 1"},
+        {"label_epoch", "a whole number from 0 to 2^32 - 1"},
+        {"producer", "1 to 16 hexadecimal digits, as a text"},
+        {"time", "a number"}};
     for (size_t i = 0; i < sizeof KNOWN / sizeof KNOWN[0]; i++)
         if (strcmp(KNOWN[i][0], key) == 0)
             return KNOWN[i][1];

@@ -467,6 +467,35 @@ def test_a_schema_names_columns_and_kinds():
         daemon.end()
 
 
+def program(name):
+    return running.PROGRAM.with_name(name)
+
+
+def test_lines_of_words_and_the_journal_are_sent_again():
+    """runnel-feed json sends words and columns by name; runnel-replay sends what the journal has of
+    them to another daemon, which then knows the same words and has the same bits."""
+    rng = random.Random(8)
+    output = "loss: softmax, " + vocabulary(3)
+    lines = [json.dumps({"stream": rng.choice("ab"), "y": rng.choice(NAMES),
+                         "x": {"n": rng.random(), "w": rng.choice(NAMES)}}) for _ in range(60)]
+    inputs = "columns: [{name: n}, {name: w, kind: symbol, " + vocabulary(4, forget="lru") + "}]"
+    with tempfile.TemporaryDirectory() as first, tempfile.TemporaryDirectory() as second, \
+            Daemon(first, configuration(first, inputs, output, "router")) as daemon:
+        subprocess.run([program("runnel-feed"), "json", "--socket", "router", "--connect",
+                        daemon.endpoint("examples"), "--quiet"], check=True, text=True,
+                       input="\n".join(lines), timeout=running.LIMIT)
+        wait_learned(daemon, 60)
+        before = exported(daemon)
+        daemon.end()
+        with Daemon(second, configuration(second, inputs, output, "router")) as other:
+            subprocess.run([program("runnel-replay"), daemon.directory / "state", "--socket",
+                            "router", "--connect", other.endpoint("examples"), "--quiet"],
+                           check=True, timeout=running.LIMIT)
+            wait_learned(other, 60)
+            assert exported(other) == before
+            other.end()
+
+
 def test_a_table_of_words_is_learned_with_one_command():
     """runnel-feed csv --names: three columns of words, five of numbers, and a class by name."""
     columns = ", ".join(f"{{name: n{k}}}" for k in range(5)) + ", " + ", ".join(
@@ -483,8 +512,7 @@ def test_a_table_of_words_is_learned_with_one_command():
                 n, w = [rng.random() for _ in range(5)], [rng.choice("ab7") for _ in range(3)]
                 kind = "busy" if (n[0] > 0.5) != (w[0] == "7") else "free"
                 print(w[0], n[0], n[1], w[1], n[2], n[3], n[4], w[2], kind, sep=",", file=file)
-        feed = running.PROGRAM.with_name("runnel-feed")
-        subprocess.run([feed, "csv", table, "--names", "--words", "w0,w1,w2", "--class", "class",
+        subprocess.run([program("runnel-feed"), "csv", table, "--names", "--words", "w0,w1,w2", "--class", "class",
                         "--socket", "router", "--connect", daemon.endpoint("examples"), "--quiet"],
                        check=True, timeout=running.LIMIT)
         status = wait_learned(daemon, 1200)
