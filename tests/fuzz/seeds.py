@@ -16,7 +16,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[2]
 
 
 # --- decode: a model, the number of frames, and each frame after its size, the last without ----------
-REAL, SENSOR, HOLD, CHARACTERS, TAGS, BERNOULLI, BERNOULLI_NEXT, STROKES, COLUMNS = range(9)
+REAL, SENSOR, HOLD, CHARACTERS, TAGS, BERNOULLI, BERNOULLI_NEXT, STROKES, COLUMNS, WORDS = range(10)
 NO_CLASS = 0xFFFFFFFF
 
 
@@ -39,7 +39,27 @@ def header(version=1, flags=0, zero=0, epoch=2, sequence=5, time=1.5):
 
 X = reals(1, 2, 3)
 UNNUMBERED = {"flags": 2, "epoch": 0, "sequence": 0, "time": INFINITY}
+WORD = 0xFFFFFFFE
+HASHED = 0x80000003  # minus the symbol 3
 DECODE = {
+    "good-words": message(WORDS, b"a", reals(1) + symbols(WORD, HASHED), symbols(WORD),
+                          header(flags=32), b"\x03abc\x04free"),
+    "good-words-by-id": message(WORDS, b"a", reals(1) + symbols(4, 7), symbols(3), header()),
+    "good-words-json": message(WORDS, b'{"x": {"user": "u1", "host": "abc"}, "y": "free"}'),
+    "good-words-json-steps": message(WORDS, b'{"x": [{"load": 1, "user": "u", "host": "h"}, '
+                                     b'{"host": "", "user": "u"}], "y": ["free", null]}'),
+    "good-words-json-list": message(WORDS, b'{"x": [null, "a", "b"]}'),
+    "good-words-schema": message(WORDS, b'{"schema": {"dtype": "mixed", "columns": ["load", '
+                                 b'{"name": "host", "kind": "symbol"}, "user"]}}'),
+    "bad-words-cut": message(WORDS, b"a", reals(1) + symbols(WORD, 3), b"", header(flags=32),
+                             b"\x09abc"),
+    "bad-words-count": message(WORDS, b"a", reals(1) + symbols(WORD, 3), b"", header(flags=32),
+                               b"\x01a\x01b"),
+    "bad-words-none": message(WORDS, b"a", reals(1) + symbols(WORD, 3), b"", header()),
+    "bad-words-json-unknown": message(WORDS, b'{"x": {"host": "a", "user": "u", "lod": 1}}'),
+    "bad-words-json-missing": message(WORDS, b'{"x": {"load": 1, "user": "u"}}'),
+    "bad-words-json-number": message(WORDS, b'{"x": {"host": 1, "user": "u"}}'),
+    "bad-words-schema": message(WORDS, b'{"schema": {"columns": ["load", "user", "host"]}}'),
     "good-real": message(REAL, b"a", X),
     "good-real-target": message(REAL, b"a", X, reals(4, NAN)),
     "good-real-header": message(REAL, b"key", reals(*range(1, 7)), reals(*range(4, 8)),

@@ -16,6 +16,7 @@ enum example_model {
     MODEL_BERNOULLI_NEXT, /* 2 numbers in [0, 1], missing: hold, next */
     MODEL_STROKES,        /* 3 numbers -> mixture, given */
     MODEL_COLUMNS, /* a number that may be missing, one of 5 symbols, a cycle; squared, next */
+    MODEL_WORDS,   /* a number that may be missing, words of two kinds -> named classes, given */
     EXAMPLE_MODELS,
 };
 
@@ -44,6 +45,18 @@ static inline void example_model(struct model *model, enum example_model which) 
                           {.name = "host", .kind = COLUMN_SYMBOL, .size = 5},
                           {.name = "hour", .kind = COLUMN_CYCLE, .period = 24, .harmonics = 1}}},
              {LOSS_squared, 1, 0, TARGET_NEXT, .column_count = 1}},
+        [MODEL_WORDS] =
+            {{.kind = INPUT_REAL,
+              .size = 3,
+              .hold = true,
+              .column_count = 3,
+              .columns = {{.name = "load", .hold = true},
+                          {.name = "host",
+                           .kind = COLUMN_SYMBOL,
+                           .size = 5,
+                           .vocabulary = {.capacity = 4}},
+                          {.name = "user", .kind = COLUMN_SYMBOL, .size = 8, .hash = 8}}},
+             {LOSS_softmax, 4, 0, TARGET_GIVEN, .vocabulary = {.capacity = 3}}},
     };
     struct architecture architecture = {
         .input = models[which].input,

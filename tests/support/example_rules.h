@@ -17,7 +17,10 @@ static inline bool rule_of_number(const struct model *model, bool y, size_t k, u
     const struct column *column =
         a->input.column_count && !y ? &a->input.columns[k % a->input.column_count] : NULL;
     if (column && column->kind == COLUMN_SYMBOL)
-        return bits < column->size;
+        return (column->hash ? bits & INT32_MAX : bits) < column->size ||
+               (column->vocabulary.capacity && bits == WIRE_WORD);
+    if (y && a->output.vocabulary.capacity && bits == WIRE_WORD)
+        return true;
     if (y ? a->output.loss == LOSS_softmax : a->input.kind == INPUT_SYMBOL)
         return bits < (y ? a->output.size : a->input.size) || (y && bits == WIRE_NO_CLASS);
     bool infinite = (bits & 0x7FFFFFFF) == 0x7F800000, nan = (bits & 0x7FFFFFFF) > 0x7F800000;
@@ -40,6 +43,29 @@ static inline bool rule_of_numbers(const struct model *model, bool y, const void
     return true;
 }
 
+/* Numbers that are words, and words. */
+static inline size_t count_word_numbers(const struct model *model, bool y, const void *numbers,
+                                        size_t count) {
+    const struct input *input = &model->architecture.input;
+    size_t words = 0;
+    for (size_t n = 0; n < count; n++) {
+        const struct column *column =
+            !y && input->column_count ? &input->columns[n % input->column_count] : NULL;
+        bool may = y ? model->architecture.output.vocabulary.capacity > 0
+                     : column && column->vocabulary.capacity > 0;
+        uint32_t bits;
+        memcpy(&bits, (const char *)numbers + sizeof bits * n, sizeof bits);
+        words += may && bits == WIRE_WORD;
+    }
+    return words;
+}
+static inline size_t count_words(const struct example *e) {
+    size_t words = 0, at = 0;
+    for (; at < e->words_size; at += 1 + (unsigned char)e->words[at])
+        words++;
+    return at == e->words_size ? words : SIZE_MAX;
+}
+
 /* Numbers in one step of x and of y. */
 static inline size_t rule_of_x_width(const struct model *model) {
     const struct input *input = &model->architecture.input;
@@ -55,7 +81,9 @@ static inline const char *broken_rule(const struct model *model, const struct fr
                                       size_t count, const struct example *e) {
     size_t x_size = sizeof(float) * e->steps * rule_of_x_width(model);
     size_t y_size = sizeof(float) * e->steps * rule_of_y_width(model);
-    if (count < 1 || count > EXAMPLE_FRAMES_MAX)
+    if (count == 1 && e->steps == 0 && !e->x) /* a schema that fits */
+        return NULL;
+    if (count < 1 || count > EXAMPLE_FRAMES_MAX + (e->words_size > 0))
         return "that many frames";
     if (e->key_size > WIRE_KEY_MAX || !wire_is_utf8(e->key, e->key_size))
         return "its key";
@@ -69,6 +97,11 @@ static inline const char *broken_rule(const struct model *model, const struct fr
         return "a number of x";
     if (e->y && !rule_of_numbers(model, true, e->y, y_size / sizeof(float)))
         return "a number of y";
+    size_t words = count_word_numbers(model, false, e->x, x_size / sizeof(float));
+    if (e->y)
+        words += count_word_numbers(model, true, e->y, y_size / sizeof(float));
+    if (count_words(e) != words)
+        return "its words";
     if (count > 1 && frames[1].size != x_size)
         return "the size of x";
     if (count > 1 && (e->y != NULL) != (count > 2 && frames[2].size > 0))
