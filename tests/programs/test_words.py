@@ -7,6 +7,7 @@ import signal
 import struct
 import subprocess
 import tempfile
+import time
 
 import cases
 import running
@@ -44,12 +45,19 @@ def as_json(**members):
 
 
 def learn(daemon, messages, rejected=0):
-    """Push them after what was learned before; the status then. The last is not rejected."""
+    """Push them after what was learned before; the status once they are in the journal. The last is
+    not rejected."""
     before = daemon.ask("status")["examples"]
     with daemon.socket(zmq.PUSH, "examples") as socket:
         for message in messages:
             socket.send_multipart(message)
-        return wait_learned(daemon, before + len(messages) - rejected)
+        status = wait_learned(daemon, before + len(messages) - rejected)
+    end = time.monotonic() + running.LIMIT
+    while (journal := status["journal"])["durable"] < journal["position"]:  # a kill may follow
+        assert time.monotonic() < end, journal
+        time.sleep(0.01)
+        status = daemon.ask("status")
+    return status
 
 
 def exported(daemon):
