@@ -2,7 +2,7 @@
    the same text with jansson alone, and the same example in binary. Each is measured three times,
    by this thread's time; the best counts.
 
-       make tools/figures/json-speed && tools/figures/json-speed */
+       make tests/support/json-speed && tests/support/json-speed */
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
