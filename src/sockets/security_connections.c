@@ -106,10 +106,14 @@ void security_free_connections(struct security *security) {
 }
 
 /* A connection for which there is no memory could not be closed later: it ends now. One socket may
-   report that it has a descriptor before the report of another, which had it, is read. */
+   report that it has a descriptor before the report of another, which had it, is read: so it may be
+   this one that had it, and is gone. */
 static void add_connection(struct security *security, struct guarded *guarded, int descriptor,
                            bool made) {
     struct connection **place = place_of(security, descriptor);
+    uint64_t cookie = cookie_of(descriptor);
+    if (place && *place && (*place)->guarded != guarded && cookie && (*place)->cookie == cookie)
+        return;
     if (place && *place)
         remove_connection(security, *place);
     struct connection *c = place ? calloc(1, sizeof *c) : NULL;
@@ -121,7 +125,7 @@ static void add_connection(struct security *security, struct guarded *guarded, i
     change_holder(security, descriptor);
     c->guarded = guarded;
     c->descriptor = descriptor;
-    c->cookie = cookie_of(descriptor);
+    c->cookie = cookie;
     c->serial = ++security->serials;
     c->made = made;
     c->stranger = !made;
