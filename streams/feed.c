@@ -161,6 +161,8 @@ static int check(const struct call *call, struct error *error) {
                          type->command.name);
     if (type->live && s->rate == 0)
         return error_set(error, EX_USAGE, "--rate: found 0, expected examples per second");
+    if (call->source->labels && s->steps > 1)
+        return error_set(error, EX_USAGE, "--steps: not with --label-file: an example is a row");
     if (call->source->once && s->repeat != 1)
         return error_set(error, EX_USAGE, "--repeat: a pipe cannot be read a second time");
     return 0;

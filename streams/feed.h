@@ -75,6 +75,8 @@ struct step {
     const void *y;         /* (y.count,) when that is not 0 */
     double time;           /* Unix time, or 0 */
     bool end;              /* last step of its sequence */
+    bool label;            /* it has no x: y is the target of the example of the stream */
+    uint64_t label_of;     /* with this number */
     const char *json;      /* instead of x and y: a whole example as JSON */
     size_t json_size;
     const struct feed_number *number; /* that it is sent with, which JSON has in it; NULL: ours */
@@ -93,6 +95,7 @@ struct source {
     uint64_t producer;   /* likewise, 0 = none */
     bool producer_given; /* it is that of JSON with numbers of its own, too */
     bool once;           /* it cannot be read a second time; set by open */
+    bool labels;         /* some steps are labels; set by open */
     bool skip_bad;       /* --skip-bad was given */
     bool strict;         /* an example that the daemon rejects is an error at once */
     uint64_t skipped;    /* bad rows skipped */

@@ -59,12 +59,13 @@ static int send_example(struct feeder *feeder, struct stream *stream,
                         const struct feed_number *number, struct runnel_example *example,
                         size_t steps, bool end, double time, struct error *error) {
     const struct feed_settings *settings = feeder->settings;
-    bool numbered = settings->numbered || settings->common.to.kind == RUNNEL_ROUTER;
+    bool numbered =
+        settings->numbered || settings->common.to.kind == RUNNEL_ROUTER || feeder->source->labels;
     example->key = stream->key;
     example->key_size = stream->key_size;
     bool several = settings->steps > 1 && !settings->print; /* a header says that they are meant */
     example->headed = numbered || several || !settings->learn || end || time > 0;
-    example->flags =
+    example->flags |=
         (uint8_t)((end ? RUNNEL_END : 0) | (settings->learn ? 0 : RUNNEL_DO_NOT_LEARN));
     if (!example->json)
         example->epoch = (uint32_t)settings->common.epoch;
@@ -118,20 +119,34 @@ static int bundle(struct feeder *feeder, const struct step *step, struct stream 
                                                                  : 0;
 }
 
+/* What a step is as an example, but for its header. */
+static struct runnel_example example_of(const struct feeder *feeder, const struct step *step) {
+    const struct source *source = feeder->source;
+    struct runnel_example example = {
+        .x = step->x, .epoch = step->epoch, .json = step->json, .json_size = step->json_size};
+    if (step->label) {
+        example.flags = RUNNEL_LABEL;
+        example.label_sequence = step->label_of;
+        example.label_epoch = (uint32_t)feeder->settings->common.epoch;
+    } else {
+        example.x_size = source->x.count * VALUE_SIZE;
+    }
+    if (source->y.count && step->y) {
+        example.y = step->y;
+        example.y_size = source->y.count * VALUE_SIZE;
+    }
+    return example;
+}
+
 static int take(struct feeder *feeder, const struct step *step, struct error *error) {
     struct stream *stream = step->stream ? step->stream : feeder->settings->stream;
     if (feeder->settings->steps > 1 && !step->json)
         return bundle(feeder, step, stream, error);
-    const struct source *source = feeder->source;
     if (step->own_number) /* which may have been sent before */
         feeder->delivery.to.fresh = false;
-    struct runnel_example example = {.x = step->x,
-                                     .y = source->y.count ? step->y : NULL,
-                                     .x_size = source->x.count * VALUE_SIZE,
-                                     .y_size = source->y.count * VALUE_SIZE,
-                                     .epoch = step->epoch,
-                                     .json = step->json,
-                                     .json_size = step->json_size};
+    if (step->label && feeder->settings->rate > 0) /* it comes when it comes */
+        feeder->due -= 1 / feeder->settings->rate;
+    struct runnel_example example = example_of(feeder, step);
     return send_example(feeder, stream, step->number, &example, 1, step->end, step->time, error);
 }
 

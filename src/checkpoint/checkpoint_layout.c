@@ -114,6 +114,8 @@ static void add_open(struct checkpoint_layout *layout, struct learner *learner, 
     if (learner_open_step(learner, 0, 0) && model->open > 1)
         add_shared(layout, PART_OPEN, "streams.open", SAFETENSORS_I64, 2, streams,
                    places * CHECKPOINT_OPEN);
+    if (learner_open_step(learner, 0, 0) && model->architecture.output.target == TARGET_LATER)
+        add_later(layout, PART_OPEN_TIMES, "streams.open_times", SAFETENSORS_F64, streams, places);
 }
 
 static void add_scaler(struct checkpoint_layout *layout, enum checkpoint_part first,

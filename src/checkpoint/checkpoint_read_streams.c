@@ -125,6 +125,19 @@ static int read_open_steps(const struct reading *reading, size_t row, uint32_t s
     return 0;
 }
 
+static int read_open_times(const struct reading *reading, size_t row, uint32_t slot,
+                           struct error *error) {
+    size_t places = learner_places(reading->learner);
+    for (size_t place = 0; place < places; place++) {
+        double *time = &learner_open_step(reading->learner, slot, place)->time;
+        if (reading_row(reading, PART_OPEN_TIMES, row * places + place, time, sizeof *time, error))
+            return -1;
+        if (!isfinite(*time))
+            return reading_damaged(reading, "the time of an open step cannot be", error);
+    }
+    return 0;
+}
+
 static int read_floats(const struct reading *reading, enum checkpoint_part part, size_t row,
                        float *values, size_t count, struct error *error) {
     if (reading_row(reading, part, row, values, count * sizeof *values, error))
@@ -151,7 +164,9 @@ static int read_open(const struct reading *reading, size_t row, uint32_t slot,
     if (reading_has(reading, PART_LASTS) &&
         read_floats(reading, PART_LASTS, row, last, size, error))
         return -1;
-    return reading_has(reading, PART_OPEN) ? read_open_steps(reading, row, slot, error) : 0;
+    if (reading_has(reading, PART_OPEN) && read_open_steps(reading, row, slot, error))
+        return -1;
+    return reading_has(reading, PART_OPEN_TIMES) ? read_open_times(reading, row, slot, error) : 0;
 }
 
 static int read_forecast(const struct reading *reading, size_t row, uint32_t slot,

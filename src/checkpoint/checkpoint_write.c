@@ -187,6 +187,15 @@ static int put_open(struct writing *writing, uint32_t slot, struct error *error)
     return 0;
 }
 
+static int put_open_times(struct writing *writing, uint32_t slot, struct error *error) {
+    for (size_t place = 0; place < learner_places(writing->learner); place++) {
+        double time = learner_open_step(writing->learner, slot, place)->time;
+        if (safetensors_put(writing->writer, &time, sizeof time, error))
+            return -1;
+    }
+    return 0;
+}
+
 static int put_truth(struct writing *writing, enum checkpoint_part part, uint32_t slot,
                      struct error *error) {
     const struct truth_state s = truth_state(learner_truth(writing->learner), slot);
@@ -243,6 +252,8 @@ static int put_row(struct writing *writing, const struct checkpoint_entry *of, u
                                error);
     case PART_OPEN:
         return put_open(writing, slot, error);
+    case PART_OPEN_TIMES:
+        return put_open_times(writing, slot, error);
     case PART_EXPERTS:
         return safetensors_put(writer, forecast.experts, forecast.experts_size * sizeof(double),
                                error);

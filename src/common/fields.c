@@ -276,6 +276,7 @@ const char *field_need_text(enum field_need need) {
         [NEED_JOURNAL] = "a journal",
         [NEED_KEYS] = "keys",
         [NEED_COLUMNS] = "`model.input.columns`",
+        [NEED_LABELS] = "`target: later`",
     };
     return texts[need];
 }

@@ -17,6 +17,7 @@
 #include "common/log.h"
 #include "common/text.h"
 #include "journalling.h"
+#include "labels.h"
 #include "learner/engines.h"
 #include "learning.h"
 #include "notify.h"
@@ -139,8 +140,9 @@ static int open_parts(struct daemon *daemon, const struct config *config,
         engines_choose(&engine, config->device, config, error) ||
         checkpoint_open(&daemon->checkpoint, config->state_directory, error) ||
         learning_open(daemon, &engine, error) || observe_open(daemon, error) ||
-        start_learner(daemon, error) || checkpoints_open(daemon, error) ||
-        journalling_open(daemon, error) || open_sockets(daemon, error))
+        labels_open(daemon, error) || start_learner(daemon, error) ||
+        checkpoints_open(daemon, error) || journalling_open(daemon, error) ||
+        open_sockets(daemon, error))
         return -1;
     observe_begin(daemon);
     say_hello(daemon, engine.why);
@@ -177,6 +179,7 @@ static void daemon_close(struct daemon **opened) {
     journalling_close(daemon);
     checkpoints_close(daemon);
     checkpoint_close(&daemon->checkpoint);
+    labels_close(daemon);
     observe_close(daemon);
     run_close(daemon);
     announce_close(daemon);

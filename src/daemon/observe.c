@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/fields.h"
+#include "labels.h"
 #include "learner/example.h"
 #include "learner/input_range.h"
 #include "metrics.h"
@@ -174,10 +175,19 @@ static void on_alarmed(void *context, const struct learner_alarm *alarm) {
     alarms_announce(daemon, alarm);
 }
 
-static void on_refused(void *context, const struct example *example, const char *why) {
+static void on_labelled(void *context, const struct example *label, size_t age, double time) {
     struct daemon *daemon = context;
-    if (!run_is_replaying(daemon)) /* announced when it came */
-        ingest_refuse_label(daemon->ingest, example, why);
+    if (!run_is_replaying(daemon)) /* counted when it came */
+        labels_add(daemon, label, age, time);
+}
+
+static void on_refused(void *context, const struct example *label, enum label_refusal reason,
+                       const char *why) {
+    struct daemon *daemon = context;
+    if (run_is_replaying(daemon)) /* announced when it came */
+        return;
+    labels_refuse(daemon, reason);
+    ingest_refuse_label(daemon->ingest, label, why);
 }
 
 static bool on_measure(void *context, uint64_t example) {
@@ -207,6 +217,7 @@ struct learner_observer observe_learner(struct daemon *daemon) {
         .learned = on_learned,
         .forgotten = on_forgotten,
         .out_of_scale = on_out_of_scale,
+        .labelled = on_labelled,
         .refused = on_refused,
         .measure = on_measure,
         .played = on_played,

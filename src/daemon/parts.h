@@ -4,6 +4,7 @@
 
      announce       events, and the topic `status`
      alarms         the event of what is abnormal
+     labels         what came of labels
      run            signals, pausing, stopping, and what ended the loop
      observe        the results of examples: figures, and messages about learning
      journalling    what is taken is appended, made durable, acknowledged
@@ -58,6 +59,7 @@ struct daemon {
 
     /* Each its own file's. */
     struct announcer *announcer;
+    struct labels *labels;
     struct run *run;
     struct figures *figures;
     struct journalling *journalling;

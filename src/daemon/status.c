@@ -4,6 +4,7 @@
 #include "checkpoints.h"
 #include "common/fields.h"
 #include "journalling.h"
+#include "labels.h"
 #include "observe.h"
 #include "parts.h"
 #include "report.h"
@@ -58,6 +59,9 @@ void status_write(struct daemon *daemon, struct json_text *text) {
     security_report(daemon->security, &status, counts);
     if (security_has_keys(daemon->security))
         has |= FIELD_HAS(NEED_KEYS);
+    labels_report(daemon, &status);
+    if (daemon->model.architecture.output.target == TARGET_LATER)
+        has |= FIELD_HAS(NEED_LABELS);
     fields_write(text, FIELDS_OF_STATUS, &status, has);
     report_words(text, daemon->learner);
 }

@@ -124,6 +124,16 @@ struct learner_alarm {
                                  target is the next x */
 };
 
+/* Why a label changes nothing. Their names: unknown, labelled, closed, size. */
+enum label_refusal {
+    LABEL_UNKNOWN,  /* its stream has no open step of that example */
+    LABEL_LABELLED, /* it has a label already */
+    LABEL_CLOSED,   /* some of its steps are closed, since too many were open */
+    LABEL_SIZE,     /* it has another number of steps */
+    LABEL_REFUSALS,
+};
+const char *learner_label_refusal(enum label_refusal why);
+
 struct learner_observer {
     void *context;
     /* An alarm: told when it has been played, before its example is; of a whole stream that is
@@ -137,8 +147,13 @@ struct learner_observer {
        NULL. */
     void (*out_of_scale)(void *context, const struct example *example,
                          const struct out_of_scale *found);
-    /* A label that changes nothing, and why: told when it is taken. May be NULL. */
-    void (*refused)(void *context, const struct example *example, const char *why);
+    /* A label: told when it is taken. `age`: steps of its stream from the last of those that it is
+       for to the newest one; `time`: of the header of the example that it is for, Unix time, 0 =
+       unknown. May be NULL. */
+    void (*labelled)(void *context, const struct example *label, size_t age, double time);
+    /* A label that changes nothing, and why, in a sentence, too. May be NULL. */
+    void (*refused)(void *context, const struct example *label, enum label_refusal reason,
+                    const char *why);
     /* Whether example number `example` (counted from 1) is to be measured. May be NULL. */
     bool (*measure)(void *context, uint64_t example);
     /* After each plan: a sign of life, for a long example takes many. May be NULL. */

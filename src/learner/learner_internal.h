@@ -319,6 +319,10 @@ void targets_keep(struct learner *learner, uint32_t slot, const struct example *
 int targets_given(struct learner *learner, uint32_t slot, const struct example *example, size_t t,
                   struct planned **planned, struct error *error);
 
+/* Tell that a label changes nothing; `steps`: of the example that it is for. */
+void label_refuse(const struct learner_observer *observer, const struct example *label,
+                  enum label_refusal reason, size_t steps);
+
 /* Take a label. */
 int targets_label(struct learner *learner, const struct example *example, struct planned **planned,
                   struct error *error);

@@ -17,8 +17,6 @@
 #include "learner_internal.h"
 #include "scaler.h"
 
-enum { WHY_SIZE = 256 }; /* REJECT_WHY_SIZE */
-
 static const struct output *output_of(const struct learner *learner) {
     return &learner->model->architecture.output;
 }
@@ -131,6 +129,7 @@ void targets_keep(struct learner *learner, uint32_t slot, const struct example *
         .sequence = example->sequence,
         .epoch = example->epoch,
         .steps = example->numbered ? (uint32_t)example->steps : 0,
+        .time = example->time,
     };
     if (scale) {
         memcpy(scale, targets_scale(learner, row, false), size * sizeof *scale);
@@ -313,9 +312,8 @@ static bool is_of(const struct learner_open *open, const struct example *label) 
            open->epoch == label->label_epoch && open->producer == label->producer;
 }
 
-/* The age of the first of the open steps that the label is for, or 0 and why it changes nothing. */
-static size_t find_labelled(struct learner *learner, uint32_t slot, const struct example *label,
-                            char why[WHY_SIZE]) {
+/* The age of the first of the open steps that the label is for, or 0: it is refused. */
+static size_t find_labelled(struct learner *learner, uint32_t slot, const struct example *label) {
     size_t open = slot == STREAMS_NONE ? 0 : learner->members[0].windows[slot].open;
     size_t first = 0, count = 0, steps = 0;
     bool known = false;
@@ -331,23 +329,12 @@ static size_t find_labelled(struct learner *learner, uint32_t slot, const struct
     }
     if (count == label->steps && count == steps && !known)
         return first;
-    if (count == 0)
-        snprintf(why, WHY_SIZE,
-                 "its stream has no open step of the example %" PRIu64 " of epoch %" PRIu32
-                 ": it never came, or is labelled, or closed by model.output.patience or the end "
-                 "of its sequence",
-                 label->label_sequence, label->label_epoch);
-    else if (known)
-        snprintf(why, WHY_SIZE, "the example %" PRIu64 " is labelled already",
-                 label->label_sequence);
-    else if (count < steps)
-        snprintf(why, WHY_SIZE,
-                 "the first steps of the example %" PRIu64 " are closed already by "
-                 "model.output.patience",
-                 label->label_sequence);
-    else
-        snprintf(why, WHY_SIZE, "it has %zu targets, but the example %" PRIu64 " has %zu steps",
-                 label->steps, label->label_sequence, steps);
+    label_refuse(&learner->observer, label,
+                 count == 0      ? LABEL_UNKNOWN
+                 : known         ? LABEL_LABELLED
+                 : count < steps ? LABEL_CLOSED
+                                 : LABEL_SIZE,
+                 steps);
     return 0;
 }
 
@@ -370,13 +357,13 @@ static int take_targets(struct learner *learner, uint32_t slot, size_t age,
 int targets_label(struct learner *learner, const struct example *example, struct planned **planned,
                   struct error *error) {
     const struct learner_observer *observer = &learner->observer;
-    char why[WHY_SIZE];
     uint32_t slot = streams_find(learner->streams, example->key, example->key_size);
-    size_t age = find_labelled(learner, slot, example, why);
-    if (age == 0 && observer->refused)
-        observer->refused(observer->context, example, why);
+    size_t age = find_labelled(learner, slot, example);
     if (age == 0)
         return 0;
+    if (observer->labelled)
+        observer->labelled(observer->context, example, age - example->steps,
+                           learner_open_step(learner, slot, place_of(learner, slot, age))->time);
     streams_touch(learner->streams, slot);
     return take_targets(learner, slot, age, example, planned, error);
 }

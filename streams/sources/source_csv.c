@@ -1,6 +1,7 @@
 /* Rows of a CSV file: some columns are x, others y; one may name the stream, one the sequence, one
    the time. That a sequence ends is known only with the next row of its stream, so with --sequence
    or --end each stream holds one row back. */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 
 #include "feed_columns.h"
 #include "feed_input.h"
+#include "feed_labels.h"
 #include "feed_named.h"
 #include "feed_rows.h"
 #include "streams/feed.h"
@@ -20,6 +22,7 @@ struct csv {
     struct source source;
     const char *columns_list, *targets_list, *multiply_list; /* as given, or NULL */
     const char *symbol_name, *class_name, *sequence_name, *key_name, *time_name;
+    const char *label_path;
     char delimiter;
     bool header, end;
 
@@ -39,6 +42,11 @@ struct csv {
     size_t draining; /* after the last row: the next stream to give its row */
     bool failed;     /* the last row was bad; `bad` says why */
     struct error bad;
+
+    struct labels *labels; /* NULL without --label-file */
+    struct step waiting;   /* the row after the labels that come before it */
+    bool waits, over;      /* there is one; there are no more */
+    uint64_t number;       /* of the row that waits */
 };
 
 static struct source *create(void) {
@@ -76,6 +84,9 @@ static const struct option_row OPTIONS[] = {
     {"stream-column", 0, "COLUMN", "names the stream of a row", OPTION_TEXT(struct csv, key_name)},
     {"time", 0, "COLUMN", "Unix seconds or 2016-07-01 12:34:56 (UTC), sent in the header",
      OPTION_TEXT(struct csv, time_name)},
+    {"label-file", 0, "FILE",
+     "targets come later, from this table: columns row, after or time, and the targets",
+     OPTION_TEXT(struct csv, label_path), .complete = COMPLETE_FILE},
     {"multiply", 0, "C=F,...", "multiply columns with constants: dx=0.01,dy=0.01",
      OPTION_TEXT(struct csv, multiply_list)},
     {"names", 0, NULL,
@@ -132,8 +143,8 @@ static int select_columns(struct csv *csv, struct error *error) {
     if (find_optional(csv, "--sequence", csv->sequence_name, &csv->sequence, error) < 0 ||
         find_optional(csv, "--stream-column", csv->key_name, &csv->key, error) < 0 ||
         find_optional(csv, "--time", csv->time_name, &csv->time, error) < 0 ||
-        select_some(csv, "--targets", csv->targets_list, "--class", csv->class_name, &csv->y,
-                    error) < 0 ||
+        (!csv->label_path && select_some(csv, "--targets", csv->targets_list, "--class",
+                                         csv->class_name, &csv->y, error) < 0) ||
         select_some(csv, "--columns", csv->columns_list, "--symbol", csv->symbol_name, &csv->x,
                     error) < 0 ||
         (csv->x.count == 0 && select_others(csv, error) < 0) ||
@@ -201,13 +212,28 @@ static int read_first(struct csv *csv, struct error *error) {
     return 0;
 }
 
+/* Their targets take the place of the rows'. */
+static int open_labels(struct csv *csv, struct error *error) {
+    const struct labels_options options = {.path = csv->label_path,
+                                           .delimiter = csv->delimiter,
+                                           .targets = csv->targets_list,
+                                           .class = csv->class_name,
+                                           .timed = csv->time != NONE};
+    if (!csv->label_path)
+        return 0;
+    if (csv->end || csv->sequence != NONE || csv->names)
+        return error_set(error, EX_USAGE, "--label-file excludes --sequence, --end and --names");
+    csv->source.labels = true;
+    return labels_open(&csv->labels, &options, &csv->source.y, error);
+}
+
 static int open_csv(struct source *source, char **operands, struct error *error) {
     struct csv *csv = (struct csv *)source;
     if (rows_open(&csv->rows, operands[0], csv->delimiter, error) < 0 ||
         read_first(csv, error) < 0 ||
         columns_open(&csv->columns, file_name(csv), csv->row.fields, csv->row.count, csv->header,
                      error) < 0 ||
-        select_columns(csv, error) < 0 || open_names(csv, error) < 0)
+        select_columns(csv, error) < 0 || open_labels(csv, error) < 0 || open_names(csv, error) < 0)
         return -1;
     if (csv->key_name && source->forced)
         return error_set(error, EX_USAGE, "--stream-column and --stream exclude each other");
@@ -302,7 +328,7 @@ static int fill_step(const struct csv *csv, const struct values *values, struct 
                      struct step *step) {
     step->stream = csv->key == NONE ? NULL : &stream->stream;
     step->x = values->numbers;
-    step->y = values->numbers + csv->x.count;
+    step->y = csv->y.count ? values->numbers + csv->x.count : NULL;
     step->time = values->time;
     return 1;
 }
@@ -355,8 +381,7 @@ static int next_named(struct csv *csv, struct step *step, struct error *error) {
     return status;
 }
 
-static int next(struct source *source, struct step *step, struct error *error) {
-    struct csv *csv = (struct csv *)source;
+static int next_row(struct csv *csv, struct step *step, struct error *error) {
     if (csv->named)
         return next_named(csv, step, error);
     struct held_stream *stream = NULL;
@@ -380,11 +405,44 @@ static int next(struct source *source, struct step *step, struct error *error) {
     }
 }
 
+/* The next row waits until the labels that come before it have been yielded. */
+static int read_ahead(struct csv *csv, struct error *error) {
+    uint64_t skipped = csv->source.skipped;
+    if (csv->waits || csv->over)
+        return 0;
+    csv->waiting = (struct step){0};
+    int status = next_row(csv, &csv->waiting, error);
+    if (status < 0)
+        return -1;
+    csv->waits = status > 0;
+    csv->over = status == 0;
+    csv->number += 1 + csv->source.skipped - skipped;
+    return 0;
+}
+
+static int next(struct source *source, struct step *step, struct error *error) {
+    struct csv *csv = (struct csv *)source;
+    if (!csv->labels)
+        return next_row(csv, step, error);
+    if (read_ahead(csv, error))
+        return -1;
+    int status = labels_next(csv->labels, csv->over ? UINT64_MAX : csv->number,
+                             csv->over ? INFINITY : csv->waiting.time, step, error);
+    if (status || csv->over)
+        return status;
+    *step = csv->waiting;
+    csv->waits = false;
+    return labels_row(csv->labels, csv->number, step->stream, error) ? -1 : 1;
+}
+
 static int rewind_csv(struct source *source, uint64_t pass, struct error *error) {
     struct csv *csv = (struct csv *)source;
     (void)pass;
     csv->draining = 0;
-    csv->row_waits = false;
+    csv->row_waits = csv->waits = csv->over = false;
+    csv->number = 0;
+    if (csv->labels)
+        labels_rewind(csv->labels);
     if (input_rewind(rows_input(csv->rows), error) < 0)
         return -1;
     return read_first(csv, error);
@@ -398,6 +456,7 @@ static double done(const struct source *source) {
 static void close_csv(struct source **source) {
     struct csv *csv = (struct csv *)*source;
     named_close(&csv->named);
+    labels_close(&csv->labels);
     streams_close(&csv->streams);
     free(csv->values.numbers);
     free(csv->x.indices);
@@ -410,6 +469,8 @@ static void close_csv(struct source **source) {
 
 static const char *column(const struct source *source, bool y, size_t k) {
     const struct csv *csv = (const struct csv *)source;
+    if (y && csv->labels)
+        return labels_target(csv->labels, k);
     return csv->columns.names[(y ? csv->y : csv->x).indices[k]];
 }
 

@@ -208,6 +208,110 @@ def test_the_feeder_sends_labels():
         daemon.end()
 
 
+def feed_labels(directory, rows, labels, *options):
+    """What runnel-feed prints of a table with labels in a table of their own."""
+    for name, text in ("rows", rows), ("labels", labels):
+        with open(f"{directory}/{name}.csv", "w", encoding="utf-8") as file:
+            file.write(text)
+    return [running.PROGRAM.with_name("runnel-feed"), "csv", f"{directory}/rows.csv",
+            "--label-file", f"{directory}/labels.csv", *options]
+
+
+def test_the_feeder_reads_labels_of_rows():
+    """A table of labels beside the table of rows: sent after the row that it says, each for its own
+    row, by stream, and learned as the same messages by hand are."""
+    rows = "till,a,b\n" + "".join(f"{'xy'[n % 2]},{n},1\n" for n in range(1, 9))
+    labels = "row,after,y\n2,4,0.2\n1,4,0.1\n8,30,0.8\n3,3,0.3\n"
+    x, y = b"x", b"y"  # odd rows are y's, and numbers begin at 0
+    messages = [
+        example(0, [1, 1], y), example(0, [2, 1], x), example(1, [3, 1], y), label(2, 1, [0.3], y),
+        example(1, [4, 1], x), label(2, 0, [0.2], x), label(3, 0, [0.1], y),
+        example(4, [5, 1], y), example(3, [6, 1], x), example(5, [7, 1], y), example(4, [8, 1], x),
+        label(5, 4, [0.8], x)]
+    with tempfile.TemporaryDirectory() as directory, tempfile.TemporaryDirectory() as other, \
+            Daemon(directory, configuration(directory, LATER, "router")) as daemon, \
+            Daemon(other, configuration(other, LATER)) as by_hand:
+        subprocess.run(feed_labels(directory, rows, labels, "--stream-column", "till", "--socket",
+                                   "router", "--connect", daemon.endpoint("examples")),
+                       check=True, timeout=running.LIMIT)
+        push(by_hand, messages)
+        wait_learned(daemon, len(messages))
+        found, expected = status(daemon)["labels"], status(by_hand)["labels"]
+        assert found["taken"] == 4 and not found["refused"], found
+        assert found["age"] == expected["age"] == {"0": 2, "1": 2}, (found, expected)
+        assert daemon.export() == by_hand.export()
+        daemon.end()
+        by_hand.end()
+
+
+def test_the_feeder_reads_labels_by_time():
+    """A label comes before the first row that is later than it, and has its own time."""
+    rows = "t,a,b\n100,1,1\n160,2,1\n220,3,1\n"
+    labels = "row,time,kind\n1,220,7\n2,190,8\n3,4000,\n"
+    with tempfile.TemporaryDirectory() as directory:
+        command = feed_labels(directory, rows, labels, "--time", "t", "--class", "kind", "--print")
+        lines = subprocess.run(command, check=True, timeout=running.LIMIT, capture_output=True)
+        found = [json.loads(line) for line in lines.stdout.splitlines()]
+        order = [(line.get("label_of"), line.get("y"), line["time"]) for line in found]
+        assert order == [(None, None, 100), (None, None, 160), (1, [8], 190), (None, None, 220),
+                         (0, [7], 220), (3, [None], 4000)], order
+        with Daemon(directory, configuration(
+                directory, "loss: softmax, size: 9, target: later")) as daemon:
+            subprocess.run([*command[:-1], "--connect", daemon.endpoint("examples")],
+                           check=True, timeout=running.LIMIT)
+            wait_learned(daemon, len(found))
+            found = status(daemon)["labels"]
+            assert found["delay"] == {"1min": 1, "10min": 1, "1d": 1}, found
+            daemon.end()
+
+
+def test_labels_of_a_table_that_cannot_be():
+    """A sentence with file, line and what is wrong; nothing of the table has been sent then."""
+    rows = "a,b\n1,1\n2,1\n"
+    wrong = {
+        "a,y\n1,1\n": "has no column 'row'",
+        "row,y\n1,1\n": "expected a column 'after'",
+        "row,after\n1,1\n": "there is no column of targets",
+        "row,after,y\n1,1\n": "labels.csv:2: found 2 fields, expected 3",
+        "row,after,y\n2,1,0\n": "labels.csv:2: row 2: the label comes before its row",
+        "row,after,y\n0,1,0\n": "column 'row': found '0', expected the number of a row",
+        "row,after,y\n1,1,q\n": "column 'y': found 'q'",
+        "row,after,y\n1,1,0\n7,9,0\n": "labels.csv:3: row 7: there is no such row",
+        "row,time,y\n1,1,0\n": "its labels have times, but rows have none: see --time",
+    }
+    with tempfile.TemporaryDirectory() as directory:
+        for labels, sentence in wrong.items():
+            done = subprocess.run(feed_labels(directory, rows, labels, "--print"),
+                                  timeout=running.LIMIT, capture_output=True, text=True)
+            assert done.returncode in (64, 65) and sentence in done.stderr, (labels, done)
+        for option in ("--end",), ("--steps", "2"):
+            done = subprocess.run(feed_labels(directory, rows, "row,after,y\n1,1,0\n", *option,
+                                              "--print"),
+                                  timeout=running.LIMIT, capture_output=True, text=True)
+            assert done.returncode == 64 and "--label-file" in done.stderr, done
+
+
+def test_labels_are_counted():
+    """By age, by delay, and by why they change nothing: through a restart, times too."""
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, LATER, stride=1)) as daemon:
+        def at(message, time_of):
+            message[3] = message[3][:16] + struct.pack("<d", time_of)
+            return message
+        push(daemon, [at(example(n, [n, 1]), 1000 + n) for n in range(1, 5)])
+        push(daemon, [at(label(5, 3, [1.0]), 1003.5), label(6, 3, [1.0]), label(7, 99, [1.0]),
+                      label(8, 2, [1.0, 2.0])])
+        found = status(daemon)["labels"]
+        assert found == {"taken": 1, "age": {"1": 1}, "delay": {"1s": 1},
+                         "refused": {"labelled": 1, "unknown": 1, "size": 1}}, found
+        daemon.end()
+        daemon.start()
+        push(daemon, [at(label(9, 1, [1.0]), 1031)])
+        found = status(daemon)["labels"]
+        assert found == {"taken": 1, "age": {"2-3": 1}, "delay": {"1min": 1}, "refused": {}}, found
+        daemon.end()
+
+
 def test_patience_closes_what_is_not_labelled():
     """The oldest step gives up: what comes for it later changes nothing, and the others go on."""
     with tempfile.TemporaryDirectory() as directory, \
