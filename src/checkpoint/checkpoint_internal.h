@@ -35,7 +35,7 @@ enum {
     CHECKPOINT_THRESHOLDS = 2,                   /* in learner.thresholds */
     CHECKPOINT_WINDOW = 5,                       /* in a row of streams.windows */
     CHECKPOINT_OPEN = 6,                         /* of one step in a row of streams.open */
-    CHECKPOINT_KEY = 1 + WIRE_KEY_MAX, /* bytes in a row of streams.keys: size, key, zeros */
+    CHECKPOINT_KEY = 1 + WIRE_KEY_MAX,        /* bytes in a row of streams.keys: size, key, zeros */
     CHECKPOINT_WORD = 16 + 1 + WIRE_WORD_MAX, /* in a row of learner.words: vocabulary and place in
                                                  the order of use (uint32), how many had appeared
                                                  (uint64), size, word, zeros */

@@ -97,7 +97,7 @@ enum field_need {
     NEED_JOURNAL,
     NEED_KEYS,
     NEED_COLUMNS, /* inputs whose columns have names */
-    NEED_LABELS, /* targets that come later */
+    NEED_LABELS,  /* targets that come later */
     FIELD_NEEDS,
 };
 #define FIELD_HAS(need) (1u << (need)) /* in a set of them */

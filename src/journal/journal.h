@@ -49,7 +49,7 @@ struct journal_options {
     uint64_t keep;      /* JOURNAL_KEEP_*, or bytes: the oldest go when the file holds more */
     size_t input_bytes; /* x and y of one step */
     size_t target_bytes;
-    size_t words_bytes; /* of one example; 0: there are none */
+    size_t words_bytes;      /* of one example; 0: there are none */
     size_t steps_max;        /* in one example */
     const char *name;        /* the daemon's, for people */
     const char *digest;      /* of the configuration: see struct config */

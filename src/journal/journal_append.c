@@ -184,8 +184,7 @@ static void note(struct journal *journal, const struct journal_record *record) {
 
 uint64_t journal_append_example(struct journal *journal, const struct example *example) {
     struct journal_record record = record_of(journal, example);
-    if (record.key_size > WIRE_KEY_MAX ||
-        journal_record_bytes(&record) > journal->largest)
+    if (record.key_size > WIRE_KEY_MAX || journal_record_bytes(&record) > journal->largest)
         return 0;
     uint64_t position = append(journal, &record);
     if (record.numbered)

@@ -36,8 +36,8 @@ void baseline_close(struct baseline **baseline);
 void baseline_begin(struct baseline *baseline, uint32_t slot);
 void baseline_lost(struct baseline *baseline, uint32_t slot);
 
-/* CLASSES: only the first `known` and the last one take part; an id is another class from now on, of
-   which the slot's stream has had none. */
+/* CLASSES: only the first `known` and the last one take part; an id is another class from now on,
+   of which the slot's stream has had none. */
 void baseline_set_classes(struct baseline *baseline, size_t known);
 void baseline_forget_class(struct baseline *baseline, uint32_t slot, size_t id);
 

@@ -166,7 +166,7 @@ struct words {
     struct lexicon *of;
     size_t count;
     struct lexicon **of_column; /* (input_row,) NULL: it has none */
-    struct resolved x, y; /* of the example that is taken, with ids alone */
+    struct resolved x, y;       /* of the example that is taken, with ids alone */
     struct fresh *fresh;
     size_t fresh_count, fresh_capacity;
     float *buffer; /* (of the largest tensor that is by ids,) */
