@@ -79,7 +79,8 @@ def test_stops(directory):
                 feed = feeder(directory, "s")
             brokers.until(lambda: len(learned_numbers(directory)) == count, feed)
             status, err = finish(feed)
-            assert status in (OK, -signal.SIGTERM), (status, err)
+            # The feeders before it may have left nothing to do, and so it is ended as it begins.
+            assert status in (OK, -signal.SIGTERM) or "nobody was connected" in err, (status, err)
     assert set(learned_numbers(directory)) == set(range(count))
 
 
