@@ -178,17 +178,26 @@ static int take_column(struct walk *walk, const yaml_node_t *node, const struct 
     return check_kind(walk, node, path, column) || take_words(walk, node, path, column) ? -1 : 0;
 }
 
+/* How many the list has; not 0: it is none, or one of too many. */
+static int list_of(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+                   const char *what, size_t *count) {
+    if (node->type != YAML_SEQUENCE_NODE)
+        return walk_fail_value(walk, node, key, key->path);
+    *count = (size_t)(node->data.sequence.items.top - node->data.sequence.items.start);
+    if (*count >= 1 && *count <= COLUMNS_MAX)
+        return 0;
+    return walk_fail(walk, node->start_mark, key->path,
+                     "found a list of %zu; allowed is a list of 1 to %d %s", *count, COLUMNS_MAX,
+                     what);
+}
+
 int walk_columns(struct walk *walk, const yaml_node_t *node, const struct config_key *key) {
     struct input *input = &walk->reading->draft.config.architecture.input;
     char path[CONFIG_KEY_SIZE];
-    if (node->type != YAML_SEQUENCE_NODE)
-        return walk_fail_value(walk, node, key, key->path);
+    size_t count;
+    if (list_of(walk, node, key, "columns", &count))
+        return -1;
     const yaml_node_item_t *item = node->data.sequence.items.start;
-    size_t count = (size_t)(node->data.sequence.items.top - item);
-    if (count < 1 || count > COLUMNS_MAX)
-        return walk_fail(walk, node->start_mark, key->path,
-                         "found a list of %zu; allowed is a list of 1 to %d columns", count,
-                         COLUMNS_MAX);
     input->column_count = count;
     for (size_t n = 0; n < count; n++) {
         const yaml_node_t *one = yaml_document_get_node(&walk->document, item[n]);
@@ -209,14 +218,10 @@ int walk_columns(struct walk *walk, const yaml_node_t *node, const struct config
 int walk_column_names(struct walk *walk, const yaml_node_t *node, const struct config_key *key) {
     struct draft *draft = &walk->reading->draft;
     char found[CONFIG_TEXT_SIZE];
-    if (node->type != YAML_SEQUENCE_NODE)
-        return walk_fail_value(walk, node, key, key->path);
+    size_t count;
+    if (list_of(walk, node, key, "names", &count))
+        return -1;
     const yaml_node_item_t *item = node->data.sequence.items.start;
-    size_t count = (size_t)(node->data.sequence.items.top - item);
-    if (count < 1 || count > COLUMNS_MAX)
-        return walk_fail(walk, node->start_mark, key->path,
-                         "found a list of %zu; allowed is a list of 1 to %d names", count,
-                         COLUMNS_MAX);
     memset(draft->output_columns, 0, sizeof draft->output_columns);
     for (size_t n = 0; n < count; n++) {
         const yaml_node_t *name = yaml_document_get_node(&walk->document, item[n]);

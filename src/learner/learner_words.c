@@ -334,7 +334,7 @@ static bool is_beyond(const struct place *row, size_t cell, const unsigned char 
 }
 
 /* The vocabulary that has no place for one of so many cells, or NULL; its word at `wrong`, NULL: a
-   number. `word` is moved behind them. */
+   number. `word` is moved to after them. */
 static const struct lexicon *find_beyond(const struct place *row, size_t count,
                                          const unsigned char **word, const unsigned char **wrong) {
     const unsigned char *first = *word;

@@ -208,7 +208,7 @@ static void forget_others(struct redis_reader *reader) {
     reader->others = NULL;
 }
 
-/* Who has left something behind in the stream. */
+/* Who has not acknowledged all that it was given. */
 static int find_others(struct redis_reader *reader, struct redis_topic *topic,
                        struct error *error) {
     const char *words[] = {"XINFO", "CONSUMERS", topic->name, reader->group};

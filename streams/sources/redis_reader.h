@@ -1,6 +1,6 @@
 /* Reads entries of a consumer group of Redis, and acknowledges them: over a connection that is made
    again when it breaks. First comes what the group has for this consumer and was not acknowledged,
-   then what other consumers have left behind, then what is new. */
+   then what other consumers have not acknowledged, then what is new. */
 #ifndef RUNNEL_FEED_REDIS_READER_H
 #define RUNNEL_FEED_REDIS_READER_H
 
@@ -20,7 +20,7 @@ struct redis_topic {
     uint64_t first, second; /* id of the newest entry that came for this consumer */
 };
 
-/* One that has left something behind. */
+/* One that has not acknowledged all that it was given. */
 struct redis_other {
     struct redis_topic *topic;
     char *consumer;

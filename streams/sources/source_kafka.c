@@ -29,7 +29,7 @@ struct part {
     char *topic;
     int32_t partition;
     uint64_t producer;
-    int64_t next;  /* offset to commit: behind the newest that is settled */
+    int64_t next;  /* offset to commit: the one after the newest that is settled */
     bool advanced; /* since the newest commit */
 };
 

@@ -5,9 +5,9 @@
    wait until they are written. So they are written when all messages read so far are settled, and
    no more is read than BATCH. What a broken connection has left unwritten, the broker sends again
    on the next, under the same packet id: while this process lives, it is recognized. MQTT has no
-   other name for a message: what a feeder leaves behind may be learned twice, and so may what was
-   acknowledged to a broker that ended before it read that, since the library does not say which
-   messages come again. */
+   other name for a message: what a feeder does not acknowledge may be learned twice, and so may
+   what was acknowledged to a broker that ended before it read that, since the library does not say
+   which messages come again. */
 #include <mosquitto.h>
 #include <stdio.h>
 #include <stdlib.h>

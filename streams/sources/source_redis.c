@@ -3,8 +3,8 @@
    with the same id: so the id is the example's number, and what the daemon has had is a duplicate.
 
    Numbers of one producer rise. Redis gives the entries of a stream to one consumer in the order of
-   their ids, but not to several: a consumer is a producer. What another consumer has left behind is
-   read in its name: it stays the same producer's. */
+   their ids, but not to several: a consumer is a producer. What another consumer has not
+   acknowledged is read in its name: it stays the same producer's. */
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>

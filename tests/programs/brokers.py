@@ -245,6 +245,16 @@ def finish(process, number=signal.SIGTERM):
     return process.returncode, err.decode()
 
 
+def await_text(process, text):
+    """What it says up to that sentence."""
+    said = ""
+    while text not in said:
+        line = process.stderr.readline().decode()
+        assert line, said
+        said += line
+    return said
+
+
 def journal(directory):
     """Its examples in their order: (stream, x)."""
     file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)

@@ -2,13 +2,11 @@
 """runnel-feed kafka: each message is learned once, though cluster, daemon and feeder go away; what is no
 example stops nobody."""
 import json
-import signal
-import sqlite3
-import struct
 
 import brokers
 import cases
 import running
+from brokers import await_text, finish, journal
 from feeding import BAD_DATA, LIMIT, OK, USAGE, run, start
 
 brokers.need("kafka")
@@ -37,30 +35,6 @@ def daemon(directory):
 def feeder(directory, cluster, *words):
     return start("kafka", *words, "--servers", cluster.servers, *kafka.QUICK,
                  "--connect", f"ipc://{directory}/examples")
-
-
-def finish(process, number=signal.SIGTERM):
-    process.send_signal(number)
-    _, err = process.communicate(timeout=LIMIT)
-    return process.returncode, err.decode()
-
-
-def await_text(process, text):
-    """What it says up to that sentence."""
-    said = ""
-    while text not in said:
-        line = process.stderr.readline().decode()
-        assert line, said
-        said += line
-    return said
-
-
-def journal(directory):
-    """Its examples in their order: (stream, x)."""
-    file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
-    rows = file.execute("SELECT stream, x FROM entries WHERE kind = 1 ORDER BY position").fetchall()
-    file.close()
-    return [(stream.decode(), struct.unpack(f"<{len(x) // 4}f", x)) for stream, x in rows]
 
 
 def test_cluster_daemon_and_feeder_go_away(directory):

@@ -1,13 +1,11 @@
 #!/usr/bin/python3
 """runnel-feed nats: each message is learned once and in order, whoever is killed; what is no example stops
 nobody."""
-import signal
-import sqlite3
-import struct
 
 import brokers
 import cases
 import running
+from brokers import await_text, finish, journal
 from feeding import BAD_DATA, LIMIT, OK, USAGE, run, start
 
 brokers.need("nats")
@@ -34,30 +32,6 @@ def daemon(directory):
 
 def feeder(directory, server, *words):
     return start("nats", *words, "--url", server.url, "--connect", f"ipc://{directory}/examples")
-
-
-def finish(process, number=signal.SIGTERM):
-    process.send_signal(number)
-    _, err = process.communicate(timeout=LIMIT)
-    return process.returncode, err.decode()
-
-
-def await_text(process, text):
-    """What it says up to that sentence."""
-    said = ""
-    while text not in said:
-        line = process.stderr.readline().decode()
-        assert line, said
-        said += line
-    return said
-
-
-def journal(directory):
-    """Its examples in their order: (stream, x)."""
-    file = sqlite3.connect(f"file:{directory}/state/journal.sqlite?mode=ro", uri=True)
-    rows = file.execute("SELECT stream, x FROM entries WHERE kind = 1 ORDER BY position").fetchall()
-    file.close()
-    return [(stream.decode(), struct.unpack(f"<{len(x) // 4}f", x)) for stream, x in rows]
 
 
 def numbers(first, last):

@@ -169,7 +169,7 @@ def test_strict(directory):
 
 
 def test_consumers(directory):
-    """Two feeders share a group; what one leaves behind another takes over, and nothing is learned
+    """Two feeders share a group; what one has not acknowledged another takes over, and nothing is learned
     twice, nor is a feeder under a name that is taken."""
     with daemon(directory) as d, brokers.Redis(directory) as redis:
         fill(redis, "s", range(20))
