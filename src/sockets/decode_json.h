@@ -1,61 +1,13 @@
 /* An example's JSON, rewritten as the frames of a binary message, so that both forms of one example
-   pass the same checks. Only decode.c includes this. */
+   pass the same checks. Only files of the decoder
+   include this. */
 #ifndef RUNNEL_DECODE_JSON_H
 #define RUNNEL_DECODE_JSON_H
 
 #include <stdbool.h>
 
 #include "common/wire.h"
-#include "frames.h"
-#include "model/columns.h"
-
-enum {
-    NUMBER_SIZE = 4, /* bytes: float32 and uint32 alike */
-    NUMBER_NAME_SIZE = COLUMN_NAME_SIZE + sizeof "x's column ",
-};
-
-/* How one of x and y is written. */
-struct shape {
-    const char *name;  /* "x" or "y" */
-    bool whole;        /* uint32 symbols or classes instead of float32; with columns each says */
-    size_t width;      /* numbers a step */
-    bool null_allowed; /* a null is a number: NaN or WIRE_NO_CLASS */
-    bool words;        /* a symbol or class is a word: WIRE_WORD stands in its place, */
-    size_t hash;       /* or with this the id that it is hashed to */
-    bool refused;      /* y: the target is the next x */
-    enum reject_reason wrong_size, wrong_value;
-    const struct column *columns; /* (width,) of x, where they are listed; else NULL: then it is */
-};
-
-/* Numbers or words of one frame, grown as messages need it. */
-struct numbers {
-    unsigned char *bytes; /* malloc'ed */
-    size_t capacity;      /* in bytes */
-    size_t size;          /* of words: of those that are there */
-};
-
-/* Of number k of a row. */
-static inline bool shape_whole(const struct shape *shape, size_t k) {
-    return shape->columns ? shape->columns[k].kind == COLUMN_SYMBOL : shape->whole;
-}
-
-/* Of columns: some are symbols, which are whole. */
-static inline bool shape_mixed(const struct shape *shape) {
-    return shape->columns && !shape->whole &&
-           columns_of_kind(shape->columns, shape->width, COLUMN_SYMBOL);
-}
-
-/* Whether it is a word: the size of the hash, 0 = words get ids later. */
-static inline bool shape_words(const struct shape *shape, size_t k) {
-    const struct column *column = shape->columns ? &shape->columns[k] : NULL;
-    return column ? column->vocabulary.capacity || column->hash : shape->words;
-}
-static inline size_t shape_hash(const struct shape *shape, size_t k) {
-    return shape->columns ? shape->columns[k].hash : shape->hash;
-}
-
-/* What number k of a row is called: "x", or with columns "x's column load". */
-void shape_name(const struct shape *shape, size_t k, char name[NUMBER_NAME_SIZE]);
+#include "decode_json_values.h"
 
 struct json_example {
     char key[WIRE_KEY_MAX + 1];

@@ -11,12 +11,6 @@ struct part {
     const struct shape *shape;   /* NULL: there is none */
 };
 
-static const char *type_of(const struct shape *shape) {
-    if (shape_mixed(shape))
-        return "mixed";
-    return shape->whole ? "uint32" : "float32";
-}
-
 static enum reject_reason check_type(const json_t *schema, const struct part *part, char *why) {
     const json_t *dtype = json_object_get(schema, part->dtype);
     const char *name = json_string_value(dtype);
@@ -25,10 +19,10 @@ static enum reject_reason check_type(const json_t *schema, const struct part *pa
         return REJECT_NOT;
     if (!name)
         return reject(REJECT_JSON, why, "the schema's \"%s\" is no string", part->dtype);
-    if (strcmp(name, type_of(part->shape)) == 0)
+    if (strcmp(name, shape_type(part->shape)) == 0)
         return REJECT_NOT;
     return reject(REJECT_SCHEMA, why, "the schema's %s is %s, but this model takes %s", part->dtype,
-                  text_quote(quoted, name, strlen(name)), type_of(part->shape));
+                  text_quote(quoted, name, strlen(name)), shape_type(part->shape));
 }
 
 /* The name of a column: a string, or an object with one. */

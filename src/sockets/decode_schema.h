@@ -13,7 +13,7 @@
 
 #include <jansson.h>
 
-#include "decode_json.h"
+#include "decode_numbers.h"
 
 /* REJECT_NOT: examples of this schema fit the model. REJECT_JSON: it is none. REJECT_SCHEMA: `why`
    says which type or column differs. `y` is NULL where the target is the next x. */
