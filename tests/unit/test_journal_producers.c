@@ -107,7 +107,7 @@ static void recognizes_what_it_has(void **unused) {
 }
 
 /* Whose newest is remembered must not be chance: of a thousand that 5,000 others follow, nobody's
-   is forgotten. (More than four of these six thousand in one row: once in 10^5 runs.) */
+   is forgotten. (More than eight of these six thousand in one row: once in 10^12 runs.) */
 static void remembers_everyone_in_a_crowd(void **unused) {
     (void)unused;
     enum { WATCHED = 1000, OTHERS = 5000 };
