@@ -1,7 +1,7 @@
 /* The insides of checkpoints, for checkpoint*.c alone: checkpoint.c has directory, lock and the
    thread that waits for the disk, checkpoint_kept.c the older ones, checkpoint_layout.c the file's
-   entries, checkpoint_write.c their bytes, checkpoint_read.c and checkpoint_read_streams.c what is
-   read of them. */
+   entries, checkpoint_write.c their bytes, checkpoint_verify.c whether a file is whole,
+   checkpoint_read*.c what is read of them. */
 #ifndef RUNNEL_CHECKPOINT_INTERNAL_H
 #define RUNNEL_CHECKPOINT_INTERNAL_H
 

@@ -1,85 +1,11 @@
-#include <errno.h>
-#include <fcntl.h>
-#include <libdeflate.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sysexits.h>
-#include <unistd.h>
 
 #include "checkpoint_reading.h"
 #include "learner/scaler.h"
 #include "learner/truth.h"
-
-/* ---- Whether a file is whole ---- */
-
-static int read_bytes(int descriptor, const char *path, void *bytes, size_t size,
-                      struct error *error) {
-    for (size_t done = 0; done < size;) {
-        ssize_t count = read(descriptor, (char *)bytes + done, size - done);
-        if (count < 0 && errno == EINTR)
-            continue;
-        if (count <= 0)
-            return error_set(error, EX_IOERR, "%s cannot be read: %s", path,
-                             count < 0 ? strerror(errno) : "it ends too early");
-        done += (size_t)count;
-    }
-    return 0;
-}
-
-static int sum_file(int descriptor, const char *path, uint64_t size, struct error *error) {
-    enum { PIECE_SIZE = 1 << 16 };
-    unsigned char piece[PIECE_SIZE];
-    uint32_t sum = 0;
-    for (uint64_t left = size - CHECKPOINT_CHECKSUM_SIZE; left;) {
-        size_t part = left < PIECE_SIZE ? (size_t)left : PIECE_SIZE;
-        if (read_bytes(descriptor, path, piece, part, error))
-            return -1;
-        sum = libdeflate_crc32(sum, piece, part);
-        left -= part;
-    }
-    int64_t kept;
-    if (read_bytes(descriptor, path, &kept, sizeof kept, error))
-        return -1;
-    if (kept == (int64_t)sum)
-        return 0;
-    return error_set(error, EX_IOERR, "%s is damaged: its checksum does not fit its bytes", path);
-}
-
-static int check_sum(const struct safetensors *file, const char *path, uint64_t *bytes,
-                     struct error *error) {
-    const struct safetensors_entry *checksum = safetensors_find(file, "checksum");
-    const struct safetensors_entry *last = safetensors_at(file, safetensors_count(file) - 1);
-    if (checksum != last || checksum->size != CHECKPOINT_CHECKSUM_SIZE)
-        return error_set(error, EX_IOERR, "%s is damaged: its checksum is missing", path);
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    off_t size = descriptor < 0 ? -1 : lseek(descriptor, 0, SEEK_END);
-    int status;
-    if (size < CHECKPOINT_CHECKSUM_SIZE || lseek(descriptor, 0, SEEK_SET) != 0)
-        status = error_set(error, EX_IOERR, "%s cannot be read: %s", path, strerror(errno));
-    else
-        status = sum_file(descriptor, path, (uint64_t)size, error);
-    if (descriptor >= 0)
-        close(descriptor);
-    *bytes = (uint64_t)size;
-    return status;
-}
-
-/* Whatever the format, the checksum is the last entry. */
-static int verify(const struct safetensors *file, const char *path,
-                  struct checkpoint_report *report, struct error *error) {
-    const char *format = safetensors_metadata(file, "format");
-    const char *examples = safetensors_metadata(file, "examples");
-    const char *time = safetensors_metadata(file, "time");
-    if (!format || !safetensors_count(file) || !examples || !time)
-        return error_set(error, EX_IOERR, "%s is a safetensors file, but no checkpoint", path);
-    if (check_sum(file, path, &report->bytes, error))
-        return -1;
-    report->examples = strtoull(examples, NULL, 10);
-    report->time = strtod(time, NULL);
-    return 0;
-}
 
 static int check_format(const struct safetensors *file, const char *path, struct error *error) {
     const char *format = safetensors_metadata(file, "format");
@@ -92,8 +18,6 @@ static int check_format(const struct safetensors *file, const char *path, struct
                      "state.directory",
                      path, format, version ? version : "?", CHECKPOINT_FORMAT);
 }
-
-/* ---- What is in it ---- */
 
 int reading_damaged(const struct reading *reading, const char *what, struct error *error) {
     return error_set(error, EX_IOERR, "%s is damaged: %s", reading->path, what);
@@ -371,64 +295,6 @@ static int read_scalers(const struct reading *reading, struct error *error) {
     return 0;
 }
 
-/* ---- Words ---- */
-
-enum { NO_WORD = -2 };
-
-/* Row `at` into a vocabulary, and its place in the order of use into `places`, counted from the
-   vocabulary's first row. NO_WORD: it cannot be one. */
-static int read_word(const struct reading *reading, size_t at, uint32_t *lexicon, size_t *first,
-                     uint32_t *places, size_t count, struct error *error) {
-    unsigned char row[CHECKPOINT_WORD];
-    uint32_t n, place;
-    uint64_t appeared;
-    if (reading_row(reading, PART_WORDS, at, row, sizeof row, error))
-        return -1;
-    memcpy(&n, row, sizeof n);
-    memcpy(&place, row + 4, sizeof place);
-    memcpy(&appeared, row + 8, sizeof appeared);
-    if (n < *lexicon || !wire_is_utf8(row + 17, row[16]))
-        return NO_WORD;
-    if (n > *lexicon)
-        *first = at;
-    *lexicon = n;
-    if (place >= count - *first || places[*first + place] ||
-        learner_add_word(reading->learner, n, (const char *)row + 17, row[16], appeared))
-        return NO_WORD;
-    places[*first + place] = (uint32_t)(at - *first) + 1;
-    return 0;
-}
-
-/* The words by ids, then in the order in which they were used. */
-static int read_lexicons(const struct reading *reading, uint32_t *places, size_t count,
-                         struct error *error) {
-    uint32_t lexicon = 0;
-    size_t first = 0;
-    for (size_t at = 0; at < count; at++) {
-        int status = read_word(reading, at, &lexicon, &first, places, count, error);
-        if (status)
-            return status == NO_WORD ? reading_damaged(reading, "its words cannot be", error) : -1;
-    }
-    for (size_t n = 0, at = 0; n < learner_lexicons(reading->learner); n++) {
-        size_t size = learner_lexicon(reading->learner, n).size;
-        for (size_t k = 0; k < size; k++, at++)
-            if (!places[at] || learner_use_word(reading->learner, n, places[at] - 1))
-                return reading_damaged(reading, "the order of its words cannot be", error);
-    }
-    learner_words_written(reading->learner);
-    return 0;
-}
-
-static int read_words(const struct reading *reading, struct error *error) {
-    if (!reading_has(reading, PART_WORDS))
-        return 0;
-    size_t count = reading->layout.entries[reading->layout.parts[0][PART_WORDS]].shape[0];
-    uint32_t *places = calloc(count + 1, sizeof *places);
-    int status = places ? read_lexicons(reading, places, count, error) : error_no_memory(error);
-    free(places);
-    return status;
-}
-
 /* ---- All of it ---- */
 
 static void compare_device(const struct reading *reading, struct checkpoint_report *report) {
@@ -447,7 +313,7 @@ static int read_all(struct reading *reading, struct checkpoint_report *report,
     if (check_format(reading->file, reading->path, error) || check_digest(reading, error) ||
         check_entries(reading, error) || read_tensors(reading, error) ||
         read_counters(reading, error) || read_scalers(reading, error) ||
-        read_words(reading, error) || reading_streams(reading, error))
+        reading_words(reading, error) || reading_streams(reading, error))
         return -1;
     compare_device(reading, report);
     return 0;
@@ -458,7 +324,8 @@ int checkpoint_read(const char *path, const struct config *config, struct learne
     struct reading reading = {
         .path = path, .config = config, .model = learner_model(learner), .learner = learner};
     int status = -1;
-    if (safetensors_open(&reading.file, path, error) || verify(reading.file, path, report, error))
+    if (safetensors_open(&reading.file, path, error) ||
+        reading_verify(reading.file, path, report, error))
         status = error->status == EX_IOERR ? CHECKPOINT_NOT_WHOLE : -1;
     else
         status = read_all(&reading, report, error);

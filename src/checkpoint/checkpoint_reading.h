@@ -1,5 +1,6 @@
-/* A checkpoint that is being read: checkpoint_read.c, and checkpoint_read_streams.c for its
- * streams. */
+/* A checkpoint that is being read: checkpoint_verify.c (whether its file is whole),
+   checkpoint_read.c, and for its streams and words checkpoint_read_streams.c and
+   checkpoint_read_words.c. */
 #ifndef RUNNEL_CHECKPOINT_READING_H
 #define RUNNEL_CHECKPOINT_READING_H
 
@@ -34,6 +35,14 @@ static inline bool reading_has(const struct reading *reading, enum checkpoint_pa
 }
 
 bool reading_finite(const double *values, size_t count);
+
+/* Whatever the format, the checksum is the last entry. Fills `report` but for its warnings.
+   EX_IOERR: the file is not whole, or no checkpoint. */
+int reading_verify(const struct safetensors *file, const char *path,
+                   struct checkpoint_report *report, struct error *error);
+
+/* Add the words of all vocabularies to the learner, which has none. */
+int reading_words(const struct reading *reading, struct error *error);
 
 /* Add all streams to the learner, which has none. -1: damaged, or the engine has failed. */
 int reading_streams(struct reading *reading, struct error *error);

@@ -7,47 +7,7 @@
 #include <string.h>
 #include <sysexits.h>
 
-#include "feed_columns.h"
-#include "feed_input.h"
-#include "feed_labels.h"
-#include "feed_named.h"
-#include "feed_rows.h"
-#include "streams/feed.h"
-#include "streams/feed_streams.h"
-
-/* Columns with one purpose; NONE = no such column. */
-#define NONE SIZE_MAX
-
-struct csv {
-    struct source source;
-    const char *columns_list, *targets_list, *multiply_list; /* as given, or NULL */
-    const char *symbol_name, *class_name, *sequence_name, *key_name, *time_name;
-    const char *label_path;
-    char delimiter;
-    bool header, end;
-
-    bool names;            /* rows are sent as JSON, with names of columns: source_named.c */
-    const char *word_list; /* as given, or NULL */
-    struct named *named;   /* NULL without */
-
-    struct rows *rows;
-    struct row row;
-    bool row_waits; /* the first row was read when the columns were counted */
-    struct columns columns;
-    struct selection x, y;
-    size_t sequence, key, time; /* indices of columns */
-
-    struct values values; /* of the newest row */
-    struct streams streams;
-    size_t draining; /* after the last row: the next stream to give its row */
-    bool failed;     /* the last row was bad; `bad` says why */
-    struct error bad;
-
-    struct labels *labels; /* NULL without --label-file */
-    struct step waiting;   /* the row after the labels that come before it */
-    bool waits, over;      /* there is one; there are no more */
-    uint64_t number;       /* of the row that waits */
-};
+#include "feed_csv.h"
 
 static struct source *create(void) {
     struct csv *csv = calloc(1, sizeof *csv);
@@ -188,29 +148,7 @@ static int open_names(struct csv *csv, struct error *error) {
     return status;
 }
 
-/* --- rows ----------------------------------------------------------------------------------- */
-
-static const char *file_name(const struct csv *csv) {
-    return input_name(rows_input(csv->rows));
-}
-
-/* Read the first line, which is the header or shows how many columns there are. */
-static int read_first(struct csv *csv, struct error *error) {
-    static const char MARK[] =
-        "\xEF\xBB\xBF"; /* UTF-8's byte order mark, which some programs write */
-    int status = rows_next(csv->rows, &csv->row, error);
-    if (status < 0)
-        return -1;
-    if (status == 0)
-        return error_set(error, EX_DATAERR, "%s: is empty", file_name(csv));
-    if (csv->row.wrong)
-        return error_set(error, EX_DATAERR, "%s:%llu: %s", file_name(csv),
-                         (unsigned long long)csv->row.line, csv->row.wrong);
-    if (strncmp(csv->row.fields[0], MARK, sizeof MARK - 1) == 0)
-        csv->row.fields[0] += sizeof MARK - 1;
-    csv->row_waits = !csv->header;
-    return 0;
-}
+/* --- opening -------------------------------------------------------------------------------- */
 
 /* Their targets take the place of the rows'. */
 static int open_labels(struct csv *csv, struct error *error) {
@@ -230,8 +168,8 @@ static int open_labels(struct csv *csv, struct error *error) {
 static int open_csv(struct source *source, char **operands, struct error *error) {
     struct csv *csv = (struct csv *)source;
     if (rows_open(&csv->rows, operands[0], csv->delimiter, error) < 0 ||
-        read_first(csv, error) < 0 ||
-        columns_open(&csv->columns, file_name(csv), csv->row.fields, csv->row.count, csv->header,
+        csv_read_first(csv, error) < 0 ||
+        columns_open(&csv->columns, csv_file(csv), csv->row.fields, csv->row.count, csv->header,
                      error) < 0 ||
         select_columns(csv, error) < 0 || open_labels(csv, error) < 0 || open_names(csv, error) < 0)
         return -1;
@@ -241,85 +179,6 @@ static int open_csv(struct source *source, char **operands, struct error *error)
     csv->streams.numbers = csv->x.count + csv->y.count;
     source->once = input_is_pipe(rows_input(csv->rows));
     return values_open(&csv->values, csv->streams.numbers, error);
-}
-
-/* One column of the row; the cell's name is the column's. */
-static bool read_cell(const struct csv *csv, size_t column, enum value_kind kind,
-                      union value *value, char why[CELL_WHY_SIZE]) {
-    const char *cell = csv->row.fields[column];
-    return kind == VALUE_CLASS ? cell_class(cell, &value->id, why)
-                               : cell_real(cell, csv->columns.factors[column], &value->real, why);
-}
-
-/* Read x, y and time of the row. False: `why` says what is wrong, `*column` with which one. */
-static bool read_values(struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]) {
-    struct values *values = &csv->values;
-    union value *number = values->numbers;
-    values->time = 0;
-    for (size_t i = 0; !csv->names && i < csv->x.count; i++, number++) {
-        *column = csv->x.indices[i];
-        if (!read_cell(csv, *column, csv->source.x.kind, number, why))
-            return false;
-        if (csv->symbol_name && number->id == WIRE_NO_CLASS) {
-            snprintf(why, CELL_WHY_SIZE, "found nothing, expected a symbol");
-            return false;
-        }
-    }
-    for (size_t i = 0; !csv->names && i < csv->y.count; i++, number++) {
-        *column = csv->y.indices[i];
-        if (!read_cell(csv, *column, csv->source.y.kind, number, why))
-            return false;
-    }
-    *column = csv->time;
-    return csv->time == NONE || cell_time(csv->row.fields[csv->time], &values->time, why);
-}
-
-/* Without --columns a column of x may be one that was not meant to be. */
-static const char *way_out(const struct csv *csv, size_t column) {
-    bool chosen = csv->columns_list || csv->symbol_name;
-    for (size_t i = 0; !chosen && i < csv->x.count; i++)
-        if (csv->x.indices[i] == column)
-            return "; see --columns a,b to choose the columns of x, --time COLUMN for times";
-    return "";
-}
-
-/* Whether the row is good; else `error` says why it is not, and it may be skipped. */
-static bool check_row(struct csv *csv, struct error *error) {
-    const struct row *row = &csv->row;
-    char why[CELL_WHY_SIZE];
-    size_t column;
-    if (row->wrong)
-        error_set(error, EX_DATAERR, "%s:%llu: %s", file_name(csv), (unsigned long long)row->line,
-                  row->wrong);
-    else if (row->count != csv->columns.count)
-        error_set(error, EX_DATAERR, "%s:%llu: found %zu fields, expected %zu as in the first line",
-                  file_name(csv), (unsigned long long)row->line, row->count, csv->columns.count);
-    else if (!read_values(csv, &column, why))
-        error_set(error, EX_DATAERR, "%s:%llu: column '%s': %s%s", file_name(csv),
-                  (unsigned long long)row->line, csv->columns.names[column], why,
-                  way_out(csv, column));
-    else
-        return true;
-    return false;
-}
-
-/* The next good row, in csv->row and csv->values. */
-static int read_row(struct csv *csv, struct error *error) {
-    struct error bad;
-    for (;;) {
-        int status = csv->row_waits ? 1 : rows_next(csv->rows, &csv->row, error);
-        csv->row_waits = false;
-        if (status <= 0)
-            return status;
-        if (check_row(csv, &bad))
-            return 1;
-        if (!csv->source.skip_bad) {
-            *error = bad;
-            return -1;
-        }
-        csv->source.skipped++;
-        feed_detail("skipped: %s", bad.text);
-    }
 }
 
 /* --- steps ---------------------------------------------------------------------------------- */
@@ -341,7 +200,7 @@ static struct held_stream *find_stream(struct csv *csv, struct error *error) {
     if (stream || error->status != EX_DATAERR)
         return stream;
     memcpy(why, error->text, sizeof why);
-    error_set(error, EX_DATAERR, "%s:%llu: column '%s': %s", file_name(csv),
+    error_set(error, EX_DATAERR, "%s:%llu: column '%s': %s", csv_file(csv),
               (unsigned long long)csv->row.line, csv->columns.names[csv->key], why);
     return NULL;
 }
@@ -372,7 +231,7 @@ static int fail_late(struct csv *csv, struct step *step, struct error *error) {
 /* The next row as JSON. */
 static int next_named(struct csv *csv, struct step *step, struct error *error) {
     int status;
-    while ((status = read_row(csv, error)) > 0) {
+    while ((status = csv_read_row(csv, error)) > 0) {
         const char *key = csv->key == NONE ? csv->source.label : csv->row.fields[csv->key];
         status = named_step(csv->named, &csv->row, key, csv->values.time, step, error);
         if (status)
@@ -387,7 +246,7 @@ static int next_row(struct csv *csv, struct step *step, struct error *error) {
     struct held_stream *stream = NULL;
     bool holding = csv->end || csv->sequence != NONE;
     for (;;) {
-        int status = csv->draining ? 0 : read_row(csv, error);
+        int status = csv->draining ? 0 : csv_read_row(csv, error);
         if (status == 0)
             return drain(csv, step, error);
         if (status < 0 || ((holding || csv->key != NONE) && !(stream = find_stream(csv, error))))
@@ -445,7 +304,7 @@ static int rewind_csv(struct source *source, uint64_t pass, struct error *error)
         labels_rewind(csv->labels);
     if (input_rewind(rows_input(csv->rows), error) < 0)
         return -1;
-    return read_first(csv, error);
+    return csv_read_first(csv, error);
 }
 
 static double done(const struct source *source) {

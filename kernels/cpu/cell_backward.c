@@ -1,0 +1,180 @@
+/* A layer's step backward: from the gradient of h to those of its sums and of the state before it.
+   Bound by arithmetic, as forward. */
+#include <string.h>
+
+#include "cell_rows.h"
+#include "normalization.h"
+
+/* d (rows,), the gradient after gain and bias, becomes dz, that of the sum. */
+static void normalize_groups_backward(const struct network_layer *l, const struct sum *s,
+                                      const float *d, float *dz) {
+    for (size_t k = 0; k < l->group_count; k++) {
+        const struct norm_group *g = &l->groups[k];
+        size_t i = g->first;
+        normalize_backward(d + i, s->values + i, s->gain + i, s->scales[k], l->mask + i, g->length,
+                           g->units, l->centred, dz + i, s->d_gain + i, s->d_bias + i);
+    }
+}
+
+/* The same for norms of units. (length,) */
+static void normalize_units_backward(const struct sum *s, size_t length, const float *restrict d,
+                                     float *restrict dz) {
+    const float *restrict a = s->values, *restrict gain = s->gain, *restrict mean = s->mean,
+                          *restrict rstd = s->rstd;
+    float *restrict d_gain = s->d_gain, *restrict d_bias = s->d_bias;
+#pragma omp simd
+    for (size_t i = 0; i < length; i++) {
+        d_gain[i] += d[i] * normalization_of_unit(a[i], mean[i], rstd[i]);
+        d_bias[i] += d[i];
+        dz[i] = normalization_unit_backward(d[i], gain[i], rstd[i]);
+    }
+}
+
+INLINE void store_gradient(const struct cell_kind *kind, const struct rows *r, float *d,
+                           size_t gate, size_t i, const struct cell_gradient *g) {
+    if (gate < kind->gates && gate != kind->finished_gate)
+        d[gate * r->padded + i] = g->gate[gate];
+}
+
+/* The second stage: d, the gradient of h, becomes that of the inner value after its norm; that of
+   the finished gate goes to d_gate (padded,). */
+INLINE void finish_units_backward(enum cell cell, const struct rows *rows, float *d,
+                                  float *d_gate) {
+    const struct cell_kind *kind = constant_kind(cell);
+    const struct rows r = *rows;
+#pragma omp simd
+    for (size_t i = 0; i < r.padded; i++) {
+        struct cell_unit u;
+        struct cell_gradient g;
+        u.gate[kind->finished_gate] = r.gate[kind->finished_gate * r.padded + i];
+        u.squashed = r.squashed[i];
+        cell_finish_backward(cell, &u, d[i], &g);
+        d_gate[i] = g.gate[kind->finished_gate];
+        d[i] = g.inner;
+    }
+}
+
+/* The gradients of the gates' sums after their norms into d_gate (rows,), that of the last gate's
+   recurrent sum into d_own (padded,). `d` is the gradient of h or, of a cell that finishes, of the
+   inner value; the gradient of what is carried past the weights becomes `carried` (padded,). */
+INLINE void backward_units(enum cell cell, enum activation activation, const struct rows *rows,
+                           const float *d, float *carried, float *d_gate, float *d_own) {
+    const struct cell_kind *kind = constant_kind(cell);
+    const struct rows r = *rows;
+#pragma omp simd
+    for (size_t i = 0; i < r.padded; i++) {
+        struct cell_unit u;
+        struct cell_gradient g;
+        u.activation = activation;
+        load_gates(kind, &r, i, &u);
+        if (kind->inner)
+            u.inner = r.inner[i];
+        if (kind->states > 0)
+            u.h = r.h[i];
+        if (kind->states > 1)
+            u.before = r.before[i];
+        u.out = r.hidden[i];
+        g.before = 0.0f;
+        cell_backward(cell, &u, kind->finishes ? carried[i] + d[i] : d[i], &g);
+        store_gradient(kind, &r, d_gate, 0, i, &g);
+        store_gradient(kind, &r, d_gate, 1, i, &g);
+        store_gradient(kind, &r, d_gate, 2, i, &g);
+        store_gradient(kind, &r, d_gate, 3, i, &g);
+        if (kind->own)
+            d_own[i] = g.own;
+        carried[i] = g.before;
+    }
+}
+
+INLINE void backward(enum cell cell, enum activation activation, enum norm_source source,
+                     const struct network *n, const struct network_layer *l, size_t position,
+                     const float *h, const float *before, float *d, float *d_ih, float *d_hh) {
+    const struct cell_kind *kind = constant_kind(cell);
+    size_t p = l->padded, last = (kind->gates - 1) * p;
+    struct rows r = rows_at(n, l, position, h, before);
+    float *d_gate = source == SOURCE_NOTHING ? d_ih : n->d_gate;
+    const float *through = d;
+    if (kind->finishes) {
+        finish_units_backward(cell, &r, d, d_gate + kind->finished_gate * p);
+        if (source != SOURCE_NOTHING) {
+            struct sum inner = sum_at(n, l, PLACE_INNER, position);
+            float *dz = n->d_state; /* free until the next step's products */
+            if (source == SOURCE_GROUP)
+                normalize_backward(d, inner.values, inner.gain, *inner.scales, l->mask, p, l->size,
+                                   l->centred, dz, inner.d_gain, inner.d_bias);
+            else
+                normalize_units_backward(&inner, p, d, dz);
+            through = dz;
+        }
+    }
+    backward_units(cell, activation, &r, through, kind->finishes ? n->d_inner : d, d_gate,
+                   kind->own ? d_hh + last : NULL);
+    if (kind->finishes)
+        memset(d, 0, p * sizeof(float));
+    if (source == SOURCE_GROUP)
+        normalize_groups_backward(l, &r.ih, d_gate, d_ih);
+    else if (source != SOURCE_NOTHING)
+        normalize_units_backward(&r.ih, l->rows, d_gate, d_ih);
+    if (kind->states == 0)
+        return;
+    if (!kind->apart || source == SOURCE_NOTHING) {
+        memcpy(d_hh, d_ih, (kind->own ? last : l->rows) * sizeof(float));
+        return;
+    }
+    if (kind->own)
+        memcpy(d_gate + last, d_hh + last, p * sizeof(float));
+    if (source == SOURCE_GROUP)
+        normalize_groups_backward(l, &r.hh, d_gate, d_hh);
+    else
+        normalize_units_backward(&r.hh, l->rows, d_gate, d_hh);
+}
+
+/* ---- once for each cell, function and source of a norm's numbers ---- */
+
+INLINE void backward_any_function(enum cell cell, enum norm_source source, const struct network *n,
+                                  const struct network_layer *l, size_t position, const float *h,
+                                  const float *before, float *d, float *d_ih, float *d_hh) {
+    if (!constant_kind(cell)->function) {
+        backward(cell, l->activation, source, n, l, position, h, before, d, d_ih, d_hh);
+        return;
+    }
+    switch (l->activation) {
+#define ACTIVATION(name)                                                                           \
+    case ACTIVATION_##name:                                                                        \
+        backward(cell, ACTIVATION_##name, source, n, l, position, h, before, d, d_ih, d_hh);       \
+        break;
+#include "kinds.def"
+    default:
+        break;
+    }
+}
+
+INLINE void backward_any_source(enum cell cell, const struct network *n,
+                                const struct network_layer *l, size_t position, const float *h,
+                                const float *before, float *d, float *d_ih, float *d_hh) {
+    switch (l->source) {
+    case SOURCE_NOTHING:
+        backward_any_function(cell, SOURCE_NOTHING, n, l, position, h, before, d, d_ih, d_hh);
+        break;
+    case SOURCE_GROUP:
+        backward_any_function(cell, SOURCE_GROUP, n, l, position, h, before, d, d_ih, d_hh);
+        break;
+    case SOURCE_ROWS: /* where units' numbers come from makes no difference here */
+    case SOURCE_RUNNING:
+        backward_any_function(cell, SOURCE_ROWS, n, l, position, h, before, d, d_ih, d_hh);
+        break;
+    }
+}
+
+void cell_step_backward(const struct network *n, const struct network_layer *l, size_t position,
+                        const float *h, const float *before, float *d, float *d_ih, float *d_hh) {
+    switch (l->cell) {
+#define CELL(name)                                                                                 \
+    case CELL_##name:                                                                              \
+        backward_any_source(CELL_##name, n, l, position, h, before, d, d_ih, d_hh);                \
+        break;
+#include "kinds.def"
+    default:
+        break;
+    }
+}

@@ -1,0 +1,201 @@
+/* A layer at one step: what is the same in all cells around the formulas of each (kernels/cells/).
+   Beside the products with the weight matrices it costs some hundred elementwise operations a unit:
+   bound by arithmetic. */
+#include <string.h>
+
+#include "cell_rows.h"
+#include "matrix.h"
+#include "normalization.h"
+
+static void normalize_groups(const struct network_layer *l, const struct sum *s) {
+    for (size_t k = 0; k < l->group_count; k++) {
+        const struct norm_group *g = &l->groups[k];
+        s->scales[k] =
+            normalize(s->values + g->first, l->mask + g->first, g->length, g->units, l->centred);
+    }
+}
+
+static void recurrent_sum(const struct network *n, const struct network_layer *l, size_t position,
+                          const float *h, float *sum) {
+    const float *bias = l->source == SOURCE_NOTHING ? n->parameters + l->at[TENSOR_BIAS_HH] : NULL;
+    matrix_multiply(n->parameters + l->at[TENSOR_WEIGHT_HH], l->rows, l->size, bias, h, sum,
+                    position % 2);
+}
+
+/* Number `i` of a sum after its normalization. */
+INLINE float normalized(enum norm_source source, const struct sum *s, size_t i) {
+    float a = s->values[i];
+    if (source == SOURCE_NOTHING)
+        return a;
+    float x = source == SOURCE_GROUP ? a : normalization_of_unit(a, s->mean[i], s->rstd[i]);
+    return normalization_apply(x, s->gain[i], s->bias[i]);
+}
+
+INLINE void load_sums(const struct cell_kind *kind, enum norm_source source, const struct rows *r,
+                      size_t gate, size_t i, struct cell_unit *u) {
+    if (gate >= kind->gates)
+        return;
+    u->ih[gate] = normalized(source, &r->ih, gate * r->padded + i);
+    if (kind->apart)
+        u->hh[gate] = normalized(source, &r->hh, gate * r->padded + i);
+}
+
+INLINE void store_gate(const struct cell_kind *kind, const struct rows *r, size_t gate, size_t i,
+                       const struct cell_unit *u) {
+    if (kind->gated && gate < kind->gates)
+        r->gate[gate * r->padded + i] = u->gate[gate];
+}
+
+INLINE void store_gates(const struct cell_kind *kind, const struct rows *r, size_t i,
+                        const struct cell_unit *u) {
+    store_gate(kind, r, 0, i, u);
+    store_gate(kind, r, 1, i, u);
+    store_gate(kind, r, 2, i, u);
+    store_gate(kind, r, 3, i, u);
+}
+
+/* From the sums after their norms to what can be known of the gates at once. It has a loop of its
+   own: a value that comes out of memory is one value, whereas the compiler would carry what is made
+   of a gate into the cases of its function, and round otherwise. */
+INLINE void gate_units(enum cell cell, enum norm_source source, const struct rows *rows) {
+    const struct cell_kind *kind = constant_kind(cell);
+    const struct rows r = *rows;
+#pragma omp simd
+    for (size_t i = 0; i < r.padded; i++) {
+        struct cell_unit u;
+        load_sums(kind, source, &r, 0, i, &u);
+        load_sums(kind, source, &r, 1, i, &u);
+        load_sums(kind, source, &r, 2, i, &u);
+        load_sums(kind, source, &r, 3, i, &u);
+        cell_gates(cell, &u);
+        store_gates(kind, &r, i, &u);
+        if (kind->own)
+            r.inner[i] = u.inner;
+    }
+}
+
+/* To the gates, and to h unless it is made in a second stage. */
+INLINE void forward_units(enum cell cell, enum activation activation, enum norm_source source,
+                          const struct rows *rows) {
+    const struct cell_kind *kind = constant_kind(cell);
+    const struct rows r = *rows;
+    if (kind->gated)
+        gate_units(cell, source, rows);
+#pragma omp simd
+    for (size_t i = 0; i < r.padded; i++) {
+        struct cell_unit u;
+        u.activation = activation;
+        if (!kind->gated)
+            load_sums(kind, source, &r, 0, i, &u);
+        load_gates(kind, &r, i, &u);
+        if (kind->own)
+            u.inner = r.inner[i];
+        if (kind->states > 0)
+            u.h = r.h[i];
+        if (kind->states > 1)
+            u.before = r.before[i];
+        cell_forward(cell, &u);
+        store_gates(kind, &r, i, &u);
+        if (kind->inner)
+            r.inner[i] = u.inner;
+        if (!kind->finishes)
+            r.hidden[i] = u.out;
+    }
+}
+
+/* The second stage: h, from the gates and the inner value, which `inner` has. */
+INLINE void finish_units(enum cell cell, enum norm_source source, const struct rows *rows,
+                         const struct sum *inner) {
+    const struct cell_kind *kind = constant_kind(cell);
+    const struct rows r = *rows;
+    const struct sum s = *inner;
+#pragma omp simd
+    for (size_t i = 0; i < r.padded; i++) {
+        struct cell_unit u;
+        u.gate[kind->finished_gate] = r.gate[kind->finished_gate * r.padded + i];
+        u.inner = normalized(source, &s, i);
+        cell_finish(cell, &u);
+        r.squashed[i] = u.squashed;
+        r.hidden[i] = u.out;
+    }
+}
+
+INLINE void forward(enum cell cell, enum activation activation, enum norm_source source,
+                    const struct network *n, const struct network_layer *l, size_t position,
+                    const float *h, const float *before) {
+    const struct cell_kind *kind = constant_kind(cell);
+    struct rows r = rows_at(n, l, position, h, before);
+    if (kind->states > 0)
+        recurrent_sum(n, l, position, h, r.hh.values);
+    if (kind->states > 0 && !kind->apart) {
+        float *restrict a = r.ih.values, *restrict b = r.hh.values;
+#pragma omp simd aligned(a, b : 64)
+        for (size_t i = 0; i < l->rows; i++)
+            a[i] += b[i];
+    }
+    if (source == SOURCE_GROUP)
+        normalize_groups(l, &r.ih);
+    if (source == SOURCE_GROUP && kind->apart)
+        normalize_groups(l, &r.hh);
+    forward_units(cell, activation, source, &r);
+    if (!kind->finishes)
+        return;
+    struct sum inner = sum_at(n, l, PLACE_INNER, position);
+    if (source == SOURCE_GROUP) {
+        memcpy(inner.values, r.inner, l->padded * sizeof(float));
+        *inner.scales = normalize(inner.values, l->mask, l->padded, l->size, l->centred);
+    } else {
+        inner.values = r.inner;
+    }
+    finish_units(cell, source, &r, &inner);
+}
+
+/* ---- once for each cell, function and source of a norm's numbers ---- */
+
+INLINE void forward_any_function(enum cell cell, enum norm_source source, const struct network *n,
+                                 const struct network_layer *l, size_t position, const float *h,
+                                 const float *before) {
+    if (!constant_kind(cell)->function) {
+        forward(cell, l->activation, source, n, l, position, h, before);
+        return;
+    }
+    switch (l->activation) {
+#define ACTIVATION(name)                                                                           \
+    case ACTIVATION_##name:                                                                        \
+        forward(cell, ACTIVATION_##name, source, n, l, position, h, before);                       \
+        break;
+#include "kinds.def"
+    default:
+        break;
+    }
+}
+
+INLINE void forward_any_source(enum cell cell, const struct network *n,
+                               const struct network_layer *l, size_t position, const float *h,
+                               const float *before) {
+    switch (l->source) {
+    case SOURCE_NOTHING:
+        forward_any_function(cell, SOURCE_NOTHING, n, l, position, h, before);
+        break;
+    case SOURCE_GROUP:
+        forward_any_function(cell, SOURCE_GROUP, n, l, position, h, before);
+        break;
+    case SOURCE_ROWS: /* where units' numbers come from makes no difference here */
+    case SOURCE_RUNNING:
+        forward_any_function(cell, SOURCE_ROWS, n, l, position, h, before);
+        break;
+    }
+}
+
+void cell_step(const struct network *n, const struct network_layer *l, size_t position,
+               const float *h, const float *before) {
+    switch (l->cell) {
+#define CELL(name)                                                                                 \
+    case CELL_##name:                                                                              \
+        forward_any_source(CELL_##name, n, l, position, h, before);                                \
+        break;
+#include "kinds.def"
+    default:
+        break;
+    }
+}

@@ -1,0 +1,89 @@
+/* What a layer's step forward and its step backward share: the rows of one position. */
+#ifndef RUNNEL_CELL_ROWS_H
+#define RUNNEL_CELL_ROWS_H
+
+#include "cells.h"
+#include "network.h"
+#include "vector.h"
+
+/* The constant description of a cell that is a constant here. */
+INLINE const struct cell_kind *constant_kind(enum cell cell) {
+    switch (cell) {
+#define CELL(name)                                                                                 \
+case CELL_##name:                                                                                  \
+    return &name##_kind;
+#include "kinds.def"
+    default:
+        break;
+    }
+    return NULL;
+}
+
+/* What is normalized at a place of a layer: its row at a position, and the norm's parameters. */
+struct sum {
+    float *values;
+    const float *gain, *bias;
+    float *d_gain, *d_bias;
+    struct norm_scale *scales; /* of groups */
+    const float *mean, *rstd;  /* of units */
+};
+
+INLINE struct sum sum_at(const struct network *n, const struct network_layer *l, int place,
+                         size_t position) {
+    float *values = place == PLACE_IH   ? l->summed_ih + position * l->rows
+                    : place == PLACE_HH ? l->summed_hh + position * l->rows
+                    : l->ages           ? l->inner + position * l->padded
+                                        : l->inner_normal + position * l->padded;
+    const struct unit_norm *units = &l->units[place];
+    size_t row = l->ages ? network_age(n, l, position) * units->width : 0;
+    size_t gain = l->at[TENSOR_GAIN_IH + place], bias = l->at[TENSOR_NORM_BIAS_IH + place];
+    return (struct sum){
+        values,
+        n->parameters + gain,
+        n->parameters + bias,
+        n->gradient + gain,
+        n->gradient + bias,
+        l->scales + position * NETWORK_NORMS + place * CELL_GROUPS_MAX,
+        units->mean + row,
+        units->rstd + row,
+    };
+}
+
+/* Arrays of one step, and the state before it. */
+struct rows {
+    struct sum ih, hh;
+    float *gate, *inner, *squashed, *hidden;
+    const float *h, *before;
+    size_t padded;
+};
+
+INLINE struct rows rows_at(const struct network *n, const struct network_layer *l, size_t position,
+                           const float *h, const float *before) {
+    return (struct rows){
+        sum_at(n, l, PLACE_IH, position),
+        sum_at(n, l, PLACE_HH, position),
+        l->gate + position * l->rows,
+        l->inner + position * l->padded,
+        l->squashed + position * l->padded,
+        l->hidden + position * l->padded,
+        h,
+        before,
+        l->padded,
+    };
+}
+
+INLINE void load_gate(const struct cell_kind *kind, const struct rows *r, size_t gate, size_t i,
+                      struct cell_unit *u) {
+    if (kind->gated && gate < kind->gates)
+        u->gate[gate] = r->gate[gate * r->padded + i];
+}
+
+INLINE void load_gates(const struct cell_kind *kind, const struct rows *r, size_t i,
+                       struct cell_unit *u) {
+    load_gate(kind, r, 0, i, u);
+    load_gate(kind, r, 1, i, u);
+    load_gate(kind, r, 2, i, u);
+    load_gate(kind, r, 3, i, u);
+}
+
+#endif

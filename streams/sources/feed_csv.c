@@ -1,0 +1,105 @@
+/* Rows of a table, read and checked. */
+#include <stdio.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "feed_csv.h"
+
+const char *csv_file(const struct csv *csv) {
+    return input_name(rows_input(csv->rows));
+}
+
+int csv_read_first(struct csv *csv, struct error *error) {
+    static const char MARK[] =
+        "\xEF\xBB\xBF"; /* UTF-8's byte order mark, which some programs write */
+    int status = rows_next(csv->rows, &csv->row, error);
+    if (status < 0)
+        return -1;
+    if (status == 0)
+        return error_set(error, EX_DATAERR, "%s: is empty", csv_file(csv));
+    if (csv->row.wrong)
+        return error_set(error, EX_DATAERR, "%s:%llu: %s", csv_file(csv),
+                         (unsigned long long)csv->row.line, csv->row.wrong);
+    if (strncmp(csv->row.fields[0], MARK, sizeof MARK - 1) == 0)
+        csv->row.fields[0] += sizeof MARK - 1;
+    csv->row_waits = !csv->header;
+    return 0;
+}
+
+/* One column of the row; the cell's name is the column's. */
+static bool read_cell(const struct csv *csv, size_t column, enum value_kind kind,
+                      union value *value, char why[CELL_WHY_SIZE]) {
+    const char *cell = csv->row.fields[column];
+    return kind == VALUE_CLASS ? cell_class(cell, &value->id, why)
+                               : cell_real(cell, csv->columns.factors[column], &value->real, why);
+}
+
+/* Read x, y and time of the row. False: `why` says what is wrong, `*column` with which one. */
+static bool read_values(struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]) {
+    struct values *values = &csv->values;
+    union value *number = values->numbers;
+    values->time = 0;
+    for (size_t i = 0; !csv->names && i < csv->x.count; i++, number++) {
+        *column = csv->x.indices[i];
+        if (!read_cell(csv, *column, csv->source.x.kind, number, why))
+            return false;
+        if (csv->symbol_name && number->id == WIRE_NO_CLASS) {
+            snprintf(why, CELL_WHY_SIZE, "found nothing, expected a symbol");
+            return false;
+        }
+    }
+    for (size_t i = 0; !csv->names && i < csv->y.count; i++, number++) {
+        *column = csv->y.indices[i];
+        if (!read_cell(csv, *column, csv->source.y.kind, number, why))
+            return false;
+    }
+    *column = csv->time;
+    return csv->time == NONE || cell_time(csv->row.fields[csv->time], &values->time, why);
+}
+
+/* Without --columns a column of x may be one that was not meant to be. */
+static const char *way_out(const struct csv *csv, size_t column) {
+    bool chosen = csv->columns_list || csv->symbol_name;
+    for (size_t i = 0; !chosen && i < csv->x.count; i++)
+        if (csv->x.indices[i] == column)
+            return "; see --columns a,b to choose the columns of x, --time COLUMN for times";
+    return "";
+}
+
+/* Whether the row is good; else `error` says why it is not, and it may be skipped. */
+static bool check_row(struct csv *csv, struct error *error) {
+    const struct row *row = &csv->row;
+    char why[CELL_WHY_SIZE];
+    size_t column;
+    if (row->wrong)
+        error_set(error, EX_DATAERR, "%s:%llu: %s", csv_file(csv), (unsigned long long)row->line,
+                  row->wrong);
+    else if (row->count != csv->columns.count)
+        error_set(error, EX_DATAERR, "%s:%llu: found %zu fields, expected %zu as in the first line",
+                  csv_file(csv), (unsigned long long)row->line, row->count, csv->columns.count);
+    else if (!read_values(csv, &column, why))
+        error_set(error, EX_DATAERR, "%s:%llu: column '%s': %s%s", csv_file(csv),
+                  (unsigned long long)row->line, csv->columns.names[column], why,
+                  way_out(csv, column));
+    else
+        return true;
+    return false;
+}
+
+int csv_read_row(struct csv *csv, struct error *error) {
+    struct error bad;
+    for (;;) {
+        int status = csv->row_waits ? 1 : rows_next(csv->rows, &csv->row, error);
+        csv->row_waits = false;
+        if (status <= 0)
+            return status;
+        if (check_row(csv, &bad))
+            return 1;
+        if (!csv->source.skip_bad) {
+            *error = bad;
+            return -1;
+        }
+        csv->source.skipped++;
+        feed_detail("skipped: %s", bad.text);
+    }
+}

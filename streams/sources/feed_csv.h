@@ -1,0 +1,61 @@
+/* A table that is being read: source_csv.c, and feed_csv.c for its rows. */
+#ifndef RUNNEL_FEED_CSV_H
+#define RUNNEL_FEED_CSV_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "feed_columns.h"
+#include "feed_input.h"
+#include "feed_labels.h"
+#include "feed_named.h"
+#include "feed_rows.h"
+#include "streams/feed.h"
+#include "streams/feed_streams.h"
+
+/* No such column. */
+#define NONE SIZE_MAX
+
+struct csv {
+    struct source source;
+    const char *columns_list, *targets_list, *multiply_list; /* as given, or NULL */
+    const char *symbol_name, *class_name, *sequence_name, *key_name, *time_name;
+    const char *label_path;
+    char delimiter;
+    bool header, end;
+
+    bool names;            /* rows are sent as JSON, with names of columns: feed_named.c */
+    const char *word_list; /* as given, or NULL */
+    struct named *named;   /* NULL without */
+
+    struct rows *rows;
+    struct row row;
+    bool row_waits; /* the first row was read when the columns were counted */
+    struct columns columns;
+    struct selection x, y;
+    size_t sequence, key, time; /* indices of columns */
+
+    struct values values; /* of the newest row */
+    struct streams streams;
+    size_t draining; /* after the last row: the next stream to give its row */
+    bool failed;     /* the last row was bad; `bad` says why */
+    struct error bad;
+
+    struct labels *labels; /* NULL without --label-file */
+    struct step waiting;   /* the row after the labels that come before it */
+    bool waits, over;      /* there is one; there are no more */
+    uint64_t number;       /* of the row that waits */
+};
+
+/* What the file is called in messages. */
+const char *csv_file(const struct csv *csv);
+
+/* Read the first line, which is the header or shows how many columns there are. */
+int csv_read_first(struct csv *csv, struct error *error);
+
+/* The next good row, in csv->row and csv->values: 1; 0 at the end. A bad one is an error, or with
+   --skip-bad counted. */
+int csv_read_row(struct csv *csv, struct error *error);
+
+#endif
