@@ -298,33 +298,35 @@ double matrix_gradient(float *gradient, size_t rows, size_t columns, const float
     return squares;
 }
 
-void matrix_copy_column(const float *w, size_t rows, size_t columns, size_t c, const float *bias,
-                        float *y) {
+void matrix_copy_column(const float *w, size_t rows, size_t columns, size_t c, float sign,
+                        const float *bias, float *y) {
     for (size_t row = 0; row < rows;) {
         size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
         const float *column = w + row * columns + c * width;
         for (size_t i = 0; i < width; i++)
-            y[row + i] = column[i] + bias[row + i];
+            y[row + i] = sign * column[i] + bias[row + i];
         row += width;
     }
 }
 
-void matrix_add_from_column(const float *w, size_t rows, size_t columns, size_t c, float *y) {
+void matrix_add_from_column(const float *w, size_t rows, size_t columns, size_t c, float sign,
+                            float *y) {
     for (size_t row = 0; row < rows;) {
         size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
         const float *column = w + row * columns + c * width;
         for (size_t i = 0; i < width; i++)
-            y[row + i] += column[i];
+            y[row + i] += sign * column[i];
         row += width;
     }
 }
 
-void matrix_add_column(float *gradient, size_t rows, size_t columns, size_t c, const float *d) {
+void matrix_add_column(float *gradient, size_t rows, size_t columns, size_t c, float sign,
+                       const float *d) {
     for (size_t row = 0; row < rows;) {
         size_t width = row + MATRIX_PANEL <= rows ? MATRIX_PANEL : MATRIX_PAD;
         float *column = gradient + row * columns + c * width;
         for (size_t i = 0; i < width; i++)
-            column[i] += d[row + i];
+            column[i] += sign * d[row + i];
         row += width;
     }
 }

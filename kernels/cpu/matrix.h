@@ -59,15 +59,17 @@ void matrix_transposed_many(const float *w, size_t rows, size_t columns, const f
 double matrix_gradient(float *gradient, size_t rows, size_t columns, const float *d,
                        const float *const *x, size_t count, float *pack);
 
-/* y = column c of W + bias: the product with a one-hot vector. */
-void matrix_copy_column(const float *w, size_t rows, size_t columns, size_t c, const float *bias,
-                        float *y);
+/* y = sign * column c of W + bias: the product with a one-hot vector; the sign is 1 or -1. */
+void matrix_copy_column(const float *w, size_t rows, size_t columns, size_t c, float sign,
+                        const float *bias, float *y);
 
-/* y += column c of W. */
-void matrix_add_from_column(const float *w, size_t rows, size_t columns, size_t c, float *y);
+/* y += sign * column c of W. */
+void matrix_add_from_column(const float *w, size_t rows, size_t columns, size_t c, float sign,
+                            float *y);
 
-/* Column c of the gradient += d (rows,). */
-void matrix_add_column(float *gradient, size_t rows, size_t columns, size_t c, const float *d);
+/* Column c of the gradient += sign * d (rows,). */
+void matrix_add_column(float *gradient, size_t rows, size_t columns, size_t c, float sign,
+                       const float *d);
 #endif
 
 #endif

@@ -25,7 +25,7 @@ static const float *layer_input(const struct network *n, const struct network_st
 
 static bool is_one_hot(const struct network *n, size_t k) {
     const struct input *input = &n->model->architecture.input;
-    return k == 0 && input->kind == INPUT_SYMBOL && !input->embedding;
+    return k == 0 && input->kind == INPUT_SYMBOL && !input->embedding; /* never a part */
 }
 
 /* What a symbol's row counts as. */
@@ -74,7 +74,8 @@ static void project_inputs(struct network *n, const struct network_steps *steps,
         n->x[t] = layer_input(n, steps, k, t);
         n->y[t] = l->summed_ih + network_position(n, steps->first, t) * l->rows;
         if (is_one_hot(n, k))
-            matrix_copy_column(w, l->rows, l->inputs, steps->inputs[t]->id, bias, n->y[t]);
+            matrix_copy_column(w, l->rows, l->inputs, symbol_id(*steps->inputs[t]),
+                               symbol_sign(*steps->inputs[t]), bias, n->y[t]);
     }
     if (!is_one_hot(n, k))
         matrix_project(w, l->rows, l->inputs, bias, n->x, n->y, steps->count);
@@ -108,7 +109,8 @@ static void project_skip(struct network *n, const struct network_steps *steps, s
     size_t count = steps->count - from;
     for (size_t t = 0; t < count && is_one_hot(n, 0); t++)
         matrix_add_from_column(n->parameters + n->output_skip, n->padded, n->model->input_width[0],
-                               steps->inputs[from + t]->id,
+                               symbol_id(*steps->inputs[from + t]),
+                               symbol_sign(*steps->inputs[from + t]),
                                n->output + network_position(n, steps->first, from + t) * n->padded);
     if (is_one_hot(n, 0))
         return;
@@ -171,7 +173,8 @@ static double one_hot_gradient(struct network *n, const struct network_steps *st
     size_t columns = n->model->input_width[0];
     memset(gradient, 0, rows * columns * sizeof(float));
     for (size_t t = from; t < steps->count; t++)
-        matrix_add_column(gradient, rows, columns, steps->inputs[t]->id, d + (t - from) * rows);
+        matrix_add_column(gradient, rows, columns, symbol_id(*steps->inputs[t]),
+                          symbol_sign(*steps->inputs[t]), d + (t - from) * rows);
     return sum_of_squares(gradient, rows * columns);
 }
 
@@ -338,7 +341,7 @@ static double embeddings_backward(struct network *n, const struct network_steps 
     input_backward(n, 0, steps->count, padded);
     if (model->architecture.output.skip)
         add_skip_gradient(n, steps->count - from, padded, n->d_hidden[0] + from * padded);
-    if (input->kind == INPUT_SYMBOL)
+    if (!model->part_count)
         return add_to_rows(steps, 0, input->size, input->embedding, n->d_hidden[0], padded,
                            n->gradient + n->embedding);
     for (size_t k = 0; k < model->part_count; k++) {

@@ -63,6 +63,9 @@ static int cuda_open(struct engine **engine, const struct model *model,
                      const struct engine_options *options, const char *device,
                      struct error *error) {
     *engine = NULL;
+    if (model->architecture.input.hash)
+        return error_set(error, EX_UNAVAILABLE, "the CUDA engine takes no hashed words%s",
+                         cuda_way_out(device));
     if (model->part_count)
         return error_set(error, EX_UNAVAILABLE,
                          "the CUDA engine takes no symbols beside other columns%s",

@@ -7,23 +7,22 @@
 #include "learner/streams.h"
 #include "learner/truth.h"
 
-static bool symbol_fits(const float *bits, size_t size) {
+static bool symbol_fits(const float *bits, size_t size, bool sign) {
     uint32_t id;
     memcpy(&id, bits, sizeof id);
-    return id < size;
+    return (sign ? id & ~SYMBOL_MINUS : id) < size;
 }
 
-/* Of the engine's x (features,). A symbol of columns may count as minus its row. */
+/* Of the engine's x (features,). A symbol of columns, or a hashed one, may count as minus its row.
+ */
 static bool input_fits(const struct model *model, const float *x) {
     const struct input *input = &model->architecture.input;
     for (size_t n = 0; n < model->part_count; n++) {
         const struct input_part *part = &model->parts[n];
-        uint32_t id;
-        memcpy(&id, x + part->from, sizeof id);
-        if (part->size && (id & ~SYMBOL_MINUS) >= part->size)
+        if (part->size && !symbol_fits(x + part->from, part->size, true))
             return false;
     }
-    return input->kind != INPUT_SYMBOL || symbol_fits(x, input->size);
+    return input->kind != INPUT_SYMBOL || symbol_fits(x, input->size, input->hash > 0);
 }
 
 /* Whether an engine can resume from a record: symbols of the alphabet, classes of the output, and
@@ -47,7 +46,7 @@ static bool record_valid(const struct reading *reading, size_t member, const flo
             return false;
         for (size_t h = 0; h < model->horizons; h++) {
             if ((kept[h] != 0 && kept[h] != 1) ||
-                (kept[h] == 1 && classes && !symbol_fits(y + h * size, output->size)))
+                (kept[h] == 1 && classes && !symbol_fits(y + h * size, output->size, false)))
                 return false;
             terms += closed && kept[h] == 1;
         }

@@ -251,6 +251,11 @@ static void take_plain(struct learner *learner, uint32_t slot, const struct exam
         x = learner->columns.came;
         input = learner->columns.seen;
     }
+    union value symbol = *input; /* as a target a hashed one has no sign */
+    if (learner->model->architecture.input.hash) {
+        symbol.id &= ~SYMBOL_MINUS;
+        x = input = &symbol;
+    }
     targets_next(learner, slot, example, x, input, planned);
     plan_step(&learner->members[0], slot);
     learner_baseline_step(learner, slot, x, input);

@@ -152,7 +152,8 @@ static void add_part(struct model *model, const struct column *column, size_t at
     if (column->kind == COLUMN_SYMBOL && column->embedding) {
         part.tensor = model->tensor_count;
         struct tensor *embedding = add(model, TENSOR_EMBEDDING, column->size, column->embedding);
-        snprintf(embedding->name, sizeof embedding->name, "embedding.%s.weight", column->name);
+        snprintf(embedding->name, sizeof embedding->name, "embedding.%s%sweight", column->name,
+                 *column->name ? "." : "");
         model->embeddings++;
     }
     model->parts[model->part_count++] = part;
@@ -165,16 +166,27 @@ static size_t add_columns(struct model *model, const struct input *input) {
         width += column_width(&input->columns[k]);
         model->features += column_features(&input->columns[k]);
     }
-    if (model->part_count == 1) /* numbers alone */
+    if (model->part_count == 1 && !model->parts[0].size) /* numbers alone */
         model->part_count = 0;
     return width;
+}
+
+/* One hashed symbol, whose row may count as minus that: a part where rows are of an embedding. */
+static size_t add_hashed(struct model *model, const struct input *input) {
+    const struct column column = {
+        .kind = COLUMN_SYMBOL, .size = input->size, .embedding = input->embedding};
+    if (!input->embedding)
+        return add_symbol(model, input);
+    add_part(model, &column, 0);
+    model->features = 1;
+    return input->embedding;
 }
 
 static size_t add_input(struct model *model) {
     const struct input *input = &model->architecture.input;
     model->x_size = input->kind == INPUT_SYMBOL ? 1 : input->size;
     if (input->kind == INPUT_SYMBOL)
-        return add_symbol(model, input);
+        return input->hash ? add_hashed(model, input) : add_symbol(model, input);
     if (input->scale == SCALE_FORECAST)
         return model->features = forecast_features(&model->architecture);
     return input->column_count ? add_columns(model, input) : (model->features = input->size);

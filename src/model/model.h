@@ -102,7 +102,7 @@ struct tensor {
 };
 
 /* A piece of the encoded input, what the first layer and the skip path see, where that is not the
-   engine's x as it stands: some columns are symbols, and not all. */
+   engine's x as it stands: some columns are symbols, or one that is hashed. */
 struct input_part {
     size_t from;   /* its first number in the engine's x */
     size_t at;     /* its first number in the encoded input */
@@ -131,7 +131,8 @@ struct model {
                           1; of columns what they encode, with a symbol's id for its row */
     struct input_part parts[COLUMNS_MAX]; /* in their order; numbers that follow each other are one
                                              part */
-    size_t part_count;  /* 0: the encoded input is the engine's x, or that of one symbol */
+    size_t part_count;  /* 0: the encoded input is the engine's x, or that of one symbol (which is a
+                           part where it is hashed and embedded: its row may count as minus that) */
     size_t embeddings;  /* parts that are embedded */
     size_t solved;      /* of an output that is solved: inputs of its least squares, the last
                            layer's h, the skip path's x and 1; else 0 */

@@ -69,7 +69,7 @@ static enum reject_reason put_word(const struct shape *shape, size_t k, const js
         return reject(shape->wrong_value, why, "%s has a word of %zu bytes, expected at most %d",
                       shape->name, size, WIRE_WORD_MAX);
     if (hash)
-        id = word_hash(word, size, hash, shape->columns != NULL);
+        id = word_hash(word, size, hash);
     memcpy(number, &id, NUMBER_SIZE);
     return hash ? REJECT_NOT : add_word(words, word, size, why);
 }

@@ -81,7 +81,7 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
                                 next_unit ? 1 : FLT_MAX,
                                 !symbol && input->hold,
                                 input->vocabulary.capacity > 0,
-                                false};
+                                input->hash > 0};
     d->y_range = (struct range){class,
                                 loss->name,
                                 (uint32_t)output->size,

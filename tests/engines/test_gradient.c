@@ -338,6 +338,36 @@ static void columns(void **state) {
     check_gradient(&embedded, "two tables alone");
 }
 
+/* One symbol alone that is hashed: its row, or its 1, counts as minus that half of the time. */
+static void hashed(void **state) {
+    (void)state;
+    if (!under_test_is_cpu())
+        return; /* it refuses them */
+    for (size_t embedding = 0; embedding <= 5; embedding += 5)
+        for (int skip = 0; skip < 2; skip++)
+            for (int column = 0; column < 2; column++) {
+                struct architecture architecture = {
+                    .input = {.kind = INPUT_SYMBOL, .size = 6, .hash = 6, .embedding = embedding},
+                    .layers = {{.cell = CELL_gru, .size = 19, .norm = NORM_layer}},
+                    .layer_count = 1,
+                    .output = {.loss = LOSS_softmax, .size = 6, .skip = skip},
+                };
+                const struct input by_name = {.size = 1,
+                                              .column_count = 1,
+                                              .columns = {{.name = "a",
+                                                           .kind = COLUMN_SYMBOL,
+                                                           .size = 6,
+                                                           .hash = 6,
+                                                           .embedding = embedding}}};
+                if (column)
+                    architecture.input = by_name;
+                char name[64];
+                snprintf(name, sizeof name, "a hashed %s%s%s", column ? "column" : "symbol",
+                         embedding ? " embedded" : "", skip ? " with a skip path" : "");
+                check_gradient(&architecture, name);
+            }
+}
+
 /* Wide enough for the vector loops, and no multiple of any vector. */
 static void wide_layers(void **state) {
     (void)state;
@@ -373,6 +403,7 @@ int main(void) {
         cmocka_unit_test(symbols),
         cmocka_unit_test(skip_path),
         cmocka_unit_test(columns),
+        cmocka_unit_test(hashed),
         cmocka_unit_test(wide_layers),
         cmocka_unit_test(layers_of_one_unit),
     };

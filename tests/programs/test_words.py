@@ -135,11 +135,14 @@ def test_the_same_examples_give_the_same_words_and_bits():
             ("columns: [{name: n}, {name: w, kind: symbol, embedding: 2, vocabulary: {capacity: 3, "
              "forget: lru}}, {name: v, kind: symbol, vocabulary: {capacity: 4}}]",
              NEXT + ", columns: [w]", "rate: 0.01, kind: adamw, weight_decay: 0.1"),
+            ("kind: symbol, hash: 64, embedding: 3", NEXT, "rate: 0.01"),
+            ("kind: symbol, hash: 64", NEXT + ", skip: true", "rate: 0.01"),
+            ("columns: [{name: w, kind: symbol, hash: 64, embedding: 3}]", NEXT, "rate: 0.01"),
             ("kind: symbol, hash: 64, embedding: 3",
              "loss: softmax, " + vocabulary(3, forget="lru"), "rate: 0.01")]
     for inputs, output, optimizer in ways:
         messages = chatter(200, NAMES)
-        if "columns" in inputs:
+        if "name: n" in inputs:
             rng = random.Random(4)
             messages = [as_json(stream=rng.choice("ab"), x={
                 "n": rng.random(), "w": rng.choice(NAMES[:6]), "v": rng.choice(NAMES)})
@@ -305,6 +308,39 @@ def test_duplicates_and_what_is_refused_give_no_ids():
         daemon.end()
 
 
+def hashed(word, size):
+    """As docs/words.md says it: minus is the topmost bit."""
+    value = 0xCBF29CE484222325
+    for byte in word.encode():
+        value = (value ^ byte) * 0x100000001B3 % 2**64
+    return value % size | value >> 63 << 31
+
+
+def test_a_hashed_word_has_a_sign():
+    """Of two words that share a symbol, one may count as minus it. As JSON and in binary they are the
+    same; a target is the symbol alone."""
+    words = [f"user-{n}" for n in range(200)]
+    plus, minus = (next(w for w in words if hashed(w, 8) == 3 | sign << 31) for sign in (0, 1))
+    same = next(w for w in words if w != plus and hashed(w, 8) == 3)
+    for inputs in ("kind: symbol, hash: 8", "kind: symbol, hash: 8, embedding: 3",
+                   "columns: [{name: user, kind: symbol, hash: 8, embedding: 3}]"):
+        found = {}
+        for way, other in (("json", minus), ("binary", minus), ("same", same), ("plus", plus)):
+            rng = random.Random(9)
+            sent = [rng.choice([plus, other]) for _ in range(60)]
+            messages = [as_json(x=[w]) if way != "binary" else
+                        [b"", struct.pack("<I", hashed(w, 8))] for w in sent]
+            with tempfile.TemporaryDirectory() as directory, \
+                    Daemon(directory, configuration(directory, inputs)) as daemon:
+                status = learn(daemon, messages)
+                assert status["rejected"] == 0, status["rejected_by"]
+                assert status["metric"]["accuracy"] > 0.5, status["metric"]  # always symbol 3
+                found[way] = daemon.export()
+                daemon.end()
+        assert found["json"] == found["binary"] and found["same"] == found["plus"], inputs
+        assert found["json"] != found["plus"], inputs
+
+
 def test_labels_name_classes():
     """A label that comes later brings a class by name, and an example of a daemon of before none."""
     output = "loss: softmax, target: later, patience: 5, " + vocabulary(9)
@@ -351,14 +387,6 @@ SQUARED = "loss: squared, target: given, size: 1"
 
 def row(load, host, zone, rack=0, hour=1.5):
     return {"load": load, "host": host, "zone": zone, "rack": rack, "hour": hour}
-
-
-def hashed(word, size):
-    """As docs/words.md says it: of a column, minus is the topmost bit."""
-    value = 0xCBF29CE484222325
-    for byte in word.encode():
-        value = (value ^ byte) * 0x100000001B3 % 2**64
-    return value % size | value >> 63 << 31
 
 
 def test_names_numbers_and_words_say_the_same():

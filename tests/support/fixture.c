@@ -122,7 +122,8 @@ void fixture_random_input(struct fixture *fixture, union value *x) {
     if (model->part_count)
         return;
     if (input->kind == INPUT_SYMBOL)
-        x->id = random_id(fixture, input->size);
+        x->id = random_id(fixture, input->size) |
+                (input->hash && random_id(fixture, 2) ? SYMBOL_MINUS : 0);
     else
         for (size_t k = 0; k < model->features; k++)
             x[k].real = (float)(2.0 * fixture_random(fixture));

@@ -228,6 +228,8 @@ static void encode_columns(const struct place *at, const struct input *input, co
 /* What the first layer sees of x. */
 static void encode(const struct place *at, const union value *x, double *encoded) {
     const struct input *input = &at->model->architecture.input;
+    uint32_t id = x->id & ~SYMBOL_MINUS; /* of a symbol, whose row may count as minus that */
+    double sign = x->id & SYMBOL_MINUS ? -1.0 : 1.0;
     if (input->column_count) {
         encode_columns(at, input, x, encoded);
     } else if (input->kind == INPUT_REAL) {
@@ -235,10 +237,11 @@ static void encode(const struct place *at, const union value *x, double *encoded
             encoded[k] = (double)x[k].real;
     } else if (input->embedding) {
         const double *rows = values(at, TENSOR_EMBEDDING);
-        memcpy(encoded, rows + x->id * input->embedding, input->embedding * sizeof *encoded);
+        for (size_t k = 0; k < input->embedding; k++)
+            encoded[k] = sign * rows[id * input->embedding + k];
     } else {
         for (size_t k = 0; k < input->size; k++)
-            encoded[k] = k == x->id;
+            encoded[k] = k == id ? sign : 0.0;
     }
 }
 
