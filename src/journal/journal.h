@@ -12,7 +12,8 @@
    One thread, the learning one, calls these functions; it never waits for the disk unless the queue
    is full or the function says that it waits. A second thread, the journal's own, takes what has
    been appended in batches, one transaction each: at most JOURNAL_BATCH_ENTRIES, and whatever has
-   been waiting for JOURNAL_BATCH_NS. Appending allocates nothing.
+   been waiting for JOURNAL_BATCH_NS; entries that come one by one do not wait. Appending allocates
+   nothing.
 
    After an error of the disk nothing becomes durable any more: journal_poll says so, and the
    journal can only be closed. What was acknowledged is in the file; entries after it may be.
@@ -33,7 +34,7 @@ struct journal;
 
 enum {
     JOURNAL_BATCH_ENTRIES = 4096,
-    JOURNAL_BATCH_NS = 2000000,        /* an entry waits this long for others */
+    JOURNAL_BATCH_NS = 2000000, /* an entry waits this long for others, unless they come singly */
     JOURNAL_QUEUE_BYTES = 16 << 20,    /* in memory, and two largest examples */
     JOURNAL_EXAMPLE_BYTES = 512 << 20, /* key, x and y of one example: SQLite takes a little less
                                           than twice this in a row */

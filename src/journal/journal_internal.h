@@ -103,6 +103,7 @@ struct journal {
     bool synchronized; /* the three above have been made */
     struct journal_queue queue;
     bool stop, hurry; /* hurry: commit without waiting for more entries */
+    bool alone;       /* the newest batch had one entry */
     uint64_t prunable, skip_to, oldest, producers;
     char forget[WIRE_KEY_MAX]; /* the stream that goes with the next transaction */
     size_t forget_size;

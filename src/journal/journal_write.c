@@ -26,8 +26,12 @@ struct task {
 
 /* ---- Under the mutex ---- */
 
-/* Wait until the oldest entry has waited long enough, unless there are enough entries. */
+/* Wait until the oldest entry has waited long enough, unless there are enough entries. One that
+   comes alone, as the one before it did, has probably a sender that waits for it: nothing would
+   come meanwhile. */
 static void gather(struct journal *journal) {
+    if (journal->alone && journal->queue.count == 1)
+        return;
     const struct journal_record *oldest = journal_queue_next(&journal->queue, NULL);
     uint64_t until = oldest->appended + JOURNAL_BATCH_NS;
     const struct timespec time = {.tv_sec = (time_t)(until / NS_PER_SECOND),
@@ -59,6 +63,8 @@ static bool next_task(struct journal *journal, struct task *task, uint64_t prune
 static void settle(struct journal *journal, const struct task *task) {
     if (task->count)
         journal_queue_drop(&journal->queue, task->count, task->last);
+    if (task->count)
+        journal->alone = task->count == 1;
     if (!journal->queue.count)
         journal->hurry = false;
     if (task->skip_to)
