@@ -29,6 +29,7 @@ TIMEOUT = 30.0  # seconds
 TICK = 0.25  # seconds that one poll waits at most
 BATCH = 256  # rows that learn_many sends between two looks at the answers
 LOOK = 0.02  # seconds after which `learn` looks at answers and connection again
+IN, OUT = int(zmq.POLLIN), int(zmq.POLLOUT)
 LEAVE = 5.0  # seconds that the end of `with` waits after an exception, and that of a program
 
 
@@ -302,7 +303,8 @@ class Client:
             raise RunnelError("this client is closed")
         if self._session:
             now = clock.monotonic()
-            if now - self._looked > LOOK or len(self._session.waiting) % BATCH == 0:
+            waiting = len(self._session.waiting)
+            if now - self._looked > LOOK or (waiting and waiting % BATCH == 0):
                 self._looked = now
                 self._session.turn()
             self._raise_refused()
@@ -346,7 +348,6 @@ class Client:
         session = self._session
         assert session
         timeout = self.timeout if timeout is None else timeout
-        session.turn()
         seen, since = session.answers, clock.monotonic()
         while not done():
             if session.answers != seen:
@@ -364,10 +365,8 @@ class Client:
         if session.socket is None or session.monitor is None:
             clock.sleep(min(seconds, 0.02))
             return
-        poller = zmq.Poller()
-        poller.register(session.socket, zmq.POLLIN | (zmq.POLLOUT if session.unsent else 0))
-        poller.register(session.monitor, zmq.POLLIN)
-        poller.poll(milliseconds(seconds))
+        zmq.zmq_poll([(session.socket, IN | OUT if session.unsent else IN), (session.monitor, IN)],
+                     milliseconds(seconds))
 
     # ---- what the model takes ----
 

@@ -6,7 +6,6 @@ oldest on: the daemon learns each number of a producer once."""
 from __future__ import annotations
 
 import collections
-import functools
 import time
 from typing import Any, Callable, Deque, Dict, List, NamedTuple, Optional, Tuple, cast
 
@@ -26,6 +25,7 @@ RETRY_FIRST, RETRY_MAX = 0.1, 2.0  # seconds from a connection's end to the next
 NEVER_MS = 2147483647  # libzmq is not to connect again by itself: it would leave out what was lost
 SILENCE = 60.0  # seconds without an answer after which a connection may be dead without a sign of it
 FRUITLESS = 5  # connections without an answer after which it is the examples' fault
+GET_EVENTS, GET_MORE, POLLIN = int(zmq.EVENTS), int(zmq.RCVMORE), int(zmq.POLLIN)
 NOWAIT, MORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK | zmq.SNDMORE)
 OVER = (zmq.EVENT_CLOSED | zmq.EVENT_DISCONNECTED | zmq.EVENT_CONNECT_RETRIED |
         zmq.EVENT_MONITOR_STOPPED)
@@ -89,8 +89,10 @@ class Session:
         socket.tcp_keepalive, socket.tcp_keepalive_idle = 1, 60
         self.socket, self.monitor = socket, socket.get_monitor_socket(EVENTS)
         # Past pyzmq's checks of arguments, which cost more than sending does.
-        self._send: Callable[..., Any] = functools.partial(super(zmq.Socket, socket).send)
-        self._receive: Callable[..., Any] = functools.partial(super(zmq.Socket, socket).recv)
+        self._send: Callable[..., Any] = super(zmq.Socket, socket).send
+        self._receive: Callable[..., Any] = super(zmq.Socket, socket).recv
+        self._more: Callable[[int], Any] = super(zmq.Socket, socket).get
+        self._events: Callable[[int], Any] = super(zmq.Socket, self.monitor).get
         self.peer.connect(socket)
 
     def _end(self) -> None:
@@ -125,7 +127,7 @@ class Session:
     def _hear(self) -> bool:
         """Take in what the monitor says; whether the connection is over."""
         over = False
-        while self.monitor is not None and cast(int, self.monitor.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+        while self.monitor is not None and self._events(GET_EVENTS) & POLLIN:
             event = parse_monitor_message(self.monitor.recv_multipart())
             kind, value = int(event["event"]), int(event["value"])
             if kind == zmq.EVENT_HANDSHAKE_SUCCEEDED:
@@ -155,6 +157,8 @@ class Session:
                     count += 1
                 else:
                     self._take(key, answer, self._rest())
+                if not waiting and self._schema is None:
+                    break  # nothing else is to come: to find that out costs more than an answer
         except zmq.Again:
             pass
         if count:
@@ -162,9 +166,8 @@ class Session:
             self._progress(count)
 
     def _rest(self) -> List[bytes]:
-        assert self.socket is not None
         frames = []
-        while self.socket.getsockopt(zmq.RCVMORE):
+        while self._more(GET_MORE):
             frames.append(self._receive(NOWAIT))
         return frames
 
