@@ -82,8 +82,8 @@ static int check_output_size(struct reading *reading) {
     bool given = config_place(reading, path)->given;
     if (!given && kind->size)
         output->size = kind->size;
-    else if (output->column_count) /* config_check_columns */
-        return 0;
+    else if (output->column_count && (output->target == TARGET_NEXT || !kind->class_id))
+        return 0; /* config_check_columns */
     else if (!given && config_words_classes(reading))
         output->size = config_words_classes(reading);
     else if (!given && (reading->draft.config.preset ||

@@ -47,7 +47,9 @@ void config_print_column_names(const struct draft *draft, char *text, size_t siz
     *text = 0;
     for (size_t n = 0; n < output->column_count && used < size; n++)
         used += (size_t)snprintf(text + used, size - used, "%s%s", n ? ", " : "[",
-                                 architecture->input.columns[output->columns[n]].name);
+                                 output->target == TARGET_NEXT
+                                     ? architecture->input.columns[output->columns[n]].name
+                                     : output->names[n]);
     if (output->column_count && used < size)
         snprintf(text + used, size - used, "]");
 }
@@ -240,10 +242,42 @@ static int check_targets(struct reading *reading) {
     return 0;
 }
 
+/* ---- Targets that are sent ---- */
+
+/* Names of what y has; sizes follow from them. */
+static int check_sent(struct reading *reading) {
+    struct output *output = &reading->draft.config.architecture.output;
+    const struct loss_kind *loss = loss_kind(output->loss);
+    size_t most = loss->class_id ? 1 : loss->size ? loss->size : output->column_count;
+    if (!given(reading, names_path))
+        return 0;
+    memcpy(output->names, reading->draft.output_columns, sizeof output->names);
+    for (size_t n = 0; n < output->column_count; n++)
+        for (size_t m = 0; m < n; m++)
+            if (!strcmp(output->names[m], output->names[n]))
+                return config_fail(reading, names_path, "found %s twice; once is allowed",
+                                   output->names[n]);
+    if (output->column_count != most)
+        return config_fail(reading, names_path, "found %zu names; allowed with loss: %s is %zu",
+                           output->column_count, loss->name, most);
+    if (loss->class_id)
+        return 0;
+    if (given(reading, "model.output.size") && output->size != output->column_count)
+        return config_fail(reading, "model.output.size",
+                           "found %zu beside %zu names in model.output.columns: leave it out",
+                           output->size, output->column_count);
+    output->size = output->column_count;
+    return 0;
+}
+
 int config_check_columns(struct reading *reading) {
     struct input *input = input_of(reading);
     const struct output *output = &reading->draft.config.architecture.output;
     bool names = given(reading, names_path);
+    if (output->target != TARGET_NEXT && check_sent(reading) != 0)
+        return -1;
+    if (output->target != TARGET_NEXT)
+        return input->column_count ? check_input(reading) : 0;
     if (names && !input->column_count)
         return config_fail(reading, names_path,
                            "found without model.input.columns, whose names it has; leave it out");
@@ -255,6 +289,5 @@ int config_check_columns(struct reading *reading) {
                            "out");
     if (check_input(reading) != 0)
         return -1;
-    bool next = output->target == TARGET_NEXT && input->scale != SCALE_FORECAST;
-    return next ? check_targets(reading) : 0;
+    return input->scale == SCALE_FORECAST ? 0 : check_targets(reading);
 }

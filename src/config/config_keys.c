@@ -188,10 +188,13 @@ static struct config_key rows[] = {
              "which `bernoulli` and `mixture` need `scale: none`."},
 
     {"model.output.columns", VALUE_COLUMN_NAMES, AT(architecture.output.column_count),
-     .fallback = "", .left_out = "all real columns; with `loss: softmax` the one symbol",
-     WHEN(OUTPUT_TARGET, "next"), .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
-     .what = "columns of `model.input.columns` that are targets", .example = "[load, temperature]",
-     .more = "Cycles may be named, and are then predicted as they came."},
+     .fallback = "",
+     .left_out = "of `next` all real columns, with `loss: softmax` the one symbol; else none",
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "names of targets", .example = "[load, temperature]",
+     .more = "With `target: next` columns of `model.input.columns`; cycles may be named, and are "
+             "then predicted as they came. With `given` and `later` what the numbers of y are "
+             "called, in their order: JSON may then name them, and the size is their count."},
     {"model.output.ahead", VALUE_AHEAD, AT(architecture.output.ahead), RANGE(1, AHEAD_STEPS_MAX),
      .fallback = "1", WHEN(OUTPUT_TARGET, "next"), .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
      .what = "how many steps ahead the target is", .unit = "steps", .example = "[1, 6, 24]",

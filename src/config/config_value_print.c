@@ -57,7 +57,7 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
                  COLUMNS_MAX);
         break;
     case VALUE_COLUMN_NAMES:
-        snprintf(text, size, "a list of names of model.input.columns, each once");
+        snprintf(text, size, "a list of names, each once, of target: next those of columns");
         break;
     case VALUE_PREFIXES:
         snprintf(text, size, "a list of at most %d texts of at most %d bytes, each once",

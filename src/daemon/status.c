@@ -50,7 +50,7 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         .input_scale = observe_out_of_scale(daemon),
         .dropped = publish_dropped(daemon->publish),
     };
-    if (config->architecture.input.column_count)
+    if (config->architecture.input.column_count || config->architecture.output.column_count)
         has |= FIELD_HAS(NEED_COLUMNS);
     if (checkpoints_report(daemon, &status))
         has |= FIELD_HAS(NEED_CHECKPOINT);

@@ -17,6 +17,7 @@ static int choose_columns(struct learner *learner, struct error *error) {
     const struct input *input = &learner->model->architecture.input;
     const struct output *output = &learner->model->architecture.output;
     struct watch *watch = &learner->watch;
+    bool next = output->target == TARGET_NEXT;
     watch->at = calloc(input->column_count, sizeof *watch->at);
     watch->of_target = calloc(learner->target_row, sizeof *watch->of_target);
     if (!watch->at || !watch->of_target)
@@ -26,7 +27,7 @@ static int choose_columns(struct learner *learner, struct error *error) {
     for (size_t column = 0; column < input->column_count; column++) {
         if (input->columns[column].kind != COLUMN_REAL)
             continue;
-        for (size_t k = 0; k < output->column_count; k++)
+        for (size_t k = 0; next && k < output->column_count; k++)
             if (output->columns[k] == column)
                 watch->of_target[k] = watch->columns;
         watch->at[watch->columns++] = (uint16_t)column;

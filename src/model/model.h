@@ -79,9 +79,11 @@ struct output {
     enum input_scale scale; /* given and later: of targets, as of an input */
     uint64_t memory;
     double limit;
-    size_t column_count; /* next: the columns of x that are targets, in their order; 0: all of x */
+    size_t column_count; /* next: the columns of x that are targets, in their order; 0: all of x.
+                            Else what y's numbers are called; 0: nothing */
     uint16_t columns[COLUMNS_MAX];
-    struct vocabulary vocabulary; /* of classes; with `next` it is the input's */
+    char names[COLUMNS_MAX][COLUMN_NAME_SIZE]; /* given and later: (column_count,) of what y has */
+    struct vocabulary vocabulary;              /* of classes; with `next` it is the input's */
 };
 
 struct architecture {
@@ -211,8 +213,8 @@ const char *target_name(enum target target);
 /* What number k of x is called: "load", or without columns "x[3]". Returns `name`. */
 const char *input_label(const struct input *input, size_t k, char name[COLUMN_NAME_SIZE]);
 
-/* The names of an input's columns, or of those that are targets of `next`, "load, host"; "" without
-   columns. Returns `text`. */
+/* The names of an input's columns, or of targets, "load, host"; "" without columns. Returns `text`.
+ */
 enum { MODEL_NAMES_SIZE = COLUMNS_MAX * (COLUMN_NAME_SIZE + 1) };
 const char *model_column_names(const struct architecture *architecture, bool targets,
                                char text[MODEL_NAMES_SIZE]);

@@ -32,14 +32,13 @@ const char *model_column_names(const struct architecture *architecture, bool tar
                                char text[MODEL_NAMES_SIZE]) {
     const struct input *input = &architecture->input;
     const struct output *output = &architecture->output;
-    bool some = targets && output->column_count;
+    bool next = output->target == TARGET_NEXT, some = targets && (output->column_count || !next);
     size_t count = some ? output->column_count : input->column_count;
-    if (targets && output->target != TARGET_NEXT)
-        count = 0;
     *text = 0;
     for (size_t k = 0; k < count; k++) {
         strcat(text, k ? ", " : "");
-        strcat(text, input->columns[some ? output->columns[k] : k].name);
+        strcat(text, some && !next ? output->names[k]
+                                   : input->columns[some ? output->columns[k] : k].name);
     }
     return text;
 }
@@ -87,7 +86,8 @@ void model_summary(const struct architecture *architecture, char summary[MODEL_S
         append(summary, "%s", norm_kind(layer->norm)->summary);
     }
     append(summary, " > %s %zu", loss_kind(output->loss)->name, output->size);
-    if (output->column_count && output->column_count < input->column_count)
+    if (output->target == TARGET_NEXT && output->column_count &&
+        output->column_count < input->column_count)
         append(summary, " of %zu columns", output->column_count);
     if (output->components)
         append(summary, " of %zu", output->components);

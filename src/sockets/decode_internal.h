@@ -15,6 +15,7 @@ struct decoder {
     struct shape x, y;
     struct range x_range, y_range;
     struct range *column_ranges; /* (x.width,); NULL: x_range is that of all numbers of x */
+    struct column *targets;      /* malloc'ed (y.width,), of targets with names */
     struct json_example json;
 };
 

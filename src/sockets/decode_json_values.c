@@ -52,9 +52,9 @@ static enum reject_reason add_word(struct numbers *words, const char *word, size
 static enum reject_reason reject_kind(const struct shape *shape, size_t k, const json_t *value,
                                       const char *expected, char *why) {
     char name[NUMBER_NAME_SIZE];
-    shape_name(shape, k, name);
     enum reject_reason reason = shape->columns || shape->words ? shape->wrong_value : REJECT_JSON;
-    return reject(reason, why, "%s has %s, expected %s", name, json_kind(value), expected);
+    return reject(reason, why, "%s has %s, expected %s", shape_name(shape, k, name),
+                  json_kind(value), expected);
 }
 
 /* Write a word: what stands in its place, and itself. */
@@ -62,16 +62,30 @@ static enum reject_reason put_word(const struct shape *shape, size_t k, const js
                                    unsigned char *number, struct numbers *words, char *why) {
     const char *word = json_string_value(value);
     size_t size = json_string_length(value), hash = shape_hash(shape, k);
+    char name[NUMBER_NAME_SIZE];
     uint32_t id = WIRE_WORD;
     if (!word)
         return reject_kind(shape, k, value, "a word in quotes", why);
     if (size > WIRE_WORD_MAX)
         return reject(shape->wrong_value, why, "%s has a word of %zu bytes, expected at most %d",
-                      shape->name, size, WIRE_WORD_MAX);
+                      shape_name(shape, k, name), size, WIRE_WORD_MAX);
     if (hash)
         id = word_hash(word, size, hash);
     memcpy(number, &id, NUMBER_SIZE);
     return hash ? REJECT_NOT : add_word(words, word, size, why);
+}
+
+/* Whether a null is a number: numbers are checked later, when it is known whether they are held. */
+static bool may_be_missing(const struct shape *shape, size_t k) {
+    return shape->null_allowed &&
+           (!shape->columns || !shape_whole(shape, k) || shape->columns[k].hold);
+}
+
+/* What stands for it: NaN, or no class. */
+static void put_nothing(const struct shape *shape, size_t k, unsigned char *number) {
+    const uint32_t none = WIRE_NO_CLASS;
+    const float nan = NAN;
+    memcpy(number, shape_whole(shape, k) ? (const void *)&none : &nan, NUMBER_SIZE);
 }
 
 /* Write number k of a step as in a binary frame. */
@@ -79,26 +93,24 @@ static enum reject_reason put_number(const struct shape *shape, size_t k, const 
                                      unsigned char *number, struct numbers *words, char *why) {
     bool whole_number = shape_whole(shape, k);
     double real = json_number_value(value);
-    if (json_is_null(value) && (!shape->null_allowed || (shape->columns && whole_number))) {
-        char name[NUMBER_NAME_SIZE];
-        shape_name(shape, k, name);
+    char name[NUMBER_NAME_SIZE];
+    if (json_is_null(value) && !may_be_missing(shape, k))
         return reject(shape->wrong_value, why, "%s has null, but a symbol can not be missing",
-                      name);
+                      shape_name(shape, k, name));
+    if (json_is_null(value)) {
+        put_nothing(shape, k, number);
+        return REJECT_NOT;
     }
-    if (shape_words(shape, k) && !json_is_null(value))
+    if (shape_words(shape, k))
         return put_word(shape, k, value, number, words, why);
-    if (!json_is_number(value) && !json_is_null(value))
+    if (!json_is_number(value))
         return reject_kind(shape, k, value, "a number", why);
-    if (whole_number) {
-        if (!json_is_null(value) && !whole_between(real, 0, UINT32_MAX))
-            return reject(shape->wrong_value, why, "%s has %g, expected whole numbers from 0",
-                          shape->name, real);
-        uint32_t whole = json_is_null(value) ? WIRE_NO_CLASS : (uint32_t)real;
-        memcpy(number, &whole, NUMBER_SIZE);
-    } else {
-        float single = json_is_null(value) ? NAN : (float)real;
-        memcpy(number, &single, NUMBER_SIZE);
-    }
+    if (whole_number && !whole_between(real, 0, UINT32_MAX))
+        return reject(shape->wrong_value, why, "%s has %g, expected whole numbers from 0",
+                      shape_name(shape, k, name), real);
+    const uint32_t whole = whole_number ? (uint32_t)real : 0;
+    const float single = (float)real;
+    memcpy(number, whole_number ? (const void *)&whole : &single, NUMBER_SIZE);
     return REJECT_NOT;
 }
 
@@ -116,17 +128,15 @@ static size_t find_column(const struct shape *shape, const char *name, size_t fi
 /* What was not said is missing, where it may be. */
 static enum reject_reason put_missing(const struct shape *shape, const bool *said,
                                       unsigned char *numbers, char *why) {
-    const float nan = NAN;
     for (size_t k = 0; k < shape->width; k++) {
-        const struct column *column = &shape->columns[k];
         if (said[k])
             continue;
-        if (column->kind != COLUMN_REAL || !column->hold)
+        if (!shape->columns[k].hold)
             return reject(shape->wrong_value, why,
                           "x has no column %s, which must be there (missing: hold lets a real one "
                           "be left out)",
-                          column->name);
-        memcpy(numbers + k * NUMBER_SIZE, &nan, NUMBER_SIZE);
+                          shape->columns[k].name);
+        put_nothing(shape, k, numbers + k * NUMBER_SIZE);
     }
     return REJECT_NOT;
 }
@@ -154,7 +164,7 @@ static enum reject_reason put_row(const struct shape *shape, json_t *row, unsign
         size_t found = find_column(shape, name, k);
         char quoted[TEXT_QUOTE_SIZE];
         if (found == shape->width)
-            return reject(REJECT_JSON, why, "x has an unknown column %s",
+            return reject(REJECT_JSON, why, "%s has an unknown column %s", shape->name,
                           text_quote(quoted, name, strlen(name)));
         enum reject_reason reason =
             put_number(shape, found, value, numbers + found * NUMBER_SIZE, words, why);
@@ -198,9 +208,9 @@ static enum reject_reason put_named(const struct shape *shape, json_t *value,
     size_t size = steps * shape->width * NUMBER_SIZE;
     if (!shape->columns)
         return reject(REJECT_JSON, why,
-                      "%s is an object, but this model has no model.input.columns, whose names it "
+                      "%s is an object, but this model has no model.%s.columns, whose names it "
                       "would have",
-                      shape->name);
+                      shape->name, shape->name[0] == 'x' ? "input" : "output");
     if (steps > EXAMPLE_STEPS_MAX)
         return reject(shape->wrong_size, why, "%s has %zu steps, expected at most %d", shape->name,
                       steps, EXAMPLE_STEPS_MAX);
@@ -253,6 +263,9 @@ enum reject_reason json_put_value(const struct shape *shape, json_t *value, stru
     size_t count = list ? json_array_size(value) : 1;
     bool nested = list && count > 0 && json_is_array(json_array_get(value, 0));
     size_t width = shape->width;
+    if (shape->refused && count > 0)
+        return reject(REJECT_Y_GIVEN, why,
+                      "it has a y, but this model's target is the next x; send no y");
     if (json_is_object(value) || (list && json_is_object(json_array_get(value, 0))))
         return put_named(shape, value, numbers, words, frame, why);
     if (!list && width != 1)

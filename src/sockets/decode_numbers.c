@@ -9,11 +9,12 @@
 
 enum { SCAN_BLOCK = 8 }; /* numbers checked at once */
 
-void shape_name(const struct shape *shape, size_t k, char name[NUMBER_NAME_SIZE]) {
+const char *shape_name(const struct shape *shape, size_t k, char name[NUMBER_NAME_SIZE]) {
     if (shape->columns)
-        snprintf(name, NUMBER_NAME_SIZE, "x's column %s", shape->columns[k].name);
+        snprintf(name, NUMBER_NAME_SIZE, "%s's column %s", shape->name, shape->columns[k].name);
     else
         snprintf(name, NUMBER_NAME_SIZE, "%s", shape->name);
+    return name;
 }
 
 const char *shape_type(const struct shape *shape) {

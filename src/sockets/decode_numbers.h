@@ -25,7 +25,8 @@ struct shape {
     size_t hash;       /* or with this the id that it is hashed to */
     bool refused;      /* y: the target is the next x */
     enum reject_reason wrong_size, wrong_value;
-    const struct column *columns; /* (width,) of x, where they are listed; else NULL: then it is */
+    const struct column *columns; /* (width,) where they are listed; else NULL: then it is x, or y
+                                     without names */
 };
 
 /* Of number k of a row. */
@@ -48,8 +49,9 @@ static inline size_t shape_hash(const struct shape *shape, size_t k) {
     return shape->columns ? shape->columns[k].hash : shape->hash;
 }
 
-/* What number k of a row is called: "x", or with columns "x's column load". */
-void shape_name(const struct shape *shape, size_t k, char name[NUMBER_NAME_SIZE]);
+/* What number k of a row is called: "x", or with columns "x's column load". Returns
+   `name`. */
+const char *shape_name(const struct shape *shape, size_t k, char name[NUMBER_NAME_SIZE]);
 
 /* What one number is: "float32", "uint32", or "mixed" of columns. */
 const char *shape_type(const struct shape *shape);

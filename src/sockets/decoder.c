@@ -1,6 +1,7 @@
 #include <float.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sysexits.h>
 
 #include "common/error.h"
@@ -39,6 +40,23 @@ static int open_columns(struct decoder *d, const struct architecture *architectu
         d->x_range = d->column_ranges[0];
         free(d->column_ranges);
         d->column_ranges = NULL;
+    }
+    return 0;
+}
+
+/* Names of what y has. A number, or a class, may be missing: it is not observed. */
+static int open_targets(struct decoder *d, const struct output *output) {
+    if (d->target == TARGET_NEXT || !output->column_count)
+        return 0;
+    d->y.columns = d->targets = calloc(output->column_count, sizeof *d->targets);
+    if (!d->targets)
+        return -1;
+    for (size_t k = 0; k < output->column_count; k++) {
+        d->targets[k] = (struct column){.kind = d->y.whole ? COLUMN_SYMBOL : COLUMN_REAL,
+                                        .hold = true,
+                                        .size = output->size,
+                                        .vocabulary = output->vocabulary};
+        strcpy(d->targets[k].name, output->names[k]);
     }
     return 0;
 }
@@ -90,7 +108,8 @@ int decoder_open(struct decoder **decoder, const struct model *model, bool many,
                                 true,
                                 output->vocabulary.capacity > 0,
                                 false};
-    if (!input->column_count || open_columns(d, &model->architecture) == 0)
+    if (open_targets(d, output) == 0 &&
+        (!input->column_count || open_columns(d, &model->architecture) == 0))
         return 0;
     decoder_close(decoder);
     return error_set(error, EX_OSERR, "out of memory for decoding examples");
@@ -101,22 +120,30 @@ void decoder_close(struct decoder **decoder) {
         return;
     json_example_free(&(*decoder)->json);
     free((*decoder)->column_ranges);
+    free((*decoder)->targets);
     free(*decoder);
     *decoder = NULL;
 }
 
 const char *decoder_names(const struct decoder *decoder, char text[SCHEMA_NAMES_SIZE]) {
-    const struct shape *x = &decoder->x;
+    const struct {
+        const char *name;
+        const struct shape *of;
+        bool kinds;
+    } lists[] = {{"names", &decoder->x, false},
+                 {"kinds", &decoder->x, true},
+                 {"target_names", &decoder->y, false}};
     size_t used = 0;
     *text = 0;
-    for (int kinds = 0; x->columns && kinds < 2; kinds++) {
-        used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, ",\"%s\":[",
-                                 kinds ? "kinds" : "names");
-        for (size_t k = 0; k < x->width; k++)
-            used +=
-                (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, "%s\"%s\"", k ? "," : "",
-                                 kinds ? column_kind_name(x->columns[k].kind) : x->columns[k].name);
-        used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, "]");
+    for (size_t n = 0; n < sizeof lists / sizeof *lists; n++) {
+        const struct column *columns = lists[n].of->columns;
+        for (size_t k = 0; columns && k < lists[n].of->width; k++)
+            used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, "%s%s%s\"%s\"",
+                                     k ? "," : ",\"", k ? "" : lists[n].name, k ? "" : "\":[",
+                                     lists[n].kinds ? column_kind_name(columns[k].kind)
+                                                    : columns[k].name);
+        if (columns)
+            used += (size_t)snprintf(text + used, SCHEMA_NAMES_SIZE - used, "]");
     }
     return text;
 }
@@ -136,8 +163,8 @@ size_t decoder_step_bytes(const struct decoder *decoder) {
 }
 
 size_t decoder_frame_max(const struct decoder *decoder) {
-    size_t name = decoder->x.columns ? JSON_NAME_SIZE : 0;
-    return EXAMPLE_STEPS_MAX * (decoder->x.width * (name + JSON_NUMBER_SIZE) +
-                                decoder->y.width * JSON_NUMBER_SIZE) +
-           FRAME_SPARE + (decoder->words || decoder->x.words ? JSON_WORDS : 0);
+    size_t x = JSON_NUMBER_SIZE + (decoder->x.columns ? JSON_NAME_SIZE : 0);
+    size_t y = JSON_NUMBER_SIZE + (decoder->y.columns ? JSON_NAME_SIZE : 0);
+    return EXAMPLE_STEPS_MAX * (decoder->x.width * x + decoder->y.width * y) + FRAME_SPARE +
+           (decoder->words || decoder->x.words ? JSON_WORDS : 0);
 }

@@ -483,6 +483,58 @@ def test_what_a_row_lacks_is_named():
             assert f"({reason})" in daemon.text() and name in daemon.text(), (x, daemon.text())
 
 
+def test_targets_have_names():
+    """An example's y, or a label, names numbers in any order: the bits of the same list, and what is
+    left out is not observed. Classes are named, too. Other names are refused with theirs."""
+    rng = random.Random(6)
+    rows = [(rng.random(), rng.choice([rng.random(), None])) for _ in range(60)]
+    ways = {"list": [list(r) for r in rows],
+            "names": [{"power": p, "load": n} if rng.random() < 0.5 else
+                      {n: v for n, v in (("load", n), ("power", p)) if v is not None}
+                      for n, p in rows]}
+    for target in ("given", "later, patience: 3"):
+        found, output = {}, f"loss: squared, target: {target}, columns: [load, power]"
+        for way, ys in ways.items():
+            messages = []
+            for n, y in enumerate(ys):
+                x = {"stream": "s", "x": [n % 3], "sequence": 2 * n}
+                messages += ([as_json(**x, y=y)] if target == "given" else
+                             [as_json(**x), as_json(stream="s", label_of=2 * n, y=y, sequence=2 * n + 1)])
+            with tempfile.TemporaryDirectory() as directory, \
+                    Daemon(directory, configuration(directory, "kind: real, size: 1", output)) as daemon:
+                status = learn(daemon, messages)
+                assert status["rejected"] == 0, status["rejected_by"]
+                assert status["target_names"] == "load, power", status["target_names"]
+                found[way] = daemon.export()
+                daemon.end()
+        assert found["list"] == found["names"], target
+    output = "loss: softmax, columns: [state], " + vocabulary(3)
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, "kind: real, size: 1", output, "router")) as daemon:
+        said = [({"x": [1], "y": {"state": "free"}}, None), ({"x": [1], "y": "busy"}, None),
+                ({"x": [1], "y": {"state": None}}, None), ({"x": [1], "y": {}}, None),
+                ({"x": [1], "y": {"stat": "free"}}, b"'stat'"),
+                ({"x": [1], "y": {"state": 3}}, b"y's column state"),
+                ({"schema": {"targets": ["state"]}}, None), ({"schema": {"targets": 1}}, None),
+                ({"schema": {"targets": ["load"]}}, b"'state'")]
+        with daemon.socket(zmq.DEALER, "examples") as socket:
+            for number, (members, wrong) in enumerate(said):
+                if "x" in members:
+                    members["sequence"] = number
+                socket.send_multipart(as_json(**members))
+                frames = daemon.next_message(socket)
+                assert frames[1][1] == (REJECTED if wrong else ACCEPTED), (members, frames)
+                assert not wrong or "x" in members or wrong in frames[2], (members, frames)
+                if "schema" in members and not wrong:
+                    assert json.loads(frames[2])["target_names"] == ["state"], frames
+        status = wait_learned(daemon, 4)
+        assert status["vocabulary"]["output"]["newest"] == ["busy", "free"], status
+        assert status["rejected_by"] == {"json": 1, "y_value": 1, "schema": 1}, status["rejected_by"]
+        daemon.end()
+        for name in ("'stat'", "y's column state"):
+            assert name in daemon.text(), daemon.text()
+
+
 def test_a_schema_names_columns_and_kinds():
     with tempfile.TemporaryDirectory() as directory, \
             Daemon(directory, configuration(directory, MIXED, SQUARED, socket="router")) as daemon:

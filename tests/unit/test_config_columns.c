@@ -181,7 +181,11 @@ static const struct {
     {"model.output={loss: squared, size: 3, target: next}",
      "model.output.size: found 3; with target: next and columns it is 2: leave it out"},
     {"model.output={loss: squared, size: 3, target: given, columns: [load]}",
-     "model.output.columns: found with target: given; it is allowed only with target: next"},
+     "model.output.size: found 3 beside 1 names in model.output.columns: leave it out"},
+    {"model.output={loss: squared, target: later, patience: 3, columns: [load, load]}",
+     "model.output.columns: found load twice; once is allowed"},
+    {"model.output={loss: softmax, size: 3, target: given, columns: [load, state]}",
+     "model.output.columns: found 2 names; allowed with loss: softmax is 1"},
     {"model.input={scale: forecast, columns: [{name: a}, {name: b, kind: cycle, period: 3}]}",
      "model.input.columns.1: found the cycle b; allowed with scale: forecast are real columns "
      "alone"},
