@@ -122,17 +122,13 @@ static void drop_left_out(struct search *search) {
     search->count = count;
 }
 
-/* What was learned of the stream after the entry at `begin`. 1: the journal, which drops on a
-   thread of its own what no checkpoint needs, has meanwhile dropped some of that. */
+/* What was learned of the stream after the entry at `begin`. */
 static int collect(struct search *search, uint64_t begin, struct error *error) {
     left_out_free(&search->list);
     search->count = 0;
     search->begin = begin;
-    if (journal_replay(search->daemon->journal, begin, visit, search, error)) {
-        struct journal_figures journal;
-        journal_figures(search->daemon->journal, &journal);
-        return begin + 1 < journal.oldest ? 1 : -1;
-    }
+    if (journal_replay(search->daemon->journal, begin, visit, search, error))
+        return -1;
     drop_left_out(search);
     return 0;
 }
@@ -167,16 +163,14 @@ static int find_alarm(struct search *search, uint64_t ago, size_t *found, struct
     uint64_t begins[CHECKPOINT_KEEP_MAX + 1];
     char quoted[TEXT_QUOTE_SIZE];
     size_t count = list_begins(search->daemon, begins), n = 0;
-    int collected = 0;
     *found = SIZE_MAX;
     for (; n < count && *found == SIZE_MAX; n++) {
-        collected = collect(search, begins[n], error);
-        if (collected)
-            break;
+        if (collect(search, begins[n], error))
+            return -1;
         *found = find_step(search, ago);
     }
-    if (*found < SIZE_MAX || collected < 0)
-        return collected;
+    if (*found < SIZE_MAX)
+        return 0;
     if (n == 0)
         return no_checkpoint(error);
     return error_set(error, EX_UNAVAILABLE,
@@ -191,10 +185,7 @@ static int find_alarm(struct search *search, uint64_t ago, size_t *found, struct
 static int find_time(struct search *search, struct error *error) {
     uint64_t begins[CHECKPOINT_KEEP_MAX + 1];
     size_t count = list_begins(search->daemon, begins);
-    int collected = 1;
-    while (count > 0 && collected > 0)
-        collected = collect(search, begins[--count], error);
-    return collected > 0 ? no_checkpoint(error) : collected;
+    return count == 0 ? no_checkpoint(error) : collect(search, begins[count - 1], error);
 }
 
 /* ---- Which examples ---- */
@@ -341,10 +332,13 @@ int abnormal_command(void *context, const json_t *request, struct control_answer
     if (read_request(request, &wanted, error))
         return -1;
     int result = rollback_prepare(daemon, error);
-    if (result == 0 && isnan(wanted.from))
-        result = find_kept(daemon, &wanted, &alarm, error);
-    if (result == 0)
-        result = take_back(daemon, request, &wanted, &alarm, &details, error);
+    if (result == 0) {
+        if (isnan(wanted.from))
+            result = find_kept(daemon, &wanted, &alarm, error);
+        if (result == 0)
+            result = take_back(daemon, request, &wanted, &alarm, &details, error);
+        rollback_finish(daemon);
+    }
     if (result < 0)
         return run_fail(daemon, error);
     if (result > 0)

@@ -252,7 +252,14 @@ int rollback_prepare(struct daemon *daemon, struct error *error) {
     if (checkpoints_settle(daemon, error) || learner_flush(daemon->learner, error) ||
         journalling_sync(daemon, error))
         return run_break(daemon);
+    /* On a thread of its own it drops what no checkpoint needs: what came after the checkpoint that
+       is chosen must not be gone when it is read. */
+    journal_hold(daemon->journal);
     return 0;
+}
+
+void rollback_finish(struct daemon *daemon) {
+    journal_let_go(daemon->journal);
 }
 
 int rollback_perform(struct daemon *daemon, const json_t *request, struct rollback_report *report,
@@ -271,6 +278,7 @@ int rollback_perform(struct daemon *daemon, const json_t *request, struct rollba
     else
         result = perform(daemon, &list, goal.only_ask, report, error);
     left_out_free(&list);
+    rollback_finish(daemon);
     return result;
 }
 

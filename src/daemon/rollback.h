@@ -31,9 +31,11 @@ int rollback_perform(struct daemon *daemon, const json_t *request, struct rollba
 int rollback_at_start(struct daemon *daemon, struct error *error);
 
 /* For whoever looks for what a rollback is to leave out. First: all that has been taken is learned
-   and durable; returns as rollback_perform, 1 without a journal. Then at each of the journal's
-   entries, counted: -1 (EX_TEMPFAIL) when the daemon is to stop. */
+   and durable, and after 0 the journal drops nothing until rollback_finish; returns as
+   rollback_perform, 1 without a journal. Then at each of the journal's entries, counted: -1
+   (EX_TEMPFAIL) when the daemon is to stop. */
 int rollback_prepare(struct daemon *daemon, struct error *error);
+void rollback_finish(struct daemon *daemon);
 int rollback_look_around(struct daemon *daemon, uint64_t *entries, struct error *error);
 
 /* The report's members, for the reply and the event. */

@@ -322,6 +322,21 @@ void journal_prune(struct journal *journal, uint64_t position) {
     pthread_mutex_unlock(&journal->mutex);
 }
 
+void journal_hold(struct journal *journal) {
+    pthread_mutex_lock(&journal->mutex);
+    journal->holds++;
+    while (journal->busy)
+        pthread_cond_wait(&journal->done, &journal->mutex);
+    pthread_mutex_unlock(&journal->mutex);
+}
+
+void journal_let_go(struct journal *journal) {
+    pthread_mutex_lock(&journal->mutex);
+    journal->holds--;
+    pthread_cond_signal(&journal->work);
+    pthread_mutex_unlock(&journal->mutex);
+}
+
 void journal_figures(struct journal *journal, struct journal_figures *figures) {
     char log[JOURNAL_PATH_SIZE + 8];
     struct stat file;

@@ -44,7 +44,7 @@ static void gather(struct journal *journal) {
 /* False: there is nothing left to do and the journal is being closed. */
 static bool next_task(struct journal *journal, struct task *task, uint64_t pruned) {
     while (!journal->stop && !journal->queue.count && !journal->skip_to &&
-           journal->prunable <= pruned)
+           (journal->holds || journal->prunable <= pruned))
         pthread_cond_wait(&journal->work, &journal->mutex);
     if (journal->queue.count)
         gather(journal);
@@ -55,12 +55,14 @@ static bool next_task(struct journal *journal, struct task *task, uint64_t prune
     task->forgets = journal->forgets && task->count > 0; /* together with its command */
     if (task->count > JOURNAL_BATCH_ENTRIES)
         task->count = JOURNAL_BATCH_ENTRIES;
-    if (journal->prunable > pruned)
+    if (journal->prunable > pruned && !journal->holds)
         task->prune = journal->prunable;
+    journal->busy = true;
     return true;
 }
 
 static void settle(struct journal *journal, const struct task *task) {
+    journal->busy = false;
     if (task->count)
         journal_queue_drop(&journal->queue, task->count, task->last);
     if (task->count)
@@ -78,6 +80,7 @@ static void settle(struct journal *journal, const struct task *task) {
 }
 
 static void fail(struct journal *journal, const struct error *error) {
+    journal->busy = false;
     journal->failed = true;
     journal->error = *error;
     pthread_cond_broadcast(&journal->done);

@@ -191,6 +191,33 @@ static void keeps_what_it_is_told_to(void **unused) {
     journal_close(&journal);
 }
 
+/* What the figures say while it is held is what can be read, though it was dropping entries. */
+static void drops_nothing_while_it_is_held(void **unused) {
+    (void)unused;
+    enum { ROUNDS = 20, ENTRIES = 3000, MORE = 10 };
+    struct journal *journal = open_plain();
+    struct journal_figures figures;
+    for (int round = 0; round < ROUNDS; round++) {
+        append_entries(journal, ENTRIES);
+        assert_synced(journal);
+        journal_prune(journal, journal_position(journal));
+        journal_hold(journal);
+        journal_hold(journal);
+        journal_figures(journal, &figures);
+        uint64_t oldest = figures.oldest;
+        append_entries(journal, MORE);
+        assert_synced(journal);
+        journal_let_go(journal);
+        assert_int_equal(assert_entries(journal, oldest - 1),
+                         journal_position(journal) + 1 - oldest);
+        journal_figures(journal, &figures);
+        assert_int_equal(figures.oldest, oldest);
+        journal_let_go(journal);
+        wait_for_oldest(journal, journal_position(journal) + 1 - MORE, &figures);
+    }
+    journal_close(&journal);
+}
+
 static uint64_t append_stream(struct journal *journal, int stream, uint64_t sequence) {
     static const float x[INPUTS];
     char key[16];
@@ -497,6 +524,7 @@ int main(void) {
         TEST(refuses_an_end_that_is_missing), TEST(begins_anew_whatever_kills_it),
         TEST(stops_where_the_visit_says),     TEST(refuses_another_configuration),
         TEST(can_be_read_meanwhile),          TEST(tells_times),
+        TEST(drops_nothing_while_it_is_held),
     };
     faulty_disk_install();
     return cmocka_run_group_tests(tests, NULL, NULL);
