@@ -1,75 +1,7 @@
 #include "backward.cuh"
 
 #include "cells.cuh"
-#include "loss.cuh"
 #include "transposed.cuh"
-
-/* ---- losses of the window ---- */
-
-/* One block a step, and one for the optimizer's powers, which would keep all others waiting later.
-   Gradients are divided by the number of targets, for the loss is their mean. */
-static __global__ void window_loss(const __grid_constant__ struct network n,
-                                   const __grid_constant__ struct optimizer optimizer) {
-    const struct segment *s = n.current;
-    if (blockIdx.x == s->length) {
-        if (threadIdx.x == 0)
-            n.state->numbers = optimizer_prepare(&optimizer, n.queue->rate, n.state->updates + 1);
-        return;
-    }
-    uint32_t t = blockIdx.x, position = ring_position(n, s->window, t);
-    const float *slot = slot_of(n, s);
-    float *d = n.activations + n.d_output + (size_t)t * padded(n.outputs);
-    double loss = 0;
-    for (uint32_t h = 0; h < n.horizons; h++, d += n.scored) {
-        size_t target = (size_t)position * n.horizons + h;
-        if (t + s->closed >= s->length && slot[n.slot.learned + target] > 0) {
-            struct loss_step step;
-            step.a = n.activations + n.output + (size_t)position * n.outputs + h * n.scored;
-            step.y = (const union value *)(slot + n.slot.target) + target * n.slot.target_size;
-            step.scale = (double)(1.0f / (float)s->terms);
-            step.d = d;
-            loss += block_loss(n, step) / (double)s->terms;
-        } else {
-            for (uint32_t k = threadIdx.x; k < n.scored; k += blockDim.x)
-                d[k] = 0;
-        }
-    }
-    if (threadIdx.x == 0)
-        n.losses[t] = loss;
-}
-
-cudaError_t launch_loss(const struct network *n, const struct optimizer *optimizer, uint32_t length,
-                        unsigned threads, cudaStream_t stream) {
-    struct launch l = {dim3(length + 1, 1, 1), threads, SCRATCH * sizeof(float), stream};
-    return launch_kernel(window_loss, &l, *n, *optimizer);
-}
-
-/* ---- the output layer ---- */
-
-/* Gradient of the topmost h of each step, and of an embedded input that the skip path reads; and
-   what the output was made of is kept beside it. Blocks: (steps, pieces). */
-static __global__ void output_backward(const __grid_constant__ struct network n) {
-    const struct segment *s = n.current;
-    uint32_t t = blockIdx.x, ld = n.ld_output;
-    struct piece p = piece_of(n.split_output, n.outputs, blockIdx.y);
-    float *d = shared_memory + SCRATCH, *sums = d + padded(n.split_output.chunk_rows);
-    const float *d_output = n.activations + n.d_output + (size_t)t * padded(n.outputs);
-    for (uint32_t k = p.first + threadIdx.x; k < p.end; k += blockDim.x)
-        d[k - p.first] = d_output[k];
-    __syncthreads();
-    size_t row = (size_t)t * n.split_output.chunks + p.chunk;
-    multiply_transposed(n.parameters + n.output_weight, ld, gradient_columns(n), p.first, p.end, d,
-                        p.group, sums, n.activations + n.split_output.partial + row * ld);
-    if (blockIdx.y > 0)
-        return;
-    const struct network_layer &top = n.layers[n.layer_count - 1];
-    uint32_t position = ring_position(n, s->window, t), end = n.skip_from ? n.skip_from : ld;
-    const float *h = layer_at(n, top, position).hidden;
-    const float *x = input_at(n, slot_of(n, s), position);
-    float *kept = n.activations + n.top + (size_t)t * ld;
-    for (uint32_t i = threadIdx.x; i < ld; i += blockDim.x)
-        kept[i] = i >= end ? x[i - end] : i < top.size ? h[i] : 0.0f;
-}
 
 /* ---- a layer at one step ---- */
 
@@ -405,18 +337,6 @@ static __global__ void __launch_bounds__(THREADS_MAX, 1)
     }
 }
 
-/* The gradient of each step's embedded input. */
-static __global__ void embedding_backward(const __grid_constant__ struct network n) {
-    const struct network_layer &l = n.layers[0];
-    uint32_t t = blockIdx.x;
-    float *d = n.activations + n.d_embedding + (size_t)t * n.ld_embedding;
-    for (uint32_t i = threadIdx.x; i < n.ld_embedding; i += blockDim.x) {
-        d[i] = i < n.embedding_size ? joined(n, l.split_ih, l.ld_ih, t, i) : 0.0f;
-        if (n.skip_from && i < n.embedding_size)
-            d[i] += joined(n, n.split_output, n.ld_output, t, n.skip_from + i);
-    }
-}
-
 /* ---- launchers ---- */
 
 static size_t wave_floats(const struct network_layer *l) {
@@ -438,22 +358,14 @@ cudaError_t prepare_backward(size_t shared) {
     int bytes = (int)shared;
     cudaError_t status = cudaFuncSetAttribute((const void *)backward_wave,
                                               cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
-    return status ? status
-                  : cudaFuncSetAttribute((const void *)output_backward,
-                                         cudaFuncAttributeMaxDynamicSharedMemorySize, bytes);
+    return status ? status : prepare_output(shared);
 }
 
 cudaError_t launch_backward(const struct network *n, uint32_t length, unsigned threads,
                             cudaStream_t stream) {
-    const struct split *out = &n->split_output;
-    struct launch l = {dim3(length, out->chunks * out->groups, 1), threads, backward_shared(n),
-                       stream};
-    cudaError_t status = launch_kernel(output_backward, &l, *n);
-    l.grid = dim3(n->blocks_backward, 1, 1);
+    struct launch l = {dim3(n->blocks_backward, 1, 1), threads, backward_shared(n), stream};
+    cudaError_t status = launch_output_backward(n, length, threads, stream);
     for (uint32_t v = 0; v + 1 < length + n->layer_count && !status; v++)
         status = launch_kernel(backward_wave, &l, *n, v, length);
-    if (status || !n->embedding_size)
-        return status;
-    struct launch each = {dim3(length, 1, 1), threads, 0, stream};
-    return launch_kernel(embedding_backward, &each, *n);
+    return status;
 }

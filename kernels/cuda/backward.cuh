@@ -12,14 +12,19 @@ cudaError_t launch_loss(const struct network *n, const struct optimizer *optimiz
                         unsigned threads, cudaStream_t stream);
 
 /* 1 + length + layers - 1 launches. In wave v the topmost layer is at step length - 1 - v, each
-   layer below one step later than the one above it. With an embedding one more. */
+   layer below one step later than the one above it. */
 cudaError_t launch_backward(const struct network *n, uint32_t length, unsigned threads,
                             cudaStream_t stream);
 
-/* Shared memory of a wave, in bytes. */
+/* The first of these. */
+cudaError_t launch_output_backward(const struct network *n, uint32_t length, unsigned threads,
+                                   cudaStream_t stream);
+
+/* Shared memory of each, in bytes. */
 size_t backward_shared(const struct network *n);
 
 /* Leave for all engines of this process to use so much. */
 cudaError_t prepare_backward(size_t shared);
+cudaError_t prepare_output(size_t shared);
 
 #endif

@@ -63,13 +63,6 @@ static int cuda_open(struct engine **engine, const struct model *model,
                      const struct engine_options *options, const char *device,
                      struct error *error) {
     *engine = NULL;
-    if (model->architecture.input.hash)
-        return error_set(error, EX_UNAVAILABLE, "the CUDA engine takes no hashed words%s",
-                         cuda_way_out(device));
-    if (model->part_count)
-        return error_set(error, EX_UNAVAILABLE,
-                         "the CUDA engine takes no symbols beside other columns%s",
-                         cuda_way_out(device));
     struct engine *e = (struct engine *)calloc(1, sizeof *e);
     if (!e)
         return error_set(error, EX_UNAVAILABLE, "out of memory for the CUDA engine");
@@ -159,7 +152,6 @@ static int copy_slot(struct engine *e, size_t index, float *record, enum directi
     const struct slot_layout *l = &n->slot;
     float *device = n->slots + index * l->size, *s = e->slot;
     size_t bytes = l->size * sizeof(float), state = e->model->state_size;
-    size_t inputs = n->input_kind == INPUT_REAL ? n->input_size : 1;
     if (copy(e, device, s, bytes, OUT, error)) /* what a record does not hold stays as it is */
         return -1;
     record = copy_numbers(s, record, state, direction);
@@ -171,7 +163,8 @@ static int copy_slot(struct engine *e, size_t index, float *record, enum directi
                               direction);
     for (size_t p = 0; p < n->ring; p++) {
         record = copy_numbers(s + l->before + p * l->state, record, state, direction);
-        record = copy_numbers(s + l->input + p * l->input_row, record, inputs, direction);
+        record = copy_numbers(s + l->input + p * l->input_row + (e->encoding.count > 0), record,
+                              e->model->features, direction);
         record = copy_numbers(s + l->target + p * n->horizons * l->target_size, record,
                               n->horizons * l->target_size, direction);
         record = copy_numbers(s + l->learned + p * n->horizons, record, n->horizons, direction);

@@ -4,6 +4,7 @@
 #define RUNNEL_CUDA_ENGINE_CUH
 
 #include "gradient.cuh"
+#include "inputs.cuh"
 #include "solve.cuh"
 
 enum {
@@ -47,6 +48,8 @@ struct engine {
     struct network network;
     struct gradient_plan gradient;
     struct solution solution; /* of an output that is solved */
+    struct encoding encoding; /* of an x that is encoded, and its parts: */
+    struct encoded_part parts[COLUMNS_MAX];
     struct walked walked[WALKED_MAX];
     unsigned threads; /* of a block, but for gradient and optimizer */
     cudaStream_t stream;
@@ -63,6 +66,10 @@ struct engine {
     char description[DESCRIPTION_SIZE];
 };
 
+/* ---- describe.cu ---- */
+
+void engine_describe_network(struct engine *e);
+
 /* ---- share.cu ---- */
 
 /* Give each product of a wave its blocks. The network's sizes are there. */
@@ -78,7 +85,31 @@ void engine_release(struct engine *e);
 struct placed {
     uint32_t offset, ld;
 };
+/* The part of x whose embedding the tensor is; NULL: of none. */
+const struct encoded_part *engine_part(const struct engine *e, const struct tensor *tensor);
+
 struct placed engine_placed(const struct engine *e, const struct tensor *tensor);
+
+/* ---- walk.cu ---- */
+
+/* Say what each tensor's gradient is made of. All has been laid out. */
+void engine_walk(struct engine *e);
+
+/* ---- cut.cu ---- */
+
+/* What is being gathered, in pinned memory. */
+struct cutter {
+    struct engine *e;
+    const struct plan *plan;
+    struct segment *segments;
+    struct step_entry *steps;
+    struct score_entry *scores;
+    struct shape *shapes; /* (plan.count,) */
+    uint32_t count, step_count, score_count, updates, measures;
+};
+
+/* Cut the plan; the arrays have room for as many as it has operations. */
+void engine_cut(struct cutter *c);
 
 /* ---- plan.cu ---- */
 

@@ -4,9 +4,6 @@
 
 #include "network.cuh"
 
-/* Which steps a wave is of: those of the segment's run, or its update's window again. */
-enum steps_of { STEPS_OF_RUN, STEPS_OF_WINDOW };
-
 /* All sums, hidden states and outputs of `steps` steps: steps + layers launches, one more
    where W_ih of layer 0 is large. In wave w layer k is at step w - k, so that each wave needs only
    what the one before it computed. */

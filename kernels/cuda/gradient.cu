@@ -18,7 +18,7 @@ enum {
 static __device__ double inner_product(const struct network &n, const struct factor &f, uint32_t t,
                                        uint32_t s, uint32_t count) {
     if (f.kind == FACTOR_SYMBOL) {
-        const uint32_t *ids = (const uint32_t *)(n.activations + n.ids);
+        const uint32_t *ids = (const uint32_t *)(n.activations + f.offset);
         return ids[t] == ids[s];
     }
     const float4 *a = (const float4 *)(n.activations + f.offset + (size_t)t * f.stride);

@@ -17,7 +17,7 @@
 enum factor_kind {
     FACTOR_ONE,    /* 1: the tensor is a vector, and stands as one row */
     FACTOR_ARRAY,  /* (window, stride) in the block of activations */
-    FACTOR_SYMBOL, /* 1 at the step's symbol, else 0 */
+    FACTOR_SYMBOL, /* 1 at the step's symbol, else 0; (window,) symbols there */
 };
 
 struct factor {

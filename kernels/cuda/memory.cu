@@ -6,10 +6,7 @@
 #include "engine.cuh"
 #include "forward.cuh"
 
-enum {
-    LINE = 32, /* floats: what is laid out begins at a line of the cache */
-    THREADS_MIN = 128,
-};
+enum { LINE = 32 }; /* floats: what is laid out begins at a line of the cache */
 
 /* Bytes that are left for plans, graphs and cuBLAS itself. */
 static const size_t MARGIN = (size_t)64 << 20;
@@ -37,10 +34,19 @@ static uint32_t place_tensor(struct layout *block, const struct model *model, en
     return place(block, tensor->columns ? tensor->rows * ld : ld);
 }
 
+static void place_embeddings(struct engine *e, struct layout *block) {
+    const struct model *model = e->model;
+    if (!e->encoding.count)
+        e->network.embedding = place_tensor(block, model, TENSOR_EMBEDDING, 0);
+    for (uint32_t k = 0; k < e->encoding.count; k++)
+        if (e->parts[k].ld)
+            e->parts[k].weight = place(block, (size_t)e->parts[k].size * e->parts[k].ld);
+}
+
 static void place_parameters(struct engine *e, struct layout *block) {
     const struct model *model = e->model;
     struct network *n = &e->network;
-    n->embedding = place_tensor(block, model, TENSOR_EMBEDDING, 0);
+    place_embeddings(e, block);
     for (uint32_t k = 0; k < n->layer_count; k++) {
         struct network_layer *l = &n->layers[k];
         l->weight_ih = place_tensor(block, model, TENSOR_WEIGHT_IH, k);
@@ -59,13 +65,32 @@ static void place_parameters(struct engine *e, struct layout *block) {
     n->output_bias = place_tensor(block, model, TENSOR_OUTPUT_BIAS, 0);
 }
 
+const struct encoded_part *engine_part(const struct engine *e, const struct tensor *tensor) {
+    for (size_t k = 0; k < e->model->part_count; k++)
+        if (e->model->parts[k].tensor == (size_t)(tensor - e->model->tensors))
+            return &e->parts[k];
+    return NULL;
+}
+
 struct placed engine_placed(const struct engine *e, const struct tensor *tensor) {
     const struct network *n = &e->network;
     const struct network_layer *l = &n->layers[tensor->layer];
+    const struct encoded_part *part = engine_part(e, tensor);
     const uint32_t offsets[TENSOR_ROLES] = {
-        n->embedding,    l->weight_ih,     l->weight_hh,   l->bias_ih,      l->bias_hh,
-        l->gain[0],      l->gain[1],       l->gain[2],     l->norm_bias[0], l->norm_bias[1],
-        l->norm_bias[2], n->output_weight, n->output_bias, n->output_skip,
+        part ? part->weight : n->embedding,
+        l->weight_ih,
+        l->weight_hh,
+        l->bias_ih,
+        l->bias_hh,
+        l->gain[0],
+        l->gain[1],
+        l->gain[2],
+        l->norm_bias[0],
+        l->norm_bias[1],
+        l->norm_bias[2],
+        n->output_weight,
+        n->output_bias,
+        n->output_skip,
     };
     struct placed p;
     p.offset = offsets[tensor->role];
@@ -75,85 +100,6 @@ struct placed engine_placed(const struct engine *e, const struct tensor *tensor)
     if (tensor->role == TENSOR_OUTPUT_SKIP)
         p.ld = n->ld_skip;
     return p;
-}
-
-/* ---- the network's sizes ---- */
-
-static void describe_layer(struct engine *e, uint32_t k) {
-    const struct layer *from = &e->model->architecture.layers[k];
-    const struct cell_kind *kind = cell_kind(from->cell);
-    struct network_layer *l = &e->network.layers[k];
-    l->cell = (uint8_t)from->cell;
-    l->activation = (uint8_t)from->activation;
-    l->source = (uint8_t)norm_kind(from->norm)->source;
-    l->centred = norm_kind(from->norm)->centred;
-    l->gates = (uint8_t)kind->gates;
-    l->states = (uint8_t)kind->states;
-    l->apart = kind->apart;
-    l->inner = kind->inner;
-    l->finishes = kind->finishes;
-    l->own = kind->own;
-    l->carries = kind->carries;
-    bool units = l->source == SOURCE_ROWS || l->source == SOURCE_RUNNING;
-    l->ages = norm_kind(from->norm)->by_age ? (uint32_t)from->norm_steps : units;
-    l->momentum = from->norm_momentum;
-    e->network.rows_norms |= l->source == SOURCE_ROWS;
-    e->network.running_norms |= l->source == SOURCE_RUNNING;
-    l->group_gates = (uint8_t)kind->group_gates[0];
-    l->size = (uint32_t)from->size;
-    l->rows = (uint32_t)(l->gates * from->size);
-    l->inputs = (uint32_t)e->model->input_width[k];
-    l->ld_ih = padded(l->inputs);
-    l->ld_hh = padded(l->size);
-    l->state = (uint32_t)e->model->state_offset[k];
-}
-
-static void describe_output(struct engine *e) {
-    const struct architecture *a = &e->model->architecture;
-    struct network *n = &e->network;
-    uint32_t ld_skip = padded((uint32_t)e->model->input_width[0]);
-    n->ld_output = padded((uint32_t)a->layers[a->layer_count - 1].size);
-    if (!a->output.skip)
-        return;
-    if (is_one_hot(*n)) {
-        n->ld_skip = ld_skip;
-        return;
-    }
-    n->skip_from = n->ld_output;
-    n->ld_output += ld_skip;
-    n->ld_skip = n->ld_output;
-}
-
-static void describe_network(struct engine *e) {
-    const struct model *model = e->model;
-    const struct architecture *a = &model->architecture;
-    struct network *n = &e->network;
-    n->layer_count = (uint32_t)a->layer_count;
-    n->age = (uint32_t)model->age_offset;
-    n->ages = (uint32_t)model->ages;
-    n->window = (uint32_t)e->options.window;
-    n->ring = (uint32_t)model_ring(model, e->options.window);
-    n->many = model->open > 1;
-    n->horizons = (uint32_t)model->horizons;
-    n->scored = (uint32_t)(model->outputs / model->horizons);
-    n->outputs = (uint32_t)model->outputs;
-    n->input_kind = a->input.kind;
-    n->input_size = (uint32_t)(a->input.kind == INPUT_REAL ? model->features : a->input.size);
-    n->embedding_size = a->input.kind == INPUT_SYMBOL ? (uint32_t)a->input.embedding : 0;
-    n->ld_embedding = padded(n->embedding_size);
-    describe_output(e);
-    n->loss = a->output.loss;
-    n->together = (uint32_t)loss_kind(a->output.loss)->together;
-    n->target_size = (uint32_t)model->target_size;
-    n->components = (uint32_t)a->output.components;
-    uint32_t widest = THREADS_MIN;
-    for (uint32_t k = 0; k < n->layer_count; k++) {
-        describe_layer(e, k);
-        widest = n->layers[k].size > widest ? n->layers[k].size : widest;
-    }
-    e->threads = THREADS_MIN;
-    while (e->threads < widest && e->threads < THREADS_MAX)
-        e->threads *= 2;
 }
 
 /* ---- activations ---- */
@@ -186,14 +132,27 @@ static void place_layer(struct network *n, struct network_layer *l, bool kept_in
     l->split_hh.partial = recurrent ? place(a, (size_t)2 * l->split_hh.chunks * l->ld_hh) : 0;
 }
 
-static void place_activations(struct network *n, struct layout *a) {
+/* Of each step of the window the gradients of embedded inputs, and the symbols. */
+static void place_inputs(struct engine *e, struct layout *a) {
+    struct network *n = &e->network;
+    if (!e->encoding.count)
+        n->d_embedding = place(a, (size_t)n->window * n->ld_embedding);
+    n->ids = place(a, n->window);
+    for (uint32_t k = 0; k < e->encoding.count; k++) {
+        struct encoded_part *part = &e->parts[k];
+        part->ids = part->ld ? place(a, n->window) : 0;
+        part->d = part->ld ? place(a, (size_t)n->window * part->ld) : 0;
+    }
+}
+
+static void place_activations(struct engine *e, struct layout *a) {
+    struct network *n = &e->network;
     for (uint32_t k = 0; k < n->layer_count; k++)
         place_layer(n, &n->layers[k], k > 0 || !is_one_hot(*n), a);
     n->output = place(a, (size_t)n->ring * n->outputs);
     n->d_output = place(a, (size_t)n->window * padded(n->outputs));
     n->top = place(a, (size_t)n->window * n->ld_output);
-    n->d_embedding = place(a, (size_t)n->window * n->ld_embedding);
-    n->ids = place(a, n->window);
+    place_inputs(e, a);
     n->split_output.partial = place(a, (size_t)n->window * n->split_output.chunks * n->ld_output);
 }
 
@@ -217,6 +176,7 @@ static size_t place_slot(const struct engine *e, struct slot_layout *s) {
     s->output = place(&slot, places * n->outputs);
     s->before = place(&slot, (size_t)n->ring * s->state);
     s->input_row = n->input_kind == INPUT_REAL ? padded(n->input_size) : 1;
+    s->input_row += e->encoding.count ? e->encoding.features : 0;
     s->input = place(&slot, (size_t)n->ring * s->input_row);
     s->target_size = n->target_size;
     s->target = place(&slot, (size_t)n->ring * n->horizons * s->target_size);
@@ -227,122 +187,18 @@ static size_t place_slot(const struct engine *e, struct slot_layout *s) {
     return slot.size;
 }
 
-/* ---- the tensors as the optimizer walks them ---- */
-
-static struct factor array_of(uint32_t offset, uint32_t stride) {
-    struct factor f = {FACTOR_ARRAY, offset, stride};
-    return f;
-}
-
-static void walk_matrix(const struct engine *e, struct walked *w, const struct tensor *tensor) {
-    const struct network *n = &e->network;
-    const struct network_layer *l = &n->layers[tensor->layer];
-    const struct factor symbol = {FACTOR_SYMBOL, 0, 0};
-    switch (tensor->role) {
-    case TENSOR_EMBEDDING:
-        w->a = symbol;
-        w->b = array_of(n->d_embedding, n->ld_embedding);
-        break;
-    case TENSOR_WEIGHT_IH:
-        w->a = array_of(l->d_ih, padded(l->rows));
-        w->b = tensor->layer == 0 && is_one_hot(*n) ? symbol : array_of(l->input, l->ld_ih);
-        break;
-    case TENSOR_WEIGHT_HH:
-        w->a = array_of(l->d_hh, padded(l->rows));
-        w->b = array_of(l->before, l->ld_hh);
-        break;
-    case TENSOR_OUTPUT_SKIP: /* that has rows of its own */
-        w->a = array_of(n->d_output, padded(n->outputs));
-        w->b = symbol;
-        break;
-    default: /* TENSOR_OUTPUT_WEIGHT, with the skip path's columns */
-        w->columns = n->ld_output;
-        w->a = array_of(n->d_output, padded(n->outputs));
-        w->b = array_of(n->top, n->ld_output);
-    }
-}
-
-/* A vector's gradient is the sum of one array's rows. */
-static void walk_vector(const struct engine *e, struct walked *w, const struct tensor *tensor) {
-    const struct network *n = &e->network;
-    const struct network_layer *l = &n->layers[tensor->layer];
-    const uint32_t arrays[TENSOR_ROLES] = {
-        0,
-        0,
-        0,
-        l->d_ih,
-        l->d_hh,
-        l->d_gain[0],
-        l->d_gain[1],
-        l->d_gain[2],
-        l->d_bias[0],
-        l->d_bias[1],
-        l->d_bias[2],
-        0,
-        n->d_output,
-    };
-    bool wide = tensor->role == TENSOR_BIAS_IH || tensor->role == TENSOR_BIAS_HH ||
-                tensor->role == TENSOR_OUTPUT_BIAS;
-    uint32_t rows = (uint32_t)tensor->rows;
-    w->a.kind = FACTOR_ONE;
-    w->b = array_of(arrays[tensor->role], wide ? padded(rows) : rows);
-}
-
-static uint32_t pull_of(const struct engine *e, const struct tensor *tensor) {
-    const struct network_layer *l = &e->network.layers[tensor->layer];
-    bool ih = tensor->role == TENSOR_WEIGHT_IH, hh = tensor->role == TENSOR_WEIGHT_HH;
-    if (l->source != SOURCE_ROWS || (!ih && !hh))
-        return NONE;
-    return l->pull + (hh && l->apart ? l->rows : 0);
-}
-
-static void walk_tensors(struct engine *e) {
-    struct gradient_plan *plan = &e->gradient;
-    uint32_t tile = 0;
-    for (size_t k = 0; k < e->model->learned_count; k++) {
-        const struct tensor *tensor = &e->model->tensors[k];
-        struct walked *w = &e->walked[plan->count];
-        if (tensor->role == TENSOR_OUTPUT_SKIP && e->network.skip_from)
-            continue; /* it is walked with output.weight */
-        plan->count++;
-        w->pull = pull_of(e, tensor);
-        plan->pulls |= w->pull != NONE;
-        struct placed placed = engine_placed(e, tensor);
-        w->offset = placed.offset;
-        w->ld = placed.ld;
-        w->rows = tensor->columns ? (uint32_t)tensor->rows : 1;
-        w->columns = (uint32_t)(tensor->columns ? tensor->columns : tensor->rows);
-        if (tensor->columns)
-            walk_matrix(e, w, tensor);
-        else
-            walk_vector(e, w, tensor);
-        w->quad_bits = QUAD_BITS_MIN;
-        while (w->quad_bits < QUAD_BITS_MAX && (uint32_t)QUAD << w->quad_bits < w->ld)
-            w->quad_bits++;
-        uint32_t rows = tile_rows(w->quad_bits), columns = tile_columns(w->quad_bits);
-        w->column_tiles = (w->ld + columns - 1) / columns;
-        w->first_tile = tile;
-        tile += (w->rows + rows - 1) / rows * w->column_tiles;
-        size_t end = w->offset + (size_t)w->rows * w->ld;
-        plan->numbers = end > plan->numbers ? end : plan->numbers;
-    }
-    plan->host = e->walked;
-    plan->tiles = tile;
-    plan->blocks = (uint32_t)e->device.multiprocessors * RESIDENT_BLOCKS;
-    plan->blocks = plan->blocks < tile ? plan->blocks : tile;
-}
-
 /* ---- taking memory ---- */
 
 /* What is taken from the device, in bytes. */
 struct need {
     size_t block, activations, units, slots, workspace, solution, others;
-    int blocks; /* of parameters, moments, gradient */
+    size_t encoded; /* the table behind the parameters, see inputs.cuh */
+    int blocks;     /* of parameters, moments, gradient */
 };
 
 static size_t total(const struct need *need) {
-    return need->blocks * need->block + need->activations + need->units + need->slots +
-           need->workspace + need->solution + need->others + MARGIN;
+    return need->blocks * need->block + need->encoded + need->activations + need->units +
+           need->slots + need->workspace + need->solution + need->others + MARGIN;
 }
 
 static int refuse(const struct engine *e, const struct need *need, struct error *error) {
@@ -353,8 +209,8 @@ static int refuse(const struct engine *e, const struct need *need, struct error 
         "or learning.window%s",
         (double)total(need) / MIB, e->device.name, (double)e->device.free_memory / MIB,
         (double)(need->blocks * need->block) / MIB, (double)need->slots / MIB, e->options.slots,
-        (double)(need->activations + need->units + need->workspace + need->solution +
-                 need->others) /
+        (double)(need->encoded + need->activations + need->units + need->workspace +
+                 need->solution + need->others) /
             MIB,
         (double)MARGIN / MIB, e->way_out);
 }
@@ -391,12 +247,22 @@ static int take_moments(struct engine *e, size_t bytes, struct error *error) {
     return 0;
 }
 
+static int take_parts(struct engine *e, struct error *error) {
+    size_t bytes = e->encoding.count * sizeof *e->parts;
+    struct encoded_part *parts = bytes ? (struct encoded_part *)take(e, bytes, error) : NULL;
+    if (!parts)
+        return bytes ? -1 : 0;
+    e->encoding.parts = parts;
+    return cuda_check(cudaMemcpy(parts, e->parts, bytes, cudaMemcpyHostToDevice),
+                      "copying to the GPU", error);
+}
+
 static int take_all(struct engine *e, const struct need *need, struct error *error) {
     struct network *n = &e->network;
     uint32_t partials = gradient_partials(&e->gradient);
     size_t walked = e->gradient.count * sizeof *e->walked;
     struct walked *tensors = NULL;
-    if (!(n->parameters = (float *)take(e, need->block, error)) ||
+    if (!(n->parameters = (float *)take(e, need->block + need->encoded, error)) ||
         take_moments(e, need->block, error) ||
         (need->workspace && !(n->gradient = (float *)take(e, need->block, error))) ||
         (need->workspace && !(e->workspace = take(e, need->workspace, error))) ||
@@ -409,7 +275,7 @@ static int take_all(struct engine *e, const struct need *need, struct error *err
         !(n->losses = (double *)take(e, n->window * sizeof(double), error)) ||
         !(n->squares = (double *)take(e, partials * sizeof(double), error)) ||
         !(n->changes = (double *)take(e, 2 * (size_t)e->gradient.tiles * sizeof(double), error)) ||
-        !(tensors = (struct walked *)take(e, walked, error)))
+        !(tensors = (struct walked *)take(e, walked, error)) || take_parts(e, error))
         return -1;
     e->gradient.tensors = tensors;
     return cuda_check(cudaMemcpy(tensors, e->walked, walked, cudaMemcpyHostToDevice),
@@ -419,15 +285,19 @@ static int take_all(struct engine *e, const struct need *need, struct error *err
 int engine_allocate(struct engine *e, struct error *error) {
     struct network *n = &e->network;
     struct layout block = {0}, activations = {0};
-    describe_network(e);
+    engine_describe_network(e);
     e->solution = solution_of(e->model);
     engine_share(e);
     place_parameters(e, &block);
-    place_activations(n, &activations);
+    size_t tensors = block.size;
+    if (e->encoding.count)
+        n->embedding = place(&block, (size_t)n->ring * n->ld_embedding);
+    place_activations(e, &activations);
     size_t units = place_units(n), slot = place_slot(e, &n->slot);
-    walk_tensors(e);
+    engine_walk(e);
     struct need need = {};
-    need.block = block.size * sizeof(float);
+    need.block = tensors * sizeof(float);
+    need.encoded = (block.size - tensors) * sizeof(float);
     need.activations = activations.size * sizeof(float);
     need.units = units * sizeof(float);
     need.slots = e->options.slots * slot * sizeof(float);

@@ -120,6 +120,9 @@ struct segment {
     uint32_t measured; /* row of the results */
 };
 
+/* Which steps a forward is of: those of the segment's run, or its update's window again. */
+enum steps_of { STEPS_OF_RUN, STEPS_OF_WINDOW };
+
 /* The head of what is uploaded for a plan. Pointers are the device's; results stand in pinned
    memory. */
 struct queue {
@@ -167,7 +170,9 @@ struct network {
     uint32_t age, ages; /* where in a slot's state the steps since the stream began stand, if
                            norms go by it, and how far these count; 0: they do not */
     uint32_t rows_norms, running_norms; /* whether some layer's deviations are made of rows; run */
-    uint32_t input_kind, input_size, embedding_size, ld_embedding;
+    uint32_t input_kind; /* of x as the slot has it; of columns among which are symbols a symbol:
+                            see inputs.cuh */
+    uint32_t input_size, embedding_size, ld_embedding;
     uint32_t loss, target_size, components;
     uint32_t horizons, scored; /* targets of a step, and outputs of each: K / horizons */
     uint32_t many;             /* whether more than one step may be open: see model_place */
@@ -247,6 +252,17 @@ static __device__ __forceinline__ const float *input_at(const struct network &n,
         return x;
     uint32_t id = ((const union value *)x)->id;
     return n.parameters + n.embedding + (size_t)id * n.ld_embedding;
+}
+
+/* The sum over chunks of a split product's column. */
+static __device__ __forceinline__ float joined(const struct network &n, const struct split &split,
+                                               uint32_t ld, uint32_t index, uint32_t column) {
+    const float *partial =
+        n.activations + split.partial + (size_t)index * split.chunks * ld + column;
+    float sum = 0;
+    for (uint32_t chunk = 0; chunk < split.chunks; chunk++)
+        sum += partial[(size_t)chunk * ld];
+    return sum;
 }
 
 /* Rows of the first normalization group of a sum. */

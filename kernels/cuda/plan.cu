@@ -31,11 +31,6 @@ struct download_layout {
     size_t losses, scored, outputs, updates, measures, size;
 };
 
-static size_t input_numbers(const struct engine *e) {
-    const struct network *n = &e->network;
-    return n->input_kind == INPUT_REAL ? n->input_size : 1;
-}
-
 /* A segment holds at least one operation. */
 static struct upload_layout lay_out_upload(const struct engine *e, const struct plan *plan) {
     struct upload_layout l;
@@ -43,7 +38,7 @@ static struct upload_layout lay_out_upload(const struct engine *e, const struct 
     l.steps = l.segments + aligned(plan->count * sizeof(struct segment));
     l.scores = l.steps + aligned(plan->steps * sizeof(struct step_entry));
     l.inputs = l.scores + aligned(plan->scores * sizeof(struct score_entry));
-    l.targets = l.inputs + aligned(plan->steps * input_numbers(e) * sizeof(union value));
+    l.targets = l.inputs + aligned(plan->steps * e->model->features * sizeof(union value));
     l.size = l.targets + aligned(plan->rows * e->network.target_size * sizeof(union value));
     return l;
 }
@@ -97,161 +92,28 @@ static int reserve(struct engine *e, size_t upload, size_t download, struct erro
     return cuda_check(status, "taking memory for a plan", error);
 }
 
-/* ---- cutting a plan into segments ---- */
-
-/* What is being gathered, in pinned memory. */
-struct cutter {
-    struct engine *e;
-    const struct plan *plan;
-    struct segment *segments;
-    struct step_entry *steps;
-    struct score_entry *scores;
-    struct shape *shapes; /* (plan.count,) */
-    uint32_t count, step_count, score_count, updates, measures;
-};
-
-static struct segment *open_segment(struct cutter *c, uint32_t slot) {
-    struct segment *s = &c->segments[c->count];
-    memset(s, 0, sizeof *s);
-    s->slot = slot;
-    s->lead = s->lead_solve = s->solve = NONE;
-    s->first = c->step_count;
-    c->shapes[c->count] = (struct shape){};
-    c->count++;
-    return s;
-}
-
-/* Whether the newest segment is of this slot and not ended. */
-static bool is_open(const struct cutter *c, uint32_t slot) {
-    if (c->count == 0)
-        return false;
-    const struct shape *shape = &c->shapes[c->count - 1];
-    return c->segments[c->count - 1].slot == slot && shape->length == 0 && !shape->measure &&
-           !shape->solve;
-}
-
-static struct segment *newest(struct cutter *c) {
-    return &c->segments[c->count - 1];
-}
-
-static void cut_forget(struct cutter *c, const struct operation *o) {
-    bool open = is_open(c, o->slot) && newest(c)->steps == 0 && newest(c)->lead == NONE;
-    struct segment *s = open ? newest(c) : open_segment(c, o->slot);
-    s->forget = 1;
-}
-
-static void cut_step(struct cutter *c, const struct operation *o) {
-    const struct network *n = &c->e->network;
-    uint32_t most = n->window < RUN_MAX ? n->window : RUN_MAX;
-    bool open = is_open(c, o->slot) && newest(c)->steps < most;
-    if (open && newest(c)->steps > 0)
-        open = ring_position(*n, newest(c)->position, newest(c)->steps) == o->position;
-    /* a run must not come upon the position of the score before it: both write the mark there. What
-       may be open longer has a position beyond every run. */
-    if (open && newest(c)->steps == 0 && newest(c)->lead != NONE && !n->many)
-        open = ring_position(*n, c->scores[newest(c)->lead].position, 1) == o->position;
-    struct segment *s = open ? newest(c) : open_segment(c, o->slot);
-    if (s->steps == 0)
-        s->position = o->position;
-    struct step_entry *step = &c->steps[c->step_count];
-    step->input = o->value;
-    step->output = c->plan->outputs ? c->step_count : static_cast<uint32_t>(NONE);
-    step->score = NONE;
-    c->step_count++;
-    c->shapes[c->count - 1].steps = ++s->steps;
-    c->e->newest = o->position;
-}
-
-/* A score belongs to the newest step of its run, or stands before the run: there where the step may
-   be an older one. */
-static void cut_score(struct cutter *c, const struct operation *o) {
-    struct score_entry *score = &c->scores[c->score_count];
-    score->target = o->value;
-    score->result = c->score_count;
-    score->position = o->position;
-    score->horizon = o->horizon;
-    score->learn = o->learn;
-    struct segment *s = is_open(c, o->slot) ? newest(c) : open_segment(c, o->slot);
-    if (s->steps && c->e->network.many)
-        s = open_segment(c, o->slot);
-    uint32_t *place = s->steps ? &c->steps[c->step_count - 1].score : &s->lead;
-    if (*place != NONE)
-        place = &open_segment(c, o->slot)->lead;
-    *place = c->score_count++;
-}
-
-static void cut_update(struct cutter *c, const struct operation *o) {
-    struct segment *s = is_open(c, o->slot) ? newest(c) : open_segment(c, o->slot);
-    s->window = o->position;
-    s->length = o->length;
-    s->closed = o->closed;
-    s->terms = o->terms;
-    s->update = c->updates++;
-    struct shape *shape = &c->shapes[c->count - 1];
-    shape->length = o->length;
-    shape->recompute = !o->fresh;
-}
-
-/* Before the run, or at the segment's end: with the target that its update learned from, too. */
-static void cut_solve(struct cutter *c, const struct operation *o) {
-    bool updated = c->count > 0 && newest(c)->slot == o->slot && c->shapes[c->count - 1].length > 0;
-    if (!is_open(c, o->slot) && !(updated && !c->shapes[c->count - 1].solve))
-        open_segment(c, o->slot);
-    struct segment *s = newest(c);
-    struct shape *shape = &c->shapes[c->count - 1];
-    bool leads = s->steps == 0 && shape->length == 0 && !shape->lead_solve;
-    *(leads ? &s->lead_solve : &s->solve) = o->value;
-    *(leads ? &s->lead_solved : &s->solved) = o->position;
-    *(leads ? &shape->lead_solve : &shape->solve) = true;
-}
-
-static void cut_measure(struct cutter *c, const struct operation *o) {
-    struct segment *s = open_segment(c, o->slot);
-    s->measure = c->e->newest;
-    s->measured = c->measures++;
-    c->shapes[c->count - 1].measure = true;
-}
-
-static void cut(struct cutter *c) {
-    for (size_t i = 0; i < c->plan->count; i++) {
-        const struct operation *o = &c->plan->operations[i];
-        switch (o->kind) {
-        case OPERATION_FORGET:
-            cut_forget(c, o);
-            break;
-        case OPERATION_STEP:
-            cut_step(c, o);
-            break;
-        case OPERATION_SCORE:
-            cut_score(c, o);
-            break;
-        case OPERATION_UPDATE:
-            cut_update(c, o);
-            break;
-        case OPERATION_SOLVE:
-            cut_solve(c, o);
-            break;
-        case OPERATION_MEASURE:
-            cut_measure(c, o);
-            break;
-        }
-    }
-}
-
 /* ---- a segment's kernels ---- */
+
+static cudaError_t enqueue_forward(struct engine *e, enum steps_of of, uint32_t steps) {
+    const struct network *n = &e->network;
+    cudaError_t status = launch_encode(n, &e->encoding, of, steps, e->threads, e->stream);
+    return status ? status : launch_forward(n, of, steps, e->threads, e->stream);
+}
 
 static cudaError_t enqueue_update(struct engine *e, const struct shape *shape) {
     const struct network *n = &e->network;
     uint32_t length = shape->length, partials = 0;
     cudaError_t status = cudaSuccess;
     if (shape->recompute)
-        status = launch_forward(n, STEPS_OF_WINDOW, length, e->threads, e->stream);
+        status = enqueue_forward(e, STEPS_OF_WINDOW, length);
     else if (e->model->solved)
         status = launch_outputs(n, length, e->threads, e->stream);
     if (status == cudaSuccess)
         status = launch_loss(n, &e->options.optimizer, length, e->threads, e->stream);
     if (status == cudaSuccess)
         status = launch_backward(n, length, e->threads, e->stream);
+    if (status == cudaSuccess)
+        status = launch_inputs_backward(n, &e->encoding, length, e->threads, e->stream);
     if (status == cudaSuccess)
         status = launch_pulls(n, length, e->threads, e->stream);
     if (status == cudaSuccess)
@@ -271,7 +133,7 @@ static cudaError_t enqueue(struct engine *e, const struct shape *shape) {
     if (status == cudaSuccess && shape->lead_solve)
         status = launch_solve(n, &e->solution, SOLVE_BEFORE_RUN, e->stream);
     if (status == cudaSuccess && shape->steps > 0)
-        status = launch_forward(n, STEPS_OF_RUN, shape->steps, e->threads, e->stream);
+        status = enqueue_forward(e, STEPS_OF_RUN, shape->steps);
     if (status == cudaSuccess && shape->steps > 0)
         status = launch_finish(n, shape->steps, e->threads, e->stream);
     if (status == cudaSuccess && shape->length > 0)
@@ -285,7 +147,7 @@ static cudaError_t enqueue(struct engine *e, const struct shape *shape) {
 
 /* An upper bound of the launches of a segment. */
 static size_t nodes(const struct engine *e, const struct shape *shape) {
-    size_t layers = e->network.layer_count, others = 21 + e->gradient.count;
+    size_t layers = e->network.layer_count, others = 23 + e->gradient.count;
     return (size_t)shape->steps + 2 * (size_t)shape->length + 3 * layers + others;
 }
 
@@ -387,7 +249,7 @@ static void fill_queue(struct engine *e, const struct plan *plan, const struct u
     q->measures = (struct layer_statistics *)(results + down->measures);
     if (plan->steps)
         memcpy(e->upload.host + up->inputs, plan->inputs,
-               plan->steps * input_numbers(e) * sizeof(union value));
+               plan->steps * e->model->features * sizeof(union value));
     if (plan->rows)
         memcpy(e->upload.host + up->targets, plan->targets,
                plan->rows * e->network.target_size * sizeof(union value));
@@ -440,7 +302,7 @@ int engine_play(struct engine *e, const struct plan *plan, const struct results 
     c.steps = (struct step_entry *)(e->upload.host + up.steps);
     c.scores = (struct score_entry *)(e->upload.host + up.scores);
     c.shapes = (struct shape *)(e->upload.host + shapes);
-    cut(&c);
+    engine_cut(&c);
     if (cuda_check(run(e, &c, up.size), "learning on the GPU", error))
         return -1;
     fetch_results(e, plan, &down, results);

@@ -66,8 +66,8 @@ static void split_product(const struct engine *e, struct split *s, uint32_t rows
     s->chunks = (rows + s->chunk_rows - 1) / s->chunk_rows;
 }
 
-static bool has_input_gradient(const struct network *n, uint32_t k) {
-    return k > 0 || n->embedding_size;
+static bool has_input_gradient(const struct engine *e, uint32_t k) {
+    return k > 0 || e->model->architecture.input.embedding || e->encoding.learned;
 }
 
 static void share_backward(struct engine *e) {
@@ -75,14 +75,14 @@ static void share_backward(struct engine *e) {
     double whole = 0;
     for (uint32_t k = 0; k < n->layer_count; k++) {
         const struct network_layer *l = &n->layers[k];
-        whole += has_input_gradient(n, k) ? weights(l->rows, l->ld_ih) : 0;
+        whole += has_input_gradient(e, k) ? weights(l->rows, l->ld_ih) : 0;
         whole += l->states == 0 ? 0 : weights(l->rows, l->ld_hh);
     }
     uint32_t next = 0;
     for (uint32_t k = 0; k < n->layer_count; k++) {
         struct network_layer *l = &n->layers[k];
         l->split_ih.first_block = next;
-        if (has_input_gradient(n, k))
+        if (has_input_gradient(e, k))
             split_product(e, &l->split_ih, l->rows, l->ld_ih, whole);
         l->split_hh.first_block = next + l->split_ih.chunks * l->split_ih.groups;
         l->split_hh.chunks = 1; /* one that only keeps */

@@ -55,7 +55,7 @@ static __device__ __forceinline__ float factor_at(const struct network &n, const
     case FACTOR_ARRAY:
         return n.activations[f.offset + (size_t)t * f.stride + index];
     case FACTOR_SYMBOL:
-        return ((const uint32_t *)(n.activations + n.ids))[t] == index;
+        return ((const uint32_t *)(n.activations + f.offset))[t] == index;
     default:
         return 1;
     }

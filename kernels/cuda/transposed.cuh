@@ -59,15 +59,4 @@ static __device__ __forceinline__ struct piece piece_of(const struct split &spli
     return p;
 }
 
-/* The sum over chunks of a split product's column. */
-static __device__ __forceinline__ float joined(const struct network &n, const struct split &split,
-                                               uint32_t ld, uint32_t index, uint32_t column) {
-    const float *partial =
-        n.activations + split.partial + (size_t)index * split.chunks * ld + column;
-    float sum = 0;
-    for (uint32_t chunk = 0; chunk < split.chunks; chunk++)
-        sum += partial[(size_t)chunk * ld];
-    return sum;
-}
-
 #endif

@@ -12,7 +12,7 @@
 #include "fixture.h"
 #include "under_test.h"
 
-enum { RECORDS = 11, SEED = 11 };
+enum { RECORDS = 14 + OPTIMIZERS, SEED = 11 };
 
 static const struct optimizer ADAM = {
     .kind = OPTIMIZER_adam, .rate = 0.001, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8};
@@ -183,6 +183,60 @@ static void long_windows_of_symbols(void **state) {
     }
 }
 
+/* Numbers between symbols, one-hot, embedded and both as minus; some tables are wider than a warp.
+ */
+static const struct input COLUMNS = {
+    .size = 5,
+    .column_count = 5,
+    .columns = {{.name = "user", .kind = COLUMN_SYMBOL, .size = 200, .embedding = 37},
+                {.name = "load", .mask = true},
+                {.name = "state", .kind = COLUMN_SYMBOL, .size = 150},
+                {.name = "host", .kind = COLUMN_SYMBOL, .size = 3, .embedding = 2},
+                {.name = "heat"}},
+};
+
+/* Windows on either side of the length from which gradients are formed, cut otherwise each time;
+   with deviations that depend on the rows of W, and with a skip path. */
+static void long_windows_of_columns(void **state) {
+    (void)state;
+    for (int skip = 0; skip < 2; skip++) {
+        const struct architecture architecture = {
+            .input = COLUMNS,
+            .layers = {{.cell = CELL_lstm, .size = 20, .norm = skip ? NORM_weight : NORM_layer},
+                       {.cell = CELL_gru, .size = 33, .norm = NORM_layer}},
+            .layer_count = 2,
+            .output = {.loss = LOSS_softmax, .size = 150, .skip = skip},
+        };
+        struct run run = begin(&architecture, &ADAM, 40);
+        for (size_t round = 0; round < 4; round++) {
+            learn_steps(&run, 40, round % 2 ? 40 : 7);
+            update(&run, round % 2 ? 9 : 40, 7, round == 2);
+            play(&run);
+        }
+        end(&run, 11 + (size_t)skip);
+    }
+}
+
+static void columns_with_every_optimizer(void **state) {
+    (void)state;
+    for (enum optimizer_id id = 0; id < OPTIMIZERS; id++) {
+        const struct architecture architecture = {
+            .input = COLUMNS,
+            .layers = {{.cell = CELL_gru, .size = 9, .norm = NORM_layer}},
+            .layer_count = 1,
+            .output = {.loss = LOSS_squared, .size = 2, .skip = true},
+        };
+        const struct optimizer optimizer = fixture_optimizer(id, RATE);
+        struct run run = begin(&architecture, &optimizer, 6);
+        for (size_t round = 0; round < 4; round++) {
+            learn_steps(&run, 6, 4);
+            update(&run, 6, 6, round == 0);
+            play(&run);
+        }
+        end(&run, 13 + (size_t)id);
+    }
+}
+
 static void wide_layers_and_inputs(void **state) {
     (void)state;
     const struct architecture architecture = {
@@ -223,11 +277,10 @@ static void solved_outputs(void **state) {
 }
 
 /* Inputs wide enough to be projected for many steps at once give the bits of single steps. */
-static void wide_inputs_together_and_apart(void **state) {
-    (void)state;
+static void check_together_and_apart(const struct input *input) {
     enum { WINDOW = 10 };
     const struct architecture architecture = {
-        .input = {.kind = INPUT_SYMBOL, .size = 20, .embedding = 1030},
+        .input = *input,
         .layers = {{.cell = CELL_lstm, .size = 64, .norm = NORM_layer}},
         .layer_count = 1,
         .output = {.loss = LOSS_squared, .size = 2},
@@ -246,6 +299,18 @@ static void wide_inputs_together_and_apart(void **state) {
         fixture_close(&runs[n].fixture);
         free(runs[n].numbers);
     }
+}
+
+static void wide_inputs_together_and_apart(void **state) {
+    (void)state;
+    const struct input symbol = {.kind = INPUT_SYMBOL, .size = 20, .embedding = 1030};
+    const struct input columns = {
+        .size = 2,
+        .column_count = 2,
+        .columns = {{.name = "a"},
+                    {.name = "b", .kind = COLUMN_SYMBOL, .size = 20, .embedding = 1030}}};
+    check_together_and_apart(&symbol);
+    check_together_and_apart(&columns);
 }
 
 /* One run of more steps than an engine may take at once, and a window of more kernels than a graph
@@ -290,11 +355,10 @@ static void plans_of_many_shapes(void **state) {
 }
 
 /* Two streams by turns, one of them forgotten now and then, measured in between. */
-static void streams_by_turns(void **state) {
-    (void)state;
+static void check_by_turns(const struct input *input, size_t test) {
     enum { WINDOW = 3, TURNS = 24 };
     const struct architecture architecture = {
-        .input = {.kind = INPUT_REAL, .size = 3},
+        .input = *input,
         .layers = {{.cell = CELL_lstm, .size = 8, .norm = NORM_layer}},
         .layer_count = 1,
         .output = {.loss = LOSS_squared, .size = 2},
@@ -303,7 +367,7 @@ static void streams_by_turns(void **state) {
     struct fixture *f = run.fixture;
     for (size_t turn = 0; turn < TURNS; turn++) {
         size_t slot = turn % 2, t = turn / 2;
-        union value x[3], y[2];
+        union value x[8], y[2];
         fixture_random_input(f, x);
         fixture_random_target(f, y);
         if (t % 5 == 0)
@@ -324,16 +388,29 @@ static void streams_by_turns(void **state) {
         }
     }
     play(&run);
-    end(&run, 6);
+    end(&run, test);
+}
+
+static void streams_by_turns(void **state) {
+    (void)state;
+    const struct input numbers = {.kind = INPUT_REAL, .size = 3};
+    check_by_turns(&numbers, 6);
+    check_by_turns(&COLUMNS, 13 + OPTIMIZERS);
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms_of_units),          cmocka_unit_test(long_windows),
-        cmocka_unit_test(long_windows_of_symbols), cmocka_unit_test(wide_layers_and_inputs),
-        cmocka_unit_test(solved_outputs),          cmocka_unit_test(wide_inputs_together_and_apart),
-        cmocka_unit_test(a_window_of_hundreds),    cmocka_unit_test(plans_of_many_shapes),
+        cmocka_unit_test(norms_of_units),
+        cmocka_unit_test(long_windows),
+        cmocka_unit_test(long_windows_of_symbols),
+        cmocka_unit_test(wide_layers_and_inputs),
+        cmocka_unit_test(solved_outputs),
+        cmocka_unit_test(wide_inputs_together_and_apart),
+        cmocka_unit_test(a_window_of_hundreds),
+        cmocka_unit_test(plans_of_many_shapes),
         cmocka_unit_test(streams_by_turns),
+        cmocka_unit_test(long_windows_of_columns),
+        cmocka_unit_test(columns_with_every_optimizer),
     };
     int failed = under_test_run(tests);
     for (size_t k = 0; k < RECORDS; k++)

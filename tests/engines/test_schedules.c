@@ -48,6 +48,15 @@ static const struct architecture MODELS[] = {
      .layers = {{.cell = CELL_gru, .size = 37, .norm = NORM_layer}},
      .layer_count = 1,
      .output = {.loss = LOSS_squared, .size = 3, .skip = true, .solved = true}},
+    {.input = {.size = 4,
+               .column_count = 4,
+               .columns = {{.name = "user", .kind = COLUMN_SYMBOL, .size = 5, .embedding = 37},
+                           {.name = "load", .mask = true},
+                           {.name = "state", .kind = COLUMN_SYMBOL, .size = 40},
+                           {.name = "host", .kind = COLUMN_SYMBOL, .size = 3, .embedding = 2}}},
+     .layers = {{.cell = CELL_gru, .size = 37, .norm = NORM_layer}},
+     .layer_count = 1,
+     .output = {.loss = LOSS_squared, .size = 3, .skip = true}},
 };
 enum { MODEL_COUNT = sizeof MODELS / sizeof *MODELS };
 

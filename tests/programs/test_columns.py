@@ -2,6 +2,7 @@
 """Columns of mixed kinds (docs/columns.md): what a daemon learns of them beside the same written in
 numpy, from the encoding to the optimizer's step; what it refuses; restarts; short forms' bits."""
 import json
+import os
 import pathlib
 import signal
 import struct
@@ -31,13 +32,15 @@ HOSTS, EMBEDDING, STATES = 6, 3, 4
 HIDDEN, RATE = 7, 0.05
 LOAD, HOST, HOUR, STATE, HEAT, CHANGE = range(6)
 REAL = (LOAD, HEAT, CHANGE)
+# The CUDA engine, where this build has what plays it.
+DEVICES = ("cpu", "cuda") if os.environ.get("RUNNEL_CUDA_MODULE") else ("cpu",)
 
 
 def configuration(directory, columns=COLUMNS, output="columns: [rate, load]", loss="squared",
-                  rest="", inputs=""):
+                  rest="", inputs="", device="cpu"):
     return f"""
 name: columns
-device: cpu
+device: {device}
 model:
   input: {{{inputs}columns: [{",".join(line.strip()[2:] for line in columns.split(chr(10)) if line)}]}}
   layers: [{{cell: dense, size: {HIDDEN}, norm: none, activation: tanh}}]
@@ -185,10 +188,15 @@ def close(found, wanted, what):
 
 
 def test_beside_numpy():
-    """Every prediction and loss of a mixed stream, and every tensor after it."""
+    """Every prediction and loss of a mixed stream, and every tensor after it, on each engine."""
+    for device in DEVICES:
+        learn_beside_numpy(device)
+
+
+def learn_beside_numpy(device):
     rows = stream(600)
     with tempfile.TemporaryDirectory() as directory, \
-            Daemon(directory, configuration(directory)) as daemon:
+            Daemon(directory, configuration(directory, device=device)) as daemon:
         first, _ = tensors(daemon.export())
         assert first["embedding.host.weight"].shape == (HOSTS, EMBEDDING)
         assert first["layers.0.weight"].shape == (HIDDEN, 2 + EMBEDDING + 2 * HARMONICS + STATES + 2)
@@ -209,6 +217,7 @@ def test_beside_numpy():
             off = np.abs(after[name] - value).max()
             assert off < 2e-3, (name, off)
         status = daemon.ask("status")
+        assert status["device"].startswith(device)
         assert status["column_names"] == "load, host, hour, state, heat, rate"
         assert status["target_names"] == "rate, load"
         assert len(status["columns"]) == 2 and status["columns"][0]["rmse"] > 0
@@ -218,10 +227,15 @@ def test_beside_numpy():
 
 def test_restarts():
     """The same bits, stopped, killed, or neither; the journal has the columns as they came."""
+    for device in DEVICES:
+        restart(device)
+
+
+def restart(device):
     rows, blobs = stream(160), []
     for kills in ((), (70, 120)):
         with tempfile.TemporaryDirectory() as directory, \
-                Daemon(directory, configuration(directory)) as daemon:
+                Daemon(directory, configuration(directory, device=device)) as daemon:
             begin = 0
             for at, number in zip((*kills, len(rows)), (signal.SIGTERM, signal.SIGKILL, None)):
                 push(daemon, [[b"s", packed(row)] for row in rows[begin:at]], begin)

@@ -297,6 +297,46 @@ def test_checkpoints_go_from_engine_to_engine(directory):
     assert_near(*learned)
 
 
+COLUMNS = ("[{name: load, mask: true}, {name: host, kind: symbol, embedding: 3, vocabulary: "
+           "{capacity: 3, forget: lru}}, {name: state, kind: symbol, size: 4}, {name: user, kind: "
+           "symbol, hash: 9, embedding: 5}]")
+
+
+def test_columns_go_from_engine_to_engine(directory):
+    """Numbers beside symbols, whose rows begin anew when a word takes another's place: losses and
+    tensors are near those of one engine alone, and each engine begins with the other's bits."""
+    losses, learned = {}, {}
+    for name, devices in {"cpu": ("cpu",) * 3, "cuda": ("cuda",) * 3,
+                          "moved": ("cpu", "cuda", "cpu")}.items():
+        place = pathlib.Path(directory, name)
+        place.mkdir()
+        losses[name], saved = [], None
+        for n, device in enumerate(devices):
+            config = yaml.safe_load(configuration(place, device, 6))
+            config["model"]["input"] = {"columns": yaml.safe_load(COLUMNS)}
+            config["model"]["output"] = {"loss": "squared", "target": "next", "columns": ["load"],
+                                         "skip": True}
+            with running.Daemon(place, yaml.safe_dump(config)) as daemon:
+                if saved:
+                    assert parameters(daemon.export()) == saved, "bits are lost on the way"
+                heard = running.subscribe(daemon, (b"loss",))
+                with daemon.socket(zmq.PUSH, "examples") as push:
+                    for k in range(60 * n, 60 * (n + 1)):
+                        x = {"load": math.sin(k / 5), "host": f"web-{k * k % 7 % 5}", "state": k % 4,
+                             "user": f"u{k % 11}"}
+                        push.send_multipart([json.dumps({"stream": "ab"[k % 3 == 0], "x": x}).encode()])
+                    for _ in range(60):
+                        losses[name].append(json.loads(daemon.next_message(heard)[1])["loss"] or 0.0)
+                assert daemon.ask("status")["device"].startswith(device)
+                saved = parameters(daemon.export())
+                assert daemon.end() == 0, daemon.text()
+        learned[name] = saved
+    assert losses["cpu"][-1] < losses["cpu"][20] / 2, "nothing was learned"
+    for name in "cuda", "moved":
+        assert_near(losses[name], losses["cpu"])
+        assert_near(learned[name], learned["cpu"])
+
+
 def test_a_signal_in_mid_plan_saves_everything(directory):
     with Daemon(directory, "cuda", 40) as daemon:
         daemon.feed(1, 600)

@@ -2,6 +2,7 @@
 """Words that become symbols and classes (docs/words.md): vocabularies that share, reject or forget,
 hashed words, classes that appear late; through duplicates, kills, checkpoints and resets."""
 import json
+import os
 import random
 import signal
 import struct
@@ -21,10 +22,10 @@ VOCABULARY = 16  # the reason
 
 
 def configuration(directory, inputs, output=NEXT, socket="pull", predictions="false",
-                  optimizer="rate: 0.01", others=""):
+                  optimizer="rate: 0.01", others="", device="cpu"):
     return f"""
 name: words
-device: cpu
+device: {device}
 model: {{input: {{{inputs}}}, layers: [{{cell: gru, size: 6}}], output: {{{output}}}}}
 learning: {{window: 4, stride: 2, clip: 1, max_streams: 4, optimizer: {{{optimizer}}}}}
 examples: {{bind: "ipc://{directory}/examples", socket: {socket}}}
@@ -99,11 +100,11 @@ def test_ids_come_in_the_order_of_appearance():
         daemon.end()
 
 
-def sweep(directory, inputs, output, messages, optimizer="rate: 0.01"):
+def sweep(directory, inputs, output, messages, optimizer="rate: 0.01", device="cpu"):
     """What was exported after all messages: of one run; of one that was killed and started again;
     of another that ended and resumed from a checkpoint; and after a reset, and all of them again."""
     found = []
-    text = configuration(directory, inputs, output, optimizer=optimizer)
+    text = configuration(directory, inputs, output, optimizer=optimizer, device=device)
     with Daemon(directory, text) as daemon:
         learn(daemon, messages)
         found.append(daemon.export())
@@ -126,7 +127,7 @@ def sweep(directory, inputs, output, messages, optimizer="rate: 0.01"):
 
 def test_the_same_examples_give_the_same_words_and_bits():
     """Through a kill, a checkpoint and a reset; for each way to treat words, with optimizers that
-    keep nothing, moments, and starting values."""
+    keep nothing, moments, and starting values; on the CUDA engine what it encodes, too."""
     ways = [("kind: symbol, embedding: 3, " + vocabulary(20), NEXT, "rate: 0.01"),
             ("kind: symbol, " + vocabulary(4), NEXT + ", skip: true, ahead: [1, 3]",
              "rate: 0.01, kind: adamw, weight_decay: 0.1"),
@@ -150,9 +151,12 @@ def test_the_same_examples_give_the_same_words_and_bits():
         elif "next" not in output:
             rng = random.Random(2)
             messages = [as_json(**json.loads(m[0]), y=rng.choice(NAMES[:5])) for m in messages]
-        with tempfile.TemporaryDirectory() as directory:
-            found = sweep(directory, inputs, output, messages, optimizer)
-            assert len(set(found)) == 1, (inputs, [found[0] == f for f in found])
+        encoded = "columns" in inputs or "hash" in inputs
+        cuda = ("cuda",) if encoded and os.environ.get("RUNNEL_CUDA_MODULE") else ()
+        for device in ("cpu", *cuda):
+            with tempfile.TemporaryDirectory() as directory:
+                found = sweep(directory, inputs, output, messages, optimizer, device)
+                assert len(set(found)) == 1, (device, inputs, [found[0] == f for f in found])
 
 
 def test_a_class_that_appears_late_is_predicted():
