@@ -67,7 +67,7 @@ static struct config_key rows[] = {
     {"model.initial", VALUE_PATH, AT(initial),
      .what = "file of tensors to start from", .example = "start.safetensors",
      .more = "It takes the place of random weights, and is written by `runnel-ctl export` "
-             "(safetensors)."},
+             "(safetensors). Of a model with vocabularies it has their words."},
     {"model.input.kind", VALUE_WORD, AT(architecture.input.kind),
      .meanings = "a vector of numbers|one number of an alphabet, such as a byte of a text",
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "what an input is", .example = "real"},

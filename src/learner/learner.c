@@ -230,7 +230,9 @@ int learner_open_empty(struct learner **learner, const struct config *config,
 }
 
 int learner_start(struct learner *learner, struct error *error) {
-    int status = 0;
+    int status = words_read_initial(learner, error);
+    if (status == 0)
+        words_write_initial(learner);
     for (size_t m = 0; m < learner->member_count && status == 0; m++) {
         float *values = starting_values(learner, &learner->members[m], error);
         if (values && learner->words)
@@ -307,6 +309,7 @@ static int begin_again(struct learner *learner, float *const *values, struct err
     if (learner_flush(learner, error) || learner_forget_all(learner, error))
         return -1;
     words_reset(learner);
+    words_write_initial(learner);
     for (size_t m = 0; learner->words && m < learner->member_count; m++)
         rows_hide(learner, learner->members[m].model, values[m]);
     for (size_t m = 0; m < learner->member_count; m++)
@@ -335,7 +338,7 @@ static int begin_again(struct learner *learner, float *const *values, struct err
 
 int learner_reset(struct learner *learner, struct error *error) {
     float *values[CONFIG_MEMBERS_MAX] = {NULL};
-    int status = 0;
+    int status = words_read_initial(learner, error) ? 1 : 0;
     for (size_t m = 0; m < learner->member_count && status == 0; m++) {
         values[m] = starting_values(learner, &learner->members[m], error);
         status = values[m] ? 0 : 1;

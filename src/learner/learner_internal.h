@@ -172,6 +172,7 @@ struct words {
     float *buffer; /* (of the largest tensor that is by ids,) */
     size_t buffer_size;
     float *start[CONFIG_MEMBERS_MAX][MODEL_TENSORS_MAX]; /* their starting values, once asked for */
+    struct json_t *initial; /* by name the words of model.initial; NULL: it has none */
 };
 
 struct learner {
@@ -353,6 +354,12 @@ uint32_t words_unknown(const struct lexicon *lexicon);
 
 /* The baseline says the frequencies of classes that have come. */
 void words_count_classes(struct learner *learner);
+
+/* ---- Words of model.initial (learner_initial.c) ---- */
+
+/* Read and check them; EX_CONFIG: they are another model's. Then: learning begins with them. */
+int words_read_initial(struct learner *learner, struct error *error);
+void words_write_initial(struct learner *learner);
 
 /* ---- Rows of words (learner_rows.c) ---- */
 

@@ -10,6 +10,7 @@
    is in its first example is scored and learned as the unknown, which so learns how often something
    new comes. Whatever gets an id, or one that another had, begins with starting values: see
    learner_rows.c. */
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,7 @@ void words_close(struct learner *learner) {
     free(words->y.values);
     free(words->fresh);
     rows_close(words);
+    json_decref(words->initial);
     free(words);
 }
 

@@ -381,6 +381,57 @@ def test_a_checkpoint_of_another_vocabulary_is_refused():
                     assert "is of another configuration" in daemon.text()
 
 
+def test_weights_of_a_file_bring_their_words():
+    """What export wrote begins another daemon: its rows are those of the same words, also after a
+    reset and a kill; words more come after them. A file of other words is refused."""
+    inputs = "columns: [{name: n}, {name: w, kind: symbol, " + vocabulary(4, forget="lru") + "}]"
+    output = "loss: softmax, " + vocabulary(4)
+    rng = random.Random(2)
+    messages = [as_json(x=[rng.random(), w := rng.choice("abc")], y=w) for _ in range(80)]
+    with tempfile.TemporaryDirectory() as directory:
+        start = f"initial: {directory}/start, input"
+        with Daemon(directory, configuration(directory, inputs, output)) as daemon:
+            learn(daemon, messages)
+            blob = daemon.export()
+            (daemon.directory / "start").write_bytes(blob)
+            tensors, words = exported(daemon)
+            daemon.end()
+
+        def configured(other, inputs=inputs, output=output):
+            return configuration(other, inputs, output, predictions="true").replace("input", start, 1)
+
+        with tempfile.TemporaryDirectory() as other, Daemon(other, configured(other)) as daemon:
+            found = []
+            for _ in range(2):
+                assert exported(daemon) == (tensors, words)
+                heard = running.subscribe(daemon)
+                learn(daemon, [as_json(x=[0.5, "b"], y="c")])
+                said = running.predictions(daemon, heard, 1)[0]["scored"]["prediction"]
+                assert len({"a", "b", "c"} & set(said["words"])) > 1, said  # before it has come here
+                status = learn(daemon, [as_json(x=[0.5, "new"], y="other"),
+                                        as_json(x=[0.5, "newer"], y="b")])
+                oldest = next(word for word in words["w"] if word != "b")  # not used here
+                assert set(exported(daemon)[1]["w"]) == {*"abc", "new", "newer"} - {oldest}
+                assert status["vocabulary"]["output"]["newest"][0] == "other"
+                found.append(daemon.export())
+                daemon.end(signal.SIGKILL)
+                daemon.start()
+                assert daemon.export() == found[-1]
+                daemon.ask("reset")
+            assert len(set(found)) == 1
+            daemon.end()
+
+        refused = [(inputs.replace("name: w", "name: v"), output, '"w"'),
+                   ("columns: [{name: n}, {name: w, kind: symbol, size: 5}]", output, '"w"'),
+                   (inputs, "loss: softmax, size: 5", '"output"')]
+        for changed, of_output, name in refused:
+            with tempfile.TemporaryDirectory() as other, \
+                    Daemon(other, configured(other, changed, of_output)) as daemon:
+                assert daemon.process.wait(running.LIMIT) == 78
+                assert f"its vocabulary {name}" in daemon.text(), daemon.text()
+                assert "is of another model" in daemon.text(), daemon.text()
+
+
 # ---- Columns by name ----
 
 MIXED = """columns: [{name: load, missing: hold}, {name: host, kind: symbol, embedding: 2,
