@@ -1,5 +1,7 @@
 #include "nats_link.h"
 
+#include <stdbool.h>
+#include <string.h>
 #include <sysexits.h>
 #include <unistd.h>
 
@@ -12,6 +14,18 @@ int nats_check(struct nats_options *options, struct error *error) {
                   error) < 0 ||
         url_login(&options->address, options->user, options->password_file, error) < 0)
         return -1;
+    return nats_check_files(options, error);
+}
+
+static bool is_secure(const struct nats_options *options) {
+    return strcmp(options->address.scheme, "tls") == 0;
+}
+
+int nats_check_files(const struct nats_options *options, struct error *error) {
+    if (options->authorities && !is_secure(options))
+        return error_set(error, EX_USAGE, "--cafile: the address does not begin with tls://");
+    if (options->authorities && access(options->authorities, R_OK) < 0)
+        return error_set(error, EX_NOINPUT, "--cafile: %s cannot be read", options->authorities);
     if (options->credentials && access(options->credentials, R_OK) < 0)
         return error_set(error, EX_NOINPUT, "--credentials: %s cannot be read",
                          options->credentials);
@@ -45,6 +59,12 @@ int nats_connect(natsConnection **connection, const struct nats_options *options
         status = natsOptions_SetUserInfo(settings, url->user, url->password);
     if (status == NATS_OK && options->credentials)
         status = natsOptions_SetUserCredentialsFromFiles(settings, options->credentials, NULL);
+    if (status == NATS_OK && is_secure(options))
+        status = natsOptions_SetSecure(settings, true);
+    if (status == NATS_OK && is_secure(options) && options->authorities)
+        status = natsOptions_LoadCATrustedCertificates(settings, options->authorities);
+    if (status == NATS_OK && is_secure(options))
+        status = natsOptions_SetExpectedHostname(settings, url->host);
     if (status == NATS_OK)
         status = natsOptions_SetAllowReconnect(settings, false);
     if (status == NATS_OK)

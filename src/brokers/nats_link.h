@@ -15,7 +15,7 @@ struct error;
 #define NATS_URL_FORM "nats://HOST[:PORT] or tls://HOST[:PORT]"
 
 struct nats_options {
-    const char *url, *user, *password_file, *credentials;
+    const char *url, *user, *password_file, *credentials, *authorities;
     struct url address; /* nats_check fills it */
 };
 
@@ -26,6 +26,9 @@ struct nats_options {
         {"user", 0, "NAME", "log in as NAME", OPTION_TEXT(type, field.user)},                      \
         {"password-file", 0, "FILE", "log in with the first line of FILE",                         \
          OPTION_FILE(type, field.password_file)},                                                  \
+        {"cafile", 0, "FILE",                                                                      \
+         "tls: who may have signed the server's certificate (default: those of the system)",       \
+         OPTION_FILE(type, field.authorities)},                                                    \
     {                                                                                              \
         "credentials", 0, "FILE", "log in with the user's JWT and key in FILE",                    \
             OPTION_FILE(type, field.credentials)                                                   \
@@ -33,6 +36,9 @@ struct nats_options {
 
 /* Read what the options say. EX_USAGE, EX_NOINPUT. */
 int nats_check(struct nats_options *options, struct error *error);
+
+/* The part of it that follows the address. */
+int nats_check_files(const struct nats_options *options, struct error *error);
 
 /* Connect: some seconds at most, and never again by itself. -1: EX_TEMPFAIL, it is not there, and
    the text is a clause that says why; EX_NOPERM with a sentence. */

@@ -1,8 +1,10 @@
 #!/usr/bin/python3
 """runnel-relay: what a daemon predicts comes to a broker, with its truth, at least once, also when the
 broker is away for a while."""
+import base64
 import json
 import pathlib
+import select
 import signal
 import struct
 import subprocess
@@ -10,11 +12,14 @@ import sys
 
 import brokers
 import cases
+import kafka
+import nats
 import running
 import zmq
 
 RELAY = running.PROGRAM.with_name("runnel-relay")
 OK, USAGE, TRY_AGAIN, NO_PERMISSION = 0, 64, 75, 77
+PRODUCE, TOPIC_REFUSED = 0, 29  # numbers of Kafka's protocol
 CONFIG = brokers.CONFIG.replace('statistics"}}', 'statistics", predictions: true}}')
 
 
@@ -78,8 +83,64 @@ class Topics:
         return [message for message in found if message]
 
 
+class Partitions:
+    """What has come to a topic of Kafka."""
+    COUNT = 3
+
+    def __init__(self, cluster):
+        self.cluster = cluster
+        cluster.ask(f"topic runnel.prediction {self.COUNT}")
+
+    def words(self):
+        return ["--kafka", self.cluster.servers]
+
+    def messages(self):
+        found, where = [], {}
+        for line in self.cluster.ask(f"dump runnel.prediction {self.COUNT}"):
+            partition, key, text = line.split(" ", 2)
+            found.append(json.loads(text))
+            assert found[-1]["stream"] == key and where.setdefault(key, partition) == partition, line
+        return found
+
+
+class Cluster(kafka.Kafka):
+    """It cannot be reached instead of being ended."""
+
+    def __init__(self, _):
+        super().__init__()
+
+    def end(self):
+        self.ask("down")
+
+    def start(self):
+        self.ask("up")
+
+
+class Subjects:
+    """What JetStream has of a subject, with the headers that let it drop what comes twice."""
+
+    def __init__(self, broker):
+        self.broker = broker
+        broker.stream("P", "runnel.>")
+        self.found, self.names = [], set()
+
+    def words(self):
+        return ["--nats", self.broker.url]
+
+    def messages(self):
+        last = self.broker.ask("STREAM.INFO.P")["state"]["last_seq"]
+        for number in range(len(self.found) + 1, last + 1):
+            message = self.broker.ask("STREAM.MSG.GET.P", {"seq": number})["message"]
+            assert message["subject"] == "runnel.brokers.prediction"
+            self.found.append(json.loads(base64.b64decode(message["data"])))
+            self.names.add(base64.b64decode(message["hdrs"]))
+        assert len(self.names) == last
+        return self.found
+
+
 BROKERS = [(name, server, reader) for name, server, reader in
-           (("mqtt", brokers.Mosquitto, Topics), ("redis", brokers.Redis, Stream)) if brokers.knows(name)]
+           (("mqtt", brokers.Mosquitto, Topics), ("kafka", Cluster, Partitions),
+            ("nats", nats.Nats, Subjects), ("redis", brokers.Redis, Stream)) if brokers.knows(name)]
 if not BROKERS:
     print("this build knows no broker")
     sys.exit(77)
@@ -116,8 +177,7 @@ def test_predictions(directory):
                     send(socket, b"s", n)
                 running.wait_learned(d, before + (part + 1) * count // 3)
                 if part == 1:
-                    line = process.stderr.readline().decode()
-                    assert "trying again until it answers" in line, line
+                    brokers.await_text(process, "trying again until it answers")
                     broker.start()
 
             def of_stream():
@@ -150,8 +210,9 @@ def test_buffer(directory):
             for n in range(600):
                 send(socket, b"s", n)
             running.wait_learned(d, before + 600)
-            said = process.stderr.readline() + process.stderr.readline()
-            assert b"the oldest are dropped" in said and b"trying again" in said, said
+            said = ""
+            while "the oldest are dropped" not in said or "trying again" not in said:
+                said += process.stderr.readline().decode()
             broker.start()
             brokers.until(lambda: any(message["stream"] == "s" and message["data_time"] == 1599.5
                                       for message in reader.messages()), process)
@@ -161,13 +222,56 @@ def test_buffer(directory):
 
 def test_refused(directory):
     """Wrong credentials end it with a sentence; one broker must be named."""
-    assert subprocess.run([RELAY], capture_output=True, check=False).returncode == USAGE
-    if not brokers.knows("redis"):
+    for words in [], ["--redis", "redis://127.0.0.1", "--nats", "nats://127.0.0.1"]:
+        assert subprocess.run([RELAY, *words], capture_output=True, check=False).returncode == USAGE
+    with daemon(directory):
+        if brokers.knows("redis"):
+            with brokers.Redis(directory, "--requirepass", "secret") as broker:
+                process = relay(directory, "--redis", broker.url)
+                _, err = process.communicate(timeout=running.LIMIT)
+                assert process.returncode == NO_PERMISSION and b"does not let this client in" in err, err
+        if brokers.knows("nats"):
+            with nats.Nats(directory, "authorization { user: u, password: right }") as broker:
+                process = relay(directory, "--nats", broker.url, "--user", "x")
+                _, err = process.communicate(timeout=running.LIMIT)
+                assert process.returncode == NO_PERMISSION and b"does not admit this user" in err, err
+
+
+def test_refused_by_kafka(directory):
+    """Who may not write to a topic learns it with the first message."""
+    if not brokers.knows("kafka"):
         return
-    with brokers.Redis(directory, "--requirepass", "secret") as broker, daemon(directory):
-        process = relay(directory, "--redis", broker.url)
-        _, err = process.communicate(timeout=running.LIMIT)
-        assert process.returncode == NO_PERMISSION and b"does not let this client in" in err, err
+    with kafka.Kafka() as cluster, daemon(directory) as d, d.socket(zmq.PUSH, "examples") as socket:
+        cluster.ask("topic runnel.prediction 1")
+        cluster.ask(f"refuse {PRODUCE} {TOPIC_REFUSED}")
+        process, count = relay(directory, "--kafka", cluster.servers), 0
+        while process.poll() is None:
+            send(socket, b"s", count)
+            count += 1
+            d.alive()
+            running.wait_learned(d, count)
+        _, err = finish(process)
+        assert process.returncode == NO_PERMISSION and "does not admit this user" in err, err
+
+
+def test_a_stream_that_is_made_later(directory):
+    """What no stream of JetStream takes waits for one."""
+    if not brokers.knows("nats"):
+        return
+    with nats.Nats(directory) as broker, daemon(directory) as d:
+        with d.socket(zmq.PUSH, "examples") as socket:
+            process = relay(directory, "--nats", broker.url, "--topic", "of.{stream}")
+            said, count = "", 0
+            while "of.a_b_c yet; trying again until it answers" not in said:
+                send(socket, b"a b.c", count)
+                count += 1
+                running.wait_learned(d, count)
+                if select.select([process.stderr], [], [], 0)[0]:
+                    said += process.stderr.readline().decode()
+                assert process.poll() is None, said
+            broker.stream("P", "of.*")
+            brokers.until(lambda: broker.ask("STREAM.INFO.P")["state"]["messages"] > 0, process)
+            assert finish(process)[0] == OK
 
 
 if __name__ == "__main__":

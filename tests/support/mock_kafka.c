@@ -4,7 +4,7 @@
        topic NAME PARTITIONS      make it
        fill NAME PARTITION A B    messages "n -n" for n = A .. B - 1, each once it is safe
        put NAME PARTITION KEY VALUE...
-       dump NAME COUNT            so many messages of all its partitions, "KEY VALUE", one a line
+       dump NAME PARTITIONS       all that is in them: "PARTITION KEY VALUE", one a line
        down | up                  no server can be reached | can be again
        refuse API CODE            requests of that kind get this error from now on */
 #include <stdio.h>
@@ -39,35 +39,43 @@ static void flush(void) {
     puts(failed ? "failed" : "ok");
 }
 
-static void dump(const char *topic, int count) {
+/* A client that reads a topic without a group: from its beginning, all partitions. */
+static rd_kafka_t *reader_of(const char *topic, int partitions) {
+    char why[LINE_SIZE];
     rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    char why[LINE_SIZE], group[LINE_SIZE];
-    snprintf(group, sizeof group, "dump-%d-%p", rand(), (void *)conf);
     rd_kafka_conf_set(conf, "bootstrap.servers", rd_kafka_mock_cluster_bootstraps(cluster), why,
                       sizeof why);
-    rd_kafka_conf_set(conf, "group.id", group, why, sizeof why);
+    rd_kafka_conf_set(conf, "group.id", "dump", why, sizeof why);
+    rd_kafka_conf_set(conf, "enable.auto.commit", "false", why, sizeof why);
+    rd_kafka_conf_set(conf, "enable.partition.eof", "true", why, sizeof why);
     rd_kafka_conf_set(conf, "auto.offset.reset", "earliest", why, sizeof why);
     rd_kafka_t *reader = rd_kafka_new(RD_KAFKA_CONSUMER, conf, why, sizeof why);
-    rd_kafka_topic_partition_list_t *topics = rd_kafka_topic_partition_list_new(1);
-    rd_kafka_topic_partition_list_add(topics, topic, RD_KAFKA_PARTITION_UA);
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(partitions);
+    for (int partition = 0; partition < partitions; partition++)
+        rd_kafka_topic_partition_list_add(list, topic, partition)->offset =
+            RD_KAFKA_OFFSET_BEGINNING;
     rd_kafka_poll_set_consumer(reader);
-    rd_kafka_subscribe(reader, topics);
-    rd_kafka_topic_partition_list_destroy(topics);
-    while (count > 0) {
+    rd_kafka_assign(reader, list);
+    rd_kafka_topic_partition_list_destroy(list);
+    return reader;
+}
+
+static void dump(const char *topic, int partitions) {
+    rd_kafka_t *reader = reader_of(topic, partitions);
+    int open = partitions;
+    while (open > 0) {
         rd_kafka_message_t *message = rd_kafka_consumer_poll(reader, WAIT_MS);
-        if (message && !message->err) {
-            printf("%.*s %.*s\n", (int)message->key_len, (const char *)message->key,
-                   (int)message->len, (const char *)message->payload);
-            count--;
-        }
-        if (message)
-            rd_kafka_message_destroy(message);
-        else
+        if (!message)
             break;
+        if (!message->err)
+            printf("%d %.*s %.*s\n", (int)message->partition, (int)message->key_len,
+                   (const char *)message->key, (int)message->len, (const char *)message->payload);
+        open -= message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF;
+        rd_kafka_message_destroy(message);
     }
     rd_kafka_consumer_close(reader);
     rd_kafka_destroy(reader);
-    puts(count ? "failed" : "ok");
+    puts(open ? "failed" : "ok");
 }
 
 static void obey(char *line) {

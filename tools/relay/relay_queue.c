@@ -48,6 +48,8 @@ struct queue {
 
 static void clear(struct sink_message *message) {
     free(message->topic);
+    free(message->key);
+    free(message->id);
     free(message->text);
     *message = (struct sink_message){0};
 }

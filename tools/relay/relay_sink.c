@@ -9,4 +9,10 @@ const struct sink_type *const sink_types[] = {
 #ifdef RUNNEL_REDIS
     &sink_redis,
 #endif
+#ifdef RUNNEL_KAFKA
+    &sink_kafka,
+#endif
+#ifdef RUNNEL_NATS
+    &sink_nats,
+#endif
     NULL};

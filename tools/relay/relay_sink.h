@@ -8,28 +8,39 @@
 #include <stdint.h>
 
 #include "brokers/url.h"
+#include "common/options.h"
 
 struct error;
 struct sink;
 
 /* A message of a daemon, and where it goes. */
 struct sink_message {
-    char *topic; /* of the broker: a topic, or the key of a stream */
+    char *topic; /* of the broker: a topic, a subject, or the key of a stream */
+    char *key;   /* the stream that the message is of; NULL: of none */
+    char *id;    /* no other message has it */
     char *text;  /* JSON, (size,) */
     size_t size;
 };
 
+/* What does not concern a kind of broker is not there. */
 struct sink_options {
-    struct url url;
-    const char *authorities; /* a file; NULL: the system's */
-    uint64_t keep;           /* messages that the broker keeps of a topic, where it can; 0 = all */
+    const char *address, *user, *password_file; /* as given */
+    struct url url;                             /* the same, where the type has schemes */
+    const char *name;                           /* what sentences call the broker */
+    const char *authorities;                    /* a file; NULL: the system's */
+    const char *credentials;                    /* nats: a file */
+    struct option_list settings;                /* kafka: NAME=VALUE */
+    uint64_t keep; /* messages that the broker keeps of a topic; 0 = all */
 };
 
 struct sink_type {
     const char *name;    /* "mqtt": also the option */
-    const char *schemes; /* of its addresses, between blanks */
+    const char *schemes; /* of its addresses, between blanks; NULL: they are no URLs */
     const char *form;    /* what its addresses look like */
     const char *topic;   /* where messages go unless --topic says another */
+
+    /* Of a stream's or a daemon's name in a topic, these bytes become '_'; or all but these. */
+    const char *replaced, *kept;
 
     int (*open)(struct sink **sink, const struct sink_options *options, struct error *error);
     /* Connect. EX_TEMPFAIL: not now, with a clause that says why; else there is no use in trying
@@ -47,6 +58,6 @@ struct sink_type {
 
 /* Those that this build knows, ended by NULL. */
 extern const struct sink_type *const sink_types[];
-extern const struct sink_type sink_mqtt, sink_redis;
+extern const struct sink_type sink_mqtt, sink_redis, sink_kafka, sink_nats;
 
 #endif

@@ -141,6 +141,7 @@ const struct sink_type sink_mqtt = {
     .schemes = MQTT_URL_SCHEMES,
     .form = MQTT_URL_FORM,
     .topic = "runnel/{daemon}/{topic}",
+    .replaced = "+#/ \t\r\n",
     .open = open_mqtt,
     .connect = connect_mqtt,
     .write = write_mqtt,

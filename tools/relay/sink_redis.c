@@ -79,6 +79,7 @@ const struct sink_type sink_redis = {
     .schemes = REDIS_URL_SCHEMES,
     .form = REDIS_URL_FORM,
     .topic = "runnel:{topic}",
+    .replaced = "+#/ \t\r\n",
     .open = open_redis,
     .connect = connect_redis,
     .write = write_redis,

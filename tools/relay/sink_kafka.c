@@ -1,0 +1,170 @@
+/* Topics of Kafka: confirmed by all replicas that are in sync. A message's key is its stream, so
+   that one partition has all of a stream, in order. */
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include "brokers/kafka_link.h"
+#include "common/clock.h"
+#include "common/error.h"
+#include "relay_sink.h"
+
+#define ANSWER_SECONDS 10.0
+enum { TICK_MS = 100, PROBE_MS = 1000 };
+
+struct sink {
+    const char *servers;
+    rd_kafka_conf_t *settings; /* that a client begins with */
+    rd_kafka_t *client;        /* a new one for each connection: none sends again by itself */
+    bool down;                 /* no server answers, as the client says */
+    size_t confirmed;          /* of the messages being written */
+    struct error failed;       /* text "": nothing has */
+};
+
+/* From within rd_kafka_poll, as those that follow. */
+static void on_error(rd_kafka_t *client, int code, const char *reason, void *context) {
+    struct sink *sink = context;
+    (void)client;
+    if (kafka_refuses((rd_kafka_resp_err_t)code))
+        kafka_say_refused(&sink->failed, sink->servers, reason);
+    sink->down |= code == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN || code == RD_KAFKA_RESP_ERR__RESOLVE;
+}
+
+/* Why the message has no place in the topic. */
+static void judge(const struct sink *sink, const char *topic, rd_kafka_resp_err_t code,
+                  struct error *error) {
+    const char *why = rd_kafka_err2str(code);
+    if (kafka_refuses(code))
+        kafka_say_refused(error, sink->servers, why);
+    else if (code == RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION)
+        error_set(error, EX_USAGE, "--topic: nothing can be published to '%s'", topic);
+    else if (code == RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE)
+        error_set(error, EX_UNAVAILABLE,
+                  "%s refuses a message: %s; see --setting message.max.bytes", sink->servers, why);
+    else
+        error_set(error, EX_TEMPFAIL, "%s: %s", topic, why);
+}
+
+static void on_delivery(rd_kafka_t *client, const rd_kafka_message_t *message, void *context) {
+    struct sink *sink = context;
+    (void)client;
+    if (!message->err)
+        sink->confirmed++;
+    else if (!*sink->failed.text)
+        judge(sink, rd_kafka_topic_name(message->rkt), message->err, &sink->failed);
+}
+
+static int open_kafka(struct sink **result, const struct sink_options *options,
+                      struct error *error) {
+    static const char *const SETTINGS[][2] = {
+        {"acks", "all"},
+        {"enable.idempotence", "true"}, /* no order is lost when it sends again */
+        {"linger.ms", "5"},
+        {"message.timeout.ms", "10000"},
+    };
+    struct sink *sink = *result = calloc(1, sizeof *sink);
+    if (!sink)
+        return error_no_memory(error);
+    const struct kafka_options login = {.servers = options->address,
+                                        .user = options->user,
+                                        .password_file = options->password_file,
+                                        .settings = options->settings};
+    sink->servers = options->address;
+    sink->settings = rd_kafka_conf_new();
+    for (size_t i = 0; i < sizeof SETTINGS / sizeof SETTINGS[0]; i++)
+        if (kafka_set(sink->settings, SETTINGS[i][0], SETTINGS[i][1], error) < 0)
+            return -1;
+    rd_kafka_conf_set_error_cb(sink->settings, on_error);
+    rd_kafka_conf_set_dr_msg_cb(sink->settings, on_delivery);
+    rd_kafka_conf_set_opaque(sink->settings, sink);
+    if (options->authorities &&
+        kafka_set(sink->settings, "ssl.ca.location", options->authorities, error) < 0)
+        return -1;
+    return kafka_configure(sink->settings, &login, error);
+}
+
+static void disconnect_kafka(struct sink *sink) {
+    if (!sink->client)
+        return;
+    rd_kafka_purge(sink->client, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+    rd_kafka_destroy(sink->client);
+    sink->client = NULL;
+}
+
+/* What the client has to say. -1: it is of no use any more. */
+static int turn(struct sink *sink, int milliseconds, struct error *error) {
+    rd_kafka_poll(sink->client, milliseconds);
+    if (*sink->failed.text)
+        *error = sink->failed;
+    else if (sink->down && !kafka_answers(sink->client, PROBE_MS))
+        error_set(error, EX_TEMPFAIL, "no server answers");
+    else {
+        sink->down = false;
+        return 0;
+    }
+    return -1;
+}
+
+static int connect_kafka(struct sink *sink, struct error *error) {
+    double until = clock_seconds() + ANSWER_SECONDS;
+    sink->failed = (struct error){0};
+    sink->down = false;
+    if (kafka_client(&sink->client, RD_KAFKA_PRODUCER, rd_kafka_conf_dup(sink->settings), error) <
+        0)
+        return -1;
+    while (!kafka_answers(sink->client, TICK_MS)) {
+        if (turn(sink, 0, error) < 0)
+            return -1;
+        if (clock_seconds() > until)
+            return error_set(error, EX_TEMPFAIL, "no answer for %.0f s", ANSWER_SECONDS);
+    }
+    return 0;
+}
+
+static int publish(struct sink *sink, const struct sink_message *message, struct error *error) {
+    const char *key = message->key;
+    rd_kafka_resp_err_t code = rd_kafka_producev(
+        sink->client, RD_KAFKA_V_TOPIC(message->topic), RD_KAFKA_V_KEY(key, key ? strlen(key) : 0),
+        RD_KAFKA_V_VALUE(message->text, message->size), RD_KAFKA_V_END);
+    if (code)
+        judge(sink, message->topic, code, error);
+    return code ? -1 : 0;
+}
+
+static int write_kafka(struct sink *sink, const struct sink_message *messages, size_t count,
+                       struct error *error) {
+    sink->confirmed = 0;
+    for (size_t n = 0; n < count; n++)
+        if (publish(sink, &messages[n], error) < 0)
+            return -1;
+    while (sink->confirmed < count) /* until message.timeout.ms */
+        if (turn(sink, TICK_MS, error) < 0)
+            return -1;
+    return 0;
+}
+
+static int tend_kafka(struct sink *sink, struct error *error) {
+    return turn(sink, 0, error);
+}
+
+static void close_kafka(struct sink **sink) {
+    if (*sink) {
+        disconnect_kafka(*sink);
+        rd_kafka_conf_destroy((*sink)->settings);
+    }
+    free(*sink);
+    *sink = NULL;
+}
+
+const struct sink_type sink_kafka = {
+    .name = "kafka",
+    .topic = "runnel.{topic}",
+    .kept = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-",
+    .open = open_kafka,
+    .connect = connect_kafka,
+    .write = write_kafka,
+    .tend = tend_kafka,
+    .disconnect = disconnect_kafka,
+    .close = close_kafka,
+};

@@ -1,0 +1,145 @@
+/* Subjects of NATS that a stream of JetStream takes: confirmed by the answer of JetStream. A
+   message has the header Nats-Msg-Id, so that JetStream drops what is written a second time soon
+   after. */
+#include <stdlib.h>
+#include <string.h>
+#include <sysexits.h>
+
+#include <jansson.h>
+
+#include "brokers/nats_link.h"
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/json_member.h"
+#include "relay_sink.h"
+
+enum { ANSWER_MS = 10000 };
+
+struct sink {
+    struct nats_options options;
+    natsConnection *connection; /* NULL: there is none */
+    natsSubscription *answers;  /* to what is written, in */
+    natsInbox *inbox;
+};
+
+static int open_nats(struct sink **result, const struct sink_options *options,
+                     struct error *error) {
+    struct sink *sink = *result = calloc(1, sizeof *sink);
+    if (!sink)
+        return error_no_memory(error);
+    sink->options = (struct nats_options){.credentials = options->credentials,
+                                          .authorities = options->authorities,
+                                          .address = options->url};
+    return nats_check_files(&sink->options, error);
+}
+
+static void disconnect_nats(struct sink *sink) {
+    natsSubscription_Destroy(sink->answers);
+    natsInbox_Destroy(sink->inbox);
+    natsConnection_Destroy(sink->connection);
+    sink->answers = NULL;
+    sink->inbox = NULL;
+    sink->connection = NULL;
+}
+
+static int judge(struct sink *sink, natsStatus status, struct error *error) {
+    return status == NATS_OK ? 0 : nats_judge(&sink->options, status, 0, error);
+}
+
+static int connect_nats(struct sink *sink, struct error *error) {
+    if (nats_connect(&sink->connection, &sink->options, error) < 0)
+        return -1;
+    natsStatus status = natsInbox_Create(&sink->inbox);
+    if (status == NATS_OK)
+        status = natsConnection_SubscribeSync(&sink->answers, sink->connection, sink->inbox);
+    return judge(sink, status, error);
+}
+
+static int publish(struct sink *sink, const struct sink_message *message, struct error *error) {
+    natsMsg *out = NULL;
+    natsStatus status =
+        natsMsg_Create(&out, message->topic, sink->inbox, message->text, (int)message->size);
+    if (status == NATS_OK)
+        status = natsMsgHeader_Set(out, "Nats-Msg-Id", message->id);
+    if (status == NATS_OK)
+        status = natsConnection_PublishMsg(sink->connection, out);
+    natsMsg_Destroy(out);
+    if (status == NATS_INVALID_SUBJECT)
+        return error_set(error, EX_USAGE, "--topic: nothing can be published to '%s'",
+                         message->topic);
+    if (status == NATS_MAX_PAYLOAD)
+        return error_set(error, EX_UNAVAILABLE,
+                         "%s refuses a message of %zu bytes; see its max_payload",
+                         sink->options.address.name, message->size);
+    return judge(sink, status, error);
+}
+
+/* {"stream": .., "seq": ..}, or {"error": {"description": ..}}. */
+static int judge_answer(natsMsg *answer, const char *subject, struct error *error) {
+    json_t *body =
+        json_loadb(natsMsg_GetData(answer), (size_t)natsMsg_GetDataLength(answer), 0, NULL);
+    const json_t *wrong = json_object_get(body, "error");
+    const char *why = member_string(wrong, "description");
+    int status = 0;
+    if (wrong || !member_string(body, "stream"))
+        status = error_set(error, EX_TEMPFAIL, "JetStream does not take %s: %s", subject,
+                           why ? why : "it does not say why");
+    json_decref(body);
+    return status;
+}
+
+/* The next answer; `subject` is for sentences. */
+static int take_answer(struct sink *sink, const char *subject, struct error *error) {
+    natsMsg *answer = NULL;
+    natsStatus status = natsSubscription_NextMsg(&answer, sink->answers, ANSWER_MS);
+    int judged;
+    if (status == NATS_TIMEOUT)
+        judged = error_set(error, EX_TEMPFAIL, "no answer for %d s", ANSWER_MS / 1000);
+    else if (status == NATS_NO_RESPONDERS || (answer && natsMsg_IsNoResponders(answer)))
+        judged = error_set(error, EX_TEMPFAIL, "no stream of JetStream takes %s yet", subject);
+    else if (status != NATS_OK)
+        judged = judge(sink, status, error);
+    else
+        judged = judge_answer(answer, subject, error);
+    natsMsg_Destroy(answer);
+    return judged;
+}
+
+static int write_nats(struct sink *sink, const struct sink_message *messages, size_t count,
+                      struct error *error) {
+    for (size_t n = 0; n < count; n++)
+        if (publish(sink, &messages[n], error) < 0)
+            return -1;
+    for (size_t n = 0; n < count; n++)
+        if (take_answer(sink, messages[n].topic, error) < 0)
+            return -1;
+    return 0;
+}
+
+static int tend_nats(struct sink *sink, struct error *error) {
+    return natsConnection_IsClosed(sink->connection)
+               ? error_set(error, EX_TEMPFAIL, "the connection has ended")
+               : 0;
+}
+
+static void close_nats(struct sink **sink) {
+    if (*sink)
+        disconnect_nats(*sink);
+    free(*sink);
+    *sink = NULL;
+    nats_Close();
+}
+
+const struct sink_type sink_nats = {
+    .name = "nats",
+    .schemes = NATS_URL_SCHEMES,
+    .form = NATS_URL_FORM,
+    .topic = "runnel.{daemon}.{topic}",
+    .replaced = ".*> \t\r\n",
+    .open = open_nats,
+    .connect = connect_nats,
+    .write = write_nats,
+    .tend = tend_nats,
+    .disconnect = disconnect_nats,
+    .close = close_nats,
+};
