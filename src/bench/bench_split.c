@@ -18,8 +18,9 @@ struct bench_split {
     struct optimizer optimizer;
     double clip;
     size_t window, stride;
-    float *state;                          /* (state,) before a window: zero */
-    const union value **inputs, **targets; /* (window,) */
+    float *state;                /* (state,) before a window: zero */
+    const union value **inputs;  /* (window,) */
+    const union value **targets; /* (window, horizons) */
     uint64_t updates;
     size_t next; /* row of the data */
 };
@@ -69,7 +70,7 @@ int bench_split_open(struct bench_split **split, const struct config *config,
         goto fail;
     new->state = memory_reserve(new->network.state * sizeof *new->state);
     new->inputs = calloc(new->window, sizeof *new->inputs);
-    new->targets = calloc(new->window, sizeof *new->targets);
+    new->targets = calloc(new->window * model->horizons, sizeof *new->targets);
     if (new->state &&new->inputs &&new->targets)
         return 0;
     error_set(error, EX_OSERR, "out of memory for a network");
@@ -90,17 +91,22 @@ void bench_split_close(struct bench_split **split) {
     *split = NULL;
 }
 
-/* The next window of the data. With `target: next` an x is also the target of the step before. */
+/* The next window of the data. With `target: next` an x is also the target of steps before. */
 static void choose_window(struct bench_split *split) {
     const struct bench_data *data = split->data;
-    bool next = split->network.model->architecture.output.target == TARGET_NEXT && !data->rows;
+    const struct output *output = &split->network.model->architecture.output;
+    size_t horizons = split->network.model->horizons;
+    bool next = output->target == TARGET_NEXT && !data->rows;
     for (size_t t = 0; t < split->window; t++) {
-        size_t row = split->next, following = (row + 1) % data->count;
+        size_t row = split->next;
         split->inputs[t] =
             data->rows ? data->rows + row * data->features : data->x + row * data->inputs;
-        split->targets[t] =
-            next ? data->x + following * data->inputs : data->y + row * data->targets;
-        split->next = following;
+        for (size_t h = 0; h < horizons; h++) {
+            size_t following = (row + output_ahead(output, h)) % data->count;
+            split->targets[t * horizons + h] =
+                next ? data->x + following * data->inputs : data->y + row * data->targets;
+        }
+        split->next = (row + 1) % data->count;
     }
 }
 
@@ -113,8 +119,9 @@ static void forward(struct bench_split *split, size_t first, size_t count) {
    all steps at once. */
 static void play_cycle(struct bench_split *split, bool alone, struct split_times *times) {
     size_t window = split->window, stride = split->stride;
+    size_t terms = stride * split->network.model->horizons;
     struct network_steps steps = {0, window, split->state, split->inputs};
-    struct network_targets targets = {window - stride, split->targets, stride};
+    struct network_targets targets = {window - stride, split->targets, terms};
     choose_window(split);
     double begin = clock_seconds();
     if (alone)
