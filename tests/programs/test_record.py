@@ -399,7 +399,7 @@ def test_predictions(directory):
         table = list(csv.DictReader(file))
     assert len(table) == 42 and list(table[0])[5:] == [
         "stream", "column", "ahead", "data_time", "target", "prediction", "low", "high", "baseline",
-        "last", "level"]
+        "score", "last", "level"]
     assert {key: table[0][key] for key in ("stream", "data_time", "target", "prediction", "low",
                                            "high", "last", "level")} == {
         "stream": "a,b", "data_time": "7200", "target": "3.25", "prediction": "2.75", "low": "2",
@@ -459,7 +459,7 @@ def test_scores_of_predictions(directory):
     scores = "SELECT examples, score FROM predictions ORDER BY id"
     for begin, dropped in (1, True), (11, False):
         daemon = Daemon(directory)
-        record = Record(directory, [daemon], "-o", "runnel.db")
+        record = Record(directory, [daemon], "-o", "runnel.db", "--csv-predictions=said.csv")
         for n in range(begin, begin + 10):
             daemon.predict(n, score=n / 4 if n > 5 else None)
         record.until(lambda: rows(directory, "SELECT max(examples) FROM predictions") == [(begin + 109,)], "all")
@@ -467,6 +467,10 @@ def test_scores_of_predictions(directory):
         daemon.close()
         wanted = [(100 + n, n / 4 if n > 5 and (dropped or n > 10) else None) for n in range(2, begin + 10)]
         assert rows(directory, scores) == wanted, rows(directory, scores)
+        with open(pathlib.Path(directory, "said.csv"), newline="", encoding="utf-8") as file:
+            table = [(int(row["examples"]), float(row["score"]) if row["score"] else None)
+                     for row in csv.DictReader(file)]
+        assert table == [(100 + n, n / 4 if n > 5 else None) for n in range(2, begin + 10)], table
         if dropped:
             with contextlib.closing(sqlite3.connect(f"{directory}/runnel.db")) as file:
                 file.execute("ALTER TABLE predictions DROP COLUMN score")

@@ -41,8 +41,8 @@ static const struct {
     [CSV_LAYERS] = {TOPIC_STATE, ",layer,member,kind,size", history_layer_columns,
                     HISTORY_LAYER_COLUMNS, FIELD_TABLES},
     [CSV_PREDICTIONS] = {TOPIC_PREDICTION,
-                         ",stream,column,ahead,data_time,target,prediction,low,high,baseline", NULL,
-                         0, FIELD_TABLES},
+                         ",stream,column,ahead,data_time,target,prediction,low,high,baseline,score",
+                         NULL, 0, FIELD_TABLES},
 };
 
 static const struct field *column_of(enum csv_kind kind, int i) {
@@ -264,8 +264,9 @@ struct predicted {
 static void put_prediction(void *context, const struct truth_row *row) {
     const struct predicted *predicted = context;
     struct csv *c = predicted->csv;
-    const double numbers[] = {(double)row->column, row->ahead, row->data_time, row->target,
-                              row->prediction,     row->low,   row->high,      row->baseline};
+    const double numbers[] = {(double)row->column, row->ahead,      row->data_time,
+                              row->target,         row->prediction, row->low,
+                              row->high,           row->baseline,   row->score};
     const char *expert;
     json_t *unused;
     if (!c->begun) {
