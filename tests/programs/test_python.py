@@ -1,7 +1,6 @@
 #!/usr/bin/python3
 """The Python package `runnel` (streams/python) against running daemons: nothing is lost and nothing learned twice, what
 is wrong is said before it is sent, and what a daemon publishes and answers arrives."""
-import asyncio
 import json
 import os
 import pathlib
@@ -122,42 +121,6 @@ def test_one_identity_started_again(directory):
         with client(one, producer=77) as c:
             refused = raises(runnel.Refused, lambda: c.learn([9, 9], wait=True), "conflict", "stream ''")
             assert refused.reason == "conflict" and refused.sequence == 1
-
-
-def test_asyncio(directory):
-    async def feed(one, c, name):
-        numbers = [await c.learn([n, 0], stream=name) for n in range(500)]
-        assert [number.sequence for number in numbers] == list(range(1, 501))
-        if name == "a":
-            await c.flush()
-            one.process.kill()
-            one.process.wait()
-            one.start()
-        said = await c.predict([500, 0], stream=name)
-        assert said.values.shape == (2,) and said.number == (name, 501, 0)
-
-    async def main(one):
-        async with runnel.AsyncClient(one.endpoint("examples"), timeout=LIMIT, window=100) as c:
-            await feed(one, c, "a")
-            await asyncio.gather(*(feed(one, c, name) for name in ("b", "c")))
-            try:
-                await c.learn([1, 2, 3])
-                raise AssertionError("three numbers")
-            except ValueError as error:
-                assert "(3,)" in str(error), error
-        assert c.counts.acknowledged == 3 * 501, c.counts
-        nobody = runnel.AsyncClient(f"ipc://{directory}/nobody", timeout=NOBODY)
-        try:
-            await nobody.learn([1, 2])
-            raise AssertionError("nobody is there")
-        except runnel.Unavailable as error:
-            assert "is runneld running" in str(error), error
-        await nobody._leave()
-
-    with daemon(directory) as one:
-        asyncio.run(main(one))
-    for name in "abc":
-        assert [x for stream, x in journal(directory) if stream == name] == list(range(501))
 
 
 def test_what_is_wrong_is_said(directory):

@@ -9,10 +9,11 @@ Client and AsyncClient feed, Watcher watches, Control asks and commands; read_re
 runnel-record wrote, run starts a daemon for a notebook, runnel.river has models as River has them.
 The manual is docs/python.md."""
 from .aio import AsyncClient
-from .client import Client, Pending, Prediction
+from .client import Client, Pending
 from .control import Control, Tensors, read_safetensors
 from .daemon import Daemon, run
 from .errors import CommandError, Refused, RunnelError, Unavailable
+from .feeding import Prediction
 from .recording import read_recording
 from .watcher import Joined, Message, Watcher
 from .wire import Number

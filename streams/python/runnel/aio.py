@@ -2,55 +2,45 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import math
-import time as clock
 from types import TracebackType
-from typing import Any, Callable, List, Optional, Type
+from typing import Any, Callable, List, Optional, Sequence, Type
 
-from . import shapes, wire
-from .client import LEAVE, TICK, TIMEOUT, WINDOW, Prediction, as_prediction
-from .errors import RunnelError, Unavailable
-from .examples import Examples, Numbers
+from . import wire
+from .errors import Refused, RunnelError, Unavailable
+from .feeding import BATCH, LEAVE, TICK, TIMEOUT, WINDOW, Feeder, Patience, Prediction, as_prediction, flags_of
 from .peer import Path, Peer
-from .session import LOST, Answer, Counts, Frames, Session
-from .shapes import Shapes, Time
+from .session import Answer, Frames, Session
+from .shapes import Time
 from .wire import Number
 
 PAUSE = 0.02  # seconds between two looks while something is to come
 
 
-class AsyncClient:
+class AsyncClient(Feeder):
     """`Client` for asyncio, over a router: the same arguments, methods and exceptions, which are awaited. A task
     of its own reads the answers and connects again, also while nobody calls. Tasks may share it; examples
     travel in the order of the calls. Use it as `async with`, or `await` its `close`."""
 
     def __init__(self, endpoint: str = wire.EXAMPLES, *, stream: str = "", window: int = WINDOW,
                  timeout: Optional[float] = TIMEOUT, server_key: Optional[Path] = None,
-                 key: Optional[Path] = None, check: bool = True, producer: Optional[int] = None,
-                 epoch: int = 0) -> None:
-        if window < 1:
-            raise ValueError(f"window is {window}; at least one example is on its way")
-        wire.key_bytes(stream)
-        self.stream, self.window, self.timeout, self._check = stream, window, timeout, check
-        self._shapes = Shapes()
-        self._examples = Examples(Numbers(producer, epoch), self._shapes)
-        self._session = Session(Peer(endpoint, server_key, key))
+                 key: Optional[Path] = None, check: bool = True, producer: Optional[int] = None, epoch: int = 0,
+                 on_refused: Optional[Callable[[Refused], None]] = None) -> None:
+        super().__init__(stream, window, timeout, producer, epoch, on_refused)
+        self._check = check
+        self._session: Session = Session(Peer(endpoint, server_key, key))
         self._session.ending = self._unwatch
         self._turned, self._readable = asyncio.Event(), asyncio.Event()
         self._watched: List[int] = []
         self._task: "Optional[asyncio.Task[None]]" = None
         self._failed: Optional[BaseException] = None
         self._asking: "Optional[asyncio.Lock]" = None
-        self._closed = False
 
     # ---- sending ----
 
     async def learn(self, x: Any, y: Any = None, *, stream: Optional[str] = None, time: Time = None,
                     end: bool = False, learn: bool = True, wait: bool = False) -> Number:
         """As Client.learn. Waits only while the window is full, or with `wait`."""
-        flags = (wire.END if end else 0) | (0 if learn else wire.DO_NOT_LEARN)
-        number, _, answers = await self._example(x, y, stream, time, flags, wait)
+        number, _, answers = await self._example(x, y, stream, time, flags_of(end, learn), wait)
         if wait:
             await self._answer(answers)
         return number
@@ -58,26 +48,34 @@ class AsyncClient:
     async def predict(self, x: Any, y: Any = None, *, stream: Optional[str] = None, time: Time = None,
                       end: bool = False, learn: bool = False) -> Prediction:
         """As Client.predict."""
-        flags = wire.RESULT | (wire.END if end else 0) | (0 if learn else wire.DO_NOT_LEARN)
-        number, steps, answers = await self._example(x, y, stream, time, flags, True)
+        number, steps, answers = await self._example(x, y, stream, time, flags_of(end, learn, result=True), True)
         return as_prediction(await self._answer(answers), number, steps)
 
     async def label(self, of: Number, y: Any, *, learn: bool = True, end: bool = False,
                     wait: bool = False) -> Number:
         """As Client.label."""
         await self._begin()
-        flags = (wire.END if end else 0) | (0 if learn else wire.DO_NOT_LEARN)
-        number, ident, frames = self._examples.label(of, y, flags)
+        number, ident, frames = self._examples.label(of, y, flags_of(end, learn))
         answers = self._post(ident, frames, wait)
         if wait:
             await self._answer(answers)
         return number
 
+    async def learn_many(self, xs: Any, ys: Any = None, *, stream: Optional[str] = None,
+                         times: Optional[Sequence[float]] = None, learn: bool = True) -> Optional[Number]:
+        """As Client.learn_many. What other tasks send of the stream meanwhile comes between."""
+        await self._begin(BATCH)
+        number, messages = None, self._many(xs, ys, stream, times, learn)
+        for number, posts in messages:
+            for ident, frames in posts:
+                self._session.post(ident, frames)
+            await self._begin(BATCH)
+        return number
+
     async def _example(self, x: Any, y: Any, stream: Optional[str], time: Time, flags: int,
                        wanted: bool) -> "tuple[Number, int, List[Answer]]":
         await self._begin()
-        number, ident, frames, steps = self._examples.example(x, y, self.stream if stream is None else stream, time,
-                                                              flags)
+        number, ident, frames, steps = self._examples.example(x, y, self._stream(stream), time, flags)
         return number, steps, self._post(ident, frames, wanted)
 
     def _post(self, ident: bytes, frames: Frames, wanted: bool) -> List[Answer]:
@@ -101,7 +99,7 @@ class AsyncClient:
         """As Client.flush."""
         self._start()
         await self._wait(lambda: not self._session.waiting, timeout)
-        self._session.raise_refused()
+        self._raise_refused()
 
     async def close(self) -> None:
         """Flush, and close the sockets."""
@@ -111,16 +109,6 @@ class AsyncClient:
             await self.flush()
         finally:
             await self._leave()
-
-    @property
-    def counts(self) -> Counts:
-        """What has become of the examples."""
-        return self._session.counts
-
-    @property
-    def producer(self) -> int:
-        """Whose numbers they are."""
-        return self._examples.numbers.producer
 
     async def __aenter__(self) -> "AsyncClient":
         self._start()
@@ -152,14 +140,15 @@ class AsyncClient:
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._run())
 
-    async def _begin(self) -> None:
+    async def _begin(self, count: int = 1) -> None:
+        """Until so many more may be sent."""
         self._start()
-        self._session.raise_refused()
+        self._raise_refused()
         if self._check and not self._shapes.asked:
             await self._ask()
-        if len(self._session.waiting) >= self.window:
-            await self._wait(lambda: len(self._session.waiting) < self.window)
-        elif self._session.counts.sent % self.window == 0:
+        if self._waiting() + count > self.window:
+            await self._wait(lambda: self._waiting() <= max(0, self.window - count))
+        elif self._session.counts.sent % self.window < count:
             await asyncio.sleep(0)
 
     def _watch(self) -> None:
@@ -193,34 +182,18 @@ class AsyncClient:
             self._turned.set()
 
     async def _wait(self, done: Callable[[], bool], timeout: Optional[float] = None) -> None:
-        session = self._session
-        timeout = self.timeout if timeout is None else timeout
-        session.turn()
-        seen, since = session.answers, clock.monotonic()
+        patience = Patience(self._session, self.timeout if timeout is None else timeout)
+        self._session.turn()
         while not done():
             if self._failed is not None:
                 raise self._failed
             if self._closed:
                 raise RunnelError("this client was closed meanwhile")
-            if session.answers != seen:
-                seen, since = session.answers, clock.monotonic()
-            left = math.inf if timeout is None else since + timeout - clock.monotonic()
-            if left <= 0:
-                assert timeout is not None
-                raise session.unavailable(timeout)
+            patience.left()
             await self._turned.wait()  # by the task, at least every TICK
 
     async def _ask(self) -> None:
         if self._asking is None:
             self._asking = asyncio.Lock()
         async with self._asking:
-            answers: List[bytes] = [LOST]
-
-            def answered() -> bool:
-                if answers[-1] == LOST:
-                    self._session.ask(answers.append)
-                return answers[-1] != LOST
-
-            if not self._shapes.asked:
-                await self._wait(answered)
-                self._shapes.take(json.loads(answers[-1]))
+            await self._wait(self._schema())

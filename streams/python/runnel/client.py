@@ -2,36 +2,28 @@
 from __future__ import annotations
 
 import atexit
-import json
 import math
 import sys
 import time as clock
 import weakref
 from types import TracebackType
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Type
+from typing import Any, Callable, Optional, Sequence, Type
 
-import numpy as np
 import zmq
-from numpy.typing import NDArray
 
-from . import shapes, wire
+from . import wire
 from .control import Control
 from .errors import Refused, RunnelError, Unavailable
-from .examples import Examples, Numbers
+from .examples import Posts
+from .feeding import BATCH, LEAVE, TICK, TIMEOUT, WINDOW, Feeder, Patience, Prediction, as_prediction, flags_of
 from .peer import Path, Peer
 from .push import Push, milliseconds
-from .session import LOST, Answer, Counts, Frames, Session
-from .shapes import Shapes, Time
+from .session import Answer, Frames, Session
+from .shapes import Time
 from .wire import Number
 
-WINDOW = 10000  # examples that may wait for their answers
-TIMEOUT = 30.0  # seconds
-TICK = 0.25  # seconds that one poll waits at most
-BATCH = 256  # rows that learn_many sends between two looks at the answers
 LOOK = 0.02  # seconds after which `learn` looks at answers and connection again
 IN, OUT = int(zmq.POLLIN), int(zmq.POLLOUT)
-LEAVE = 5.0  # seconds that the end of `with` waits after an exception, and that of a program
-
 
 _open: "weakref.WeakSet[Client]" = weakref.WeakSet()  # clients that the end of the program closes
 
@@ -44,30 +36,6 @@ def _close_all() -> None:
             client.close()
         except RunnelError as error:
             print(f"runnel: {error}", file=sys.stderr)
-
-
-class Prediction(NamedTuple):
-    """What the daemon said of an example.
-
-    values   float32 (outputs,), of several steps (steps, outputs): what the topic `prediction` has, in one
-             row; with loss gaussian means and then deviations. With `target: given` and `later` of its own y,
-             made before it was learned; with `next` of the stream's next x
-    loss     of the targets that this example brought, nats or squared error; None: it brought none
-    number   of the example
-    """
-
-    values: NDArray[np.float32]
-    loss: Optional[float]
-    number: Number
-
-
-def as_prediction(answer: Answer, number: Number, steps: int) -> Prediction:
-    """RunnelError: the example is safe, but what was said of it is not known."""
-    if answer.prediction is None:
-        raise RunnelError(f"example {number.sequence} of stream {number.stream!r} is safe, but its prediction was "
-                          "lost with a connection: the daemon says each one once")
-    values = answer.prediction
-    return Prediction(values.reshape(steps, -1) if steps > 1 else values, answer.loss, number)
 
 
 class Pending:
@@ -94,7 +62,7 @@ class Pending:
         return as_prediction(self.wait(), self.number, self.steps)
 
 
-class Client:
+class Client(Feeder):
     """Sends examples, each acknowledged by the daemon once it is safe on disk. What is not acknowledged is
     kept and sent again on the next connection, and the daemon learns it once: nothing is lost while this
     program lives, and nothing is learned twice. Belongs to one thread at a time.
@@ -125,13 +93,7 @@ class Client:
                  on_refused: Optional[Callable[[Refused], None]] = None) -> None:
         if socket not in ("router", "push"):
             raise ValueError(f"socket is {socket!r}; it is 'router' or 'push'")
-        if window < 1:
-            raise ValueError(f"window is {window}; at least one example is on its way")
-        wire.key_bytes(stream)
-        self.stream, self.window, self.timeout = stream, window, timeout
-        self._on_refused = on_refused
-        self._shapes = Shapes()
-        self._examples = Examples(Numbers(producer, epoch), self._shapes)
+        super().__init__(stream, window, timeout, producer, epoch, on_refused)
         self._check = check and (socket == "router" or control is not None)
         peer = Peer(endpoint, server_key, key)
         if check and control is not None:
@@ -139,7 +101,7 @@ class Client:
                 self._shapes.take(asked.status().get("schema", {}))
         self._session = Session(peer) if socket == "router" else None
         self._push = Push(peer) if socket == "push" else None
-        self._closed, self._looked = False, 0.0
+        self._looked = 0.0
         _open.add(self)
 
     # ---- sending ----
@@ -184,9 +146,8 @@ class Client:
             raise ValueError("a pull socket says no predictions: use socket='router', or watch the topic prediction")
         self._begin()
         self._ask()
-        flags = (wire.END if end else 0) | (0 if learn else wire.DO_NOT_LEARN) | (wire.RESULT if result else 0)
-        number, ident, frames, steps = self._examples.example(x, y, self.stream if stream is None else stream,
-                                                              time, flags)
+        number, ident, frames, steps = self._examples.example(x, y, self._stream(stream), time,
+                                                              flags_of(end, learn, result))
         return self._post(ident, frames, Pending(self, number, steps), wanted or result)
 
     def submit_label(self, of: Number, y: Any, *, learn: bool = True, end: bool = False, result: bool = False,
@@ -194,8 +155,7 @@ class Client:
         """`label`, as `submit` is to `learn`; with `result` the answer has a loss."""
         self._begin()
         self._ask()
-        flags = (wire.END if end else 0) | (0 if learn else wire.DO_NOT_LEARN) | (wire.RESULT if result else 0)
-        number, ident, frames = self._examples.label(of, y, flags)
+        number, ident, frames = self._examples.label(of, y, flags_of(end, learn, result))
         pending = self._post(ident, frames, Pending(self, number, 1), wanted or result)
         if wait and self._session:
             pending.wait()
@@ -212,35 +172,9 @@ class Client:
         """
         self._begin()
         self._ask()
-        xs = xs if isinstance(xs, (np.ndarray, list, tuple)) else list(xs)
-        if len(xs) == 0:
-            return None
-        for name, values in (("ys", ys), ("times", times)):
-            if values is not None and len(values) != len(xs):
-                raise ValueError(f"there are {len(xs)} xs, but {len(values)} {name}")
-        if self._shapes.mixed or shapes.is_named(list(xs[:1])) or (ys is not None and shapes.is_named(list(ys[:1]))):
-            for i, x in enumerate(xs):
-                last = self.learn(x, None if ys is None else ys[i], stream=stream, learn=learn,
-                                  time=None if times is None else times[i])
-            return last
-        return self._learn_rows(xs, ys, self.stream if stream is None else stream, times, learn)
-
-    def _learn_rows(self, xs: Any, ys: Any, stream: str, times: Optional[Sequence[float]],
-                    learn: bool) -> Optional[Number]:
-        key, flags, number = wire.key_bytes(stream), 0 if learn else wire.DO_NOT_LEARN, None
-        when = None if times is None else [shapes.seconds(time) for time in times]
-        # All are checked before the first is sent.
-        x = np.concatenate([self._shapes.x_array(xs[i:i + wire.STEPS_MAX])
-                            for i in range(0, len(xs), wire.STEPS_MAX)])
-        y = None if ys is None else np.concatenate([self._shapes.y_array(ys[i:i + wire.STEPS_MAX], None)
-                                                    for i in range(0, len(ys), wire.STEPS_MAX)])
-        if len(x) != len(xs) or (y is not None and len(y) != len(xs)):
-            raise ValueError(f"{len(xs)} examples of one step each have {len(x)} steps"
-                             + (f" and {len(y)} targets" if y is not None else ""))
-        for i in range(0, len(x), BATCH):
-            number, rows = self._examples.rows(x[i:i + BATCH], None if y is None else y[i:i + BATCH], key, stream,
-                                               when[i:i + BATCH] if when else None, flags)
-            self._post_rows(key, rows)
+        number = None
+        for number, posts in self._many(xs, ys, stream, times, learn):
+            self._post_many(posts)
         return number
 
     # ---- waiting ----
@@ -260,16 +194,6 @@ class Client:
             self.flush()
         finally:
             self._leave(self.timeout)
-
-    @property
-    def counts(self) -> Counts:
-        """What has become of the examples of a router."""
-        return self._session.counts if self._session else Counts()
-
-    @property
-    def producer(self) -> int:
-        """Whose numbers they are."""
-        return self._examples.numbers.producer
 
     def __enter__(self) -> "Client":
         return self
@@ -295,9 +219,6 @@ class Client:
         if self._push:
             self._push.close(linger)
 
-    def _waiting(self) -> int:
-        return len(self._session.waiting) if self._session else 0
-
     def _begin(self) -> None:
         if self._closed:
             raise RunnelError("this client is closed")
@@ -308,15 +229,6 @@ class Client:
                 self._looked = now
                 self._session.turn()
             self._raise_refused()
-
-    def _raise_refused(self) -> None:
-        if self._session and self._session.refused:
-            if self._on_refused is None:
-                self._session.raise_refused()
-            refused, self._session.refused = self._session.refused, []
-            for one in refused:
-                if self._on_refused:
-                    self._on_refused(one)
 
     def _post(self, ident: bytes, frames: Frames, pending: Pending, wanted: bool) -> Pending:
         session = self._session
@@ -330,33 +242,28 @@ class Client:
             session.post(ident, frames)
         return pending
 
-    def _post_rows(self, key: bytes, rows: List[Frames]) -> None:
+    def _post_many(self, posts: Posts) -> None:
         session = self._session
         if not session:
-            for frames in rows:
+            for _, frames in posts:
                 assert self._push
                 self._push.send(frames, self.timeout)
             return
-        if len(session.waiting) + len(rows) > self.window:
-            self._wait(lambda: self._waiting() <= max(0, self.window - len(rows)))
-        session.post_rows(key, rows)
-        session.turn()
-        self._raise_refused()
+        if len(session.waiting) + len(posts) > self.window:
+            self._wait(lambda: self._waiting() <= max(0, self.window - len(posts)))
+        for ident, frames in posts:
+            session.post(ident, frames)
+        if len(posts) > 1:
+            session.turn()
+        self._begin()
 
     def _wait(self, done: Callable[[], bool], timeout: Optional[float] = None) -> None:
         """Until it is so. Unavailable: nothing came from the daemon for so many seconds."""
         session = self._session
         assert session
-        timeout = self.timeout if timeout is None else timeout
-        seen, since = session.answers, clock.monotonic()
+        patience = Patience(session, self.timeout if timeout is None else timeout)
         while not done():
-            if session.answers != seen:
-                seen, since = session.answers, clock.monotonic()
-            left = math.inf if timeout is None else since + timeout - clock.monotonic()
-            if left <= 0:
-                assert timeout is not None
-                raise session.unavailable(timeout)
-            self._poll(min(left, TICK))
+            self._poll(min(patience.left(), TICK))
             session.turn()
 
     def _poll(self, seconds: float) -> None:
@@ -373,12 +280,4 @@ class Client:
     def _ask(self) -> None:
         if not self._check or not self._session or self._shapes.asked:
             return
-        session, answers = self._session, [LOST]
-
-        def answered() -> bool:
-            if answers[-1] == LOST:
-                session.ask(answers.append)
-            return answers[-1] != LOST
-
-        self._wait(answered)
-        self._shapes.take(json.loads(answers[-1]))
+        self._wait(self._schema())

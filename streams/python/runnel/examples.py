@@ -13,6 +13,9 @@ from .shapes import Array, Shapes, Time
 from .wire import Number
 
 
+Posts = List[Tuple[bytes, Frames]]  # idents and messages
+
+
 class Numbers:
     """Whose numbers, and the newest of each stream: they count from 1."""
 
@@ -74,18 +77,20 @@ class Examples:
         label = wire.LABEL_OF.pack(of.epoch, 0, of.sequence)
         return number, key + header[4:16], (key, b"", y_bytes, header, label)
 
-    def rows(self, xs: Array, ys: Optional[Array], key: bytes, stream: str,
-             times: Optional[Sequence[float]], flags: int) -> "Tuple[Number, List[Frames]]":
-        """An example of one step for each row; xs (rows, columns), ys (rows, targets)."""
+    def rows(self, xs: Array, ys: Optional[Array], stream: str, times: Optional[Sequence[float]],
+             flags: int) -> "Tuple[Number, Posts]":
+        """An example of one step for each row; xs (rows, columns), ys (rows, targets). The number of the last."""
+        key = wire.key_bytes(stream)
         x_size, x_bytes = xs.itemsize * xs.shape[1], xs.tobytes()
         y_size, y_bytes = (0, b"") if ys is None else (ys.itemsize * ys.shape[1], ys.tobytes())
         pack, producer, epoch = wire.HEADER.pack, self.numbers.producer, self.numbers.epoch
         first = self.numbers.number(key, len(xs))
-        frames: List[Frames] = [
-            (key, x_bytes[i * x_size:(i + 1) * x_size], y_bytes[i * y_size:(i + 1) * y_size],
-             pack(wire.VERSION, flags, 0, epoch, first + i, times[i] if times else 0.0, producer))
-            for i in range(len(xs))]
-        return Number(stream, first + len(xs) - 1, epoch), frames
+        posts: Posts = []
+        for i in range(len(xs)):
+            header = pack(wire.VERSION, flags, 0, epoch, first + i, times[i] if times else 0.0, producer)
+            posts.append((key + header[4:16], (key, x_bytes[i * x_size:(i + 1) * x_size],
+                                               y_bytes[i * y_size:(i + 1) * y_size], header)))
+        return Number(stream, first + len(xs) - 1, epoch), posts
 
     def _header(self, key: bytes, stream: str, when: float, flags: int) -> "Tuple[Number, bytes]":
         number = Number(stream, self.numbers.number(key), self.numbers.epoch)

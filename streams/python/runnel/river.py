@@ -20,8 +20,9 @@ from typing import Any, Deque, Dict, Hashable, List, Mapping, Optional
 import numpy as np
 
 from . import shapes
-from .client import TIMEOUT, Client, Prediction
+from .client import Client
 from .daemon import Config, Daemon
+from .feeding import TIMEOUT, Prediction
 from .peer import Path
 from .wire import Number
 

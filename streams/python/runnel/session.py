@@ -237,11 +237,6 @@ class Session:
         if self._unsent or not self.connected or not self._try(frames):
             self._unsent.append(ident)
 
-    def post_rows(self, key: bytes, rows: List[Frames]) -> None:
-        """The same for many of one stream: frames (key, x, y, header)."""
-        for frames in rows:
-            self.post(key + frames[-1][4:16], frames)
-
     def ask(self, tell: Callable[[bytes], None]) -> None:
         """Ask for the model's own schema, unless that is under way; `tell` gets its JSON ("{}" of a
         daemon that does not say it), or LOST."""

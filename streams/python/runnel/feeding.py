@@ -1,0 +1,165 @@
+"""What `Client` and `AsyncClient` share: their arguments, their messages, and how long a call waits. Nothing here
+waits."""
+from __future__ import annotations
+
+import json
+import math
+import time as clock
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence, Tuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import shapes, wire
+from .errors import Refused, RunnelError
+from .examples import Examples, Numbers, Posts
+from .session import LOST, Answer, Counts, Session
+from .shapes import Array, Shapes
+from .wire import Number
+
+WINDOW = 10000  # examples that may wait for their answers
+TIMEOUT = 30.0  # seconds
+TICK = 0.25  # seconds that one wait lasts at most
+BATCH = 256  # rows that learn_many sends between two looks at the answers
+LEAVE = 5.0  # seconds that the end of `with` waits after an exception, and that of a program
+
+
+class Prediction(NamedTuple):
+    """What the daemon said of an example.
+
+    values   float32 (outputs,), of several steps (steps, outputs): what the topic `prediction` has, in one
+             row; with loss gaussian means and then deviations. With `target: given` and `later` of its own y,
+             made before it was learned; with `next` of the stream's next x
+    loss     of the targets that this example brought, nats or squared error; None: it brought none
+    number   of the example
+    """
+
+    values: NDArray[np.float32]
+    loss: Optional[float]
+    number: Number
+
+
+def as_prediction(answer: Answer, number: Number, steps: int) -> Prediction:
+    """RunnelError: the example is safe, but what was said of it is not known."""
+    if answer.prediction is None:
+        raise RunnelError(f"example {number.sequence} of stream {number.stream!r} is safe, but its prediction was "
+                          "lost with a connection: the daemon says each one once")
+    values = answer.prediction
+    return Prediction(values.reshape(steps, -1) if steps > 1 else values, answer.loss, number)
+
+
+def flags_of(end: bool, learn: bool, result: bool = False) -> int:
+    """Those of a header."""
+    return (wire.END if end else 0) | (0 if learn else wire.DO_NOT_LEARN) | (wire.RESULT if result else 0)
+
+
+class Patience:
+    """How long a call waits: so many seconds after the newest answer; None: without end."""
+
+    def __init__(self, session: Session, timeout: Optional[float]) -> None:
+        self._session, self._timeout = session, timeout
+        self._seen, self._since = session.answers, clock.monotonic()
+
+    def left(self) -> float:
+        """Seconds, or Unavailable."""
+        if self._timeout is None:
+            return math.inf
+        if self._session.answers != self._seen:
+            self._seen, self._since = self._session.answers, clock.monotonic()
+        left = self._since + self._timeout - clock.monotonic()
+        if left <= 0:
+            raise self._session.unavailable(self._timeout)
+        return left
+
+
+class Feeder:
+    """Of both clients the base."""
+
+    _session: Optional[Session]  # None: nothing is acknowledged
+
+    def __init__(self, stream: str, window: int, timeout: Optional[float], producer: Optional[int], epoch: int,
+                 on_refused: Optional[Callable[[Refused], None]]) -> None:
+        if window < 1:
+            raise ValueError(f"window is {window}; at least one example is on its way")
+        wire.key_bytes(stream)
+        self.stream, self.window, self.timeout = stream, window, timeout
+        self._on_refused = on_refused
+        self._shapes = Shapes()
+        self._examples = Examples(Numbers(producer, epoch), self._shapes)
+        self._closed = False
+
+    @property
+    def counts(self) -> Counts:
+        """What has become of the examples of a router."""
+        return self._session.counts if self._session else Counts()
+
+    @property
+    def producer(self) -> int:
+        """Whose numbers they are."""
+        return self._examples.numbers.producer
+
+    def _stream(self, stream: Optional[str]) -> str:
+        return self.stream if stream is None else stream
+
+    def _waiting(self) -> int:
+        return len(self._session.waiting) if self._session else 0
+
+    def _raise_refused(self) -> None:
+        if self._session and self._session.refused:
+            if self._on_refused is None:
+                self._session.raise_refused()
+            refused, self._session.refused = self._session.refused, []
+            for one in refused:
+                if self._on_refused:
+                    self._on_refused(one)
+
+    def _schema(self) -> Callable[[], bool]:
+        """What asks the daemon what its model takes, and says whether it has answered."""
+        session, answers = self._session, [LOST]
+        assert session
+
+        def answered() -> bool:
+            if not self._shapes.asked and answers[-1] != LOST:
+                self._shapes.take(json.loads(answers[-1]))
+            elif not self._shapes.asked and session:
+                session.ask(answers.append)
+            return self._shapes.asked
+
+        return answered
+
+    # ---- many examples ----
+
+    def _many(self, xs: Any, ys: Any, stream: Optional[str], times: Optional[Sequence[float]],
+              learn: bool) -> Iterator[Tuple[Number, Posts]]:
+        """The messages of examples of one step each, some at a time, and the number of the last. They have their
+        numbers when they are asked for: until they are sent, nothing else of the stream may be."""
+        xs = xs if isinstance(xs, (np.ndarray, list, tuple)) else list(xs)
+        ys = ys if ys is None or isinstance(ys, (np.ndarray, list, tuple)) else list(ys)
+        for name, values in (("ys", ys), ("times", times)):
+            if values is not None and len(values) != len(xs):
+                raise ValueError(f"there are {len(xs)} xs, but {len(values)} {name}")
+        stream, flags = self._stream(stream), flags_of(False, learn)
+        when = None if times is None else [shapes.seconds(time) for time in times]
+        if self._is_named(xs) or self._is_named(ys):
+            for i, x in enumerate(xs):
+                number, ident, frames, _ = self._examples.example(x, None if ys is None else ys[i], stream,
+                                                                  None if when is None else when[i], flags)
+                yield number, [(ident, frames)]
+        elif len(xs) > 0:
+            x = self._rows(xs, "examples", lambda some: self._shapes.x_array(some))
+            y = None if ys is None else self._rows(ys, "targets", lambda some: self._shapes.y_array(some, None))
+            for i in range(0, len(x), BATCH):
+                yield self._examples.rows(x[i:i + BATCH], None if y is None else y[i:i + BATCH], stream,
+                                          when[i:i + BATCH] if when else None, flags)
+
+    def _is_named(self, values: Any) -> bool:
+        return values is not None and (self._shapes.mixed or shapes.is_named(list(values)))
+
+    @staticmethod
+    def _rows(values: Any, what: str, array: Callable[[Any], Array]) -> Array:
+        """All of them, checked before the first is sent."""
+        rows = np.concatenate([array(values[i:i + wire.STEPS_MAX]) for i in range(0, len(values), wire.STEPS_MAX)])
+        if len(rows) != len(values):
+            raise ValueError(f"{len(values)} {what} of one step each have {len(rows)} steps")
+        return rows
+
