@@ -1,5 +1,6 @@
 #include "redis_link.h"
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,6 +73,7 @@ static int log_in(redisContext *context, const struct url *url, struct error *er
 }
 
 redisContext *redis_connect(const struct url *url, struct error *error) {
+    signal(SIGPIPE, SIG_IGN); /* hiredis writes also where the server has gone */
     struct timeval connect = {.tv_sec = CONNECT_SECONDS}, answer = {.tv_sec = ANSWER_SECONDS};
     redisContext *context =
         *url->host ? redisConnectWithTimeout(url->host, url->port ? url->port : PORT, connect)

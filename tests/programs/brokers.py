@@ -245,10 +245,10 @@ def finish(process, number=signal.SIGTERM):
     return process.returncode, err.decode()
 
 
-def await_text(process, text):
-    """What it says up to that sentence."""
+def await_text(process, *texts):
+    """What it says up to the last of these, in any order."""
     said = ""
-    while text not in said:
+    while not all(text in said for text in texts):
         line = process.stderr.readline().decode()
         assert line, said
         said += line

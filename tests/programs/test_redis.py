@@ -2,11 +2,12 @@
 """runnel-feed redis: each entry is learned once, whoever is killed; what is no example stops nobody."""
 import json
 import signal
+import socket
 
 import brokers
 import cases
 import running
-from brokers import daemon, finish, journal
+from brokers import await_text, daemon, finish, journal
 from feeding import BAD_DATA, LIMIT, OK, start
 
 brokers.need("redis")
@@ -97,13 +98,29 @@ def test_away(directory):
     with daemon(directory) as d, brokers.Redis(directory) as redis:
         redis.end()
         feed = feeder(directory, "s")
-        line = feed.stderr.readline().decode()
-        assert "redis.socket" in line and "trying again" in line, line
+        said = await_text(feed, "trying again")
+        assert "redis.socket" in said, said
         redis.start()
         fill(redis, "s", range(3))
         running.wait_learned(d, 3)
         status, err = finish(feed)
         assert status == OK and err.count("back after") == 1 and "trying again" not in err, err
+
+
+def test_a_server_that_hears_no_more(directory):
+    """What is written to a connection that has just ended is no reason to end."""
+    with daemon(directory), socket.socket(socket.AF_UNIX) as server:
+        server.settimeout(LIMIT)
+        server.bind(str(directory / "redis.socket"))
+        server.listen()
+        feed = feeder(directory, "s")
+        link = server.accept()[0]
+        with link:
+            assert link.recv(100)  # it has to log in, or asks whether it has to
+            link.shutdown(socket.SHUT_RD)
+            link.sendall(b"+PONG\r\n")
+            await_text(feed, "trying again")
+        feed.kill()
 
 
 def test_permission(directory):
@@ -181,8 +198,7 @@ def test_consumers(directory):
         running.wait_learned(d, 30)
         brokers.until(lambda: redis.waiting("s") == redis.waiting("t") == 0, feed)
         twin = feeder(directory, "s", "t")
-        line = twin.stderr.readline().decode()
-        assert "another feeder reads as consumer runnel-feed" in line, line
+        await_text(twin, "another feeder reads as consumer runnel-feed")
         other = feeder(directory, "s", "t", "--consumer", "other")
         fill(redis, "s", range(30, 50))
         running.wait_learned(d, 50)
