@@ -6,10 +6,12 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 
 try:
     import numpy as np
     import zmq
+    from zmq.utils.monitor import recv_monitor_message
 except ImportError:
     print("needs python3-zmq and python3-numpy")
     sys.exit(77)
@@ -45,6 +47,9 @@ class Receiver:
         self.socket.linger = 0
         self.socket.rcvhwm = queue
         self.endpoint = f"ipc://{directory}/{name}"
+        self.monitor = self.socket.get_monitor_socket(
+            zmq.EVENT_ACCEPTED | zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED)
+        self.connections = 0
 
     def bind(self):
         self.socket.bind(self.endpoint)
@@ -54,10 +59,30 @@ class Receiver:
         """The next message's frames, or None when none came in time."""
         return self.socket.recv_multipart() if self.socket.poll(milliseconds) else None
 
+    def connected(self):
+        while self.monitor.poll(0):
+            event = recv_monitor_message(self.monitor)["event"]
+            self.connections += -1 if event == zmq.EVENT_DISCONNECTED else 1
+        return self.connections > 0
+
+    def take_all(self, process):
+        """The frames of all messages that still come until the process, the only sender, has ended: the
+        end of its connections comes after what it sent over them, however late that is read."""
+        frames, end, ended = [], time.monotonic() + LIMIT, False
+        while not ended or self.connected():
+            ended = process.poll() is not None
+            newest = self.take(20)
+            frames += [newest] if newest else []
+            assert newest or time.monotonic() < end, "it does not end"
+        while newest := self.take(200):
+            frames.append(newest)
+        return frames
+
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
+        self.socket.disable_monitor()
         self.context.destroy(0)
 
 
@@ -84,12 +109,7 @@ def feed(*arguments, stdin=b"", x_type="<f4", y_type="<f4"):
             process.stdin.write(stdin)
             process.stdin.close()
             process.stdin = None
-        frames = []
-        while process.poll() is None:
-            newest = receiver.take(20)
-            frames += [newest] if newest else []
-        while (newest := receiver.take(200)):
-            frames.append(newest)
+        frames = receiver.take_all(process)
         out, err = process.communicate()
         return Fed(process.returncode, out.decode(), err.decode(),
                    [f if len(f) == 1 else decode(f, x_type, y_type) for f in frames])

@@ -148,11 +148,7 @@ def test_signals(directory):
                 process = start(*options, "--connect", receiver.bind().endpoint)
                 received = [receiver.take()]
                 process.send_signal(number)
-                while process.poll() is None:
-                    newest = receiver.take(20)
-                    received += [newest] if newest else []
-                while (newest := receiver.take(200)):
-                    received.append(newest)
+                received += receiver.take_all(process)
                 status, err = finish(process)
                 assert status == OK, (number, options, err)
                 assert f"sent {len(received)} example" in err, (len(received), err)
@@ -191,11 +187,7 @@ def test_guests_that_are_no_daemon(directory):
             guest.connect(receiver.endpoint)
             assert monitor.poll(1000 * LIMIT) # sent away
         process.send_signal(signal.SIGTERM)
-        while process.poll() is None:
-            newest = receiver.take(20)
-            received += [newest] if newest else []
-        while (newest := receiver.take(200)):
-            received.append(newest)
+        received += receiver.take_all(process)
         status, err = finish(process)
         assert status == OK and f"sent {len(received)} examples" in err, (status, err)
 
@@ -215,11 +207,7 @@ def test_guest_that_leaves_at_the_end(directory):
         process.send_signal(signal.SIGTERM)
         wait_until_it_keeps_connections(process)
         guest.close() # with most of the greeting unread: a reset
-        while process.poll() is None:
-            newest = receiver.take(20)
-            received += [newest] if newest else []
-        while (newest := receiver.take(200)):
-            received.append(newest)
+        received += receiver.take_all(process)
         status, err = finish(process)
         assert status == OK and f"sent {len(received)} examples" in err, (status, err)
         assert "lost" not in err, err

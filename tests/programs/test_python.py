@@ -148,8 +148,10 @@ def test_refused(directory):
         with client(one) as c:
             refused = raises(runnel.Refused, lambda: c.learn([float("nan"), 1], wait=True), "x_value", "example 1")
             assert isinstance(refused, ValueError) and refused.reason == "x_value"
+            one.ask("pause")  # no answer comes between them, which the second would raise
             c.learn([float("nan"), 1])
             c.learn([1, float("nan")])
+            one.ask("resume")
             refused = raises(runnel.Refused, c.flush, "1 more")
             assert refused.sequence == 2 and refused.more == 1
             c.flush()

@@ -210,9 +210,7 @@ def test_buffer(directory):
             for n in range(600):
                 send(socket, b"s", n)
             running.wait_learned(d, before + 600)
-            said = ""
-            while "the oldest are dropped" not in said or "trying again" not in said:
-                said += process.stderr.readline().decode()
+            brokers.await_text(process, "the oldest are dropped", "trying again")
             broker.start()
             brokers.until(lambda: any(message["stream"] == "s" and message["data_time"] == 1599.5
                                       for message in reader.messages()), process)
