@@ -16,19 +16,14 @@
 /* A daemon takes no example with more steps. */
 enum { STEPS_MAX = 4096 };
 
-static const struct command_row *const SOURCES[] = {&source_text.command,
-                                                    &source_csv.command,
-                                                    &source_idx.command,
-                                                    &source_host.command,
-                                                    &source_synth.command,
-                                                    &source_json.command,
-                                                    &source_lines.command,
-                                                    &source_mqtt.command,
-                                                    &source_redis.command,
-                                                    &source_kafka.command,
-                                                    &source_nats.command,
-                                                    &source_prometheus.command,
-                                                    NULL};
+static const struct command_row *const SOURCES[] = {
+    &source_text.command,       &source_csv.command,
+    &source_idx.command,        &source_host.command,
+    &source_synth.command,      &source_json.command,
+    &source_lines.command,      &source_mqtt.command,
+    &source_redis.command,      &source_kafka.command,
+    &source_nats.command,       &source_journal.command,
+    &source_prometheus.command, NULL};
 
 struct call {
     struct feed_settings settings;

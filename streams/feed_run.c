@@ -191,7 +191,7 @@ static int run_passes(struct feeder *feeder, struct error *error) {
         uint64_t before = feeder->delivery.progress.examples;
         if (run_pass(feeder, error) < 0)
             return -1;
-        if (feeder->delivery.progress.examples == before)
+        if (feeder->delivery.progress.examples == before && !source->type->endless)
             return error_set(error, EX_DATAERR, "there is no example in it");
         if (settings->repeat && feeder->pass + 1 >= settings->repeat)
             break;

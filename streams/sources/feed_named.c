@@ -40,8 +40,7 @@ void named_close(struct named **named) {
     *named = NULL;
 }
 
-/* Of one cell; NULL: it is missing. */
-static json_t *value_of(const char *cell, bool is_word) {
+json_t *named_value(const char *cell, bool is_word) {
     enum { WHOLE_DIGITS = 15 }; /* that are exact in JSON */
     char *end;
     double number = strtod(cell, &end);
@@ -59,13 +58,13 @@ int named_step(struct named *named, const struct row *row, const char *key, doub
     json_t *example = json_object(), *x = json_object();
     for (size_t i = 0; i < named->x->count; i++) {
         size_t k = named->x->indices[i];
-        json_t *value = value_of(row->fields[k], named->words[k]);
+        json_t *value = named_value(row->fields[k], named->words[k]);
         if (value)
             json_object_set_new(x, named->columns->names[k], value);
     }
     json_object_set_new(example, "x", x);
     json_t *y =
-        named->y == SIZE_MAX ? NULL : value_of(row->fields[named->y], named->words[named->y]);
+        named->y == SIZE_MAX ? NULL : named_value(row->fields[named->y], named->words[named->y]);
     if (y)
         json_object_set_new(example, "y", y);
     char *text = json_dumps(example, JSON_COMPACT);

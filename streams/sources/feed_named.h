@@ -4,11 +4,17 @@
 #ifndef RUNNEL_FEED_NAMED_H
 #define RUNNEL_FEED_NAMED_H
 
+#include <jansson.h>
+#include <stdbool.h>
+
 #include "feed_columns.h"
 #include "feed_rows.h"
 #include "streams/feed.h"
 
 struct named;
+
+/* A cell as JSON: a number, unless it is none or `is_word`; NULL: it is missing. */
+json_t *named_value(const char *cell, bool is_word);
 
 /* Columns of x, of y (SIZE_MAX: none), and those whose cells are always words. `columns` and
    `source` must outlive it. */

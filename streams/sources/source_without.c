@@ -33,3 +33,8 @@ const struct source_type source_prometheus = WITHOUT(
 const struct source_type source_nats =
     WITHOUT("nats", "a stream of NATS JetStream", "libnats (libnats-dev)");
 #endif
+
+#ifndef RUNNEL_SYSTEMD
+const struct source_type source_journal =
+    WITHOUT("journal", "entries of systemd's journal", "libsystemd (libsystemd-dev)");
+#endif

@@ -1,0 +1,187 @@
+#!/usr/bin/python3
+"""runnel-feed journal against files that systemd-journal-remote writes: what becomes of fields, and
+that each entry is learned once, though daemon and feeder are killed and files are rotated."""
+import json
+import os
+import struct
+import subprocess
+import sys
+
+import brokers
+import cases
+import running
+from brokers import await_text, finish, journal
+from feeding import BAD_DATA, LIMIT, NO_INPUT, OK, USAGE, run, start
+
+brokers.need("systemd")
+REMOTE = "/lib/systemd/systemd-journal-remote"
+if not os.access(REMOTE, os.X_OK):
+    print("needs systemd-journal-remote")
+    sys.exit(77)
+FIRST = 1_700_000_000_000_000  # microseconds
+BOOT = "0123456789abcdef0123456789abcdef"
+
+
+def exported(number, fields):
+    """An entry in the format of exported ones."""
+    text = (f"__REALTIME_TIMESTAMP={FIRST + number * 1000}\n__MONOTONIC_TIMESTAMP={number * 1000 + 1}\n"
+            f"_BOOT_ID={BOOT}\n").encode()
+    for name, value in fields.items():
+        value = value if isinstance(value, bytes) else str(value).encode()
+        text += (name.encode() + b"\n" + len(value).to_bytes(8, "little") + value + b"\n"
+                 if b"\n" in value or b"\0" in value else name.encode() + b"=" + value + b"\n")
+    return text + b"\n"
+
+
+def write(path, entries):
+    """(number, fields) into a file of the journal, in order: into a new one, or after what it has."""
+    subprocess.run([REMOTE, "-o", path, "-"], input=b"".join(exported(*e) for e in entries), check=True,
+                   capture_output=True, timeout=LIMIT)
+
+
+def numbers(first, last):
+    return [(n, {"N": n, "MINUS": -n, "_SYSTEMD_UNIT": "a.service"}) for n in range(first, last)]
+
+
+def shown(directory, *words, status=OK):
+    """What it prints of all that is there."""
+    fed = run("journal", "--print", "--no-follow", "-D", directory, *words)
+    assert fed.status == status, fed.err
+    return [json.loads(line) for line in fed.out.splitlines()]
+
+
+def test_what_is_in_entries(directory):
+    write(directory / "a.journal", [
+        (0, {"MESSAGE": "started job 17", "PRIORITY": 6, "_SYSTEMD_UNIT": "x.service"}),
+        (1, {"MESSAGE": b"disk\nfailed \0 now", "PRIORITY": 3}),
+        (2, {"MESSAGE": "started job 18", "PRIORITY": 6, "_SYSTEMD_UNIT": "y.service"}),
+        (3, {"PRIORITY": 5, "_SYSTEMD_UNIT": "z" * 300 + b"\xff".decode("latin1")}),
+    ])
+    plain = shown(directory)
+    assert [e["x"] for e in plain] == [0, 1, 0] and {e["stream"] for e in plain} == {"journal"}
+    assert [e["time"] for e in plain] == [FIRST / 1e6 + n / 1000 for n in (0, 1, 2)]
+    whole = shown(directory, "--fields", "PRIORITY,MESSAGE,_SYSTEMD_UNIT")
+    assert [e["x"] for e in whole] == [
+        {"PRIORITY": 6, "MESSAGE": 0, "_SYSTEMD_UNIT": "x.service"}, {"PRIORITY": 3, "MESSAGE": 1},
+        {"PRIORITY": 6, "MESSAGE": 0, "_SYSTEMD_UNIT": "y.service"},
+        {"PRIORITY": 5, "_SYSTEMD_UNIT": "z" * 255}]
+    words = shown(directory, "--words", "PRIORITY,_SYSTEMD_UNIT", "--stream-field", "_SYSTEMD_UNIT")
+    assert words[1]["x"] == {"PRIORITY": "3", "_SYSTEMD_UNIT": "-"} and words[1]["stream"] == "-"
+    assert words[0]["stream"] == "x.service"
+    assert [e["x"] for e in shown(directory, "--unit", "x", "--unit", "y.service")] == [0, 0]
+    assert [e["x"] for e in shown(directory, "--match", "PRIORITY=3")] == [0]
+    assert shown(directory, "--since", f"{FIRST // 10**6}.002", "--fields", "PRIORITY")[0]["x"] == {
+        "PRIORITY": 6}
+    assert shown(directory, "--since", "now") == []
+    whose = {e["producer"] for e in plain} | {e["producer"] for e in whole}
+    filtered = {e["producer"] for e in shown(directory, "--match", "PRIORITY=3")}
+    assert len(whose) == 1 and len(filtered) == 1 and whose != filtered
+    assert [e["sequence"] for e in whole] == sorted({e["sequence"] for e in whole})
+
+
+def feeder(directory, *words):
+    return start("journal", "-D", directory / "entries", "--fields", "N,MINUS", "--cursor-file",
+                 directory / "cursor", *words, "--connect", f"ipc://{directory}/examples")
+
+
+def values(directory):
+    return [int(x[0]) for _, x in journal(directory)]
+
+
+CONFIG = brokers.CONFIG.replace("{{kind: real, size: 2}}", "{{columns: [{{name: N}}, {{name: MINUS}}]}}")
+
+
+def test_daemon_and_feeder_go_away(directory):
+    """Nothing is lost or learned twice; entries come as they are written, also to another file; and the
+    next feeder begins where the cursor is."""
+    part = 1500
+    log = directory / "entries"
+    log.mkdir()
+    write(log / "a.journal", numbers(0, 2 * part))
+    with running.Daemon(directory, CONFIG.format(d=directory, kind="router")) as d:
+        feed = feeder(directory, "--rate", 20000)
+        running.wait_learned(d, part // 2)
+        d.process.kill()
+        d.process.wait()
+        write(log / "a.journal", numbers(2 * part, 3 * part))
+        d.start()
+        running.wait_learned(d, 3 * part)
+        feed.kill()
+        feed.communicate()
+        os.rename(log / "a.journal", log / "a@1.journal")
+        write(log / "a.journal", numbers(3 * part, 4 * part))
+        feed = feeder(directory)
+        running.wait_learned(d, 4 * part)
+        write(log / "a.journal", numbers(4 * part, 4 * part + 1))
+        running.wait_learned(d, 4 * part + 1)
+        status, err = finish(feed)
+        assert status == OK and "0 rejected" in err, err
+        os.remove(log / "a@1.journal")
+        write(log / "a.journal", numbers(4 * part + 1, 4 * part + 2))
+        feed = feeder(directory, "--no-follow")
+        _, err = feed.communicate(timeout=LIMIT)
+        assert feed.returncode == OK and b"1 acknowledged (0 duplicates)" in err, err
+        feed = feeder(directory, "--no-follow")
+        assert feed.wait(LIMIT) == OK  # with nothing new
+        assert d.end() == OK
+    assert values(directory) == list(range(4 * part + 2))
+
+
+def test_without_a_cursor_it_is_all_duplicates(directory):
+    log = directory / "entries"
+    log.mkdir()
+    write(log / "a.journal", numbers(0, 500))
+    with running.Daemon(directory, CONFIG.format(d=directory, kind="router")) as d:
+        for said in (b"500 acknowledged (0 duplicates)", b"500 acknowledged (500 duplicates)"):
+            feed = start("journal", "-D", log, "--fields", "N,MINUS", "--no-follow",
+                         "--connect", f"ipc://{directory}/examples")
+            _, err = feed.communicate(timeout=LIMIT)
+            assert feed.returncode == OK and said in err, err
+        assert d.end() == OK
+    assert values(directory) == list(range(500))
+
+
+def test_templates_outlive_a_kill(directory):
+    """The cursor goes with a file of templates: an id means the same to the next call."""
+    log = directory / "entries"
+    log.mkdir()
+    fed = run("journal", "--print", "-D", log, "--cursor-file", directory / "cursor")
+    assert fed.status == USAGE and "--templates-file" in fed.err, fed
+    kinds = ["alpha beta", "gamma delta epsilon", "zeta"]
+    write(log / "a.journal", [(n, {"MESSAGE": kinds[n % 3]}) for n in range(9)])
+    config = brokers.CONFIG.replace("{{kind: real, size: 2}}", "{{kind: symbol, size: 1000}}").replace(
+        "loss: squared, size: 2", "loss: softmax, size: 1000")
+    with running.Daemon(directory, config.format(d=directory, kind="router")) as d:
+        for count in (2, 9):
+            words = ["--count", count] if count == 2 else ["--no-follow"]
+            feed = start("journal", "-D", log, "--cursor-file", directory / "cursor", "--templates-file",
+                         directory / "templates", *words, "--connect", f"ipc://{directory}/examples")
+            _, err = feed.communicate(timeout=LIMIT)
+            assert feed.returncode == OK, err
+            running.wait_learned(d, count)
+        assert d.end() == OK
+    learned = [(stream, struct.unpack("<I", struct.pack("<f", *x))[0]) for stream, x in journal(directory)]
+    assert learned == [("journal", n % 3) for n in range(9)]
+
+
+def test_how_it_is_called(directory):
+    (directory / "cursor").write_text("nonsense\n")
+    (directory / "empty").write_text("")
+    for status, said, words in [
+            (USAGE, "--since: found 'then'", ["--since", "then"]),
+            (USAGE, "expected FIELD=VALUE", ["--match", "PRIORITY"]),
+            (USAGE, "expected names of fields", ["--fields", "A,,B"]),
+            (USAGE, "--repeat", ["--repeat", 2]),
+            (BAD_DATA, "is no cursor", ["--fields", "A", "--cursor-file", directory / "cursor"]),
+            (BAD_DATA, "is empty", ["--fields", "A", "--cursor-file", directory / "empty"])]:
+        fed = run("journal", "--print", "-D", directory, *words)
+        assert fed.status == status and said in fed.err, fed
+    fed = run("journal", "--print", "-D", directory / "none")
+    assert fed.status == NO_INPUT and "no journal that can be opened" in fed.err, fed
+    waiting = start("journal", "--print", "-D", directory)
+    await_text(waiting, "no files of a journal that this user may read")
+    write(directory / "a.journal", numbers(0, 1))
+    waiting.kill()
+
+
+cases.run(globals())
