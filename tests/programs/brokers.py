@@ -54,29 +54,23 @@ def until(condition, process=None):
     return value
 
 
-def free_port():
-    """A port that was free; another may take it: a server that then ends is started on the next."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return found.getsockname()[1]
+def hold_port():
+    """A socket on a port of the loopback that stays the test's, also while its server is away: it is bound,
+    but never listens."""
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("127.0.0.1", 0))
+    return holder
 
 
 class Server:
     """A broker's process, with a log in the directory. With a port it listens there on the loopback."""
-    TRIES = 20
 
     def __init__(self, directory, port=False):
         self.directory = pathlib.Path(directory)
         self.process = None
-        self.port = 0
-        for _ in range(self.TRIES if port else 0):
-            self.port = free_port()
-            try:
-                self.start()
-                return
-            except AssertionError:
-                if self.process.poll() is None:
-                    raise
+        self.holder = hold_port() if port else None
+        self.port = self.holder.getsockname()[1] if port else 0
         self.start()
 
     def command(self):
@@ -105,6 +99,8 @@ class Server:
 
     def __exit__(self, kind, *_):
         self.kill()
+        if self.holder:
+            self.holder.close()
         if kind:
             print((self.directory / "broker.log").read_text(errors="replace")[-4000:])
 

@@ -11,20 +11,16 @@ import running
 class Nats(brokers.Server):
     def __init__(self, directory, more=""):
         self.more = more  # of its configuration
-        self.holder = socket.socket()  # bound, but never listening: nobody else gets the port
-        self.holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.holder.bind(("127.0.0.1", 0))
-        self.listens = self.holder.getsockname()[1]
         self.login = {}
-        super().__init__(directory)
+        super().__init__(directory, port=True)
 
     @property
     def url(self):
-        return f"nats://127.0.0.1:{self.listens}"
+        return f"nats://127.0.0.1:{self.port}"
 
     def command(self):
         path = self.directory / "nats.conf"
-        path.write_text(f'listen: "127.0.0.1:{self.listens}"\n'
+        path.write_text(f'listen: "127.0.0.1:{self.port}"\n'
                         f'jetstream {{ store_dir: "{self.directory}/jetstream" }}\n{self.more}\n')
         return [brokers.program("nats-server"), "--config", str(path)]
 
@@ -36,7 +32,7 @@ class Nats(brokers.Server):
 
     def talk(self, text, done):
         """What the server says to it, until that is enough."""
-        with socket.create_connection(("127.0.0.1", self.listens), running.LIMIT) as link:
+        with socket.create_connection(("127.0.0.1", self.port), running.LIMIT) as link:
             options = json.dumps({"verbose": False, "pedantic": False, **self.login})
             link.sendall(b"CONNECT " + options.encode() + b"\r\n" + text)
             said = b""
@@ -75,7 +71,3 @@ class Nats(brokers.Server):
         """The number up to which the consumer has acknowledged all; a feeder may be making it anew."""
         found = self.ask(f"CONSUMER.INFO.{stream}.{name}", missing=True)
         return found["ack_floor"]["stream_seq"] if found else 0
-
-    def __exit__(self, *words):
-        super().__exit__(*words)
-        self.holder.close()
