@@ -5,6 +5,7 @@ import json
 import math
 import os
 import re
+import signal
 import struct
 import subprocess
 import time
@@ -267,11 +268,14 @@ def test_host_numbers(directory):
         x = decode(receiver.take()).x
         assert near(x[[0, 1, 4, 5, 6, 7]], 0) and abs(x[2] - .75) < 1e-6
         assert abs(x[3] - 1.5 / os.sysconf("SC_NPROCESSORS_ONLN")) < 1e-6
+        process.send_signal(signal.SIGSTOP) # it reads no file that is half written
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED)
         for path, now in [("stat", STAT.format(1300, 70900).replace("100 4000", "200 4600")),
                           ("net/dev", net.format(999, 999)),
                           ("diskstats", disk.format(110, 310))]:
             with open(directory / path, "r+", encoding="ascii") as file: # the same file, in place
                 file.write(now)
+        process.send_signal(signal.SIGCONT)
         seen = np.zeros(8)
         while not (seen > 0).all():
             example = decode(receiver.take())
