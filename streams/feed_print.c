@@ -59,7 +59,7 @@ static void print_header(const struct runnel_example *e, uint64_t producer) {
     if (producer)
         printf(", \"producer\": \"%llx\"", (unsigned long long)producer);
     printf(", \"epoch\": %u, \"sequence\": %llu", e->epoch, (unsigned long long)e->sequence);
-    if (e->time > 0)
+    if (e->time != 0)
         printf(", \"time\": %.6f", e->time);
 }
 

@@ -64,7 +64,7 @@ static int send_example(struct feeder *feeder, struct stream *stream,
     example->key = stream->key;
     example->key_size = stream->key_size;
     bool several = settings->steps > 1 && !settings->print; /* a header says that they are meant */
-    example->headed = numbered || several || !settings->learn || end || time > 0;
+    example->headed = numbered || several || !settings->learn || end || time != 0;
     example->flags |=
         (uint8_t)((end ? RUNNEL_END : 0) | (settings->learn ? 0 : RUNNEL_DO_NOT_LEARN));
     if (!example->json)
@@ -73,7 +73,7 @@ static int send_example(struct feeder *feeder, struct stream *stream,
         example->sequence = stream->sequence;
     else
         adopt(feeder, number, example);
-    example->time = numbered && !(time > 0) ? clock_unix() : time;
+    example->time = numbered && time == 0 ? clock_unix() : time;
     if (delivery_send(&feeder->delivery, example, steps, error) < 0)
         return -1;
     stream->sequence++;

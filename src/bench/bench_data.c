@@ -99,7 +99,7 @@ int bench_data_open(struct bench_data *data, const struct model *model, uint64_t
     data->y = calloc(data->count, data->targets * sizeof *data->y);
     data->rows = NULL;
     bool columns = input->column_count && input->kind == INPUT_REAL;
-    if (!data->x || !data->y || (columns && fill_rows(data, model, &seed))) {
+    if (!data->x || !data->y || ((columns || model->times) && fill_rows(data, model, &seed))) {
         bench_data_close(data);
         return -1;
     }

@@ -68,12 +68,14 @@ enum checkpoint_part {
     PART_SOLUTION, /* likewise */
     PART_COUNTERS,
     PART_RATES, /* of a member, and where there is none */
+    PART_BACKWARDS,
     PART_COVERAGE,
     PART_THRESHOLDS,
     PART_WORDS,
     PART_KEYS,
     PART_WINDOWS, /* of a member */
     PART_HELD,
+    PART_TIMES,
     PART_SCALES,
     PART_BASES,
     PART_LASTS,

@@ -149,6 +149,8 @@ static void add_scales(struct checkpoint_layout *layout, struct learner *learner
     const struct learner_forecast forecast = learner_forecast(learner, 0);
     if (input->hold && !forecast.experts)
         add_shared(layout, PART_HELD, "streams.held", SAFETENSORS_F32, 2, streams, input->size);
+    if (learner_times(learner, 0))
+        add_shared(layout, PART_TIMES, "streams.times", SAFETENSORS_F64, 2, streams, LEARNER_TIMES);
     add_open(layout, learner, streams);
     if (learner_scaler(learner))
         add_scaler(layout, PART_COUNTS, "scaler", input->size,
@@ -261,6 +263,8 @@ static void add_all(struct checkpoint_layout *layout, struct learner *learner, s
     for (size_t m = 0; m < members || m == 0; m++)
         add_part(layout, PART_RATES, m, learner_member_name(learner, m), "learner.rates",
                  SAFETENSORS_F64, 1, CHECKPOINT_RATES, 0);
+    if (learner_times(learner, 0))
+        add_shared(layout, PART_BACKWARDS, "learner.backwards", SAFETENSORS_I64, 1, 1, 0);
     if (learner_truth(learner))
         add_truth(layout, PART_COVERAGE, SAFETENSORS_F64, 1, CHECKPOINT_COVERAGE);
     if (learner_watches(learner))

@@ -216,6 +216,16 @@ static int read_member(const struct reading *reading, size_t member, struct erro
     return 0;
 }
 
+static int read_backwards(const struct reading *reading, struct error *error) {
+    uint64_t count;
+    if (!reading_has(reading, PART_BACKWARDS))
+        return 0;
+    if (reading_row(reading, PART_BACKWARDS, 0, &count, sizeof count, error))
+        return -1;
+    learner_write_backwards(reading->learner, count);
+    return 0;
+}
+
 #define COVERAGE_ROUNDING 1e-9
 
 static int read_coverage(const struct reading *reading, struct error *error) {
@@ -261,7 +271,10 @@ static int read_counters(const struct reading *reading, struct error *error) {
     for (size_t m = 0; m < members || m == 0; m++)
         if (read_rates(reading, m, error))
             return -1;
-    return read_coverage(reading, error) || read_thresholds(reading, error) ? -1 : 0;
+    return read_coverage(reading, error) || read_thresholds(reading, error) ||
+                   read_backwards(reading, error)
+               ? -1
+               : 0;
 }
 
 /* `counts`: the first of its parts. */

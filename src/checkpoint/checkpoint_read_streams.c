@@ -276,6 +276,18 @@ static int read_member_stream(const struct reading *reading, size_t member, size
     return learner_write(learner, member, ENGINE_SLOT, slot, reading->buffer, error);
 }
 
+static int read_times(const struct reading *reading, size_t row, uint32_t slot,
+                      struct error *error) {
+    double *times = learner_times(reading->learner, slot);
+    if (!times)
+        return 0;
+    if (reading_row(reading, PART_TIMES, row, times, LEARNER_TIMES * sizeof *times, error))
+        return -1;
+    if (!learner_times_valid(reading->learner, slot))
+        return reading_damaged(reading, "the times of a stream cannot be", error);
+    return 0;
+}
+
 static int read_stream(struct reading *reading, size_t row, struct error *error) {
     struct learner *learner = reading->learner;
     unsigned char key[CHECKPOINT_KEY];
@@ -293,7 +305,7 @@ static int read_stream(struct reading *reading, size_t row, struct error *error)
     size_t size = reading->model->architecture.input.size;
     if (held && reading_row(reading, PART_HELD, row, held, size * sizeof *held, error))
         return -1;
-    if (read_open(reading, row, slot, error))
+    if (read_times(reading, row, slot, error) || read_open(reading, row, slot, error))
         return -1;
     if (read_baseline(reading, row, slot, error))
         return -1;

@@ -88,6 +88,11 @@ static int put_rates(struct writing *writing, size_t member, struct error *error
     return safetensors_put(writing->writer, rates, sizeof rates, error);
 }
 
+static int put_backwards(struct writing *writing, struct error *error) {
+    const uint64_t count = learner_backwards(writing->learner);
+    return safetensors_put(writing->writer, &count, sizeof count, error);
+}
+
 static int put_coverage(struct writing *writing, struct error *error) {
     const struct truth_coverage c = truth_coverage(learner_truth(writing->learner));
     const double numbers[CHECKPOINT_COVERAGE] = {c.numbers, c.held, c.recent_weight, c.recent_held};
@@ -241,6 +246,9 @@ static int put_row(struct writing *writing, const struct checkpoint_entry *of, u
     case PART_HELD:
         return safetensors_put(writer, learner_held(writing->learner, slot), size * sizeof(float),
                                error);
+    case PART_TIMES:
+        return safetensors_put(writer, learner_times(writing->learner, slot),
+                               LEARNER_TIMES * sizeof(double), error);
     case PART_SCALES:
         return safetensors_put(writer, learner_scale(writing->learner, slot, 0),
                                places * 2 * target * sizeof(double), error);
@@ -309,6 +317,8 @@ static int put_entry(struct writing *writing, const struct checkpoint_entry *of,
         return put_counters(writing, error);
     case PART_RATES:
         return put_rates(writing, of->member, error);
+    case PART_BACKWARDS:
+        return put_backwards(writing, error);
     case PART_COVERAGE:
         return put_coverage(writing, error);
     case PART_THRESHOLDS:

@@ -277,6 +277,7 @@ const char *field_need_text(enum field_need need) {
         [NEED_KEYS] = "keys",
         [NEED_COLUMNS] = "`model.input.columns`",
         [NEED_LABELS] = "`target: later`",
+        [NEED_TIMES] = "`model.input.time`",
     };
     return texts[need];
 }

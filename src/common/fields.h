@@ -98,6 +98,7 @@ enum field_need {
     NEED_KEYS,
     NEED_COLUMNS, /* inputs whose columns have names */
     NEED_LABELS,  /* targets that come later */
+    NEED_TIMES,   /* inputs that are made of times */
     FIELD_NEEDS,
 };
 #define FIELD_HAS(need) (1u << (need)) /* in a set of them */

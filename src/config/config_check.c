@@ -338,7 +338,8 @@ static int check_journal(struct reading *reading) {
 int config_check(struct reading *reading) {
     const struct output *output = &reading->draft.config.architecture.output;
     if (check_keys(reading) != 0 || config_check_columns(reading) != 0 ||
-        check_output_size(reading) != 0 || config_check_words(reading) != 0)
+        config_check_time(reading) != 0 || check_output_size(reading) != 0 ||
+        config_check_words(reading) != 0)
         return -1;
     if (output->target == TARGET_NEXT && !output->column_count && check_next(reading) != 0)
         return -1;

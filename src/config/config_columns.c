@@ -65,7 +65,7 @@ bool config_columns_say(const struct reading *reading, const char *path) {
                         !strncmp(path, vocabulary, sizeof vocabulary - 1))));
 }
 
-/* One symbol alone is what its short form is. */
+/* One symbol alone, without times beside it, is what its short form is. */
 int config_begin_columns(struct reading *reading) {
     static const char *const said[] = {"model.input.kind", "model.input.size",
                                        "model.input.embedding"};
@@ -78,7 +78,8 @@ int config_begin_columns(struct reading *reading) {
                                "found beside model.input.columns, which says what an input is; "
                                "leave it out");
     const struct column *first = &input->columns[0];
-    bool symbol = input->column_count == 1 && first->kind == COLUMN_SYMBOL && !first->hash;
+    bool symbol = input->column_count == 1 && first->kind == COLUMN_SYMBOL && !first->hash &&
+                  !config_has_time(reading);
     input->kind = symbol ? INPUT_SYMBOL : INPUT_REAL;
     input->size = symbol ? first->size : input->column_count;
     input->embedding = symbol ? first->embedding : 0;

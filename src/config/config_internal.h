@@ -2,8 +2,8 @@
    (questions about paths), config_value.c (one value's text), config_value_print.c (out of the
    draft again), config_yaml.c (a text into a document of YAML), config_read.c (documents and
    overrides), config_read_list.c and config_read_columns.c (values that are lists),
-   config_columns.c (rules of columns), config_check.c (rules between keys),
-   config_explain.c (what a key means). For config.c, the documents' generator and the tests;
+   config_columns.c (rules of columns), config_time.c (of times), config_check.c (rules between
+   keys), config_explain.c (what a key means). For config.c, the documents' generator and the tests;
    everybody else includes config.h. */
 #ifndef RUNNEL_CONFIG_INTERNAL_H
 #define RUNNEL_CONFIG_INTERNAL_H
@@ -34,6 +34,7 @@ enum {
 #define LAYER_SIZE_MAX 65536
 
 #define CONFIG_RATE_WORD "auto"
+#define CONFIG_EMPTY_SET "[]"
 #define CONFIG_COUNT_MAX 9007199254740991.0 /* 2^53 - 1: exact as a JSON number too */
 
 /* A configuration being read: the configuration itself comes first, so that one offset serves both,
@@ -57,7 +58,7 @@ enum value_type {
     VALUE_RATE,         /* number or `auto`, RATE_AUTO, in a double */
     VALUE_TRUTH,        /* false, true or one of `words`, stored as an enum in this order */
     VALUE_AHEAD,        /* whole number or ascending list of them, in a struct ahead */
-    VALUE_EXPERTS,      /* list of `words`, stored as a set of bits in an unsigned */
+    VALUE_SET,          /* list of `words`, stored as a set of bits in an unsigned */
     VALUE_MEMBERS,      /* list of members, stored from config.members_given on: config_members.c */
     VALUE_COLUMNS,      /* list of columns, stored in a struct input: config_columns.c */
     VALUE_COLUMN_NAMES, /* list of their names, stored in the draft, and in a struct output once
@@ -66,6 +67,7 @@ enum value_type {
     VALUE_KEEP,         /* "checkpoint", "all" or a size as in 10G, in a uint64_t: see journal.h */
     VALUE_NAME,         /* text of CONFIG_NAME_SIZE */
     VALUE_LABEL,        /* likewise, of CONFIG_MEMBER_NAME_SIZE */
+    VALUE_ZONE,         /* likewise, of TIME_ZONE_NAME_SIZE */
     VALUE_DEVICE,       /* text of CONFIG_DEVICE_SIZE */
     VALUE_PATH,         /* text of CONFIG_PATH_SIZE */
     VALUE_BIND,         /* text of CONFIG_ENDPOINT_SIZE, to be bound */
@@ -308,6 +310,14 @@ size_t config_words_classes(const struct reading *reading);
 
 /* Rules of vocabularies. */
 int config_check_words(struct reading *reading);
+
+/* ---- Time (config_time.c) ---- */
+
+/* Whether model.input.time appends anything, before other keys are looked at too. */
+bool config_has_time(const struct reading *reading);
+
+/* Rules of times: what they stand beside, and that the zone is one. */
+int config_check_time(struct reading *reading);
 
 /* ---- Presets and members ---- */
 

@@ -145,6 +145,19 @@ static struct config_key rows[] = {
              "`missing` as in `model.input`, which says those that are not given, and `mask: true`; "
              "`symbol` with `size` and `embedding`; `cycle` with `period` and `harmonics`."},
 
+    {"model.input.time", VALUE_SET, AT(architecture.input.time), .words = "gap|day|week|year",
+     .meanings = "the logarithm of the time since the stream's last example, standardized|sine and "
+                 "cosine of the time of day|of the time of the week|of the time of the year",
+     .fallback = CONFIG_EMPTY_SET, .left_out = "[], none",
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "what the network is told of the examples' own time", .example = "[gap, day, week]",
+     .more = "These inputs come after all others. An example without a time has 0 in all of them."},
+    {"model.input.time_zone", VALUE_ZONE, AT(architecture.input.time_zone), .fallback = "UTC",
+     .flags = KEY_DIGEST | KEY_LATER | KEY_CHANGED,
+     .what = "time zone of `day`, `week` and `year` of `model.input.time`",
+     .example = "Europe/Berlin",
+     .more = "With daylight saving time, as tzdata knows it. The environment's TZ plays no role."},
+
     {LAYER_CELL, VALUE_WORD, IN_LAYER(cell),
      .flags = KEY_REQUIRED | KEY_DIGEST, .what = "the layer's kind", .example = "lstm"},
     {"model.layers.*.size", VALUE_SIZE, IN_LAYER(size), RANGE(1, LAYER_SIZE_MAX),
@@ -300,7 +313,7 @@ static struct config_key rows[] = {
      .more = "When one more comes, the least recently used is forgotten: its hidden state, not "
              "what was learned from it."},
 
-    {"experts", VALUE_EXPERTS, AT(experts), .left_out = "all of them", WHEN(INPUT_SCALE, "forecast"), .flags = KEY_DIGEST | KEY_LATER,
+    {"experts", VALUE_SET, AT(experts), .left_out = "all of them", WHEN(INPUT_SCALE, "forecast"), .flags = KEY_DIGEST | KEY_LATER,
      .what = "cheap forecasts that are mixed with the network's", .example = "[last, ar12]"},
     {"members", VALUE_MEMBERS, AT(members_given), WHEN(INPUT_SCALE, "forecast"),
      .left_out = "one network", .what = "networks that learn the same streams side by side",

@@ -131,7 +131,7 @@ static int take_value(struct walk *walk, const yaml_node_t *node, const char *pa
     size_t layer;
     config_path_kind(path, &key, &layer);
     bool list = node->type == YAML_SEQUENCE_NODE;
-    if (key->type == VALUE_EXPERTS || key->type == VALUE_MEMBERS || key->type == VALUE_COLUMNS ||
+    if (key->type == VALUE_SET || key->type == VALUE_MEMBERS || key->type == VALUE_COLUMNS ||
         key->type == VALUE_COLUMN_NAMES || key->type == VALUE_PREFIXES ||
         (key->type == VALUE_AHEAD && list)) {
         if (walk_list(walk, node, key, path))

@@ -4,14 +4,15 @@
 
 #include "config_walk.h"
 
-/* A list of words, none of them twice. */
-static int take_experts(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
-                        const char *path) {
+/* A list of words, none of them twice; none at all where that is the default. */
+static int take_set(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
+                    const char *path) {
     struct draft *draft = &walk->reading->draft;
     const yaml_node_item_t *item = node->data.sequence.items.start;
-    if (node->type != YAML_SEQUENCE_NODE || item == node->data.sequence.items.top)
+    if (node->type != YAML_SEQUENCE_NODE ||
+        (item == node->data.sequence.items.top && !key->fallback))
         return walk_fail_value(walk, node, key, path);
-    draft->config.experts = 0;
+    *(unsigned *)config_value_home(key, 0, draft) = 0;
     for (; item < node->data.sequence.items.top; item++) {
         const yaml_node_t *word = yaml_document_get_node(&walk->document, *item);
         if (word->type != YAML_SCALAR_NODE ||
@@ -149,8 +150,8 @@ static int take_members(struct walk *walk, const yaml_node_t *node, const struct
 int walk_list(struct walk *walk, const yaml_node_t *node, const struct config_key *key,
               const char *path) {
     switch (key->type) {
-    case VALUE_EXPERTS:
-        return take_experts(walk, node, key, path);
+    case VALUE_SET:
+        return take_set(walk, node, key, path);
     case VALUE_MEMBERS:
         return take_members(walk, node, key);
     case VALUE_COLUMNS:

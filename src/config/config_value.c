@@ -133,11 +133,15 @@ static int store_truth(const struct config_key *key, const char *text, bool quot
 }
 
 /* One more of a list. */
-static int store_expert(const struct config_key *key, const char *text, unsigned *experts) {
+static int store_in_set(const struct config_key *key, const char *text, unsigned *set) {
     size_t place;
-    if (!config_words_contain(key->words, text, &place) || *experts >> place & 1)
+    if (!strcmp(text, CONFIG_EMPTY_SET)) {
+        *set = 0;
+        return 0;
+    }
+    if (!config_words_contain(key->words, text, &place) || *set >> place & 1)
         return -1;
-    *experts |= 1u << place;
+    *set |= 1u << place;
     return 0;
 }
 
@@ -237,8 +241,8 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
         return store_rate(key, text, quoted, where);
     case VALUE_TRUTH:
         return store_truth(key, text, quoted, where);
-    case VALUE_EXPERTS:
-        return store_expert(key, text, where);
+    case VALUE_SET:
+        return store_in_set(key, text, where);
     case VALUE_MEMBERS:
         return -1; /* no text: a list */
     case VALUE_COLUMNS:
@@ -251,6 +255,8 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
         return store_keep(key, text, where);
     case VALUE_NAME:
         return store_text(is_name(text, CONFIG_NAME_SIZE), text, where);
+    case VALUE_ZONE:
+        return store_text(time_zone_good(text), text, where);
     case VALUE_LABEL:
         return store_text(is_name(text, CONFIG_MEMBER_NAME_SIZE), text, where);
     case VALUE_DEVICE:
@@ -271,7 +277,7 @@ void config_value_default(const struct config_key *key, size_t layer, struct dra
         config_value_store(key, layer, key->fallback, false, draft);
     else if (key->type == VALUE_SIZE)
         *(size_t *)where = 0;
-    else if (key->type == VALUE_EXPERTS)
+    else if (key->type == VALUE_SET)
         *(unsigned *)where = (1u << config_words_count(key->words)) - 1;
     else if (key->type == VALUE_MEMBERS)
         *(bool *)where = false;
@@ -293,12 +299,13 @@ static size_t value_size(enum value_type type) {
         [VALUE_COUNT] = sizeof(uint64_t),       [VALUE_REAL] = sizeof(double),
         [VALUE_FLOAT] = sizeof(float),          [VALUE_RATE] = sizeof(double),
         [VALUE_TRUTH] = sizeof(unsigned),       [VALUE_AHEAD] = sizeof(struct ahead),
-        [VALUE_EXPERTS] = sizeof(unsigned),     [VALUE_MEMBERS] = MEMBERS_SIZE,
+        [VALUE_SET] = sizeof(unsigned),         [VALUE_MEMBERS] = MEMBERS_SIZE,
         [VALUE_KEEP] = sizeof(uint64_t),        [VALUE_LABEL] = CONFIG_MEMBER_NAME_SIZE,
         [VALUE_NAME] = CONFIG_NAME_SIZE,        [VALUE_DEVICE] = CONFIG_DEVICE_SIZE,
         [VALUE_PATH] = CONFIG_PATH_SIZE,        [VALUE_BIND] = sizeof(struct socket_config),
         [VALUE_CONNECT] = CONFIG_ENDPOINT_SIZE, [VALUE_COLUMNS] = sizeof(size_t),
         [VALUE_COLUMN_NAMES] = sizeof(size_t),  [VALUE_PREFIXES] = sizeof(struct share_config),
+        [VALUE_ZONE] = TIME_ZONE_NAME_SIZE,
     };
     return sizes[type];
 }

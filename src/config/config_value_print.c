@@ -42,7 +42,7 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
                  "[1, 6, 24]",
                  key->minimum, key->maximum, AHEAD_MAX);
         break;
-    case VALUE_EXPERTS:
+    case VALUE_SET:
         config_words_list(key->words, words, sizeof words);
         snprintf(text, size, "a list of %s, each once", words);
         break;
@@ -69,6 +69,9 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
     case VALUE_KEEP:
         snprintf(text, size, "checkpoint, all, or a size of at least 1M such as 10G");
         break;
+    case VALUE_ZONE:
+        snprintf(text, size, "a time zone of tzdata such as Europe/Berlin, or UTC");
+        break;
     case VALUE_NAME:
         snprintf(text, size, "1 to %d letters, digits, '-', '_' and '.'", CONFIG_NAME_SIZE - 1);
         break;
@@ -90,12 +93,12 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
     }
 }
 
-static void print_experts(const struct config_key *key, unsigned experts, char *text, size_t size) {
+static void print_set(const struct config_key *key, unsigned set, char *text, size_t size) {
     size_t used = (size_t)snprintf(text, size, "["), length;
     const char *before = "";
     for (size_t n = 0; n < config_words_count(key->words) && used < size; n++) {
         const char *word = config_word(key->words, n, &length);
-        if (!(experts >> n & 1))
+        if (!(set >> n & 1))
             continue;
         used += (size_t)snprintf(text + used, size - used, "%s%.*s", before, (int)length, word);
         before = ", ";
@@ -163,8 +166,8 @@ void config_value_print(const struct config_key *key, size_t layer, const struct
     case VALUE_AHEAD:
         print_ahead(where, text, size);
         break;
-    case VALUE_EXPERTS:
-        print_experts(key, *(const unsigned *)where, text, size);
+    case VALUE_SET:
+        print_set(key, *(const unsigned *)where, text, size);
         break;
     case VALUE_MEMBERS:
         print_members(&draft->config, text, size);
@@ -206,6 +209,7 @@ void config_value_print(const struct config_key *key, size_t layer, const struct
     }
     case VALUE_NAME:
     case VALUE_LABEL:
+    case VALUE_ZONE:
     case VALUE_DEVICE:
     case VALUE_PATH:
     case VALUE_BIND:

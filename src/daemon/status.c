@@ -44,6 +44,7 @@ void status_write(struct daemon *daemon, struct json_text *text) {
         .schema_targets = schema.targets,
         .schema_target = schema.target,
         .forgotten = learner_counters(daemon->learner).forgotten,
+        .backwards = learner_backwards(daemon->learner),
         .examples_per_second = observe_speed(daemon),
         .rejected = ingest_rejected(daemon->ingest, REJECT_NOT),
         .rejected_by = report_rejected(daemon->ingest, rejected_by),
@@ -52,6 +53,8 @@ void status_write(struct daemon *daemon, struct json_text *text) {
     };
     if (config->architecture.input.column_count || config->architecture.output.column_count)
         has |= FIELD_HAS(NEED_COLUMNS);
+    if (config->architecture.input.time)
+        has |= FIELD_HAS(NEED_TIMES);
     if (checkpoints_report(daemon, &status))
         has |= FIELD_HAS(NEED_CHECKPOINT);
     if (journalling_report(daemon, &status))

@@ -38,6 +38,7 @@ static void release(struct learner *learner) {
     scaler_close(&learner->scaler);
     input_range_close(&learner->range);
     learner_columns_close(learner);
+    learner_time_close(learner);
     forecast_close(learner);
     targets_close(learner);
     learner_baseline_close(learner);
@@ -195,6 +196,7 @@ static int open_parts(struct learner *learner, const struct config *config, size
         (input->kind == INPUT_REAL &&
          input_range_open(&learner->range, learner->input_row, error)) ||
         (columns && learner_columns_open(learner, error)) ||
+        (input->time && learner_time_open(learner, slots, error)) ||
         (input->scale == SCALE_STANDARD && !columns &&
          scaler_open(&learner->scaler, learner->input_row, input->memory, input->limit, error)) ||
         (output->scale == SCALE_STANDARD && scaler_open(&learner->output_scaler, output->size,
@@ -321,6 +323,7 @@ static int begin_again(struct learner *learner, float *const *values, struct err
         scaler_reset(learner->output_scaler);
     if (learner->range)
         input_range_reset(learner->range);
+    learner->time.backwards = 0;
     learner->watch.rule.threshold = learner->watch.configured_threshold;
     if (learner->watch.anomaly)
         anomaly_reset(learner->watch.anomaly);

@@ -218,6 +218,10 @@ struct learner_counters {
 };
 struct learner_counters learner_counters(const struct learner *learner);
 
+/* Examples whose time was before that of the one before in their stream, since the start of
+   learning; 0 without model.input.time. */
+uint64_t learner_backwards(const struct learner *learner);
+
 /* Examples taken since the start of learning, observed or not. */
 uint64_t learner_taken(const struct learner *learner);
 

@@ -169,14 +169,16 @@ static void close_member(struct member *member, uint32_t slot, const struct fore
     plan->rows += member->model->horizons;
 }
 
-static void take_member(struct member *member, uint32_t slot, const struct forecast_step *step,
-                        bool learn, size_t *updates) {
+static void take_member(struct learner *learner, struct member *member, uint32_t slot,
+                        const struct forecast_step *step, bool learn, size_t *updates) {
     struct plan *plan = &member->plan;
     const struct model *model = member->model;
     score_member(member, slot, step, learn);
     if (member->windows[slot].open == model->open)
         close_member(member, slot, step, updates);
-    fill_features(member, step, plan->inputs + plan->steps * model->features);
+    union value *input = plan->inputs + plan->steps * model->features;
+    fill_features(member, step, input);
+    learner_time_put(learner, model, input);
     plan_step(member, slot);
 }
 
@@ -218,7 +220,8 @@ void forecast_take(struct learner *learner, uint32_t slot, const void *x, bool l
     forecaster_take(learner->forecaster, slot, x, learn, &step);
     keep(learner, slot, &step, learn);
     for (size_t m = 0; m < learner->member_count; m++)
-        take_member(&learner->members[m], slot, &step, learn, &planned->planned_updates[m]);
+        take_member(learner, &learner->members[m], slot, &step, learn,
+                    &planned->planned_updates[m]);
 }
 
 /* ---- After the plan has been played ---- */

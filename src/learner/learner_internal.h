@@ -1,10 +1,10 @@
 /* The learner's insides, for learner*.c alone: learner.c opens and closes, learner_plan.c sizes
    plans and fills them by the online protocol, learner_targets.c is what it knows of targets and of
    steps that wait for them, learner_columns.c makes the engine's x of
-   columns, learner_forecast.c is what scale: forecast adds to both,
-   learner_baseline.c says what the simplest forecast would have lost, learner_anomaly.c how
-   abnormal what came is, learner_play.c plays plans and calls the observer, learner_state.c serves
-   checkpoints. */
+   columns, learner_time.c what of an example's time comes after it, learner_forecast.c is what
+   scale: forecast adds to both, learner_baseline.c says what the simplest forecast would have lost,
+   learner_anomaly.c how abnormal what came is, learner_play.c plays plans and calls the observer,
+   learner_state.c serves checkpoints. */
 #ifndef RUNNEL_LEARNER_INTERNAL_H
 #define RUNNEL_LEARNER_INTERNAL_H
 
@@ -111,6 +111,14 @@ struct learner_columns {
     union value *scaled; /* (I,) a column's value as scaled, a symbol's id */
     union value *came;   /* (target_row,) targets as they came, */
     union value *seen;   /* (target_row,) and as scaled, what is missing filled in */
+};
+
+/* What of an example's time follows the rest of an input: learner_time.c. */
+struct learner_time {
+    double *kept;           /* (max_streams, LEARNER_TIMES); NULL without model.input.time */
+    struct time_zone *zone; /* likewise */
+    uint64_t backwards;     /* examples that were older than the one before, of all streams */
+    union value features[TIME_WIDTH_MAX]; /* of the next step of the example that is planned */
 };
 
 /* How abnormal examples are: learner_anomaly.c. */
@@ -248,6 +256,7 @@ struct learner {
     bool *begins;   /* (max_streams,) nothing has been said of the stream in that slot */
 
     struct learner_columns columns;
+    struct learner_time time;
     struct watch watch;
 
     bool decays, keeps_start; /* of an optimizer: weight_decay, kept starting values (kinds.h) */
@@ -292,6 +301,20 @@ void learner_columns_close(struct learner *learner);
 
 /* The x (I,) of a step, float32 and uint32, maybe unaligned, becomes the engine's x (features,). */
 void learner_encode(struct learner *learner, uint32_t slot, const void *x, union value *input);
+
+/* ---- Time (learner_time.c) ---- */
+
+int learner_time_open(struct learner *learner, size_t slots, struct error *error);
+void learner_time_close(struct learner *learner);
+
+/* A stream begins; an example of it comes, whose first step is next; a step has been planned. All
+   of them do nothing without model.input.time. */
+void learner_time_begin(struct learner *learner, uint32_t slot);
+void learner_time_take(struct learner *learner, uint32_t slot, const struct example *example);
+void learner_time_stepped(struct learner *learner);
+
+/* Into the engine's x (features,) of a step: the last numbers of it. */
+void learner_time_put(struct learner *learner, const struct model *model, union value *input);
 
 /* ---- Targets of the one network (learner_targets.c) ---- */
 

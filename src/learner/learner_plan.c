@@ -247,6 +247,7 @@ static void take_plain(struct learner *learner, uint32_t slot, const struct exam
     const void *x = unaligned_at(example->x, t * learner->input_row);
     union value *input = next_input_row(learner);
     read_input(learner, slot, x, input);
+    learner_time_put(learner, learner->model, input);
     if (learner->columns.next) { /* what of it is a target */
         x = learner->columns.came;
         input = learner->columns.seen;
@@ -272,6 +273,7 @@ static int take_step(struct learner *learner, uint32_t slot, const struct exampl
         forecast_take(learner, slot, x, example->learn, *planned);
     else
         take_plain(learner, slot, example, t, *planned);
+    learner_time_stepped(learner);
     learner->steps++;
     (*planned)->planned_steps++;
     if ((*planned)->measured && t == example->steps - 1) {
@@ -423,6 +425,7 @@ static int take_steps(struct learner *learner, const struct example *example,
                       struct planned **planned, struct error *error) {
     uint32_t slot = (*planned)->slot = find_stream(learner, example, *planned);
     plan_heard(learner, *planned);
+    learner_time_take(learner, slot, example);
     for (size_t t = 0; t < example->steps; t++)
         if (plan_make_room(learner, planned, error) ||
             take_step(learner, slot, example, t, planned, error))

@@ -132,6 +132,7 @@ uint32_t learner_add_stream(struct learner *learner, const char *key, size_t key
     for (size_t k = 0; held && k < learner->input_row; k++)
         held[k] = NAN;
     targets_begin(learner, slot);
+    learner_time_begin(learner, slot);
     return slot;
 }
 
@@ -147,6 +148,14 @@ bool learner_window_valid(const struct learner *learner, size_t member,
            window->closed <= window->length && window->closed < m->stride &&
            window->terms <= window->closed * m->model->horizons && window->open >= least &&
            window->open <= most;
+}
+
+uint64_t learner_backwards(const struct learner *learner) {
+    return learner->time.backwards;
+}
+
+void learner_write_backwards(struct learner *learner, uint64_t count) {
+    learner->time.backwards = count;
 }
 
 struct learner_rates learner_rates(const struct learner *learner, size_t member) {

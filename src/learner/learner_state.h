@@ -49,6 +49,14 @@ void learner_write_window(struct learner *learner, size_t member, uint32_t slot,
    scale: forecast, whose experts keep it. */
 float *learner_held(struct learner *learner, uint32_t slot);
 
+/* What is kept of a stream's times (LEARNER_TIMES,), NULL without model.input.time; whether what
+   was written there can have come from this learner. How many examples were older than the one
+   before. */
+enum { LEARNER_TIMES = 4 };
+double *learner_times(struct learner *learner, uint32_t slot);
+bool learner_times_valid(struct learner *learner, uint32_t slot);
+void learner_write_backwards(struct learner *learner, uint64_t count);
+
 /* Of a stream's open steps, by place (model_place). Mean and deviation of targets (2, size) that
    one was predicted with, the mean NaN where nothing had been observed: NULL where they are not
    scaled. What its targets are relative to (size,), as scaled: NULL unless they are, or, with

@@ -140,16 +140,23 @@ static size_t add_symbol(struct model *model, const struct input *input) {
     return input->embedding;
 }
 
-static void add_part(struct model *model, const struct column *column, size_t at) {
-    struct input_part part = {model->features, at, column_width(column), 0, MODEL_NO_TENSOR};
+static void add_numbers(struct model *model, size_t at, size_t width) {
     struct input_part *last = model->part_count ? &model->parts[model->part_count - 1] : NULL;
-    if (column->kind == COLUMN_SYMBOL)
-        part.size = column->size;
-    else if (last && !last->size) {
-        last->width += part.width;
+    if (last && !last->size)
+        last->width += width;
+    else
+        model->parts[model->part_count++] =
+            (struct input_part){model->features, at, width, 0, MODEL_NO_TENSOR};
+}
+
+static void add_part(struct model *model, const struct column *column, size_t at) {
+    struct input_part part = {model->features, at, column_width(column), column->size,
+                              MODEL_NO_TENSOR};
+    if (column->kind != COLUMN_SYMBOL) {
+        add_numbers(model, at, part.width);
         return;
     }
-    if (column->kind == COLUMN_SYMBOL && column->embedding) {
+    if (column->embedding) {
         part.tensor = model->tensor_count;
         struct tensor *embedding = add(model, TENSOR_EMBEDDING, column->size, column->embedding);
         snprintf(embedding->name, sizeof embedding->name, "embedding.%s%sweight", column->name,
@@ -166,8 +173,6 @@ static size_t add_columns(struct model *model, const struct input *input) {
         width += column_width(&input->columns[k]);
         model->features += column_features(&input->columns[k]);
     }
-    if (model->part_count == 1 && !model->parts[0].size) /* numbers alone */
-        model->part_count = 0;
     return width;
 }
 
@@ -180,6 +185,20 @@ static size_t add_hashed(struct model *model, const struct input *input) {
     add_part(model, &column, 0);
     model->features = 1;
     return input->embedding;
+}
+
+/* What of an example's time the network sees, after all other inputs. */
+static size_t add_time(struct model *model, size_t width) {
+    unsigned time = model->architecture.input.time;
+    for (unsigned feature = TIME_GAP; feature < TIME_FEATURES; feature++)
+        if (time >> feature & 1)
+            model->times += feature == TIME_GAP ? 1 : 2;
+    if (model->times && model->part_count)
+        add_numbers(model, width, model->times);
+    if (model->part_count == 1 && !model->parts[0].size) /* numbers alone */
+        model->part_count = 0;
+    model->features += model->times;
+    return width + model->times;
 }
 
 static size_t add_input(struct model *model) {
@@ -196,7 +215,7 @@ void model_build(struct model *model, const struct architecture *architecture) {
     memset(model, 0, sizeof *model);
     model->architecture = *architecture;
     const struct output *output = &architecture->output;
-    size_t width = add_input(model);
+    size_t width = add_time(model, add_input(model));
     for (size_t n = 0; n < architecture->layer_count; n++) {
         const struct layer *layer = &architecture->layers[n];
         model->input_width[n] = width;

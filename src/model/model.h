@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 #include "columns.h"
+#include "common/time_zone.h"
 #include "kernels/kinds.h"
 
 struct error;
@@ -34,6 +35,12 @@ enum input_scale { SCALE_NONE, SCALE_STANDARD, SCALE_FORECAST };
  */
 enum relative { RELATIVE_FALSE, RELATIVE_TRUE, RELATIVE_NONE, RELATIVE_LAST, RELATIVE_AR12 };
 
+/* What an example's time gives, after all other inputs and in this order: the standardized
+   logarithm of the gap since the stream's last example; sine and cosine of the time of day, week
+   and year. docs/time.md. */
+enum time_feature { TIME_GAP, TIME_DAY, TIME_WEEK, TIME_YEAR, TIME_FEATURES };
+enum { TIME_WIDTH_MAX = 1 + 2 * (TIME_FEATURES - 1) };
+
 /* The horizons of TARGET_NEXT: how many steps after a step its targets are, ascending. */
 enum { AHEAD_MAX = 16 };
 struct ahead {
@@ -53,6 +60,8 @@ struct input {
     size_t hash;         /* symbol: words are hashed (common/word_hash.h) to so many ids, 0 = not */
     size_t column_count; /* 0: no columns are listed */
     struct column columns[COLUMNS_MAX];
+    unsigned time; /* a set of enum time_feature: what of an example's time the network sees */
+    char time_zone[TIME_ZONE_NAME_SIZE];
 };
 
 struct layer {
@@ -130,9 +139,11 @@ struct model {
                           state; its last number */
     size_t x_size;     /* numbers in an x as it is sent: I; of a symbol 1; of columns one each */
     size_t features;   /* numbers in the engine's x: I, with scale: forecast 3 I or 4 I; of a symbol
-                          1; of columns what they encode, with a symbol's id for its row */
-    struct input_part parts[COLUMNS_MAX]; /* in their order; numbers that follow each other are one
-                                             part */
+                          1; of columns what they encode, with a symbol's id for its row; with the
+                          last `times` of them, of the example's time */
+    size_t times;
+    struct input_part parts[COLUMNS_MAX + 1]; /* in their order; numbers that follow each other are
+                                                 one part */
     size_t part_count;  /* 0: the encoded input is the engine's x, or that of one symbol (which is a
                            part where it is hashed and embedded: its row may count as minus that) */
     size_t embeddings;  /* parts that are embedded */

@@ -77,6 +77,10 @@ void model_summary(const struct architecture *architecture, char summary[MODEL_S
         append(summary, " embedded in %zu", input->embedding);
     if (input->scale != SCALE_NONE)
         append(summary, " (%s)", input_scale_name(input->scale));
+    static const char *const times[] = {"gap", "day", "week", "year"};
+    for (unsigned feature = TIME_GAP; feature < TIME_FEATURES; feature++)
+        if (input->time >> feature & 1)
+            append(summary, " + %s", times[feature]);
     for (size_t i = 0; i < architecture->layer_count; i++) {
         const struct layer *layer = &architecture->layers[i];
         const struct cell_kind *cell = cell_kind(layer->cell);

@@ -235,7 +235,7 @@ static int complete(struct payload *payload, const struct message *message, json
         return -1;
     if (!named)
         json_object_set_new(value, "stream", json_stringn(key, size));
-    if (message->time > 0 && !json_object_get(value, "time"))
+    if (message->time != 0 && !json_object_get(value, "time"))
         json_object_set_new(value, "time", json_real(message->time));
     if (adds)
         set_number(value, &number, message->number != NULL);

@@ -205,7 +205,7 @@ static void test_table_is_sound(void **state) {
     char summary[CONFIG_SUMMARY_SIZE];
     for (size_t k = 0; k < config_key_count; k++) {
         const struct config_key *key = &config_keys[k];
-        bool list = key->type == VALUE_EXPERTS || key->type == VALUE_MEMBERS ||
+        bool list = key->type == VALUE_SET || key->type == VALUE_MEMBERS ||
                     key->type == VALUE_COLUMNS || key->type == VALUE_COLUMN_NAMES ||
                     key->type == VALUE_AHEAD; /* test_config_forecast */
         if (!list && config_value_store(key, 0, key->example, false, &draft) != 0)
