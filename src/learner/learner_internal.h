@@ -149,12 +149,13 @@ struct watch {
 struct lexicon {
     char name[CONFIG_NAME_SIZE]; /* "input", "output" */
     struct vocabulary of;
-    bool x, y;             /* whose ids are symbols of x, classes of targets */
-    size_t column;         /* of x; NO_COLUMN: of none */
-    struct streams *words; /* a word's slot is its id */
-    uint64_t *appeared;    /* (capacity,) how many had appeared with the word */
-    uint64_t *used;        /* (capacity,) the example that used it last, since the start */
-    uint64_t count;        /* that have appeared */
+    bool x, y;                 /* whose ids are symbols of x, classes of targets */
+    size_t column;             /* of x; NO_COLUMN: of none */
+    struct streams *words;     /* a word's slot is its id */
+    uint64_t *appeared;        /* (capacity,) how many had appeared with the word */
+    uint64_t *used;            /* (capacity,) the example that used it last, since the start */
+    uint64_t count;            /* that have appeared */
+    struct streams *newcomers; /* words of the example that is looked at; NULL: none is rejected */
 };
 
 /* An id that has come with the example that is taken. */

@@ -20,7 +20,10 @@
 #include "example.h"
 #include "learner_internal.h"
 
-enum { FRESH_FIRST = 16 };
+enum {
+    FRESH_FIRST = 16,
+    NEWCOMERS_MAX = 4096, /* words of one vocabulary in an example: its steps */
+};
 
 /* ---- Memory ---- */
 
@@ -38,7 +41,9 @@ static int add_lexicon(struct learner *learner, const char *name, const struct v
         words->of_column[column] = lexicon;
     lexicon->appeared = calloc(of->capacity, sizeof *lexicon->appeared);
     lexicon->used = calloc(of->capacity, sizeof *lexicon->used);
-    if (streams_open(&lexicon->words, of->capacity, error))
+    size_t most = of->capacity < NEWCOMERS_MAX ? of->capacity : NEWCOMERS_MAX;
+    if (streams_open(&lexicon->words, of->capacity, error) ||
+        (of->reject && !of->lru && streams_open(&lexicon->newcomers, most, error)))
         return -1;
     return lexicon->appeared && lexicon->used ? 0 : error_no_memory(error);
 }
@@ -96,6 +101,7 @@ void words_close(struct learner *learner) {
         return;
     for (size_t n = 0; words->of && n < words->count; n++) {
         streams_close(&words->of[n].words);
+        streams_close(&words->of[n].newcomers);
         free(words->of[n].appeared);
         free(words->of[n].used);
     }
@@ -295,61 +301,36 @@ int words_taken(struct learner *learner, struct error *error) {
 
 /* ---- What is rejected ---- */
 
-/* Rows of cells, some of which have words, in their order. */
-struct place {
-    const struct lexicon *const *lexicons; /* (width,) */
-    const void *numbers;
-    size_t width;
-};
-
-/* Whether a cell before this one has the same word of the same vocabulary. */
-static bool came_before(const struct place *row, size_t cell, const unsigned char *first,
-                        const unsigned char *word) {
-    size_t k = cell % row->width;
-    for (size_t i = 0; i < cell; i++) {
-        bool is_word = row->lexicons[i % row->width] && unaligned_id(row->numbers, i) == WIRE_WORD;
-        if (is_word && i % row->width == k && *first == *word &&
-            memcmp(first + 1, word + 1, *word) == 0)
-            return true;
-        first += is_word ? 1 + *first : 0;
-    }
-    return false;
-}
-
-/* Whether the vocabulary has no place for the word at `cell`, whatever those before it took. */
-static bool is_beyond(const struct place *row, size_t cell, const unsigned char *first,
-                      const unsigned char *word) {
-    const struct lexicon *lexicon = row->lexicons[cell % row->width];
-    size_t taken = streams_count(lexicon->words);
-    if (streams_find(lexicon->words, (const char *)word + 1, *word) != STREAMS_NONE ||
-        came_before(row, cell, first, word))
+/* Whether the cell is known, or can get a place beside what is new in this example before it. */
+static bool has_place(const struct lexicon *lexicon, uint32_t cell, const unsigned char *word) {
+    struct streams *newcomers = lexicon->newcomers;
+    const char *key = (const char *)word + 1;
+    if (cell != WIRE_WORD)
+        return find_number(lexicon, cell) != words_unknown(lexicon);
+    if (streams_find(lexicon->words, key, *word) != STREAMS_NONE ||
+        streams_find(newcomers, key, *word) != STREAMS_NONE)
+        return true;
+    size_t count = streams_count(newcomers);
+    if (count + streams_count(lexicon->words) == lexicon->of.capacity ||
+        count == streams_capacity(newcomers))
         return false;
-    const unsigned char *before = first;
-    for (size_t i = 0; i < cell && taken < lexicon->of.capacity; i++) {
-        bool is_word = row->lexicons[i % row->width] && unaligned_id(row->numbers, i) == WIRE_WORD;
-        taken += is_word && i % row->width == cell % row->width &&
-                 streams_find(lexicon->words, (const char *)before + 1, *before) == STREAMS_NONE &&
-                 !came_before(row, i, first, before);
-        before += is_word ? 1 + *before : 0;
-    }
-    return taken >= lexicon->of.capacity;
+    streams_add(newcomers, key, *word);
+    return true;
 }
 
-/* The vocabulary that has no place for one of so many cells, or NULL; its word at `wrong`, NULL: a
-   number. `word` is moved to after them. */
-static const struct lexicon *find_beyond(const struct place *row, size_t count,
+/* The vocabulary that has no place for one of so many cells, in rows of `width`, or NULL; its word
+   at `wrong`, NULL: a number. `word` is moved to after them. */
+static const struct lexicon *find_beyond(struct lexicon *const *lexicons, size_t width,
+                                         const void *cells, size_t count,
                                          const unsigned char **word, const unsigned char **wrong) {
-    const unsigned char *first = *word;
-    for (size_t i = 0; i < count; i++) {
-        const struct lexicon *lexicon = row->lexicons[i % row->width];
-        uint32_t cell = lexicon ? unaligned_id(row->numbers, i) : 0;
-        bool strict = lexicon && lexicon->of.reject && !lexicon->of.lru;
+    for (size_t i = 0, k = 0; i < count; i++, k = k + 1 < width ? k + 1 : 0) {
+        if (!lexicons[k])
+            continue;
+        uint32_t cell = unaligned_id(cells, i);
         *wrong = cell == WIRE_WORD ? *word : NULL;
-        if (strict && cell == WIRE_WORD && is_beyond(row, i, first, *word))
-            return lexicon;
-        if (strict && cell != WIRE_WORD && find_number(lexicon, cell) == words_unknown(lexicon))
-            return lexicon;
-        if (lexicon && cell == WIRE_WORD)
+        if (lexicons[k]->newcomers && !has_place(lexicons[k], cell, *word))
+            return lexicons[k];
+        if (cell == WIRE_WORD)
             *word += 1 + **word;
     }
     return NULL;
@@ -362,14 +343,16 @@ const char *learner_word_refused(const struct learner *learner, const struct exa
     const struct lexicon *of = NULL;
     if (!words)
         return NULL;
-    const struct lexicon *y = lexicon_of_y(words);
-    const struct place x_row = {(const struct lexicon *const *)words->of_column, example->x,
-                                learner->input_row};
-    const struct place y_row = {&y, example->y, 1};
+    for (size_t n = 0; n < words->count; n++)
+        if (words->of[n].newcomers && streams_count(words->of[n].newcomers))
+            streams_clear(words->of[n].newcomers);
+    struct lexicon *y = lexicon_of_y(words);
+    size_t width = learner->input_row;
     if (has_x(words) && !example->label)
-        of = find_beyond(&x_row, example->steps * learner->input_row, &next, &wrong);
+        of =
+            find_beyond(words->of_column, width, example->x, example->steps * width, &next, &wrong);
     if (!of && y && example->y)
-        of = find_beyond(&y_row, example->steps, &next, &wrong);
+        of = find_beyond(&y, 1, example->y, example->steps, &next, &wrong);
     if (!of)
         return NULL;
     *word = wrong ? (const char *)wrong + 1 : NULL;

@@ -287,6 +287,21 @@ def answers(daemon, socket, messages):
     return found
 
 
+def test_many_new_words_in_one_example():
+    """As many as an example has steps: whether there is a place for each is known at once. (It took
+    two minutes, in which the daemon answered nobody.)"""
+    steps, capacity = 4096, 4000
+    inputs = "kind: symbol, " + vocabulary(capacity, unknown="reject")
+    output = "loss: squared, size: 1, target: given"
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, inputs, output)) as daemon:
+        many = [f"w{n}" for n in range(steps)]
+        few = [f"w{n % 3}" for n in range(steps // 16)]
+        status = learn(daemon, [as_json(x=many), as_json(x=few), as_json(x="w3", y=1)], rejected=1)
+        assert status["rejected_by"] == {"vocabulary": 1}, status["rejected_by"]
+        assert status["vocabulary"]["input"]["size"] == 4, status["vocabulary"]
+
+
 def test_duplicates_and_what_is_refused_give_no_ids():
     """Ids are given where the order is fixed. Binary messages may have words, too."""
     with tempfile.TemporaryDirectory() as directory, \
