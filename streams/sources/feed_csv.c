@@ -34,11 +34,26 @@ static bool read_cell(const struct csv *csv, size_t column, enum value_kind kind
                                : cell_real(cell, csv->columns.factors[column], &value->real, why);
 }
 
+/* With --names the cells of x and y are words as well as numbers. */
+static bool read_names(const struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]) {
+    for (size_t i = 0; i < csv->x.count + csv->y.count; i++) {
+        *column = i < csv->x.count ? csv->x.indices[i] : csv->y.indices[i - csv->x.count];
+        const char *cell = csv->row.fields[*column];
+        if (wire_is_utf8(cell, strlen(cell)))
+            continue;
+        snprintf(why, CELL_WHY_SIZE, "found bytes that are not UTF-8: iconv makes it that");
+        return false;
+    }
+    return true;
+}
+
 /* Read x, y and time of the row. False: `why` says what is wrong, `*column` with which one. */
 static bool read_values(struct csv *csv, size_t *column, char why[CELL_WHY_SIZE]) {
     struct values *values = &csv->values;
     union value *number = values->numbers;
     values->time = 0;
+    if (csv->names && !read_names(csv, column, why))
+        return false;
     for (size_t i = 0; !csv->names && i < csv->x.count; i++, number++) {
         *column = csv->x.indices[i];
         if (!read_cell(csv, *column, csv->source.x.kind, number, why))

@@ -678,6 +678,11 @@ def test_a_table_of_words_is_learned_with_one_command():
         assert sorted(status["vocabulary"]["output"]["newest"]) == ["busy", "free"]
         assert sorted(status["vocabulary"]["w0"]["newest"]) == ["7", "a", "b"]
         assert status["skill"] > 0.1, status["skill"]
+        table.write_bytes(b"w0,n0,n1,w1,n2,n3,n4,w2,class\na,1,1,M\xfcnchen,1,1,1,a,free\n")
+        feed = subprocess.run([program("runnel-feed"), "csv", table, "--names", "--class", "class", "--quiet",
+                               "--socket", "router", "--connect", daemon.endpoint("examples")],
+                              stderr=subprocess.PIPE, timeout=running.LIMIT)
+        assert feed.returncode == os.EX_DATAERR and b"column 'w1': found bytes" in feed.stderr, feed.stderr
         daemon.end()
 
 
