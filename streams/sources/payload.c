@@ -11,7 +11,12 @@
 #include "common/text.h"
 #include "streams/feed_streams.h"
 
-enum { TEXT_FIRST = 256, NUMBER_SIZE = 32, PRODUCER_SIZE = sizeof "0123456789abcdef" };
+enum {
+    TEXT_FIRST = 256,
+    NUMBER_SIZE = 32, /* of a number that we write, */
+    TOKEN_SIZE = 512, /* and of one that somebody has written */
+    PRODUCER_SIZE = sizeof "0123456789abcdef",
+};
 
 struct payload {
     struct source *source;
@@ -98,7 +103,7 @@ static int put_numbers(struct payload *payload, const char *text, size_t size) {
     size_t count = 0;
     put_text(payload, "[");
     for (size_t n = 0; n < size;) {
-        char token[NUMBER_SIZE], *end;
+        char token[TOKEN_SIZE], *end;
         size_t length = 0;
         while (n < size && is_between(text[n]))
             n++;
@@ -108,7 +113,8 @@ static int put_numbers(struct payload *payload, const char *text, size_t size) {
         if (length == 0)
             break;
         double number = strtod(token, &end);
-        if (*end || isinf(number))
+        bool whole = end == token + length && (n == size || is_between(text[n]));
+        if (!whole || isinf(number))
             return 0;
         put_text(payload, count++ ? "," : "");
         if (isnan(number))

@@ -221,7 +221,7 @@ static int find_others(struct redis_reader *reader, struct redis_topic *topic,
         const redisReply *name = member(list->element[n], "name");
         const redisReply *waiting = member(list->element[n], "pending");
         const redisReply *idle = member(list->element[n], "idle");
-        if (!name || !waiting || !idle || waiting->integer == 0 ||
+        if (!name || !name->str || !waiting || !idle || waiting->integer == 0 ||
             strcmp(name->str, reader->consumer) == 0 ||
             (double)idle->integer < reader->take_over * 1000)
             continue;
@@ -285,11 +285,23 @@ static void note(struct redis_reader *reader, struct redis_entry *entry, const c
     *second = entry->second;
 }
 
+/* Whether it is a list, and of texts alone. */
+static bool are_texts(const redisReply *list) {
+    for (size_t n = 0; n < list->elements; n++)
+        if (!list->element[n]->str)
+            return false;
+    return list->type == REDIS_REPLY_ARRAY;
+}
+
 /* The next entry of the reply: [[stream, [[id, [field, value, ..]], ..]], ..], or nil. False: there
    are no more. */
 static bool take_entry(struct redis_reader *reader, struct redis_entry *entry) {
-    const redisReply *reply = reader->reply;
-    while (!reader->entries || reader->at == reader->entries->elements) {
+    const redisReply *reply = reader->reply, *found = NULL;
+    while (!found || found->elements != 2 || !found->element[0]->str) {
+        if (reader->entries && reader->at < reader->entries->elements) {
+            found = reader->entries->element[reader->at++];
+            continue;
+        }
         if (reply->type != REDIS_REPLY_ARRAY || reader->topic_at == reply->elements)
             return false;
         const redisReply *pair = reply->element[reader->topic_at++];
@@ -297,14 +309,11 @@ static bool take_entry(struct redis_reader *reader, struct redis_entry *entry) {
         reader->entries = reader->topic ? pair->element[1] : NULL;
         reader->at = 0;
     }
-    const redisReply *found = reader->entries->element[reader->at++];
-    if (found->elements != 2 || !found->element[0]->str)
-        return take_entry(reader, entry);
     const redisReply *fields = found->element[1];
     *entry = (struct redis_entry){.topic = reader->topic,
                                   .stream = reader->topic->name,
                                   .consumer = reader->reply_of,
-                                  .fields = fields->type == REDIS_REPLY_ARRAY ? fields : NULL};
+                                  .fields = are_texts(fields) ? fields : NULL};
     note(reader, entry, found->element[0]->str);
     return true;
 }

@@ -147,10 +147,12 @@ def test_payloads(directory):
     """What an entry may hold, and what it may not."""
     good = [(("p", "1.5 -2"), (1.5, -2)), (("p", "1.5,-2e1"), (1.5, -20)), (("p", "[1, 2]"), (1, 2)),
             (("p", ' {"x": [3, 4], "stream": "other"}'), (3, 4)),
+            (("p", f"0.5{'0' * 300} {'0' * 40}4.25"), (0.5, 4.25)),
             (("x", "[5, 6]", "learn", "false"), (5, 6)),
             (("x", "[7, 8]", "sequence", "1", "epoch", "9"), (7, 8))]
     bad = [("p", "free"), ("p", ""), ("p", "[1, 2"), ("p", "null"), ("p", "1 2 inf"), ("p", "1 2x"),
-           ("p", '{"x": [1, 2], "stream": 7}'), ("p", b"\xff\xfe")]
+           ("p", '{"x": [1, 2], "stream": 7}'), ("p", b"\xff\xfe"), ("p", b"\0 \0"),
+           ("p", b"1 2\0"), ("p", f"1 2.{'5' * 600}")]
     with daemon(directory) as d, brokers.Redis(directory) as redis:
         feed = feeder(directory, "s")
         redis.pipeline([("XADD", "s", "*", *words) for words in bad[:4]])
