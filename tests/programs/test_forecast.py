@@ -264,8 +264,9 @@ def says_that_it_has_no_network():
     with tempfile.TemporaryDirectory(prefix="forecast-") as directory:
         with Daemon(directory, configuration(directory, "")) as daemon:
             daemon.ask("status")
-            assert "no network (members: []), experts alone" in daemon.text(), daemon.text()
-            assert "gru" not in daemon.text(), daemon.text()
+            said = daemon.text().replace(directory, "")  # whose name may have any three letters
+            assert "no network (members: []), experts alone" in said, said
+            assert "gru" not in said, said
 
 
 def sets_and_resets_members(ahead="1"):
