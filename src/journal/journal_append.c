@@ -132,37 +132,37 @@ static uint64_t append(struct journal *journal, struct journal_record *record) {
     return record->position;
 }
 
+/* Every field is given: to clear the whole first would cost as much as all of this. */
 static struct journal_record record_of(const struct journal *journal,
                                        const struct example *example) {
-    struct journal_record record = {
+    bool numbered = example->numbered, label = example->label;
+    return (struct journal_record){
+        .position = 0,
+        .time = 0,
+        .appended = 0,
+        .stamp = isnan(example->time) ? 0 : example->time + 0.0, /* 0 is unknown, NaN no time */
+        .sequence = numbered ? example->sequence : 0,
+        /* A label without a number names its example by this producer all the same. */
+        .producer = numbered || label ? example->producer : 0,
+        .epoch = numbered ? example->epoch : 0,
         .kind = JOURNAL_EXAMPLE,
         .flags =
             (uint8_t)((example->end ? WIRE_END : 0) | (example->learn ? 0 : WIRE_DO_NOT_LEARN) |
-                      (example->label ? WIRE_LABEL : 0) | (example->sparse ? WIRE_SPARSE : 0) |
+                      (label ? WIRE_LABEL : 0) | (example->sparse ? WIRE_SPARSE : 0) |
                       (example->words_size ? WIRE_WORDS : 0)),
+        .numbered = numbered,
+        .label = {example->label_epoch, example->label_sequence},
         .steps = example->steps,
         .key_size = example->key_size,
-        .x_size = example->label ? 0 : example->steps * journal->input_bytes,
+        .x_size = label ? 0 : example->steps * journal->input_bytes,
         .y_size = example->y ? example->steps * journal->target_bytes : 0,
+        .words_size = example->words_size,
         .key = example->key_size ? example->key : "",
         .x = example->x,
         .y = example->y,
         .words = example->words,
-        .words_size = example->words_size,
-        .label = {example->label_epoch, example->label_sequence},
+        .size = 0,
     };
-    /* 0 is unknown, and NaN no time. */
-    if (!isnan(example->time))
-        record.stamp = example->time + 0.0;
-    if (example->numbered) {
-        record.numbered = true;
-        record.epoch = example->epoch;
-        record.sequence = example->sequence;
-    }
-    /* A label without a number names its example by this producer all the same. */
-    if (example->numbered || example->label)
-        record.producer = example->producer;
-    return record;
 }
 
 enum journal_seen journal_seen(const struct journal *journal, const struct example *example) {
