@@ -96,6 +96,7 @@ struct source {
     bool producer_given; /* it is that of JSON with numbers of its own, too */
     bool once;           /* it cannot be read a second time; set by open */
     bool labels;         /* some steps are labels; set by open */
+    bool named;          /* x is an object of columns by name; set by open */
     bool skip_bad;       /* --skip-bad was given */
     bool strict;         /* an example that the daemon rejects is an error at once */
     uint64_t skipped;    /* bad rows skipped */

@@ -18,13 +18,25 @@ static const char *dtype(const struct shape *shape) {
     return shape->kind == VALUE_CLASS ? "uint32" : "float32";
 }
 
-char *schema_of(const struct source *source) {
+/* Of examples that name their columns, in whatever order: types are the model's affair. */
+static json_t *named(const struct source *source) {
+    return json_pack("{s:{s:o, s:i}}", "schema", "names", names(source, false, source->x.count),
+                     "targets", (int)source->y.count);
+}
+
+/* Of examples of numbers. */
+static json_t *numbered(const struct source *source) {
     json_t *schema = json_pack("{s:{s:s, s:o, s:o}}", "schema", "dtype", dtype(&source->x),
                                "columns", names(source, false, source->x.count), "targets",
                                names(source, true, source->y.count));
     if (schema && source->y.count > 0)
         json_object_set_new(json_object_get(schema, "schema"), "target_dtype",
                             json_string(dtype(&source->y)));
+    return schema;
+}
+
+char *schema_of(const struct source *source) {
+    json_t *schema = source->named ? named(source) : numbered(source);
     char *text = schema ? json_dumps(schema, JSON_COMPACT) : NULL;
     json_decref(schema);
     return text;

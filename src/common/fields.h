@@ -99,6 +99,7 @@ enum field_need {
     NEED_COLUMNS, /* inputs whose columns have names */
     NEED_LABELS,  /* targets that come later */
     NEED_TIMES,   /* inputs that are made of times */
+    NEED_WORDS,   /* symbols or classes that are words */
     FIELD_NEEDS,
 };
 #define FIELD_HAS(need) (1u << (need)) /* in a set of them */
@@ -127,8 +128,9 @@ struct field {
         const char *name; /* in Prometheus, after runnel_; NULL = there is none. Of rows: the label
                              that tells them apart, and the beginning of their members' names */
         enum metric_kind kind;
-        const char *unit; /* the end of the name, where that is one; NULL = none */
-        double scale;     /* from the message's unit to Prometheus'; 0 = the same */
+        const char *unit;  /* the end of the name, where that is one; NULL = none */
+        double scale;      /* from the message's unit to Prometheus'; 0 = the same */
+        const char *label; /* of a tally: what its names are; NULL = "reason" */
     } metric;
 
     struct {

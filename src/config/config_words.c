@@ -49,6 +49,11 @@ int config_check_words(struct reading *reading) {
          check_one(reading, "model.input.hash", of_input)) ||
         (output->vocabulary.capacity && check_one(reading, "model.output.size", of_output)))
         return -1;
+    for (size_t k = 0; output->vocabulary.capacity && k < input->column_count; k++)
+        if (input->columns[k].vocabulary.capacity && !strcmp(input->columns[k].name, "output"))
+            return config_fail(reading, of_output,
+                               "found beside a column of words that is called output, as this "
+                               "vocabulary is: give the column another name");
     if (output->vocabulary.capacity && output->target == TARGET_NEXT)
         return config_fail(reading, of_output,
                            "found with target: next, whose classes are the inputs; allowed is "

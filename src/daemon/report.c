@@ -49,8 +49,11 @@ void report_loss(struct json_text *text, const struct loss_fields *metrics,
     unsigned experts = learner_forecasts(learner) ? FIELD_HAS(NEED_EXPERTS) : 0;
     loss.anomaly_threshold = learner_limit(learner);
     unsigned anomaly = learner_watches(learner) ? FIELD_HAS(NEED_ANOMALY) : 0;
+    unsigned words = learner_lexicons(learner) ? FIELD_HAS(NEED_WORDS) : 0;
+    for (size_t n = 0; n < learner_lexicons(learner); n++)
+        loss.words += learner_lexicon(learner, n).size;
     fields_write(text, FIELDS_OF_LOSS, &loss,
-                 loss_has(model->architecture.output.loss) | experts | anomaly);
+                 loss_has(model->architecture.output.loss) | experts | anomaly | words);
 }
 
 static unsigned layer_has(const struct layer *layer) {

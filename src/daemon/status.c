@@ -10,10 +10,25 @@
 #include "report.h"
 #include "run.h"
 
+/* Vocabularies' sizes; whether there are any. */
+static bool count_words(const struct learner *learner, struct status_fields *status,
+                        struct field_count *words, struct field_count *capacities) {
+    size_t count = learner_lexicons(learner);
+    for (size_t n = 0; n < count; n++) {
+        const struct learner_lexicon lexicon = learner_lexicon(learner, n);
+        words[n] = (struct field_count){lexicon.name, lexicon.size};
+        capacities[n] = (struct field_count){lexicon.name, lexicon.capacity};
+    }
+    status->words_by = (struct field_tally){words, count};
+    status->words_capacity = (struct field_tally){capacities, count};
+    return count > 0;
+}
+
 void status_write(struct daemon *daemon, struct json_text *text) {
     const struct config *config = daemon->config;
     char summary[MODEL_SUMMARY_SIZE], names[2][MODEL_NAMES_SIZE];
     struct field_count counts[SECURITY_FAILURES], rejected_by[REJECT_REASONS];
+    struct field_count words[COLUMNS_MAX + 1], capacities[COLUMNS_MAX + 1];
     unsigned has = 0;
     struct schema schema;
     ingest_schema(daemon->ingest, &schema);
@@ -65,6 +80,8 @@ void status_write(struct daemon *daemon, struct json_text *text) {
     labels_report(daemon, &status);
     if (daemon->model.architecture.output.target == TARGET_LATER)
         has |= FIELD_HAS(NEED_LABELS);
+    if (count_words(daemon->learner, &status, words, capacities))
+        has |= FIELD_HAS(NEED_WORDS);
     fields_write(text, FIELDS_OF_STATUS, &status, has);
     report_words(text, daemon->learner);
 }

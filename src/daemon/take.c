@@ -2,6 +2,7 @@
 
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "checkpoints.h"
 #include "common/clock.h"
@@ -50,8 +51,9 @@ static bool is_refused(struct daemon *daemon, const struct example *example) {
         return false;
     if (word)
         text_quote(quoted, word, size);
-    snprintf(why, sizeof why, "%s is not in the vocabulary of model.%s, which is full",
-             word ? quoted : "a number", of);
+    bool column = daemon->config->architecture.input.column_count && strcmp(of, "output") != 0;
+    snprintf(why, sizeof why, "%s is not in the vocabulary of %s%s, which is full",
+             word ? quoted : "a number", column ? "x's column " : "model.", of);
     ingest_reject(daemon->ingest, example, REJECT_VOCABULARY, why);
     return true;
 }

@@ -116,15 +116,6 @@ static enum reject_reason put_number(const struct shape *shape, size_t k, const 
 
 /* ---- Columns by name ---- */
 
-/* The column of that name, looked for from `first` on: members mostly come in the columns' order.
- */
-static size_t find_column(const struct shape *shape, const char *name, size_t first) {
-    for (size_t n = 0, k = first; n < shape->width; n++, k = k + 1 < shape->width ? k + 1 : 0)
-        if (strcmp(shape->columns[k].name, name) == 0)
-            return k;
-    return shape->width;
-}
-
 /* What was not said is missing, where it may be. */
 static enum reject_reason put_missing(const struct shape *shape, const bool *said,
                                       unsigned char *numbers, char *why) {
@@ -161,7 +152,7 @@ static enum reject_reason put_row(const struct shape *shape, json_t *row, unsign
     const char *name;
     json_t *value;
     json_object_foreach(row, name, value) {
-        size_t found = find_column(shape, name, k);
+        size_t found = shape_column(shape, name, k);
         char quoted[TEXT_QUOTE_SIZE];
         if (found == shape->width)
             return reject(REJECT_JSON, why, "%s has an unknown column %s", shape->name,

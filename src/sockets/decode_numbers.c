@@ -17,6 +17,14 @@ const char *shape_name(const struct shape *shape, size_t k, char name[NUMBER_NAM
     return name;
 }
 
+size_t shape_column(const struct shape *shape, const char *name, size_t first) {
+    for (size_t n = 0, k = first < shape->width ? first : 0; n < shape->width;
+         n++, k = k + 1 < shape->width ? k + 1 : 0)
+        if (strcmp(shape->columns[k].name, name) == 0)
+            return k;
+    return shape->width;
+}
+
 const char *shape_type(const struct shape *shape) {
     if (shape_mixed(shape))
         return "mixed";

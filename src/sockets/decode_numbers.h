@@ -53,6 +53,10 @@ static inline size_t shape_hash(const struct shape *shape, size_t k) {
    `name`. */
 const char *shape_name(const struct shape *shape, size_t k, char name[NUMBER_NAME_SIZE]);
 
+/* The column of that name, shape->width without one; looked for from `first` on, since names mostly
+   come in the columns' order. */
+size_t shape_column(const struct shape *shape, const char *name, size_t first);
+
 /* What one number is: "float32", "uint32", or "mixed" of columns. */
 const char *shape_type(const struct shape *shape);
 

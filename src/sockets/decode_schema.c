@@ -101,6 +101,38 @@ static enum reject_reason check_columns(const json_t *schema, const struct part 
                   count, part->what, expected, text_quote(quoted, first, strlen(first)));
 }
 
+/* The names of columns that an x is to have, in any order: none is unknown, and each that must be
+   there is. */
+static enum reject_reason check_row(const json_t *names, const struct shape *x, char *why) {
+    bool said[COLUMNS_MAX] = {false};
+    char quoted[TEXT_QUOTE_SIZE];
+    const json_t *name;
+    size_t i;
+    if (!names)
+        return REJECT_NOT;
+    if (!json_is_array(names))
+        return reject(REJECT_JSON, why, "the schema's \"names\" is no list of names");
+    if (!x->columns)
+        return reject(REJECT_SCHEMA, why,
+                      "the schema has names, but this model has no model.input.columns");
+    json_array_foreach(names, i, name) {
+        if (!json_is_string(name))
+            return reject(REJECT_JSON, why, "the schema's \"names\" is no list of names");
+        size_t k = shape_column(x, json_string_value(name), i);
+        if (k == x->width)
+            return reject(REJECT_SCHEMA, why, "the schema has an unknown column %s",
+                          text_quote(quoted, json_string_value(name), json_string_length(name)));
+        said[k] = true;
+    }
+    for (size_t k = 0; k < x->width; k++)
+        if (!said[k] && !x->columns[k].hold)
+            return reject(REJECT_SCHEMA, why,
+                          "the schema has no column %s, which must be there (missing: hold lets a "
+                          "real one be left out)",
+                          x->columns[k].name);
+    return REJECT_NOT;
+}
+
 enum reject_reason decode_schema(const json_t *schema, const struct shape *x, const struct shape *y,
                                  char why[REJECT_WHY_SIZE]) {
     const struct part parts[] = {{"dtype", "columns", "columns", x},
@@ -113,5 +145,5 @@ enum reject_reason decode_schema(const json_t *schema, const struct shape *x, co
         if (reason == REJECT_NOT)
             reason = check_columns(schema, &parts[i], why);
     }
-    return reason;
+    return reason == REJECT_NOT ? check_row(json_object_get(schema, "names"), x, why) : reason;
 }

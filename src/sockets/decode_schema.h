@@ -5,7 +5,8 @@
 
    `dtype` is that of x: float32, or uint32 for symbols; `columns` are those of one step of x, their
    names, which are the model's in its order where that has names, or how many; `targets` likewise
-   those of y, 0 where the target is the next x; `target_dtype` is that of y. Each may be left out:
+   those of y, 0 where the target is the next x; `target_dtype` is that of y; `names` are those of
+   columns that x will name, in any order. Each may be left out:
    then nothing is said of it. A column may also be an object with its "name" and "kind": real,
    symbol or cycle. Other members of it, and of the schema, are for later versions. */
 #ifndef RUNNEL_DECODE_SCHEMA_H

@@ -113,6 +113,7 @@ static int select_columns(struct csv *csv, struct error *error) {
         return -1;
     csv->source.x = (struct shape){csv->symbol_name ? VALUE_CLASS : VALUE_REAL, csv->x.count};
     csv->source.y = (struct shape){csv->class_name ? VALUE_CLASS : VALUE_REAL, csv->y.count};
+    csv->source.named = csv->names;
     return 0;
 }
 

@@ -5,6 +5,7 @@
    An edit is a byte for its kind, two for the place and eight for the value. What can be loaded is
    the state of a learner: it learns on, and it is saved as a file that loads as the same state. */
 #include <libdeflate.h>
+#include <math.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,13 +22,15 @@
 #include "learner/learner_state.h"
 #include "learner/streams.h"
 
-/* Bits of the first byte; where the high ones are CHOICE_FORECAST, the learner is that one. */
+/* Bits of the first byte; where the high ones are CHOICE_FORECAST or CHOICE_WORDS, the learner is
+   that one. */
 enum {
     CHOICE_LEARNER = 3,
     CHOICE_WHOLE = 4,
     CHOICE_NO_REPAIR = 8,
     CHOICE_HIGH = 0xF0,
     CHOICE_FORECAST = 0x10,
+    CHOICE_WORDS = 0x30,
 };
 enum edit { EDIT_BYTE, EDIT_NUMBER, EDIT_WORD, EDIT_HEADER_ADD, EDIT_HEADER_CUT, EDIT_CUT, EDITS };
 enum {
@@ -36,9 +39,11 @@ enum {
     PLAN_STEPS = 4,
     EXAMPLES = 12,
     STEPS = 2,
+    WORD_COLUMNS = 4,
     NUMBERS_MAX = 8, /* in an example's x or y */
-    LEARNERS = 5,
+    LEARNERS = 6,
     FORECAST = 4, /* the learner of scale: forecast */
+    WORDS = 5,    /* that of columns and vocabularies */
 };
 
 /* One learner for each part that a checkpoint may have. */
@@ -73,6 +78,22 @@ static const struct {
       .skip = true,
       .solved = true},
      OPTIMIZER_adam},
+    {{.kind = INPUT_REAL,
+      .size = WORD_COLUMNS,
+      .scale = SCALE_STANDARD,
+      .hold = true,
+      .column_count = WORD_COLUMNS,
+      .columns = {{.name = "load", .standard = true, .hold = true, .mask = true},
+                  {.name = "host",
+                   .kind = COLUMN_SYMBOL,
+                   .size = 4,
+                   .embedding = 2,
+                   .vocabulary = {.capacity = 3, .lru = true}},
+                  {.name = "user", .kind = COLUMN_SYMBOL, .size = 5, .hash = 5},
+                  {.name = "hour", .kind = COLUMN_CYCLE, .period = 24, .harmonics = 1}}},
+     {.cell = CELL_gru, .size = 3, .norm = NORM_layer, .gain = 1},
+     {.loss = LOSS_softmax, .size = 5, .vocabulary = {.capacity = 4}},
+     OPTIMIZER_adamw},
 };
 
 static struct side {
@@ -103,30 +124,46 @@ static struct learner *open_learner(const struct side *side) {
     return learner;
 }
 
+/* Of columns: a number that may be missing, a word, a symbol that may count as minus that, an hour;
+   and a class that is a word. */
+static void fill_columns(size_t n, union value *x, union value *y, char words[NUMBERS_MAX]) {
+    for (size_t t = 0; t < STEPS; t++, x += WORD_COLUMNS, y++) {
+        x[0].real = n % 4 ? (float)(n % 5) : NAN;
+        x[1].id = y->id = WIRE_WORD;
+        x[2].id = (uint32_t)(n % 5) | (n % 2 ? SYMBOL_MINUS : 0);
+        x[3].real = (float)(n + t);
+        words[2 * t] = words[2 * (STEPS + t)] = 1; /* bytes of the word that follows */
+        words[2 * t + 1] = (char)('a' + (n + t) % 5);
+        words[2 * (STEPS + t) + 1] = (char)('a' + n % 3);
+    }
+}
+
 /* Examples of three streams: all numbers are small, and are symbols or classes where needed. */
 static void learn(struct learner *learner, const struct side *side, size_t first) {
     static const char *const keys[] = {"", "one", "two"};
     const struct architecture *a = &side->model.architecture;
     bool symbols = a->input.kind == INPUT_SYMBOL, classes = loss_kind(a->output.loss)->class_id;
     for (size_t n = first; n < first + EXAMPLES; n++) {
-        union {
-            float real;
-            uint32_t whole;
-        } x[NUMBERS_MAX], y[NUMBERS_MAX];
+        union value x[NUMBERS_MAX], y[NUMBERS_MAX];
+        char words[NUMBERS_MAX];
         for (size_t k = 0; k < NUMBERS_MAX; k++) {
             uint32_t whole = (uint32_t)(n + k) % 3;
-            x[k].whole = y[k].whole = whole;
+            x[k].id = y[k].id = whole;
             if (!symbols)
                 x[k].real = (float)whole;
             if (!classes)
                 y[k].real = (float)whole;
         }
+        if (a->input.column_count)
+            fill_columns(n, x, y, words);
         const char *key = keys[n % (sizeof keys / sizeof *keys)];
         const struct example example = {.key = key,
                                         .key_size = strlen(key),
                                         .steps = STEPS,
                                         .x = x,
                                         .y = a->output.target == TARGET_GIVEN ? y : NULL,
+                                        .words = words,
+                                        .words_size = a->input.column_count ? sizeof words : 0,
                                         .end = n % 7 == 6,
                                         .learn = true};
         struct error error = {0};
@@ -316,8 +353,10 @@ static void require_same_state(struct learner *learner, const struct side *side)
 bool fuzz_checkpoint(const uint8_t *bytes, size_t size) {
     struct fuzz_input input = {bytes, size};
     unsigned choice = fuzz_byte(&input);
-    bool forecast = (choice & CHOICE_HIGH) == CHOICE_FORECAST;
-    const struct side *side = side_of(forecast ? FORECAST : choice & CHOICE_LEARNER);
+    unsigned high = choice & CHOICE_HIGH;
+    const struct side *side = side_of(high == CHOICE_FORECAST ? FORECAST
+                                      : high == CHOICE_WORDS  ? WORDS
+                                                              : choice & CHOICE_LEARNER);
     bool untouched = !(choice & CHOICE_WHOLE) && input.size == 0;
     struct learner *learner = open_learner(side);
     static struct checkpoint_report report;

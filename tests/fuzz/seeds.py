@@ -292,8 +292,8 @@ SAFETENSORS = {
 
 # --- checkpoint: which learner and what the rest is; edits of its good checkpoint, or a whole file -------
 BYTE, NUMBER, WORD, HEADER_ADD, HEADER_CUT, CUT = range(6)
-FORECAST = 16  # a learner, in the byte that chooses one
-LEARNERS, WHOLE, NO_REPAIR = (0, 1, 2, 3, FORECAST), 4, 8
+FORECAST, WORDY = 16, 48  # learners, in the byte that chooses one
+LEARNERS, WHOLE, NO_REPAIR = (0, 1, 2, 3, FORECAST, WORDY), 4, 8
 
 
 def edit(learner, kind, place, value):

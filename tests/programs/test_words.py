@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Words that become symbols and classes (docs/words.md): vocabularies that share, reject or forget,
 hashed words, classes that appear late; through duplicates, kills, checkpoints and resets."""
+import contextlib
 import json
 import os
+import pathlib
 import random
 import signal
+import sqlite3
 import struct
 import subprocess
 import tempfile
@@ -94,10 +97,17 @@ def test_ids_come_in_the_order_of_appearance():
         status = learn(daemon, [as_json(x=w) for w in ("b", "a", "b", "c", "d", "a", "e")])
         assert status["vocabulary"] == {
             "input": {"size": 3, "capacity": 3, "newest": ["c", "a", "b"]}}, status["vocabulary"]
+        assert (status["words"], status["words_by"]) == (3, {"input": 3}), status
+        assert status["words_capacity"] == {"input": 3}, status
         tensors, words = exported(daemon)
         assert words == {"input": ["b", "a", "c"]}
         assert len(tensors["embedding.weight"]) == len(tensors["output.weight"]) == 4
         daemon.end()
+        text = pathlib.Path(__file__).parents[2].joinpath("docs/reliability.md").read_text("utf-8")
+        query = text[text.index("WITH found(position"):].split(";")[0]
+        with contextlib.closing(sqlite3.connect(daemon.directory / "state/journal.sqlite")) as file:
+            found = file.execute(query).fetchall()
+        assert found == [(n + 1, 1, word) for n, word in enumerate("babcdae")], found
 
 
 def sweep(directory, inputs, output, messages, optimizer="rate: 0.01", device="cpu"):
@@ -159,6 +169,34 @@ def test_the_same_examples_give_the_same_words_and_bits():
                 assert len(set(found)) == 1, (device, inputs, [found[0] == f for f in found])
 
 
+def test_what_is_forgotten_does_not_depend_on_restarts():
+    """Words that take others' ids, of a column and of classes that labels bring, with a kill and an
+    end in the middle: the words and bits of a daemon that ran through."""
+    inputs = "columns: [{name: n}, {name: w, kind: symbol, embedding: 2, " + \
+             vocabulary(3, forget="lru") + "}]"
+    output = "loss: softmax, target: later, patience: 4, " + vocabulary(3, forget="lru")
+    rng = random.Random(11)
+    messages = []
+    for n in range(150):
+        messages += [as_json(stream="s", x={"n": rng.random(), "w": rng.choice(NAMES)},
+                             sequence=2 * n),
+                     as_json(stream="s", label_of=2 * max(0, n - n % 3), y=rng.choice(NAMES),
+                             sequence=2 * n + 1)]  # of three one is taken, two come too late
+    found = []
+    for stops in ([], [100, 200], [99, 150]):
+        with tempfile.TemporaryDirectory() as directory, \
+                Daemon(directory, configuration(directory, inputs, output)) as daemon:
+            for begin, end in zip([0, *stops], [*stops, len(messages)]):
+                status = learn(daemon, messages[begin:end])
+                assert status["labels"]["taken"] > 0, status["labels"]
+                if end < len(messages):
+                    daemon.end(signal.SIGKILL if end % 100 == 0 else signal.SIGTERM)
+                    daemon.start()
+            found.append(exported(daemon))
+            daemon.end()
+    assert found[0] == found[1] == found[2], [words for _, words in found]
+
+
 def test_a_class_that_appears_late_is_predicted():
     """Until it appears it takes part in no prediction; then it begins with starting values and is
     soon predicted, by name. Skill is measured against the frequencies of classes that have come."""
@@ -196,6 +234,27 @@ def test_a_class_that_appears_late_is_predicted():
         right = [s["scored"]["prediction"]["words"][0] == s["scored"]["target"] for s in said[-100:]]
         assert sum(right) > 90, sum(right)
         assert status["skill"] > 0, status["skill"]
+        daemon.end()
+
+
+def test_people_see_words():
+    """runnel-watch tells the class that came beside the most probable one, by name."""
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, "kind: real, size: 1", "loss: softmax, " +
+                                            vocabulary(5), predictions="true")) as daemon:
+        learn(daemon, [as_json(x=[i % 2], y=["free", "busy"][i % 2]) for i in range(400)])
+        watch = subprocess.Popen([program("runnel-watch"), "--connect", daemon.endpoint("statistics"),
+                                  "--topic", "prediction", "--all", "--count", "3"], text=True,
+                                 stdout=subprocess.PIPE)
+        end = time.monotonic() + running.LIMIT
+        while watch.poll() is None:
+            assert time.monotonic() < end
+            learn(daemon, [as_json(x=[1], y="busy")])
+        lines = [line.split() for line in watch.stdout]
+        assert lines[0] == ["time", "stream", "truth", "forecast", "share", "baseline"], lines
+        assert all(line[-4:-2] == ["busy", "busy"] for line in lines[1:]), lines
+        assert float(lines[1][-2]) > 0.5, lines
+        watch.stdout.close()
         daemon.end()
 
 
@@ -262,6 +321,12 @@ def test_words_beyond_the_capacity_are_rejected():
             topic, body = daemon.next_message(heard)
             text = json.loads(body).get("text", "") if topic == b"event" else text
         daemon.end()
+    columns = "columns: [{name: w, kind: symbol, " + vocabulary(1, unknown="reject") + "}, {name: n}]"
+    with tempfile.TemporaryDirectory() as directory, \
+            Daemon(directory, configuration(directory, columns, "loss: squared, size: 1")) as daemon:
+        learn(daemon, [as_json(x=["a", 1]), as_json(x=["b", 1]), as_json(x=["a", 1])], 1)
+        daemon.end()
+        assert "'b' is not in the vocabulary of x's column w, which is full" in daemon.text()
 
 
 def header(number, flags=0):
@@ -616,6 +681,9 @@ def test_a_schema_names_columns_and_kinds():
                     ({"columns": kinds}, None), ({"columns": 5}, None),
                     ({"columns": ["load", "zone", "host", "rack", "hour"]}, b"'host'"),
                     ({"columns": kinds[:4] + [{"name": "hour", "kind": "real"}]}, b"'hour'"),
+                    ({"names": names[::-1]}, None), ({"names": names[1:], "targets": 1}, None),
+                    ({"names": names[:4]}, b"no column hour"),
+                    ({"names": [*names, "lod"]}, b"'lod'"), ({"names": 5}, b"no list"),
                     ({"columns": names[:4]}, b"takes 5"), ({"dtype": "float32"}, b"float32")]
             for schema, wrong in said:
                 socket.send_multipart(as_json(schema=schema))
@@ -670,8 +738,8 @@ def test_a_table_of_words_is_learned_with_one_command():
                 n, w = [rng.random() for _ in range(5)], [rng.choice("ab7") for _ in range(3)]
                 kind = "busy" if (n[0] > 0.5) != (w[0] == "7") else "free"
                 print(w[0], n[0], n[1], w[1], n[2], n[3], n[4], w[2], kind, sep=",", file=file)
-        subprocess.run([program("runnel-feed"), "csv", table, "--names", "--words", "w0,w1,w2", "--class", "class",
-                        "--socket", "router", "--connect", daemon.endpoint("examples"), "--quiet"],
+        subprocess.run([program("runnel-feed"), "csv", table, "--names", "--words", "w0,w1,w2",
+                        "--class", "class", "--schema", "--socket", "router", "--connect", daemon.endpoint("examples"), "--quiet"],
                        check=True, timeout=running.LIMIT)
         status = wait_learned(daemon, 1200)
         assert status["rejected"] == 0, status["rejected_by"]

@@ -31,10 +31,22 @@ static double most_probable(const json_t *prediction) {
     return json_array_size(prediction) ? (double)best : NAN;
 }
 
+/* The most probable of a prediction of words; "" = it is the unknown. NULL: there are none. */
+static const char *first_word(const json_t *prediction) {
+    const json_t *words = json_object_get(prediction, "words");
+    const char *word = json_string_value(json_array_get(words, 0));
+    return json_is_array(words) ? word ? word : "" : NULL;
+}
+
+static double first_probability(const json_t *prediction) {
+    return number_of(json_array_get(json_object_get(prediction, "probabilities"), 0));
+}
+
 struct taking {
     truth_take *take;
     void *context;
-    bool all; /* also what was not observed */
+    bool all;   /* also what was not observed */
+    bool words; /* classes that are words, and nothing else */
 };
 
 static void take_column(const struct taking *taking, const json_t *scored, struct truth_row *row) {
@@ -46,6 +58,21 @@ static void take_column(const struct taking *taking, const json_t *scored, struc
     row->high = number_of(json_array_get(bounds, 1));
     if (taking->all || !isnan(row->target))
         taking->take(taking->context, row);
+}
+
+/* One target that is a word. */
+static bool take_word(const struct taking *taking, const json_t *scored, struct truth_row row) {
+    const json_t *target = json_object_get(scored, "target");
+    const json_t *prediction = json_object_get(scored, "prediction");
+    row.words[TRUTH_SAID] = first_word(prediction);
+    if (!row.words[TRUTH_SAID] || !target)
+        return false;
+    row.words[TRUTH_CAME] = json_is_string(target) ? json_string_value(target) : "";
+    row.words[TRUTH_BASELINE] = first_word(json_object_get(scored, "baseline"));
+    row.probability = first_probability(prediction);
+    row.target = row.prediction = row.baseline = row.low = row.high = NAN;
+    taking->take(taking->context, &row);
+    return true;
 }
 
 /* One target: `row` has what all of the message share. False: what was said of it is neither
@@ -94,36 +121,57 @@ static size_t take_rows(const struct taking *taking, const json_t *body) {
         row.step = member(one, "step", 0);
         row.ahead = member(one, "ahead", 1);
         row.score = predicts ? member(json_object_get(body, "anomaly"), "score", NAN) : NAN;
-        without += !take_scored(taking, one, row);
+        without += !(taking->words ? take_word : take_scored)(taking, one, row);
     }
     return without;
 }
 
 void truth_rows(const json_t *body, truth_take *take, void *context) {
-    take_rows(&(struct taking){take, context, false}, body);
+    take_rows(&(struct taking){take, context, false, false}, body);
 }
 
 size_t truth_rows_all(const json_t *body, truth_take *take, void *context) {
-    return take_rows(&(struct taking){take, context, true}, body);
+    return take_rows(&(struct taking){take, context, true, false}, body);
+}
+
+void truth_words(const json_t *body, truth_take *take, void *context) {
+    take_rows(&(struct taking){take, context, false, true}, body);
+}
+
+/* What all columns share of a value that has not come. False: it has, with the message: with
+   `target: given` an example is scored at once. */
+static bool begin_next(const json_t *body, struct truth_row *row) {
+    const char *stream = member_string(body, "stream");
+    *row = (struct truth_row){.stream = stream ? stream : "",
+                              .ahead = 1,
+                              .steps = 1,
+                              .example = member(body, "example", NAN),
+                              .said_time = member(body, "data_time", NAN),
+                              .place = NAN,
+                              .data_time = NAN,
+                              .target = NAN,
+                              .baseline = NAN};
+    return member(json_object_get(body, "scored"), "example", NAN) != row->example;
+}
+
+void truth_next_word(const json_t *body, truth_take *take, void *context) {
+    const json_t *prediction = json_object_get(body, "prediction");
+    struct truth_row row;
+    if (!begin_next(body, &row) || !first_word(prediction))
+        return;
+    row.words[TRUTH_SAID] = first_word(prediction);
+    row.probability = first_probability(prediction);
+    row.prediction = row.low = row.high = NAN;
+    take(context, &row);
 }
 
 void truth_next(const json_t *body, truth_take *take, void *context) {
     const json_t *prediction = json_object_get(body, "prediction");
     const json_t *intervals = json_object_get(body, "interval");
-    const char *stream = member_string(body, "stream");
-    struct truth_row row = {.stream = stream ? stream : "",
-                            .columns = json_array_size(intervals),
-                            .ahead = 1,
-                            .steps = 1,
-                            .example = member(body, "example", NAN),
-                            .said_time = member(body, "data_time", NAN),
-                            .place = NAN,
-                            .data_time = NAN,
-                            .target = NAN,
-                            .baseline = NAN};
-    /* With `target: given` an example is scored at once. */
-    if (member(json_object_get(body, "scored"), "example", NAN) == row.example)
+    struct truth_row row;
+    if (!begin_next(body, &row))
         return;
+    row.columns = json_array_size(intervals);
     for (; row.column < row.columns; row.column++) {
         const json_t *bounds = json_array_get(intervals, row.column);
         row.prediction = level(prediction, row.column);

@@ -9,6 +9,9 @@
 
 #include <jansson.h>
 
+/* Words of a row. */
+enum { TRUTH_CAME, TRUTH_SAID, TRUTH_BASELINE, TRUTH_WORDS };
+
 struct truth_row {
     const char *stream;
     size_t column;        /* from 0 */
@@ -22,9 +25,12 @@ struct truth_row {
                          where that has several steps; NaN = unknown */
     double data_time; /* of the truth; NaN = none was given */
     double target;    /* a class: its number */
-    double prediction;     /* of classes: the most probable one */
-    double low, high;      /* of the interval; NaN = there was none */
-    double baseline;       /* what the baseline had said; NaN = there is none */
+    double prediction;              /* of classes: the most probable one */
+    double low, high;               /* of the interval; NaN = there was none */
+    double baseline;                /* what the baseline had said; NaN = there is none */
+    const char *words[TRUTH_WORDS]; /* of classes that are words, whose numbers are NaN: "" = the
+                                       unknown, NULL = nothing. Of others NULL */
+    double probability;             /* of such a prediction; NaN = unknown */
     double score;          /* how abnormal what came was, the stream's; NaN = nothing says it */
     const json_t *experts; /* what each had said, lists by name; NULL without */
 };
@@ -43,10 +49,16 @@ void truth_rows(const json_t *body, truth_take *take, void *context);
    targets have none, since what was said of them is no list of numbers: strokes. */
 size_t truth_rows_all(const json_t *body, truth_take *take, void *context);
 
+/* The same of classes that are words, which the others leave out: a row a target. */
+void truth_words(const json_t *body, truth_take *take, void *context);
+
 /* What a message says of a value that has not come, a row for each column: `target`, `baseline`,
    `place` and `data_time` are unknown. None of a class, of several steps or of several horizons,
    none where no intervals are published, and none where the message has the value itself. */
 void truth_next(const json_t *body, truth_take *take, void *context);
+
+/* The same of a class that is a word: the most probable one. */
+void truth_next_word(const json_t *body, truth_take *take, void *context);
 
 /* A number of what experts had said of a row's column; NaN where there is none. */
 double truth_expert(const struct truth_row *row, const char *name);

@@ -56,6 +56,37 @@ static void format_truth(char text[TEXT_SIZE], const struct truth_row *row, bool
         snprintf(text + used, TEXT_SIZE - (size_t)used, ": missed");
 }
 
+/* The same of a class that is a word. */
+static void format_word(char text[TEXT_SIZE], const struct truth_row *row) {
+    char stream[STREAM_SIZE], came[STREAM_SIZE], said[STREAM_SIZE], share[FORMAT_SIZE];
+    const char *words[] = {row->words[TRUTH_CAME], row->words[TRUTH_SAID]};
+    for (size_t n = 0; n < 2; n++)
+        text_copy(n ? said : came, STREAM_SIZE, *words[n] ? words[n] : "unknown");
+    snprintf(text, TEXT_SIZE, "%s is %s, said %s (%s)",
+             text_copy(stream, sizeof stream, row->stream), came, said,
+             format_percent(share, row->probability));
+}
+
+/* The newest class beside what was said of it. */
+static void draw_word(struct canvas *c, const struct area *area, struct watched *w) {
+    struct finding finding = {0};
+    char text[TEXT_SIZE];
+    truth_words(w->truth, take_row, &finding);
+    if (!finding.found)
+        return;
+    const char *const *words = finding.row.words;
+    bool wrong = strcmp(words[TRUTH_CAME], words[TRUTH_SAID]) != 0;
+    format_word(text, &finding.row);
+    int at = canvas_print(c, area, 0, 0, STYLE_DIM, "forecast ");
+    at = canvas_print(c, area, 0, at, wrong ? STYLE_WARN : STYLE_PLAIN, "%s", text);
+    finding.found = false;
+    truth_next_word(w->truth, take_row, &finding);
+    if (finding.found)
+        canvas_print(
+            c, area, 0, at, STYLE_STRONG, "; next %s",
+            text_copy(text, STREAM_SIZE, *words[TRUTH_SAID] ? words[TRUTH_SAID] : "unknown"));
+}
+
 /* What is said of the next value, with its interval; "" = nothing. Returns how long it is without
    the interval. */
 static int format_next(char text[TEXT_SIZE], const struct watched *w, size_t column) {
@@ -92,8 +123,10 @@ void said_draw(struct canvas *c, const struct area *area, struct watched *w) {
     struct finding finding = {.column = worst ? worst_column(w) : (size_t)w->look.column};
     char text[TEXT_SIZE], next[TEXT_SIZE];
     truth_rows_all(w->truth, take_row, &finding);
-    if (!finding.found)
+    if (!finding.found) {
+        draw_word(c, area, w);
         return;
+    }
     if (!worst)
         w->look.column = (int)finding.row.column;
     int brief = format_next(next, w, finding.row.column);

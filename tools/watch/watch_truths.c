@@ -20,7 +20,13 @@ struct truths {
     bool open; /* the truth has not come */
 };
 
-enum { NUMBER_COLUMNS = 8, STREAM_COLUMNS = 8, TIME_COLUMNS = 19, TIME_SIZE = 64 };
+enum {
+    NUMBER_COLUMNS = 8,
+    STREAM_COLUMNS = 8,
+    TIME_COLUMNS = 19,
+    TIME_SIZE = 64,
+    WORD_COLUMNS = 16
+};
 
 static void print_truth_header(struct truths *t) {
     char line[LINE_SIZE];
@@ -61,13 +67,61 @@ static void print_truth(void *context, const struct truth_row *row) {
     t->count++;
 }
 
+/* ---- Words ---- */
+
+static void print_word_header(struct truths *t) {
+    char line[LINE_SIZE];
+    snprintf(line, sizeof line, "%-*s %-*s %*s %*s %*s %*s", TIME_COLUMNS, "time", STREAM_COLUMNS,
+             "stream", WORD_COLUMNS, "truth", WORD_COLUMNS, "forecast", NUMBER_COLUMNS, "share",
+             WORD_COLUMNS, "baseline");
+    lines_add(t->lines, line);
+    t->table->truth_header = lines_count(t->lines);
+}
+
+/* To the right of its column; returns how many bytes. */
+static int put_word(char *line, size_t size, const char *word) {
+    char text[4 * WORD_COLUMNS];
+    text_copy(text, sizeof text, !word ? "-" : *word ? word : "(unknown)");
+    int padding = WORD_COLUMNS - lines_width(text);
+    int used = snprintf(line, size, " %*s%s", padding > 0 ? padding : 0, "", text);
+    return used < (int)size ? used : (int)size - 1;
+}
+
+static void print_word(void *context, const struct truth_row *row) {
+    struct truths *t = context;
+    char line[LINE_SIZE], date[TIME_SIZE] = "next", stream[4 * STREAM_COLUMNS], share[FORMAT_SIZE];
+    unsigned long header = t->table->truth_header;
+    const char *came = row->words[TRUTH_CAME], *said = row->words[TRUTH_SAID];
+    if (!header || lines_count(t->lines) - header >= TABLE_HEADER_EVERY)
+        print_word_header(t);
+    if (!t->open)
+        format_date(date, isnan(row->data_time) ? t->when : row->data_time);
+    text_copy(stream, sizeof stream, row->stream);
+    int padding = STREAM_COLUMNS - lines_width(stream);
+    int used = snprintf(line, sizeof line, "%-*s %s%*s", TIME_COLUMNS, date, stream,
+                        padding > 0 ? padding : 0, "");
+    used += put_word(line + used, sizeof line - (size_t)used, came);
+    used += put_word(line + used, sizeof line - (size_t)used, said);
+    used += snprintf(line + used, sizeof line - (size_t)used, " %*s", NUMBER_COLUMNS,
+                     number_text(share, row->probability));
+    used += put_word(line + used, sizeof line - (size_t)used, row->words[TRUTH_BASELINE]);
+    used += snprintf(line + used, sizeof line - (size_t)used, "%s",
+                     came && strcmp(came, said) != 0 ? " *" : "");
+    if (row->ahead > 1)
+        snprintf(line + used, sizeof line - (size_t)used, " %.0f ahead", row->ahead);
+    lines_add(t->lines, line);
+    t->count++;
+}
+
 size_t truths_print(struct table *table, struct lines *lines, const json_t *body, double when) {
     struct truths truths = {table, lines, when, 0, false};
     truth_rows(body, print_truth, &truths);
+    truth_words(body, print_word, &truths);
     return truths.count;
 }
 
 void truths_next(struct table *table, struct lines *lines, const json_t *body) {
     struct truths truths = {table, lines, NAN, 0, true};
     truth_next(body, print_truth, &truths);
+    truth_next_word(body, print_word, &truths);
 }

@@ -121,7 +121,7 @@ static void write_tally(FILE *stream, const struct field *field, const struct fe
         escape(label, reason);
         write_name(stream, field->metric.name, (int)field->metric.kind);
         write_labels(stream, feed);
-        fprintf(stream, ",reason=\"%s\"}", label);
+        fprintf(stream, ",%s=\"%s\"}", field->metric.label ? field->metric.label : "reason", label);
         write_number(stream, json_number_value(number));
     }
 }
