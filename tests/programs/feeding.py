@@ -71,9 +71,10 @@ class Receiver:
         frames, end, ended = [], time.monotonic() + LIMIT, False
         while not ended or self.connected():
             ended = process.poll() is not None
-            newest = self.take(20)
-            frames += [newest] if newest else []
-            assert newest or time.monotonic() < end, "it does not end"
+            if newest := self.take(20):
+                frames.append(newest)
+                end = time.monotonic() + LIMIT
+            assert time.monotonic() < end, "it does not end"
         while newest := self.take(200):
             frames.append(newest)
         return frames
