@@ -137,7 +137,7 @@ def sweep(directory, inputs, output, messages, optimizer="rate: 0.01", device="c
 
 def test_the_same_examples_give_the_same_words_and_bits():
     """Through a kill, a checkpoint and a reset; for each way to treat words, with optimizers that
-    keep nothing, moments, and starting values; on the CUDA engine what it encodes, too."""
+    keep nothing, moments, and starting values; columns on the CUDA engine, too."""
     ways = [("kind: symbol, embedding: 3, " + vocabulary(20), NEXT, "rate: 0.01"),
             ("kind: symbol, " + vocabulary(4), NEXT + ", skip: true, ahead: [1, 3]",
              "rate: 0.01, kind: adamw, weight_decay: 0.1"),
@@ -161,11 +161,11 @@ def test_the_same_examples_give_the_same_words_and_bits():
         elif "next" not in output:
             rng = random.Random(2)
             messages = [as_json(**json.loads(m[0]), y=rng.choice(NAMES[:5])) for m in messages]
-        encoded = "columns" in inputs or "hash" in inputs
-        cuda = ("cuda",) if encoded and os.environ.get("RUNNEL_CUDA_MODULE") else ()
+        cuda = ("cuda",) if "columns" in inputs and os.environ.get("RUNNEL_CUDA_MODULE") else ()
         for device in ("cpu", *cuda):
+            some = messages if device == "cpu" else messages[:60]  # that one is slow here
             with tempfile.TemporaryDirectory() as directory:
-                found = sweep(directory, inputs, output, messages, optimizer, device)
+                found = sweep(directory, inputs, output, some, optimizer, device)
                 assert len(set(found)) == 1, (device, inputs, [found[0] == f for f in found])
 
 
