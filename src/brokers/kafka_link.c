@@ -1,5 +1,6 @@
 #include "kafka_link.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sysexits.h>
@@ -68,6 +69,7 @@ int kafka_configure(rd_kafka_conf_t *conf, const struct kafka_options *options,
 int kafka_client(rd_kafka_t **client, rd_kafka_type_t type, rd_kafka_conf_t *conf,
                  struct error *error) {
     char why[WHY_SIZE];
+    signal(SIGPIPE, SIG_IGN); /* TLS writes also where a server has gone */
     *client = rd_kafka_new(type, conf, why, sizeof why);
     if (*client)
         return 0;

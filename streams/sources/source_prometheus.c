@@ -1,6 +1,7 @@
 /* Metrics that a server offers to Prometheus: chosen series, or their rates, are the numbers of x.
    A server that does not answer gives no steps; a series that is missing is NaN. */
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,6 +187,7 @@ static int open_prometheus(struct source *source, char **operands, struct error 
     curl_easy_setopt(p->curl, CURLOPT_ACCEPT_ENCODING, "");
     curl_easy_setopt(p->curl, CURLOPT_USERAGENT, "runnel-feed/" PACKAGE_VERSION);
     curl_easy_setopt(p->curl, CURLOPT_NOSIGNAL, 1L);
+    signal(SIGPIPE, SIG_IGN); /* which then falls to us: TLS writes also where a server has gone */
     curl_easy_setopt(p->curl, CURLOPT_TIMEOUT_MS, (long)(p->timeout * 1e3) + 1);
     curl_easy_setopt(p->curl, CURLOPT_ERRORBUFFER, p->reason);
     curl_easy_setopt(p->curl, CURLOPT_WRITEFUNCTION, take_bytes);
