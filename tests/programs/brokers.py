@@ -231,8 +231,8 @@ state: {{directory: {d}/state, journal: {{keep: all}}}}
 """
 
 
-def daemon(directory, kind="router"):
-    return running.Daemon(directory, CONFIG.format(d=directory, kind=kind))
+def daemon(directory, kind="router", more=""):
+    return running.Daemon(directory, CONFIG.format(d=directory, kind=kind) + more)
 
 
 def finish(process, number=signal.SIGTERM):

@@ -63,6 +63,15 @@ class Daemon:
     def alive(self):
         assert self.process.poll() is None, f"exit {self.process.returncode}: {self.text()}"
 
+    def until(self, reached, act=lambda: None):
+        """Do something until it helps."""
+        ended = time.monotonic() + LIMIT
+        while not reached():
+            self.alive()
+            assert time.monotonic() < ended
+            act()
+            time.sleep(0.002)
+
     def endpoint(self, name):
         return f"ipc://{self.directory}/{name}"
 

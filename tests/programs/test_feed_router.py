@@ -8,27 +8,12 @@ import struct
 import time
 
 import cases
+from brokers import daemon
 from feeding import *  # noqa: F403  pylint: disable=wildcard-import
 import running
 
 TRY_AGAIN = 75
 WINDOW = 10000 # examples, as runnel-feed(1) says
-CONFIG = """
-name: router
-device: cpu
-model:
-  input: {{kind: real, size: 2}}
-  layers: [{{cell: dense, size: 2, activation: tanh}}]
-  output: {{loss: squared, size: 2, target: next}}
-examples: {{bind: "ipc://{d}/examples", socket: {kind}}}
-statistics: {{bind: "ipc://{d}/statistics"}}
-control: {{bind: "ipc://{d}/control"}}
-state: {{directory: {d}/state, journal: {{keep: all}}}}
-"""
-
-
-def daemon(directory, kind="router", more=""):
-    return running.Daemon(directory, CONFIG.format(d=directory, kind=kind) + more)
 
 
 def to(directory):

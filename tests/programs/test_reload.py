@@ -52,14 +52,6 @@ class Running(Daemon):
         self.values.update(values)
         self.path.write_text(CONFIG.format(**self.values), encoding="utf-8")
 
-    def until(self, reached, act=lambda: None):
-        ended = time.monotonic() + LIMIT
-        while not reached():
-            self.alive()
-            assert time.monotonic() < ended
-            act()
-            time.sleep(0.002)
-
     def listen(self):
         """A subscriber whose subscription has arrived: an event says so."""
         events = self.context.socket(zmq.SUB)

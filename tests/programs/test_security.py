@@ -110,14 +110,6 @@ class Guarded(Daemon):
         """Have it publish an event."""
         self.ask("set", key="statistics.every", value=1)
 
-    def until(self, reached, act=lambda: None):
-        ended = time.monotonic() + LIMIT
-        while not reached():
-            self.alive()
-            assert time.monotonic() < ended
-            act()
-            time.sleep(0.002)
-
     def hang_up(self):
         self.process.send_signal(running.signal.SIGHUP)
 
