@@ -69,7 +69,7 @@ class Topics:
         with open(self.path, "wb") as heard:
             self.process = subprocess.Popen(
                 [brokers.program("mosquitto_sub"), "--unix", broker.path, "-q", "1", "-c", "-i",
-                 "test", "-t", "runnel/brokers/prediction", "-t", "retained"], stdout=heard)
+                 "test", "-t", "runnel/brokers/+", "-t", "retained"], stdout=heard)
         broker.publish("retained", ["{}"], "-r")
         brokers.until(lambda: self.lines() > 0, self.process)
 
@@ -198,6 +198,24 @@ def test_predictions(directory):
             status, err = finish(process)
             assert status == OK and "back after" in err, (name, status, err)
             assert "0 were dropped, 0 are left" in err, err
+
+
+def test_streams_that_are_no_topics(directory):
+    """What a stream may be called and a topic of MQTT may not ends nothing."""
+    if not brokers.knows("mqtt"):
+        return
+    with brokers.Mosquitto(directory) as broker, daemon(directory) as d, \
+            d.socket(zmq.PUSH, "examples") as socket:
+        reader = Topics(broker)
+        process = relay(directory, *reader.words(), "--topic", "runnel/brokers/{stream}")
+        before = warm_up(d, socket, reader, process)
+        names = ["a\x01b", "\x9b2J", "c\uffff", "d/#", "e"]
+        for name in names:
+            send(socket, name.encode(), 1)
+        running.wait_learned(d, before + len(names))
+        brokers.until(lambda: set(names) <= {message["stream"] for message in reader.messages()}, process)
+        status, err = finish(process)
+        assert status == OK, (status, err)
 
 
 def test_buffer(directory):

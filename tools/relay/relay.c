@@ -12,6 +12,7 @@
 #include "common/complain.h"
 #include "common/json_member.h"
 #include "common/options.h"
+#include "common/text.h"
 #include "common/wire.h"
 #include "relay_options.h"
 #include "relay_queue.h"
@@ -50,9 +51,11 @@ static void note(void *context, const char *text) {
 }
 
 /* Put `word` at the end of the topic; what ends one, or a level of it, or is a wildcard there, is
-   replaced. */
-static size_t put_word(const struct sink_type *type, char *topic, size_t used, const char *word) {
-    for (; *word && used + 1 < TOPIC_SIZE; word++) {
+   replaced, and so is what does not print. */
+static size_t put_word(const struct sink_type *type, char *topic, size_t used, const char *text) {
+    char copy[WIRE_KEY_MAX + 1];
+    for (const char *word = text_copy(copy, sizeof copy, text); *word && used + 1 < TOPIC_SIZE;
+         word++) {
         bool bad = type->kept ? !strchr(type->kept, *word) : strchr(type->replaced, *word) != NULL;
         topic[used++] = bad ? '_' : *word;
     }

@@ -106,9 +106,28 @@ static int connect_mqtt(struct sink *sink, struct error *error) {
     return 0;
 }
 
+static int send(struct sink *sink, const struct sink_message *message, const char *topic) {
+    return mosquitto_publish(sink->client, NULL, topic, (int)message->size, message->text, QOS,
+                             false);
+}
+
+/* A stream's name may have what is a character elsewhere, but none in MQTT, such as U+FFFF. */
+static int send_plain(struct sink *sink, const struct sink_message *message) {
+    char *topic = strdup(message->topic);
+    if (!topic)
+        return MOSQ_ERR_NOMEM;
+    for (char *c = topic; *c; c++)
+        if (*c & 0x80)
+            *c = '_';
+    int code = send(sink, message, topic);
+    free(topic);
+    return code;
+}
+
 static int publish(struct sink *sink, const struct sink_message *message, struct error *error) {
-    int code = mosquitto_publish(sink->client, NULL, message->topic, (int)message->size,
-                                 message->text, QOS, false);
+    int code = send(sink, message, message->topic);
+    if (code == MOSQ_ERR_MALFORMED_UTF8)
+        code = send_plain(sink, message);
     if (code == MOSQ_ERR_INVAL || code == MOSQ_ERR_MALFORMED_UTF8)
         return error_set(error, EX_USAGE, "--topic: nothing can be published to '%s'",
                          message->topic);
