@@ -191,6 +191,14 @@ static int take_value(const struct options_place *place, const char *text, struc
     }
 }
 
+int option_set(const struct option_row *rows, void *values, const char *name, const char *text,
+               struct error *error) {
+    while (strcmp(rows->name, name) != 0)
+        rows++;
+    const struct options_place place = {rows, values};
+    return take_value(&place, text, error);
+}
+
 /* ---- The command line ---- */
 
 static int print_help(const struct command_line *line) {

@@ -170,6 +170,10 @@ struct command_line {
    operands themselves, with the functions below. */
 int options_parse(const struct command_line *line, int argc, char **argv, char ***operands);
 
+/* Give the option of that name, which must be there and take a value, this one. -1 (EX_USAGE). */
+int option_set(const struct option_row *rows, void *values, const char *name, const char *text,
+               struct error *error);
+
 /* The command of that name, which may be NULL; NULL after a complaint that names those there are.
  */
 const struct command_row *options_command(const struct command_line *line, const char *name);

@@ -18,6 +18,7 @@ enum {
     CONFIG_NAME_SIZE = 65,
     CONFIG_DEVICE_SIZE = 16,
     CONFIG_PATH_SIZE = 4096,
+    CONFIG_ADDRESS_SIZE = 256, /* of a broker; and of other texts for it */
     CONFIG_ENDPOINT_SIZE = 256,
     CONFIG_DIGEST_SIZE = 17, /* 16 hexadecimal digits */
     CONFIG_MEMBERS_MAX = 8,
@@ -87,6 +88,18 @@ struct share_config {
     char prefixes[CONFIG_SHARES_MAX][CONFIG_SHARE_SIZE]; /* the bytes after each are zero */
 };
 
+/* What runnel-relay is to do; the daemon itself does nothing with it. */
+struct publish_config {
+    char mqtt[CONFIG_ADDRESS_SIZE], redis[CONFIG_ADDRESS_SIZE], kafka[CONFIG_ADDRESS_SIZE],
+        nats[CONFIG_ADDRESS_SIZE];   /* one of them, "" = not this one */
+    char topic[CONFIG_ADDRESS_SIZE]; /* "" = the broker's usual one */
+    struct share_config messages;    /* none: predictions */
+    char user[CONFIG_ADDRESS_SIZE];
+    char password_file[CONFIG_PATH_SIZE], credentials[CONFIG_PATH_SIZE], cafile[CONFIG_PATH_SIZE];
+    struct share_config settings;
+    uint64_t keep, buffer;
+};
+
 struct config {
     char name[CONFIG_NAME_SIZE];
     unsigned preset;
@@ -123,6 +136,7 @@ struct config {
     double statistics_seconds; /* at most, while anything is learned; 0 = not by time */
     enum predictions predictions;
     uint64_t statistics_top; /* words that a prediction of classes tells */
+    struct publish_config publish;
 
     struct {
         char secret[CONFIG_PATH_SIZE];              /* file of the daemon's key; "" = no CURVE */

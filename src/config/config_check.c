@@ -348,7 +348,8 @@ int config_check(struct reading *reading) {
         return -1;
     if (reading->member)
         return 0;
-    if (check_sockets(reading) != 0 || check_security(reading) != 0 || check_journal(reading) != 0)
+    if (check_sockets(reading) != 0 || config_check_publish(reading) != 0 ||
+        check_security(reading) != 0 || check_journal(reading) != 0)
         return -1;
     return check_paths(reading);
 }

@@ -86,6 +86,7 @@ static const char *type_name(enum value_type type) {
         [VALUE_ZONE] = "time zone",
         [VALUE_NAME] = "text",
         [VALUE_DEVICE] = "word",
+        [VALUE_TEXT] = "text",
         [VALUE_PATH] = "path",
         [VALUE_BIND] = "endpoint",
         [VALUE_CONNECT] = "endpoint",

@@ -69,6 +69,7 @@ enum value_type {
     VALUE_LABEL,        /* likewise, of CONFIG_MEMBER_NAME_SIZE */
     VALUE_ZONE,         /* likewise, of TIME_ZONE_NAME_SIZE */
     VALUE_DEVICE,       /* text of CONFIG_DEVICE_SIZE */
+    VALUE_TEXT,         /* text of CONFIG_ADDRESS_SIZE */
     VALUE_PATH,         /* text of CONFIG_PATH_SIZE */
     VALUE_BIND,         /* text of CONFIG_ENDPOINT_SIZE, to be bound */
     VALUE_CONNECT,      /* likewise, to be connected to */
@@ -318,6 +319,10 @@ bool config_has_time(const struct reading *reading);
 
 /* Rules of times: what they stand beside, and that the zone is one. */
 int config_check_time(struct reading *reading);
+
+/* ---- What runnel-relay publishes (config_publish.c) ---- */
+
+int config_check_publish(struct reading *reading);
 
 /* ---- Presets and members ---- */
 

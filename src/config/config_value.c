@@ -261,6 +261,8 @@ int config_value_store(const struct config_key *key, size_t layer, const char *t
         return store_text(is_name(text, CONFIG_MEMBER_NAME_SIZE), text, where);
     case VALUE_DEVICE:
         return store_text(is_device(text), text, where);
+    case VALUE_TEXT:
+        return store_text(*text && strlen(text) < CONFIG_ADDRESS_SIZE, text, where);
     case VALUE_PATH:
         return store_text(*text && strlen(text) < CONFIG_PATH_SIZE, text, where);
     case VALUE_BIND:
@@ -305,7 +307,7 @@ static size_t value_size(enum value_type type) {
         [VALUE_PATH] = CONFIG_PATH_SIZE,        [VALUE_BIND] = sizeof(struct socket_config),
         [VALUE_CONNECT] = CONFIG_ENDPOINT_SIZE, [VALUE_COLUMNS] = sizeof(size_t),
         [VALUE_COLUMN_NAMES] = sizeof(size_t),  [VALUE_PREFIXES] = sizeof(struct share_config),
-        [VALUE_ZONE] = TIME_ZONE_NAME_SIZE,
+        [VALUE_ZONE] = TIME_ZONE_NAME_SIZE,     [VALUE_TEXT] = CONFIG_ADDRESS_SIZE,
     };
     return sizes[type];
 }

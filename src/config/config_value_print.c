@@ -79,6 +79,9 @@ void config_value_expected(const struct config_key *key, char *text, size_t size
         snprintf(text, size, "auto, cpu, cuda or cuda:N with N from 0 to %d",
                  CONFIG_CUDA_DEVICES_MAX - 1);
         break;
+    case VALUE_TEXT:
+        snprintf(text, size, "a text of 1 to %d bytes", CONFIG_ADDRESS_SIZE - 1);
+        break;
     case VALUE_PATH:
         snprintf(text, size, "a path of 1 to %d bytes", CONFIG_PATH_SIZE - 1);
         break;
@@ -211,6 +214,7 @@ void config_value_print(const struct config_key *key, size_t layer, const struct
     case VALUE_LABEL:
     case VALUE_ZONE:
     case VALUE_DEVICE:
+    case VALUE_TEXT:
     case VALUE_PATH:
     case VALUE_BIND:
     case VALUE_CONNECT:

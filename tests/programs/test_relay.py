@@ -238,6 +238,63 @@ def test_buffer(directory):
             assert status == TRY_AGAIN and "back after" in err and "0 are left" in err, (status, err)
 
 
+def test_the_section_publish(directory):
+    """A daemon's own file says where its predictions go; paths are relative to it."""
+    if not brokers.knows("redis"):
+        return
+    (directory / "secret").write_text("right\n")
+    with brokers.Redis(directory, "--requirepass", "right") as broker:
+        section = (f"publish: {{redis: '{broker.url}', topic: 'of {{stream}}', messages: [prediction, event], "
+                   "password_file: secret, keep: 5}\n")
+        config = CONFIG.format(d=directory, kind="pull") + section
+        with running.Daemon(directory, config) as d, d.socket(zmq.PUSH, "examples") as socket:
+            process = subprocess.Popen([RELAY, "--config", d.path, "--publish", "prediction", "--count", "3"],
+                                       stderr=subprocess.PIPE, bufsize=0)
+            count, end = 0, time.monotonic() + running.LIMIT
+            while process.poll() is None:
+                assert time.monotonic() < end
+                send(socket, b"a b", count)
+                count += 1
+                running.wait_learned(d, count)
+            _, err = finish(process)
+            assert process.returncode == OK and "wrote 3 messages" in err, err
+            replies = broker.pipeline([("AUTH", "right"), ("XLEN", "of a_b"), ("KEYS", "*")])
+            assert replies[1:] == [3, ["of a_b"]], replies
+
+
+def test_sections_that_are_wrong(directory):
+    """The daemon says where, and what is allowed, as runnel-relay does; passwords are never shown."""
+    base = CONFIG.format(d=directory, kind="pull")
+    path = directory / "config.yaml"
+    for daemons, relays, section in [
+            ("publish.mqtt: found an address with a user in it", None, "{mqtt: 'mqtt://u:hidden@h'}"),
+            ("publish.redis: found beside publish.mqtt", "publish.redis: --redis: there is a broker already",
+             "{mqtt: 'mqtt://h', redis: 'redis://h'}"),
+            ("publish.nats: found \"http://h\"", "found 'http://h'", "{nats: 'http://h'}"),
+            ("publish.kafka: found \"http://h\"; allowed is HOST:PORT", None, "{kafka: 'http://h'}"),
+            ("publish.topic: found without a broker", "a broker is needed", "{topic: a}"),
+            ("publish.keep: found without publish.redis", None, "{mqtt: 'mqtt://h', keep: 3}"),
+            ("publish.messages: found \"x\"", "publish.messages: --publish: found 'x'",
+             "{mqtt: 'mqtt://h', messages: [x]}"),
+            ("publish.nonsense: unknown key", "publish.nonsense: there is no such key", "{nonsense: 1}")]:
+        path.write_text(f"{base}publish: {section}\n")
+        done = subprocess.run([running.PROGRAM, "--config", path, "--check-config"], capture_output=True,
+                              check=False, text=True)
+        assert done.returncode == 78 and daemons in done.stderr and "hidden" not in done.stderr, done
+        if relays and brokers.knows("nats"):
+            done = subprocess.run([RELAY, "--config", path], capture_output=True, check=False, text=True)
+            assert done.returncode in (USAGE, 78) and relays in done.stderr, done
+    path.write_text(base.replace("predictions: true", "predictions: false") +
+                    "publish: {mqtt: 'mqtt://h'}\n")
+    done = subprocess.run([running.PROGRAM, "--config", path, "--check-config"], capture_output=True,
+                          check=False, text=True)
+    assert done.returncode == 78 and "statistics.predictions: false; needed is true" in done.stderr, done
+    path.write_text(base)
+    for status, said, name in [(78, "there is no section publish", path), (66, "cannot be opened", "none")]:
+        done = subprocess.run([RELAY, "--config", name], capture_output=True, check=False, text=True)
+        assert done.returncode == status and said in done.stderr, done
+
+
 def test_refused(directory):
     """Wrong credentials end it with a sentence; one broker must be named."""
     for words in [], ["--redis", "redis://127.0.0.1", "--nats", "nats://127.0.0.1"]:

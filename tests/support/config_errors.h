@@ -6,7 +6,7 @@
 #define TOP                                                                                        \
     "name, preset, seed, device, model, learning, experts, members, combine, anomaly, examples, "  \
     "statistics, "                                                                                 \
-    "control, security, state"
+    "control, publish, security, state"
 #define OPTIMIZER "kind, rate, momentum, nesterov, alpha, beta1, beta2, epsilon, weight_decay"
 #define NAME "; allowed is 1 to 64 letters, digits, '-', '_' and '.' (what this daemon is called)"
 #define SEED "; allowed is a whole number from 0 to 9007199254740991 (seed of the starting weights)"

@@ -14,6 +14,7 @@
 #include "common/options.h"
 #include "common/text.h"
 #include "common/wire.h"
+#include "relay_config.h"
 #include "relay_options.h"
 #include "relay_queue.h"
 #include "relay_sink.h"
@@ -233,9 +234,22 @@ int main(int argc, char **argv) {
     };
     char **operands;
     setlocale(LC_CTYPE, "");
+    struct relay_config *config = NULL;
+    struct error error;
     relay_options_default(&r.options);
     int status = options_parse(&line, argc, argv, &operands);
+    const char *file = r.options.config;
+    if (status == OPTIONS_GO_ON && file) { /* then the command line once more, which comes first */
+        relay_options_default(&r.options);
+        if (relay_config_open(&config, file, &r.options, &error) < 0)
+            status = complain_error(&error);
+        else
+            status = options_parse(&line, argc, argv, &operands);
+    }
     if (status == OPTIONS_GO_ON)
         status = relay_options_check(&r.options);
-    return status == OPTIONS_GO_ON ? relay(&r) : status;
+    if (status == OPTIONS_GO_ON)
+        status = relay(&r);
+    relay_config_close(&config);
+    return status;
 }

@@ -13,9 +13,10 @@ enum { BUFFER_MAX = 100000000, BUFFER_DEFAULT = 100000, KEEP_DEFAULT = 100000 };
 static int take_broker(void *values, const struct option_row *row, const char *text,
                        struct error *error) {
     struct options *o = values;
-    if (o->broker)
+    if (o->broker && !o->from_file)
         return error_set(error, EX_USAGE, "--%s: there is a broker already, that of --%s",
                          row->name, o->broker);
+    o->from_file = false;
     o->broker = row->name;
     o->target.address = text;
     return 0;
@@ -29,11 +30,17 @@ static int take_topic_kind(void *values, const struct option_row *row, const cha
         return error_set(error, EX_USAGE,
                          "--%s: found '%s', expected prediction, event, loss, state or status",
                          row->name, text);
+    if (o->published_from_file)
+        memset(o->published, 0, sizeof o->published);
+    o->published_from_file = false;
     o->published[topic] = true;
     return 0;
 }
 
 const struct option_row relay_options[] = {
+    {"config", 'f', "FILE",
+     "do what the section publish of a daemon's configuration says; other options come first",
+     OPTION_FILE(struct options, config)},
     {"connect", 'c', "ENDPOINT", "the daemon's statistics socket (default " WIRE_STATISTICS ")",
      OPTION_TEXT(struct options, endpoint)},
     KEY_OPTIONS(struct options, keys),
@@ -93,7 +100,12 @@ int relay_options_check(struct options *o) {
     struct sink_options *target = &o->target;
     struct error error;
     if (!o->broker)
-        return complain_usage("a broker is needed: --mqtt, --redis, --kafka or --nats");
+        return complain_usage(
+            "a broker is needed: --mqtt, --redis, --kafka or --nats, or --config");
+    if (!*o->endpoint)
+        return complain_usage("%s: the daemon connects its statistics socket; name where that is "
+                              "bound with --connect",
+                              o->config);
     o->type = find_sink(o->broker);
     if (!o->type)
         return complain(EX_UNAVAILABLE, "--%s: this runnel-relay was built without its library",

@@ -11,12 +11,15 @@
 #include "tools/shared/watch_link.h"
 
 struct options {
-    const char *endpoint;
+    const char *config; /* a file whose section `publish` comes before the other options, or NULL */
+    const char *endpoint; /* "": the file does not say it */
     struct key_options keys;
     const char *broker; /* "mqtt": the kind, with target.address */
     struct sink_options target;
     const char *topic;
     bool published[TOPICS];
+    bool from_file; /* the broker: an option may name another */
+    bool published_from_file;
     uint64_t buffer, count;
     double silence;
 

@@ -1,0 +1,96 @@
+/* Rules of `publish`, which runnel-relay reads: the daemon only checks it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "config_internal.h"
+
+enum { BROKERS = 4 };
+
+/* Of each: its key, the schemes of its addresses, and the keys that it alone has. */
+static const struct {
+    const char *key, *schemes, *own;
+} brokers[BROKERS] = {
+    {"publish.mqtt", "mqtt|mqtts|unix", NULL},
+    {"publish.redis", "redis|unix", "publish.keep"},
+    {"publish.kafka", NULL, "publish.settings"},
+    {"publish.nats", "nats|tls", "publish.credentials"},
+};
+
+static bool is_given(const struct reading *reading, const char *path) {
+    const struct place *place = config_place(reading, path);
+    return place && place->given;
+}
+
+/* SCHEME://HOST.., without a password: others may read the file, and what is changed in it is
+   published. */
+static int check_address(struct reading *reading, int broker, const char *text) {
+    char scheme[CONFIG_TEXT_SIZE], list[CONFIG_TEXT_SIZE];
+    const char *key = brokers[broker].key, *schemes = brokers[broker].schemes;
+    const char *rest = strstr(text, "://");
+    const char *host = rest ? rest + strlen("://") : text;
+    if (memchr(host, '@', strcspn(host, "/")))
+        return config_fail(reading, key,
+                           "found an address with a user in it; allowed is one without, beside "
+                           "publish.user and publish.password_file");
+    snprintf(scheme, sizeof scheme, "%.*s", rest ? (int)(rest - text) : 0, text);
+    if (!schemes)
+        return rest
+                   ? config_fail(reading, key, "found \"%s\"; allowed is HOST:PORT,HOST:PORT", text)
+                   : 0;
+    if (config_words_contain(schemes, scheme, NULL))
+        return 0;
+    config_words_list(schemes, list, sizeof list);
+    return config_fail(reading, key, "found \"%s\"; allowed is SCHEME://HOST:PORT with %s", text,
+                       list);
+}
+
+/* What is published has to be there. */
+static int check_messages(struct reading *reading) {
+    static const char WORDS[] = "prediction|event|loss|state|status";
+    const struct config *config = &reading->draft.config;
+    const struct share_config *messages = &config->publish.messages;
+    bool predictions = messages->count == 0;
+    for (size_t n = 0; n < messages->count; n++) {
+        if (!config_words_contain(WORDS, messages->prefixes[n], NULL))
+            return config_fail(
+                reading, "publish.messages",
+                "found \"%s\"; allowed are prediction, event, loss, state and status",
+                messages->prefixes[n]);
+        predictions |= strcmp(messages->prefixes[n], "prediction") == 0;
+    }
+    if (predictions && config->predictions == PREDICTIONS_NONE)
+        return config_fail(reading, "publish",
+                           "found predictions to publish, with statistics.predictions: false; "
+                           "needed is true or all");
+    return 0;
+}
+
+int config_check_publish(struct reading *reading) {
+    const struct publish_config *publish = &reading->draft.config.publish;
+    const char *const addresses[BROKERS] = {publish->mqtt, publish->redis, publish->kafka,
+                                            publish->nats};
+    static const char *const OTHERS[] = {"publish.topic",  "publish.messages",
+                                         "publish.user",   "publish.password_file",
+                                         "publish.cafile", "publish.buffer"};
+    int broker = BROKERS;
+    for (int n = 0; n < BROKERS; n++) {
+        if (!*addresses[n])
+            continue;
+        if (broker < BROKERS)
+            return config_fail(reading, brokers[n].key, "found beside %s; allowed is one broker",
+                               brokers[broker].key);
+        broker = n;
+    }
+    for (int n = 0; n < BROKERS; n++)
+        if (n != broker && brokers[n].own && is_given(reading, brokers[n].own))
+            return config_fail(reading, brokers[n].own, "found without %s, which alone has it",
+                               brokers[n].key);
+    for (size_t n = 0; broker == BROKERS && n < sizeof OTHERS / sizeof *OTHERS; n++)
+        if (is_given(reading, OTHERS[n]))
+            return config_fail(reading, OTHERS[n],
+                               "found without a broker; needed is publish.mqtt, redis, kafka or "
+                               "nats");
+    if (broker == BROKERS)
+        return 0;
+    return check_address(reading, broker, addresses[broker]) != 0 ? -1 : check_messages(reading);
+}
