@@ -242,7 +242,11 @@ def test_forecasts(directory):
                     {"stream": "odd", "example": 1, "prediction": [1], "scored": { # a class
                         "target": 3, "prediction": [0.1, 0.9]}}]:
             daemon.send("prediction", odd)
-        full = web.until("api/forecasts", lambda answer: answer["wordless"])
+        said = {"words": ["busy", None], "probabilities": [0.8, 0.2]}
+        daemon.send("prediction", {"stream": "words", "example": 1, "prediction": said, "scored": {
+            "example": 1, "target": "busy", "prediction": said}})
+        full = web.until("api/forecasts", lambda answer: answer["wordless"] and "said" in answer)
+        assert full["said"] == {"stream": "words", "came": "busy", "prediction": said}, full["said"]
         assert 50 < len(full["series"]) < 400 and full["left_out"] > 0, len(full["series"])
         assert web.end() == 0
 

@@ -50,6 +50,24 @@ static struct reply no_memory(void) {
 
 /* ---- Of a daemon ---- */
 
+/* The newest class that came and what is said, where classes are words: there is no chart of them.
+ */
+static void write_words(FILE *stream, const json_t *message) {
+    const json_t *said = json_object_get(message, "prediction");
+    const json_t *came = json_object_get(json_object_get(message, "scored"), "target");
+    if (!json_is_array(json_object_get(said, "words")))
+        return;
+    fputs("\"said\":{\"stream\":", stream);
+    json_dumpf(json_object_get(message, "stream"), stream, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (came) {
+        fputs(",\"came\":", stream);
+        json_dumpf(came, stream, JSON_ENCODE_ANY | JSON_COMPACT);
+    }
+    fputs(",\"prediction\":", stream);
+    json_dumpf(said, stream, JSON_COMPACT);
+    fputs("},", stream);
+}
+
 static void write_list(FILE *stream, const struct feed *feed) {
     const json_t *published = json_object_get(feed->newest[TOPIC_STATUS], "predictions");
     fprintf(stream,
@@ -61,6 +79,7 @@ static void write_list(FILE *stream, const struct feed *feed) {
                                       : "false",
             feed->forecasts.wordless ? "true" : "false",
             (unsigned long long)feed->forecasts.left_out, (unsigned long long)feed->backlog.passed);
+    write_words(stream, feed->forecasts.said);
     fputs("\"series\":[", stream);
     for (const struct forecast_series *series = feed->forecasts.series; series;
          series = series->following) {

@@ -67,6 +67,7 @@ static void drop(struct forecasts *forecasts, struct forecast_series **at) {
 void forecasts_clear(struct forecasts *forecasts) {
     while (forecasts->series)
         drop(forecasts, &forecasts->series);
+    json_decref(forecasts->said);
     *forecasts = (struct forecasts){0};
 }
 
@@ -268,6 +269,10 @@ void forecasts_take(struct forecasts *forecasts, const json_t *message) {
     if (examples < forecasts->examples)
         go_back(forecasts, examples);
     forecasts->examples = examples;
+    if (json_is_array(json_object_get(json_object_get(message, "prediction"), "words"))) {
+        json_decref(forecasts->said);
+        forecasts->said = json_incref((json_t *)message);
+    }
     if (truth_rows_all(message, take_row, &(struct taking){forecasts, NULL}) > 0)
         forecasts->wordless = true;
     open_next(forecasts, message);

@@ -57,6 +57,7 @@ struct forecasts {
     double examples;   /* learned by the daemon at the newest message */
     uint64_t left_out; /* steps of streams for which there was no room */
     bool wordless;     /* something was scored that is no list of numbers: classes, strokes */
+    json_t *said;      /* the newest message that says classes by name; NULL: there is none */
 };
 
 /* Take a message. What is not as docs/protocol.md has it is skipped. */

@@ -183,11 +183,19 @@ function whyEmpty() {
     return `${daemon.name} publishes no predictions: set statistics.predictions: true in its configuration`;
   if (!known) return "loading";
   if (!known.series.length && recording()) return "there are no predictions of this run in the recording";
+  if (!known.series.length && known.said) return whichClass(known.said);
   if (!known.series.length)
     return known.wordless ? "what this daemon predicts are no numbers: only numbers have a chart"
       : "no prediction has met its target yet";
   if (!steps) return "loading";
   return steps.example.length ? "" : "nothing was scored of this column yet";
+}
+
+// Classes have no chart: the newest that came, and those that are said to be most probable.
+function whichClass({ stream, came, prediction }) {
+  const name = (word) => word ?? "unknown", of = stream ? ` of ${stream}` : "";
+  const said = prediction.words.map((word, i) => `${name(word)} ${percent(prediction.probabilities[i])}`);
+  return `${came === undefined ? "" : `newest class${of}: ${name(came)}; `}said${came === undefined ? of : ""}: ${said.join(", ")}`;
 }
 
 const nextWords = () => {
@@ -284,7 +292,7 @@ async function fetchNow() {
   busy = true;
   const { daemon, stream, ahead, column, points, around } = chosen;
   try {
-    if (!known || performance.now() - listed > LIST_EVERY) {
+    if (!known || known.said || performance.now() - listed > LIST_EVERY) {
       const list = await store.fetchForecasts(source());
       if (daemon === chosen.daemon) known = list;
       listed = performance.now();

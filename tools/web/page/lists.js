@@ -44,6 +44,7 @@ function makeCard(daemon, parts) {
         make("span", { className: "place", textContent: place })),
       make("span", { className: "state" })),
     make("span", { className: "model", textContent: modelOf(daemon), title: modelOf(daemon) }),
+    make("span", { className: "model words" }),
     make("dl", {}, ...Array.from({ length: FIGURES }, () => make("div", {}, make("dt"), make("dd")))));
   card.style.setProperty("--color", palette()[number % palette().length]);
   card.addEventListener("click", () => toggleDaemon(number));
@@ -57,6 +58,13 @@ function modelOf(daemon) {
   if (!status) return daemon.endpoint;
   const device = String(status.device).split(",")[0];
   return `${status.model ?? "a network"} · ${number(status.parameters)} parameters · ${device}`;
+}
+
+// "host 4 of 20 words, newest db-7": of each vocabulary.
+function wordsOf(status) {
+  return Object.entries(status?.vocabulary ?? {}).map(([name, { size, capacity, newest }]) =>
+    `${name} ${counted(size)} of ${counted(capacity)} words${newest.length ? `, newest ${newest[0] || "\"\""}` : ""}`)
+    .join(" · ");
 }
 
 function stateOf(daemon) {
@@ -73,6 +81,8 @@ function showDaemonNumbers() {
   for (const daemon of daemons) {
     if (!daemon.card) continue;
     const [text, kind] = stateOf(daemon), state = daemon.card.querySelector(".state");
+    const words = daemon.card.querySelector(".words"), said = wordsOf(daemon.status);
+    if (words.textContent !== said) words.textContent = words.title = said;
     state.textContent = text;
     state.className = `state ${kind}`;
     daemon.card.classList.toggle("off", daemon.run_id !== null && !shown.has(daemon.run_id));
